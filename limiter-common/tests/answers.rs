@@ -22,7 +22,7 @@ fn windows(burst: u64) -> Quota {
 /// The wait is exact to the nanosecond: for several windows, one, or a part of one. The word may be of a window that
 /// has not begun by this clock: another CPU wrote it.
 #[test]
-fn the_wait_for_a_window_is_exact() {
+fn retry_after_of_a_window_is_exact() {
     let terms = windows(10);
     let mut waits = 0;
     for (left, cost) in (0..=10).flat_map(|left| (1..=10).map(move |cost| (left, cost))) {
@@ -48,7 +48,7 @@ fn the_wait_for_a_window_is_exact() {
 
 /// The bucket goes on where the numbers of windows begin again, after 2^31.
 #[test]
-fn windows_go_on_over_the_end_of_their_numbers() {
+fn window_bucket_continues_when_window_numbers_wrap() {
     let terms = windows(10);
     let begins = (1 << 31) * 1_000 - 70;
     let word = terms.window.word(begins - 1, 1);
@@ -69,7 +69,7 @@ fn windows_go_on_over_the_end_of_their_numbers() {
 
 /// Full since the first moment at which nothing was missing. A clock that is behind reads not full, or just full.
 #[test]
-fn a_window_is_full_since_the_moment_that_filled_it() {
+fn window_is_full_from_the_moment_that_filled_it() {
     let window = Window {
         period: 10,
         phase: 3,
@@ -96,7 +96,7 @@ fn a_window_is_full_since_the_moment_that_filled_it() {
 }
 
 #[test]
-fn what_is_left_and_what_is_spent_is_the_whole_bucket() {
+fn tokens_left_and_spent_add_up_to_the_bucket() {
     let terms = Quota {
         tau: 1_000 << TICK_SHIFT,
         cost: 1,
@@ -111,7 +111,7 @@ fn what_is_left_and_what_is_spent_is_the_whole_bucket() {
 
 /// A charge that is taken back fills no window beyond its burst.
 #[test]
-fn a_refund_stops_at_the_burst() {
+fn refund_does_not_exceed_the_burst() {
     let terms = windows(10);
     let now = 1_000_000;
     for (left, cost, expected) in [(4, 3, 7), (7, 3, 10), (9, 3, 10)] {

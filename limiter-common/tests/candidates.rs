@@ -184,7 +184,7 @@ proptest! {
     })]
 
     #[test]
-    fn what_matches_is_a_candidate_and_what_need_not_be_looked_at_matches(
+    fn matching_limits_are_candidates_and_certain_candidates_match(
         limits in proptest::collection::vec(limits(), 0..=LIMITS_MAX as usize),
         packets in proptest::collection::vec(packets(), 1..20),
     ) {
@@ -205,7 +205,7 @@ proptest! {
 
     /// Else nothing would be won: ports of another 256 are no candidates.
     #[test]
-    fn other_ports_are_no_candidates(port in any::<u16>(), other in any::<u16>()) {
+    fn limit_is_no_candidate_for_ports_of_other_blocks_of_256(port in any::<u16>(), other in any::<u16>()) {
         let mut limit = Limit::NONE;
         limit.matches.destination.length = 1;
         limit.matches.destination.ranges[0] = PortRange::new(port, port);

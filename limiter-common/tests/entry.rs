@@ -86,7 +86,7 @@ fn keys() -> Vec<SourceKey> {
 }
 
 #[test]
-fn an_entry_is_of_its_own_key_alone() {
+fn entry_belongs_only_to_its_own_key() {
     let keys = keys();
     for own in &keys {
         let pair = Pair::default();
@@ -99,7 +99,7 @@ fn an_entry_is_of_its_own_key_alone() {
 }
 
 #[test]
-fn an_entry_says_whose_it_is() {
+fn entry_stores_its_key_and_counters() {
     for key in keys() {
         let pair = Pair::default();
         let tag = key.tag();
@@ -121,7 +121,7 @@ fn an_entry_says_whose_it_is() {
 
 /// By the lower bits of the epoch, which come again: as many changes away from the present one as may be.
 #[test]
-fn an_entry_says_on_whose_terms_it_stands() {
+fn entry_stores_the_epoch_of_its_quota() {
     for present in [0, 1, 127, 128, 200, 255, 256, 1_000, u32::MAX - 1, u32::MAX] {
         for behind in 0..=BEHIND_MAX {
             let epoch = present.wrapping_sub(behind);

@@ -44,7 +44,7 @@ fn host((in_network, network): (usize, u8), (in_host, host): (usize, u8)) -> Tag
 /// Hosts that count up in networks that count up are spread as if by lot, whichever bytes count: a sum of both
 /// halves would give the same number to as many of them as there are networks.
 #[test]
-fn hosts_of_networks_in_a_row_are_spread_as_if_by_lot() {
+fn consecutive_hosts_of_consecutive_networks_spread_like_random() {
     const SETS: u32 = 1 << 13;
     let grid = || (0..64).flat_map(|network| (0..64).map(move |host| (network, host)));
     let bytes = || {
@@ -73,7 +73,7 @@ fn hosts_of_networks_in_a_row_are_spread_as_if_by_lot() {
 
 /// With a bucket for each port, the ports of one source fill no set: no two of them are mixed alike.
 #[test]
-fn ports_of_a_source_are_mixed_apart() {
+fn ports_of_one_source_have_distinct_hashes() {
     let mask = KeyMask {
         port: 1,
         ..KeyMask::prefixes(32, 64)

@@ -153,7 +153,7 @@ fn unseen(fragment: u32) -> PacketInfo {
 }
 
 #[test]
-fn eight_tags_are_looked_behind() {
+fn up_to_eight_vlan_tags_are_parsed() {
     let packet = ipv4(5, 0, ICMP, &[]);
     for tags in [
         &[][..],
@@ -199,7 +199,7 @@ fn eight_tags_are_looked_behind() {
 }
 
 #[test]
-fn a_header_of_ipv4_is_as_long_as_it_says() {
+fn ipv4_packet_shorter_than_its_header_length_is_malformed() {
     for first in 0..=u8::MAX {
         let (version, words) = (first >> 4, first & 0xf);
         for length in 0..=64 {
@@ -220,7 +220,7 @@ fn a_header_of_ipv4_is_as_long_as_it_says() {
 }
 
 #[test]
-fn a_header_of_ipv6_has_forty_bytes() {
+fn ipv6_packet_shorter_than_forty_bytes_is_malformed() {
     for first in 0..=u8::MAX {
         for length in [0, 1, 39, 40, 41] {
             let mut packet = ipv6(ICMPV6, 1, &[0])[..length].to_vec();
@@ -239,7 +239,7 @@ fn a_header_of_ipv6_has_forty_bytes() {
 }
 
 #[test]
-fn arp_is_of_who_says_that_it_has_the_address() {
+fn source_of_an_arp_packet_is_its_sender_address() {
     let mut packet = vec![0x11; 28];
     packet[14..18].copy_from_slice(&[192, 0, 2, 7]);
     let frame = ethernet(&[ARP], &packet);
@@ -252,7 +252,7 @@ fn arp_is_of_who_says_that_it_has_the_address() {
 }
 
 #[test]
-fn ports_and_flags_of_every_protocol() {
+fn ports_and_flags_are_parsed_for_every_protocol() {
     for protocol in 0..=u8::MAX {
         for words in 5..=15 {
             let packet = ipv4(words, 0, protocol, &TRANSPORT);
@@ -270,7 +270,7 @@ fn ports_and_flags_of_every_protocol() {
 }
 
 #[test]
-fn what_is_cut_short_cannot_be_seen() {
+fn fields_of_a_truncated_packet_are_unknown() {
     for protocol in WITH_PORTS {
         for length in 0..=TRANSPORT.len() {
             let seen = &TRANSPORT[..length];
@@ -302,7 +302,7 @@ fn what_is_cut_short_cannot_be_seen() {
 }
 
 #[test]
-fn where_a_packet_of_ipv4_stands_in_its_datagram() {
+fn ipv4_fragment_position_is_parsed() {
     for bit in 0..16 {
         let field = 1 << bit;
         let whole = carrying(source_v4(), UDP);
@@ -327,7 +327,7 @@ fn where_a_packet_of_ipv4_stands_in_its_datagram() {
 }
 
 #[test]
-fn where_a_packet_of_ipv6_stands_in_its_datagram() {
+fn ipv6_fragment_position_is_parsed() {
     let behind = |field, next, rest: &[u8]| {
         let rest = [&fragment(field, next)[..], rest].concat();
         info_v6(&ipv6(FRAGMENT, 64, &rest))
@@ -364,7 +364,7 @@ fn where_a_packet_of_ipv6_stands_in_its_datagram() {
 }
 
 #[test]
-fn extension_headers_are_as_long_as_they_say() {
+fn extension_headers_are_skipped_by_their_length() {
     let whole = carrying(source_v6(), TCP);
     for kind in EXTENSIONS {
         for length in [0, 1, 2, 3, 7, 64, 255] {
@@ -391,7 +391,7 @@ fn extension_headers_are_as_long_as_they_say() {
 }
 
 #[test]
-fn eight_extension_headers_are_looked_behind() {
+fn up_to_eight_extension_headers_are_parsed() {
     for count in 0..=9 {
         let mut rest = Vec::new();
         for left in (0..count).rev() {
@@ -431,7 +431,7 @@ fn dhcp_is_control_traffic() {
 }
 
 #[test]
-fn neighbours_discover_each_other_with_the_whole_hop_limit() {
+fn neighbour_discovery_is_control_traffic_only_with_hop_limit_255() {
     for kind in 0..=u8::MAX {
         for hop_limit in [0, 1, 64, 254, 255] {
             // 59: no next header.

@@ -193,7 +193,7 @@ fn passed(row: &Row, index: usize) -> u64 {
 }
 
 #[test]
-fn each_bucket_is_searched_once_for_a_packet() {
+fn each_bucket_is_searched_once_per_packet() {
     let row = row(&[tag(1, 0), tag(1, 1)]);
     assert_eq!(offer(&row, 1, || ()), Reason::Admitted);
     assert_eq!(row.searches.get(), 2);
@@ -204,7 +204,7 @@ fn each_bucket_is_searched_once_for_a_packet() {
 }
 
 #[test]
-fn an_entry_that_changed_hands_is_not_charged() {
+fn entry_taken_by_another_source_is_not_charged() {
     let row = row(&[tag(1, 0), tag(1, 1), tag(2, 0)]);
     let change_hands = || {
         for word in 0..4 {

@@ -76,7 +76,7 @@ proptest! {
 
     /// A tag is its key, and says whether that is wide.
     #[test]
-    fn a_tag_is_its_key(key in keys()) {
+    fn tag_and_key_convert_into_each_other(key in keys()) {
         let tag = key.tag();
         prop_assert_eq!(tag.key(), key);
         prop_assert_eq!(tag.key().tag(), tag);
@@ -88,7 +88,7 @@ proptest! {
 
     /// No two keys are one tag.
     #[test]
-    fn no_two_keys_share_a_tag(one in keys(), slot in 0..SLOTS, port: u16, other in keys()) {
+    fn different_keys_have_different_tags(one in keys(), slot in 0..SLOTS, port: u16, other in keys()) {
         let like_it = SourceKey { scope: one.family() | slot << 8 | u32::from(port) << 16, ..one };
         for other in [other, like_it] {
             prop_assert_eq!(one.tag() == other.tag(), one == other);
@@ -97,7 +97,7 @@ proptest! {
 
     /// An entry keeps an epoch, whatever its counter and limit are, and nothing else changes.
     #[test]
-    fn an_entry_keeps_an_epoch((present, epoch) in epochs(), over: u64) {
+    fn entry_stores_an_epoch_without_other_changes((present, epoch) in epochs(), over: u64) {
         let with = with_epoch(over, epoch);
         prop_assert_eq!(epoch_in(with, present), epoch);
         prop_assert_eq!((counter(with), slot_in(with)), (counter(over), slot_in(over)));
@@ -108,7 +108,7 @@ proptest! {
 
     /// For how long a bucket has been full is how long ago the moment is at which it was.
     #[test]
-    fn a_bucket_is_full_since_its_moment(now: u64, apart in prop_oneof![0..3 * (1_i64 << TICK_SHIFT), any::<i64>()]) {
+    fn bucket_is_full_since_its_tat(now: u64, apart in prop_oneof![0..3 * (1_i64 << TICK_SHIFT), any::<i64>()]) {
         let apart = apart.max(i64::MIN + 1);
         let tat = now.wrapping_sub(apart.cast_unsigned());
         let since = (apart >= 0).then_some(apart.cast_unsigned());
@@ -123,7 +123,7 @@ proptest! {
     /// A window's bucket has been full since the window began that filled it: that one and all later ones
     /// find it full, and the one before does not.
     #[test]
-    fn a_window_is_full_since_the_window_that_filled_it(
+    fn window_bucket_is_full_since_the_start_of_the_window_that_filled_it(
         (period, phase) in (1..1_u64 << 40, any::<u64>()),
         (grant, burst) in (1..200_u64, 1..2_000_u64),
         start in 1_u64 << 60..1 << 61,
@@ -157,7 +157,7 @@ proptest! {
 
     /// Nor does a clock that reads earlier say that a bucket is full which is not.
     #[test]
-    fn an_earlier_clock_fills_no_window(
+    fn earlier_clock_does_not_fill_a_window(
         grant in 1..=TOKENS_MAX,
         burst in 1..=TOKENS_MAX,
         left in 0..=TOKENS_MAX,
@@ -195,7 +195,7 @@ proptest! {
 
     /// A source is searched where it may be, and no further than the furthest source of its set.
     #[test]
-    fn a_source_is_looked_for_where_it_may_be(key in keys(), seed: [u64; 4], pairs in 1..100_u32, places in places()) {
+    fn source_is_searched_up_to_the_furthest_source_of_its_set(key in keys(), seed: [u64; 4], pairs in 1..100_u32, places in places()) {
         let (seed, sets) = (Seed::new(seed), pairs * SETS_OF_PAIR);
         let displaced = with_all(&places);
         let furthest = places.iter().max().map_or(0, |place| place / SETS_OF_PAIR * SETS_OF_PAIR + 1);
@@ -206,7 +206,7 @@ proptest! {
     /// A set counts its sources that are elsewhere, and knows how far they are; its neighbours in the word know
     /// nothing of it.
     #[test]
-    fn a_set_counts_who_is_elsewhere(word: u64, byte in 0..u64::BITS / DISPLACED_WIDTH, places in places()) {
+    fn set_counts_its_displaced_sources_and_stores_their_reach(word: u64, byte in 0..u64::BITS / DISPLACED_WIDTH, places in places()) {
         let shift = byte * DISPLACED_WIDTH;
         let mask = ((1 << DISPLACED_WIDTH) - 1) << shift;
         let displaced = with_all(&places);
@@ -228,7 +228,7 @@ proptest! {
 
     /// After any sequence of arrivals and departures, the sources that are there are within reach.
     #[test]
-    fn who_is_elsewhere_is_within_reach(steps in prop::collection::vec((any::<bool>(), 1..SETS_OF_SOURCE, any::<prop::sample::Index>()), 0..60)) {
+    fn displaced_sources_stay_within_reach(steps in prop::collection::vec((any::<bool>(), 1..SETS_OF_SOURCE, any::<prop::sample::Index>()), 0..60)) {
         let mut there: Vec<u32> = Vec::new();
         let mut word = 0_u64;
         for (comes, place, which) in steps {
@@ -407,7 +407,7 @@ fn in_a_row(kind: usize, number: u32) -> Tag {
 
 /// Sources in a row are spread as if by lot: no more of them fight for a set than a Poisson distribution has.
 #[test]
-fn sources_in_a_row_are_spread_as_if_by_lot() {
+fn consecutive_sources_spread_like_random() {
     const SETS: u32 = 16_412;
     let sources = 2 * SETS;
     for (kind, seed) in (0..6).flat_map(|kind| SEEDS.map(|seed| (kind, Seed::new(seed)))) {
@@ -444,7 +444,7 @@ fn sources_in_a_row_are_spread_as_if_by_lot() {
 
 /// Until 85 % of the entries are in use, one of ten thousand finds no room at most.
 #[test]
-fn nearly_all_find_room() {
+fn at_85_percent_use_at_most_one_in_10000_sources_finds_no_room() {
     const SETS: u32 = 1 << 14;
     let entries = SETS * WAYS;
     for (kind, seed) in (0..6).flat_map(|kind| SEEDS.map(|seed| (kind, Seed::new(seed)))) {

@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_pays_for_packets_of_its_own_because_the_answer_came_while_it_was_not_to_be_seen() {
+    fn source_is_not_charged_its_own_packets_after_a_missed_answer() {
         let mut case = Case::new();
         for _ in 0..3 {
             case.pass(8);
@@ -455,7 +455,7 @@ mod tests {
 
     /// The source was reset by the operator, or replaced and came back: its counters start again.
     #[test]
-    fn a_source_that_begins_anew_in_the_same_entry_is_told_of() {
+    fn source_that_restarts_in_its_entry_is_published() {
         let mut case = Case::new();
         for _ in 0..1_000 {
             case.pass(10);
@@ -475,7 +475,7 @@ mod tests {
     /// Packets over a limit in shadow are not charged. After shadow is switched off, all packets that passed are
     /// counted.
     #[test]
-    fn what_the_bucket_has_not_been_charged_with_is_not_told() {
+    fn packets_that_passed_uncharged_in_shadow_are_not_published() {
         let mut case = Case::new();
         for _ in 0..10 {
             case.pass(10);

@@ -55,7 +55,7 @@ fn record(total: u64, spent: u64) -> Record {
 }
 
 #[test]
-fn one_packet_is_nothing_that_others_have_to_know_of() {
+fn single_packet_is_not_published() {
     let mut one = Ledger::new(reading(0, 10 * MS), 1, &QUOTA, ALONE);
     assert_eq!(one.publish(), None);
     // The second packet is shared, unless the share has paid for the first: 1/20 of 100/s, in 200 ms.
@@ -73,7 +73,7 @@ fn one_packet_is_nothing_that_others_have_to_know_of() {
 }
 
 #[test]
-fn a_deep_bucket_has_a_larger_share() {
+fn deeper_bucket_has_a_larger_unpublished_share() {
     let deep = Quota {
         tau: SECOND,
         ..QUOTA
@@ -89,7 +89,7 @@ fn a_deep_bucket_has_a_larger_share() {
 
 /// When the share becomes smaller, a source below it can be above it, without new packets.
 #[test]
-fn who_is_over_a_smaller_share_is_asked_for_at_once() {
+fn source_above_a_reduced_share_is_queried_at_once() {
     let deep = Quota {
         tau: 10 * SECOND,
         ..QUOTA
@@ -109,7 +109,7 @@ fn who_is_over_a_smaller_share_is_asked_for_at_once() {
 }
 
 #[test]
-fn who_is_silent_is_asked_for_seldom() {
+fn silent_source_is_queried_every_tenth_scan() {
     let mut ledger = shared();
     see(&mut ledger, MS, 0, 0);
     assert_eq!(ledger.publish(), Some(0), "it is new");
@@ -125,7 +125,7 @@ fn who_is_silent_is_asked_for_seldom() {
 }
 
 #[test]
-fn who_was_silent_for_twenty_looks_is_forgotten() {
+fn source_silent_for_twenty_scans_is_forgotten() {
     let silent = |ledger: &mut Ledger, looks: u64| {
         for after in 0..looks {
             assert!(!ledger.is_over(), "after {after}");
@@ -159,7 +159,7 @@ fn who_was_silent_for_twenty_looks_is_forgotten() {
 
 /// Late packets are published as far as they are still in the bucket, or are recent.
 #[test]
-fn what_is_told_late_is_what_is_still_there() {
+fn late_packets_are_published_only_if_recent_or_still_charged() {
     // Five packets, and no more. At the last reading, `left` is left of them.
     let told = |last: u64, left: u64, more: [u64; 2]| {
         let mut ledger = shared();
@@ -185,7 +185,7 @@ fn what_is_told_late_is_what_is_still_there() {
 }
 
 #[test]
-fn the_first_answer_tells_the_level() {
+fn first_answer_charges_the_level_of_the_record() {
     let first = |record, unpublished: u64, spent| {
         let mut ledger = shared();
         see(&mut ledger, MS, spent, unpublished);
@@ -209,7 +209,7 @@ fn the_first_answer_tells_the_level() {
 /// Refill that overflowed while other hosts sent packets is not charged: the overflow since the last answer, plus one
 /// second, the maximum delay of their packets.
 #[test]
-fn what_ran_over_meanwhile_is_taken_off() {
+fn overflowed_refill_is_subtracted_from_the_charge() {
     let charge = |looks: &[(u64, u64)]| {
         let mut ledger = shared();
         assert_eq!(ledger.answer(&record(0, 0), &reading(0, 0), &QUOTA), 0);

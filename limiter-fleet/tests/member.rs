@@ -100,7 +100,7 @@ fn begun(entries: usize) -> Member {
 }
 
 #[test]
-fn what_was_there_before_is_asked_for() {
+fn source_charged_before_the_start_is_queried() {
     let mut member = Member::new(4, false);
     // The second bucket is full: the store is not asked about it.
     let rounds = scan(&mut member, &[(0, 1, 3, 50), (1, 2, 0, 50)]);
@@ -114,7 +114,7 @@ fn what_was_there_before_is_asked_for() {
 }
 
 #[test]
-fn what_comes_later_is_told_when_it_is_more_than_a_packet() {
+fn new_source_is_published_from_its_second_packet() {
     let mut member = begun(4);
     assert_eq!(told(&mut member, &[(0, 1, 1, 1)]), []);
     assert_eq!(member.sources(), 1);
@@ -128,7 +128,7 @@ fn what_comes_later_is_told_when_it_is_more_than_a_packet() {
 }
 
 #[test]
-fn an_entry_that_changes_hands_begins_anew() {
+fn entry_taken_by_another_source_starts_a_new_ledger() {
     let mut member = begun(1);
     for source in 0..64 {
         // Limited to the bucket's possible charges, and usually less than the source before.
@@ -143,7 +143,7 @@ fn an_entry_that_changes_hands_begins_anew() {
 
 /// A packet that was charged, and then refused by another limit, is refunded.
 #[test]
-fn what_is_taken_back_is_not_counted_again() {
+fn refunded_packets_are_not_published_twice() {
     let mut member = begun(1);
     assert_eq!(told(&mut member, &[(0, 1, 5, 5)]), [item(1, 5)]);
     assert_eq!(told(&mut member, &[(0, 1, 4, 4)]), []);
@@ -152,7 +152,7 @@ fn what_is_taken_back_is_not_counted_again() {
 }
 
 #[test]
-fn who_is_gone_is_forgotten_and_who_cannot_be_read_is_not() {
+fn missing_source_is_forgotten_and_unreadable_source_is_kept() {
     let mut member = begun(2);
     let both = [(0, 1, 3, 3), (1, 2, 3, 3)];
     assert_eq!(told(&mut member, &both).len(), 2);
@@ -166,7 +166,7 @@ fn who_is_gone_is_forgotten_and_who_cannot_be_read_is_not() {
 }
 
 #[test]
-fn rounds_stay_short() {
+fn rounds_are_split_into_groups_as_sources_grow() {
     for (sources, groups) in [(1, 1), (2_000, 1), (2_001, 16), (32_000, 16), (32_001, 256)] {
         let mut member = begun(sources as usize);
         let rounds = scan(&mut member, &crowd(sources));
@@ -181,7 +181,7 @@ fn rounds_stay_short() {
 }
 
 #[test]
-fn sources_of_a_shard_go_together() {
+fn sources_of_one_shard_are_in_one_round() {
     let mut member = Member::new(600, true);
     scan(&mut member, &[]);
     let entries = crowd(600);
@@ -202,7 +202,7 @@ fn sources_of_a_shard_go_together() {
 
 /// With fewer groups, each has consecutive shards.
 #[test]
-fn a_group_has_a_part_of_the_shards() {
+fn each_group_has_consecutive_shards() {
     let mut member = begun(2_001);
     let mut entries = crowd(2_001);
     let rounds = scan(&mut member, &entries);
@@ -230,7 +230,7 @@ fn a_group_has_a_part_of_the_shards() {
 }
 
 #[test]
-fn a_bucket_is_charged_up_to_its_debt() {
+fn bucket_is_charged_at_most_up_to_its_maximum_debt() {
     let tat = NOW + 3 * SECOND;
     assert_eq!(
         charged(tat, NOW, SECOND, 10 * SECOND),
@@ -248,7 +248,7 @@ fn a_bucket_is_charged_up_to_its_debt() {
 }
 
 #[test]
-fn debt_is_what_the_others_may_have_admitted_unheard() {
+fn debt_covers_unreported_admissions_of_other_hosts() {
     let debt = |hosts, staleness, tau| {
         let quota = Quota { tau, ..QUOTA };
         Fleet { hosts, staleness }.debt(&quota)

@@ -509,7 +509,7 @@ fn run(world: &mut World, event: &Event) {
 
 /// A source below its rate is not refused after a long absence of the store.
 #[test]
-fn an_absence_of_the_store_is_not_paid_for_by_who_was_below_the_rate() {
+fn source_below_its_rate_is_not_refused_after_a_store_outage() {
     // 100 packets per second, burst 20. Each of three hosts gets 30 packets per second.
     let quota = Quota {
         tau: 200 * MS,
@@ -545,7 +545,7 @@ proptest! {
 
     /// Holds for every fate of the messages.
     #[test]
-    fn never_below_the_truth_by_more_than_is_unheard_of_and_never_twice(
+    fn levels_miss_only_unreported_packets_and_count_none_twice(
         hosts in 1..4_usize,
         offsets in vec(any::<u64>(), 4),
         cost in 1..300_u64,
@@ -566,7 +566,7 @@ proptest! {
 
     /// Losses of the store or of an agent are final: no packet is charged twice.
     #[test]
-    fn nothing_is_counted_twice_when_store_or_agent_begin_anew(
+    fn packets_are_not_charged_twice_after_a_store_or_agent_restart(
         hosts in 1..4_usize,
         offsets in vec(any::<u64>(), 4),
         cost in 1..300_u64,

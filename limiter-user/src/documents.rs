@@ -34,7 +34,7 @@ fn schema<T: JsonSchema>() -> String {
 }
 
 #[test]
-fn schemas_are_those_of_the_types() {
+fn json_schemas_match_the_types() {
     for (name, made) in [
         ("check", schema::<source::Check>()),
         ("doctor", schema::<doctor::Diagnosis>()),

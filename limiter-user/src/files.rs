@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_up_to_its_bound() {
+    fn file_longer_than_the_bound_is_refused() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(&vec![b'x'; 1 << 20]).expect("written");
         assert_eq!(read(file.path(), 1 << 20).expect("read").len(), 1 << 20);

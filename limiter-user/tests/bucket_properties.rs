@@ -29,7 +29,7 @@ proptest! {
 
     /// An exact bucket that is charged with the program's admissions never runs out.
     #[test]
-    fn never_admits_what_an_exact_bucket_could_not(
+    fn bucket_never_admits_more_than_an_exact_bucket(
         (limit, start, packets) in traffic(limits(), 100),
     ) {
         let mut pair = Pair::full(limit, start);
@@ -45,7 +45,7 @@ proptest! {
 
     /// No window of the traffic, wherever it begins and ends, holds more than burst + rate × time.
     #[test]
-    fn no_window_holds_more_than_burst_and_rate((limit, start, packets) in traffic(limits(), 40)) {
+    fn no_interval_admits_more_than_burst_plus_rate_times_time((limit, start, packets) in traffic(limits(), 40)) {
         let mut pair = Pair::full(limit, start);
         let mut admitted = Vec::new();
         for Packet { gap, length } in packets {
@@ -70,7 +70,7 @@ proptest! {
     /// A source that sends each packet as soon as it passes gets no more, although the rounding of a packet's cost
     /// would add up.
     #[test]
-    fn who_takes_all_there_is_gets_no_more(
+    fn source_that_sends_as_soon_as_possible_gains_nothing(
         rate in rates(),
         length in 60..=1_514_u64,
         few in 1..8_u64,
@@ -89,7 +89,7 @@ proptest! {
     /// A limit on packets is an exact bucket whose rate is one token in a whole number of ticks: both refuse the same
     /// packets.
     #[test]
-    fn packets_are_refused_exactly_at_the_rate_of_the_rounded_cost(
+    fn packet_bucket_equals_an_exact_bucket_with_the_rounded_cost(
         (limit, start, packets) in traffic(limits_of(packet_rates()), 100),
     ) {
         let mut pair = Pair::full(limit, start);
@@ -108,7 +108,7 @@ proptest! {
     /// A shared bucket, which other hosts charge too, is exact in debt: it admits nothing before time has paid the
     /// debt, and the first packet as soon as there is a token.
     #[test]
-    fn a_shared_bucket_is_exact_in_debt_too(
+    fn shared_bucket_is_exact_while_in_debt(
         (mut limit, start, packets) in traffic(limits_of(packet_rates()), 100),
         others in vec(option::of((magnitude(1 << 40), any::<bool>())), 100),
     ) {
@@ -138,7 +138,7 @@ proptest! {
     /// A limit on bytes refuses only packets that an exact bucket would refuse if it charged a tick and 2^-41 more for
     /// each packet.
     #[test]
-    fn bytes_are_refused_at_most_a_tick_a_packet_early(
+    fn byte_bucket_refuses_at_most_one_tick_per_packet_early(
         (limit, start, packets) in traffic(limits_of(bit_rates()), 100),
     ) {
         let mut pair = Pair::full(limit, start);
@@ -165,7 +165,7 @@ proptest! {
     /// Packets that keep a distance of at least one packet's cost are never refused, even with a bucket that is empty
     /// at first.
     #[test]
-    fn who_keeps_the_distance_is_never_refused(
+    fn source_below_its_rate_is_never_refused(
         limit in limits(),
         start in moments(),
         packets in vec((1..=1_514_u64, prop_oneof![3 => Just(0), 1 => magnitude(1 << 40)]), 1..100),
@@ -189,7 +189,7 @@ proptest! {
     /// Admitted packets are charged in full, and refused ones not at all: the retry-after is exact, however many
     /// packets are refused meanwhile.
     #[test]
-    fn the_wait_is_exact((tau, now, cost, tat) in buckets(), meanwhile in vec(any::<u64>(), 0..4)) {
+    fn retry_after_is_exact((tau, now, cost, tat) in buckets(), meanwhile in vec(any::<u64>(), 0..4)) {
         match decide(tat, now, cost, tau) {
             Decision::Admit { tat: charged } => {
                 let after = spent(tat, now, tau) + cost;
@@ -211,7 +211,7 @@ proptest! {
     /// A refunded charge leaves no more in the bucket than no charge, whatever others took meanwhile, and less only by
     /// the refill since.
     #[test]
-    fn a_refund_gives_nothing_away(
+    fn refund_gives_no_tokens_away(
         (tau, start, cost, tat) in buckets(),
         others in vec((0..40_u64, 1..=100_u64), 0..6),
         later in 0..40_u64,

@@ -134,7 +134,7 @@ impl std::io::Read for Drops {
 }
 
 #[test]
-fn pcap_in_either_order_and_unit() {
+fn pcap_is_read_in_both_byte_orders_and_time_units() {
     let (short, long) = (&[1_u8, 2, 3][..], &[7_u8; 2_000][..]);
     let packets = [(10, 999_999, 3, short), (11, 5, 9_000, long)];
     for order in ORDERS {
@@ -152,7 +152,7 @@ fn pcap_in_either_order_and_unit() {
 }
 
 #[test]
-fn pcapng_with_several_interfaces_and_sections() {
+fn pcapng_with_several_interfaces_and_sections_is_read() {
     let mut file = Vec::new();
     let mut wanted = Vec::new();
     for order in ORDERS {
@@ -190,7 +190,7 @@ fn pcapng_with_several_interfaces_and_sections() {
 }
 
 #[test]
-fn cut_off_anywhere_the_packets_before_that_are_there() {
+fn truncated_capture_gives_the_packets_before_the_cut() {
     let order = ORDERS[0];
     let bytes = [5_u8; 40];
     let packets: Vec<_> = (0..4).map(|second| (second, 0, 40, &bytes[..])).collect();
@@ -219,7 +219,7 @@ fn cut_off_anywhere_the_packets_before_that_are_there() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn unreadable_captures_are_refused_with_a_reason() {
     let order = ORDERS[0];
     let pcap = |link| order.pcap(MICROSECONDS, link, &[(0, 0, 1, &[0])]);
     let (section, interface) = (order.section(), order.interface(1, 0, 6, 0));
@@ -255,7 +255,7 @@ fn what_cannot_be_read_is_told() {
 }
 
 #[test]
-fn a_damaged_capture_ends_where_the_damage_is() {
+fn damaged_capture_ends_at_the_damage() {
     let order = ORDERS[0];
     let begin = [order.section(), order.interface(1, 0, 6, 0)].concat();
     let packet = order.packet(0, 0, 1, &[1], 0);
@@ -273,7 +273,7 @@ fn a_damaged_capture_ends_where_the_damage_is() {
 }
 
 #[test]
-fn long_blocks_find_room() {
+fn long_blocks_are_read() {
     let order = ORDERS[0];
     let long = vec![3_u8; 3 << 20];
     let mut file = [order.section(), order.block(0xbad, &long)].concat();

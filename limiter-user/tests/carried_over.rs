@@ -50,7 +50,7 @@ fn expect_left(terms: &Terms, word: Option<u64>, now: u64, expected: f64, what: 
 /// The old program runs while the new one is loaded. A charge by the old program counts from the beginning of its
 /// window; the tokens before it have been refilled up to the change.
 #[test]
-fn a_window_that_was_written_during_the_change() {
+fn window_written_during_a_change_counts_from_its_start() {
     let old = window("100/m", "150");
     let of_old = old.in_kernel.window;
     let began = SINCE - (SINCE + of_old.phase) % of_old.period;
@@ -107,7 +107,7 @@ fn nine() -> [Terms; PAST_QUOTAS as usize + 1] {
 /// Spent tokens stay spent, whichever changes a bucket has missed: between a window and a bucket, a part of a token
 /// may be rounded up to a whole one.
 #[test]
-fn missed_changes_are_made_up_for_in_their_order() {
+fn missed_changes_are_applied_in_order() {
     let all = nine();
     let past = changes(&all);
     for behind in 0..=PAST_QUOTAS {
@@ -148,7 +148,7 @@ fn empty(terms: &Terms) -> u64 {
 
 /// A bucket may have had any state before the oldest remembered change: it is taken to be empty then.
 #[test]
-fn who_has_missed_more_changes_than_are_remembered_begins_with_nothing() {
+fn bucket_that_missed_too_many_changes_is_taken_as_empty() {
     for first in [bucket("5/s", "9"), window("100/m", "9")] {
         let mut all = nine();
         all[0] = first;
@@ -173,14 +173,14 @@ fn who_has_missed_more_changes_than_are_remembered_begins_with_nothing() {
 }
 
 #[test]
-fn what_is_not_known_is_not_made_up() {
+fn unknown_change_gives_no_bucket() {
     assert_eq!(carry_over(1_000, 1, 1, |_| None), None);
     assert_eq!(carry_over(1_000, 9, 8, |_| None), None);
 }
 
 /// Packets and bytes are not comparable: the share of the burst stays spent.
 #[test]
-fn half_of_the_packets_are_half_of_the_bytes() {
+fn spent_share_is_kept_between_packets_and_bytes() {
     let (packets, bytes) = (bucket("5/s", "10"), bucket("10mbit", "100kb"));
     let half = ticks(SINCE) + packets.in_kernel.tau / 2;
     let carried = rescale(&packets, &bytes, SINCE).apply(half);
@@ -194,7 +194,7 @@ fn half_of_the_packets_are_half_of_the_bytes() {
 
 /// With another burst and the same rate, nothing is rounded if the bucket is no deeper than its number of parts.
 #[test]
-fn what_need_not_be_rounded_is_not() {
+fn burst_change_at_the_same_rate_rounds_nothing() {
     for (rate, small, large) in [
         ("1G/s", "100", "4k"),
         ("148800k/s", "100", "4k"),
@@ -214,7 +214,7 @@ fn what_need_not_be_rounded_is_not() {
 
 /// The program multiplies the spent parts by the value of one: the product fits into 64 bits with a bit to spare.
 #[test]
-fn no_change_overflows() {
+fn conversion_between_extreme_quotas_does_not_overflow() {
     let all = [
         bucket("1/208d", "1"),
         bucket("1/d", "208"),
@@ -243,7 +243,7 @@ fn no_change_overflows() {
 
 /// The cost of a byte has as many bits as leave room for the longest packet, and at most forty below a tick.
 #[test]
-fn a_byte_costs_as_precisely_as_there_is_room_for() {
+fn cost_of_a_byte_uses_all_available_bits() {
     for rate in "1bit 1953125bit 3906250bit 64kbit 10mbit 400gbit 1tbit".split(' ') {
         let terms = bucket(rate, "1b").in_kernel;
         let longest = u128::from(terms.cost) * u128::from(LENGTH_MAX);

@@ -73,7 +73,7 @@ proptest! {
 
     /// Over any number of changes, an exact bucket with the same changes never runs out.
     #[test]
-    fn changes_never_admit_what_an_exact_bucket_could_not((limits, start, events) in lives()) {
+    fn changes_never_admit_more_than_an_exact_bucket((limits, start, events) in lives()) {
         let paces: Vec<_> = limits.iter().map(Limit::pace).collect();
         let mut pair = Pair::full(limits[0], start + IDLE_MAX);
         pair.exact = Exact::full_among(&paces[0], limits[0].tokens, &paces);
@@ -106,7 +106,7 @@ proptest! {
 
     /// A bucket that missed several changes has the state that it would have if it had been carried over at each.
     #[test]
-    fn missed_changes_add_up(
+    fn missed_changes_equal_changes_applied_one_by_one(
         limits in vec(limits(), 2..30),
         start in moments(),
         waits in vec(magnitude(IDLE_MAX >> 6), 30),
@@ -135,7 +135,7 @@ proptest! {
 
     /// Several changes together give no token away, and take no more than the sum of what each may take.
     #[test]
-    fn losses_add_up_at_most(
+    fn loss_of_several_changes_is_at_most_the_sum_of_each(
         limits in alike(2..9),
         start in moments(),
         waits in vec(magnitude(IDLE_MAX >> 8), 9),
@@ -165,7 +165,7 @@ proptest! {
     /// from the moment of the request, so the bucket may gain the new rate's refill meanwhile; nothing if the rate is
     /// no higher and the burst no smaller.
     #[test]
-    fn what_passes_during_a_change_is_charged(
+    fn packets_admitted_during_a_change_are_charged(
         (limits, packets) in alike(2..3).prop_flat_map(|limits| {
             let packets = vec(packet(&limits[0]), 3..60);
             (Just(limits), packets)

@@ -20,7 +20,7 @@ proptest! {
 
     /// A clock that reads earlier refills nothing, and takes no more than the size of its step.
     #[test]
-    fn an_earlier_clock_refills_nothing(
+    fn earlier_clock_refills_nothing(
         (tau, now, _, tat) in buckets(),
         back in magnitude(TAU_MAX - 1),
     ) {
@@ -31,7 +31,7 @@ proptest! {
 
     /// Any TAT is a bucket between full and empty, and gives a decision.
     #[test]
-    fn any_word_is_a_bucket(
+    fn any_tat_is_a_valid_bucket(
         tat: u64,
         now: u64,
         cost in magnitude(TAU_MAX),
@@ -55,7 +55,7 @@ proptest! {
     /// A TAT that no packet can have written, on any CPU or (in a shared bucket) any host, becomes that of an empty
     /// bucket; others stay.
     #[test]
-    fn what_is_corrected_is_an_empty_bucket(
+    fn implausible_tat_is_corrected_to_an_empty_bucket(
         now: u64,
         tau in magnitude(TAU_MAX),
         shared: bool,
@@ -76,7 +76,7 @@ proptest! {
 
     /// A TAT up to 1.14 years old is a full bucket, and admits as much.
     #[test]
-    fn a_word_of_a_year_ago_is_full(
+    fn tat_up_to_a_year_old_is_a_full_bucket(
         now: u64,
         ago in prop_oneof![4 => magnitude(1 << 63), 1 => Just(0), 1 => Just(1 << 63)],
         tau in magnitude(TAU_MAX),
@@ -92,7 +92,7 @@ proptest! {
     /// No decision writes a mark instead of a time. Stepping over the marks costs the source at most four ticks, and
     /// never gives it any.
     #[test]
-    fn a_decision_is_never_a_mark(
+    fn decision_never_writes_a_reserved_mark(
         end in prop_oneof![Just(u64::MAX), FREE..=REST + 1],
         (tau, _, cost, _) in buckets(),
         before in any::<u64>(),
@@ -127,7 +127,7 @@ proptest! {
 
     /// On CPUs whose clocks differ, no more is admitted than the latest reading allows.
     #[test]
-    fn clocks_that_differ_admit_no_more_than_the_latest(
+    fn differing_cpu_clocks_admit_no_more_than_the_latest_clock(
         limit in limits(),
         start in moments(),
         packets in steps_back(SKEW),
@@ -146,7 +146,7 @@ proptest! {
 
     /// A clock that is set back by any amount gives no tokens: no more is admitted than its advance allows.
     #[test]
-    fn a_clock_that_is_set_back_brings_nothing(
+    fn clock_set_back_gives_no_tokens(
         limit in limits(),
         start in moments(),
         packets in steps_back(IDLE_MAX / 2 - 1),
@@ -165,7 +165,7 @@ proptest! {
     /// Whatever the TAT, after a step back of the clock or a year of silence, a refused source is admitted once a
     /// whole burst could have been refilled.
     #[test]
-    fn nobody_is_locked_out(
+    fn refused_source_is_admitted_after_one_full_refill(
         limit in limits(),
         start in moments(),
         word in prop_oneof![any::<u64>().prop_map(Some), Just(None)],
@@ -186,7 +186,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// 5/s with a burst of 10: after ten seconds back, two seconds of the earlier clock suffice.
 #[test]
-fn ten_seconds_back_cost_at_most_a_burst() {
+fn clock_step_of_ten_seconds_back_costs_at_most_a_burst() {
     let mut program = Program::full(Limit::of("5/s", 10).terms, 100 * SECOND);
     for _ in 0..7 {
         assert!(program.admits(100 * SECOND, 60));
@@ -197,7 +197,7 @@ fn ten_seconds_back_cost_at_most_a_burst() {
 
 /// A source is idle for a year and a half: then a TAT looks like one of the future.
 #[test]
-fn a_year_and_a_half_cost_at_most_a_burst() {
+fn idle_time_of_a_year_and_a_half_costs_at_most_a_burst() {
     let mut program = Program::full(Limit::of("5/s", 10).terms, 100 * SECOND);
     assert!(program.admits(100 * SECOND, 60));
     let later = 550 * 86_400 * SECOND;
@@ -218,7 +218,7 @@ proptest! {
 
     /// If the bounds of a time give an answer, it is that of the exact time; an exact time is bounds enough.
     #[test]
-    fn bounds_say_what_the_clock_says(
+    fn decision_by_clock_bounds_equals_the_exact_decision(
         (tau, now_in_ticks, cost, word) in buckets(),
         (now, earliest, latest) in around(),
         elsewhere in prop_oneof![3 => Just(0), 1 => magnitude(TAU_MAX)],

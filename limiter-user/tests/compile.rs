@@ -50,7 +50,7 @@ fn compiled(text: &str) -> Config {
 const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"5/s\"\nburst = 10\n";
 
 #[test]
-fn what_is_not_written_is_off() {
+fn settings_left_out_are_off() {
     let config = compiled(ONE);
     let switches = [
         config.shadow,
@@ -68,7 +68,7 @@ fn what_is_not_written_is_off() {
 }
 
 #[test]
-fn each_switch_is_its_own() {
+fn each_switch_sets_only_its_own_flags() {
     let with = |line: &str| compiled(&format!("{line}\n{ONE}"));
     assert_eq!(with("shadow = true").shadow, 1);
     assert_eq!(with("malformed = \"pass\"").malformed_passes, 1);
@@ -90,7 +90,7 @@ fn each_switch_is_its_own() {
 }
 
 #[test]
-fn the_limits_on_control_traffic_are_the_last() {
+fn control_traffic_limits_come_last() {
     let compiled_with = |control: &str| {
         let text = format!("exempt = [\"control\"]\n{control}{ONE}");
         let names: Vec<_> = settings(&text)
@@ -113,7 +113,7 @@ fn the_limits_on_control_traffic_are_the_last() {
 
 /// The fast path is for a single limit that holds everything, drops, and has the first slot.
 #[test]
-fn the_short_way_is_for_what_is_plain() {
+fn fast_path_is_only_for_one_unconditional_limit() {
     assert_eq!(compiled_from(1, ONE).plain, 0, "another slot");
     for line in [
         "shadow = true",
@@ -128,7 +128,7 @@ fn the_short_way_is_for_what_is_plain() {
 }
 
 #[test]
-fn only_what_needs_more_than_the_source_looks_behind_the_header() {
+fn transport_header_is_read_only_if_a_match_needs_it() {
     let with = |matches: &str| compiled(&format!("{ONE}match = {{ {matches} }}\n"));
     for matches in [
         "protocol = \"udp\"",
@@ -144,7 +144,7 @@ fn only_what_needs_more_than_the_source_looks_behind_the_header() {
 }
 
 #[test]
-fn what_a_limit_matches() {
+fn match_conditions_are_compiled() {
     let with =
         |matches: &str| compiled(&format!("{ONE}match = {{ {matches} }}\n")).limits[0].matches;
     let all = with("ip_version = 4");
@@ -182,7 +182,7 @@ fn what_a_limit_matches() {
 }
 
 #[test]
-fn lists_that_a_limit_matches_on() {
+fn source_and_unless_lists_compile_to_tier_bits() {
     let text = format!(
         "{ONE}match = {{ source = [\"b\", \"c\"], unless = \"a\" }}\n[lists]\na = []\nb = [\"192.0.2.0/24\"]\nc = []\n"
     );
@@ -192,7 +192,7 @@ fn lists_that_a_limit_matches_on() {
 }
 
 #[test]
-fn the_table_has_room_for_as_many_sources_as_are_asked_for() {
+fn table_has_room_for_max_sources() {
     for (sources, sets) in [(1, 2), (4, 2), (5, 4), (65_536, 32_768)] {
         let config = compiled(&format!("max_sources = {sources}\n{ONE}"));
         assert_eq!(config.sets, sets, "{sources}");
@@ -200,7 +200,7 @@ fn the_table_has_room_for_as_many_sources_as_are_asked_for() {
 }
 
 #[test]
-fn new_sources_are_leased_a_few_at_a_time() {
+fn new_source_lease_size_depends_on_the_burst() {
     let of = |lines: &str| compiled(&format!("{lines}\n{ONE}")).new_sources;
     let by_default = of("");
     assert_eq!(by_default.lease, 64);
@@ -217,7 +217,7 @@ fn new_sources_are_leased_a_few_at_a_time() {
 }
 
 #[test]
-fn limit_with_one_bucket_takes_no_part_of_new_sources() {
+fn limit_with_one_bucket_takes_no_share_of_new_sources() {
     let limit = |name: &str, key: &str| {
         format!("[[limit]]\nname = \"{name}\"\nkey = \"{key}\"\nrate = \"5/s\"\n")
     };
@@ -242,7 +242,7 @@ fn limit_with_one_bucket_takes_no_part_of_new_sources() {
 
 /// A tier's bit is not reused at once, because packets of the last moment still carry it.
 #[test]
-fn a_tier_that_comes_does_not_get_the_bit_of_one_that_goes() {
+fn added_tier_does_not_reuse_the_bit_of_a_removed_tier() {
     let lists = |tier: &str| settings(&format!("{ONE}[lists]\n{tier} = []\n")).lists;
     let before = TierBits::default().for_lists(&lists("a")).0;
     let after = before.for_lists(&lists("b")).0;

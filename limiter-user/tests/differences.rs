@@ -37,7 +37,7 @@ fn two() -> String {
 }
 
 #[test]
-fn what_is_for_all_limits() {
+fn changed_global_settings_are_reported() {
     for [line, there, back] in cases(
         r#"
 new_sources = "none" => new sources 10k/s burst 65536 -> none (looser) => new sources none -> 10k/s burst 65536 (tighter)
@@ -52,7 +52,7 @@ malformed = "pass" => malformed drop -> pass => malformed pass -> drop
 }
 
 #[test]
-fn what_is_of_control_traffic() {
+fn changed_control_traffic_limits_are_reported() {
     let with = |control: &str| format!("exempt = [\"control\"]\n[control]\n{control}\n{ONE}");
     for (line, there, back) in [
         (
@@ -93,7 +93,7 @@ fn what_is_of_control_traffic() {
 }
 
 #[test]
-fn what_is_of_one_limit() {
+fn changed_settings_of_a_limit_are_reported() {
     for [new, there, back] in cases(
         r#"
 burst = 11\n => burst 10 -> 11 (looser) => burst 11 -> 10 (tighter)
@@ -117,7 +117,7 @@ burst = 10\nmatch = { protocol = "udp" }\n => match => match
 
 /// A configured burst stays at a new rate; a default burst follows the rate.
 #[test]
-fn rates_with_what_becomes_of_the_burst() {
+fn changed_rate_is_reported_with_its_effect_on_the_burst() {
     let stays = |time: &str| format!("burst stays 10: an empty bucket is full again after {time}");
     for (new, there, back) in [
         (
@@ -176,7 +176,7 @@ fn rates_with_what_becomes_of_the_burst() {
 }
 
 #[test]
-fn limits_that_come_and_go_and_change_places() {
+fn added_removed_and_reordered_limits_are_reported() {
     expect(ONE, &two(), &["limit two new: 5/s"], &["limit two gone"]);
     let turned = format!("{}{ONE}", ONE.replace("one", "two"));
     let order = ["order of the limits"];
@@ -198,7 +198,7 @@ fn limits_that_come_and_go_and_change_places() {
 }
 
 #[test]
-fn lists_by_number() {
+fn changed_lists_are_reported_by_count() {
     let with = |lists: &str| format!("{ONE}[lists]\n{lists}\n");
     let deny = "deny = [\"192.0.2.1\", \"192.0.2.2\", \"192.0.2.3\"]";
     let one_for_another = ["deny: 1 added, 1 removed"];
@@ -226,7 +226,7 @@ fn lists_by_number() {
 
 /// In the order of the file, settings of all limits first.
 #[test]
-fn all_that_has_changed_is_told() {
+fn all_changes_are_reported_in_file_order() {
     let new = format!(
         "shadow = true\n{}[lists]\ndeny = [\"192.0.2.1\"]\n",
         two().replacen("5/s", "6/s", 1)
@@ -252,7 +252,7 @@ fn all_that_has_changed_is_told() {
 }
 
 #[test]
-fn what_a_fleet_shares() {
+fn changed_fleet_scopes_are_reported() {
     let host = format!("{ONE}[lists]\ndeny = []\n");
     let shared = format!(
         "fleet = \"edge\"\n{ONE}scope = \"fleet\"\n[lists]\ndeny = {{ scope = \"fleet\" }}\n"

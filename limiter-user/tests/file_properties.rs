@@ -71,7 +71,7 @@ proptest! {
 
     /// Damaged files are read or refused.
     #[test]
-    fn changed_files_are_read_or_refused(file in select(&CORPUS[..]), changes in vec(changes(), 1..6)) {
+    fn damaged_files_are_read_or_refused(file in select(&CORPUS[..]), changes in vec(changes(), 1..6)) {
         let mut text = file.as_bytes().to_vec();
         for next in &changes {
             change(&mut text, next);
@@ -88,7 +88,7 @@ proptest! {
 
 /// Otherwise, the changes would be made to files that are refused anyway.
 #[test]
-fn the_corpus_is_accepted() {
+fn corpus_files_are_accepted() {
     for file in CORPUS {
         let accepted = is_accepted(file).is_ok_and(|accepted| accepted);
         assert!(accepted, "{:?}", parse(file, folder()));
@@ -97,7 +97,7 @@ fn the_corpus_is_accepted() {
 
 /// An error of a key is reported at the key's line, wherever it is.
 #[test]
-fn lines_are_those_of_the_file() {
+fn errors_have_the_line_of_their_key() {
     for empty_lines in 0..50 {
         let text = format!("{}mood = 1\n{}", "\n".repeat(empty_lines), CORPUS[1]);
         let mistakes = parse(&text, folder()).expect_err("not a key");

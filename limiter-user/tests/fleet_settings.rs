@@ -56,7 +56,7 @@ fn prefixes(texts: &[&str]) -> Prefixes {
 }
 
 #[test]
-fn a_fleet_shares_lists_that_are_there() {
+fn fleet_list_that_does_not_exist_is_refused() {
     let mut settings = settings(SHARED_LISTS);
     assert_eq!(settings.check(), Ok(()));
     settings.fleet_lists.insert("nowhere".to_owned());
@@ -65,7 +65,7 @@ fn a_fleet_shares_lists_that_are_there() {
 }
 
 #[test]
-fn what_is_shared_says_so_to_the_kernel() {
+fn shared_limit_has_the_shared_flag() {
     let flags = |text: &str| {
         let limit = &settings(text).limits[0];
         limit.terms(1_522).unwrap().in_kernel.flags
@@ -81,7 +81,7 @@ fn what_is_shared_says_so_to_the_kernel() {
 
 /// A record that was pinned before control traffic had a total: it has no total, because it has no buckets for one.
 #[test]
-fn a_record_without_a_total_of_control_traffic_reads() {
+fn record_without_a_control_total_is_read() {
     let before = include_bytes!("../../tests/fixtures/fuzz/record/whole-0");
     let record = Record::read(before).unwrap();
     assert!(record.settings.exempt.control);
@@ -105,7 +105,7 @@ fn a_record_without_a_total_of_control_traffic_reads() {
 /// A change of the scope alone is a change of terms: buckets are carried over, and no debt stays in a limit of scope
 /// `host`.
 #[test]
-fn a_change_of_scope_is_one_of_terms() {
+fn scope_change_is_a_quota_change() {
     let shared = record(settings(SHARED_LISTS));
     let mut alone = shared.settings.clone();
     alone.limits[0].scope = Scope::Host;
@@ -116,7 +116,7 @@ fn a_change_of_scope_is_one_of_terms() {
 
 /// A record that was pinned before there were fleets.
 #[test]
-fn a_record_without_a_fleet_reads() {
+fn record_without_a_fleet_is_read() {
     let before = include_bytes!("../../tests/fixtures/fuzz/record/whole-0");
     assert!(!before.windows(5).any(|text| text == b"fleet"));
     let record = Record::read(before).unwrap();
@@ -127,7 +127,7 @@ fn a_record_without_a_fleet_reads() {
 }
 
 #[test]
-fn a_record_keeps_what_is_shared() {
+fn record_keeps_fleet_settings_and_overlay() {
     let mut whole = record(settings(SHARED_LISTS));
     let of_fleet = [(
         "deny".to_owned(),
@@ -156,7 +156,7 @@ fn a_record_keeps_what_is_shared() {
 
 /// Only lists that are shared, by the same fleet, have the fleet's prefixes.
 #[test]
-fn what_is_no_longer_shared_is_off() {
+fn overlay_is_removed_from_lists_no_longer_shared() {
     let mut before = record(settings(SHARED_LISTS));
     let of_fleet: OnLists = ["allow", "deny", "gold", "none"]
         .map(|name| (name.to_owned(), prefixes(&["192.0.2.7"])))
@@ -210,7 +210,7 @@ proptest! {
     /// A list is always the union of the host's own prefixes and the fleet's; each owner removes only its own. The
     /// record and the maps tell them apart.
     #[test]
-    fn each_takes_off_its_own(steps in vec(steps(), 1..20)) {
+    fn host_and_fleet_remove_only_their_own_prefixes(steps in vec(steps(), 1..20)) {
         let mut record = record(settings(SHARED_LISTS));
         let empty = || -> BTreeMap<&str, Prefixes> { [("deny", Prefixes::new()), ("gold", Prefixes::new())].into() };
         let (mut own, mut of_fleet) = (empty(), empty());

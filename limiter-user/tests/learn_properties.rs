@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn the_burst_that_is_needed_admits_all_and_one_less_does_not(
+    fn needed_burst_is_the_smallest_that_admits_all(
         arrivals in arrivals(60), rate in rate(), pause in prop_oneof![Just(1), 0..100 * SECOND],
     ) {
         let trace = trace_of(&arrivals, 1_000);
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn a_trace_that_has_become_rough_asks_for_no_less(
+    fn coarse_trace_never_needs_a_smaller_burst(
         arrivals in arrivals(300), rate in rate(), room in 2..40_usize,
     ) {
         let period = arrivals.last().unwrap().0 + 60 * SECOND;
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn what_would_be_refused_is_what_the_bucket_refuses(
+    fn predicted_refusals_equal_those_of_the_bucket(
         arrivals in arrivals(80), rate in rate(), burst in 1..50_u64,
     ) {
         let trace = trace_of(&arrivals, 1_000);
@@ -127,7 +127,7 @@ proptest! {
 
 /// Two packets at the beginning of each minute, and three near its end.
 #[test]
-fn what_is_spent_at_the_end_is_missing_when_it_begins_again() {
+fn needed_burst_counts_tokens_spent_at_the_end_of_the_period() {
     let arrivals = [(0, 2), (59 * SECOND, 3)];
     let need = |rate: &str| {
         let rate = rate.parse().unwrap();
@@ -164,7 +164,7 @@ fn seen(time: u64, flow: Flow) -> Seen {
 
 /// A flood of made-up sources, each with a few ports, takes little memory.
 #[test]
-fn memory_is_bounded_whoever_sends() {
+fn sampler_memory_is_bounded_for_any_sources() {
     let mut rng = fastrand::Rng::with_seed(7);
     let bounds = bounds(500, 4_000);
     let mut sampler = Sampler::new(Seed::KNOWN, bounds);
@@ -191,7 +191,7 @@ fn memory_is_bounded_whoever_sends() {
 
 /// Made-up sources that send once each do not push out sources that come back, however long the flood lasts.
 #[test]
-fn who_sends_once_pushes_nobody_out() {
+fn one_time_sources_do_not_displace_returning_sources() {
     let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 10_000));
     for n in 0..20_000 {
         let time = n * SECOND / 10;
@@ -207,7 +207,7 @@ fn who_sends_once_pushes_nobody_out() {
 
 /// Memory is bounded, however long a capture is, and whatever its clock does.
 #[test]
-fn memory_is_bounded_however_long_it_takes() {
+fn sampler_memory_is_bounded_for_any_duration() {
     let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 10_000));
     for n in 0..250_000 {
         sampler.see(&seen(n * SECOND, flow(0x1_0000_0000 + n, 53)));
@@ -223,7 +223,7 @@ fn memory_is_bounded_however_long_it_takes() {
 
 /// The sample has every packet of the sources that stay in it, from the first one on.
 #[test]
-fn whoever_is_in_the_sample_is_in_it_whole() {
+fn sampled_source_has_all_its_packets() {
     let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 100_000));
     let mut sent = HashMap::<u64, (u64, u64)>::new();
     let mut rng = fastrand::Rng::with_seed(3);
@@ -241,7 +241,7 @@ fn whoever_is_in_the_sample_is_in_it_whole() {
 
 /// One of 2^k sources of any kind: consecutive, far apart, or random; with any seed.
 #[test]
-fn the_sample_is_uniform() {
+fn sampling_is_uniform() {
     const SOURCES: u64 = 65_536;
     let mut rng = fastrand::Rng::with_seed(11);
     for round in 0..5 {
@@ -291,7 +291,7 @@ proptest! {
 
     /// Any traffic gives a file that reads back (`show::file` checks it), or a reason why there is none.
     #[test]
-    fn what_is_proposed_can_be_used(
+    fn proposal_is_a_valid_file(
         seed in any::<u64>(), sources in 1..40_u64, packets in 1..3_000_u64,
         duration in 1..2_000 * SECOND, keep in 0.5..=1.0_f64, heavy in 1..5_000_u64,
     ) {
@@ -350,7 +350,7 @@ fn proposed(sources: u64, more: impl FnOnce(&mut Sampler) -> u64) -> Proposal {
 }
 
 #[test]
-fn neither_a_flood_nor_made_up_sources_move_the_proposal() {
+fn flood_and_spoofed_sources_do_not_change_the_proposal() {
     let alone = proposed(30, |_| 0);
     let [only] = &alone.settings.limits[..] else {
         panic!("{alone:?}")
@@ -382,7 +382,7 @@ fn neither_a_flood_nor_made_up_sources_move_the_proposal() {
 }
 
 #[test]
-fn new_sources_are_four_times_what_came_and_never_below_the_default() {
+fn proposed_new_sources_is_four_times_the_peak_or_the_default() {
     let quiet = proposed(30, |_| 0);
     assert_eq!(quiet.settings.new_sources, Some(NewSources::default()));
 

@@ -14,7 +14,7 @@ fn is_accepted(text: &str) -> bool {
 }
 
 #[test]
-fn names() {
+fn limit_names_are_bounded() {
     assert!(name(&"a".repeat(32)).is_ok() && name("a-b_c.9").is_ok());
     for wrong in ["", &"a".repeat(33), "a b", "control"] {
         assert!(name(wrong).is_err(), "{wrong}");
@@ -22,7 +22,7 @@ fn names() {
 }
 
 #[test]
-fn interfaces() {
+fn interface_names_are_checked() {
     assert!(interface("eth0.7@x-y").is_ok() && interface(&"e".repeat(15)).is_ok());
     let long = "e".repeat(16);
     for wrong in [
@@ -41,7 +41,7 @@ fn interfaces() {
 }
 
 #[test]
-fn limits() {
+fn at_most_32_limits_are_accepted() {
     let with = |count: usize| -> String {
         (0..count)
             .map(|i| ONE.replace("one", &format!("l{i}")))
@@ -51,13 +51,13 @@ fn limits() {
 }
 
 #[test]
-fn the_table() {
+fn table_size_is_bounded() {
     let with = |sources: u64| is_accepted(&format!("max_sources = {sources}\n{ONE}"));
     assert!(with(1) && with(65_536) && !with(0) && !with(u64::from(u32::MAX)));
 }
 
 #[test]
-fn lists() {
+fn at_most_30_tiers_are_accepted() {
     let with = |count: usize| {
         let lists: String = (0..count).map(|i| format!("t{i} = []\n")).collect();
         is_accepted(&format!("{ONE}[lists]\n{lists}"))
@@ -66,7 +66,7 @@ fn lists() {
 }
 
 #[test]
-fn costs_and_flags() {
+fn costs_and_tcp_flags_are_checked() {
     let with = |line: &str| is_accepted(&format!("{ONE}{line}\n"));
     assert!(with("cost = 1") && with("cost = 10"));
     assert!(!with("cost = 0") && !with("cost = 11"));
@@ -79,7 +79,7 @@ fn costs_and_flags() {
 
 /// A window gives at least one token, and holds as many as fit into its stored state.
 #[test]
-fn fixed_windows() {
+fn fixed_window_tokens_are_bounded() {
     let with = |rate: &str, rest: &str| {
         is_accepted(&format!(
             "[[limit]]\nname = \"one\"\nrate = \"{rate}\"\nalgorithm = \"fixed-window\"\n{rest}\n"
@@ -94,7 +94,7 @@ fn fixed_windows() {
 
 /// A packet costs its length in a limit on bits, and one token in a limit on packets, with either algorithm.
 #[test]
-fn what_a_packet_costs() {
+fn packet_costs_its_length_or_one_token() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow] {
         let cost = |rate: &str, burst: &str| {
             let limit = Limit {

@@ -53,7 +53,7 @@ proptest! {
 
     /// Tokens that were spent stay spent.
     #[test]
-    fn a_change_gives_no_token_away((old, new, since, before) in changes()) {
+    fn change_gives_no_tokens_away((old, new, since, before) in changes()) {
         let (from, to) = scales(&old, &new);
         let stays = (&from.tick * before).min(&to.tick * new.terms.tau);
         prop_assert!(&to.tick * carried(&old, &new, since, before) >= stays);
@@ -61,7 +61,7 @@ proptest! {
 
     /// A change spends at most a millionth of the burst more.
     #[test]
-    fn a_change_takes_a_millionth_of_the_burst((old, new, since, before) in changes()) {
+    fn change_costs_at_most_a_millionth_of_the_burst((old, new, since, before) in changes()) {
         let (from, to) = scales(&old, &new);
         let stays = &from.tick * before;
         let after = &to.tick * carried(&old, &new, since, before);
@@ -70,7 +70,7 @@ proptest! {
 
     /// Between packets and bytes, the spent share of the burst stays, except for a small loss.
     #[test]
-    fn between_packets_and_bytes_the_share_stays(
+    fn spent_share_stays_between_packets_and_bytes(
         packets in limits_of(packet_rates()),
         bytes in limits_of(bit_rates()),
         to_bytes: bool,
@@ -87,7 +87,7 @@ proptest! {
 
     /// A full bucket stays full, even if its TAT is more than a year old.
     #[test]
-    fn full_stays_full(
+    fn full_bucket_stays_full(
         old in limits(),
         new in limits(),
         since: u64,
@@ -99,7 +99,7 @@ proptest! {
 
     /// An empty bucket stays empty if the burst does not grow.
     #[test]
-    fn empty_stays_empty(limits in alike(2..3), since: u64) {
+    fn empty_bucket_stays_empty_unless_the_burst_grows(limits in alike(2..3), since: u64) {
         let (old, new) =
             if limits[0].tokens < limits[1].tokens { (1, 0) } else { (0, 1) };
         let (old, new) = (limits[old], limits[new]);
@@ -109,7 +109,7 @@ proptest! {
     /// Any TAT becomes a time no further ahead than the new bucket's depth, from the change or from the later packet
     /// that the TAT proves. No number of chunks overflows.
     #[test]
-    fn any_word_is_carried_into_the_new_bucket(
+    fn any_tat_is_converted_into_the_new_bucket(
         old in limits(),
         new in limits(),
         since: u64,
@@ -141,7 +141,7 @@ proptest! {
     /// A shared bucket's debt takes as long as before on the new terms; then the bucket is as empty as any other. A
     /// debt gives no tokens.
     #[test]
-    fn a_debt_is_waited_for_on_the_new_terms_too(
+    fn debt_is_kept_under_the_new_quota(
         limits in alike(2..3),
         since: u64,
         debt in magnitude(DEBT_MAX),
@@ -160,7 +160,7 @@ proptest! {
 
     /// No bucket's TAT becomes a mark.
     #[test]
-    fn a_word_is_never_carried_to_a_mark(
+    fn converted_tat_is_never_a_reserved_mark(
         (old, new, _, before) in changes(),
         end in FREE..=REST,
     ) {
@@ -187,7 +187,7 @@ proptest! {
 /// From the slowest to the fastest valid rate and back, with the smallest and the largest burst: products and ratios
 /// would overflow here first.
 #[test]
-fn the_extremes_are_carried_over() {
+fn extreme_quotas_are_converted_without_overflow() {
     let rates = [
         "1/208d",
         "1/d",

@@ -16,7 +16,7 @@ fn claims() -> impl Strategy<Value = Vec<Claim>> {
 proptest! {
     /// Whatever some limits hold within their bounds, there is room for the shares of the others.
     #[test]
-    fn shares_fit_into_the_table(max_sources in 1..=SOURCES_MAX, claims in claims()) {
+    fn shares_of_all_limits_fit_into_the_table(max_sources in 1..=SOURCES_MAX, claims in claims()) {
         let entries = entries(max_sources);
         let shares = divide(entries, &claims);
         if shares.room > 0 {
@@ -53,7 +53,7 @@ proptest! {
 }
 
 #[test]
-fn slow_limit_is_warned_about_and_a_quick_one_is_not() {
+fn only_a_slow_limit_gets_a_table_warning() {
     let text = "[[limit]]\nname = \"ssh\"\nrate = \"5/h\"\nburst = 5\n[[limit]]\nname = \"web\"\nrate = \"1000/s\"\n";
     let of = |lines: &str| {
         let parsed = file::parse(&format!("{lines}{text}"), std::path::Path::new("."));

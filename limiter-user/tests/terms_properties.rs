@@ -42,7 +42,7 @@ proptest! {
 
     /// A packet costs its exact cost, rounded up to the next tick.
     #[test]
-    fn a_packet_costs_less_than_a_tick_too_much(
+    fn packet_cost_is_rounded_up_by_under_a_tick(
         limit in limits_of(packet_rates()),
         length in lengths(),
     ) {
@@ -54,7 +54,7 @@ proptest! {
 
     /// Bytes cost at most a tick and 2^-41 of the exact cost more, and no length makes the cost overflow.
     #[test]
-    fn bytes_cost_less_than_a_tick_and_a_2_to_the_41th_too_much(
+    fn byte_cost_exceeds_the_exact_cost_by_at_most_a_tick_and_2_to_minus_41(
         limit in limits_of(bit_rates()),
         length in lengths(),
     ) {
@@ -71,7 +71,7 @@ proptest! {
 
     /// A bucket is as deep as its burst, rounded up to the next tick, and no deeper than allowed.
     #[test]
-    fn a_bucket_holds_its_burst(limit in limits()) {
+    fn bucket_depth_is_the_burst_rounded_up_to_a_tick(limit in limits()) {
         let Quota { tau, cost, cost_shift, .. } = limit.terms;
         prop_assert!(tau <= TAU_MAX);
         prop_assert!(covers(tau, limit.tokens, &limit.pace()));
@@ -82,7 +82,7 @@ proptest! {
 
     /// Only two kinds of buckets are refused: too deep, or too small for a frame.
     #[test]
-    fn only_what_could_not_work_is_refused(
+    fn only_too_deep_or_too_small_buckets_are_refused(
         rate in rates(),
         tokens in magnitude(u64::MAX >> 1),
         frame_max in magnitude(LENGTH_MAX),
@@ -105,7 +105,7 @@ proptest! {
 
     /// Up to a million packets a second, the error of the rate is below 10^-5.
     #[test]
-    fn a_million_packets_a_second_are_right_to_a_hundred_thousandth(
+    fn rate_error_up_to_one_million_packets_per_second_is_below_1e_5(
         rate in packet_rates().prop_filter("to 1M/s", |rate| rate.per_second() <= 1e6),
     ) {
         let limit = Limit::of(&rate.to_string(), 1);
@@ -115,7 +115,7 @@ proptest! {
     /// Up to 400 Gbit/s, the error is below one tick in the 307.2 ticks that 60 bytes cost then, and falls with the
     /// length.
     #[test]
-    fn bits_are_right_to_a_tick_in_307(
+    fn rate_error_in_bits_is_at_most_one_tick_in_307(
         rate in bit_rates().prop_filter("to 400gbit", |rate| rate.amount <= 400_000_000_000),
         length in 60..=LENGTH_MAX,
     ) {
@@ -130,7 +130,7 @@ proptest! {
 
     /// A full bucket admits exactly its burst in packets at once.
     #[test]
-    fn a_burst_of_packets_passes_and_no_more(
+    fn full_bucket_admits_exactly_its_burst_of_packets(
         limit in limits_of(packet_rates()),
         start in moments(),
     ) {
@@ -150,7 +150,7 @@ proptest! {
     /// A full bucket admits one packet as long as its burst and no byte more, into however many packets the bytes are
     /// divided.
     #[test]
-    fn a_burst_of_bytes_passes_and_no_more(
+    fn full_bucket_admits_exactly_its_burst_of_bytes(
         limit in limits_of(bit_rates()),
         start in moments(),
         lengths in vec(lengths(), 1..200),
@@ -172,7 +172,7 @@ proptest! {
 
 /// The three promised errors, where they are largest.
 #[test]
-fn the_error_of_the_rate_is_as_promised() {
+fn largest_rate_errors_are_within_the_documented_bounds() {
     for (rate, length, most) in [
         ("1M/s", 60, share(1, 100_000)),
         ("999999/s", 60, share(1, 100_000)),
@@ -193,7 +193,7 @@ fn the_error_of_the_rate_is_as_promised() {
 /// is why [`Limit::is_overdrawn`] allows for it: 1,648 bytes in 3 ns, while the burst and the refill of 3 ns are
 /// 1,647.88.
 #[test]
-fn a_window_of_bytes_may_hold_a_fraction_of_a_byte_more() {
+fn interval_may_admit_a_fraction_of_a_byte_more() {
     let mut program = Program::full(Limit::of("327680mbit", 1_525).terms, 1_000);
     assert!(program.admits(1_000, 1_524));
     assert!(!program.admits(1_003, 125));
@@ -202,7 +202,7 @@ fn a_window_of_bytes_may_hold_a_fraction_of_a_byte_more() {
 
 /// No rate outside the ranges above can be configured.
 #[test]
-fn nothing_faster_or_slower_can_be_written() {
+fn rates_out_of_range_are_refused() {
     let rate = |text: &str| text.parse::<Rate>();
     assert!(rate("1G/s").is_ok() && rate("1000000001/s").is_err());
     assert!(rate("1tbit").is_ok() && rate("1000000000001bit").is_err());

@@ -105,14 +105,14 @@ proptest! {
 
     /// A prefix longer than its address is no key.
     #[test]
-    fn a_prefix_is_no_longer_than_an_address(ipv4: u8, ipv6: u8) {
+    fn prefix_longer_than_an_address_is_refused(ipv4: u8, ipv6: u8) {
         let key = format!("/{ipv4},/{ipv6}").parse::<Key>();
         prop_assert_eq!(key.is_ok(), ipv4 <= 32 && ipv6 <= 128);
     }
 
     /// A number has its written value: `1.5k` is 1500.
     #[test]
-    fn a_rate_is_what_is_written(
+    fn rate_has_its_written_value(
         amount in magnitude(1_000_000),
         (unit, factor) in select(&[("", 1), ("k", 1_000)]),
         number in 1..=59_u64,
@@ -129,7 +129,7 @@ proptest! {
     /// A decimal fraction of a unit has its written value, or is refused if that is not whole: `1.5k` is 1500, and
     /// `1.5` is invalid.
     #[test]
-    fn a_number_is_what_is_written_or_refused(
+    fn number_has_its_written_value_or_is_refused(
         whole in magnitude(1 << 40),
         fraction in "[0-9]{1,6}",
         (unit, factor) in select(&[

@@ -109,7 +109,7 @@ proptest! {
 
     /// The program admits exactly the model's packets, in any order of packets, refunds and clocks.
     #[test]
-    fn decides_as_the_model(terms in terms(), start in moments(), events in events()) {
+    fn window_decides_as_the_model(terms in terms(), start in moments(), events in events()) {
         let Window { period, .. } = terms.window;
         let (mut now, mut word, mut model) = (start, terms.full(start), Model::full(terms, start));
         let mut last = None;
@@ -182,7 +182,7 @@ proptest! {
 
     /// However many windows pass, unused tokens are kept, up to the burst.
     #[test]
-    fn what_is_left_over_is_kept_up_to_the_burst(
+    fn unused_tokens_are_kept_up_to_the_burst(
         terms in terms(),
         start in moments(),
         left in 0..=TOKENS_MAX,
@@ -199,7 +199,7 @@ proptest! {
 
     /// A charge that is refunded in the same window leaves the bucket as it was.
     #[test]
-    fn a_refund_undoes_the_charge(
+    fn refund_undoes_the_charge(
         terms in terms(),
         start in moments(),
         later in 0..300_u64,
@@ -218,7 +218,7 @@ proptest! {
 
     /// A clock that reads earlier, by a window or many, refills nothing; correcting the TAT does not either.
     #[test]
-    fn an_earlier_clock_refills_nothing(
+    fn earlier_clock_refills_nothing(
         terms in terms(),
         start in moments(),
         left in 0..=TOKENS_MAX,
@@ -246,7 +246,7 @@ proptest! {
 
     /// If the bounds of a time give an answer, it is that of the exact time; an exact time is bounds enough.
     #[test]
-    fn bounds_say_what_the_clock_says(
+    fn decision_by_clock_bounds_equals_the_exact_decision(
         terms in terms(),
         written in moments(),
         left in magnitude(TOKENS_MAX),

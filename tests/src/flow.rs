@@ -110,7 +110,7 @@ mod tests {
     const EXIT: [u8; 8] = [0x95, 0, 0, 0, 0, 0, 0, 0];
 
     #[test]
-    fn loop_that_is_closed_by_a_jump_is_told_from_one_that_is_not() {
+    fn loops_are_classified_by_whether_a_jump_closes_them() {
         let closed = [ADD, branch(1), jump(-3), EXIT].concat();
         assert_eq!(back_edges(&closed, true), [0_usize; 0]);
         // The first jump enters the loop after its last instruction.

@@ -18,7 +18,7 @@ fn run(arguments: &[&str]) -> Outcome {
 }
 
 #[test]
-fn the_steps_are_measured() {
+fn steps_benchmark_measures_every_step() {
     need_kernel!();
     let outcome = run(&["--quick", "--only", "steps"]);
     for word in ["bare drop", "limiter, frags", "clock", "lookup"] {
@@ -35,10 +35,10 @@ fn field<'a>(result: &'a Value, name: &str) -> &'a str {
 }
 
 #[test]
-fn the_subjects_on_the_wire_are_measured() {
+fn wire_benchmark_measures_every_subject() {
     need_kernel!();
     for tool in ["ethtool", "nft", "iptables"] {
-        if !need::tool("the_subjects_on_the_wire_are_measured", tool) {
+        if !need::tool("wire_benchmark_measures_every_subject", tool) {
             return;
         }
     }
@@ -93,7 +93,7 @@ fn look_at(result: &Value, packets: u64, rounds: u64) {
 
 /// A member sends and receives data for its own sources only, however many other members there are.
 #[test]
-fn the_traffic_of_a_member_does_not_grow_with_the_fleet() {
+fn member_traffic_does_not_grow_with_the_fleet() {
     need_redis!();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();

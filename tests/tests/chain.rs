@@ -70,7 +70,7 @@ fn lose_link(hosts: &Hosts) {
 }
 
 #[test]
-fn what_passes_is_decided_by_the_program_behind() {
+fn packets_that_pass_reach_the_chained_program() {
     need_all!();
     for (kind, how, mode) in [
         (PLAIN, "xdpdrv", "native"),
@@ -106,7 +106,7 @@ fn what_passes_is_decided_by_the_program_behind() {
 }
 
 #[test]
-fn changes_go_on_leading_there() {
+fn chained_program_stays_in_place_after_every_change() {
     need_all!();
     for kind in [PLAIN, FRAGS] {
         let foreign = Foreign::load(kind);
@@ -137,7 +137,7 @@ fn changes_go_on_leading_there() {
 }
 
 #[test]
-fn a_file_is_put_in_force_in_front_of_it() {
+fn attach_with_a_file_and_reload_work_with_chain() {
     need_all!();
     let foreign = Foreign::load(PLAIN);
     let hosts = hosts_with(&foreign, "xdpdrv");
@@ -164,7 +164,7 @@ fn a_file_is_put_in_force_in_front_of_it() {
 
 /// After a trial the program behind limiter gets all packets, and is put back by `detach` or by the next `attach`.
 #[test]
-fn after_a_trial_all_packets_go_to_the_program_behind() {
+fn chained_program_gets_all_packets_after_a_trial() {
     need_all!();
     for kind in [FRAGS, PLAIN] {
         let foreign = Foreign::load(kind);
@@ -219,7 +219,7 @@ fn expect_waiting(hosts: &Hosts) {
 }
 
 #[test]
-fn what_a_killed_command_left_is_put_back() {
+fn foreign_program_is_restored_after_a_killed_command() {
     need_all!();
     let foreign = Foreign::load(PLAIN);
     for how in ["xdpdrv", "xdpgeneric"] {
@@ -257,7 +257,7 @@ fn what_a_killed_command_left_is_put_back() {
 }
 
 #[test]
-fn somebody_else_has_taken_the_place() {
+fn foreign_program_is_not_restored_over_another_program() {
     need_all!();
     let (foreign, other) = (Foreign::load(PLAIN), Foreign::load(FRAGS));
     for (how, mode) in [("xdpdrv", "native"), ("xdpgeneric", "generic")] {
@@ -304,7 +304,7 @@ fn refused(hosts: &Hosts, arguments: &[&str], words: &[&str]) -> Outcome {
 }
 
 #[test]
-fn what_it_cannot_run_in_front_of() {
+fn chain_is_refused_without_a_suitable_program() {
     need_all!();
     let hosts = Hosts::new();
     let words = ["no XDP program", "leave --chain out"];
@@ -355,7 +355,7 @@ fn refused_by_limiter_itself(hosts: &Hosts) {
 }
 
 #[test]
-fn what_a_link_holds() {
+fn chain_is_refused_for_a_program_held_by_a_link() {
     need_all!();
     use std::os::fd::AsFd;
 
@@ -374,7 +374,7 @@ fn what_a_link_holds() {
 }
 
 #[test]
-fn an_interface_that_is_gone_has_nothing_to_put_back() {
+fn detach_of_a_removed_interface_restores_nothing() {
     need_all!();
     let foreign = Foreign::load(PLAIN);
     for lose in [false, true] {
@@ -393,7 +393,7 @@ fn an_interface_that_is_gone_has_nothing_to_put_back() {
 
 /// From here, the program cannot be put back; but it is not lost.
 #[test]
-fn an_interface_that_is_in_another_namespace() {
+fn foreign_program_is_kept_if_the_interface_is_in_another_namespace() {
     need_all!();
     use std::os::fd::AsRawFd;
 

@@ -56,9 +56,9 @@ fn expect_back(hosts: &Hosts, foreign: &Foreign, at: &str) {
 }
 
 #[test]
-fn attach_loses_nothing() {
+fn killed_attach_does_not_lose_the_foreign_program() {
     need_kernel!();
-    if !need::tool("attach_loses_nothing", "bpftool") {
+    if !need::tool("killed_attach_does_not_lose_the_foreign_program", "bpftool") {
         return;
     }
     let foreign = Foreign::load(FRAGS);
@@ -91,9 +91,9 @@ fn attach_loses_nothing() {
 }
 
 #[test]
-fn detach_loses_nothing() {
+fn killed_detach_does_not_lose_the_foreign_program() {
     need_kernel!();
-    if !need::tool("detach_loses_nothing", "bpftool") {
+    if !need::tool("killed_detach_does_not_lose_the_foreign_program", "bpftool") {
         return;
     }
     let foreign = Foreign::load(PLAIN);

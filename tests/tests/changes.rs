@@ -216,7 +216,7 @@ fn flood(hosts: &Hosts, rounds: &AtomicU64, stop: &AtomicBool) -> Flood {
 /// Every packet meets a configuration that was in force. No counter is lost, no bucket is refilled, no source is
 /// locked out, and no allowed source is dropped.
 #[test]
-fn changes_under_flood_lose_and_give_nothing() {
+fn changes_under_flood_lose_no_counters_and_refill_no_buckets() {
     need_kernel!();
     let hosts = Hosts::new();
     let file = std::env::temp_dir().join(format!("limiter-changes-{}.toml", std::process::id()));

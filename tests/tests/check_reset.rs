@@ -111,7 +111,7 @@ fn check_shows_every_bucket_of_a_source() {
 }
 
 #[test]
-fn reset_forgets_every_bucket_of_a_source_and_no_other() {
+fn reset_refills_every_bucket_of_a_source_and_no_other() {
     need_kernel!();
     let hosts = attached();
     let traffic = Traffic::new(&hosts);
@@ -156,7 +156,7 @@ fn reset_forgets_every_bucket_of_a_source_and_no_other() {
 
 /// `top` uses the limit names that `check` prints.
 #[test]
-fn top_names_limits_and_ports() {
+fn top_rows_name_limits_and_ports() {
     need_kernel!();
     let hosts = attached();
     let traffic = Traffic::new(&hosts);
@@ -178,7 +178,7 @@ fn top_names_limits_and_ports() {
 
 /// A 128-bit address takes two entries: a table full of them holds half as many sources.
 #[test]
-fn status_shows_what_addresses_of_128_bits_take() {
+fn status_shows_that_128_bit_addresses_take_two_entries() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 2 --key /32,/128 --max-sources 4");
@@ -208,7 +208,7 @@ fn status_shows_what_addresses_of_128_bits_take() {
 
 /// `reset` leaves the bucket of a limit on the other IP version alone, although all sources share the bucket.
 #[test]
-fn reset_leaves_limits_on_the_other_version_of_ip() {
+fn reset_leaves_limits_on_the_other_ip_version() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.attach_file(
@@ -234,7 +234,7 @@ fn reset_leaves_limits_on_the_other_version_of_ip() {
 }
 
 #[test]
-fn who_is_denied_in_shadow_is_not_said_to_be_dropped() {
+fn check_says_that_a_denied_source_passes_in_shadow() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5 --deny 192.0.2.7 --shadow");
@@ -253,7 +253,7 @@ fn who_is_denied_in_shadow_is_not_said_to_be_dropped() {
 
 /// Two prefixes from the file, one inside the other; a command adds a third.
 #[test]
-fn check_names_the_prefix_that_decides_and_its_origin() {
+fn check_names_the_deciding_prefix_and_its_origin() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let lists =
@@ -334,7 +334,7 @@ fn check_of_a_denied_source_has_no_retry_after() {
 
 /// Three sources are over the limit and one is shown. New sources are refused, and a denied source goes on sending.
 #[test]
-fn top_lines_add_up_to_what_the_interface_dropped() {
+fn top_rows_add_up_to_the_drops_of_the_interface() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 1 --new-sources 1/h --new-sources-burst 3");

@@ -126,10 +126,13 @@ fn from_client(hosts: &Hosts, port: u16) -> Ends {
 
 /// A web server that closes each connection after one answer, under `wrk`.
 #[test]
-fn a_web_server() {
+fn web_server_serves_allowed_clients_fully_and_others_at_the_limit() {
     need_kernel!();
     for name in ["busybox", "wrk"] {
-        if !tool("a_web_server", name) {
+        if !tool(
+            "web_server_serves_allowed_clients_fully_and_others_at_the_limit",
+            name,
+        ) {
             return;
         }
     }
@@ -186,10 +189,10 @@ fn a_web_server() {
 
 /// A name server under `dnsperf`.
 #[test]
-fn a_name_server() {
+fn name_server_answers_every_query_that_passes() {
     need_kernel!();
     for name in ["dnsmasq", "dnsperf"] {
-        if !tool("a_name_server", name) {
+        if !tool("name_server_answers_every_query_that_passes", name) {
             return;
         }
     }
@@ -248,7 +251,7 @@ fn a_name_server() {
 
 /// A few connections are let in; a flood of new ones does not disturb them.
 #[test]
-fn sessions_like_those_of_ssh() {
+fn open_sessions_are_not_disturbed_by_a_syn_flood() {
     need_kernel!();
     const SESSIONS: usize = 5;
     const FLOOD: usize = 2_000;

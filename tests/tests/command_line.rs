@@ -133,7 +133,7 @@ fn wrong_command_lines_are_refused_and_change_nothing() {
 
 /// Unknown verbs and options: what clap prints, with its suggestion and the usage.
 #[test]
-fn unknown_verbs_and_options_have_the_layout_of_clap() {
+fn errors_of_unknown_verbs_and_options_have_the_clap_layout() {
     for (arguments, message) in [
         (
             &["atach", "eth0"][..],
@@ -175,7 +175,7 @@ Usage: limiter deny [OPTIONS] <COMMAND>
 }
 
 #[test]
-fn what_only_the_interface_makes_wrong_is_a_failure() {
+fn errors_that_depend_on_the_interface_are_failures() {
     need_kernel!();
     let hosts = Hosts::new();
     let cases = r"
@@ -201,7 +201,7 @@ log eth0 => not attached
 }
 
 #[test]
-fn help_version_manual_and_completions_are_there() {
+fn help_version_manual_and_completions_are_printed() {
     for (arguments, word) in [
         (&["--help"][..], "attach"),
         (&["attach", "--help"], "--burst"),
@@ -224,7 +224,7 @@ fn help_version_manual_and_completions_are_there() {
 
 /// The order that the help shows is the one that works.
 #[test]
-fn the_interface_comes_first() {
+fn usage_shows_the_interface_first() {
     for verb in [
         "set",
         "allow add",
@@ -265,7 +265,7 @@ fn a_closed_pipe_is_not_an_error() {
 }
 
 #[test]
-fn a_full_device_is_told() {
+fn write_to_a_full_device_is_an_error() {
     let full = std::fs::File::options()
         .write(true)
         .open("/dev/full")
@@ -282,7 +282,7 @@ fn a_full_device_is_told() {
 }
 
 #[test]
-fn agent_names_the_file_that_it_cannot_read() {
+fn agent_names_an_unreadable_password_file() {
     need_kernel!();
     let options = ["agent", "--store", "redis://127.0.0.1:1", "--password-file"];
     limiter(&[&options[..], &["/not/there"]].concat()).expect_error(

@@ -92,7 +92,7 @@ fn bash_completes_attached_interfaces_limits_and_lists() {
 }
 
 #[test]
-fn list_verbs_offer_and_explain_all() {
+fn list_verbs_complete_and_document_all() {
     need_kernel!();
     let hosts = attached();
     for list in ["allow", "deny", "tier"] {
@@ -108,7 +108,7 @@ fn list_verbs_offer_and_explain_all() {
 
 /// A user who may not see the attachments is offered nothing and sees no message.
 #[test]
-fn completion_without_privileges_is_empty_and_silent() {
+fn completion_without_privileges_offers_nothing_silently() {
     need_kernel!();
     let hosts = attached();
     const AS_NOBODY: &str = r#"

@@ -91,7 +91,7 @@ fn recipes() -> Vec<String> {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let folder = Folder::new();
     let file = folder.write(
         "wrong.toml",
@@ -158,7 +158,7 @@ rate = 7
 }
 
 #[test]
-fn a_file_that_is_sound_and_one_that_is_not_there() {
+fn config_check_accepts_a_valid_file_and_refuses_a_missing_one() {
     let folder = Folder::new();
     folder.write("partners.txt", "192.0.2.0/24\n192.0.2.0/24\n");
     let sound = folder.write("sound.toml", EVERYTHING);
@@ -181,7 +181,7 @@ fn a_file_that_is_sound_and_one_that_is_not_there() {
 
 /// The output of `config show` is valid and makes an equal attachment elsewhere, down to the kernel's memory.
 #[test]
-fn what_is_shown_can_be_used_again() {
+fn config_show_output_makes_an_equal_attachment() {
     need_kernel!();
     let folder = Folder::new();
     folder.write("partners.txt", "192.0.2.0/24\n2001:db8:7::/48\n");
@@ -217,7 +217,7 @@ fn what_is_shown_can_be_used_again() {
 
 /// Flags and a file with equal settings make equal attachments.
 #[test]
-fn flags_and_file_make_the_same() {
+fn flags_and_file_make_equal_attachments() {
     need_kernel!();
     let folder = Folder::new();
     let (by_flags, by_file) = (Hosts::new(), Hosts::new());
@@ -254,7 +254,7 @@ fn flags_and_file_make_the_same() {
 
 /// Changes by `set` and the list commands are shown; the file contains the output of `config show`.
 #[test]
-fn what_was_changed_since_is_shown() {
+fn config_show_includes_changes_since_attach() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     folder.write("partners.txt", "192.0.2.0/24\n");
@@ -288,7 +288,7 @@ fn what_was_changed_since_is_shown() {
 }
 
 #[test]
-fn a_file_without_interfaces_and_a_wrong_one_attach_nothing() {
+fn file_without_interfaces_or_with_errors_attaches_nothing() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let limit = "[[limit]]\nname = \"a\"\nrate = 5\n";
@@ -370,7 +370,7 @@ fn only_regular_files_are_read() {
 
 /// No step takes quadratic time.
 #[test]
-fn long_files_are_read_in_proportion_to_their_length() {
+fn long_files_are_read_in_linear_time() {
     let folder = Folder::new();
     let all = |count: u32, one: &dyn Fn(u32) -> String| (0..count).map(one).collect::<String>();
     let limit = "[[limit]]\nname = \"all\"\nrate = 5\n";
@@ -431,7 +431,7 @@ fn long_files_are_read_in_proportion_to_their_length() {
 
 /// Text from a file or the command line cannot reorder or hide parts of a message.
 #[test]
-fn what_does_not_print_is_escaped_in_messages() {
+fn unprintable_characters_are_escaped_in_messages() {
     let folder = Folder::new();
     let odd = "a\u{202e}b\u{200b}c\u{ad}d\u{2066}e\u{feff}f\u{e0001}g\u{2028}h";
     let key = format!("\"{odd}\" = 1\n[[limit]]\nname = \"{odd}\"\nrate = \"{odd}\"\n");
@@ -464,7 +464,7 @@ fn what_does_not_print_is_escaped_in_messages() {
 
 /// A setting that can never have an effect gets a warning with its line and a fix; with `--strict`, it is an error.
 #[test]
-fn what_is_in_vain_is_warned_of() {
+fn settings_without_effect_get_a_warning() {
     let folder = Folder::new();
     let lists = "[lists]\nold = [\"192.0.2.0/24\"]\nown = [\"192.0.2.0/24\"]\n";
     let cases = r#"
@@ -507,7 +507,7 @@ match = { source = "old" }\n[[limit]]\nname = "b"\nrate = "16mbit"\nmatch = { so
 
 /// A burst is checked against the longest frame of the file's interface, or the usual one if there is no interface.
 #[test]
-fn config_check_judges_a_burst_by_the_frames_of_the_interface() {
+fn config_check_compares_the_burst_with_the_interface_frame_size() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let set_mtu = |mtu: &str| {
@@ -541,7 +541,7 @@ fn config_check_judges_a_burst_by_the_frames_of_the_interface() {
 }
 
 #[test]
-fn attach_warns_of_what_is_in_vain() {
+fn attach_warns_of_settings_without_effect() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let text = "[lists]\nold = [\"192.0.2.0/24\"]\n[[limit]]\nname = \"a\"\nrate = \"5/s\"\n";

@@ -303,7 +303,7 @@ fn stay_on_this_cpu() {
 }
 
 #[test]
-fn kernel_and_model_agree_whatever_is_configured() {
+fn kernel_and_model_agree_on_random_configurations() {
     need_kernel!();
     stay_on_this_cpu();
     let first = seed(0x0c0f_1600);

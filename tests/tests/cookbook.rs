@@ -227,7 +227,7 @@ fn goes_on(what: &str, (from, to): &mut (TcpStream, TcpStream)) {
 
 /// Every recipe has a test, and no subject is missing.
 #[test]
-fn every_recipe_is_tried_here() {
+fn every_recipe_has_a_test() {
     let written: BTreeSet<_> = blocks("toml").into_iter().map(|block| block.0).collect();
     let tried = [WEB, DNS, GAME, SSH, IPV6].into();
     assert_eq!(written, tried);
@@ -249,7 +249,7 @@ const INTRODUCTION: &str = "";
 const LISTS: &str = "Lists";
 
 #[test]
-fn web_front_end() {
+fn web_recipe_limits_new_connections() {
     need_kernel!();
     let kitchen = Kitchen::new(strangers(), WEB);
     for (source, port) in [("10.0.80.1", 80), ("10.0.43.1", 443)] {
@@ -282,7 +282,7 @@ fn web_front_end() {
 
 /// Packets of a connection that the host has accepted pass over the limit, unless they are denied.
 #[test]
-fn web_connections() {
+fn web_recipe_exempts_established_connections() {
     need_kernel!();
     let kitchen = Kitchen::new(strangers(), WEB);
     let server = "198.18.1.1".parse().unwrap();
@@ -307,7 +307,7 @@ fn web_connections() {
 }
 
 #[test]
-fn dns_resolver() {
+fn dns_recipe_limits_queries_per_source() {
     need_kernel!();
     let kitchen = Kitchen::new(strangers(), DNS);
     for (stranger, own) in [
@@ -342,7 +342,7 @@ fn dns_resolver() {
 }
 
 #[test]
-fn game_server() {
+fn game_recipe_limits_players_and_networks() {
     need_kernel!();
     let kitchen = Kitchen::new(strangers(), GAME);
     for (player, port) in [("10.0.15.1", 27_015), ("10.0.30.1", 27_030)] {
@@ -372,7 +372,7 @@ fn game_server() {
 }
 
 #[test]
-fn ssh_bastion() {
+fn ssh_recipe_limits_connection_attempts() {
     need_kernel!();
     let kitchen = Kitchen::new(Hosts::new(), SSH);
     let syn = |source| kitchen.syn(source, 22);
@@ -411,7 +411,7 @@ fn ssh_bastion() {
 }
 
 #[test]
-fn ipv6() {
+fn ipv6_recipe_limits_subnets_and_sites() {
     need_kernel!();
     let kitchen = Kitchen::new(strangers(), IPV6);
     let subnet: Vec<_> = (0..50)
@@ -432,7 +432,7 @@ fn ipv6() {
 
 /// The commands of the document, in order.
 #[test]
-fn the_commands() {
+fn cookbook_commands_succeed_in_order() {
     need_kernel!();
     let recipe = blocks("toml").into_iter().find(|block| block.0 == DNS);
     let kitchen = Kitchen::prepare(strangers(), &recipe.unwrap().1);
@@ -458,7 +458,7 @@ fn the_commands() {
 
 /// "Begin with `shadow = true`".
 #[test]
-fn in_shadow_first() {
+fn recipe_in_shadow_drops_nothing_until_shadow_is_off() {
     need_kernel!();
     let recipe = blocks("toml").into_iter().find(|block| block.0 == SSH);
     let recipe = recipe.unwrap().1;
@@ -482,7 +482,7 @@ fn in_shadow_first() {
 
 /// The longest prefix wins, `deny` on a tie; an edit with host bits is refused.
 #[test]
-fn how_lists_overlap() {
+fn overlapping_lists_follow_the_longest_prefix_then_deny() {
     need_kernel!();
     let kitchen = Kitchen::prepare(
         strangers(),
@@ -538,7 +538,7 @@ fn how_lists_overlap() {
 
 /// The text on rates and bursts is true.
 #[test]
-fn rate_and_burst() {
+fn cookbook_text_on_rate_and_burst_is_true() {
     need_kernel!();
     let kitchen = Kitchen::prepare(
         strangers(),

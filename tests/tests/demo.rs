@@ -22,7 +22,7 @@ fn programs() -> Vec<u32> {
 }
 
 #[test]
-fn what_gets_through_is_what_the_mathematics_allows() {
+fn demo_passes_as_many_packets_as_calculated() {
     need_kernel!();
     let demo = limiter("demo --for 3s");
     demo.expect(0);
@@ -58,7 +58,7 @@ fn what_gets_through_is_what_the_mathematics_allows() {
 }
 
 #[test]
-fn interrupted_or_killed_it_leaves_nothing() {
+fn interrupted_or_killed_demo_leaves_nothing_behind() {
     need_kernel!();
     use nix::{
         sys::signal::{Signal, kill},

@@ -75,7 +75,7 @@ fn of_all_lines(top: &Value) -> u64 {
 }
 
 #[test]
-fn few_drops_are_counted_exactly_for_each_prefix() {
+fn few_drops_are_counted_exactly_per_prefix() {
     need_kernel!();
     let folder = Folder::new();
     let hosts = attached(&folder);
@@ -118,7 +118,7 @@ fn few_drops_are_counted_exactly_for_each_prefix() {
 }
 
 #[test]
-fn drops_are_not_counted_in_shadow() {
+fn deny_drops_are_not_counted_in_shadow() {
     need_kernel!();
     let folder = Folder::new();
     let hosts = attached(&folder);
@@ -131,7 +131,7 @@ fn drops_are_not_counted_in_shadow() {
 
 /// Edits and reloads fill new maps; a list that stays as it is keeps its maps.
 #[test]
-fn drops_of_prefixes_that_stay_survive_changes() {
+fn drop_counts_of_remaining_prefixes_survive_changes() {
     need_kernel!();
     let folder = Folder::new();
     let hosts = attached(&folder);
@@ -162,7 +162,7 @@ fn drops_of_prefixes_that_stay_survive_changes() {
 }
 
 #[test]
-fn many_drops_on_two_cpus_are_counted_within_a_step_of_each() {
+fn many_drops_on_two_cpus_are_counted_within_one_step_per_cpu() {
     need_kernel!();
     let _alone = alone();
     const PACKETS: u32 = 200_003;
@@ -193,7 +193,7 @@ fn many_drops_on_two_cpus_are_counted_within_a_step_of_each() {
 }
 
 #[test]
-fn top_shows_the_rate_of_each_prefix_and_adds_up() {
+fn top_shows_drop_rates_per_prefix_that_add_up() {
     need_kernel!();
     let folder = Folder::new();
     let hosts = attached(&folder);

@@ -224,7 +224,7 @@ fn only_the_flood_was_dropped(
 /// The server downloads from the client, which floods the server meanwhile: everything arrives, and no packet is
 /// dropped.
 #[test]
-fn a_download_under_flood() {
+fn download_under_flood_loses_no_packet() {
     need_kernel!();
     for ((server, client), attach) in FAMILIES.into_iter().flat_map(|f| ATTACH.map(|a| (f, a))) {
         let hosts = Hosts::of_both_families();
@@ -280,7 +280,7 @@ fn read_all(mut connection: TcpStream) -> usize {
 
 /// A UDP exchange under flood loses no packet: the server's socket is connected, the client's answers it.
 #[test]
-fn a_connected_udp_socket_under_flood() {
+fn connected_udp_socket_under_flood_loses_no_packet() {
     need_kernel!();
     const ROUNDS: usize = 100;
     const EACH: usize = 32;
@@ -320,7 +320,7 @@ fn connected_udp(hosts: &Hosts, server: IpAddr, client: IpAddr) -> (UdpSocket, U
 
 /// Without the exemption, the same download gets only the rate of the limit.
 #[test]
-fn without_the_exemption_a_download_starves() {
+fn download_without_the_exemption_gets_only_the_limit_rate() {
     need_kernel!();
     const WATCHED: Duration = Duration::from_secs(1);
     for (_, client) in FAMILIES {
@@ -406,7 +406,7 @@ fn listening_and_unconnected_sockets_are_limited() {
 
 /// A connection that a client opens is established after its handshake: the handshake takes tokens.
 #[test]
-fn a_handshake_is_limited() {
+fn handshake_is_limited() {
     need_kernel!();
     for (server, _) in FAMILIES {
         let hosts = Hosts::of_both_families();
@@ -433,7 +433,7 @@ fn a_handshake_is_limited() {
 
 /// Packets of a connection are exempt while it is open, and limited after it is closed.
 #[test]
-fn a_closed_connection_is_limited() {
+fn closed_connection_is_limited() {
     need_kernel!();
     for (server_closes_first, (server, _)) in [true, false].into_iter().zip(FAMILIES) {
         let hosts = Hosts::of_both_families();
@@ -488,7 +488,7 @@ fn has_connection(hosts: &Hosts, port: u16) -> bool {
 }
 
 #[test]
-fn packets_of_a_connection_leave_the_bucket_full() {
+fn established_packets_leave_the_bucket_full() {
     need_kernel!();
     for (server, client) in FAMILIES {
         let hosts = Hosts::of_both_families();
@@ -553,7 +553,7 @@ fn figures(kernel: &Kernel, limits: u32) -> (Vec<LimitCounters>, HashMap<SourceK
 /// A program with the exemption sees all packets; one without it sees all but those of the connection. Both give these
 /// the same verdicts, and end with the same counters.
 #[test]
-fn packets_of_a_connection_change_no_bucket_and_no_counter_of_a_limit() {
+fn established_packets_change_no_bucket_and_no_limit_counter() {
     need_kernel!();
     const PACKETS: u32 = 1_500;
     let limits = [

@@ -126,12 +126,15 @@ fn expect_web_at_full_speed(test: &str, attach: impl Fn(&Hosts)) {
 }
 
 #[test]
-fn web_server_under_a_small_limit_keeps_its_speed() {
+fn web_server_with_exemption_under_a_small_limit_keeps_its_speed() {
     let arguments = "attach eth0 --rate 100 --burst 100 --exempt established,control";
-    expect_web_at_full_speed("web_server_under_a_small_limit_keeps_its_speed", |hosts| {
-        let arguments: Vec<_> = arguments.split(' ').collect();
-        hosts.limiter(&arguments).expect(0);
-    });
+    expect_web_at_full_speed(
+        "web_server_with_exemption_under_a_small_limit_keeps_its_speed",
+        |hosts| {
+            let arguments: Vec<_> = arguments.split(' ').collect();
+            hosts.limiter(&arguments).expect(0);
+        },
+    );
 }
 
 #[test]
@@ -145,10 +148,10 @@ fn web_server_under_its_recipe_keeps_its_speed() {
 }
 
 #[test]
-fn ping_beside_an_upload_of_the_same_host_loses_nothing() {
+fn ping_loses_nothing_during_an_upload_of_the_same_host() {
     need_kernel!();
     if !tool(
-        "ping_beside_an_upload_of_the_same_host_loses_nothing",
+        "ping_loses_nothing_during_an_upload_of_the_same_host",
         "busybox",
     ) {
         return;
@@ -218,8 +221,8 @@ impl Ssh {
 }
 
 #[test]
-fn new_ssh_sessions_open_beside_an_upload_through_the_bastion() {
-    const TEST: &str = "new_ssh_sessions_open_beside_an_upload_through_the_bastion";
+fn ssh_sessions_open_during_an_upload_through_the_bastion() {
+    const TEST: &str = "ssh_sessions_open_during_an_upload_through_the_bastion";
     need_kernel!();
     if !["dropbear", "dropbearkey", "dbclient"]
         .iter()

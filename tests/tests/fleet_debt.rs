@@ -57,7 +57,7 @@ fn first_passes(settings: &Settings, debt: u64) -> u64 {
 }
 
 #[test]
-fn what_others_have_charged_is_waited_for() {
+fn source_waits_for_the_debt_charged_by_other_hosts() {
     need_kernel!();
     for settings in configurations("fleet") {
         for debt in [1, 60, DEBT_MAX / TICKS_PER_SECOND] {

@@ -88,7 +88,7 @@ impl Attached {
 }
 
 #[test]
-fn what_the_fleet_denies_is_denied_until_the_fleet_takes_it_off() {
+fn fleet_prefix_is_denied_until_the_fleet_removes_it() {
     need_kernel!();
     let attached = Attached::with(&shared(&[OWN, BOTH]));
     let traffic = Traffic::new(&attached.hosts);
@@ -130,7 +130,7 @@ fn what_the_fleet_denies_is_denied_until_the_fleet_takes_it_off() {
 }
 
 #[test]
-fn what_both_have_put_there_stays_until_both_have_taken_it_off() {
+fn prefix_of_host_and_fleet_stays_until_both_remove_it() {
     need_kernel!();
     let attached = Attached::with(&shared(&[OWN, BOTH]));
     attached.overlay("deny", &[BOTH, FLEET]);
@@ -152,7 +152,7 @@ fn what_both_have_put_there_stays_until_both_have_taken_it_off() {
 }
 
 #[test]
-fn without_an_agent_the_lists_of_the_fleet_stay_as_they_are() {
+fn fleet_lists_stay_unchanged_without_an_agent() {
     need_kernel!();
     let attached = Attached::with(&shared(&[OWN]));
     attached.overlay("deny", &[FLEET]);
@@ -170,7 +170,7 @@ fn without_an_agent_the_lists_of_the_fleet_stay_as_they_are() {
 }
 
 #[test]
-fn what_is_shown_is_the_hosts_own_and_reads_back() {
+fn config_show_prints_only_the_hosts_own_prefixes_and_reads_back() {
     need_kernel!();
     let attached = Attached::with(&shared(&[OWN]));
     let before = attached.shown();
@@ -194,7 +194,7 @@ fn what_is_shown_is_the_hosts_own_and_reads_back() {
 }
 
 #[test]
-fn the_plain_case_by_flags() {
+fn attach_shares_a_limit_by_flags() {
     need_kernel!();
     let hosts = Hosts::new();
     let refused = hosts.limiter(&["attach", "eth0", "--rate", "1mbit", "--fleet", "edge"]);

@@ -71,7 +71,7 @@ fn status_agrees(what: &str, hosts: &Hosts, sent: u64, received: u64) {
 }
 
 #[test]
-fn udp_from_sockets_to_a_socket() {
+fn udp_flood_between_sockets_is_limited() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 50/s --burst 20");
@@ -102,7 +102,7 @@ fn udp_from_sockets_to_a_socket() {
 
 /// Frames of each kind: IPv4 and IPv6, with no tag, one, and two.
 #[test]
-fn frames_of_both_families_with_and_without_tags() {
+fn flood_of_both_ip_versions_is_limited_with_and_without_vlan_tags() {
     need_kernel!();
     for source in ["192.0.2.2", "2001:db8::2"] {
         for tags in [Tags::None, Tags::One, Tags::Two] {
@@ -127,7 +127,7 @@ fn frames_of_both_families_with_and_without_tags() {
 
 /// A ping flood: echo requests, and the server's replies to those that passed.
 #[test]
-fn pings_and_their_replies() {
+fn ping_flood_is_limited_and_admitted_pings_are_answered() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5 --burst 10");
@@ -152,7 +152,7 @@ fn pings_and_their_replies() {
 
 /// A bit rate counts the bytes of whole frames.
 #[test]
-fn a_bit_rate() {
+fn bit_rate_counts_the_bytes_of_whole_frames() {
     need_kernel!();
     let hosts = Hosts::new();
     // 100,000 bytes a second.
@@ -189,7 +189,7 @@ fn a_bit_rate() {
 
 /// `seen = passed + dropped`, in every reading during a flood.
 #[test]
-fn the_sums_agree_under_flood() {
+fn seen_equals_passed_plus_dropped_under_flood() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1k/s --burst 10");
@@ -226,7 +226,7 @@ fn the_sums_agree_under_flood() {
 /// Both CPUs flood one source over the wire, each from its own socket: never more than burst + rate × t, and at least
 /// 99 % of it.
 #[test]
-fn two_cpus_flood_one_source_over_the_wire() {
+fn flood_of_one_source_from_two_cpus_is_limited_exactly() {
     need_kernel!();
     const FLOOD: Duration = Duration::from_secs(3);
     let hosts = Hosts::new();

@@ -11,7 +11,7 @@ use limiter_tests::{forms, need_kernel, random};
 const ROUNDS: usize = 24;
 
 #[test]
-fn no_form_gets_more_than_the_plain_one() {
+fn no_packet_form_is_admitted_more_often_than_the_plain_form() {
     need_kernel!();
     let seed = random::seed(0x10_f0_25);
     println!("LIMITER_SEED={seed:#x}");

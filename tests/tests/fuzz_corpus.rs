@@ -40,19 +40,19 @@ fn all(kernel: bool) {
 }
 
 #[test]
-fn inputs_of_text_and_files() {
+fn fuzz_inputs_of_text_and_files_pass() {
     all(false);
 }
 
 #[test]
-fn inputs_of_the_kernel() {
+fn fuzz_inputs_of_the_kernel_pass() {
     need_kernel!();
     all(true);
 }
 
 /// The inputs, damaged at random: a moment of `cargo xtask fuzz`.
 #[test]
-fn inputs_that_are_torn() {
+fn damaged_fuzz_inputs_pass() {
     let seed = seed(fastrand::u64(..));
     println!("LIMITER_SEED={seed:#x}");
     let mut rng = Rng::with_seed(seed);
@@ -97,7 +97,7 @@ fn tear(rng: &mut Rng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
 
 /// Random frames: as many with a fixed seed as with a new one each time.
 #[test]
-fn random_frames_come_to_what_another_parser_says() {
+fn kernel_and_another_parser_agree_on_random_frames() {
     need_kernel!();
     const FRAMES: u32 = 4_000;
     let mut tally = Tally::default();
@@ -132,7 +132,7 @@ fn random_frames_come_to_what_another_parser_says() {
 
 /// Frames captured by others, through every configuration.
 #[test]
-fn captured_frames_come_to_what_another_parser_says() {
+fn kernel_and_another_parser_agree_on_captured_frames() {
     need_kernel!();
     let mut tally = Tally::default();
     for path in fixtures() {
@@ -151,7 +151,7 @@ fn captured_frames_come_to_what_another_parser_says() {
 
 /// Rare frames made by another program, each with its expected verdict, written by hand.
 #[test]
-fn odd_frames_come_to_what_is_written_beside_them() {
+fn odd_frames_get_their_expected_verdicts() {
     need_kernel!();
     const LIMITS: [&str; 4] = ["dns", "syn", "ports", "fragments"];
     const OF_LIMITS: usize = 4;

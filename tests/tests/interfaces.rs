@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use limiter_tests::{command::ip, files::Folder, hosts::Hosts, need_kernel};
 
 #[test]
-fn an_interface_that_vanishes() {
+fn vanished_interface_is_reported() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5");
@@ -39,7 +39,7 @@ fn an_interface_that_vanishes() {
 }
 
 #[test]
-fn a_renamed_interface_is_found_by_its_new_name() {
+fn renamed_interface_is_found_by_its_new_name() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5");
@@ -56,7 +56,7 @@ fn a_renamed_interface_is_found_by_its_new_name() {
 }
 
 #[test]
-fn an_interface_that_is_moved_to_another_namespace() {
+fn commands_report_an_interface_moved_to_another_namespace() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5");
@@ -87,7 +87,7 @@ fn an_interface_that_is_moved_to_another_namespace() {
 }
 
 #[test]
-fn an_interface_with_a_dot_in_its_name() {
+fn interface_with_a_dot_in_its_name_works() {
     need_kernel!();
     let hosts = Hosts::new();
     let server = &hosts.server.namespace;
@@ -102,7 +102,7 @@ fn an_interface_with_a_dot_in_its_name() {
 
 /// The old name of a renamed interface is given to another interface.
 #[test]
-fn a_name_that_is_taken() {
+fn reused_interface_name_blocks_attach_until_detach() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5");
@@ -121,7 +121,7 @@ fn a_name_that_is_taken() {
 /// Every verb treats several names, `all` and `--all` alike. An interface that fails is named and does not stop the
 /// others; the status is 1.
 #[test]
-fn every_verb_takes_several_interfaces() {
+fn every_verb_accepts_several_interfaces() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let limits = "[lists]\nown = []\n[[limit]]\nname = \"all\"\nrate = \"5/s\"\nmatch = { source = \"own\" }\n";

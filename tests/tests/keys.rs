@@ -16,7 +16,7 @@ const SILENCE: Duration = Duration::from_millis(200);
 
 /// Each source has its own bucket; addresses of one IPv6 /64 share a bucket.
 #[test]
-fn sources_do_not_pay_for_each_other() {
+fn each_source_has_its_own_bucket() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 3");
@@ -94,7 +94,7 @@ fn shadow_drops_nothing() {
 
 /// One bucket for all packets that come in.
 #[test]
-fn one_bucket_for_the_interface() {
+fn key_interface_makes_one_bucket_for_all_sources() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 7 --key interface");
@@ -115,7 +115,7 @@ fn one_bucket_for_the_interface() {
 
 /// Jumbo frames pass if the kernel has multi-buffer XDP, and count with their whole length.
 #[test]
-fn jumbo_frames() {
+fn jumbo_frames_count_with_their_whole_length() {
     need_kernel!();
     if !limiter_user::kernel::sys::requirements::kernel()
         .unwrap()

@@ -73,7 +73,7 @@ fn settled(hosts: &Hosts) -> bool {
 }
 
 #[test]
-fn attach_is_whole_or_not_at_all() {
+fn killed_attach_is_whole_or_absent() {
     need_kernel!();
     let hosts = Hosts::new();
     let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "3"];
@@ -110,7 +110,7 @@ fn attach_is_whole_or_not_at_all() {
 }
 
 #[test]
-fn set_is_whole_or_not_at_all() {
+fn killed_set_is_whole_or_absent() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 3");
@@ -162,7 +162,7 @@ fn set_is_whole_or_not_at_all() {
 }
 
 #[test]
-fn detach_is_whole_or_is_finished_by_the_next() {
+fn killed_detach_is_finished_by_the_next_detach() {
     need_kernel!();
     let hosts = Hosts::new();
     let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "3"];
@@ -188,7 +188,7 @@ fn detach_is_whole_or_is_finished_by_the_next() {
 
 /// A list is the old one or the new one. Prefixes on both are always in force.
 #[test]
-fn a_list_is_replaced_whole_or_not_at_all() {
+fn killed_list_replacement_is_whole_or_absent() {
     need_kernel!();
     const PREFIXES: u32 = 1_000;
     let (hosts, folder) = (Hosts::new(), Folder::new());

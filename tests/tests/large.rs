@@ -77,7 +77,7 @@ fn expected(number: usize) -> &'static [Reason] {
 
 /// The verifier of every supported kernel gives up after a million instructions (Linux 5.2).
 #[test]
-fn it_loads_far_below_what_the_verifier_takes_and_finds_the_right_list() {
+fn largest_configuration_loads_and_finds_the_right_list() {
     need_kernel!();
     let prefixes = prefixes();
     let mut kernel = Kernel::with_clock(&settings(&text(&prefixes)), CLOCK_PACKET);
@@ -120,7 +120,7 @@ impl Drop for Written {
 }
 
 #[test]
-fn it_is_attached_and_its_memory_is_what_the_kernel_says() {
+fn largest_configuration_attaches_and_reports_the_kernels_memory() {
     need_kernel!();
     let prefixes = prefixes();
     let path = std::env::temp_dir().join(format!("limiter-large-{}.toml", std::process::id()));

@@ -123,7 +123,7 @@ fn limit<'a>(settings: &'a Settings, name: &str) -> &'a Limit {
 }
 
 #[test]
-fn from_a_capture_limits_that_pass_the_clients_and_stop_the_floods() {
+fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
     let folder = Folder::new();
     let frames = traffic();
     let capture = folder.write("traffic.pcap", pcap(&frames));
@@ -183,7 +183,7 @@ fn from_a_capture_limits_that_pass_the_clients_and_stop_the_floods() {
 }
 
 #[test]
-fn new_sources_stay_at_the_default_unless_asked() {
+fn proposed_new_sources_is_the_default_unless_requested() {
     let folder = Folder::new();
     let capture = folder.write("traffic.pcap", pcap(&traffic()));
     let learn = |more: &[&str]| limiter(&[&["learn", "--capture", &capture], more].concat());
@@ -261,7 +261,7 @@ impl Clients {
 }
 
 #[test]
-fn live_limits_that_pass_the_clients_and_stop_the_flood() {
+fn learned_limits_from_live_traffic_pass_clients_and_stop_the_flood() {
     need_kernel!();
     let hosts = Hosts::new();
     let folder = Folder::new();
@@ -326,7 +326,7 @@ fn live_limits_that_pass_the_clients_and_stop_the_flood() {
 }
 
 #[test]
-fn whatever_ends_it_nothing_stays() {
+fn killed_learn_leaves_no_program() {
     need_kernel!();
     let hosts = Hosts::new();
     let mut child = start(&hosts, &["--for", "1h"]);
@@ -345,7 +345,7 @@ fn whatever_ends_it_nothing_stays() {
 }
 
 #[test]
-fn an_early_end_proposes_what_it_can_or_says_why_not() {
+fn interrupted_learn_proposes_limits_or_gives_a_reason() {
     need_kernel!();
     use nix::{
         sys::signal::{Signal, kill},
@@ -378,7 +378,7 @@ fn an_early_end_proposes_what_it_can_or_says_why_not() {
 }
 
 #[test]
-fn where_a_program_is_it_says_so_and_changes_nothing() {
+fn learn_refuses_an_interface_with_an_xdp_program() {
     need_kernel!();
     let hosts = Hosts::new();
     let foreign = Foreign::load(PLAIN);
@@ -399,7 +399,7 @@ fn where_a_program_is_it_says_so_and_changes_nothing() {
 }
 
 #[test]
-fn too_little_and_wrong_command_lines() {
+fn too_little_traffic_and_wrong_command_lines_are_refused() {
     let folder = Folder::new();
     let is_of_few = |(_, frame): &Timed| frame[26] == 198 && frame[29] < 4;
     let few: Vec<Timed> = traffic().into_iter().filter(is_of_few).collect();
@@ -476,7 +476,7 @@ fn both(frames: &[Vec<u8>]) -> (Watched, Watched) {
 
 /// Frames of all kinds, including damaged ones.
 #[test]
-fn the_program_sees_of_any_frame_what_a_capture_tells() {
+fn learn_program_and_capture_agree_on_random_frames() {
     need_kernel!();
     let mut rng = fastrand::Rng::with_seed(0x1ea2);
     // These settings name the addresses and ports of the frames.
@@ -497,7 +497,7 @@ fn the_program_sees_of_any_frame_what_a_capture_tells() {
 }
 
 #[test]
-fn the_program_sees_the_services_that_a_capture_tells() {
+fn learn_program_and_capture_agree_on_services() {
     need_kernel!();
     let mut rng = fastrand::Rng::with_seed(0x1ea3);
     let mut frame = || {
@@ -536,7 +536,7 @@ fn the_program_sees_the_services_that_a_capture_tells() {
 
 /// A flood too fast for events is only counted, but to the packet.
 #[test]
-fn a_flood_is_counted_to_the_packet() {
+fn learn_counts_a_flood_exactly() {
     need_kernel!();
     let hosts = Hosts::new();
     let clients = Clients::new(&hosts);
@@ -568,7 +568,7 @@ fn a_flood_is_counted_to_the_packet() {
 
 /// Hundreds of thousands of made-up sources: the sample stays small, and is a fair sample of all sources.
 #[test]
-fn made_up_sources_do_not_fill_the_memory() {
+fn spoofed_sources_do_not_fill_the_sample() {
     need_kernel!();
     const SOURCES: u32 = 60_000;
     let hosts = Hosts::new();

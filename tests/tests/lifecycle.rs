@@ -46,7 +46,7 @@ fn detach_leaves_no_program_map_link_or_pin() {
 }
 
 #[test]
-fn pins_are_for_root_alone() {
+fn pins_are_accessible_only_to_root() {
     need_kernel!();
     use std::os::unix::fs::PermissionsExt;
 
@@ -72,7 +72,7 @@ fn pins_are_for_root_alone() {
 
 /// Each command requests the existing state. Without `--strict`, that is no failure.
 #[test]
-fn what_is_so_already_is_unchanged() {
+fn command_that_requests_the_existing_state_is_unchanged() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let limits = "[lists]\nown = [\"192.0.2.8\"]\ndeny = [\"192.0.2.7\"]\n[[limit]]\nname = \"all\"\n\
@@ -141,7 +141,7 @@ fn what_is_so_already_is_unchanged() {
 
 /// A trial differs from a permanent attachment, and vice versa.
 #[test]
-fn a_trial_is_not_so_already() {
+fn trial_differs_from_a_permanent_attachment() {
     need_kernel!();
     let hosts = Hosts::new();
     let attach = ["attach", "eth0", "--rate", "5"];
@@ -156,7 +156,7 @@ fn a_trial_is_not_so_already() {
 }
 
 #[test]
-fn a_second_attach_is_refused() {
+fn second_attach_is_refused() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5");
@@ -167,7 +167,7 @@ fn a_second_attach_is_refused() {
 }
 
 #[test]
-fn several_interfaces_at_once_or_none() {
+fn attach_of_several_interfaces_attaches_all_or_none() {
     need_kernel!();
     let hosts = Hosts::new();
     let attach = hosts.limiter("attach eth0 eth9 --rate 5");
@@ -201,7 +201,7 @@ fn several_interfaces_at_once_or_none() {
 }
 
 #[test]
-fn what_a_killed_attach_left_is_cleared_by_the_next() {
+fn attach_clears_what_a_killed_attach_left() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5");
@@ -218,7 +218,7 @@ fn what_a_killed_attach_left_is_cleared_by_the_next() {
 }
 
 #[test]
-fn modes_are_what_they_are_said_to_be() {
+fn reported_mode_is_the_mode_in_use() {
     need_kernel!();
     let hosts = Hosts::new();
     // lo has no native XDP.
@@ -252,7 +252,7 @@ fn modes_are_what_they_are_said_to_be() {
 
 /// Every notation of a burst reads back: otherwise later commands would fail.
 #[test]
-fn what_attach_takes_status_understands() {
+fn burst_in_every_notation_is_read_back_by_status() {
     need_kernel!();
     let hosts = Hosts::new();
     for (rate, burst) in [
@@ -274,7 +274,7 @@ fn what_attach_takes_status_understands() {
 
 /// Standard output is on a full disk: the change is made, and the message says so.
 #[test]
-fn a_change_that_cannot_be_printed_is_in_force_and_says_so() {
+fn change_that_cannot_be_printed_is_made_and_reported_as_such() {
     need_kernel!();
     let hosts = Hosts::new();
     let file = Folder::new();
@@ -320,7 +320,7 @@ fn a_change_that_cannot_be_printed_is_in_force_and_says_so() {
 
 /// The first commands of README.md: a live host loses no packet before it is told to.
 #[test]
-fn the_first_command_of_the_readme_drops_nothing() {
+fn first_command_of_the_readme_drops_nothing() {
     need_kernel!();
     let readme = include_str!("../../README.md");
     let words = |line: &'static str| {

@@ -132,7 +132,7 @@ fn every_list_is_edited_and_printed() {
 }
 
 #[test]
-fn a_file_has_comments_and_line_ends_of_any_system() {
+fn list_file_may_have_comments_and_any_line_endings() {
     need_kernel!();
     let (hosts, folder) = (attached(), Folder::new());
     let unix = folder.write(
@@ -159,7 +159,7 @@ fn a_file_has_comments_and_line_ends_of_any_system() {
 
 /// An error is reported with its line, and nothing of the edit is done.
 #[test]
-fn an_edit_is_done_as_a_whole_or_not_at_all() {
+fn list_edit_is_applied_whole_or_not_at_all() {
     need_kernel!();
     let (hosts, folder) = (attached(), Folder::new());
     edit(&hosts, "allow", "add", &["192.0.2.1", "192.0.2.2"]);
@@ -196,7 +196,7 @@ fn an_edit_is_done_as_a_whole_or_not_at_all() {
 
 /// Prefixes that are not on a list are named; the others are removed all the same.
 #[test]
-fn what_is_not_on_a_list_is_named() {
+fn remove_names_prefixes_that_are_not_on_the_list() {
     need_kernel!();
     let hosts = attached();
     edit(&hosts, "deny", "add", &["192.0.2.1", "192.0.2.2"]);
@@ -226,7 +226,7 @@ fn what_is_not_on_a_list_is_named() {
 }
 
 #[test]
-fn lists_that_are_not_there() {
+fn edit_of_an_unknown_list_is_refused() {
     need_kernel!();
     let hosts = attached();
     for verb in ["add", "remove", "replace"] {
@@ -257,7 +257,7 @@ fn lists_that_are_not_there() {
 
 /// The longest prefix decides, `deny` on a tie; each packet is counted for the list that decided.
 #[test]
-fn the_longest_prefix_decides_and_is_counted() {
+fn longest_prefix_decides_and_is_counted() {
     need_kernel!();
     let hosts = attached();
     edit(
@@ -319,7 +319,7 @@ fn the_longest_prefix_decides_and_is_counted() {
 
 /// Among tiers, the longest prefix decides too, and `allow` and `deny` come first.
 #[test]
-fn tiers_decide_which_limit_holds_a_source() {
+fn tiers_decide_which_limit_applies_to_a_source() {
     need_kernel!();
     let hosts = attached_with_tiers();
     let traffic = Traffic::new(&hosts);
@@ -345,7 +345,7 @@ fn tiers_decide_which_limit_holds_a_source() {
 
 /// Edits forget no bucket and no counter, even if the first prefix requires another program.
 #[test]
-fn edits_forget_nothing() {
+fn list_edits_keep_buckets_and_counters() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 3");
@@ -366,7 +366,7 @@ fn edits_forget_nothing() {
 
 /// A source on both the old list and the new one is never treated as if it were on neither.
 #[test]
-fn a_long_list_is_replaced_under_flood_without_a_gap() {
+fn long_list_is_replaced_under_flood_without_a_gap() {
     need_kernel!();
     const PREFIXES: u32 = 3_000;
     const DENIED: &str = "198.51.100.7";
@@ -402,7 +402,7 @@ fn a_long_list_is_replaced_under_flood_without_a_gap() {
 
 /// `allow` prints a note if a prefix is on `deny` too and so still does not pass.
 #[test]
-fn what_is_allowed_in_vain_is_told() {
+fn allow_notes_a_prefix_that_is_denied_too() {
     need_kernel!();
     let hosts = attached();
     let said = |arguments: &[&str]| {

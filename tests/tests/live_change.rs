@@ -28,7 +28,7 @@ fn end(flood: Flood) -> u64 {
 /// While a hundred programs are swapped in under flood, an empty bucket stays empty. A packet that met no program, or
 /// a forgotten bucket, would show.
 #[test]
-fn a_hundred_changes_under_flood_let_nothing_through() {
+fn changes_under_flood_keep_an_empty_bucket_empty() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 3");
@@ -51,7 +51,7 @@ fn a_hundred_changes_under_flood_let_nothing_through() {
 
 /// Under flood, the rate goes up and down; the packets that pass are the sum of the rates over time.
 #[test]
-fn a_new_rate_holds_from_the_moment_it_is_set() {
+fn new_rate_applies_from_the_moment_it_is_set() {
     need_kernel!();
     // At no rate does the bucket fill while the flood stalls, as it does on a busy machine.
     const BURST: u32 = 1_000;
@@ -95,7 +95,7 @@ fn a_new_rate_holds_from_the_moment_it_is_set() {
 /// Changes under flood create no tokens, however many: packets that the old program admits while the new one is loaded
 /// are charged.
 #[test]
-fn changes_under_flood_hand_out_no_tokens() {
+fn changes_under_flood_create_no_tokens() {
     need_kernel!();
     let hosts = Hosts::new();
     let start = Instant::now();
@@ -115,7 +115,7 @@ fn changes_under_flood_hand_out_no_tokens() {
 
 /// Spent tokens stay spent, in tokens, at any rate.
 #[test]
-fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
+fn bucket_keeps_its_tokens_when_the_rate_changes() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 10");
@@ -154,7 +154,7 @@ fn a_bucket_keeps_its_tokens_when_the_rate_changes() {
 
 /// A full bucket stays full through any number of changes.
 #[test]
-fn a_full_bucket_stays_full() {
+fn full_bucket_stays_full_through_changes() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1k/s --burst 5");

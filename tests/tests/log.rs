@@ -82,7 +82,7 @@ fn count(printed: &str, source: &str) -> usize {
 }
 
 #[test]
-fn one_limit() {
+fn every_packet_of_one_limit_is_logged() {
     need_kernel!();
     let (printed, passed) = logged(ONE, &["192.0.2.7"]);
     assert_eq!(passed, 2);
@@ -93,7 +93,7 @@ fn one_limit() {
 
 /// Listed sources are logged too.
 #[test]
-fn several_limits_and_lists() {
+fn packets_of_several_limits_and_lists_are_logged() {
     need_kernel!();
     let sources = [
         "192.0.2.7",

@@ -35,7 +35,7 @@ fn kinds() -> Vec<(Frame, usize, usize)> {
 }
 
 #[test]
-fn cut_at_every_byte() {
+fn frame_cut_within_its_ip_header_is_malformed() {
     need_kernel!();
     for frags in [false, true] {
         let limit = Limit::new("1G/s", "1M");
@@ -66,7 +66,7 @@ fn cut_at_every_byte() {
 }
 
 #[test]
-fn every_version_and_header_length_of_ipv4() {
+fn wrong_ipv4_version_or_header_length_is_malformed() {
     need_kernel!();
     let mut kernel = kernel();
     let frame = Frame {
@@ -91,7 +91,7 @@ fn every_version_and_header_length_of_ipv4() {
 }
 
 #[test]
-fn every_version_of_ipv6() {
+fn wrong_ipv6_version_is_malformed() {
     need_kernel!();
     let mut kernel = kernel();
     let frame = Frame::from("2001:db8::7".parse().unwrap());
@@ -108,7 +108,7 @@ fn every_version_of_ipv6() {
 }
 
 #[test]
-fn what_is_not_ip_passes_and_what_is_malformed_passes_where_it_is_told_to() {
+fn non_ip_passes_and_malformed_passes_only_if_configured() {
     need_kernel!();
     let mut kernel = kernel();
     assert_eq!(
@@ -137,7 +137,7 @@ fn what_is_not_ip_passes_and_what_is_malformed_passes_where_it_is_told_to() {
 
 /// The host delivers a frame with any number of tags that have VLAN id 0.
 #[test]
-fn a_packet_with_more_than_eight_tags_is_dropped_even_if_malformed_ones_pass() {
+fn frame_with_over_eight_tags_is_dropped_even_if_malformed_passes() {
     need_kernel!();
     let limit = Limit::new("5/s", "10");
     let passing = limiter_common::abi::Config {

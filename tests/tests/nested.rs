@@ -152,7 +152,7 @@ impl Nest {
 /// at any point, as emulated ones are: the other CPU does too little meanwhile to lose a race for good. The buckets
 /// exist before, because only a new bucket could be waited for in vain.
 #[test]
-fn one_token_and_two_packets() {
+fn two_packets_for_one_token_admit_one_and_refund_the_other() {
     need_kernel!();
     let _alone = alone();
     const START: u64 = 1_000_000_000_000;
@@ -199,7 +199,7 @@ fn one_token_and_two_packets() {
 /// A source without room in the table is refused by the last limit, after the others have charged its packet: they
 /// refund it without another CPU's help.
 #[test]
-fn what_finds_no_room_is_charged_to_none() {
+fn packet_without_table_room_is_charged_to_no_limit() {
     need_kernel!();
     const START: u64 = 1_000_000_000_000;
     for nest in &NESTS {
@@ -230,7 +230,7 @@ fn what_finds_no_room_is_charged_to_none() {
 /// Both CPUs flood the nested limits on the kernel's clock: no limit admits more than burst + rate × t, and refused
 /// packets are charged to no limit.
 #[test]
-fn a_flood_from_two_cpus() {
+fn flood_from_two_cpus_stays_within_nested_limits() {
     need_kernel!();
     let _alone = alone();
     for (nest, order) in NESTS

@@ -31,9 +31,9 @@ fn prebuilt(name: &str) -> PathBuf {
 
 /// libbpf is stricter than aya: BTF for every map, and no code outside a program.
 #[test]
-fn bpftool_loads_what_aya_loads() {
+fn bpftool_loads_every_object() {
     need_kernel!();
-    if !limiter_tests::need::tool("bpftool_loads_what_aya_loads", "bpftool") {
+    if !limiter_tests::need::tool("bpftool_loads_every_object", "bpftool") {
         return;
     }
     for name in OBJECTS {
@@ -59,7 +59,7 @@ fn bpftool_loads_what_aya_loads() {
 
 /// Debug information is stripped, BTF is included, and nothing shows where the object was built.
 #[test]
-fn the_objects_are_stripped_and_carry_btf() {
+fn objects_are_stripped_and_contain_btf() {
     for name in BUILT {
         for endian in ["bpfel", "bpfeb"] {
             let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
@@ -80,7 +80,7 @@ fn the_objects_are_stripped_and_carry_btf() {
 
 /// Later kernels are not as strict.
 #[test]
-fn loops_are_closed_by_jumps_as_linux_6_1_wants_it() {
+fn loops_are_closed_by_jumps_as_linux_6_1_requires() {
     for name in BUILT {
         for endian in ["bpfel", "bpfeb"] {
             let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
@@ -92,7 +92,7 @@ fn loops_are_closed_by_jumps_as_linux_6_1_wants_it() {
 
 /// Later kernels are not as strict, so that no other test would find it.
 #[test]
-fn the_stack_is_enough_where_frames_are_rounded_up() {
+fn stack_suffices_when_frames_are_rounded_up() {
     for name in BUILT {
         for endian in ["bpfel", "bpfeb"] {
             let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
@@ -115,7 +115,7 @@ fn the_stack_is_enough_where_frames_are_rounded_up() {
 /// The verifier gives up after a million instructions. On Linux 6.1, which keeps functions that nobody calls, one
 /// limit must take few too.
 #[test]
-fn the_verifier_has_little_to_do() {
+fn verifier_work_for_one_limit_is_bounded() {
     need_kernel!();
     for epoch in [0, PAST_QUOTAS] {
         let limit = Limit::new("10mbit", "1mb");
@@ -148,7 +148,7 @@ const PLAIN_MAX: u32 = 5_200;
 
 /// A feature that is not configured costs nothing: the verifier removes its code.
 #[test]
-fn what_is_not_configured_is_not_in_the_program() {
+fn features_not_configured_are_removed_from_the_program() {
     need_kernel!();
     let limit = Limit::new("5/s", "10");
     let mut plain = limit.config();
@@ -195,7 +195,7 @@ fn what_is_not_configured_is_not_in_the_program() {
 /// A limit of a fleet costs a packet nothing: its flag is a bit of a constant, which the verifier folds. The larger
 /// constant takes two instructions instead of one, wherever a packet may be refused.
 #[test]
-fn a_fleet_adds_nothing_to_the_program() {
+fn fleet_scope_adds_almost_no_instructions() {
     need_kernel!();
     const MORE: u32 = 15;
     let limit = Limit::new("5/s", "10");

@@ -11,7 +11,7 @@ use limiter_tests::{
 };
 
 #[test]
-fn a_foreign_program_is_named_and_left_alone() {
+fn foreign_program_is_named_and_left_alone() {
     need_kernel!();
     let hosts = Hosts::new();
     // Any XDP program will do: this project's own, attached as another tool would.
@@ -47,7 +47,7 @@ fn a_foreign_program_is_named_and_left_alone() {
 }
 
 #[test]
-fn without_privileges() {
+fn commands_without_privileges_are_refused() {
     need_kernel!();
     let hosts = Hosts::new();
     // Any user may run this copy.
@@ -76,7 +76,7 @@ fn without_privileges() {
 
 /// Root without its other capabilities, as in a hardened service.
 #[test]
-fn three_capabilities_are_enough_and_a_missing_one_is_named() {
+fn three_capabilities_suffice_and_a_missing_one_is_named() {
     need_kernel!();
     let hosts = Hosts::new();
     let limiter = |capabilities: &str, arguments: &[&str]| {
@@ -116,7 +116,7 @@ fn three_capabilities_are_enough_and_a_missing_one_is_named() {
 }
 
 #[test]
-fn on_an_old_kernel() {
+fn attach_on_an_old_kernel_is_refused() {
     need_kernel!();
     use nix::sys::personality::{Persona, set};
 
@@ -133,7 +133,7 @@ fn on_an_old_kernel() {
 }
 
 #[test]
-fn maps_of_another_shape_are_refused() {
+fn maps_of_another_layout_are_refused() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5");
@@ -161,7 +161,7 @@ fn maps_of_another_shape_are_refused() {
 }
 
 #[test]
-fn in_a_mount_namespace_of_ip_netns_exec() {
+fn attach_works_under_ip_netns_exec() {
     need_kernel!();
     // A named namespace, as `ip netns` makes it.
     let name = format!("limiter-test-{}", std::process::id());

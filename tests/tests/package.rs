@@ -65,7 +65,7 @@ fn lines(command: &mut Command) -> Vec<String> {
 
 /// All packages hold the same, complete set of files; packed twice, they are identical.
 #[test]
-fn all_packages_hold_everything() {
+fn all_packages_contain_the_same_complete_files() {
     if !need::packages("package") {
         return;
     }
@@ -374,7 +374,7 @@ const STRICT: &str = "[[limit]]\nname = \"default\"\nrate = \"1/h\"\nburst = 3\n
 /// stopped and started, and the package is installed over itself. A packet that met no program, or a forgotten bucket,
 /// would show in the packets that the host's stack has received.
 #[test]
-fn a_package_from_installation_to_purge() {
+fn package_keeps_limits_from_installation_to_purge() {
     need_kernel!();
     if !need::packages("package") || !need::container("package") {
         return;

@@ -92,7 +92,7 @@ impl Attached {
 }
 
 #[test]
-fn a_changed_file_keeps_buckets_and_figures() {
+fn reload_of_a_changed_file_keeps_buckets_and_counters() {
     need_kernel!();
     let attached = Attached::with(&(hourly("a", 1, 5) + &hourly("b", 2, 5)));
     let traffic = Traffic::new(&attached.hosts);
@@ -114,7 +114,7 @@ fn a_changed_file_keeps_buckets_and_figures() {
 
 /// Rate, burst and total of control traffic follow the file.
 #[test]
-fn limits_on_control_traffic_follow_the_file() {
+fn reload_changes_limits_on_control_traffic() {
     need_kernel!();
     let text = |control: &str| format!("exempt = [\"control\"]\n{control}{}", hourly("a", 1, 5));
     let attached = Attached::with(&text(""));
@@ -162,7 +162,7 @@ fn limits_on_control_traffic_follow_the_file() {
 }
 
 #[test]
-fn an_unchanged_file_changes_nothing() {
+fn reload_of_an_unchanged_file_changes_nothing() {
     need_kernel!();
     let text = hourly("a", 1, 5) + &hourly("b", 2, 5) + "[lists]\ndeny = [\"203.0.113.66\"]\n";
     let attached = Attached::with(&text);
@@ -200,7 +200,7 @@ fn an_unchanged_file_changes_nothing() {
 }
 
 #[test]
-fn a_file_that_is_wrong_or_gone_changes_nothing() {
+fn reload_of_a_wrong_or_missing_file_changes_nothing() {
     need_kernel!();
     let text = hourly("a", 1, 5);
     let attached = Attached::with(&text);
@@ -238,7 +238,7 @@ fn a_file_that_is_wrong_or_gone_changes_nothing() {
 
 /// An error that depends on the interface: a burst that is smaller than its longest frame.
 #[test]
-fn what_does_not_fit_the_interface_changes_nothing() {
+fn reload_that_does_not_fit_the_interface_changes_nothing() {
     need_kernel!();
     let attached = Attached::with(&hourly("a", 1, 5));
     let before = attached.hosts.status();
@@ -253,7 +253,7 @@ fn what_does_not_fit_the_interface_changes_nothing() {
 }
 
 #[test]
-fn what_is_fixed_at_attach_says_so() {
+fn reload_refuses_settings_fixed_at_attach() {
     need_kernel!();
     let text = hourly("a", 1, 5);
     let attached = Attached::with(&text);
@@ -271,7 +271,7 @@ fn what_is_fixed_at_attach_says_so() {
 
 /// A limit stays the same while its name and key do.
 #[test]
-fn limits_come_and_go() {
+fn reload_adds_and_removes_limits() {
     need_kernel!();
     let (a, b, c) = (hourly("a", 1, 5), hourly("b", 2, 5), hourly("c", 3, 5));
     let attached = Attached::with(&(a.clone() + &b));
@@ -326,7 +326,7 @@ fn limits_come_and_go() {
 }
 
 #[test]
-fn which_file_is_remembered() {
+fn reload_remembers_the_file_of_the_last_reload() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5");
@@ -360,7 +360,7 @@ fn which_file_is_remembered() {
 
 /// During repeated reloads under flood, a source with an empty bucket, under a limit that stays, gets nothing.
 #[test]
-fn reloads_under_flood_let_nothing_through() {
+fn reloads_under_flood_admit_nothing_from_an_empty_bucket() {
     need_kernel!();
     let texts = [hourly("b", 2, 5), hourly("c", 3, 5)]
         .map(|other| hourly("a", 9, 3) + &other + "[lists]\ndeny = [\"203.0.113.66\"]\n");
@@ -388,7 +388,7 @@ fn reloads_under_flood_let_nothing_through() {
 
 /// `attach --or-reload` attaches if nothing is attached; otherwise it applies the file for good and keeps the buckets.
 #[test]
-fn what_is_attached_is_taken_over() {
+fn attach_or_reload_takes_over_an_attachment() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let file = folder.write("limiter.toml", hourly("a", 1, 5));

@@ -110,7 +110,7 @@ fn another_layout_is_replaced_in_one_step_with_full_buckets() {
 }
 
 #[test]
-fn another_layout_is_left_alone_where_it_cannot_be_replaced() {
+fn another_layout_is_left_alone_if_it_cannot_be_replaced() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     hosts.limiter(&ATTACH).expect(0);
@@ -136,9 +136,9 @@ fn another_layout_is_left_alone_where_it_cannot_be_replaced() {
 }
 
 #[test]
-fn another_layout_before_a_foreign_program_is_named_and_that_program_put_back() {
+fn detach_of_another_layout_restores_the_chained_program() {
     need_kernel!();
-    let test = "another_layout_before_a_foreign_program_is_named_and_that_program_put_back";
+    let test = "detach_of_another_layout_restores_the_chained_program";
     if !need::tool(test, "bpftool") {
         return;
     }
@@ -158,7 +158,7 @@ fn another_layout_before_a_foreign_program_is_named_and_that_program_put_back() 
 }
 
 #[test]
-fn detach_leaves_the_folder_that_another_command_is_at_work_in() {
+fn detach_leaves_a_folder_locked_by_another_command() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&ATTACH).expect(0);
@@ -212,7 +212,7 @@ fn no_packet_passes_unlimited_while_a_layout_is_replaced() {
 }
 
 #[test]
-fn a_killed_replacement_leaves_limits_and_the_next_command_finishes() {
+fn killed_replacement_keeps_limiting_and_the_next_command_finishes() {
     const MOST: usize = 200;
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());

@@ -90,7 +90,7 @@ fn plain(rate: &str, burst: &str) -> Settings {
 
 /// One engine of each kind for all captures, because loading the program takes longest.
 #[test]
-fn on_captures_of_others_both_say_the_same() {
+fn kernel_and_model_agree_on_foreign_captures() {
     need_kernel!();
     let files = fixtures();
     assert_eq!(files.len(), FIXTURES.len());
@@ -132,7 +132,7 @@ fn on_captures_of_others_both_say_the_same() {
 }
 
 #[test]
-fn captures_of_others_may_be_cut_off_anywhere() {
+fn truncated_foreign_captures_replay_up_to_the_cut() {
     let settings = every_look();
     for path in fixtures() {
         let bytes = fs::read(&path).unwrap();
@@ -159,7 +159,7 @@ fn captures_of_others_may_be_cut_off_anywhere() {
 
 /// Captures of random packets, some of them truncated, with random limits and tables that are too small.
 #[test]
-fn on_random_captures_both_say_the_same() {
+fn kernel_and_model_agree_on_random_captures() {
     need_kernel!();
     const CONFIGURATIONS: u64 = 25;
     const PACKETS: usize = 1_200;
@@ -206,7 +206,7 @@ fn on_random_captures_both_say_the_same() {
 
 /// A flood of more sources than the table holds: both engines have equal entries at every moment.
 #[test]
-fn in_a_full_table_both_say_the_same() {
+fn kernel_and_model_agree_when_the_table_is_full() {
     need_kernel!();
     let mut rng = Rng::with_seed(seed(0xf100d));
     let pool: Vec<IpAddr> = (0..3_000)
@@ -259,7 +259,7 @@ fn passed(of: &[bool]) -> usize {
 }
 
 #[test]
-fn published_figures_come_out() {
+fn replay_reproduces_the_documented_examples() {
     need_kernel!();
     for rate in ["300/1m", "5/s"] {
         let at = [vec![0; 11], vec![200 * MS; 2], vec![400 * MS]].concat();
@@ -286,7 +286,7 @@ fn published_figures_come_out() {
 
 /// A truncated capture of a packet counts with the packet's length on the wire.
 #[test]
-fn bytes_are_those_of_the_wire() {
+fn truncated_packets_count_with_their_wire_length() {
     need_kernel!();
     let bytes = udp_of_length(SOURCE, 1_000);
     for kept in [1_000, 60, 42, 34] {
@@ -310,7 +310,7 @@ fn bytes_are_those_of_the_wire() {
 
 /// A time slightly out of order counts as the previous one; a clock that is set back keeps running.
 #[test]
-fn time_never_goes_back() {
+fn replay_time_never_goes_back() {
     need_kernel!();
     let hour = 3_600 * SECOND;
     let at = [hour, hour - MS, hour + SECOND / 5, 0, SECOND / 5];
@@ -331,7 +331,7 @@ fn twenty() -> Vec<Captured> {
 }
 
 #[test]
-fn the_command_answers() {
+fn replay_command_prints_verdicts_and_counts() {
     need_kernel!();
     let (folder, capture) = folder_with(&twenty());
     let out = folder.path("verdicts");
@@ -385,7 +385,7 @@ fn the_command_answers() {
 }
 
 #[test]
-fn from_standard_input() {
+fn replay_reads_standard_input() {
     let file = pcap(&twenty());
     let arguments = "replay - --rate 1/h --engine model --json";
     let outcome = fed(&file, &arguments.split(' ').collect::<Vec<_>>());
@@ -411,7 +411,7 @@ fn piped(arguments: &[&str]) -> Child {
 }
 
 #[test]
-fn what_is_not_as_one_would_think_is_told() {
+fn replay_warns_of_exemptions_and_truncated_captures() {
     let (folder, capture) = folder_with(&twenty());
     let model = ["--rate", "5", "--engine", "model"];
     let with = |arguments: &[&str]| limiter(&[&["replay"], arguments, &model[..]].concat());
@@ -442,7 +442,7 @@ fn what_is_not_as_one_would_think_is_told() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_replay_options_are_refused() {
     let (folder, capture) = folder_with(&twenty());
     let before = fs::read(&capture).unwrap();
     let model = ["--rate", "5", "--engine", "model"];
@@ -468,7 +468,7 @@ fn what_cannot_be_is_refused() {
 
 /// A reader that closes the pipe early is no error.
 #[test]
-fn a_closed_pipe_is_no_error() {
+fn closed_pipe_is_not_an_error() {
     let frame = Frame::from(SOURCE).bytes();
     let packets: Vec<_> = (0..30_000)
         .map(|i| Captured::whole(START + i, frame.clone()))
@@ -484,7 +484,7 @@ fn a_closed_pipe_is_no_error() {
 
 /// Users who may not load programs get the model's answer and a note; a request for the kernel is refused.
 #[test]
-fn without_privileges_the_model_answers() {
+fn replay_without_privileges_uses_the_model() {
     need_kernel!();
     let (folder, capture) = folder_with(&twenty());
     let copy = folder.path("limiter");
@@ -544,7 +544,7 @@ fn memory(packets: u32) -> u64 {
 }
 
 #[test]
-fn memory_does_not_grow_with_the_capture() {
+fn replay_memory_does_not_grow_with_the_capture() {
     let short = memory(150_000);
     let long = memory(600_000);
     println!("{short} KiB, {long} KiB");

@@ -56,7 +56,7 @@ fn other_shapes(value: &Value) -> Vec<String> {
 }
 
 #[test]
-fn json_of_every_verb_is_as_its_schema_says() {
+fn json_of_every_verb_matches_its_schema() {
     need_kernel!();
     if !schema::has_validator("schema") {
         return;

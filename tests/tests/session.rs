@@ -48,7 +48,7 @@ fn warning(hosts: &Hosts, client: Option<IpAddr>, more: &[&str]) -> String {
 }
 
 #[test]
-fn who_is_about_to_limit_their_own_session_is_warned() {
+fn attach_that_limits_the_ssh_session_prints_a_warning() {
     need_kernel!();
     let hosts = Hosts::new();
     let (client, rate) = (Some(CLIENT), ["--rate", "5"]);
@@ -109,7 +109,7 @@ fn who_is_about_to_limit_their_own_session_is_warned() {
 /// A change that shuts the session out or limits it causes a warning; one that does not affect it, or is refused, does
 /// not.
 #[test]
-fn a_change_that_limits_the_session_is_warned_of() {
+fn change_that_limits_the_ssh_session_prints_a_warning() {
     need_kernel!();
     let hosts = Hosts::new();
     let changed = |client: Option<IpAddr>, arguments: &[&str]| {
@@ -165,7 +165,7 @@ fn a_change_that_limits_the_session_is_warned_of() {
 }
 
 #[test]
-fn the_session_is_known_under_sudo() {
+fn ssh_session_is_known_under_sudo() {
     need_kernel!();
     let hosts = Hosts::new();
     let attach = ["attach", "eth0", "--rate", "5"];

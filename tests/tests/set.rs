@@ -29,7 +29,7 @@ fn attached() -> Hosts {
 
 /// The state that an attachment keeps of a slow limit (its phase, up to an hour) does not affect a quick limit.
 #[test]
-fn from_slow_to_quick_and_back() {
+fn set_changes_a_rate_from_slow_to_fast_and_back() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 3");
@@ -41,7 +41,7 @@ fn from_slow_to_quick_and_back() {
 }
 
 #[test]
-fn one_limit_of_several() {
+fn set_changes_one_limit_of_several() {
     need_kernel!();
     let hosts = attached();
     let traffic = Traffic::new(&hosts);
@@ -88,7 +88,7 @@ fn one_limit_of_several() {
 
 /// Factors scale the current values of the named limit, or of all limits.
 #[test]
-fn factors_scale_what_is_in_force() {
+fn factors_scale_the_current_values() {
     need_kernel!();
     let hosts = attached();
     let traffic = Traffic::new(&hosts);
@@ -161,7 +161,7 @@ fn bad_factors_change_nothing() {
 
 /// New sources are admitted at the new rate, and the burst stays unless it is given.
 #[test]
-fn new_sources() {
+fn set_changes_the_new_source_limit() {
     need_kernel!();
     let hosts = attached();
     let traffic = Traffic::new(&hosts);
@@ -220,7 +220,7 @@ fn new_sources() {
 }
 
 #[test]
-fn what_is_so_already() {
+fn set_to_the_current_value_is_unchanged() {
     need_kernel!();
     let hosts = attached();
     let same = hosts.limiter("set eth0 --limit web --rate 1/h");
@@ -230,7 +230,7 @@ fn what_is_so_already() {
 
 /// `status` shows each limit's drops and match, and that a limit in shadow drops nothing.
 #[test]
-fn status_tells_limits_apart() {
+fn status_shows_each_limit_separately() {
     need_kernel!();
     let hosts = attached();
     let traffic = Traffic::new(&hosts);
@@ -278,7 +278,7 @@ fn status_shows_packets_that_passed_uncharged() {
 }
 
 #[test]
-fn where_there_are_only_lists_there_is_no_limit_to_change() {
+fn set_without_limits_is_refused() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let file = folder.write("limiter.toml", "[lists]\ndeny = [\"203.0.113.0/24\"]\n");

@@ -33,7 +33,7 @@ fn tcp(port: u16, syn: bool) -> Vec<u8> {
 
 /// The length is that of the IP header, whatever the padding of the frame.
 #[test]
-fn limit_on_length_holds_packets_of_that_length() {
+fn limit_on_length_applies_to_packets_of_that_length() {
     need_kernel!();
     let mut kernel = Kernel::of(&settings(
         r#"
@@ -67,7 +67,7 @@ fn limit_on_length_holds_packets_of_that_length() {
 
 /// Example 9: a packet that the /24 refuses is not charged to the source.
 #[test]
-fn example_9_all_or_nothing() {
+fn example_9_packet_is_charged_to_all_limits_or_none() {
     need_kernel!();
     let mut kernel = Kernel::of(&settings(
         r#"
@@ -135,7 +135,7 @@ fn lists_come_before_limits_and_the_longest_prefix_decides() {
 }
 
 #[test]
-fn ports_flags_tiers_and_shadow() {
+fn limits_match_ports_flags_and_tiers() {
     need_kernel!();
     let mut kernel = Kernel::of(&settings(
         r#"
@@ -177,7 +177,7 @@ fn ports_flags_tiers_and_shadow() {
 }
 
 #[test]
-fn control_traffic_has_a_limit_of_its_own() {
+fn control_traffic_has_its_own_limit() {
     need_kernel!();
     let mut kernel = Kernel::of(&settings(
         r#"
@@ -258,7 +258,7 @@ fn discovery(source: &str, icmp: u8) -> Vec<u8> {
 /// Each solicitation comes from another made-up neighbour. The default total limits them, and so does a configured
 /// one.
 #[test]
-fn made_up_neighbours_share_the_total_of_control_traffic() {
+fn spoofed_neighbours_share_the_total_of_control_traffic() {
     need_kernel!();
     const HALF_A_SECOND: u64 = 500_000_000;
     for (control, total) in [("", 10_000), ("[control]\ntotal = \"500/s\"\n", 500)] {
@@ -399,7 +399,7 @@ fn new_sources_are_limited_and_known_sources_are_not() {
 /// A second fragment header, which says that the packet is whole, does not hide that the packet is the first fragment
 /// of a datagram.
 #[test]
-fn a_first_fragment_stays_one_behind_another_fragment_header() {
+fn first_fragment_is_matched_behind_a_second_fragment_header() {
     need_kernel!();
     let mut kernel = Kernel::of(&settings(
         r#"

@@ -121,7 +121,7 @@ fn flood_of_a_slow_limit_admits_new_clients_of_another_one() {
 /// A slow limit holds exactly its share: seven eighths of the table have two halves, of which each limit gets half of
 /// the first, and only quick limits may borrow the second. One limit's flood leaves the rest to the other.
 #[test]
-fn slow_limit_holds_no_more_than_its_share() {
+fn slow_limit_takes_at_most_its_share_of_entries() {
     need_kernel!();
     let text = format!("max_sources = 4096\nnew_sources = \"none\"\n{SSH_AND_WEB}");
     let mut kernel = Kernel::of(&settings(&text));
@@ -133,7 +133,7 @@ fn slow_limit_holds_no_more_than_its_share() {
 
 /// Sources that send twice are held for 10 more seconds: a quick limit borrows only entries of no share.
 #[test]
-fn flood_of_a_quick_limit_leaves_a_slow_one_its_share() {
+fn flood_of_a_fast_limit_leaves_a_slow_limit_its_share() {
     need_kernel!();
     let text = format!("max_sources = 4096\nnew_sources = \"none\"\n{SSH_AND_WEB}");
     let mut kernel = Kernel::of(&settings(&text));

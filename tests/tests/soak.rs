@@ -8,7 +8,7 @@ use limiter_tests::{
 };
 
 #[test]
-fn everything_at_once() {
+fn all_operations_run_at_once() {
     need_kernel!();
     let report = soak::run(Plan {
         duration: Duration::from_secs(20),

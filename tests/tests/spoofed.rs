@@ -110,13 +110,13 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
 }
 
 #[test]
-fn by_default() {
+fn spoofed_flood_leaves_known_clients_served_by_default() {
     need_kernel!();
     known_clients_are_served("", 65_536.0, 10_000.0);
 }
 
 #[test]
-fn with_few_new_sources() {
+fn spoofed_flood_leaves_known_clients_served_with_few_new_sources() {
     need_kernel!();
     known_clients_are_served("new_sources = \"20/s\"\nnew_sources_burst = 30", 30.0, 20.0);
 }

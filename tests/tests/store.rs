@@ -207,13 +207,13 @@ fn from_empty_to_full_and_over(mut filling: Filling, most_refused: [u64; 2]) {
 }
 
 #[test]
-fn narrow_keys_from_empty_to_full() {
+fn table_of_narrow_keys_fills_from_empty_to_full() {
     need_kernel!();
     from_empty_to_full_and_over(Filling::new("/32,/64", narrow, 1), [12, 60]);
 }
 
 #[test]
-fn wide_keys_from_empty_to_full() {
+fn table_of_wide_keys_fills_from_empty_to_full() {
     need_kernel!();
     from_empty_to_full_and_over(Filling::new("/32,/128", wide, 2), [20, 90]);
 }
@@ -221,7 +221,7 @@ fn wide_keys_from_empty_to_full() {
 /// A source that has sent more than once keeps its place for [`KEPT_FOR`] after its bucket is full; a source that has
 /// sent once gives way at once. Both are exact to the nanosecond.
 #[test]
-fn a_place_is_kept_for_those_that_have_sent_more_than_once() {
+fn entry_of_a_source_with_several_packets_is_kept_longer() {
     need_kernel!();
     const SECOND: u64 = 1_000_000_000;
     let limit = Limit {
@@ -254,7 +254,7 @@ fn a_place_is_kept_for_those_that_have_sent_more_than_once() {
 /// Thousands of sources of one set, which an attacker cannot choose without the seed: each admitted source has its own
 /// bucket, up to the count of the set.
 #[test]
-fn sources_of_one_set_have_buckets_of_their_own() {
+fn sources_of_one_set_have_separate_buckets() {
     need_kernel!();
     let limit = Limit {
         capacity: 8_192,

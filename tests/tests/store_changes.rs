@@ -65,7 +65,7 @@ fn passing(generations: &mut Generations, source: IpAddr, now: u64) -> u64 {
 /// changes: their buckets then hold at most the whole refill, and at least that since the last eight changes, which
 /// are remembered.
 #[test]
-fn six_hundred_changes() {
+fn buckets_survive_six_hundred_rate_changes() {
     need_kernel!();
     const CHANGES: u32 = 600;
     /// Changes that are remembered.
@@ -179,7 +179,7 @@ fn check(generations: &Generations, name: &str, source: IpAddr, now: u64) -> Che
 /// A source's count of packets over the limit is of one kind: it restarts when the limit begins to drop or begins to
 /// pass them, and continues at all other changes.
 #[test]
-fn figures_of_a_source_where_shadow_is_switched() {
+fn counters_of_a_source_restart_when_shadow_changes() {
     need_kernel!();
     let of = |all: bool, watched: bool, rate: u32| {
         settings(&format!(
@@ -228,7 +228,7 @@ fn figures_of_a_source_where_shadow_is_switched() {
 
 /// The counts restart on the fast path too, which knows only the interface's shadow.
 #[test]
-fn figures_of_a_source_of_the_one_limit_where_shadow_is_switched() {
+fn counters_on_the_fast_path_restart_when_shadow_changes() {
     need_kernel!();
     let of = |shadow: bool| {
         settings(&format!(

@@ -153,7 +153,7 @@ fn expect_shares(settings: &Settings, rounds: &[Round], outcomes: &[Vec<(u32, Re
 
 /// Both CPUs send the same new sources at the same time.
 #[test]
-fn entries_that_change_hands_all_the_time() {
+fn table_stays_consistent_while_two_cpus_replace_entries() {
     need_kernel!();
     let _alone = alone();
     const ROUNDS: usize = 1_500;
@@ -200,7 +200,7 @@ const XDP_PASS: u32 = 2;
 /// The operator resets one or all sources while both CPUs send from them: each reset fills a bucket once, and the
 /// table stays consistent.
 #[test]
-fn resets_during_a_flood() {
+fn resets_during_a_flood_refill_each_bucket_once() {
     need_kernel!();
     let _alone = alone();
     const SOURCES: u32 = 24;

@@ -9,7 +9,7 @@ use limiter_tests::{
 };
 
 #[test]
-fn the_memory_of_the_table_is_fixed_and_shown() {
+fn table_memory_is_fixed_and_shown() {
     need_kernel!();
     let hosts = Hosts::new();
     let attach = hosts.limiter("attach eth0 --rate 1/h --burst 1 --max-sources 100");
@@ -46,7 +46,7 @@ fn the_memory_of_the_table_is_fixed_and_shown() {
 /// 32 bytes, and one byte for each two sources, in which their set counts. Everything else is independent of the
 /// number of sources.
 #[test]
-fn a_source_takes_32_bytes() {
+fn each_source_takes_32_bytes() {
     need_kernel!();
     let hosts = Hosts::new();
     let memory = |most: u64| {
@@ -75,7 +75,7 @@ fn a_source_takes_32_bytes() {
 
 /// A source that was reset and comes back takes no second entry.
 #[test]
-fn reset_loses_no_places() {
+fn reset_source_takes_no_second_entry() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 9 --max-sources 4");
@@ -98,7 +98,7 @@ fn reset_loses_no_places() {
 }
 
 #[test]
-fn a_source_is_shown_and_forgotten() {
+fn check_and_top_show_a_source_until_it_is_reset() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 3");

@@ -41,7 +41,7 @@ fn set(hosts: &Hosts, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn attach_limits_until_the_deadline_without_any_process() {
+fn trial_of_attach_ends_at_the_deadline_without_a_process() {
     need_kernel!();
     let hosts = Hosts::new();
     const TIME: Duration = Duration::from_secs(12);
@@ -82,7 +82,7 @@ fn attach_limits_until_the_deadline_without_any_process() {
 }
 
 #[test]
-fn attach_is_kept_or_reverted_in_time() {
+fn trial_of_attach_can_be_kept_or_reverted() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts
@@ -112,7 +112,7 @@ fn attach_is_kept_or_reverted_in_time() {
 }
 
 #[test]
-fn detaching_works_on_trial_and_after_it() {
+fn detach_works_during_and_after_a_trial() {
     need_kernel!();
     let hosts = Hosts::new();
     attach(&hosts, "5s");
@@ -134,7 +134,7 @@ fn detaching_works_on_trial_and_after_it() {
 /// Rate and burst of eight, of twenty, and of eight again: a source has what it has not spent. The clock has moved by
 /// seconds, which give less than a token at these rates.
 #[test]
-fn no_bucket_gains_or_loses_by_a_trial() {
+fn trial_gives_and_takes_no_tokens() {
     need_kernel!();
     let hosts = Hosts::new();
     let probe = Probe::new(&hosts);
@@ -162,7 +162,7 @@ fn no_bucket_gains_or_loses_by_a_trial() {
 
 /// A flood runs over the beginning and the end of a trial: it gets the rates of both, and no extra burst.
 #[test]
-fn a_flood_gets_what_the_rates_of_each_moment_give() {
+fn flood_across_a_trial_gets_the_rate_in_force_at_each_time() {
     need_kernel!();
     let hosts = Hosts::new();
     let probe = Probe::new(&hosts);
@@ -202,7 +202,7 @@ fn a_flood_gets_what_the_rates_of_each_moment_give() {
 }
 
 #[test]
-fn what_is_kept_keeps_its_buckets() {
+fn kept_trial_keeps_its_buckets() {
     need_kernel!();
     let hosts = Hosts::new();
     let probe = Probe::new(&hosts);
@@ -235,7 +235,7 @@ fn generations(hosts: &Hosts) -> usize {
 }
 
 #[test]
-fn keeping_too_late_leaves_what_was_before() {
+fn keep_after_the_deadline_leaves_the_former_settings() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&LIMIT).expect(0);
@@ -263,7 +263,7 @@ fn keeping_too_late_leaves_what_was_before() {
 /// A command that keeps a trial is stopped between its last reading of the clock and the swap, until packets have met
 /// the fallback of the trial. Its new program knows the buckets of both.
 #[test]
-fn keep_may_be_stopped_until_the_trial_is_over() {
+fn keep_delayed_past_the_deadline_knows_the_buckets_of_both_programs() {
     need_kernel!();
     let hosts = Hosts::new();
     let probe = Probe::new(&hosts);
@@ -299,7 +299,7 @@ fn keep_may_be_stopped_until_the_trial_is_over() {
 }
 
 #[test]
-fn one_trial_at_a_time() {
+fn second_trial_is_refused() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&LIMIT).expect(0);
@@ -322,7 +322,7 @@ fn one_trial_at_a_time() {
 
 /// A change without --try during a trial is not part of the trial, and stays.
 #[test]
-fn a_change_for_good_outlives_the_trial_that_runs() {
+fn permanent_change_during_a_trial_outlives_it() {
     need_kernel!();
     let hosts = Hosts::new();
     let probe = Probe::new(&hosts);
@@ -354,7 +354,7 @@ fn a_change_for_good_outlives_the_trial_that_runs() {
 }
 
 #[test]
-fn lists_are_tried() {
+fn list_edits_can_be_on_trial() {
     need_kernel!();
     let hosts = Hosts::new();
     let probe = Probe::new(&hosts);
@@ -379,7 +379,7 @@ fn lists_are_tried() {
 
 /// A limit that is missing during a trial comes back with its buckets, although the table is searched for room.
 #[test]
-fn a_limit_that_a_trial_leaves_out_keeps_its_buckets() {
+fn limit_missing_in_a_trial_keeps_its_buckets() {
     need_kernel!();
     let hosts = Hosts::new();
     let files = Folder::new();
@@ -418,7 +418,7 @@ fn a_limit_that_a_trial_leaves_out_keeps_its_buckets() {
 /// One limit counts no shares of the table, several limits do: on trial, both programs count, and so does the
 /// fallback.
 #[test]
-fn shares_are_counted_across_a_trial() {
+fn table_shares_are_counted_across_a_trial() {
     need_kernel!();
     let hosts = Hosts::new();
     let files = Folder::new();
@@ -457,7 +457,7 @@ fn shares_are_counted_across_a_trial() {
 }
 
 #[test]
-fn a_dry_run_changes_nothing() {
+fn dry_run_changes_nothing() {
     need_kernel!();
     let hosts = Hosts::new();
     let files = Folder::new();
@@ -507,7 +507,7 @@ fn a_dry_run_changes_nothing() {
 
 /// All readers show the settings in force, even after the deadline if nobody has cleared up.
 #[test]
-fn all_readers_see_what_holds_after_the_deadline() {
+fn readers_show_the_settings_in_force_after_the_deadline() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&LIMIT).expect(0);
@@ -544,7 +544,7 @@ fn all_readers_see_what_holds_after_the_deadline() {
 }
 
 #[test]
-fn several_interfaces_or_none() {
+fn trial_of_several_interfaces_attaches_all_or_none() {
     need_kernel!();
     let hosts = Hosts::new();
     let generic = ["--rate", "5", "--mode", "generic", "--try", "1h"];
@@ -575,7 +575,7 @@ fn several_interfaces_or_none() {
 }
 
 #[test]
-fn at_the_last_moment_it_is_kept_or_too_late() {
+fn keep_at_the_last_moment_succeeds_or_is_too_late() {
     need_kernel!();
     const TIME: u64 = 6_000;
     // Milliseconds after `attach` is done, some time after the trial has begun.

@@ -30,7 +30,7 @@ fn cpus() -> usize {
 /// Example 10: both CPUs see the one token, and one packet passes. Many times, with an existing bucket that has one
 /// token left, and with a source that neither CPU has seen.
 #[test]
-fn example_10_one_token_for_two_cpus() {
+fn example_10_two_cpus_admit_one_packet_for_one_token() {
     need_kernel!();
     let _alone = alone();
     const ROUNDS: u32 = 5_000;
@@ -73,7 +73,7 @@ fn example_10_one_token_for_two_cpus() {
 /// The bursts are deeper than any pause that a busy machine may make in both threads at once: tokens that a full
 /// bucket cannot take would be missing from the lower bound.
 #[test]
-fn two_cpus_on_one_source_never_get_more_than_their_share() {
+fn two_cpus_flooding_one_source_never_exceed_burst_plus_rate() {
     need_kernel!();
     let _alone = alone();
     for (rate, per_second, burst) in [
@@ -127,7 +127,7 @@ fn two_cpus_on_one_source_never_get_more_than_their_share() {
 /// Both CPUs send new sources at one moment: no more get in than the new-source limit has tokens; at most a CPU's
 /// unused lease may be missing.
 #[test]
-fn two_cpus_take_no_more_new_sources_than_there_are_tokens() {
+fn two_cpus_admit_no_more_new_sources_than_tokens() {
     need_kernel!();
     let _alone = alone();
     const TOKENS: u32 = 4_096;
@@ -194,7 +194,7 @@ fn figures_of_the_source_agree(kernel: &Kernel, key: &SourceKey, admitted: u64, 
 /// New sources from both CPUs, ten times as many as the table holds, all expired by the time that their place is
 /// needed. The table never exceeds its capacity, every packet is accounted for, and arrivals and departures add up.
 #[test]
-fn two_cpus_turn_the_table_over() {
+fn two_cpus_replacing_all_entries_never_exceed_the_capacity() {
     need_kernel!();
     let _alone = alone();
     const CAPACITY: u32 = 64;

@@ -90,19 +90,19 @@ fn entries_of(settings: &Settings, bound: u32) {
 }
 
 #[test]
-fn one_limit() {
+fn program_for_one_limit_is_verified() {
     need_kernel!();
     entries_of(&plain(), ONE);
 }
 
 #[test]
-fn several_limits_and_lists() {
+fn program_for_several_limits_and_lists_is_verified() {
     need_kernel!();
     entries_of(&several(), SEVERAL);
 }
 
 #[test]
-fn learning() {
+fn learn_program_is_verified() {
     need_kernel!();
     let has_frags = requirements::kernel().unwrap().has_frags();
     let object = Path::new(env!("CARGO_MANIFEST_DIR")).join("../limiter-ebpf/prebuilt");

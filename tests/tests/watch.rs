@@ -115,7 +115,7 @@ fn cut(mut frame: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn what_one_limit_drops() {
+fn watch_reports_drops_of_one_limit() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&ONE).expect(0);
@@ -225,7 +225,7 @@ fn tcp(hosts: &Hosts, source: &str, port: u16) -> Vec<u8> {
 }
 
 #[test]
-fn what_several_limits_and_lists_drop() {
+fn watch_reports_drops_of_several_limits_and_lists() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.attach_file(SEVERAL);
@@ -267,7 +267,7 @@ fn what_several_limits_and_lists_drop() {
 }
 
 #[test]
-fn lines_for_people() {
+fn watch_prints_readable_lines() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.attach_file(SEVERAL);
@@ -332,7 +332,7 @@ fn watch_shows_source_port_and_tcp_flags() {
 
 /// Events that are not wanted take nothing of the budget, and are not counted as lost.
 #[test]
-fn one_packet_is_found_in_a_flood() {
+fn watch_filter_finds_one_packet_in_a_flood() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.attach_file(SEVERAL);
@@ -402,7 +402,7 @@ fn one_packet_is_found_in_a_flood() {
 
 /// Each CPU reports as many drops as its budget allows, and counts the rest: none is missing.
 #[test]
-fn a_flood_is_told_within_the_budget() {
+fn watch_reports_a_flood_within_its_budget() {
     need_kernel!();
     const FLOOD: u64 = 20_000;
     let hosts = Hosts::new();
@@ -430,7 +430,7 @@ fn a_flood_is_told_within_the_budget() {
 }
 
 #[test]
-fn nothing_is_told_where_nobody_watches() {
+fn drops_are_not_reported_without_a_watcher() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&ONE).expect(0);
@@ -462,7 +462,7 @@ fn until(hosts: &Hosts) -> u64 {
 }
 
 #[test]
-fn a_watcher_that_is_killed_leaves_nothing_that_lasts() {
+fn killed_watcher_leaves_nothing_that_lasts() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&ONE).expect(0);
@@ -494,7 +494,7 @@ fn a_watcher_that_is_killed_leaves_nothing_that_lasts() {
 }
 
 #[test]
-fn it_goes_on_through_changes() {
+fn watch_continues_through_changes() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let path = folder.write("limiter.toml", SEVERAL);
@@ -540,7 +540,7 @@ fn it_goes_on_through_changes() {
 }
 
 #[test]
-fn one_at_a_time() {
+fn second_watcher_is_refused() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts
@@ -573,7 +573,7 @@ fn one_at_a_time() {
 }
 
 #[test]
-fn it_ends_with_the_attachment() {
+fn watch_ends_with_the_attachment() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&ONE).expect(0);
@@ -611,7 +611,7 @@ fn it_ends_with_the_attachment() {
 /// The names of limits are those in force: after a trial, those from before it. If nothing is limited then, the watch
 /// ends.
 #[test]
-fn it_follows_the_end_of_a_trial() {
+fn watch_follows_the_end_of_a_trial() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let named = |name: &str| format!("[[limit]]\nname = \"{name}\"\nrate = \"1/h\"\nburst = 1\n");
@@ -640,7 +640,7 @@ fn it_follows_the_end_of_a_trial() {
 }
 
 #[test]
-fn a_closed_pipe_is_no_failure() {
+fn watch_ends_successfully_on_a_closed_pipe() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&ONE).expect(0);

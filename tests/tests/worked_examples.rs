@@ -35,7 +35,7 @@ fn close(found: f64, wanted: f64) -> bool {
 }
 
 #[test]
-fn example_1_a_rate_spelled_two_ways() {
+fn example_1_one_rate_in_two_notations_behaves_the_same() {
     need_kernel!();
     for rate in ["5/s", "300/1m"] {
         on_both(&Limit::new(rate, "10"), |engine| {
@@ -47,7 +47,7 @@ fn example_1_a_rate_spelled_two_ways() {
 }
 
 #[test]
-fn example_2_burst_is_credit_not_a_hole() {
+fn example_2_burst_is_spent_once_and_refills_at_the_rate() {
     need_kernel!();
     on_both(&Limit::new("5/s", "10"), |engine| {
         let passed: u32 = (0..20).map(|i| burst(engine, 1, i * 50 * MS)).sum();
@@ -56,7 +56,7 @@ fn example_2_burst_is_credit_not_a_hole() {
 }
 
 #[test]
-fn example_3_tokens_left_after_each_packet() {
+fn example_3_tokens_left_match_after_each_packet() {
     need_kernel!();
     on_both(&Limit::new("1/s", "10"), |engine| {
         let left = [9.0, 8.1, 7.2, 6.3, 5.4, 4.5, 3.6, 2.7, 1.8, 0.9, 0.0];
@@ -92,7 +92,7 @@ fn example_3_tokens_left_after_each_packet() {
 }
 
 #[test]
-fn example_4_one_in_six_for_a_long_time() {
+fn example_4_one_packet_in_six_passes_at_six_times_the_rate() {
     need_kernel!();
     on_both(&Limit::new("10/s", "50"), |engine| {
         let at = |packet: u64| packet * SECOND / 60;
@@ -109,7 +109,7 @@ fn example_4_one_in_six_for_a_long_time() {
 }
 
 #[test]
-fn example_5_ten_a_minute() {
+fn example_5_ten_per_minute_never_exceeds_the_burst() {
     need_kernel!();
     on_both(&Limit::new("10/m", "10"), |engine| {
         assert_eq!(burst(engine, 5, 0), 5);
@@ -123,7 +123,7 @@ fn example_5_ten_a_minute() {
 }
 
 #[test]
-fn example_6_five_an_hour_for_a_day() {
+fn example_6_five_per_hour_admits_one_every_twelve_minutes() {
     need_kernel!();
     on_both(&Limit::new("5/h", "5"), |engine| {
         assert_eq!(burst(engine, 6, 0), 5);
@@ -134,7 +134,7 @@ fn example_6_five_an_hour_for_a_day() {
 }
 
 #[test]
-fn example_7_the_clock_reads_earlier() {
+fn example_7_earlier_clock_refills_nothing() {
     need_kernel!();
     on_both(&Limit::new("5/s", "10"), |engine| {
         assert_eq!(burst(engine, 7, SECOND), 7);
@@ -161,7 +161,7 @@ fn example_7_the_clock_reads_earlier() {
 }
 
 #[test]
-fn example_8_cost_by_bytes() {
+fn example_8_packet_costs_its_bytes() {
     need_kernel!();
     // 100 bytes a second; a packet of 100 bytes costs 100 tokens.
     on_both(&Limit::new("800bit", "20000"), |engine| {
@@ -189,7 +189,7 @@ fn example_8_cost_by_bytes() {
 }
 
 #[test]
-fn example_8_a_fixed_cost() {
+fn example_8_fixed_cost_takes_several_tokens_per_packet() {
     need_kernel!();
     let at_cost = |cost| Limit {
         cost: Some(cost),
@@ -200,7 +200,7 @@ fn example_8_a_fixed_cost() {
 }
 
 #[test]
-fn example_11_a_fixed_window() {
+fn example_11_fixed_window_grants_tokens_per_window() {
     need_kernel!();
     let window = |burst| Limit {
         algorithm: Algorithm::FixedWindow,
@@ -224,7 +224,7 @@ fn example_11_a_fixed_window() {
 
 /// A source that is not in the table yet has a full bucket, no deeper one.
 #[test]
-fn a_first_packet_that_costs_more_than_a_bucket_holds() {
+fn first_packet_larger_than_the_burst_is_refused() {
     need_kernel!();
     on_both(&Limit::new("800bit", "1522b"), |engine| {
         let jumbo = udp_of_length(SOURCE, 3_000);
@@ -237,7 +237,7 @@ fn a_first_packet_that_costs_more_than_a_bucket_holds() {
 }
 
 #[test]
-fn example_12_retry_after() {
+fn example_12_retry_after_is_exact() {
     need_kernel!();
     for (rate, empty_for) in [("5/s", 0.2), ("1/2s", 2.0)] {
         on_both(&Limit::new(rate, "1"), |engine| {
@@ -254,7 +254,7 @@ fn example_12_retry_after() {
 }
 
 #[test]
-fn example_13_a_burst_of_one_is_a_leaky_bucket() {
+fn example_13_burst_of_one_is_a_leaky_bucket() {
     need_kernel!();
     on_both(&Limit::new("10/s", "1"), |engine| {
         let passed: Vec<u64> = (0..5_000)
@@ -270,7 +270,7 @@ fn example_13_a_burst_of_one_is_a_leaky_bucket() {
 }
 
 #[test]
-fn example_14_idle_for_months_and_years() {
+fn example_14_bucket_is_full_after_months_and_years_idle() {
     need_kernel!();
     for days in [100, 3 * 365] {
         on_both(&Limit::new("5/s", "10"), |engine| {
@@ -288,7 +288,7 @@ fn example_14_idle_for_months_and_years() {
 }
 
 #[test]
-fn the_clock_may_wrap_in_the_middle() {
+fn clock_wrap_does_not_change_decisions() {
     need_kernel!();
     // Ticks wrap at 2^56 ns. No packet takes a bucket exactly there: that would cost one tick more.
     let wrap = (1_u64 << (64 - bucket::TICK_SHIFT)) - START - 50 * MS;

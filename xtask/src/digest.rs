@@ -41,7 +41,7 @@ mod tests {
     use super::{digest, fs};
 
     #[test]
-    fn of_a_folder_notices_where_each_byte_is() {
+    fn folder_digest_depends_on_file_names_and_contents() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, content: &str| {
             fs::create_dir_all(folder.path().join("deep")).unwrap();

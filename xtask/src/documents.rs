@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_headings_that_lead_nowhere_are_refused() {
+    fn broken_links_and_empty_headings_are_refused() {
         let text =
             "# A\n\n[a](#a) [b](#b)\n\n## C\n\n## D\n\n[d](no.md), [e](https://example.org)\n";
         let root = tempfile::tempdir().unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_keep_the_rules() {
+    fn documents_keep_the_rules() {
         check().unwrap();
     }
 }

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_trees_name_files() {
+    fn use_paths_and_trees_resolve_to_files() {
         let found = imports(&[
             ("a/mod.rs", "use crate::{b::C, d::{self, E}}; // crate::f"),
             ("a/x.rs", "fn g() -> super::Y { super::super::d::h() }"),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_have_all_their_files() {
+    fn import_cycles_contain_all_their_files() {
         let found = imports(&[
             ("a.rs", "use crate::b;"),
             ("b.rs", "use crate::c;"),

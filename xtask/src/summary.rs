@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn output_of_a_program_is_counted_and_failures_are_named() {
+    fn test_output_is_counted_and_failures_are_named() {
         let printed = "running 3 tests\ntest a ... ok\ntest b::c ... FAILED\n\
             test d - should panic ... FAILED\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n";
         let report = Report::of(exit(101), printed);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn two_flaky_tests_are_green_and_a_third_or_a_failure_is_not() {
+    fn two_flaky_tests_pass_and_a_third_or_a_failure_does_not() {
         let summary = |failed: usize, flaky: usize| Summary {
             passed: 5,
             failed: vec!["f".to_owned(); failed],

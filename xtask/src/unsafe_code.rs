@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_keyword_is_found_in_code_alone() {
+    fn unsafe_keyword_is_found_only_in_code() {
         let has_unsafe = |code: &str| has_unsafe(code.parse().unwrap());
         assert!(has_unsafe("fn x() { call(\"text\", unsafe { y }) }"));
         assert!(has_unsafe("#[unsafe(no_mangle)]"));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn this_checkout_is_so() {
+    fn documented_unsafe_files_match_the_checkout() {
         check().expect("files and reasons are the same");
     }
 }

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_never_more_than_its_burst_and_what_came_in() {
+    fn event_budget_refills_with_time_up_to_its_burst() {
         let mut budget = Budget::default().refilled(10 * EVENT_COST);
         assert_eq!(budget.left, 10);
         budget = budget.refilled(10 * EVENT_COST + EVENT_COST - 1);

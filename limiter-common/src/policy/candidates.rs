@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_bit_of_every_word_with_one_or_two() {
+    fn lowest_returns_the_lowest_set_bit() {
         for low in 0..64 {
             for high in low..64 {
                 assert_eq!(lowest(1 << low | 1 << high), low);

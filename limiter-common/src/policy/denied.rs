@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn count_is_exact_up_to_the_bound_and_within_a_step_for_each_cpu_after_it() {
+    fn count_is_exact_up_to_the_bound_then_within_one_step_per_cpu() {
         let cpus = 3;
         let (mut count, mut denied) = (0, [7, 59, 1_000_003]);
         for packet in 1..100_000_u64 {
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_that_take_turns_get_equal_counts() {
+    fn alternating_prefixes_get_equal_counts() {
         const ROUNDS: u64 = STEP * 100;
         for prefixes in 2..=60 {
             let (mut counts, mut denied) = (vec![EXACT; prefixes], 0);

@@ -17,7 +17,7 @@ const ONE_SPENT: u64 = ticks(START + COST);
 
 /// Packets of one source under the old program and under the new one, which converts its bucket.
 #[test]
-fn a_change_of_terms_loses_no_charge() {
+fn quota_change_loses_no_charge() {
     let tag = ONE_SET.narrow(0, 0);
     for epochs in [[0, 1], [1, 1], [1, 2]] {
         let mut scene = Scene::of(ONE_SET);
@@ -40,7 +40,7 @@ fn a_change_of_terms_loses_no_charge() {
 
 /// Conversion of a full bucket, which another source may take at the same time.
 #[test]
-fn a_bucket_that_is_converted_is_not_taken() {
+fn bucket_under_conversion_is_not_taken_by_another_source() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
     for epochs in [[1, 0], [1, 1], [0, 1]] {
         let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL)]);
@@ -61,7 +61,7 @@ fn a_bucket_that_is_converted_is_not_taken() {
 
 /// The operator forgets a source that has a packet: it is charged before that, or begins anew.
 #[test]
-fn who_is_forgotten_begins_anew() {
+fn reset_source_starts_with_a_full_bucket() {
     let tag = ONE_SET.narrow(0, 0);
     for epoch in [0, 1] {
         let mut scene = Scene::with(ONE_SET, [(0, 1, tag, ONE_SPENT)]);
@@ -85,7 +85,7 @@ fn who_is_forgotten_begins_anew() {
 
 /// While another source takes the entry.
 #[test]
-fn who_is_forgotten_leaves_room() {
+fn entry_of_a_reset_source_is_taken_by_another_source() {
     let [a, b] = [TWO_SETS.narrow(1, 0), TWO_SETS.narrow(0, 1)];
     let mut scene = Scene::of(TWO_SETS);
     // Spent, and not at home.
@@ -103,7 +103,7 @@ fn who_is_forgotten_leaves_room() {
 
 /// A source that has been forgotten is not there, and its entry is its own again at the next packet.
 #[test]
-fn a_forgotten_source_comes_in_at_once() {
+fn reset_source_gets_its_entry_back_at_the_next_packet() {
     let tag = TWO_SETS.narrow(1, 0);
     let mut scene = Scene::of(TWO_SETS);
     scene.put(0, 1, tag, FORGOTTEN, 2);
@@ -118,7 +118,7 @@ fn a_forgotten_source_comes_in_at_once() {
 
 /// A charge is taken back while another packet is charged, or another source takes the entry.
 #[test]
-fn a_refund_gives_nothing_away() {
+fn concurrent_refund_gives_no_tokens_away() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
     for other in [a, b] {
         let mut scene = Scene::of(ONE_SET);
@@ -145,7 +145,7 @@ fn a_refund_gives_nothing_away() {
 
 /// Entries that have missed many changes are marked while another source takes one of them.
 #[test]
-fn who_is_marked_as_older_is_the_former_one() {
+fn epoch_mark_applies_only_to_the_former_source() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
     let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL)]);
     scene.sends_in(2, [b]);

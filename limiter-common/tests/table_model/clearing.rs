@@ -16,7 +16,7 @@ const SPENT: u64 = ticks(START + COST);
 
 /// An entry is cleared while its source sends: the charge is in a bucket of the source, or the packet is lost.
 #[test]
-fn cleared_source_comes_in_again() {
+fn cleared_source_gets_a_new_entry() {
     for (world, set) in [(ONE_SET, 0), (TWO_SETS, 0), (TWO_SETS, 1)] {
         let world = world.counted();
         let a = world.narrow(0, 0);
@@ -32,7 +32,7 @@ fn cleared_source_comes_in_again() {
 
 /// A sweep and a new source want the same entry.
 #[test]
-fn cleared_entry_goes_to_one_source() {
+fn cleared_entry_is_taken_by_one_source() {
     for is_wide in [false, true] {
         let world = ONE_SET.counted();
         let [a, b] = [world.narrow(0, 0), world.narrow(0, 1)];
@@ -51,7 +51,7 @@ fn cleared_entry_goes_to_one_source() {
 
 /// A wide source takes two entries that are free again, and one that was cleared is half of nothing.
 #[test]
-fn wide_source_takes_what_was_cleared() {
+fn wide_source_needs_both_entries_of_a_cleared_pair() {
     let world = ONE_SET.counted();
     let [a, b] = [world.wide(0, 0), world.wide(0, 1)];
     let c = world.narrow(0, 0);
@@ -71,7 +71,7 @@ fn wide_source_takes_what_was_cleared() {
 
 /// A sweep leaves buckets that are not full, and takes those of limits that have gone.
 #[test]
-fn sweep_clears_what_may_be_taken() {
+fn sweep_clears_entries_of_removed_limits_and_keeps_charged_ones() {
     let world = ONE_SET.counted();
     let a = world.narrow(0, 0);
     let gone = world.narrow_of(GONE, 0, 1);

@@ -16,7 +16,7 @@ use crate::{
 
 /// Two CPUs have packets of the same new source: one bucket, and no more than its burst passes.
 #[test]
-fn two_cpus_make_one_bucket_of_a_source() {
+fn two_cpus_create_one_bucket_for_a_source() {
     let tag = ONE_SET.narrow(0, 0);
     let mut scene = Scene::of(ONE_SET);
     scene.sends([tag]);
@@ -31,7 +31,7 @@ fn two_cpus_make_one_bucket_of_a_source() {
 
 /// So do three.
 #[test]
-fn three_cpus_make_one_bucket_of_a_source() {
+fn three_cpus_create_one_bucket_for_a_source() {
     let tag = ONE_SET.narrow(0, 0);
     let mut scene = Scene::of(ONE_SET);
     for _ in 0..3 {
@@ -45,7 +45,7 @@ fn three_cpus_make_one_bucket_of_a_source() {
 
 /// If the source's own set is full, the source is in the other one, once, and its own set counts it.
 #[test]
-fn a_source_that_finds_no_room_at_home_is_elsewhere_once() {
+fn source_without_room_in_its_home_set_has_one_entry_in_the_overflow_set() {
     let tag = TWO_SETS.narrow(0, 0);
     let mut scene = Scene::of(TWO_SETS);
     let gone = TWO_SETS.narrow_of(GONE, 1, 0);
@@ -62,7 +62,7 @@ fn a_source_that_finds_no_room_at_home_is_elsewhere_once() {
 /// Two new sources want the last entry that may be taken: one gets it, and keeps it. That its limit has gone
 /// is what the entry said of the source before.
 #[test]
-fn the_last_entry_goes_to_one_of_two() {
+fn one_of_two_new_sources_takes_the_last_entry() {
     for homes in [[0, 0], [0, 1], [1, 1]] {
         let [a, b] = [TWO_SETS.narrow(homes[0], 0), TWO_SETS.narrow(homes[1], 1)];
         let mut scene = Scene::of(TWO_SETS);
@@ -79,7 +79,7 @@ fn the_last_entry_goes_to_one_of_two() {
 
 /// With two that may be taken both get in.
 #[test]
-fn two_entries_are_enough_for_two() {
+fn two_new_sources_take_two_entries() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
     let mut scene = Scene::of(TWO_SETS);
     let [c, d] = [TWO_SETS.narrow(0, 2), TWO_SETS.narrow(1, 3)];
@@ -92,7 +92,7 @@ fn two_entries_are_enough_for_two() {
 
 /// Nothing happens under a lock that cannot be had.
 #[test]
-fn without_the_lock_nothing_changes() {
+fn new_source_changes_nothing_without_the_lock() {
     let tag = ONE_SET.narrow(0, 0);
     let mut scene = Scene::of(ONE_SET);
     scene.cpu(move |table| {

@@ -11,7 +11,7 @@ use crate::{
 /// A set that has counted all it can has no more sources elsewhere: the entry that was taken for one is
 /// given back, and its source has a packet meanwhile.
 #[test]
-fn a_set_that_cannot_count_one_more_refuses_it() {
+fn set_with_a_full_displaced_count_refuses_another_source() {
     let [b, a] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
     for new in [b, TWO_SETS.wide(0, 0)] {
         for word in [FULL, FORGOTTEN] {
@@ -41,7 +41,7 @@ fn a_set_that_cannot_count_one_more_refuses_it() {
 /// With room to count one more, one of two gets in, and the other one after an entry has come back from the
 /// first.
 #[test]
-fn the_last_that_can_be_counted_is_one_of_two() {
+fn one_of_two_sources_takes_the_last_displaced_count() {
     let [a, b, c] = [0, 1, 2].map(|number| TWO_SETS.narrow(0, number));
     let mut scene = Scene::of(TWO_SETS);
     scene.put(0, 0, TWO_SETS.wide(0, 1), ticks(2 * START), 2);
@@ -60,7 +60,7 @@ fn the_last_that_can_be_counted_is_one_of_two() {
 
 /// If the second half cannot be had, the count is taken back: the next source is counted in its place.
 #[test]
-fn a_wide_source_that_gets_one_entry_takes_its_count_back() {
+fn wide_source_that_gets_one_entry_reverts_its_displaced_count() {
     let [a, b] = [TWO_SETS.narrow(1, 0), TWO_SETS.narrow(0, 1)];
     let wide = TWO_SETS.wide(0, 0);
     let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL)]);
@@ -76,7 +76,7 @@ fn a_wide_source_that_gets_one_entry_takes_its_count_back() {
 
 /// A source of the set that comes in near by leaves one that is far away within reach.
 #[test]
-fn who_is_far_is_found_while_another_one_comes_near() {
+fn far_source_is_found_while_another_one_arrives_nearer() {
     let [far, near] = [0, 1].map(|number| FOUR_SETS.narrow(0, number));
     let mut scene = Scene::with(
         FOUR_SETS,
@@ -94,7 +94,7 @@ fn who_is_far_is_found_while_another_one_comes_near() {
 
 /// And one that comes in far away, while there is one near by, is found there by two CPUs.
 #[test]
-fn who_comes_in_far_away_is_found() {
+fn new_far_source_is_found_by_two_cpus() {
     let [near, far] = [0, 1].map(|number| FOUR_SETS.narrow(0, number));
     let mut scene = Scene::of(FOUR_SETS);
     scene.put(1, 0, near, ticks(2 * START), 2);
@@ -111,7 +111,7 @@ fn who_comes_in_far_away_is_found() {
 /// The only one that is far away leaves: how far it was may be remembered or not, while others of its set
 /// come in near by and far away.
 #[test]
-fn how_far_they_are_is_never_less_than_it_is() {
+fn stored_reach_is_never_less_than_the_furthest_source() {
     let [gone, near, far] = [0, 1, 2].map(|number| FOUR_SETS.narrow(0, number));
     let other = FOUR_SETS.narrow(2, 3);
     let mut scene = Scene::with(
@@ -130,7 +130,7 @@ fn how_far_they_are_is_never_less_than_it_is() {
 
 /// The only source that is far away leaves and has a packet at once, while others come and go.
 #[test]
-fn who_was_far_comes_back_while_others_come_and_go() {
+fn far_source_returns_while_others_arrive_and_leave() {
     let [gone, near] = [0, 1].map(|number| FOUR_SETS.narrow(0, number));
     let other = FOUR_SETS.narrow(2, 2);
     let mut scene = Scene::with(
@@ -149,7 +149,7 @@ fn who_was_far_comes_back_while_others_come_and_go() {
 
 /// Two sets that count in the same word: neither change is lost.
 #[test]
-fn two_sets_count_in_one_word() {
+fn sets_that_share_a_counter_word_lose_no_change() {
     let [a, b] = [FOUR_SETS.narrow(0, 0), FOUR_SETS.narrow(2, 0)];
     let mut scene = Scene::with(
         FOUR_SETS,

@@ -15,7 +15,7 @@ use crate::{
 
 /// A new source wants the entry of one that has a packet at this moment.
 #[test]
-fn whoever_loses_the_entry_comes_in_again_or_stays_out() {
+fn source_that_loses_its_entry_gets_a_new_one_or_is_refused() {
     for (world, homes) in [
         (ONE_SET, [0, 0]),
         (TWO_SETS, [0, 0]),
@@ -34,7 +34,7 @@ fn whoever_loses_the_entry_comes_in_again_or_stays_out() {
 
 /// If there is another place for the source, its set counts it while it is in the other set.
 #[test]
-fn whoever_is_elsewhere_and_loses_the_entry_comes_in_at_home() {
+fn source_that_loses_its_overflow_entry_moves_to_its_home_set() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
     let c = TWO_SETS.narrow(0, 2);
     let mut scene = Scene::with(TWO_SETS, [(1, 1, a, FULL), (0, 1, c, FULL)]);
@@ -46,7 +46,7 @@ fn whoever_is_elsewhere_and_loses_the_entry_comes_in_at_home() {
 
 /// Two sources charge a bucket each while a third one takes one of the entries: three CPUs.
 #[test]
-fn two_packets_of_the_former_owner() {
+fn charges_of_former_and_new_source_are_kept_on_three_cpus() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
     let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL)]);
     scene.sends([a]);
@@ -65,7 +65,7 @@ fn two_packets_of_the_former_owner() {
 /// a load with a barrier would tell. The packet passes at the cost of the other source then, if the entry
 /// changes hands twice while it is under way, once on either side of the charge.
 #[test]
-fn the_entry_goes_and_comes_back() {
+fn packet_is_charged_to_its_source_when_the_entry_leaves_and_returns() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
     let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL)]);
     scene.sends([a]);
@@ -76,7 +76,7 @@ fn the_entry_goes_and_comes_back() {
 
 /// A source that has sent more than once keeps its entry for a while after its bucket is full.
 #[test]
-fn who_has_sent_more_than_once_keeps_the_entry() {
+fn source_with_several_packets_keeps_its_entry_for_a_while() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
     // Two packets that passed, or one, and one that was refused.
     for (since, refused, said) in [

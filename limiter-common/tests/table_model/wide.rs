@@ -11,7 +11,7 @@ use crate::{
 
 /// Two CPUs make one bucket of a source whose key is wide, in place of two others, one of which has a packet.
 #[test]
-fn two_entries_become_one() {
+fn wide_source_replaces_two_narrow_sources() {
     let [a, b, wide] = [
         ONE_SET.narrow(0, 0),
         ONE_SET.narrow(0, 1),
@@ -28,7 +28,7 @@ fn two_entries_become_one() {
 
 /// If the two sources were not at home, their sets no longer count them.
 #[test]
-fn two_that_were_elsewhere_make_room() {
+fn home_sets_stop_counting_two_replaced_displaced_sources() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(0, 1)];
     let wide = TWO_SETS.wide(1, 0);
     let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL), (1, 1, b, FULL)]);
@@ -39,7 +39,7 @@ fn two_that_were_elsewhere_make_room() {
 
 /// Two CPUs with a packet each make one bucket.
 #[test]
-fn two_cpus_make_one_bucket_of_a_wide_source() {
+fn two_cpus_create_one_bucket_for_a_wide_source() {
     let [a, b, wide] = [
         TWO_SETS.narrow(0, 0),
         TWO_SETS.narrow(1, 1),
@@ -54,7 +54,7 @@ fn two_cpus_make_one_bucket_of_a_wide_source() {
 
 /// A narrow one takes the first entry of a wide one, and another one the second that becomes free.
 #[test]
-fn one_entry_becomes_two() {
+fn narrow_sources_replace_a_wide_source() {
     let [a, b, wide] = [
         ONE_SET.narrow(0, 0),
         ONE_SET.narrow(0, 1),
@@ -75,7 +75,7 @@ fn one_entry_becomes_two() {
 
 /// If the wide source was not at home, its set no longer counts it, though its second entry has a new key by then.
 #[test]
-fn a_wide_source_that_was_elsewhere_makes_room_for_two() {
+fn home_set_stops_counting_a_replaced_displaced_wide_source() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
     let mut scene = Scene::with(TWO_SETS, [(0, 0, TWO_SETS.wide(1, 0), FULL)]);
     for tag in [a, b] {
@@ -89,7 +89,7 @@ fn a_wide_source_that_was_elsewhere_makes_room_for_two() {
 /// A wide one takes the entries of another wide one, which has a packet, or of which there is another packet
 /// of the new one. Their keys differ in the second half only.
 #[test]
-fn a_wide_source_takes_the_place_of_another() {
+fn wide_source_replaces_another_wide_source() {
     let [a, b] = [ONE_SET.wide(0, 0), ONE_SET.wide(0, 1)];
     let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL)]);
     scene.race([a, b]);
@@ -100,7 +100,7 @@ fn a_wide_source_takes_the_place_of_another() {
 
 /// If the second entry cannot be had, the first one stays with its source, whose set counts it.
 #[test]
-fn a_wide_source_that_gets_one_entry_gives_it_back() {
+fn wide_source_that_gets_one_entry_returns_it() {
     let [a, wide] = [TWO_SETS.narrow(0, 0), TWO_SETS.wide(0, 0)];
     let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL)]);
     scene.sends([wide]);
@@ -114,7 +114,7 @@ fn a_wide_source_that_gets_one_entry_gives_it_back() {
 /// A narrow source that wants both entries of a pair, one after the other, and a wide one that wants them
 /// together.
 #[test]
-fn narrow_and_wide_want_the_same_pair() {
+fn narrow_and_wide_source_compete_for_one_pair_of_entries() {
     let [a, b, wide] = [
         ONE_SET.narrow(0, 0),
         ONE_SET.narrow(0, 1),
@@ -132,7 +132,7 @@ fn narrow_and_wide_want_the_same_pair() {
 ///
 /// Not on arm64, for the reason that [`crate::leaving`] gives: it changes hands twice.
 #[test]
-fn a_forgotten_wide_entry_goes_to_a_narrow_one_and_back() {
+fn reset_wide_entry_goes_to_a_narrow_source_and_back_to_a_wide_one() {
     let a = TWO_SETS.narrow(0, 0);
     let [forgotten, wide] = [TWO_SETS.wide(1, 0), TWO_SETS.wide(0, 1)];
     let mut scene = Scene::of(TWO_SETS);
@@ -150,7 +150,7 @@ fn a_forgotten_wide_entry_goes_to_a_narrow_one_and_back() {
 /// Not in the same nanosecond: the new source would have the very word that the forgotten one had, and whoever
 /// charged that would take it for its own charge to another source, and take it back.
 #[test]
-fn a_wide_source_is_forgotten_while_its_entry_is_taken() {
+fn wide_source_is_reset_while_its_entry_is_taken() {
     let [a, wide] = [ONE_SET.narrow(0, 0), ONE_SET.wide(0, 0)];
     let mut scene = Scene::of(ONE_SET);
     scene.put(0, 0, wide, FULL, 1);

@@ -167,7 +167,7 @@ mod tests {
 
     /// A user without the right to one kind of request.
     #[test]
-    fn what_is_refused_all_the_time_is_said_once() {
+    fn repeated_refusal_is_reported_once() {
         static LINES: AtomicU32 = AtomicU32::new(0);
         let target = Target::read(&Options::new("redis://host")).expect("an address");
         let mut connection = Connection::new(target, |_| {

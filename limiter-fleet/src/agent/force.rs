@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_command_is_waited_for() {
+    fn agent_waits_for_another_command_for_a_limited_time() {
         let now = Instant::now();
         let mut force = Force::new(now);
         assert!(force.waits(now));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_long_is_not_done_all_the_time() {
+    fn slow_or_failed_update_is_followed_by_a_pause() {
         let now = Instant::now();
         let mut force = Force::new(now);
         assert!(force.is_rested(now));

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_scan_waits_for_answers_but_not_for_ever() {
+    fn scan_after_a_long_scan_waits_for_answers_for_a_limited_time() {
         let now = Instant::now();
         let later = |millis| now + Duration::from_millis(millis);
         let mut freshness = Freshness::new(now);

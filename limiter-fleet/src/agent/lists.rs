@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_time_goes_when_it_is_over() {
+    fn entry_with_a_deadline_is_removed_when_it_expires() {
         let (mut known, now) = (Known::default(), Instant::now());
         let entries = vec![entry("192.0.2.1/32", Some(9)), entry("192.0.2.2/32", None)];
         let read = Lists {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_store_has_lost_stays_and_is_put_back() {
+    fn prefixes_lost_by_the_store_stay_and_are_written_back() {
         let (mut known, now) = (Known::default(), Instant::now());
         let names = ["deny".to_owned()];
         let read = |revision, prefixes: &[(&str, Option<u64>)]| {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_cut_off_the_store_is_left_out() {
+    fn deny_prefixes_that_cover_the_store_are_left_out() {
         let (mut known, now) = (Known::default(), Instant::now());
         let all = ["0.0.0.0/0", "192.0.2.0/24", "192.0.2.8/32", "2001:db8::/32"];
         let lists = ["deny", "gold"].map(str::to_owned);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_in_time_however_many_tell_the_store() {
+    fn answers_stay_timely_with_any_number_of_members() {
         assert_eq!(settled(1, 16), (16, 80 * MILLI), "all at once");
         for members in [2, 10, 50, 80] {
             let (window, takes) = settled(members, 256);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_follows_the_last_answer_of_it() {
+    fn window_changes_after_its_last_answer() {
         for (most, last, window) in [(64, 1, 36), (16, 399, 9), (16, 400, 7)] {
             let mut pace = Pace::new(most);
             pace.lapsed(most);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn one_delay_is_one_delay() {
+    fn one_delay_halves_the_window_once() {
         let mut pace = Pace::new(256);
         (0..20).for_each(|_| pace.lapsed(20));
         assert_eq!(pace.window(), 10);

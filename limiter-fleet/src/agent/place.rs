@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_not_made_of_what_another_host_may_have_too() {
+    fn member_id_does_not_depend_on_a_shared_random_seed() {
         let id_of_seed = || {
             fastrand::seed(7);
             id()
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_is_a_burst_and_the_staleness_of_each_other_host() {
+    fn overshoot_grows_with_burst_and_staleness_of_other_hosts() {
         let second = quota::ticks(Duration::from_secs(1));
         // 100 packets per second, burst 10.
         let quota = Quota {

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_has_room_for_each_part() {
+    fn each_part_of_an_edit_fits_into_a_question() {
         let longest = "2001:0db8:1111:2222:3333:4444:5555:6666/128"
             .parse()
             .unwrap();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_script_answers_is_refused() {
+    fn malformed_script_reply_is_refused() {
         let good = records(&[(5, 7, 9), (0, 0, 0)], &[9, 9]).unwrap();
         let first = Record {
             born: 5,

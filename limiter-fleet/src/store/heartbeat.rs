@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_limit_is_none() {
+    fn malformed_limit_record_is_ignored() {
         let held = Held {
             name: "all".to_owned(),
             quota: "/32,/64 7 18446744073709551615".to_owned(),

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_written_in_earnest_is_an_entry() {
+    fn only_well_formed_list_entries_are_read() {
         let good = read("192.0.2.0/24", r#"{"by":"me","at":400,"until":1500}"#).unwrap();
         assert_eq!(good.age, Duration::from_micros(600));
         assert_eq!(good.left, Some(Duration::from_micros(500)));

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_called_after_limit_and_source() {
+    fn record_names_contain_limit_and_source() {
         let key = record("edge", "http", &v4(0xc000_0207, 0));
         assert!(key.starts_with("limiter:{edge:"), "{key}");
         assert!(key.ends_with("}:s:http:192.0.2.7"), "{key}");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_stay_what_they_are_and_are_even() {
+    fn shard_numbers_are_stable_and_evenly_spread() {
         // Running fleets have these values in their stores. Other values would lose their records at an upgrade.
         assert_eq!(part(""), 0xe1);
         assert_eq!(part("http:2001:db8::,443"), 0x94);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_a_word() {
+    fn name_with_special_characters_or_wrong_length_is_refused() {
         assert_eq!(name("edge-1.b_c").unwrap(), "edge-1.b_c");
         for wrong in ["", "a b", "a{b", "a:b", "a*", "é", &"x".repeat(65)] {
             assert!(name(wrong).is_err(), "{wrong}");

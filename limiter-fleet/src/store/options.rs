@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_password_is_in_no_message() {
+    fn messages_do_not_contain_the_password() {
         let good = "redis://me:geheim@host:7000/2";
         let options = Options::new(good);
         let target = Target::read(&options).unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_go_with_tls_and_in_pairs() {
+    fn certificates_need_tls_and_their_key() {
         let empty = || Some(Vec::new());
         let mut options = Options::new("redis://host");
         options.ca = empty();

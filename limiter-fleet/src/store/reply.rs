@@ -153,12 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_the_client_takes_no_more_than_is_counted() {
+    fn client_value_is_no_larger_than_its_counted_size() {
         assert!(size_of::<redis::Value>() <= VALUE);
     }
 
     #[test]
-    fn whole_replies_leave_nothing_behind() {
+    fn complete_replies_leave_no_reader_state() {
         for reply in [
             "+OK\r\n",
             "-ERR no\r\n",
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_list_is_read() {
+    fn longest_allowed_list_is_read() {
         let prefix = "x".repeat(43);
         let value = "x".repeat(320);
         let entry = format!("$43\r\n{prefix}\r\n$320\r\n{value}\r\n");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused_when_it_is_announced() {
+    fn overlong_or_invalid_reply_header_is_refused() {
         for announced in [
             "$1048577\r\n",
             "$536870912\r\n",
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_refused_before_it_takes_more_than_its_bound() {
+    fn endless_reply_is_refused_within_its_memory_bound() {
         let endless = |begin: &str, again: &str| {
             let mut reply = Reply::default();
             reply.read(begin.as_bytes()).expect(begin);

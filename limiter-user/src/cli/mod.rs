@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_is_a_command_line() {
+    fn every_example_parses_and_belongs_to_its_verb() {
         let verbs = Cli::command();
         let verbs = verbs.get_subcommands().map(clap::Command::get_name);
         for verb in std::iter::once("limiter").chain(verbs) {

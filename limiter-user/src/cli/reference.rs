@@ -99,7 +99,7 @@ fn section(verb: &Command, depth: usize) -> String {
 }
 
 #[test]
-fn commands_are_those_of_the_program() {
+fn command_reference_matches_the_program() {
     let mut command = Cli::command();
     command.build();
     let mut page = COMMANDS.to_owned();
@@ -113,7 +113,7 @@ fn commands_are_those_of_the_program() {
 }
 
 #[test]
-fn keys_are_those_of_the_file() {
+fn key_reference_matches_the_file_keys() {
     let mut page = FILE.to_owned();
     for table in TABLES {
         let title = table.table.trim_start_matches('[').trim_end_matches(']');
@@ -130,7 +130,7 @@ fn keys_are_those_of_the_file() {
 }
 
 #[test]
-fn reasons_are_those_of_the_program() {
+fn reason_reference_matches_the_program() {
     let mut page = REASONS.to_owned();
     for reason in Reason::ALL {
         let verdict = match reason.verdict() {
@@ -151,7 +151,7 @@ fn reasons_are_those_of_the_program() {
 }
 
 #[test]
-fn every_command_of_the_documents_is_a_command_line() {
+fn every_command_in_the_documents_parses() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folders = ["", "docs", "docs/bench"].map(|folder| fs::read_dir(root.join(folder)).unwrap());
     let files = folders

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_and_bytes() {
+    fn bursts_in_packets_and_bytes_are_parsed() {
         for (text, tokens, shown) in [
             ("10", 10, "10"),
             ("2k", 2_000, "2k"),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn units_must_agree_with_the_rate() {
+    fn burst_unit_must_match_the_rate_unit() {
         let packets: Rate = "5/s".parse().unwrap();
         let bits: Rate = "10mbit".parse().unwrap();
         let burst = |text: &str| text.parse::<Burst>().unwrap();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn left_out_it_is_one_second_and_at_least_one_packet() {
+    fn default_burst_is_one_second_and_at_least_one_packet() {
         let default = |rate: &str| Burst::default_for(&rate.parse().unwrap(), 1_522).tokens;
         assert_eq!(default("5/s"), 5);
         assert_eq!(default("300/m"), 5);

@@ -318,7 +318,7 @@ mod tests {
 
     /// New tiers get bits of removed ones before two tiers would have to share a bit.
     #[test]
-    fn tiers_that_come_where_all_bits_are_taken_have_bits_of_their_own() {
+    fn new_tiers_reuse_bits_of_removed_tiers_when_all_bits_are_taken() {
         let named = |names: &[String]| Lists {
             tiers: (names.iter())
                 .map(|name| (name.clone(), Prefixes::new()))

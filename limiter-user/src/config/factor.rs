@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn products_are_rounded_in_the_direction_of_the_factor() {
+    fn products_are_rounded_in_the_direction_of_the_change() {
         let of = |factor: &str, number| factor.parse::<Factor>().unwrap().of(number, &"burst");
         for (factor, number, product) in [
             ("x0.5", 10, 5),

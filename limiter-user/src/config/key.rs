@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn families_never_share_a_bucket() {
+    fn ipv4_and_ipv6_sources_never_share_a_bucket() {
         let key: Key = "/32,/128".parse().unwrap();
         let of = |address: &str| key.of(0, address.parse().unwrap(), 0);
         let v4 = of("192.0.2.7");

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_and_addresses() {
+    fn prefixes_and_addresses_are_parsed_and_shown() {
         for (text, shown) in [
             ("192.0.2.0/24", "192.0.2.0/24"),
             ("192.0.2.7", "192.0.2.7"),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_one_prefix_a_line() {
+    fn list_file_has_one_prefix_per_line() {
         let read_back =
             read("# partners\n192.0.2.0/24  # lab\n\n  2001:db8::/32\n192.0.2.0/24\r\n").unwrap();
         assert_eq!(

@@ -122,13 +122,13 @@ mod tests {
     use super::{Invalid, escape};
 
     #[test]
-    fn what_is_wrong_is_told_on_one_line() {
+    fn error_message_is_one_line_with_escapes() {
         let told = Invalid::new("'a\u{1b}[2J\n' is no rate").to_string();
         assert_eq!(told, "'a\\u{1b}[2J\\n' is no rate");
     }
 
     #[test]
-    fn letters_of_any_language_are_kept_and_what_does_not_print_is_escaped() {
+    fn letters_are_kept_and_unprintable_characters_are_escaped() {
         let kept = "naïve e\u{301} 日本 \\n 'it' \"is\" → …";
         assert_eq!(escape(kept, |_| false), kept);
         for c in "\u{0}\u{7f}\u{85}\u{ad}\u{61c}\u{200b}\u{200e}\u{202e}\u{2066}\u{feff}\u{fff9}\u{e0001}\u{e007f}".chars() {

@@ -75,7 +75,7 @@ mod tests {
     const SI: &[(&str, u64)] = &[("", 1), ("k", 1_000), ("M", 1_000_000)];
 
     #[test]
-    fn reads_what_is_whole() {
+    fn whole_numbers_are_parsed() {
         assert_eq!(parse("5", SI), Ok(5));
         assert_eq!(parse("1.5k", SI), Ok(1_500));
         assert_eq!(parse("2M", SI), Ok(2_000_000));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_not() {
+    fn invalid_numbers_are_refused() {
         for text in [
             "",
             "k",
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_what_it_reads() {
+    fn formatted_numbers_read_back() {
         for value in [0, 1, 999, 1_000, 1_500, 2_000_000] {
             assert_eq!(parse(&format(value, SI), SI), Ok(value));
         }

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn command_changes_the_origin_of_its_prefixes_only() {
+    fn command_changes_only_the_origin_of_its_prefixes() {
         let (file, more) = (
             denied(&["10.0.0.0/8"]),
             denied(&["10.0.0.0/8", "192.0.2.7"]),

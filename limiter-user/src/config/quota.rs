@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn one_token_of_five_a_second_is_a_fifth_of_a_second() {
+    fn cost_at_five_per_second_is_a_fifth_of_a_second() {
         let terms = of("300/1m", "10").unwrap();
         assert_eq!(terms, of("5/s", "10").unwrap());
         assert_eq!(terms.cost, 200_000_000 << TICK_SHIFT);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_could_pass_is_refused() {
+    fn limit_that_no_packet_could_pass_is_refused() {
         assert!(of("10mbit", "1521").is_err());
         assert!(of("10mbit", "1522").is_ok());
         assert!(of("1/d", "208").is_ok());
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_burst_in_one_packet_costs_exactly_the_bucket() {
+    fn packet_as_long_as_the_burst_costs_the_whole_bucket() {
         for (rate, burst) in [
             ("400gbit", 65_536),
             ("1bit", 1_522),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_hold_tokens() {
+    fn fixed_window_quota_counts_tokens() {
         let window = |rate: &str, burst: Option<&str>| {
             let limit = Limit {
                 burst: burst.map(|burst| burst.parse().unwrap()),
@@ -288,7 +288,7 @@ mod tests {
 
     /// Spent tokens stay spent between a token bucket and a window too.
     #[test]
-    fn what_is_spent_stays_spent_from_one_algorithm_to_the_other() {
+    fn spent_tokens_stay_spent_after_an_algorithm_change() {
         let since = 1_000_000_000_123;
         let bucket = terms(&limit("10/s", "40"), 1_522).unwrap();
         let window = Limit {

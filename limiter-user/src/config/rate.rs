@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_limit_is_spelled_in_several_ways() {
+    fn rates_are_parsed_in_every_notation() {
         for (text, shown) in [
             ("5", "5/s"),
             ("5/s", "5/s"),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_scale_packets_exactly_and_back() {
+    fn factors_scale_rates_exactly_and_back() {
         for (text, factor, scaled) in [
             ("5/s", "x0.5", "5/2s"),
             ("5/2s", "x2", "5/s"),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn people_see_tokens_a_second() {
+    fn rate_converts_to_tokens_per_second() {
         for (text, tokens) in [
             ("5", 5.0),
             ("300/m", 5.0),

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_address_of_this_machine_is_one_however_it_is_written() {
+    async fn loopback_address_is_local_in_every_notation() {
         let mut local = Vec::new();
         for address in [
             "127.0.0.1:0",

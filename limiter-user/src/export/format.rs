@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn openmetrics_where_it_is_asked_for() {
+    fn openmetrics_is_chosen_only_if_the_client_prefers_it() {
         let is_open = |header: &str| Format::accepted([header].into_iter()) == Format::OpenMetrics;
         // The header of Prometheus 2.42.
         assert!(is_open(
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn each_format_describes_samples_in_its_own_way() {
+    fn each_metrics_format_writes_its_own_names_and_headers() {
         let metrics = [
             Metric::new(Kind::Counter, "a_bytes", "Bytes.", |()| {
                 vec![(vec![("x", "a\\b\"\n".to_owned())], "3".to_owned())]

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_two_hours_back_and_no_further() {
+    fn history_covers_exactly_two_hours() {
         let interfaces = u32::try_from(INTERFACES).unwrap();
         let history = filled(interfaces, 2_000, STEP);
         for index in 0..interfaces {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_fixed_however_many_interfaces_there_are() {
+    fn history_memory_is_fixed_for_any_number_of_interfaces() {
         let before = History::default().points.capacity();
         let mut history = filled(1_000, 50, STEP);
         assert_eq!(
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_anew_has_no_rate_at_first() {
+    fn new_attachment_has_no_rate_at_its_first_reading() {
         let mut history = History::default();
         let attached = |at: &str| at.to_owned();
         for (reading, (at, packets)) in [

@@ -230,7 +230,7 @@ mod tests {
     use super::is_local;
 
     #[test]
-    fn names_of_others_are_not_local() {
+    fn foreign_host_names_are_not_local() {
         for host in [
             "127.0.0.1",
             "127.0.0.1:10546",

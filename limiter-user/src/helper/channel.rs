@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_question_is_an_error() {
+    async fn malformed_question_is_an_error() {
         for bytes in [
             // Too long for a question, not JSON, shorter than announced.
             &u32::MAX.to_le_bytes()[..],
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_comes_without_a_question_and_not_with_an_answer() {
+    async fn end_is_reported_when_the_peer_closes_and_not_on_an_answer() {
         use std::time::Duration;
 
         use tokio::time::timeout;

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_are_in_order_of_what_was_dropped_since_the_last_look() {
+    fn denied_prefixes_are_sorted_by_drops_since_the_last_reading() {
         let before = drops(&[
             ("10.0.0.0/8", 900),
             ("2001:db8::/32", 50),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_no_more_than_the_deny_list_has_dropped() {
+    fn rows_do_not_exceed_the_drops_of_the_deny_list() {
         let now = drops(&[("192.0.2.1/32", 1_085), ("192.0.2.2/32", 61)]);
         let mut rows = busiest(&now, &drops(&[]), &wanted("", 9));
         let dropped = Count {

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_what_each_source_sent_since_the_last_scan() {
+    fn gauge_counts_each_sources_packets_since_the_last_scan() {
         let mut gauge = Gauge::default();
         let of = || (3, "then".to_owned());
         let start = Instant::now();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_may_be_larger_than_what_is_kept_of_them() {
+    fn gauge_works_with_counters_beyond_32_bits() {
         let mut gauge = Gauge::default();
         gauge.begin((3, String::new()), 1, Instant::now());
         let key = key("192.0.2.1");
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn compares_nothing_with_another_table_or_with_long_ago() {
+    fn gauge_does_not_compare_with_another_table_or_an_old_scan() {
         let start = Instant::now();
         let soon = start + Duration::from_secs(1);
         let of = |index| (index, "then".to_owned());

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_has_all_reasons_of_the_kind_and_is_read_back() {
+    fn json_has_all_reasons_of_its_kind_and_reads_back() {
         let mut drops = Drops::default();
         let count = Count {
             packets: 3,

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_read_as_sshd_writes_them() {
+    fn ssh_connection_variable_is_parsed() {
         for (value, client) in [
             ("198.51.100.7 50000 192.0.2.1 22", "198.51.100.7"),
             ("2001:db8::7 50000 2001:db8::1 22", "2001:db8::7"),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_holds_what_matches() {
+    fn session_is_limited_only_by_a_matching_limit() {
         let lists = "[lists]\nours = [\"192.0.2.0/24\"]\nothers = [\"192.0.2.8\"]\n";
         let limited = |more: &str| fate(&format!("{lists}{LIMIT}{more}"));
         for held in [
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_exemptions_decide_first() {
+    fn lists_and_exemptions_decide_before_limits() {
         let limited = || Fate::Limited("it".to_owned());
         for (file, expected) in [
             ("", limited()),

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_fleet_has_put_there_says_who_when_and_how_long() {
+    fn fleet_prefixes_are_shown_with_author_age_and_time_left() {
         let in_force = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(str::to_owned);
         let fleet = [
             listed("192.0.2.2", 3_725.9, None),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_printed_can_be_put_on_a_list_again() {
+    fn printed_list_reads_back() {
         let in_force = ["192.0.2.2", "2001:db8::/32"].map(str::to_owned);
         let fleet = [
             listed("192.0.2.2", 1.0, Some(1.0)),

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn verdicts_in_words() {
+    fn log_lines_name_verdict_and_reason() {
         let over = "192.0.2.7: 98 bytes, reason 3";
         assert_eq!(
             line(over, false),

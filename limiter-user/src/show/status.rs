@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_hold_otherwise_is_told() {
+    fn conflicts_with_other_hosts_are_shown() {
         let mut differing = fleet(2, Some(0.2));
         differing.limits[1].conflicts = vec!["2/s, burst 2".to_owned(), "3/s, burst 2".to_owned()];
         differing.missing_limits = vec!["htp".to_owned(), "ssh".to_owned()];
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_says_how_far_it_may_be_over() {
+    fn fleet_lines_show_the_possible_overshoot() {
         let indent = " ".repeat(11);
         assert_eq!(
             fleet_lines(&fleet(3, Some(0.44))),
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_silent_is_told() {
+    fn unreachable_store_is_shown() {
         let mut known = fleet(2, Some(61.0));
         known.error = Some("the store does not answer".to_owned());
         let text = fleet_lines(&known);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_without_a_limit_says_so() {
+    fn fleet_without_a_shared_limit_is_shown() {
         let mut lists_alone = fleet(2, Some(0.2));
         let says = |fleet: &Fleet| fleet_lines(fleet).contains("no limit here is shared: ");
         assert!(!says(&lists_alone));
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_known_is_not_made_up() {
+    fn fleet_without_an_agent_shows_no_unknown_values() {
         let mut unknown = fleet(1, None);
         (unknown.agent, unknown.error) = (false, Some("no agent runs here".to_owned()));
         assert_eq!(

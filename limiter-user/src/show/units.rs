@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_for_people() {
+    fn numbers_are_formatted_for_people() {
         assert_eq!(
             ["0", "999", "1,000", "1,234,567"],
             [0, 999, 1_000, 1_234_567].map(grouped)[..]

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn line_leaves_out_what_is_unknown() {
+    fn line_omits_unknown_fields() {
         let fragment = Event {
             source_port: None,
             destination_port: None,

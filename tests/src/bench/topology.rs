@@ -215,14 +215,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_shares_a_core_is_told() {
+    fn core_of_names_the_processors_that_share_a_core() {
         let core_of = |cpu, list: &str| core_of((&cpu, &list.to_owned()));
         assert_eq!(core_of(1, "1"), "1 has a core of its own");
         assert_eq!(core_of(1, "0-1"), "1 shares the core of 0-1");
     }
 
     #[test]
-    fn one_processor_has_no_other() {
+    fn topology_of_one_processor_has_no_pace_or_handover() {
         let topology = Topology::of(&[0]);
         assert_eq!(topology.processors, [0]);
         assert_eq!(topology.pace, None);

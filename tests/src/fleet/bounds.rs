@@ -82,7 +82,7 @@ mod tests {
     /// Whatever the times within the intervals, the admitted packets are within the bounds, and the bounds are
     /// reached.
     #[test]
-    fn bounds_hold_at_any_times_between() {
+    fn bounds_hold_for_any_times_within_the_intervals() {
         let mut random = fastrand::Rng::with_seed(7);
         let (mut least, mut most) = (0, 0);
         for _ in 0..20_000 {

@@ -128,7 +128,7 @@ mod tests {
     use super::{growth, leaked};
 
     #[test]
-    fn leaked_descriptors_are_told_from_those_of_running_commands() {
+    fn leaked_descriptors_are_distinguished_from_running_commands() {
         // Readings without a leak, on a busy machine.
         let busy = [
             23, 21, 19, 17, 21, 24, 19, 21, 21, 22, 21, 17, 21, 21, 21, 21, 21, 25, 24,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leak_is_told_from_a_start() {
+    fn memory_leak_is_distinguished_from_startup_growth() {
         let start: Vec<u64> = (0..100).map(|look| 1_000 * look.min(15)).collect();
         assert_eq!(growth(&start), 0);
         let leak: Vec<u64> = (0..100).map(|look| 1_000 * look).collect();

@@ -15,9 +15,9 @@ use serde_json::Value;
 use crate::{diagnose, expect, ip};
 
 #[test]
-fn a_foreign_program() {
+fn doctor_names_a_foreign_program() {
     need_kernel!();
-    if !need::tool("a_foreign_program", "bpftool") {
+    if !need::tool("doctor_names_a_foreign_program", "bpftool") {
         return;
     }
     let hosts = Hosts::new();
@@ -71,7 +71,7 @@ fn a_foreign_program() {
 }
 
 #[test]
-fn without_privileges() {
+fn doctor_names_missing_capabilities() {
     need_kernel!();
     let hosts = Hosts::new();
     let run = |capabilities: &str| {
@@ -103,7 +103,7 @@ fn without_privileges() {
 }
 
 #[test]
-fn as_anyone() {
+fn doctor_runs_for_any_user_and_names_missing_privileges() {
     need_kernel!();
     let hosts = Hosts::new();
     // Any user may run this copy.
@@ -140,7 +140,7 @@ fn as_anyone() {
 }
 
 #[test]
-fn on_an_old_kernel() {
+fn doctor_reports_an_old_kernel() {
     need_kernel!();
     use nix::sys::personality::{Persona, set};
 
@@ -161,7 +161,7 @@ fn on_an_old_kernel() {
 }
 
 #[test]
-fn what_limiter_left_in_the_way() {
+fn doctor_names_the_attachment_of_a_renamed_interface() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&["attach", "eth0", "--rate", "5"]).expect(0);
@@ -181,7 +181,7 @@ fn what_limiter_left_in_the_way() {
 
 /// In a mount namespace whose bpffs vanishes with the command, attach refuses; doctor reports it and mounts none.
 #[test]
-fn where_pins_would_vanish() {
+fn attach_refuses_and_doctor_reports_a_vanishing_bpffs() {
     need_kernel!();
     let hosts = Hosts::new();
     let script = "while umount /sys/fs/bpf 2>/dev/null; do :; done; \"$0\" doctor eth0 --json; echo \"$?\"; \

@@ -43,7 +43,7 @@ fn ip(hosts: &Hosts, line: &str) -> bool {
 }
 
 #[test]
-fn a_healthy_interface() {
+fn doctor_finds_no_problem_on_a_healthy_interface() {
     need_kernel!();
     let hosts = Hosts::new();
     let diagnosis = diagnose(&hosts, "eth0", 0);
@@ -73,7 +73,7 @@ fn a_healthy_interface() {
 }
 
 #[test]
-fn a_line_for_each_finding() {
+fn doctor_prints_one_line_per_finding() {
     need_kernel!();
     let hosts = Hosts::new();
     let findings = diagnose(&hosts, "lo", 0)["findings"].clone();
@@ -97,7 +97,7 @@ fn a_line_for_each_finding() {
 }
 
 #[test]
-fn an_unknown_interface() {
+fn doctor_reports_an_unknown_interface() {
     need_kernel!();
     let hosts = Hosts::new();
     let diagnosis = diagnose(&hosts, "eth9", 1);
@@ -111,7 +111,7 @@ fn an_unknown_interface() {
 
 /// The mode that `doctor` reports is the mode that `attach` uses.
 #[test]
-fn the_mode_is_what_attach_uses() {
+fn doctor_predicts_the_mode_of_attach() {
     need_kernel!();
     let hosts = Hosts::new();
     let mut agreed = Vec::new();
@@ -175,7 +175,7 @@ fn the_mode_is_what_attach_uses() {
 }
 
 #[test]
-fn what_attach_refuses() {
+fn doctor_predicts_that_attach_refuses_a_tun_device() {
     need_kernel!();
     let hosts = Hosts::new();
     if !ip(&hosts, "tuntap add dev tun0 mode tun") {
@@ -199,7 +199,7 @@ fn what_attach_refuses() {
 }
 
 #[test]
-fn down_and_jumbo_frames() {
+fn doctor_reports_a_down_interface_and_jumbo_frames() {
     need_kernel!();
     let hosts = Hosts::new();
     assert!(ip(&hosts, "link set eth0 down"));
@@ -214,7 +214,7 @@ fn down_and_jumbo_frames() {
 }
 
 #[test]
-fn it_changes_nothing() {
+fn doctor_changes_nothing() {
     need_kernel!();
     let hosts = Hosts::new();
     let links = || {

@@ -33,7 +33,7 @@ fn expect(exporter: &Exporter<'_>, sample: &str, value: f64) {
 }
 
 #[test]
-fn figures_are_those_of_the_commands() {
+fn exported_counters_match_the_commands() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.attach_file(
@@ -114,7 +114,7 @@ fn at_one_moment(mut top: Value) -> Value {
 }
 
 #[test]
-fn sources_make_no_series() {
+fn sources_add_no_metric_series() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts
@@ -146,7 +146,7 @@ fn counters(hosts: &Hosts) -> PerCpuArray<MapData, raw::Raw<Counters>> {
 }
 
 #[test]
-fn counters_wrap_and_begin_anew() {
+fn exported_counters_wrap_and_restart() {
     need_kernel!();
     let hosts = Hosts::new();
     let attach = || {
@@ -197,7 +197,7 @@ fn counters_wrap_and_begin_anew() {
 }
 
 #[test]
-fn detached_attached_and_vanished_while_it_runs() {
+fn exporter_follows_detach_attach_and_a_removed_interface() {
     need_kernel!();
     let hosts = Hosts::new();
     let exporter = Exporter::start(&hosts.server);
@@ -230,7 +230,7 @@ fn detached_attached_and_vanished_while_it_runs() {
 }
 
 #[test]
-fn who_asks_at_the_same_time_shares_a_reading() {
+fn concurrent_requests_share_a_reading() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts
@@ -264,7 +264,7 @@ fn who_asks_at_the_same_time_shares_a_reading() {
 
 /// 2,000 scrapes, as many as Prometheus makes in eight hours.
 #[test]
-fn memory_does_not_grow() {
+fn exporter_memory_does_not_grow() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts

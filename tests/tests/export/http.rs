@@ -22,7 +22,7 @@ use nix::{
 };
 
 #[test]
-fn only_reading_is_allowed() {
+fn only_get_and_head_are_allowed() {
     need_kernel!();
     let hosts = Hosts::new();
     let exporter = Exporter::start(&hosts.server);
@@ -55,7 +55,7 @@ fn only_reading_is_allowed() {
 }
 
 #[test]
-fn browsers_are_told_what_is_forbidden() {
+fn responses_have_security_headers() {
     need_kernel!();
     let hosts = Hosts::new();
     let exporter = Exporter::start(&hosts.server);
@@ -85,7 +85,7 @@ fn browsers_are_told_what_is_forbidden() {
 
 /// Another site's page whose host name resolves to this machine is refused.
 #[test]
-fn names_of_others_are_not_answered() {
+fn foreign_host_name_is_refused() {
     need_kernel!();
     let hosts = Hosts::new();
     let exporter = Exporter::start(&hosts.server);
@@ -97,7 +97,7 @@ fn names_of_others_are_not_answered() {
 }
 
 #[test]
-fn the_format_is_negotiated() {
+fn metrics_format_is_negotiated() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts
@@ -175,7 +175,7 @@ fn requests_are_bounded() {
 
 /// 300 clients that begin a request and do not finish it.
 #[test]
-fn slow_clients_keep_nobody_out() {
+fn slow_clients_do_not_block_others() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts
@@ -217,7 +217,7 @@ fn slow_clients_keep_nobody_out() {
 
 /// A client that asks for much and reads nothing does not keep others from being answered.
 #[test]
-fn clients_that_do_not_read_keep_nobody_out() {
+fn clients_that_do_not_read_do_not_block_others() {
     need_kernel!();
     let hosts = Hosts::new();
     let exporter = Exporter::start(&hosts.server);
@@ -239,7 +239,7 @@ fn clients_that_do_not_read_keep_nobody_out() {
 }
 
 #[test]
-fn it_ends_when_told_to() {
+fn exporter_ends_on_sigterm_and_sigint() {
     need_kernel!();
     let hosts = Hosts::new();
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
@@ -269,7 +269,7 @@ fn it_ends_when_told_to() {
 
 /// An ambiguous host name is refused: a proxy in front of the exporter may read another name, or none.
 #[test]
-fn a_name_that_is_not_clear_is_refused() {
+fn ambiguous_host_name_is_refused() {
     need_kernel!();
     let hosts = Hosts::new();
     for listen in ["127.0.0.1:0", "192.0.2.1:0"] {
@@ -301,7 +301,7 @@ fn a_name_that_is_not_clear_is_refused() {
 }
 
 #[test]
-fn obstacles_are_told() {
+fn listen_errors_are_reported() {
     need_kernel!();
     let hosts = Hosts::new();
     let taken = on(&hosts.server, || TcpListener::bind((SERVER, 0))).unwrap();
@@ -347,7 +347,7 @@ fn said(host: &Host, arguments: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn an_address_that_others_reach_is_warned_of() {
+fn listening_on_a_reachable_address_prints_a_warning() {
     need_kernel!();
     let hosts = Hosts::new();
     let (line, warning) = said(&hosts.server, &["--listen", "192.0.2.1:0"]);

@@ -83,9 +83,9 @@ fn answer_with(browser: &mut Browser, answers: &Value) {
 }
 
 #[test]
-fn nothing_overflows_at_any_width() {
+fn page_does_not_overflow_at_any_width() {
     need_kernel!();
-    if !need::program("nothing_overflows_at_any_width", PROGRAM) {
+    if !need::program("page_does_not_overflow_at_any_width", PROGRAM) {
         return;
     }
     let hosts = Hosts::of_both_families();

@@ -73,9 +73,9 @@ fn figure(browser: &mut Browser, part: &str) -> String {
 }
 
 #[test]
-fn the_page_moves_under_flood() {
+fn page_updates_under_flood() {
     need_kernel!();
-    if !need::program("the_page_moves_under_flood", PROGRAM) {
+    if !need::program("page_updates_under_flood", PROGRAM) {
         return;
     }
     let hosts = Hosts::new();
@@ -168,9 +168,9 @@ fn packets_in(history: &serde_json::Value, rates: &str) -> f64 {
 }
 
 #[test]
-fn packets_from_before_the_page_was_opened_are_drawn_at_once() {
+fn page_draws_packets_from_before_it_was_opened() {
     need_kernel!();
-    let name = "packets_from_before_the_page_was_opened_are_drawn_at_once";
+    let name = "page_draws_packets_from_before_it_was_opened";
     if !need::program(name, PROGRAM) {
         return;
     }
@@ -217,12 +217,9 @@ fn cell(table: &str, first: &str, heading: &str) -> String {
 }
 
 #[test]
-fn shadow_drops_are_in_the_tables_once_there_are_some() {
+fn page_tables_show_shadow_drops_once_there_are_some() {
     need_kernel!();
-    if !need::program(
-        "shadow_drops_are_in_the_tables_once_there_are_some",
-        PROGRAM,
-    ) {
+    if !need::program("page_tables_show_shadow_drops_once_there_are_some", PROGRAM) {
         return;
     }
     let hosts = Hosts::new();
@@ -278,9 +275,9 @@ fn readable(browser: &mut Browser) -> Vec<String> {
 
 /// A name is shown as text, never as markup, and the page loads nothing from other servers.
 #[test]
-fn the_page_loads_nothing_from_elsewhere() {
+fn page_loads_nothing_from_other_servers() {
     need_kernel!();
-    if !need::program("the_page_loads_nothing_from_elsewhere", PROGRAM) {
+    if !need::program("page_loads_nothing_from_other_servers", PROGRAM) {
         return;
     }
     let hosts = Hosts::new();

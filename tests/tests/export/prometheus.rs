@@ -57,8 +57,8 @@ fn promtool(arguments: &[&str], input: &str) {
 }
 
 #[test]
-fn alert_rules_do_what_they_say() {
-    if !is_there("alert_rules_do_what_they_say") {
+fn alert_rules_pass_their_tests() {
+    if !is_there("alert_rules_pass_their_tests") {
         return;
     }
     promtool(&["check", "rules", "--lint-fatal", "limiter.rules.yml"], "");
@@ -191,9 +191,9 @@ fn samples(prometheus: &Prometheus<'_>, series: &str) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn what_it_scrapes_is_what_was_sent() {
+fn prometheus_scrapes_the_packets_that_were_sent() {
     need_kernel!();
-    if !is_there("what_it_scrapes_is_what_was_sent") {
+    if !is_there("prometheus_scrapes_the_packets_that_were_sent") {
         return;
     }
     let hosts = Hosts::new();

@@ -24,7 +24,7 @@ fn elsewhen(place: &Place, ahead: &str, arguments: &[&str]) -> Outcome {
 
 /// A container may have its own clock. Attaching and changing from there works as anywhere else.
 #[test]
-fn a_time_namespace() {
+fn limiter_works_from_a_time_namespace() {
     need_kernel!();
     let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
     let seconds: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
@@ -63,7 +63,7 @@ fn a_time_namespace() {
 
 /// A step of the clock in either direction costs a source at most a burst, and gives it at most one.
 #[test]
-fn steps() {
+fn clock_step_costs_and_gives_at_most_one_burst() {
     need_kernel!();
     const SECOND: u64 = 1_000_000_000;
     const BURST: u64 = 7;

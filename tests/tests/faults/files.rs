@@ -24,7 +24,7 @@ fn own_mounts() {
 }
 
 #[test]
-fn bpffs_is_read_only() {
+fn commands_on_a_read_only_bpffs_change_nothing() {
     need_kernel!();
     let place = Place::new();
     let case = Case::new(&place, &[], ABSENT, BY_OLD);
@@ -63,7 +63,7 @@ fn bpffs_is_read_only() {
 
 /// With all capabilities that limiter needs, but as another user than the one who attached it.
 #[test]
-fn pins_of_another_user() {
+fn commands_on_pins_of_another_user_are_refused() {
     need_kernel!();
     let place = Place::attached();
     let case = Case::new(&place, &[], ABSENT, BY_OLD);
@@ -110,7 +110,7 @@ fn traffic() -> Vec<u8> {
 
 /// `learn` writes its file whole or not at all: an existing file stays.
 #[test]
-fn the_disk_is_full() {
+fn learn_on_a_full_disk_leaves_the_existing_file() {
     need_kernel!();
     let folder = Folder::new();
     let capture = folder.write("traffic.pcap", traffic());

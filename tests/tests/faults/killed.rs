@@ -32,7 +32,7 @@ fn expect_both(what: &str, counts: Counts, least: usize) {
 }
 
 #[test]
-fn attach() {
+fn killed_attach_leaves_no_limits_or_all_of_them() {
     need_kernel!();
     let place = Place::new();
     let command = ["attach", "eth0", "--config", &place.old];
@@ -59,7 +59,7 @@ fn attach() {
 }
 
 #[test]
-fn detach() {
+fn killed_detach_leaves_all_limits_or_none() {
     need_kernel!();
     let place = Place::attached();
     let case = Case::new(&place, &["detach", "eth0"], BY_OLD, ABSENT);
@@ -77,7 +77,7 @@ fn detach() {
 }
 
 #[test]
-fn set() {
+fn killed_set_leaves_the_old_or_the_new_settings() {
     need_kernel!();
     let place = Place::attached();
     let set = |burst| ["set", "eth0", "--limit", "strangers", "--burst", burst];
@@ -87,7 +87,7 @@ fn set() {
 }
 
 #[test]
-fn reload() {
+fn killed_reload_leaves_the_old_or_the_new_settings() {
     need_kernel!();
     let place = Place::attached();
     let reload = |file| ["reload", "eth0", "--config", file];
@@ -97,7 +97,7 @@ fn reload() {
 
 /// Kills the command that a package runs when it is upgraded.
 #[test]
-fn attach_or_reload() {
+fn killed_attach_or_reload_leaves_the_old_or_the_new_settings() {
     need_kernel!();
     let place = Place::attached();
     let attach = |file| ["attach", "eth0", "--or-reload", "--config", file];
@@ -106,7 +106,7 @@ fn attach_or_reload() {
 }
 
 #[test]
-fn edit_of_a_list() {
+fn killed_list_edit_leaves_the_old_or_the_new_list() {
     need_kernel!();
     let place = Place::attached();
     let after = [BY_OLD[0], 0, BY_OLD[2]];
@@ -117,7 +117,7 @@ fn edit_of_a_list() {
 
 /// After the swap the new settings are on trial; before it, the old settings hold.
 #[test]
-fn set_on_trial() {
+fn killed_set_on_trial_leaves_the_old_settings_or_the_trial() {
     need_kernel!();
     let place = Place::attached();
     let command = [
@@ -151,14 +151,14 @@ fn end_of_a_trial(command: &[&str], after: Look) -> Counts {
 }
 
 #[test]
-fn keep() {
+fn limits_on_trial_hold_after_a_killed_keep() {
     need_kernel!();
     let counts = end_of_a_trial(&["keep", "eth0"], [5, BY_OLD[1], BY_OLD[2]]);
     assert!(counts.faults >= 15, "{counts:?}");
 }
 
 #[test]
-fn revert() {
+fn killed_revert_leaves_the_trial_or_the_old_settings() {
     need_kernel!();
     let counts = end_of_a_trial(&["keep", "eth0", "--revert"], BY_OLD);
     expect_both("keep --revert", counts, 15);
@@ -166,7 +166,7 @@ fn revert() {
 
 /// The settings of a killed command's trial also fall back in time.
 #[test]
-fn attach_on_trial() {
+fn killed_attach_on_trial_leaves_no_limits_or_the_trial() {
     need_kernel!();
     let place = Place::new();
     let command = ["attach", "eth0", "--config", &place.old, "--try", "1h"];

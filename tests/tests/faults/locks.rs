@@ -11,7 +11,7 @@ use crate::case::{BY_OLD, Case, EDITED, Place};
 /// While a command loads its program (seconds with long lists), a second one changes the same attachment, and a third
 /// one another attachment. All three changes take effect.
 #[test]
-fn a_change_is_prepared_without_the_lock() {
+fn change_is_prepared_without_the_lock() {
     need_kernel!();
     let place = Place::attached();
     let case = Case::new(&place, &[], BY_OLD, BY_OLD);
@@ -39,7 +39,7 @@ fn a_change_is_prepared_without_the_lock() {
 
 /// Before the swap, a command that holds the lock does not hold up a change of another attachment either.
 #[test]
-fn the_lock_is_of_one_attachment() {
+fn lock_belongs_to_one_attachment() {
     need_kernel!();
     let place = Place::attached();
     let lo = ["attach", "lo", "--rate", "5/s", "--mode", "generic"];
@@ -61,7 +61,7 @@ fn the_lock_is_of_one_attachment() {
 
 /// Detached and attached again while a change is being prepared: the change does not apply to the old attachment.
 #[test]
-fn detached_while_a_change_is_prepared() {
+fn change_does_not_apply_if_detached_during_its_preparation() {
     need_kernel!();
     let place = Place::attached();
     let case = Case::new(&place, &[], BY_OLD, BY_OLD);

@@ -43,11 +43,11 @@ impl Drop for Group {
 }
 
 #[test]
-fn the_limit_of_a_group_is_reached() {
+fn attach_without_enough_memory_fails_cleanly() {
     need_kernel!();
     let Some(group) = Group::new() else {
         need::missing(
-            "the_limit_of_a_group_is_reached",
+            "attach_without_enough_memory_fails_cleanly",
             "no control groups with memory",
         );
         return;

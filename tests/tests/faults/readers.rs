@@ -39,7 +39,7 @@ fn at_each_look(
 
 /// The reader shows the old state or says that nothing is attached; it never sees a partial state.
 #[test]
-fn detached_meanwhile() {
+fn reader_sees_whole_states_during_a_detach() {
     need_kernel!();
     let detach = |place: &Place| place.limiter("detach eth0").expect(0);
     let looks = at_each_look(&["reset", "eth0", "--all"], detach, |stopped| {
@@ -58,7 +58,7 @@ fn detached_meanwhile() {
 
 /// The reader never finds the interface without an attachment.
 #[test]
-fn detached_and_attached_meanwhile() {
+fn reader_always_finds_an_attachment_during_detach_and_attach() {
     need_kernel!();
     let anew = |place: &Place| {
         place.limiter("detach eth0").expect(0);

@@ -73,7 +73,7 @@ fn expect_both(what: &str, counts: Counts, least: usize) {
 }
 
 #[test]
-fn attach() {
+fn attach_with_a_refused_system_call_succeeds_or_reports_it() {
     need_kernel!();
     let place = Place::new();
     let command = ["attach", "eth0", "--config", &place.old];
@@ -88,7 +88,7 @@ fn attach() {
 }
 
 #[test]
-fn detach() {
+fn detach_with_a_refused_system_call_succeeds_or_reports_it() {
     need_kernel!();
     let place = Place::attached();
     let case = Case::new(&place, &["detach", "eth0"], BY_OLD, ABSENT);
@@ -102,7 +102,7 @@ fn detach() {
 }
 
 #[test]
-fn reload() {
+fn reload_with_a_refused_system_call_succeeds_or_reports_it() {
     need_kernel!();
     let place = Place::attached();
     let reload = |file| ["reload", "eth0", "--config", file];
@@ -111,7 +111,7 @@ fn reload() {
 }
 
 #[test]
-fn edit_of_a_list() {
+fn list_edit_with_a_refused_system_call_succeeds_or_reports_it() {
     need_kernel!();
     let place = Place::attached();
     let after = [BY_OLD[0], 0, BY_OLD[2]];

@@ -23,7 +23,7 @@ const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 const ROUNDS: u32 = 8;
 
 #[test]
-fn an_exporter_that_is_killed() {
+fn killed_exporter_leaves_limits_and_port_intact() {
     need_kernel!();
     let place = Place::attached();
     let case = Case::new(&place, &[], BY_OLD, ABSENT);

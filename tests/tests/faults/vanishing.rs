@@ -106,7 +106,7 @@ fn vanishes(mode: &str, delay: Duration) -> (u32, u32) {
 }
 
 #[test]
-fn an_interface_under_flood() {
+fn commands_survive_an_interface_that_vanishes_under_flood() {
     need_kernel!();
     let (mut ran, mut failed) = (0, 0);
     for round in 0..3 {
@@ -121,7 +121,7 @@ fn an_interface_under_flood() {
 
 /// `bpftool link detach`: the interface exists, and nothing limits it.
 #[test]
-fn taken_off_by_force() {
+fn commands_report_a_link_detached_by_force() {
     need_kernel!();
     let hosts = Hosts::new();
     let attach = ["attach", "eth0", "--rate", "5/s"];

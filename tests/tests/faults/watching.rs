@@ -58,7 +58,7 @@ fn flood(hosts: &Hosts, begin: Instant) -> u64 {
 }
 
 #[test]
-fn a_ring_buffer_that_is_full() {
+fn full_ring_buffer_loses_events_and_not_limits() {
     need_kernel!();
     const ATTEMPTS: usize = 5;
     let mut said = Vec::new();

@@ -27,7 +27,7 @@ fn words(line: &str) -> Vec<String> {
 
 /// No command may undo another's change.
 #[test]
-fn no_change_is_lost() {
+fn concurrent_changes_are_not_lost() {
     need_kernel!();
     let place = Place::attached();
     let case = Case::new(&place, &[], BY_OLD, BY_OLD);
@@ -80,7 +80,7 @@ fn no_change_is_lost() {
 
 /// Attached and detached in turns: as often as the commands report it.
 #[test]
-fn attached_and_detached() {
+fn concurrent_attach_and_detach_match_their_reports() {
     need_kernel!();
     let place = Place::attached();
     let case = Case::new(&place, &[], BY_OLD, ABSENT);

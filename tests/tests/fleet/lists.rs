@@ -111,7 +111,7 @@ fn passes(fleet: &Fleet, source: Ipv4Addr) -> u64 {
 }
 
 #[test]
-fn what_one_denies_all_deny_within_a_second() {
+fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
     let fleet = fleet!(&settings());
     let (store, all) = (store(&fleet), [0, 1, 2]);
     let agents = agents(&fleet, &store, &all);
@@ -202,7 +202,7 @@ fn what_one_denies_all_deny_within_a_second() {
 }
 
 #[test]
-fn each_takes_back_its_own_only() {
+fn host_and_fleet_remove_only_their_own_prefixes() {
     let fleet = fleet!(&settings());
     let (store, all) = (store(&fleet), [0, 1, 2]);
     let agents = agents(&fleet, &store, &all);
@@ -308,7 +308,7 @@ fn each_takes_back_its_own_only() {
 }
 
 #[test]
-fn lists_outlive_agents_and_store() {
+fn fleet_lists_outlive_agents_and_store() {
     let fleet = fleet!(&settings());
     let mut store = store(&fleet);
     let other = "203.0.113.9";

@@ -87,7 +87,7 @@ fn as_one_host(fleet: &Fleet, sent: &Sent, source: Ipv4Addr) {
 
 /// The proof of the fleet: a source that reaches all hosts gets the rate of one host.
 #[test]
-fn three_hosts_admit_what_one_does() {
+fn three_hosts_together_admit_the_rate_of_one() {
     let fleet = fleet!(&limits());
     let store = store(&fleet);
     let agents = agents(&fleet, &store);
@@ -96,7 +96,7 @@ fn three_hosts_admit_what_one_does() {
         println!("{}", agent.said());
     }
     as_one_host(&fleet, &sent, source(7));
-    if schema::has_validator("three_hosts_admit_what_one_does") {
+    if schema::has_validator("three_hosts_together_admit_the_rate_of_one") {
         let status = fleet.json(0, &["status", "eth0", "--json"]);
         assert!(status["interfaces"][0]["fleet"].is_object(), "{status:#}");
         assert_eq!(schema::faults("status", &status), "", "{status:#}");

@@ -37,7 +37,7 @@ fn with_user() -> Redis<'static> {
 
 /// The password comes from the URL or a file; a wrong one is reported, but not printed.
 #[test]
-fn passwords() {
+fn password_comes_from_url_or_file_and_a_wrong_one_is_not_printed() {
     need_redis!();
     let redis = secret();
     let mut store = try_connect(&options(&redis.url_as("default", "geheim"))).unwrap();
@@ -63,7 +63,7 @@ fn passwords() {
 
 /// A Unix socket works as well.
 #[test]
-fn a_socket() {
+fn store_is_reached_over_a_unix_socket() {
     need_redis!();
     let redis = Redis::start();
     let mut store = try_connect(&options(&redis.socket_url())).unwrap();
@@ -72,7 +72,7 @@ fn a_socket() {
 
 /// A user with the rights of one fleet can do everything that a member does, and nothing else.
 #[test]
-fn a_user_of_one_fleet() {
+fn user_of_one_fleet_has_exactly_the_rights_of_a_member() {
     need_redis!();
     let redis = with_user();
     let mut store = try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
@@ -125,7 +125,7 @@ fn a_user_of_one_fleet() {
 
 /// Another database needs another right; without it, the message names the right.
 #[test]
-fn another_database() {
+fn another_database_needs_the_select_right() {
     need_redis!();
     let redis = with_user();
     let url = format!("{}/1", redis.url_as("edge", "edgepass"));
@@ -138,7 +138,7 @@ fn another_database() {
 
 /// The commands in docs/fleet.md let a fleet's hosts into a newly installed store, also after a restart.
 #[test]
-fn the_page_sets_a_store_up() {
+fn documented_commands_set_up_a_store() {
     need_kernel!();
     need_redis!();
     let hosts = Hosts::new();
@@ -187,7 +187,7 @@ fn the_page_sets_a_store_up() {
 
 /// TLS works with the right authority, and fails with another authority, another name, or no host certificate.
 #[test]
-fn tls() {
+fn tls_works_only_with_the_right_certificates() {
     need_redis!();
     if !limiter_tests::need::program("access::tls", "openssl") {
         return;

@@ -83,7 +83,7 @@ fn megabytes(status: &str) -> u64 {
 }
 
 #[test]
-fn a_node_of_a_cluster_is_bounded_too() {
+fn endless_reply_of_a_cluster_node_is_refused() {
     for hostile in [HOSTILE[0], HOSTILE[1], HOSTILE[2]] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
@@ -106,7 +106,7 @@ fn a_node_of_a_cluster_is_bounded_too() {
 
 /// The agent reports the error, keeps trying, and stays within its memory bound.
 #[test]
-fn the_agent_of_a_hostile_store_stays_small_and_tries_again() {
+fn agent_of_a_hostile_store_stays_small_and_retries() {
     const BOUND: u64 = 96;
     need_kernel!();
     for info in [None, Some(INFO), Some(CLUSTER)] {

@@ -13,7 +13,7 @@ use super::{
 
 /// Each shard's round goes to its node; records are spread over all nodes, and a round of several shards is refused.
 #[test]
-fn three_nodes_are_one_store() {
+fn rounds_and_records_are_spread_over_three_nodes() {
     need_redis!();
     let cluster = Cluster::start();
     let mut store = try_connect(&options(&cluster.nodes[1].url())).unwrap();
@@ -64,7 +64,7 @@ fn three_nodes_are_one_store() {
 /// A node that is gone affects only its own sources: the others are served, by an existing connection and by a new
 /// one.
 #[test]
-fn a_node_is_gone() {
+fn failed_node_affects_only_its_own_sources() {
     need_redis!();
     let mut cluster = Cluster::start();
     let options = Options {

@@ -43,7 +43,7 @@ fn name(key: &SourceKey) -> String {
 /// The script and the model agree on repeated rounds of several members in any order, while records vanish or are
 /// overwritten.
 #[test]
-fn the_script_is_the_model() {
+fn script_and_model_agree() {
     need_redis!();
     let seed = fastrand::u64(..);
     println!("seed {seed}");

@@ -22,7 +22,7 @@ fn record(number: u32) -> String {
 
 /// A garbled record counts as none: the source's next packets make a new one.
 #[test]
-fn garbled_records() {
+fn garbled_record_counts_as_none() {
     let (redis, mut store) = store!();
     let key = record(1);
     let pack = |numbers: &str| {
@@ -83,7 +83,7 @@ fn garbled_records() {
 
 /// The number of the last round is garbled: rounds go on.
 #[test]
-fn a_garbled_number() {
+fn rounds_continue_after_a_garbled_round_number() {
     let (redis, mut store) = store!();
     let key = "limiter:{edge}:m:0000000000000001:1:0";
     let mut total = 0;
@@ -119,7 +119,7 @@ fn a_garbled_number() {
 
 /// A store that forgets scripts gets them again; a store that forgets everything begins anew.
 #[test]
-fn what_the_store_forgets() {
+fn store_that_forgets_scripts_or_data_is_set_up_again() {
     let (mut redis, mut store) = store!();
     let first = store.exchange(1, &round(1, &[(1, 1)]))[0];
     redis.cli(&["SCRIPT", "FLUSH"]);
@@ -145,7 +145,7 @@ fn what_the_store_forgets() {
 
 /// A stopped store is waited for only until the timeout; a round that it received is not counted twice.
 #[test]
-fn a_stopped_store() {
+fn stopped_store_times_out_and_counts_a_round_once() {
     need_redis!();
     let redis = Redis::start();
     let short = Options {
@@ -178,7 +178,7 @@ fn a_stopped_store() {
 
 /// A full store reports it, and applies no round by half.
 #[test]
-fn a_full_store() {
+fn full_store_applies_no_round_by_half() {
     let (redis, mut store) = store!();
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
     redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
@@ -198,7 +198,7 @@ fn a_full_store() {
 
 /// Addresses with no server, or with another kind of server.
 #[test]
-fn what_is_no_store() {
+fn address_without_a_suitable_store_is_refused() {
     need_redis!();
     let nobody = format!("redis://127.0.0.1:{}", free_port());
     expect_fault!(Fault::Unreachable(..), refused(&options(&nobody)));
@@ -251,7 +251,7 @@ fn hostile(said: &'static [u8]) -> String {
 
 /// An invalid answer to a round is refused.
 #[test]
-fn a_hostile_store() {
+fn invalid_answer_to_a_round_is_refused() {
     let info = "$42\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
     for answer in [
         "*0\r\n",
@@ -281,7 +281,7 @@ fn a_hostile_store() {
 
 /// Debian's version of the store works.
 #[test]
-fn a_store_with_little_room() {
+fn full_store_evicts_old_records_and_refuses_no_round() {
     need_redis!();
     let redis = Redis::start_as(Setup {
         more: ["--maxmemory", "4mb", "--maxmemory-policy", "volatile-ttl"]

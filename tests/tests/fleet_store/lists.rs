@@ -56,7 +56,7 @@ pub fn add(texts: &[&str], lasts: Option<Duration>) -> Edit {
 /// Other hosts read the prefixes that one host adds, with author, time and time to live; each change makes a new
 /// revision.
 #[test]
-fn a_list_spreads() {
+fn list_edits_of_one_host_are_read_by_others() {
     need_redis!();
     let redis = Redis::start();
     let (mut here, mut there) = (Asked::of(&redis), Asked::of(&redis));
@@ -113,7 +113,7 @@ fn a_list_spreads() {
 
 /// Prefixes expire by the store's clock, for every reader.
 #[test]
-fn entries_end() {
+fn list_entries_expire_by_the_clock_of_the_store() {
     let (redis, mut store) = store!();
     let (short, long) = (["192.0.2.0/24"], ["192.0.3.0/24"]);
     store
@@ -135,7 +135,7 @@ fn entries_end() {
 
 /// A list has a maximum length, and entries in another format are skipped.
 #[test]
-fn what_others_put_there() {
+fn malformed_list_entries_are_skipped_and_length_is_bounded() {
     let (redis, mut store) = store!();
     let one = ["192.0.2.0/24"];
     store.try_edit(&add(&one, None)).unwrap();
@@ -182,7 +182,7 @@ fn what_others_put_there() {
 
 /// A list of the maximum length.
 #[test]
-fn a_long_list() {
+fn list_of_maximum_length_is_added_read_and_removed() {
     let (_redis, mut store) = store!();
     let all: Vec<_> = (0..20_000_u32)
         .map(|i| format!("10.{}.{}.0/24", i >> 8, i & 0xff))

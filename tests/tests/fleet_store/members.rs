@@ -39,7 +39,7 @@ impl Asked {
 
 /// Members are counted, the longest silent one is the oldest, and a member that leaves is gone.
 #[test]
-fn who_is_there() {
+fn members_are_counted_until_they_leave_or_fall_silent() {
     let (redis, mut store) = store!();
     let first = store.beat(1, "one/eth0", ALIVE);
     assert_eq!(
@@ -71,7 +71,7 @@ fn who_is_there() {
 
 /// Garbage under the members' key costs only its room, and is not shown.
 #[test]
-fn what_others_put_there() {
+fn garbage_under_the_members_key_is_bounded_and_not_shown() {
     let (redis, mut store) = store!();
     // Another type under the key: members register again by themselves.
     redis.cli(&["SET", KEY, "junk"]);
@@ -97,7 +97,7 @@ fn what_others_put_there() {
 
 /// Each member learns the limits of all living members, and no limit that is out of date.
 #[test]
-fn who_holds_what() {
+fn members_learn_the_limits_of_all_living_members() {
     let (redis, mut store) = store!();
     let both = [held("all", 1), held("all", 2), held("dns", 7)];
     let own = [both[0].clone(), both[2].clone()];
@@ -118,7 +118,7 @@ fn who_holds_what() {
 
 /// Garbage under the limits' key costs only its room, and is not shown.
 #[test]
-fn what_others_hold_in_jest() {
+fn garbage_under_the_limits_key_is_bounded_and_not_shown() {
     let (redis, mut store) = store!();
     redis.cli(&["SET", LIMITS_KEY, "junk"]);
     let own = [held("all", 1)];

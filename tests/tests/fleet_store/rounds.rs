@@ -9,7 +9,7 @@ use super::{Asked, FLEET, SECOND, SLOW, round, source, store, totals};
 
 /// A round counts once, however often it arrives; a round older than the last one does not count.
 #[test]
-fn a_round_counts_once() {
+fn round_is_counted_once() {
     let (redis, mut store) = store!();
     let first = round(1, &[(1, 5), (2, 7), (3, 0)]);
     let before = store.now();
@@ -37,7 +37,7 @@ fn a_round_counts_once() {
 
 /// Members have their own round numbers, and so have groups of one member: they are in flight at the same time.
 #[test]
-fn members_add_up_and_groups_do_not_wait() {
+fn members_add_up_and_groups_have_independent_rounds() {
     let (_redis, mut store) = store!();
     assert_eq!(totals(&store.exchange(1, &round(5, &[(1, 5)]))), [5]);
     assert_eq!(totals(&store.exchange(2, &round(1, &[(1, 3)]))), [8]);
@@ -66,7 +66,7 @@ fn members_add_up_and_groups_do_not_wait() {
 
 /// A record that nobody charges expires, no earlier than its bucket is full; the next record is new.
 #[test]
-fn records_expire() {
+fn records_expire_after_their_bucket_is_full() {
     let (redis, mut store) = store!();
     let short = Of {
         cap: 10 * SECOND,
@@ -102,7 +102,7 @@ fn records_expire() {
 
 /// More sources than fit into one piece. Prints the time of the store per source.
 #[test]
-fn large_rounds() {
+fn large_round_is_counted_in_pieces() {
     let (redis, mut store) = store!();
     let items: Vec<_> = (0..4_321).map(|i| (i, u64::from(i) + 1)).collect();
     for number in 1..=5 {

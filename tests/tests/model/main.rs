@@ -145,7 +145,7 @@ fn fail(failure: Failure) -> ! {
 }
 
 #[test]
-fn whatever_is_done_is_as_the_model_says() {
+fn random_command_sequences_agree_with_the_model() {
     need_kernel!();
     if let Some(path) = std::env::var_os("LIMITER_MODEL_SCRIPT") {
         let mut steps = shrink::steps(&std::fs::read_to_string(path).unwrap());
@@ -194,7 +194,7 @@ fn whatever_is_done_is_as_the_model_says() {
 
 /// Printed scripts can be read again.
 #[test]
-fn a_script_reads_back() {
+fn model_script_reads_back() {
     let steps = [
         "create 0 lan 10",
         "limiter attach lan --rate 3/h",

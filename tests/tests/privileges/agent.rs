@@ -76,7 +76,7 @@ fn store<'h>(hosts: &'h Hosts, tls: Option<std::path::PathBuf>) -> Redis<'h> {
 
 /// With TLS, a host name, and an authority file that is read at each connection, also after the agent is confined.
 #[test]
-fn as_root_it_keeps_what_it_needs() {
+fn root_agent_keeps_only_the_privileges_it_needs() {
     need_kernel!();
     need_redis!();
     let hosts = Hosts::new();

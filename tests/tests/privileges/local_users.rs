@@ -132,9 +132,12 @@ fn links_in_an_open_bpffs_are_not_followed() {
 }
 
 #[test]
-fn links_and_strangers_in_an_operators_folder_are_left_alone() {
+fn links_and_foreign_files_in_an_operators_folder_are_left_alone() {
     need_kernel!();
-    if !need::program("links_and_strangers_in_an_operators_folder", "setpriv") {
+    if !need::program(
+        "links_and_foreign_files_in_an_operators_folder_are_left_alone",
+        "setpriv",
+    ) {
         return;
     }
     let hosts = Hosts::new();
@@ -213,9 +216,9 @@ impl Drop for Running {
 
 /// `flock` on everything that another user can open delays no command.
 #[test]
-fn another_users_locks_hold_nothing_up() {
+fn locks_of_another_user_delay_no_command() {
     need_kernel!();
-    if !need::program("another_users_locks_hold_nothing_up", "setpriv") {
+    if !need::program("locks_of_another_user_delay_no_command", "setpriv") {
         return;
     }
     let hosts = Hosts::new();
@@ -314,9 +317,9 @@ fn root_leaves_nothing_in_an_operators_folder() {
 
 /// A misleading pin does not make root put an operator's program on an interface.
 #[test]
-fn root_puts_back_no_program_of_an_operator() {
+fn root_does_not_restore_a_program_of_an_operator() {
     need_kernel!();
-    if !need::program("root_puts_back_no_program_of_an_operator", "setpriv") {
+    if !need::program("root_does_not_restore_a_program_of_an_operator", "setpriv") {
         return;
     }
     let hosts = Hosts::new();
@@ -344,7 +347,7 @@ fn root_puts_back_no_program_of_an_operator() {
 
 /// A folder that others may write to is refused, whoever owns it.
 #[test]
-fn an_open_folder_is_refused_before_anything_is_made() {
+fn open_folder_is_refused_before_anything_is_created() {
     need_kernel!();
     let hosts = Hosts::new();
     on(&hosts.server, || {

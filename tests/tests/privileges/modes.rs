@@ -29,7 +29,7 @@ fn tree(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn whatever_the_umask() {
+fn pins_are_private_under_any_umask() {
     need_kernel!();
     let hosts = Hosts::new();
     // The most permissive umask, for the processes started here.

@@ -59,7 +59,7 @@ fn expect_kept(process: Pid) {
 }
 
 #[test]
-fn the_exporter_has_no_privilege_and_follows_what_happens() {
+fn exporter_follows_changes_without_privileges() {
     need_kernel!();
     let hosts = Hosts::new();
     let exporter = Exporter::start(&hosts.server);
@@ -85,7 +85,7 @@ fn the_exporter_has_no_privilege_and_follows_what_happens() {
 }
 
 #[test]
-fn the_exporter_ends_with_its_helper_though_nobody_asks() {
+fn exporter_ends_with_its_helper_process() {
     need_kernel!();
     let hosts = Hosts::new();
     let exporter = Exporter::start(&hosts.server);
@@ -100,7 +100,7 @@ fn the_exporter_ends_with_its_helper_though_nobody_asks() {
 }
 
 #[test]
-fn the_helper_ends_with_whom_it_serves() {
+fn helper_process_ends_with_its_exporter() {
     need_kernel!();
     let hosts = Hosts::new();
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
@@ -118,9 +118,9 @@ fn the_helper_ends_with_whom_it_serves() {
 
 /// `top` is one process, which keeps what its keys need and starts no other.
 #[test]
-fn the_view_keeps_only_the_capabilities_of_its_keys() {
+fn live_view_keeps_only_the_capabilities_of_its_keys() {
     need_kernel!();
-    let name = "the_view_keeps_only_the_capabilities_of_its_keys";
+    let name = "live_view_keeps_only_the_capabilities_of_its_keys";
     if !need::program(name, "tmux") {
         return;
     }

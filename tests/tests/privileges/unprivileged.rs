@@ -186,9 +186,9 @@ fn every_command_works_for_a_user_with_three_capabilities() {
 
 /// A bpffs mounted for the user (Linux 6.9).
 #[test]
-fn with_a_bpffs_of_the_users_own() {
+fn commands_work_with_a_bpffs_of_the_user() {
     need_kernel!();
-    if !can_run("with_a_bpffs_of_the_users_own") {
+    if !can_run("commands_work_with_a_bpffs_of_the_user") {
         return;
     }
     let hosts = Hosts::new();
@@ -210,9 +210,9 @@ fn with_a_bpffs_of_the_users_own() {
 }
 
 #[test]
-fn what_is_missing_is_said_in_one_line() {
+fn missing_capabilities_are_reported_in_one_line() {
     need_kernel!();
-    if !can_run("what_is_missing_is_said_in_one_line") {
+    if !can_run("missing_capabilities_are_reported_in_one_line") {
         return;
     }
     let hosts = Hosts::new();
@@ -262,9 +262,9 @@ fn what_is_missing_is_said_in_one_line() {
 
 /// Root and the user wait for each other, although the user cannot open root's lock.
 #[test]
-fn root_and_the_user_do_not_change_things_at_once() {
+fn commands_of_root_and_the_user_wait_for_each_other() {
     need_kernel!();
-    if !can_run("root_and_the_user_do_not_change_things_at_once") {
+    if !can_run("commands_of_root_and_the_user_wait_for_each_other") {
         return;
     }
     let hosts = Hosts::new();

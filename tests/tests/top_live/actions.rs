@@ -18,7 +18,7 @@ fn sources(screen: &Screen) -> Vec<String> {
 }
 
 #[test]
-fn pause_sort_and_filter() {
+fn keys_pause_sort_and_filter_the_view() {
     need_terminal!();
     let hosts = limited();
     let _flood = flood::start(&hosts);
@@ -79,7 +79,7 @@ fn on_list(hosts: &Hosts, list: &str) -> String {
 }
 
 #[test]
-fn deny_allow_and_reset() {
+fn keys_deny_allow_and_reset_a_source() {
     need_terminal!();
     let hosts = limited();
     let flood = flood::start(&hosts);
@@ -143,7 +143,7 @@ fn deny_allow_and_reset() {
 }
 
 #[test]
-fn what_fails_is_said_in_the_view() {
+fn failed_actions_are_shown_in_the_view() {
     need_terminal!();
     let hosts = limited();
     let _flood = flood::start(&hosts);

@@ -101,19 +101,19 @@ fn shows_the_flood_at(size: (u16, u16)) {
 }
 
 #[test]
-fn shows_the_flood_on_a_usual_screen() {
+fn flood_is_shown_on_a_screen_of_80_by_24() {
     need_terminal!();
     shows_the_flood_at((80, 24));
 }
 
 #[test]
-fn shows_the_flood_on_a_large_screen() {
+fn flood_is_shown_on_a_large_screen() {
     need_terminal!();
     shows_the_flood_at((140, 50));
 }
 
 #[test]
-fn shows_the_flood_on_a_small_screen() {
+fn flood_is_shown_on_a_small_screen() {
     need_terminal!();
     shows_the_flood_at((40, 10));
 }

@@ -50,7 +50,7 @@ fn memory(process: nix::unistd::Pid, name: &str) -> u64 {
 }
 
 #[test]
-fn a_million_sources_take_less_than_a_quarter_of_a_processor() {
+fn view_of_many_sources_takes_at_most_a_quarter_of_a_cpu() {
     need_terminal!();
     let hosts = Hosts::new();
     let room = ROOM.to_string();

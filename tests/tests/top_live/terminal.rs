@@ -25,7 +25,7 @@ fn opened(hosts: &Hosts, variables: &[(&str, &str)]) -> (Screen, String) {
 }
 
 #[test]
-fn keys_and_signals_end_it() {
+fn keys_and_signals_end_the_view() {
     need_terminal!();
     let hosts = limited();
     let (screen, state) = opened(&hosts, &[]);
@@ -48,7 +48,7 @@ fn keys_and_signals_end_it() {
 }
 
 #[test]
-fn suspended_and_let_go_on() {
+fn suspended_view_returns_the_terminal_and_continues() {
     need_terminal!();
     let hosts = limited();
     let (screen, state) = opened(&hosts, &[]);
@@ -75,7 +75,7 @@ fn suspended_and_let_go_on() {
 }
 
 #[test]
-fn the_interface_vanishes() {
+fn view_ends_when_the_interface_vanishes() {
     need_terminal!();
     let hosts = limited();
     let (screen, state) = opened(&hosts, &[]);
@@ -93,7 +93,7 @@ fn the_interface_vanishes() {
 }
 
 #[test]
-fn detached_and_attached_meanwhile() {
+fn view_follows_changes_and_ends_on_detach() {
     need_terminal!();
     let hosts = limited();
     let (screen, state) = opened(&hosts, &[]);
@@ -107,7 +107,7 @@ fn detached_and_attached_meanwhile() {
 }
 
 #[test]
-fn another_size_meanwhile() {
+fn view_follows_the_terminal_size() {
     need_terminal!();
     let hosts = limited();
     let (screen, state) = opened(&hosts, &[]);
@@ -130,7 +130,7 @@ fn another_size_meanwhile() {
 const PANIC: &str = "LIMITER_TEST_PANIC";
 
 #[test]
-fn a_panic_gives_the_terminal_back() {
+fn panic_restores_the_terminal() {
     if std::env::var_os(PANIC).is_some() {
         let mut screen = terminal::Screen::enter().unwrap();
         screen
@@ -144,7 +144,7 @@ fn a_panic_gives_the_terminal_back() {
     let screen = Screen::open(&hosts.server, SIZE, &variables);
     let state = screen.state();
     let own = std::env::current_exe().unwrap();
-    let test = "terminal::a_panic_gives_the_terminal_back";
+    let test = "terminal::panic_restores_the_terminal";
     screen.run(&format!("{} --exact {test} --nocapture", own.display()));
     screen.wait_for("status 101");
     let said = screen.text();
@@ -154,7 +154,7 @@ fn a_panic_gives_the_terminal_back() {
 }
 
 #[test]
-fn without_a_terminal_it_names_the_way_out() {
+fn top_without_a_terminal_names_option_once() {
     need_terminal!();
     let hosts = limited();
     let piped = on(&hosts.server, || {
@@ -189,7 +189,7 @@ fn is_coloured(text: &str) -> bool {
 }
 
 #[test]
-fn colours_only_where_they_are_wanted() {
+fn view_has_no_colours_with_no_color() {
     need_terminal!();
     let hosts = limited();
     let _flood = super::flood::start(&hosts);
@@ -207,7 +207,7 @@ fn colours_only_where_they_are_wanted() {
 }
 
 #[test]
-fn it_ends_with_its_terminal() {
+fn view_ends_with_its_terminal() {
     need_terminal!();
     let hosts = limited();
     let (screen, _) = opened(&hosts, &[]);

@@ -41,28 +41,28 @@ tests() {
     target verifier "every entry is loaded"
     target object "libbpf loads the objects"
     target lifecycle "attach to veth, native and generic; detach" \
-        modes_are_what_they_are_said_to_be \
+        reported_mode_is_the_mode_in_use \
         detach_leaves_no_program_map_link_or_pin
     target worked_examples "exactness" \
-        example_2_burst_is_credit_not_a_hole \
-        example_3_tokens_left_after_each_packet \
-        example_7_the_clock_reads_earlier \
-        example_8_cost_by_bytes \
-        example_11_a_fixed_window \
-        the_clock_may_wrap_in_the_middle
+        example_2_burst_is_spent_once_and_refills_at_the_rate \
+        example_3_tokens_left_match_after_each_packet \
+        example_7_earlier_clock_refills_nothing \
+        example_8_packet_costs_its_bytes \
+        example_11_fixed_window_grants_tokens_per_window \
+        clock_wrap_does_not_change_decisions
     target malformed "malformed packets"
     target several "several limits"
-    target nested "nested limits" a_flood_from_two_cpus
+    target nested "nested limits" flood_from_two_cpus_stays_within_nested_limits
     target lists "lists" \
-        the_longest_prefix_decides_and_is_counted \
-        tiers_decide_which_limit_holds_a_source
+        longest_prefix_decides_and_is_counted \
+        tiers_decide_which_limit_applies_to_a_source
     target large "32 limits, 100,000 prefixes" \
-        it_loads_far_below_what_the_verifier_takes_and_finds_the_right_list
-    target keys "jumbo frames" jumbo_frames
-    target store "the table" sources_of_one_set_have_buckets_of_their_own
-    target two_cpus "two CPUs on one source" example_10_one_token_for_two_cpus
-    target watch "events" what_one_limit_drops what_several_limits_and_lists_drop
-    target replay "replay in the kernel" published_figures_come_out on_captures_of_others_both_say_the_same
+        largest_configuration_loads_and_finds_the_right_list
+    target keys "jumbo frames" jumbo_frames_count_with_their_whole_length
+    target store "the table" sources_of_one_set_have_separate_buckets
+    target two_cpus "two CPUs on one source" example_10_two_cpus_admit_one_packet_for_one_token
+    target watch "events" watch_reports_drops_of_one_limit watch_reports_drops_of_several_limits_and_lists
+    target replay "replay in the kernel" replay_reproduces_the_documented_examples kernel_and_model_agree_on_foreign_captures
 }
 
 $plan

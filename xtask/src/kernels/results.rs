@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_one_clear_line_and_a_failed_command() {
+    fn refusal_is_one_clear_line_and_a_failed_command() {
         let is_good = |line: &str, code: i32| {
             let text = format!("=== target {REFUSAL}\n{line}\n=== exit {code}\n=== end\n");
             Run::read("5.10", &text, "").failures().is_empty()

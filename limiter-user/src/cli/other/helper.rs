@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_line_is_that_of_a_helper() {
+    fn only_the_exact_command_line_starts_a_helper() {
         let is_one = |words: &[&str]| is_one(words.iter().map(OsString::from));
         assert!(is_one(&["limiter", "helper"]));
         for other in [

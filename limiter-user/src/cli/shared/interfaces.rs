@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_takes_the_place_of_the_interface() {
+    fn option_all_replaces_the_interface() {
         let cases = "
 limiter deny add 192.0.2.7 --all => limiter deny add all 192.0.2.7
 limiter deny add --all 192.0.2.7 => limiter deny add all 192.0.2.7

@@ -109,7 +109,7 @@ fn example_limits() -> Vec<Limit> {
 }
 
 #[test]
-fn the_example_says_what_it_says() {
+fn example_file_parses_to_its_settings_and_reads_back() {
     let prefixes = |texts: &[&str]| texts.iter().map(|text| prefix(text).unwrap()).collect();
     let settings = Settings {
         exempt: Exempt {
@@ -169,7 +169,7 @@ fn limits_on_control_traffic_are_read_and_shown() {
 }
 
 #[test]
-fn a_list_may_be_in_a_file() {
+fn list_is_read_from_a_file_and_bad_lines_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("good"), "192.0.2.0/24 # lab\n").unwrap();
     let good = parse("[lists]\nallow = { file = \"good\" }", folder.path()).unwrap();
@@ -180,7 +180,7 @@ fn a_list_may_be_in_a_file() {
 }
 
 #[test]
-fn a_fleet_shares_limits_and_lists() {
+fn fleet_scope_of_limits_and_lists_is_read_and_shown() {
     let text = "fleet = \"edge\"\n[lists]\nallow = { scope = \"fleet\" }\ndeny = { scope = \"fleet\", prefixes = [\"192.0.2.7\"] }\n\
                 gold = { scope = \"host\", prefixes = [\"192.0.2.8\"] }\n[[limit]]\nname = \"a\"\nrate = \"5/s\"\nscope = \"fleet\"\n\
                 [[limit]]\nname = \"b\"\nrate = \"1mbit\"\nscope = \"host\"\n";
@@ -206,7 +206,7 @@ fn a_fleet_shares_limits_and_lists() {
 }
 
 #[test]
-fn what_is_written_otherwise_means_the_same() {
+fn alternative_spellings_give_the_same_settings() {
     let same = |one: &str, other: &str| {
         let read = |text: &str| {
             parse(&format!("{text}\n{LIMIT}"), Path::new("."))

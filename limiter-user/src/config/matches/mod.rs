@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_of_ip_is_that_of_the_source() {
+    fn ip_version_match_compares_the_source_family() {
         let sources: [IpAddr; 2] = ["192.0.2.7".parse().unwrap(), "2001:db8::1".parse().unwrap()];
         for (ip_version, held) in [
             (None, [true, true]),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_ip_header() {
+    fn matches_on_transport_fields_need_the_transport_header() {
         let needs = |change: fn(&mut Match)| {
             let mut matches = Match::default();
             change(&mut matches);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn syn_means_a_segment_that_opens_a_connection() {
+    fn syn_flag_matches_only_connection_opening_segments() {
         let syn: TcpFlags = "syn".parse().unwrap();
         let matches = |flags: u8| flags & syn.looked_at == syn.set;
         assert!(matches(2) && matches(2 | 64 | 128), "with ECN too");

@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn match_values_read_back() {
         for (text, shown) in [("tcp", "tcp"), ("17", "udp"), ("253", "253"), ("0", "0")] {
             assert_eq!(text.parse::<Protocol>().unwrap().to_string(), shown);
         }
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_says_so() {
+    fn invalid_match_values_are_refused() {
         for text in ["", "TCP", "256", "-1", "tcp,udp"] {
             assert!(text.parse::<Protocol>().is_err(), "{text}");
         }

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_of_drivers() {
+    fn driver_feature_bits_are_decoded() {
         let of = |native, frags| Features { native, frags };
         assert_eq!(Features::from(0), of(false, false));
         assert_eq!(Features::from(0b000_0011), of(true, false), "tap, ena");

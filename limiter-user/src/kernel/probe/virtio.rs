@@ -33,7 +33,7 @@ fn parse(bits: &str) -> Offloads {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn offloads_are_fixed_where_they_cannot_be_switched() {
+    fn offloads_are_fixed_without_the_switch_feature_bit() {
         for (bits, fixed) in [
             ("11000001101110110\n", true),
             ("11100001101110110\n", false),

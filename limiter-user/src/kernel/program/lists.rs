@@ -174,7 +174,7 @@ mod tests {
     use crate::config::{Lists, compile::TierBits, lists::prefix};
 
     #[test]
-    fn drops_of_a_tier_within_a_denied_prefix_are_those_of_the_denied_prefix() {
+    fn drops_of_a_tier_inside_a_denied_prefix_count_for_that_prefix() {
         let net = |text: &str| prefix(text).unwrap();
         let mut lists = Lists::default();
         for denied in ["10.0.0.0/8", "10.1.0.0/16", "2001:db8::/32"] {

@@ -395,7 +395,7 @@ fn load_error(error: EbpfError) -> Error {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_verifiers_reason_is_found() {
+    fn reason_is_found_in_the_verifier_log() {
         let log = "0: R1=ctx()\nR2 pointer -= pointer prohibited\nverification time 9 usec\nstack depth 0\nprocessed 4 insns (limit 1000000)\n\n";
         assert_eq!(super::reason_in(log), "R2 pointer -= pointer prohibited");
         assert_eq!(super::reason_in(""), "no verifier log");

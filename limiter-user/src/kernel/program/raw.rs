@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_wherever_their_bytes_begin() {
+    fn values_are_read_at_any_alignment() {
         let size = size_of::<Count>();
         for start in 0..8 {
             let bytes = bytes(start + size);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_bytes_are_none_and_more_are_left() {
+    fn short_input_gives_no_value_and_extra_bytes_are_ignored() {
         let size = size_of::<Event>();
         for count in 0..size {
             assert!(Raw::<Event>::read(&bytes(count)).is_none(), "{count}");

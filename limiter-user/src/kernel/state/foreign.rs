@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pins_name_says_where_the_program_was() {
+    fn pin_name_encodes_mode_and_interface() {
         for (mode, interface) in [(XdpMode::Native, 2), (XdpMode::Generic, 4_294_967_295)] {
             let name = pin_name(mode, interface);
             assert!(!name.contains('.'), "bpffs allows no dots: {name}");

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_folders_read_back() {
+    fn folder_names_read_back() {
         for (interface, namespace, folder) in [
             ("eth0", None, "eth0"),
             ("eth0.100", None, "eth0%2e100"),

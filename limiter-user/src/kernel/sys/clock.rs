@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offsets_of_a_time_namespace() {
+    fn time_namespace_offsets_are_parsed() {
         let ahead = "monotonic           86400         0\nboottime         604800         0\n";
         assert_eq!(monotonic_in(ahead), Some(86_400_000_000_000));
         let behind = "monotonic              -1         999999999\n";

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_frames_and_parent() {
+    fn link_message_gives_flags_link_type_and_parent() {
         let mut link = LinkMessage::default();
         link.attributes
             .push(LinkAttribute::IfName("eth0".to_owned()));

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases_of_distributions() {
+    fn kernel_releases_of_distributions_are_parsed() {
         for (release, version) in [
             ("6.18.44-fc", KernelVersion(6, 18)),
             ("5.15.0-101-generic", KernelVersion(5, 15)),

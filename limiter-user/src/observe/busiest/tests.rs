@@ -27,7 +27,7 @@ fn sorted(order: Order, sources: &[(&'static str, Activity)]) -> Vec<&'static st
 }
 
 #[test]
-fn each_order_sorts_by_its_figure() {
+fn each_order_sorts_by_its_counter() {
     let with = |change: fn(&mut Activity)| {
         let mut activity = activity(5);
         change(&mut activity);
@@ -68,7 +68,7 @@ fn each_order_sorts_by_its_figure() {
 }
 
 #[test]
-fn what_is_dropped_goes_before_what_would_be() {
+fn dropping_sources_sort_before_shadow_sources() {
     let in_shadow = Activity {
         drops: false,
         ..activity(1000)
@@ -80,14 +80,14 @@ fn what_is_dropped_goes_before_what_would_be() {
 }
 
 #[test]
-fn orders_go_round() {
+fn orders_repeat_in_a_cycle() {
     let seen: Vec<_> = (0..6).map(|n| Order::default().after(n)).collect();
     assert_eq!(seen, Order::ALL);
     assert_eq!(Order::Address.after(1), Order::DroppedPerSecond);
 }
 
 #[test]
-fn filters_by_text_and_by_network() {
+fn filter_matches_text_and_networks() {
     let wants = |typed: &str, address: &str| {
         let (of, key) = (Key::default(), key(address));
         let (filter, limit, shown) = (Filter::new(typed), "dns", of.show(&key));
@@ -116,7 +116,7 @@ fn filters_by_text_and_by_network() {
 proptest! {
     /// The result is the same as a full sort of all items, cut to the first few. The order of arrival does not matter.
     #[test]
-    fn the_first_few_are_those_of_a_full_sort(
+    fn first_rows_equal_those_of_a_full_sort(
         offered in prop::collection::hash_map(any::<u32>(), 0_u64..20, 0..200),
         most in 0_usize..30,
         order in 0_usize..6,

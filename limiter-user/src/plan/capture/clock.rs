@@ -47,7 +47,7 @@ mod tests {
     use super::{Clock, OUT_OF_ORDER};
 
     #[test]
-    fn a_little_out_of_order_is_the_same_moment() {
+    fn slightly_reordered_packets_get_the_same_time() {
         let mut clock = Clock::default();
         assert_eq!(clock.at(5_000_000_000), 5_000_000_000);
         assert_eq!(clock.at(5_000_000_000 - OUT_OF_ORDER), 5_000_000_000);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_goes_on() {
+    fn capture_time_continues_after_the_clock_is_set_back() {
         let mut clock = Clock::default();
         assert_eq!(clock.at(9_000_000_000), 9_000_000_000);
         assert_eq!(clock.at(1_000_000_000), 9_000_000_000);

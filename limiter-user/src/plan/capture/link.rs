@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_framing_becomes_ethernet() {
+    fn every_link_type_is_converted_to_ethernet() {
         let (v4, v6) = ([0x45, 1, 2], [0x60, 1, 2]);
         let cooked = |kind: u8, carried: &[u8]| {
             let mut bytes = vec![0; 14];
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_frame_is_cut() {
+    fn long_frame_is_truncated_and_keeps_its_length() {
         for link in [Link::Ethernet, Link::Raw] {
             let (bytes, length) = framed(link, &[0x45; 9_000], 9_000);
             assert_eq!(bytes.len(), 64, "{link:?}");

@@ -76,7 +76,7 @@ fn expect(diagnosis: &Diagnosis, check: &str, level: Level, words: &str) {
 }
 
 #[test]
-fn a_healthy_card() {
+fn healthy_device_has_only_ok_findings() {
     let diagnosis = judge(machine(), card());
     for finding in &diagnosis.findings {
         expect(&diagnosis, finding.check, Level::Ok, "");
@@ -85,7 +85,7 @@ fn a_healthy_card() {
 }
 
 #[test]
-fn ena_wants_half_of_its_queues() {
+fn ena_device_needs_half_of_its_queues_free() {
     let mut device = card();
     device.channels = Some(Channels {
         combined: 8,
@@ -99,7 +99,7 @@ fn ena_wants_half_of_its_queues() {
 }
 
 #[test]
-fn more_queues_where_there_may_be_more() {
+fn more_queues_are_advised_if_the_device_has_them() {
     for (channels, cpus, advice) in [
         ((0, 0, 4, 16), 8, Some("combined 8")),
         ((0, 0, 4, 6), 8, Some("combined 6")),
@@ -127,7 +127,7 @@ fn more_queues_where_there_may_be_more() {
 }
 
 #[test]
-fn a_virtio_card_whose_host_cannot_be_told() {
+fn virtio_device_with_fixed_offloads_uses_generic_mode() {
     let device = Device {
         virtio: Some(Offloads { fixed: true }),
         ..card()
@@ -138,7 +138,7 @@ fn a_virtio_card_whose_host_cannot_be_told() {
 }
 
 #[test]
-fn jumbo_frames() {
+fn mode_with_jumbo_frames_depends_on_kernel_and_driver() {
     const MTU: &str = "ip link set eth0 mtu 3498";
     let [one, several, none] = [(true, false), (true, true), (false, false)]
         .map(|(native, frags)| Some(Features { native, frags }));
@@ -167,7 +167,7 @@ fn jumbo_frames() {
 }
 
 #[test]
-fn merging() {
+fn lro_and_gro_findings_depend_on_the_mode() {
     let with = |lro, xdp| {
         let device = Device {
             lro: Some(lro),
@@ -193,7 +193,7 @@ fn merging() {
 }
 
 #[test]
-fn who_is_there_already() {
+fn attached_programs_are_reported_with_advice() {
     let state = |mode| XdpState {
         mode,
         program_id: 17,
@@ -252,7 +252,7 @@ fn who_is_there_already() {
 }
 
 #[test]
-fn what_the_machine_lacks() {
+fn missing_machine_requirements_are_problems() {
     let machine = Machine {
         kernel: Err(Error::Refused(
             "this kernel is 5.10.0: boot a newer one".to_owned(),

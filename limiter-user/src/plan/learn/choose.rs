@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_far_above_the_rest() {
+    fn far_above_finds_outliers_only_if_they_stand_apart() {
         let usual = [4, 5, 6, 7, 8, 9, 10, 11, 12, 30];
         assert_eq!(far_above(&usual), None);
         let with = |more: &[u64]| far_above(&[&usual[..], more].concat());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_rounded_up() {
+    fn kept_share_of_sources_is_rounded_up() {
         assert_eq!(
             [1, 999, 1_000, 1_001, 2_000].map(|n| kept(n, 0.999)),
             [1, 999, 999, 1_000, 1_998]
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_comes_in_bursts_needs_burst_rather_than_rate() {
+    fn bursty_source_needs_burst_rather_than_rate() {
         let mut trace = Trace::new(1_000);
         (0..6).for_each(|n| trace.add(n * 100_000_000_000, 50, 0));
         let choice = choose(&[&trace], 600_000_000_000, 0.999).unwrap();

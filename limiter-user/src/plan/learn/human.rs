@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_rise_by_no_more_than_half() {
+    fn numbers_are_rounded_up_in_bounded_steps() {
         assert_eq!([1, 7, 9, 11, 1_001].map(up), [1, 8, 10, 12, 1_200]);
         let rates: Vec<f64> = rates().iter().map(Rate::per_second).collect();
         for pair in rates.windows(2) {

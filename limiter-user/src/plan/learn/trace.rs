@@ -124,7 +124,7 @@ mod tests {
     use super::Trace;
 
     #[test]
-    fn exact_until_it_is_full_and_bounded_after() {
+    fn trace_is_exact_until_full_and_bounded_afterwards() {
         let mut trace = Trace::new(8);
         (0..8).for_each(|n| trace.add(n * 100, 1, 0));
         assert_eq!((trace.groups().len(), trace.spread()), (8, 0));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn busiest_interval() {
+    fn busiest_returns_most_packets_of_any_interval() {
         let mut trace = Trace::new(100);
         for time in [0, 5, 6, 7, 20, 29, 30] {
             trace.add(time, 2, 0);

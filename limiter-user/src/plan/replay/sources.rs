@@ -90,7 +90,7 @@ mod tests {
     use super::{KEPT, Sources};
 
     #[test]
-    fn there_is_room_for_those_that_matter() {
+    fn busiest_sources_are_kept_within_bounded_memory() {
         let mut sources = Sources::new(&[]);
         let busy = Address::ipv4(u32::from_ne_bytes([192, 0, 2, 7]));
         let many = u32::try_from(5 * KEPT).unwrap();

@@ -167,7 +167,7 @@ fn order(state: &State) -> Vec<String> {
 }
 
 #[test]
-fn the_picture_at_80_by_24() {
+fn screen_of_80_by_24_has_expected_lines() {
     let screen = screen(&started(), 80, 24, PLAIN);
     let expected = [
         "eth0 native  3 of 65,536 sources  every 1s",
@@ -187,7 +187,7 @@ fn the_picture_at_80_by_24() {
 }
 
 #[test]
-fn a_small_screen_has_what_matters_most() {
+fn small_screen_shows_totals_and_the_busiest_sources() {
     let screen = screen(&started(), 40, 10, PLAIN);
     assert!(screen[1].starts_with("passed         16/s"), "{screen:#?}");
     assert!(screen[2].starts_with("dropped     2,100/s"), "{screen:#?}");
@@ -199,7 +199,7 @@ fn a_small_screen_has_what_matters_most() {
 }
 
 #[test]
-fn a_large_screen_has_everything() {
+fn large_screen_shows_all_limits_columns_and_the_curve() {
     let mut limits: Vec<_> = (0..6).map(|i| limit(&format!("limit{i}"), i, i)).collect();
     limits[3].dropped.packets = 0;
     let (state, _) = started().after(sample(limits, 200, 6_000, sources()));
@@ -215,7 +215,7 @@ fn a_large_screen_has_everything() {
 }
 
 #[test]
-fn says_the_same_without_colours_and_block_characters() {
+fn screen_without_unicode_is_ascii_only() {
     let none = Theme {
         colour: false,
         unicode: false,
@@ -245,7 +245,7 @@ fn says_the_same_without_colours_and_block_characters() {
 }
 
 #[test]
-fn no_colours_means_none() {
+fn screen_without_colour_sets_no_colours() {
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     let asked = press(started(), &[Key::Char('d')]).0;
     let mut colours = |colour| {
@@ -259,7 +259,7 @@ fn no_colours_means_none() {
 }
 
 #[test]
-fn sorting_holds_at_once_for_what_is_there() {
+fn sort_key_reorders_the_shown_rows_at_once() {
     let state = started();
     let [first, second, third] = ["192.0.2.66", "2001:db8:1:2::/64", "192.0.2.7"];
     assert_eq!(order(&state), [first, second, third]);
@@ -274,7 +274,7 @@ fn sorting_holds_at_once_for_what_is_there() {
 }
 
 #[test]
-fn filtering_by_what_is_typed() {
+fn typed_filter_selects_rows() {
     let state = typed(started(), "/2001:DBq");
     assert_eq!(state.filter, "2001:DBq", "no key but text");
     assert_eq!(order(&state), [""; 0]);
@@ -292,7 +292,7 @@ fn filtering_by_what_is_typed() {
 }
 
 #[test]
-fn pause_keeps_the_picture_and_the_curve_goes_on() {
+fn paused_screen_is_unchanged_and_the_curve_continues() {
     let (state, _) = press(started(), &[Key::Char('p')]);
     let before = screen(&state, 80, 24, PLAIN);
     assert!(before[0].starts_with("PAUSED"), "{before:#?}");
@@ -308,7 +308,7 @@ fn pause_keeps_the_picture_and_the_curve_goes_on() {
 }
 
 #[test]
-fn the_chosen_line_stays_with_its_source() {
+fn selection_stays_on_its_source() {
     let (state, _) = press(started(), &[Key::Down]);
     let chosen = |state: &State| {
         let rows = state.rows();
@@ -333,7 +333,7 @@ fn the_chosen_line_stays_with_its_source() {
 }
 
 #[test]
-fn actions_are_asked_for_before_they_are_done() {
+fn actions_need_confirmation() {
     let network = "192.0.2.66/32".parse().unwrap();
     let deny = |add| Action::List {
         list: "deny",
@@ -389,7 +389,7 @@ fn actions_are_asked_for_before_they_are_done() {
 }
 
 #[test]
-fn the_bucket_of_everybody_is_no_source() {
+fn shared_bucket_row_has_no_source_actions() {
     let everybody = Row {
         network: None,
         ..busy("192.0.2.66", 0, 0)
@@ -404,7 +404,7 @@ fn the_bucket_of_everybody_is_no_source() {
 }
 
 #[test]
-fn control_keys_work_everywhere() {
+fn control_keys_work_in_every_state() {
     for before in ["", "/", "?", "d"] {
         let state = typed(started(), before);
         let control = |key| KeyEvent::new(Key::Char(key), KeyModifiers::CONTROL);
@@ -416,7 +416,7 @@ fn control_keys_work_everywhere() {
 }
 
 #[test]
-fn shadow_is_told_from_dropping() {
+fn shadow_drops_are_shown_apart_from_drops() {
     let mut shadowed = interface(vec![limit("default", 500, 0)], 500, 0);
     shadowed.shadow = true;
     shadowed.verdicts.would_drop.packets = 400;
@@ -441,7 +441,7 @@ proptest! {
 
     /// The view does not panic, whatever the screen size, keys and counters.
     #[test]
-    fn draws_on_screens_of_any_size(
+    fn view_draws_on_screens_of_any_size(
         width in 1_u16..250,
         height in 1_u16..80,
         keys in prop::collection::vec(prop::sample::select(vec![

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_source_is_at_as_many_members_as_is_said() {
+    fn each_source_is_at_the_configured_number_of_members() {
         for at in [1, 3, 12] {
             let case = Case {
                 agents: 12,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn all_members_have_all_their_sources() {
+    fn sources_of_every_case_divide_evenly_among_members() {
         for case in all().into_iter().chain(quick()) {
             assert_eq!(case.sources % case.at, 0, "{case:?}");
             assert!(case.at <= case.agents, "{case:?}");

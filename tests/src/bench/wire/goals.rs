@@ -97,7 +97,7 @@ mod tests {
     use super::{super::results::tests::made_up, *};
 
     #[test]
-    fn prices_are_compared_up_to_the_bound() {
+    fn goal_is_met_up_to_its_bound() {
         let flood = Case::flood(Family::Ipv4, Sources::Number(1));
         for (limiter, ratio, met) in [(64.0, 0.35, true), (65.0, 0.375, false)] {
             let measured = [

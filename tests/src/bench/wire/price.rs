@@ -106,7 +106,7 @@ mod tests {
     };
 
     #[test]
-    fn limiter_is_compared_with_the_line_and_with_others() {
+    fn price_of_limiter_is_compared_with_other_subjects() {
         let case = Case::flood(Family::Ipv4, Sources::New);
         let measured = [
             made_up(case, Subject::BareDrop, 50.0),

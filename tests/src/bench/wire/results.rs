@@ -82,7 +82,7 @@ pub mod tests {
     }
 
     #[test]
-    fn shares_are_of_prices() {
+    fn share_is_a_ratio_of_prices() {
         let case = Case::flood(Family::Ipv4, Sources::New);
         let measured = [
             made_up(case, Subject::Limiter, 60.0),

@@ -18,7 +18,7 @@ use crate::shared::{limits_of, url};
 
 /// A killed agent leaves its host with its limit; the two others keep sharing. Then the agent comes back.
 #[test]
-fn one_is_killed_and_comes_back() {
+fn host_of_a_killed_agent_keeps_its_limit_and_rejoins() {
     let fleet = fleet!();
     let mut case = Case::new(&fleet);
     let stream = case.load();
@@ -45,7 +45,7 @@ fn one_is_killed_and_comes_back() {
 
 /// An agent that starts while the fleet's bucket is in debt takes over the debt.
 #[test]
-fn one_that_begins_takes_over_a_debt() {
+fn agent_that_starts_takes_over_a_debt() {
     const DEEP: &str = "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] \
         return redis.call('SET', KEYS[1], struct.pack('<dddd', now, 1000, 60e9, now + 1e9))";
     let fleet = fleet!(&limits_of(Bucket { rate: 1, burst: 10 }));
@@ -69,7 +69,7 @@ fn one_that_begins_takes_over_a_debt() {
 
 /// An agent is stopped for two seconds, and continued.
 #[test]
-fn one_is_stopped_and_goes_on() {
+fn agent_recovers_after_being_stopped() {
     let fleet = fleet!();
     let case = Case::new(&fleet);
     let stream = case.load();
@@ -86,7 +86,7 @@ fn one_is_stopped_and_goes_on() {
 
 /// Clocks that are wrong by minutes are compared with no other clock.
 #[test]
-fn one_lives_at_another_time() {
+fn agent_with_wrong_clocks_keeps_the_bound() {
     if !limiter_tests::need::program(module_path!(), "unshare") {
         return;
     }
@@ -122,7 +122,7 @@ fn one_lives_at_another_time() {
 
 /// A second agent in the same place would count everything twice.
 #[test]
-fn a_second_one_is_refused() {
+fn second_agent_in_a_network_namespace_is_refused() {
     let fleet = fleet!();
     let case = Case::new(&fleet);
     let (status, said) = fleet.agent(0, &url(case.store.port), &[]).wait();

@@ -17,7 +17,7 @@ use crate::shared::{limits_of, url};
 
 /// The rate of one host is changed and changed back by `set`, then by its file: the host stays the same member.
 #[test]
-fn the_rate_is_set_meanwhile() {
+fn host_stays_a_member_when_its_rate_changes() {
     let fleet = fleet!();
     let case = Case::new(&fleet);
     let stream = case.load();
@@ -45,7 +45,7 @@ fn the_rate_is_set_meanwhile() {
 
 /// All hosts report limits that differ on one host, in both directions, until they are equal again.
 #[test]
-fn limits_that_differ_are_told() {
+fn differing_limits_are_reported_by_all_hosts() {
     let fleet = fleet!();
     let mut case = Case::new(&fleet);
     let expect = |case: &Case<'_>, otherwise: [&[&str]; 3], missing: [&[&str]; 3]| {
@@ -97,7 +97,7 @@ fn limits_that_differ_are_told() {
 /// A limit is removed while the store is away, and another one is added: charges of the old limit count for no other
 /// limit.
 #[test]
-fn a_limit_goes_while_the_store_is_away() {
+fn charges_of_a_removed_limit_count_for_no_other_limit() {
     let fleet = fleet!();
     let mut case = Case::new(&fleet);
     let stream = case.load();
@@ -118,7 +118,7 @@ fn a_limit_goes_while_the_store_is_away() {
 
 /// A host without limits is no member; with limits, it is a member again.
 #[test]
-fn one_is_detached_and_attached_meanwhile() {
+fn detached_host_leaves_the_fleet_and_rejoins_when_attached() {
     let fleet = fleet!();
     let case = Case::new(&fleet);
     let stream = case.load();

@@ -11,7 +11,7 @@ use super::{
 
 /// A source on one host gets its whole rate there, no less and no more, and no more when it moves to another host.
 #[test]
-fn one_host_sees_it_and_then_another() {
+fn source_on_one_host_gets_its_whole_rate_and_no_more_after_a_move() {
     let fleet = fleet!();
     let case = Case::new(&fleet);
     fleet.pin(source(HOT), 0);
@@ -45,7 +45,7 @@ fn one_host_sees_it_and_then_another() {
 
 /// Three fifths of the source's rate, over all three hosts: each packet passes.
 #[test]
-fn a_source_below_its_rate_is_never_refused() {
+fn source_below_its_rate_is_never_refused_by_the_fleet() {
     let fleet = fleet!();
     let case = Case::new(&fleet);
     let sent = fleet.send(&Load::of(source(CALM), 60, Duration::from_secs(3)));

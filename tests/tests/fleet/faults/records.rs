@@ -17,7 +17,7 @@ fn record([born, total, tat, ends]: [f64; 4]) -> String {
 
 /// Garbage, other types and hostile counts in a source's record affect that source alone.
 #[test]
-fn hostile_records_cost_their_own_source() {
+fn hostile_records_affect_only_their_own_source() {
     let fleet = fleet!();
     let case = Case::new(&fleet);
     let stream = case.load();

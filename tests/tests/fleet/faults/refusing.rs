@@ -9,7 +9,7 @@ use crate::shared::store;
 
 /// The agent prints one clear line and goes on trying until the password is right.
 #[test]
-fn a_wrong_password() {
+fn agent_reports_a_wrong_password_once_and_retries() {
     let fleet = fleet!();
     let store = store(&fleet);
     let wrong = store_url(store.port).replace("//", "//:another@");
@@ -41,7 +41,7 @@ fn a_wrong_password() {
 
 /// While the store is full, nothing is shared; once it has memory again, everything is.
 #[test]
-fn a_full_store() {
+fn full_store_stops_sharing_until_it_has_memory() {
     let fleet = fleet!();
     let case = Case::new(&fleet);
     let stream = case.load();

@@ -27,7 +27,7 @@ fn source(number: u16) -> Ipv4Addr {
 
 /// News of every source arrives, though later: no source waits forever.
 #[test]
-fn all_sources_are_heard_of_on_a_narrow_link() {
+fn news_of_all_sources_arrives_over_a_narrow_link() {
     let fleet = fleet!(
         &limits_of(Bucket {
             rate: 1,

@@ -32,7 +32,7 @@ fn apart(fleet: &Fleet, fault: Step, mend: Step) {
 }
 
 #[test]
-fn a_link_is_cut() {
+fn host_recovers_after_its_link_is_cut() {
     apart(
         &fleet!(),
         |network| network.cut(2),
@@ -41,7 +41,7 @@ fn a_link_is_cut() {
 }
 
 #[test]
-fn a_link_loses_all_without_a_sign() {
+fn host_recovers_after_its_link_loses_all_packets() {
     apart(
         &fleet!(),
         |network| network.lose(2),
@@ -51,7 +51,7 @@ fn a_link_loses_all_without_a_sign() {
 
 /// The store is up, but does not answer.
 #[test]
-fn the_store_stands_still() {
+fn fleet_recovers_after_the_store_does_not_answer() {
     let fleet = fleet!();
     let case = Case::new(&fleet);
     let stream = case.load();
@@ -67,7 +67,7 @@ fn the_store_stands_still() {
 
 /// The store loses all its data.
 #[test]
-fn the_store_is_gone_and_comes_back_empty() {
+fn fleet_recovers_after_the_store_restarts_empty() {
     let fleet = fleet!();
     let mut case = Case::new(&fleet);
     let stream = case.load();
@@ -97,7 +97,7 @@ fn a_link_is_narrow() {
 
 /// Another store, which has copied the first one, takes over.
 #[test]
-fn a_replica_takes_over() {
+fn fleet_recovers_when_a_replica_takes_over() {
     let fleet = fleet!();
     let first = store(&fleet);
     let second = Redis::start_as(Setup {

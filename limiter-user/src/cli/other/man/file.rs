@@ -93,7 +93,7 @@ mod tests {
     use crate::config::file::parse;
 
     #[test]
-    fn every_key_of_the_file_is_in_its_page() {
+    fn manual_page_has_every_key_of_the_file() {
         let sources = [
             include_str!("../../../config/file/keys.rs"),
             include_str!("../../../config/file/packets.rs"),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn its_example_is_sound() {
+    fn example_in_the_manual_page_is_valid() {
         let file = parse(EXAMPLE, Path::new("/")).unwrap();
         assert_eq!(file.settings.limits.len(), 2);
     }

@@ -31,7 +31,7 @@ fn cases(table: &str) -> impl Iterator<Item = (String, &str)> {
 }
 
 #[test]
-fn a_key_that_is_not_known_names_the_nearest() {
+fn unknown_key_error_suggests_the_nearest_key() {
     for (above, expected) in cases(
         r#"
 max-sources = 5 => line 1: 'max-sources' is not a key of the file: did you mean 'max_sources'?
@@ -66,7 +66,7 @@ match = { protcol = 6 } => line 4: 'protcol' is not a key of match: did you mean
 
 /// The limit is 64 letters: no typing mistake is longer.
 #[test]
-fn a_long_key_is_not_compared() {
+fn key_over_64_letters_gets_no_suggestion() {
     for (letters, said) in [
         (64, "did you mean 'new_sources_burst'?"),
         (65, "write one of"),
@@ -78,7 +78,7 @@ fn a_long_key_is_not_compared() {
 }
 
 #[test]
-fn what_is_there_twice_or_too_often_is_told() {
+fn duplicates_and_too_many_values_are_errors() {
     assert_told(
         &format!("interfaces = [\"eth0\", \"eth1\", \"eth0\"]\n{LIMIT}"),
         &["line 1: interfaces: 'eth0' is there twice: leave one"],
@@ -95,7 +95,7 @@ fn what_is_there_twice_or_too_often_is_told() {
 }
 
 #[test]
-fn a_limit_under_a_single_bracket_is_read_all_the_same() {
+fn limit_under_a_single_bracket_is_checked_too() {
     assert_told(
         "[limit]\nname = \"a\"",
         &["line 1: [limit] makes one limit only", "line 1: "],
@@ -103,7 +103,7 @@ fn a_limit_under_a_single_bracket_is_read_all_the_same() {
 }
 
 #[test]
-fn a_list_has_the_first_of_its_bad_lines_told() {
+fn first_bad_lines_of_a_list_file_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     for (lines, told) in [(5, 5), (6, 6), (9, 6)] {
         std::fs::write(folder.path().join("list"), "x\n".repeat(lines)).unwrap();
@@ -123,7 +123,7 @@ fn a_list_has_the_first_of_its_bad_lines_told() {
 }
 
 #[test]
-fn a_limit_never_sees_who_is_allowed_or_denied() {
+fn limit_cannot_match_the_allow_or_deny_list() {
     for list in ["allow", "deny"] {
         assert_told(
             &format!("{LIMIT}match = {{ source = \"{list}\" }}"),
@@ -135,7 +135,7 @@ fn a_limit_never_sees_who_is_allowed_or_denied() {
 }
 
 #[test]
-fn a_value_of_another_type_says_what_to_write() {
+fn error_about_a_value_names_a_valid_form() {
     for (below, expected) in cases(
         r#"
 burst = -5 => line 4: burst: the negative number -5 cannot stand here: write packets as in 10
@@ -165,7 +165,7 @@ match = { destination_port = [\n  53,\n  70000,\n] } => line 6: destination_port
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_in_order() {
+fn all_mistakes_are_reported_at_once_in_line_order() {
     let text = "mode = \"atuo\"\n[lists]\nallow = [\n  \"192.0.2.7/24\",\n  5,\n]\nfew = { file = \"few.txt\" }\n\
                 [[limit]]\nname = \"a\"\n[[limit]]\nrate = 5 / s\nname = \"b c\"\n[[limit]]\nname = \"a\"\nrate = 1\nname = \"c\"\n";
     assert_told(
@@ -185,7 +185,7 @@ fn all_mistakes_are_told_at_once_in_order() {
 }
 
 #[test]
-fn what_cannot_be_of_control_traffic_is_told() {
+fn invalid_control_traffic_limits_are_errors() {
     let exempt = "exempt = [\"control\"]\n";
     for (text, expected) in cases(
         r#"
@@ -218,7 +218,7 @@ exempt = ["control"]\n[control]\ntotl = 5 => line 3: 'totl' is not a key of [con
 }
 
 #[test]
-fn what_a_fleet_cannot_share_is_told_at_once() {
+fn invalid_fleet_settings_are_reported_at_once() {
     let shared = format!("{LIMIT}scope = \"fleet\"\n");
     let lists = "[lists]\ndeny = { scope = \"fleet\" }\n[lists.gold]\nscope = \"fleet\"\nprefixes = [\"192.0.2.7\"]\n";
     assert_told(
@@ -277,7 +277,7 @@ scope = "all" => line 5: scope: 'all' is not known here: write "host" or "fleet"
 }
 
 #[test]
-fn what_is_no_toml_is_told_once() {
+fn toml_syntax_error_is_reported_once() {
     for (text, expected) in cases(
         r#"
  => line 1: nothing to limit: write [[limit]]
@@ -298,7 +298,7 @@ lists = 5\n[[limit]]\nname = "a"\nrate = 5\nmatch = { source = "p" } => line 1: 
 }
 
 #[test]
-fn what_is_told_fits_on_a_screen() {
+fn error_messages_are_short_and_printable() {
     for text in [
         "[".repeat(9_000),
         format!("mode = \"a\\nb\\u001b{}\"", "é".repeat(9_000)),
