@@ -1,12 +1,12 @@
-//! Conflicts: limits of one name whose settings differ between the hosts of a fleet.
+//! Conflicts: limits of one name with different settings on the hosts of a fleet.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// Time for which settings must differ before they are reported. The store keeps a host's settings for 3 seconds, so
-/// that a recent change differs from the old settings at first.
+/// Time for which settings must differ before they are reported. After a change, the store keeps the host's old
+/// settings for 3 seconds.
 const SETTLED: Duration = Duration::from_secs(4);
 
 /// A shared limit with the settings of one host.
@@ -23,7 +23,7 @@ pub struct Held {
 /// Limits of other hosts that this host does not have with these settings.
 #[derive(Debug, Default)]
 pub struct Conflicts {
-    /// When each difference was first seen.
+    /// Time at which each difference was first seen.
     since: BTreeMap<Held, Instant>,
     /// Differences that have lasted long enough, and whether this host has a limit of that name.
     settled: BTreeMap<Held, bool>,

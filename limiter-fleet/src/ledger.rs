@@ -63,9 +63,9 @@ struct Shared {
     asked: u32,
     /// Ticks since the store's last answer.
     unasked: u64,
-    /// Whether the store has ever answered. Then the bucket has everything that the store knew at that time.
+    /// True if the store has ever answered. Then the bucket has everything that the store knew at that time.
     is_heard: bool,
-    /// Whether this host has charged packets since the last round.
+    /// True if this host has charged packets since the last round.
     has_charged: bool,
 }
 
@@ -79,7 +79,7 @@ impl Shared {
 }
 
 impl Ledger {
-    /// Creates the ledger of a source whose bucket was full at the last reading, and was charged `packets` since. The
+    /// Creates the ledger of a source. Its bucket was full at the last reading, and was charged `packets` since. The
     /// refill that overflowed in between is not known, and counts as 0.
     #[must_use]
     pub fn new(reading: Reading, packets: u64, quota: &Quota, fleet: Fleet) -> Self {
@@ -155,7 +155,7 @@ impl Ledger {
         Self::with(reading, Some(Shared::new()))
     }
 
-    /// Whether the ledger can be dropped without loss.
+    /// Returns true if the ledger can be dropped without loss.
     #[must_use]
     pub fn is_over(&self) -> bool {
         match &self.shared {

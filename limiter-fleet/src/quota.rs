@@ -5,7 +5,7 @@ use std::time::Duration;
 use limiter_common::arithmetic::bucket::{DEBT_MAX, TICK_SHIFT};
 
 /// The minimum and the maximum staleness for which debt is kept. After a longer absence of the store, not all packets
-/// that other hosts admitted are charged. A source over its rate is not locked out for as long as the store was away.
+/// that other hosts admitted are charged, so that a source over its rate is locked out for a limited time only.
 pub const STALENESS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
 /// At most 1/20 of a limit's rate may stay unknown to other hosts, whatever the number of hosts.

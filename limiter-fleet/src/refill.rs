@@ -104,7 +104,7 @@ impl RefillTracker {
         /// Maximum packets that are in the TAT but not yet in the counters.
         const UNDER_WAY: i64 = 64;
         let signed = |ticks: u64| i64::try_from(ticks).unwrap_or(i64::MAX);
-        // A lower value was never refilled here: somebody has changed the bucket.
+        // A lower value cannot come from refill: the bucket was changed from outside.
         let least = signed(cost).saturating_mul(-UNDER_WAY);
         // More refill is older than any packets that other hosts will report.
         let most = signed(ticks(fleet.staleness).saturating_add(unasked));

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 pub struct Fleet {
     /// Name of the fleet.
     pub name: String,
-    /// Whether an agent runs here. Without an agent, the limits apply to this host alone.
+    /// True if an agent runs here. Without an agent, the limits apply to this host alone.
     pub agent: bool,
     /// Address of the store, without user and password; null without an agent.
     pub store: Option<String>,
-    /// Why the store does not answer; null if it answers.
+    /// Reason why the store does not answer; null if it answers.
     pub error: Option<String>,
     /// Number of hosts that share the limits, including this one, at the store's last answer. A host with several
     /// interfaces counts once for each.
@@ -29,7 +29,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Whether the limits are shared at present: an agent runs, and the store answers it.
+    /// Returns true if the limits are shared at present: an agent runs, and the store answers it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.agent && self.error.is_none() && self.staleness_seconds.is_some()
@@ -53,7 +53,7 @@ pub struct SharedLimit {
     /// Maximum packets that the whole fleet passes per source beyond `burst + rate × t`, at the present staleness;
     /// null if it is not known.
     pub overshoot_packets: Option<u64>,
-    /// Other hosts' settings for a limit of this name that differ, in words; at most 256.
+    /// Different settings of other hosts for a limit of this name, in words; at most 256.
     #[serde(default)]
     pub conflicts: Vec<String>,
 }

@@ -18,7 +18,7 @@ use crate::{
     text::show,
 };
 
-/// Whether this change of the fleet's list is allowed.
+/// Checks that this change of the fleet's list is allowed.
 fn may_edit(
     place: &Place<impl Table>,
     list: &str,

@@ -24,7 +24,7 @@ pub struct Connection {
     store: Option<Store>,
     is_connecting: bool,
     trouble: Option<Trouble>,
-    /// Whether the store is a cluster, once it is known.
+    /// True if the store is a cluster, once it is known.
     pub in_shards: Option<bool>,
     next_try: Instant,
     pause: Duration,

@@ -33,17 +33,17 @@ impl Force {
         }
     }
 
-    /// Whether the next change may begin, if no command waits.
+    /// Returns true if the next change may begin, if no command waits.
     pub fn is_rested(&self, now: Instant) -> bool {
         now >= self.rested
     }
 
-    /// Whether the next change may begin. If a command waits, only another command at work delays it.
+    /// Returns true if the next change may begin. If a command waits, only another command at work delays it.
     pub fn is_due(&self, now: Instant, is_awaited: bool) -> bool {
         self.is_rested(now) || (is_awaited && self.busy.is_none())
     }
 
-    /// Whether to wait for another command to finish. The exchange continues meanwhile.
+    /// Returns true if the agent should wait until another command has finished. The exchange continues meanwhile.
     pub fn waits(&mut self, now: Instant) -> bool {
         let (again, patience) = Self::BUSY;
         self.rested = now + again;

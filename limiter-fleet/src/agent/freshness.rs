@@ -21,15 +21,15 @@ pub struct Freshness {
     scan_took: Duration,
     /// Time between the last two scans.
     gap: Duration,
-    /// When each unanswered round was sent for the first time.
+    /// Time at which each unanswered round was first sent.
     pub sent: HashMap<Group, Instant>,
-    /// When the latest answered message was sent.
+    /// Time at which the latest answered message was sent.
     heard: Option<Instant>,
     /// The longest recent time from a message to its answer.
     trip: Duration,
     /// Age of the members' oldest heartbeat, now and one heartbeat ago.
     oldest: [Duration; 2],
-    /// The lateness, and when it was computed.
+    /// The lateness, and the time at which it was computed.
     late: (Duration, Instant),
 }
 
@@ -47,7 +47,7 @@ impl Freshness {
         }
     }
 
-    /// Whether a scan may begin while answers are awaited.
+    /// Returns true if a scan may begin while answers are awaited.
     pub fn may_scan(&self, now: Instant) -> bool {
         self.scan_took <= SHORT || now.saturating_duration_since(self.last_scan) >= PATIENCE
     }

@@ -30,11 +30,11 @@ pub struct Known {
     lists: BTreeMap<String, BTreeMap<IpNet, Kept>>,
     /// Time to restore lists that the store has lost.
     restoring: Option<Instant>,
-    /// Whether some of the lists' entries are not in force yet.
+    /// True if some of the lists' entries are not in force yet.
     pub is_pending: bool,
 }
 
-/// An entry, and when it was read.
+/// An entry, and the time at which it was read.
 #[derive(Debug)]
 struct Kept {
     entry: Entry,
@@ -163,7 +163,7 @@ impl Known {
     }
 }
 
-/// Whether a prefix on this list would cut the host off from the store, and so from the news of its removal.
+/// Returns true if a prefix on this list would cut the host off from the store, and so from the news of its removal.
 pub fn cuts_off(list: &str, prefix: &IpNet, store_at: &[IpAddr]) -> bool {
     list == DENY && store_at.iter().any(|address| prefix.contains(address))
 }
@@ -228,12 +228,12 @@ mod tests {
         let [one, two, three] = ["192.0.2.1/32", "192.0.2.2/32", "192.0.2.3/32"];
         let all = [(one, None), (two, Some(9)), (three, None)];
         assert_eq!(known.take(&names, read(7, &all), now), [""; 0]);
-        // Somebody has removed the entry.
+        // A user has removed the entry.
         assert_eq!(known.take(&names, read(8, &all[..2]), now), [""; 0]);
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");
         let later = |seconds| now + Duration::from_secs(seconds);
         assert!(known.lost(later(99)).is_empty());
-        // Nobody has removed the entries.
+        // The store has lost the entries.
         let lines = known.take(&names, read(0, &[]), now);
         assert!(lines[0].contains("has lost 2 prefixes"), "{lines:?}");
         assert_eq!(wanted(&known), "192.0.2.1/32 192.0.2.2/32");

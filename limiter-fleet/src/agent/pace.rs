@@ -20,7 +20,7 @@ struct Pace {
     window: usize,
     /// Answers since the window was changed.
     answers: usize,
-    /// Whether the pace was reduced on this connection.
+    /// True if the pace was reduced on this connection.
     has_lapsed: bool,
 }
 

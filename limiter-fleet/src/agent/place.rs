@@ -37,11 +37,11 @@ pub struct Place<T> {
     member: Member,
     /// Number of members in the fleet.
     pub hosts: u32,
-    /// Whether the store has reported that number. Without it, the maximum debt of a bucket is not known.
+    /// True if the store has reported that number. Without it, the maximum debt of a bucket is not known.
     pub is_counted: bool,
     /// Until this time, missing members may not have come back to the store yet.
     pub returning: Instant,
-    /// Whether the configuration has changed since it was read.
+    /// True if the configuration has changed since it was read.
     pub is_outdated: bool,
     pub freshness: Freshness,
     pub next_beat: Instant,
@@ -49,7 +49,7 @@ pub struct Place<T> {
     pub conflicts: Conflicts,
     /// The fleet's entries on the lists.
     pub known: Known,
-    /// When the present reading of the fleet's lists began, if there is one.
+    /// Time at which the present reading of the fleet's lists began, if there is one.
     pub reading: Option<Instant>,
     /// Duration of the last reading of lists.
     pub read_took: Duration,
@@ -142,7 +142,7 @@ impl<T: Table> Place<T> {
         }
     }
 
-    /// Scans the table at the time `now`, in ticks. Returns the groups whose rounds are new.
+    /// Scans the table at the time `now`, in ticks. Returns the groups with new rounds.
     pub fn scan(&mut self, staleness: Duration, now: u64) -> Vec<Group> {
         let state = self.state(staleness);
         let Self {
@@ -216,14 +216,14 @@ impl<T: Table> Place<T> {
             .collect()
     }
 
-    /// Whether a command waits for a revision that has been read.
+    /// Returns true if a command waits for a revision that has been read.
     pub fn is_awaited(&self) -> bool {
         let read = self.known.revision;
         let mut waiting = self.waiting.iter();
         waiting.any(|waiting| Some(waiting.changed.revision) <= read)
     }
 
-    /// Whether a command waits for a revision that has not been read yet.
+    /// Returns true if a command waits for a revision that has not been read yet.
     pub fn awaits_reading(&self) -> bool {
         let read = self.known.revision;
         let mut waiting = self.waiting.iter();

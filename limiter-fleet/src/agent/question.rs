@@ -40,7 +40,7 @@ pub enum Question {
         list: String,
         /// The change.
         edit: Edit,
-        /// Whether more parts of the change follow. Then the answer does not wait until this part is in force.
+        /// True if more parts of the change follow. Then the answer does not wait until this part is in force.
         is_part: bool,
     },
 }

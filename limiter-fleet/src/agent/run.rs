@@ -48,7 +48,7 @@ pub struct Agent<H: Host> {
     pub(super) under_way: UnderWay,
     /// Requests on the present connection.
     pub(super) asked: Asked<H>,
-    /// Changes of lists, whose commands wait even after the connection is lost.
+    /// Changes of lists. Their commands wait even after the connection is lost.
     pub(super) edits: Asked<H>,
 }
 

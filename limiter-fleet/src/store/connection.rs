@@ -50,7 +50,7 @@ impl Store {
         })
     }
 
-    /// Whether the store is a cluster. Then each round must be about one shard.
+    /// Returns true if the store is a cluster. Then each round must be about one shard.
     #[must_use]
     pub fn is_cluster(&self) -> bool {
         matches!(self.connection, Connection::Cluster(_))

@@ -1,11 +1,12 @@
 -- Changes a list.
 --
 -- KEYS: the list; the revision of all lists.
--- ARGV: 'add', 'restore' (what is not there), 'remove' or 'clear'; how many prefixes a list may have; then prefixes, to add
---       or restore each with who (JSON), for how long (us, or ''), and how long ago (us).
--- Answer: 0 done, 1 too many, 2 the key is not a list; prefixes that were added, changed or removed; revision.
+-- ARGV: 'add', 'restore' (only missing prefixes), 'remove' or 'clear' (expired prefixes); maximum prefixes of a list;
+--       then the prefixes. To add or restore, each prefix is followed by the host (JSON), the time left (us, or ''),
+--       and the age (us).
+-- Answer: 0 done, 1 too many, 2 the key is not a list; number of prefixes added, changed or removed; revision.
 --
--- The revision is a time, not a count: a store that has lost everything does not come to an old one again.
+-- The revision is a time, not a count: a store that has lost its data does not repeat an old revision.
 local MOST = 9007199254740991
 local call, format = redis.call, string.format
 
@@ -55,7 +56,7 @@ else
   end
 end
 
--- What is over is so on all hosts, which have known until when it is: they need not read the list again.
+-- Hosts know when entries expire: removing expired entries needs no new revision.
 if changed > 0 and ARGV[1] ~= 'clear' then
   old = old < MOST and math.max(old + 1, now) or now
   call('SET', KEYS[2], format('%.0f', old))

@@ -94,7 +94,7 @@ pub enum Fault {
 }
 
 impl Error {
-    /// Whether the connection cannot be used any more.
+    /// Returns true if the connection cannot be used any more.
     #[must_use]
     pub fn is_of_the_connection(&self) -> bool {
         use Fault::{Denied, Invalid, NotAStore, Replica, Timeout, Tls, Unreachable};
@@ -149,7 +149,7 @@ impl Fault {
     }
 }
 
-/// Whether an error of this type is the cause.
+/// Returns true if an error of this type is the cause.
 fn is_caused_by<E: std::error::Error + 'static>(error: &RedisError) -> bool {
     // The client wraps its errors in this type, which hides the cause.
     type Kept = Arc<dyn std::error::Error + Send + Sync>;

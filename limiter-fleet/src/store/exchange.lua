@@ -1,31 +1,31 @@
--- One round of one member: what it has charged is added to the records, and what they say is the answer.
+-- One round of one member: adds the member's charges to the records, and answers with the records.
 --
--- KEYS: the member's last round; then a record each.
--- ARGV: the round's number; how many terms there are; of each its cost (ns a packet), cap (ns), life (ms); then, of
---       each record, the packets, and the number of its terms.
--- Answer: three whole numbers a record: born (us), total (packets), level (ns). Zeros: there is none.
+-- KEYS: the member's last round; then the records.
+-- ARGV: the round's number; the number of terms; cost (ns per packet), cap (ns) and life (ms) of each term; then
+--       packets and number of the term for each record.
+-- Answer: three whole numbers per record: born (us), total (packets), level (ns). Zeros: there is no record.
 --
 -- A record is four doubles: BORN in microseconds of this store; TOTAL packets; the bucket's theoretical arrival time
--- in nanoseconds after BORN, where a double is exact for 104 days; and when the key expires, in microseconds.
+-- in nanoseconds after BORN, where a double is exact for 104 days; and the key's time of expiry, in microseconds.
 local MOST = 9007199254740991
 local DAY = 86400000
 local AT_ONCE = 1000
 
 local call, floor, min = redis.call, math.floor, math.min
 local pack, unpacked = struct.pack, struct.unpack
--- Globals are looked up by name, each time.
+-- Locals are faster: each use of a global looks up its name.
 local tonumber, unpack, KEYS, ARGV = tonumber, unpack, KEYS, ARGV
 
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 local number = tonumber(ARGV[1])
--- MGET says that there is nothing where GET fails, because somebody has put another type there.
+-- If the key has another type, MGET returns nothing, and GET would fail.
 local last = call('MGET', KEYS[1])[1]
 last = last and #last <= 16 and string.find(last, '^%d+$') and tonumber(last) or 0
 local is_new = number > last
 if is_new then
-  -- First: whatever happens below, nothing is counted twice.
+  -- Written first: if the script fails below, no packet is counted twice.
   call('SET', KEYS[1], ARGV[1], 'PX', DAY)
 end
 
@@ -49,7 +49,7 @@ for from = 2, #KEYS, AT_ONCE do
     local born, total, tat, ends
     if value and #value == 32 then
       born, total, tat, ends = unpacked('<dddd', value)
-      -- Of another form, or nearly worn out: no record. Comparisons with what is not a number fail.
+      -- Ignores malformed records, and totals too large for a double. Comparisons with NaN are false.
       if not (born >= 1 and born <= MOST and floor(born) == born
           and total >= 0 and total <= MOST - packets and floor(total) == total
           and tat >= -MOST and tat <= MOST and floor(tat) == tat) then
@@ -67,7 +67,7 @@ for from = 2, #KEYS, AT_ONCE do
         total = total + packets
         local left = ends - now
         if left >= life[terms] / 2 and left <= life[terms] then
-          -- Twice as fast as SET, and the key expires when it was going to.
+          -- Twice as fast as SET, and keeps the key's time of expiry.
           call('SETRANGE', KEYS[i], '0', pack('<dddd', born, total, at + level, ends))
         else
           call('SET', KEYS[i], pack('<dddd', born, total, at + level, now + life[terms]), 'PX', lives[terms])

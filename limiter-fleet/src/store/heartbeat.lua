@@ -1,12 +1,12 @@
--- A member says that it is there and how it holds its limits, and learns who else is there and how they hold theirs.
+-- Stores a member's heartbeat with its limits. Answers with the live members and their limits.
 --
 -- KEYS: the members; the limits; the revision of the lists.
--- ARGV: how old what a living member has said may be (us); how many members are kept; how many limits are kept; the member;
---       the limits that it holds.
--- Answer: this store's time (us); living members; age of the oldest heartbeat among theirs (us); revision; the limits that
---         living members hold. What is longer than any that was put there in earnest stays here.
+-- ARGV: maximum age of a live member's heartbeat (us); maximum members kept; maximum limits kept; the member; its
+--       limits.
+-- Answer: the store's time (us); number of live members; age of the oldest heartbeat among them (us); revision; their
+--         limits, without entries longer than a member writes.
 local FORGOTTEN = 60000000
--- A clock that has gone back, or somebody's invention: who is alive comes again in a moment.
+-- Entries further in the future are removed: the store's clock went back, or they are forged. Live members send again.
 local AHEAD = 1000000
 local DAY = 86400000
 local LONGEST = 400
@@ -17,7 +17,7 @@ local now = time[1] * 1000000 + time[2]
 local function score(at) return string.format('%.0f', at) end
 local since = score(now - ARGV[1])
 
--- Keeps what members say by when they have said it.
+-- Adds arguments to a set ordered by time, and removes old, future and surplus entries.
 local function keep(key, first, last, from, most)
   local kind = call('TYPE', key)
   kind = kind.ok or kind

@@ -1,9 +1,9 @@
 -- Reads a list.
 --
--- KEYS: the revision of all lists; the list. ARGV: how many prefixes a list may have.
--- Answer: this store's time (us); revision; how many prefixes the list has (-1: the key is not a list); and prefix, value,
---         prefix, value... What is longer than any that was put there in earnest stays here.
--- What the client takes for a reply is reckoned from this (reply.rs).
+-- KEYS: the revision of all lists; the list. ARGV: maximum prefixes of a list.
+-- Answer: the store's time (us); revision; number of prefixes on the list (-1: the key is not a list); and prefix,
+--         value, prefix, value..., without entries longer than limiter writes. reply.rs derives the longest reply
+--         from this.
 local PREFIX, VALUE = 43, 320
 local call = redis.call
 local time = call('TIME')

@@ -74,8 +74,8 @@ struct Kept {
 }
 
 impl Store {
-    /// Changes a list. Up to 1,000 prefixes change at the same moment. Adding prefixes also removes the expired
-    /// ones from the store, where nobody waits for that: all hosts know when an entry expires.
+    /// Changes a list. Up to 1,000 prefixes change at the same moment. Adding prefixes also removes expired prefixes
+    /// from the store. No host depends on that: all hosts know when an entry expires.
     /// Fails if the list would be too long, or the key holds something else.
     pub async fn edit(&mut self, fleet: &str, list: &str, edit: &Edit) -> Result<Changed, Error> {
         let keys = [

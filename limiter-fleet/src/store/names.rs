@@ -17,7 +17,7 @@ const LONGEST: usize = 64;
 /// Maximum length of a label.
 const LABEL: usize = 128;
 
-/// Whether a text is valid as a label: printable ASCII, so that it is harmless in any output.
+/// Returns true if a text is valid as a label: printable ASCII, so that it is harmless in any output.
 pub(super) fn is_label(text: &str) -> bool {
     let printable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
     !text.is_empty() && text.len() <= LABEL && text.bytes().all(printable)
