@@ -65,7 +65,7 @@ const ATTENTION: Duration = Duration::from_secs(2);
 /// Reads one question from a socket, and writes the answer.
 pub fn listen_to(socket: tokio::net::UnixStream, questions: mpsc::Sender<(Question, Answer)>) {
     tokio::spawn(async move {
-        // Everybody can connect.
+        // Every user of this network namespace can connect.
         if !peer(&socket).is_ok_and(is_trusted) {
             return;
         }

@@ -72,7 +72,7 @@ impl Host for Here {
     }
 }
 
-/// An attachment whose settings name a fleet.
+/// An attachment that belongs to a fleet.
 #[derive(Debug)]
 pub struct Attached {
     about: About,
@@ -137,8 +137,8 @@ impl Attached {
     }
 }
 
-/// Whether the source is a link-local address. The same address belongs to another neighbour on each host, so hosts do
-/// not share its bucket.
+/// Returns true if the source is a link-local address. It belongs to another neighbour on each host, so hosts do not
+/// share its bucket.
 fn is_of_one_link(key: &SourceKey) -> bool {
     key.family() == IPV6 && is_link_local(&key.address)
 }
@@ -185,8 +185,8 @@ impl Table for Attached {
     }
 }
 
-/// By how many epochs the quota of a bucket's TAT is behind the reader's. Negative: the configuration has changed
-/// since it was read.
+/// Number of epochs by which the quota of a bucket's TAT is behind the reader's. Negative: the configuration has
+/// changed since it was read.
 fn epochs_behind(reader: &Reader, source: &Source) -> i32 {
     let epoch = epoch_in(source.over, reader.epoch);
     reader.epoch.wrapping_sub(epoch).cast_signed()

@@ -89,7 +89,7 @@ impl Settings {
         })
     }
 
-    /// Whether each packet needs only one bucket, so that the fast path is enough.
+    /// Returns true if each packet needs only one bucket, so that the fast path is enough.
     fn is_plain(&self, slots: &[Slot]) -> bool {
         let alone = matches!(slots, [slot] if slot.number == FIRST_SLOT);
         let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && !limit.key.by_port);

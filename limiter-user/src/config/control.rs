@@ -101,7 +101,7 @@ impl Control {
     }
 }
 
-/// Whether this is the name of a built-in limit on control traffic.
+/// Returns true if this is the name of a built-in limit on control traffic.
 #[must_use]
 pub fn is_control(name: &str) -> bool {
     [CONTROL_LIMIT, CONTROL_TOTAL].contains(&name)

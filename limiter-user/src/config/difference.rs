@@ -10,7 +10,7 @@ use std::{
 use super::{Limit, Lists, NewSources, Scope, Settings, lists::Prefixes, names::NO_FLEET};
 use depth::Depth;
 
-/// One line for each difference, on an interface whose longest frame has `frame_max` bytes. Empty if there is none.
+/// One line for each difference, on an interface with frames of up to `frame_max` bytes. Empty if there is none.
 #[must_use]
 pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String> {
     let mut changes = Vec::new();

@@ -91,7 +91,7 @@ impl Settings {
     }
 }
 
-/// Whether `limit` never refuses packets that `stricter` has admitted.
+/// Returns true if `limit` never refuses packets that `stricter` has admitted.
 fn is_covered(limit: &Limit, stricter: &Limit, frame_max: u64) -> bool {
     let both = |is: fn(&Limit) -> bool| is(limit) && is(stricter);
     let (Ok(burst), Ok(strict_burst)) = (limit.burst(frame_max), stricter.burst(frame_max)) else {
@@ -122,7 +122,7 @@ fn wrong_version(matches: &Match) -> Option<(&'static str, String)> {
     Some(("protocol", why))
 }
 
-/// Finds lists whose sources must both match and not match.
+/// Finds lists that are both in `source` and in `unless`.
 fn in_both(matches: &Match) -> Option<(&'static str, String)> {
     let source = matches.source.iter();
     let both: Vec<_> = source

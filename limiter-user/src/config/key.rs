@@ -14,7 +14,7 @@ use super::{Invalid, as_text};
 pub struct Key {
     /// The part of the source's address.
     pub source: Source,
-    /// Whether each destination port has its own bucket.
+    /// True if each destination port has its own bucket.
     pub by_port: bool,
 }
 
@@ -79,7 +79,7 @@ impl FromStr for Key {
 }
 
 impl Key {
-    /// Whether all packets share one bucket.
+    /// Returns true if all packets share one bucket.
     #[must_use]
     pub fn is_single(&self) -> bool {
         self.source == Source::Interface && !self.by_port

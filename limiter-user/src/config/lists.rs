@@ -9,9 +9,9 @@ use ipnet::IpNet;
 
 use super::Invalid;
 
-/// Name of the list whose sources pass before any limit.
+/// Name of the list of sources that pass before any limit.
 pub const ALLOW: &str = "allow";
-/// Name of the list whose sources are dropped before any limit.
+/// Name of the list of sources that are dropped before any limit.
 pub const DENY: &str = "deny";
 /// The most tiers: the bits of a word, without those of [`ALLOW`] and [`DENY`].
 pub const TIERS_MAX: usize = 30;
@@ -31,7 +31,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Whether no list has a prefix.
+    /// Returns true if no list has a prefix.
     #[must_use]
     pub fn are_empty(&self) -> bool {
         self.all().all(|(_, prefixes)| prefixes.is_empty())

@@ -95,7 +95,7 @@ pub(crate) fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
     escaped
 }
 
-/// Whether a character is visible on its own. A combining accent counts as visible.
+/// Returns true if a character is visible on its own. A combining accent counts as visible.
 fn prints(c: char) -> bool {
     let mut pair = [b'a', 0, 0, 0, 0];
     let length = c.encode_utf8(&mut pair[1..]).len();

@@ -53,7 +53,7 @@ struct OfList {
 }
 
 impl Origins {
-    /// The same origin for all prefixes.
+    /// Gives all prefixes of `lists` one origin.
     #[must_use]
     pub fn new(lists: &Lists, by: By, since: &str) -> Self {
         let names = lists.all().map(|(name, _)| name.to_owned());

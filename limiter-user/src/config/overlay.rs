@@ -91,7 +91,7 @@ impl Overlay {
 }
 
 impl Settings {
-    /// Whether the fleet may add prefixes to the list with this name.
+    /// Returns true if the fleet may add prefixes to the list with this name.
     #[must_use]
     pub fn shares(&self, list: &str) -> bool {
         self.fleet.is_some() && self.fleet_lists.contains(list)

@@ -130,7 +130,7 @@ impl Rate {
     }
 
     /// The rate times `factor`. Packet rates are exact, with a longer period if needed: half of 5/s is 5/2s. Bit
-    /// rates, and packet rates of windows, whose period is `fixed`, are rounded in the factor's direction.
+    /// rates, and packet rates with a `fixed` period (windows), are rounded in the factor's direction.
     pub fn scaled(self, factor: Factor, fixed: bool) -> Result<Self, Invalid> {
         if fixed || self.unit == Unit::Bytes {
             let amount = factor.of(self.amount, &format_args!("rate {self}"))?;

@@ -35,7 +35,7 @@ pub struct Settings {
     pub malformed: Malformed,
     /// Charge and count, but drop nothing.
     pub shadow: bool,
-    /// The fleet whose hosts share limits and lists of its scope; `None`: this host belongs to no fleet.
+    /// The fleet that shares the limits and lists of its scope; `None`: this host belongs to no fleet.
     #[serde(default)]
     pub fleet: Option<String>,
     /// Names of the lists that the fleet adds prefixes to.
@@ -86,7 +86,7 @@ pub struct Limit {
     pub algorithm: Algorithm,
     /// Charge and count, but drop nothing.
     pub shadow: bool,
-    /// The hosts whose packets are charged to the buckets.
+    /// The hosts that charge the buckets.
     #[serde(default)]
     pub scope: Scope,
 }
@@ -108,7 +108,7 @@ impl Limit {
         }
     }
 
-    /// The burst in force on an interface whose longest frame has `frame_max` bytes.
+    /// The burst in force on an interface with frames of up to `frame_max` bytes.
     pub fn burst(&self, frame_max: u64) -> Result<Burst, Invalid> {
         let default = || match self.algorithm {
             Algorithm::TokenBucket => Burst::default_for(&self.rate, frame_max),
@@ -120,20 +120,20 @@ impl Limit {
         self.burst.unwrap_or_else(default).for_rate(&self.rate)
     }
 
-    /// The quota on an interface whose longest frame has `frame_max` bytes.
+    /// The quota on an interface with frames of up to `frame_max` bytes.
     pub fn terms(&self, frame_max: u64) -> Result<Terms, Invalid> {
         quota::terms(self, frame_max)
     }
 }
 
-/// The hosts whose packets count.
+/// The hosts that charge a limit's buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// Those of this host.
+    /// This host.
     #[default]
     Host,
-    /// Those of all hosts of the fleet.
+    /// All hosts of the fleet.
     Fleet,
 }
 
@@ -182,9 +182,9 @@ pub enum Exemption {
 /// The packets that are exempt from the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exempt {
-    /// Whether packets of connections of the host's own sockets pass instead of being dropped.
+    /// True if packets of connections of the host's own sockets pass instead of being dropped.
     pub established: bool,
-    /// Whether ARP, neighbour discovery and DHCP have their own limits.
+    /// True if ARP, neighbour discovery and DHCP have their own limits.
     pub control: bool,
 }
 
@@ -234,7 +234,7 @@ impl Malformed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Native where the driver can, else generic, and says so.
+    /// Native if the driver supports it, otherwise generic.
     #[default]
     Auto,
     /// In the driver, before the kernel has spent anything on the packet.

@@ -16,9 +16,9 @@ const QUICK: u64 = 10_000_000_000;
 /// The properties of a limit that decide its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Whether the limit has one bucket for all sources.
+    /// True if the limit has one bucket for all sources.
     pub single: bool,
-    /// Whether the limit's buckets are full again within seconds.
+    /// True if the limit's buckets are full again within seconds.
     pub quick: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Share {
     pub entries: u32,
     /// Entries that the limit may hold, if no other limit holds more than its share.
     pub most: u32,
-    /// Whether the limit may borrow unreserved entries.
+    /// True if the limit may borrow unreserved entries.
     pub borrows: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Limits whose room in the table a flood of new sources fills. Sources come as fast as the limit on new sources
-//! admits them, and each is held until its bucket is full again.
+//! Warns of limits that lose their room in the table to a flood of new sources. The flood comes as fast as the limit
+//! on new sources admits, and each source is held until its bucket is full again.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ pub fn enough(needed: u64, claims: &[Claim], index: usize) -> Option<u32> {
     Some(most)
 }
 
-/// A limit whose room a flood of new sources fills.
+/// A limit that loses its room in the table to a flood of new sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableWarning {
     /// The limit's name.
@@ -127,8 +127,7 @@ impl TableWarning {
 }
 
 impl Settings {
-    /// Limits whose room in the table a flood of new sources fills, so that their own other sources find none.
-    /// Sources come as fast as the limit on new sources admits them, and each is held until its bucket is full again.
+    /// Limits that lose their room in the table to a flood of new sources, so that other sources find no room.
     pub fn table_warnings(&self, frame_max: u64) -> Result<Vec<TableWarning>, Invalid> {
         let limits = self.all_limits();
         let claims = claims(&limits, frame_max)?;

@@ -40,15 +40,15 @@ impl Row {
         (BURST + u64::try_from(refilled).unwrap_or(u64::MAX)).min(self.sent)
     }
 
-    /// Whether every packet is accounted for, and the packets passed are as expected. One packet more or less is
-    /// allowed, because sending and arrival differ in time.
+    /// Returns true if every packet is accounted for, and the packets passed are as expected. One packet more or less
+    /// is allowed, because sending and arrival differ in time.
     fn agrees(&self) -> bool {
         self.passed.abs_diff(self.allowed()) <= 1 && self.sent == self.passed + self.dropped
     }
 }
 
 impl Outcome {
-    /// Whether the results of all clients are as expected.
+    /// Returns true if the results of all clients are as expected.
     #[must_use]
     pub fn agrees(&self) -> bool {
         self.rows.iter().all(Row::agrees)

@@ -18,7 +18,7 @@ use tokio::{
 use super::{CannotListen, collection::Collection, http};
 
 /// Maximum number of connections. One more connection replaces the oldest one. Clients that keep idle connections
-/// block nobody else.
+/// block no other client.
 const CONNECTIONS: usize = 64;
 /// Timeout for a complete request, and for the next one to begin.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -56,7 +56,7 @@ impl Server {
         self.address
     }
 
-    /// Whether the server answers only this machine. An IPv4 address may be written as IPv6.
+    /// Returns true if the server answers only this machine. An IPv4 address may be written as IPv6.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.address.ip().to_canonical().is_loopback()

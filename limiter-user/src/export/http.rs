@@ -108,7 +108,7 @@ fn one_host(headers: &HeaderMap) -> Result<Option<&str>, ()> {
     host.transpose()
 }
 
-/// Whether a `Host` header names this machine or an address. Other names could belong to somebody else.
+/// Returns true if a `Host` header names this machine or an address. Other names may belong to other machines.
 #[must_use]
 pub fn is_local(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
@@ -164,7 +164,7 @@ async fn metrics(
     ))
 }
 
-/// Whether the counters can be read.
+/// Answers 200 if the counters can be read.
 async fn healthz(State(collection): State<Collection>) -> Result<impl IntoResponse, Response> {
     latest(&collection).await?;
     Ok(([(header::CONTENT_TYPE, PLAIN)], "ok\n"))

@@ -45,7 +45,7 @@ const OF_HOST: &[Metric<Reading>] = &[
     ),
 ];
 
-/// The metrics of each interface, whose name is added to the labels.
+/// The metrics of each interface. Its name is added to the labels.
 const OF_INTERFACE: &[Metric<Interface>] = &[
     Metric::new(
         Info,
@@ -282,7 +282,7 @@ fn by(label: &'static str, name: &str, value: u64) -> (Labels, String) {
     (vec![(label, name.to_owned())], value.to_string())
 }
 
-/// A sample with the value 1, whose content is in its labels.
+/// A sample with the value 1 and its content in the labels.
 fn told<const N: usize>(labels: [(&'static str, &str); N]) -> (Labels, String) {
     let labels = labels.map(|(label, value)| (label, value.to_owned()));
     (labels.into(), "1".to_owned())

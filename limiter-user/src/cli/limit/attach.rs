@@ -113,7 +113,7 @@ async fn shown(interface: &str) -> Result<String, Error> {
     Ok(show::status::attached(&shown))
 }
 
-/// Whether limiter is attached with these settings, and for good.
+/// Returns true if limiter is attached with these settings, and for good.
 async fn is_so(interface: &str, wanted: &Wanted, arguments: &Attach) -> bool {
     let Ok(attachment) = Attachment::open(interface).await else {
         return false;

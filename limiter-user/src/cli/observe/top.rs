@@ -38,7 +38,7 @@ use signals::{Said, Signals};
 
 const PRINTED: usize = 20;
 const HELD: usize = 200;
-/// The most sources in the view: more than anybody scrolls through.
+/// The maximum number of sources in the view.
 const HELD_MAX: usize = 1000;
 
 /// Show live which sources send most and are dropped most

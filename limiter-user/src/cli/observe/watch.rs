@@ -178,7 +178,7 @@ impl Showing {
     }
 }
 
-/// Whether standard output takes a line without waiting. Fails if its reader is gone.
+/// Returns true if standard output takes a line without waiting. Fails if its reader is gone.
 fn takes_more() -> io::Result<bool> {
     let stdout = io::stdout();
     let mut polled = [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)];

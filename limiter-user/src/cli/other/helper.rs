@@ -7,7 +7,7 @@ use crate::{
     observe::snapshot::{Snapshot, TakeSnapshot},
 };
 
-/// Whether this process was started as a helper: `limiter helper`.
+/// Returns true if this process was started as a helper: `limiter helper`.
 pub fn is_one(line: impl Iterator<Item = OsString>) -> bool {
     line.skip(1).eq([VERB])
 }

@@ -69,8 +69,8 @@ pub fn refuse_warnings(path: &Path, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Warns about each limit whose room in the table a flood of new sources fills. `subject` names the limits' file or
-/// interface. Returns the number of warnings.
+/// Warns about each limit that loses its room in the table to a flood of new sources. `subject` names the limits' file
+/// or interface. Returns the number of warnings.
 pub fn warn_of_full_tables(subject: &str, settings: &Settings, frame_max: u64) -> usize {
     // Invalid settings are reported elsewhere.
     let warnings = settings.table_warnings(frame_max).unwrap_or_default();

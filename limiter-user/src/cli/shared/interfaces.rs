@@ -44,7 +44,7 @@ pub fn names(text: &str) -> Result<Names, Invalid> {
 /// address.
 pub const ALL: &str = "all";
 
-/// Whether the names mean all interfaces that limiter is attached to.
+/// Returns true if the names mean all interfaces that limiter is attached to.
 pub fn is_all(names: &[String]) -> bool {
     matches!(names, [name] if name == ALL)
 }
@@ -98,7 +98,7 @@ pub async fn each(
     failed.map_or(Ok(()), Err)
 }
 
-/// Whether the error names its interface, or concerns none.
+/// Returns true if the error names its interface, or concerns no interface.
 fn names_it(error: &anyhow::Error, name: &str) -> bool {
     error.is::<io::Error>() || error.is::<Usage>() || error.to_string().contains(name)
 }

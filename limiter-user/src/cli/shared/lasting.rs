@@ -40,7 +40,7 @@ pub fn try_for(text: &str) -> Result<Duration, String> {
     duration(text, trial::BOUNDS, "90s")
 }
 
-/// Whether the change had no effect.
+/// Returns true if the change had no effect.
 pub fn is_unchanged(changed: &Swapped) -> bool {
     changed.old == changed.new
 }

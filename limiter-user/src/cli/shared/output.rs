@@ -15,7 +15,7 @@ use crate::{config::escape, kernel};
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Whether the exit status is 1 although the command completed: a change could not be printed, or `--strict` was
+/// True if the exit status is 1 although the command completed: a change could not be printed, or `--strict` was
 /// given and there was nothing to change.
 static FAILED: AtomicBool = AtomicBool::new(false);
 static STRICT: AtomicBool = AtomicBool::new(false);
@@ -23,7 +23,7 @@ static STRICT: AtomicBool = AtomicBool::new(false);
 /// The result of a change, as text.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Whether the request, or a part of it, changed nothing.
+    /// True if the request, or a part of it, changed nothing.
     pub unchanged: bool,
     /// The result.
     pub text: String,
@@ -44,7 +44,7 @@ pub fn be_strict(strict: bool) {
     STRICT.store(strict, Ordering::Relaxed);
 }
 
-/// Whether `--strict` is in force.
+/// Returns true if `--strict` is in force.
 pub fn is_strict() -> bool {
     STRICT.load(Ordering::Relaxed)
 }
@@ -64,8 +64,8 @@ pub fn print(text: &str) -> io::Result<()> {
     write(&escape(text, |c| c == '\n'))
 }
 
-/// Prints the result of a change. The change is in force already, so the command continues if standard output cannot
-/// be written. Then standard error says so, and the exit status becomes 1.
+/// Prints the result of a change. The change is in force already: if standard output cannot be written, the command
+/// continues, prints an error to standard error, and exits with status 1.
 pub fn report(text: &str) {
     let Err(error) = print(text) else { return };
     // The reader of a closed pipe had read enough.
@@ -122,7 +122,7 @@ pub fn progress(length: Option<u64>, template: &str) -> ProgressBar {
 /// Prints a note for the user on standard error, on one line.
 pub fn note(text: &str) {
     let text = escape(text, |_| false);
-    // If standard error is closed, nobody can be told.
+    // If standard error is closed, the note is lost.
     let _ = writeln!(io::stderr(), "limiter: {text}");
 }
 

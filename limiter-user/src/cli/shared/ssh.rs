@@ -55,7 +55,7 @@ pub async fn warning_of_change(
     warning(interface, &session, fate, &new, advice)
 }
 
-/// Whether the limit of this name has a lower rate or a smaller burst in the new settings.
+/// Returns true if the limit of this name has a lower rate or a smaller burst in the new settings.
 fn is_tighter(limit: &str, old: &Settings, new: &Settings, frame_max: u64) -> bool {
     let of = |settings: &Settings| {
         let mut limits = settings.limits.iter().filter(|one| one.name == limit);

@@ -68,17 +68,17 @@ impl Mistakes {
         self.warnings.push(Mistake { line, message });
     }
 
-    /// Whether `line` is not TOML.
+    /// Returns true if `line` is not TOML.
     pub fn is_broken(&self, line: usize) -> bool {
         self.broken.contains(&line)
     }
 
-    /// Whether any line is not TOML.
+    /// Returns true if any line is not TOML.
     pub fn any_is_broken(&self) -> bool {
         !self.broken.is_empty()
     }
 
-    /// Whether there is no mistake so far.
+    /// Returns true if there is no mistake so far.
     pub fn are_none(&self) -> bool {
         self.found.is_empty()
     }

@@ -1,7 +1,7 @@
 //! The configuration file: TOML ↔ [`Settings`].
 //!
 //! The parser is strict: an unknown key is a mistake. It reports all mistakes at once, apart from those behind text
-//! that is not TOML. A text goes through `syntax` (TOML), `whole` and `limit` (the meaning of keys), and `problems`
+//! without TOML syntax. A text goes through `syntax` (TOML), `whole` and `limit` (the meaning of keys), and `problems`
 //! (contradictions). Each step ignores values that an earlier mistake has made doubtful, so one mistake is reported
 //! once.
 

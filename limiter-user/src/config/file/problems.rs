@@ -10,7 +10,7 @@ use super::{
     section::Places,
 };
 
-/// The keys of a limit's quota. If one is wrong, nothing can be said about the others.
+/// The keys of a limit's quota. If one is wrong, the others cannot be checked.
 const QUOTA: [&str; 4] = ["rate", "burst", "cost", "algorithm"];
 const CONTROL: [&str; 3] = ["rate", "burst", "total"];
 const NEW_SOURCES: [&str; 2] = ["new_sources", "new_sources_burst"];
@@ -80,7 +80,7 @@ impl Read {
         (!doubtful).then(|| limit.line_of(&[key, "rate", "match"]))
     }
 
-    /// Whether the fleet may be named in an unreadable part, or in a wrong place.
+    /// Returns true if the fleet may be named in an unreadable part, or in a wrong place.
     fn fleet_is_doubtful(&self, mistakes: &Mistakes) -> bool {
         let mut sections = [&self.top, &self.lists].into_iter().chain(&self.limits);
         mistakes.any_is_broken() || sections.any(|section| section.any_wrong(&["fleet"]))

@@ -27,7 +27,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Whether one of `keys` was wrong, so that nothing can be said about its value.
+    /// Returns true if one of `keys` has a wrong value.
     pub fn any_wrong(&self, keys: &[&str]) -> bool {
         keys.iter().any(|key| self.wrong.contains(*key))
     }
@@ -72,7 +72,7 @@ impl<'s, 't> Section<'s, 't> {
         section
     }
 
-    /// Opens a table whose keys are names.
+    /// Opens a table with names as keys.
     pub fn with_any_key(table: &'s DeTable<'t>, line: usize, mistakes: &'s mut Mistakes) -> Self {
         let line_of = |offset: usize| mistakes.line(offset);
         let lines = table.keys().map(|key| {
@@ -93,7 +93,7 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
-    /// Whether `key` exists, possibly misspelled.
+    /// Returns true if `key` exists, possibly misspelled.
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key) || self.places.any_wrong(&[key])
     }

@@ -38,13 +38,13 @@ pub struct Match {
 }
 
 impl Match {
-    /// Whether this matches every IP packet.
+    /// Returns true if this matches every IP packet.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether packets from `source` have the wanted version of IP.
+    /// Returns true if packets from `source` have the wanted version of IP.
     #[must_use]
     pub fn holds_version_of(&self, source: IpAddr) -> bool {
         let is_v4 = |version| version == IpVersion::V4;
@@ -52,7 +52,7 @@ impl Match {
             .is_none_or(|version| is_v4(version) == source.is_ipv4())
     }
 
-    /// Whether this needs fields behind the fixed part of the IP header.
+    /// Returns true if this needs fields behind the fixed part of the IP header.
     #[must_use]
     pub fn needs_transport(&self) -> bool {
         self.protocol.is_some()

@@ -29,7 +29,7 @@ impl Protocol {
     /// TCP.
     pub const TCP: Self = Self(6);
 
-    /// Whether the protocol's header begins with two ports.
+    /// Returns true if the protocol's header begins with two ports.
     #[must_use]
     pub fn has_ports(self) -> bool {
         matches!(self.0, 6 | 17 | 33 | 132 | 136)

@@ -79,7 +79,7 @@ impl Link {
         }
     }
 
-    /// Whether the framing says that the host sent the packet.
+    /// Returns true if the framing says that the host sent the packet.
     #[must_use]
     pub(super) fn says_outgoing(self, bytes: &[u8]) -> bool {
         const OUTGOING: u8 = 4;
@@ -91,8 +91,8 @@ impl Link {
     }
 }
 
-/// Whether interfaces of this kind (ARPHRD) have an Ethernet type as protocol. Netlink, GRE, radio and Frame Relay
-/// have not.
+/// Returns true if interfaces of this kind (ARPHRD) have an Ethernet type as protocol. Netlink, GRE, radio and Frame
+/// Relay have none.
 fn is_ethernet_type_in(kind: u16) -> bool {
     !matches!(kind, 770 | 778 | 801..=803 | 824)
 }

@@ -38,7 +38,7 @@ pub struct Packet<'a> {
     pub bytes: &'a [u8],
     /// The framing of `bytes`.
     pub link: Link,
-    /// Whether the host sent the packet, according to the capture.
+    /// True if the host sent the packet, according to the capture.
     pub outgoing: bool,
 }
 

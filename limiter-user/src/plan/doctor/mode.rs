@@ -7,7 +7,7 @@ use crate::kernel::{
     sys::interface::{XdpMode, XdpState},
 };
 
-/// The largest MTU, in bytes, whose frames fit in one buffer of a driver with buffers of one page.
+/// The largest MTU, in bytes, with frames that fit in one buffer of a page.
 pub(super) const ONE_BUFFER: u32 = 3498;
 
 /// The expected mode: native if the driver supports it and nothing known prevents it.
@@ -34,12 +34,12 @@ fn running(mode: XdpMode) -> Mode {
     }
 }
 
-/// Whether the driver is known to refuse native mode at present.
+/// Returns true if the driver is known to refuse native mode at present.
 fn refused(device: &Device) -> bool {
     fixed_offloads(device) || ena_queues(device).is_some()
 }
 
-/// Whether the host of a virtio card may send merged or unchecked packets, even if the offloads are switched off.
+/// Returns true if the host of a virtio card may send merged or unchecked packets even with its offloads off.
 pub(super) fn fixed_offloads(device: &Device) -> bool {
     device.virtio.is_some_and(|offloads| offloads.fixed)
 }

@@ -10,7 +10,7 @@ const IN_A_MINUTE: [u64; 7] = [5, 8, 10, 15, 20, 30, 40];
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Round rates, from five packets per minute to a million per second. A lower rate protects nobody.
+/// Round rates, from five packets per minute to a million per second. A lower rate is never useful.
 #[must_use]
 pub fn rates() -> Vec<Rate> {
     let slow = IN_A_MINUTE.map(|amount| Rate {

@@ -66,7 +66,7 @@ pub struct Finding {
     pub usual_hit: usize,
     /// Sources far above the usual ones, with their packets. The source that sends most comes first.
     pub far: Vec<(Flow, u64)>,
-    /// Sources in the sample that sent more than one packet, and some to which the limit would have applied.
+    /// Sources in the sample that sent more than one packet, and at least one that the limit matches.
     pub sources: usize,
     /// Number of these sources that would have lost packets.
     pub hit: usize,
@@ -91,7 +91,7 @@ pub struct Proposal {
     pub once: u64,
     /// Sources in the sample that sent more than one packet.
     pub returning: u64,
-    /// Whether the sources that sent only one packet look made up.
+    /// True if the sources that sent only one packet look made up.
     pub made_up: bool,
     /// New sources in the busiest second, among all sources.
     pub new_at_most: u64,
@@ -243,7 +243,7 @@ fn services(returning: &Sources<'_>, far: &BTreeSet<Flow>) -> Vec<Service> {
     services
 }
 
-/// Whether a limit is tighter than the last one in rate or burst. Otherwise the limit is superfluous.
+/// Returns true if a limit is tighter than the last one in rate or burst. Otherwise the limit is superfluous.
 fn is_tighter(choice: &Choice, than: &Choice) -> bool {
     choice.rate.per_second() < than.rate.per_second() || choice.burst.tokens < than.burst.tokens
 }

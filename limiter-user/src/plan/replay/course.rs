@@ -27,7 +27,7 @@ pub(super) struct Course {
     outgoing: Count,
     sources: Sources,
     control: bool,
-    /// Whether a limit needs the transport header.
+    /// True if a limit needs the transport header.
     transport: bool,
     /// Truncated packets: the capture has too little of them for the limits.
     cut_short: u64,

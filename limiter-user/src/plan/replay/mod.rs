@@ -65,7 +65,7 @@ pub enum Choice {
     Any,
     /// The program, in the kernel.
     Kernel,
-    /// The same arithmetic in this process: needs no privileges.
+    /// The model of the program, in this process. It needs no privileges.
     Model,
 }
 

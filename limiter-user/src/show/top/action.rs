@@ -11,7 +11,7 @@ pub enum Action {
     List {
         /// Name of the list: `allow` or `deny`.
         list: &'static str,
-        /// Whether the source is added.
+        /// True if the source is added.
         add: bool,
         /// The addresses that share the source's bucket.
         network: IpNet,

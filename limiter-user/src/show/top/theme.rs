@@ -5,12 +5,12 @@ use ratatui::{
     symbols::bar,
 };
 
-/// Whether the terminal has colours, and characters beyond ASCII.
+/// True if the terminal has colours, and characters beyond ASCII.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
-    /// Whether colours are used. No information depends on colour alone.
+    /// True if colours are used. No information depends on colour alone.
     pub colour: bool,
-    /// Whether curves use block characters.
+    /// True if curves use block characters.
     pub unicode: bool,
 }
 

@@ -48,7 +48,7 @@ impl NewSources {
         }
     }
 
-    /// Whether the limit in `slot` may make one more bucket at `now` (nanoseconds). If so, its lease has a token.
+    /// Returns true if the limit in `slot` may make one more bucket at `now` (nanoseconds). Then its lease has a token.
     pub fn reserve(&self, slot: u32, now: u64) -> bool {
         let slot = slot as usize % self.leases.len();
         if self.limit.cost != 0 && self.leases[slot].get() == 0 {
