@@ -1,4 +1,4 @@
-//! A bucket answers, besides yes and no, with an exact retry-after and the tokens left.
+//! A bucket returns its decision, an exact retry-after and the tokens left.
 
 use limiter_common::arithmetic::{
     bucket::{self, Decision, TICK_SHIFT},
@@ -19,8 +19,7 @@ fn windows(burst: u64) -> Quota {
     }
 }
 
-/// The wait is exact to the nanosecond: for several windows, one, or a part of one. The word may be of a window that
-/// has not begun by this clock: another CPU wrote it.
+/// The stored TAT may belong to a window that has not begun by this CPU's clock, because another CPU wrote it.
 #[test]
 fn retry_after_of_a_window_is_exact() {
     let terms = windows(10);
@@ -46,7 +45,7 @@ fn retry_after_of_a_window_is_exact() {
     assert!(waits > 1_500);
 }
 
-/// The bucket goes on where the numbers of windows begin again, after 2^31.
+/// Window numbers wrap after 2^31 windows.
 #[test]
 fn window_bucket_continues_when_window_numbers_wrap() {
     let terms = windows(10);
@@ -59,7 +58,7 @@ fn window_bucket_continues_when_window_numbers_wrap() {
         panic!("four are there");
     };
     assert_eq!(terms.left(tat, begins + 1_000), 3);
-    // A clock that is behind refills nothing, and one window is no more than clocks may differ.
+    // A clock that is behind refills nothing. The clocks of two CPUs differ by less than a window.
     assert_eq!(terms.left(tat, begins - 1), 0);
     assert_eq!(terms.corrected(tat, begins - 1), None);
     let two_ahead = terms.window.word(begins + 1_000, 5);
@@ -67,7 +66,7 @@ fn window_bucket_continues_when_window_numbers_wrap() {
     assert_eq!(terms.corrected(two_ahead, begins - 1), Some(corrected));
 }
 
-/// Full since the first moment at which nothing was missing. A clock that is behind reads not full, or just full.
+/// A clock that is behind reads the bucket as not full, or as just full.
 #[test]
 fn window_is_full_from_the_moment_that_filled_it() {
     let window = Window {
@@ -109,7 +108,6 @@ fn tokens_left_and_spent_add_up_to_the_bucket() {
     }
 }
 
-/// A charge that is taken back fills no window beyond its burst.
 #[test]
 fn refund_does_not_exceed_the_burst() {
     let terms = windows(10);

@@ -13,7 +13,7 @@ use proptest::{
     test_runner::{Config, RngSeed},
 };
 
-/// The fields that limits look at.
+/// The packet fields that limits match on.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     control: u32,
@@ -27,7 +27,7 @@ struct Packet {
     length: u32,
 }
 
-/// As `rules::Match` says.
+/// Evaluates a match as `rules::Match` documents it.
 fn holds(matches: &Match, packet: Packet) -> bool {
     let on = |ports: &Ports, port: u32| {
         let ranges = &ports.ranges[..ports.length as usize];
@@ -69,7 +69,7 @@ fn candidates(all: &Candidates, packet: Packet) -> u64 {
         & of_byte(&all.source, packet.source, packet.source >> 8)
 }
 
-/// Few values, at the edges of the bytes, so that packets and limits meet.
+/// A few ports at byte boundaries, so that random packets often match random limits.
 fn ports() -> impl Strategy<Value = u16> {
     prop_oneof![
         Just(0),
@@ -203,7 +203,7 @@ proptest! {
         }
     }
 
-    /// Else nothing would be won: ports of another 256 are no candidates.
+    /// Without this, the candidate sets would save no work.
     #[test]
     fn limit_is_no_candidate_for_ports_of_other_blocks_of_256(port in any::<u16>(), other in any::<u16>()) {
         let mut limit = Limit::NONE;

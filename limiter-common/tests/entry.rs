@@ -1,4 +1,4 @@
-//! An entry belongs to its own key only, and its words keep everything else that they store.
+//! An entry matches its own key only, and a write to one field changes no other field.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use limiter_common::table::{
     key::{Address, KeyMask, SourceKey, Tag},
 };
 
-/// Two entries that follow one another.
+/// Two adjacent entries.
 type Pair = [[Cell<u64>; 4]; 2];
 
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ impl Shared for At<'_> {
 
 const EPOCH: u32 = 200;
 
-/// As a new source is brought in, with a packet of it that was refused.
+/// Writes the entry of a new source with one refused packet.
 fn write(pair: &Pair, tag: &Tag) {
     let entry = At(pair, 0);
     entry.store(ADDRESS, tag.address);
@@ -119,13 +119,13 @@ fn entry_stores_its_key_and_counters() {
     }
 }
 
-/// By the lower bits of the epoch, which come again: as many changes away from the present one as may be.
+/// An entry stores only the lower bits of the epoch, which repeat.
 #[test]
 fn entry_stores_the_epoch_of_its_quota() {
     for present in [0, 1, 127, 128, 200, 255, 256, 1_000, u32::MAX - 1, u32::MAX] {
         for behind in 0..=BEHIND_MAX {
             let epoch = present.wrapping_sub(behind);
-            // The bits beside the epoch stay, and the former epoch goes.
+            // Only the bits of the epoch change.
             let others = 0xffff_ffff_ffff_00ff;
             let over = with_epoch(with_epoch(others, !epoch), epoch);
             assert_eq!(over & others, others);

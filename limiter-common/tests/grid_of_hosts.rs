@@ -1,11 +1,11 @@
-//! Consecutive IPv6 networks and hosts, whose addresses count up in both halves, spread well over the table.
+//! Consecutive IPv6 hosts of consecutive networks spread evenly over the table.
 
 use limiter_common::table::{
     Seed,
     key::{Address, KeyMask, Tag},
 };
 
-/// Digits of e, and others.
+/// Arbitrary seeds.
 const SEEDS: [[u64; 4]; 3] = [
     [
         0x2b7e_1516_28ae_d2a6,
@@ -27,7 +27,7 @@ const SEEDS: [[u64; 4]; 3] = [
     ],
 ];
 
-/// The host whose address has these two bytes at these places, of the network's half and of its own.
+/// The host with these two bytes at these positions of its address: one in the network half, one in the host half.
 fn host((in_network, network): (usize, u8), (in_host, host): (usize, u8)) -> Tag {
     let mut bytes = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1];
     bytes[in_network] = network;
@@ -41,8 +41,7 @@ fn host((in_network, network): (usize, u8), (in_host, host): (usize, u8)) -> Tag
         .tag()
 }
 
-/// Hosts that count up in networks that count up are spread as if by lot, whichever bytes count: a sum of both
-/// halves would give the same number to as many of them as there are networks.
+/// A hash that adds the two halves would fail here: it gives equal hashes to as many hosts as there are networks.
 #[test]
 fn consecutive_hosts_of_consecutive_networks_spread_like_random() {
     const SETS: u32 = 1 << 13;
@@ -61,7 +60,7 @@ fn consecutive_hosts_of_consecutive_networks_spread_like_random() {
             let tag = host((in_network, network), (in_host, number));
             fill[seed.home(&tag, SETS).set as usize] += 1;
         }
-        // One for every two sets: by lot 3,223 of them have some, and the fullest has 5 or 6.
+        // One source for every two sets. Random placement uses 3,223 sets and puts 5 or 6 sources into the fullest.
         let used = fill.iter().filter(|&&sources| sources > 0).count();
         let most = fill.iter().max().copied().unwrap_or_default();
         assert!(
@@ -71,7 +70,7 @@ fn consecutive_hosts_of_consecutive_networks_spread_like_random() {
     }
 }
 
-/// With a bucket for each port, the ports of one source fill no set: no two of them are mixed alike.
+/// Otherwise the ports of one source could fill a set, under a limit with a bucket for each port.
 #[test]
 fn ports_of_one_source_have_distinct_hashes() {
     let mask = KeyMask {

@@ -18,14 +18,14 @@ const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
-/// Protocols whose first four bytes are two ports.
+/// Protocols with two ports in their first four bytes.
 const WITH_PORTS: [u8; 5] = [TCP, UDP, 33, 132, 136];
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 const EXTENSIONS: [u8; 5] = [0, 43, FRAGMENT, AUTHENTICATION, DESTINATION];
 
-/// Ports 4660 and 22136, and then the flags of TCP, with none beside them that is set too.
+/// A transport header with ports 4660 and 22136, and the TCP flags 0xa5.
 const TRANSPORT: [u8; 14] = [0x12, 0x34, 0x56, 0x78, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0xa5];
 
 fn source_v4() -> Address {
@@ -40,7 +40,7 @@ fn source_v6() -> Address {
     Address::ipv6([word(&octets[..8]), word(&octets[8..])])
 }
 
-/// A frame with these types, of which each but the last is a tag's.
+/// A frame with these EtherTypes. All except the last are VLAN tags.
 fn ethernet(types: &[u16], payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![2; 12];
     for (index, kind) in types.iter().enumerate() {
@@ -53,7 +53,7 @@ fn ethernet(types: &[u16], payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A header of `words` words: beyond five they are options.
+/// A packet with a header of `words` 32-bit words. Words beyond five are options.
 fn ipv4(words: u8, fragment: u16, protocol: u8, transport: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x11; usize::from(words) * 4];
     packet[0] = 0x40 | words;
@@ -72,7 +72,7 @@ fn ipv6(next: u8, hop_limit: u8, rest: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// One of `kind`, as long as it says by `length`, before `next`.
+/// An extension header of `kind`, with this length field, before `next`.
 fn extension(kind: u8, length: u8, next: u8) -> Vec<u8> {
     let size = match kind {
         FRAGMENT => 8,
@@ -87,7 +87,7 @@ fn extension(kind: u8, length: u8, next: u8) -> Vec<u8> {
 /// The fragment header of RFC 8200, section 4.5, with this field of offset and flags.
 fn fragment(field: u16, next: u8) -> Vec<u8> {
     let [upper, lower] = field.to_be_bytes();
-    // The second byte is reserved, and no length.
+    // The second byte is reserved. It is not a length.
     vec![next, 0xff, upper, lower, 0, 0, 0, 1]
 }
 
@@ -114,7 +114,7 @@ fn carrying(source: Address, protocol: u8) -> PacketInfo {
         flags: if protocol == TCP { 0xa5 } else { NONE },
         fragment: WHOLE,
         control: 0,
-        // Both headers say 0x1111; that of IPv6 does not count itself.
+        // Both length fields are 0x1111. In IPv6, the field does not include the header.
         length: if source == source_v4() {
             0x1111
         } else {
@@ -123,7 +123,7 @@ fn carrying(source: Address, protocol: u8) -> PacketInfo {
     }
 }
 
-/// The info of [`carrying`], but ports and flags cannot be seen, if the protocol has any.
+/// The info of [`carrying`], with unreadable ports and flags if the protocol has any.
 fn without_ports(source: Address, protocol: u8) -> PacketInfo {
     let unseen = |value| if value == NONE { NONE } else { ANY };
     let seen = carrying(source, protocol);
@@ -143,7 +143,7 @@ fn later(protocol: u8) -> PacketInfo {
     }
 }
 
-/// An IPv6 packet of which only its place in the datagram can be seen.
+/// The info of an IPv6 packet of which only the position in the datagram is known.
 fn unseen(fragment: u32) -> PacketInfo {
     PacketInfo {
         fragment,
@@ -177,7 +177,7 @@ fn up_to_eight_vlan_tags_are_parsed() {
         assert_eq!(parse(&mut rest), Parsed::Ipv4(source_v4()), "{tags:x?}");
         assert_eq!(rest, packet, "{tags:x?}");
         for missing in 1..=4_usize {
-            // The type behind the last tag is cut, or all of the packet is there but for its end.
+            // The frame ends within the EtherType after the last tag, or within the packet.
             let cut = &frame[..frame.len() - packet.len() - missing];
             let wanted = if tags.is_empty() {
                 Parsed::NotIp
@@ -295,7 +295,7 @@ fn fields_of_a_truncated_packet_are_unknown() {
     }
     assert_eq!(info_v4(&[0x45; 19]), PacketInfo::of(source_v4()));
     assert_eq!(info_v6(&[0x60; 39]), PacketInfo::of(source_v6()));
-    // Nobody has to see what no limit looks at.
+    // The transport header is not read if no limit matches on it.
     let whole = ipv4(5, 0, TCP, &TRANSPORT);
     let read = Parsed::Ipv4(source_v4()).info(&mut whole.as_slice(), false);
     assert_eq!(read, Some(PacketInfo::of(source_v4())));
@@ -307,7 +307,7 @@ fn ipv4_fragment_position_is_parsed() {
         let field = 1 << bit;
         let whole = carrying(source_v4(), UDP);
         let wanted = match bit {
-            // The offset, more fragments, and what must not be fragmented, or is reserved.
+            // Bits 0 to 12 are the offset, 13 is "more fragments", 14 is "don't fragment", 15 is reserved.
             0..=12 => later(UDP),
             13 => PacketInfo {
                 fragment: FIRST_FRAGMENT,
@@ -318,7 +318,7 @@ fn ipv4_fragment_position_is_parsed() {
         let packet = ipv4(5, field, UDP, &TRANSPORT);
         assert_eq!(info_v4(&packet), wanted, "bit {bit}");
     }
-    // In the middle. Its transport header is elsewhere: that it has none hides nothing.
+    // A middle fragment has no transport header, so nothing in it is hidden.
     for protocol in [ICMP, UDP, TCP] {
         let seen = info_v4(&ipv4(5, 0x2001, protocol, &[]));
         assert_eq!(seen, later(protocol));
@@ -353,12 +353,12 @@ fn ipv6_fragment_position_is_parsed() {
             assert_eq!(seen, unseen(LATER_FRAGMENT), "{next}");
         }
     }
-    // A second fragment header makes a first fragment neither whole nor a later one less late.
+    // A second fragment header does not make a first fragment whole, or a later fragment a first one.
     let again = |field| [&fragment(field, UDP)[..], &TRANSPORT].concat();
     assert_eq!(behind(1, FRAGMENT, &again(0)), first);
     assert_eq!(behind(1, FRAGMENT, &again(8)), unseen(LATER_FRAGMENT));
     assert_eq!(behind(0, FRAGMENT, &again(1)), first);
-    // Data in another fragment cannot be seen in a first one.
+    // The extension header continues in another fragment.
     let cut = behind(1, DESTINATION, &[UDP; 7]);
     assert_eq!(cut, unseen(FIRST_FRAGMENT));
 }
@@ -369,10 +369,10 @@ fn extension_headers_are_skipped_by_their_length() {
     for kind in EXTENSIONS {
         for length in [0, 1, 2, 3, 7, 64, 255] {
             let rest = [&extension(kind, length, TCP)[..], &TRANSPORT].concat();
-            // The shortest of AH is eight bytes too, and its figure then 0.
+            // The shortest authentication header has eight bytes too. Its length field is then 0.
             let packet = ipv6(kind, 64, &rest);
             assert_eq!(info_v6(&packet), whole, "{kind} of {length}");
-            // A byte less, and the flags are not there.
+            // With one byte less, the flags are missing.
             let cut = &packet[..packet.len() - 1];
             let wanted = PacketInfo {
                 flags: ANY,
@@ -383,7 +383,7 @@ fn extension_headers_are_skipped_by_their_length() {
         let cut = info_v6(&ipv6(kind, 64, &[TCP; 7]));
         assert_eq!(cut, unseen(ANYWHERE), "{kind}");
     }
-    // A header beyond the end has no port to show, and need not have one.
+    // If the transport header is missing, the ports are unknown, unless the protocol has none.
     let beyond = |next| ipv6(DESTINATION, 255, &extension(DESTINATION, 9, next)[..8]);
     assert_eq!(info_v6(&beyond(UDP)), without_ports(source_v6(), UDP));
     let nothing = carrying(source_v6(), ICMPV6);
@@ -409,7 +409,7 @@ fn up_to_eight_extension_headers_are_parsed() {
     }
 }
 
-/// Ports of 4660 and this one.
+/// A transport header with the source port 4660 and this destination port.
 fn to_port(port: u16) -> Vec<u8> {
     let mut transport = TRANSPORT.to_vec();
     transport[2..4].copy_from_slice(&port.to_be_bytes());
@@ -443,7 +443,7 @@ fn neighbour_discovery_is_control_traffic_only_with_hop_limit_255() {
             }
         }
     }
-    // The packet has nothing that tells its type.
+    // The packet ends before the ICMPv6 type.
     assert_eq!(info_v6(&ipv6(ICMPV6, 255, &[])).control, 0);
     // Behind an extension header too, but not in a later fragment.
     let behind = |kind, header: &[u8]| ipv6(kind, 255, &[header, &[135]].concat());

@@ -1,4 +1,4 @@
-//! The full path finds each bucket once for a packet, and charges no other source where an entry changes hands.
+//! The full path searches each bucket once per packet, and does not charge a source that takes over an entry.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ use limiter_common::{
     },
 };
 
-/// Ticks of a token, and of a bucket of ten.
+/// Ticks of a token, and of a bucket of ten tokens.
 const COST: u64 = 1_000;
 const TAU: u64 = 10 * COST;
 const NOW: u64 = 1_000_000;
@@ -180,7 +180,7 @@ fn offer(row: &Row, last: u8, meanwhile: impl Fn()) -> Reason {
     let mut evaluation = Evaluation::NONE;
     evaluation.begin(100);
     evaluation.info.source = address(last);
-    // Between checking and charging, sockets are asked.
+    // The policy looks up sockets after it has checked the buckets and before it charges them.
     let has_connection = |_| {
         meanwhile();
         false
@@ -212,7 +212,7 @@ fn entry_taken_by_another_source_is_not_charged() {
         }
     };
     assert_eq!(offer(&row, 1, change_hands), Reason::Admitted);
-    // The source's bucket is in the third entry now, and the other source's in the first.
+    // The source's bucket is now in the third entry, and the other source's bucket in the first.
     assert_eq!(
         [passed(&row, 0), passed(&row, 1), passed(&row, 2)],
         [0, 1, 1]

@@ -61,7 +61,7 @@ fn keys() -> impl Strategy<Value = SourceKey> {
         .prop_map(|(mask, slot, address, port)| mask.key(slot, &address, port))
 }
 
-/// The epochs that an entry may have, as seen from `present`: no further away than the bits of it tell.
+/// The present epoch, and an epoch no further away than its stored bits can tell.
 fn epochs() -> impl Strategy<Value = (u32, u32)> {
     let present = prop_oneof![3 => any::<u32>(), 1 => 0..300_u32, 1 => u32::MAX - 300..=u32::MAX];
     (
@@ -74,7 +74,6 @@ fn epochs() -> impl Strategy<Value = (u32, u32)> {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    /// A tag is its key, and says whether that is wide.
     #[test]
     fn tag_and_key_convert_into_each_other(key in keys()) {
         let tag = key.tag();
@@ -86,7 +85,6 @@ proptest! {
         prop_assert_eq!(tag.limit() >> 8, 0);
     }
 
-    /// No two keys are one tag.
     #[test]
     fn different_keys_have_different_tags(one in keys(), slot in 0..SLOTS, port: u16, other in keys()) {
         let like_it = SourceKey { scope: one.family() | slot << 8 | u32::from(port) << 16, ..one };
@@ -95,7 +93,6 @@ proptest! {
         }
     }
 
-    /// An entry keeps an epoch, whatever its counter and limit are, and nothing else changes.
     #[test]
     fn entry_stores_an_epoch_without_other_changes((present, epoch) in epochs(), over: u64) {
         let with = with_epoch(over, epoch);
@@ -106,7 +103,7 @@ proptest! {
         prop_assert_eq!(without_counter(with) >> COUNTER_SHIFT, 0);
     }
 
-    /// For how long a bucket has been full is how long ago the moment is at which it was.
+    /// A bucket has been full for the time since its TAT.
     #[test]
     fn bucket_is_full_since_its_tat(now: u64, apart in prop_oneof![0..3 * (1_i64 << TICK_SHIFT), any::<i64>()]) {
         let apart = apart.max(i64::MIN + 1);
@@ -120,8 +117,7 @@ proptest! {
         prop_assert_eq!(terms.full_for(tat, at), full);
     }
 
-    /// A window's bucket has been full since the window began that filled it: that one and all later ones
-    /// find it full, and the one before does not.
+    /// The bucket is full in the window that filled it and in all later ones, and not in the window before.
     #[test]
     fn window_bucket_is_full_since_the_start_of_the_window_that_filled_it(
         (period, phase) in (1..1_u64 << 40, any::<u64>()),
@@ -155,7 +151,6 @@ proptest! {
         prop_assert_eq!(terms.full_for(word, now).is_some(), terms.left(word, now) == burst);
     }
 
-    /// Nor does a clock that reads earlier say that a bucket is full which is not.
     #[test]
     fn earlier_clock_does_not_fill_a_window(
         grant in 1..=TOKENS_MAX,
@@ -171,7 +166,7 @@ proptest! {
         prop_assert_eq!(terms.full_for(word, start - windows * window.period), full);
     }
 
-    /// A source has as many sets as it may be in, in pairs, none of them twice as long as there are so many.
+    /// The sets come in pairs. All are distinct if the number of pairs is prime or a power of two.
     #[test]
     fn the_sets_of_a_source_are_distinct(
         key in keys(),
@@ -193,7 +188,6 @@ proptest! {
         }
     }
 
-    /// A source is searched where it may be, and no further than the furthest source of its set.
     #[test]
     fn source_is_searched_up_to_the_furthest_source_of_its_set(key in keys(), seed: [u64; 4], pairs in 1..100_u32, places in places()) {
         let (seed, sets) = (Seed::new(seed), pairs * SETS_OF_PAIR);
@@ -203,8 +197,7 @@ proptest! {
         prop_assert_eq!(Looked::at(&seed, &key.tag(), sets, displaced), wanted);
     }
 
-    /// A set counts its sources that are elsewhere, and knows how far they are; its neighbours in the word know
-    /// nothing of it.
+    /// The data of the neighbours in the word do not change.
     #[test]
     fn set_counts_its_displaced_sources_and_stores_their_reach(word: u64, byte in 0..u64::BITS / DISPLACED_WIDTH, places in places()) {
         let shift = byte * DISPLACED_WIDTH;
@@ -226,7 +219,6 @@ proptest! {
         }
     }
 
-    /// After any sequence of arrivals and departures, the sources that are there are within reach.
     #[test]
     fn displaced_sources_stay_within_reach(steps in prop::collection::vec((any::<bool>(), 1..SETS_OF_SOURCE, any::<prop::sample::Index>()), 0..60)) {
         let mut there: Vec<u32> = Vec::new();
@@ -251,10 +243,10 @@ proptest! {
     }
 }
 
-/// The most sources in other sets that a set can count.
+/// Maximum number of sources in other sets that a set can count.
 const COUNT_MAX: usize = 15;
 
-/// Places of the sources of one set that are in other ones.
+/// Places of the displaced sources of one set.
 fn places() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(1..SETS_OF_SOURCE, 0..=COUNT_MAX)
 }
@@ -271,7 +263,7 @@ fn is_prime(number: u32) -> bool {
     number > 1 && (2..number).all(|divisor| !number.is_multiple_of(divisor))
 }
 
-/// A table that has nothing, and writes down where it is looked for.
+/// An empty table that records the searched sets.
 struct Looked {
     seed: Seed,
     sets: u32,
@@ -383,7 +375,7 @@ const SEEDS: [[u64; 4]; 4] = [
     ],
 ];
 
-/// Sources as they come in a row: addresses of IPv4, networks of IPv6, hosts of one network, ports.
+/// Consecutive sources of one kind: IPv4 addresses, IPv6 networks, hosts of one network, or ports.
 fn in_a_row(kind: usize, number: u32) -> Tag {
     let mask = KeyMask {
         port: u32::from(kind == 5),
@@ -405,7 +397,7 @@ fn in_a_row(kind: usize, number: u32) -> Tag {
     mask.key(0, &address, port).tag()
 }
 
-/// Sources in a row are spread as if by lot: no more of them fight for a set than a Poisson distribution has.
+/// The number of sources per set follows a Poisson distribution.
 #[test]
 fn consecutive_sources_spread_like_random() {
     const SETS: u32 = 16_412;
@@ -415,7 +407,7 @@ fn consecutive_sources_spread_like_random() {
         for number in 0..sources {
             fill[seed.home(&in_a_row(kind, number), SETS).set as usize] += 1;
         }
-        // With two in a set on average.
+        // The mean is two sources per set.
         let expected = |more: u32| {
             let mut term = (-2.0_f64).exp();
             let mut below = 0.0;
@@ -442,7 +434,6 @@ fn consecutive_sources_spread_like_random() {
     }
 }
 
-/// Until 85 % of the entries are in use, one of ten thousand finds no room at most.
 #[test]
 fn at_85_percent_use_at_most_one_in_10000_sources_finds_no_room() {
     const SETS: u32 = 1 << 14;

@@ -1,4 +1,4 @@
-//! Changes of a bucket besides packets: another program's quota, the operator, a refund.
+//! Quota changes, resets and refunds lose no charge and give no tokens away, while packets come in.
 
 use limiter_common::arithmetic::bucket::{FORGOTTEN, ticks};
 
@@ -12,10 +12,10 @@ use crate::{
     world::{CHANGE, COST, FULL, ONE_SET, START, TWO_SETS},
 };
 
-/// One that a packet has just been charged to.
+/// The TAT of a bucket that was charged with one packet at the start.
 const ONE_SPENT: u64 = ticks(START + COST);
 
-/// Packets of one source under the old program and under the new one, which converts its bucket.
+/// The old program and the new one, which converts the bucket, have packets of one source at the same time.
 #[test]
 fn quota_change_loses_no_charge() {
     let tag = ONE_SET.narrow(0, 0);
@@ -33,12 +33,11 @@ fn quota_change_loses_no_charge() {
             ONE_SET.buckets(words, &tag) == [due + CHANGE * epoch]
         });
         let ends = scene.explore();
-        // Three ticks late is too late for the second packet of the burst.
+        // The change delays the bucket by three ticks: too late for the second packet of the burst.
         assert!(ends.iter().any(|end| end[1].contains(&Refused)));
     }
 }
 
-/// Conversion of a full bucket, which another source may take at the same time.
 #[test]
 fn bucket_under_conversion_is_not_taken_by_another_source() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
@@ -59,7 +58,7 @@ fn bucket_under_conversion_is_not_taken_by_another_source() {
     }
 }
 
-/// The operator forgets a source that has a packet: it is charged before that, or begins anew.
+/// A packet that arrives during the reset is charged before it, or to a full bucket.
 #[test]
 fn reset_source_starts_with_a_full_bucket() {
     let tag = ONE_SET.narrow(0, 0);
@@ -71,7 +70,7 @@ fn reset_source_starts_with_a_full_bucket() {
             "forgotten before or after the packet",
             move |words, ends| {
                 match (&ends[0][..], &ONE_SET.buckets(words, &tag)[..]) {
-                    // Forgotten before the packet, and perhaps once more.
+                    // Reset before the packet, and possibly once more.
                     ([New], [ONE_SPENT]) => true,
                     ([New | Charged | Refused | Contended], []) => ends[1][0] == Forgotten,
                     ([_], [_]) => ends[1][0] != Forgotten,
@@ -83,12 +82,11 @@ fn reset_source_starts_with_a_full_bucket() {
     }
 }
 
-/// While another source takes the entry.
 #[test]
 fn entry_of_a_reset_source_is_taken_by_another_source() {
     let [a, b] = [TWO_SETS.narrow(1, 0), TWO_SETS.narrow(0, 1)];
     let mut scene = Scene::of(TWO_SETS);
-    // Spent, and not at home.
+    // The bucket is charged, and is not in its home set.
     scene.put(0, 1, a, ONE_SPENT, 2);
     scene.fill();
     scene.sends([a]);
@@ -101,7 +99,6 @@ fn entry_of_a_reset_source_is_taken_by_another_source() {
     ends.contain(&[&[NoRoom], &[New], &[Forgotten]]);
 }
 
-/// A source that has been forgotten is not there, and its entry is its own again at the next packet.
 #[test]
 fn reset_source_gets_its_entry_back_at_the_next_packet() {
     let tag = TWO_SETS.narrow(1, 0);
@@ -116,7 +113,7 @@ fn reset_source_gets_its_entry_back_at_the_next_packet() {
     assert!(ends.iter().all(|end| end.iter().any(|said| said == &[New])));
 }
 
-/// A charge is taken back while another packet is charged, or another source takes the entry.
+/// During the refund, another packet is charged, or another source takes the entry.
 #[test]
 fn concurrent_refund_gives_no_tokens_away() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
@@ -143,7 +140,7 @@ fn concurrent_refund_gives_no_tokens_away() {
     }
 }
 
-/// Entries that have missed many changes are marked while another source takes one of them.
+/// Another source takes an entry while entries that have missed many changes are marked.
 #[test]
 fn epoch_mark_applies_only_to_the_former_source() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];

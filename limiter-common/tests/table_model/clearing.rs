@@ -1,4 +1,4 @@
-//! Entries that a sweep clears, and what limits are counted for.
+//! A sweep clears only entries that may be taken, and the count of held entries stays exact.
 
 use limiter_common::{arithmetic::bucket::ticks, table::WAYS};
 
@@ -11,10 +11,11 @@ use crate::{
     world::{COST, FULL, GONE, ONE_SET, START, TWO_SETS},
 };
 
-/// One that is not.
+/// The TAT of a bucket that is not full.
 const SPENT: u64 = ticks(START + COST);
 
-/// An entry is cleared while its source sends: the charge is in a bucket of the source, or the packet is lost.
+/// The sweep clears the entry while its source sends. The charge is in a bucket of the source, or the packet is
+/// refused.
 #[test]
 fn cleared_source_gets_a_new_entry() {
     for (world, set) in [(ONE_SET, 0), (TWO_SETS, 0), (TWO_SETS, 1)] {
@@ -30,7 +31,7 @@ fn cleared_source_gets_a_new_entry() {
     }
 }
 
-/// A sweep and a new source want the same entry.
+/// A sweep and a new source compete for one entry.
 #[test]
 fn cleared_entry_is_taken_by_one_source() {
     for is_wide in [false, true] {
@@ -49,7 +50,6 @@ fn cleared_entry_is_taken_by_one_source() {
     }
 }
 
-/// A wide source takes two entries that are free again, and one that was cleared is half of nothing.
 #[test]
 fn wide_source_needs_both_entries_of_a_cleared_pair() {
     let world = ONE_SET.counted();
@@ -63,13 +63,12 @@ fn wide_source_needs_both_entries_of_a_cleared_pair() {
         vec![said, pass(c), pass(b)]
     });
     let said = [Cleared(1), New, New];
-    // The narrow source has one of the entries: the wide one finds no room beside it.
+    // The narrow source has one of the two entries, so there is no room for the wide source.
     let ends = scene.explore();
     assert!(ends.iter().all(|end| end[0][..2] == said[..2]), "{ends:?}");
     assert!(ends.iter().all(|end| end[0][2] == NoRoom), "{ends:?}");
 }
 
-/// A sweep leaves buckets that are not full, and takes those of limits that have gone.
 #[test]
 fn sweep_clears_entries_of_removed_limits_and_keeps_charged_ones() {
     let world = ONE_SET.counted();

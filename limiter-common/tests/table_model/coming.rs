@@ -1,4 +1,4 @@
-//! New sources.
+//! CPUs that add sources at the same time create one bucket for each source, within the room of the table.
 
 use limiter_common::{
     arithmetic::bucket::ticks,
@@ -14,7 +14,7 @@ use crate::{
     world::{FULL, GONE, ONE_SET, START, TWO_SETS},
 };
 
-/// Two CPUs have packets of the same new source: one bucket, and no more than its burst passes.
+/// No more packets pass than the burst.
 #[test]
 fn two_cpus_create_one_bucket_for_a_source() {
     let tag = ONE_SET.narrow(0, 0);
@@ -29,7 +29,6 @@ fn two_cpus_create_one_bucket_for_a_source() {
     ends.contain(&[&[New], &contended]);
 }
 
-/// So do three.
 #[test]
 fn three_cpus_create_one_bucket_for_a_source() {
     let tag = ONE_SET.narrow(0, 0);
@@ -43,7 +42,7 @@ fn three_cpus_create_one_bucket_for_a_source() {
         .contain(&[&[Contended], &[New], &[Contended]]);
 }
 
-/// If the source's own set is full, the source is in the other one, once, and its own set counts it.
+/// The home set counts the source.
 #[test]
 fn source_without_room_in_its_home_set_has_one_entry_in_the_overflow_set() {
     let tag = TWO_SETS.narrow(0, 0);
@@ -59,8 +58,7 @@ fn source_without_room_in_its_home_set_has_one_entry_in_the_overflow_set() {
     ends.contain(&[&[Contended], &[Replaced]]);
 }
 
-/// Two new sources want the last entry that may be taken: one gets it, and keeps it. That its limit has gone
-/// is what the entry said of the source before.
+/// The limit of the entry's former source was removed.
 #[test]
 fn one_of_two_new_sources_takes_the_last_entry() {
     for homes in [[0, 0], [0, 1], [1, 1]] {
@@ -77,7 +75,6 @@ fn one_of_two_new_sources_takes_the_last_entry() {
     }
 }
 
-/// With two that may be taken both get in.
 #[test]
 fn two_new_sources_take_two_entries() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
@@ -90,7 +87,6 @@ fn two_new_sources_take_two_entries() {
     scene.explore().contain(&[&[Replaced], &[Replaced]]);
 }
 
-/// Nothing happens under a lock that cannot be had.
 #[test]
 fn new_source_changes_nothing_without_the_lock() {
     let tag = ONE_SET.narrow(0, 0);

@@ -1,4 +1,4 @@
-//! Work of a CPU on one packet, as in the program, and work of the operator.
+//! Processes one packet as the program does, and the operator's requests.
 
 use limiter_common::{
     arithmetic::bucket::{self, Decision, FORGOTTEN},
@@ -17,9 +17,9 @@ use crate::world::{Entry, TERMS, Table, World};
 /// The result of a packet, or of a request of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Charged to a bucket that was there.
+    /// Charged to an existing bucket.
     Charged,
-    /// Charged to a bucket that was not its own.
+    /// Charged to the bucket of another source.
     ChargedToAnother,
     /// Charged to a new bucket.
     New,
@@ -27,18 +27,18 @@ pub enum Outcome {
     Replaced,
     /// Charged to a new bucket, in the entries of two other sources.
     ReplacedTwo,
-    /// The bucket has not enough.
+    /// The bucket has too few tokens.
     Refused,
     /// There is no room for a new source.
     NoRoom,
-    /// Others were faster, too often.
+    /// All compare-and-swap attempts were lost.
     Contended,
-    /// The operator has forgotten a source, or there was nothing to forget.
+    /// The operator has reset a source, or there was nothing to reset.
     Forgotten,
     Nothing,
-    /// The charge has been taken back.
+    /// The charge was refunded.
     Refunded,
-    /// So many sources have been cleared.
+    /// This number of sources was cleared.
     Cleared(u64),
 }
 
@@ -50,7 +50,7 @@ impl Outcome {
         )
     }
 
-    /// Number of sources that this adds, as the program counts them.
+    /// Number of sources that the outcome adds, as the program counts them.
     pub fn came(self) -> i64 {
         match self {
             Self::New => 1,
@@ -61,18 +61,18 @@ impl Outcome {
     }
 }
 
-/// A packet of a source, which came at `now` nanoseconds.
+/// A packet of a source at `now` nanoseconds.
 #[derive(Clone, Copy)]
 pub struct Packet {
     pub tag: Tag,
     pub now: u64,
 }
 
-/// Attempts that a packet has.
+/// Attempts of a packet to charge a bucket.
 const ATTEMPTS: u32 = 2;
 
 impl Packet {
-    /// As `charge` in the program.
+    /// Charges the packet as `charge` in the program does.
     pub fn pass(self, table: &Table<'_>) -> Outcome {
         for _ in 0..ATTEMPTS {
             match self.charge_known(table) {
@@ -91,7 +91,7 @@ impl Packet {
         Outcome::Contended
     }
 
-    /// Only brings the source in.
+    /// Only adds the source.
     pub fn charge_new(self, table: &Table<'_>) -> Added {
         let Self { tag, now } = self;
         let Decision::Admit { tat } = TERMS.decide(TERMS.full(now), now, TERMS.cost) else {
@@ -109,7 +109,7 @@ impl Packet {
         )
     }
 
-    /// Brings the source in, and returns the packet's result.
+    /// Adds the source, and returns the packet's outcome.
     pub fn charge_new_outcome(self, table: &Table<'_>) -> Outcome {
         let before = table.seconds.get();
         match self.charge_new(table) {
@@ -149,7 +149,7 @@ impl Packet {
         }
     }
 
-    /// Takes the charge back.
+    /// Refunds the charge.
     pub fn refund(self, table: &Table<'_>) -> Outcome {
         let Self { tag, now } = self;
         for _ in 0..ATTEMPTS {
@@ -191,7 +191,7 @@ enum Tried<'a> {
     Stale,
 }
 
-/// The entry of a source, as the program looks for it.
+/// Finds the entry of a source as the program does.
 fn find<'a>(table: &Table<'a>, tag: &Tag) -> Option<Entry<'a>> {
     let home = table.home(tag);
     if !tag.is_wide() {
@@ -212,7 +212,7 @@ fn find<'a>(table: &Table<'a>, tag: &Tag) -> Option<Entry<'a>> {
     table::find_far(table, tag, &home).map(|(_, entry)| entry)
 }
 
-/// The operator forgets what the source has spent.
+/// Resets the source.
 pub fn forget(table: &Table<'_>, tag: &Tag) -> Outcome {
     for _ in 0..ATTEMPTS {
         let home = table.home(tag);
@@ -227,14 +227,14 @@ pub fn forget(table: &Table<'_>, tag: &Tag) -> Outcome {
     Outcome::Contended
 }
 
-/// Entries of a set that may be taken are cleared.
+/// Clears the entries of a set that may be taken.
 pub fn clear(table: &Table<'_>, set: u32, now: u64) -> Outcome {
     let before = table.cleared.get();
     table::clear(table, set, now);
     Outcome::Cleared(table.cleared.get() - before)
 }
 
-/// Entries of a set that are of epoch `old` are marked as of `new`.
+/// Marks the entries of a set that are of epoch `old` as of epoch `new`.
 pub fn mark(table: &Table<'_>, set: u32, old: u32, new: u32) {
     let Some(set) = table.set(set) else { return };
     for way in 0..WAYS {

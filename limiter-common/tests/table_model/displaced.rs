@@ -1,4 +1,4 @@
-//! The counts that sets keep of their sources in other sets.
+//! Each set counts its sources in other sets exactly, and finds them all.
 
 use limiter_common::arithmetic::bucket::{FORGOTTEN, ticks};
 
@@ -8,8 +8,7 @@ use crate::{
     world::{COST, COUNT_MAX, FOUR_SETS, FULL, START, TWO_SETS},
 };
 
-/// A set that has counted all it can has no more sources elsewhere: the entry that was taken for one is
-/// given back, and its source has a packet meanwhile.
+/// The new source returns the entry that it has taken, while the entry's former source sends a packet.
 #[test]
 fn set_with_a_full_displaced_count_refuses_another_source() {
     let [b, a] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
@@ -38,8 +37,6 @@ fn set_with_a_full_displaced_count_refuses_another_source() {
     }
 }
 
-/// With room to count one more, one of two gets in, and the other one after an entry has come back from the
-/// first.
 #[test]
 fn one_of_two_sources_takes_the_last_displaced_count() {
     let [a, b, c] = [0, 1, 2].map(|number| TWO_SETS.narrow(0, number));
@@ -58,7 +55,7 @@ fn one_of_two_sources_takes_the_last_displaced_count() {
     ends.never_admit_all();
 }
 
-/// If the second half cannot be had, the count is taken back: the next source is counted in its place.
+/// The next source takes the count.
 #[test]
 fn wide_source_that_gets_one_entry_reverts_its_displaced_count() {
     let [a, b] = [TWO_SETS.narrow(1, 0), TWO_SETS.narrow(0, 1)];
@@ -74,7 +71,6 @@ fn wide_source_that_gets_one_entry_reverts_its_displaced_count() {
     ends.contain(&[&[NoRoom, NoRoom], &[Charged]]);
 }
 
-/// A source of the set that comes in near by leaves one that is far away within reach.
 #[test]
 fn far_source_is_found_while_another_one_arrives_nearer() {
     let [far, near] = [0, 1].map(|number| FOUR_SETS.narrow(0, number));
@@ -92,7 +88,6 @@ fn far_source_is_found_while_another_one_arrives_nearer() {
     scene.explore().are(&[&[Charged], &[New]]);
 }
 
-/// And one that comes in far away, while there is one near by, is found there by two CPUs.
 #[test]
 fn new_far_source_is_found_by_two_cpus() {
     let [near, far] = [0, 1].map(|number| FOUR_SETS.narrow(0, number));
@@ -108,8 +103,7 @@ fn new_far_source_is_found_by_two_cpus() {
     ends.contain(&[&[Charged, Refused], &[New]]);
 }
 
-/// The only one that is far away leaves: how far it was may be remembered or not, while others of its set
-/// come in near by and far away.
+/// The only far source leaves while other sources of its set arrive, near and far.
 #[test]
 fn stored_reach_is_never_less_than_the_furthest_source() {
     let [gone, near, far] = [0, 1, 2].map(|number| FOUR_SETS.narrow(0, number));
@@ -128,7 +122,6 @@ fn stored_reach_is_never_less_than_the_furthest_source() {
     scene.explore().contain(&[&[Replaced], &[New, New]]);
 }
 
-/// The only source that is far away leaves and has a packet at once, while others come and go.
 #[test]
 fn far_source_returns_while_others_arrive_and_leave() {
     let [gone, near] = [0, 1].map(|number| FOUR_SETS.narrow(0, number));
@@ -147,7 +140,6 @@ fn far_source_returns_while_others_arrive_and_leave() {
     scene.explore().contain(&[&[New], &[Replaced, New]]);
 }
 
-/// Two sets that count in the same word: neither change is lost.
 #[test]
 fn sets_that_share_a_counter_word_lose_no_change() {
     let [a, b] = [FOUR_SETS.narrow(0, 0), FOUR_SETS.narrow(2, 0)];

@@ -1,7 +1,7 @@
-//! Goes through every order of the accesses of CPUs to memory that they share.
+//! Explores every order in which CPUs access shared memory.
 //!
-//! The next step of a CPU depends only on the values it has read so far. So two orders that leave the same memory, and
-//! in which each CPU has read the same values, go on alike: each such state is explored once, and no order is left out.
+//! The next step of a CPU depends only on the values that it has read. Two orders that end in equal memory, with equal
+//! values read by each CPU, therefore continue in the same way: each such state is explored once.
 
 use std::{cell::RefCell, collections::HashSet, fmt::Debug, rc::Rc};
 
@@ -14,11 +14,11 @@ type AtRest<'a, O> = &'a dyn Fn(&[u64], &[O]) -> Result<(), String>;
 
 /// The rules that must hold.
 pub struct Rules<'a, O> {
-    /// At every moment.
+    /// The rule that holds at every moment.
     pub always: &'a dyn Fn(&[u64]) -> Result<(), String>,
-    /// When all CPUs are done.
+    /// The rule that holds after all CPUs have ended.
     pub at_rest: AtRest<'a, O>,
-    /// A number, below the last, for whom the word at a place belongs to.
+    /// The number of the source that owns the word at a place.
     pub owner: &'a dyn Fn(&[u64], usize) -> u64,
 }
 
@@ -26,14 +26,15 @@ pub struct Rules<'a, O> {
 #[derive(Debug)]
 pub struct Explored<O> {
     pub states: usize,
-    /// Each way in which the CPUs may have ended, once.
+    /// The different outcomes of all CPUs.
     pub ends: Vec<Vec<O>>,
 }
 
-/// Goes through all that the CPUs may do.
+/// Explores all orders of the CPUs' accesses.
 ///
-/// Reads of words that no CPU writes are not branched on. The exploration finds these words: it starts again whenever a
-/// CPU writes a word that was thought to be one of them.
+/// Reads of words that no CPU writes are not branched on. The exploration restarts whenever a CPU writes a word that
+/// was
+/// not known as written.
 ///
 /// # Panics
 /// If a rule does not hold; the message has the order that led there.
@@ -58,7 +59,7 @@ pub fn explore<O: Clone + Debug + PartialEq>(
     }
 }
 
-/// Lets a CPU go on to its end, and leaves the steps of other CPUs in between for later.
+/// Runs a CPU to its end. Queues the steps that other CPUs may take in between.
 fn run<O: Clone + Debug + PartialEq>(
     search: &RefCell<Search<'_, O>>,
     state: State<O>,
@@ -90,9 +91,9 @@ fn run<O: Clone + Debug + PartialEq>(
 
 struct Search<'a, O> {
     rules: &'a Rules<'a, O>,
-    /// Places that have been written to, be it in vain.
+    /// Places of writes, including failed ones.
     written: HashSet<usize>,
-    /// Whether there is one that was not known at the beginning.
+    /// True if a place was written that was not known at the beginning.
     is_void: bool,
     seen: HashSet<[u64; 2]>,
     tasks: Vec<Task<O>>,
@@ -105,9 +106,9 @@ struct Task<O> {
 }
 
 enum Next {
-    /// A write is seen.
+    /// A write becomes visible.
     Publish(usize),
-    /// A CPU goes on, and finds the word with this number.
+    /// A CPU continues, and reads the word with this number.
     Run { cpu: usize, choice: usize },
 }
 
@@ -153,7 +154,7 @@ impl<'a, O: Clone + Debug + PartialEq> Search<'a, O> {
         search.into_inner()
     }
 
-    /// Returns whether the state is a new one. Somebody goes on with `running`.
+    /// Returns true if the state is new. The caller continues with the CPU `running`.
     fn visit(&mut self, state: &State<O>, running: Option<usize>) -> bool {
         if !self.seen.insert(state.fingerprint()) {
             return false;
@@ -300,19 +301,18 @@ struct Cpu<'s, 'a, O> {
 struct Run<'s, 'a, O> {
     search: &'s RefCell<Search<'a, O>>,
     state: State<O>,
-    /// The values that it has read before.
+    /// The values that the CPU has already read.
     found: Vec<u64>,
     next: usize,
-    /// Number of the word that the first access from now on finds.
+    /// Number of the word that the next access reads.
     choice: usize,
-    /// Whether nobody has been here before.
+    /// True if the state was not visited before.
     is_new: bool,
 }
 
-/// The way of a CPU to the memory.
+/// The memory, as a CPU accesses it.
 pub trait Bus {
-    /// Returns the word that a load finds; for a swap 0 where it has not been done, and otherwise one more
-    /// than the number of the owner that the word had at that moment.
+    /// Returns the loaded word. For a swap: 0 if it failed, otherwise the number of the word's owner plus one.
     fn access(&self, place: usize, access: Access) -> u64;
 }
 
@@ -333,7 +333,7 @@ impl<O: Clone + Debug + PartialEq> Run<'_, '_, O> {
             search.is_void = true;
         }
         if search.is_void {
-            // The rest is not checked, but shows which other words are written.
+            // The rest is not checked. It runs to find the other written words.
             self.is_new = false;
         }
         if let Some(&found) = self.found.get(self.next) {

@@ -1,4 +1,4 @@
-//! Sources whose entry another one takes.
+//! A source that loses its entry to another source gets a new entry or is refused, and no charge is lost.
 
 use limiter_common::{
     abi::KEPT_FOR,
@@ -13,7 +13,7 @@ use crate::{
     world::{COST, FULL, ONE_SET, START, TWO_SETS},
 };
 
-/// A new source wants the entry of one that has a packet at this moment.
+/// A new source takes the entry while its former source sends a packet.
 #[test]
 fn source_that_loses_its_entry_gets_a_new_one_or_is_refused() {
     for (world, homes) in [
@@ -32,7 +32,6 @@ fn source_that_loses_its_entry_gets_a_new_one_or_is_refused() {
     }
 }
 
-/// If there is another place for the source, its set counts it while it is in the other set.
 #[test]
 fn source_that_loses_its_overflow_entry_moves_to_its_home_set() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
@@ -44,7 +43,7 @@ fn source_that_loses_its_overflow_entry_moves_to_its_home_set() {
     ends.contain(&[&[Replaced], &[Replaced]]);
 }
 
-/// Two sources charge a bucket each while a third one takes one of the entries: three CPUs.
+/// Two CPUs charge the buckets of two sources while a third CPU takes one of the entries.
 #[test]
 fn charges_of_former_and_new_source_are_kept_on_three_cpus() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
@@ -53,17 +52,16 @@ fn charges_of_former_and_new_source_are_kept_on_three_cpus() {
     scene.brings_in([b]);
     scene.sends([b]);
     scene.all_are_charged(a, &[0], 0, 0);
-    // The first CPU may charge the second source by mistake, and that stays where another packet comes in
-    // between.
+    // The first CPU may charge the second source by mistake. It cannot refund that if another packet comes in between.
     scene.all_are_charged(b, &[1, 2], 0, ticks(COST));
     scene.on(Machine::X86);
 }
 
-/// The entry goes to another source and comes back, while a packet of the first owner is under way.
+/// The entry goes to another source and comes back, while a CPU processes a packet of the first source.
 ///
-/// Not on arm64: there both looks at the key may be out of order with the look at the word, and nothing short of
-/// a load with a barrier would tell. The packet passes at the cost of the other source then, if the entry
-/// changes hands twice while it is under way, once on either side of the charge.
+/// This does not hold on arm64: both reads of the key may be reordered with the read of the TAT, unless the load has a
+/// barrier. The packet is then charged to the other source if the entry changes hands twice, before and after the
+/// charge.
 #[test]
 fn packet_is_charged_to_its_source_when_the_entry_leaves_and_returns() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
@@ -74,11 +72,10 @@ fn packet_is_charged_to_its_source_when_the_entry_leaves_and_returns() {
     assert!(ends.iter().any(|end| end[1] == [Replaced, Replaced]));
 }
 
-/// A source that has sent more than once keeps its entry for a while after its bucket is full.
 #[test]
 fn source_with_several_packets_keeps_its_entry_for_a_while() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
-    // Two packets that passed, or one, and one that was refused.
+    // The source has two admitted packets, or one admitted and one refused.
     for (since, refused, said) in [
         (KEPT_FOR - 1, 0, NoRoom),
         (KEPT_FOR - 1, 1, NoRoom),
@@ -87,7 +84,6 @@ fn source_with_several_packets_keeps_its_entry_for_a_while() {
     ] {
         let mut scene = Scene::of(ONE_SET);
         scene.put(0, 0, a, ticks(START - since), 2 - refused);
-        // The first entry.
         scene.words[OVER] += refused * ONE_PACKET;
         scene.fill();
         scene.sends([b]);

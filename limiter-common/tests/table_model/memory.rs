@@ -1,11 +1,14 @@
-//! Memory that several CPUs share, as x86-64 or arm64 has it.
+//! Memory that several CPUs share, with the ordering rules of x86-64 or arm64.
 //!
-//! A compare-and-swap that succeeds is ordered before and after everything else on both. On x86-64 a
-//! plain write may be seen late, and nothing else is out of order. On arm64 plain writes and additions
-//! that return nothing are seen in any order, and a word that is read may be any that stood there
-//! since the reader's last compare-and-swap, as long as it is no older than what the reader knows of it.
+//! | access | x86-64 | arm64 |
+//! |---|---|---|
+//! | successful compare-and-swap | ordered | ordered |
+//! | plain write | visible late, in order | visible late, in any order |
+//! | addition without a result | ordered | visible late, in any order |
+//! | read | the latest visible word | any word since the reader's last compare-and-swap that is no older than a known
+//! one |
 
-/// The machine whose memory rules hold.
+/// A machine with its memory ordering rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machine {
     X86,
@@ -21,7 +24,7 @@ pub enum Access {
     Add(u64),
 }
 
-/// A write that other CPUs do not see yet.
+/// A write that is not yet visible to other CPUs.
 #[derive(Clone, Copy)]
 struct Pending {
     cpu: usize,
@@ -29,7 +32,7 @@ struct Pending {
     write: Access,
 }
 
-/// A word that a CPU may still read, though another stands there by now.
+/// A word that a CPU may still read after it was overwritten.
 #[derive(Clone, Copy)]
 struct Old {
     cpu: usize,
@@ -43,7 +46,7 @@ pub struct Memory {
     cpus: usize,
     pub words: Vec<u64>,
     pending: Vec<Pending>,
-    /// The earliest first, for each place.
+    /// Overwritten words of each place, earliest first.
     old: Vec<Old>,
 }
 
@@ -58,7 +61,7 @@ impl Memory {
         }
     }
 
-    /// Words that tell states apart.
+    /// Passes on all words that distinguish states.
     pub fn fingerprint(&self, mut word: impl FnMut(u64)) {
         self.words.iter().for_each(|&value| word(value));
         for &Pending { cpu, place, write } in &self.pending {
@@ -70,7 +73,7 @@ impl Memory {
             word(((cpu << 32) | (place << 8) | kind) as u64);
             word(value);
         }
-        // Between places there is no order.
+        // The order of places does not matter.
         let mut sum = 0_u64;
         for (index, old) in self.old.iter().enumerate() {
             let is_here = |other: &&Old| other.cpu == old.cpu && other.place == old.place;
@@ -83,7 +86,7 @@ impl Memory {
         word(sum);
     }
 
-    /// Number of words that the access may find.
+    /// Number of words that the access may read.
     pub fn choices(&self, cpu: usize, place: usize, access: Access) -> usize {
         match access {
             Access::Load if self.forwarded(cpu, place).is_none() => {
@@ -97,8 +100,7 @@ impl Memory {
         }
     }
 
-    /// Does it; `choice` 0 finds the latest word. Returns the word that a load finds, and whether a swap
-    /// has been done.
+    /// Makes the access; `choice` 0 reads the latest word. Returns the loaded word, or 1 for a successful swap.
     pub fn access(&mut self, cpu: usize, place: usize, access: Access, choice: usize) -> u64 {
         match access {
             Access::Load => self.load(cpu, place, choice),
@@ -106,7 +108,7 @@ impl Memory {
                 if self.machine == Machine::X86 {
                     self.publish_all(cpu);
                 }
-                // Writes of this CPU to this place that are pending come first in any case.
+                // This CPU's pending writes to this place become visible first.
                 self.publish_here(cpu, place);
                 if self.words[place] != expected {
                     self.old.retain(|old| old.cpu != cpu || old.place != place);
@@ -147,7 +149,7 @@ impl Memory {
             self.old.retain(|old| !is_its(old));
             return self.words[place];
         }
-        // The earlier ones are out of reach from now on.
+        // Earlier words cannot be read any more.
         let mut later = known + 1 - choice;
         let mut found = None;
         self.old.retain(|old| {
@@ -163,7 +165,7 @@ impl Memory {
         found.unwrap_or(self.words[place])
     }
 
-    /// The last word that the CPU itself has written there, but that others have not seen.
+    /// The last word that this CPU has written there and that is not yet visible to other CPUs.
     fn forwarded(&self, cpu: usize, place: usize) -> Option<u64> {
         let its = |pending: &&Pending| pending.cpu == cpu && pending.place == place;
         let mut word = self.words[place];
@@ -174,7 +176,7 @@ impl Memory {
         Some(word)
     }
 
-    /// The writes that may be seen next.
+    /// The writes that may become visible next.
     pub fn publishable(&self) -> Vec<usize> {
         let is_first = |&index: &usize| {
             let this = self.pending[index];
@@ -186,7 +188,7 @@ impl Memory {
         (0..self.pending.len()).filter(is_first).collect()
     }
 
-    /// Lets all see one of them. Returns whose it was, and where.
+    /// Makes one of these writes visible. Returns its CPU and its place.
     pub fn publish(&mut self, index: usize) -> (usize, usize) {
         let pending = self.pending.remove(index);
         self.apply(pending);

@@ -1,4 +1,4 @@
-//! A table, and what some CPUs do to it at the same time.
+//! A table, and the work of some CPUs on it at the same time.
 
 use std::{cell::Cell, ops::Deref};
 
@@ -23,19 +23,19 @@ type Work = Box<dyn Fn(&Table<'_>) -> Vec<Outcome>>;
 /// A rule that must hold in the end.
 type Rule = Box<dyn Fn(&[u64], &[Vec<Outcome>]) -> bool>;
 
-/// The ways in which the CPUs may have ended: the outcomes of each CPU.
+/// All possible ends of an exploration, each with the outcomes of each CPU.
 #[derive(Debug, PartialEq)]
 pub struct Ends(Vec<Vec<Vec<Outcome>>>);
 
 impl Ends {
-    /// Panics unless one of the ends is this.
+    /// Panics unless `end` is among the ends.
     pub fn contain(&self, end: &[&[Outcome]]) {
         let is_it =
             |other: &Vec<Vec<Outcome>>| other.iter().map(Vec::as_slice).eq(end.iter().copied());
         assert!(self.iter().any(is_it), "{end:?} is not among {self:?}");
     }
 
-    /// Panics unless the only end is this.
+    /// Panics unless `end` is the only end.
     pub fn are(&self, end: &[&[Outcome]]) {
         self.contain(end);
         assert_eq!(self.len(), 1, "{self:?}");
@@ -83,38 +83,35 @@ impl Scene {
         scene
     }
 
-    /// As [`World::put`].
     pub fn put(&mut self, set: u32, way: u32, tag: Tag, word: u64, packets: u64) {
         self.world
             .put(&mut self.words, set, way, &tag, word, packets);
     }
 
-    /// As [`World::fill`].
     pub fn fill(&mut self) {
         self.world.fill(&mut self.words);
     }
 
-    /// As [`World::hide`].
     pub fn hide(&mut self, set: u32, sources: u64) {
         self.world.hide(&mut self.words, set, sources);
     }
 
-    /// One more CPU.
+    /// Adds a CPU.
     pub fn cpu(&mut self, work: impl Fn(&Table<'_>) -> Vec<Outcome> + 'static) {
         self.cpu_in(0, work);
     }
 
-    /// One more CPU, whose program has come with a change of quota.
+    /// Adds a CPU with a program of this epoch.
     pub fn cpu_in(&mut self, epoch: u32, work: impl Fn(&Table<'_>) -> Vec<Outcome> + 'static) {
         self.works.push((epoch, Box::new(work)));
     }
 
-    /// One more CPU, with a packet of each source in turn.
+    /// Adds a CPU with a packet of each source in turn.
     pub fn sends<const N: usize>(&mut self, tags: [Tag; N]) {
         self.sends_in(0, tags);
     }
 
-    /// As [`Self::sends`], after a change of quota.
+    /// Adds a CPU with a packet of each source, and a program of this epoch.
     pub fn sends_in<const N: usize>(&mut self, epoch: u32, tags: [Tag; N]) {
         self.cpu_in(epoch, move |table| {
             tags.map(|tag| Packet { tag, now: START }.pass(table))
@@ -122,7 +119,7 @@ impl Scene {
         });
     }
 
-    /// As [`Self::sends`], at these moments.
+    /// Adds a CPU with packets at these moments.
     pub fn sends_at<const N: usize>(&mut self, packets: [(Tag, u64); N]) {
         self.cpu(move |table| {
             packets
@@ -131,7 +128,7 @@ impl Scene {
         });
     }
 
-    /// One more CPU, which only brings in each source in turn.
+    /// Adds a CPU that only adds each source in turn.
     pub fn brings_in<const N: usize>(&mut self, tags: [Tag; N]) {
         self.cpu(move |table| {
             tags.map(|tag| Packet { tag, now: START }.charge_new_outcome(table))
@@ -139,12 +136,12 @@ impl Scene {
         });
     }
 
-    /// One more CPU, on which the operator forgets a source.
+    /// Adds a CPU that resets a source.
     pub fn forgets(&mut self, tag: Tag) {
         self.cpu(move |table| vec![forget(table, &tag)]);
     }
 
-    /// One more CPU for each source, with a packet of it. Each bucket, full at first, is charged with its packet.
+    /// Adds a CPU with a packet for each source. Each bucket is full at first and is charged with its packet.
     pub fn race<const N: usize>(&mut self, tags: [Tag; N]) {
         for tag in tags {
             self.sends([tag]);
@@ -152,7 +149,7 @@ impl Scene {
         }
     }
 
-    /// One more rule for the end.
+    /// Adds a rule for the end.
     pub fn rule(
         &mut self,
         name: &'static str,
@@ -161,14 +158,14 @@ impl Scene {
         self.rules.push((name, Box::new(rule)));
     }
 
-    /// In the end, memory is as it was.
+    /// Adds the rule that memory is unchanged in the end.
     pub fn changes_nothing(&mut self) {
         let before = self.words.clone();
         self.rule("nothing changes", move |words, _| words == before);
     }
 
-    /// The packets of a source that these CPUs admitted, all at the start, are in its bucket, which had been
-    /// charged with `before` packets then: no fewer, and at most `beyond` ticks more.
+    /// Adds the rule that the bucket of a source is charged with all packets that these CPUs admitted, and with at most
+    /// `beyond` ticks more. At the start it was charged with `before` packets.
     pub fn all_are_charged(&mut self, tag: Tag, cpus: &[usize], before: u64, beyond: u64) {
         let (world, cpus) = (self.world, cpus.to_vec());
         self.rule(
@@ -194,7 +191,7 @@ impl Scene {
         );
     }
 
-    /// Goes through everything that may happen, on both machines. Returns how it may have ended.
+    /// Explores all orders on both machines. Returns all ends.
     pub fn explore(&self) -> Ends {
         let mut ends = self.on(Machine::X86).0;
         for end in self.on(Machine::Arm).0 {
@@ -205,7 +202,7 @@ impl Scene {
         Ends(ends)
     }
 
-    /// Explores one machine, if both would take too long.
+    /// Explores one machine. Both take too long for some scenes.
     pub fn on(&self, machine: Machine) -> Ends {
         let began = std::time::Instant::now();
         let world = self.world;

@@ -1,4 +1,4 @@
-//! Keys that take two entries, and those that take one.
+//! Sources that take two entries and sources that take one replace each other without mixing their entries.
 
 use limiter_common::arithmetic::bucket::FORGOTTEN;
 
@@ -9,7 +9,7 @@ use crate::{
     world::{COST, FULL, ONE_SET, START, TWO_SETS},
 };
 
-/// Two CPUs make one bucket of a source whose key is wide, in place of two others, one of which has a packet.
+/// One of the two narrow sources sends a packet meanwhile.
 #[test]
 fn wide_source_replaces_two_narrow_sources() {
     let [a, b, wide] = [
@@ -26,7 +26,6 @@ fn wide_source_replaces_two_narrow_sources() {
     }
 }
 
-/// If the two sources were not at home, their sets no longer count them.
 #[test]
 fn home_sets_stop_counting_two_replaced_displaced_sources() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(0, 1)];
@@ -37,7 +36,6 @@ fn home_sets_stop_counting_two_replaced_displaced_sources() {
     scene.explore().are(&[&[ReplacedTwo]]);
 }
 
-/// Two CPUs with a packet each make one bucket.
 #[test]
 fn two_cpus_create_one_bucket_for_a_wide_source() {
     let [a, b, wide] = [
@@ -52,7 +50,7 @@ fn two_cpus_create_one_bucket_for_a_wide_source() {
     scene.explore().contain(&[&[ReplacedTwo], &[Charged]]);
 }
 
-/// A narrow one takes the first entry of a wide one, and another one the second that becomes free.
+/// One narrow source takes the first entry of the wide source. Another one takes the second entry, which becomes free.
 #[test]
 fn narrow_sources_replace_a_wide_source() {
     let [a, b, wide] = [
@@ -73,7 +71,7 @@ fn narrow_sources_replace_a_wide_source() {
     }
 }
 
-/// If the wide source was not at home, its set no longer counts it, though its second entry has a new key by then.
+/// The second entry may have a new key by then.
 #[test]
 fn home_set_stops_counting_a_replaced_displaced_wide_source() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
@@ -86,8 +84,7 @@ fn home_set_stops_counting_a_replaced_displaced_wide_source() {
     scene.explore().contain(&[&[Replaced], &[New]]);
 }
 
-/// A wide one takes the entries of another wide one, which has a packet, or of which there is another packet
-/// of the new one. Their keys differ in the second half only.
+/// The former source sends a packet meanwhile. The keys differ in the second half only.
 #[test]
 fn wide_source_replaces_another_wide_source() {
     let [a, b] = [ONE_SET.wide(0, 0), ONE_SET.wide(0, 1)];
@@ -98,7 +95,6 @@ fn wide_source_replaces_another_wide_source() {
     ends.contain(&[&[NoRoom], &[Replaced]]);
 }
 
-/// If the second entry cannot be had, the first one stays with its source, whose set counts it.
 #[test]
 fn wide_source_that_gets_one_entry_returns_it() {
     let [a, wide] = [TWO_SETS.narrow(0, 0), TWO_SETS.wide(0, 0)];
@@ -111,8 +107,6 @@ fn wide_source_that_gets_one_entry_returns_it() {
     assert!(ends.iter().all(|end| end[0] == [NoRoom]));
 }
 
-/// A narrow source that wants both entries of a pair, one after the other, and a wide one that wants them
-/// together.
 #[test]
 fn narrow_and_wide_source_compete_for_one_pair_of_entries() {
     let [a, b, wide] = [
@@ -127,10 +121,10 @@ fn narrow_and_wide_source_compete_for_one_pair_of_entries() {
     ends.contain(&[&[NoRoom], &[New]]);
 }
 
-/// The entry of a wide one that the operator has forgotten goes to a narrow one, and back to a wide one,
-/// while the first one has a packet again.
+/// The reset source sends a packet meanwhile.
 ///
-/// Not on arm64, for the reason that [`crate::leaving`] gives: it changes hands twice.
+/// This does not hold on arm64, because the entry changes hands twice: see
+/// `packet_is_charged_to_its_source_when_the_entry_leaves_and_returns`.
 #[test]
 fn reset_wide_entry_goes_to_a_narrow_source_and_back_to_a_wide_one() {
     let a = TWO_SETS.narrow(0, 0);
@@ -145,10 +139,10 @@ fn reset_wide_entry_goes_to_a_narrow_source_and_back_to_a_wide_one() {
     ends.contain(&[&[NoRoom, Replaced], &[New]]);
 }
 
-/// The operator forgets a wide one while a narrow one takes its entry, and it has a packet.
+/// The wide source sends a packet while it is reset and a narrow source takes its entry.
 ///
-/// Not in the same nanosecond: the new source would have the very word that the forgotten one had, and whoever
-/// charged that would take it for its own charge to another source, and take it back.
+/// The packets come at different times. In the same nanosecond, the new source would get the TAT of the reset source.
+/// The CPU that charges it would take that for its own charge to another source, and refund it.
 #[test]
 fn wide_source_is_reset_while_its_entry_is_taken() {
     let [a, wide] = [ONE_SET.narrow(0, 0), ONE_SET.wide(0, 0)];

@@ -1,4 +1,4 @@
-//! A small table in the memory of the model: [`limiter_common::table`] over a handful of words.
+//! A small table in the model's memory: [`limiter_common::table`] over a few words.
 
 use std::cell::Cell;
 
@@ -25,19 +25,19 @@ const SET: usize = WAYS as usize * WORDS;
 /// Destination port of the IPv4 packets.
 const PORT: u32 = 53;
 
-/// Time at which all begins, in nanoseconds.
+/// Start time in nanoseconds.
 pub const START: u64 = 100_000_000_000;
 /// Cost of a packet, in nanoseconds.
 pub const COST: u64 = 1_000;
 /// Packets in a full bucket.
 pub const BURST: u64 = 2;
-/// Ticks by which each change of the limit's quota delays the moment a bucket is full.
+/// Ticks that each change of the quota adds to a TAT.
 pub const CHANGE: u64 = 3;
 
-/// A bucket that is full, and has been for as long as a packet takes.
+/// The TAT of a bucket that became full one packet's cost before the start.
 pub const FULL: u64 = ticks(START - COST);
 
-/// The limit of all slots but the last, which has gone.
+/// The quota of all slots except the last, whose limit was removed.
 pub const TERMS: Quota = Quota {
     tau: (BURST * COST) << TICK_SHIFT,
     cost: COST << TICK_SHIFT,
@@ -49,37 +49,37 @@ pub const TERMS: Quota = Quota {
         grant: 0,
     },
 };
-/// Slot of a limit that has gone.
+/// Slot of a removed limit.
 pub const GONE: u32 = 63;
 
 /// Slot of the sources that only fill the table.
 const FILLER: u32 = 62;
 
-/// A table of one set, one of the two of a pair, and one of two pairs.
+/// A table of one set, of one pair of sets, and of two pairs.
 pub const ONE_SET: World = World::of(1);
 pub const TWO_SETS: World = World::of(2);
 pub const FOUR_SETS: World = World::of(4);
 
-/// The most sources in other sets that a set can count.
+/// Maximum number of sources in other sets that a set can count.
 pub const COUNT_MAX: u64 = 15;
 
-/// Attempts to count. The program makes more attempts, and gives up in the same way.
+/// Attempts to count a source. The program makes more attempts, and gives up in the same way.
 const TRIES: u32 = 2;
 
 /// A table of a few sets.
 #[derive(Clone, Copy)]
 pub struct World {
     pub sets: u32,
-    /// Sources of each set that are in other sets, which are missing.
+    /// Number of each set's sources in sets that the table lacks.
     hidden: [u64; 4],
-    /// Whether the entries that are held are counted too. Scenes are smaller without.
+    /// True if held entries are counted too. Explorations are shorter without the count.
     is_counted: bool,
 }
 
 const SEED: Seed = Seed::KNOWN;
 
-/// Sets that the table would have if it were whole: as many as one source may be in, and one more pair.
-/// Those that are missing are not there for anybody.
+/// Sets of the complete table: as many as one source may be in, and one more pair. The model has only the first of
+/// them.
 const WHOLE: u32 = SETS_OF_SOURCE + SETS_OF_PAIR;
 
 impl World {
@@ -91,7 +91,7 @@ impl World {
         }
     }
 
-    /// This world with a count of the entries that are held.
+    /// Also counts the held entries.
     pub const fn counted(self) -> Self {
         Self {
             is_counted: true,
@@ -103,7 +103,7 @@ impl World {
         SEED.home(tag, WHOLE).set
     }
 
-    /// Whether `home` is the source's own set, and the first pair's next one is the second.
+    /// True if `home` is the home set of the source, and the second pair follows the first in its probe sequence.
     fn is_at(self, tag: &Tag, home: u32) -> bool {
         let [own, _, next] = [0, 1, 2].map(|place| SEED.home(tag, WHOLE).sets().nth(place));
         let is_first_pair = home < SETS_OF_PAIR;
@@ -119,7 +119,7 @@ impl World {
             .expect("a set that it may be in")
     }
 
-    /// The `number`-th source of IPv4 whose own set is `home`, under the limit in `slot`.
+    /// The `number`-th IPv4 source with the home set `home`, under the limit in `slot`.
     pub fn narrow_of(self, slot: u32, home: u32, number: usize) -> Tag {
         let tag = |address: u32| {
             let scope = IPV4 | slot << 8 | PORT << 16;
@@ -142,7 +142,7 @@ impl World {
         self.narrow_of(0, home, number)
     }
 
-    /// The `number`-th source of IPv6 whose own set is `home`. All have the same first half of the address.
+    /// The `number`-th IPv6 source with the home set `home`. The first half of the address is the same for all.
     pub fn wide(self, home: u32, number: usize) -> Tag {
         let tag = |rest: u64| {
             SourceKey {
@@ -160,7 +160,7 @@ impl World {
             .expect("one of some is")
     }
 
-    /// The word in which all sets count.
+    /// The word with the counts of all sets.
     fn counts(self) -> usize {
         self.sets as usize * SET
     }
@@ -169,7 +169,7 @@ impl World {
         self.counts() + 1 + set as usize
     }
 
-    /// The data of a set about its sources that are in other sets.
+    /// A set's data about its sources in other sets.
     pub fn displaced(self, words: &[u64], set: u32) -> Displaced {
         Displaced::in_word(words[self.counts()], set * DISPLACED_WIDTH)
     }
@@ -180,7 +180,7 @@ impl World {
         words[counts] = one_more.put_into(words[counts], set * DISPLACED_WIDTH);
     }
 
-    /// Counts sources of the set that are in ones that are missing, not far from it.
+    /// Counts sources of the set as if they were in missing sets nearby.
     pub fn hide(&mut self, words: &mut [u64], set: u32, sources: u64) {
         self.hidden[set as usize] += sources;
         for _ in 0..sources {
@@ -193,12 +193,12 @@ impl World {
         vec![0; self.held() + usize::from(self.is_counted)]
     }
 
-    /// The word that counts the entries that are held.
+    /// The word that counts the held entries.
     fn held(self) -> usize {
         self.lock(self.sets)
     }
 
-    /// Puts a source into an entry, as if it had been there for long.
+    /// Puts a source into an entry.
     pub fn put(self, words: &mut [u64], set: u32, way: u32, tag: &Tag, word: u64, packets: u64) {
         let first = place(set, way);
         words[first + ADDRESS] = tag.address;
@@ -218,7 +218,7 @@ impl World {
         }
     }
 
-    /// Fills the free entries with sources whose buckets are not full.
+    /// Fills the free entries with sources that keep them.
     pub fn fill(self, words: &mut [u64]) {
         let mut number = 0;
         for set in 0..self.sets {
@@ -232,7 +232,7 @@ impl World {
         }
     }
 
-    /// Numbers of the entries, and their words.
+    /// All entries, each with the numbers of its set and way.
     fn entries(self, words: &[u64]) -> impl Iterator<Item = (u32, u32, Seen<'_>)> + Clone {
         let both = move |number: u32| (number / WAYS, number % WAYS);
         (0..self.sets * WAYS).map(both).map(move |(set, way)| {
@@ -247,7 +247,7 @@ impl World {
         })
     }
 
-    /// The words of the source's buckets, with those a CPU is at work on.
+    /// The TATs of the source's buckets, including entries that a CPU is working on.
     pub fn buckets(self, words: &[u64], tag: &Tag) -> Vec<u64> {
         self.entries(words)
             .filter(|(_, way, entry)| {
@@ -257,7 +257,7 @@ impl World {
             .collect()
     }
 
-    /// The epoch of the quota that its bucket is on.
+    /// The epoch of the source's bucket.
     pub fn epoch(self, words: &[u64], tag: &Tag) -> Option<u32> {
         self.entries(words)
             .find(|(_, _, entry)| is_taken(entry.load(TAT)) && entry.is_of(tag))
@@ -279,10 +279,10 @@ impl World {
     pub fn always(self, words: &[u64]) -> Result<(), String> {
         use limiter_common::arithmetic::bucket::is_time;
         let mut there = self.hidden;
-        // With those that a CPU is at work on, for as long as their keys are there.
+        // Includes entries that a CPU is working on, as long as they have a key.
         for (set, _, entry) in self.entries(words) {
             let word = entry.load(TAT);
-            // A cleared entry that a CPU has just taken still has the key of before.
+            // A cleared entry that a CPU has just taken still has its former key.
             if !is_taken(word) || self.is_counted && !is_time(word) {
                 continue;
             }
@@ -315,7 +315,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks the rules that hold when no CPU is at work: nothing is left half done, and the counts are exact.
+    /// Checks the rules that hold when no CPU is working: no step is left half done, and the counts are exact.
     pub fn at_rest(self, words: &[u64]) -> Result<(), String> {
         use limiter_common::arithmetic::bucket::{BUSY, FREE, REST};
         for (set, way, entry) in self.entries(words) {
@@ -361,7 +361,7 @@ impl World {
         Ok(())
     }
 
-    /// The number of the key that the entry around a word has.
+    /// The number of the key in the entry that contains the word.
     pub fn owner(self, words: &[u64], at: usize) -> u64 {
         if at < self.counts() {
             Self::number_of(
@@ -392,7 +392,7 @@ fn place(set: u32, way: u32) -> usize {
     set as usize * SET + way as usize * WORDS
 }
 
-/// An entry that nobody works on.
+/// A read-only view of an entry.
 #[derive(Clone, Copy)]
 struct Seen<'a> {
     words: &'a [u64],
@@ -420,17 +420,17 @@ impl Shared for Seen<'_> {
     }
 }
 
-/// The table, as a program sees it that came with a change of the limit's quota.
+/// The table, as a program of one epoch sees it.
 #[derive(Clone, Copy)]
 pub struct Table<'a> {
     pub bus: &'a dyn Bus,
     pub world: World,
     pub epoch: u32,
-    /// Number of the bucket's owner when this CPU changed one last; see [`World::number_of`].
+    /// Number of the owner of the bucket that this CPU changed last; see [`World::number_of`].
     pub changed: &'a Cell<u64>,
-    /// Number of times that a wide source has taken the place of two.
+    /// Number of times that a wide source has replaced two sources.
     pub seconds: &'a Cell<u64>,
-    /// Number of sources that have been cleared.
+    /// Number of cleared sources.
     pub cleared: &'a Cell<u64>,
 }
 
@@ -502,7 +502,7 @@ impl Table<'_> {
         }
     }
 
-    /// A word that was written in `epoch`, on the quota of this program; none if `epoch` is later.
+    /// Converts a TAT of `epoch` to the quota of this program; none if `epoch` is later.
     pub fn on_present(&self, epoch: u32, word: u64) -> Option<u64> {
         let behind = self.epoch.wrapping_sub(epoch);
         (behind.cast_signed() >= 0).then(|| word + CHANGE * u64::from(behind))
@@ -552,7 +552,7 @@ impl<'a> SharedTable for Table<'a> {
     fn second_replaced(&self) {
         self.seconds.set(self.seconds.get() + 1);
     }
-    /// Once: who tries more often is who comes later.
+    /// Tries once. A CPU that tries again is like one that comes later.
     fn lock(&self, set: u32) -> bool {
         self.bus.access(
             self.world.lock(set),
@@ -574,7 +574,7 @@ impl<'a> SharedTable for Table<'a> {
     fn sets(&self) -> u32 {
         self.world.sets
     }
-    /// All limits have room.
+    /// Every limit has room.
     fn hold(&self, tag: &Tag) -> bool {
         self.count_held(tag.entries().into());
         true
