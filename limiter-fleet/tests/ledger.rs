@@ -1,4 +1,4 @@
-//! A member's ledger of a source is sent, updated by answers, and forgotten at the right moments, step by step.
+//! A member's ledger of a source is sent, updated by answers, and dropped at the right moments.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ fn deeper_bucket_has_a_larger_unpublished_share() {
     assert_eq!((of(2, 2), of(3, 2)), (None, Some(3)));
 }
 
-/// When the share becomes smaller, a source below it can be above it, without new packets.
+/// A source can be above the new share without new packets.
 #[test]
 fn source_above_a_reduced_share_is_queried_at_once() {
     let deep = Quota {
@@ -222,7 +222,7 @@ fn overflowed_refill_is_subtracted_from_the_charge() {
     assert_eq!(charge(&[(0, 0)]), 20 * SECOND);
     assert_eq!(charge(&[(10 * SECOND, 0)]), 10 * SECOND);
     assert_eq!(charge(&[(4 * SECOND, 0), (10 * SECOND, 0)]), 10 * SECOND);
-    // Somebody has emptied the bucket by hand: only the one second is plausible.
+    // The bucket was emptied by hand: only the refill of one second is plausible.
     assert_eq!(charge(&[(0, 8 * SECOND)]), 19 * SECOND);
     // A clock that went back counts as no time passed.
     let back = 0_u64.wrapping_sub(5 * SECOND);

@@ -1,6 +1,4 @@
-//! A member keeps ledgers of the right sources and groups them into rounds.
-//!
-//! Its buckets go into debt only as far as allowed.
+//! A member keeps ledgers of the right sources, groups them into rounds, and bounds the debt of its buckets.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -200,7 +198,6 @@ fn sources_of_one_shard_are_in_one_round() {
     assert_eq!(scan(&mut member, &entries), []);
 }
 
-/// With fewer groups, each has consecutive shards.
 #[test]
 fn each_group_has_consecutive_shards() {
     let mut member = begun(2_001);

@@ -1,7 +1,6 @@
-//! No host's bucket is below the truth by more than packets it cannot have heard of, and none is counted twice.
+//! A host's bucket misses only packets that the host cannot know of, and counts no packet twice.
 //!
-//! The exchange runs over a network that loses, repeats, delays and reorders messages, between hosts with unrelated
-//! clocks.
+//! The hosts have unrelated clocks, and their network loses, repeats, delays and reorders messages.
 
 use std::{collections::BTreeMap, ops::Range, time::Duration};
 
@@ -507,7 +506,6 @@ fn run(world: &mut World, event: &Event) {
     }
 }
 
-/// A source below its rate is not refused after a long absence of the store.
 #[test]
 fn source_below_its_rate_is_not_refused_after_a_store_outage() {
     // 100 packets per second, burst 20. Each of three hosts gets 30 packets per second.
@@ -543,7 +541,7 @@ fn source_below_its_rate_is_not_refused_after_a_store_outage() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Holds for every fate of the messages.
+    /// This holds whatever happens to the messages.
     #[test]
     fn levels_miss_only_unreported_packets_and_count_none_twice(
         hosts in 1..4_usize,
@@ -564,7 +562,6 @@ proptest! {
         }
     }
 
-    /// Losses of the store or of an agent are final: no packet is charged twice.
     #[test]
     fn packets_are_not_charged_twice_after_a_store_or_agent_restart(
         hosts in 1..4_usize,

@@ -67,8 +67,7 @@ proptest! {
         }
     }
 
-    /// A source that sends each packet as soon as it passes gets no more, although the rounding of a packet's cost
-    /// would add up.
+    /// The rounding of a packet's cost would add up here.
     #[test]
     fn source_that_sends_as_soon_as_possible_gains_nothing(
         rate in rates(),
@@ -86,8 +85,7 @@ proptest! {
         }
     }
 
-    /// A limit on packets is an exact bucket whose rate is one token in a whole number of ticks: both refuse the same
-    /// packets.
+    /// Both refuse the same packets.
     #[test]
     fn packet_bucket_equals_an_exact_bucket_with_the_rounded_cost(
         (limit, start, packets) in traffic(limits_of(packet_rates()), 100),
@@ -105,8 +103,9 @@ proptest! {
         }
     }
 
-    /// A shared bucket, which other hosts charge too, is exact in debt: it admits nothing before time has paid the
-    /// debt, and the first packet as soon as there is a token.
+    /// A bucket that other hosts charge too admits nothing before its debt is refilled, and a packet as soon as there
+    /// is a
+    /// token.
     #[test]
     fn shared_bucket_is_exact_while_in_debt(
         (mut limit, start, packets) in traffic(limits_of(packet_rates()), 100),

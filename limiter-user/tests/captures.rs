@@ -1,6 +1,4 @@
-//! Captures of both formats are read right, byte by byte, even when truncated anywhere.
-//!
-//! Also: byte order, units of time, and several interfaces.
+//! Captures in pcap and pcapng format are read correctly, in any byte order, and even if truncated anywhere.
 
 use limiter_user::plan::capture::{Capture, Cut, Error, Link};
 

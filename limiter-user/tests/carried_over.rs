@@ -1,6 +1,4 @@
-//! A bucket keeps its tokens over changes of terms, even if it missed several of them.
-//!
-//! Also if it was written while the change was made.
+//! A bucket keeps its tokens over quota changes, even if it missed several changes or was written during one.
 
 use limiter_common::arithmetic::{
     bucket::ticks,
@@ -104,8 +102,7 @@ fn nine() -> [Terms; PAST_QUOTAS as usize + 1] {
     ]
 }
 
-/// Spent tokens stay spent, whichever changes a bucket has missed: between a window and a bucket, a part of a token
-/// may be rounded up to a whole one.
+/// Between a window and a bucket, a part of a token may be rounded up to a whole token.
 #[test]
 fn missed_changes_are_applied_in_order() {
     let all = nine();
@@ -192,7 +189,7 @@ fn spent_share_is_kept_between_packets_and_bytes() {
     assert!((4.999..=5.0).contains(&found), "{found}");
 }
 
-/// With another burst and the same rate, nothing is rounded if the bucket is no deeper than its number of parts.
+/// This holds for buckets that are no deeper than their number of parts.
 #[test]
 fn burst_change_at_the_same_rate_rounds_nothing() {
     for (rate, small, large) in [

@@ -48,7 +48,7 @@ impl History {
     }
 }
 
-/// An event of a bucket. A packet may come on a CPU whose clock is `behind` nanoseconds behind.
+/// An event of a bucket. A packet may come on a CPU with a clock that is `behind` nanoseconds behind.
 #[derive(Clone, Debug)]
 enum Event {
     Packet { packet: Packet, behind: u64 },
@@ -71,7 +71,7 @@ fn lives() -> impl Strategy<Value = (Vec<Limit>, u64, Vec<Event>)> {
 proptest! {
     #![proptest_config(cases(512))]
 
-    /// Over any number of changes, an exact bucket with the same changes never runs out.
+    /// An exact bucket with equal changes never runs out.
     #[test]
     fn changes_never_admit_more_than_an_exact_bucket((limits, start, events) in lives()) {
         let paces: Vec<_> = limits.iter().map(Limit::pace).collect();
@@ -104,7 +104,6 @@ proptest! {
         }
     }
 
-    /// A bucket that missed several changes has the state that it would have if it had been carried over at each.
     #[test]
     fn missed_changes_equal_changes_applied_one_by_one(
         limits in vec(limits(), 2..30),

@@ -1,4 +1,4 @@
-//! Clocks that step back, old TATs and invalid TATs give no tokens away and lock nobody out.
+//! Clocks that step back, old TATs and invalid TATs give no tokens away and lock no source out.
 
 mod exact;
 
@@ -125,7 +125,6 @@ fn steps_back(most: u64) -> impl Strategy<Value = Vec<(Gap, u64, u64)>> {
 proptest! {
     #![proptest_config(cases(512))]
 
-    /// On CPUs whose clocks differ, no more is admitted than the latest reading allows.
     #[test]
     fn differing_cpu_clocks_admit_no_more_than_the_latest_clock(
         limit in limits(),
@@ -162,8 +161,7 @@ proptest! {
         }
     }
 
-    /// Whatever the TAT, after a step back of the clock or a year of silence, a refused source is admitted once a
-    /// whole burst could have been refilled.
+    /// This holds for any TAT, after a step back of the clock, and after a year of silence.
     #[test]
     fn refused_source_is_admitted_after_one_full_refill(
         limit in limits(),

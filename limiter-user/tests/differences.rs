@@ -224,7 +224,7 @@ fn changed_lists_are_reported_by_count() {
     );
 }
 
-/// In the order of the file, settings of all limits first.
+/// Settings that apply to all limits come first.
 #[test]
 fn all_changes_are_reported_in_file_order() {
     let new = format!(

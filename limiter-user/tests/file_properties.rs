@@ -30,7 +30,7 @@ fn reads_back(file: &File) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Whether the text is accepted. Accepted settings must be valid, and errors must have a line and a reason.
+/// True if the text is accepted. Accepted settings must be valid, and errors must have a line and a reason.
 fn is_accepted(text: &str) -> Result<bool, TestCaseError> {
     match parse(text, folder()) {
         Ok(file) => {
@@ -69,7 +69,6 @@ proptest! {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    /// Damaged files are read or refused.
     #[test]
     fn damaged_files_are_read_or_refused(file in select(&CORPUS[..]), changes in vec(changes(), 1..6)) {
         let mut text = file.as_bytes().to_vec();
@@ -79,14 +78,13 @@ proptest! {
         is_accepted(&String::from_utf8_lossy(&text))?;
     }
 
-    /// Any text is read or refused.
     #[test]
     fn any_text_is_read_or_refused(pieces in vec(prop_oneof![select(&PIECES[..]).prop_map(str::to_owned), ".{0,8}"], 0..40)) {
         is_accepted(&pieces.concat())?;
     }
 }
 
-/// Otherwise, the changes would be made to files that are refused anyway.
+/// The changes need valid files to begin with.
 #[test]
 fn corpus_files_are_accepted() {
     for file in CORPUS {

@@ -114,7 +114,6 @@ fn scope_change_is_a_quota_change() {
     assert_eq!(changed.limits[0].past.len(), 1);
 }
 
-/// A record that was pinned before there were fleets.
 #[test]
 fn record_without_a_fleet_is_read() {
     let before = include_bytes!("../../tests/fixtures/fuzz/record/whole-0");
@@ -216,7 +215,7 @@ proptest! {
         let (mut own, mut of_fleet) = (empty(), empty());
         own.insert("deny", prefixes(&["203.0.113.0/28"]));
         for step in steps {
-            // As the next command reads them.
+            // The next command reads the record.
             let mut settings = record.settings.clone();
             let json = serde_json::to_vec(&record).unwrap();
             let mut next = Record::read(&json).unwrap();

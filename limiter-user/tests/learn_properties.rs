@@ -205,7 +205,7 @@ fn one_time_sources_do_not_displace_returning_sources() {
     assert_eq!(first.values().sum::<u64>(), 20_050);
 }
 
-/// Memory is bounded, however long a capture is, and whatever its clock does.
+/// The clock of the capture may go back.
 #[test]
 fn sampler_memory_is_bounded_for_any_duration() {
     let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 10_000));
@@ -221,7 +221,6 @@ fn sampler_memory_is_bounded_for_any_duration() {
     assert_eq!(said, Err(TooLittle::Clock(50 * 365)));
 }
 
-/// The sample has every packet of the sources that stay in it, from the first one on.
 #[test]
 fn sampled_source_has_all_its_packets() {
     let mut sampler = Sampler::new(Seed::KNOWN, bounds(100, 100_000));

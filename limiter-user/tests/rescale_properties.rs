@@ -51,7 +51,6 @@ fn scales(old: &Limit, new: &Limit) -> (Exact, Exact) {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    /// Tokens that were spent stay spent.
     #[test]
     fn change_gives_no_tokens_away((old, new, since, before) in changes()) {
         let (from, to) = scales(&old, &new);
@@ -59,7 +58,6 @@ proptest! {
         prop_assert!(&to.tick * carried(&old, &new, since, before) >= stays);
     }
 
-    /// A change spends at most a millionth of the burst more.
     #[test]
     fn change_costs_at_most_a_millionth_of_the_burst((old, new, since, before) in changes()) {
         let (from, to) = scales(&old, &new);
@@ -85,7 +83,7 @@ proptest! {
         prop_assert!(after <= before * &to + (a_millionth(&to) + 2) * &from);
     }
 
-    /// A full bucket stays full, even if its TAT is more than a year old.
+    /// This holds even if its TAT is more than a year old.
     #[test]
     fn full_bucket_stays_full(
         old in limits(),
@@ -97,7 +95,6 @@ proptest! {
         prop_assert_eq!(change.apply(start.wrapping_sub(ago)), time(start));
     }
 
-    /// An empty bucket stays empty if the burst does not grow.
     #[test]
     fn empty_bucket_stays_empty_unless_the_burst_grows(limits in alike(2..3), since: u64) {
         let (old, new) =
@@ -158,7 +155,6 @@ proptest! {
         prop_assert!(left <= new.terms.tau - empty.min(new.terms.tau));
     }
 
-    /// No bucket's TAT becomes a mark.
     #[test]
     fn converted_tat_is_never_a_reserved_mark(
         (old, new, _, before) in changes(),
@@ -184,8 +180,7 @@ proptest! {
     }
 }
 
-/// From the slowest to the fastest valid rate and back, with the smallest and the largest burst: products and ratios
-/// would overflow here first.
+/// The changes are from the slowest to the fastest valid rate and back, with the smallest and the largest burst.
 #[test]
 fn extreme_quotas_are_converted_without_overflow() {
     let rates = [

@@ -14,7 +14,7 @@ fn claims() -> impl Strategy<Value = Vec<Claim>> {
 }
 
 proptest! {
-    /// Whatever some limits hold within their bounds, there is room for the shares of the others.
+    /// This holds whatever other limits hold within their bounds.
     #[test]
     fn shares_of_all_limits_fit_into_the_table(max_sources in 1..=SOURCES_MAX, claims in claims()) {
         let entries = entries(max_sources);
@@ -39,7 +39,6 @@ proptest! {
         }
     }
 
-    /// The advised table has room for the needed entries.
     #[test]
     fn advised_table_is_large_enough(needed in 1..1_u64 << 25, claims in claims()) {
         let most = |max_sources| u64::from(divide(entries(max_sources), &claims).of[0].most);

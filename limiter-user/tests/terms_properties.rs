@@ -18,7 +18,7 @@ fn lengths() -> impl Strategy<Value = u64> {
     prop_oneof![4 => magnitude(LENGTH_MAX), 1 => Just(1), 1 => Just(60), 1 => Just(LENGTH_MAX)]
 }
 
-/// Whether `ticks` are at least the exact cost of `tokens`.
+/// True if `ticks` are at least the exact cost of `tokens`.
 fn covers(ticks: u64, tokens: u64, pace: &Pace) -> bool {
     ticks * &pace.tokens >= &pace.ticks * tokens
 }
@@ -200,7 +200,6 @@ fn interval_may_admit_a_fraction_of_a_byte_more() {
     assert!(program.admits(1_003, 124));
 }
 
-/// No rate outside the ranges above can be configured.
 #[test]
 fn rates_out_of_range_are_refused() {
     let rate = |text: &str| text.parse::<Rate>();

@@ -66,7 +66,6 @@ fn any_texts() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(cases(2_000))]
 
-    /// A rate is shown so that it reads back.
     #[test]
     fn a_rate_reads_back(rate in read::<Rate>(rate_texts())) {
         let shown = rate.to_string();
@@ -94,7 +93,6 @@ proptest! {
         }
     }
 
-    /// A key is shown so that it reads back.
     #[test]
     fn a_key_reads_back(ipv4 in 0..=32_u8, ipv6 in 0..=128_u8, by_port: bool) {
         for source in [Source::Prefix { ipv4, ipv6 }, Source::Interface] {
@@ -103,7 +101,6 @@ proptest! {
         }
     }
 
-    /// A prefix longer than its address is no key.
     #[test]
     fn prefix_longer_than_an_address_is_refused(ipv4: u8, ipv6: u8) {
         let key = format!("/{ipv4},/{ipv6}").parse::<Key>();

@@ -15,7 +15,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Most windows between two moments that can be told apart, less a margin.
 const WINDOWS_MAX: u64 = 1 << 29;
 
-/// Quotas whose windows are whole seconds, up to 208 days, and begin anywhere.
+/// Quotas with windows of whole seconds, up to 208 days, that begin anywhere.
 fn terms() -> impl Strategy<Value = Quota> {
     let seconds = prop_oneof![2 => Just(1), 2 => Just(60), 1 => magnitude(208 * 86_400)];
     let few = || prop_oneof![2 => 1..20_u64, 1 => magnitude(TOKENS_MAX), 1 => Just(TOKENS_MAX)];
@@ -154,7 +154,6 @@ proptest! {
         }
     }
 
-    /// No window admits more than the burst.
     #[test]
     fn no_window_holds_more_than_the_burst(
         terms in terms(),
@@ -180,7 +179,6 @@ proptest! {
         }
     }
 
-    /// However many windows pass, unused tokens are kept, up to the burst.
     #[test]
     fn unused_tokens_are_kept_up_to_the_burst(
         terms in terms(),

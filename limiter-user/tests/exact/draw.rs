@@ -139,8 +139,8 @@ pub struct Packet {
 }
 
 /// A packet of a usual length, of any length, or of a length that fits a few times into the burst. It is never longer
-/// than the burst: a source whose packets can never pass counts as silent, and after more than a year of silence its
-/// TAT looks like one of the future.
+/// than the burst: a source of such packets counts as silent, and after more than a year of silence its TAT looks like
+/// one of the future.
 pub fn packet(limit: &Limit) -> impl Strategy<Value = Packet> + use<> {
     let limit = *limit;
     let whole = limit.tokens.clamp(1, LENGTH_MAX);

@@ -212,7 +212,7 @@ impl Limit {
         }
     }
 
-    /// Whether more was taken from an exact bucket than it had. For packets, that is below zero. The depth of a bucket
+    /// True if more was taken from an exact bucket than it had. For packets, that is below zero. The depth of a bucket
     /// of bytes is rounded up to a tick, so that a packet as long as the burst fits: it may be charged less than a
     /// tick's worth more, which is less than half a byte.
     pub fn is_overdrawn(&self, bucket: &Exact) -> bool {
@@ -249,7 +249,7 @@ impl Program {
         }
     }
 
-    /// Whether a packet passes at time `now`, in nanoseconds.
+    /// True if a packet passes at time `now`, in nanoseconds.
     pub fn admits(&mut self, now: u64, length: u64) -> bool {
         match self.terms.decide(self.tat, now, self.terms.cost_of(length)) {
             Decision::Admit { tat } => {
@@ -292,12 +292,13 @@ impl Pair {
         self.exact.refill(ticks(nanoseconds));
     }
 
-    /// Whether the program admits a packet now.
+    /// True if the program admits a packet now.
     pub fn admits(&mut self, length: u64) -> bool {
         self.admits_behind(0, length)
     }
 
-    /// Whether the program admits a packet on a CPU whose clock is `behind` nanoseconds behind a previous reading.
+    /// True if the program admits a packet on a CPU with a clock that is `behind` nanoseconds behind a previous
+    /// reading.
     pub fn admits_behind(&mut self, behind: u64, length: u64) -> bool {
         let admitted = self.program.admits(self.now - behind, length);
         if admitted {

@@ -206,7 +206,7 @@ exempt = ["control"]\n[control]\ntotl = 5 => line 3: 'totl' is not a key of [con
         &format!("{exempt}control = 5\n{LIMIT}"),
         &["line 2: control: the number 5 cannot stand here: write [control], and its keys below"],
     );
-    // Whether control traffic is exempt is unknown.
+    // The text does not show if control traffic is exempt.
     assert_told(
         &format!("exempt = [\"contrl\"]\n[control]\nrate = 5\n{LIMIT}"),
         &["line 1: exempt: 'contrl' is not known here: did you mean \"control\"?"],
