@@ -15,9 +15,7 @@ use crate::process::output;
 pub struct Program {
     manifest_path: PathBuf,
     target: Target,
-    /// The settings of its build.
     pub profile: Profile,
-    /// Path of the program.
     #[serde(rename = "executable")]
     pub file: PathBuf,
 }
@@ -28,10 +26,9 @@ struct Target {
     src_path: PathBuf,
 }
 
-/// The settings of a build.
 #[derive(Deserialize)]
 pub struct Profile {
-    /// Whether the program was built to run its tests.
+    /// True if the program was built to run its tests.
     pub test: bool,
 }
 
@@ -45,7 +42,6 @@ pub fn build(command: &mut Command) -> Result<Vec<Program>> {
 }
 
 impl Program {
-    /// Name of the program's target.
     pub fn name(&self) -> &str {
         &self.target.name
     }
@@ -55,7 +51,7 @@ impl Program {
         &self.target.src_path
     }
 
-    /// Lets `command` run in the folder of the package, like `cargo test`.
+    /// Runs `command` in the folder of the package, like `cargo test`.
     pub fn lend_folder(&self, command: &mut Command) {
         let folder = self.manifest_path.parent().unwrap_or(Path::new("."));
         command

@@ -35,7 +35,7 @@ pub fn build() -> Result<()> {
     Ok(())
 }
 
-/// Documents and what they show: all that git knows of.
+/// The documents and their pictures that git tracks.
 fn tracked_documents() -> Result<Vec<String>> {
     let mut git = Command::new("git");
     git.current_dir(paths::root());
@@ -50,7 +50,7 @@ pub fn pages() -> Result<Vec<String>> {
     Ok(pages)
 }
 
-/// The summary, whose links begin in `docs`, with links that begin in the root folder.
+/// Rewrites the links of the summary, which are relative to `docs`, to the root folder.
 fn from_root(summary: &str) -> String {
     summary.replace("](", "](docs/").replace("](docs/../", "](")
 }

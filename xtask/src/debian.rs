@@ -14,7 +14,7 @@ use crate::{
     process::{output, progress, run},
 };
 
-/// Whether packages can be installed here.
+/// True if packages can be installed here.
 pub fn can_install() -> bool {
     is_debian() && host::is_root()
 }

@@ -8,7 +8,7 @@ use crate::{install::Program, process::progress, toolchain::Rust};
 
 const CARGO_DENY: Program = Program("cargo-deny", "0.20.2");
 
-/// A cargo-deny on this machine, and the toolchain whose cargo lists the dependencies.
+/// A cargo-deny on this machine, and a toolchain with the cargo that lists the dependencies.
 pub struct Deny<'a> {
     program: PathBuf,
     rust: &'a Rust,

@@ -1,4 +1,4 @@
-//! Digests to detect changed files.
+//! Computes digests to detect changed files.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

@@ -11,7 +11,7 @@ use crate::{book, paths};
 
 /// Lines that README.md may have.
 const README_MAX: usize = 180;
-/// Words with which a comment does not begin: it would point at something instead of naming it.
+/// Words with which no comment may begin, because they do not name its subject.
 const OPENINGS: [&str; 8] = [
     "What ", "Who ", "Whoever ", "Where ", "How ", "Which ", "Whose ", "That of",
 ];

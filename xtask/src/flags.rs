@@ -21,7 +21,7 @@ pub const CARGO: [&str; 3] = ["--release", "--locked", "-Zbuild-std=core"];
 pub const FLAGS: [&str; 5] = [
     "-Clink-arg=--btf",
     "-Cdebuginfo=2",
-    // Otherwise aya-ebpf takes the host's architecture. An XDP program reads no registers of the CPU.
+    // Without this flag, aya-ebpf uses the host's architecture. An XDP program reads no registers of the CPU.
     "--cfg=bpf_target_arch=\"x86_64\"",
     // Enables 32-bit jumps and arithmetic, and atomic instructions that return a value.
     "-Ctarget-cpu=v3",
@@ -63,7 +63,7 @@ pub fn folders(rust: &Rust, target_dir: &Path) -> Result<Vec<(PathBuf, &'static 
     Ok(folders)
 }
 
-/// The folders of the downloaded crates, whose names contain a host's name. Downloads missing crates.
+/// The folders of the downloaded crates. Downloads missing crates.
 fn crate_folders(rust: &Rust) -> Result<BTreeSet<PathBuf>> {
     progress("looking up the dependencies of limiter-ebpf");
     let mut command = rust.tool("cargo");

@@ -16,7 +16,6 @@ use crate::{
 };
 
 const CARGO_FUZZ: Program = Program("cargo-fuzz", "0.13.2");
-/// All targets.
 pub const TARGETS: [&str; 8] = [
     "capture",
     "configuration",
@@ -29,7 +28,7 @@ pub const TARGETS: [&str; 8] = [
 ];
 /// Targets that run the program in the kernel.
 const IN_KERNEL: [&str; 2] = ["packets", "pins"];
-/// Otherwise cargo-fuzz compiles each package as one unit, and the largest units keep a single CPU busy for long.
+/// By default, cargo-fuzz compiles each package as one unit, and the largest units keep a single CPU busy for long.
 const UNITS: [&str; 2] = ["--codegen-units", "16"];
 /// The options of libFuzzer.
 const OPTIONS: [&str; 5] = [
@@ -76,7 +75,7 @@ fn cargo_fuzz(program: &Path) -> Command {
     cargo
 }
 
-/// Runs a target, whose output goes to the terminal. Returns false if it found something.
+/// Runs a target with its output on the terminal. Returns false if it found a bug.
 fn fuzz(program: &Path, name: &str, seconds: u32) -> Result<bool> {
     let corpus = paths::root().join("fuzz/corpus").join(name);
     fs::create_dir_all(&corpus).with_context(|| format!("cannot make {}", corpus.display()))?;

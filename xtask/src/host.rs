@@ -2,7 +2,6 @@
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
-/// Whether this process has user id 0.
 pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }

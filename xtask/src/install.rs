@@ -23,7 +23,7 @@ impl Program {
         self.is_at(&path).then_some(path)
     }
 
-    /// Whether this version of the program is at `path`.
+    /// True if this version of the program is at `path`.
     pub fn is_at(self, path: &Path) -> bool {
         let printed = output(Command::new(path).arg("--version")).unwrap_or_default();
         let version = printed.split_whitespace().last().unwrap_or_default();

@@ -81,7 +81,7 @@ fn with_own_pins(program: &Path) -> Command {
 /// The shell script that mounts a new bpffs, then executes the program `$0`.
 const OWN_PINS: &str = "mount -t bpf -o mode=0700 bpf /sys/fs/bpf && exec \"$0\" \"$@\"";
 
-/// Whether the program is `tests/tests/NAME.rs` or the folder of that name.
+/// True if the program is `tests/tests/NAME.rs` or the folder of that name.
 fn is_of(program: &Program, name: &str) -> bool {
     let folder = paths::root().join("tests/tests");
     program.name() == name && program.source().starts_with(folder)

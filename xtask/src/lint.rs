@@ -95,8 +95,7 @@ fn complaint((name, mut command): (&'static str, Command)) -> Option<&'static st
     process::run(&mut command).is_err().then_some(name)
 }
 
-/// Checks the formatting. For fuzz, whose targets are one line each, this is the only check: clippy would have to
-/// build libFuzzer.
+/// Checks the formatting. This is the only check of the fuzz targets, because clippy would have to build libFuzzer.
 fn format(rust: &Rust, packages: &[&str]) -> Command {
     let mut fmt = rust.tool("cargo-fmt");
     fmt.args(["fmt", "--check"]).args(packages);

@@ -101,7 +101,7 @@ enum Verb {
     },
     /// Break the code in each way of tests/mutations.toml, and check that the test for it fails
     Mutations {
-        /// Try only mutations whose names contain one of these texts; without texts, all
+        /// Try only mutations with one of these texts in their names; without texts, all
         names: Vec<String>,
         /// Write the outcome of each mutation to this file, as Markdown
         #[arg(long, value_name = "FILE")]

@@ -1,12 +1,12 @@
-//! The list of objects, and their sources.
+//! Lists the objects and their sources.
 
 /// A program of `limiter-ebpf`, built once for each byte order.
 pub struct Program {
     /// Name of its objects: `<name>.<endian>.o`.
     pub name: &'static str,
-    /// The binary of `limiter-ebpf` that it is made from.
+    /// The source: a binary of `limiter-ebpf`.
     pub bin: &'static str,
-    /// The features of `limiter-ebpf` that it is made with, separated by commas.
+    /// The enabled features of `limiter-ebpf`, separated by commas.
     pub features: &'static str,
 }
 
@@ -18,7 +18,6 @@ const fn program(name: &'static str, bin: &'static str, features: &'static str) 
     }
 }
 
-/// The programs.
 pub const PROGRAMS: [Program; 4] = [
     program("limiter", "limiter", ""),
     program("limiter-log", "limiter", "log"),
@@ -26,7 +25,6 @@ pub const PROGRAMS: [Program; 4] = [
     program("bench", "bench", ""),
 ];
 
-/// The byte orders.
 pub const ENDIANS: [&str; 2] = ["bpfel", "bpfeb"];
 
 /// The sources of the objects, relative to the root of the repository.
@@ -50,7 +48,6 @@ pub fn target(endian: &str) -> String {
     format!("{endian}-unknown-none")
 }
 
-/// The file names of all objects.
 pub fn files() -> Vec<String> {
     let pairs = PROGRAMS
         .iter()

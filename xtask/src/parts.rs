@@ -9,7 +9,7 @@ use crate::{
     paths,
 };
 
-/// For each folder of `limiter-user`: the other folders that its files may import.
+/// Each folder of `limiter-user`, with the other folders that its files may import.
 const RULES: [(&str, &[&str]); 8] = [
     ("config", &["config", "files"]),
     // `export` gets readings over a socket.

@@ -148,7 +148,6 @@ pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
         .unwrap_or_else(|panic| panic::resume_unwind(panic))
 }
 
-/// The current date.
 pub fn today() -> Result<String> {
     let date = output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
     Ok(date.trim().to_owned())

@@ -17,13 +17,9 @@ const HEADER: &str = "# Written by `cargo xtask build-ebpf`. Not to be edited.\n
 /// The content of the file.
 #[derive(Serialize, Deserialize)]
 pub struct Record {
-    /// Arguments of cargo.
     cargo: Vec<String>,
-    /// Flags of rustc.
     flags: Vec<String>,
-    /// The compiler.
     rustc: Tool,
-    /// The linker.
     pub bpf_linker: Tool,
     /// SHA-256 of each source, by path relative to the root of the repository.
     sources: BTreeMap<String, String>,
@@ -34,7 +30,6 @@ pub struct Record {
 /// The properties of a tool that determine the bytes of the objects.
 #[derive(Serialize, Deserialize)]
 pub struct Tool {
-    /// The tool's release.
     version: String,
     /// The release's commit, for rustc.
     #[serde(skip_serializing_if = "Option::is_none")]

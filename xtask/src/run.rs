@@ -13,7 +13,6 @@ use crate::{
 /// `redis-tools` contains the server under another name. The server's own package starts a service.
 pub const BENCH_PACKAGES: &str = "ethtool iproute2 iptables nftables redis-tools";
 
-/// Runs the command's demonstration.
 pub fn demo(args: &[OsString]) -> Result<ExitCode> {
     let program = ["-p", "limiter-user", "--", "demo"];
     in_release("run", &program, args)

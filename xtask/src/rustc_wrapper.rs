@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 /// The variable that makes this program act as rustc.
 const MARK: &str = "LIMITER_XTASK_AS_RUSTC";
 
-/// Whether cargo started this program as its rustc.
+/// True if cargo started this program as its rustc.
 pub fn is_asked_for() -> bool {
     env::var_os(MARK).is_some()
 }

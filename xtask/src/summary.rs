@@ -31,7 +31,7 @@ impl Report {
         }
     }
 
-    /// Whether nothing failed.
+    /// True if nothing failed.
     pub fn is_success(&self) -> bool {
         self.failures.is_empty()
     }
@@ -62,7 +62,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Whether the run is green.
+    /// True if the run is green.
     pub fn is_green(&self) -> bool {
         self.failed.is_empty() && self.flaky.len() <= FLAKY_MAX
     }

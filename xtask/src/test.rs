@@ -53,8 +53,8 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
         }
     };
     let (summary, code) = if args.is_empty() {
-        // Otherwise the tests would build the command themselves, with fewer features of its dependencies, and compile
-        // most of it again.
+        // Without this variable, the tests build the command themselves, with fewer features of its dependencies, and
+        // compile most of it again.
         let binary = paths::target().join("debug/limiter");
         let prepare = |command: &mut Command| {
             prepare(command);
@@ -99,7 +99,7 @@ fn build(strict: bool, quick: bool, all: bool) -> Result<Vec<Program>> {
     })
 }
 
-/// Whether a skipped test is a failure: with `strict`, and on a build server.
+/// True if a skipped test is a failure: with `strict`, and on a build server.
 pub fn nothing_skipped(strict: bool) -> bool {
     strict || env::var("CI").is_ok_and(|ci| ci == "true")
 }

@@ -28,9 +28,7 @@ pub struct Component(&'static str, &'static str);
 
 /// The source of `core`: rustup has no compiled one for BPF.
 pub const RUST_SRC: Component = Component("rust-src", "lib/rustlib/src/rust/library/Cargo.lock");
-/// The lints.
 pub const CLIPPY: Component = Component("clippy", "bin/cargo-clippy");
-/// The formatter.
 pub const RUSTFMT: Component = Component("rustfmt", "bin/cargo-fmt");
 /// The standard library for static binaries.
 pub const MUSL: Component = if cfg!(target_arch = "aarch64") {
@@ -116,7 +114,6 @@ impl Rust {
         })
     }
 
-    /// A program of the toolchain.
     pub fn tool(&self, name: &str) -> Command {
         self.command(self.sysroot.join("bin").join(name))
     }

@@ -30,7 +30,6 @@ const PACKAGES: &str = "llvm-22-dev libpolly-22-dev libzstd-dev g++";
 pub struct Tools {
     /// The compiler, with the source of `core`.
     pub rust: Rust,
-    /// Path of the linker.
     pub linker: PathBuf,
     /// Version of the linker's LLVM, which generates the code.
     pub llvm: String,

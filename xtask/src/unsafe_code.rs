@@ -43,7 +43,7 @@ fn named(text: &str) -> BTreeSet<String> {
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Whether the tokens contain the keyword.
+/// True if the tokens contain the keyword.
 fn has_unsafe(tokens: TokenStream) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(word) => word == "unsafe",

@@ -25,7 +25,6 @@ const ARCHITECTURE: &str = env::consts::ARCH;
 /// The programs that make the packages, and the Debian packages that contain them.
 const TOOLS: [(&str, &str); 2] = [("dpkg-deb", "dpkg"), ("rpmbuild", "rpm")];
 
-/// Arguments of `dist`.
 #[derive(Args)]
 pub struct Options {
     /// Output folder; without it, dist in the target folder

@@ -25,7 +25,7 @@ const FILES: [(&str, &str); 11] = [
     ("LICENSE-MIT", DOCUMENTS),
     ("LICENSE-APACHE", DOCUMENTS),
 ];
-/// Folders whose files are all installed, with their installed paths.
+/// Folders to install with all files, with their installed paths.
 const FOLDERS: [(&str, &str); 3] = [
     ("docs", "usr/share/doc/limiter/docs"),
     (
@@ -42,7 +42,6 @@ const DOCUMENTS: &str = "usr/share/doc/limiter";
 
 /// A tree of files under `root`.
 pub struct Tree {
-    /// The root folder.
     pub root: PathBuf,
 }
 

@@ -69,7 +69,7 @@ pub fn make(releases: &[Release]) -> Result<PathBuf> {
             modules.join("veth.ko"),
         )?;
     }
-    // To the same path, because the tests were compiled with that path.
+    // The path stays the same, because the tests were compiled with it.
     let data = ["tests/fixtures", "limiter-ebpf/prebuilt"].map(|part| paths::root().join(part));
     copy(&data, &tree)?;
     symlink(paths::root().join("tests"), tree.join("tests"))?;
@@ -94,7 +94,7 @@ fn build() -> Result<Vec<Program>> {
         wanted.push(target);
         tests.args(["--test", target]);
     }
-    // With a test of its own package, cargo also builds the command.
+    // Cargo builds the command along with a test of its package.
     tests.args(["--test", "text_properties"]);
     let mut built = artifacts::build(&mut tests)?;
     built.retain(|program| wanted.contains(&program.name()));

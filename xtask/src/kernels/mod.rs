@@ -57,7 +57,6 @@ const META: &str = "linux-image-cloud-amd64";
 /// The packages of a kernel. Before Linux 7, everything is in the first one.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
 
-/// The names of all kernels.
 pub fn names() -> [&'static str; 4] {
     RELEASES.map(|release| release.name)
 }
@@ -162,12 +161,12 @@ fn fetch(release: Release) -> Result<()> {
     fs::rename(new, kept).context("cannot keep the kernel")
 }
 
-/// Whether a name after `linux-image-` is a version, not the name of another package like [`META`].
+/// True if a name after `linux-image-` is a version, not the name of another package like [`META`].
 fn is_version(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// Finds the file below `folder` whose name begins with `start`.
+/// Finds the file below `folder` with a name that begins with `start`.
 fn find(folder: &Path, start: &str) -> Result<PathBuf> {
     let starts = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();

@@ -81,7 +81,7 @@ impl Run {
 }
 
 impl Target {
-    /// Whether every test passed, and there was at least one.
+    /// True if every test passed, and there was at least one.
     fn is_success(&self) -> bool {
         let report = self.report();
         report.is_success() && report.passed > 0
@@ -109,8 +109,9 @@ impl Target {
         Report::of(status, &self.printed)
     }
 
-    /// Whether the command was refused as it should: it fails with one line that names the problem (the kernel) and
-    /// the solution (another version).
+    /// True if `attach` was refused correctly: it failed with one line that names the problem (the kernel) and the
+    /// solution
+    /// (another version).
     fn is_refusal(&self) -> bool {
         self.exit == Some(1)
             && self.printed.lines().count() == 1

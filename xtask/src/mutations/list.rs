@@ -16,21 +16,17 @@ use crate::paths;
 pub struct Mutation {
     /// The effect of the mutation.
     pub name: String,
-    /// The broken promise.
     pub promise: String,
-    /// The part of the code that is broken.
     pub side: Side,
     /// The source file, relative to the root of the repository.
     pub file: String,
     /// The text to replace, which is in the file exactly once.
     pub old: String,
-    /// The replacement.
     pub new: String,
     /// The test that must fail.
     pub test: Test,
 }
 
-/// The part of the code that is broken.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {

@@ -19,7 +19,7 @@ use self::{
 };
 use crate::{paths, process::progress};
 
-/// Tries the mutations whose names contain one of `names`, or all. Writes the table to `out`.
+/// Tries the mutations with one of `names` in their names, or all. Writes the table to `out`.
 pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
     let mut mutations = list::read()?;
     mutations.retain(|mutation| {
@@ -91,7 +91,7 @@ fn attempt(tree: &Tree, mutation: &Mutation, passed: bool) -> &'static str {
     }
 }
 
-/// Whether the test passes. Fails if the test cannot be built or does not run. A skipped test counts as failed. The
+/// True if the test passes. Fails if the test cannot be built or does not run. A skipped test counts as failed. The
 /// output of a failed test is kept beside the copies, to check that it failed because of the mutation.
 fn passes(tree: &Tree, test: &Test, code: &str) -> Result<bool> {
     let built = tree.cargo_test(test).arg("--no-run").output()?;

@@ -17,15 +17,15 @@ use crate::{
     tools::Tools,
 };
 
-/// The copies: one for each side. Also the tools that compile the program.
+/// The copies, one for each side, and the tools that compile the program.
 pub struct Tree {
     kernel: PathBuf,
     host: PathBuf,
     tools: Tools,
 }
 
-/// In the copy, the object is read at run time, while the original includes it in the binary. A new object needs no
-/// compilation in user space.
+/// The source file that includes the object in the binary. In the copy it reads the object at run time, so that a new
+/// object needs no compilation in user space.
 const LOADER: &str = "limiter-user/src/kernel/program/object.rs";
 const IN_BINARY: &str = r#"include_bytes_aligned!(concat!(
             "../../../limiter-ebpf/prebuilt/",
