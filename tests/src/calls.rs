@@ -11,7 +11,7 @@ use nix::{sys::ptrace, unistd::Pid};
 pub struct Call {
     /// Its effect.
     pub name: String,
-    /// Whether the effect outlives the process.
+    /// True if the effect outlives the process.
     pub lasts: bool,
 }
 

@@ -147,7 +147,7 @@ pub trait Engine {
     /// The engine's name.
     fn name(&self) -> &'static str;
 
-    /// Whether `packet` passes.
+    /// True if `packet` passes.
     fn passes(&mut self, packet: &[u8], nanoseconds: u64) -> bool {
         self.offer(packet, nanoseconds).passes()
     }

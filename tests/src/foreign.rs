@@ -19,7 +19,7 @@ use crate::hosts::Hosts;
 /// Properties of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Whether the program takes multi-buffer packets.
+    /// True if the program takes multi-buffer packets.
     pub frags: bool,
     /// `BPF_XDP`, or 0 with old loaders.
     pub attach_type: u32,

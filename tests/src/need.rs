@@ -22,14 +22,14 @@ fn missing_for_kernel() -> Option<&'static str> {
     })
 }
 
-/// Whether a test of the kernel can run. Otherwise reports it, on standard error and in the file that `cargo xtask
+/// True if a test of the kernel can run. Otherwise reports it, on standard error and in the file that `cargo xtask
 /// test` counts; with `LIMITER_STRICT`, which forbids skipping, the test fails.
 #[must_use]
 pub fn kernel(test: &str) -> bool {
     missing_for_kernel().is_none_or(|why| skip(test, why))
 }
 
-/// Whether the program `tool` can be run.
+/// True if the program `tool` can be run.
 #[must_use]
 pub fn tool(test: &str, tool: &str) -> bool {
     let there = std::process::Command::new(tool)
@@ -39,7 +39,7 @@ pub fn tool(test: &str, tool: &str) -> bool {
     there || skip(test, &format!("no {tool}"))
 }
 
-/// Whether a program is in PATH, for programs without a verb `version`.
+/// True if a program is in PATH, for programs without a verb `version`.
 #[must_use]
 pub fn program(test: &str, name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -47,7 +47,7 @@ pub fn program(test: &str, name: &str) -> bool {
     there || skip(test, &format!("no {name}"))
 }
 
-/// Whether packages can be built.
+/// True if packages can be built.
 #[must_use]
 pub fn packages(test: &str) -> bool {
     ["dpkg-deb", "rpmbuild", "strip"]
@@ -55,7 +55,7 @@ pub fn packages(test: &str) -> bool {
         .all(|tool| self::tool(test, tool))
 }
 
-/// Whether this machine can boot a copy of itself in memory.
+/// True if this machine can boot a copy of itself in memory.
 #[must_use]
 pub fn container(test: &str) -> bool {
     let overlay = std::fs::read_to_string("/proc/filesystems")

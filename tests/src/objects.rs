@@ -88,7 +88,7 @@ impl Object {
         found
     }
 
-    /// Whether the object still exists in the kernel.
+    /// True if the object still exists in the kernel.
     ///
     /// The object is not opened for this check. A map of programs that is opened again while it is being freed stays
     /// forever: each time its last user goes, the kernel takes a reference for the work of clearing the map, and drops

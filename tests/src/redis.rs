@@ -45,7 +45,7 @@ pub struct Redis<'h> {
     pub port: u16,
 }
 
-/// Whether a store can be started.
+/// True if a store can be started.
 #[must_use]
 pub fn is_there(test: &str) -> bool {
     let [server, twin] = names();
@@ -72,7 +72,7 @@ fn names() -> [&'static str; 2] {
     }
 }
 
-/// Whether these are the tests of `fleet_valkey.rs`.
+/// True if these are the tests of `fleet_valkey.rs`.
 fn is_valkey() -> bool {
     let program = std::env::current_exe().unwrap();
     let name = program.file_name().and_then(|name| name.to_str());

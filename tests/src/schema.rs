@@ -31,7 +31,7 @@ for error in errors:
 sys.exit(len(errors) > 0)
 ";
 
-/// Whether Python has the validator. Otherwise, `test` is reported as skipped.
+/// True if Python has the validator. Otherwise, `test` is reported as skipped.
 #[must_use]
 pub fn has_validator(test: &str) -> bool {
     let mut python = Command::new("python3");

@@ -51,7 +51,7 @@ impl Drop for Service {
     }
 }
 
-/// Whether somebody on `host` listens on `port` (IPv4).
+/// True if somebody on `host` listens on `port` (IPv4).
 fn listens(host: &Host, protocol: Protocol, port: u16) -> bool {
     // States of TCP and of UDP: listening, unconnected (include/net/tcp_states.h).
     let (table, state) = match protocol {

@@ -33,7 +33,7 @@ type Place = (usize, u64);
 #[derive(Debug)]
 struct Function {
     name: String,
-    /// Whether the kernel calls it.
+    /// True if the kernel calls it.
     is_program: bool,
     /// Bytes of the function's own frame.
     frame: u64,
@@ -185,7 +185,7 @@ impl Instruction {
         u64::from(down.min(0).unsigned_abs())
     }
 
-    /// Whether it calls a function of the object, not a helper of the kernel.
+    /// True if it calls a function of the object, not a helper of the kernel.
     fn is_call(&self) -> bool {
         const CALL: u8 = 0x85;
         const OF_OBJECT: u8 = 1;

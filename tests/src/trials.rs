@@ -29,7 +29,7 @@ pub fn passed(hosts: &Hosts) -> usize {
     Probe::new(hosts).passed(CLIENT)
 }
 
-/// Whether the server's interface has a program, according to netlink, independent of pins.
+/// True if the server's interface has a program, according to netlink, independent of pins.
 #[must_use]
 pub fn has_program(hosts: &Hosts) -> bool {
     let interface = hosts

@@ -123,7 +123,7 @@ impl Watcher {
         serde_json::from_str(&self.line()).unwrap()
     }
 
-    /// Whether the process has ended.
+    /// True if the process has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }

@@ -18,7 +18,7 @@ fn killed_at(hosts: &Hosts, arguments: &[&str], step: usize) -> End {
     hosts.server.namespace.run(run).unwrap().unwrap()
 }
 
-/// Whether limiter is attached; the kernel lets go of a dead process's link in its own time.
+/// True if limiter is attached; the kernel lets go of a dead process's link in its own time.
 fn is_attached(hosts: &Hosts) -> bool {
     hosts.pins().join("link").exists()
 }

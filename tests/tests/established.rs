@@ -466,7 +466,7 @@ fn closed_connection_is_limited() {
     }
 }
 
-/// Whether the server has a connection with this port that is open, or not yet closed by both ends.
+/// True if the server has a connection with this port that is open, or not yet closed by both ends.
 fn has_connection(hosts: &Hosts, port: u16) -> bool {
     const TIME_WAIT: &str = "06";
     const CLOSED: &str = "07";

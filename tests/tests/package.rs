@@ -282,7 +282,7 @@ impl Installed {
         attached[0].clone()
     }
 
-    /// Whether the kernel runs an XDP program on the interface, independent of limiter's reports.
+    /// True if the kernel runs an XDP program on the interface, independent of limiter's reports.
     fn runs(&self) -> bool {
         let link = self.container.done(&["ip", "link", "show", "eth0"]);
         link.contains("prog/xdp")

@@ -28,7 +28,7 @@ pub struct Topology {
     pub same_core: Vec<String>,
     /// Caches of the first processor: level, kind, size, and processors that share it.
     pub caches: Vec<String>,
-    /// Whether a hypervisor reports all this, and may hide shared cores and caches.
+    /// True if a hypervisor reports all this, and may hide shared cores and caches.
     pub hypervisor: bool,
     /// Speed of each of two processors while both compute, over its speed alone: about 1 on two cores, about 0.5 on
     /// one core.

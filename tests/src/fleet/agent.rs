@@ -58,7 +58,7 @@ impl Agent {
         eventually(&what, || self.said().contains(words));
     }
 
-    /// Whether the agent runs.
+    /// True if the agent runs.
     pub fn is_running(&mut self) -> bool {
         self.process.try_wait().unwrap().is_none()
     }

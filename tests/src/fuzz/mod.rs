@@ -25,7 +25,7 @@ pub struct Target {
     pub name: &'static str,
     /// Panics if a check fails.
     pub run: fn(&[u8]),
-    /// Whether it runs the program in the kernel.
+    /// True if it runs the program in the kernel.
     pub kernel: bool,
 }
 

@@ -174,7 +174,7 @@ impl Terms {
         }
     }
 
-    /// Whether a packet of `length` bytes may pass at `now`. Nothing is charged. But a bucket that refuses, and is
+    /// True if a packet of `length` bytes may pass at `now`. Nothing is charged. But a bucket that refuses, and is
     /// further ahead than a clock that never goes back can have brought it, is empty from now on.
     pub fn admits(&self, state: &mut State, now: i128, length: usize) -> bool {
         if self.price.of(length) <= self.left(*state, now) {

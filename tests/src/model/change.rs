@@ -22,7 +22,7 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Whether `state` is within the bounds.
+    /// True if `state` is within the bounds.
     #[must_use]
     pub fn may_be(&self, state: State) -> bool {
         match (self.earliest, self.latest, state) {

@@ -8,9 +8,9 @@ use limiter_user::config::Lists;
 /// Result of looking a source up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Whether the source is allowed.
+    /// True if the source is allowed.
     pub allowed: bool,
-    /// Whether the source is denied.
+    /// True if the source is denied.
     pub denied: bool,
     /// The source's tiers.
     pub tiers: BTreeSet<String>,

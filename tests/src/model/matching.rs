@@ -12,7 +12,7 @@ use super::{
     packet::{Field, Place, Transport},
 };
 
-/// Whether the limit reads anything after the IP header.
+/// True if the limit reads anything after the IP header.
 pub fn looks_behind(limit: &Limit) -> bool {
     let Match {
         protocol,
@@ -34,7 +34,7 @@ pub fn looks_behind(limit: &Limit) -> bool {
         || length.is_some()
 }
 
-/// Whether the whole match holds. `transport` is given if any limit reads it.
+/// True if the whole match holds. `transport` is given if any limit reads it.
 pub fn holds(
     matches: &Match,
     source: IpAddr,

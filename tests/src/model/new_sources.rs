@@ -81,7 +81,7 @@ impl NewSourceLimit {
         self.full_at
     }
 
-    /// Whether the limit may make one more bucket, with a token that is then in its lease.
+    /// True if the limit may make one more bucket, with a token that is then in its lease.
     pub fn reserve(&mut self, limit: &str, now: i128) -> bool {
         if self.leased.get(limit).is_none_or(|leased| *leased == 0) {
             let tokens = self.lease(limit, now);

@@ -27,7 +27,7 @@ pub enum Field<T> {
 }
 
 impl<T> Field<T> {
-    /// Whether the field may have a value for which `holds`.
+    /// True if the field may have a value for which `holds`.
     pub fn may(&self, holds: impl FnOnce(&T) -> bool) -> bool {
         match self {
             Self::Unseen => true,

@@ -11,7 +11,7 @@ pub struct Configuration {
     top: &'static str,
     lists: &'static str,
     limits: &'static str,
-    /// Whether it has a list `partners`.
+    /// True if it has a list `partners`.
     pub partners: bool,
     /// A limit other than the common one.
     pub other: Option<&'static str>,

@@ -45,7 +45,7 @@ impl Figures {
     }
 }
 
-/// Whether a counter belongs to no list, and to no limit except the common one.
+/// True if a counter belongs to no list, and to no limit except the common one.
 fn stays(name: &str) -> bool {
     let of_a_limit = name.contains("limit=\"") && !name.contains("limit=\"all\"");
     !of_a_limit && !name.contains("list=\"")

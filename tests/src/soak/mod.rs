@@ -85,7 +85,7 @@ struct Soak<'h> {
 }
 
 impl Soak<'_> {
-    /// Whether the soak continues.
+    /// True if the soak continues.
     fn goes_on(&self) -> bool {
         !self.stop.load(Ordering::Relaxed) && Instant::now() < self.ends
     }

@@ -42,7 +42,7 @@ fn done_or_said(case: &Case<'_>, stopped: &Stopped, call: &Call, look: Look) {
     }
 }
 
-/// Whether the message contains the kernel's error.
+/// True if the message contains the kernel's error.
 fn says_why(said: &str, call: &Call) -> bool {
     let in_its_words = |error: &i32| {
         let words = std::io::Error::from_raw_os_error(*error).to_string();

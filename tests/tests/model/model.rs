@@ -16,7 +16,7 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct Device {
     pub name: String,
-    /// Whether it is in the other network namespace.
+    /// True if it is in the other network namespace.
     pub away: bool,
     pub up: bool,
 }

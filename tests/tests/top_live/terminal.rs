@@ -176,7 +176,7 @@ fn top_without_a_terminal_names_option_once() {
     }
 }
 
-/// Whether the text contains sequences that choose a text colour: SGR 30 to 37, 38 and 90 to 97 (ECMA-48, 8.3.117, and
+/// True if the text contains sequences that choose a text colour: SGR 30 to 37, 38 and 90 to 97 (ECMA-48, 8.3.117, and
 /// aixterm).
 fn is_coloured(text: &str) -> bool {
     text.split("\x1b[").skip(1).any(|sequence| {

@@ -11,7 +11,7 @@ pub struct Case {
     pub sources: u32,
     /// Members that see each source.
     pub at: u32,
-    /// Whether the store is a cluster of three.
+    /// True if the store is a cluster of three.
     pub cluster: bool,
     /// Measured rounds of each member, after the first.
     pub rounds: u32,

@@ -7,7 +7,7 @@ pub struct Step {
     pub program: &'static str,
     /// The step that it adds to the previous program.
     pub adds: &'static str,
-    /// Whether it drops whatever the bucket's state.
+    /// True if it drops whatever the bucket's state.
     pub drops: bool,
 }
 

@@ -140,7 +140,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Whether `other` belongs to the same table.
+    /// True if `other` belongs to the same table.
     pub fn is_beside(&self, other: &Self) -> bool {
         let Self {
             family,

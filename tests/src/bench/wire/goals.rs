@@ -25,11 +25,11 @@ pub struct Goal {
     pub at_most: f64,
     /// The ratio of this run. None if one of the two was not measured.
     pub measured: Option<f64>,
-    /// Whether the target is reached.
+    /// True if the target is reached; none if it was not measured.
     pub met: Option<bool>,
 }
 
-/// Whether packets pass, the number of sources, the two subjects whose prices are divided, and the highest ratio.
+/// A target: true if packets pass, the number of sources, the two subjects, and the highest ratio of their prices.
 type Row = (bool, u32, Subject, Subject, f64);
 
 const GOALS: [Row; 9] = {

@@ -86,7 +86,7 @@ impl Subject {
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Whether the subject is measured in this case.
+    /// True if the subject is measured in this case.
     pub fn has_turns(self, case: Case) -> bool {
         match self {
             Self::BareDrop => case.verdict == Verdict::Dropped,
@@ -99,7 +99,7 @@ impl Subject {
         }
     }
 
-    /// Whether the subject is limiter, in any configuration.
+    /// True if the subject is limiter, in any configuration.
     pub fn is_limiter(self) -> bool {
         matches!(
             self,
@@ -113,12 +113,12 @@ impl Subject {
         )
     }
 
-    /// Whether the subject has a price: it does more than the bare programs.
+    /// True if the subject has a price: it does more than the bare programs.
     pub fn has_price(self) -> bool {
         !matches!(self, Self::BareDrop | Self::BarePass | Self::None)
     }
 
-    /// Whether the subject refuses packets over the limit of a source that it has seen before.
+    /// True if the subject refuses packets over the limit of a source that it has seen before.
     pub fn limits(self) -> bool {
         !matches!(self, Self::BarePass | Self::None)
     }
