@@ -1,4 +1,4 @@
-//! Tables as text.
+//! Prints tables as text.
 
 use std::io::{self, Write};
 

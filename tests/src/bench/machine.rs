@@ -1,4 +1,4 @@
-//! The machine of a benchmark.
+//! Describes the machine of a benchmark.
 
 use std::{fs, time::SystemTime};
 
@@ -14,13 +14,10 @@ use crate::topology::Topology;
 /// The machine, and the date.
 #[derive(Debug, Serialize)]
 pub struct Machine {
-    /// Model of the processor.
     pub cpu: String,
     /// Processors that this process may use.
     pub cpus: usize,
-    /// Relation of the processors that are measured on.
     pub topology: Topology,
-    /// Release of the kernel.
     pub kernel: String,
     /// Source of the kernel's clock, which decides the cost of reading it.
     pub clock_source: String,
@@ -28,7 +25,7 @@ pub struct Machine {
     pub spectre_v2: String,
     /// Load averages over 1, 5 and 15 minutes, before the benchmark.
     pub load: String,
-    /// Date (RFC 3339).
+    /// Date in RFC 3339 format.
     pub date: String,
 }
 
@@ -51,7 +48,6 @@ impl Machine {
         }
     }
 
-    /// The description in a few lines.
     pub fn lines(&self) -> String {
         let Self {
             cpu,

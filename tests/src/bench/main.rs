@@ -25,7 +25,7 @@ use machine::Machine;
 use steps::{Effort, Steps};
 use wire::{Plan, Sources, Subject, Wire};
 
-/// Measure what limiting costs a packet.
+/// Measure the cost of limiting per packet.
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 struct Args {
@@ -38,7 +38,7 @@ struct Args {
     /// Packets of one turn of a step
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u32).range(10..))]
     repeat: u32,
-    /// Numbers of sources, powers of two, or `new`: every packet has another one
+    /// Numbers of sources: powers of two, or `new` for a new source in every packet
     #[arg(
         long,
         value_name = "N,...",
@@ -46,19 +46,19 @@ struct Args {
         default_value = "1,1024,65536,1048576,new"
     )]
     sources: Vec<Sources>,
-    /// Only these, and what they are compared with
+    /// Only these subjects, and the bare programs that they are compared with
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     subject: Vec<Subject>,
-    /// Only this part
+    /// Run only this part
     #[arg(long)]
     only: Option<Part>,
-    /// Write everything to FILE as JSON too
+    /// Also write all results to FILE as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write results.txt and results.json (of a fleet, fleet.txt and fleet.json) to FOLDER too
+    /// Also write results.txt and results.json to FOLDER (for a fleet: fleet.txt and fleet.json)
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Only see that it works, within seconds: the figures are worth nothing
+    /// Only check that the benchmark works, within seconds; the figures mean nothing
     #[arg(long, conflicts_with_all = ["rounds", "packets", "repeat", "sources"])]
     quick: bool,
     /// Measure one fleet in this process
@@ -68,15 +68,14 @@ struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// Limiter and others on a wire
+    /// limiter and other limiters on a wire
     Wire,
-    /// The program by itself, and each step's share
+    /// The program alone, and the cost of each of its steps
     Steps,
-    /// The store of a fleet, which no other run measures
+    /// The store of a fleet; measured only on request
     Fleet,
 }
 
-/// All results.
 #[derive(Debug, Serialize)]
 struct Report {
     machine: Machine,
@@ -102,7 +101,7 @@ impl Args {
         Plan::new(self.rounds, self.packets, subjects, self.sources.clone())
     }
 
-    /// Effort and sources of the steps: only numbers of sources make sense there, and a thousand counts as one.
+    /// Effort and numbers of sources of the steps. Leaves out new sources, and 1,024, which costs the same as one.
     fn effort(&self) -> (Effort, Vec<u32>) {
         if self.quick {
             return (Effort::QUICK, vec![1, 1_024]);
@@ -127,7 +126,7 @@ impl Report {
             .wants(Part::Wire)
             .then(|| Wire::measure(args.plan(), &cpus));
         let wire = wire.transpose()?;
-        // The store has its own processor.
+        // The store needs a processor of its own, so this thread is not yet pinned.
         let fleet = (args.only == Some(Part::Fleet)).then(|| Fleet::measure(args.quick));
         let fleet = fleet.transpose()?;
         machine::stay_on(cpus[0]).context("staying on one processor")?;

@@ -1,4 +1,4 @@
-//! The compiled programs: the unchanged limiter, and the benchmark's own.
+//! Loads the compiled programs: the unchanged limiter, and the programs of the benchmark.
 
 use anyhow::{Context as _, Result, anyhow};
 use aya::{
@@ -20,7 +20,7 @@ use limiter_user::kernel::{program::raw::Raw, sys::clock};
 pub enum Code {
     /// The object that `attach` loads.
     Limiter,
-    /// The benchmark's own: driver, steps, sender, reference.
+    /// The benchmark's object: driver, steps, sender, reference.
     Bench,
 }
 
@@ -54,7 +54,7 @@ impl Code {
     }
 }
 
-/// Loaded programs of one object, with their own maps.
+/// Loaded programs of one object, with private maps.
 #[derive(Debug)]
 pub struct Object(Ebpf);
 
@@ -85,7 +85,7 @@ impl Object {
     }
 
     fn finish(loader: &mut EbpfLoader<'_>, code: Code, programs: &[&str]) -> Result<Self> {
-        // Nothing is relocated against the kernel's types: reading them (about 50 ms) is skipped.
+        // The object needs no relocation against the kernel's types. Reading them would take about 50 ms.
         let mut object = loader
             .btf(None)
             .load(code.bytes())
@@ -98,7 +98,6 @@ impl Object {
         Ok(Self(object))
     }
 
-    /// A loaded program.
     pub fn program(&self, name: &str) -> Result<&ProgramFd> {
         let program = self.0.program(name).ok_or_else(|| missing(name))?;
         let program: &Xdp = program.try_into()?;
@@ -132,7 +131,7 @@ fn missing(name: &str) -> anyhow::Error {
     anyhow!("the prebuilt object lacks {name}: run `cargo xtask build-ebpf`")
 }
 
-/// The verifier's last line, which has the reason; the rest is thousands of lines.
+/// An error with only the verifier's last line, which has the reason. The whole log has thousands of lines.
 fn refused(name: &str, error: &ProgramError) -> anyhow::Error {
     match error {
         ProgramError::LoadError {

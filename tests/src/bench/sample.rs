@@ -1,15 +1,12 @@
-//! Statistics of repeated measurements.
+//! Computes statistics of repeated measurements.
 
 use serde::{Deserialize, Serialize};
 
 /// A figure, such as nanoseconds a packet, over all rounds.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Sample {
-    /// The median.
     pub median: f64,
-    /// The lowest figure.
     pub min: f64,
-    /// The highest figure.
     pub max: f64,
 }
 

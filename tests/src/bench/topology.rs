@@ -1,4 +1,5 @@
-//! Relation of the measured processors: it decides the meaning of a figure of two of them.
+//! Describes how the measured processors share cores and caches, which decides the meaning of figures of two
+//! processors.
 
 use std::{
     fs,
@@ -19,19 +20,20 @@ use crate::{
     sample::Sample,
 };
 
-/// The system's description, and measurements.
+/// The description by the system, and measurements.
 #[derive(Debug, Serialize)]
 pub struct Topology {
-    /// The measured processors; a single one is the first.
+    /// The measured processors. A case of one processor uses the first.
     pub processors: Vec<usize>,
     /// Processors that share the core of each, according to the system.
     pub same_core: Vec<String>,
     /// Caches of the first processor: level, kind, size, and processors that share it.
     pub caches: Vec<String>,
-    /// True if a hypervisor reports all this, and may hide shared cores and caches.
+    /// True if the description is by a hypervisor, which may hide shared cores and caches.
     pub hypervisor: bool,
-    /// Speed of each of two processors while both compute, over its speed alone: about 1 on two cores, about 0.5 on
-    /// one core.
+    /// Speed of each of two processors while both compute, as a multiple of its speed alone: about 1 on two cores,
+    /// about
+    /// 0.5 on one core.
     pub pace: Option<f64>,
     /// Nanoseconds until a cache line that one processor has written reaches the other.
     pub handover: Option<f64>,
@@ -53,7 +55,6 @@ impl Topology {
         }
     }
 
-    /// The description in lines.
     pub fn lines(&self) -> String {
         let Self {
             processors,
@@ -118,9 +119,9 @@ fn has_hypervisor() -> bool {
 
 const TRIES: usize = 5;
 
-/// Measured in processor time: other processes do not matter.
+/// Measures `pace` in processor time, so that other processes do not matter.
 fn pace([first, second]: [usize; 2]) -> Result<f64> {
-    // On its own thread: this thread keeps its processors.
+    // Runs on another thread, so that this thread keeps its processors.
     let alone = on_both(&[first])?;
     Ok(alone / on_both(&[first, second])?)
 }
@@ -158,7 +159,7 @@ fn on_both(cpus: &[usize]) -> Result<f64> {
     Ok(Sample::of(times).map_or(0.0, |sample| sample.median))
 }
 
-/// About 20 ms of independent multiplications: two threads of one core would wait for each other.
+/// Computes for about 20 ms: independent multiplications, for which two threads of one core wait for each other.
 fn work() {
     const STEPS: u32 = 10_000_000;
     let mut words = black_box([3_u64, 5, 7, 11]);
@@ -204,7 +205,7 @@ fn handover([first, second]: [usize; 2]) -> Option<f64> {
 }
 
 fn wait_for(word: &AtomicU32, value: u32) {
-    // Without a spin hint to the processor, whose pause is longer than a line's transfer.
+    // Does not use a spin hint: its pause is longer than a line's transfer.
     while word.load(Ordering::Acquire) != value {
         black_box(());
     }

@@ -2,14 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// Number of members.
     pub agents: u32,
     /// Hot sources of each member.
     pub sources: u32,
-    /// Members that see each source.
+    /// Number of members that see each source.
     pub at: u32,
     /// True if the store is a cluster of three.
     pub cluster: bool,
@@ -57,7 +55,7 @@ pub fn all() -> Vec<Case> {
     cases
 }
 
-/// A few cases, in seconds: the figures of bytes are good, those of time mean nothing.
+/// A few cases, in seconds. Their byte counts are exact. Their times mean nothing.
 pub fn quick() -> Vec<Case> {
     let mut cases = vec![
         one(5, 200, At::One),
@@ -73,7 +71,7 @@ pub fn quick() -> Vec<Case> {
 }
 
 impl Case {
-    /// Sources of each member that no other set of members has.
+    /// Number of each member's sources in one block.
     fn block(&self) -> u32 {
         self.sources / self.at
     }
@@ -89,8 +87,7 @@ impl Case {
         f64::from(self.agents * self.sources)
     }
 
-    /// The number among all sources of a member's `index`th source. Blocks of sources go round, each to the next
-    /// members.
+    /// The number of a member's `index`th source. Consecutive blocks of sources go to consecutive members.
     pub fn source(&self, agent: u32, index: u32) -> u32 {
         let block = (agent + index / self.block()) % self.agents;
         block * self.block() + index % self.block()

@@ -1,4 +1,4 @@
-//! The figures of one case.
+//! Measures one case of the fleet benchmark.
 
 use std::time::{Duration, Instant};
 
@@ -24,13 +24,12 @@ use crate::sample::Sample;
 
 /// Longer than the round with the most sources.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Enough records that their memory exceeds everything else that changes meanwhile.
+/// Number of records from which their memory exceeds all other changes.
 const ENOUGH: f64 = 80_000.0;
-/// Seconds of heartbeats that are measured, and heartbeats per second.
+/// Seconds over which heartbeats are measured, and heartbeats per second.
 const SECONDS: u32 = 3;
 const BEATS: u32 = 4;
 
-/// The figures of one case.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Figures {
     pub case: Case,
@@ -50,9 +49,9 @@ pub struct Figures {
     pub store_memory: Option<f64>,
     /// Bytes of a member's memory per source.
     pub agent_memory: f64,
-    /// Bytes and records of a cluster's busiest node, over an equal share.
+    /// Bytes and records of a cluster's busiest node, as a multiple of an equal share.
     pub unevenness: [f64; 2],
-    /// Bytes per second to and from the store that a member sends besides its rounds: heartbeats.
+    /// Bytes per second of a member's heartbeats, to and from the store.
     pub beside: [f64; 2],
     /// Microseconds of the store's processor time per second for heartbeats.
     pub beside_us: f64,
@@ -90,7 +89,7 @@ async fn run(case: Case, servers: &Servers) -> Result<Figures> {
     let mut members: Vec<_> = members
         .map(|(number, store)| Simulated::new(case, number, store))
         .collect();
-    // The first round makes the records; another one makes the room that all later rounds need.
+    // The first round makes the records. The second round makes the room that all later rounds need.
     all_round(&mut members, 1).await?;
 
     let (from, cpu, began) = (servers.done()?, processor_time()?, Instant::now());
@@ -128,8 +127,7 @@ async fn run(case: Case, servers: &Servers) -> Result<Figures> {
     })
 }
 
-/// Runs `rounds` rounds of all members at the same time, each as soon as the previous one is over. Returns their
-/// durations.
+/// Runs `rounds` rounds of all members without pause. Returns their durations.
 async fn all_round(members: &mut [Simulated], rounds: u32) -> Result<Vec<f64>> {
     let each = members.iter_mut().map(async |member| {
         let mut took = Vec::new();
@@ -167,14 +165,14 @@ fn held() -> Held {
     }
 }
 
-/// Processor time of this process, in seconds.
+/// Processor time of this process in seconds.
 fn processor_time() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     let time = usage.user_time() + usage.system_time();
     Ok(Duration::from_micros(time.num_microseconds().unsigned_abs()).as_secs_f64())
 }
 
-/// Memory of this process, in bytes.
+/// Memory of this process in bytes.
 fn resident() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

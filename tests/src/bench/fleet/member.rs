@@ -1,4 +1,4 @@
-//! One simulated member.
+//! Simulates one member of a fleet.
 
 use std::time::{Duration, Instant};
 
@@ -60,8 +60,7 @@ impl Simulated {
         }
     }
 
-    /// Scans all its sources, each of which was charged, and exchanges the news with the store as the agent does.
-    /// Returns the duration.
+    /// Charges and scans all sources, and exchanges the changes with the store as the agent does. Returns the duration.
     pub async fn round(&mut self) -> Result<Duration> {
         let began = Instant::now();
         self.scan();
@@ -146,7 +145,7 @@ impl Simulated {
 
 fn key(source: u32) -> SourceKey {
     SourceKey {
-        // Random networks, with addresses that are mostly of the greatest length as text.
+        // Random networks. Most of their addresses have the greatest length as text.
         address: ipv4_words(source.wrapping_mul(0x9e37_79b1).to_be()),
         scope: IPV4,
         reserved: 0,

@@ -1,5 +1,6 @@
-//! Cost of a fleet's store, measured with simulated members against one real server or a cluster of three. Each member
-//! has the product's own ledger of its sources and its own connection. There is no table and no traffic behind them.
+//! Measures the cost of a fleet's store, with simulated members and one real server or a cluster of three.
+//!
+//! Each member has its own connection, and the product's own ledger of its sources. There is no table and no traffic.
 
 mod case;
 mod figures;
@@ -15,12 +16,10 @@ use serde::Serialize;
 pub use case::Case;
 use figures::Figures;
 
-/// The results.
 #[derive(Debug, Serialize)]
 pub struct Fleet {
     /// Description of the figures.
     what: &'static str,
-    /// Results in the order of the cases.
     results: Vec<Figures>,
 }
 

@@ -1,4 +1,4 @@
-//! The servers, and their own figures.
+//! Runs the stores of a fleet benchmark, and reads their counters.
 
 use anyhow::{Context as _, Result};
 use limiter_tests::redis::{Cluster, Redis};
@@ -9,15 +9,12 @@ pub struct Servers(Vec<Redis<'static>>);
 /// Counters of one server at a moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
-    /// Bytes received.
     pub received: f64,
-    /// Bytes sent.
     pub sent: f64,
     /// Processor time in seconds.
     pub cpu: f64,
     /// Bytes of memory in use, without that of connections.
     pub memory: f64,
-    /// Number of keys.
     pub keys: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The results as text.
+//! Prints the results of the fleet benchmark.
 
 use std::{io, iter};
 
@@ -26,7 +26,6 @@ const HEAD: [&str; 13] = [
     "store busy, uneven",
 ];
 
-/// The figures of one case.
 pub fn row(of: &Figures) -> Vec<String> {
     let case = of.case;
     let memory = of.store_memory.map(|bytes| format!("{bytes:.0}"));
@@ -81,7 +80,7 @@ pub fn print(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints a member's traffic with many members, over that with few.
+/// Prints the ratio of a member's traffic with many members to its traffic with few.
 fn growth(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
     let spread = |of: &Figures| {
         let case = of.case;

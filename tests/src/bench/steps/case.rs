@@ -1,4 +1,4 @@
-//! Cases of the steps: number of sources, and verdict on their packets.
+//! Defines the cases of the steps: number of sources, and verdict on their packets.
 
 use anyhow::Result;
 use limiter_common::{abi::Config, policy::verdict::Reason};
@@ -25,10 +25,9 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Both verdicts.
     pub const ALL: [Self; 2] = [Self::Pass, Self::Drop];
 
-    /// The verdict in tables.
+    /// The word for the verdict in tables.
     pub fn word(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -66,18 +65,15 @@ impl Verdict {
 /// The unit of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
-    /// Packets.
     Packets,
-    /// Bytes.
     Bytes,
 }
 
-/// A number of sources whose packets all get the same verdict.
+/// A number of sources, and the verdict on all of their packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Number of sources, a power of two.
     pub sources: u32,
-    /// The verdict on their packets.
     pub verdict: Verdict,
 }
 

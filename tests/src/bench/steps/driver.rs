@@ -16,18 +16,18 @@ use crate::{
     object::{Code, Object},
 };
 
-/// Order of the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// One after the other: as many packets as sources meet each source once.
+    /// One source after the other.
     Counting,
-    /// At random, so that neither caches nor prefetching can predict the next source.
+    /// Random, so that neither caches nor prefetching can predict the next source.
     Random,
 }
 
 impl Order {
-    /// The words of `Walk` in the driver's source: state, multiplier, increment, mask. The source's number is in the
-    /// state's bits from bit 40 up.
+    /// The words of `Walk` in the driver's source: state, multiplier, increment, mask. Bits 40 and up of the state are
+    /// the
+    /// number of the source.
     fn walk(self, sources: u32) -> [u64; 4] {
         let mask = u64::from(sources) - 1;
         match self {
@@ -98,9 +98,8 @@ impl Driver {
 
 /// Runs `program` `repeat` times on one packet.
 ///
-/// The time is this thread's processor time, because the kernel's own figure is in whole nanoseconds, and some steps
-/// take one. The call's own cost (0.25 ms, mostly for making the program the directly called one) is small against a
-/// million repetitions, and the floor contains it too.
+/// The result is this thread's processor time. The kernel's own figure is in whole nanoseconds, and some steps take one
+/// nanosecond. The call itself costs 0.25 ms, which is small against a million repetitions, and part of the floor too.
 pub fn run(program: BorrowedFd<'_>, repeat: u32) -> Result<Run> {
     let mut packet = Frame::from([10, 0, 0, 0].into()).bytes();
     let before = processor_time()?;

@@ -1,4 +1,4 @@
-//! Time of the program alone per packet, and of each of its steps, by the kernel's test-run, without a wire.
+//! Measures the time per packet of the program alone, and of each of its steps, by the kernel's test-run.
 
 mod case;
 mod driver;
@@ -18,7 +18,6 @@ use case::{Case, Verdict};
 pub use series::Effort;
 use series::Measured;
 
-/// The results.
 #[derive(Debug, Serialize)]
 pub struct Steps {
     what: String,
@@ -49,7 +48,6 @@ impl Steps {
         })
     }
 
-    /// Writes the tables.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         report::print(out, self.effort, &self.cases, &self.results)
     }

@@ -1,4 +1,4 @@
-//! The programs of one case, with tables that contain all its sources.
+//! Loads the programs of one case, with tables that contain all of its sources.
 
 use anyhow::{Context as _, Result, ensure};
 use aya::programs::ProgramFd;
@@ -15,11 +15,9 @@ use crate::object::{Code, Object};
 pub struct Objects {
     /// Programs that only drop or only pass.
     pub bare: Object,
-    /// The limiter.
     pub limiter: Object,
     /// The limiter with a limit on bytes, in the case of one source.
     pub by_bytes: Option<Object>,
-    /// The steps.
     pub steps: Object,
 }
 
@@ -28,7 +26,7 @@ impl Objects {
     pub fn load(case: Case, driver: &mut Driver, frags: bool) -> Result<Self> {
         let config = case.config(Cost::Packets)?;
         let smallest = Config { sets: 2, ..config };
-        // The third program takes multi-buffer packets.
+        // Only the last program takes multi-buffer packets.
         let bare = ["drop_only", "pass_only", "drop_only_frags"];
         let entries = ["limiter", "limiter_frags"];
         let without = usize::from(!frags);

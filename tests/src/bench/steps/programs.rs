@@ -1,13 +1,12 @@
-//! The steps of a packet's path, which the programs of `limiter-ebpf/src/bin/bench/steps.rs` take one by one.
+//! Lists the steps of a packet's path. The programs are in `limiter-ebpf/src/bin/bench/steps.rs`.
 
 /// A program that takes some steps of a packet's path.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Its name.
     pub program: &'static str,
     /// The step that it adds to the previous program.
     pub adds: &'static str,
-    /// True if it drops whatever the bucket's state.
+    /// True if the program drops packets in any state of the bucket.
     pub drops: bool,
 }
 

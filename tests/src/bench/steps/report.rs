@@ -1,4 +1,4 @@
-//! Prints the results as tables.
+//! Prints the results of the steps.
 
 use std::{
     io::{self, Write},
@@ -12,13 +12,11 @@ use super::{
 };
 use crate::grid;
 
-/// Meaning of the figures, and its bounds.
 pub const WHAT: &str = "\
 Nanoseconds a packet by the kernel's test-run: the program alone, on frames of 60 bytes in a warm
 buffer, without driver, network card or stack. Compare the ratios of one run, not two machines.
 ";
 
-/// Explanation of the tables.
 const HOW: &str = "\
 Medians, with the best and the worst round. The floor is a program that only drops, on packets of as
 many sources; the bare drop and what is called direct meet one source, without the program that
@@ -29,7 +27,6 @@ by some tens of nanoseconds between runs.
 /// With fewer packets per call, the figures measure the call.
 const FEWEST: u32 = 100_000;
 
-/// Writes the tables.
 pub fn print(
     out: &mut impl Write,
     effort: Effort,

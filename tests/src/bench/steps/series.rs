@@ -1,4 +1,4 @@
-//! Measures one case: its subjects take turns, so that other load on the machine affects all alike.
+//! Measures one case. Its subjects take turns, so that other load on the machine affects all of them equally.
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
@@ -45,16 +45,13 @@ impl Effort {
 /// The result of one subject.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// Number of sources.
     pub sources: u32,
-    /// The verdict on the packets.
     pub verdict: Verdict,
-    /// The program under test.
     pub name: &'static str,
     /// Nanoseconds per packet.
     #[serde(flatten)]
     pub sample: Sample,
-    /// Nanoseconds above a program that only drops and is reached in the same way.
+    /// Nanoseconds more than a program that only drops and is reached in the same way.
     pub over_floor: f64,
     /// The figure as a multiple of that program's.
     pub times_floor: f64,

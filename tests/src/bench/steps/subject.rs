@@ -1,4 +1,4 @@
-//! Subjects of a case: programs, and the way that packets come to them.
+//! Defines the subjects of a case: programs, and the way in which packets reach them.
 
 use std::os::fd::AsFd as _;
 
@@ -13,10 +13,10 @@ use super::{
 };
 use crate::object::Object;
 
-/// The way that packets come to a program.
+/// The way in which packets reach a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// All from one source, without the driver.
+    /// Packets of one source, without the driver.
     Direct,
     /// Through the driver.
     Driven,
@@ -34,9 +34,7 @@ pub const FLOORS: [(Way, &str); 3] = [
 /// One program under test, and its figures so far.
 #[derive(Debug)]
 pub struct Subject<'a> {
-    /// Its name in the results.
     pub name: &'static str,
-    /// The way that packets come to it.
     pub way: Way,
     program: &'a ProgramFd,
     action: u32,

@@ -1,4 +1,4 @@
-//! Cases of traffic: number and family of sources, number of processors, and the limit's verdict.
+//! Defines the cases of traffic: number and family of sources, number of processors, and the verdict.
 
 use std::{
     fmt,
@@ -8,18 +8,17 @@ use std::{
 
 use serde::Serialize;
 
-/// The version of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
-    /// Sources are addresses.
+    /// IPv4. Sources are addresses.
     Ipv4,
-    /// Sources are /64 networks.
+    /// IPv6. Sources are /64 networks.
     Ipv6,
 }
 
 impl Family {
-    /// Source number 0. The others follow: IPv4 in 128.0.0.0/2, which the stack accepts from anyone; IPv6 in a
+    /// Source number 0. The others follow: in IPv4, in 128.0.0.0/2, from which the stack accepts packets; in IPv6, in a
     /// documentation network.
     pub fn first_source(self) -> IpAddr {
         match self {
@@ -39,7 +38,6 @@ pub enum Verdict {
     Passed,
 }
 
-/// Number of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sources {
     /// A power of two, one source after the other.
@@ -48,11 +46,11 @@ pub enum Sources {
     New,
 }
 
-/// Number of sources if all are new: at ten million per second, they last for 100 s.
+/// Number of sources if all are new. At ten million per second, they last for 100 s.
 const NEW: u32 = 1 << 30;
 
 impl Sources {
-    /// Room for twice the sources; for a million if they are new.
+    /// Room in the table: twice the sources, or a million if all are new.
     pub fn capacity(self) -> u32 {
         match self {
             Self::Number(number) => (2 * number).max(65_536),
@@ -104,20 +102,18 @@ impl Serialize for Sources {
     }
 }
 
-/// Senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cpus {
     /// One processor.
     One,
-    /// Two at the same time, with packets of the same sources.
+    /// Two processors at the same time, with packets of the same sources.
     Same,
-    /// Two at the same time, each with its own sources.
+    /// Two processors at the same time, each with its own sources.
     Different,
 }
 
 impl Cpus {
-    /// Number of processors.
     pub fn count(self) -> usize {
         match self {
             Self::One => 1,
@@ -126,16 +122,11 @@ impl Cpus {
     }
 }
 
-/// The offered traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Case {
-    /// The version of IP.
     pub family: Family,
-    /// The verdict on the packets.
     pub verdict: Verdict,
-    /// Number of sources.
     pub sources: Sources,
-    /// The sending processors.
     pub cpus: Cpus,
 }
 

@@ -1,4 +1,4 @@
-//! The targets of limiter as ratios of prices, and their values in this run.
+//! Compares limiter's prices with their targets, as ratios.
 //!
 //! A price is the time over the bare program of the same round. Absolute times differ between machines and hours;
 //! ratios of subjects that ran side by side differ less.
@@ -14,12 +14,10 @@ use super::{
     subject::Subject,
 };
 
-/// One target, and its value in this run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Goal {
     /// The packets, and the two prices that are compared.
     pub what: String,
-    /// Number of sources.
     pub sources: Sources,
     /// The ratio to reach.
     pub at_most: f64,
@@ -42,7 +40,7 @@ const GOALS: [Row; 9] = {
         (true, 1, LimiterEight, Limiter, 1.34),
         (true, 1_024, LimiterEight, Limiter, 1.34),
         (true, 1_024, LimiterNested, Limiter, 2.2),
-        // nft has only one of the three rules here.
+        // nft has only one of the three limits here.
         (true, 1_024, LimiterNested, NftPrerouting, 0.5),
         (false, 1, LimiterNested, Limiter, 1.25),
         (false, 1_024, LimiterNested, Limiter, 1.25),

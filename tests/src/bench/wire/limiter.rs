@@ -1,4 +1,4 @@
-//! The measured settings of limiter.
+//! Defines the measured settings of limiter.
 
 use anyhow::Result;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -19,7 +19,6 @@ use limiter_user::{
 
 use super::case::{Case, Family, Sources, Verdict};
 
-/// The configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Configured {
     /// One limit by source.
@@ -36,7 +35,7 @@ pub enum Configured {
     Established,
 }
 
-/// Prefixes on the list.
+/// Number of prefixes on the list.
 const PREFIXES: u32 = 100_000;
 
 const FRAME_MAX: u64 = 1_522;
@@ -67,7 +66,7 @@ impl Configured {
     pub fn settings(self, case: Case) -> Result<Settings> {
         let mut settings = Settings {
             max_sources: case.sources.capacity(),
-            // The default limit, against spoofed sources. Sources that must be known already are admitted at once.
+            // New sources meet the default new-source limit. Other sources must be known, and are admitted at once.
             new_sources: (case.sources == Sources::New).then(NewSources::default),
             limits: vec![by_source(case.verdict)?],
             ..Settings::default()

@@ -1,9 +1,9 @@
-//! Cost of a packet on a wire: two hosts in network namespaces, a sender in the kernel of one, and each subject in
-//! turn on the other.
+//! Measures the cost of a packet on a wire: two hosts in network namespaces, a sender in the kernel of one, and each
+//! subject in turn on the other.
 //!
-//! Sending and receiving happen on the same processor, one after the other, in batches: nothing is lost, and processor
-//! time per packet is the packet's price, including its sending. The cost of a subject is its figure less that of a
-//! program that only drops, or only passes.
+//! One processor sends and receives in batches, one after the other, so that no packet is lost. A figure is processor
+//! time per packet, including its sending. The price of a subject is its figure minus the figure of a program that only
+//! drops, or only passes.
 
 mod case;
 mod goals;
@@ -33,7 +33,6 @@ use scaling::Scaling;
 use series::{LeftOut, Measured};
 pub use subject::Subject;
 
-/// The results.
 #[derive(Debug, Serialize)]
 pub struct Wire {
     what: String,
@@ -47,7 +46,6 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Measures the plan on these processors.
     pub fn measure(plan: Plan, cpus: &[usize]) -> Result<Self> {
         let (mut results, mut left_out) = (Vec::new(), Vec::new());
         for case in plan.cases(cpus.len()) {
@@ -67,7 +65,6 @@ impl Wire {
         })
     }
 
-    /// Writes the tables.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         table::print(out, &self.plan, &self.results)?;
         scaling::print(out, &self.results)?;

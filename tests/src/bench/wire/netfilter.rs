@@ -1,5 +1,6 @@
-//! The kernel's own limiters, set up as their manuals advise: room for all sources, buckets kept until they are
-//! refilled, packets dropped as early as possible.
+//! Sets up the kernel's own limiters as their manuals advise.
+//!
+//! They have room for all sources, keep buckets until these are refilled, and drop packets as early as possible.
 
 use anyhow::Result;
 use limiter_user::testbed::INTERFACE;

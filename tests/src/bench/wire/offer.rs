@@ -1,4 +1,4 @@
-//! Sends packets from the kernel of one host to the other, and measures the time.
+//! Sends packets from the kernel of one host to the other host, and measures the time.
 
 use std::{net::IpAddr, os::fd::AsFd as _, sync::Barrier, thread};
 
@@ -26,7 +26,6 @@ struct Sender {
     _flow: Array<MapData, [u64; 5]>,
 }
 
-/// All senders of a case.
 pub struct Senders(Vec<Sender>);
 
 /// The result of one turn.
@@ -34,15 +33,15 @@ pub struct Senders(Vec<Sender>);
 pub struct Turn {
     /// Nanoseconds of processor time per packet.
     pub nanoseconds: f64,
-    /// Nanoseconds per packet of the slowest processor alone.
+    /// Nanoseconds per packet on the slowest processor.
     pub slowest: f64,
-    /// Packets sent, all of which arrived.
+    /// Number of packets sent. All of them arrived.
     pub sent: u64,
-    /// Packets that reached the socket.
+    /// Number of packets that reached the socket.
     pub delivered: u64,
 }
 
-/// Frames that are sent before any is received: one poll of a driver.
+/// Frames that are sent before any is received, as in one poll of a driver.
 const BATCH: u32 = 64;
 
 impl Senders {
@@ -143,7 +142,7 @@ fn frame(family: Family, road: &Road) -> Vec<u8> {
     };
     let mut bytes = frame.bytes();
     if family == Family::Ipv4 {
-        // No UDP checksum: it would differ for each source.
+        // Leaves out the UDP checksum, which would differ for each source.
         const CHECKSUM: usize = ETHERNET + IPV4 + 6;
         bytes[CHECKSUM..CHECKSUM + 2].fill(0);
     }

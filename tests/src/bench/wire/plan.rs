@@ -1,4 +1,4 @@
-//! Subjects and effort of the measurement.
+//! Defines the subjects and the effort of the measurement.
 
 use serde::Serialize;
 
@@ -7,20 +7,17 @@ use super::{
     subject::Subject,
 };
 
-/// Subjects and effort of the measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// Turns of each subject in each case.
     pub rounds: u32,
     /// Packets per turn on each processor.
     pub packets: u32,
-    /// The measured subjects.
     #[serde(skip)]
     pub subjects: Vec<Subject>,
-    /// Numbers of sources.
     #[serde(skip)]
     pub sources: Vec<Sources>,
-    /// Only enough cases that every part runs.
+    /// Measure only enough cases to run every part.
     #[serde(skip)]
     pub quick: bool,
 }
@@ -52,13 +49,13 @@ impl Plan {
             cases.extend(
                 self.sources
                     .iter()
-                    // A source that passes was seen before: its first packet shows nothing.
+                    // Packets that pass are measured for known sources only.
                     .filter(|sources| **sources != Sources::New || verdict == Verdict::Dropped)
-                    // The case with the longest setup, only once.
+                    // The case with the longest setup is measured only once.
                     .filter(|sources| {
                         !self.quick || **sources != Sources::New || family == Family::Ipv4
                     })
-                    // Two processors would bring the same new sources, or run out of them.
+                    // Two processors would send the same new sources, or run out of them.
                     .filter(|sources| cpus == Cpus::One || **sources != Sources::New)
                     .map(|&sources| Case {
                         family,
@@ -71,17 +68,17 @@ impl Plan {
         cases
     }
 
-    /// Packets that are sent before everything else.
+    /// Packets that are sent before all turns.
     pub fn to_fill(&self, sources: Sources) -> u32 {
         match sources {
-            // About a second per subject, and hardly more to see than after the warm-up.
+            // Filling the table takes about a second per subject, and hardly changes the result.
             Sources::New if self.quick => self.warm_up(sources),
             _ => sources.to_fill(),
         }
     }
 
-    /// Packets before each turn, which bring code and table into the caches again. They use up limiter's burst of new
-    /// sources, as the first moment of a flood does.
+    /// Packets before each turn, which bring code and table into the caches. They also use up limiter's burst of new
+    /// sources, like the beginning of a flood.
     pub fn warm_up(&self, sources: Sources) -> u32 {
         const BEYOND_BURST: u32 = 1 << 17;
         let tenth = self.packets.div_ceil(10);

@@ -1,4 +1,4 @@
-//! Prices of subjects: their figures less the bare program's, and ratios to others.
+//! Computes the prices of subjects: their figures minus the figure of the bare program, and ratios of prices.
 
 use std::{
     collections::BTreeMap,
@@ -12,17 +12,15 @@ use super::{case::Case, results::Results, series::Measured, subject::Subject, ta
 /// A subject's price in a case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Price {
-    /// The offered traffic.
     #[serde(flatten)]
     pub case: Case,
-    /// The subject.
     pub subject: Subject,
     /// Nanoseconds over the bare program.
     pub price: f64,
     /// Nanoseconds over `one-line`; for limiter only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_one_line: Option<f64>,
-    /// The price as a share of others' prices, by name; for limiter only.
+    /// The price as a share of the prices of other subjects, by name; for limiter only.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub share_of: BTreeMap<String, f64>,
 }

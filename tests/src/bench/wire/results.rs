@@ -1,4 +1,4 @@
-//! Look-up of measured figures.
+//! Looks up measured figures.
 
 use super::{
     case::{Case, Cpus, Family, Sources, Verdict},
@@ -6,7 +6,6 @@ use super::{
     subject::Subject,
 };
 
-/// All measured figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Results<'a>(pub &'a [Measured]);
 
@@ -23,7 +22,7 @@ impl<'a> Results<'a> {
         self.find(case, subject).map(|one| one.over_floor)
     }
 
-    /// The price as a share of another subject's; none if that is too small to tell from noise.
+    /// The price as a share of another subject's price; none if that price is too small to tell from noise.
     pub fn share(self, case: Case, subject: Subject, of: Subject) -> Option<f64> {
         let (price, whole) = (self.price(case, subject)?, self.price(case, of)?);
         (whole > 0.0).then(|| price / whole)
@@ -60,7 +59,7 @@ pub mod tests {
     use super::*;
     use crate::sample::Sample;
 
-    /// A made-up result of `median` nanoseconds, while the bare program takes 50.
+    /// A made-up result of `median` nanoseconds. The bare program takes 50.
     pub fn made_up(case: Case, subject: Subject, median: f64) -> Measured {
         const FLOOR: f64 = 50.0;
         let processors = if case.cpus == Cpus::One { 1.0 } else { 2.0 };

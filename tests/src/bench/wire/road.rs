@@ -1,4 +1,4 @@
-//! Two hosts on a wire, and counters of the traffic.
+//! Builds two hosts on a wire, and counts their traffic.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ pub struct Road {
     pub server: Host,
     /// The host with the sender.
     pub client: Host,
-    /// The socket that packets end in: its buffer is full, and every packet is counted and discarded.
+    /// The receiving socket. Its buffer is full, so that every packet is counted and discarded.
     _sink: UdpSocket,
 }
 
@@ -43,7 +43,7 @@ impl Road {
         };
         let pair = Pair::new(&addresses(1), &addresses(2))?;
         let (server, client) = (pair.left, pair.right);
-        // The client would report its multicast groups: one packet too many. Its frames need no address.
+        // With IPv6, the client would report its multicast groups, which adds packets. Its frames need no address.
         let switch = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6");
         client.namespace.run(|| fs::write(switch, "1"))??;
         // A device receives redirected frames only if it polls: with a native program, or with receive offload, which
@@ -90,7 +90,7 @@ fn open_sink() -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Packets received, from the file `net/dev`: the second figure in the interface's line.
+/// Packets received, from the file `net/dev`: the second number in the interface's line.
 fn received(devices: &str) -> Option<u64> {
     let figures = devices
         .lines()
@@ -98,7 +98,7 @@ fn received(devices: &str) -> Option<u64> {
     figures.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// `RcvbufErrors` of UDP, of the file `net/snmp`: a line of names, and one of figures.
+/// `RcvbufErrors` of UDP, from the file `net/snmp`: a line of names and a line of numbers.
 fn refused(snmp: &str) -> Option<u64> {
     let mut lines = snmp.lines().filter(|line| line.starts_with("Udp: "));
     let (names, figures) = (lines.next()?, lines.next()?);

@@ -1,4 +1,4 @@
-//! The gain of a second processor.
+//! Computes the gain of a second processor.
 
 use std::io::{self, Write};
 
@@ -15,16 +15,13 @@ use super::{
 /// Throughput of two processors, compared with one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scaling {
-    /// The traffic of the two processors.
     #[serde(flatten)]
     pub case: Case,
-    /// The subject.
     pub subject: Subject,
     /// Million packets per second of one processor.
     pub mpps_one: f64,
     /// Million packets per second of both together.
     pub mpps_two: f64,
-    /// The ratio of the two.
     pub times: f64,
     /// Packets per second of the slower processor, as a share of one processor alone.
     pub slower: f64,
@@ -55,7 +52,6 @@ pub fn all(measured: &[Measured]) -> Vec<Scaling> {
         .collect()
 }
 
-/// Meaning of the figures.
 pub const WHAT: &str = "\
 What two processors receive in a second of their time, by what one receives in one of its own; and, of
 the slower one of them, the share of what one receives alone.

@@ -1,4 +1,4 @@
-//! Measures one case: its subjects take turns, so that other load on the machine affects all alike.
+//! Measures one case. Its subjects take turns, so that other load on the machine affects all of them equally.
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -15,46 +15,38 @@ use crate::sample::Sample;
 /// The result of one subject in one case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// The offered traffic.
     #[serde(flatten)]
     pub case: Case,
-    /// The subject.
     pub subject: Subject,
     /// Nanoseconds of processor time per packet, including its sending.
     #[serde(flatten)]
     pub sample: Sample,
-    /// Nanoseconds above the bare program.
+    /// Nanoseconds more than the bare program.
     pub over_floor: f64,
-    /// The figure as a multiple of the bare program's.
+    /// The figure as a multiple of the bare program's figure.
     pub times_floor: f64,
     /// Nanoseconds per packet on the slower of two processors: the median of the rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slower: Option<f64>,
     /// Million packets per second, on all processors of the case together.
     pub mpps: f64,
-    /// Packets sent in all rounds; all have arrived, or there would be no figure.
+    /// Number of packets sent in all rounds. All of them arrived.
     pub sent: u64,
-    /// Packets that were not dropped.
+    /// Number of packets that were not dropped.
     pub delivered: u64,
 }
 
 /// A subject that could not be measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct LeftOut {
-    /// The offered traffic.
     #[serde(flatten)]
     pub case: Case,
-    /// The subject.
     pub subject: Subject,
-    /// The reason.
     pub why: String,
 }
 
-/// A case's results.
 pub struct Series {
-    /// Figures.
     pub measured: Vec<Measured>,
-    /// Subjects without figures.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -64,7 +56,7 @@ struct Standing {
     road: Road,
     senders: Senders,
     turns: Vec<Turn>,
-    /// The error, after which it has no more turns.
+    /// The error that ended the subject's turns.
     failed: Option<String>,
     _installed: Installed,
 }
@@ -118,7 +110,7 @@ pub fn measure(case: Case, plan: &Plan, cpus: &[usize]) -> Result<Series> {
     Ok(Series { measured, left_out })
 }
 
-/// Retries: on a busy machine, or if a host has sent a packet of its own, the work may fail by chance.
+/// Retries the work, which may fail by chance on a busy machine, or if a host sends a packet on its own.
 fn again<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
     const TRIES: u32 = 3;
     for _ in 1..TRIES {
@@ -130,9 +122,9 @@ fn again<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
 }
 
 impl Standing {
-    /// Installs a subject, and sends it a packet of each source once.
+    /// Installs a subject, and sends it a packet of each source.
     fn set_up(subject: Subject, case: Case, plan: &Plan, cpus: &[usize]) -> Result<Self> {
-        /// More packets than fit into the socket.
+        /// More packets than the socket holds.
         const FILL_SOCKET: u32 = 256;
         let road = Road::build(case.cpus.count())?;
         let senders = Senders::new(case, &road, cpus)?;
@@ -149,7 +141,7 @@ impl Standing {
         })
     }
 
-    /// A turn without loss, in which the subject did what is measured.
+    /// Takes a turn. Fails if a packet was lost, or if the subject did not do what is measured.
     fn turn(&self, case: Case, plan: &Plan) -> Result<Turn> {
         self.senders.send(&self.road, plan.warm_up(case.sources))?;
         let turn = self.senders.send(&self.road, plan.packets)?;
@@ -160,7 +152,7 @@ impl Standing {
         if all_pass && delivered != sent {
             bail!("{delivered} of {sent} packets passed, and all should have");
         }
-        // One in a hundred, for subjects that sometimes forget a source.
+        // Allows one in a hundred, because some subjects forget a source at times.
         let known = case.sources != Sources::New;
         if !all_pass && known && delivered * 100 > sent {
             bail!("{delivered} of {sent} packets passed, and hardly any should have");

@@ -1,4 +1,4 @@
-//! Subjects of the measurement: limiter, other limiters, and programs without any limit.
+//! Defines and installs the subjects: limiter, other limiters, and programs without a limit.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
@@ -20,19 +20,18 @@ use super::{
 };
 use crate::object::{Code, Object};
 
-/// A subject of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
-    /// An XDP program that drops: what all that is dropped is compared with
+    /// An XDP program that only drops; the reference for all packets that are dropped
     BareDrop,
-    /// An XDP program that passes: what all that passes is compared with
+    /// An XDP program that only passes; the reference for all packets that pass
     BarePass,
-    /// An XDP program that reads one cache line of each source, and does the same with all
+    /// An XDP program that reads one cache line for each source, and passes or drops all packets
     OneLine,
     /// limiter with one limit by source
     Limiter,
-    /// limiter with eight limits more that match nothing
+    /// limiter with eight more limits that match nothing
     LimiterEight,
     /// limiter with an allow list of 100,000 prefixes
     LimiterLists,
@@ -44,7 +43,7 @@ pub enum Subject {
     LimiterWatched,
     /// limiter with one limit by source, which exempts established connections
     LimiterEstablished,
-    /// The XDP limiter by the book: LRU hash, clock, compare-and-swap, and no counters
+    /// A textbook XDP limiter: LRU hash, clock, compare-and-swap, and no counters
     Reference,
     /// nftables, a dynamic set at the hook netdev ingress
     NftIngress,
@@ -54,7 +53,7 @@ pub enum Subject {
     Hashlimit,
     /// tc, one policer for all sources
     TcPolice,
-    /// Nothing: the stack takes all
+    /// No limiter: the stack takes all packets
     None,
 }
 
@@ -67,12 +66,12 @@ pub enum Installed {
     Own(Object, OwnedFd),
     /// limiter, and its link.
     Limiter(Program, OwnedFd),
-    /// limiter, and who watches it.
+    /// limiter, and its watcher.
     Watched(Watched),
 }
 
 impl Subject {
-    /// The subject whose figure is the divisor.
+    /// The bare program for this verdict.
     pub fn floor(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Dropped => Self::BareDrop,
@@ -80,7 +79,7 @@ impl Subject {
         }
     }
 
-    /// The subject's name, as in the options.
+    /// The subject's name in the options.
     pub fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
@@ -91,7 +90,7 @@ impl Subject {
         match self {
             Self::BareDrop => case.verdict == Verdict::Dropped,
             Self::BarePass => case.verdict == Verdict::Passed,
-            // Passed packets mostly measure the stack, where the two processors meet anyway.
+            // Packets that pass mostly measure the stack, where the two processors compete anyway.
             _ if case.cpus != Cpus::One && case.verdict == Verdict::Passed => {
                 matches!(self, Self::OneLine | Self::Limiter | Self::LimiterNested)
             }
@@ -146,7 +145,7 @@ impl Subject {
                     Verdict::Dropped => "one_line_drop",
                     Verdict::Passed => "one_line_pass",
                 };
-                // Table and key are those of limiter.
+                // The table and the key are limiter's.
                 let config = Configured::Plain.config(case)?;
                 own(
                     Object::load(Code::Bench, &config, &[program])?,

@@ -1,4 +1,4 @@
-//! Prints the results as tables.
+//! Prints the results of the wire benchmark.
 
 use std::{
     collections::BTreeMap,
@@ -60,7 +60,7 @@ pub fn print(out: &mut impl Write, plan: &Plan, measured: &[Measured]) -> io::Re
     Ok(())
 }
 
-/// The results table by table, each with its cases.
+/// Groups the results into tables.
 pub fn tables(measured: &[Measured]) -> Vec<Vec<&Measured>> {
     let mut tables: Vec<Vec<&Measured>> = Vec::new();
     for one in measured {
@@ -129,7 +129,7 @@ fn cell(one: &Measured) -> String {
     figures
 }
 
-/// One line per reason, with its cases.
+/// Prints the subjects without figures: one line per reason, with its cases.
 pub fn print_left_out(out: &mut impl Write, left_out: &[LeftOut]) -> io::Result<()> {
     let mut reasons: BTreeMap<(String, &str), Vec<Case>> = BTreeMap::new();
     for one in left_out {

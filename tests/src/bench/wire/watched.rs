@@ -1,4 +1,4 @@
-//! limiter as `attach` installs it, with `limiter watch` beside it.
+//! Installs limiter by `attach`, with `limiter watch` beside it.
 
 use std::{
     env,
@@ -14,7 +14,7 @@ use limiter_user::{
 
 use super::{case::Case, limiter::Configured, road::Road};
 
-/// Attached and watched until it is dropped.
+/// An attachment and its watcher, until it is dropped.
 pub struct Watched {
     server: Host,
     watcher: Option<Child>,
@@ -60,7 +60,7 @@ impl Watched {
 }
 
 impl Drop for Watched {
-    /// Pins outlive namespaces.
+    /// Detaches limiter, because pins outlive namespaces.
     fn drop(&mut self) {
         if let Some(watcher) = &mut self.watcher {
             let _ = watcher.kill();
