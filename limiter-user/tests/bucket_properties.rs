@@ -104,8 +104,7 @@ proptest! {
     }
 
     /// A bucket that other hosts charge too admits nothing before its debt is refilled, and a packet as soon as there
-    /// is a
-    /// token.
+    /// is a token.
     #[test]
     fn shared_bucket_is_exact_while_in_debt(
         (mut limit, start, packets) in traffic(limits_of(packet_rates()), 100),

@@ -1,4 +1,4 @@
-//! A headless browser that is driven by the DevTools protocol over a pipe: JSON documents, each ended by a zero byte.
+//! Drives a headless browser by the DevTools protocol over a pipe: JSON documents, each ended by a zero byte.
 
 use std::{
     io::{BufRead, BufReader, Write},

@@ -1,4 +1,4 @@
-//! System calls that change something, as a process is about to make them.
+//! Recognizes system calls that change something, before a process makes them.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -93,7 +93,7 @@ pub fn stop_before_them() -> io::Result<()> {
     let mut filter = [statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0); LENGTH];
     let calls = FILES.iter().chain(&OTHERS);
     for (number, (at, call)) in filter[1..].iter_mut().zip(calls).enumerate() {
-        // To the last statement, past the other comparisons and the statement that allows the call.
+        // Jumps to the last statement, past the other comparisons and the statement that allows the call.
         let far = u8::try_from(LENGTH - 3 - number).unwrap_or_default();
         let code = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
         *at = statement(code, far, u32::try_from(*call).unwrap_or_default());

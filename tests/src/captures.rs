@@ -1,4 +1,4 @@
-//! Captures made by others, and captures made by tests.
+//! Reads captures made by other programs, and writes captures for tests.
 
 use std::{
     fs, io,
@@ -27,7 +27,7 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// A packet that is captured whole.
+    /// A completely captured packet.
     #[must_use]
     pub fn whole(time: u64, bytes: Vec<u8>) -> Self {
         Self {
@@ -75,7 +75,7 @@ pub fn pcap(packets: &[Captured]) -> Vec<u8> {
     file
 }
 
-/// The captures made by others, by name.
+/// The captures made by other programs, by name.
 #[must_use]
 pub fn fixtures() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/captures");
@@ -91,7 +91,7 @@ pub fn fixtures() -> Vec<PathBuf> {
     files
 }
 
-/// Limits that read every field of a packet that a limit can match.
+/// Limits that match on every field of a packet that a limit can read.
 #[must_use]
 pub fn every_look() -> Settings {
     let text = "exempt = [\"control\"]\nnew_sources = \"20/s\"\nmax_sources = 64\n\
@@ -139,7 +139,7 @@ pub fn replay(
     Ok((replay, seen.verdicts))
 }
 
-/// Replays a file with both engines, which must agree on every packet and every counter.
+/// Replays a file with both engines. They must agree on every packet and every counter.
 pub fn replay_by_both(
     about: &str,
     file: &[u8],

@@ -1,4 +1,4 @@
-//! The command, as people run it.
+//! Runs the command as a user does.
 
 use std::{
     path::PathBuf,

@@ -1,4 +1,4 @@
-//! A host that boots: this machine's files with systemd as process 1, in the network namespace of a test's host.
+//! Boots a copy of this machine's files, with systemd as process 1, in the network namespace of a test's host.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use crate::{command::Outcome, eventually, hosts::on};
 
 const SCRIPT: &str = include_str!("container.sh");
 
-/// A container that runs until it is dropped; nothing of it stays on the machine.
+/// A container that runs until it is dropped, and leaves nothing on the machine.
 #[derive(Debug)]
 pub struct Container {
     unshare: Child,
@@ -39,7 +39,7 @@ impl Container {
             group,
         };
         let children = format!("/proc/{0}/task/{0}/children", container.unshare.id());
-        // The last of the children: the other waits for this process to end.
+        // The container's first process is the last of the children. The other child waits for its end.
         let init = || {
             let children = fs::read_to_string(&children).unwrap_or_default();
             let last = children.split_whitespace().last();
@@ -82,7 +82,7 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // The end of process 1 ends the container, because the kernel ends all its processes.
+        // The kernel ends all processes of the container when process 1 ends.
         drop(self.unshare.stdin.take());
         let _ = self.unshare.wait();
         let clear = "mount -t cgroup2 cgroup2 /mnt && cd /mnt && for try in 1 2 3 4 5 6 7 8 9; do

@@ -10,16 +10,16 @@ use nix::{
 /// A lock for tests that need all processors: they wait for each other, even across test programs.
 #[must_use]
 pub fn alone() -> File {
-    // Any file that exists wherever tests run.
+    // Any file that exists on every test machine.
     let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures")).unwrap();
     file.lock().unwrap();
     file
 }
 
-/// Keeps this thread on one processor; numbers beyond the last one begin again at 0.
+/// Keeps this thread on one processor. Numbers beyond the last processor wrap.
 pub fn pin_to(cpu: usize) {
     let mut set = CpuSet::new();
-    // All processors, not only those of this thread: it may have been pinned before.
+    // Counts all processors, because this thread may have been pinned before.
     let there = aya::util::nr_cpus().unwrap();
     set.set(cpu % there).unwrap();
     sched_setaffinity(Pid::from_raw(0), &set).unwrap();

@@ -1,7 +1,7 @@
-//! Two engines that decide about a packet at a given time: the real program, in the kernel by test-run with the
-//! packet's own clock, and the same arithmetic in this process.
+//! Two engines that decide about a packet at a given time: the real program in the kernel, by test-run with the
+//! packet's own clock, and the program's arithmetic in this process.
 //!
-//! The model finds a packet's source with another parser (etherparse), so that the engines agree only if ours is right.
+//! The model reads a packet's source with another parser (etherparse), to check limiter's parser.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -38,7 +38,7 @@ use crate::{
     store::Store,
 };
 
-/// A limit as configured, and other settings of the program.
+/// A configured limit, and other settings of the program.
 #[derive(Clone, Debug)]
 pub struct Limit {
     /// `--rate`.
@@ -85,7 +85,7 @@ impl Limit {
         }
     }
 
-    /// The limit's slot: the first one, with windows that begin with the clock.
+    /// The first slot, with windows that begin with the clock.
     fn slot() -> Slot {
         Slot {
             name: "default".to_owned(),
@@ -141,7 +141,7 @@ pub trait Engine {
     /// The entry of a source, if any.
     fn entry(&self, key: &SourceKey) -> Option<Source>;
 
-    /// The limit that it applies.
+    /// The limit that the engine applies.
     fn limit(&self) -> &Limit;
 
     /// The engine's name.
@@ -207,14 +207,14 @@ impl Kernel {
         Self::with_clock(settings, CLOCK_PACKET)
     }
 
-    /// Loads the program with one of the two clocks. Limits have slots in their order.
+    /// Loads the program with one of the two clocks. The first limit gets the first slot.
     #[must_use]
     pub fn with_clock(settings: &Settings, clock: u32) -> Self {
         Self::with_maps(settings, clock, Maps::New)
     }
 
-    /// Loads the program with several limits and lists, with the packet's clock, and a table with this `seed`:
-    /// programs with equal seeds evict equal sources.
+    /// Loads the program with several limits and lists, the packet's clock, and a table with this `seed`. Programs with
+    /// equal seeds evict equal sources.
     #[must_use]
     pub fn seeded(settings: &Settings, seed: Seed) -> Self {
         Self::with_maps(settings, CLOCK_PACKET, Maps::Replayed { seed, full_at: 0 })
@@ -274,7 +274,7 @@ impl Kernel {
     }
 }
 
-/// The program's constants for these settings, and the prefixes of its lists. Limits have slots in their order.
+/// The program's constants for these settings, and the prefixes of its lists. The first limit gets the first slot.
 #[must_use]
 pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Listed>) {
     let slots: Vec<_> = (0..)
@@ -290,7 +290,7 @@ pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Li
     (Config { clock, ..compiled }, settings.lists.compile(&bits))
 }
 
-/// Random width of the bounds of time that the program begins with, because no verdict may depend on it.
+/// A random width for the program's bounds of time, because no verdict may depend on it.
 fn spread(nanoseconds: u64) -> u32 {
     let mut rng = fastrand::Rng::with_seed(nanoseconds);
     rng.u32(..) >> rng.u32(0..32)
@@ -320,7 +320,7 @@ impl Engine for Kernel {
     }
 }
 
-/// The arithmetic alone.
+/// The engine with the arithmetic alone.
 #[derive(Clone, Debug)]
 pub struct Model {
     limit: Limit,

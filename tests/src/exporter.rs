@@ -1,4 +1,4 @@
-//! `limiter export` on a host, and requests to it.
+//! Runs `limiter export` on a host, and sends requests to it.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use crate::{
     processes::{helper_of, status_of},
 };
 
-/// Longer than any answer takes, even on a busy machine.
+/// Maximum time of an answer, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An exporter that runs on a host until it is dropped, at a port that the kernel chose.
@@ -145,7 +145,7 @@ impl<'h> Exporter<'h> {
         std::fs::read_dir(path).unwrap().count()
     }
 
-    /// Connects to the exporter, if it still listens.
+    /// Connects to the exporter; none if it does not listen.
     #[must_use]
     pub fn connect_if_it_listens(&self) -> Option<TcpStream> {
         let stream = on(self.host, || TcpStream::connect(self.address)).ok()?;

@@ -1,4 +1,4 @@
-//! Files for a test: configurations and lists.
+//! Writes files for a test: configurations and lists.
 
 use std::fs;
 

@@ -1,6 +1,7 @@
-//! The control flow of an object's functions, by the rule of the strictest supported kernel: in Linux 6.1, a loop must
-//! be closed by a jump. An instruction that falls through to the first one of its own loop is refused as a back-edge
-//! (`visit_insn` and `push_insn` in kernel/bpf/verifier.c).
+//! Finds loops in an object's functions that the strictest supported kernel refuses.
+//!
+//! Linux 6.1 requires a jump at the end of a loop. It refuses an instruction that falls through to the first
+//! instruction of its own loop as a back-edge (`visit_insn` and `push_insn` in kernel/bpf/verifier.c).
 
 use std::collections::BTreeMap;
 
@@ -19,10 +20,10 @@ const EXIT: u8 = 0x90;
 /// Target of an instruction, and whether it is reached by a jump.
 type Edge = (usize, bool);
 
-/// The loops of an ELF object that are not closed by a jump: function, and index of the instruction in it.
+/// The loops of an ELF object that do not end with a jump: function, and index of the instruction in it.
 ///
 /// # Panics
-/// If it is no ELF object.
+/// If `object` is not an ELF object.
 #[must_use]
 pub fn loops_without_jump(object: &[u8]) -> Vec<(String, usize)> {
     let file = object::File::parse(object).expect("it is an ELF object");
@@ -45,7 +46,7 @@ pub fn loops_without_jump(object: &[u8]) -> Vec<(String, usize)> {
 
 /// Instructions that fall through to one that is still being followed.
 fn back_edges(code: &[u8], little_endian: bool) -> Vec<usize> {
-    // Depth first, the next instruction before the target of a jump, as the kernel does.
+    // Searches depth first, the next instruction before the target of a jump, like the kernel.
     let mut open = BTreeMap::from([(0, true)]);
     let mut path = vec![(0, edges(code, 0, little_endian).into_iter())];
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! A foreign XDP program: a few instructions that count packets, and drop one port.
+//! Loads a foreign XDP program: a few instructions that count packets, and drop one port.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -16,7 +16,7 @@ use limiter_user::kernel::sys::interface;
 
 use crate::hosts::Hosts;
 
-/// Properties of the load.
+/// Properties of a loaded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// True if the program takes multi-buffer packets.
@@ -25,12 +25,12 @@ pub struct Kind {
     pub attach_type: u32,
 }
 
-/// Result of `SEC("xdp")` in current loaders.
+/// The properties that current loaders give a program in `SEC("xdp")`.
 pub const PLAIN: Kind = Kind {
     frags: false,
     attach_type: 37,
 };
-/// Result of `SEC("xdp.frags")` in current loaders.
+/// The properties that current loaders give a program in `SEC("xdp.frags")`.
 pub const FRAGS: Kind = Kind {
     frags: true,
     ..PLAIN
@@ -70,7 +70,7 @@ impl Foreign {
         self.seen.get(&0, 0).unwrap()
     }
 
-    /// Attaches the program to the server by netlink, as another tool would; `mode` is in the notation of `bpftool`.
+    /// Attaches the program to the server by netlink, as other tools do. `mode` is in the notation of `bpftool`.
     pub fn attach(&self, hosts: &Hosts, mode: &str) {
         let id = self.id.to_string();
         assert!(bpftool(
@@ -80,7 +80,7 @@ impl Foreign {
     }
 }
 
-/// Runs `bpftool` on the server.
+/// Runs `bpftool` on the server. Returns false if it fails.
 #[must_use]
 pub fn bpftool(hosts: &Hosts, arguments: &[&str]) -> bool {
     let run = || Command::new("bpftool").args(arguments).output();
@@ -146,7 +146,7 @@ fn instructions(seen: &Array<MapData, u64>) -> Vec<[u8; 8]> {
     ]
 }
 
-/// `BPF_PROG_LOAD`, as another loader would call it.
+/// Calls `BPF_PROG_LOAD` as other loaders do.
 fn load(instructions: &[[u8; 8]], kind: Kind) -> io::Result<OwnedFd> {
     const BPF_PROG_LOAD: libc::c_int = 5;
     const BPF_PROG_TYPE_XDP: u32 = 6;

@@ -1,5 +1,5 @@
-//! Programs in the kernel with their own clock, one after another over the same maps, as `limiter reload` does it, but
-//! without an interface.
+//! Replaces a program in the kernel over the same maps, as `limiter reload` does, but without an interface, and with
+//! the test's own clock.
 
 use std::{
     cell::Cell,
@@ -33,10 +33,10 @@ use limiter_user::{
 
 use crate::engine::Kernel;
 
-/// Programs over the same maps.
+/// A program, and its successors over the same maps.
 #[derive(Debug)]
 pub struct Generations {
-    /// The program in force.
+    /// The current program.
     pub kernel: Kernel,
     /// The record that the program was made from.
     pub record: Record,
@@ -140,12 +140,12 @@ impl Generations {
     pub fn change(&mut self, settings: &Settings, now: u64) {
         self.change_unseen(settings, now);
         let mut program = load(&self.record, Maps::Pinned(&self.folder.1));
-        // No race here: nothing else changes the counted entries.
+        // There is no race, because nothing else changes the counted entries.
         program.share_out(&self.kernel.tables.sets.held()).unwrap();
         self.kernel = Kernel::over(program);
     }
 
-    /// Changes the settings without loading the program, because another change follows before any packet.
+    /// Changes the settings without loading a program. Another change must follow before any packet.
     pub fn change_unseen(&mut self, settings: &Settings, now: u64) {
         let (record, moves) = self.record.changed(settings.clone(), None, now).unwrap();
         let tables = &mut self.kernel.tables;

@@ -1,4 +1,4 @@
-//! Two hosts on a wire, and the limiter command on one of them.
+//! Builds two hosts on a wire, and runs the limiter command on one of them.
 
 use std::{
     fs,
@@ -40,13 +40,13 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Two hosts that send nothing on their own: with IPv4 addresses, known to each other, and without IPv6.
+    /// Two hosts that send nothing on their own. They have IPv4 addresses, know each other's, and lack IPv6.
     #[must_use]
     pub fn new() -> Self {
         Self::with(&[Address(SERVER, 24)], &[Address(CLIENT, 24)])
     }
 
-    /// Two hosts with IPv6 addresses too. On their own, they send only reports of multicast groups.
+    /// Two hosts with IPv4 and IPv6 addresses. On their own, they send only reports of multicast groups.
     #[must_use]
     pub fn of_both_families() -> Self {
         Self::with(

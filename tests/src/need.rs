@@ -1,8 +1,8 @@
-//! Requirements of tests on the machine, and a loud message if one is missing.
+//! Checks what tests require of the machine, and reports loudly if something is missing.
 
 use std::{fs::OpenOptions, io::Write, sync::OnceLock};
 
-/// The reason why this process cannot load BPF programs or make network namespaces, if any. Checked once.
+/// The reason why this process cannot load BPF programs or make network namespaces; none if it can. Checked once.
 fn missing_for_kernel() -> Option<&'static str> {
     static MISSING: OnceLock<Option<&'static str>> = OnceLock::new();
     *MISSING.get_or_init(|| {
@@ -22,8 +22,7 @@ fn missing_for_kernel() -> Option<&'static str> {
     })
 }
 
-/// True if a test of the kernel can run. Otherwise reports it, on standard error and in the file that `cargo xtask
-/// test` counts; with `LIMITER_STRICT`, which forbids skipping, the test fails.
+/// True if a test of the kernel can run. If it cannot, reports that as [`missing`] does.
 #[must_use]
 pub fn kernel(test: &str) -> bool {
     missing_for_kernel().is_none_or(|why| skip(test, why))
@@ -64,7 +63,8 @@ pub fn container(test: &str) -> bool {
     (overlay || skip(test, "no overlayfs")) && (systemd || skip(test, "no systemd"))
 }
 
-/// Reports that `test` cannot run, and why.
+/// Reports that `test` cannot run, on standard error and in the file that `cargo xtask test` counts. Panics with
+/// `LIMITER_STRICT`, which forbids skipping.
 pub fn missing(test: &str, why: &str) {
     skip(test, why);
 }

@@ -1,4 +1,4 @@
-//! BPF objects in the kernel, by id, to check that none is left.
+//! Finds BPF objects in the kernel by id, to check that none is left.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -44,7 +44,7 @@ fn open(path: &CStr) -> Option<OwnedFd> {
 }
 
 impl Object {
-    /// The object behind a descriptor, from its fdinfo in `/proc`.
+    /// The object of a descriptor, from its fdinfo in `/proc`.
     fn of(fdinfo: &str) -> Option<Self> {
         let find = |field: &str| {
             let value = fdinfo.lines().find_map(|line| line.strip_prefix(field))?;
@@ -90,9 +90,9 @@ impl Object {
 
     /// True if the object still exists in the kernel.
     ///
-    /// The object is not opened for this check. A map of programs that is opened again while it is being freed stays
-    /// forever: each time its last user goes, the kernel takes a reference for the work of clearing the map, and drops
-    /// only one of them if that work is still pending (`prog_array_map_clear`, kernel/bpf/arraymap.c, Linux 6.18).
+    /// This check does not open the object. A map of programs that is opened while it is being freed stays forever:
+    /// each time its last user goes, the kernel takes a reference for the work that clears the map, but drops only one
+    /// of these references if that work is still pending (`prog_array_map_clear`, kernel/bpf/arraymap.c, Linux 6.18).
     #[must_use]
     pub fn exists(self) -> bool {
         let (next_id, id) = match self {
@@ -100,7 +100,7 @@ impl Object {
             Self::Map(id) => (12, id),
             Self::Link(id) => (31, id),
         };
-        // The id to start after, then the next id.
+        // Contains the id to start after, and then the next id.
         let mut attributes = [id - 1, 0];
         // SAFETY: the attributes are live, and of the passed size.
         let found = unsafe {
@@ -124,8 +124,8 @@ impl Object {
     }
 }
 
-/// Those of `objects` that the kernel does not release, each with the processes that hold it. Waits several grace
-/// periods, whose length depends on the load.
+/// The objects that the kernel does not release within several grace periods, each with the processes that hold it.
+/// The length of a grace period depends on the load.
 #[must_use]
 pub fn left_of<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Vec<(Object, Vec<Pid>)> {
     const MOST: usize = 3_000;
@@ -148,7 +148,7 @@ pub fn expect_gone<'a>(objects: impl IntoIterator<Item = &'a Object>) {
     assert!(left.is_empty(), "still there, held by processes: {left:?}");
 }
 
-/// Waits for a grace period of all processors; does nothing on kernels with isolated processors (`nohz_full`).
+/// Waits for a grace period of all processors. Does nothing on kernels with isolated processors (`nohz_full`).
 fn grace_period() {
     /// `MEMBARRIER_CMD_GLOBAL`, include/uapi/linux/membarrier.h: waits for a grace period.
     const GLOBAL: libc::c_int = 1;

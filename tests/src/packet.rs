@@ -1,4 +1,4 @@
-//! Frames made by an independent library.
+//! Makes frames with an independent library.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,7 +19,7 @@ pub enum Tags {
     Two,
 }
 
-/// A frame to be made.
+/// Description of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     /// Hardware addresses: source, destination.

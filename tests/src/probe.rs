@@ -1,4 +1,4 @@
-//! Probes of the settings in force: the number of a new source's packets that pass.
+//! Finds out the settings in force: sends packets of a new source, and counts those that pass.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -18,7 +18,7 @@ pub struct Probe<'h> {
     count: AtomicU32,
 }
 
-/// Packets of a probe: more than any burst of these tests.
+/// Packets of a probe. No test has a larger burst.
 pub const SENT: usize = 10;
 
 /// Longest time for the frame at the end of a probe, on a busy machine.
@@ -36,14 +36,14 @@ impl<'h> Probe<'h> {
         }
     }
 
-    /// A source that no probe has used before.
+    /// A new source.
     #[must_use]
     pub fn stranger(&self) -> IpAddr {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 1)) + number).into()
     }
 
-    /// Number of [`SENT`] packets of a new source that pass: its whole burst, or all if nothing limits.
+    /// Number of [`SENT`] packets of a new source that pass: its whole burst, or all if no limit applies.
     #[must_use]
     pub fn burst(&self) -> usize {
         self.passed(self.stranger())
@@ -61,7 +61,7 @@ impl<'h> Probe<'h> {
         let frame = self.hosts.frame(source).bytes();
         (0..count).for_each(|_| self.from.send(&frame));
         let last = self.last();
-        // The program may be about to be detached: the driver then drops packets in flight.
+        // The driver drops packets in flight while a program is detached.
         for _ in 0..10 {
             self.from.send(&last);
             if let Some(frames) = self.to.receive_until(&last, PATIENCE) {
@@ -71,7 +71,7 @@ impl<'h> Probe<'h> {
         panic!("what is not IP passes, and did not come");
     }
 
-    /// A frame that passes under any settings, because it is not IP, and arrives after all others.
+    /// The last frame of a probe. It passes under any settings, because it is not IP.
     fn last(&self) -> Vec<u8> {
         /// EtherType for local experiments (IEEE 802).
         const LOCAL: [u8; 2] = [0x88, 0xb5];

@@ -1,4 +1,4 @@
-//! Properties of a process, from the kernel.
+//! Reads properties of a process from the kernel.
 
 use std::fs;
 

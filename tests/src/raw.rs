@@ -1,4 +1,4 @@
-//! Whole frames on the wire: a packet socket that sends and receives arbitrary frames.
+//! Sends and receives arbitrary frames by a packet socket.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -67,13 +67,13 @@ impl Raw {
         if bound < 0 {
             return Err(io::Error::last_os_error());
         }
-        // Room for the frames of one second, so that none is lost.
+        // The buffer has room for the frames of one second, so that none is lost.
         setsockopt(&socket, RcvBufForce, &(64 << 20))?;
         Ok(Self(socket))
     }
 
-    /// Opens a socket on the interface of this name in a namespace, if it exists. It sends without a queue: a frame
-    /// that the interface cannot take now is lost.
+    /// Opens a socket on an interface in a namespace. The socket sends without a queue: a frame that the interface
+    /// cannot take at once is lost.
     pub fn on(namespace: &Namespace, name: &str) -> io::Result<Self> {
         let open = || {
             let name = CString::new(name)?;
@@ -123,7 +123,7 @@ impl Raw {
         }
     }
 
-    /// Sends one frame; fails if the interface is gone or does not take it.
+    /// Sends one frame. Fails if the interface is gone or does not take it.
     pub fn try_send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the buffer is valid for its length.
         let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
@@ -133,7 +133,7 @@ impl Raw {
         }
     }
 
-    /// Receives frames until none has come for `silence`, without outgoing ones.
+    /// Receives incoming frames until none has come for `silence`.
     #[must_use]
     pub fn receive(&self, silence: Duration) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
@@ -151,7 +151,7 @@ impl Raw {
         frames
     }
 
-    /// Receives frames until `last`, which is not returned; none if `last` does not come in time.
+    /// Receives frames until `last`. Returns the frames before it; none if `last` does not come in time.
     #[must_use]
     pub fn receive_until(&self, last: &[u8], patience: Duration) -> Option<Vec<Vec<u8>>> {
         let mut frames = Vec::new();

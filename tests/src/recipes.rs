@@ -1,4 +1,4 @@
-//! The cookbook's recipes, and other code blocks of documents.
+//! Reads the cookbook's recipes, and other code blocks of documents.
 
 /// The text of docs/cookbook.md.
 pub const COOKBOOK: &str = include_str!("../../docs/cookbook.md");

@@ -1,4 +1,4 @@
-//! Real stores: Debian's Redis or Valkey, each in its own folder, removed with the test.
+//! Runs real stores: Debian's Redis or Valkey, each in a folder that is removed with the test.
 
 use std::{
     fs,
@@ -31,7 +31,7 @@ pub struct Setup<'h> {
     pub tls: Option<PathBuf>,
     /// More options of its command line: `--maxmemory`, `4mb`...
     pub more: Vec<String>,
-    /// Initial text of its configuration file, which the store can rewrite, and which also sets the address.
+    /// Initial text of its configuration file. The file also sets the address, and the store can rewrite it.
     pub file: Option<String>,
 }
 
@@ -62,8 +62,8 @@ macro_rules! need_redis {
     };
 }
 
-/// Names of the server: its own, and the name in a Debian package without a service. Under that name the program
-/// checks a file: the name that it is called by selects its function.
+/// Names of the server program: its own, and its name in a Debian package without a service. The name by which the
+/// program is called selects its function: to serve, or to check a file.
 fn names() -> [&'static str; 2] {
     if is_valkey() {
         ["valkey-server", "valkey-check-rdb"]
@@ -136,7 +136,7 @@ impl<'h> Redis<'h> {
             command.args(["--bind", address]);
         }
         command.args(["--save", "", "--daemonize", "no"]);
-        // A replica gets the data at once, not after five seconds.
+        // A replica gets the data at once, instead of after five seconds.
         command.args(["--repl-diskless-sync-delay", "0"]);
         command.arg("--dir").arg(folder);
         command.arg("--unixsocket").arg(self.socket());
@@ -163,7 +163,7 @@ impl<'h> Redis<'h> {
         };
         self.process = Some(process.unwrap());
         eventually("the store answers", || {
-            // The store also answers a client without a password, by an error.
+            // An error that asks for a password is an answer too.
             let said = self.try_cli(&["PING"]);
             said.contains("PONG") || said.contains("NOAUTH")
         });
@@ -238,7 +238,7 @@ impl<'h> Redis<'h> {
         Pid::from_raw(process.id().try_into().unwrap())
     }
 
-    /// Suspends the store: connections stay, and nothing is answered.
+    /// Suspends the store. Connections stay, and get no answers.
     pub fn pause(&self) {
         kill(self.process(), Signal::SIGSTOP).unwrap();
     }
@@ -263,7 +263,7 @@ impl<'h> Redis<'h> {
         self.run();
     }
 
-    /// Makes the store save its data, kills it, and starts it with them, at the same port.
+    /// Saves the store's data, kills the store, and starts it with the data, at the same port.
     pub fn restart(&mut self) {
         self.cli(&["SAVE"]);
         self.stop();
@@ -285,7 +285,7 @@ impl<'h> Redis<'h> {
         });
     }
 
-    /// Makes the replica a store of its own, after the original has failed.
+    /// Makes the replica an independent store, after the original has failed.
     pub fn promote(&self) {
         self.cli(&["REPLICAOF", "NO", "ONE"]);
     }
@@ -335,7 +335,7 @@ impl Cluster {
         let nodes: Vec<_> = (0..3)
             .map(|_| {
                 let bus = free_port().to_string();
-                // As for a fleet: a node that is gone takes only its own part along.
+                // A failed node affects only its own part, as required for a fleet.
                 let more = [
                     "--cluster-enabled",
                     "yes",
@@ -403,5 +403,5 @@ pub fn certificates(address: &str) -> TempDir {
     folder
 }
 
-/// Longer than a store takes on a busy machine.
+/// Maximum time of a store's answer, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);

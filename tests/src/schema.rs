@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::need;
 
-/// Rejects keys that the schema does not name, because scripts may not rely on them.
+/// Checks the JSON. Also rejects keys that the schema does not name, because scripts must not rely on them.
 const VALIDATE: &str = "
 import json, jsonschema, sys
 def close(schema):

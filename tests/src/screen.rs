@@ -1,4 +1,4 @@
-//! A terminal with a shell on a host: tmux, whose screen a test can read.
+//! Runs a shell on a host in a terminal (tmux), and reads its screen.
 
 use std::{
     fs,
@@ -37,7 +37,7 @@ impl Screen {
         {
             tmux.arg("-e").arg(format!("{name}={value}"));
         }
-        // Without line editing, which changes the terminal while the shell waits.
+        // Line editing would change the terminal while the shell waits.
         tmux.args(["bash", "--norc", "--noprofile", "--noediting"]);
         // These variables of the test's own environment must not affect it.
         for name in ["NO_COLOR", "TMUX", "SSH_CONNECTION"] {
@@ -129,7 +129,7 @@ impl Screen {
 
     /// Runs a command in the shell, which prints its exit status at the end.
     pub fn run(&self, line: &str) {
-        // The output of an earlier command must not be taken for this one's.
+        // Removes the output of earlier commands from the screen.
         self.write("clear");
         self.press("Enter");
         self.wait("nothing but a prompt", |screen| {

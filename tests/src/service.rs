@@ -1,4 +1,4 @@
-//! Servers of other projects on the hosts of a test, and their load generators.
+//! Runs servers and load generators of other projects on the hosts of a test.
 
 use std::{
     fs,
@@ -51,7 +51,7 @@ impl Drop for Service {
     }
 }
 
-/// True if somebody on `host` listens on `port` (IPv4).
+/// True if a process on `host` listens on `port` (IPv4).
 fn listens(host: &Host, protocol: Protocol, port: u16) -> bool {
     // States of TCP and of UDP: listening, unconnected (include/net/tcp_states.h).
     let (table, state) = match protocol {

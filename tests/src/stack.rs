@@ -1,6 +1,7 @@
-//! Stack use of an object's programs, by the rule of the strictest supported kernel: Linux 6.1 rounds each frame up to
-//! 32 bytes, and allows 512 bytes for the frames of a call chain together (`check_max_stack_depth` in
-//! kernel/bpf/verifier.c).
+//! Computes the stack use of an object's programs, by the rule of the strictest supported kernel.
+//!
+//! Linux 6.1 rounds each frame up to 32 bytes, and allows 512 bytes for all frames of a call chain
+//! (`check_max_stack_depth` in kernel/bpf/verifier.c).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use object::{
 /// Bytes of stack that a call chain may use.
 pub const STACK_MAX: u64 = 512;
 
-/// Multiple to which a frame is rounded up, in bytes. An empty frame counts as one byte.
+/// Frames are rounded up to a multiple of this number of bytes. An empty frame counts as one byte.
 const ROUNDED_TO: u64 = 32;
 
 /// Bytes of an instruction.
@@ -33,7 +34,7 @@ type Place = (usize, u64);
 #[derive(Debug)]
 struct Function {
     name: String,
-    /// True if the kernel calls it.
+    /// True if the function is a program, which the kernel calls.
     is_program: bool,
     /// Bytes of the function's own frame.
     frame: u64,
@@ -113,8 +114,8 @@ fn read<'a>(
     function
 }
 
-/// Target of a call that names a symbol. A call to a function that is not exported names the section, and counts
-/// instructions from its start.
+/// Target of a call that names a symbol. A call to a function that is not exported names the section, and has the
+/// number of instructions from its start.
 fn relocated_call(
     file: &object::File<'_>,
     target: RelocationTarget,
@@ -169,8 +170,8 @@ impl Instruction {
         }
     }
 
-    /// Bytes of the frame that the instruction reaches down to. A subtraction from any register counts as if from the
-    /// frame pointer: LLVM subtracts no number of that size from anything else.
+    /// Bytes of the frame that the instruction uses. A subtraction from any register counts as one from the frame
+    /// pointer, because LLVM subtracts no number of that size from another register.
     fn frame(&self) -> u64 {
         const LOAD: u8 = 1;
         const STORE: u8 = 2;

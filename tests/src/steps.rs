@@ -1,5 +1,4 @@
-//! A command that is stopped before one of its steps: not at a time, but before a chosen system call that changes
-//! something. There the command is killed, or its call refused.
+//! Stops a command before a chosen system call that changes something, and kills the command or refuses the call.
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
@@ -23,24 +22,24 @@ use crate::{
     objects::Object,
 };
 
-/// One in this many of equal calls in a row is a step of [`run_until`] (such as pinning the maps one after the other).
+/// Of equal calls in a row, such as pinning the maps, one in this many is a step of [`run_until`].
 const EACH: usize = 4;
 
 /// End of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Killed before this call.
+    /// The command was killed before this call.
     Killed(String),
-    /// Ended by itself, with this exit status.
+    /// The command ended by itself, with this exit status.
     Done(i32),
 }
 
-/// Fault at a call that a command is about to make.
+/// A fault at a call that a command is about to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// No fault.
     None,
-    /// `kill -9`; the call is not made.
+    /// The command is killed (`kill -9`), and the call is not made.
     Kill,
     /// The call is not made, and the command gets this error number.
     Refuse(i32),
@@ -55,12 +54,12 @@ pub struct Stopped {
     pub stdout: String,
     /// The command's standard error.
     pub stderr: String,
-    /// Objects that the command held in the kernel when a fault came.
+    /// Objects that the command held in the kernel at the time of the fault.
     pub held: Vec<Object>,
 }
 
-/// Runs `command`, and kills it before step number `step`, from 0, of those that outlive a process. Must be called in
-/// the network namespace of the command.
+/// Runs `command`, and kills it before its step number `step`, from 0. Only calls with an effect that outlives the
+/// process are steps. Must be called in the network namespace of the command.
 pub fn run_until(command: &mut Command, step: usize) -> io::Result<End> {
     let (mut steps, mut last, mut alike) = (0, String::new(), 0);
     let stopped = run_with(command, |call| {
@@ -82,8 +81,8 @@ pub fn run_until(command: &mut Command, step: usize) -> io::Result<End> {
     Ok(stopped.end)
 }
 
-/// Runs `command`, and asks `fault` before each call that changes something. Must be called in the network namespace
-/// of the command.
+/// Runs `command`, and applies the result of `fault` before each call that changes something. Must be called in the
+/// network namespace of the command.
 pub fn run_with(
     command: &mut Command,
     mut fault: impl FnMut(&Call) -> Fault,
@@ -94,8 +93,8 @@ pub fn run_with(
     })
 }
 
-/// Runs `command`, and `meanwhile` before its read number `look` of a pin, from 0. Returns whether the command made
-/// that many reads. Must be called in the network namespace of the command.
+/// Runs `command`, and calls `meanwhile` before its read number `look` of a pin, from 0. Returns false if the command
+/// made fewer reads. Must be called in the network namespace of the command.
 pub fn run_meanwhile(
     command: &mut Command,
     look: usize,

@@ -1,4 +1,4 @@
-//! The table of sources from outside, word by word: location of each source, and consistency.
+//! Reads the table of sources word by word: location of each source, and consistency.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -43,7 +43,7 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// The table of a program, which keeps its maps.
+    /// The table of a program. The program keeps its maps.
     #[must_use]
     pub fn of(program: &mut Program) -> Self {
         let table: Array<_, Raw<Table>> = opened(program, "TABLE").try_into().unwrap();
@@ -126,9 +126,10 @@ impl Store {
         Displaced::in_word(word, DISPLACED_WIDTH * (set % SETS_OF_WORD))
     }
 
-    /// Panics unless the table is consistent while no program runs: no source twice, each in one of its sets, no more
-    /// sources than entries; each set counts its displaced sources, unless the operator has reset some; nothing
-    /// locked, nothing half done. Returns the sources.
+    /// Panics unless the table is consistent. Returns the sources. No program may run meanwhile.
+    ///
+    /// In a consistent table, each source has one entry, in one of its sets. Each set counts its displaced sources
+    /// (unless the operator has reset some). No set is locked, and no step is half done.
     pub fn expect_sound(&self, forgotten: bool) -> Vec<Placed> {
         let entries = self.entries();
         let (mut keys, mut away) = (HashSet::new(), BTreeMap::new());

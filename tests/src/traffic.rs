@@ -1,4 +1,4 @@
-//! Packets from the client, and their verdicts.
+//! Sends packets from the client, and counts their verdicts.
 
 use std::{
     net::IpAddr,
@@ -49,10 +49,10 @@ impl<'h> Traffic<'h> {
     }
 }
 
-/// Frames that the client sends again and again, in turn, until this is dropped.
+/// A sender that repeats frames in turn until it is dropped.
 #[derive(Debug)]
 pub struct Flood {
-    /// Whether to stop, and the number of frames sent.
+    /// The flag to stop, and the number of frames sent.
     shared: Arc<(AtomicBool, AtomicU64)>,
     thread: Option<JoinHandle<()>>,
 }
@@ -98,7 +98,7 @@ impl Drop for Flood {
     fn drop(&mut self) {
         self.shared.0.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A wire that is gone is no failure of the test.
+            // The sender fails if the wire is gone, which is no failure of the test.
             let _ = thread.join();
         }
     }

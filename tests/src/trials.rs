@@ -13,7 +13,7 @@ use crate::{
     probe::Probe,
 };
 
-/// Lets three packets through and then none, which shows that the program is attached.
+/// Passes three packets and no more, which shows that the program is attached.
 pub const LIMIT: [&str; 6] = ["attach", "eth0", "--rate", "1/h", "--burst", "3"];
 
 /// Attaches for `duration`.
@@ -54,7 +54,7 @@ pub fn expect_nothing_left(hosts: &Hosts) {
     assert!(!hosts.pins().exists(), "pins are left");
 }
 
-/// Waits until a trial of the server is over, which ends within seconds.
+/// Waits for the end of the server's trial, which is a few seconds away.
 pub fn wait_for_the_end(hosts: &Hosts) {
     let until = try_until(hosts).expect("a trial runs");
     // The deadline is given in whole seconds.

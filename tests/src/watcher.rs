@@ -1,4 +1,4 @@
-//! `limiter watch`, running beside a test.
+//! Runs `limiter watch` beside a test.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -58,7 +58,7 @@ impl Watcher {
         Self::try_to_start(hosts, arguments).unwrap_or_else(|said| panic!("{said}"))
     }
 
-    /// Starts `watch`. Returns its message if it does not begin.
+    /// Starts `watch`. Returns its error message if it does not begin to watch.
     pub fn try_to_start(hosts: &Hosts, arguments: &[&str]) -> Result<Self, String> {
         let mut watcher = Self::spawn(hosts, arguments);
         let mut said = String::new();
@@ -138,8 +138,8 @@ impl Watcher {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// Stops the process at a moment when it holds only its usual descriptors. While it checks whether the attachment
-    /// still exists, it holds the link, and the program would stay for as long as it is stopped.
+    /// Stops the process (SIGSTOP) while it holds only its usual descriptors. While it checks the attachment, it holds
+    /// the link, and the program would stay as long as the process is stopped.
     pub fn stop_between_looks(&self) {
         let process = Pid::from_raw(self.child.id().try_into().unwrap());
         let always = (0..100).map(|_| {

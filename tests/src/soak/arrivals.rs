@@ -1,4 +1,4 @@
-//! Packets that pass the limiter, counted by source.
+//! Counts the packets that pass the limiter, by source.
 
 use std::{
     collections::HashMap,
@@ -11,19 +11,19 @@ use std::{
 use super::frames::{heavy, slow, source, source_of, touched};
 use crate::{eventually, hosts::Hosts, raw::Raw};
 
-/// All packets that the server has received.
+/// The counts of packets that the server has received.
 #[derive(Debug)]
 pub struct Arrivals {
     wire: Raw,
     all: AtomicU64,
-    /// Counts of the sources that some part of the soak reads.
+    /// Counts by source, of the sources that the soak checks.
     of: HashMap<IpAddr, AtomicU64>,
     /// Number of times that the socket was empty.
     pauses: AtomicU64,
 }
 
 impl Arrivals {
-    /// Counts from now on.
+    /// Starts to count.
     pub fn new(hosts: &Hosts) -> Self {
         let known = heavy().into_iter().chain(slow()).chain(touched());
         Self {
@@ -82,7 +82,7 @@ impl Arrivals {
     pub fn settle(&self, hosts: &Hosts) {
         drop(Raw::open(&hosts.server));
         let pauses = self.pauses.load(Ordering::Acquire);
-        // The next pause may have begun before.
+        // The next pause may have begun before the call.
         eventually("all that has come is counted", || {
             self.pauses.load(Ordering::Acquire) >= pauses + 2
         });

@@ -1,4 +1,4 @@
-//! Checks that a source never gets more than burst + rate × t, between any two readings.
+//! Checks that no source gets more than burst + rate × t between any two readings.
 
 use std::{net::IpAddr, sync::atomic::Ordering, time::Instant};
 
@@ -18,15 +18,15 @@ pub struct Bounds {
 #[derive(Debug)]
 struct Bound {
     source: IpAddr,
-    /// Minimum over all readings of the packets received, less the refill of the rate.
+    /// Minimum of packets received minus refill, over all readings.
     least: f64,
     /// Share of burst + rate × t since the beginning that was received.
     used: f64,
-    /// Smallest distance to the bound over all intervals, in packets.
+    /// Smallest distance to the bound in any interval, in packets.
     room: f64,
 }
 
-/// Gain by a reset: a full bucket, and one packet that is being decided about.
+/// Packets that a reset may add: a full bucket, and the packet that is being processed.
 const GIVEN: f64 = BURST as f64 + 1.0;
 
 impl Bounds {
@@ -46,7 +46,7 @@ impl Bounds {
         }
     }
 
-    /// Takes a reading: it counts all packets that passed until `before`, and none that passed later than `after`.
+    /// Takes a reading. It includes all packets that passed before `before`, and none that passed after `after`.
     pub fn check(&mut self, soak: &Soak<'_>) {
         let given = |count: u64| GIVEN * count as f64;
         let done = soak.resets.1.load(Ordering::SeqCst);
@@ -73,7 +73,7 @@ impl Bounds {
         soak.count("bounds looked at");
     }
 
-    /// The least and the most used share since the beginning, among the sources that only the limit affects.
+    /// The smallest and the largest used share since the beginning, of the sources that no command affects.
     pub fn used(&self) -> (f64, f64) {
         let heavy = heavy();
         let of = self.each.iter().filter(|one| heavy.contains(&one.source));

@@ -1,4 +1,4 @@
-//! Changes, one after another: reloads, lists, limits, resets.
+//! Changes the attachment again and again: reloads, lists, limits, resets.
 
 use std::{
     fs,
@@ -56,7 +56,7 @@ impl Commands<'_> {
         self.soak.sleep(self.soak.plan.pause);
     }
 
-    /// Changes the configuration in force, and undoes the change.
+    /// Changes the current configuration, and undoes the change.
     fn touch(&self, now: &Configuration, round: u32) {
         let (allowed, partner) = (ALLOWED.to_string(), PARTNER.to_string());
         self.run("allow", &["allow", "add", "eth0", &allowed]);
@@ -86,7 +86,7 @@ impl Commands<'_> {
         let (begun, done) = &self.soak.resets;
         begun.fetch_add(1, Ordering::SeqCst);
         let source = RESET.to_string();
-        // The source may be missing from the table, or its entry in use: the command then says so.
+        // The command reports it if the source is not in the table, or its entry is in use.
         let outcome = self.soak.ask(&["reset", "eth0", &source]);
         done.fetch_add(1, Ordering::SeqCst);
         let not_there = outcome.status == 1 && outcome.stderr.contains("not in the table");
@@ -94,8 +94,8 @@ impl Commands<'_> {
         self.soak.count("reset");
     }
 
-    /// Denies a source; applies the next configuration, which denies it too; undoes that. No packet of the source
-    /// passes meanwhile.
+    /// Denies a source, applies the next configuration, which denies it too, and undoes that. No packet of the source
+    /// may pass meanwhile.
     fn deny_through(&self, next: &Configuration) {
         let soak = self.soak;
         self.run("deny", &["deny", "add", "eth0", &self.denied]);

@@ -1,5 +1,5 @@
-//! Configurations that are applied one after another. All contain one equal limit, whose bound must hold whatever else
-//! changes.
+//! Defines the configurations, which are applied in turn. All have one limit in common, with a bound that must hold
+//! through all changes.
 
 use super::{BURST, RATE, frames::DENIED};
 
@@ -11,9 +11,9 @@ pub struct Configuration {
     top: &'static str,
     lists: &'static str,
     limits: &'static str,
-    /// True if it has a list `partners`.
+    /// True if the configuration has a list `partners`.
     pub partners: bool,
-    /// A limit other than the common one.
+    /// Another limit besides the common one.
     pub other: Option<&'static str>,
 }
 

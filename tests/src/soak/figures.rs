@@ -1,4 +1,4 @@
-//! Checks that counters only grow, and add up.
+//! Checks that counters only grow, and that they add up.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
@@ -16,8 +16,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Panics if a counter is less than before. A limit or a list that one reload removed and another one added begins
-    /// anew: then only counters that stay are compared.
+    /// Panics if a counter is less than before. A reload may restart the counters of removed limits and lists: these
+    /// are then not compared.
     pub fn expect_no_less(
         &mut self,
         soak: &Soak<'_>,
@@ -45,7 +45,7 @@ impl Figures {
     }
 }
 
-/// True if a counter belongs to no list, and to no limit except the common one.
+/// True if a reload does not restart the counter: it belongs to the common limit, or to no limit and no list.
 fn stays(name: &str) -> bool {
     let of_a_limit = name.contains("limit=\"") && !name.contains("limit=\"all\"");
     !of_a_limit && !name.contains("list=\"")

@@ -1,4 +1,4 @@
-//! Sources and frames of the soak.
+//! Makes the sources and frames of the soak.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -58,12 +58,12 @@ pub fn source_of(frame: &[u8]) -> Option<IpAddr> {
     })
 }
 
-/// Frames that are sent over and over: all heavy sources, and the odd frames.
+/// Frames that are sent repeatedly: of all heavy sources, and the odd frames.
 pub fn usual(hosts: &Hosts) -> Vec<Vec<u8>> {
     let heavy = heavy().into_iter().chain(touched());
     let heavy: Vec<_> = heavy.map(|source| hosts.frame(source).bytes()).collect();
     let odd = odd(hosts);
-    // One packet of every heavy source for each odd frame.
+    // Each odd frame is followed by one packet of every heavy source.
     odd.into_iter()
         .flat_map(|odd| heavy.iter().cloned().chain([odd]))
         .collect()
@@ -93,7 +93,7 @@ fn odd(hosts: &Hosts) -> Vec<Vec<u8>> {
         from: SocketAddr::new(of(host), 40_000),
         to: SocketAddr::new(SERVER, port),
     };
-    // Bytes 20 and 21 of an untagged IPv4 frame: more fragments, and offset.
+    // Bytes 20 and 21 of an untagged IPv4 frame are the "more fragments" bit and the offset.
     let fragment = |host, more: u8, offset: u8| {
         let mut bytes = frame(of(host)).bytes();
         (bytes[20], bytes[21]) = (more, offset);
@@ -157,8 +157,8 @@ impl Spoofed {
             self.six[26..30].copy_from_slice(&random);
             return &self.six;
         }
-        // Source in 10.0.0.0/8: the header's checksum is then wrong. A router would drop the frame; here the server
-        // drops it after limiter.
+        // The source is in 10.0.0.0/8. The checksum of the header is not adapted: the server drops the frame behind
+        // limiter.
         self.four[27..30].copy_from_slice(&random[1..]);
         &self.four
     }

@@ -1,4 +1,4 @@
-//! Objects in the kernel, and its messages.
+//! Checks the objects in the kernel, and its messages.
 
 use std::{collections::BTreeSet, path::PathBuf, process::Command};
 
@@ -32,7 +32,7 @@ impl Kernel {
         }
     }
 
-    /// Panics unless there is one generation with the usual pins, and one program over the table.
+    /// Panics unless the attachment has one generation with the usual pins, and one program.
     pub fn expect_nothing_left_over(&mut self, hosts: &Hosts) {
         assert_eq!(hosts.pins(), self.folder);
         let now = names(&self.folder);
@@ -51,7 +51,7 @@ impl Kernel {
         eventually("one program over the table", || self.programs() == 1);
     }
 
-    /// Programs over the attachment's table, whoever holds them.
+    /// Number of programs that use the attachment's table.
     fn programs(&self) -> usize {
         let programs = loaded_programs().filter_map(Result::ok);
         let over_it = programs.filter(|program| {
@@ -74,7 +74,7 @@ fn is_generation(name: &str) -> bool {
     number.is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
-/// Complaints in the kernel's log until now; none if the log may not be read.
+/// Complaints in the kernel's log; none if this process may not read the log.
 pub fn complaints() -> Option<Vec<String>> {
     const WORDS: [&str; 8] = [
         "BUG: ",
@@ -97,7 +97,7 @@ pub fn complaints() -> Option<Vec<String>> {
         .then(|| lines.map(str::to_owned).collect())
 }
 
-/// Panics if there are complaints other than `before`.
+/// Panics if there are new complaints since `before`.
 pub fn expect_no_more(before: &Option<Vec<String>>) {
     let known = before.as_deref().unwrap_or_default();
     let mut now = complaints().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Repeated queries of the figures.
+//! Queries the figures again and again.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::number;
 
-/// Queries again and again.
+/// Runs queries until the soak ends.
 pub fn run(soak: &Soak<'_>) {
     let mut figures = Figures::default();
     let sources: Vec<_> = slow().into_iter().chain(heavy()).collect();

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the soak for a given time, and random forms of packets for each of its minutes.
+//! `cargo xtask soak`: runs the soak for a given time, and random forms of packets for each of its minutes.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -9,7 +9,7 @@ use limiter_tests::{
     soak::{self, Plan},
 };
 
-/// Everything at once, for long: whatever does not hold ends it.
+/// Run everything at once for a long time; the first failed check ends the run
 #[derive(Debug, Parser)]
 #[command(name = "soak")]
 struct Args {
@@ -19,7 +19,7 @@ struct Args {
     /// Packets a second from each of two processors
     #[arg(long, value_name = "N", default_value = "20000", value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
     packets: u32,
-    /// Write what it found to FILE, as Markdown
+    /// Write the report to FILE, as Markdown
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

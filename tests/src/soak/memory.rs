@@ -14,7 +14,7 @@ struct Series {
     descriptors: Vec<u64>,
 }
 
-/// The least and the most that processes of a kind used.
+/// The range of memory and descriptors that the processes of a kind used.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     /// Number of processes.
@@ -23,17 +23,17 @@ pub struct Range {
     pub bytes: (u64, u64),
     /// Open descriptors.
     pub descriptors: (u64, u64),
-    /// The largest growth of one process after its start, in bytes, by medians.
+    /// The largest growth of one process after its start, in bytes (difference of medians).
     pub grown: i64,
 }
 
-/// Largest allowed growth of a process: less than a leak over many rounds, more than an allocator's variation.
+/// Maximum growth of a process in bytes: less than a leak over many rounds, more than an allocator's variation.
 const MOST: i64 = 1 << 20;
-/// Fewer readings show nothing.
+/// Minimum number of readings for a check.
 const LOOKS: usize = 12;
 
 impl Memory {
-    /// Reads a process. The part of the name before ` #` is its kind.
+    /// Takes a reading of a process. The part of the name before ` #` is its kind.
     pub fn weigh(&mut self, name: &str, process: u32) {
         let Some((bytes, descriptors)) = look(process) else {
             return;
@@ -86,7 +86,7 @@ fn widened((least, most): (u64, u64), values: &[u64]) -> (u64, u64) {
     (all().fold(least, u64::min), all().fold(most, u64::max))
 }
 
-/// The median of the last quarter less that of the first, without the first fifth of all readings.
+/// The median of the last quarter minus the median of the first quarter, without the first fifth of all readings.
 fn growth(values: &[u64]) -> i64 {
     if values.len() < LOOKS {
         return 0;
@@ -101,8 +101,8 @@ fn growth(values: &[u64]) -> i64 {
     median(&warm[warm.len() - quarter..]) - median(&warm[..quarter])
 }
 
-/// Growth of the minimum from the first half to the second. Commands that run during a reading add descriptors for a
-/// while; a leak raises the minimum too.
+/// Growth of the minimum from the first half to the second half. Commands that run during a reading add descriptors for
+/// a short time. A leak raises the minimum too.
 fn leaked(descriptors: &[u64]) -> u64 {
     if descriptors.len() < LOOKS {
         return 0;

@@ -1,7 +1,7 @@
-//! The soak: all functions at once, for any time, with constant checks.
+//! Runs all functions at once, for any time, with constant checks.
 //!
-//! Two hosts; made-up sources, heavy ones, slow ones and odd frames from both processors; reloads, edits of lists,
-//! other changes, watchers, scrapes and queries. A violation ends the soak with a panic and a message.
+//! Two processors send packets of made-up, heavy and slow sources, and odd frames. Meanwhile, commands reload, change,
+//! watch, scrape and query. The first failed check ends the soak with a panic.
 
 mod arrivals;
 mod bound;
@@ -60,7 +60,7 @@ pub struct Plan {
     pub packets_per_second: u32,
     /// Pause between two commands.
     pub pause: Duration,
-    /// Whether to report progress once a minute.
+    /// Report progress once a minute.
     pub tells: bool,
 }
 
@@ -73,12 +73,12 @@ struct Soak<'h> {
     arrivals: Arrivals,
     sent: senders::Sent,
     memory: Mutex<Memory>,
-    /// Odd while a reload is in progress.
+    /// Number of begun and ended reloads: odd while a reload is in progress.
     reloads: AtomicU64,
-    /// Resets of the source that is reset: begun, and done.
+    /// Begun resets, and ended resets.
     resets: (AtomicU64, AtomicU64),
     done: Mutex<BTreeMap<&'static str, u64>>,
-    /// Packets that the wire between the hosts dropped: no program has seen them.
+    /// Packets that the wire dropped before any program.
     lost: AtomicU64,
     ends: Instant,
     stop: AtomicBool,
@@ -103,8 +103,7 @@ impl Soak<'_> {
         }
     }
 
-    /// Runs `limiter` on the server. All limiters of a machine share one lock: if tests beside this one hold it for
-    /// too long, the command is repeated.
+    /// Runs `limiter` on the server. Repeats the command while other tests hold the machine's lock for too long.
     fn ask(&self, arguments: &[&str]) -> Outcome {
         loop {
             let outcome = self.hosts.limiter(arguments);
@@ -129,7 +128,7 @@ impl Soak<'_> {
         memory.weigh(name, process);
     }
 
-    /// Runs `part`; if it fails, all others end too.
+    /// Runs `part`. If it fails, all other parts end too.
     fn part(&self, part: impl FnOnce(&Self)) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| part(self))) {
             self.stop.store(true, Ordering::Relaxed);
@@ -141,7 +140,7 @@ impl Soak<'_> {
 /// Runs the soak. Panics if a check fails.
 #[must_use]
 pub fn run(plan: Plan) -> Report {
-    // A build, if needed, takes its time.
+    // Builds the command first, if needed.
     let _ = binary();
     let hosts = Hosts::new();
     wire::widen(&hosts);

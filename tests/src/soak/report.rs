@@ -1,4 +1,4 @@
-//! The report of the soak.
+//! Writes the report of the soak.
 
 use std::{
     collections::BTreeMap,

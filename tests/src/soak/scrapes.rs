@@ -1,11 +1,11 @@
-//! Scrapes of the exporter, some of which hang up.
+//! Scrapes the exporter, and hangs up in the middle of some requests.
 
 use std::{io::Write, time::Duration};
 
 use super::{Soak, figures::Figures};
 use crate::exporter::Exporter;
 
-/// Scrapes, again and again.
+/// Scrapes until the soak ends.
 pub fn run(soak: &Soak<'_>, exporter: &Exporter<'_>) {
     let mut figures = Figures::default();
     let pages = [

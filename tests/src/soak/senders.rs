@@ -1,4 +1,4 @@
-//! Senders: two floods, one on each processor, and sources that send less than their limit.
+//! Sends the packets: a flood on each of two processors, and sources that send less than their limit.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -16,11 +16,11 @@ use crate::{cpus::pin_to, eventually, raw::Raw};
 /// Counts of packets sent.
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// From made-up sources.
+    /// Packets from made-up sources.
     pub spoofed: AtomicU64,
-    /// From heavy sources, and odd frames.
+    /// Packets from heavy sources, and odd frames.
     pub usual: AtomicU64,
-    /// From each slow source, in order.
+    /// Packets from each slow source, in order.
     pub slow: [AtomicU64; 6],
 }
 
@@ -32,12 +32,12 @@ impl Sent {
     }
 }
 
-/// Interval of a flood's sends. The wire takes more at once than is sent per interval.
+/// Interval of a flood's sends. The wire can take all frames of an interval at once.
 const TICK: Duration = Duration::from_millis(2);
 /// Interval between two packets of a slow source: 20 per second.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// Sends from one processor, half of it from made-up sources, at the plan's rate, and never faster to catch up.
+/// Sends from one processor at the plan's rate, never faster to catch up. Half of the sources are made up.
 pub fn flood(soak: &Soak<'_>, cpu: usize) {
     pin_to(cpu);
     let wire = Raw::to_send(&soak.hosts.client);
@@ -57,7 +57,7 @@ pub fn flood(soak: &Soak<'_>, cpu: usize) {
     }
 }
 
-/// Makes the slow sources known: each sends more than once.
+/// Makes the slow sources known to the table: each sends more than once.
 pub fn acquaint(soak: &Soak<'_>) {
     let wire = Raw::to_send(&soak.hosts.client);
     (0..3).for_each(|_| round(soak, &wire));

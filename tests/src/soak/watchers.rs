@@ -1,4 +1,4 @@
-//! Watchers: `watch`, in sessions that end by themselves or are killed, and the live view.
+//! Runs `watch`, in sessions that end by themselves or are killed, and the live view.
 
 use std::{
     thread,
@@ -8,7 +8,7 @@ use std::{
 use super::{LOCKED, Soak};
 use crate::{screen::Screen, watcher::Watcher};
 
-/// Sessions of `limiter watch`, one after another.
+/// Runs sessions of `limiter watch`, one after the other.
 pub fn watch(soak: &Soak<'_>) {
     let short = (soak.plan.duration / 30).clamp(Duration::from_secs(1), Duration::from_secs(5));
     let long = (soak.plan.duration / 2).min(Duration::from_secs(120));
@@ -54,7 +54,7 @@ pub fn watch(soak: &Soak<'_>) {
     }
 }
 
-/// Runs the live view on a terminal; nothing without tmux.
+/// Runs the live view on a terminal, if tmux is installed.
 pub fn top(soak: &Soak<'_>) {
     if !crate::need::program("the live view during the soak", "tmux") {
         return;

@@ -1,4 +1,4 @@
-//! The wire between the two hosts.
+//! Sets up and measures the wire between the two hosts.
 
 use std::{process::Command, sync::atomic::Ordering};
 
@@ -17,8 +17,8 @@ pub fn widen(hosts: &Hosts) {
     }
 }
 
-/// Packets that the wire dropped. They are sent again if the kernel reports it: so this is the most that were sent
-/// without reaching the program.
+/// Maximum number of packets that the wire dropped before the program. Packets are sent again if the kernel reports the
+/// drop.
 pub fn lost(soak: &Soak<'_>) -> u64 {
     let mut ip = Command::new("ip");
     ip.args(["-s", "-j", "link", "show", "eth0"]);

@@ -26,8 +26,7 @@ pub enum Order {
 
 impl Order {
     /// The words of `Walk` in the driver's source: state, multiplier, increment, mask. Bits 40 and up of the state are
-    /// the
-    /// number of the source.
+    /// the number of the source.
     fn walk(self, sources: u32) -> [u64; 4] {
         let mask = u64::from(sources) - 1;
         match self {
