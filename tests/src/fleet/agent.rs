@@ -1,4 +1,4 @@
-//! `limiter agent` on a host.
+//! Runs `limiter agent` on a host.
 
 use std::{
     io::Read,
@@ -91,7 +91,7 @@ impl Drop for Agent {
     }
 }
 
-/// Reads on in a thread, so that the agent never waits for a reader.
+/// Reads in a thread, so that the agent never waits for a reader.
 fn read(mut stderr: ChildStderr, said: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut part = [0; 4_096];

@@ -1,9 +1,8 @@
-//! Bounds on the packets that a bucket admits, if each packet's time is only known within an interval.
+//! Computes bounds on the packets that a bucket admits, if each packet's time is only known within an interval.
 //!
-//! All packets cost the same, and refused packets cost nothing. Then a bucket that admits whatever it can admits at
-//! least as many as any selection that keeps to `burst + rate × t` between each two packets. So the most is admitted
-//! by a bucket that decides about each packet at its latest time and charges it at its earliest; the least is admitted
-//! the other way round.
+//! All packets cost the same, and refused packets cost nothing. A bucket that decides about each packet at its latest
+//! time, and charges it at its earliest time, admits the most packets. The opposite bucket admits the fewest. No
+//! selection of packets within `burst + rate × t` is larger than the one that a bucket admits.
 
 use std::ops::RangeInclusive;
 
@@ -24,8 +23,7 @@ impl Bucket {
         SECOND / self.rate
     }
 
-    /// Bounds on the packets that a full bucket admits, if each was decided about within its `(earliest, latest)`, in
-    /// order.
+    /// Bounds on the packets that a full bucket admits, if it decides about each within `(earliest, latest)`, in order.
     #[must_use]
     pub fn admits(&self, times: &[(u64, u64)]) -> RangeInclusive<u64> {
         let sorted = times.is_sorted_by(|one, two| one.0 <= two.0 && one.1 <= two.1);
@@ -35,7 +33,7 @@ impl Bucket {
         least..=most
     }
 
-    /// Decides about each packet at its first time, and charges it at its second.
+    /// Decides about each packet at its first time, and charges it at its second time.
     fn count(&self, times: impl Iterator<Item = (u64, u64)>) -> u64 {
         let (cost, mut arrival, mut admitted) = (self.cost(), 0_u64, 0);
         for (decided, charged) in times {
@@ -47,7 +45,7 @@ impl Bucket {
         admitted
     }
 
-    /// Tokens of a full bucket and its refill in so many nanoseconds: the allowance of a fleet.
+    /// Tokens of a full bucket and its refill in this time: the allowance of a fleet.
     #[must_use]
     pub fn tokens(&self, nanoseconds: u64) -> f64 {
         self.burst as f64 + nanoseconds as f64 / self.cost() as f64
@@ -79,8 +77,7 @@ mod tests {
         admitted
     }
 
-    /// Whatever the times within the intervals, the admitted packets are within the bounds, and the bounds are
-    /// reached.
+    /// The bounds are also reached.
     #[test]
     fn bounds_hold_for_any_times_within_the_intervals() {
         let mut random = fastrand::Rng::with_seed(7);

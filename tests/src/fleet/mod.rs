@@ -1,5 +1,5 @@
-//! A fleet: hosts with one address behind a router that spreads a source's packets over them, and a store that all of
-//! them reach by another network.
+//! Builds a fleet: hosts with one address behind a router that spreads a source's packets over them, and a store in
+//! another network.
 //!
 //! ```text
 //!                    eth0                eth0 host 0 mgmt0 ── link0 ┐
@@ -45,7 +45,7 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// A fleet of so many hosts, without limits.
+    /// A fleet of this number of hosts, without limits.
     #[must_use]
     pub fn of(hosts: usize) -> Self {
         let network = Network::new(hosts);
@@ -113,19 +113,19 @@ impl Fleet {
         self.json(host, &["check", "eth0", &source.to_string(), "--json"])
     }
 
-    /// Packets that have reached each host.
+    /// Number of packets that have reached each host.
     #[must_use]
     pub fn seen(&self) -> Vec<u64> {
         self.packets("seen")
     }
 
-    /// Packets that each host has passed.
+    /// Number of packets that each host has passed.
     #[must_use]
     pub fn passed(&self) -> Vec<u64> {
         self.packets("passed")
     }
 
-    /// Packets that all hosts together have passed.
+    /// Number of packets that all hosts together have passed.
     #[must_use]
     pub fn admitted(&self) -> u64 {
         self.passed().iter().sum()
@@ -137,26 +137,26 @@ impl Fleet {
             .collect()
     }
 
-    /// Sends, and waits for the verdict on the last packet.
+    /// Sends packets, and waits for the verdict on the last one.
     #[must_use]
     pub fn send(&self, load: &Load) -> Sent {
         self.start(load).finish()
     }
 
-    /// Starts to send, while the test continues.
+    /// Starts to send packets, and returns.
     #[must_use]
     pub fn start(&self, load: &Load) -> Stream {
         Stream::start(&self.network, load)
     }
 
-    /// Spreads packets over the hosts in turn, by these weights: in each turn, a host gets so many packets in a row. A
-    /// host of weight 0 gets none. Set it before a host goes down, because every packet sent must reach a host.
+    /// Spreads packets over the hosts in turn. In each turn, a host gets as many packets in a row as its weight. Set
+    /// the weight of a host to 0 before it goes down, because every packet sent must reach a host.
     pub fn spread(&self, weights: &[u32]) {
         assert_eq!(weights.len(), self.size());
         self.router.spread(weights);
     }
 
-    /// Leads a source's packets to this host only from now on.
+    /// Sends all further packets of a source to this host.
     pub fn pin(&self, source: Ipv4Addr, host: usize) {
         assert!(host < self.size());
         self.router.pin(source, host);
@@ -168,7 +168,7 @@ impl Fleet {
         Agent::start(self.host(host), store, more)
     }
 
-    /// Waits until each host's agent counts so many hosts in the fleet.
+    /// Waits until each host's agent counts this number of hosts in the fleet.
     pub fn wait_until_all_agents_see(&self, hosts: u64) {
         for host in 0..self.size() {
             let what = format!("host {host} sees a fleet of {hosts}");

@@ -1,4 +1,4 @@
-//! The namespaces of a fleet, and the links between them.
+//! Builds the namespaces of a fleet, and the links between them.
 
 use std::{
     fs::{self, File},
@@ -16,7 +16,7 @@ use crate::hosts::{CLIENT, SERVER, on};
 /// Address of the store, on the bridge in its namespace.
 pub const STORE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
-/// Hardware address of all hosts, which also share one IP address: to the client, they are one host.
+/// Hardware address of all hosts. They also share an IP address: to the client, they are one host.
 const SERVICE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const STORE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
@@ -37,7 +37,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network with so many hosts. It carries only the test's packets, and answers to them.
+    /// A network with this number of hosts. It carries only the test's packets, and answers to them.
     #[must_use]
     pub fn new(hosts: usize) -> Self {
         assert!((1..=100).contains(&hosts));
@@ -83,8 +83,8 @@ impl Network {
         ip(&self.store, &format!("link set link{host} nomaster\n"));
     }
 
-    /// Limits a host's link to the store to this rate in both directions: packets wait for their turn, up to one
-    /// second's worth. (Kernels without `netem` have no other delay.)
+    /// Limits a host's link to the store to this rate in both directions. Packets wait for up to one second. (Without
+    /// `netem`, kernels have no other delay.)
     pub fn narrow(&self, host: usize, bytes_per_second: u32) {
         let tbf = format!("tbf rate {bytes_per_second}bps burst 1600 latency 1s");
         let ends = [
@@ -120,8 +120,8 @@ impl Received {
         Self(hosts.iter().map(open).collect())
     }
 
-    /// Packets that the programs on all hosts' `eth0` have decided about: with native XDP, veth counts a packet after
-    /// the program (`veth_xdp_rcv` in drivers/net/veth.c).
+    /// Number of packets that the programs on all hosts' `eth0` have processed. With native XDP, veth counts a packet
+    /// after the program (`veth_xdp_rcv` in drivers/net/veth.c).
     pub(super) fn packets(&self) -> u64 {
         self.0.iter().map(received_on_eth0).sum()
     }
@@ -161,8 +161,8 @@ fn links_of_router(client: &Namespace, hosts: &[Namespace]) -> String {
 }
 
 fn links_of_store(hosts: &[Namespace]) -> String {
-    // By default, a bridge takes the lowest of its links' addresses, and another one when that link leaves: hosts
-    // would have to resolve it again.
+    // A bridge takes the lowest of its links' addresses by default. The address would change when that link leaves, and
+    // the hosts would have to resolve it again.
     let mac = written(STORE_MAC);
     let mut lines = format!(
         "link set lo up\nlink add store0 address {mac} type bridge\naddress add {STORE}/24 dev store0\nlink set store0 up\n"
@@ -190,7 +190,7 @@ fn client_lines() -> String {
     )
 }
 
-/// Without ARP on `eth0`: a host's answers go to the router, which has no route for them.
+/// The `ip` commands that configure a host. `eth0` has no ARP: answers go to the router, which has no route for them.
 fn host_lines(number: usize) -> String {
     format!(
         "link set lo up\nlink set eth0 address {mac}\nlink set eth0 arp off\naddress add {SERVER}/24 dev eth0\n\

@@ -1,4 +1,4 @@
-//! The router: nftables assigns each packet from the client to one of the hosts before routing.
+//! Sets up the router: nftables assigns each packet from the client to one of the hosts before routing.
 //!
 //! nftables counts packets, not flows, so a source's packets are spread one by one, exactly. Multipath routes would
 //! keep a flow on one host.
@@ -13,7 +13,7 @@ use limiter_user::testbed::Namespace;
 
 use super::network::with_input;
 
-/// The rules of a router whose interfaces are `eth0` and `host0` onwards.
+/// The rules of a router with the interfaces `eth0`, `host0`, `host1` and so on.
 #[derive(Debug)]
 pub struct Router {
     namespace: Namespace,
@@ -37,7 +37,7 @@ impl Router {
         router
     }
 
-    /// Gives each host so many packets in a row, by weight, in each turn. Counting begins again at the first host.
+    /// Gives each host as many packets in a row as its weight, in turns. The first turn begins at the first host.
     pub fn spread(&self, weights: &[u32]) {
         let hosts = weights.iter().enumerate();
         let turns: Vec<_> = hosts
@@ -55,7 +55,7 @@ impl Router {
         ));
     }
 
-    /// Sends all packets of a source to one host, effective between two packets.
+    /// Sends all further packets of a source to one host.
     pub fn pin(&self, source: Ipv4Addr, host: usize) {
         let mut pinned = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         pinned.insert(source, host);

@@ -1,4 +1,4 @@
-//! Packets from the client at an even rate, with the times of sending and verdict of each.
+//! Sends packets from the client at an even rate, and records when each packet was sent and processed.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -18,7 +18,7 @@ use crate::{cpus::pin_to, hosts::SERVER, packet::Ends, raw::Raw};
 /// Packets to send.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Sources, which send the same number of packets each, in an order that changes every round.
+    /// Sources. Each sends the same number of packets. Their order changes every round.
     pub sources: Vec<Ipv4Addr>,
     /// Destination UDP port.
     pub port: u16,
@@ -35,7 +35,7 @@ impl Load {
         Self::of_many(vec![source], per_second, time)
     }
 
-    /// Packets from several sources, which share the rate.
+    /// Packets from several sources that share the rate.
     #[must_use]
     pub fn of_many(sources: Vec<Ipv4Addr>, per_second: u32, time: Duration) -> Self {
         let packets = f64::from(per_second) * time.as_secs_f64();
@@ -56,8 +56,8 @@ impl Load {
         }
     }
 
-    /// The source of each packet, as its index in `sources`. A fixed order would send each of three sources to a host
-    /// of its own, because the router counts packets.
+    /// The index of each packet's source in `sources`. In a fixed order, each of three sources would always reach the
+    /// same host, because the router counts packets.
     fn order(&self) -> impl Iterator<Item = usize> + use<> {
         let (sources, packets) = (self.sources.len(), self.packets as usize);
         let mut random = fastrand::Rng::with_seed(1);
@@ -70,7 +70,7 @@ impl Load {
     }
 }
 
-/// A packet that was sent. Times are in nanoseconds of the program's clock.
+/// A sent packet. Times are in nanoseconds of the program's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     /// Index of its source in the load.
@@ -79,7 +79,7 @@ pub struct Packet {
     pub between: (u64, u64),
 }
 
-/// Packets that were sent.
+/// Sent packets.
 #[derive(Clone, Debug)]
 pub struct Sent {
     /// Packets in the order of sending.
@@ -93,13 +93,13 @@ impl Sent {
         self.packets.len() as u64
     }
 
-    /// Nanoseconds from before the first packet was sent until after the last verdict: all verdicts are within.
+    /// Nanoseconds from before the first packet was sent until after the last verdict.
     #[must_use]
     pub fn longest(&self) -> u64 {
         self.packets[self.packets.len() - 1].between.1 - self.packets[0].between.0
     }
 
-    /// The times of the packets whose index `which` selects.
+    /// The times of the packets that `which` selects by index.
     #[must_use]
     pub fn times(&self, which: impl Fn(usize) -> bool) -> Vec<(u64, u64)> {
         let chosen = self.packets.iter().enumerate();
@@ -108,7 +108,7 @@ impl Sent {
     }
 }
 
-/// Packets that are being sent.
+/// A sender in another thread.
 #[derive(Debug)]
 pub struct Stream {
     thread: Option<JoinHandle<Sent>>,
@@ -138,13 +138,13 @@ impl Stream {
         }
     }
 
-    /// Number of packets sent and decided about.
+    /// Number of packets sent and processed.
     #[must_use]
     pub fn so_far(&self) -> u64 {
         self.so_far.load(Ordering::Acquire)
     }
 
-    /// Waits until at least so many packets have been sent and decided about.
+    /// Waits until at least this number of packets have been sent and processed.
     pub fn wait_for(&self, packets: u64) {
         let thread = self.thread.as_ref().unwrap();
         while self.so_far() < packets {
@@ -164,7 +164,7 @@ impl Stream {
         thread.join().expect("the packets were sent")
     }
 
-    /// Stops; only packets in flight still arrive.
+    /// Stops sending. Only packets in flight still arrive.
     #[must_use]
     pub fn stop(self) -> Sent {
         self.stop.store(true, Ordering::Relaxed);
@@ -199,11 +199,11 @@ struct Sender {
     stop: Arc<AtomicBool>,
 }
 
-/// Most packets in flight: a veth ring holds 256 and drops further ones.
+/// Maximum number of packets in flight. A veth ring holds 256 and drops further ones.
 const ON_THE_WAY: usize = 64;
 /// Longest time between two readings of the verdicts.
 const LOOK: Duration = Duration::from_millis(50);
-/// Longer than any packet takes.
+/// Maximum time of a packet.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Sender {
@@ -231,8 +231,8 @@ impl Sender {
         Sent { packets }
     }
 
-    /// Waits until all packets have been decided about, and sets that time for those from number `from` on. Returns
-    /// the number of packets.
+    /// Waits until all packets have been processed, and sets that time for packets from number `from` on. Returns the
+    /// number of packets.
     fn settle(&self, before: u64, packets: &mut [Packet], from: usize) -> usize {
         let (start, sent) = (Instant::now(), packets.len() as u64);
         while self.received.packets() < before + sent {

@@ -1,4 +1,4 @@
-//! Forms of a packet: tags, options, extension headers and fragments around one transport header.
+//! Makes forms of a packet: tags, options, extension headers and fragments around one transport header.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
 
-/// All differences between two packets that mean the same to a listener.
+/// The differences between packets that mean the same to a listener.
 #[derive(Clone, Debug, Default)]
 pub struct Form {
     /// EtherTypes of VLAN tags, all with VLAN id 0.
@@ -45,7 +45,7 @@ struct Cut {
 }
 
 impl Form {
-    /// A random form for the family of `to`.
+    /// A random form of IPv4 or IPv6.
     pub fn random(rng: &mut Rng, is_ipv4: bool, payload: usize) -> Self {
         let mut form = Self::default();
         if percent(rng, 50) {
@@ -119,7 +119,7 @@ impl Form {
         frames
     }
 
-    /// Beginning and end of each part, and whether more follow.
+    /// Beginning and end of each part, and true if more follow.
     fn parts(&self, length: usize) -> Vec<(usize, usize, bool)> {
         let Some(cut) = &self.cut else {
             return vec![(0, length, false)];
@@ -145,7 +145,7 @@ impl Form {
         header.extend([64, protocol, 0, 0]);
         header.extend(octets(ends.from.ip()));
         header.extend(octets(ends.to.ip()));
-        // No operation.
+        // Option type 1: no operation.
         header.resize(words * 4, 1);
         let sum = checksum(&header);
         header[10..12].copy_from_slice(&sum.to_be_bytes());
@@ -153,7 +153,7 @@ impl Form {
         header
     }
 
-    /// The packet in a frame, with everything before and after it.
+    /// The frame of a packet, with everything before and after it.
     fn frame(&self, ends: &Ends, mut packet: Vec<u8>) -> Vec<u8> {
         let mut kind: u16 = if ends.from.is_ipv4() { 0x0800 } else { 0x86dd };
         if self.tunnel && ends.from.is_ipv4() {
@@ -177,7 +177,7 @@ impl Form {
     }
 }
 
-/// A few extension headers. Hop-by-hop options are first, or absent.
+/// A few extension headers. Hop-by-hop options may only be the first.
 fn extensions(rng: &mut Rng, is_first: bool) -> Vec<(u8, u8)> {
     let length = rng.usize(0..=10);
     let kinds = (0..length).map(|index| {
@@ -188,7 +188,7 @@ fn extensions(rng: &mut Rng, is_first: bool) -> Vec<(u8, u8)> {
     kinds.collect()
 }
 
-/// Extension headers before `rest`, whose kind is `next`: the kind of the first header, and all bytes.
+/// Extension headers before `rest`, a header of kind `next`. Returns the kind of the first header, and all bytes.
 fn chain(kinds: &[(u8, u8)], next: u8, rest: &[u8]) -> (u8, Vec<u8>) {
     let start = (next, rest.to_vec());
     kinds
@@ -196,7 +196,7 @@ fn chain(kinds: &[(u8, u8)], next: u8, rest: &[u8]) -> (u8, Vec<u8>) {
         .rev()
         .fold(start, |(next, rest), (kind, units)| {
             let size = 8 * (usize::from(*units) + 1);
-            // One option that a host skips if it does not know it; a routing header without segments left.
+            // An option that hosts skip if they do not know it, or a routing header without segments left.
             let mut header = vec![next, *units, 0x1e, (size - 4) as u8];
             if *kind == ROUTING {
                 header = vec![next, *units, 0, 0];

@@ -1,4 +1,4 @@
-//! Listeners on the server, and the traffic that reached them.
+//! Runs listeners on the server, and counts the traffic that reaches them.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ pub const PORT: u16 = 9_000;
 /// Silence after which nothing more arrives.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// A UDP and a TCP listener. TCP's answers are read from the wire: the clients do not exist.
+/// A UDP and a TCP listener. The TCP answers are read from the wire, because the clients do not exist.
 pub struct Listeners {
     udp: UdpSocket,
     _tcp: TcpListener,
@@ -69,7 +69,7 @@ impl Listeners {
         arrived
     }
 
-    /// Segments that the server has answered with SYN and ACK, each counted once.
+    /// Segments that the server has answered with SYN and ACK. Repeated answers count once.
     fn accepted(&self) -> Arrived {
         let mut seen = std::collections::BTreeSet::new();
         let mut arrived = Arrived::new();
@@ -87,7 +87,7 @@ impl Listeners {
     }
 }
 
-/// Address and port that a SYN and ACK goes to, and its length.
+/// Destination address and port of a SYN and ACK, and its length.
 fn answered(frame: &[u8]) -> Option<(IpAddr, u16, u64)> {
     let packet = etherparse::SlicedPacket::from_ethernet(frame).ok()?;
     let to: IpAddr = match packet.net? {

@@ -1,5 +1,7 @@
-//! No form of a packet that the host accepts gets a higher rate than the plain form: random forms from many sources,
-//! sent to real listeners behind real limits and lists. Each source has one form and its own bucket.
+//! Checks that no form of a packet that the host accepts gets a higher rate than the plain form.
+//!
+//! Many sources send random forms to real listeners behind real limits and lists. Each source has one form and its own
+//! bucket.
 
 mod form;
 mod listeners;
@@ -22,7 +24,7 @@ use crate::{
 use form::Form;
 use listeners::{Listeners, PORT};
 
-/// Tokens of a bucket; no token is refilled during the test.
+/// Tokens of a bucket. No token is refilled during the test.
 const BURST: u64 = 5;
 /// Datagrams of each source, and their bytes, for limits on datagrams and on bits.
 const SENT: (u16, usize) = (20, 200);
@@ -106,14 +108,14 @@ const RULES: [Rule; 12] = {
     ]
 };
 
-/// Result of the runs.
+/// The result of the runs.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Forms tried under a configuration.
     pub cases: u64,
     /// Forms that the host accepted.
     pub accepted: u64,
-    /// Forms that got too much, and plain forms that did not get exactly their due.
+    /// Forms that got too much, and plain forms that did not get exactly their burst.
     pub wrong: Vec<String>,
 }
 
@@ -133,7 +135,7 @@ pub fn run(seed: u64, rounds: usize) -> Report {
     let mut report = Report::default();
     for round in 0..rounds {
         let rule = &RULES[round % RULES.len()];
-        // Each rule in both modes.
+        // Every rule runs in both modes.
         let mode = ["native", "generic"][round / RULES.len() % 2];
         lab.round(
             rule,
@@ -155,17 +157,17 @@ impl Lab {
             ] {
                 ip(&["route", "add", net, "via", &via.to_string()]);
             }
-            // Tunnels that this kernel has: forms inside tunnels arrive if it has any.
+            // Adds the tunnels that this kernel supports.
             for kind in ["ipip", "sit", "ip6tnl"] {
                 let _ = Command::new("ip")
                     .args(["link", "add", "tunnel", "type", kind])
                     .output();
             }
             for (file, value) in [
-                // Incomplete datagrams must not evict others.
+                // Incomplete datagrams must not evict other datagrams.
                 ("ipv4/ipfrag_high_thresh", "268435456"),
                 ("ipv6/ip6frag_high_thresh", "268435456"),
-                // A repeated answer would be counted in another round.
+                // A repeated answer could be counted in another round.
                 ("ipv4/tcp_synack_retries", "0"),
             ] {
                 std::fs::write(format!("/proc/sys/net/{file}"), value).unwrap();

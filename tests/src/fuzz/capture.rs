@@ -1,4 +1,4 @@
-//! Captures: the reader, compared with another one (pcap-file), and replay and learn of the packets.
+//! Fuzz target for captures: compares the reader with another one (pcap-file), and replays and learns the packets.
 
 use std::{io::Cursor, sync::LazyLock};
 
@@ -108,7 +108,7 @@ fn theirs(bytes: &[u8]) -> Vec<Packet> {
     packets
 }
 
-/// Panics unless both readers agree; if the other one has read more packets, ours must have reported an error.
+/// Panics unless both readers agree. Our reader may read fewer packets if it reports an error.
 fn compare(ours: &[Packet], end: &Result<Option<Cut>, Error>, theirs: &[Packet]) {
     let mut ordered = true;
     let mut last = 0;
@@ -119,7 +119,7 @@ fn compare(ours: &[Packet], end: &Result<Option<Cut>, Error>, theirs: &[Packet])
             their.length.max(our.bytes.len() as u64),
             "packet {number}"
         );
-        // Only our reader puts packets in order.
+        // Only our reader orders packets by time.
         let time = their.time.unwrap_or(0);
         ordered &= time >= last;
         last = time;

@@ -1,4 +1,4 @@
-//! The configuration file.
+//! Fuzz target for the configuration file.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Files of prefixes.
+//! Fuzz target for files of prefixes.
 
 use std::{collections::BTreeSet, net::IpAddr};
 

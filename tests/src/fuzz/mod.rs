@@ -1,8 +1,7 @@
-//! Fuzz targets: a function of bytes for each kind of external input. Each target looks for more than a panic: it
-//! checks the result of reading.
+//! Fuzz targets: a function of bytes for each kind of external input. Each target also checks the result of reading.
 //!
 //! `cargo xtask fuzz` runs them guided by coverage (`fuzz/`); `tests/fuzz_corpus.rs` runs them on the inputs in
-//! `fixtures/fuzz`, which include all that have found a bug.
+//! `fixtures/fuzz`, which include all inputs that have found a bug.
 
 mod capture;
 mod configuration;
@@ -25,7 +24,7 @@ pub struct Target {
     pub name: &'static str,
     /// Panics if a check fails.
     pub run: fn(&[u8]),
-    /// True if it runs the program in the kernel.
+    /// True if the target runs the program in the kernel.
     pub kernel: bool,
 }
 
@@ -78,7 +77,7 @@ impl Target {
     }
 }
 
-/// Panics unless the message is one line that leaves a terminal as it is.
+/// Panics unless the message is one line without control characters.
 fn expect_one_line(message: &str) {
     assert!(!message.is_empty(), "refused without a word");
     let torn = message.chars().any(char::is_control);

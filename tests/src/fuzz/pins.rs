@@ -1,5 +1,6 @@
-//! Maps of an attachment with arbitrary contents, as from another version, a torn write or another writer: every
-//! command that reads them must give figures or an error.
+//! Fuzz target for the maps of an attachment: every command that reads arbitrary contents gives figures or an error.
+//!
+//! Such contents may come from another version, a torn write or another writer.
 
 use std::{cell::RefCell, net::IpAddr};
 
@@ -37,14 +38,14 @@ use limiter_user::{
     testbed::Namespace,
 };
 
-/// With few sets, random words often meet the same entries.
+/// Few sets, so that random words often meet the same entries.
 const SETTINGS: &str = "mode = \"generic\"\nmax_sources = 16\nexempt = [\"control\"]\n\
     [lists]\nallow = [\"198.51.100.0/24\"]\ndeny = [\"203.0.113.0/24\"]\nnear = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n\
     [[limit]]\nname = \"source\"\nrate = \"5/s\"\nburst = 10\n\
     [[limit]]\nname = \"bytes\"\nkey = \"/24,/128\"\nmatch = { source = \"near\" }\nrate = \"10mbit\"\n\
     [[limit]]\nname = \"window\"\nkey = \"interface,destination_port\"\nrate = \"100/m\"\nalgorithm = \"fixed-window\"\nshadow = true\n";
 
-/// An attachment whose pins are gone, and whose maps can be written.
+/// An attachment without pins, and with maps that can be written.
 struct Opened {
     attachment: Attachment,
     gauge: Gauge,
@@ -82,7 +83,7 @@ impl Opened {
                     gauge: Gauge::default(),
                     attachment,
                 };
-                // Open maps stay; nothing is left behind, however the process ends.
+                // The open maps stay, and nothing is left behind, however the process ends.
                 detach("lo").await.unwrap();
                 opened
             })
@@ -246,7 +247,7 @@ pub(super) fn run(bytes: &[u8]) {
     told(bytes);
     OPENED.with_borrow_mut(|opened| {
         let opened = opened.get_or_insert_with(Opened::new);
-        // After the end of the bytes, zeros follow.
+        // The maps get zeros after the end of the bytes.
         opened.fill(&mut Unstructured::new(bytes)).unwrap();
         opened.read();
     });

@@ -1,4 +1,4 @@
-//! The record that is pinned beside a program: JSON that a later command, or another version, reads.
+//! Fuzz target for the record that is pinned beside a program: JSON for later commands, also of another version.
 
 use limiter_user::kernel::state::record::Record;
 

@@ -1,4 +1,4 @@
-//! The parts of a request that the exporter reads itself: host name and accepted format. hyper reads the rest.
+//! Fuzz target for the parts of a request that the exporter reads itself: host name and accepted format.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ pub(super) fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split('\n');
     let host = lines.next().unwrap_or_default();
-    // An answered request was for an address, or for a name that cannot be given to another machine.
+    // The exporter answers requests for an address, or for a name that no other machine can have.
     if is_local(host) {
         // A user may precede the host, as in a URL.
         let name = host.rsplit('@').next().unwrap_or_default();

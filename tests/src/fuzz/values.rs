@@ -1,4 +1,4 @@
-//! Rates, bursts, keys, prefixes and other single-word values.
+//! Fuzz target for rates, bursts, keys, prefixes and other values of one word.
 
 use std::{fmt, str::FromStr};
 

@@ -1,4 +1,4 @@
-//! Token bucket and fixed window from the design's text, in numbers that neither wrap nor overflow.
+//! Models token bucket and fixed window by the text of the design, in numbers that neither wrap nor overflow.
 //!
 //! Time is in ticks of 1/256 ns since the clock began.
 
@@ -7,10 +7,11 @@ use limiter_user::config::{self, Algorithm, Rate, Unit};
 /// Ticks in a nanosecond.
 pub const TICKS: i128 = 256;
 
-/// A TAT further ahead of an empty bucket's than this (2^20 ns) was written by a clock that was set back.
+/// Maximum difference of clocks (2^20 ns). A TAT further ahead of an empty bucket's TAT is from before a clock was set
+/// back.
 pub(super) const SKEW: i128 = (1 << 20) * TICKS;
 
-/// Bits of the longest packet's length, for which a byte's factor leaves room.
+/// Bits of the longest packet's length. The factor of a byte leaves room for them.
 const LENGTH_BITS: u32 = 20;
 
 /// The cost of a packet.
@@ -18,7 +19,7 @@ const LENGTH_BITS: u32 = 20;
 pub enum Price {
     /// Every packet costs the same.
     Packet(i128),
-    /// By its length: `factor / 2^shift` for a byte, the sum rounded up.
+    /// The cost depends on the length: `factor / 2^shift` per byte, the sum rounded up.
     Byte {
         /// Numerator.
         factor: i128,
@@ -95,15 +96,14 @@ pub fn divided_up(numerator: i128, denominator: i128) -> i128 {
     (numerator + denominator - 1) / denominator
 }
 
-/// Skips the four stored values that are not times.
+/// Skips the four reserved values, which are not times.
 fn step_over_marks(tick: i128) -> i128 {
     let word = tick.rem_euclid(1 << 64);
     if word < 4 { tick + 4 - word } else { tick }
 }
 
 impl Terms {
-    /// The terms of a limit, whose windows are shifted by `phase`, on an interface with frames of at most `frame_max`
-    /// bytes.
+    /// The terms of a limit, with windows shifted by `phase`, on an interface with frames of at most `frame_max` bytes.
     pub fn new(limit: &config::Limit, phase: u64, frame_max: u64) -> Self {
         let windows = limit.algorithm == Algorithm::FixedWindow;
         let burst = limit.burst.map_or_else(
@@ -174,8 +174,8 @@ impl Terms {
         }
     }
 
-    /// True if a packet of `length` bytes may pass at `now`. Nothing is charged. But a bucket that refuses, and is
-    /// further ahead than a clock that never goes back can have brought it, is empty from now on.
+    /// True if a packet of `length` bytes may pass at `now`. Charges nothing. Corrects a bucket that refuses, and is
+    /// further ahead than a clock that never goes back allows, to an empty bucket.
     pub fn admits(&self, state: &mut State, now: i128, length: usize) -> bool {
         if self.price.of(length) <= self.left(*state, now) {
             return true;
@@ -221,7 +221,6 @@ fn of(rate: &Rate) -> (i128, i128) {
     (rate.amount.into(), rate.period_ns.into())
 }
 
-/// Tokens per period.
 fn per_period(rate: &Rate) -> i128 {
     match rate.unit {
         Unit::Packets => rate.amount.into(),
@@ -229,7 +228,7 @@ fn per_period(rate: &Rate) -> i128 {
     }
 }
 
-/// The tokens of a second, or of a window; for a token bucket at least one packet or frame.
+/// The tokens of a second, or of a window. For a token bucket, at least one packet or frame.
 fn default_burst(rate: &Rate, windows: bool, frame_max: u64) -> i128 {
     if windows {
         return per_period(rate);

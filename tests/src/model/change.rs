@@ -1,4 +1,4 @@
-//! Changes of settings while there are buckets.
+//! Models changes of settings while there are buckets.
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
@@ -46,9 +46,9 @@ impl Carried {
 }
 
 impl Model {
-    /// Changes the settings from `nanoseconds` on. A limit stays the same if name and key do; its buckets stay.
-    /// Returns those whose terms changed: spent tokens stay spent, and the program may count slightly more as spent,
-    /// never less.
+    /// Changes the settings from `nanoseconds` on. A limit with an unchanged name and key keeps its buckets. Returns
+    /// the buckets with changed terms: spent tokens stay spent, and the program may count slightly more as spent, never
+    /// less.
     pub fn change(
         &mut self,
         settings: &Settings,
@@ -59,7 +59,7 @@ impl Model {
         let before = self.limits.clone();
         let shadow_before = self.settings.shadow;
         self.hold(settings, phases);
-        // Packets over the limit count as dropped or as passed in shadow, never as both.
+        // The count of packets over the limit is of dropped packets, or of packets passed in shadow, never of both.
         let shadow = |limits: &[super::Held], all: bool, name: &str| {
             let mut found = limits.iter().filter(|held| held.limit.name == name);
             found.any(|held| all || held.limit.shadow)
@@ -100,7 +100,7 @@ impl Model {
         carried.collect()
     }
 
-    /// Sets a bucket to the state that it has, within its bounds.
+    /// Sets a bucket to its real state, which must be within its bounds.
     pub fn settle(&mut self, id: &Id, state: State) {
         if let Some(bucket) = self.buckets.get_mut(id) {
             bucket.state = state;
@@ -122,8 +122,8 @@ fn carry_over(old: &Terms, new: &Terms, state: State, since: i128) -> (State, St
     (at(*spent.start()), at(*spent.end()))
 }
 
-/// The time, `since` or later, for which the state gives the content, and that content. It is later only if the clock
-/// was set back meanwhile.
+/// The earliest time, `since` or later, at which the state gives a content, and that content. It is later than `since`
+/// only if the clock was set back.
 fn standing(old: &Terms, state: State, since: i128) -> (i128, i128) {
     let from = match (state, old.window) {
         (State::FullAt(full), _) => since.max(full - old.depth),
@@ -135,12 +135,12 @@ fn standing(old: &Terms, state: State, since: i128) -> (i128, i128) {
     (from, old.left(state, from))
 }
 
-/// The spent tokens on the new terms: the same tokens, or the same share if the units differ. They may be counted in
-/// millionths of the old burst, rounded up.
+/// Bounds on the spent tokens on the new terms: an equal number of tokens, or an equal share if the units differ. The
+/// program may count them in millionths of the old burst, rounded up.
 fn spent(old: &Terms, new: &Terms, spent: i128) -> RangeInclusive<i128> {
     let (numerator, denominator) = if old.unit == new.unit {
         let ((to, to_shift), (from, from_shift)) = (new.token, old.token);
-        // Both in units of the same power of two.
+        // Converts both to units of one power of two.
         (to << from_shift, from << to_shift)
     } else {
         (new.depth, old.depth)

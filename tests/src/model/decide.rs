@@ -1,4 +1,4 @@
-//! From a frame to the verdict of lists and limits.
+//! Models the verdict of lists and limits on a frame.
 
 use std::net::IpAddr;
 
@@ -65,7 +65,7 @@ impl Model {
         self.ask(&matching, source, transport.as_ref(), frame.len(), now)
     }
 
-    /// All limits that match must admit the packet. It is charged to all of them, or to none.
+    /// All matching limits must admit the packet. All of them are charged, or none.
     fn ask(
         &mut self,
         matching: &[Held],
@@ -86,7 +86,7 @@ impl Model {
                 .collect(),
         };
         let asked: Vec<_> = matching.iter().zip(outcome.buckets.clone()).collect();
-        // Asking also corrects buckets from before a clock was set back, even in shadow.
+        // The check also corrects buckets from before a clock was set back, even in shadow.
         let refusing = asked.iter().find(|(held, id)| {
             let bucket = self.buckets.get_mut(id);
             let refuses =
@@ -98,7 +98,7 @@ impl Model {
             outcome.refused_by = Some(held.limit.name.clone());
             return outcome;
         }
-        // New buckets need leave of the new-source limit: all of them are made, or none is.
+        // The new-source limit admits all new buckets, or none.
         let mut new = (asked.iter())
             .filter(|(_, id)| !self.buckets.contains_key(id))
             .map(|(held, _)| &held.limit);
@@ -142,7 +142,7 @@ impl Model {
         outcome
     }
 
-    /// Charges a bucket, which is made first if needed. A packet pays for the first bucket that is made for it.
+    /// Charges a bucket, after creating it if needed. A packet takes a new-source token for its first new bucket.
     fn charge(
         &mut self,
         terms: &Terms,
@@ -180,7 +180,7 @@ impl Model {
     }
 }
 
-/// Counts a packet that passed, for one of its limits.
+/// Counts a passed packet for one of its limits.
 fn passed(counts: &mut LimitCounters, admitted: bool, length: usize) {
     let figure = if admitted {
         &mut counts.admitted
@@ -190,7 +190,7 @@ fn passed(counts: &mut LimitCounters, admitted: bool, length: usize) {
     count(figure, length);
 }
 
-/// The sources that share a bucket of the limit.
+/// The owner of the source's bucket under the limit.
 fn who(limit: &Limit, source: IpAddr, port: Option<u16>) -> Who {
     let prefix = match limit.key.source {
         key::Source::Interface => None,

@@ -1,11 +1,11 @@
-//! Lists that decide about a source.
+//! Models the lists that decide about a source.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
 use limiter_user::config::Lists;
 
-/// Result of looking a source up.
+/// The result of looking up a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     /// True if the source is allowed.
@@ -33,7 +33,7 @@ fn longest<'a>(prefixes: impl IntoIterator<Item = &'a IpNet>, source: IpAddr) ->
     holding.map(IpNet::prefix_len).max()
 }
 
-/// Looks a source up. Between `allow` and `deny`, the longest prefix decides, `deny` on a tie. Among the tiers, all
+/// Looks up a source. Between `allow` and `deny`, the longest prefix decides, `deny` on a tie. Among the tiers, all
 /// with the longest prefix apply.
 pub fn look_up(lists: &Lists, source: IpAddr) -> Listed {
     let (allow, deny) = (longest(&lists.allow, source), longest(&lists.deny, source));

@@ -1,4 +1,4 @@
-//! Matches of limits on packets.
+//! Models the matches of limits.
 
 use std::net::IpAddr;
 
@@ -52,7 +52,7 @@ pub fn holds(
     version && lists && !left_out && transport_holds(matches, transport)
 }
 
-/// A field that cannot be seen may match.
+/// A field that cannot be read may match.
 fn transport_holds(matches: &Match, transport: Option<&Transport>) -> bool {
     let Transport {
         protocol,
@@ -65,7 +65,7 @@ fn transport_holds(matches: &Match, transport: Option<&Transport>) -> bool {
     let right_protocol =
         (matches.protocol).is_none_or(|wanted| protocol.may(|protocol| *protocol == wanted.0));
     let right_flags = matches.tcp_flags.is_none_or(|wanted| {
-        // Each flag that is read must have its value.
+        // Each named flag must have its value.
         flags.may(|found| {
             (0..8).all(|bit| {
                 let of = |flags: u8| flags >> bit & 1 == 1;

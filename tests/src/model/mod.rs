@@ -1,7 +1,7 @@
-//! Expected behaviour of limiter, from the design, the documentation and the settings: nothing of the program, and
-//! nothing of the code that compiles its constants.
+//! Models the documented behaviour of limiter, without the program's code, and without the code that compiles its
+//! constants.
 //!
-//! One CPU, a table that is large enough, and no sockets of the host.
+//! The model has one CPU, a table that is large enough, and no sockets.
 
 pub mod bucket;
 mod change;
@@ -26,7 +26,7 @@ use new_sources::NewSourceLimit;
 /// Owner of a bucket: a prefix, or all packets; and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Who {
-    /// None if one bucket is for all.
+    /// The prefix; none if all sources share one bucket.
     pub prefix: Option<IpNet>,
     /// The destination port, if each has a bucket; 0 for packets without ports.
     pub port: Option<u16>,
@@ -42,7 +42,7 @@ pub struct Bucket {
     pub state: State,
     /// Packets of the source that passed.
     pub passed: u64,
-    /// Packets over the limit, since it began to drop them, or to pass them in shadow.
+    /// Packets over the limit since the limit began to drop them, or to pass them in shadow.
     pub refused: u64,
 }
 
@@ -88,16 +88,16 @@ pub struct Model {
     pub reasons: [Count; REASONS_MAX],
     /// Packets by limit.
     pub figures: BTreeMap<String, LimitCounters>,
-    /// Packets by list that decides about their source.
+    /// Packets by the list that decided about their source.
     pub hits: BTreeMap<String, Count>,
     /// Buckets made.
     pub added: u64,
 }
 
-/// Names of the limits on control traffic: of each source, and in total.
+/// Names of the limits on control traffic: per source, and in total.
 const CONTROL: [&str; 2] = ["control", "control-total"];
 
-/// All limits of `settings`: those on control traffic come last.
+/// All limits of `settings`. The limits on control traffic come last.
 fn limits(settings: &Settings) -> Vec<Limit> {
     let mut limits = settings.limits.clone();
     if settings.exempt.control {
@@ -119,8 +119,8 @@ fn limits(settings: &Settings) -> Vec<Limit> {
     limits
 }
 
-/// Number of limits that share the new-source limit: those that are not on the whole interface, but at least two if
-/// there are several.
+/// Number of limits that share the new-source limit: all limits with keys by source, but at least two if there are
+/// several limits.
 fn parts(settings: &Settings) -> usize {
     let limits = limits(settings);
     let whole = "interface".parse().unwrap();
@@ -209,7 +209,7 @@ impl Model {
         outcome
     }
 
-    /// Shadow drops nothing.
+    /// The reason after shadow mode, which drops nothing.
     fn in_force(&self, reason: Reason) -> Reason {
         match (reason, self.settings.shadow) {
             (Reason::Malformed, true) => Reason::MalformedWouldDrop,
@@ -219,7 +219,7 @@ impl Model {
     }
 }
 
-/// Counts a packet for the limit that refused it: it passed all the same if the interface is in shadow.
+/// Counts a packet for the limit that refused it. The packet still passed if the interface is in shadow.
 fn refused(counts: &mut LimitCounters, passed: bool, length: usize) {
     let figure = if passed {
         &mut counts.would_drop

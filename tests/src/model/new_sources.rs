@@ -1,4 +1,4 @@
-//! The new-source limit, of which a CPU leases a few tokens at a time.
+//! Models the new-source limit, from which a CPU leases a few tokens at a time.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,7 @@ use super::bucket::{Price, SKEW, Terms};
 /// The limit as one CPU sees it.
 #[derive(Clone, Debug)]
 pub struct NewSourceLimit {
-    /// The common bucket of all limits. Tokens of a limit's own bucket are charged here too: the common bucket may be
-    /// in debt.
+    /// The common bucket of all limits. It is also charged for tokens of a limit's own bucket, and so may be in debt.
     common: Terms,
     /// Terms of a limit's own bucket, if there are several limits.
     own: Option<Terms>,
@@ -24,7 +23,7 @@ pub struct NewSourceLimit {
 }
 
 impl NewSourceLimit {
-    /// For `limits` limits, with at most `left` tokens in the common bucket at `now`, and as few in the others.
+    /// The new-source limit of `limits` limits, with at most `left` tokens in each bucket at `now`.
     pub fn new(limit: &NewSources, limits: usize, left: u64, now: i128) -> Self {
         let mut new = Self::full(limit, limits, now);
         let token = new.common.token.0;
@@ -42,7 +41,7 @@ impl NewSourceLimit {
     }
 
     fn full(limit: &NewSources, limits: usize, now: i128) -> Self {
-        // By default, the burst is 6.5536 seconds of the rate.
+        // The default burst is 6.5536 seconds of the rate.
         let per_period = i128::from(limit.rate.amount) * 6_553_600_000;
         let burst = limit.burst.map_or_else(
             || (per_period / i128::from(limit.rate.period_ns)).max(1),
@@ -54,7 +53,7 @@ impl NewSourceLimit {
         let limits = i128::try_from(limits).expect("few");
         let mut own = None;
         if limits > 1 {
-            // A share of the rate, and of an eighth of the burst; at least one token.
+            // Each limit has a share of the rate and of an eighth of the burst, and at least one token.
             let price = token * limits;
             let depth = (common.depth / 8).max(price);
             common.depth = (common.depth - depth).max(token);
@@ -81,7 +80,7 @@ impl NewSourceLimit {
         self.full_at
     }
 
-    /// True if the limit may make one more bucket, with a token that is then in its lease.
+    /// Leases tokens for the limit if needed. True if its lease has a token for one more bucket.
     pub fn reserve(&mut self, limit: &str, now: i128) -> bool {
         if self.leased.get(limit).is_none_or(|leased| *leased == 0) {
             let tokens = self.lease(limit, now);
@@ -97,7 +96,7 @@ impl NewSourceLimit {
         *leased -= 1;
     }
 
-    /// A whole lease, a single token, or none; from the common bucket, otherwise from the limit's own one.
+    /// Takes a whole lease, a single token, or none, from the common bucket, or else from the limit's own bucket.
     fn lease(&mut self, limit: &str, now: i128) -> i128 {
         // Tries again after a bucket was corrected.
         for _ in 0..3 {
@@ -109,7 +108,7 @@ impl NewSourceLimit {
         0
     }
 
-    /// Empties a bucket that is further ahead than a clock that never goes back can have brought it.
+    /// Empties a bucket that is further ahead than a clock that never goes back allows.
     fn correct(&mut self, limit: &str, now: i128) -> bool {
         let own_depth = self.own.map_or(0, |own| own.depth);
         let most = self.common.depth + own_depth;

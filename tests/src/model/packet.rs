@@ -1,4 +1,4 @@
-//! Fields of a packet, read by another parser (etherparse), and byte by byte after the IP header.
+//! Reads the fields of a packet by another parser (etherparse), and byte by byte after the IP header.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -18,7 +18,7 @@ pub enum Place {
 /// A field of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field<T> {
-    /// The field cannot be seen and may have any value.
+    /// The field cannot be read and may have any value.
     Unseen,
     /// The protocol has no such field.
     None,
@@ -27,7 +27,7 @@ pub enum Field<T> {
 }
 
 impl<T> Field<T> {
-    /// True if the field may have a value for which `holds`.
+    /// True if the field may have a value that satisfies `holds`.
     pub fn may(&self, holds: impl FnOnce(&T) -> bool) -> bool {
         match self {
             Self::Unseen => true,
@@ -64,7 +64,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// No field can be seen.
+    /// A transport header without readable fields.
     pub const UNSEEN: Self = Self {
         protocol: Field::Unseen,
         ports: Field::Unseen,
@@ -82,11 +82,11 @@ pub enum Seen {
     NotIp,
     /// A malformed IP packet.
     Malformed,
-    /// More tags than the program reads.
+    /// A frame with more tags than the program reads.
     TooManyTags,
     /// An ARP packet from this address.
     Arp(Ipv4Addr),
-    /// IP.
+    /// An IP packet.
     Ip(Ip),
 }
 
@@ -115,7 +115,7 @@ pub fn read(frame: &[u8]) -> Seen {
     match EtherType(ether_type) {
         EtherType::IPV4 => ipv4(rest).map_or(Seen::Malformed, Seen::Ip),
         EtherType::IPV6 => ipv6(rest).map_or(Seen::Malformed, Seen::Ip),
-        // RFC 826: 8 bytes of fixed fields, the sender's hardware address, and its protocol address.
+        // RFC 826: 8 bytes of fixed fields, the sender's hardware address, and the sender's protocol address.
         EtherType::ARP => match rest.get(14..18) {
             Some(sender) => Seen::Arp([sender[0], sender[1], sender[2], sender[3]].into()),
             None => Seen::NotIp,
@@ -171,8 +171,8 @@ fn ipv6(bytes: &[u8]) -> Option<Ip> {
 /// Hop-by-hop options, routing, fragment, authentication, destination options.
 const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
-/// Walks along the extension headers. Nothing can be seen after a truncated header, a ninth one, or the header of a
-/// later fragment.
+/// Skips the extension headers. No field can be read after a truncated header, a ninth header, or the fragment header
+/// of a later fragment.
 fn behind_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Transport {
     let (mut rest, mut next, mut place) = (bytes, first, None);
     for walked in 0.. {
@@ -212,7 +212,7 @@ fn behind_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Transport {
     })
 }
 
-/// Ports and flags of TCP, UDP, DCCP, SCTP and UDP-Lite. `control` is called with the ports of UDP alone.
+/// Ports and flags of TCP, UDP, DCCP, SCTP and UDP-Lite. Calls `control` with the ports of UDP only.
 fn transport(
     rest: &[u8],
     protocol: u8,
@@ -224,7 +224,7 @@ fn transport(
         place: Field::Is(place),
         ..Transport::UNSEEN
     };
-    // A later fragment contains nothing of the header.
+    // A later fragment does not contain the header.
     let rest = if place == Place::Later { &[] } else { rest };
     seen.ports = match (short(rest, 0), short(rest, 2)) {
         _ if ![6, 17, 33, 132, 136].contains(&protocol) => Field::None,

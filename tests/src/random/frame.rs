@@ -1,4 +1,4 @@
-//! Frames of every kind that limiter distinguishes, written byte by byte.
+//! Writes frames of every kind that limiter distinguishes, byte by byte.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ pub struct Frame {
     pub source: IpAddr,
     /// Transport protocol.
     pub protocol: u8,
-    /// Source and destination port; written if the protocol has ports.
+    /// Source and destination port, if the protocol has ports.
     pub ports: (u16, u16),
     /// TCP flags.
     pub flags: u8,
@@ -19,7 +19,7 @@ pub struct Frame {
     pub icmp: u8,
     /// Hop limit.
     pub hops: u8,
-    /// Offset (in units of eight bytes), and whether more follow; none for no fragment header (IPv6).
+    /// Offset (in units of eight bytes), and true if more fragments follow; none for no fragment header (IPv6).
     pub fragment: Option<(u16, bool)>,
     /// Words of options (IPv4).
     pub options: u8,

@@ -1,4 +1,4 @@
-//! Random settings, packets that come close to the settings' boundaries, and times.
+//! Draws random settings, packets near the boundaries of the settings, and times.
 
 pub mod frame;
 pub mod moment;

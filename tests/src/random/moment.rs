@@ -1,4 +1,4 @@
-//! Random times: often the same time, mostly a little later, sometimes much later or earlier.
+//! Draws random times: often an equal time, mostly a little later, sometimes much later or earlier.
 
 use fastrand::Rng;
 use limiter_user::config::Settings;
@@ -7,7 +7,7 @@ use super::{one, percent};
 
 const DAY: u64 = 86_400_000_000_000;
 
-/// A clock that never moves further than a bucket can tell: half of its range, which is 1.14 years.
+/// A clock that moves by at most 1.14 years (half of a bucket's range), which a bucket can still tell.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// Current time in nanoseconds.
@@ -41,7 +41,7 @@ impl Clock {
     }
 }
 
-/// Nanoseconds in which a bucket gets a few tokens, exactly; or slightly less or more.
+/// The time in nanoseconds in which a bucket gets a few tokens, exactly, or slightly less or more.
 fn tokens(rng: &mut Rng, settings: &Settings) -> u64 {
     let rate = one(rng, &settings.limits).rate;
     let tokens = if percent(rng, 20) {

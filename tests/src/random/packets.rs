@@ -1,4 +1,4 @@
-//! Random frames near the boundaries of settings: ends of prefixes, ports, flags, fragments; and malformed ones.
+//! Draws random frames near the boundaries of settings (ends of prefixes, ports, flags, fragments), and malformed ones.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -46,7 +46,7 @@ fn tags(rng: &mut Rng) -> Vec<u16> {
         .collect()
 }
 
-/// An address from a small pool, so that buckets are used again; or the end of a prefix, or right beside it.
+/// An address from a small pool, so that buckets are used again; or an address at the end of a prefix or next to it.
 fn source(rng: &mut Rng, settings: &Settings) -> IpAddr {
     let prefixes: Vec<_> = settings.lists.all().flat_map(|(_, of)| of).collect();
     if !prefixes.is_empty() && percent(rng, 40) {
@@ -71,7 +71,7 @@ fn source(rng: &mut Rng, settings: &Settings) -> IpAddr {
     }
 }
 
-/// A port that a limit names, or right beside one.
+/// A port that a limit names, or one next to it.
 fn port(rng: &mut Rng, settings: &Settings) -> u16 {
     let limit = one(rng, &settings.limits);
     let ranges: Vec<PortRange> = [&limit.matches.destination_port, &limit.matches.source_port]

@@ -1,4 +1,4 @@
-//! Random settings: every key of the configuration file with an effect in a test-run.
+//! Draws random settings with every key of the configuration file that has an effect in a test-run.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,29 +12,29 @@ use limiter_user::config::{
 
 use super::{one, percent};
 
-/// The longest frame of these tests' packets.
+/// Length of the longest frame of these tests.
 pub const FRAME_MAX: u64 = 1_522;
 
-/// IPv4 addresses near which lists and packets are.
+/// IPv4 addresses that lists and packets are near to.
 pub const IPV4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(192, 0, 2, 7),
     Ipv4Addr::new(192, 0, 3, 255),
     Ipv4Addr::new(10, 1, 2, 3),
 ];
-/// IPv6 addresses near which lists and packets are.
+/// IPv6 addresses that lists and packets are near to.
 pub const IPV6: [Ipv6Addr; 3] = [
     Ipv6Addr::new(0x2001, 0xdb8, 1, 2, 3, 4, 5, 6),
     Ipv6Addr::new(0x2001, 0xdb8, 1, 3, 0, 0, 0, 1),
     Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1),
 ];
-/// Ports near which ranges and packets are.
+/// Ports that ranges and packets are near to.
 pub const PORTS: [u16; 10] = [0, 1, 22, 53, 67, 68, 443, 546, 5_300, u16::MAX];
 /// Protocols with ports, and some without.
 pub const PROTOCOLS: [u8; 12] = [6, 6, 6, 17, 17, 17, 33, 132, 136, 1, 58, 47];
 
 const TIERS: [&str; 4] = ["bronze", "gold", "own", "silver"];
 
-/// Valid settings for at most `sources` sources.
+/// Random valid settings for at most `sources` sources.
 pub fn settings(rng: &mut Rng, sources: u32) -> Settings {
     loop {
         let settings = any(rng, sources);
@@ -50,7 +50,7 @@ fn any(rng: &mut Rng, sources: u32) -> Settings {
     if percent(rng, 90) {
         return settings;
     }
-    // One limit on everything, which takes the fast path.
+    // One limit on all packets takes the fast path.
     let limit = Limit {
         matches: Match::default(),
         shadow: false,
@@ -80,7 +80,7 @@ fn several(rng: &mut Rng, sources: u32) -> Settings {
             established: percent(rng, 30),
             control: percent(rng, 35),
         },
-        // From a copy of the generator: everything else is drawn as if this field did not exist.
+        // Uses a copy of the generator, so that this field does not affect the others.
         control: control(&mut rng.clone()),
         malformed: *one(rng, &[Malformed::Drop, Malformed::Drop, Malformed::Pass]),
         shadow: percent(rng, 10),
@@ -150,7 +150,7 @@ fn control(rng: &mut Rng) -> Control {
     }
 }
 
-/// A prefix that contains one of the addresses, or is beside it.
+/// A prefix that contains one of the addresses, or is next to it.
 fn prefix(rng: &mut Rng) -> IpNet {
     let net = if rng.bool() {
         let length = *one(rng, &[0, 1, 8, 16, 23, 24, 30, 31, 32, 32]);
@@ -164,7 +164,7 @@ fn prefix(rng: &mut Rng) -> IpNet {
     net.unwrap().trunc()
 }
 
-/// Lists that overlap: the prefixes come from a few, so that several lists share them.
+/// Overlapping lists: the prefixes come from a small set, so that several lists share them.
 fn lists(rng: &mut Rng) -> Lists {
     let few: Vec<_> = (0..rng.usize(1..12)).map(|_| prefix(rng)).collect();
     let some = |rng: &mut Rng, chance: u32| -> Prefixes {

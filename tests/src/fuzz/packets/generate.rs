@@ -1,17 +1,17 @@
-//! Structured frames, written byte by byte so that every field may be wrong; then damaged.
+//! Generates structured frames byte by byte, so that every field may be wrong, and damages them.
 
 use arbitrary::{Result, Unstructured};
 
 /// The shortest frame that the kernel accepts in a test-run, and the longest one of the tests.
 const LENGTHS: (usize, usize) = (14, 1_514);
 
-/// True once in `of` times.
+/// True in one of `of` cases.
 fn seldom(u: &mut Unstructured<'_>, of: u8) -> Result<bool> {
-    // When the bytes are used up, everything is valid.
+    // After the last byte, everything is valid.
     Ok(!u.is_empty() && u.arbitrary::<u8>()? % of == of - 1)
 }
 
-/// A frame; from few bytes, a valid one.
+/// A frame. Few bytes give a valid frame.
 pub fn frame(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut frame = vec![2; 12];
     if seldom(u, 32)? {
@@ -69,7 +69,7 @@ fn network(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
     }
 }
 
-/// The right value; seldom another one.
+/// The right value, or seldom another one.
 fn mostly<T: for<'a> arbitrary::Arbitrary<'a>>(u: &mut Unstructured<'_>, right: T) -> Result<T> {
     if seldom(u, 12)? {
         return u.arbitrary();

@@ -1,5 +1,7 @@
-//! Packets for the program in the kernel: structured frames, then damaged. The program, the policy in user space and
-//! the tests' own model, which reads headers with another parser (etherparse), agree on verdict, source and limits.
+//! Fuzz target for packets: the program in the kernel, the policy in user space and the tests' own model agree on
+//! verdict, source and limits.
+//!
+//! The frames are structured, and then damaged. The model reads headers with another parser (etherparse).
 
 mod generate;
 
@@ -22,7 +24,7 @@ use crate::{
 };
 pub use generate::frame;
 
-/// Time of all packets: nothing is refilled between two of them.
+/// Time of all packets, so that nothing is refilled between them.
 const NOW: u64 = 1_000_000_000_000;
 
 /// The fast path, lists, and everything that a limit can match. All bursts are one packet.
@@ -54,13 +56,13 @@ pub type Tally = [u64; Reason::ALL.len()];
 /// A bucket's key, and its packets passed and refused.
 type Counted = (SourceKey, u64, u64);
 
-/// A configuration, and what decides by it.
+/// A configuration, and the engines that use it.
 struct Loaded {
     text: &'static str,
     limits: Vec<Limit>,
     kernel: Kernel,
     compiled: Compiled,
-    /// Without buckets.
+    /// A model without buckets.
     model: Model,
 }
 
@@ -107,7 +109,7 @@ impl Loaded {
         }
     }
 
-    /// Offers the frame twice at the same time: the first one finds full buckets, the second one empty ones.
+    /// Offers the frame twice at one time: the first frame meets full buckets, the second one meets empty ones.
     fn offer(&mut self, frame: &[u8], tally: &mut Tally) -> (Reason, Vec<SourceKey>) {
         let _ = self.kernel.tables.sets.forget_all();
         let mut model = self.model.clone();
