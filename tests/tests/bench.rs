@@ -29,7 +29,6 @@ fn steps_benchmark_measures_every_step() {
     }
 }
 
-/// Name of a field of a result.
 fn field<'a>(result: &'a Value, name: &str) -> &'a str {
     result[name].as_str().unwrap()
 }
@@ -51,7 +50,7 @@ fn wire_benchmark_measures_every_subject() {
     let report: Value = serde_json::from_str(&report).unwrap();
     let wire = &report["wire"];
     for one in wire["left_out"].as_array().unwrap() {
-        // Few kernels have this subject. The other subjects are measured, or report why not.
+        // Few kernels support tc-police. Every other subject must be measured.
         assert_eq!(field(one, "subject"), "tc-police", "{one}");
     }
     let results = wire["results"].as_array().unwrap();
@@ -77,7 +76,7 @@ fn wire_benchmark_measures_every_subject() {
     }
 }
 
-/// Panics unless there is a figure, and no packet was lost on the wire.
+/// Panics unless the result has a figure, and no packet was lost on the wire.
 fn look_at(result: &Value, packets: u64, rounds: u64) {
     let cpus = if field(result, "cpus") == "one" { 1 } else { 2 };
     assert!(result["median"].as_f64().unwrap() > 0.0, "{result}");
@@ -91,7 +90,6 @@ fn look_at(result: &Value, packets: u64, rounds: u64) {
     }
 }
 
-/// A member sends and receives data for its own sources only, however many other members there are.
 #[test]
 fn member_traffic_does_not_grow_with_the_fleet() {
     need_redis!();
@@ -114,7 +112,7 @@ fn member_traffic_does_not_grow_with_the_fleet() {
     };
     for (few, many) in [(1, 1), (5, 20)] {
         let (few, many) = (bytes(5, few), bytes(20, many));
-        // The name and figures of each source are included: the connection is not idle.
+        // Each source needs at least its name and its figures.
         assert!(few > 200.0 * 40.0, "{few} bytes: {outcome:#?}");
         assert!(many < few * 1.2 && few < many * 1.2, "{few}, {many}");
     }

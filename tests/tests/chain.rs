@@ -13,7 +13,7 @@ use limiter_tests::{
 };
 use limiter_user::kernel::sys::{interface, interface::XdpMode, link::Link};
 
-/// Leaves a test where there is no kernel to test on, or no `bpftool` to attach the other program.
+/// Returns from a test without a kernel to test on, or without `bpftool`, which attaches the other program.
 macro_rules! need_all {
     () => {
         need_kernel!();
@@ -23,7 +23,7 @@ macro_rules! need_all {
     };
 }
 
-/// Lets six packets through, then none.
+/// Attaches limiter in a chain. It passes six packets and no more.
 const CHAIN: [&str; 7] = ["attach", "eth0", "--rate", "1/h", "--burst", "6", "--chain"];
 
 /// Hosts with `foreign` on the server.
@@ -38,7 +38,7 @@ fn arrive(hosts: &Hosts, ports: &[u16], count: usize) -> usize {
     let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     let mut frame = hosts.frame(CLIENT).bytes();
     for port in ports.iter().cycle().take(count) {
-        // Ethernet, IPv4 without options, source port.
+        // The destination port, after Ethernet, IPv4 without options, and the source port.
         frame[36..38].copy_from_slice(&port.to_be_bytes());
         from.send(&frame);
     }
@@ -53,7 +53,7 @@ fn foreign_pin(hosts: &Hosts) -> Option<PathBuf> {
         .find(|path| path.display().to_string().contains("/foreign_"))
 }
 
-/// Panics unless everything is as before limiter was attached.
+/// Panics unless the state is as before limiter was attached.
 #[track_caller]
 fn expect_back(hosts: &Hosts, foreign: &Foreign, mode: &'static str) {
     assert_eq!(on_server(hosts), Some((mode, foreign.id)));
@@ -63,7 +63,7 @@ fn expect_back(hosts: &Hosts, foreign: &Foreign, mode: &'static str) {
     assert_eq!(foreign.seen(), before + 20, "it sees all");
 }
 
-/// Detaches limiter as the kernel does when a process is killed midway; the other program is not back.
+/// Removes limiter's link, as if a process was killed midway. The other program is not restored.
 fn lose_link(hosts: &Hosts) {
     fs::remove_file(hosts.pins().join("link")).unwrap();
     eventually("the program is off", || on_server(hosts).is_none());
@@ -121,7 +121,7 @@ fn chained_program_stays_in_place_after_every_change() {
             seen = foreign.seen();
         };
         expect(&["set", "eth0", "--burst", "4"], 4, 2);
-        // Listed sources go to another program.
+        // A program with lists calls the other program in another way.
         expect(&["deny", "add", "eth0", "203.0.113.0/24"], 4, 2);
         if kind == FRAGS {
             continue;
@@ -162,7 +162,7 @@ fn attach_with_a_file_and_reload_work_with_chain() {
     fs::remove_file(&path).unwrap();
 }
 
-/// After a trial the program behind limiter gets all packets, and is put back by `detach` or by the next `attach`.
+/// `detach` or the next `attach` then restores the program.
 #[test]
 fn chained_program_gets_all_packets_after_a_trial() {
     need_all!();
@@ -184,7 +184,7 @@ fn chained_program_gets_all_packets_after_a_trial() {
         wait_for_the_end(&hosts);
         hosts.limiter(&CHAIN).expect(0);
         assert_eq!(arrive(&hosts, &[9], 20), 6);
-        // Trial of a change whose fallback program is chained too.
+        // The change is on trial, and its fallback is chained too.
         hosts.run("set eth0 --burst 9 --try 8s");
         assert_eq!(arrive(&hosts, &[9], 20), 3);
         wait_for_the_end(&hosts);
@@ -204,7 +204,7 @@ fn chained_program_gets_all_packets_after_a_trial() {
     }
 }
 
-/// Commands say that a program is to be put back, and how.
+/// Panics unless `status` and other commands report that the program is not yet restored, and how to restore it.
 fn expect_waiting(hosts: &Hosts) {
     let words = ["somebody", "`limiter detach eth0` puts it back"];
     let all = hosts.limiter("status");
@@ -227,10 +227,10 @@ fn foreign_program_is_restored_after_a_killed_command() {
         let hosts = hosts_with(&foreign, how);
         hosts.limiter(&CHAIN).expect(0);
         lose_link(&hosts);
-        // From another namespace, the program cannot be put back, so its pin is not removed.
+        // A command in another namespace cannot restore the program, so it keeps the pin.
         Hosts::new().limiter("detach --all").expect(0);
         expect_waiting(&hosts);
-        // Without --chain, the program is in the way again.
+        // Without --chain, `attach` refuses because of the program.
         hosts
             .limiter(&CHAIN[..6])
             .expect_error(1, &["'somebody'", mode, "--chain"]);
@@ -241,13 +241,13 @@ fn foreign_program_is_restored_after_a_killed_command() {
         hosts.limiter(&CHAIN).expect(0);
         assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
 
-        // The operator has put the program back by hand.
+        // The operator has restored the program by hand.
         lose_link(&hosts);
         foreign.attach(&hosts, how);
         hosts.run("detach eth0");
         expect_back(&hosts, &foreign, mode);
 
-        // The link was forced off.
+        // The link was detached by force.
         hosts.limiter(&CHAIN).expect(0);
         let pin = hosts.pins().join("link").display().to_string();
         assert!(bpftool(&hosts, &["link", "detach", "pinned", &pin]));
@@ -284,7 +284,7 @@ fn foreign_program_is_not_restored_over_another_program() {
         hosts.limiter(&CHAIN).expect(0);
         lose_link(&hosts);
         other.attach(&hosts, how);
-        // The operator gives the program up, as the message says.
+        // The operator gives up the program, as the message advises.
         fs::remove_file(foreign_pin(&hosts).unwrap()).unwrap();
         hosts.run("detach eth0");
         assert_eq!(on_server(&hosts), Some((mode, other.id)));
@@ -292,7 +292,7 @@ fn foreign_program_is_not_restored_over_another_program() {
     }
 }
 
-/// Runs `limiter` on the server; it must fail with these words, and change nothing.
+/// Runs `limiter` on the server. It must fail with these words, and change nothing.
 #[track_caller]
 fn refused(hosts: &Hosts, arguments: &[&str], words: &[&str]) -> Outcome {
     let before = on_server(hosts);
@@ -333,7 +333,7 @@ fn chain_is_refused_without_a_suitable_program() {
     hosts.run("detach eth0");
     assert!(bpftool(&hosts, &["net", "detach", "xdpdrv", "dev", "eth0"]));
 
-    // Loaded as old loaders do.
+    // A program without an attach type, as old loaders load it.
     let old = Foreign::load(Kind {
         attach_type: 0,
         ..PLAIN
@@ -391,7 +391,6 @@ fn detach_of_a_removed_interface_restores_nothing() {
     }
 }
 
-/// From here, the program cannot be put back; but it is not lost.
 #[test]
 fn foreign_program_is_kept_if_the_interface_is_in_another_namespace() {
     need_all!();
@@ -414,7 +413,7 @@ fn foreign_program_is_kept_if_the_interface_is_in_another_namespace() {
         away.unwrap().unwrap().xdp.map(|xdp| xdp.program_id)
     };
     assert_eq!(away(), None, "limiter is off");
-    // As the message says.
+    // The command that the message advises.
     let put_back = hosts.client.namespace.run(|| {
         let mut bpftool = Command::new("bpftool");
         bpftool.args(["net", "attach", "xdpdrv", "pinned", words[1], "dev", "away"]);

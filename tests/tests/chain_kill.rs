@@ -10,7 +10,7 @@ use limiter_tests::{
 };
 
 const CHAIN: [&str; 7] = ["attach", "eth0", "--rate", "1/h", "--burst", "6", "--chain"];
-/// Upper bound on the steps of any command here.
+/// Upper bound on the steps of a command.
 const MOST: usize = 200;
 
 fn killed_at(hosts: &Hosts, arguments: &[&str], step: usize) -> End {
@@ -18,7 +18,7 @@ fn killed_at(hosts: &Hosts, arguments: &[&str], step: usize) -> End {
     hosts.server.namespace.run(run).unwrap().unwrap()
 }
 
-/// True if limiter is attached; the kernel lets go of a dead process's link in its own time.
+/// True if limiter is attached, by its pins. (The kernel releases the link of a dead process with a delay.)
 fn is_attached(hosts: &Hosts) -> bool {
     hosts.pins().join("link").exists()
 }
@@ -49,7 +49,7 @@ fn expect_truth(hosts: &Hosts, foreign: &Foreign, at: &str) {
     }
 }
 
-/// Panics unless everything is as before limiter was attached.
+/// Panics unless the state is as before limiter was attached.
 fn expect_back(hosts: &Hosts, foreign: &Foreign, at: &str) {
     assert_eq!(on_server(hosts), Some(("native", foreign.id)), "{at}");
     assert!(!hosts.pins().exists(), "{at}: pins are left");
@@ -70,7 +70,7 @@ fn killed_attach_does_not_lose_the_foreign_program() {
         let at = format!("killed before step {step}, {end:?}");
         expect_truth(&hosts, &foreign, &at);
         gone += u32::from(on_server(&hosts).is_none());
-        // Both commands continue from this state.
+        // After every second step, `attach` follows. Otherwise `detach` follows at once.
         if step % 2 == 0 && !is_attached(&hosts) {
             hosts.limiter(&CHAIN).expect(0);
         }

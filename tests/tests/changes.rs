@@ -1,6 +1,4 @@
-//! Hundreds of changes during a flood neither lose counters nor let extra packets through.
-//!
-//! The changes are to limits, lists and whole files.
+//! Hundreds of changes to limits, lists and files during a flood lose no counters and admit no extra packets.
 
 use std::{
     collections::BTreeMap,
@@ -27,32 +25,32 @@ const CHANGES: u32 = 400;
 /// Every 19th change is made by the command, the others through the library.
 const BY_COMMAND: u32 = 19;
 
-/// Held by `slow`. Its bucket is empty after ten packets and gets no token while the test runs.
+/// A source under the limit `slow`. Its bucket is empty after ten packets and gets no token during the test.
 const EMPTY: &str = "192.0.2.2";
-/// Held by `slow`, and put on `deny` and taken off again all the time.
+/// A source under the limit `slow` that is added to `deny` and removed again repeatedly.
 const EDITED: &str = "192.0.2.3";
-/// Held by `quick`, whose rate changes.
+/// A source under the limit `quick`, which changes its rate.
 const BUSY: &str = "198.51.100.7";
-/// Allowed all the time.
+/// A source that is always allowed.
 const FRIEND: &str = "203.0.113.5";
-/// Denied all the time.
+/// A source that is always denied.
 const FOE: &str = "203.0.113.66";
 const SOURCES: [&str; 5] = [EMPTY, EDITED, BUSY, FRIEND, FOE];
 
-/// Packets of `slow`, and of `quick`: so deep that no pause of the flood refills it.
+/// Bursts of the limits, in packets. The burst of `quick` is so large that no pause of the flood refills it.
 const SLOW_BURST: u64 = 10;
 const QUICK_BURST: f64 = 10_000.0;
-/// Rates of `quick` per second, and of `slow`.
+/// Rates of `quick` and of `slow` per second.
 const QUICK_RATES: [f64; 3] = [1_000.0, 2_000.0, 1_500.0];
 const SLOW_RATES: [&str; 3] = ["1/h", "2/h", "1/d"];
 
-/// A configuration, as the changes made so far.
+/// A configuration, described by the changes so far.
 #[derive(Clone, Copy)]
 struct Written {
     slow: usize,
     quick: usize,
     edited_denied: bool,
-    /// Neighbours of the friend on `allow`, and of the foe on `deny`.
+    /// Number of neighbours of the friend on `allow`, and of the foe on `deny`.
     neighbours: u32,
 }
 
@@ -77,7 +75,7 @@ impl Written {
         settings(&self.text())
     }
 
-    /// Returns the next configuration: one thing changes at a time, and sometimes everything.
+    /// Returns the next configuration. Mostly one setting changes, sometimes all.
     fn next(mut self, change: u32) -> Self {
         let at = change as usize / 5 % 3;
         match change % 5 {
@@ -98,7 +96,7 @@ impl Written {
     }
 }
 
-/// The server, and the file that its configurations are written to.
+/// The server, and its configuration file.
 struct Server<'a> {
     hosts: &'a Hosts,
     file: PathBuf,
@@ -113,14 +111,14 @@ impl Server<'_> {
         self.hosts.limiter(arguments).expect(0);
     }
 
-    /// Goes from one configuration to the next, as the commands do it.
+    /// Changes from one configuration to the next, as the commands do.
     fn change(&self, old: Written, new: Written, change: u32) {
         if !change.is_multiple_of(BY_COMMAND) {
             return self.swap(new);
         }
         let rate = format!("{}/s", QUICK_RATES[new.quick]);
         let neighbour = |written: Written| format!("198.18.0.{}", written.neighbours % 200);
-        // Each kind of change in turn.
+        // The kinds of changes take turns.
         match change / BY_COMMAND % 4 {
             0 => self.command(&["set", "eth0", "--limit", "quick", "--rate", &rate]),
             1 => {
@@ -154,7 +152,7 @@ impl Server<'_> {
         namespace.block_on(swap).unwrap().unwrap();
     }
 
-    /// Packets that were counted under each reason, and their sum.
+    /// Number of packets for each reason, and their sum.
     fn reasons(&self) -> (BTreeMap<Reason, u64>, u64) {
         let open = || async { Attachment::open("eth0").await };
         let attachment = self.hosts.server.namespace.block_on(open).unwrap();
@@ -165,7 +163,7 @@ impl Server<'_> {
         (by_reason, sum)
     }
 
-    /// Packets of a source that one limit passed, and that it dropped.
+    /// Number of packets of a source that a limit passed, and that it dropped.
     fn figures(&self, source: &str, limit: &str) -> (u64, u64) {
         let check = self.hosts.json(&["check", "eth0", source, "--json"]);
         let mut limits = check["limits"].as_array().unwrap().iter();
@@ -177,17 +175,17 @@ impl Server<'_> {
     }
 }
 
-/// Packets sent by the flood, and when.
+/// The packets of the flood, and their times.
 struct Flood {
-    /// By source, in the order of [`SOURCES`].
+    /// Number of packets by source, in the order of [`SOURCES`].
     sent: [u64; 5],
-    /// From the first round on, no bucket was full.
+    /// A moment after which no bucket was full.
     first: Instant,
     /// A moment before the packet that found the bucket empty at the end.
     last: Instant,
 }
 
-/// Sends one packet of each source in turn until `stop`; then enough packets of the busy source to empty its bucket.
+/// Sends one packet of each source in turn until `stop`. Then empties the bucket of the busy source.
 fn flood(hosts: &Hosts, rounds: &AtomicU64, stop: &AtomicBool) -> Flood {
     let wire = Raw::open(&hosts.client);
     let frames = SOURCES.map(|source| hosts.frame(source.parse::<IpAddr>().unwrap()).bytes());
@@ -213,8 +211,7 @@ fn flood(hosts: &Hosts, rounds: &AtomicU64, stop: &AtomicBool) -> Flood {
     }
 }
 
-/// Every packet meets a configuration that was in force. No counter is lost, no bucket is refilled, no source is
-/// locked out, and no allowed source is dropped.
+/// Also, no source is locked out, and no packet of an allowed source is dropped.
 #[test]
 fn changes_under_flood_lose_no_counters_and_refill_no_buckets() {
     need_kernel!();

@@ -41,7 +41,7 @@ fn attached() -> Hosts {
     hosts
 }
 
-/// One row for each bucket: limit, key, whether it is in the table, whole tokens, packets passed and dropped.
+/// One row for each bucket: limit, key, true if it is in the table, whole tokens, packets passed and dropped.
 fn buckets(hosts: &Hosts, source: &str) -> Vec<Value> {
     let check = hosts.json(&["check", "eth0", source, "--json"]);
     let limits = check["limits"].as_array().unwrap();
@@ -94,7 +94,7 @@ fn check_shows_every_bucket_of_a_source() {
         assert!(text.contains(line), "wanted '{line}': {text}");
     }
 
-    // Only the limits that may hold the source: by list, and by IP version.
+    // `check` shows only the limits that apply to the source, by list and by IP version.
     assert_eq!(
         buckets(&hosts, "198.51.100.7"),
         [json!(["subnet", "198.51.100.0/24", false, 8.0, 0, 0])]
@@ -154,7 +154,6 @@ fn reset_refills_every_bucket_of_a_source_and_no_other() {
     assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 3);
 }
 
-/// `top` uses the limit names that `check` prints.
 #[test]
 fn top_rows_name_limits_and_ports() {
     need_kernel!();
@@ -176,7 +175,6 @@ fn top_rows_name_limits_and_ports() {
     );
 }
 
-/// A 128-bit address takes two entries: a table full of them holds half as many sources.
 #[test]
 fn status_shows_that_128_bit_addresses_take_two_entries() {
     need_kernel!();
@@ -206,7 +204,7 @@ fn status_shows_that_128_bit_addresses_take_two_entries() {
     );
 }
 
-/// `reset` leaves the bucket of a limit on the other IP version alone, although all sources share the bucket.
+/// This holds even if all sources share the bucket.
 #[test]
 fn reset_leaves_limits_on_the_other_ip_version() {
     need_kernel!();
@@ -251,7 +249,7 @@ fn check_says_that_a_denied_source_passes_in_shadow() {
     assert!(said.contains("deny list: dropped"), "{said}");
 }
 
-/// Two prefixes from the file, one inside the other; a command adds a third.
+/// The file has two prefixes, one inside the other. A command adds a third.
 #[test]
 fn check_names_the_deciding_prefix_and_its_origin() {
     need_kernel!();
@@ -298,7 +296,7 @@ fn check_names_the_deciding_prefix_and_its_origin() {
         text.contains("10.1.2.7 on the allow list: passes before any limit (added by a command, "),
         "{text}"
     );
-    // A change of a limit does not touch the lists. `reload` applies the file again.
+    // A change of a limit does not affect the lists. `reload` applies the file again.
     hosts.run("set eth0 --rate 2/h");
     assert_eq!(entries("10.1.2.7")[0][2], "command");
     hosts.run("reload eth0");
@@ -332,7 +330,8 @@ fn check_of_a_denied_source_has_no_retry_after() {
     assert_eq!(retry(), json!(0.0));
 }
 
-/// Three sources are over the limit and one is shown. New sources are refused, and a denied source goes on sending.
+/// Three sources are over the limit, and one of them is shown. Meanwhile, new sources are refused, and a denied source
+/// sends.
 #[test]
 fn top_rows_add_up_to_the_drops_of_the_interface() {
     need_kernel!();

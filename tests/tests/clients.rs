@@ -20,9 +20,9 @@ use limiter_tests::{
 };
 use limiter_user::testbed::Address;
 
-/// A hundred times the usual duration: only a failed test waits that long.
+/// A hundred times the usual duration. Only a failed test waits that long.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Another address of the client, from which it talks to the server's other address.
+/// The client's second address, for connections to the server's second address.
 const FRIEND: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 3));
 const SERVER_FOR_FRIENDS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9));
 
@@ -38,7 +38,6 @@ fn hosts() -> Hosts {
     hosts
 }
 
-/// A client's result under a limit.
 struct Load {
     /// The client's output.
     printed: String,
@@ -48,15 +47,15 @@ struct Load {
     dropped: u64,
 }
 
-/// Packets that the first limit passed, and dropped.
+/// Number of packets that the first limit passed, and that it dropped.
 fn figures(hosts: &Hosts) -> (u64, u64) {
     let status = hosts.status();
     let of = |verdict: &str| number(&status["limits"][0][verdict]["packets"]);
     (of("passed"), of("dropped"))
 }
 
-/// Runs a client until it ends, then empties the bucket with `spend`. Panics unless the total is burst + rate × time,
-/// within one token at each end.
+/// Runs a client until it ends, and then empties the bucket with `spend`. Panics unless the number of admitted packets
+/// is burst + rate × time, within one token at each end.
 fn under_limit(hosts: &Hosts, client: &[&str], (rate, burst): (f64, f64), spend: &[u8]) -> Load {
     let begin = Instant::now();
     let child = Reaped(Some(spawn(&hosts.client, client)));
@@ -71,7 +70,7 @@ fn under_limit(hosts: &Hosts, client: &[&str], (rate, burst): (f64, f64), spend:
     eventually("all is spent", || figures(hosts).1 > dropped);
     let all = figures(hosts).0;
     let most = burst + rate * begin.elapsed().as_secs_f64();
-    // On a machine that was busy for seconds, the bucket may have been full again and have lost tokens.
+    // If the machine was busy for seconds, the bucket may have been full again and have lost tokens.
     let least = if all - passed < burst as u64 {
         burst + rate * (spending - empty).as_secs_f64() - 2.0
     } else {
@@ -124,7 +123,7 @@ fn from_client(hosts: &Hosts, port: u16) -> Ends {
     }
 }
 
-/// A web server that closes each connection after one answer, under `wrk`.
+/// The web server closes each connection after one answer. The client is `wrk`.
 #[test]
 fn web_server_serves_allowed_clients_fully_and_others_at_the_limit() {
     need_kernel!();
@@ -180,14 +179,14 @@ fn web_server_serves_allowed_clients_fully_and_others_at_the_limit() {
     let connections = accepted(&hosts.server) - before;
     let answered = figure(&stranger.printed, "", "requests in");
     assert!(stranger.dropped > 0);
-    // A client that is stopped for a second asks again for answers that it was given.
+    // If the client is stopped for a second, it repeats answered requests.
     let range = BURST as u64 - 8..=stranger.passed;
     assert!(range.contains(&connections), "{connections} in {range:?}");
     let range = BURST as u64 - 8..=connections;
     assert!(range.contains(&answered), "{answered} in {range:?}");
 }
 
-/// A name server under `dnsperf`.
+/// The client is `dnsperf`.
 #[test]
 fn name_server_answers_every_query_that_passes() {
     need_kernel!();
@@ -220,7 +219,7 @@ fn name_server_answers_every_query_that_passes() {
     let queries = tempfile::NamedTempFile::new().unwrap();
     fs::write(queries.path(), "www.example.test A\n").unwrap();
     let file = queries.path().to_str().unwrap();
-    // 500 a second for 1.5 seconds; for friends, no more than fit into the server's buffer.
+    // 500 queries per second for 1.5 seconds. Friends send no more than the server's buffer can hold.
     let load = |source: IpAddr, queries: u64, rate: u64| {
         format!("dnsperf -s {SERVER} -a {source} -d {file} -n {queries} -Q {rate} -q 5000 -t 2")
     };
@@ -249,7 +248,6 @@ fn name_server_answers_every_query_that_passes() {
     assert_eq!(of_friends["dropped"]["packets"], 0, "{status}");
 }
 
-/// A few connections are let in; a flood of new ones does not disturb them.
 #[test]
 fn open_sessions_are_not_disturbed_by_a_syn_flood() {
     need_kernel!();

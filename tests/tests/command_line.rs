@@ -97,7 +97,7 @@ completions tcsh => bash
 attack eth0 => attack
 ";
 
-/// Wrong words that a line cannot show.
+/// Wrong arguments that a line of text cannot contain.
 const ODD: [(&[&str], &str); 5] = [
     (&["attach", "eth0", "--rate", ""], "number"),
     (&["attach", "eth0", "--rate", "5 /s"], "unit"),
@@ -117,7 +117,7 @@ fn wrong_command_lines_are_refused_and_change_nothing() {
         let arguments: Vec<&str> = arguments;
         let outcome = hosts.limiter(&arguments);
         outcome.expect_error(2, &[word]);
-        // The hint on how to pass a value that looks like a flag is never useful here.
+        // clap's hint on values that look like flags is never useful here.
         assert!(!outcome.stderr.contains("to pass"), "{outcome:#?}");
         let first = outcome.stderr.split("\n\n").next().unwrap();
         assert!(first.len() < 250, "clear and short: {outcome:#?}");
@@ -131,7 +131,7 @@ fn wrong_command_lines_are_refused_and_change_nothing() {
     assert!(alone.stderr.contains("Usage"), "{alone:#?}");
 }
 
-/// Unknown verbs and options: what clap prints, with its suggestion and the usage.
+/// The layout has a suggestion and the usage.
 #[test]
 fn errors_of_unknown_verbs_and_options_have_the_clap_layout() {
     for (arguments, message) in [
@@ -222,7 +222,6 @@ fn help_version_manual_and_completions_are_printed() {
     }
 }
 
-/// The order that the help shows is the one that works.
 #[test]
 fn usage_shows_the_interface_first() {
     for verb in [

@@ -20,7 +20,7 @@ name = "others"
 rate = "1k/s"
 "#;
 
-/// Runs a shell on the server that finds the tested command. `words` are the arguments of the line.
+/// Runs a shell on the server, with the tested command in its PATH. `words` are the arguments of the line.
 fn shell(hosts: &Hosts, name: &str, script: &str, words: &[&str]) -> Vec<String> {
     let mut shell = Command::new(name);
     if name == "bash" {
@@ -106,7 +106,6 @@ fn list_verbs_complete_and_document_all() {
     }
 }
 
-/// A user who may not see the attachments is offered nothing and sees no message.
 #[test]
 fn completion_without_privileges_offers_nothing_silently() {
     need_kernel!();
@@ -136,7 +135,7 @@ fn fish_completes_attached_interfaces_and_limits() {
     }
 }
 
-/// Installed in zsh's function path, the script runs at the first completion.
+/// The script is in zsh's function path, and runs at the first completion.
 #[test]
 fn zsh_completes_attached_interfaces() {
     need_kernel!();

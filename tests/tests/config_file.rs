@@ -1,4 +1,4 @@
-//! The command reports errors in a configuration file at once, and `config show` writes a file that can be used again.
+//! The command reports all errors in a configuration file at once, and the output of `config show` is a valid file.
 
 use std::{
     net::Ipv4Addr,
@@ -179,7 +179,7 @@ fn config_check_accepts_a_valid_file_and_refuses_a_missing_one() {
     assert!(empty.stderr.contains("nothing to limit"), "{empty:#?}");
 }
 
-/// The output of `config show` is valid and makes an equal attachment elsewhere, down to the kernel's memory.
+/// The maps in the kernel are equal too.
 #[test]
 fn config_show_output_makes_an_equal_attachment() {
     need_kernel!();
@@ -215,7 +215,6 @@ fn config_show_output_makes_an_equal_attachment() {
     }
 }
 
-/// Flags and a file with equal settings make equal attachments.
 #[test]
 fn flags_and_file_make_equal_attachments() {
     need_kernel!();
@@ -252,7 +251,7 @@ fn flags_and_file_make_equal_attachments() {
     }
 }
 
-/// Changes by `set` and the list commands are shown; the file contains the output of `config show`.
+/// The changes are by `set` and the list commands.
 #[test]
 fn config_show_includes_changes_since_attach() {
     need_kernel!();
@@ -317,14 +316,14 @@ fn file_without_interfaces_or_with_errors_attaches_nothing() {
         hosts.json(&["status", "--json"]),
         serde_json::json!({"interfaces": []})
     );
-    // The command line names other interfaces than the file.
+    // The command line and the file name different interfaces.
     hosts
         .limiter(&["attach", "eth0", "--config", &gone])
         .expect(0);
     assert_eq!(hosts.status()["limits"][0]["name"], "a");
 }
 
-/// A pipe may never end, and a device may have no end at all.
+/// A pipe may never end, and some devices have no end.
 #[test]
 fn only_regular_files_are_read() {
     let folder = Folder::new();
@@ -368,7 +367,6 @@ fn only_regular_files_are_read() {
     limiter(&["config", "check", &link]).expect(0);
 }
 
-/// No step takes quadratic time.
 #[test]
 fn long_files_are_read_in_linear_time() {
     let folder = Folder::new();
@@ -413,7 +411,7 @@ fn long_files_are_read_in_linear_time() {
         "open brackets",
         "tables",
     ] {
-        // Processor time, not wall-clock time: other tests run beside this one.
+        // Measures processor time, because other tests run at the same time.
         let time = |count: u32| {
             let path = folder.write("long.toml", file(what, count));
             let before = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
@@ -429,7 +427,7 @@ fn long_files_are_read_in_linear_time() {
     }
 }
 
-/// Text from a file or the command line cannot reorder or hide parts of a message.
+/// Otherwise, text from a file or the command line could reorder or hide parts of a message.
 #[test]
 fn unprintable_characters_are_escaped_in_messages() {
     let folder = Folder::new();
@@ -456,13 +454,13 @@ fn unprintable_characters_are_escaped_in_messages() {
         let is_odd = |c: &char| odd.contains(*c) && !c.is_ascii();
         assert_eq!(said.chars().find(is_odd), None, "{outcome:#?}");
     }
-    // Letters of any language stay what they are.
+    // Letters of any language are not escaped.
     let file = folder.write("words.toml", "naïve = 1\n\"日本\" = 1\n");
     let said = limiter(&["config", "check", &file]).stderr;
     assert!(said.contains("日本"), "{said}");
 }
 
-/// A setting that can never have an effect gets a warning with its line and a fix; with `--strict`, it is an error.
+/// The warning has the line and a fix. With `--strict`, it is an error.
 #[test]
 fn settings_without_effect_get_a_warning() {
     let folder = Folder::new();
@@ -482,7 +480,7 @@ match = { source = "old" }\n[[limit]]\nname = "b"\nrate = "16mbit"\nmatch = { so
             panic!("{case}")
         };
         let limit = limit.replace("\\n", "\n");
-        // A limit without another match names the other list.
+        // The list is in use if another limit names it.
         let other = "[[limit]]\nname = \"other\"\nrate = \"5/s\"\nmatch = { unless = \"own\" }\n";
         let text = format!("{lists}[[limit]]\nname = \"a\"\nrate = \"8mbit\"\n{limit}\n{other}");
         let file = folder.write("limiter.toml", &text);
@@ -505,7 +503,7 @@ match = { source = "old" }\n[[limit]]\nname = "b"\nrate = "16mbit"\nmatch = { so
     assert_eq!(check.stderr, "");
 }
 
-/// A burst is checked against the longest frame of the file's interface, or the usual one if there is no interface.
+/// Without an interface, the usual frame size is used.
 #[test]
 fn config_check_compares_the_burst_with_the_interface_frame_size() {
     need_kernel!();

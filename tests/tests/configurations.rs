@@ -1,9 +1,8 @@
-//! The program in the kernel and a model of the documentation agree on random settings that change between packets.
+//! The program in the kernel and a model of the documentation agree on every packet under random, changing settings.
 //!
-//! They agree on each packet's verdict, reason, limit and remaining tokens, and on the final counters.
+//! They agree on verdict, reason, limit and remaining tokens of each packet, and on the final counters.
 //!
-//! `LIMITER_SEED=0x... cargo test --test configurations` runs the configuration that a failure names, and the next
-//! ones.
+//! `LIMITER_SEED=0x... cargo test --test configurations` repeats a failure, and continues with the next configurations.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -31,12 +30,12 @@ use limiter_user::config::{Settings, file};
 /// Loading a program takes a hundred times as long as sending all of its packets.
 const CONFIGURATIONS: u64 = 100;
 const PACKETS: u32 = 600;
-/// Chances in a thousand that the settings change before a packet.
+/// Probability that the settings change before a packet, in thousandths.
 const CHANGES: u32 = 2;
-/// Upper bound on buckets: each packet makes at most one per limit, including two on control traffic.
+/// Upper bound on buckets. Each packet makes at most one per limit, including two limits on control traffic.
 const SOURCES: u32 = PACKETS * 34;
 
-/// One configuration after another, in the kernel and in the model.
+/// A sequence of configurations, in the kernel and in the model.
 struct Pair {
     seed: u64,
     rng: Rng,
@@ -45,19 +44,19 @@ struct Pair {
     kernel: Generations,
     model: Model,
     changes: u32,
-    /// Buckets that were full and were replaced by others.
+    /// Number of full buckets that were replaced by others.
     removed: u64,
 }
 
 impl Pair {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
-        // Source of the phases of windows.
+        // The phases of windows come from this generator.
         fastrand::seed(seed);
         let settings = settings::settings(&mut rng, SOURCES);
         let clock = Clock::new(&mut rng);
         let kernel = Generations::new(&settings, FRAME_MAX);
-        // A few packets could not use up a large burst.
+        // With few tokens left, a few packets use up even a large burst.
         let left = [rng.u64(0..10), rng.u64(0..200), u64::MAX][rng.usize(0..3)];
         let model = Model::new(&settings, &kernel.phases(), FRAME_MAX, left, clock.now);
         let full_at = model.new_sources_full_at().unwrap_or_default();
@@ -86,7 +85,7 @@ impl Pair {
         )
     }
 
-    /// Offers one packet, a little later. Returns nothing if the model cannot predict the verdict.
+    /// Offers one packet at a later time. Returns nothing if the model cannot predict the verdict.
     fn packet(&mut self) -> Option<Reason> {
         self.clock.step(&mut self.rng, &self.settings);
         let now = self.clock.now;
@@ -114,10 +113,11 @@ impl Pair {
         Some(reason)
     }
 
-    /// Removes from the model the buckets that were just replaced in the table. Checks that nothing was lost: each was
-    /// full, and had sent once or had been full for long. Returns nothing if one of the buckets was made again at
-    /// once, since the packet needs it too: the tokens of the new-source limit that this takes depend on the order of
-    /// the limits.
+    /// Removes the buckets from the model that were just replaced in the table. Checks that each was full, and had one
+    /// packet or had been full for long.
+    ///
+    /// Returns nothing if one of the buckets was made again at once because the packet needs it too. The tokens that
+    /// this takes from the new-source limit depend on the order of the limits.
     fn forget_replaced(&mut self) -> Option<Vec<Id>> {
         let removed = self
             .kernel
@@ -187,7 +187,7 @@ impl Pair {
             let state = state(&source, &terms, self.clock.now);
             (state, source.passed, source.refused)
         });
-        // For a window, the kernel returns the tokens left now.
+        // The kernel returns the present tokens of a window.
         let wanted = wanted.map(|bucket| {
             let now = i128::from(self.clock.now) * 256;
             let terms = self.model.terms(&id.0).unwrap();
@@ -214,7 +214,7 @@ impl Pair {
             let (_, slot) = self.kernel.limit(name);
             let mut ours = tables.limit(slot.number).unwrap();
             if slot.number == 0 {
-                // On the fast path, the counters of the one limit are those of the reasons.
+                // The fast path counts the packets of its limit only by reason.
                 ours.admitted = ours.admitted + plain(&[Reason::Admitted]);
                 ours.dropped = ours.dropped + plain(&[Reason::Limit, Reason::NewSource]);
                 ours.would_drop = ours.would_drop + plain(&[Reason::WouldDrop]);
@@ -270,12 +270,12 @@ impl Pair {
     }
 }
 
-/// A moment in ticks, as the kernel stores it.
+/// A time in ticks, as the kernel stores it.
 fn word(tick: i128) -> u64 {
     u64::try_from(tick.rem_euclid(1 << 64)).unwrap()
 }
 
-/// The state in the kernel's TAT: for a token bucket, when it is full, near `now`; for a window, the tokens left.
+/// The state of a bucket, by the kernel's TAT.
 fn state(source: &Source, terms: &Quota, now: u64) -> State {
     let ticks = i128::from(now) * 256;
     if terms.window.period == 0 {
@@ -291,7 +291,7 @@ fn state(source: &Source, terms: &Quota, now: u64) -> State {
     }
 }
 
-/// The new-source limit leases a few tokens to each CPU: all packets stay on one.
+/// Pins this thread, because each CPU has its own lease of new-source tokens.
 fn stay_on_this_cpu() {
     use nix::{
         sched::{CpuSet, sched_getcpu, sched_setaffinity},
@@ -332,7 +332,7 @@ fn kernel_and_model_agree_on_random_configurations() {
         "{changes} changes, {removed} buckets replaced, {left_out} left out, {:?}",
         Reason::ALL.map(|reason| (reason, seen[reason as usize]))
     );
-    // Every reason came up, except two that need other CPUs and sockets.
+    // Every reason occurred, except two that need other CPUs and sockets.
     for reason in Reason::ALL {
         let times = seen[reason as usize];
         match reason {

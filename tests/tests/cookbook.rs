@@ -23,12 +23,12 @@ use limiter_user::testbed::Address;
 
 const SILENCE: Duration = Duration::from_millis(50);
 
-/// Time that passed packets may take to arrive.
+/// Maximum time in which passed packets arrive.
 const ARRIVAL: Duration = Duration::from_secs(1);
-/// A hundred times the usual duration: only a failed test waits that long.
+/// A hundred times the usual duration. Only a failed test waits that long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A recipe that is in force on the server's `eth0`.
+/// A recipe that is attached to the server's `eth0`.
 struct Kitchen {
     hosts: Hosts,
     folder: tempfile::TempDir,
@@ -36,11 +36,11 @@ struct Kitchen {
     behind: Raw,
 }
 
-/// Packets and bytes that arrived, of some frames.
+/// The packets and bytes that arrived, and the time.
 struct Came {
     packets: usize,
     bytes: usize,
-    /// From before the first frame was sent until the last verdict.
+    /// Time from before the first frame was sent until after the last verdict.
     time: Duration,
 }
 
@@ -57,7 +57,7 @@ impl Kitchen {
         kitchen
     }
 
-    /// A folder with `text` as its `limiter.toml`.
+    /// Writes `text` to `limiter.toml` in a new folder.
     fn prepare(hosts: Hosts, text: &str) -> Self {
         let kitchen = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -81,7 +81,7 @@ impl Kitchen {
         Outcome::of(line.to_owned(), on(&self.hosts.server, run).unwrap())
     }
 
-    /// From `source` to a host behind the server that does not exist, so that nobody answers.
+    /// Addresses from `source` to a host behind the server. The host does not exist, so that no answers are sent.
     fn ends(&self, source: &str, from: u16, to: u16) -> Ends {
         let source: IpAddr = source.parse().unwrap();
         let target = if source.is_ipv4() {
@@ -123,13 +123,13 @@ impl Kitchen {
         bytes
     }
 
-    /// Packets that limiter has seen, and has passed.
+    /// Number of packets that limiter has seen, and has passed.
     fn counted(&self) -> [u64; 2] {
         let status = self.hosts.status();
         ["seen", "passed"].map(|verdict| number(&status[verdict]["packets"]))
     }
 
-    /// Frames that arrive behind the server, of at most `passed` packets: some end at the server.
+    /// The frames that arrive behind the server, of `passed` packets. Some packets are for the server itself.
     fn arrived(&self, passed: u64) -> Vec<Vec<u8>> {
         let mut came = self.behind.receive(SILENCE);
         let began = Instant::now();
@@ -140,7 +140,7 @@ impl Kitchen {
         came
     }
 
-    /// Sends each of `frames` `times` over, in turn.
+    /// Sends `frames` in turn, `times` times.
     fn send(&self, frames: &[Vec<u8>], times: usize) -> Came {
         let sent: HashSet<_> = frames.iter().collect();
         let [seen, passed] = self.counted();
@@ -174,7 +174,7 @@ impl Kitchen {
         assert_eq!(self.send(&[frame], 10).packets, 0, "{what}");
     }
 
-    /// Panics unless these frames, whose buckets are full, get `burst` plus `rate` packets a second.
+    /// Panics unless these frames get `burst` plus `rate` packets per second. Their buckets must be full.
     fn holds(&self, what: &str, frames: &[Vec<u8>], times: usize, (rate, burst): (f64, f64)) {
         let came = self.send(frames, times);
         agrees(
@@ -200,13 +200,13 @@ fn agrees(what: &str, came: f64, burst: f64, refilled: f64) {
     assert!(came <= most, "{what}: {came} came, {most} are allowed");
 }
 
-/// Hosts that are on no recipe's list.
+/// Hosts that are on no list of a recipe.
 fn strangers() -> Hosts {
     let address = |text: &str| Address(text.parse().unwrap(), 24);
     Hosts::with(&[address("198.18.1.1")], &[address("198.18.1.2")])
 }
 
-/// A connection to `port` of the server: both ends.
+/// Both ends of a connection to `port` of the server.
 fn session(hosts: &Hosts, server: IpAddr, port: u16) -> (TcpStream, TcpStream) {
     let address = SocketAddr::new(server, port);
     let listener = on(&hosts.server, || TcpListener::bind(address)).unwrap();
@@ -215,7 +215,7 @@ fn session(hosts: &Hosts, server: IpAddr, port: u16) -> (TcpStream, TcpStream) {
     (client, listener.accept().unwrap().0)
 }
 
-/// Panics unless everything that is written arrives.
+/// Panics unless all written data arrives.
 fn goes_on(what: &str, (from, to): &mut (TcpStream, TcpStream)) {
     to.set_read_timeout(Some(PATIENCE)).unwrap();
     let (data, mut received) = (vec![0x5a; 1 << 20], vec![0; 1 << 20]);
@@ -225,7 +225,6 @@ fn goes_on(what: &str, (from, to): &mut (TcpStream, TcpStream)) {
     });
 }
 
-/// Every recipe has a test, and no subject is missing.
 #[test]
 fn every_recipe_has_a_test() {
     let written: BTreeSet<_> = blocks("toml").into_iter().map(|block| block.0).collect();
@@ -280,7 +279,6 @@ fn web_recipe_limits_new_connections() {
     kitchen.passes("no limit matches", &[kitchen.udp("10.4.0.1", 53)], 300);
 }
 
-/// Packets of a connection that the host has accepted pass over the limit, unless they are denied.
 #[test]
 fn web_recipe_exempts_established_connections() {
     need_kernel!();
@@ -328,7 +326,7 @@ fn dns_recipe_limits_queries_per_source() {
 
     let fragment = |source: &str| {
         let mut frame = kitchen.ends(source, 53, 40_000).udp(&[0x5a; 64]);
-        // The fragment offset in the IPv4 header: byte 1,480 of the datagram.
+        // Sets the fragment offset in the IPv4 header to byte 1,480 of the datagram.
         frame[20..22].copy_from_slice(&(1_480_u16 / 8).to_be_bytes());
         frame
     };
@@ -359,7 +357,7 @@ fn game_recipe_limits_players_and_networks() {
     kitchen.holds("a /48", &network, 300, (4_000.0, 8_000.0));
 
     let came = kitchen.send(&[kitchen.udp("10.2.0.1", 27_031)], 200);
-    // All packets pass at the beginning of each window, and a window may have begun meanwhile.
+    // A whole burst passes in each window, and windows may have begun meanwhile.
     let windows = (came.time.as_secs_f64() / 10.0).ceil();
     agrees("queries", came.packets as f64, 30.0, 30.0 * windows);
 
@@ -389,7 +387,7 @@ fn ssh_recipe_limits_connection_attempts() {
         4_000,
         (500.0, 1_000.0),
     );
-    // The smaller limit holds only packets that open a connection.
+    // The smaller limit applies only to packets that open a connection.
     kitchen.holds(
         "data",
         &[kitchen.data("10.0.0.3", 22)],
@@ -430,7 +428,6 @@ fn ipv6_recipe_limits_subnets_and_sites() {
     kitchen.passes("IPv4", &[kitchen.udp("10.0.0.1", 9)], 300);
 }
 
-/// The commands of the document, in order.
 #[test]
 fn cookbook_commands_succeed_in_order() {
     need_kernel!();
@@ -456,7 +453,7 @@ fn cookbook_commands_succeed_in_order() {
     assert!(!list("limiter tier list eth0 own").contains("192.0.2.128/25"));
 }
 
-/// "Begin with `shadow = true`".
+/// The document says: "Begin with `shadow = true`".
 #[test]
 fn recipe_in_shadow_drops_nothing_until_shadow_is_off() {
     need_kernel!();
@@ -480,7 +477,7 @@ fn recipe_in_shadow_drops_nothing_until_shadow_is_off() {
     assert!((came.packets as f64) <= most, "{}", came.packets);
 }
 
-/// The longest prefix wins, `deny` on a tie; an edit with host bits is refused.
+/// An edit with host bits is refused.
 #[test]
 fn overlapping_lists_follow_the_longest_prefix_then_deny() {
     need_kernel!();
@@ -536,7 +533,6 @@ fn overlapping_lists_follow_the_longest_prefix_then_deny() {
     kitchen.passes("its neighbour", &[udp("192.0.2.8")], 10);
 }
 
-/// The text on rates and bursts is true.
 #[test]
 fn cookbook_text_on_rate_and_burst_is_true() {
     need_kernel!();
@@ -558,7 +554,7 @@ fn cookbook_text_on_rate_and_burst_is_true() {
         .limiter("limiter attach eth0 --rate 10mbit --burst 1000b")
         .expect(1);
 
-    // The burst is spent at once, and is back after burst / rate: one second.
+    // The burst is spent at once, and refilled after burst / rate, which is one second.
     kitchen
         .limiter("limiter attach eth0 --rate 300/m --burst 5")
         .expect(0);

@@ -7,7 +7,7 @@ use limiter_tests::{
     need_kernel,
 };
 
-/// Ids of the programs that the kernel has loaded for this process's children.
+/// Ids of all loaded programs of limiter.
 fn programs() -> Vec<u32> {
     let ours = |program: &aya::programs::ProgramInfo| {
         program
@@ -79,7 +79,7 @@ fn interrupted_or_killed_demo_leaves_nothing_behind() {
             .collect();
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
         child.wait().unwrap();
-        // Other tests load programs too: at least one of these belonged to the demonstration.
+        // Other tests load programs too. At least one of the new ones belonged to the demonstration.
         assert!(!new.is_empty(), "{signal}: it was running");
         let pins = limiter_user::kernel::state::pins::root();
         let folders = std::fs::read_dir(pins).map_or(0, |entries| {

@@ -43,7 +43,7 @@ fn attached(folder: &Folder) -> Hosts {
     hosts
 }
 
-/// Drops by the deny list of the prefix of `source`, from `check`.
+/// Number of drops by the denied prefix of `source`, from `check`.
 fn dropped(hosts: &Hosts, source: &str) -> u64 {
     let check = hosts.json(&["check", "eth0", source, "--json"]);
     let lists = check["lists"].as_array().unwrap().iter();
@@ -129,7 +129,7 @@ fn deny_drops_are_not_counted_in_shadow() {
     assert_eq!(dropped(&hosts, "203.0.113.66"), 5);
 }
 
-/// Edits and reloads fill new maps; a list that stays as it is keeps its maps.
+/// Edits and reloads fill new maps. An unchanged list keeps its maps.
 #[test]
 fn drop_counts_of_remaining_prefixes_survive_changes() {
     need_kernel!();

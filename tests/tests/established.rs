@@ -1,9 +1,8 @@
-//! `established` exempts the host's own connections from a limit that a flood from their address has used up.
+//! `established` exempts only the host's own connections from a limit, even if a flood from their address has used it
+//! up.
 //!
-//! All other packets stay limited.
-//!
-//! The tests count dropped packets instead of measuring time: the drops are the packets of the flood that were sent,
-//! minus those that arrived.
+//! The tests count dropped packets instead of measuring time: the packets of the flood that were sent, minus those that
+//! arrived.
 
 use std::{
     collections::HashMap,
@@ -33,19 +32,19 @@ use limiter_tests::{
 use limiter_user::{config::file, testbed::Host};
 
 const SILENCE: Duration = Duration::from_millis(100);
-/// A hundred times the usual duration: only a failed test waits that long.
+/// A hundred times the usual duration. Only a failed test waits that long.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Bytes of a download: at 5 packets a second, it would take five minutes.
+/// Bytes of a download. At 5 packets per second, it would take five minutes.
 const DOWNLOAD: usize = 2 << 20;
 /// The longest payload of a segment in an Ethernet frame.
 const SEGMENT: u64 = 1_460;
-/// The limit of the tests: packets a second, and burst.
+/// The limit of the tests: packets per second, and burst.
 const RATE: f64 = 5.0;
 const BURST: f64 = 10.0;
 const NEVER_SENT: u16 = 7;
 const FAMILIES: [(IpAddr, IpAddr); 2] = [(SERVER, CLIENT), (SERVER_IPV6, CLIENT_IPV6)];
 
-/// Attaches one limit: from the command line, or from a file with a second limit.
+/// Attaches the limit alone by flags, or with a second limit by a file.
 const ATTACH: [fn(&Hosts); 2] = [
     |hosts| {
         let limit = ["attach", "eth0", "--rate", "5", "--burst", "10"];
@@ -77,8 +76,7 @@ fn attach(hosts: &Hosts, arguments: &[&str]) {
     outcome.expect(0);
 }
 
-/// Keeps so little data in flight that it fits into the ring of a veth (256 packets) beside the flood, however late
-/// the other end reads.
+/// Reduces the data in flight, so that it always fits into the ring of a veth (256 packets) beside the flood.
 fn small_buffers(host: &Host) {
     on(host, || {
         for sizes in ["rmem", "wmem"] {
@@ -91,7 +89,6 @@ fn small_buffers(host: &Host) {
     });
 }
 
-/// From the client to the server.
 fn ends(hosts: &Hosts, from: SocketAddr, to: SocketAddr) -> Ends {
     Ends {
         macs: (hosts.client.mac, hosts.server.mac),
@@ -100,7 +97,7 @@ fn ends(hosts: &Hosts, from: SocketAddr, to: SocketAddr) -> Ends {
     }
 }
 
-/// Frames with a connection's addresses that do not belong to it, TCP or UDP.
+/// Frames that are similar to those of a connection and do not belong to it.
 fn strange(connection: Ends, tcp: bool) -> Vec<Vec<u8>> {
     let (from, to) = (connection.from.port(), connection.to.port());
     let mut frames = Vec::new();
@@ -113,7 +110,7 @@ fn strange(connection: Ends, tcp: bool) -> Vec<Vec<u8>> {
         frames.extend(segments);
         frames.push(ends.udp(b"flood"));
     }
-    // The same ports, but the other protocol.
+    // A frame with the connection's ports and the other protocol.
     frames.push(if tcp {
         connection.udp(b"flood")
     } else {
@@ -149,9 +146,9 @@ impl Flood {
 /// Frames that arrived behind limiter.
 #[derive(Debug, Default)]
 struct Arrived {
-    /// Frames of the connection; the kernel may have merged some.
+    /// Number of frames of the connection. The kernel may have merged some.
     connection: u64,
-    /// Other frames from the client's address. (The client's kernel sends some on its own, without an address.)
+    /// Number of other frames from the client's address.
     flood: u64,
 }
 
@@ -173,7 +170,7 @@ impl Arrived {
     }
 }
 
-/// The sender of a frame; whether the frame is TCP, and its destination port.
+/// The sender of a frame, true if the frame is TCP, and the destination port.
 fn sender(frame: &[u8]) -> Option<(SocketAddr, (bool, u16))> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
     let source: IpAddr = match packet.net? {
@@ -194,7 +191,7 @@ fn sender(frame: &[u8]) -> Option<(SocketAddr, (bool, u16))> {
     })
 }
 
-/// Panics unless the flood was limited and no packet of the connection was dropped: at least `packets` of it passed.
+/// Panics unless the flood was limited, and all packets of the connection passed: at least `packets`.
 fn only_the_flood_was_dropped(
     hosts: &Hosts,
     client: IpAddr,
@@ -221,8 +218,7 @@ fn only_the_flood_was_dropped(
     assert!(established + admitted >= packets, "{what}");
 }
 
-/// The server downloads from the client, which floods the server meanwhile: everything arrives, and no packet is
-/// dropped.
+/// The server downloads from the client. The client floods the server meanwhile.
 #[test]
 fn download_under_flood_loses_no_packet() {
     need_kernel!();
@@ -278,7 +274,7 @@ fn read_all(mut connection: TcpStream) -> usize {
     }
 }
 
-/// A UDP exchange under flood loses no packet: the server's socket is connected, the client's answers it.
+/// The server's socket is connected, and the client answers it.
 #[test]
 fn connected_udp_socket_under_flood_loses_no_packet() {
     need_kernel!();
@@ -309,7 +305,7 @@ fn connected_udp_socket_under_flood_loses_no_packet() {
     }
 }
 
-/// The server's socket, connected to the client's, which is not connected.
+/// A connected socket on the server, and an unconnected socket on the client.
 fn connected_udp(hosts: &Hosts, server: IpAddr, client: IpAddr) -> (UdpSocket, UdpSocket) {
     let from = on(&hosts.client, || UdpSocket::bind((client, 0))).unwrap();
     let to = on(&hosts.server, || UdpSocket::bind((server, 0))).unwrap();
@@ -318,7 +314,6 @@ fn connected_udp(hosts: &Hosts, server: IpAddr, client: IpAddr) -> (UdpSocket, U
     (to, from)
 }
 
-/// Without the exemption, the same download gets only the rate of the limit.
 #[test]
 fn download_without_the_exemption_gets_only_the_limit_rate() {
     need_kernel!();
@@ -332,7 +327,7 @@ fn download_without_the_exemption_gets_only_the_limit_rate() {
         attach(&hosts, &["--rate", "5", "--burst", "10"]);
         let mut to = on(&hosts.server, || TcpStream::connect(address)).unwrap();
         let mut peer = listener.accept().unwrap().0;
-        // It fails when the other end gives up.
+        // The write fails when the other end closes the connection.
         let sender = thread::spawn(move || peer.write_all(&[0x5a; DOWNLOAD]));
         let (mut buffer, mut received) = ([0; CHUNK], 0);
         to.set_read_timeout(Some(Duration::from_millis(100)))
@@ -354,7 +349,7 @@ fn download_without_the_exemption_gets_only_the_limit_rate() {
     }
 }
 
-/// Sends `frame` `count` times from the client. Returns how many passed as established, and how many were dropped.
+/// Sends `frame` `count` times from the client. Returns the number that passed as established, and that were dropped.
 fn offer(hosts: &Hosts, frame: &[u8], count: usize) -> (u64, u64) {
     let figures = || {
         let status = hosts.status();
@@ -374,11 +369,11 @@ fn offer(hosts: &Hosts, frame: &[u8], count: usize) -> (u64, u64) {
     (after.1 - before.1, after.2 - before.2)
 }
 
-/// A socket that accepts packets from anyone has no established connection.
+/// A socket that accepts packets from any source has no established connection.
 #[test]
 fn listening_and_unconnected_sockets_are_limited() {
     need_kernel!();
-    // From an unused address, so that no answer to the server takes tokens.
+    // The address is unused, so that no answers to the server take tokens.
     for (server, nobody) in [(SERVER, "192.0.2.77"), (SERVER_IPV6, "2001:db8::77")] {
         let hosts = Hosts::of_both_families();
         let listener = on(&hosts.server, || TcpListener::bind((server, 0))).unwrap();
@@ -404,7 +399,7 @@ fn listening_and_unconnected_sockets_are_limited() {
     }
 }
 
-/// A connection that a client opens is established after its handshake: the handshake takes tokens.
+/// A connection is established only after its handshake, which takes tokens.
 #[test]
 fn handshake_is_limited() {
     need_kernel!();
@@ -417,7 +412,7 @@ fn handshake_is_limited() {
             &hosts,
             &["--rate", "1/h", "--burst", "1", "--exempt", "established"],
         );
-        // The client considers it open: it has the server's answer.
+        // For the client, which has the server's answer, the connection is open.
         let _client = on(&hosts.client, || TcpStream::connect(address)).unwrap();
         eventually("the third packet is dropped", || {
             number(&hosts.status()["drops"]["limit"]["packets"]) > 0
@@ -431,7 +426,7 @@ fn handshake_is_limited() {
     }
 }
 
-/// Packets of a connection are exempt while it is open, and limited after it is closed.
+/// While the connection is open, its packets are exempt.
 #[test]
 fn closed_connection_is_limited() {
     need_kernel!();
@@ -466,7 +461,7 @@ fn closed_connection_is_limited() {
     }
 }
 
-/// True if the server has a connection with this port that is open, or not yet closed by both ends.
+/// True if the server has a connection with this port that is not yet closed by both ends.
 fn has_connection(hosts: &Hosts, port: u16) -> bool {
     const TIME_WAIT: &str = "06";
     const CLOSED: &str = "07";
@@ -520,7 +515,7 @@ fn established_packets_leave_the_bucket_full() {
     }
 }
 
-/// A packet of one source to a socket connected to it or to another socket, or a packet of another source.
+/// A packet of the connected source, to the connected socket or to another one, or a packet of another source.
 fn some_packet(rng: &mut fastrand::Rng, connection: Ends) -> (Vec<u8>, bool) {
     let strange = connection.at(connection.from.port(), NEVER_SENT);
     match rng.u8(0..8) {
@@ -550,8 +545,8 @@ fn figures(kernel: &Kernel, limits: u32) -> (Vec<LimitCounters>, HashMap<SourceK
     )
 }
 
-/// A program with the exemption sees all packets; one without it sees all but those of the connection. Both give these
-/// the same verdicts, and end with the same counters.
+/// One program has the exemption and sees all packets. The other has none, and sees only the packets that do not belong
+/// to the connection. Both give these packets equal verdicts, and end with equal counters.
 #[test]
 fn established_packets_change_no_bucket_and_no_limit_counter() {
     need_kernel!();
@@ -594,7 +589,7 @@ fn established_packets_change_no_bucket_and_no_limit_counter() {
                 let (frame, is_of_connection) = some_packet(&mut rng, connection);
                 let said = with.run(&frame, now).1;
                 if is_of_connection {
-                    // If no limit matches, the packet is unlimited instead of exempt.
+                    // A packet that no limit matches counts as unlimited instead of exempt.
                     exempt += u32::from(said == Reason::Established);
                     let is_free = matches!(said, Reason::Established | Reason::Unlimited);
                     assert!(is_free, "{said:?}: {text}");

@@ -1,6 +1,5 @@
-//! Packets of the host's established connections are neither dropped nor charged: real servers keep their speed.
-//!
-//! Other packets from the same address keep their tokens.
+//! Packets of the host's established connections are neither dropped nor charged, so that real servers keep their
+//! speed.
 
 use std::{
     fs,
@@ -23,7 +22,7 @@ use limiter_tests::{
 /// Port of the server that takes uploads.
 const UPLOADS: u16 = 9_000;
 
-/// Uploads from the client at full speed while `work` runs. Returns the result of `work`, and the bytes uploaded.
+/// Uploads from the client at full speed while `work` runs. Returns the result of `work`, and the number of bytes.
 fn beside_an_upload<T>(hosts: &Hosts, work: impl FnOnce() -> T) -> (T, u64) {
     let listener = on(&hosts.server, || TcpListener::bind((SERVER, UPLOADS))).unwrap();
     let done = AtomicBool::new(false);
@@ -52,7 +51,7 @@ fn beside_an_upload<T>(hosts: &Hosts, work: impl FnOnce() -> T) -> (T, u64) {
     })
 }
 
-/// Packets that passed because of a connection, and those that were dropped.
+/// Number of packets that passed as established, and that were dropped.
 fn established_and_dropped(hosts: &Hosts) -> (u64, u64) {
     let status = hosts.status();
     (
@@ -61,7 +60,7 @@ fn established_and_dropped(hosts: &Hosts) -> (u64, u64) {
     )
 }
 
-/// A web server on the server's port 80 that keeps connections open.
+/// A web server on port 80 of the server. It keeps connections open.
 struct Web {
     _server: Service,
     _folder: tempfile::TempDir,
@@ -88,7 +87,7 @@ impl Web {
         }
     }
 
-    /// Requests a second of one client with two connections.
+    /// Requests per second of one client with two connections.
     fn requests_per_second(hosts: &Hosts) -> f64 {
         let url = format!("http://{SERVER}/index.html");
         let text = printed(spawn(&hosts.client, &["wrk", "-t1", "-c2", "-d1s", &url]));
@@ -102,8 +101,8 @@ impl Web {
     }
 }
 
-/// Panics if limiter, attached by `attach`, slows a web server down or drops a packet. Rounds with and without limiter
-/// alternate, and the best of each counts. A third of the speed is enough on a machine that is busy with other tests.
+/// Panics if limiter, attached by `attach`, drops a packet or slows a web server down to less than a third of its speed
+/// (the machine may be busy with other tests). Compares the best of several rounds with and without limiter.
 fn expect_web_at_full_speed(test: &str, attach: impl Fn(&Hosts)) {
     need_kernel!();
     if !program(test, "nginx") || !tool(test, "wrk") {
@@ -202,7 +201,7 @@ impl Ssh {
         }
     }
 
-    /// Opens a connection up to the authentication. Nobody may log in with an unknown key, but the whole key exchange
+    /// Opens a connection up to the authentication. The login fails because the key is unknown, but the key exchange
     /// takes place.
     fn session(&self, hosts: &Hosts) -> Child {
         let key = self.folder.path().join("client");

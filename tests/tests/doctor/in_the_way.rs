@@ -1,4 +1,4 @@
-//! `doctor` names each obstacle that `attach` would fail for, with a remedy.
+//! `doctor` names each obstacle that makes `attach` fail, with a remedy.
 
 use std::{fs, os::unix::process::CommandExt, process::Command};
 
@@ -21,7 +21,7 @@ fn doctor_names_a_foreign_program() {
         return;
     }
     let hosts = Hosts::new();
-    // Any XDP program will do: this project's own, attached as another tool would.
+    // Any XDP program serves as the obstacle. This is limiter's own, attached in another way.
     let foreign = Kernel::new(&Limit::new("5/s", "1"));
     let fd = foreign.program.fd().unwrap();
     let create = || Link::create(fd, hosts.server.index, XdpMode::Native);
@@ -64,7 +64,7 @@ fn doctor_names_a_foreign_program() {
             "program",
             &["problem", &id, mode, "by netlink", &advice],
         );
-        // The advice works.
+        // The advised command works.
         assert!(ip(&hosts, &advice["ip ".len()..]));
         diagnose(&hosts, "eth0", 0);
     }
@@ -145,7 +145,7 @@ fn doctor_reports_an_old_kernel() {
     use nix::sys::personality::{Persona, set};
 
     let hosts = Hosts::new();
-    // As in obstacles.rs: this thread, and what it starts, sees 2.6.x.
+    // The kernel reports version 2.6.x to this thread and its children, as in obstacles.rs.
     let outcome = hosts.server.namespace.run(|| {
         set(Persona::UNAME26).unwrap();
         limiter(&["doctor", "eth0", "--json"])
@@ -179,7 +179,7 @@ fn doctor_names_the_attachment_of_a_renamed_interface() {
     diagnose(&hosts, "eth0", 0);
 }
 
-/// In a mount namespace whose bpffs vanishes with the command, attach refuses; doctor reports it and mounts none.
+/// The bpffs would vanish with the mount namespace of the command.
 #[test]
 fn attach_refuses_and_doctor_reports_a_vanishing_bpffs() {
     need_kernel!();

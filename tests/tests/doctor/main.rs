@@ -26,7 +26,7 @@ fn expect(diagnosis: &Value, check: &str, words: &[&str]) {
     }
 }
 
-/// Runs `doctor --json`, which must end with `status`.
+/// Runs `doctor --json`. It must end with `status`.
 #[track_caller]
 fn diagnose(hosts: &Hosts, interface: &str, status: i32) -> Value {
     let outcome = hosts.limiter(&["doctor", interface, "--json"]);
@@ -109,7 +109,6 @@ fn doctor_reports_an_unknown_interface() {
     hosts.limiter(&["doctor"]).expect_error(2, &["IFACE"]);
 }
 
-/// The mode that `doctor` reports is the mode that `attach` uses.
 #[test]
 fn doctor_predicts_the_mode_of_attach() {
     need_kernel!();
@@ -133,9 +132,9 @@ fn doctor_predicts_the_mode_of_attach() {
             "generic",
         ),
         ("tap0", "tuntap add dev tap0 mode tap", "native"),
-        // A driver that takes frames in one buffer but states no limit: no limit is invented.
+        // This driver takes frames only in one buffer, but does not report a maximum length.
         ("tap1", "tuntap add dev tap1 mode tap", "unknown"),
-        // More transmit queues than the other end has receive queues.
+        // The interface has more transmit queues than its peer has receive queues.
         (
             "v2",
             "link add v1 numtxqueues 4 numrxqueues 4 type veth peer name v2",

@@ -1,4 +1,4 @@
-//! The exported counters are the program's, whatever happens to the attachment.
+//! The exported counters equal the program's counters through all changes of the attachment.
 
 use std::{collections::BTreeSet, net::Ipv4Addr, thread, time::Instant};
 
@@ -26,7 +26,7 @@ fn source(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(203, 0, 113, host)
 }
 
-/// Waits until a reading is younger than the last packet: readings are shared for a second.
+/// Waits until the exporter reports `value`. It caches readings for a second.
 fn expect(exporter: &Exporter<'_>, sample: &str, value: f64) {
     let found = || exporter.samples().get(sample).copied();
     eventually(&format!("{sample} is {value}"), || found() == Some(value));
@@ -58,7 +58,7 @@ fn exported_counters_match_the_commands() {
         }
     };
     expect_all("drops_total", &[(",reason=\"limit\"", 6.0 + 3.0)]);
-    // The fourth packet of each source is over the watched limit and passes: one verdict for each packet.
+    // The fourth packet of each source is over a limit in shadow, and passes.
     expect_all(
         "packets_total",
         &[
@@ -101,7 +101,7 @@ fn exported_counters_match_the_commands() {
     assert_eq!(exporter.ask("GET", "/api/top/eth1", "").status, 404);
 }
 
-/// The value without rates, which the exporter omits, and tokens, which are refilled meanwhile.
+/// Removes rates, which the exporter omits, and tokens, which are refilled meanwhile.
 fn at_one_moment(mut top: Value) -> Value {
     top["interval_seconds"].take();
     for lines in ["sources", "denied", "other_drops"] {
@@ -139,7 +139,6 @@ fn sources_add_no_metric_series() {
     );
 }
 
-/// The program's counters, from their pin.
 fn counters(hosts: &Hosts) -> PerCpuArray<MapData, raw::Raw<Counters>> {
     let map = MapData::from_pin(hosts.pins().join("COUNTED")).unwrap();
     PerCpuArray::try_from(aya::maps::Map::PerCpuArray(map)).unwrap()
@@ -154,13 +153,13 @@ fn exported_counters_wrap_and_restart() {
             .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
             .expect(0)
     };
-    // The sum of all reasons wraps before the first of them does.
+    // The sum of all reasons wraps earlier than each of them.
     const DENIED: u64 = 5;
     attach();
     send(&hosts, source(1), 3);
     let mut map = counters(&hosts);
     let of_cpus = map.get(&0, 0).unwrap();
-    // As after years: five packets before the counter wraps, on each CPU that has counted drops.
+    // Sets the counters of each CPU that has counted drops to five packets before they wrap.
     let (mut total, mut all_denied) = (0_u64, 0);
     let set: Vec<_> = of_cpus
         .iter()
@@ -185,7 +184,7 @@ fn exported_counters_wrap_and_restart() {
     let wrapped = total.wrapping_add(8);
     assert!(wrapped < total);
     expect(&exporter, dropped, wrapped as f64);
-    // The sum is the program's, modulo 2^64.
+    // The sum is the sum of the program's counters modulo 2^64.
     let status = exporter.json("/api/status");
     let of = |name: &str| number(&status["interfaces"][0][name]["packets"]);
     assert_eq!(of("dropped"), wrapped.wrapping_add(all_denied));
@@ -210,7 +209,7 @@ fn exporter_follows_detach_attach_and_a_removed_interface() {
         attach("1000/s");
         send(&hosts, source(1), round);
         expect(&exporter, passed, round as f64);
-        // Another program and another generation of pins.
+        // The reload makes another program and another generation of pins.
         hosts
             .limiter(&["set", "eth0", "--rate", "2000/s"])
             .expect(0);
@@ -257,7 +256,7 @@ fn concurrent_requests_share_a_reading() {
     });
     assert_eq!(read.len(), 320);
     let readings = read.iter().collect::<BTreeSet<_>>().len() as u64;
-    // One reading existed when it started; the next is at least a second later.
+    // The exporter had a reading at the start. Each further reading is at least a second later.
     let most = 2 + start.elapsed().as_secs();
     assert!(readings <= most, "{readings} readings, and {most} at most");
 }
@@ -279,7 +278,7 @@ fn exporter_memory_does_not_grow() {
             }
         });
     };
-    // Everything that the exporter keeps is allocated after these scrapes.
+    // After these scrapes, the exporter has allocated all memory that it keeps.
     scrape(400);
     let (memory, descriptors) = (exporter.memory(), exporter.descriptors());
     scrape(2_000);

@@ -83,7 +83,7 @@ fn responses_have_security_headers() {
     }
 }
 
-/// Another site's page whose host name resolves to this machine is refused.
+/// Another site's page could use a host name that resolves to this machine.
 #[test]
 fn foreign_host_name_is_refused() {
     need_kernel!();
@@ -141,7 +141,7 @@ fn metrics_format_is_negotiated() {
 /// Reads a connection until the other end closes it.
 fn rest(mut stream: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // Data left unread at the close turns the end into a reset.
+    // The connection ends with a reset if the exporter has left data unread.
     let _ = stream.read_to_end(&mut bytes);
     bytes
 }
@@ -173,7 +173,7 @@ fn requests_are_bounded() {
     assert_eq!(exporter.get("/healthz"), "ok\n");
 }
 
-/// 300 clients that begin a request and do not finish it.
+/// The slow clients are 300 that begin a request and do not finish it.
 #[test]
 fn slow_clients_do_not_block_others() {
     need_kernel!();
@@ -199,7 +199,7 @@ fn slow_clients_do_not_block_others() {
     assert!(exporter.samples().len() > 10);
     let open = exporter.descriptors().saturating_sub(before);
     assert!(open <= 70, "{open} connections are open");
-    // The remaining clients are dropped after their time; a byte now and then does not extend it.
+    // The exporter closes the remaining connections after a timeout, which single bytes do not extend.
     let trickle = |mut stream: &TcpStream| {
         (0..600).all(|_| {
             thread::sleep(Duration::from_millis(100));
@@ -215,7 +215,6 @@ fn slow_clients_do_not_block_others() {
     assert_eq!(exporter.get("/healthz"), "ok\n");
 }
 
-/// A client that asks for much and reads nothing does not keep others from being answered.
 #[test]
 fn clients_that_do_not_read_do_not_block_others() {
     need_kernel!();
@@ -228,7 +227,7 @@ fn clients_that_do_not_read_do_not_block_others() {
                 .set_write_timeout(Some(Duration::from_millis(200)))
                 .unwrap();
             let ask = "GET /script.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
-            // Until the socket takes no more.
+            // Fills the socket.
             let _ = (0..1_000).any(|_| stream.write_all(ask.as_bytes()).is_err());
             stream
         })
@@ -244,7 +243,7 @@ fn exporter_ends_on_sigterm_and_sigint() {
     let hosts = Hosts::new();
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let exporter = Exporter::start(&hosts.server);
-        // An idle client and a slow one do not hold the exporter up.
+        // An idle client and a slow client do not delay the end of the exporter.
         let opened = Instant::now();
         let mut idle = exporter.connect();
         idle.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -267,7 +266,7 @@ fn exporter_ends_on_sigterm_and_sigint() {
     }
 }
 
-/// An ambiguous host name is refused: a proxy in front of the exporter may read another name, or none.
+/// A proxy in front of the exporter could read another name than the exporter.
 #[test]
 fn ambiguous_host_name_is_refused() {
     need_kernel!();
@@ -331,7 +330,7 @@ fn listen_errors_are_reported() {
     );
 }
 
-/// Output of `limiter export` with these arguments, on standard output and standard error, until it is ended.
+/// Standard output and standard error of `limiter export` with these arguments, until SIGTERM ends it.
 fn said(host: &Host, arguments: &[&str]) -> (String, String) {
     let mut command = prepared(&[&["export"], arguments].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

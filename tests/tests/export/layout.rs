@@ -1,4 +1,4 @@
-//! The page at the widths of phones, tablets and screens: no text leaves its box, and no box leaves its card.
+//! On the page, no text leaves its box and no box leaves its card, at the widths of phones, tablets and screens.
 
 use limiter_tests::{
     browser::{Browser, PROGRAM},
@@ -11,7 +11,7 @@ use limiter_tests::{
 };
 use serde_json::{Value, json};
 
-/// Texts and boxes that overflow the box around them, and boxes that scroll sideways.
+/// A script that finds texts and boxes that overflow the box around them, and boxes that scroll sideways.
 const OVERFLOWING: &str = r"
     (() => {
         const found = new Set();
@@ -38,7 +38,7 @@ const OVERFLOWING: &str = r"
     })()
 ";
 
-/// Sets large numbers, as after years at the highest rates, and everything that the page shows only sometimes.
+/// Sets large numbers, and everything that the page shows only at times.
 fn enlarge(value: &mut Value) {
     const LARGE: u64 = 987_654_321_098_765;
     match value {
@@ -62,7 +62,8 @@ fn enlarged_status(mut status: Value) -> Value {
     status
 }
 
-/// Makes the page read these answers, by path, instead of the exporter's. Counters grow from one answer to the next.
+/// Makes the page read these answers, by path, instead of the exporter's answers. The counters grow from one answer to
+/// the next.
 fn answer_with(browser: &mut Browser, answers: &Value) {
     let source = format!(
         "{{ const answers = {answers}; let at = 7_200_000;

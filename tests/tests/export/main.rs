@@ -1,4 +1,4 @@
-//! `limiter export` serves the right figures to allowed clients only, under any load.
+//! `limiter export` serves correct figures to allowed clients only, under any load.
 
 mod figures;
 mod http;

@@ -19,7 +19,7 @@ use limiter_tests::{
 /// Environment variable with the folder for the page's pictures, which the documents use.
 const PICTURES: &str = "LIMITER_PICTURES";
 
-/// Floods from some sources while `work` runs: about 2,000 packets a second, most of them over the limit.
+/// Floods from some sources while `work` runs: about 2,000 packets per second, most of them over the limit.
 fn under_flood(hosts: &Hosts, work: impl FnOnce()) {
     let frames: Vec<_> = [(7, 8), (66, 4), (100, 2), (101, 1), (102, 1)]
         .into_iter()
@@ -32,18 +32,18 @@ fn under_flood(hosts: &Hosts, work: impl FnOnce()) {
     thread::scope(|scope| {
         scope.spawn(|| {
             let wire = Raw::open(&hosts.client);
-            // A minute at most, whatever happens to `work`.
+            // The flood lasts at most a minute.
             for round in 0..6_000_u64 {
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
-                // The rate rises and falls, so that the chart has a shape.
+                // The rate changes, so that the chart has a shape.
                 let times = 1 + (round / 60) % 4;
                 (0..times).for_each(|_| frames.iter().for_each(|frame| wire.send(frame)));
                 thread::sleep(Duration::from_millis(10));
             }
         });
-        // A test that fails in `work` does not leave the flood running.
+        // The flood ends even if `work` panics.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         over.store(true, Ordering::Relaxed);
         result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -91,7 +91,7 @@ fn page_updates_under_flood() {
     browser.wait_for("document.querySelector('#state')?.textContent === 'live'");
     assert_eq!(figure(&mut browser, "name"), "eth0");
     assert_eq!(figure(&mut browser, "mode"), "native");
-    // Idle: nothing is dropped, and the line is at zero.
+    // Without traffic, the drop rate is zero.
     browser.wait_for("document.querySelector('[data-is=dropped-rate]').textContent === '0/s'");
     let line = "document.querySelector('[data-is=minutes] .line.dropped').getAttribute('d')";
     browser.wait_for(&format!("{line}.includes('100.00')"));
@@ -123,7 +123,7 @@ fn page_updates_under_flood() {
         if std::env::var_os(PICTURES).is_some() {
             thread::sleep(Duration::from_secs(30));
         }
-        // At the width of a phone nothing overflows, in either theme.
+        // Nothing overflows at the width of a phone, in both themes.
         for (width, height, theme) in [
             (1000, 900, "light"),
             (1000, 900, "dark"),
@@ -143,7 +143,7 @@ fn page_updates_under_flood() {
         }
     });
 
-    // The attachment goes and the page says so; then the exporter goes, and the page says that.
+    // The page reports the end of the attachment, and then the end of the exporter.
     hosts.limiter(&["detach", "eth0"]).expect(0);
     browser.wait_for(
         "!document.querySelector('#nothing').hidden && !document.querySelector('section')",
@@ -153,7 +153,7 @@ fn page_updates_under_flood() {
     browser.wait_for("document.querySelector('#state').textContent.startsWith('no answer since')");
 }
 
-/// Packets: the sum of an interface's rates over the time between its points.
+/// Number of packets: the sum of an interface's rates over the time between its points.
 fn packets_in(history: &serde_json::Value, rates: &str) -> f64 {
     let numbers = |name: &str| -> Vec<f64> {
         let values = history[name].as_array().unwrap().iter();
@@ -183,7 +183,7 @@ fn page_draws_packets_from_before_it_was_opened() {
     let wire = Raw::open(&hosts.client);
     let frame = udp(&hosts, std::net::Ipv4Addr::new(203, 0, 113, 7).into(), 9);
     (0..1_000).for_each(|_| wire.send(&frame));
-    // Nobody asks, and no more points are added.
+    // Without requests, no points are added.
     thread::sleep(Duration::from_secs(30));
     let history = exporter.json("/api/history/eth0");
     for (rates, packets) in [
@@ -248,7 +248,7 @@ fn page_tables_show_shadow_drops_once_there_are_some() {
     }
 }
 
-/// Texts whose contrast is below the 4.5:1 of WCAG 2.1.
+/// Texts with a contrast below the 4.5:1 of WCAG 2.1.
 fn readable(browser: &mut Browser) -> Vec<String> {
     let expression = r#"
         (() => {
@@ -273,7 +273,7 @@ fn readable(browser: &mut Browser) -> Vec<String> {
     serde_json::from_value(browser.evaluate(expression)).unwrap()
 }
 
-/// A name is shown as text, never as markup, and the page loads nothing from other servers.
+/// Names are shown as text, never as markup.
 #[test]
 fn page_loads_nothing_from_other_servers() {
     need_kernel!();
@@ -291,7 +291,7 @@ fn page_loads_nothing_from_other_servers() {
     let elsewhere = "performance.getEntriesByType('resource').map((e) => e.name).filter((name) => !name.startsWith(location.origin))";
     assert_eq!(browser.evaluate(elsewhere), serde_json::json!([]));
     assert_eq!(browser.complaints, Vec::<String>::new());
-    // The policy holds: a script in the page does not run, and the browser reports the violation.
+    // The policy works: a script in the page does not run, and the browser reports the violation.
     let inject = "new Promise((done) => { const s = document.createElement('div'); \
                   try { s.innerHTML = '<b>'; done('markup'); } catch (e) { done(e.name); } })";
     assert_eq!(browser.evaluate(inject), "TypeError");

@@ -36,7 +36,7 @@ fn repository() -> PathBuf {
         .unwrap()
 }
 
-/// Runs promtool in the folder of the rules, with `input` on its standard input. Panics unless it finds no error.
+/// Runs promtool in the folder of the rules, with `input` on standard input. Panics if it finds an error.
 fn promtool(arguments: &[&str], input: &str) {
     let mut command = Command::new("promtool");
     command
@@ -63,7 +63,7 @@ fn alert_rules_pass_their_tests() {
     }
     promtool(&["check", "rules", "--lint-fatal", "limiter.rules.yml"], "");
     promtool(&["test", "rules", "limiter.rules.test.yml"], "");
-    // The tests cover each rule.
+    // The tests for the rules cover each rule.
     let read = |file: &str| {
         fs::read_to_string(repository().join("packaging/prometheus").join(file)).unwrap()
     };
@@ -81,7 +81,7 @@ fn alert_rules_pass_their_tests() {
     }
 }
 
-/// A Prometheus on the server that scrapes the exporter each second.
+/// A Prometheus on the server that scrapes the exporter every second.
 struct Prometheus<'h> {
     hosts: &'h Hosts,
     _service: Service,
@@ -118,12 +118,12 @@ impl<'h> Prometheus<'h> {
         prometheus
     }
 
-    /// Prometheus has its own namespace and port.
+    /// Gets a page of Prometheus.
     fn get(&self, path: &str) -> Answer {
         let connect = || TcpStream::connect("127.0.0.1:9090");
         let mut stream = on(&self.hosts.server, connect).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // HTTP/1.0: no chunks.
+        // HTTP/1.0 has no chunks.
         write!(stream, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
         Answer::read(&mut stream)
     }
@@ -155,14 +155,14 @@ fn seconds_since_1970() -> f64 {
         .as_secs_f64()
 }
 
-/// Sends packets until `over`. Returns times, each with the number of packets sent by then.
+/// Sends packets until `over`. Returns times with the number of packets sent until then.
 fn send(hosts: &Hosts, over: &AtomicU64) -> Vec<(f64, u64)> {
     let (wire, frame) = (
         Raw::open(&hosts.client),
         udp(hosts, "203.0.113.7".parse().unwrap(), 9),
     );
     let mut log = vec![(seconds_since_1970(), 0)];
-    // Two minutes at most.
+    // Sends for at most two minutes.
     for sent in 1..=12_000 {
         if over.load(Ordering::Relaxed) > 0 {
             break;
@@ -228,7 +228,7 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
             == 1,
         "it was down"
     );
-    // Counted by Prometheus, whatever the verdict.
+    // The samples count the packets with any verdict.
     let seen = samples(&prometheus, "limiter_drops_total{reason=\"limit\"}");
     let passed = samples(
         &prometheus,
@@ -255,8 +255,8 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
         })
         .collect();
     for (time, total) in &totals {
-        // A reading is at most a second old and takes a while itself; one packet may be in flight. Prometheus moves
-        // the time of a sample by up to 10 ms, to space samples evenly.
+        // A reading is at most a second old, and takes time itself. One packet may be in flight. Prometheus moves the
+        // time of a sample by up to 10 ms, to space samples evenly.
         let least = sent_by(time - 1.0 - reading - 0.01).saturating_sub(1) as f64;
         let most = sent_by(time + scrape + 0.01) as f64 + 1.0;
         assert!(
@@ -264,7 +264,7 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
             "{total} at {time}: {least} to {most} were sent"
         );
     }
-    // Prometheus' increase is the rate between the samples, extrapolated to its window at most.
+    // The function `increase` extrapolates the rate between the samples to at most its window.
     let [(first, before), .., (last, after)] = totals[..] else {
         panic!("{totals:?}");
     };
@@ -290,7 +290,7 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
     }
 }
 
-/// Every query of the reference and of the dashboard has an answer, and the reference lists every metric.
+/// Panics unless every documented query has an answer, and the reference lists every metric.
 fn everything_documented_can_be_asked(prometheus: &Prometheus<'_>, exporter: &Exporter<'_>) {
     let reference = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
     let mut queries: Vec<&str> = reference
@@ -337,7 +337,7 @@ fn everything_documented_can_be_asked(prometheus: &Prometheus<'_>, exporter: &Ex
             !query.contains('$'),
             "{query}: a variable that Grafana would not know"
         );
-        // A comparison has an answer only if it is true.
+        // A comparison only has an answer if it is true.
         let empty = prometheus.query(&query).is_empty();
         assert!(!empty || query.contains("=="), "{query}: nothing");
     }
