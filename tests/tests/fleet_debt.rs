@@ -1,4 +1,4 @@
-//! A bucket that other hosts charge too waits for the packets that they have let through.
+//! A shared bucket waits until the packets that other hosts have admitted are refilled.
 
 use limiter_common::arithmetic::bucket::{DEBT_MAX, TICKS_PER_SECOND, ticks};
 use limiter_tests::{
@@ -13,7 +13,7 @@ const START: u64 = 1_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 const BURST: u64 = 10;
 
-/// One limit of a token a second: alone, beside another limit, and with a list.
+/// A limit of one token per second: alone, with another limit, and with a list.
 fn configurations(scope: &str) -> Vec<Settings> {
     let limit = format!(
         "[[limit]]\nname = \"one\"\nrate = \"1/s\"\nburst = {BURST}\nscope = \"{scope}\"\n"
@@ -28,7 +28,6 @@ fn configurations(scope: &str) -> Vec<Settings> {
 }
 
 /// Time of the first packet that passes, in nanoseconds after `START`, if the bucket is `debt` seconds below empty.
-/// The packets before it are refused and change nothing.
 fn first_passes(settings: &Settings, debt: u64) -> u64 {
     let mut kernel = Kernel::of(settings);
     let packet = Frame::from([192, 0, 2, 7].into()).bytes();
@@ -45,7 +44,7 @@ fn first_passes(settings: &Settings, debt: u64) -> u64 {
         if kernel.passes(&packet, soonest - early) {
             return soonest - early - START;
         }
-        // The debt was forgiven: the bucket is as empty as possible without a debt.
+        // The debt was forgiven: the bucket is empty, without a debt.
         if kernel.tables.sets.source(&key).unwrap().tat != word {
             assert!(!kernel.passes(&packet, START + SECOND - 1));
             assert!(kernel.passes(&packet, START + SECOND));
@@ -64,7 +63,7 @@ fn source_waits_for_the_debt_charged_by_other_hosts() {
             let waited = first_passes(&settings, debt);
             assert_eq!(waited, (debt + 1) * SECOND, "{settings:?}");
         }
-        // A TAT further ahead than the longest debt is taken for a clock that was set back.
+        // A TAT beyond the maximum debt counts as one from before a clock was set back.
         let waited = first_passes(&settings, DEBT_MAX / TICKS_PER_SECOND + 1);
         assert_eq!(waited, SECOND);
     }

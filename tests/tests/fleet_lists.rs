@@ -1,4 +1,4 @@
-//! On one host, prefixes of the fleet stay on a list whatever the host's own configuration contains, and vice versa.
+//! Prefixes of the fleet and of the host's own configuration stay on a list independently of each other.
 
 use std::{collections::BTreeMap, fs, thread, time::Duration};
 
@@ -8,7 +8,7 @@ use limiter_user::{
     kernel::{error::Error, ops::set},
 };
 
-/// Sources on the host's own list, on the fleet's, and on both.
+/// Sources on the host's own list, on the fleet's list, and on both.
 const OWN: &str = "203.0.113.1";
 const FLEET: &str = "203.0.113.2";
 const BOTH: &str = "203.0.113.3";
@@ -54,7 +54,7 @@ impl Attached {
         self.says(&["reload", "eth0"]);
     }
 
-    /// Sets the fleet's prefixes on a list to exactly these. Returns whether that changed anything.
+    /// Sets the fleet's prefixes on a list. Returns false if they were unchanged.
     fn overlay(&self, list: &str, prefixes: &[&str]) -> bool {
         let prefixes: Prefixes = prefixes.iter().map(|text| prefix(text).unwrap()).collect();
         let lists = BTreeMap::from([(list.to_owned(), prefixes)]);
@@ -63,7 +63,7 @@ impl Attached {
             let lists = lists.clone();
             let overlay = || async { set::overlay("eth0", lists).await };
             match namespace.block_on(overlay).unwrap() {
-                // Another test holds the lock. An agent tries again too.
+                // Another test holds the lock. An agent retries too.
                 Err(Error::Busy(_)) => thread::sleep(Duration::from_millis(20)),
                 done => return done.unwrap().is_some(),
             }
@@ -104,14 +104,14 @@ fn fleet_prefix_is_denied_until_the_fleet_removes_it() {
     }
     assert_eq!(traffic.passed("203.0.113.4", 3), 3);
 
-    // A second time changes nothing: no program is swapped, and no other list gets prefixes of the fleet.
+    // Repeating it changes nothing. Other lists get no prefixes of the fleet.
     let program = attached.program();
     assert!(!attached.overlay("deny", &[FLEET, BOTH]));
     assert!(!attached.overlay("gold", &["203.0.113.4"]));
     assert!(!attached.overlay("nobody", &["203.0.113.4"]));
     assert_eq!(attached.program(), program);
 
-    // The file in force again, and changed; then other changes.
+    // Reloads of the file, unchanged and changed, do not affect the fleet's prefixes.
     for own in [&[OWN, BOTH][..], &[], &[OWN]] {
         attached.reload(&shared(own));
         assert_eq!(traffic.passed(FLEET, 3), 0, "with {own:?}");
@@ -120,7 +120,7 @@ fn fleet_prefix_is_denied_until_the_fleet_removes_it() {
     attached.says(&["set", "eth0", "--rate", "2M/s"]);
     assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
 
-    // Prefixes taken off are off, and no others.
+    // Only the removed prefixes are gone.
     assert!(attached.overlay("deny", &[BOTH]));
     assert_eq!(attached.denied(), [OWN, BOTH]);
     assert_eq!(traffic.passed(FLEET, 3), 3);
@@ -134,16 +134,16 @@ fn prefix_of_host_and_fleet_stays_until_both_remove_it() {
     need_kernel!();
     let attached = Attached::with(&shared(&[OWN, BOTH]));
     attached.overlay("deny", &[BOTH, FLEET]);
-    // The fleet removes the prefix first, then the host.
+    // The fleet removes the prefix, and then the host does.
     attached.overlay("deny", &[FLEET]);
     assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
     attached.reload(&shared(&[OWN]));
     assert_eq!(attached.denied(), [OWN, FLEET]);
-    // The host adds a prefix of the fleet, and removes it first.
+    // The host adds a prefix of the fleet, and removes it before the fleet does.
     attached.reload(&shared(&[OWN, FLEET]));
     attached.reload(&shared(&[OWN]));
     assert_eq!(attached.denied(), [OWN, FLEET]);
-    // The host adds a prefix of the fleet, and the fleet removes it first.
+    // The host adds a prefix of the fleet, and the fleet removes it before the host does.
     attached.reload(&shared(&[OWN, FLEET]));
     assert!(attached.overlay("deny", &[]));
     assert_eq!(attached.denied(), [OWN, FLEET]);
@@ -165,7 +165,7 @@ fn fleet_lists_stay_unchanged_without_an_agent() {
     assert_eq!(attached.denied(), [OWN, FLEET]);
     let list = attached.hosts.limiter(&["deny", "list", "eth0"]);
     assert!(list.stderr.contains("is not shown: no agent"), "{list:?}");
-    // Other lists are this host's.
+    // Lists that are not shared have only the host's own prefixes.
     attached.says(&["tier", "add", "eth0", "gold", FLEET]);
 }
 
@@ -180,7 +180,7 @@ fn config_show_prints_only_the_hosts_own_prefixes_and_reads_back() {
     attached.reload(&before);
     assert_eq!(attached.shown(), before);
     assert_eq!(attached.denied(), [OWN, FLEET]);
-    // A list that is no longer shared keeps the host's own prefixes; so does a list of another fleet.
+    // A list that is no longer shared, or is shared by another fleet, keeps the host's own prefixes.
     for other in [
         text(&format!("[\"{OWN}\"]")),
         shared(&[OWN]).replace("edge", "core"),

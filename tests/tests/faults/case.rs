@@ -1,4 +1,4 @@
-//! A command that is stopped at one step after another, and checks of the state after each.
+//! Stops a command at each of its steps, and checks the state after each stop.
 
 use std::{collections::BTreeSet, fs, net::IpAddr};
 
@@ -14,14 +14,14 @@ use limiter_tests::{
     trials::has_program,
 };
 
-/// A source that only some configurations know: on the list that a case edits, and within the allowed prefix.
+/// A source on the list that a case edits. It is also within the allowed prefix.
 pub const EDITED: &str = "10.99.0.1";
 /// Always allowed.
 const ALLOWED: &str = "10.99.0.2";
 
-/// Packets that pass, out of ten: of a new source, of [`EDITED`], and of [`ALLOWED`].
+/// Number of packets that pass, out of ten: of a new source, of [`EDITED`], and of [`ALLOWED`].
 pub type Look = [usize; 3];
-/// No limiter is attached.
+/// The result without limiter.
 pub const ABSENT: Look = [SENT; 3];
 /// The result under [`OLD`].
 pub const BY_OLD: Look = [3, SENT, SENT];
@@ -85,7 +85,7 @@ impl Place {
         }
     }
 
-    /// A new place with limiter attached.
+    /// New hosts with limiter attached.
     pub fn attached() -> Self {
         let place = Self::new();
         place.attach().expect(0);
@@ -96,7 +96,7 @@ impl Place {
         self.limiter(&["attach", "eth0", "--config", &self.old])
     }
 
-    /// Runs `limiter` on the server, and retries while other commands hold the lock for too long on a busy machine.
+    /// Runs `limiter` on the server. Retries while other commands hold the lock for too long.
     pub fn limiter(&self, arguments: &(impl Arguments + ?Sized)) -> Outcome {
         const TRIES: usize = 10;
         let runs = (0..TRIES).map(|_| self.hosts.limiter(arguments));
@@ -108,7 +108,7 @@ impl Place {
 /// The message of a command that did not get the lock.
 const BUSY: &str = "another limiter command has held the lock";
 
-/// A command and what it changes.
+/// A command and its effect.
 pub struct Case<'p> {
     pub place: &'p Place,
     pub probe: Probe<'p>,
@@ -128,7 +128,7 @@ pub struct Counts {
     pub new: usize,
 }
 
-/// One in this many is tried, of equal calls in a row whose effect ends with the process.
+/// Of equal calls in a row, one in this many is tried, if their effect ends with the process.
 pub const EACH: usize = 8;
 
 impl<'p> Case<'p> {
@@ -148,8 +148,8 @@ impl<'p> Case<'p> {
         [self.probe.burst(), of(EDITED), of(ALLOWED)]
     }
 
-    /// Runs the command with a fault at step number `step` of those that are tried. At every second step, all later
-    /// calls of the same kind fail as well.
+    /// Runs the command with a fault at the tried step number `step`. At every second step, all later calls of that
+    /// kind fail too.
     pub fn fault_at(
         &self,
         step: usize,
@@ -179,10 +179,9 @@ impl<'p> Case<'p> {
         (stopped, at)
     }
 
-    /// Checks whether limiter is attached: program, pins, packets and `status` must agree. Returns the packets that
-    /// pass.
+    /// Panics unless program, pins, packets and `status` agree on the state. Returns the packets that pass.
     pub fn settled(&self, at: &str) -> Look {
-        // The kernel lets go of a dead process's link in its own time.
+        // The kernel releases the link of a dead process with a delay.
         let link = self.place.hosts.pins().join("link");
         eventually("attached or not, and not half", || {
             has_program(&self.place.hosts) == link.exists()
@@ -198,7 +197,7 @@ impl<'p> Case<'p> {
         look
     }
 
-    /// Panics if a fault has left something behind.
+    /// Panics if the fault has left something behind.
     pub fn expect_tidy(&self, at: &str) {
         let pins = self.place.hosts.pins();
         let attached = pins.join("link").exists();
@@ -211,7 +210,7 @@ impl<'p> Case<'p> {
                     .collect::<Vec<_>>()
             };
             let all = names(&pins);
-            // A trial has one more generation.
+            // A trial has another generation.
             let status = self.place.hosts.status();
             let more = usize::from(status["try_until"].is_string());
             assert_eq!(
@@ -225,8 +224,7 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// Tries step after step, until the command has no more. `next` is the next command: it must restore the state
-    /// `before`.
+    /// Tries all steps in order. `next` is the next command, which must restore the state `before`.
     pub fn at_each_step(
         &self,
         fault: impl Fn(usize, &Call) -> Fault + Sync,
@@ -234,8 +232,7 @@ impl<'p> Case<'p> {
         next: impl Fn(usize),
     ) -> Counts {
         const MOST: usize = 300;
-        // The number of calls varies by one or so between runs: the command is done after several runs without a
-        // fault.
+        // The number of calls varies slightly between runs: the steps are at an end after several runs without a fault.
         const TIMES: usize = 3;
         let (mut step, mut done) = (0, 0);
         let mut counts = Counts::default();
@@ -277,7 +274,7 @@ impl<'p> Case<'p> {
         panic!("more than {MOST} steps");
     }
 
-    /// Panics unless only pinned objects are left of those that commands held in the kernel.
+    /// Panics unless the kernel releases all objects in `held` that are not pinned.
     fn expect_gone(&self, held: &BTreeSet<Object>) {
         assert!(!held.is_empty());
         let pinned = Object::pinned_in(&self.place.hosts.pins());

@@ -1,4 +1,4 @@
-//! Changed and differing clocks do not matter: the program uses the kernel's monotonic clock alone.
+//! Changed and differing clocks do not affect limits, because the program uses only the kernel's monotonic clock.
 
 use std::{net::IpAddr, process::Command};
 
@@ -11,7 +11,7 @@ use limiter_tests::{
 
 use crate::case::{ABSENT, BY_OLD, Case, Place};
 
-/// Runs `command` in a time namespace whose monotonic clock is a day ahead or behind.
+/// Runs `limiter` in a time namespace. Its monotonic clock is `ahead` of the kernel's.
 fn elsewhen(place: &Place, ahead: &str, arguments: &[&str]) -> Outcome {
     let mut command = Command::new("unshare");
     command
@@ -22,7 +22,7 @@ fn elsewhen(place: &Place, ahead: &str, arguments: &[&str]) -> Outcome {
     Outcome::of(format!("{ahead}: {arguments:?}"), output.unwrap().unwrap())
 }
 
-/// A container may have its own clock. Attaching and changing from there works as anywhere else.
+/// Containers may have a clock of their own.
 #[test]
 fn limiter_works_from_a_time_namespace() {
     need_kernel!();
@@ -34,10 +34,9 @@ fn limiter_works_from_a_time_namespace() {
         let case = Case::new(&place, &[], ABSENT, BY_OLD);
         let limiter = |arguments: &[&str]| elsewhen(&place, ahead, arguments);
         limiter(&["attach", "eth0", "--config", &place.old]).expect(0);
-        // New sources are admitted: their buckets began full.
+        // New sources have full buckets.
         assert_eq!(case.settled(ahead), BY_OLD);
-        // A source that has used up its burst gets one token a second from now on, and none for the offset of the
-        // other clock.
+        // A source without tokens gets one token per second, and none for the offset of the other clock.
         let source: IpAddr = "10.96.0.1".parse().unwrap();
         assert_eq!(case.probe.passed(source), 3);
         limiter(&["set", "eth0", "--limit", "strangers", "--rate", "1/m"]).expect(0);
@@ -45,7 +44,7 @@ fn limiter_works_from_a_time_namespace() {
         let passed = case.probe.passed(source);
         let minutes = begin.elapsed().as_secs() / 60 + 1;
         assert!(passed as u64 <= minutes, "{ahead}: {passed} at once");
-        // The command shows the same tokens of the source inside and outside the namespace.
+        // The command shows equal tokens inside and outside the namespace.
         let tokens = |outcome: Outcome| {
             outcome.expect(0);
             let check: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
@@ -61,7 +60,6 @@ fn limiter_works_from_a_time_namespace() {
     }
 }
 
-/// A step of the clock in either direction costs a source at most a burst, and gives it at most one.
 #[test]
 fn clock_step_costs_and_gives_at_most_one_burst() {
     need_kernel!();
@@ -78,7 +76,7 @@ fn clock_step_costs_and_gives_at_most_one_burst() {
         (false, HOUR),
         (false, 9_000 * HOUR),
     ] {
-        // A token a second, and a packet every 250 ms.
+        // The limit gives one token per second. The source sends every 250 ms.
         let kernel = Kernel::new(&Limit::new("1/s", &BURST.to_string()));
         let packet = Frame::from("192.0.2.7".parse().unwrap()).bytes();
         let from = 10_000 * HOUR;

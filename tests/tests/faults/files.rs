@@ -1,4 +1,4 @@
-//! Commands survive file systems that are full, read-only, or another user's.
+//! Commands handle file systems that are full, read-only, or owned by another user.
 
 use std::{fs, process::Command, thread};
 
@@ -61,7 +61,7 @@ fn commands_on_a_read_only_bpffs_change_nothing() {
     assert_eq!(case.settled("detach"), ABSENT);
 }
 
-/// With all capabilities that limiter needs, but as another user than the one who attached it.
+/// The user has all capabilities that limiter needs, but is not the user who attached it.
 #[test]
 fn commands_on_pins_of_another_user_are_refused() {
     need_kernel!();
@@ -96,7 +96,7 @@ fn commands_on_pins_of_another_user_are_refused() {
     }
 }
 
-/// Clients that send now and then, for two minutes.
+/// A capture of two minutes with clients that send at times.
 fn traffic() -> Vec<u8> {
     let second = 1_000_000_000;
     let packets = (0..120).flat_map(|time| {
@@ -108,7 +108,6 @@ fn traffic() -> Vec<u8> {
     pcap(&packets.collect::<Vec<_>>())
 }
 
-/// `learn` writes its file whole or not at all: an existing file stays.
 #[test]
 fn learn_on_a_full_disk_leaves_the_existing_file() {
     need_kernel!();
@@ -130,7 +129,7 @@ fn learn_on_a_full_disk_leaves_the_existing_file() {
     };
     let work = || {
         own_mounts();
-        // One page is smaller than a file.
+        // The file system has one page, which is less than the file needs.
         let size = Some("size=4k,mode=0700");
         mount(
             Some("tmpfs"),

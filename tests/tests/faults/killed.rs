@@ -1,4 +1,4 @@
-//! `kill -9` before each system call that changes something, of every command that changes something.
+//! `kill -9` of a command, before any system call that changes something, leaves the old or the new settings.
 
 use limiter_tests::{
     calls::Call,
@@ -16,7 +16,7 @@ fn was_killed(stopped: &Stopped, call: &Call, _: Look) {
     assert_eq!(stopped.end, End::Killed(call.name.clone()));
 }
 
-/// Kills `command` at each step. `back` is the next command and restores the settings.
+/// Kills `command` at each step. `back` is the next command, which restores the settings.
 fn change(place: &Place, command: &[&str], after: Look, back: &[&str]) -> Counts {
     let case = Case::new(place, command, BY_OLD, after);
     case.at_each_step(kill, was_killed, |_| place.limiter(back).expect(0))
@@ -40,7 +40,7 @@ fn killed_attach_leaves_no_limits_or_all_of_them() {
     let detach = || place.limiter("detach eth0");
     let counts = case.at_each_step(kill, was_killed, |step| {
         let attached = place.hosts.pins().join("link").exists();
-        // Either command continues from this state.
+        // After every second step, the next command is `attach`. Otherwise it is `detach`.
         if step % 2 == 0 && !attached {
             place.attach().expect(0);
             assert_eq!(case.settled("after attach"), BY_OLD);
@@ -95,7 +95,7 @@ fn killed_reload_leaves_the_old_or_the_new_settings() {
     expect_both("reload", counts, 15);
 }
 
-/// Kills the command that a package runs when it is upgraded.
+/// A package runs this command at an upgrade.
 #[test]
 fn killed_attach_or_reload_leaves_the_old_or_the_new_settings() {
     need_kernel!();
@@ -115,7 +115,6 @@ fn killed_list_edit_leaves_the_old_or_the_new_list() {
     expect_both("deny add", counts, 15);
 }
 
-/// After the swap the new settings are on trial; before it, the old settings hold.
 #[test]
 fn killed_set_on_trial_leaves_the_old_settings_or_the_trial() {
     need_kernel!();
@@ -136,7 +135,7 @@ fn killed_set_on_trial_leaves_the_old_settings_or_the_trial() {
     expect_both("set --try", counts, 15);
 }
 
-/// Wherever `keep` was killed, the trial's limits hold, and the next command works.
+/// Kills a command that ends a trial. The trial's limits hold at every step, and the next command works.
 fn end_of_a_trial(command: &[&str], after: Look) -> Counts {
     let place = Place::attached();
     let set = ["set", "eth0", "--limit", "strangers", "--burst"];
@@ -164,7 +163,7 @@ fn killed_revert_leaves_the_trial_or_the_old_settings() {
     expect_both("keep --revert", counts, 15);
 }
 
-/// The settings of a killed command's trial also fall back in time.
+/// The trial of a killed command falls back in time too.
 #[test]
 fn killed_attach_on_trial_leaves_no_limits_or_the_trial() {
     need_kernel!();

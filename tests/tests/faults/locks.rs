@@ -8,8 +8,8 @@ use limiter_tests::{
 
 use crate::case::{BY_OLD, Case, EDITED, Place};
 
-/// While a command loads its program (seconds with long lists), a second one changes the same attachment, and a third
-/// one another attachment. All three changes take effect.
+/// A command loads its program, which takes seconds with long lists. Meanwhile a second command changes the attachment,
+/// and a third one changes another attachment. All three changes take effect.
 #[test]
 fn change_is_prepared_without_the_lock() {
     need_kernel!();
@@ -37,7 +37,7 @@ fn change_is_prepared_without_the_lock() {
     place.hosts.run("detach lo");
 }
 
-/// Before the swap, a command that holds the lock does not hold up a change of another attachment either.
+/// A command that holds the lock before the swap does not delay a change of another attachment.
 #[test]
 fn lock_belongs_to_one_attachment() {
     need_kernel!();
@@ -59,7 +59,7 @@ fn lock_belongs_to_one_attachment() {
     assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
 }
 
-/// Detached and attached again while a change is being prepared: the change does not apply to the old attachment.
+/// Another command attaches limiter again before the change is ready.
 #[test]
 fn change_does_not_apply_if_detached_during_its_preparation() {
     need_kernel!();

@@ -1,6 +1,6 @@
-//! After any failure or `kill -9`, limiter still limits by the old or the new settings, or is cleanly absent.
+//! After any failure or `kill -9`, limiter limits by the old or the new settings, or is cleanly absent.
 //!
-//! The next command clears up what is left over; it works, or says why not.
+//! The next command removes all leftovers. It works, or reports why not.
 
 mod case;
 mod clocks;

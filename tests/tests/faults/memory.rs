@@ -18,11 +18,11 @@ use crate::case::{ABSENT, BY_OLD, Case, Place};
 /// A control group with a memory limit, removed on drop.
 struct Group(PathBuf);
 
-/// Bytes: enough for the command, not for a large table.
+/// Memory limit in bytes: enough for the command, not for a large table.
 const LIMIT: &str = "100663296";
 
 impl Group {
-    /// Makes a group in either version of control groups.
+    /// Makes a group, with version 1 or 2 of control groups.
     fn new() -> Option<Self> {
         let name = format!("limiter-test-{}", std::process::id());
         let limited = |parent: &str, file: &str| {
@@ -57,8 +57,7 @@ fn attach_without_enough_memory_fails_cleanly() {
     let limiter = |arguments: &[&str]| {
         let mut command = prepared(arguments);
         let processes = group.0.join("cgroup.procs");
-        // SAFETY: opening a file and writing to it allocates, which is safe after fork where, as in glibc, the
-        // allocator is.
+        // SAFETY: the closure allocates, which is safe after fork with glibc's allocator.
         unsafe { command.pre_exec(move || fs::write(&processes, "0")) };
         let output = place.hosts.server.namespace.run(|| command.output());
         Outcome::of(arguments.join(" "), output.unwrap().unwrap())

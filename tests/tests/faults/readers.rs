@@ -1,4 +1,4 @@
-//! Readers take no lock: another command may complete between any two reads of the pins.
+//! Readers, which take no lock, see a whole state even if another command completes between two of their reads.
 
 use limiter_tests::{
     command::prepared,
@@ -8,12 +8,13 @@ use limiter_tests::{
 
 use crate::case::Place;
 
-/// Reads by which a reader finds out whether limiter is attached. All of them are tried; of the many equal reads of
-/// maps, one in [`EACH`].
+/// Number of reads in which a reader looks for the attachment. All of these are tried. Of the many equal reads of maps,
+/// one in [`EACH`] is tried.
 const FIRST: usize = 8;
 const EACH: usize = 3;
 
-/// Runs `command` again and again, and `meanwhile` just before one of its reads. Returns the number of reads.
+/// Runs `command` repeatedly, and calls `meanwhile` before another one of its reads each time. Returns the number of
+/// reads.
 fn at_each_look(
     command: &[&str],
     meanwhile: impl Fn(&Place) + Sync,
@@ -37,7 +38,7 @@ fn at_each_look(
     panic!("more than {MOST} looks");
 }
 
-/// The reader shows the old state or says that nothing is attached; it never sees a partial state.
+/// The reader shows the old state, or reports that nothing is attached.
 #[test]
 fn reader_sees_whole_states_during_a_detach() {
     need_kernel!();
@@ -48,7 +49,7 @@ fn reader_sees_whole_states_during_a_detach() {
         assert!(stopped.end == End::Done(0) || is_off, "{stopped:?}");
     });
     assert!(looks >= 25, "{looks}");
-    // As the exporter reads it.
+    // The exporter reads all interfaces in this way.
     let looks = at_each_look(&["status"], detach, |stopped| {
         assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
         assert_eq!(stopped.stderr, "", "{stopped:?}");
@@ -56,7 +57,6 @@ fn reader_sees_whole_states_during_a_detach() {
     assert!(looks >= 25, "{looks}");
 }
 
-/// The reader never finds the interface without an attachment.
 #[test]
 fn reader_always_finds_an_attachment_during_detach_and_attach() {
     need_kernel!();

@@ -1,6 +1,4 @@
-//! The kernel refuses each system call that changes something: the command reports it, or has done its work.
-//!
-//! A command that reports a failure has changed nothing.
+//! If the kernel refuses a system call, the command reports it and has changed nothing, or it has done its work.
 
 use limiter_tests::{
     calls::Call,
@@ -10,7 +8,7 @@ use limiter_tests::{
 
 use crate::case::{ABSENT, BY_NEW, BY_OLD, Case, Counts, EDITED, Look, Place};
 
-/// Errors of maps, programs, links and pins: no memory, memory limit, missing rights, full table, rival.
+/// Errors of maps, programs, links and pins: no memory, memory limit, missing rights, full table, conflict.
 const ERRORS: [i32; 5] = [
     libc::ENOMEM,
     libc::EPERM,
@@ -23,17 +21,17 @@ fn refuse(step: usize, _: &Call) -> Fault {
     Fault::Refuse(ERRORS[step % ERRORS.len()])
 }
 
-/// Panics unless the command is done, or has changed nothing and said so.
+/// Panics unless the command has done its work, or has changed nothing and reported that.
 fn done_or_said(case: &Case<'_>, stopped: &Stopped, call: &Call, look: Look) {
     let at = format!("{:?}, {call:?}: {stopped:?}", case.command);
     let said = &stopped.stderr;
     match stopped.end {
         End::Done(0) => assert_eq!(look, case.after, "{at}"),
         End::Done(1) => {
-            // Two failures come after the change: of the last steps, and of the output.
+            // The last steps and the output can fail after the change.
             let done = call.name == "output" || said.contains("limiter is detached from");
             assert_eq!(look, if done { case.after } else { case.before }, "{at}");
-            // Standard error then has the output too.
+            // The message then contains the output too.
             let is_output = call.name == "output";
             assert!(is_output || said.lines().count() == 1, "{at}");
             assert!(says_why(said, call), "{at}");
@@ -53,13 +51,13 @@ fn says_why(said: &str, call: &Call) -> bool {
         || match call.name.as_str() {
             "link" => said.contains("another XDP program has just been attached"),
             "message" => said.contains("reading the interfaces failed"),
-            // The loader probes the features of the kernel and adapts.
+            // The loader probes the kernel's features, and so does not always see the error.
             "types" | "program" | "map" => said.contains("the kernel refused the "),
             _ => false,
         }
 }
 
-/// Makes the kernel refuse each step of `command`. `back` is the next command and restores the settings.
+/// Makes the kernel refuse each step of `command`. `back` is the next command, which restores the settings.
 fn change(place: &Place, command: &[&str], after: Look, back: &[&str]) -> Counts {
     let case = Case::new(place, command, BY_OLD, after);
     let judge = |stopped: &Stopped, call: &Call, look| done_or_said(&case, stopped, call, look);

@@ -1,6 +1,4 @@
-//! An exporter that is killed while it answers, and scrapers that hang, do not disturb limiter.
-//!
-//! The next exporter gets the port at once.
+//! An exporter that is killed while it answers does not disturb limiter, and the next exporter gets the port at once.
 
 use std::{
     io::{Read, Write},
@@ -32,7 +30,7 @@ fn killed_exporter_leaves_limits_and_port_intact() {
     let before = pins();
     let cut_short = AtomicU32::new(0);
     for round in 0..ROUNDS {
-        // The port is free although connections to the previous exporter were open.
+        // Open connections to the previous exporter do not block the port.
         let exporter = Exporter::start_at(server, ADDRESS);
         assert!(
             exporter
@@ -50,7 +48,7 @@ fn killed_exporter_leaves_limits_and_port_intact() {
                 let (mut scraper, cut_short) = (exporter.connect(), &cut_short);
                 scope.spawn(move || {
                     let mut answer = [0; 4096];
-                    // Asks as fast as it can, until the connection breaks.
+                    // Sends requests as fast as possible until the connection breaks.
                     while scraper.write_all(REQUEST).is_ok() {
                         match scraper.read(&mut answer) {
                             Ok(length) if length > 0 => {}

@@ -1,4 +1,4 @@
-//! An interface that disappears under flood breaks no command that is working on it.
+//! Commands handle an interface that disappears under flood while they work on it.
 
 use std::{
     os::fd::AsFd,
@@ -19,7 +19,7 @@ use limiter_tests::{
 };
 use limiter_user::kernel::sys::bpf;
 
-/// Messages that commands may print when their interface disappears, in one line.
+/// Parts of the messages that commands may print when their interface disappears.
 const WORDS: [&str; 9] = [
     "is gone",
     "limiter does not run on 'eth0' any more",
@@ -46,7 +46,7 @@ fn flood(raw: &Raw, frame: &[u8], over: &AtomicBool, sent: &AtomicU32) {
     }
 }
 
-/// Returns the number of commands that ran, and of those that failed.
+/// Removes the interface during commands. Returns the number of commands that ran, and of those that failed.
 fn vanishes(mode: &str, delay: Duration) -> (u32, u32) {
     let hosts = Hosts::new();
     let attach = [
@@ -89,7 +89,7 @@ fn vanishes(mode: &str, delay: Duration) -> (u32, u32) {
         thread::sleep(Duration::from_millis(50));
         over.store(true, Ordering::Relaxed);
     });
-    // The next command clears up, and a new interface of the same name is limited.
+    // The next command removes all leftovers and limits a new interface with the name.
     ip(
         &hosts.server.namespace,
         "link add eth0 type veth peer name far",
@@ -119,7 +119,7 @@ fn commands_survive_an_interface_that_vanishes_under_flood() {
     assert!(ran >= 30 && failed >= 6, "{failed} of {ran}");
 }
 
-/// `bpftool link detach`: the interface exists, and nothing limits it.
+/// After `bpftool link detach`, the interface exists without limits.
 #[test]
 fn commands_report_a_link_detached_by_force() {
     need_kernel!();
@@ -144,10 +144,10 @@ fn commands_report_a_link_detached_by_force() {
     let status = hosts.limiter("status");
     status.expect(1);
     assert!(status.stderr.contains(told[0]), "{status:#?}");
-    // As the message says.
+    // The command that the message advises.
     hosts.run("detach eth0");
     hosts.limiter(&attach).expect(0);
-    // A service's command attaches limiter again.
+    // The command of the service attaches limiter again.
     let link = bpf::open_pin(&hosts.pins().join("link")).unwrap();
     bpf::link_detach(link.as_fd()).unwrap();
     drop(link);

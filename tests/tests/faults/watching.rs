@@ -1,4 +1,4 @@
-//! A ring buffer that nobody empties disturbs no limit: overflow is counted, and no packet waits.
+//! A full ring buffer affects no limit: lost events are counted, and no packet waits.
 
 use std::{
     mem::size_of,
@@ -14,10 +14,10 @@ use limiter_tests::{
 };
 use nix::sys::signal::Signal;
 
-/// Least time that a stopped watcher still counts as watching (`LEASE` of `kernel/ops/watch.rs`, less the second
+/// Minimum time for which a stopped watcher still counts as watching (`LEASE` of `kernel/ops/watch.rs` minus the second
 /// between two renewals).
 const WATCHED: Duration = Duration::from_secs(2);
-/// Records that fit into the buffer, each with its header.
+/// Number of records, each with a header, that fit into the buffer.
 const ROOM: u64 = EVENTS_BYTES as u64 / (size_of::<Event>() as u64 + 8);
 const BURST: u64 = 3;
 
@@ -25,13 +25,12 @@ fn packets(hosts: &Hosts, verdict: &str) -> u64 {
     number(&hosts.status()[verdict]["packets"])
 }
 
-/// Drops that are not counted as lost. A packet is lost a moment before it counts as dropped.
+/// Number of drops that are not counted as lost. An event is counted as lost just before its drop is counted.
 fn told(hosts: &Hosts) -> u64 {
     packets(hosts, "dropped").saturating_sub(number(&hosts.status()["events_lost"]))
 }
 
-/// Sends from both CPUs, each with its own event budget, until events have filled the buffer or the watch is over.
-/// Returns the number of packets.
+/// Sends from both CPUs until events have filled the buffer, or the watch is over. Returns the number of packets.
 fn flood(hosts: &Hosts, begin: Instant) -> u64 {
     let frame = hosts.frame("192.0.2.7".parse().unwrap()).bytes();
     let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -40,7 +39,7 @@ fn flood(hosts: &Hosts, begin: Instant) -> u64 {
             let raw = Raw::open(&hosts.client);
             let (over, sent, frame) = (&over, &sent, &frame);
             scope.spawn(move || {
-                // Each CPU has a budget of its own.
+                // Each CPU has its own budget of events.
                 pin_to(cpu);
                 while !over.load(Ordering::Relaxed) {
                     (0..100).for_each(|_| raw.send(frame));
@@ -70,10 +69,10 @@ fn full_ring_buffer_loses_events_and_not_limits() {
         watcher.signal(Signal::SIGSTOP);
         let begin = Instant::now();
         let sent = flood(&hosts, begin);
-        // The following queries may take their time.
+        // Measured before the queries, which may be slow.
         let took = begin.elapsed();
         eventually("all are seen", || packets(&hosts, "seen") == sent);
-        // Limits are exact, watched or not, and no packet has waited.
+        // The limit is exact, and no packet has waited.
         assert_eq!(packets(&hosts, "passed"), BURST);
         assert_eq!(packets(&hosts, "dropped"), sent - BURST);
         let told = told(&hosts);
@@ -84,7 +83,7 @@ fn full_ring_buffer_loses_events_and_not_limits() {
         }
         assert!(told <= ROOM, "{told} told, room for {ROOM}");
         watcher.signal(Signal::SIGCONT);
-        // All events are there. A watcher waits while its output pipe is full.
+        // No event is missing: the watcher has waited while its output pipe was full.
         for _ in 0..told {
             assert_eq!(watcher.event()["source"], "192.0.2.7");
         }

@@ -1,4 +1,4 @@
-//! Twenty commands at once: each does all of its work or says why not, as if one ran after the other.
+//! Twenty commands at once end as if they ran one after the other: each does all of its work, or reports why not.
 
 use std::thread;
 
@@ -6,7 +6,7 @@ use limiter_tests::{command::Outcome, need_kernel};
 
 use crate::case::{ABSENT, BY_OLD, Case, Place};
 
-/// Runs all of them at once.
+/// Runs all commands at once.
 fn at_once(place: &Place, commands: &[Vec<String>]) -> Vec<Outcome> {
     let run = |command: &Vec<String>| {
         let arguments: Vec<_> = command.iter().map(String::as_str).collect();
@@ -25,7 +25,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// No command may undo another's change.
+/// No command may undo the change of another one.
 #[test]
 fn concurrent_changes_are_not_lost() {
     need_kernel!();
@@ -78,7 +78,7 @@ fn concurrent_changes_are_not_lost() {
     case.expect_tidy("all at once");
 }
 
-/// Attached and detached in turns: as often as the commands report it.
+/// By the reports, limiter is attached or not: that must be the real state.
 #[test]
 fn concurrent_attach_and_detach_match_their_reports() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! Lists that the hosts of a fleet share: a prefix that one host adds is in force on all of them.
+//! A prefix that one host adds to a shared list is in force on all hosts of the fleet.
 
 use std::{
     net::Ipv4Addr,
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::shared::{fleet, store, url};
 
-/// On the list by each host's own file.
+/// A source that is on the list by each host's own file.
 const OWN: &str = "203.0.113.66";
 
 fn text(deny: &str) -> String {
@@ -31,12 +31,12 @@ fn settings() -> String {
     text(&format!("{{ scope = \"fleet\", prefixes = [\"{OWN}\"] }}"))
 }
 
-/// The agent of a host, with the name `host-N` in the store.
+/// Starts the agent of a host, with the name `host-N` in the store.
 fn agent(fleet: &Fleet, store: &Redis<'_>, host: usize) -> Agent {
     fleet.agent(host, &url(store.port), &["--host", &format!("host-{host}")])
 }
 
-/// Agents on these hosts that have read the lists.
+/// Starts agents on these hosts, and waits until they have read the lists.
 fn agents(fleet: &Fleet, store: &Redis<'_>, hosts: &[usize]) -> Vec<Agent> {
     let agents = hosts
         .iter()
@@ -82,7 +82,7 @@ fn denied(fleet: &Fleet, host: usize) -> Vec<String> {
     prefixes.map(|it| it.as_str().unwrap().to_owned()).collect()
 }
 
-/// A prefix that the fleet has put on the list, as a host's agent reports it.
+/// A prefix that the fleet has added to the list, from a host's agent.
 fn listed(fleet: &Fleet, host: usize, prefix: &str) -> Option<Value> {
     let list = list(fleet, host)["fleet"].clone();
     let mut listed = list.as_array()?.iter();
@@ -102,7 +102,7 @@ fn wait_until_denied(fleet: &Fleet, hosts: &[usize], prefixes: &[&str]) {
     }
 }
 
-/// The number of packets that pass of six from a source, two to each host.
+/// Sends six packets from a source, two to each host. Returns the number that pass.
 fn passes(fleet: &Fleet, source: Ipv4Addr) -> u64 {
     let before = fleet.admitted();
     let sent = fleet.send(&Load::at_once(source, 6));
@@ -118,8 +118,8 @@ fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
     let one = source(7);
     assert_eq!(passes(&fleet, one), 6);
 
-    // Time from the end of the command until every host reports the prefix. A busy machine is slow at times, but not
-    // always.
+    // Measures the time from the end of the command until every host reports the prefix. Takes the best of several
+    // tries, because the machine may be busy.
     let mut took = Duration::MAX;
     for round in 0..6_u8 {
         let prefix = source(100 + round).to_string();
@@ -148,7 +148,7 @@ fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
         .collect();
     done(&fleet, 1, "remove", &added);
 
-    // Real packets, and the list's author and time.
+    // Packets are dropped, and the list has author and time.
     done(&fleet, 0, "add", &["203.0.113.7"]);
     wait_until_denied(&fleet, &all, &["203.0.113.7", OWN]);
     assert_eq!(passes(&fleet, one), 0);
@@ -164,14 +164,13 @@ fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
     let shown = done(&fleet, 2, "list", &[]);
     assert!(shown.contains("203.0.113.7  # by host-0, "), "{shown}");
     assert!(shown.contains(&format!("{OWN}\n")), "{shown}");
-    // Another host takes the prefix off again.
+    // Another host removes the prefix.
     let said = done(&fleet, 2, "remove", &["203.0.113.7"]);
     assert!(said.contains("deny: 1 removed, on all hosts"), "{said}");
     wait_until_denied(&fleet, &all, &[OWN]);
     assert_eq!(passes(&fleet, one), 6);
 
-    // A prefix with a time to live, on all hosts. A time as short as a slow machine takes to look at all hosts would
-    // be over before that.
+    // A prefix with a time to live is on all hosts. The time is longer than a slow machine takes for the checks.
     let said = done(&fleet, 1, "add", &["203.0.113.7", "--for", "1h"]);
     assert!(said.contains("1 added, for 1h,"), "{said}");
     wait_until_denied(&fleet, &all, &["203.0.113.7", OWN]);
@@ -180,12 +179,12 @@ fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
         assert!((1.0..=3_600.0).contains(&left.as_f64().unwrap()), "{left}");
     }
     assert_eq!(passes(&fleet, one), 0);
-    // Another time replaces the first one.
+    // A second edit replaces the time.
     done(&fleet, 2, "add", &["203.0.113.7", "--for", "1s"]);
     wait_until_denied(&fleet, &all, &[OWN]);
     assert_eq!(passes(&fleet, one), 6);
 
-    // More prefixes than one request has room for.
+    // The prefixes need more than one request.
     let many: Vec<_> = (0..1_100_u32)
         .map(|number| Ipv4Addr::from(0x0a00_0000 + number).to_string())
         .collect();
@@ -208,7 +207,7 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
     let agents = agents(&fleet, &store, &all);
     let other = "203.0.113.9";
 
-    // The fleet neither removes nor expires the prefixes of the host's own file.
+    // Edits of the fleet neither remove nor expire the prefixes of the host's own file.
     let own = ["by this host's own configuration", "limiter reload"];
     refused(&fleet, 0, "remove", &[OWN], &own);
     let nothing = done(&fleet, 0, "remove", &["203.0.113.1"]);
@@ -231,7 +230,7 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
     wait_until_denied(&fleet, &all, &[OWN]);
     assert_eq!(passes(&fleet, Ipv4Addr::new(203, 0, 113, 66)), 0);
 
-    // Only lists that the fleet shares have a time to live.
+    // Only shared lists support a time to live.
     let alone = fleet.limiter(0, &["tier", "add", "eth0", "gold", other, "--for", "1h"]);
     alone.expect_error(
         1,
@@ -241,7 +240,7 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
         .limiter(0, &["tier", "add", "eth0", "gold", other])
         .expect(0);
 
-    // A list that becomes shared gets the prefixes in the store; prefixes that the settings have lost come back.
+    // A list that becomes shared gets the prefixes in the store.
     done(&fleet, 0, "add", &[other]);
     wait_until_denied(&fleet, &all, &[other, OWN]);
     fleet.reload(1, &text(&format!("[\"{OWN}\"]")));
@@ -256,14 +255,14 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
     wait_until_denied(&fleet, &[1], &[OWN]);
     fleet.reload(1, &settings());
     wait_until_denied(&fleet, &[1], &[other, OWN]);
-    // Between two polls of the agent.
+    // Stops the agent between two polls.
     agents[1].signal(Signal::SIGSTOP);
     fleet.reload(1, &settings().replace("edge", "core"));
     fleet.reload(1, &settings());
     agents[1].signal(Signal::SIGCONT);
     wait_until_denied(&fleet, &[1], &[other, OWN]);
 
-    // A prefix that would cut the hosts off from the store is refused, and skipped if somebody has put it there.
+    // A prefix that would cut the hosts off from the store is refused. In the store, it is skipped.
     let cut = [
         "the store's own address is in 198.51.100.0/24",
         "nothing was changed",
@@ -290,7 +289,7 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
     );
     wait_until_denied(&fleet, &all, &[other, OWN]);
     assert_eq!(passes(&fleet, source(8)), 6);
-    // A list that is invalid or too long changes nothing.
+    // An invalid list, or one that is too long, changes nothing.
     store.cli(&["DEL", "limiter:{edge}:list:deny"]);
     store.cli(&["SET", "limiter:{edge}:list:deny", "x"]);
     store.cli(&["SET", "limiter:{edge}:revision", "6"]);
@@ -314,7 +313,7 @@ fn fleet_lists_outlive_agents_and_store() {
     let other = "203.0.113.9";
     let mut agents = agents(&fleet, &store, &[0, 1]);
 
-    // A host that comes later gets the list; a host that leaves keeps it in force.
+    // A host that joins later gets the list. A host that leaves keeps it in force.
     done(&fleet, 0, "add", &[other]);
     agents.push(agent(&fleet, &store, 2));
     wait_until_denied(&fleet, &[2], &[other, OWN]);
@@ -323,7 +322,7 @@ fn fleet_lists_outlive_agents_and_store() {
     wait_until_denied(&fleet, &[1], &both);
     drop(agents.remove(1));
 
-    // Without a store, lists stay as they are, except for expired prefixes.
+    // Without a store, lists stay unchanged, except for expired prefixes.
     store.stop();
     for agent in &agents {
         agent.wait_until_it_says("until then the limits hold on each host by itself");
@@ -332,7 +331,7 @@ fn fleet_lists_outlive_agents_and_store() {
     wait_until_denied(&fleet, &[0, 2], &[other, OWN]);
     assert_eq!(denied(&fleet, 1), both, "nobody is there to take it off");
 
-    // After the store has lost everything, the prefixes stay in force and are put back. Then edits work again.
+    // If the store has lost its data, the prefixes stay in force and are restored. Then edits work again.
     store.restart_empty();
     let back = || {
         agents
@@ -343,7 +342,7 @@ fn fleet_lists_outlive_agents_and_store() {
     assert_eq!(denied(&fleet, 0), [other, OWN]);
     done(&fleet, 2, "add", &["203.0.113.6"]);
     wait_until_denied(&fleet, &[0, 2], &["203.0.113.6", other, OWN]);
-    // A host that missed the edits learns of them.
+    // A host that missed the edits gets them.
     agents.push(agent(&fleet, &store, 1));
     wait_until_denied(&fleet, &[1], &["203.0.113.6", other, OWN]);
     done(&fleet, 1, "remove", &[other]);

@@ -1,4 +1,4 @@
-//! Hosts behind a router that spreads a source's packets share limits and lists through a store, even under faults.
+//! Hosts behind a router share limits and lists through a store, even under faults.
 
 mod faults;
 mod lists;

@@ -1,4 +1,4 @@
-//! Without sharing, each host of a fleet holds its limit alone.
+//! Without sharing, each host of a fleet applies its limit alone.
 
 use std::time::Duration;
 
@@ -6,7 +6,6 @@ use limiter_tests::fleet::{Load, between, source};
 
 use crate::shared::{LIMIT, fleet, limits};
 
-/// Without sharing, three hosts admit three times as many packets as one.
 #[test]
 fn local_limits_alone_admit_three_times_the_rate() {
     let alone = limits()
@@ -35,7 +34,7 @@ fn local_limits_alone_admit_three_times_the_rate() {
         );
     }
     assert!(between(&bounds).contains(&fleet.admitted()));
-    // Packets that one host would have admitted.
+    // The number of packets that one host admits.
     let one = *LIMIT.admits(&sent.times(|_| true)).end() as f64;
     let times = fleet.admitted() as f64 / one;
     assert!((2.5..=3.0).contains(&times), "{times} times {one}");

@@ -1,4 +1,4 @@
-//! One limit over three hosts: real XDP on each, a real store, and a router that spreads a source's packets.
+//! Three hosts with a shared limit, real XDP and a real store admit the rate of one host.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -14,7 +14,7 @@ pub const LIMIT: Bucket = Bucket {
     burst: 10,
 };
 
-/// Without a password, Redis refuses other hosts.
+/// The password of the store. Without one, Redis refuses other hosts.
 pub const PASSWORD: &str = "for-tests";
 
 /// The settings of each host.
@@ -40,12 +40,12 @@ pub fn store(fleet: &Fleet) -> Redis<'_> {
     })
 }
 
-/// URL of the store for agents, at a port of the store's address.
+/// URL of the store for agents.
 pub fn url(port: u16) -> String {
     store_url(port).replace("//", &format!("//:{PASSWORD}@"))
 }
 
-/// An agent on each host; the agents know of one another.
+/// Starts an agent on each host, and waits until the agents know of each other.
 fn agents(fleet: &Fleet, store: &Redis<'_>) -> Vec<Agent> {
     let url = url(store.port);
     let agents: Vec<Agent> = (0..fleet.size())
@@ -55,7 +55,7 @@ fn agents(fleet: &Fleet, store: &Redis<'_>) -> Vec<Agent> {
     agents
 }
 
-/// Three hosts with these settings. Returns from the test if this machine lacks something.
+/// Makes three hosts with these settings. Returns from the test if the machine cannot run it.
 macro_rules! fleet {
     ($settings:expr) => {{
         limiter_tests::need_kernel!();
@@ -70,7 +70,7 @@ macro_rules! fleet {
 }
 pub(crate) use fleet;
 
-/// Panics unless all hosts together have passed as much as one host would have, to within a twentieth.
+/// Panics unless all hosts together have passed as many packets as one host would pass, to within a twentieth.
 fn as_one_host(fleet: &Fleet, sent: &Sent, source: Ipv4Addr) {
     let due = LIMIT.tokens(sent.longest());
     let admitted = fleet.admitted() as f64;
@@ -85,7 +85,7 @@ fn as_one_host(fleet: &Fleet, sent: &Sent, source: Ipv4Addr) {
     );
 }
 
-/// The proof of the fleet: a source that reaches all hosts gets the rate of one host.
+/// The source's packets reach all hosts.
 #[test]
 fn three_hosts_together_admit_the_rate_of_one() {
     let fleet = fleet!(&limits());

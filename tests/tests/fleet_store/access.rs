@@ -1,3 +1,5 @@
+//! Hosts of a fleet get exactly the access that the store grants, and an error names the missing right.
+
 use std::process::Command;
 
 use limiter_fleet::store::{Edit, Error, Fault, Target};
@@ -24,7 +26,7 @@ fn secret() -> Redis<'static> {
     })
 }
 
-/// A store with the user of the fleet `edge`, who has the rights in docs/fleet.md.
+/// A store with the user of the fleet `edge`. The user has the rights of docs/fleet.md.
 fn with_user() -> Redis<'static> {
     let redis = secret();
     let page = PAGE.replace(['\'', '\\'], "");
@@ -35,7 +37,6 @@ fn with_user() -> Redis<'static> {
     redis
 }
 
-/// The password comes from the URL or a file; a wrong one is reported, but not printed.
 #[test]
 fn password_comes_from_url_or_file_and_a_wrong_one_is_not_printed() {
     need_redis!();
@@ -61,7 +62,6 @@ fn password_comes_from_url_or_file_and_a_wrong_one_is_not_printed() {
     }
 }
 
-/// A Unix socket works as well.
 #[test]
 fn store_is_reached_over_a_unix_socket() {
     need_redis!();
@@ -70,7 +70,6 @@ fn store_is_reached_over_a_unix_socket() {
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
 }
 
-/// A user with the rights of one fleet can do everything that a member does, and nothing else.
 #[test]
 fn user_of_one_fleet_has_exactly_the_rights_of_a_member() {
     need_redis!();
@@ -89,7 +88,7 @@ fn user_of_one_fleet_has_exactly_the_rights_of_a_member() {
         }
         let read = store.lists("edge", &["deny".to_owned()]).await.unwrap();
         assert!(read.lists[0].is_ok());
-        // The second time, existing objects must be removed and made again.
+        // The second pass must remove existing objects and make them again.
         for _ in 0..2 {
             let beat = store.heartbeat("edge", 1, "one", &limits, minute).await;
             assert_eq!(beat.unwrap().held, limits);
@@ -114,7 +113,7 @@ fn user_of_one_fleet_has_exactly_the_rights_of_a_member() {
             );
         }
     });
-    // Without these rights, the script fails.
+    // Without these rights, the script must fail.
     redis.cli(&["ACL", "SETUSER", "edge", "-setrange", "-set"]);
     let mut store = try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
     expect_fault!(
@@ -123,7 +122,7 @@ fn user_of_one_fleet_has_exactly_the_rights_of_a_member() {
     );
 }
 
-/// Another database needs another right; without it, the message names the right.
+/// Without the right, the message names it.
 #[test]
 fn another_database_needs_the_select_right() {
     need_redis!();
@@ -136,7 +135,7 @@ fn another_database_needs_the_select_right() {
     assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
 }
 
-/// The commands in docs/fleet.md let a fleet's hosts into a newly installed store, also after a restart.
+/// The commands of docs/fleet.md admit a fleet's hosts to a newly installed store, and still do after a restart.
 #[test]
 fn documented_commands_set_up_a_store() {
     need_kernel!();
@@ -145,7 +144,7 @@ fn documented_commands_set_up_a_store() {
     loopback_up(&hosts.server);
     let mut redis = Redis::start_as(Setup {
         host: Some(&hosts.server.namespace),
-        // As Debian ships it.
+        // The configuration file of Debian's package.
         file: Some("bind 127.0.0.1\nprotected-mode yes\n".into()),
         ..Setup::default()
     });
@@ -171,7 +170,7 @@ fn documented_commands_set_up_a_store() {
     let commands: Vec<_> = commands
         .map(|line| line.replace("STORE_ADDRESS", &address))
         .collect();
-    // The store listens, but still refuses other hosts.
+    // After the first command, the store listens, but still refuses other hosts.
     say(&commands[0]);
     let error = connect_as("edge:PASSWORD").unwrap_err();
     assert!(error.is_of_the_connection(), "{error}");
@@ -185,7 +184,7 @@ fn documented_commands_set_up_a_store() {
     expect_fault!(Fault::Denied, connect_as("edge:other").unwrap_err());
 }
 
-/// TLS works with the right authority, and fails with another authority, another name, or no host certificate.
+/// It fails with another authority, another name, or no host certificate.
 #[test]
 fn tls_works_only_with_the_right_certificates() {
     need_redis!();
@@ -208,12 +207,12 @@ fn tls_works_only_with_the_right_certificates() {
     bad.ca = path("other.pem");
     let error = refused(&bad);
     assert!(is_tls(&error), "{error}");
-    // The certificate is for the address.
+    // The certificate is for the address only.
     bad = good.clone();
     bad.url = redis.url().replace("127.0.0.1", "localhost");
     let error = refused(&bad);
     assert!(is_tls(&error), "{error}");
-    // This machine does not know the authority.
+    // The system's authorities do not include the test's.
     bad = good.clone();
     bad.ca = None;
     let error = refused(&bad);
@@ -229,7 +228,7 @@ fn tls_works_only_with_the_right_certificates() {
     bad.key = path("extension");
     let error = refused(&bad);
     assert!(matches!(error, Error::Certificates(_)), "{error}");
-    // An impossible configuration is refused before any attempt.
+    // An invalid configuration is refused before any attempt.
     for (ca, key, why) in [
         ("extension", "host.key", "the CA file has no certificate"),
         ("ca.pem", "other.key", "does not belong to the certificate"),
@@ -244,7 +243,7 @@ fn tls_works_only_with_the_right_certificates() {
         );
         assert!(error.to_string().contains(why), "{ca}, {key}: {error}");
     }
-    // Only one of the two speaks TLS: each may wait for the other's data.
+    // If only one side speaks TLS, both may wait for data, until the timeout.
     let moment = std::time::Duration::from_millis(250);
     let mut plainly = options(&redis.url().replace("rediss", "redis"));
     (plainly.connect_timeout, plainly.response_timeout) = (moment, moment);

@@ -1,4 +1,4 @@
-//! A server that sends more data than any reply has.
+//! A hostile server that sends endless replies does not fill the agent's memory.
 
 use std::{
     io::{Read, Write},
@@ -26,7 +26,7 @@ use super::{options, try_connect};
 const INFO: &str = "$42\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
 const CLUSTER: &str = "$39\r\nredis_version:7.0.0\r\nredis_mode:cluster\r\n";
 
-/// The beginning of a hostile server's reply, and the part that it repeats.
+/// Hostile replies: the beginning, and the part that is repeated.
 const HOSTILE: [(&str, &str); 6] = [
     ("$536870912\r\n", "x"),
     ("+", "x"),
@@ -35,7 +35,7 @@ const HOSTILE: [(&str, &str); 6] = [
     ("*1\r\n*1\r\n*1\r\n*700000\r\n", "*1\r\n+\r\n"),
     ("", "*1\r\n"),
 ];
-/// Bytes that the server sends unless the connection ends earlier.
+/// Maximum number of bytes that the server sends.
 const MOST: usize = 600 << 20;
 
 /// Sends until the reader closes the connection.
@@ -49,7 +49,7 @@ fn send_without_end(stream: &mut TcpStream, (begin, again): (&str, &str)) {
     }
 }
 
-/// Answers the questions that identify the server and sends hostile replies to all others. Counts the connections.
+/// Answers the requests that identify the server, and sends hostile replies to all others. Counts the connections.
 fn serve(
     listener: TcpListener,
     info: Option<&'static str>,
@@ -93,8 +93,7 @@ fn endless_reply_of_a_cluster_node_is_refused() {
             response_timeout: Duration::from_secs(2),
             ..options(&url)
         };
-        // The first question asks for the server's kind, and gets an answer on each connection; the second one gets
-        // the hostile reply.
+        // The first request of each connection asks for the kind of the server. The second one gets the hostile reply.
         let error = match try_connect(&short) {
             Ok(_) => panic!("{hostile:?}: a cluster"),
             Err(error) => error,
@@ -104,7 +103,6 @@ fn endless_reply_of_a_cluster_node_is_refused() {
     }
 }
 
-/// The agent reports the error, keeps trying, and stays within its memory bound.
 #[test]
 fn agent_of_a_hostile_store_stays_small_and_retries() {
     const BOUND: u64 = 96;
@@ -121,15 +119,15 @@ fn agent_of_a_hostile_store_stays_small_and_retries() {
             let connections = serve(listener, info, hostile);
             let agent = Agent::start(&hosts.server, &url, &[]);
             agent.wait_until_it_says("until then the limits hold on each host by itself");
-            // Time for some more attempts.
+            // Waits for some more attempts.
             thread::sleep(Duration::from_secs(1));
             let tried_again = || connections.load(Ordering::Relaxed) > 1;
             eventually("it tries again", tried_again);
             let most = megabytes(&status_of(agent.process(), "VmHWM"));
             println!("{info:?} {hostile:?}: {most} MiB");
             assert!(most < BOUND, "{info:?} {hostile:?}: {most} MiB");
-            // A long reply may take longer to be refused than an answer may take, and the client of a cluster then
-            // reports in its own words that it has no connection.
+            // A long reply may exceed the timeout before it is refused. The client of a cluster then reports that it
+            // has no connection.
             let said = agent.said();
             let is_said = [
                 "sent an invalid answer",

@@ -1,3 +1,5 @@
+//! A cluster of three nodes serves each shard by its own node, and a failed node affects only its own sources.
+
 use std::time::Duration;
 
 use limiter_fleet::{
@@ -11,7 +13,7 @@ use super::{
     try_connect,
 };
 
-/// Each shard's round goes to its node; records are spread over all nodes, and a round of several shards is refused.
+/// Each shard's round goes to the node of the shard. A round of several shards is refused.
 #[test]
 fn rounds_and_records_are_spread_over_three_nodes() {
     need_redis!();
@@ -61,8 +63,7 @@ fn rounds_and_records_are_spread_over_three_nodes() {
     });
 }
 
-/// A node that is gone affects only its own sources: the others are served, by an existing connection and by a new
-/// one.
+/// The other sources are served by an existing connection and by a new one.
 #[test]
 fn failed_node_affects_only_its_own_sources() {
     need_redis!();
@@ -83,7 +84,7 @@ fn failed_node_affects_only_its_own_sources() {
     let on = |cluster: &Cluster, index: u32| {
         let name = format!("{{edge:{index:02x}}}");
         let slot = cluster.nodes[0].cli(&["CLUSTER", "KEYSLOT", &name]);
-        // In three equal parts, as redis-cli divides them.
+        // redis-cli divides the slots into three equal parts.
         slot.parse::<usize>().unwrap() * 3 / 16_384
     };
     for index in 0..SHARDS {
@@ -95,12 +96,12 @@ fn failed_node_affects_only_its_own_sources() {
     for index in 0..16 {
         let is_there = on(&cluster, index) < 2;
         if !is_there && failed >= 4 {
-            // Each attempt takes one second.
+            // Skips further slots of the failed node, because each attempt takes one second.
             continue;
         }
         for (store, number) in [(&mut before, 2), (&mut after, 3)] {
             let round = of_shard(index, number);
-            // On a busy machine, a healthy node may also take longer than its time.
+            // A healthy node may exceed the timeout on a busy machine.
             let mut answer = store.try_exchange(1, &round);
             for _ in 0..if is_there { 20 } else { 0 } {
                 if answer.is_err() {

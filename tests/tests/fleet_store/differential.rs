@@ -1,3 +1,5 @@
+//! The store's script and a small model agree on random rounds.
+
 use std::collections::HashMap;
 
 use limiter_common::table::key::SourceKey;
@@ -10,7 +12,7 @@ use limiter_tests::{need_redis, redis::Redis};
 use super::{Asked, FLEET, model::Model, round, source};
 
 const MILLISECOND: u64 = 256_000_000;
-/// A bucket that fills in a moment, and one that fills slowly.
+/// Limits with a bucket that refills fast, and with one that refills slowly.
 const LIMITS: [Of<'static>; 2] = [
     Of {
         limit: "quick",
@@ -40,8 +42,7 @@ fn name(key: &SourceKey) -> String {
     format!("limiter:{{edge:{shard:02x}}}:s:{limit}:{}", Source(key))
 }
 
-/// The script and the model agree on repeated rounds of several members in any order, while records vanish or are
-/// overwritten.
+/// Several members send rounds repeatedly and in any order, while records vanish or are overwritten.
 #[test]
 fn script_and_model_agree() {
     need_redis!();

@@ -1,3 +1,5 @@
+//! Garbled data, stopped or full stores, and hostile answers affect no other source, and each fault is reported.
+
 use std::{
     io::{Read, Write},
     net::TcpListener,
@@ -20,7 +22,7 @@ fn record(number: u32) -> String {
     )
 }
 
-/// A garbled record counts as none: the source's next packets make a new one.
+/// The source's next packets make a new record.
 #[test]
 fn garbled_record_counts_as_none() {
     let (redis, mut store) = store!();
@@ -72,16 +74,15 @@ fn garbled_record_counts_as_none() {
         redis.cli(command);
         starts_anew(&mut store, command[0]);
     }
-    // A valid, completely full record: it affects this source, by no more than the cap.
+    // A valid record with an extreme debt affects this source, by at most the cap.
     pack("redis.call('TIME')[1]*1000000,7,9e15,0/0");
     let hostile = store.exchange(1, &round(100, &[(1, 1)]))[0];
     assert_eq!((hostile.total, hostile.spent), (8, super::SLOW.cap));
-    // A count at its maximum.
+    // The count is at its maximum.
     pack("5,9007199254740991,1,1");
     assert_eq!(store.exchange(1, &round(101, &[(1, 1)]))[0].total, 1);
 }
 
-/// The number of the last round is garbled: rounds go on.
 #[test]
 fn rounds_continue_after_a_garbled_round_number() {
     let (redis, mut store) = store!();
@@ -117,7 +118,6 @@ fn rounds_continue_after_a_garbled_round_number() {
     );
 }
 
-/// A store that forgets scripts gets them again; a store that forgets everything begins anew.
 #[test]
 fn store_that_forgets_scripts_or_data_is_set_up_again() {
     let (mut redis, mut store) = store!();
@@ -127,7 +127,7 @@ fn store_that_forgets_scripts_or_data_is_set_up_again() {
     redis.cli(&["FLUSHALL"]);
     let second = store.exchange(1, &round(3, &[(1, 1)]))[0];
     assert!(second.born > first.born && second.total == 1, "{second:?}");
-    // After a restart with the saved data.
+    // The store restarts with its saved data.
     redis.restart();
     let error = expect_fault!(
         Fault::Unreachable(..),
@@ -143,7 +143,6 @@ fn store_that_forgets_scripts_or_data_is_set_up_again() {
     assert!(fourth.born > third.born && fourth.total == 1, "{fourth:?}");
 }
 
-/// A stopped store is waited for only until the timeout; a round that it received is not counted twice.
 #[test]
 fn stopped_store_times_out_and_counts_a_round_once() {
     need_redis!();
@@ -176,7 +175,6 @@ fn stopped_store_times_out_and_counts_a_round_once() {
     assert_eq!(totals(&store.exchange(1, &round(2, &[(1, 1)]))), [6]);
 }
 
-/// A full store reports it, and applies no round by half.
 #[test]
 fn full_store_applies_no_round_by_half() {
     let (redis, mut store) = store!();
@@ -196,7 +194,7 @@ fn full_store_applies_no_round_by_half() {
     assert_eq!(totals(&answer), [2, 1]);
 }
 
-/// Addresses with no server, or with another kind of server.
+/// The address has no server, or another kind of server.
 #[test]
 fn address_without_a_suitable_store_is_refused() {
     need_redis!();
@@ -233,7 +231,7 @@ fn address_without_a_suitable_store_is_refused() {
     }
 }
 
-/// A server that sends `said` to its one client. Returns its address.
+/// Starts a server that sends `said` to one client. Returns its address.
 fn hostile(said: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
@@ -241,7 +239,7 @@ fn hostile(said: &'static [u8]) -> String {
         let (mut stream, _) = listener.accept().unwrap();
         let _ = stream.read(&mut [0; 1_024]);
         let _ = stream.write_all(said);
-        // Until the other end is closed.
+        // Keeps the connection open until the client closes it.
         if !said.is_empty() {
             let _ = stream.read(&mut [0; 1_024]);
         }
@@ -249,7 +247,6 @@ fn hostile(said: &'static [u8]) -> String {
     url
 }
 
-/// An invalid answer to a round is refused.
 #[test]
 fn invalid_answer_to_a_round_is_refused() {
     let info = "$42\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
@@ -279,7 +276,6 @@ fn invalid_answer_to_a_round_is_refused() {
     }
 }
 
-/// Debian's version of the store works.
 #[test]
 fn full_store_evicts_old_records_and_refuses_no_round() {
     need_redis!();
@@ -290,7 +286,7 @@ fn full_store_evicts_old_records_and_refuses_no_round() {
         ..Setup::default()
     });
     let mut store = Asked::of(&redis);
-    // Far more records than there is room for: old records are evicted, and no round is refused.
+    // The records exceed the memory of the store many times.
     for number in 1..=40_u32 {
         let items: Vec<_> = (0..1_000).map(|i| (1_000 * number + i, 1)).collect();
         let answer = store.exchange(1, &round(u64::from(number), &items));

@@ -1,3 +1,5 @@
+//! Hosts share lists through the store, which expire by its clock and have a maximum length.
+
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -53,8 +55,7 @@ pub fn add(texts: &[&str], lasts: Option<Duration>) -> Edit {
     Edit::Add(entries(texts, "host \"a\"", lasts))
 }
 
-/// Other hosts read the prefixes that one host adds, with author, time and time to live; each change makes a new
-/// revision.
+/// They read author, time and time to live too. Each change makes a new revision.
 #[test]
 fn list_edits_of_one_host_are_read_by_others() {
     need_redis!();
@@ -85,17 +86,17 @@ fn list_edits_of_one_host_are_read_by_others() {
     assert_eq!(here.try_edit(&remove).unwrap(), 2);
     let third = there.revision();
     assert!(third > second);
-    // Nothing was changed: no new revision.
+    // An edit without a change makes no new revision.
     assert_eq!(here.try_edit(&remove).unwrap(), 0);
     assert_eq!(there.revision(), third);
     assert_eq!(there.deny().len(), 1);
-    // A store that has lost everything has another revision, even after the next write.
+    // A store that has lost its data has another revision, even after the next write.
     redis.cli(&["FLUSHALL"]);
     assert_eq!(there.revision(), 0);
     here.try_edit(&add(&one, None)).unwrap();
     let fourth = there.revision();
     assert!(fourth > third);
-    // Lost prefixes are restored as they were, and prefixes that exist are left as they are.
+    // Lost prefixes are restored with all fields. Existing prefixes stay unchanged.
     let minute = Duration::from_secs(60);
     let mut both = entries(&[one[0], two[0]], "another", Some(minute));
     both[1].age = hour;
@@ -111,7 +112,6 @@ fn list_edits_of_one_host_are_read_by_others() {
     assert_eq!(restored.left.unwrap() + (age - hour), minute);
 }
 
-/// Prefixes expire by the store's clock, for every reader.
 #[test]
 fn list_entries_expire_by_the_clock_of_the_store() {
     let (redis, mut store) = store!();
@@ -133,7 +133,6 @@ fn list_entries_expire_by_the_clock_of_the_store() {
     assert_eq!(store.deny()[0].prefix.to_string(), long[0]);
 }
 
-/// A list has a maximum length, and entries in another format are skipped.
 #[test]
 fn malformed_list_entries_are_skipped_and_length_is_bounded() {
     let (redis, mut store) = store!();
@@ -153,7 +152,7 @@ fn malformed_list_entries_are_skipped_and_length_is_bounded() {
     redis.cli(&["EVAL", large, "1", KEY]);
     let before = redis.sent();
     assert_eq!(store.deny().len(), 1);
-    // Fields that no member can use stay where they are.
+    // Invalid fields stay in the store.
     let sent = redis.sent() - before;
     assert!(sent < 100_000, "{sent} bytes");
     let fill = format!("for i=5,{PREFIXES} do redis.call('HSET',KEYS[1],i,'x') end");
@@ -165,7 +164,7 @@ fn malformed_list_entries_are_skipped_and_length_is_bounded() {
     assert!(is_full(read[0].as_ref().unwrap_err()));
     assert!(read.remove(1).is_ok());
     assert!(is_full(&store.try_edit(&add(&one, None)).unwrap_err()));
-    // There is room again: an entry that exists needs none.
+    // There is room for one prefix. An existing prefix needs no room.
     redis.cli(&["HDEL", KEY, "5"]);
     let other = ["203.0.113.0/24"];
     assert!(is_full(&store.try_edit(&add(&other, None)).unwrap_err()));
@@ -180,7 +179,6 @@ fn malformed_list_entries_are_skipped_and_length_is_bounded() {
     assert!(matches!(read[0], Err(Error::NotAList(..))), "{read:?}");
 }
 
-/// A list of the maximum length.
 #[test]
 fn list_of_maximum_length_is_added_read_and_removed() {
     let (_redis, mut store) = store!();

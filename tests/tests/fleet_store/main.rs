@@ -1,4 +1,4 @@
-//! The fleet's store works on real servers, within its bounds, with few rights, and despite faults.
+//! The fleet's store works on real servers, within its bounds, with few rights, and in spite of faults.
 
 mod access;
 mod bounds;
@@ -26,7 +26,7 @@ use tokio::runtime::{Builder, Runtime};
 
 const SECOND: u64 = TICKS_PER_SECOND;
 const FLEET: &str = "edge";
-/// One packet a second, a depth of a thousand.
+/// A limit of one packet per second, burst 1,000.
 const SLOW: Of<'static> = Of {
     limit: "http",
     cost: SECOND,
@@ -65,7 +65,7 @@ fn refused(options: &Options) -> Error {
     }
 }
 
-/// Panics unless the error is this fault of the store; returns the error.
+/// Panics unless the error is this fault of the store. Returns the error.
 macro_rules! expect_fault {
     ($fault:pat, $error:expr) => {{
         let error = $error;
@@ -76,7 +76,7 @@ macro_rules! expect_fault {
 }
 use expect_fault;
 
-/// A store that was just started, and a connection to it. Returns from the test if there is none.
+/// Starts a store, and connects to it. Returns from the test if no store is installed.
 macro_rules! store {
     () => {{
         limiter_tests::need_redis!();
@@ -126,7 +126,7 @@ fn source(number: u32) -> SourceKey {
     }
 }
 
-/// A round of sources, each with its packets.
+/// A round of sources, each with its number of packets.
 fn round(number: u64, items: &[(u32, u64)]) -> Round {
     Round {
         group: Group { of: 1, index: 0 },

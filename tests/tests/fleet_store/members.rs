@@ -1,3 +1,5 @@
+//! The store counts living members and compares their limits, whatever else is under its keys.
+
 use std::{thread, time::Duration};
 
 use limiter_fleet::{
@@ -37,7 +39,6 @@ impl Asked {
     }
 }
 
-/// Members are counted, the longest silent one is the oldest, and a member that leaves is gone.
 #[test]
 fn members_are_counted_until_they_leave_or_fall_silent() {
     let (redis, mut store) = store!();
@@ -50,7 +51,7 @@ fn members_are_counted_until_they_leave_or_fall_silent() {
     let second = store.beat(2, "two/eth0", ALIVE);
     assert_eq!(second.hosts, 2);
     assert_eq!(second.oldest, second.now - first.now);
-    // Silent for so long: not counted, but not forgotten.
+    // A silent member is not counted, but not forgotten.
     assert_eq!(
         store.beat(2, "two/eth0", Duration::from_millis(10)).hosts,
         1
@@ -69,11 +70,10 @@ fn members_are_counted_until_they_leave_or_fall_silent() {
     assert!(matches!(store.runtime.block_on(bad), Err(Error::Label(_))));
 }
 
-/// Garbage under the members' key costs only its room, and is not shown.
 #[test]
 fn garbage_under_the_members_key_is_bounded_and_not_shown() {
     let (redis, mut store) = store!();
-    // Another type under the key: members register again by themselves.
+    // If the key has another type, members register again.
     redis.cli(&["SET", KEY, "junk"]);
     redis.cli(&["SET", "limiter:{edge}:revision", "junk"]);
     let beat = store.beat(1, "one/eth0", ALIVE);
@@ -81,7 +81,7 @@ fn garbage_under_the_members_key_is_bounded_and_not_shown() {
     let fill = "for i=1,20000 do redis.call('ZADD',KEYS[1],ARGV[1]+i%7,'x'..i) end";
     let now = beat.now.as_micros().to_string();
     redis.cli(&["EVAL", fill, "1", KEY, &now]);
-    // Times from the future, from long ago, and out of range.
+    // The times are in the future, long ago, and out of range.
     redis.cli(&[
         "ZADD", KEY, "9e15", "future", "1", "past", "+inf", "for ever", "-inf", "never",
     ]);
@@ -95,7 +95,7 @@ fn garbage_under_the_members_key_is_bounded_and_not_shown() {
     }
 }
 
-/// Each member learns the limits of all living members, and no limit that is out of date.
+/// Outdated limits are not included.
 #[test]
 fn members_learn_the_limits_of_all_living_members() {
     let (redis, mut store) = store!();
@@ -116,7 +116,6 @@ fn members_learn_the_limits_of_all_living_members() {
     assert!(ends > 0 && ends <= 86_400_000, "{ends}");
 }
 
-/// Garbage under the limits' key costs only its room, and is not shown.
 #[test]
 fn garbage_under_the_limits_key_is_bounded_and_not_shown() {
     let (redis, mut store) = store!();

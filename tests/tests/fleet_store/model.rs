@@ -1,4 +1,4 @@
-//! A small model of the store's data, as bounds, because the store's clock is read before and after.
+//! Models the store's data, as bounds, because the store's clock is read before and after each request.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ pub type Moment = (u64, u64);
 struct Kept {
     /// Time at which the record was made.
     born: Moment,
-    /// The time that the store has answered.
+    /// The time in the store's answer.
     said: Option<u64>,
     total: u64,
     /// Time at which the bucket is full again, in ticks: earliest and latest.
@@ -23,7 +23,7 @@ struct Kept {
 pub struct Model {
     last: HashMap<u64, u64>,
     records: HashMap<String, Kept>,
-    /// Lower bound on BORN of the next record.
+    /// Lower bound on `born` of the next record.
     latest: HashMap<String, u64>,
 }
 
@@ -91,7 +91,7 @@ impl Model {
         Ok(())
     }
 
-    /// Removes a record that is gone, or has become something else.
+    /// Removes a record that is gone, or was overwritten.
     pub fn lose(&mut self, name: &str) {
         self.records.remove(name);
     }

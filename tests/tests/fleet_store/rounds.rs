@@ -1,3 +1,5 @@
+//! The store counts each round once, and keeps a record until its bucket is full.
+
 use limiter_fleet::{
     ledger::Record,
     member::Group,
@@ -7,7 +9,7 @@ use limiter_tests::{need_redis, redis::Redis};
 
 use super::{Asked, FLEET, SECOND, SLOW, round, source, store, totals};
 
-/// A round counts once, however often it arrives; a round older than the last one does not count.
+/// A round that is older than the last one does not count.
 #[test]
 fn round_is_counted_once() {
     let (redis, mut store) = store!();
@@ -17,7 +19,7 @@ fn round_is_counted_once() {
     let after = store.now();
     assert_eq!(totals(&answer), [5, 7, 0]);
     assert!((before..=after).contains(&answer[0].born), "{answer:?}");
-    // Not charged, and not in the store.
+    // The third source was not charged, and has no record.
     assert_eq!(answer[2], Record::default());
     assert!(!redis.cli(&["KEYS", "*"]).contains("10.0.0.3"));
     for _ in 0..3 {
@@ -26,7 +28,7 @@ fn round_is_counted_once() {
         assert_eq!(again[0].born, answer[0].born);
     }
     assert_eq!(totals(&store.exchange(1, &round(7, &[(1, 1)]))), [6]);
-    // A round that arrives late and changed.
+    // The round arrives again, with other contents.
     assert_eq!(
         totals(&store.exchange(1, &round(6, &[(1, 100), (9, 1)]))),
         [6, 0]
@@ -35,7 +37,7 @@ fn round_is_counted_once() {
     assert_eq!(totals(&store.exchange(1, &round(8, &[(1, 1)]))), [7]);
 }
 
-/// Members have their own round numbers, and so have groups of one member: they are in flight at the same time.
+/// Rounds of different members, and of different groups of one member, may be in flight at the same time.
 #[test]
 fn members_add_up_and_groups_have_independent_rounds() {
     let (_redis, mut store) = store!();
@@ -50,7 +52,7 @@ fn members_add_up_and_groups_have_independent_rounds() {
     assert_eq!(totals(&store.exchange(1, &in_group(3, 7, 1))), [9]);
     assert_eq!(totals(&store.exchange(1, &in_group(2, 6, 1))), [10]);
     assert_eq!(totals(&store.exchange(1, &in_group(2, 6, 1))), [10]);
-    // Another fleet, or another limit: another record.
+    // Other fleets and other limits have other records.
     let other = Of {
         limit: "other",
         ..SLOW
@@ -64,7 +66,7 @@ fn members_add_up_and_groups_have_independent_rounds() {
     assert_eq!(totals(&ask(FLEET, other)), [1]);
 }
 
-/// A record that nobody charges expires, no earlier than its bucket is full; the next record is new.
+/// The next record is then new.
 #[test]
 fn records_expire_after_their_bucket_is_full() {
     let (redis, mut store) = store!();
@@ -89,7 +91,7 @@ fn records_expire_after_their_bucket_is_full() {
     assert!((2_000_000..=2_120_000).contains(&left()), "{}", left());
     ask(3, short);
     assert!((130_000..=140_000).contains(&left()), "{}", left());
-    // Another write without an expiry of its own: the expiry stays.
+    // A write without an expiry does not change the expiry.
     let second = ask(4, short);
     assert_eq!((second.born, second.total), (first.born, 4));
     assert!((130_000..=140_000).contains(&left()), "{}", left());
@@ -100,7 +102,7 @@ fn records_expire_after_their_bucket_is_full() {
     assert_eq!(third.total, 1);
 }
 
-/// More sources than fit into one piece. Prints the time of the store per source.
+/// Prints the time of the store per source.
 #[test]
 fn large_round_is_counted_in_pieces() {
     let (redis, mut store) = store!();
@@ -115,7 +117,6 @@ fn large_round_is_counted_in_pieces() {
     println!("{} ns of the store a source", us * 1_000 / (calls * 4_321));
 }
 
-/// Rounds in flight at the same time share one connection.
 #[test]
 fn rounds_share_a_connection() {
     need_redis!();
@@ -123,7 +124,7 @@ fn rounds_share_a_connection() {
     let Asked { runtime, store } = Asked::of(&redis);
     let connections = || {
         let clients = redis.cli(&["CLIENT", "LIST"]);
-        // The connection of redis-cli does not count.
+        // Does not count the connection of redis-cli.
         clients
             .lines()
             .filter(|line| !line.contains("cmd=client"))

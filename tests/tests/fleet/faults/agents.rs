@@ -1,4 +1,4 @@
-//! Agents that die, stop, start, or have wrong clocks.
+//! The fleet's bound holds while agents die, stop or start, and with wrong clocks.
 
 use std::{process::Stdio, thread, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::shared::{limits_of, url};
 
-/// A killed agent leaves its host with its limit; the two others keep sharing. Then the agent comes back.
+/// The two other hosts keep sharing their limit.
 #[test]
 fn host_of_a_killed_agent_keeps_its_limit_and_rejoins() {
     let fleet = fleet!();
@@ -34,7 +34,7 @@ fn host_of_a_killed_agent_keeps_its_limit_and_rejoins() {
     }
     let begin = case.mark();
     thread::sleep(Duration::from_millis(500));
-    // The passed packets of the two others, and of the host alone.
+    // Packets that the other two hosts pass, and that the host passes.
     let alone = case.mark();
     assert!(alone.passed[2] > begin.passed[2], "its limit is its own");
     case.agents.push(fleet.agent(2, &url(case.store.port), &[]));
@@ -43,7 +43,6 @@ fn host_of_a_killed_agent_keeps_its_limit_and_rejoins() {
     case.end(stream);
 }
 
-/// An agent that starts while the fleet's bucket is in debt takes over the debt.
 #[test]
 fn agent_that_starts_takes_over_a_debt() {
     const DEEP: &str = "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] \
@@ -60,14 +59,13 @@ fn agent_that_starts_takes_over_a_debt() {
     drop(case.agents.pop());
     case.store.cli(&["EVAL", DEEP, "1", &key]);
     case.agents.push(fleet.agent(2, &url(case.store.port), &[]));
-    // Its bucket is ten seconds deep, and an empty bucket has a packet again after one second.
+    // The bucket is ten seconds deep. An empty bucket without debt would have a token after one second.
     eventually("it waits for what others were let through", || {
         let waits = &case.fleet.check(2, one)["limits"][0]["retry_after_seconds"];
         waits.as_f64() > Some(10.0)
     });
 }
 
-/// An agent is stopped for two seconds, and continued.
 #[test]
 fn agent_recovers_after_being_stopped() {
     let fleet = fleet!();
@@ -84,7 +82,7 @@ fn agent_recovers_after_being_stopped() {
     case.end(stream);
 }
 
-/// Clocks that are wrong by minutes are compared with no other clock.
+/// The clocks are wrong by minutes, and are compared with no other clock.
 #[test]
 fn agent_with_wrong_clocks_keeps_the_bound() {
     if !limiter_tests::need::program(module_path!(), "unshare") {
@@ -93,7 +91,7 @@ fn agent_with_wrong_clocks_keeps_the_bound() {
     let fleet = fleet!();
     let mut case = Case::new(&fleet);
     let url = url(case.store.port);
-    // The host goes on with an agent whose clocks are ten minutes ahead.
+    // Restarts the agent with clocks that are ten minutes ahead.
     drop(case.agents.pop());
     let mut command = std::process::Command::new("unshare");
     command
@@ -120,7 +118,7 @@ fn agent_with_wrong_clocks_keeps_the_bound() {
     agent.wait().unwrap();
 }
 
-/// A second agent in the same place would count everything twice.
+/// A second agent would count all packets twice.
 #[test]
 fn second_agent_in_a_network_namespace_is_refused() {
     let fleet = fleet!();
@@ -132,6 +130,6 @@ fn second_agent_in_a_network_namespace_is_refused() {
         "{said}"
     );
     assert_eq!(said.trim().lines().count(), 1, "{said}");
-    // The first agent works on.
+    // The first agent continues.
     assert_eq!(case.says(0)["hosts"], 3);
 }

@@ -1,4 +1,4 @@
-//! A fleet under load, and the checks of its bound.
+//! Puts a fleet under load, and checks its bound.
 
 use std::{cell::Cell, net::Ipv4Addr, thread, time::Duration};
 
@@ -18,15 +18,15 @@ pub const LIMIT: Bucket = Bucket {
     rate: 100,
     burst: 10,
 };
-/// Packets per second of both sources together; one packet in so many is the calm source's.
+/// Packets per second of both sources together. One packet in 15 is from the calm source.
 const LOAD: (u32, usize) = (600, 15);
-/// Longer than any test: the load is stopped earlier.
+/// Duration of the load, which each test stops earlier.
 const LONG: Duration = Duration::from_secs(180);
 /// Time over which the bound is checked.
 const WINDOW: Duration = Duration::from_millis(1_500);
-/// The source that sends far more than its rate.
+/// A source that sends far more than its rate.
 pub const HOT: u8 = 7;
-/// The source that stays below half of its rate.
+/// A source that sends less than half of its rate.
 pub const CALM: u8 = 8;
 
 /// The settings of each host.
@@ -41,19 +41,19 @@ pub struct Case<'f> {
     pub agents: Vec<Agent>,
 }
 
-/// Packets of the hot source that each host had passed, and the clock before and after they were read.
+/// Number of packets of the hot source that each host has passed, and the clock before and after the reading.
 pub struct Mark {
     pub passed: Vec<u64>,
     between: (u64, u64),
 }
 
 impl<'f> Case<'f> {
-    /// Starts agents that know of one another.
+    /// Starts a store, and agents that know of each other.
     pub fn new(fleet: &'f Fleet) -> Self {
         Self::with(fleet, store(fleet))
     }
 
-    /// Starts agents of this store.
+    /// Starts agents with this store.
     pub fn with(fleet: &'f Fleet, store: Redis<'f>) -> Self {
         let url = url(store.port);
         let agents = (0..fleet.size()).map(|host| fleet.agent(host, &url, &[]));
@@ -66,7 +66,7 @@ impl<'f> Case<'f> {
         case
     }
 
-    /// Sends packets of both sources. Returns once the agents keep an account of the hot one.
+    /// Sends packets of both sources. Returns when the agents have a ledger of the hot source.
     pub fn load(&self) -> Stream {
         let (per_second, parts) = LOAD;
         let mut sources = vec![source(HOT); parts];
@@ -76,18 +76,18 @@ impl<'f> Case<'f> {
         stream
     }
 
-    /// The fleet status that a host's agent reports.
+    /// The status of the fleet, from a host's agent.
     pub fn says(&self, host: usize) -> Value {
         self.fleet.status(host)["fleet"].clone()
     }
 
-    /// Packets of a source that each host has `passed`, or has `dropped`.
+    /// Number of packets of a source that each host has `passed` or `dropped`.
     pub fn figures(&self, of: Ipv4Addr, what: &str) -> Vec<u64> {
         let of = |host| number(&self.fleet.check(host, of)["limits"][0][format!("{what}_packets")]);
         (0..self.fleet.size()).map(of).collect()
     }
 
-    /// Reads the packets of the hot source that passed until now.
+    /// Reads the number of packets of the hot source that have passed.
     pub fn mark(&self) -> Mark {
         let before = clock::now().unwrap();
         let passed = self.figures(source(HOT), "passed");
@@ -97,10 +97,11 @@ impl<'f> Case<'f> {
         }
     }
 
-    /// Panics unless the fleet's bound holds for a while: a burst and its refill, and as much again on each other host
-    /// within the staleness that the agents report. (The overshoot that they report also covers sources that were
-    /// silent before.) On a busy machine agents are stale, and hosts on their own would stay within the bound too: that
-    /// proves nothing, and is measured again.
+    /// Panics unless the fleet's bound holds for a while.
+    ///
+    /// The bound is a burst and its refill, plus the packets that other hosts pass within the staleness that the agents
+    /// report. (The overshoot that agents report also covers sources that were silent before.) If agents are stale
+    /// because the machine is busy, even unshared limits stay within the bound. Such a reading is repeated.
     pub fn bound_holds(&self) {
         eventually("the bound is one", || {
             let stated = (0..self.fleet.size()).map(|host| self.overshoot(host));
@@ -121,10 +122,10 @@ impl<'f> Case<'f> {
         });
     }
 
-    /// The packets that the others can pass within the staleness that a host's agent reports.
+    /// Number of packets that the other hosts can pass within the staleness that a host's agent reports.
     fn overshoot(&self, host: usize) -> f64 {
         let beyond = Cell::new(0.0);
-        // An agent looks for changed settings once a second.
+        // An agent checks for changed settings once a second.
         eventually("what is stated is that of these limits", || {
             let says = self.says(host);
             let stale = says["staleness_seconds"].as_f64().unwrap();
@@ -135,7 +136,7 @@ impl<'f> Case<'f> {
         beyond.get()
     }
 
-    /// Waits until the agents of these hosts hear of the store and of one another again.
+    /// Waits until the agents of these hosts reach the store and each other again.
     pub fn recovered(&self, hosts: impl IntoIterator<Item = usize>) {
         for host in hosts {
             eventually(&format!("host {host} hears of the store again"), || {
@@ -147,8 +148,7 @@ impl<'f> Case<'f> {
         }
     }
 
-    /// Waits until a host's agent reports that the store does not answer and that the others' news gets older and
-    /// older.
+    /// Waits until a host's agent reports that the store does not answer, and that the data of other hosts grow stale.
     pub fn grows_stale(&self, host: usize) -> String {
         eventually(&format!("host {host} says that it is alone"), || {
             !self.says(host)["error"].is_null()
@@ -164,8 +164,8 @@ impl<'f> Case<'f> {
         second["error"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Panics unless each host has kept its own limit, the hot source has lost nothing that was due to it, and the
-    /// calm source was hardly refused anything.
+    /// Panics unless each host has kept its own limit, the hot source got all tokens, and hardly any packet of the calm
+    /// source was refused.
     pub fn end(&self, stream: Stream) -> Sent {
         let sent = stream.stop();
         let most = LIMIT.tokens(sent.longest());
@@ -187,10 +187,10 @@ impl<'f> Case<'f> {
         let dropped = self.figures(source(CALM), "dropped");
         let due = *LIMIT.admits(times).start();
         println!("calm: {dropped:?} of {} were dropped", times.len());
-        // A machine that stalls and then sends everything at once has sent more than is due.
+        // If the machine stalls, it then sends more packets at once than the bucket admits.
         if due == times.len() as u64 {
-            // Late news is charged late: if a burst is smaller than the refill meanwhile, and two messages are late at
-            // once, it can cost a packet. Without credit for the overflow, it costs most packets.
+            // Late messages are charged late. If two are late at once, and the refill meanwhile exceeds the burst, a
+            // packet can be lost. Without credit for the overflow, most packets would be lost.
             let lost: u64 = dropped.iter().sum();
             assert!(lost <= due / 20, "{dropped:?} of {due}");
         }
@@ -198,7 +198,7 @@ impl<'f> Case<'f> {
 }
 
 impl Mark {
-    /// Packets that passed on all hosts since then.
+    /// Number of packets that passed on all hosts since `begin`.
     pub fn since(&self, begin: &Self) -> u64 {
         let sum = |mark: &Self| mark.passed.iter().sum::<u64>();
         sum(self) - sum(begin)

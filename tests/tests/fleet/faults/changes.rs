@@ -1,4 +1,4 @@
-//! Settings that change while the agents work.
+//! The fleet follows changes of settings while the agents run.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::shared::{limits_of, url};
 
-/// The rate of one host is changed and changed back by `set`, then by its file: the host stays the same member.
+/// The rate changes and changes back, first by `set`, then by the file.
 #[test]
 fn host_stays_a_member_when_its_rate_changes() {
     let fleet = fleet!();
@@ -43,7 +43,7 @@ fn host_stays_a_member_when_its_rate_changes() {
     }
 }
 
-/// All hosts report limits that differ on one host, in both directions, until they are equal again.
+/// The limit of one host is higher, and then lower, than those of the others.
 #[test]
 fn differing_limits_are_reported_by_all_hosts() {
     let fleet = fleet!();
@@ -71,10 +71,10 @@ fn differing_limits_are_reported_by_all_hosts() {
     let status = fleet.limiter(0, &["status", "eth0"]).stdout;
     let line = "all: other hosts hold it by 50/s, burst 10, per /32,/64; make it the same on all\n";
     assert!(status.contains(line), "{status}");
-    // The same rate in other words.
+    // The rate is equal, in another notation.
     set("6000/m").expect(0);
     expect(&case, none, none);
-    // The limits of a member that has left are forgotten.
+    // The limits of a member that has left do not count.
     set("50/s").expect(0);
     expect(&case, [other, other, ours], none);
     let _ = case.agents.pop().unwrap().end(Signal::SIGTERM);
@@ -94,8 +94,7 @@ fn differing_limits_are_reported_by_all_hosts() {
     expect(&case, none, none);
 }
 
-/// A limit is removed while the store is away, and another one is added: charges of the old limit count for no other
-/// limit.
+/// The store is away while a limit is removed and another one is added.
 #[test]
 fn charges_of_a_removed_limit_count_for_no_other_limit() {
     let fleet = fleet!();
@@ -116,7 +115,7 @@ fn charges_of_a_removed_limit_count_for_no_other_limit() {
     drop(stream);
 }
 
-/// A host without limits is no member; with limits, it is a member again.
+/// A host without limits is not a member.
 #[test]
 fn detached_host_leaves_the_fleet_and_rejoins_when_attached() {
     let fleet = fleet!();
@@ -127,7 +126,7 @@ fn detached_host_leaves_the_fleet_and_rejoins_when_attached() {
     agent.wait_until_it_says("eth0: no longer in fleet 'edge'");
     let gone = Instant::now();
     eventually("the others hear of it", || case.says(0)["hosts"] == 2);
-    // A member that falls silent is noticed after three seconds only; a member that leaves is noticed at once.
+    // A silent member is noticed after three seconds. A member that leaves is noticed at once.
     let heard = gone.elapsed();
     assert!(heard < Duration::from_millis(1_500), "{heard:?}");
     for host in [0, 2] {

@@ -1,6 +1,6 @@
 //! A fleet survives faults under load: each host's limits hold, and a source below its rate is not refused.
 //!
-//! When the fault is over, the fleet's bound holds again.
+//! The fleet's bound holds again after the fault.
 
 mod agents;
 mod case;

@@ -1,4 +1,4 @@
-//! A source that only one host sees.
+//! A source that reaches only one host gets exactly the fleet's rate.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{
     fleet,
 };
 
-/// A source on one host gets its whole rate there, no less and no more, and no more when it moves to another host.
+/// All packets of the source reach one host, and then another one.
 #[test]
 fn source_on_one_host_gets_its_whole_rate_and_no_more_after_a_move() {
     let fleet = fleet!();
@@ -18,7 +18,7 @@ fn source_on_one_host_gets_its_whole_rate_and_no_more_after_a_move() {
     let load = |seconds| Load::of(source(HOT), 300, Duration::from_secs(seconds));
     let sent = fleet.send(&load(2));
     let passed = case.figures(source(HOT), "passed");
-    // The result as if the host were alone.
+    // The host passes as much as without a fleet.
     let alone = LIMIT.admits(&sent.times(|_| true));
     println!("{passed:?} of {alone:?}");
     assert!(alone.contains(&passed[0]), "{passed:?} of {alone:?}");
@@ -43,7 +43,7 @@ fn source_on_one_host_gets_its_whole_rate_and_no_more_after_a_move() {
     );
 }
 
-/// Three fifths of the source's rate, over all three hosts: each packet passes.
+/// The source sends three fifths of its rate to all three hosts.
 #[test]
 fn source_below_its_rate_is_never_refused_by_the_fleet() {
     let fleet = fleet!();
@@ -51,7 +51,7 @@ fn source_below_its_rate_is_never_refused_by_the_fleet() {
     let sent = fleet.send(&Load::of(source(CALM), 60, Duration::from_secs(3)));
     let dropped = case.figures(source(CALM), "dropped");
     println!("{dropped:?} of {}", sent.count());
-    // Some allowance for a machine that stalls and then sends late packets at once.
+    // Allows for a machine that stalls and then sends late packets at once.
     let slack = Bucket {
         rate: 100,
         burst: 5,

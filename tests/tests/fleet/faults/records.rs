@@ -1,4 +1,4 @@
-//! Records in the store that were written by somebody else.
+//! Invalid records in the store affect only their own source.
 
 use std::{thread, time::Duration};
 
@@ -9,13 +9,13 @@ use super::{
     fleet,
 };
 
-/// A record, as the store keeps it: four doubles.
+/// A record in the format of the store: four doubles.
 fn record([born, total, tat, ends]: [f64; 4]) -> String {
     let bytes = [born, total, tat, ends].map(f64::to_le_bytes).concat();
     bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
 }
 
-/// Garbage, other types and hostile counts in a source's record affect that source alone.
+/// The records are garbage, of another type, or have hostile counts.
 #[test]
 fn hostile_records_affect_only_their_own_source() {
     let fleet = fleet!();
@@ -37,7 +37,7 @@ fn hostile_records_affect_only_their_own_source() {
     ] {
         case.store.cli(&["SET", &hot, garbage]);
     }
-    // In one step: no member writes between the two commands.
+    // One script, so that no member writes between the two commands.
     let list = "redis.call('DEL', KEYS[1]) return redis.call('LPUSH', KEYS[1], 'garbage')";
     case.store.cli(&["EVAL", list, "1", &hot]);
     let members = keys.lines().find(|key| key.ends_with(":members")).unwrap();
@@ -47,7 +47,7 @@ fn hostile_records_affect_only_their_own_source() {
     }
     case.recovered(0..3);
     case.bound_holds();
-    // Numbers that no member has written.
+    // No member writes such numbers.
     let most = 9e15;
     let now = 1.7e15;
     for figures in [
@@ -61,7 +61,7 @@ fn hostile_records_affect_only_their_own_source() {
         [now, most, -most, most],
     ] {
         lua_set(&case, &hot, &record(figures));
-        // Several rounds read the record.
+        // Waits for several rounds, which read the record.
         thread::sleep(Duration::from_millis(250));
         let before = number(&case.fleet.check(0, source(CALM))["limits"][0]["passed_packets"]);
         eventually("the calm source is let through", || {
@@ -73,7 +73,7 @@ fn hostile_records_affect_only_their_own_source() {
         assert!(says["error"].is_null(), "{says}");
         let tokens =
             case.fleet.check(host, source(HOT))["limits"][0]["retry_after_seconds"].clone();
-        // Two bursts and two staleness times, each at most ten seconds.
+        // The bound is two bursts and two staleness times, each of at most ten seconds.
         assert!(tokens.as_f64() < Some(21.0), "{tokens}");
     }
     let dropped = case.figures(source(CALM), "dropped");
@@ -81,7 +81,7 @@ fn hostile_records_affect_only_their_own_source() {
     drop(stream);
 }
 
-/// Writes bytes that no argument can contain.
+/// Writes a value with bytes that no argument can contain.
 fn lua_set(case: &Case<'_>, key: &str, escaped: &str) {
     let script = format!("return redis.call('SET', KEYS[1], \"{escaped}\")");
     case.store.cli(&["EVAL", &script, "1", key]);

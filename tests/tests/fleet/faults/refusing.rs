@@ -1,4 +1,4 @@
-//! A store that answers with errors.
+//! Agents report a store that refuses them, and recover when it accepts them again.
 
 use std::{thread, time::Duration};
 
@@ -7,7 +7,6 @@ use limiter_tests::{eventually, fleet::store_url};
 use super::{case::Case, fleet};
 use crate::shared::store;
 
-/// The agent prints one clear line and goes on trying until the password is right.
 #[test]
 fn agent_reports_a_wrong_password_once_and_retries() {
     let fleet = fleet!();
@@ -24,7 +23,7 @@ fn agent_reports_a_wrong_password_once_and_retries() {
     assert!(error.contains("rejects the user"), "{error}");
     assert!(!error.contains("another"), "{error}");
     let stream = case.load();
-    // The agent has tried several times.
+    // The agent retries.
     eventually("it tries again", || {
         let log = case.store.cli(&["ACL", "LOG"]);
         let count = log.lines().skip_while(|line| *line != "count").nth(1);
@@ -39,7 +38,6 @@ fn agent_reports_a_wrong_password_once_and_retries() {
     case.end(stream);
 }
 
-/// While the store is full, nothing is shared; once it has memory again, everything is.
 #[test]
 fn full_store_stops_sharing_until_it_has_memory() {
     let fleet = fleet!();
@@ -52,7 +50,7 @@ fn full_store_stops_sharing_until_it_has_memory() {
         let error = case.grows_stale(host);
         assert!(error.contains("is full: raise its maxmemory"), "{error}");
     }
-    // By then, the store knows of no member any more.
+    // After this time, the store knows of no member.
     thread::sleep(Duration::from_secs(3));
     case.store.cli(&["CONFIG", "SET", "maxmemory", "0"]);
     case.recovered(0..3);
@@ -60,7 +58,7 @@ fn full_store_stops_sharing_until_it_has_memory() {
     for agent in &case.agents {
         let said = agent.said();
         assert_eq!(said.matches("is full").count(), 1, "{said}");
-        // The first agent to come back does not report a fleet of one host, which would change its bound.
+        // The first agent that recovers does not report a fleet of one host, which would have another bound.
         let back = said.split("is full").nth(1).unwrap();
         assert!(!back.contains("has 1 host"), "{said}");
     }

@@ -1,4 +1,4 @@
-//! A link to the store that is too narrow for all data that a host sends at once.
+//! An agent sends all data over a link to the store that is too narrow to take them at once.
 
 use std::{net::Ipv4Addr, thread, time::Duration};
 
@@ -10,14 +10,14 @@ use limiter_tests::{
 use super::{case::Case, fleet};
 use crate::shared::limits_of;
 
-/// Enough sources that an agent reports them in sixteen rounds.
+/// Number of sources, which an agent reports in sixteen rounds.
 const SOURCES: u16 = 2_400;
-/// Bytes per second: all rounds together take four seconds, and an agent waits one second for an answer.
+/// Bytes per second of the link. All rounds together take four seconds. An agent waits one second for an answer.
 const NARROW: u32 = 40_000;
-/// Time for an agent to find its pace.
+/// Time in which an agent adapts its pace.
 const SETTLED: Duration = Duration::from_secs(3);
 const BURST: u64 = 20;
-/// Packets that another host sees of one source.
+/// Number of packets of one source that another host sees.
 const ELSEWHERE: u32 = 8;
 
 fn source(number: u16) -> Ipv4Addr {
@@ -25,7 +25,6 @@ fn source(number: u16) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, high, low)
 }
 
-/// News of every source arrives, though later: no source waits forever.
 #[test]
 fn news_of_all_sources_arrives_over_a_narrow_link() {
     let fleet = fleet!(
@@ -35,7 +34,7 @@ fn news_of_all_sources_arrives_over_a_narrow_link() {
         })
         .replace("1/s", "1/h")
     );
-    // The agent asks for the sources that are in use when it starts.
+    // At the start, the agent asks for all sources in use.
     fleet.spread(&[1, 0, 0]);
     let once = Load::of_many((0..SOURCES).map(source).collect(), 5_000, Duration::ZERO);
     let _ = fleet.send(&Load {
@@ -57,7 +56,7 @@ fn news_of_all_sources_arrives_over_a_narrow_link() {
             tokens < Some((BURST - u64::from(ELSEWHERE)) as f64 + 0.5)
         });
     }
-    // The agent has found its pace: no answer is late, so no packet is reported twice.
+    // The agent has adapted its pace: no answer is late, so no packet is reported twice.
     let lapses = || case.agents[0].said().matches("has not answered").count();
     let before = lapses();
     thread::sleep(SETTLED);
@@ -65,7 +64,7 @@ fn news_of_all_sources_arrives_over_a_narrow_link() {
     assert!(says["sources"].as_u64() >= Some(SOURCES.into()), "{says}");
     let stale = says["staleness_seconds"].as_f64();
     println!("{lapses} lapses, stale by {stale:?} s", lapses = lapses());
-    // The link is narrow, and no round waits for long.
+    // Data are stale for more than a second, but no round waits for long.
     assert!(stale > Some(1.0) && stale < Some(10.0), "{says}");
     assert_eq!(lapses(), before, "{}", case.agents[0].said());
 }

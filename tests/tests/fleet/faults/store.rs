@@ -1,4 +1,4 @@
-//! Faults of the store, and of the network to it.
+//! The fleet recovers from faults of the store and of the network to it.
 
 use std::{thread, time::Duration};
 
@@ -14,13 +14,13 @@ use crate::shared::{PASSWORD, store};
 /// A fault, or its repair.
 type Step = fn(&Network);
 
-/// Separates host 2 from hosts 0 and 1, which keep the store; then the hosts hear of each other again.
+/// Separates host 2 from the store and from hosts 0 and 1, and reconnects it.
 fn apart(fleet: &Fleet, fault: Step, mend: Step) {
     let case = Case::new(fleet);
     let stream = case.load();
     fault(&fleet.network);
     case.grows_stale(2);
-    // The two others do not notice it.
+    // The two other hosts continue without a gap.
     for host in [0, 1] {
         let says = case.says(host);
         assert!(says["error"].is_null(), "{says}");
@@ -49,7 +49,6 @@ fn host_recovers_after_its_link_loses_all_packets() {
     );
 }
 
-/// The store is up, but does not answer.
 #[test]
 fn fleet_recovers_after_the_store_does_not_answer() {
     let fleet = fleet!();
@@ -65,7 +64,6 @@ fn fleet_recovers_after_the_store_does_not_answer() {
     case.end(stream);
 }
 
-/// The store loses all its data.
 #[test]
 fn fleet_recovers_after_the_store_restarts_empty() {
     let fleet = fleet!();
@@ -81,7 +79,7 @@ fn fleet_recovers_after_the_store_restarts_empty() {
     case.end(stream);
 }
 
-/// A narrow link is no fault: nothing is reported, and the bound holds.
+/// On a narrow link, no fault is reported, and the bound holds.
 #[test]
 fn a_link_is_narrow() {
     let fleet = fleet!();
@@ -95,7 +93,6 @@ fn a_link_is_narrow() {
     case.end(stream);
 }
 
-/// Another store, which has copied the first one, takes over.
 #[test]
 fn fleet_recovers_when_a_replica_takes_over() {
     let fleet = fleet!();
@@ -116,7 +113,7 @@ fn fleet_recovers_when_a_replica_takes_over() {
     for host in [0, 2] {
         case.grows_stale(host);
     }
-    // The other store is at the same address now. It is a replica, and takes no writes yet.
+    // The second store takes over the address. It is still a replica, and accepts no writes.
     second.cli(&["CONFIG", "SET", "port", "6379"]);
     let replica = |host: usize| {
         let error = case.says(host)["error"]
