@@ -1,6 +1,4 @@
-//! Between real hosts, the receiver's count, `status` and the mathematics agree on floods, within two tokens.
-//!
-//! The tolerance is one token at the beginning, and one at the end.
+//! The receiver's count, `status` and burst + rate × time agree on floods between real hosts, within two tokens.
 
 use std::{
     net::{IpAddr, UdpSocket},
@@ -30,7 +28,7 @@ fn paced(count: u32, duration: Duration, mut send: impl FnMut(u32)) -> Duration 
     start.elapsed()
 }
 
-/// Panics unless `passed` is burst + rate × time, within one token at each end.
+/// Panics unless `passed` is burst + rate × time, within one token at the beginning and one at the end.
 fn agrees(what: &str, passed: u64, burst: f64, per_second: f64, time: Duration) {
     let allowed = burst + per_second * time.as_secs_f64();
     let difference = passed as f64 - allowed;
@@ -100,7 +98,6 @@ fn udp_flood_between_sockets_is_limited() {
     status_agrees("udp", &hosts, 3_000, received);
 }
 
-/// Frames of each kind: IPv4 and IPv6, with no tag, one, and two.
 #[test]
 fn flood_of_both_ip_versions_is_limited_with_and_without_vlan_tags() {
     need_kernel!();
@@ -125,7 +122,6 @@ fn flood_of_both_ip_versions_is_limited_with_and_without_vlan_tags() {
     }
 }
 
-/// A ping flood: echo requests, and the server's replies to those that passed.
 #[test]
 fn ping_flood_is_limited_and_admitted_pings_are_answered() {
     need_kernel!();
@@ -150,12 +146,11 @@ fn ping_flood_is_limited_and_admitted_pings_are_answered() {
     status_agrees("ping", &hosts, 300, replies);
 }
 
-/// A bit rate counts the bytes of whole frames.
 #[test]
 fn bit_rate_counts_the_bytes_of_whole_frames() {
     need_kernel!();
     let hosts = Hosts::new();
-    // 100,000 bytes a second.
+    // The rate is 100,000 bytes per second.
     hosts.run("attach eth0 --rate 800kbit --burst 20000b");
     let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     let frames = [0, 400, 1_400].map(|payload| {
@@ -187,7 +182,6 @@ fn bit_rate_counts_the_bytes_of_whole_frames() {
     assert_eq!(number(&hosts.status()["passed"]["bytes"]), received);
 }
 
-/// `seen = passed + dropped`, in every reading during a flood.
 #[test]
 fn seen_equals_passed_plus_dropped_under_flood() {
     need_kernel!();
@@ -223,8 +217,7 @@ fn seen_equals_passed_plus_dropped_under_flood() {
     assert!(sent > 10_000, "it was a flood: {sent}");
 }
 
-/// Both CPUs flood one source over the wire, each from its own socket: never more than burst + rate × t, and at least
-/// 99 % of it.
+/// Each CPU sends from its own socket. At most burst + rate × t passes, and at least 99 % of it.
 #[test]
 fn flood_of_one_source_from_two_cpus_is_limited_exactly() {
     need_kernel!();

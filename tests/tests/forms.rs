@@ -1,13 +1,13 @@
 //! No form of a packet that the host accepts gets a higher rate than the plain form.
 //!
-//! Forms: tags, options, extension headers, fragments, odd lengths, LLC and tunnels, at random, to real listeners
+//! Random forms (tags, options, extension headers, fragments, odd lengths, LLC and tunnels) are sent to real listeners
 //! behind real limits and lists.
 //!
-//! `LIMITER_SEED=0x... cargo test --test forms` repeats the forms that a failure names.
+//! `LIMITER_SEED=0x... cargo test --test forms` repeats a failure.
 
 use limiter_tests::{forms, need_kernel, random};
 
-/// Twelve configurations in native and in generic mode.
+/// Rounds: twelve configurations in native and in generic mode.
 const ROUNDS: usize = 24;
 
 #[test]

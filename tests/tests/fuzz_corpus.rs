@@ -1,6 +1,6 @@
-//! All fuzz targets handle their kept inputs (`fixtures/fuzz`), and random frames get the right verdict in the kernel.
+//! All fuzz targets pass on the inputs in `fixtures/fuzz`, and random frames get correct verdicts in the kernel.
 //!
-//! The inputs are a few to begin with, and all that have found a bug. `cargo xtask fuzz` looks for more.
+//! The inputs are some basic ones, and all that have found a bug. `cargo xtask fuzz` searches for more.
 
 use std::{fs, net::IpAddr, path::Path};
 
@@ -22,7 +22,7 @@ use limiter_user::{
     plan::capture::{Capture, link},
 };
 
-/// Runs all inputs of the targets that need the kernel, or of those that do not.
+/// Runs all inputs of the targets with this need of the kernel.
 fn all(kernel: bool) {
     for target in TARGETS.into_iter().filter(|target| target.kernel == kernel) {
         let inputs = target.inputs();
@@ -50,7 +50,7 @@ fn fuzz_inputs_of_the_kernel_pass() {
     all(true);
 }
 
-/// The inputs, damaged at random: a moment of `cargo xtask fuzz`.
+/// Short version of `cargo xtask fuzz`.
 #[test]
 fn damaged_fuzz_inputs_pass() {
     let seed = seed(fastrand::u64(..));
@@ -59,7 +59,7 @@ fn damaged_fuzz_inputs_pass() {
     for target in TARGETS.into_iter().filter(|target| !target.kernel) {
         let inputs = target.inputs();
         let inputs: Vec<_> = inputs.iter().map(|path| fs::read(path).unwrap()).collect();
-        // A block that claims to be long costs 16 MiB before it is found to be short.
+        // A block with a wrong length costs up to 16 MiB before the error is found.
         let rounds = if target.name == "capture" { 2 } else { 10 };
         for input in &inputs {
             for _ in 0..rounds {
@@ -95,14 +95,14 @@ fn tear(rng: &mut Rng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     }
 }
 
-/// Random frames: as many with a fixed seed as with a new one each time.
+/// Half of the frames have a fixed seed, and half have a new one.
 #[test]
 fn kernel_and_another_parser_agree_on_random_frames() {
     need_kernel!();
     const FRAMES: u32 = 4_000;
     let mut tally = Tally::default();
     for seed in [0xf4a3e, seed(fastrand::u64(..))] {
-        // If this fails, the printed seed repeats the frames.
+        // The printed seed repeats the frames of a failure.
         println!("LIMITER_SEED={seed:#x}");
         let mut rng = Rng::with_seed(seed);
         let mut bytes = [0; 256];
@@ -130,7 +130,7 @@ fn kernel_and_another_parser_agree_on_random_frames() {
     }
 }
 
-/// Frames captured by others, through every configuration.
+/// The frames of all captures pass through every configuration.
 #[test]
 fn kernel_and_another_parser_agree_on_captured_frames() {
     need_kernel!();
@@ -149,7 +149,7 @@ fn kernel_and_another_parser_agree_on_captured_frames() {
     assert!(tally.iter().sum::<u64>() > 3_000, "{tally:?}");
 }
 
-/// Rare frames made by another program, each with its expected verdict, written by hand.
+/// Another program made the frames. The verdicts were written by hand.
 #[test]
 fn odd_frames_get_their_expected_verdicts() {
     need_kernel!();

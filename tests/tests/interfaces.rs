@@ -26,7 +26,7 @@ fn vanished_interface_is_reported() {
     status.expect(1);
     assert!(status.stderr.contains("limiter detach eth0"), "{status:#?}");
 
-    // A stale pin blocks a new interface of the same name.
+    // A stale pin blocks a new interface with the name.
     let server = &hosts.server.namespace;
     ip(server, "link add eth0 type veth peer name far");
     hosts
@@ -60,7 +60,7 @@ fn commands_report_an_interface_moved_to_another_namespace() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5");
-    // The descriptor of the client's namespace, as iproute2 takes it.
+    // iproute2 takes a descriptor of the client's namespace.
     let target = hosts.client.namespace.file().as_raw_fd();
     let target = format!("/proc/{}/fd/{target}", std::process::id());
     let server = &hosts.server.namespace;
@@ -100,7 +100,7 @@ fn interface_with_a_dot_in_its_name_works() {
     hosts.run("detach v.1");
 }
 
-/// The old name of a renamed interface is given to another interface.
+/// Another interface gets the old name of a renamed interface.
 #[test]
 fn reused_interface_name_blocks_attach_until_detach() {
     need_kernel!();
@@ -118,8 +118,7 @@ fn reused_interface_name_blocks_attach_until_detach() {
     hosts.run("detach eth0 wan9");
 }
 
-/// Every verb treats several names, `all` and `--all` alike. An interface that fails is named and does not stop the
-/// others; the status is 1.
+/// This also holds for `all` and `--all`. A failing interface is named and does not stop the others. The status is 1.
 #[test]
 fn every_verb_accepts_several_interfaces() {
     need_kernel!();

@@ -1,6 +1,4 @@
-//! A limit has one bucket per source, per prefix, or for the whole interface.
-//!
-//! Also: shadow mode and jumbo frames.
+//! A limit has one bucket per source, per prefix, or for the whole interface, also in shadow mode and for jumbo frames.
 
 use std::{thread, time::Duration};
 
@@ -14,7 +12,7 @@ use limiter_tests::{
 
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// Each source has its own bucket; addresses of one IPv6 /64 share a bucket.
+/// Addresses of one IPv6 /64 share a bucket.
 #[test]
 fn each_source_has_its_own_bucket() {
     need_kernel!();
@@ -42,7 +40,7 @@ fn each_source_has_its_own_bucket() {
     assert_eq!(number(&check["limits"][0]["dropped_packets"]), 247);
 }
 
-/// Neighbours share fe80::/64 with the router: a chatty one drains only its own bucket.
+/// All neighbours and the router are in fe80::/64. A chatty neighbour empties only its own bucket.
 #[test]
 fn each_link_local_source_has_its_own_bucket() {
     need_kernel!();
@@ -66,7 +64,7 @@ fn each_link_local_source_has_its_own_bucket() {
     assert_eq!(dropped(chatty), 0);
 }
 
-/// In shadow, everything passes, and packets over the limit are counted.
+/// Packets over the limit are counted.
 #[test]
 fn shadow_drops_nothing() {
     need_kernel!();
@@ -92,7 +90,6 @@ fn shadow_drops_nothing() {
     assert_eq!(number(&hosts.status()["dropped"]["packets"]), 10);
 }
 
-/// One bucket for all packets that come in.
 #[test]
 fn key_interface_makes_one_bucket_for_all_sources() {
     need_kernel!();
@@ -113,7 +110,7 @@ fn key_interface_makes_one_bucket_for_all_sources() {
     assert_eq!(number(&status["sources"]["tracked"]), 1, "{status}");
 }
 
-/// Jumbo frames pass if the kernel has multi-buffer XDP, and count with their whole length.
+/// The kernel must support multi-buffer XDP.
 #[test]
 fn jumbo_frames_count_with_their_whole_length() {
     need_kernel!();

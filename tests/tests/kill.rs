@@ -1,4 +1,4 @@
-//! After `kill -9` at any moment, limiter still limits or is not attached; never half.
+//! After `kill -9` at any time, limiter is completely attached or not attached.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use limiter_tests::{
 
 const ROUNDS: u32 = 60;
 
-/// Duration of the command when it is not killed.
+/// Runs the command to its end. Returns the duration.
 fn duration_of(hosts: &Hosts, arguments: &[&str]) -> Duration {
     let start = Instant::now();
     hosts.limiter(arguments).expect(0);
@@ -39,8 +39,8 @@ fn kill(hosts: &Hosts, arguments: &[&str], delay: Duration) {
     child.wait().unwrap();
 }
 
-/// Moments spread over the command's life, and beyond it until a command completes: beside other tests, a command can
-/// take longer than when it was timed.
+/// Times spread over the duration of a command, and later times until a command completes, because a command can take
+/// longer than when it was timed.
 struct Moments {
     life: Duration,
     round: u32,
@@ -51,7 +51,7 @@ impl Moments {
         Self { life, round: 0 }
     }
 
-    /// The next moment, `step` later.
+    /// The next time, `step` later.
     fn next(&mut self, step: u32, one_ended: bool) -> Option<Duration> {
         let last = if one_ended { ROUNDS } else { 8 * ROUNDS };
         let delay = self.life * 5 / 4 * self.round / ROUNDS;
@@ -60,7 +60,7 @@ impl Moments {
     }
 }
 
-/// The kernel lets go of a dead process's link in its own time.
+/// Waits until program and pins agree, because the kernel releases the link of a dead process with a delay.
 fn settled(hosts: &Hosts) -> bool {
     let is_attached = || {
         let status = hosts.json("status --json");
@@ -96,7 +96,7 @@ fn killed_attach_is_whole_or_absent() {
         } else {
             assert_eq!(passed(&hosts), 10, "killed after {delay:?}: not attached");
         }
-        // Whatever was left, the next attach works.
+        // The next `attach` works in any state.
         hosts.limiter(&attach).expect(0);
         hosts.run("detach eth0");
         assert!(!has_program(&hosts));
@@ -149,7 +149,7 @@ fn killed_set_is_whole_or_absent() {
         "moments on both sides: {changed} of {rounds}"
     );
 
-    // The next command clears up what was left.
+    // The next command removes all leftovers.
     hosts.run("set eth0 --rate 3/h");
     let folder = hosts.pins();
     assert_eq!(
@@ -186,14 +186,14 @@ fn killed_detach_is_finished_by_the_next_detach() {
     }
 }
 
-/// A list is the old one or the new one. Prefixes on both are always in force.
+/// Prefixes on both lists are always in force.
 #[test]
 fn killed_list_replacement_is_whole_or_absent() {
     need_kernel!();
     const PREFIXES: u32 = 1_000;
     let (hosts, folder) = (Hosts::new(), Folder::new());
     hosts.run("attach eth0 --rate 5");
-    // Sorted as the command prints them.
+    // The command prints the prefixes in this order.
     let lists = [1, 2].map(|network| {
         let others = (0..PREFIXES).map(|i| format!("10.{network}.{}.{}\n", i / 256, i % 256));
         others.collect::<String>() + &format!("{CLIENT}\n")
@@ -231,7 +231,7 @@ fn killed_list_replacement_is_whole_or_absent() {
     let seen = number(&status["seen"]["packets"]) - number(&status["passes"]["not_ip"]["packets"]);
     assert_eq!(seen, u64::from(10 * rounds), "{status}");
 
-    // The next command clears up what was left.
+    // The next command removes all leftovers.
     hosts.run("deny add eth0 10.9.9.9");
     assert_eq!(fs::read_dir(hosts.pins()).unwrap().count(), 17);
 }

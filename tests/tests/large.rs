@@ -20,10 +20,10 @@ use limiter_tests::{
 use limiter_user::kernel::{Attachment, sys::memory};
 
 const PREFIXES: usize = 100_000;
-/// The lists, which take the prefixes in turn.
+/// The lists, to which the prefixes are added in turn.
 const LISTS: [&str; 4] = ["allow", "deny", "gold", "silver"];
 
-/// Prefixes of both families, none within another; the lists take them in turn.
+/// Prefixes of both families. None is within another one.
 fn prefixes() -> Vec<IpNet> {
     let prefix = |i: usize| {
         let i = i as u32;
@@ -48,7 +48,7 @@ fn text(prefixes: &[IpNet]) -> String {
             .collect();
         writeln!(text, "{name} = [{}]", on_it.join(", ")).unwrap();
     }
-    // Two places are for the limits on control traffic.
+    // Two slots are for the limits on control traffic.
     for i in 0..LIMITS_MAX - 2 {
         let matches = [
             "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\" }",
@@ -65,7 +65,7 @@ fn text(prefixes: &[IpNet]) -> String {
     text
 }
 
-/// Possible verdicts on a packet of a source under the prefix with this number.
+/// Possible verdicts on packets of a source within the prefix with this number.
 fn expected(number: usize) -> &'static [Reason] {
     match LISTS[number % LISTS.len()] {
         "allow" => &[Reason::Allowed],
@@ -75,7 +75,7 @@ fn expected(number: usize) -> &'static [Reason] {
     }
 }
 
-/// The verifier of every supported kernel gives up after a million instructions (Linux 5.2).
+/// The verifier refuses a program after a million instructions (since Linux 5.2).
 #[test]
 fn largest_configuration_loads_and_finds_the_right_list() {
     need_kernel!();
@@ -101,7 +101,7 @@ fn largest_configuration_loads_and_finds_the_right_list() {
             prefixes[number]
         );
         let beside: IpAddr = match prefixes[number] {
-            // The sixteen addresses behind a prefix are on no list.
+            // The sixteen addresses after a prefix are on no list.
             IpNet::V4(net) => v4(u32::from(net.addr()) + 16 + rng.u32(0..16)),
             IpNet::V6(net) => v6(u128::from(net.addr()) ^ (1 << 100)),
         };
@@ -110,7 +110,7 @@ fn largest_configuration_loads_and_finds_the_right_list() {
     }
 }
 
-/// A file that is removed when dropped.
+/// A file that is removed on drop.
 struct Written(PathBuf);
 
 impl Drop for Written {
@@ -145,7 +145,7 @@ fn largest_configuration_attaches_and_reports_the_kernels_memory() {
     let generation = generation
         .map(|entry| entry.path())
         .find(|path| path.is_dir());
-    // The pinned maps of the program: their names are in capitals.
+    // The pinned maps of the program have names in capitals.
     let pinned: BTreeSet<_> = [folder, generation.unwrap()]
         .iter()
         .flat_map(|folder| fs::read_dir(folder).unwrap().flatten())

@@ -1,6 +1,4 @@
-//! `limiter learn` proposes limits that pass the clients it has seen and stop a flood.
-//!
-//! Nothing of it stays in the kernel.
+//! `limiter learn` proposes limits that pass the observed clients and stop a flood, and leaves nothing in the kernel.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -38,7 +36,7 @@ use limiter_user::{
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A frame, and its time.
+/// The time of a frame, and the frame.
 type Timed = (u64, Vec<u8>);
 
 /// A capture in pcap format, with nanoseconds.
@@ -74,8 +72,8 @@ const CLIENTS: u8 = 40;
 const FLOODER: [u8; 4] = [203, 0, 113, 66];
 const SYN_FLOODER: [u8; 4] = [203, 0, 113, 67];
 
-/// Two minutes of clients that load pages and resolve names, one that floods the name server, one that opens
-/// connections as fast as it can, and made-up sources.
+/// Two minutes of traffic: clients that load pages and resolve names, a client that floods the name server, a client
+/// that opens connections as fast as possible, and made-up sources.
 fn traffic() -> Vec<Timed> {
     let mut rng = fastrand::Rng::with_seed(5);
     let mut frames: Vec<Timed> = Vec::new();
@@ -110,7 +108,7 @@ fn read(text: &str) -> file::File {
     file::parse(text, Path::new(".")).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"))
 }
 
-/// Packets that `limit` may pass of one source in `nanoseconds`.
+/// Number of packets of one source that `limit` may pass in `nanoseconds`.
 fn allowed(limit: &Limit, nanoseconds: u64) -> u64 {
     let refilled =
         u128::from(limit.rate.amount) * u128::from(nanoseconds) / u128::from(limit.rate.period_ns);
@@ -145,7 +143,7 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
     ] {
         assert!(text.contains(said), "{said}:\n{text}");
     }
-    // The output to standard output is equal: the seed decides nothing if all sources are in the sample.
+    // A second run prints equal output: the seed does not matter if all sources are in the sample.
     let again = limiter(&["learn", "--capture", &capture]);
     again.expect(0);
     assert_eq!(again.stdout, text);
@@ -207,7 +205,7 @@ fn proposed_new_sources_is_the_default_unless_requested() {
     learn(&["--new-sources", "10mbit"]).expect_error(2, &["in bits"]);
 }
 
-/// Runs `limiter learn` on the server, with its output in a file.
+/// Starts `limiter learn` on the server, with its output in a file.
 fn start(hosts: &Hosts, arguments: &[&str]) -> Child {
     let mut command = prepared(&[&["learn", "eth0"], arguments].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -227,7 +225,7 @@ fn xdp(hosts: &Hosts) -> Option<XdpState> {
     hosts.server.namespace.block_on(state).unwrap()
 }
 
-/// Waits until the program watches.
+/// Waits until `learn` has attached its program.
 fn started(hosts: &Hosts) {
     eventually("the program is there", || xdp(hosts).is_some());
 }
@@ -240,7 +238,7 @@ struct Clients {
 }
 
 const POLITE: u8 = 12;
-/// Packets of the flood, at once.
+/// Number of packets that the flood sends at once.
 const AT_ONCE: u64 = 3_000;
 
 impl Clients {
@@ -293,7 +291,7 @@ fn learned_limits_from_live_traffic_pass_clients_and_stop_the_flood() {
         "{text}"
     );
 
-    // The clients send again, against the proposed limits.
+    // The clients send again under the proposed limits.
     hosts.run(&format!("attach --config {output}"));
     clients.round();
     let status = hosts.status();
@@ -439,7 +437,7 @@ fn too_little_traffic_and_wrong_command_lines_are_refused() {
     assert!(written.settings.limits.len() > 1);
 }
 
-/// Packets by source, and of those the packets to each service.
+/// Number of packets by source, and of these by service.
 fn packets_of(watched: &Watched) -> BTreeMap<Flow, (u64, BTreeMap<Service, u64>)> {
     let sources = watched.sampler.sources().iter();
     let packets = sources.map(|(flow, source)| {
@@ -450,7 +448,7 @@ fn packets_of(watched: &Watched) -> BTreeMap<Flow, (u64, BTreeMap<Service, u64>)
     packets.collect()
 }
 
-/// The traffic that the program sees, and that a capture of the frames contains.
+/// The traffic that the program sees, and the traffic in a capture of the frames.
 fn both(frames: &[Vec<u8>]) -> (Watched, Watched) {
     let hosts = Hosts::new();
     let wire = Raw::open(&hosts.client);
@@ -474,7 +472,7 @@ fn both(frames: &[Vec<u8>]) -> (Watched, Watched) {
     (ours, other)
 }
 
-/// Frames of all kinds, including damaged ones.
+/// Some frames are damaged.
 #[test]
 fn learn_program_and_capture_agree_on_random_frames() {
     need_kernel!();
@@ -507,7 +505,7 @@ fn learn_program_and_capture_agree_on_services() {
             let from = Ipv4Addr::from(0xc633_6400 + u32::from(host));
             (from.into(), [192, 0, 2, 1].into())
         } else {
-            // Two addresses of a /64 are one source.
+            // Two addresses of one /64 are one source.
             let from = [0x2001, 0xdb8, 0, host / 2, 0, 0, 0, host];
             (from.into(), [0xfd; 16].into())
         };
@@ -534,7 +532,7 @@ fn learn_program_and_capture_agree_on_services() {
     assert_eq!(services, named.into_iter().flatten().collect());
 }
 
-/// A flood too fast for events is only counted, but to the packet.
+/// The flood is too fast for events, and is only counted.
 #[test]
 fn learn_counts_a_flood_exactly() {
     need_kernel!();
@@ -561,12 +559,12 @@ fn learn_counts_a_flood_exactly() {
         .collect();
     assert_eq!(traces["192.0.2.66"].packets(), 6 * AT_ONCE);
     assert_eq!(traces["192.0.2.101"].packets(), 6);
-    // In groups: the first packets one by one, the others by the round.
+    // The first packets are recorded one by one, and the others in groups.
     let groups = traces["192.0.2.66"].groups().len() as u64;
     assert!((AT_ONCE / 2..=AT_ONCE + 20).contains(&groups), "{groups}");
 }
 
-/// Hundreds of thousands of made-up sources: the sample stays small, and is a fair sample of all sources.
+/// There are hundreds of thousands of made-up sources. The sample stays small and uniform.
 #[test]
 fn spoofed_sources_do_not_fill_the_sample() {
     need_kernel!();
@@ -598,7 +596,7 @@ fn spoofed_sources_do_not_fill_the_sample() {
         "{}",
         sampler.halvings()
     );
-    // The estimate counts packets that were forgotten after a while, and was halved with the others.
+    // The estimate includes packets of dropped sources, and was halved along with the sample.
     let estimate = sampler.once() << sampler.halvings();
     assert!(
         (SOURCES / 3..SOURCES * 3).contains(&u32::try_from(estimate).unwrap()),

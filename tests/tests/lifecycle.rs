@@ -1,4 +1,4 @@
-//! An attachment can be made, shown and removed, and nothing is left of it.
+//! An attachment can be made, shown and removed, and leaves nothing behind.
 
 use std::{fs, path::PathBuf, process::Stdio};
 
@@ -70,7 +70,7 @@ fn pins_are_accessible_only_to_root() {
     assert_eq!(files, 20, "link, fifteen maps, program, two lists, record");
 }
 
-/// Each command requests the existing state. Without `--strict`, that is no failure.
+/// Without `--strict`, the command succeeds.
 #[test]
 fn command_that_requests_the_existing_state_is_unchanged() {
     need_kernel!();
@@ -139,7 +139,6 @@ fn command_that_requests_the_existing_state_is_unchanged() {
         .expect_error(1, &["unchanged"]);
 }
 
-/// A trial differs from a permanent attachment, and vice versa.
 #[test]
 fn trial_differs_from_a_permanent_attachment() {
     need_kernel!();
@@ -205,7 +204,7 @@ fn attach_clears_what_a_killed_attach_left() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5");
-    // Pins without a link, as a process leaves them that is killed before its last step.
+    // A process that is killed before its last step leaves pins without a link.
     fs::remove_file(hosts.pins().join("link")).unwrap();
     eventually("the kernel has taken the program off", || {
         hosts.json("status --json")["interfaces"]
@@ -221,7 +220,7 @@ fn attach_clears_what_a_killed_attach_left() {
 fn reported_mode_is_the_mode_in_use() {
     need_kernel!();
     let hosts = Hosts::new();
-    // lo has no native XDP.
+    // lo does not support native XDP.
     hosts
         .limiter("attach lo --rate 5 --mode native")
         .expect_error(1, &["native", "--mode generic"]);
@@ -250,7 +249,6 @@ fn reported_mode_is_the_mode_in_use() {
     assert_eq!(hosts.status()["fallback"], serde_json::Value::Null);
 }
 
-/// Every notation of a burst reads back: otherwise later commands would fail.
 #[test]
 fn burst_in_every_notation_is_read_back_by_status() {
     need_kernel!();
@@ -272,7 +270,7 @@ fn burst_in_every_notation_is_read_back_by_status() {
     }
 }
 
-/// Standard output is on a full disk: the change is made, and the message says so.
+/// Standard output is on a full disk.
 #[test]
 fn change_that_cannot_be_printed_is_made_and_reported_as_such() {
     need_kernel!();
@@ -310,7 +308,7 @@ fn change_that_cannot_be_printed_is_made_and_reported_as_such() {
     unprinted(&["reset", "eth0", "192.0.2.7"], "192.0.2.7");
     unprinted(&["detach", "eth0"], "eth0: detached");
     assert!(!hosts.pins().exists());
-    // The rest of the work is done all the same: nothing stays on trial, and no interface is skipped.
+    // The command does all of its work: nothing stays on trial, and no interface is skipped.
     unprinted(&["attach", "eth0", "--rate", "5", "--try", "60s"], "5/s");
     let again = ["attach", "eth0", "--or-reload", "--config", &file];
     unprinted(&again, "9/s");
@@ -318,7 +316,7 @@ fn change_that_cannot_be_printed_is_made_and_reported_as_such() {
     unprinted(&["keep", "eth0"], "not on trial");
 }
 
-/// The first commands of README.md: a live host loses no packet before it is told to.
+/// The commands are the first ones of README.md.
 #[test]
 fn first_command_of_the_readme_drops_nothing() {
     need_kernel!();

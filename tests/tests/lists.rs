@@ -1,6 +1,5 @@
-//! `allow`, `deny` and `tier` edit lists of a running limiter, whole or not at all.
-//!
-//! Tests of the effect on packets are here too.
+//! `allow`, `deny` and `tier` edit the lists of a running limiter completely or not at all, and packets follow the
+//! lists.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use limiter_tests::{
 };
 use serde_json::{Value, json};
 
-/// Limits that stop every source soon, and two tiers.
+/// Limits with small bursts, and two tiers.
 const TIERS: &str = r#"
 [lists]
 own = ["192.0.2.0/24"]
@@ -47,7 +46,7 @@ fn attached_with_tiers() -> Hosts {
     hosts
 }
 
-/// Runs `edit` on a list and returns the output: `allow add eth0` and the prefixes, or `tier add eth0 own`.
+/// Runs an edit of a list, such as `allow add eth0 10.0.0.0/8`. Returns the output.
 fn edit(hosts: &Hosts, list: &str, edit: &str, prefixes: &[&str]) -> String {
     let start: Vec<&str> = match list {
         "allow" | "deny" => vec![list, edit, "eth0"],
@@ -65,7 +64,6 @@ fn listed(hosts: &Hosts, list: &str) -> Vec<String> {
         .collect()
 }
 
-/// The entry of a list in `status`.
 fn of_status(hosts: &Hosts, name: &str) -> Value {
     let status = hosts.status();
     let lists = status["lists"].as_array().unwrap();
@@ -157,7 +155,7 @@ fn list_file_may_have_comments_and_any_line_endings() {
     assert_eq!(listed(&hosts, "deny"), [""; 0]);
 }
 
-/// An error is reported with its line, and nothing of the edit is done.
+/// An error is reported with its line.
 #[test]
 fn list_edit_is_applied_whole_or_not_at_all() {
     need_kernel!();
@@ -194,7 +192,7 @@ fn list_edit_is_applied_whole_or_not_at_all() {
     assert_eq!(hosts.status(), before, "the same program runs");
 }
 
-/// Prefixes that are not on a list are named; the others are removed all the same.
+/// The other prefixes are removed.
 #[test]
 fn remove_names_prefixes_that_are_not_on_the_list() {
     need_kernel!();
@@ -255,7 +253,7 @@ fn edit_of_an_unknown_list_is_refused() {
     }
 }
 
-/// The longest prefix decides, `deny` on a tie; each packet is counted for the list that decided.
+/// On a tie, `deny` decides.
 #[test]
 fn longest_prefix_decides_and_is_counted() {
     need_kernel!();
@@ -309,7 +307,7 @@ fn longest_prefix_decides_and_is_counted() {
     assert_eq!(number(&status["passes"]["allowed"]["packets"]), hits.0);
     assert_eq!(number(&status["drops"]["deny"]["packets"]), hits.1);
 
-    // Sources that are on no list any more meet the limit.
+    // Sources on no list are limited.
     edit(&hosts, "deny", "remove", &["10.1.2.0/24", "172.16.0.0/12"]);
     assert_eq!(traffic.passed("10.1.2.9", 4), 4, "the wider one allows");
     assert_eq!(traffic.passed("172.16.0.1", 4), 4);
@@ -317,7 +315,7 @@ fn longest_prefix_decides_and_is_counted() {
     assert_eq!(traffic.passed("172.16.0.1", 4), 1);
 }
 
-/// Among tiers, the longest prefix decides too, and `allow` and `deny` come first.
+/// Among tiers, the longest prefix decides. `allow` and `deny` come first.
 #[test]
 fn tiers_decide_which_limit_applies_to_a_source() {
     need_kernel!();
@@ -343,7 +341,7 @@ fn tiers_decide_which_limit_applies_to_a_source() {
     assert_eq!(check["tiers"], json!(["others", "own"]));
 }
 
-/// Edits forget no bucket and no counter, even if the first prefix requires another program.
+/// This holds even if the first prefix requires another program.
 #[test]
 fn list_edits_keep_buckets_and_counters() {
     need_kernel!();
@@ -364,7 +362,7 @@ fn list_edits_keep_buckets_and_counters() {
     assert_eq!(of_status(&hosts, "deny")["hits"]["packets"], 2);
 }
 
-/// A source on both the old list and the new one is never treated as if it were on neither.
+/// A source on both the old and the new list is on a list all the time.
 #[test]
 fn long_list_is_replaced_under_flood_without_a_gap() {
     need_kernel!();
@@ -400,7 +398,7 @@ fn long_list_is_replaced_under_flood_without_a_gap() {
     assert_eq!(listed(&hosts, "deny").len(), PREFIXES as usize + 1);
 }
 
-/// `allow` prints a note if a prefix is on `deny` too and so still does not pass.
+/// Packets of such a prefix still do not pass.
 #[test]
 fn allow_notes_a_prefix_that_is_denied_too() {
     need_kernel!();

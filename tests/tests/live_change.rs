@@ -1,4 +1,4 @@
-//! Changes under traffic leave no gap, forget no bucket, give no new burst, and lock nobody out.
+//! Changes under traffic leave no gap, reset no bucket, give no new burst, and lock no source out.
 
 use std::{
     thread,
@@ -13,7 +13,7 @@ use limiter_tests::{
     traffic::Flood,
 };
 
-/// Packets of the client, without pause.
+/// Starts a flood of the client, without pauses.
 fn flood(hosts: &Hosts) -> Flood {
     Flood::start(hosts, vec![hosts.frame(CLIENT).bytes()], Duration::ZERO)
 }
@@ -25,8 +25,7 @@ fn end(flood: Flood) -> u64 {
     sent
 }
 
-/// While a hundred programs are swapped in under flood, an empty bucket stays empty. A packet that met no program, or
-/// a forgotten bucket, would show.
+/// A hundred programs are swapped in. A packet that met no program, or a lost bucket, would show.
 #[test]
 fn changes_under_flood_keep_an_empty_bucket_empty() {
     need_kernel!();
@@ -49,11 +48,11 @@ fn changes_under_flood_keep_an_empty_bucket_empty() {
     assert!(sent > 10_000, "it was a flood: {sent}");
 }
 
-/// Under flood, the rate goes up and down; the packets that pass are the sum of the rates over time.
+/// The rate goes up and down. The number of passed packets is the sum of the rates over time.
 #[test]
 fn new_rate_applies_from_the_moment_it_is_set() {
     need_kernel!();
-    // At no rate does the bucket fill while the flood stalls, as it does on a busy machine.
+    // The bucket is so large that it does not fill while the flood stalls on a busy machine.
     const BURST: u32 = 1_000;
     let hosts = Hosts::new();
     let burst = BURST.to_string();
@@ -71,7 +70,7 @@ fn new_rate_applies_from_the_moment_it_is_set() {
         hosts
             .limiter(&["set", "eth0", "--rate", &format!("{next}/s")])
             .expect(0);
-        // The moment of the change is somewhere within the command.
+        // The change takes effect at some time during the command.
         let during = since.elapsed() - before;
         allowed += per_second * before.as_secs_f64();
         slack += f64::max(per_second, f64::from(next)) * during.as_secs_f64();
@@ -80,7 +79,7 @@ fn new_rate_applies_from_the_moment_it_is_set() {
     }
     thread::sleep(Duration::from_millis(400));
     allowed += per_second * since.elapsed().as_secs_f64();
-    // The flood ends a little later.
+    // The flood ends slightly later.
     slack += per_second * 0.2;
     end(flood);
     let passed = hosts.status()["passed"]["packets"].as_f64().unwrap();
@@ -92,8 +91,7 @@ fn new_rate_applies_from_the_moment_it_is_set() {
     assert!(passed >= allowed - 8.0, "{passed} < {allowed}");
 }
 
-/// Changes under flood create no tokens, however many: packets that the old program admits while the new one is loaded
-/// are charged.
+/// Packets that the old program admits while the new one is loaded are charged.
 #[test]
 fn changes_under_flood_create_no_tokens() {
     need_kernel!();
@@ -107,13 +105,13 @@ fn changes_under_flood_create_no_tokens() {
     }
     end(flood);
     let passed = hosts.status()["passed"]["packets"].as_f64().unwrap();
-    // At half of the changes, the burst grows by one token.
+    // Half of the changes raise the burst by one token.
     let most = 10_000.0 + 10.0 + 10_000.0 * start.elapsed().as_secs_f64();
     assert!(passed <= most, "{passed} > {most}");
     assert!(passed > 10_000.0, "the flood met the limit: {passed}");
 }
 
-/// Spent tokens stay spent, in tokens, at any rate.
+/// The number of spent tokens stays the same.
 #[test]
 fn bucket_keeps_its_tokens_when_the_rate_changes() {
     need_kernel!();
@@ -140,8 +138,8 @@ fn bucket_keeps_its_tokens_when_the_rate_changes() {
             .limiter(&[&["set", "eth0"], change].concat())
             .expect(0);
         let found = tokens();
-        // A lowered burst makes the bucket shallower. The missing tokens beyond its depth are forgiven when the burst
-        // is raised again: the bucket was empty, and has 4 to spend.
+        // A lower burst caps the missing tokens. When the burst is raised again, the bucket was only empty, and has 4
+        // tokens.
         assert!(
             (found - left).abs() < 0.1,
             "{change:?}: {found} tokens, {left} wanted"
@@ -152,7 +150,6 @@ fn bucket_keeps_its_tokens_when_the_rate_changes() {
     assert_eq!(hosts.status()["passed"]["packets"], 13, "7 before, 6 now");
 }
 
-/// A full bucket stays full through any number of changes.
 #[test]
 fn full_bucket_stays_full_through_changes() {
     need_kernel!();

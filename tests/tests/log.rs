@@ -37,7 +37,7 @@ rate = "1k/s"
 
 const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"1/h\"\nburst = 2\n";
 
-/// Output of `log` for three packets from each of `sources`, and the number of packets that pass.
+/// The output of `log` for three packets from each of `sources`, and the number of packets that pass.
 fn logged(text: &str, sources: &[&str]) -> (String, u64) {
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let file = folder.write("limiter.toml", text);
@@ -49,7 +49,7 @@ fn logged(text: &str, sources: &[&str]) -> (String, u64) {
             .spawn()
     });
     let mut child = spawned.unwrap().unwrap();
-    // The command reports that it has begun.
+    // Waits for the message that `log` has begun.
     let mut said = String::new();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     stderr.read_line(&mut said).unwrap();

@@ -83,7 +83,7 @@ fn wrong_ipv4_version_or_header_length_is_malformed() {
             Reason::Malformed
         };
         assert_eq!(kernel.offer(&bytes, NOW), wanted, "first byte {first:#04x}");
-        // Missing options: the header claims 60 bytes, and the frame ends earlier.
+        // The header claims 60 bytes with options, and the frame ends earlier.
         bytes[ETHERNET] = 0x4f;
         bytes.truncate(ETHERNET + 59);
         assert_eq!(kernel.offer(&bytes, NOW), Reason::Malformed, "options cut");
@@ -135,7 +135,7 @@ fn non_ip_passes_and_malformed_passes_only_if_configured() {
     );
 }
 
-/// The host delivers a frame with any number of tags that have VLAN id 0.
+/// Otherwise, the host would deliver a frame with any number of tags with VLAN id 0.
 #[test]
 fn frame_with_over_eight_tags_is_dropped_even_if_malformed_passes() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! With nested limits and two CPUs, a packet is charged to every limit that matches it, or to none.
+//! A packet is charged to every limit that matches it, or to none, with nested limits and two CPUs.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -26,19 +26,19 @@ use limiter_user::{
     kernel::sys::{bpf, clock},
 };
 
-/// CPUs that race: each may leave one packet charged after a lost race.
+/// Number of CPUs. Each may leave one packet charged after a lost race.
 const CPUS: u64 = 2;
 
-/// Limits by source, by /24 and for the interface. The first two are deep and so slow that less than one packet is
-/// refilled during a test: their buckets show exactly the charges. Packets compete for the last limit.
+/// Limits by source, by /24 and for the interface. The first two have large bursts, and refill less than one packet
+/// during a test, so that their buckets show the exact charges. Packets compete for the tokens of the last limit.
 struct Nest {
     what: &'static str,
-    /// Terms of the limits by source and by /24.
+    /// Rate and burst of the limits by source and by /24.
     deep: &'static str,
-    /// Terms of the interface's limit: one packet each `step` nanoseconds, and no burst.
+    /// Rate and burst of the interface's limit: one packet per `step` nanoseconds.
     scarce: &'static str,
     step: u64,
-    /// Terms of the interface's limit in the flood, its burst in packets, and its rate in packets per second.
+    /// The interface's limit in the flood: rate and burst, burst in packets, and rate in packets per second.
     flood: (&'static str, f64, f64),
     /// Bytes of a packet.
     length: usize,
@@ -56,10 +56,10 @@ const NESTS: [Nest; 3] = [
     Nest {
         what: "bytes",
         deep: "rate = \"80bit\"\nburst = \"170mb\"",
-        // The bucket holds only one of the longest frames.
+        // The burst is one of the longest frames.
         scarce: "rate = \"13mbit\"\nburst = \"1522b\"",
         step: 1_000_000,
-        // 2,000 packets a second.
+        // The rate is 2,000 packets per second.
         flood: ("rate = \"24352kbit\"\nburst = \"3044b\"", 2.0, 2_000.0),
         length: FRAME_MAX as usize,
     },
@@ -73,8 +73,7 @@ const NESTS: [Nest; 3] = [
     },
 ];
 
-/// Orders of the limits: the interface's limit is asked last, and earlier charges must be refunded; or it is asked
-/// first.
+/// Orders of the limits. If the interface's limit is the last one, earlier charges must be refunded.
 const ORDERS: [[&str; 3]; 2] = [
     ["source", "subnet", "interface"],
     ["interface", "subnet", "source"],
@@ -97,13 +96,13 @@ impl Nest {
             .settings
     }
 
-    /// A packet of this CPU's source; both sources are in one /24.
+    /// A packet of this CPU's source. Both sources are in one /24.
     fn packet(&self, cpu: usize) -> Vec<u8> {
         let source = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + cpu as u8));
         udp_of_length(source, self.length)
     }
 
-    /// Packets charged to all buckets of the limit called `name`, which were full at `since`.
+    /// Number of packets charged to all buckets of the limit `name`. The buckets were full at `since`.
     fn charged(&self, kernel: &Kernel, settings: &Settings, name: &str, since: u64) -> u64 {
         let index = settings.limits.iter().position(|limit| limit.name == name);
         let index = index.unwrap();
@@ -117,7 +116,7 @@ impl Nest {
         of_limit
             .map(|(_, bucket)| {
                 let spent = if terms.window.period == 0 {
-                    // The bucket was never full since, so its TAT is ahead of `since` by the charges.
+                    // The bucket was not full again, so the difference between its TAT and `since` is the charges.
                     bucket.tat.wrapping_sub(ticks(since))
                 } else {
                     terms.tau - terms.left(bucket.tat, since)
@@ -148,9 +147,8 @@ impl Nest {
     }
 }
 
-/// Two packets meet one token again and again: one passes, and the other is charged to no limit. A CPU may be stopped
-/// at any point, as emulated ones are: the other CPU does too little meanwhile to lose a race for good. The buckets
-/// exist before, because only a new bucket could be waited for in vain.
+/// The buckets exist before, because a CPU could wait in vain for a new bucket while the other CPU is stopped, as
+/// emulated CPUs are at times.
 #[test]
 fn two_packets_for_one_token_admit_one_and_refund_the_other() {
     need_kernel!();
@@ -196,8 +194,7 @@ fn two_packets_for_one_token_admit_one_and_refund_the_other() {
     }
 }
 
-/// A source without room in the table is refused by the last limit, after the others have charged its packet: they
-/// refund it without another CPU's help.
+/// The last limit has no room, after the other limits have charged the packet.
 #[test]
 fn packet_without_table_room_is_charged_to_no_limit() {
     need_kernel!();
@@ -227,8 +224,7 @@ fn packet_without_table_room_is_charged_to_no_limit() {
     }
 }
 
-/// Both CPUs flood the nested limits on the kernel's clock: no limit admits more than burst + rate × t, and refused
-/// packets are charged to no limit.
+/// Refused packets are charged to no limit.
 #[test]
 fn flood_from_two_cpus_stays_within_nested_limits() {
     need_kernel!();

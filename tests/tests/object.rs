@@ -1,4 +1,4 @@
-//! The compiled programs load with other tools too, and are small enough for the verifier of every supported kernel.
+//! The compiled programs load with other tools, and are small enough for the verifier of every supported kernel.
 
 use std::{fs, os::fd::AsRawFd, path::PathBuf, process::Command};
 
@@ -14,7 +14,7 @@ use limiter_tests::{
 };
 use limiter_user::kernel::sys::{requirements, requirements::KernelVersion};
 
-/// Objects that other tools load too, on every kernel.
+/// Objects that other tools must load on every kernel.
 const OBJECTS: [&str; 3] = ["limiter", "learn", "bench"];
 
 const BUILT: [&str; 4] = ["limiter", "limiter-log", "learn", "bench"];
@@ -29,7 +29,7 @@ fn prebuilt(name: &str) -> PathBuf {
         .join(format!("../limiter-ebpf/prebuilt/{name}.{endian}.o"))
 }
 
-/// libbpf is stricter than aya: BTF for every map, and no code outside a program.
+/// bpftool uses libbpf, which is stricter than aya: it requires BTF for every map, and no code outside programs.
 #[test]
 fn bpftool_loads_every_object() {
     need_kernel!();
@@ -57,7 +57,7 @@ fn bpftool_loads_every_object() {
     }
 }
 
-/// Debug information is stripped, BTF is included, and nothing shows where the object was built.
+/// The object also contains no path of the build machine.
 #[test]
 fn objects_are_stripped_and_contain_btf() {
     for name in BUILT {
@@ -78,7 +78,7 @@ fn objects_are_stripped_and_contain_btf() {
     }
 }
 
-/// Later kernels are not as strict.
+/// Later kernels do not require this.
 #[test]
 fn loops_are_closed_by_jumps_as_linux_6_1_requires() {
     for name in BUILT {
@@ -90,7 +90,7 @@ fn loops_are_closed_by_jumps_as_linux_6_1_requires() {
     }
 }
 
-/// Later kernels are not as strict, so that no other test would find it.
+/// Later kernels are less strict, so no other test would find an error.
 #[test]
 fn stack_suffices_when_frames_are_rounded_up() {
     for name in BUILT {
@@ -112,8 +112,7 @@ fn stack_suffices_when_frames_are_rounded_up() {
     }
 }
 
-/// The verifier gives up after a million instructions. On Linux 6.1, which keeps functions that nobody calls, one
-/// limit must take few too.
+/// The verifier refuses a program after a million instructions. Linux 6.1 also verifies functions that are not called.
 #[test]
 fn verifier_work_for_one_limit_is_bounded() {
     need_kernel!();
@@ -127,7 +126,7 @@ fn verifier_work_for_one_limit_is_bounded() {
             let kernel = Kernel::load(&limit, &config, frags);
             let fd = kernel.program.fd().unwrap().as_raw_fd();
             let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap();
-            // Linux 5.16 and later report it.
+            // Linux before 5.16 does not report the number.
             let Some(line) = info
                 .lines()
                 .find_map(|line| line.strip_prefix("verified_insns:"))
@@ -143,10 +142,11 @@ fn verifier_work_for_one_limit_is_bounded() {
     }
 }
 
-/// Instructions of the program with one limit, without shares of the table: 5,029 (6,105 with the shares' code).
+/// Maximum number of instructions for one limit, without shares of the table: 5,029 in fact, and 6,105 with the code
+/// for shares.
 const PLAIN_MAX: u32 = 5_200;
 
-/// A feature that is not configured costs nothing: the verifier removes its code.
+/// The verifier removes the code.
 #[test]
 fn features_not_configured_are_removed_from_the_program() {
     need_kernel!();
@@ -168,7 +168,7 @@ fn features_not_configured_are_removed_from_the_program() {
         ("established", with(|config| config.established = 1)),
         ("new sources", with(|config| config.new_sources.cost = 1)),
     ];
-    // Each end of a program takes a few instructions.
+    // Each exit of a program takes a few instructions.
     let ends = [
         ("trial", with(|config| config.deadline = 1)),
         ("chain", with(|config| config.chained = 1)),
@@ -177,9 +177,9 @@ fn features_not_configured_are_removed_from_the_program() {
     for (end, with) in ends {
         assert!(without + 4 <= with, "{end}: {with}, without it {without}");
     }
-    // Linux before 6.8 verifies and keeps functions that nobody calls: only the call is removed.
+    // Linux before 6.8 verifies and keeps functions that are not called.
     let functions = requirements::kernel().unwrap() >= KernelVersion(6, 8);
-    // The code of each feature is larger than this; a leftover branch would be smaller.
+    // The code of each feature is larger than this. A leftover branch is smaller.
     let least = if functions { 100 } else { 5 };
     if functions {
         assert!(without < PLAIN_MAX, "{without} instructions");
@@ -192,8 +192,8 @@ fn features_not_configured_are_removed_from_the_program() {
     }
 }
 
-/// A limit of a fleet costs a packet nothing: its flag is a bit of a constant, which the verifier folds. The larger
-/// constant takes two instructions instead of one, wherever a packet may be refused.
+/// The flag of a fleet's limit is a bit of a constant, which the verifier folds. The larger constant takes two
+/// instructions instead of one, wherever a packet may be refused.
 #[test]
 fn fleet_scope_adds_almost_no_instructions() {
     need_kernel!();
@@ -210,7 +210,7 @@ fn fleet_scope_adds_almost_no_instructions() {
     assert!(shared <= alone + MORE, "{shared}, alone {alone}");
 }
 
-/// Instructions that the kernel keeps of a loaded program.
+/// Number of instructions that the kernel keeps of a loaded program.
 fn instructions(kernel: &Kernel) -> u32 {
     let fd = kernel.program.fd().unwrap().as_raw_fd();
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap();

@@ -1,4 +1,4 @@
-//! Each obstacle to a command gives one line with the problem, the reason and the remedy, and changes nothing.
+//! A command that meets an obstacle prints one line with the problem, the reason and the remedy, and changes nothing.
 
 use std::{fs, os::unix::process::CommandExt, process::Command};
 
@@ -14,7 +14,7 @@ use limiter_tests::{
 fn foreign_program_is_named_and_left_alone() {
     need_kernel!();
     let hosts = Hosts::new();
-    // Any XDP program will do: this project's own, attached as another tool would.
+    // Any XDP program serves as the obstacle. This is limiter's own, attached in another way.
     let foreign =
         limiter_tests::engine::Kernel::new(&limiter_tests::engine::Limit::new("5/s", "1"));
     let link = hosts.server.namespace.run(|| {
@@ -74,7 +74,7 @@ fn commands_without_privileges_are_refused() {
     fs::remove_file(&copy).unwrap();
 }
 
-/// Root without its other capabilities, as in a hardened service.
+/// A hardened service may run as root with only these capabilities.
 #[test]
 fn three_capabilities_suffice_and_a_missing_one_is_named() {
     need_kernel!();
@@ -109,7 +109,7 @@ fn three_capabilities_suffice_and_a_missing_one_is_named() {
     ] {
         let refused = limiter(too_few, &["attach", "eth0", "--rate", "5"]);
         refused.expect_error(1, &[missing, "docs/security.md"]);
-        // The agent exits instead of running on without ever sharing.
+        // The agent exits, because it could never share.
         let refused = limiter(too_few, &["agent", "--store", "unix:///nonexistent"]);
         refused.expect_error(1, &[missing, "docs/security.md"]);
     }
@@ -121,8 +121,7 @@ fn attach_on_an_old_kernel_is_refused() {
     use nix::sys::personality::{Persona, set};
 
     let hosts = Hosts::new();
-    // The kernel reports version 2.6.x to a process that asks for it. Only this thread and its children have that
-    // personality.
+    // With this personality, the kernel reports version 2.6.x to this thread and its children.
     let outcome = hosts.server.namespace.run(|| {
         set(Persona::UNAME26).unwrap();
         limiter("attach eth0 --rate 5")
@@ -163,7 +162,7 @@ fn maps_of_another_layout_are_refused() {
 #[test]
 fn attach_works_under_ip_netns_exec() {
     need_kernel!();
-    // A named namespace, as `ip netns` makes it.
+    // The namespace has a name, like those of `ip netns`.
     let name = format!("limiter-test-{}", std::process::id());
     let ip = |arguments: &[&str]| {
         assert!(

@@ -24,7 +24,7 @@ use limiter_tests::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The packages of the tested binary, built once.
+/// The folder with the packages of the tested binary, built once.
 fn packages() -> &'static Path {
     static PACKAGES: OnceLock<TempDir> = OnceLock::new();
     PACKAGES.get_or_init(pack).path()
@@ -32,7 +32,7 @@ fn packages() -> &'static Path {
 
 fn pack() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    // Most of the size is line tables for backtraces.
+    // Removes the line tables for backtraces, which are most of the size.
     let stripped = folder.path().join("limiter");
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(&stripped).arg(binary());
@@ -63,7 +63,7 @@ fn lines(command: &mut Command) -> Vec<String> {
     outcome.stdout.lines().map(str::to_owned).collect()
 }
 
-/// All packages hold the same, complete set of files; packed twice, they are identical.
+/// A second run makes identical packages.
 #[test]
 fn all_packages_contain_the_same_complete_files() {
     if !need::packages("package") {
@@ -131,7 +131,7 @@ fn all_packages_contain_the_same_complete_files() {
     );
 }
 
-/// The file tree of the Debian package.
+/// Unpacks the Debian package.
 fn installed() -> TempDir {
     let root = tempfile::tempdir().unwrap();
     let mut extract = Command::new("dpkg-deb");
@@ -146,8 +146,8 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     found.iter().map(PathBuf::from).collect()
 }
 
-/// Manual pages are valid roff, refer only to installed pages, and have the usual sections; options of nested verbs
-/// are on one page.
+/// They are valid roff, refer only to installed pages, and have the usual sections. Options of nested verbs are on one
+/// page.
 #[test]
 fn manual_pages_are_complete() {
     if !need::packages("package") || !need::program("package", "groff") {
@@ -200,7 +200,6 @@ fn manual_pages_are_complete() {
     );
 }
 
-/// Links of the installed documents lead to files that are installed.
 #[test]
 fn installed_documents_link_to_installed_files() {
     if !need::packages("package") {
@@ -282,13 +281,13 @@ impl Installed {
         attached[0].clone()
     }
 
-    /// True if the kernel runs an XDP program on the interface, independent of limiter's reports.
+    /// True if the kernel runs an XDP program on the interface. Does not use limiter's reports.
     fn runs(&self) -> bool {
         let link = self.container.done(&["ip", "link", "show", "eth0"]);
         link.contains("prog/xdp")
     }
 
-    /// The exporter's answer at its default address; empty if nobody listens there.
+    /// The exporter's answer at its default address; empty if it does not run.
     fn metrics(&self) -> String {
         let ask = "exec 3<>/dev/tcp/127.0.0.1/10546 && printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3";
         self.container.run(&["bash", "-c", ask]).stdout
@@ -311,7 +310,7 @@ impl Installed {
         self.container.done(&show)
     }
 
-    /// IPv4 packets that the host's stack has received, and so were not dropped before.
+    /// Number of IPv4 packets that the host's stack has received, after limiter.
     fn received(&self) -> u64 {
         let snmp = on(&self.hosts.server, || {
             fs::read_to_string("/proc/thread-self/net/snmp").unwrap()
@@ -327,8 +326,7 @@ impl Installed {
             .unwrap()
     }
 
-    /// Sends without pause from one source while `during` runs, and until all sent packets have arrived. Returns the
-    /// number of packets sent.
+    /// Floods from one source while `during` runs. Returns the number of packets sent, after all have arrived.
     fn flood(&self, during: impl FnOnce(&dyn Fn())) -> u64 {
         let wire = Raw::open(&self.hosts.client);
         let frame = self.hosts.frame(CLIENT).bytes();
@@ -344,11 +342,11 @@ impl Installed {
                 while !stop.load(Ordering::Relaxed) {
                     wire.send(&frame);
                     sent.fetch_add(1, Ordering::Relaxed);
-                    // The flood leaves time of the processor to systemd.
+                    // Leaves processor time to systemd.
                     thread::sleep(Duration::from_micros(100));
                 }
             });
-            // A failed assertion also ends the flood.
+            // Ends the flood even if `during` panics.
             let _end = Ending(&stop);
             during(&more);
         });
@@ -370,9 +368,9 @@ const UNIT: &str = "limiter@eth0";
 const EXPORT: &str = "limiter-export";
 const STRICT: &str = "[[limit]]\nname = \"default\"\nrate = \"1/h\"\nburst = 3\n";
 
-/// During a flood of one source, which has three packets and one more per hour, the unit is reloaded, restarted,
-/// stopped and started, and the package is installed over itself. A packet that met no program, or a forgotten bucket,
-/// would show in the packets that the host's stack has received.
+/// One source floods the host, under a limit of three packets and one more per hour. Meanwhile, the unit is reloaded,
+/// restarted, stopped and started, and the package is installed over itself. A packet that meets no program, or a lost
+/// bucket, shows in the count of packets that the host's stack has received.
 #[test]
 fn package_keeps_limits_from_installation_to_purge() {
     need_kernel!();
@@ -381,7 +379,7 @@ fn package_keeps_limits_from_installation_to_purge() {
     }
     let host = Installed::new();
     let container = &host.container;
-    // Nothing is attached, and nothing is started.
+    // The installation attaches nothing, and starts nothing.
     assert!(host.attached().is_empty() && !host.runs());
     assert_eq!(host.state(EXPORT), "inactive");
     container.done(&["systemctl", "is-system-running"]);
@@ -403,7 +401,7 @@ fn package_keeps_limits_from_installation_to_purge() {
     assert_eq!(status["shadow"], true, "{status}");
     assert!(host.runs());
 
-    // The interface's own file takes precedence.
+    // The file of the interface takes precedence.
     container.write(FILE, STRICT);
     host.systemctl(&["reload", UNIT]);
     let status = host.status();
@@ -444,11 +442,11 @@ fn through_a_flood(host: &Installed) {
     assert!(passed <= 3 + hours, "{passed} passed of {sent}");
     assert_eq!(seen() - seen_before, sent, "none went by unseen");
     assert!(sent >= 600, "it was a flood: {sent}");
-    // Only now, because the host's stack also receives the requests to the exporter.
+    // This comes last, because the host's stack also counts requests to the exporter.
     host.exported();
 }
 
-/// An invalid configuration leaves the current one in force.
+/// Checks that an invalid configuration leaves the current one in force.
 fn mistakes_change_nothing(host: &Installed) {
     let container = &host.container;
     container.write(FILE, "[[limit]]\nrate = \"fast\"\n");
@@ -461,7 +459,7 @@ fn mistakes_change_nothing(host: &Installed) {
     host.systemctl(&["restart", UNIT]);
 }
 
-/// Limits stay when the unit stops, unless the setting says otherwise.
+/// Checks that limits stay when the unit stops, unless the configuration says to detach.
 fn stopped(host: &Installed) {
     host.systemctl(&["stop", UNIT]);
     assert_eq!(host.state(UNIT), "inactive");
@@ -473,7 +471,7 @@ fn stopped(host: &Installed) {
     assert!(host.attached().is_empty() && !host.runs());
     host.systemctl(&["start", UNIT]);
     assert!(host.runs());
-    // The exporter exits at once with success, and runs again for the package to stop.
+    // The exporter exits at once with success. It is restarted, so that the package can stop it.
     host.exported();
     host.systemctl(&["stop", EXPORT]);
     assert_eq!(
@@ -482,7 +480,7 @@ fn stopped(host: &Installed) {
     );
     host.systemctl(&["start", EXPORT]);
     host.exported();
-    // A trial stays when a start takes it over.
+    // A start makes a trial permanent.
     host.systemctl(&["stop", UNIT]);
     let attach = ["limiter", "attach", "eth0", "--config", FILE, "--try", "1h"];
     host.container.done(&attach);
@@ -492,7 +490,7 @@ fn stopped(host: &Installed) {
 
 fn removed(host: &Installed) {
     let container = &host.container;
-    // The package must detach limiter, not the unit.
+    // The removal of the package must detach limiter, even if the unit does not.
     container.write("/etc/default/limiter", "LIMITER_DETACH_ON_STOP=no\n");
     container.done(&["dpkg", "--no-triggers", "--remove", "limiter"]);
     assert!(!host.runs());
@@ -505,8 +503,7 @@ fn removed(host: &Installed) {
         "-c",
         "find /etc /usr /sys/fs/bpf /run/systemd /var/lib/dpkg/info -xdev -name '*limiter*'",
     ]);
-    // The container is a copy of this machine, which may have files with `limiter` in their names from others
-    // (delimiter.hpp).
+    // Other packages may have files with `limiter` in their names (delimiter.hpp).
     let of_others = lines(
         Command::new("find")
             .args(["/etc", "/usr", "-xdev", "-name", "*limiter*"])
@@ -519,7 +516,7 @@ fn removed(host: &Installed) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The RPM package, by its own scripts: installed, over itself, and removed.
+/// Runs the scripts of the RPM package: installation, upgrade, and removal.
 fn from_rpm(host: &Installed) {
     let container = &host.container;
     let rpm = package(packages(), "rpm");

@@ -1,12 +1,11 @@
-//! Bounds on a bucket's tokens that hold at any time within a step.
+//! Computes bounds on a bucket's tokens that hold at any time within a step.
 
 use super::config::Limit;
 
 /// Readings of the clock, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Moments {
-    /// The kernel's last tick before the step. The program may refuse by its own reading of that tick. (A late tick is
-    /// known to cost a source its tokens since then.)
+    /// The kernel's last tick before the step. The program may refuse a packet by the time of that tick.
     pub tick: u64,
     /// Right before the step.
     pub before: u64,
@@ -14,7 +13,7 @@ pub struct Moments {
     pub after: u64,
 }
 
-/// A bucket with at most `most` and at least `least` tokens at `since`.
+/// A bucket with `least` to `most` tokens at `since`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     most: f64,
@@ -24,11 +23,11 @@ pub struct Bucket {
     missed: u32,
 }
 
-/// Loss by rounding: this part of the rate, and this part of the burst at each change of terms. Rounding never gives
-/// tokens.
+/// Maximum loss by rounding, as a part of the rate, and as a part of the burst at each quota change. Rounding never
+/// gives tokens.
 const OF_RATE: f64 = 1e-5;
 const OF_BURST: f64 = 1e-5;
-/// Changes that the program remembers.
+/// Number of changes that the program remembers.
 const REMEMBERED: u32 = 8;
 
 fn seconds(from: u64, to: u64) -> f64 {
@@ -36,7 +35,7 @@ fn seconds(from: u64, to: u64) -> f64 {
 }
 
 impl Bucket {
-    /// A bucket from which nothing was taken.
+    /// A full bucket.
     pub fn full(limit: &Limit, since: u64) -> Self {
         let burst = limit.burst() as f64;
         Self {
@@ -69,7 +68,7 @@ impl Bucket {
         (least.min(sent), (most as u64).min(sent))
     }
 
-    /// Takes the tokens of `passed` packets.
+    /// Charges `passed` packets.
     pub fn took(&mut self, limit: &Limit, at: &Moments, passed: u64) {
         let passed = passed as f64;
         let gained = limit.per_second() * seconds(at.before, at.after);

@@ -1,4 +1,4 @@
-//! Checks after a step that kernel, pins and `status` agree with the model.
+//! Checks that kernel, pins and `status` agree with the model after a step.
 
 use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
 
@@ -39,7 +39,7 @@ fn entries(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Checks everything that can be seen without a command. Returns the loaded objects.
+/// Checks the kernel, the pins and the counters, without a command. Returns the loaded objects.
 pub fn state(world: &World, model: &Model) -> Result<BTreeSet<Object>, String> {
     let here = world.here.run(pins::namespace).unwrap().unwrap();
     let folders = pins::folders().unwrap().into_iter();
@@ -82,7 +82,7 @@ fn interfaces(namespace: &Namespace) -> Vec<Interface> {
 /// Checks that no pin is left.
 pub fn nothing_pinned() -> Result<(), String> {
     let mut found = entries(Path::new(BPFFS));
-    // The kernel's own files.
+    // Leaves out the kernel's own files.
     found.retain(|name| !name.ends_with(".debug"));
     same("pins", &found, &Vec::new())
 }
@@ -158,7 +158,7 @@ fn settings(name: &str, record: &Record, lists: &Lists, config: &Config) -> Resu
     same(&what("lists"), &found.collect(), &config.lists)
 }
 
-/// A value with the packets in place of each count.
+/// Replaces each count in a value by its number of packets.
 fn packets_of(value: &Value) -> Value {
     let Value::Object(fields) = value else {
         return value.clone();

@@ -12,7 +12,7 @@ pub struct Refusal {
     pub words: Vec<String>,
 }
 
-/// Effects of a command; with a refusal, those that happen all the same.
+/// The effects of a command, and its refusal, if any. A refused command may have some effects.
 #[derive(Clone, Debug, Default)]
 pub struct Prediction {
     pub changes: Vec<Change>,
@@ -35,13 +35,13 @@ fn wrong<T>(words: &[&str]) -> Result<T> {
     })
 }
 
-/// The value behind a flag.
+/// The value of a flag.
 fn value<'a>(words: &[&'a str], flag: &str) -> Option<&'a str> {
     let at = words.iter().position(|word| *word == flag)?;
     words.get(at + 1).copied()
 }
 
-/// All values behind a flag that may be repeated.
+/// All values of a flag that may be repeated.
 fn prefixes(words: &[&str], flag: &str) -> Prefixes {
     let pairs = words.windows(2).filter(|pair| pair[0] == flag);
     pairs.map(|pair| prefix(pair[1])).collect()
@@ -82,7 +82,7 @@ impl Model {
         }
     }
 
-    /// Reason why the attachment of that name cannot be used, if its interface has left it.
+    /// The reason why the attachment of this name cannot be used, if its interface was renamed or moved.
     fn stray<T>(&self, name: &str) -> Option<Result<T>> {
         let attached = self.attached.get(name)?;
         let detach = format!("limiter detach {name}");
@@ -122,7 +122,7 @@ impl Model {
         }
     }
 
-    /// A configuration from flags or from a file.
+    /// The configuration in flags or in a file, and the file.
     fn wanted(&self, words: &[&str]) -> Result<(Config, Option<String>)> {
         if let Some(name) = value(words, "--config") {
             return match file(name) {
@@ -145,7 +145,7 @@ impl Model {
         Ok((config, None))
     }
 
-    /// Attaches to all of the interfaces or none.
+    /// Attaches to all interfaces or to none.
     fn attach(&self, words: &[&str]) -> Prediction {
         let (config, file) = match self.wanted(words) {
             Ok(wanted) => wanted,
@@ -186,7 +186,7 @@ impl Model {
                 }
             }
             if let Err(refusal) = next.attachable(name) {
-                // The interfaces attached before it are detached again.
+                // Detaches the earlier interfaces again.
                 return Prediction {
                     changes: cleared,
                     refusal: Some(refusal),
@@ -304,7 +304,7 @@ impl Model {
             let all = self.attached.keys().cloned();
             return Ok(all.map(Change::Detach).collect());
         }
-        // Ends the attachment of the interface with that name; otherwise removes the pins under the name.
+        // Ends the attachment of the interface with this name, or else removes the pins with this name.
         if let Some(found) = self.of_name(name) {
             return Ok(vec![Change::Detach(found.to_owned())]);
         }
@@ -316,7 +316,7 @@ impl Model {
         if left.is_some() && !is_elsewhere {
             return Ok(vec![Change::Detach(name.to_owned())]);
         }
-        // A renamed interface: the message names the new name.
+        // For a renamed interface, the message has the new name.
         match self.stray(name) {
             Some(stray) => stray,
             None if self.here(name).is_some() => Ok(vec![]),

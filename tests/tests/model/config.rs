@@ -1,4 +1,4 @@
-//! Configurations of these tests, and their verdict on a source.
+//! Defines the configurations of these tests, and their verdicts on sources.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,10 +8,9 @@ use std::{
 
 use ipnet::IpNet;
 
-/// Prefixes on a list.
 pub type Prefixes = BTreeSet<IpNet>;
 
-/// The sources that a limit holds.
+/// The sources that a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     All,
@@ -21,11 +20,11 @@ pub enum Holds {
     Others,
 }
 
-/// A limit by packets, with a bucket for each source.
+/// A limit on packets with a bucket for each source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     pub name: String,
-    /// The rate as it is written, and as `status` writes it.
+    /// The rate in the notation of `status`.
     pub rate: String,
     pub burst: Option<u64>,
     pub holds: Holds,
@@ -59,7 +58,7 @@ impl Limit {
         amount / seconds
     }
 
-    /// Packets in a full bucket: by default those of a second, and at least one.
+    /// Packets in a full bucket. The default is the packets of one second, at least one.
     pub fn burst(&self) -> u64 {
         self.burst
             .unwrap_or_else(|| (self.per_second() as u64).max(1))
@@ -85,23 +84,23 @@ impl Limit {
     }
 }
 
-/// Verdict on a source's packets.
+/// The verdict on a source's packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     Denied,
     Allowed,
-    /// Held by the limit of this name.
+    /// The limit of this name decides.
     Limited(String),
     Unlimited,
 }
 
-/// Everything that is in force on an interface.
+/// The whole configuration of an interface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub max_sources: u32,
     pub shadow: bool,
     pub limits: Vec<Limit>,
-    /// `allow`, `deny`, and perhaps the tier `own`.
+    /// `allow`, `deny`, and the tier `own` if it exists.
     pub lists: BTreeMap<String, Prefixes>,
 }
 
@@ -168,13 +167,13 @@ impl Config {
     }
 }
 
-/// A prefix, or an address that stands for itself.
+/// Reads a prefix or an address.
 pub fn prefix(text: &str) -> IpNet {
     text.parse()
         .unwrap_or_else(|_| text.parse::<IpAddr>().unwrap().into())
 }
 
-/// A configuration file of the tests: its content, or words of its refusal.
+/// A configuration file: its content, or words of its refusal.
 pub struct File {
     pub name: &'static str,
     pub text: String,

@@ -1,4 +1,4 @@
-//! Random steps, chosen so that most of them have an effect.
+//! Draws random steps, most of which have an effect.
 
 use fastrand::Rng;
 use limiter_tests::random::{one, percent};
@@ -11,7 +11,7 @@ const SOURCES: [&str; 6] = [
     "10.0.0.2",
     "10.0.1.1",
     "2001:db8::1",
-    // In the same /64.
+    // This address is in the /64 of the one before.
     "2001:db8::2",
     "2001:db8:0:1::1",
 ];
@@ -35,9 +35,9 @@ const FILES: [&str; 5] = [
     "renamed.toml",
 ];
 const OTHER_FILES: [&str; 3] = ["large.toml", "broken.toml", "missing.toml"];
-/// Percentage of files that cannot be put in force.
+/// Percentage of invalid files.
 const UNSOUND: u32 = 15;
-/// Most interfaces.
+/// Maximum number of interfaces.
 const DEVICES: u8 = 3;
 
 /// The next step.
@@ -93,7 +93,7 @@ fn send(rng: &mut Rng, model: &Model) -> String {
     format!("send {far} {} {count}", one(rng, &SOURCES))
 }
 
-/// An interface name: mostly one under which commands find something.
+/// An interface name, mostly of an interface or an attachment.
 fn name(rng: &mut Rng, model: &Model, attached: bool) -> String {
     let known: Vec<String> = model
         .names()
@@ -151,7 +151,7 @@ fn command(rng: &mut Rng, model: &Model) -> String {
 
 fn attach(rng: &mut Rng, model: &Model) -> String {
     let mut line = format!("attach {}", name(rng, model, false));
-    // Interfaces without an attachment, most of the time.
+    // Mostly interfaces without an attachment.
     let bare = model.devices.values().filter(|device| !device.away);
     let bare: Vec<_> = bare
         .filter(|device| model.of_name(&device.name).is_none())
@@ -239,7 +239,7 @@ fn edit(rng: &mut Rng, model: &Model) -> String {
         .into_iter()
         .flatten();
     let on_it: Vec<String> = on_it.map(ToString::to_string).collect();
-    // An empty list has nothing to remove.
+    // Nothing can be removed from an empty list.
     let chances = if on_it.is_empty() { 8 } else { 14 };
     let edit = match rng.u32(0..chances) {
         0..6 => "add",

@@ -26,12 +26,12 @@ use limiter_tests::{need_kernel, random::seed};
 use session::Session;
 use world::apart;
 
-/// Steps of a sequence.
+/// Number of steps of a sequence.
 const LENGTH: u32 = 250;
-/// Sequences that run at the same time.
+/// Number of sequences that run at the same time.
 const WORKERS: usize = 2;
 const STEPS: u32 = 10_000;
-/// Least number of steps by kind, of 10,000: with an effect, and refused.
+/// Minimum number of steps of each kind in 10,000: with an effect, and refused.
 const FLOORS: [(&str, [u32; 2]); 28] = [
     ("attach", [80, 100]),
     ("upgrade", [30, 30]),
@@ -63,7 +63,7 @@ const FLOORS: [(&str, [u32; 2]); 28] = [
     ("back", [100, 10]),
 ];
 
-/// Steps that all sequences have done, and the first sequence that failed.
+/// The steps of all sequences, and the first failed sequence.
 #[derive(Default)]
 struct Result {
     begun: u32,
@@ -72,7 +72,7 @@ struct Result {
 }
 
 struct Failure {
-    /// None if the steps were given.
+    /// The seed; none if the steps are from a script.
     seed: Option<u64>,
     steps: Vec<String>,
     why: String,
@@ -192,7 +192,6 @@ fn random_command_sequences_agree_with_the_model() {
     }
 }
 
-/// Printed scripts can be read again.
 #[test]
 fn model_script_reads_back() {
     let steps = [

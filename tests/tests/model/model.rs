@@ -1,4 +1,4 @@
-//! The model: interfaces, attachments, and the effect of each step. It knows nothing of kernels.
+//! Models interfaces, attachments, and the effect of each step, without a kernel.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,16 +12,16 @@ use super::{
     config::{Config, Fate, Limit},
 };
 
-/// An interface. Its other end is called `far` and its number.
+/// An interface. Its other end is called `far`, followed by its number.
 #[derive(Clone, Debug)]
 pub struct Device {
     pub name: String,
-    /// True if it is in the other network namespace.
+    /// True if the interface is in the other network namespace.
     pub away: bool,
     pub up: bool,
 }
 
-/// Packets that a limit has counted.
+/// The counters of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfLimit {
     pub passed: u64,
@@ -36,14 +36,14 @@ pub struct Attached {
     pub device: Option<u8>,
     pub config: Config,
     pub file: Option<String>,
-    /// Packets, by the number of the reason.
+    /// Number of packets by the reason's number.
     pub counts: [u64; Reason::ALL.len()],
     pub limits: BTreeMap<String, OfLimit>,
-    /// By limit and source.
+    /// Buckets by limit and source.
     buckets: BTreeMap<(String, IpAddr), Bucket>,
 }
 
-/// The part of an address in the key /32,/64.
+/// The part of an address that the key /32,/64 uses.
 fn key_of(source: IpAddr) -> IpAddr {
     match source {
         IpAddr::V4(_) => source,
@@ -72,12 +72,12 @@ impl Attached {
         known.copied().unwrap_or_else(|| Bucket::full(limit, now))
     }
 
-    /// Packets that came in.
+    /// Number of incoming packets.
     pub fn seen(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Packets counted under the reasons that `which` selects.
+    /// Number of packets of the reasons that `which` selects.
     pub fn sum(&self, which: impl Fn(Reason) -> bool) -> u64 {
         let reasons = Reason::ALL.into_iter().filter(|reason| which(*reason));
         reasons.map(|reason| self.counts[reason as usize]).sum()
@@ -99,8 +99,8 @@ impl Attached {
         }
     }
 
-    /// Checks the counts for `sent` packets of `source` against the possible outcomes, and records them. `counted` are
-    /// the packets of each reason since attach.
+    /// Checks the counts for `sent` packets of `source` against the possible outcomes, and records them. `counted` has
+    /// the packets of each reason since `attach`.
     pub fn take(
         &mut self,
         source: IpAddr,
@@ -122,7 +122,7 @@ impl Attached {
             Fate::Allowed => &[Reason::Allowed],
             Fate::Unlimited => &[Reason::Unlimited],
             Fate::Limited(_) if shadow => &[Reason::Admitted, Reason::WouldDrop],
-            // `Contended` is known to occur if a processor is stopped meanwhile.
+            // `Contended` may occur if a processor is stopped meanwhile.
             Fate::Limited(_) => &[Reason::Admitted, Reason::Limit, Reason::Contended],
         };
         let grew: Vec<_> = Reason::ALL
@@ -173,7 +173,7 @@ impl Attached {
     }
 }
 
-/// Something that a command changes.
+/// An effect of a command.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Attach to the interface of this name.
@@ -182,11 +182,11 @@ pub enum Change {
     Config(String, Config, Option<String>),
     /// Remove the attachment.
     Detach(String),
-    /// Forget a source, or all sources.
+    /// Reset a source, or all sources.
     Reset(String, Option<IpAddr>),
 }
 
-/// The whole model. Attachments have the name that their interface had when they were made.
+/// The whole model. An attachment has the name that its interface had at `attach`.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub devices: BTreeMap<u8, Device>,
@@ -194,7 +194,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The interface of this name in the namespace of the commands.
+    /// The interface with this name in the namespace of the commands.
     pub fn here(&self, name: &str) -> Option<u8> {
         self.named(name, false)
     }
@@ -205,14 +205,14 @@ impl Model {
         found.map(|(far, _)| *far)
     }
 
-    /// The attachment of an interface, and its name.
+    /// The name of an interface's attachment.
     pub fn of_device(&self, far: u8) -> Option<&str> {
         let mut all = self.attached.iter();
         let found = all.find(|(_, attached)| attached.device == Some(far));
         found.map(|(name, _)| name.as_str())
     }
 
-    /// The attachment of the interface that has this name in the namespace of the commands.
+    /// The name of the attachment of the interface that has this name in the namespace of the commands.
     pub fn of_name(&self, name: &str) -> Option<&str> {
         self.here(name).and_then(|far| self.of_device(far))
     }
@@ -247,7 +247,7 @@ impl Model {
         }
     }
 
-    /// Changes an interface. Returns whether that is possible.
+    /// Changes an interface. Returns false if that is not possible.
     pub fn move_device(&mut self, words: &[&str]) -> bool {
         let far: u8 = words[1].parse().unwrap();
         if words[0] == "create" {

@@ -1,4 +1,4 @@
-//! One sequence of steps, with its own world and its own model.
+//! Runs one sequence of steps, with its own network and its own model.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,11 +18,11 @@ use super::{bucket::Moments, check, commands::Refusal, model::Model, world::Worl
 pub struct Session {
     world: World,
     pub model: Model,
-    /// Objects loaded for the attachments.
+    /// The loaded objects of the attachments.
     loaded: BTreeSet<Object>,
-    /// Former objects, which must go.
+    /// Former objects, which the kernel must release.
     condemned: BTreeSet<Object>,
-    /// Steps by kind: with an effect, and refused.
+    /// Number of steps of each kind: with an effect, and refused.
     pub done: BTreeMap<String, [u32; 2]>,
 }
 
@@ -53,7 +53,7 @@ impl Session {
         Ok(())
     }
 
-    /// Detaches everything, by steps that are added to `steps`: nothing may be left.
+    /// Detaches everything by steps that are added to `steps`. Nothing may be left.
     pub fn finish(&mut self, steps: &mut Vec<String>) -> Result<(), String> {
         while let Some((name, attached)) = self.model.attached.iter().next() {
             let device = attached.device.map(|far| &self.model.devices[&far]);
@@ -147,7 +147,7 @@ impl Session {
         check::list(&shown, attached, words[0])
     }
 
-    /// All attachments whose interface is here, or the one of that name.
+    /// Checks `status --json` of all attachments in this namespace, or of the one with this name.
     fn status(&self, shown: &Value, name: Option<&str>) -> Result<(), String> {
         let shown = shown["interfaces"].as_array().unwrap();
         let mut wanted = 0;

@@ -7,10 +7,10 @@ use std::{
 
 use super::{config::files, session::Session};
 
-/// Longest time spent on shortening.
+/// Maximum time for shortening.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Runs these steps, and detaches everything. Returns the failure, if any: `steps` then ends with the failing step.
+/// Runs these steps, and detaches everything. Returns the failure, if any. `steps` then ends with the failing step.
 pub fn replay(steps: &mut Vec<String>) -> Option<String> {
     let mut session = Session::new();
     for number in 0..steps.len() {
@@ -35,7 +35,7 @@ pub fn shrink(mut steps: Vec<String>) -> Option<(Vec<String>, String)> {
     if !fails(&mut steps) {
         return None;
     }
-    // Drops all steps of a kind at once: the cheapest way to lose most of them.
+    // Drops all steps of a kind at once, which removes most steps in few runs.
     let kinds: BTreeSet<String> = steps.iter().map(|line| kind(line).to_owned()).collect();
     for gone in kinds.iter().rev() {
         let mut fewer = steps.clone();
@@ -57,7 +57,7 @@ pub fn shrink(mut steps: Vec<String>) -> Option<(Vec<String>, String)> {
             }
             end = from.min(steps.len());
         }
-        // With fewer steps left, a step may go that was needed before.
+        // A step that was needed before may be superfluous now.
         if size > 1 || steps.len() == before {
             size /= 2;
         }

@@ -1,4 +1,4 @@
-//! The real world: three network namespaces, the command, and packets.
+//! Runs steps on the real kernel: three network namespaces, the command, and packets.
 
 use std::{
     cell::RefCell,
@@ -31,7 +31,7 @@ use nix::{
 
 use super::{bucket::Moments, config::files, model::Device};
 
-/// Packets by the reason's number.
+/// Number of packets by the reason's number.
 pub type Counts = [u64; Reason::ALL.len()];
 
 pub struct World {
@@ -39,12 +39,12 @@ pub struct World {
     pub here: Namespace,
     /// Namespace that interfaces are moved to.
     pub away: Namespace,
-    /// Namespace that packets come from.
+    /// Namespace of the senders.
     peer: Namespace,
     folder: Folder,
     /// Pins of attachments, by name.
     pins: RefCell<BTreeMap<String, PathBuf>>,
-    /// Sending and receiving socket by interface. The kernel takes long to close them.
+    /// Sending and receiving socket of each interface. They stay open, because closing one takes long.
     sockets: RefCell<BTreeMap<u8, (Raw, Raw)>>,
 }
 
@@ -77,7 +77,7 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Moments) {
 }
 
 impl World {
-    /// Must run in [`apart`].
+    /// Makes the namespaces. Must be called in [`apart`].
     pub fn new() -> Self {
         let flags = MsFlags::empty();
         mount(Some("bpf"), BPFFS, Some("bpf"), flags, Some("mode=0700")).unwrap();
@@ -112,7 +112,7 @@ impl World {
         if device.away { &self.away } else { &self.here }
     }
 
-    /// The folder of an attachment, by its name.
+    /// The folder of an attachment's pins.
     pub fn pins(&self, name: &str) -> PathBuf {
         let known = self.pins.borrow().get(name).cloned();
         known.unwrap_or_else(|| {
@@ -130,7 +130,7 @@ impl World {
         (Outcome::of(words.join(" "), output), at)
     }
 
-    /// Runs `ip` in a namespace. Returns whether it succeeded.
+    /// Runs `ip` in a namespace. Returns false if it fails.
     fn ip(&self, namespace: &Namespace, line: &str) -> bool {
         let mut command = Command::new("ip");
         command.args(line.split_whitespace());
@@ -138,11 +138,11 @@ impl World {
         output.status.success()
     }
 
-    /// Changes an interface. Returns whether that worked; `device` is its state before, if it existed.
+    /// Changes an interface with the state `device`, if it exists. Returns false if that fails.
     pub fn move_device(&self, words: &[&str], device: Option<&Device>) -> bool {
         use std::os::fd::AsRawFd;
 
-        // Sockets survive only up, down and rename.
+        // The sockets survive only the changes up, down and rename.
         if ["create", "delete", "away", "back"].contains(&words[0]) {
             self.sockets.borrow_mut().remove(&words[1].parse().unwrap());
         }
@@ -162,7 +162,7 @@ impl World {
                     ),
                 )
             };
-            // Numbers are used again, as with interfaces from several namespaces.
+            // Interface numbers are used again, as they may be with several namespaces.
             return (add(&format!("index {}", words[3])) || add(""))
                 && self.ip(&self.peer, &format!("link set dev {far} up"))
                 && self.ip(&self.here, &format!("link set dev {} up", words[2]));
@@ -194,7 +194,7 @@ impl World {
         let mut sockets = self.sockets.borrow_mut();
         let (wire, _) = self.sockets_of(&mut sockets, device, far);
         let frame = Frame::from(source).bytes();
-        // An interface that is down takes no packet.
+        // Ignores errors, because an interface that is down takes no packets.
         (0..count).for_each(|_| drop(wire.try_send(&frame)));
     }
 
@@ -211,8 +211,8 @@ impl World {
         })
     }
 
-    /// Sends `count` packets to an interface, and waits until the attachment `name` has counted `seen`. Returns its
-    /// counts, which must agree with the packets that came through.
+    /// Sends `count` packets to an interface, and waits until the attachment `name` has counted `seen` packets. Returns
+    /// its counts, which must agree with the packets that arrive.
     pub fn send(
         &self,
         device: &Device,
@@ -255,7 +255,7 @@ impl World {
 }
 
 impl Drop for World {
-    /// The file system of a failed sequence is unmounted with all its pins.
+    /// Removes the pins, even those of a failed sequence, by unmounting the file system.
     fn drop(&mut self) {
         let _ = umount2(BPFFS, MntFlags::MNT_DETACH);
     }
@@ -276,7 +276,7 @@ pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Repeats `look` until `good`, for two seconds at most. Returns the last value as an error.
+/// Repeats `look` until `good` holds, for at most two seconds. Returns the last value as an error.
 fn wait<T>(mut look: impl FnMut() -> T, good: impl Fn(&T) -> bool) -> Result<T, T> {
     let start = Instant::now();
     loop {

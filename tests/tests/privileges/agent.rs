@@ -43,7 +43,7 @@ impl Agent {
         Pid::from_raw(self.0.id().try_into().unwrap())
     }
 
-    /// Panics unless the agent has the capabilities it needs and no more.
+    /// Panics unless the agent has exactly the capabilities it needs.
     fn expect_confined(&self) {
         let process = self.process();
         for set in ["CapPrm", "CapEff"] {
@@ -74,7 +74,7 @@ fn store<'h>(hosts: &'h Hosts, tls: Option<std::path::PathBuf>) -> Redis<'h> {
     })
 }
 
-/// With TLS, a host name, and an authority file that is read at each connection, also after the agent is confined.
+/// The agent uses TLS and a host name, and reads an authority file at each connection, even after it is confined.
 #[test]
 fn root_agent_keeps_only_the_privileges_it_needs() {
     need_kernel!();
@@ -87,7 +87,7 @@ fn root_agent_keeps_only_the_privileges_it_needs() {
     let of_host = |name: &str| certificates.path().join(name);
     command.arg("--cert").arg(of_host("host.pem"));
     command.arg("--key").arg(of_host("host.key"));
-    // The authority is one of the system's.
+    // Makes the authority one of the system's.
     command.env("SSL_CERT_FILE", of_host("ca.pem"));
     command.env_remove("SSL_CERT_DIR");
     let agent = on(&hosts.server, || Agent::start(command));
@@ -96,7 +96,7 @@ fn root_agent_keeps_only_the_privileges_it_needs() {
     eventually("it shares", shared);
     agent.expect_confined();
     assert_eq!(bits(agent.process(), "CapBnd"), 0);
-    // Metrics with the store, and when nobody answers.
+    // Metrics are exported with the store, and without it.
     let exporter = Exporter::start(&hosts.server);
     let sample = |name: &str| exporter.samples().get(name).copied();
     let of_interface = |name: &str| sample(&format!("limiter_fleet_{name}{{interface=\"eth0\"}}"));
@@ -119,7 +119,7 @@ fn root_agent_keeps_only_the_privileges_it_needs() {
     let took = sample("limiter_collection_duration_seconds").unwrap();
     assert!(took < 5.0, "{took}");
     kill(agent.process(), Signal::SIGCONT).unwrap();
-    // The agent continues: it reads the certificates and the lists again.
+    // The agent continues, and reads the certificates and the lists again.
     store.go_on();
     eventually("it shares again", shared);
     let list = || hosts.limiter("deny list eth0").stdout;
@@ -169,7 +169,7 @@ fn agent_runs_for_a_user_with_three_capabilities() {
         let list = limiter.done("deny list eth0").stdout;
         assert!(list.starts_with("203.0.113.7  # by "), "{list}");
         assert!(list.contains(" ago, for "), "{list}");
-        // Another user with equal capabilities and paths gets no answer.
+        // A user other than the agent's gets no answer, even with equal capabilities and paths.
         let mut other = Command::new("setpriv");
         other.args([
             "--reuid=61235",

@@ -39,7 +39,7 @@ fn done_by(user: u32, script: &str) {
     assert!(output.status.success(), "{script}: {output:?}");
 }
 
-/// Files of other software: in bpffs, and on another file system.
+/// Makes files of other software: in bpffs, and on another file system.
 fn victims() -> (Vec<PathBuf>, tempfile::TempDir) {
     let elsewhere = tempfile::tempdir().unwrap();
     fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o711)).unwrap();
@@ -54,7 +54,7 @@ fn victims() -> (Vec<PathBuf>, tempfile::TempDir) {
     (all, elsewhere)
 }
 
-/// Runs root's commands that remove pins, and the package's removal script, on paths that were planted.
+/// Runs root's commands that remove pins, and the package's removal script, on planted paths. The victims must stay.
 fn expect_left_alone(victims: &[PathBuf], planted: &Path, words: &[&str]) {
     let script = removal_script();
     let removal = || {
@@ -94,7 +94,7 @@ fn removal_script() -> tempfile::NamedTempFile {
     let text = fs::read_to_string(root.join("packaging/systemd/service")).unwrap();
     let text = text
         .replace("/usr/bin/limiter", binary().to_str().unwrap())
-        // The script stops no unit of this machine.
+        // Keeps the script from stopping units of this machine.
         .replace("/run/systemd/system", "/nonexistent");
     let script = tempfile::NamedTempFile::new().unwrap();
     fs::write(script.path(), text).unwrap();
@@ -154,7 +154,7 @@ fn links_and_foreign_files_in_an_operators_folder_are_left_alone() {
             expect_left_alone(&victims, &planted, &["/sys/fs/bpf/limiter"]);
             done_by(USER, &format!("rm {PINS}/limiter/v6"));
         }
-        // Deeper: among the pins of an attachment, and in place of one of them.
+        // Plants paths among the pins of an attachment, and in place of one of them.
         operator.done(&ATTACH);
         let pins = hosts.pins();
         let folder = pins.display();
@@ -178,7 +178,7 @@ fn links_and_foreign_files_in_an_operators_folder_are_left_alone() {
 /// A process of another user that runs until it is dropped.
 struct Running(Child);
 
-/// Locks everything that it can open below a folder.
+/// A script that locks every file that it can open below a folder.
 const LOCK_ALL: &str = "import fcntl, os, sys, time\n\
     top = sys.argv[1]\n\
     held = []\n\
@@ -214,7 +214,7 @@ impl Drop for Running {
     }
 }
 
-/// `flock` on everything that another user can open delays no command.
+/// The user locks every file that it can open.
 #[test]
 fn locks_of_another_user_delay_no_command() {
     need_kernel!();
@@ -238,7 +238,7 @@ fn locks_of_another_user_delay_no_command() {
     });
 }
 
-/// The owners of a folder and everything below it.
+/// The owners of a folder and of everything below it.
 fn owners(folder: &Path) -> Vec<(PathBuf, u32)> {
     let mut found = vec![(
         folder.to_owned(),
@@ -261,7 +261,7 @@ fn second_interface(host: &Host) {
     });
 }
 
-/// Root's command leaves nothing behind if it fails in an operator's attachment, and leaves the folder if it succeeds.
+/// A failing command leaves nothing behind. A successful `detach` leaves the folder.
 #[test]
 fn root_leaves_nothing_in_an_operators_folder() {
     need_kernel!();
@@ -283,7 +283,7 @@ fn root_leaves_nothing_in_an_operators_folder() {
         };
         let user = USER.to_string();
         let told = ["/sys/fs/bpf/limiter", user.as_str()];
-        // Before the first attachment, and beside an attachment.
+        // The folder is empty, and then has an attachment.
         let attach = ["attach", "other0", "--rate", "5/s"];
         limiter(&attach).expect_error(1, &told);
         assert_eq!(owners(&folder).len(), 1);
@@ -298,13 +298,13 @@ fn root_leaves_nothing_in_an_operators_folder() {
             limiter(refused).expect_error(1, &told);
             assert_eq!(owners(&folder), before, "{refused:?}");
         }
-        // The owner's commands still work.
+        // The commands of the operator still work.
         operator.done(&["set", "eth0", "--rate", "7/s"]);
         expect_owned("after set");
         limiter("detach eth0").expect(0);
         expect_owned("after detach");
         assert!(!hosts.pins().exists());
-        // On trial, which root may not keep: the pin would belong to root.
+        // Root may not keep a trial of the operator, because the new pin would belong to root.
         operator.done(&["attach", "eth0", "--rate", "5/s", "--try", "1h"]);
         limiter("keep eth0").expect_error(1, &told);
         expect_owned("after keep");
@@ -315,7 +315,7 @@ fn root_leaves_nothing_in_an_operators_folder() {
     });
 }
 
-/// A misleading pin does not make root put an operator's program on an interface.
+/// The operator makes a misleading pin.
 #[test]
 fn root_does_not_restore_a_program_of_an_operator() {
     need_kernel!();
@@ -329,7 +329,7 @@ fn root_does_not_restore_a_program_of_an_operator() {
         delegate();
         operator.done(&ATTACH);
         let index = nix::net::if_::if_nametoindex("other0").unwrap();
-        // The folder belongs to the operator: renaming needs no capability.
+        // The operator owns the folder, and so can rename pins without capabilities.
         let pins = hosts.pins();
         let folder = pins.display();
         done_by(
@@ -345,7 +345,7 @@ fn root_does_not_restore_a_program_of_an_operator() {
     });
 }
 
-/// A folder that others may write to is refused, whoever owns it.
+/// A folder that other users may write to is refused, even if root owns it.
 #[test]
 fn open_folder_is_refused_before_anything_is_created() {
     need_kernel!();

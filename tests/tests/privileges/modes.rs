@@ -32,7 +32,7 @@ fn tree(folder: &Path) -> Vec<PathBuf> {
 fn pins_are_private_under_any_umask() {
     need_kernel!();
     let hosts = Hosts::new();
-    // The most permissive umask, for the processes started here.
+    // Sets the most permissive umask for all processes that the test starts.
     let before = umask(Mode::empty());
     let attached = hosts.limiter("attach eth0 --rate 5/s --deny 192.0.2.9");
     let reloaded = hosts.limiter("set eth0 --rate 7/s");
@@ -58,7 +58,7 @@ fn pins_are_private_under_any_umask() {
             path.display()
         );
     }
-    // Another user can neither open nor list any of it.
+    // Another user can neither open nor list any of the files.
     let script = "for path; do test -e \"$path\" && echo \"$path\"; (: <\"$path\") 2>/dev/null && echo \"$path\"; done; true";
     let mut nobody = Command::new("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);

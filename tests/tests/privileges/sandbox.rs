@@ -1,4 +1,4 @@
-//! The exporter's network process has no privileges, and `top` keeps only those its keys need; both work.
+//! The exporter's network process works without privileges, and `top` with only those that its keys need.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ pub fn bits(process: Pid, set: &str) -> u64 {
     u64::from_str_radix(&status_of(process, set), 16).unwrap()
 }
 
-/// Panics unless this process can only use its descriptors, and its helper has only the capabilities it needs.
+/// Panics unless this process can use only its descriptors, and its helper has only the capabilities it needs.
 fn expect_confined(process: Pid) {
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         assert_eq!(bits(process, set), 0, "{set} of {process}");
@@ -38,14 +38,14 @@ fn expect_confined(process: Pid) {
         );
     }
     expect_kept(helper_of(process));
-    // The unprivileged process has no kernel object open: no map, no link, no program.
+    // The unprivileged process has no map, link or program open.
     for entry in fs::read_dir(format!("/proc/{process}/fd")).unwrap() {
         let target = fs::read_link(entry.unwrap().path()).unwrap_or_default();
         assert!(!target.to_string_lossy().contains("bpf"), "{target:?}");
     }
 }
 
-/// Panics unless this process has only the capabilities that reading and changing attachments takes.
+/// Panics unless this process has only the capabilities that are needed to read and change attachments.
 fn expect_kept(process: Pid) {
     for set in ["CapPrm", "CapEff"] {
         assert_eq!(bits(process, set) & !KEPT, 0, "{set} of {process}");
@@ -80,7 +80,7 @@ fn exporter_follows_changes_without_privileges() {
     expect(serde_json::Value::Null);
     hosts.run("attach eth0 --rate 9/s");
     expect("9/s".into());
-    // Reading has given the process no privileges.
+    // The reading gave the process no privileges.
     expect_confined(process);
 }
 
@@ -106,7 +106,7 @@ fn helper_process_ends_with_its_exporter() {
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
         let exporter = Exporter::start(&hosts.server);
         let helper = helper_of(exporter.process());
-        // systemd signals both processes: that must not end the helper first.
+        // systemd signals both processes. The helper must not end first.
         let _ = kill(helper, Signal::SIGTERM);
         assert_eq!(exporter.get("/healthz"), "ok\n");
         let _ = exporter.end(signal);
@@ -116,7 +116,7 @@ fn helper_process_ends_with_its_exporter() {
     }
 }
 
-/// `top` is one process, which keeps what its keys need and starts no other.
+/// `top` is one process, and starts no other.
 #[test]
 fn live_view_keeps_only_the_capabilities_of_its_keys() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! All commands work for a user with three capabilities who is not root, on pins of that user.
+//! All commands work for a user with three capabilities who is not root, on the user's own pins.
 
 use std::{
     fs,
@@ -27,7 +27,7 @@ pub const PINS: &str = "/sys/fs/bpf";
 /// The capabilities that limiter needs, in the notation of `setpriv`.
 pub const CAPABILITIES: &str = "-all,+bpf,+net_admin,+perfmon";
 
-/// A copy of the command that any user may run.
+/// A copy of the command that every user may run.
 pub struct Copy(tempfile::TempDir);
 
 impl Copy {
@@ -43,7 +43,7 @@ impl Copy {
         self.0.path()
     }
 
-    /// The command as that user, with these capabilities and no way to gain more.
+    /// The command as the user, with these capabilities and no way to gain more.
     pub fn command(&self, capabilities: &str, arguments: &(impl Arguments + ?Sized)) -> Command {
         let mut command = Command::new("setpriv");
         command.args([
@@ -66,7 +66,7 @@ impl Copy {
         Outcome::of(arguments.words().join(" "), output)
     }
 
-    /// Runs the command with the needed capabilities; it must succeed.
+    /// Runs the command with the needed capabilities. It must succeed.
     pub fn done(&self, arguments: &(impl Arguments + ?Sized)) -> Outcome {
         let outcome = self.with(CAPABILITIES, arguments);
         outcome.expect(0);
@@ -78,7 +78,7 @@ impl Copy {
     }
 }
 
-/// Gives this thread and its children their own bpffs, mounted with these options.
+/// Gives this thread and its children a bpffs of their own, mounted with these options.
 pub fn own_pins(options: &str) {
     unshare(CloneFlags::CLONE_NEWNS).unwrap();
     let none: Option<&str> = None;
@@ -93,7 +93,7 @@ pub fn own_pins(options: &str) {
     .unwrap();
 }
 
-/// Runs root's one-time setup for a user, as docs/security.md describes it.
+/// Runs root's one-time setup for a user, as documented in docs/security.md.
 pub fn delegate() {
     own_pins("mode=0711");
     let folder = Path::new(PINS).join("limiter");
@@ -184,7 +184,7 @@ fn every_command_works_for_a_user_with_three_capabilities() {
         .unwrap();
 }
 
-/// A bpffs mounted for the user (Linux 6.9).
+/// A bpffs with an owner needs Linux 6.9.
 #[test]
 fn commands_work_with_a_bpffs_of_the_user() {
     need_kernel!();
@@ -196,7 +196,7 @@ fn commands_work_with_a_bpffs_of_the_user() {
     let run = || {
         own_pins(&format!("uid={USER},gid={USER},mode=0700"));
         if fs::metadata(PINS).is_ok_and(|root| std::os::unix::fs::MetadataExt::uid(&root) != USER) {
-            // Older kernels ignore the owner; for them, use the other way.
+            // Older kernels ignore the owner.
             return;
         }
         limiter.done("attach eth0 --rate 1/s");
@@ -244,7 +244,7 @@ fn missing_capabilities_are_reported_in_one_line() {
                     "{doctor:?}"
                 );
             }
-            // All capabilities, but pins that belong to another user.
+            // Makes the pins belong to another user.
             chown(Path::new(PINS).join("limiter"), Some(0), Some(0)).unwrap();
             let words = [
                 "not permitted",
@@ -260,7 +260,7 @@ fn missing_capabilities_are_reported_in_one_line() {
         .unwrap();
 }
 
-/// Root and the user wait for each other, although the user cannot open root's lock.
+/// The user cannot open root's lock.
 #[test]
 fn commands_of_root_and_the_user_wait_for_each_other() {
     need_kernel!();
