@@ -60,7 +60,7 @@ impl Moments {
     }
 }
 
-/// Waits until program and pins agree, because the kernel releases the link of a dead process with a delay.
+/// Waits until program and pins agree: the kernel releases the link of a dead process with a delay. True if attached.
 fn settled(hosts: &Hosts) -> bool {
     let is_attached = || {
         let status = hosts.json("status --json");

@@ -1,6 +1,4 @@
-//! `reload` applies the file again, whole or not at all.
-//!
-//! Limits that stay keep their buckets, and removed limits leave none behind.
+//! `reload` applies the whole file or nothing; limits that stay keep their buckets, and removed limits leave none.
 
 use std::{
     fs,
@@ -53,13 +51,13 @@ impl Attached {
         }
     }
 
-    /// Writes another text into the file and reloads it.
+    /// Writes the file and reloads it.
     fn reload(&self, text: &str) -> Outcome {
         fs::write(&self.file, text).unwrap();
         self.hosts.limiter("reload eth0")
     }
 
-    /// Output of a successful reload.
+    /// The output of a successful reload.
     fn reloaded(&self, text: &str) -> String {
         let outcome = self.reload(text);
         outcome.expect(0);
@@ -79,7 +77,7 @@ impl Attached {
         found.unwrap_or_else(|| panic!("{status}")).clone()
     }
 
-    /// Packets that a limit passed, and dropped.
+    /// Number of packets that a limit passed, and that it dropped.
     fn counted(&self, name: &str) -> (u64, u64) {
         let limit = self.limit(name);
         let of = |verdict: &str| number(&limit[verdict]["packets"]);
@@ -112,7 +110,7 @@ fn reload_of_a_changed_file_keeps_buckets_and_counters() {
     assert_eq!(status["attached_at"], since, "the same attachment");
 }
 
-/// Rate, burst and total of control traffic follow the file.
+/// The limits have rate, burst and total.
 #[test]
 fn reload_changes_limits_on_control_traffic() {
     need_kernel!();
@@ -181,7 +179,7 @@ fn reload_of_an_unchanged_file_changes_nothing() {
     );
     assert_eq!(traffic.passed_to(2, SOURCE, 7), 5);
     assert_eq!(attached.counted("a"), (5, 5));
-    // The reload undoes changes by other commands.
+    // The reload undoes changes that other commands made.
     attached.hosts.run("deny add eth0 203.0.113.67");
     let set = ["set", "eth0", "--limit", "b", "--burst", "9"];
     for (already, warnings) in [(false, 1), (true, 0)] {
@@ -236,7 +234,7 @@ fn reload_of_a_wrong_or_missing_file_changes_nothing() {
     assert_eq!(attached.hosts.status(), before, "the same program runs");
 }
 
-/// An error that depends on the interface: a burst that is smaller than its longest frame.
+/// The burst is smaller than the interface's longest frame.
 #[test]
 fn reload_that_does_not_fit_the_interface_changes_nothing() {
     need_kernel!();
@@ -244,7 +242,7 @@ fn reload_that_does_not_fit_the_interface_changes_nothing() {
     let before = attached.hosts.status();
     let said = attached.reload(&limit("a", 1, "rate = \"10mbit\"\nburst = \"100b\""));
     said.expect(1);
-    // A warning about the file, and the error about the interface.
+    // The first lines are a warning about the file. The last line is the error about the interface.
     let error = said.stderr.lines().last().unwrap();
     for word in ["eth0: ", "100b", "1522"] {
         assert!(error.contains(word), "{said:#?}");
@@ -269,7 +267,7 @@ fn reload_refuses_settings_fixed_at_attach() {
     assert_eq!(attached.hosts.status(), before);
 }
 
-/// A limit stays the same while its name and key do.
+/// A limit keeps its buckets if it keeps its name and key.
 #[test]
 fn reload_adds_and_removes_limits() {
     need_kernel!();
@@ -294,14 +292,14 @@ fn reload_adds_and_removes_limits() {
     assert_eq!(traffic.passed_to(2, SOURCE, 7), 0);
     assert_eq!(traffic.passed_to(3, SOURCE, 7), 0);
 
-    // A limit that comes back begins anew.
+    // A limit that is added again begins with empty counters.
     attached.reloaded(&(a.clone() + &b + &c));
     assert_eq!(attached.counted("a"), (0, 0));
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
     assert_eq!(attached.counted("a"), (5, 2));
     assert_eq!(attached.counted("b"), (5, 16));
 
-    // A renamed limit is new. A limit with another key has new buckets.
+    // A renamed limit is new, and a limit with another key has new buckets.
     let other_key = c.replace("rate", "key = \"/24,/48\"\nrate");
     let said = attached.reloaded(&(a.replace("\"a\"", "\"z\"") + &b + &other_key));
     assert!(said.contains("limit a gone\neth0: limit z new"), "{said}");
@@ -315,7 +313,7 @@ fn reload_adds_and_removes_limits() {
     assert_eq!(traffic.passed_to(3, "192.0.2.9", 7), 5);
     assert_eq!(traffic.passed_to(3, SOURCE, 7), 0, "the same /24");
 
-    // Only the order changes.
+    // This reload changes only the order.
     let said = attached.reloaded(&(other_key + &b + &a.replace("\"a\"", "\"z\"")));
     assert!(said.contains("order of the limits"), "{said}");
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 0);
@@ -343,7 +341,7 @@ fn reload_remembers_the_file_of_the_last_reload() {
 
     let folder = Folder::new();
     let file = folder.write("other.toml", hourly("a", 1, 5));
-    // Run from the file's folder, with a name that is relative to it.
+    // The command runs in the file's folder, with a relative name.
     let from_there = hosts.server.namespace.run(|| {
         Command::new(binary())
             .args(["reload", "eth0", "--config", "other.toml"])
@@ -358,7 +356,7 @@ fn reload_remembers_the_file_of_the_last_reload() {
     assert_eq!(hosts.status()["limits"][0]["burst"], "6");
 }
 
-/// During repeated reloads under flood, a source with an empty bucket, under a limit that stays, gets nothing.
+/// The bucket belongs to a limit that stays.
 #[test]
 fn reloads_under_flood_admit_nothing_from_an_empty_bucket() {
     need_kernel!();
@@ -386,7 +384,7 @@ fn reloads_under_flood_admit_nothing_from_an_empty_bucket() {
     assert_eq!(attached.counted("a"), (3, sent - 3));
 }
 
-/// `attach --or-reload` attaches if nothing is attached; otherwise it applies the file for good and keeps the buckets.
+/// The command makes a trial permanent, and keeps the buckets.
 #[test]
 fn attach_or_reload_takes_over_an_attachment() {
     need_kernel!();

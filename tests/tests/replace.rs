@@ -1,7 +1,6 @@
 //! Only `attach --or-reload` replaces an attachment of a version with another pin layout, and leaves no gap.
 //!
-//! The other version is simulated: this version's pins are moved to the folder of another layout, and one map is
-//! renamed.
+//! The tests simulate the other version: they move the pins to the folder of another layout, and rename a map.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -22,7 +21,7 @@ use limiter_user::kernel::sys::interface;
 const ATTACH: [&str; 6] = ["attach", "eth0", "--rate", "1/d", "--burst", "10"];
 const REPLACED: &str = "replaced another version of limiter (layout";
 
-/// One limit of `burst` packets that gets no token during a test.
+/// A limit of `burst` packets that gets no token during a test.
 fn limit(burst: u64) -> String {
     format!("[[limit]]\nname = \"default\"\nrate = \"1/d\"\nburst = {burst}\n")
 }
@@ -34,7 +33,7 @@ fn pins_in(hosts: &Hosts, layout: u32) -> PathBuf {
     of_layout.join(pins.file_name().unwrap())
 }
 
-/// Turns the attachment into one of another layout.
+/// Turns the attachment into one with another layout.
 fn age(hosts: &Hosts, layout: u32) -> PathBuf {
     let (pins, other) = (hosts.pins(), pins_in(hosts, layout));
     fs::create_dir_all(other.parent().unwrap()).unwrap();
@@ -62,7 +61,7 @@ fn another_layout_is_replaced_in_one_step_with_full_buckets() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let file = folder.write("limiter.toml", limit(10));
-    // An earlier version, and a future one: upgrade and downgrade.
+    // The layouts are of an earlier and of a future version: upgrade and downgrade.
     for layout in [6, 99] {
         hosts.limiter(&ATTACH).expect(0);
         assert_eq!(Traffic::new(&hosts).passed("192.0.2.2", 12), 10);
@@ -163,7 +162,7 @@ fn detach_leaves_a_folder_locked_by_another_command() {
     let hosts = Hosts::new();
     hosts.limiter(&ATTACH).expect(0);
     let other = age(&hosts, 6);
-    // The state of an `attach` that holds the lock and has pinned nothing.
+    // Simulates an `attach` that holds the lock and has pinned nothing yet.
     let pins = hosts.pins();
     fs::create_dir(&pins).unwrap();
     let lock = fs::File::open(&pins).unwrap();
@@ -227,7 +226,7 @@ fn killed_replacement_keeps_limiting_and_the_next_command_finishes() {
         let end = hosts.server.namespace.run(run).unwrap().unwrap();
         let at = format!("killed before step {step}, {end:?}");
         assert!(has_program(&hosts), "{at}");
-        // The old program has no tokens left, the new one has three.
+        // The old program has no tokens left. The new one has three.
         match passed(&hosts) {
             0 => before += 1,
             3 => after += 1,

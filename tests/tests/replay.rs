@@ -1,6 +1,4 @@
-//! Replay gives every packet the verdict that the program in the kernel gives it.
-//!
-//! On captures of others and on random ones; the command is tested too.
+//! `replay` gives every packet of a capture the verdict that the program in the kernel gives it.
 
 use std::{
     collections::BTreeMap,
@@ -32,11 +30,11 @@ use limiter_user::{
 
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
-/// Beginning of the captures of these tests.
+/// Start time of the captures.
 const START: u64 = 1_700_000_000 * SECOND;
 const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
-/// Number of packets in each capture, counted by another program; none for a link type that is not supported.
+/// The captures, with the number of packets, counted by another program; none for an unsupported link type.
 const FIXTURES: [(&str, Option<u64>); 37] = [
     ("arp-too-long-tha.pcap", Some(1)),
     ("babel.pcap", Some(25)),
@@ -77,7 +75,7 @@ const FIXTURES: [(&str, Option<u64>); 37] = [
     ("test016-be.pcapng", Some(4)),
 ];
 
-/// One limit on everything.
+/// One limit on all packets.
 fn plain(rate: &str, burst: &str) -> Settings {
     Settings {
         limits: vec![Limit {
@@ -88,7 +86,7 @@ fn plain(rate: &str, burst: &str) -> Settings {
     }
 }
 
-/// One engine of each kind for all captures, because loading the program takes longest.
+/// All captures use one engine of each kind, because loading the program takes longest.
 #[test]
 fn kernel_and_model_agree_on_foreign_captures() {
     need_kernel!();
@@ -125,7 +123,7 @@ fn kernel_and_model_agree_on_foreign_captures() {
             assert_eq!(read, (packets, None), "{name}");
         }
     }
-    // The captures cause each of these verdicts.
+    // The captures contain packets with each of these verdicts.
     for reason in "admitted limit malformed not_ip deny would_drop".split(' ') {
         assert!(seen.get(reason) > Some(&4), "{reason}: {seen:?}");
     }
@@ -140,7 +138,7 @@ fn truncated_foreign_captures_replay_up_to_the_cut() {
         let step = (bytes.len() / 20).max(1);
         let mut before = 0;
         for end in (0..bytes.len()).step_by(step) {
-            // The part that is there is replayed; or the error says why not.
+            // `replay` reads the existing part, or the error gives the reason.
             match (replay(&bytes[..end], &settings, Choice::Model), &whole) {
                 (Ok((part, verdicts)), Ok((_, all))) => {
                     let at = format!("{} at {end}", path.display());
@@ -157,7 +155,7 @@ fn truncated_foreign_captures_replay_up_to_the_cut() {
     }
 }
 
-/// Captures of random packets, some of them truncated, with random limits and tables that are too small.
+/// Some packets are truncated. The limits are random, and the tables are too small.
 #[test]
 fn kernel_and_model_agree_on_random_captures() {
     need_kernel!();
@@ -204,7 +202,7 @@ fn kernel_and_model_agree_on_random_captures() {
     }
 }
 
-/// A flood of more sources than the table holds: both engines have equal entries at every moment.
+/// There are more sources than the table holds. Both engines have equal entries at every time.
 #[test]
 fn kernel_and_model_agree_when_the_table_is_full() {
     need_kernel!();
@@ -240,7 +238,7 @@ fn kernel_and_model_agree_when_the_table_is_full() {
     }
 }
 
-/// Replays UDP packets from one source at these moments. Returns which of them pass, by either engine.
+/// Replays UDP packets from one source at these times with both engines. Returns true for each packet that passes.
 fn passing(rate: &str, burst: &str, at: impl IntoIterator<Item = u64>) -> Vec<bool> {
     let frame = Frame::from(SOURCE).bytes();
     let packets: Vec<_> = at
@@ -272,7 +270,7 @@ fn replay_reproduces_the_documented_examples() {
     );
     let spaced = passing("1/s", "10", (0..12).map(|i| i * 100 * MS));
     assert_eq!(spaced, [vec![true; 11], vec![false]].concat());
-    // 60 packets a second: the 60th is the first to be dropped; after it, one of six passes.
+    // At 60 packets per second, packet 60 is the first to be dropped. After it, one packet of six passes.
     let long = passing("10/s", "50", (0..60 * 20).map(|i| i * SECOND / 60));
     assert_eq!(long.iter().position(|passed| !passed), Some(59));
     assert_eq!(passed(&long[120..]), (60 * 20 - 120) / 6);
@@ -284,7 +282,6 @@ fn replay_reproduces_the_documented_examples() {
     assert_eq!(after_months, [true, false, true]);
 }
 
-/// A truncated capture of a packet counts with the packet's length on the wire.
 #[test]
 fn truncated_packets_count_with_their_wire_length() {
     need_kernel!();
@@ -308,7 +305,7 @@ fn truncated_packets_count_with_their_wire_length() {
     }
 }
 
-/// A time slightly out of order counts as the previous one; a clock that is set back keeps running.
+/// A time slightly out of order counts as the time before. A clock that is set back continues from there.
 #[test]
 fn replay_time_never_goes_back() {
     need_kernel!();
@@ -422,14 +419,14 @@ fn replay_warns_of_exemptions_and_truncated_captures() {
         told.contains("established") && told.lines().count() == 1,
         "{told}"
     );
-    // The capture is truncated.
+    // The capture ends within a packet.
     let bytes = pcap(&twenty());
     let short = folder.write("short.pcap", &bytes[..bytes.len() - 1]);
     let cut = with(&[&short]);
     cut.expect(0);
     assert!(cut.stderr.contains("cut off after packet 19"), "{cut:#?}");
     assert!(cut.stdout.contains("19 packets"), "{cut:#?}");
-    // Headers that were not captured completely.
+    // The headers were not captured completely.
     let too_short = twenty()
         .into_iter()
         .map(|packet| Captured { kept: 20, ..packet });
@@ -466,7 +463,6 @@ fn impossible_replay_options_are_refused() {
     limiter(&["replay", &capture]).expect_error(2, &["--rate"]);
 }
 
-/// A reader that closes the pipe early is no error.
 #[test]
 fn closed_pipe_is_not_an_error() {
     let frame = Frame::from(SOURCE).bytes();
@@ -482,7 +478,7 @@ fn closed_pipe_is_not_an_error() {
     assert_eq!(outcome.stderr, "");
 }
 
-/// Users who may not load programs get the model's answer and a note; a request for the kernel is refused.
+/// Users without the right to load programs get the model's result and a note. A request for the kernel is refused.
 #[test]
 fn replay_without_privileges_uses_the_model() {
     need_kernel!();
@@ -514,7 +510,7 @@ fn replay_without_privileges_uses_the_model() {
         .expect_error(1, &["not permitted", "CAP_BPF"]);
 }
 
-/// Peak memory in KiB of a replay of so many packets, each from its own source.
+/// Peak memory in KiB of a replay of `packets` packets, each from its own source.
 fn memory(packets: u32) -> u64 {
     let arguments = ["replay", "-", "--rate", "5", "--engine", "model", "--json"];
     let mut child = piped(&arguments);
@@ -531,7 +527,7 @@ fn memory(packets: u32) -> u64 {
         }
     }
     input.write_all(&chunk).unwrap();
-    // The unread rest is in the pipe; the process waits for more.
+    // The process has read everything and waits for more, so its memory can be read.
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes = line.unwrap().trim().trim_end_matches(" kB").parse();

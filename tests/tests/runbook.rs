@@ -1,4 +1,4 @@
-//! The commands in docs/operating.md for an attack work as printed, on three configurations.
+//! The commands for an attack in docs/operating.md work as documented, on three configurations.
 
 use std::{
     fs,
@@ -19,11 +19,11 @@ use limiter_tests::{
 };
 use limiter_user::testbed::Address;
 
-/// Sources of the document: the attacker, and a client that should pass.
+/// The sources in the document: an attacker, and a client that should pass.
 const FLOODER: &str = "203.0.113.66";
 const IN_NETWORK: &str = "198.51.100.9";
 const FRIEND: &str = "192.0.2.7";
-/// More packets than any bucket holds.
+/// Number of packets of a flood, more than any burst.
 const FLOOD: u64 = 300;
 
 /// The commands under "During an attack", without their comments.
@@ -43,7 +43,7 @@ struct Attacked {
     hosts: Hosts,
     folder: tempfile::TempDir,
     wire: Raw,
-    /// Number of the next unused source.
+    /// Number of the next new source.
     fresh: u8,
 }
 
@@ -73,7 +73,7 @@ impl Attacked {
         outcome
     }
 
-    /// A SYN to a web server behind the host.
+    /// A SYN to a web server on the host.
     fn syn(&self, source: &str) -> Vec<u8> {
         let ends = Ends {
             macs: (self.hosts.client.mac, self.hosts.server.mac),
@@ -83,12 +83,12 @@ impl Attacked {
         ends.tcp(Segment::Syn)
     }
 
-    /// Sends `count` packets from `source`. Returns how many passed.
+    /// Sends `count` packets from `source`. Returns the number that pass.
     fn passed(&self, source: &str, count: u64) -> u64 {
         self.passed_at(source, count, Duration::ZERO)
     }
 
-    /// Sends packets with a pause before each. Returns how many passed.
+    /// Sends packets with a pause before each. Returns the number that pass.
     fn passed_at(&self, source: &str, count: u64, pause: Duration) -> u64 {
         let frame = self.syn(source);
         let packets = |verdict: &str| number(&self.hosts.status()[verdict]["packets"]);
@@ -106,7 +106,7 @@ impl Attacked {
         format!("10.{}.0.1", self.fresh)
     }
 
-    /// Packets per second of a source whose bucket is empty.
+    /// Packets per second of a source with an empty bucket.
     fn refills(&mut self) -> f64 {
         let source = self.fresh();
         assert!(self.passed(&source, FLOOD) < FLOOD, "the bucket is empty");
@@ -136,7 +136,7 @@ impl Attacked {
         self.run("limiter set eth0 --shadow off");
     }
 
-    /// Runs all commands, and checks that each does what the document says.
+    /// Runs all commands, and checks that each has the documented effect.
     fn act_out(mut self) {
         let before = self.shown();
         let rate = self.refills();
@@ -251,7 +251,7 @@ impl Attacked {
         }
     }
 
-    /// Runs a command that changes something in one direction only.
+    /// Runs a command. Its output must mention `direction` and not `other`.
     fn turns(&self, line: &str, direction: &str, other: &str) {
         let said = self.run(line).stdout;
         assert!(said.contains(direction) && !said.contains(other), "{said}");

@@ -1,4 +1,4 @@
-//! The output of every `--json` matches `docs/schema`, by an independent validator.
+//! The output of every `--json` option matches `docs/schema`, by an independent validator.
 
 use std::{fs, path::Path};
 
@@ -107,7 +107,7 @@ fn json_of_every_verb_matches_its_schema() {
     );
     let wrong = json!({"packets": {"seen": 1}, "drops": {"deny": 1}});
     assert_eq!(other_shapes(&wrong), ["drops", "packets", "seen"]);
-    // The validator finds a missing key, an extra key, and a number as text.
+    // The validator must find a missing key, an extra key, and a number as text.
     for (key, wrong) in [
         ("ifindex", None),
         ("new", Some(json!(1))),

@@ -9,8 +9,8 @@ use limiter_tests::{
     need_kernel,
 };
 
-/// Runs `limiter` on the server, in a session of `client` or in none. The parent process is a shell of the session.
-/// With `is_removed`, the command itself lacks the variable, as under `sudo`.
+/// Runs `limiter` on the server, in a shell of an SSH session of `client`, or without a session. With `is_removed`,
+/// only the shell has the session's variable, as with `sudo`.
 fn run(hosts: &Hosts, client: Option<IpAddr>, arguments: &[&str], is_removed: bool) -> Outcome {
     let run = || {
         let limiter = prepared(arguments);
@@ -24,7 +24,7 @@ fn run(hosts: &Hosts, client: Option<IpAddr>, arguments: &[&str], is_removed: bo
         for (name, value) in limiter.get_envs() {
             shell.env(name, value.unwrap_or_default());
         }
-        // The test itself may run in a session.
+        // Removes the variable of the test's own session.
         shell.env_remove("SSH_CONNECTION");
         if let Some(client) = client {
             shell.env("SSH_CONNECTION", format!("{client} 50000 {SERVER} 22"));
@@ -38,7 +38,7 @@ fn in_session(hosts: &Hosts, client: Option<IpAddr>, arguments: &[&str]) -> Outc
     run(hosts, client, arguments, false)
 }
 
-/// Warning of `attach eth0 --rate 5` and more in a session of `client`; the command attaches all the same.
+/// The warning of `attach eth0 --rate 5` and more in a session of `client`. The command still attaches.
 fn warning(hosts: &Hosts, client: Option<IpAddr>, more: &[&str]) -> String {
     let arguments = [&["attach", "eth0"], more].concat();
     let outcome = in_session(hosts, client, &arguments);
@@ -67,7 +67,7 @@ fn attach_that_limits_the_ssh_session_prints_a_warning() {
     for part in parts {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // The advice works.
+    // The advised option works.
     assert_eq!(with(&["--allow", "192.0.2.2"]), "");
     let said = with(&["--try", "2m"]);
     assert!(
@@ -106,8 +106,7 @@ fn attach_that_limits_the_ssh_session_prints_a_warning() {
     std::fs::remove_file(&file).unwrap();
 }
 
-/// A change that shuts the session out or limits it causes a warning; one that does not affect it, or is refused, does
-/// not.
+/// A change that does not affect the session, or is refused, causes no warning.
 #[test]
 fn change_that_limits_the_ssh_session_prints_a_warning() {
     need_kernel!();
@@ -142,7 +141,7 @@ fn change_that_limits_the_ssh_session_prints_a_warning() {
     for part in ["WARNING", "deny list", advice] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // The advice works, and undoing it causes a warning.
+    // The advised command works, and undoing it causes a warning.
     assert_eq!(session(&["allow", "add", "eth0", "192.0.2.2"]), "");
     assert_eq!(session(&["deny", "remove", "eth0", "192.0.2.0/24"]), "");
     let said = session(&["allow", "remove", "eth0", "192.0.2.2"]);

@@ -27,7 +27,7 @@ fn attached() -> Hosts {
     hosts
 }
 
-/// The state that an attachment keeps of a slow limit (its phase, up to an hour) does not affect a quick limit.
+/// The attachment keeps the phase of the slow limit, up to an hour, which must not affect the fast one.
 #[test]
 fn set_changes_a_rate_from_slow_to_fast_and_back() {
     need_kernel!();
@@ -86,7 +86,7 @@ fn set_changes_one_limit_of_several() {
     assert_eq!(hosts.status()["limits"][1]["burst"], "20");
 }
 
-/// Factors scale the current values of the named limit, or of all limits.
+/// The factors apply to the named limit, or to all limits.
 #[test]
 fn factors_scale_the_current_values() {
     need_kernel!();
@@ -123,7 +123,7 @@ fn factors_scale_the_current_values() {
         set(&["--new-sources", "x2", "--new-sources-burst", "x2"]),
         "eth0: new sources: rate 500/s -> 1k/s (looser)\neth0: new sources: burst 40 -> 80 (looser)\n"
     );
-    // Fixed numbers may change in the other direction than intended.
+    // With a fixed number, the output shows the direction of the change.
     assert_eq!(
         set(&["--new-sources", "5k"]),
         "eth0: new sources: rate 1k/s -> 5k/s (looser)\n\
@@ -147,7 +147,7 @@ fn bad_factors_change_nothing() {
             set(option, factor).expect_error(2, &[factor, "not a factor", "as in x0.5"]);
         }
     }
-    // The other limit would have 2 left.
+    // The burst of the other limit would be 2.
     let smallest = ["limit 'web'", "burst 5 x0.1", "smallest factor", "x0.2"];
     set("--burst", "x0.1").expect_error(1, &smallest);
     set("--new-sources-burst", "x0.001").expect_error(1, &["burst 40", "x0.025"]);
@@ -159,7 +159,7 @@ fn bad_factors_change_nothing() {
     assert_eq!(shown(), before);
 }
 
-/// New sources are admitted at the new rate, and the burst stays unless it is given.
+/// The burst stays unless it is given.
 #[test]
 fn set_changes_the_new_source_limit() {
     need_kernel!();
@@ -182,7 +182,7 @@ fn set_changes_the_new_source_limit() {
          eth0: new sources: burst stays 40: an empty bucket is full again after 1day 16h\n"
     );
     assert!(shown().contains("new_sources = \"1/h\"\nnew_sources_burst = 40\n"));
-    // Both limits share seven eighths of the burst, and a sixteenth belongs to this one alone: 35 and 2.
+    // Both limits share seven eighths of the burst, and each has a sixteenth of its own: 35 and 2 tokens.
     assert_eq!(of(1), 37, "the burst, without the part of the other limit");
     assert_eq!(of(2), 0);
     assert_eq!(
@@ -228,7 +228,7 @@ fn set_to_the_current_value_is_unchanged() {
     assert_eq!(same.stdout, "eth0: unchanged: it was so already\n");
 }
 
-/// `status` shows each limit's drops and match, and that a limit in shadow drops nothing.
+/// It shows drops, match and shadow mode.
 #[test]
 fn status_shows_each_limit_separately() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! Several limits at once, lists and matches decide as documented, in the kernel.
+//! Several limits, lists and matches decide as documented, in the kernel.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -31,7 +31,7 @@ fn tcp(port: u16, syn: bool) -> Vec<u8> {
     bytes
 }
 
-/// The length is that of the IP header, whatever the padding of the frame.
+/// The length is from the IP header, and does not include padding.
 #[test]
 fn limit_on_length_applies_to_packets_of_that_length() {
     need_kernel!();
@@ -65,7 +65,7 @@ fn limit_on_length_applies_to_packets_of_that_length() {
     }
 }
 
-/// Example 9: a packet that the /24 refuses is not charged to the source.
+/// A packet that the limit by /24 refuses is not charged to the source.
 #[test]
 fn example_9_packet_is_charged_to_all_limits_or_none() {
     need_kernel!();
@@ -194,7 +194,7 @@ fn control_traffic_has_its_own_limit() {
     assert_eq!(kernel.offer(&from("192.0.2.7"), START), Reason::Limit);
 }
 
-/// Neighbour discovery and DHCP are control traffic too, even if no limit looks behind the IP header.
+/// This holds even if no limit matches on fields after the IP header.
 #[test]
 fn neighbour_discovery_and_dhcp_are_control_traffic() {
     need_kernel!();
@@ -255,8 +255,7 @@ fn discovery(source: &str, icmp: u8) -> Vec<u8> {
     frame.bytes()
 }
 
-/// Each solicitation comes from another made-up neighbour. The default total limits them, and so does a configured
-/// one.
+/// Each solicitation comes from another made-up neighbour. The total is the default, and then a configured one.
 #[test]
 fn spoofed_neighbours_share_the_total_of_control_traffic() {
     need_kernel!();
@@ -281,7 +280,7 @@ fn spoofed_neighbours_share_the_total_of_control_traffic() {
     }
 }
 
-/// Without a total, each made-up neighbour gets the rate of one source, and a configured rate and burst hold.
+/// Without a total, each made-up neighbour gets the rate of one source.
 #[test]
 fn control_traffic_has_the_rate_and_burst_of_the_file() {
     need_kernel!();
@@ -308,7 +307,7 @@ fn control_traffic_has_the_rate_and_burst_of_the_file() {
     }
 }
 
-/// One neighbour solicits far more than its limit: the gateway's advertisements and other solicitations pass.
+/// The advertisements of the gateway and solicitations of other neighbours pass.
 #[test]
 fn chatty_neighbour_leaves_neighbour_discovery_to_others() {
     need_kernel!();
@@ -330,7 +329,6 @@ fn chatty_neighbour_leaves_neighbour_discovery_to_others() {
     }
 }
 
-/// A limit in shadow counts a packet over it as passed only if the packet passes.
 #[test]
 fn shadow_counts_no_packet_that_another_limit_drops() {
     need_kernel!();
@@ -353,7 +351,7 @@ fn shadow_counts_no_packet_that_another_limit_drops() {
     let (known, new) = (from("192.0.2.7"), from("192.0.2.8"));
     assert_eq!(kernel.offer(&known, START), Reason::Admitted);
     assert_eq!(kernel.offer(&known, START), Reason::WouldDrop);
-    // Each limit has one token: the first packet took it, whatever the number of its buckets.
+    // Each limit has one token for new sources. The first packet took one token for all of its buckets.
     assert_eq!(kernel.offer(&from("192.0.2.9"), START), Reason::WouldDrop);
     assert_eq!(kernel.offer(&new, START), Reason::NewSource);
     let [watched, sources] = [0, 1].map(|slot| kernel.tables.limit(slot).unwrap());
@@ -364,7 +362,6 @@ fn shadow_counts_no_packet_that_another_limit_drops() {
     assert_eq!((sources.admitted.packets, sources.dropped.packets), (3, 1));
 }
 
-/// However many sources are made up, only the new-source limit's rate gets in; known sources are not affected.
 #[test]
 fn new_sources_are_limited_and_known_sources_are_not() {
     need_kernel!();
@@ -392,12 +389,11 @@ fn new_sources_are_limited_and_known_sources_are_not() {
             assert_eq!(kernel.offer(&known, now), Reason::Admitted, "known");
         }
     }
-    // One second of refill, the burst without the known source, and a lease.
+    // One second of refill, the burst without the known source's token, and a lease.
     assert!((148..=150).contains(&admitted), "{admitted}");
 }
 
-/// A second fragment header, which says that the packet is whole, does not hide that the packet is the first fragment
-/// of a datagram.
+/// By the second fragment header, the packet would be whole.
 #[test]
 fn first_fragment_is_matched_behind_a_second_fragment_header() {
     need_kernel!();

@@ -1,4 +1,4 @@
-//! A flood of made-up sources on one limit leaves the other limits their shares of table and new-source limit.
+//! A flood of made-up sources on one limit leaves other limits their shares of the table and of new sources.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ use limiter_user::kernel::program::raw;
 const START: u64 = 1_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// A limit that keeps a source for 12 minutes and one that keeps it for a millisecond.
+/// Two limits: one keeps a source for 12 minutes, the other for a millisecond.
 const SSH_AND_WEB: &str = r#"
     [[limit]]
     name = "ssh"
@@ -45,24 +45,24 @@ fn syn(net: u8, number: u32, port: u16) -> Vec<u8> {
     bytes
 }
 
-/// Entries that the limit in `slot` holds, counted from the table itself.
+/// Number of entries that the limit in `slot` holds, counted in the table.
 fn entries(kernel: &Kernel, slot: u32) -> u64 {
     let all = kernel.store.entries().into_iter();
     all.filter(|entry| entry.key.slot() == slot).count() as u64
 }
 
-/// Result of a flood to `port`: new clients of `clients_port` that were admitted during it, and after it.
+/// The result of a flood: the number of new clients that were admitted during the flood, and after it.
 struct Outcome {
     during: u32,
     after: u32,
-    /// Packets of the flood that were admitted.
+    /// Number of admitted packets of the flood.
     admitted: u64,
 }
 
 const CLIENTS: u32 = 250;
 
-/// Sends for `seconds` from `per_second` sources, `packets` packets each, to the port `flooded`. Meanwhile [`CLIENTS`]
-/// new clients come to `port`, and as many in the 10 seconds afterwards.
+/// Sends for `seconds` from `per_second` sources, `packets` packets each, to the port `flooded`. [`CLIENTS`] new
+/// clients connect to `port` meanwhile, and as many in the 10 seconds after that.
 fn flood(
     kernel: &mut Kernel,
     flooded: u16,
@@ -109,7 +109,7 @@ fn expect_clients(outcome: &Outcome, what: &str) {
     }
 }
 
-/// The typical attack, with the default table and the default new-source limit.
+/// The table and the new-source limit have their default sizes.
 #[test]
 fn flood_of_a_slow_limit_admits_new_clients_of_another_one() {
     need_kernel!();
@@ -118,8 +118,7 @@ fn flood_of_a_slow_limit_admits_new_clients_of_another_one() {
     expect_clients(&outcome, "ssh");
 }
 
-/// A slow limit holds exactly its share: seven eighths of the table have two halves, of which each limit gets half of
-/// the first, and only quick limits may borrow the second. One limit's flood leaves the rest to the other.
+/// Half of seven eighths of the table is divided between the limits. Only fast limits may borrow from the other half.
 #[test]
 fn slow_limit_takes_at_most_its_share_of_entries() {
     need_kernel!();
@@ -131,7 +130,7 @@ fn slow_limit_takes_at_most_its_share_of_entries() {
     expect_clients(&outcome, "ssh");
 }
 
-/// Sources that send twice are held for 10 more seconds: a quick limit borrows only entries of no share.
+/// The flood's sources send twice, and so are kept for 10 more seconds.
 #[test]
 fn flood_of_a_fast_limit_leaves_a_slow_limit_its_share() {
     need_kernel!();
@@ -139,13 +138,12 @@ fn flood_of_a_fast_limit_leaves_a_slow_limit_its_share() {
     let mut kernel = Kernel::of(&settings(&text));
     let outcome = flood(&mut kernel, WEB, SSH, (1, 12_000, 2));
     let room = 4_096 * 7 / 8;
-    // The last clients come 10 seconds after the first of the flood, and take a few of its entries.
+    // The last clients come 10 seconds after the flood's beginning, and take some of its entries.
     let most = room - room / 4;
     assert!((most - 100..=most).contains(&entries(&kernel, 1)));
     expect_clients(&outcome, "web");
 }
 
-/// A new client gets its token, however many new sources another limit asks for.
 #[test]
 fn flood_leaves_the_other_limit_its_share_of_new_sources() {
     need_kernel!();
@@ -153,13 +151,13 @@ fn flood_leaves_the_other_limit_its_share_of_new_sources() {
     let mut kernel = Kernel::of(&settings(&text));
     let outcome = flood(&mut kernel, SSH, WEB, (4, 12_000, 1));
     expect_clients(&outcome, "ssh");
-    // All new sources together stay within the new-source limit.
+    // All new sources together stay within the limit.
     let all = outcome.admitted + u64::from(outcome.during);
     assert!((100 + 4 * 450..=100 + 4 * 500).contains(&all), "{all}");
 }
 
-/// A program with one limit counts no entries. When the limit gets a share, the entries that the program left are
-/// counted for it, even forgotten ones.
+/// A program with one limit counts no entries. Its entries, including those of reset sources, are counted when a second
+/// limit is added.
 #[test]
 fn entries_are_counted_when_a_second_limit_begins_to_share_the_table() {
     need_kernel!();

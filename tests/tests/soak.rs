@@ -1,4 +1,4 @@
-//! Everything works at once for a few seconds; `cargo xtask soak` runs it for half an hour.
+//! All functions work at once for a few seconds. (`cargo xtask soak` runs them for half an hour.)
 
 use std::time::Duration;
 

@@ -1,6 +1,4 @@
-//! A flood of made-up sources that fills a small table takes no packet from known sources.
-//!
-//! Each known source keeps its own bucket.
+//! A flood of made-up sources that fills a small table costs known sources no packet and no bucket.
 
 use std::{
     collections::HashSet,
@@ -20,7 +18,7 @@ const START: u64 = 1_000_000_000_000;
 /// Nanoseconds between two packets of the flood.
 const STEP: u64 = 250_000;
 const FLOOD: u32 = 40_000;
-/// Packets of the flood between two of each known client, which sends five per second.
+/// Packets of the flood between two packets of a known client, which sends five per second.
 const BETWEEN: u32 = 800;
 const CAPACITY: usize = 64;
 const CLIENTS: u8 = 8;
@@ -29,7 +27,7 @@ fn client(number: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + number))
 }
 
-/// Place of each client in the table, and its packets that passed.
+/// The place of each client in the table, and the number of its passed packets.
 fn entries(kernel: &Kernel) -> Vec<(u32, u32, u64)> {
     let all = kernel.store.entries();
     let of = |number| {
@@ -42,8 +40,8 @@ fn entries(kernel: &Kernel) -> Vec<(u32, u32, u64)> {
     (0..CLIENTS).map(of).collect()
 }
 
-/// Half of the clients stay below the limit of 10 a second; the others send 20, and get 10 each. The flood gets only
-/// as many sources in as `new_sources` allows.
+/// Checks that half of the clients, which send less than the limit of 10 per second, pass, that the others, which send
+/// 20, get 10, and that `new_sources` limits the sources of the flood.
 fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
     let text = format!(
         "max_sources = {CAPACITY}\n{new_sources}\n[[limit]]\nname = \"all\"\nrate = \"10/s\"\nburst = 10\n"
@@ -60,7 +58,7 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
         );
         admitted[usize::from(number)] += u64::from(reason == Reason::Admitted);
     };
-    // Clients are known after they have sent more than once.
+    // Makes the clients known: each sends more than once.
     for round in 0..2 {
         (0..CLIENTS).for_each(|number| offer(&mut kernel, number, START + round * STEP));
     }
@@ -93,7 +91,7 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
         let admitted = admitted[usize::from(number)];
         assert_eq!(passed, admitted, "client {number}: one entry all the time");
         if !number.is_multiple_of(2) {
-            // All packets at 25 a second until the burst is spent, then those that the rate allows.
+            // The burst, and the refill since.
             let most = 10.0 + 10.0 * seconds;
             let admitted = admitted as f64;
             assert!(
@@ -104,7 +102,7 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
     }
     assert_eq!(places(&kernel), before, "{new_sources}: none was moved");
     assert!(taken_in > 50 && refused > taken_in, "{taken_in} {refused}");
-    // The clients themselves were new once.
+    // The clients took tokens for new sources too.
     let most = burst + per_second * seconds - f64::from(CLIENTS);
     assert!(taken_in as f64 <= most, "{new_sources}: {taken_in} {most}");
 }
@@ -121,8 +119,7 @@ fn spoofed_flood_leaves_known_clients_served_with_few_new_sources() {
     known_clients_are_served("new_sources = \"20/s\"\nnew_sources_burst = 30", 30.0, 20.0);
 }
 
-/// A new source takes one token, although it needs a bucket in each limit. A refused source gets none. Otherwise other
-/// sources would take the tokens, and few would ever get their last one.
+/// A new source takes one token for its buckets in all limits. A refused source takes none.
 #[test]
 fn new_sources_get_all_their_buckets_or_none() {
     need_kernel!();
@@ -148,13 +145,13 @@ fn new_sources_get_all_their_buckets_or_none() {
             }
         }
         let tokens = BURST + RATE * STEP * u64::from(FLOOD / 2) / 1_000_000_000;
-        // The second limit keeps its own part, a sixteenth of the burst, and a lease of one token.
+        // The second limit keeps its own part: a sixteenth of the burst, and a lease of one token.
         let most = tokens - BURST / 16;
         assert!(
             (most - most / 100..=most).contains(&taken_in),
             "{taken_in} came in, of {tokens} tokens, shadow {shadow}"
         );
-        // Some of their entries have been taken since, because their buckets were full again.
+        // Some of the entries were replaced, because their buckets were full again.
         let counters = kernel.tables.counters().unwrap();
         assert_eq!(counters.sources_added, 2 * taken_in, "shadow {shadow}");
         let entries = kernel.store.expect_sound(false);

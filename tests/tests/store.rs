@@ -1,4 +1,4 @@
-//! On the real kernel, the table fills nearly up before it refuses sources, and no two sources share a bucket.
+//! The table in the kernel fills nearly up before it refuses sources, and no two sources share a bucket.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,14 +21,14 @@ const HOUR: u64 = 3_600_000_000_000;
 const CAPACITY: u32 = 4_096;
 const BURST: u64 = 10;
 
-/// A permutation: every number gives another one.
+/// A permutation of all numbers.
 fn scattered(number: u32) -> u32 {
     let number = (number ^ number >> 16).wrapping_mul(0x7feb_352d);
     let number = (number ^ number >> 15).wrapping_mul(0x846c_a68b);
     number ^ number >> 16
 }
 
-/// The source with this number: IPv4 addresses, and IPv6 networks, which take one entry each.
+/// The source with this number: an IPv4 address or an IPv6 network, which takes one entry.
 fn narrow(number: u32) -> IpAddr {
     if number.is_multiple_of(2) {
         Ipv4Addr::from(scattered(number)).into()
@@ -38,12 +38,12 @@ fn narrow(number: u32) -> IpAddr {
     }
 }
 
-/// IPv6 addresses of one network, which take two entries each.
+/// The source with this number: an IPv6 address of one network, which takes two entries.
 fn wide(number: u32) -> IpAddr {
     Ipv6Addr::from((0x2001_0db8_0000_0000 << 64) + u128::from(scattered(number)) + 1).into()
 }
 
-/// A table that is filled step by step.
+/// A table that the test fills.
 struct Filling {
     kernel: Kernel,
     model: Model,
@@ -52,7 +52,7 @@ struct Filling {
     now: u64,
     known: Vec<IpAddr>,
     refused: u64,
-    /// Packets of sources, known or not, that were admitted.
+    /// Number of admitted packets.
     admitted: u64,
     rng: Rng,
 }
@@ -81,7 +81,7 @@ impl Filling {
         (CAPACITY / self.entries_of_source) as usize
     }
 
-    /// Sends one packet of a known source: verdict and TAT must be as if there were no table.
+    /// Sends one packet of a known source. Verdict and TAT must be those of its own bucket.
     fn expect_own_bucket(&mut self, source: IpAddr) {
         let packet = Frame::from(source).bytes();
         let wanted = self.model.offer(&packet, self.now);
@@ -93,7 +93,7 @@ impl Filling {
         assert_eq!(word(&self.kernel), word(&self.model), "{source}");
     }
 
-    /// Sends from a new source, and sometimes checks a known one.
+    /// Sends from a new source, and sometimes checks a known source.
     fn one_more(&mut self, number: u32) {
         self.now += 1_000;
         let source = (self.source)(number);
@@ -117,7 +117,7 @@ impl Filling {
         }
     }
 
-    /// Compares the table and the counters.
+    /// Panics unless the table and the counters agree.
     fn expect_figures(&self, removed: u64) {
         let counters = self.kernel.tables.counters().unwrap();
         let of = |reason: Reason| counters.by_reason[reason as usize].packets;
@@ -144,10 +144,10 @@ impl Filling {
     }
 }
 
-/// From empty to full: each admitted source keeps its own bucket, and hardly any is refused before the table is nearly
-/// full. `most_refused` are the bounds until 85 % and 95 % of the room are taken. (The secret changes each time: the
-/// bounds are many times the mean, which is 0.04 and 10, for wide keys 0.8 and 20.) Then time passes, and other
-/// sources replace all of them.
+/// Fills an empty table, and then replaces all sources. Each admitted source must keep its own bucket.
+///
+/// `most_refused`: bounds on refused sources until 85 % and 95 % of the room are taken. They are many times the mean
+/// (0.04 and 10, for wide keys 0.8 and 20), because the seed is random.
 fn from_empty_to_full_and_over(mut filling: Filling, most_refused: [u64; 2]) {
     let mut number = 0;
     let mut refused_until = [0; 2];
@@ -183,7 +183,7 @@ fn from_empty_to_full_and_over(mut filling: Filling, most_refused: [u64; 2]) {
         "some are in other sets"
     );
 
-    // All buckets have been full for long. Each set gets as many new sources as it has room for.
+    // All buckets are full, and their sources no longer kept. Each set gets as many new sources as it has room for.
     filling.now += 2 * BURST * HOUR + KEPT_FOR;
     let gone = std::mem::take(&mut filling.known);
     let of_set = limiter_common::table::WAYS / filling.entries_of_source;
@@ -218,8 +218,8 @@ fn table_of_wide_keys_fills_from_empty_to_full() {
     from_empty_to_full_and_over(Filling::new("/32,/128", wide, 2), [20, 90]);
 }
 
-/// A source that has sent more than once keeps its place for [`KEPT_FOR`] after its bucket is full; a source that has
-/// sent once gives way at once. Both are exact to the nanosecond.
+/// The entry is kept for [`KEPT_FOR`] after its bucket is full, exact to the nanosecond. A source with one packet is
+/// not kept.
 #[test]
 fn entry_of_a_source_with_several_packets_is_kept_longer() {
     need_kernel!();
@@ -228,7 +228,7 @@ fn entry_of_a_source_with_several_packets_is_kept_longer() {
         capacity: 4,
         ..Limit::new("1/s", "2")
     };
-    // One set. Its sources are full one second after they have sent once, and two seconds after they have sent twice.
+    // The table has one set. The bucket is full one second after one packet, and two seconds after two packets.
     for (packets, free_at) in [(1, SECOND), (2, 2 * SECOND + KEPT_FOR)] {
         for (later, reason) in [
             (free_at - 1, Reason::NewSource),
@@ -251,8 +251,7 @@ fn entry_of_a_source_with_several_packets_is_kept_longer() {
     }
 }
 
-/// Thousands of sources of one set, which an attacker cannot choose without the seed: each admitted source has its own
-/// bucket, up to the count of the set.
+/// An attacker cannot find such sources without the seed.
 #[test]
 fn sources_of_one_set_have_separate_buckets() {
     need_kernel!();
@@ -265,7 +264,7 @@ fn sources_of_one_set_have_separate_buckets() {
     let candidates = (0..).map(narrow);
     let of_home = candidates.filter(|source| kernel.store.home(&limit.of(*source)) == home);
     let sources: Vec<IpAddr> = of_home.take(2_000).collect();
-    // The neighbours' counts are in the same word: none of their sources is displaced.
+    // Neighbours of the set have counts in its word, and no displaced sources.
     let mut known = Vec::new();
     for (i, source) in (0..).zip(&sources) {
         let packet = Frame::from(*source).bytes();
@@ -274,7 +273,7 @@ fn sources_of_one_set_have_separate_buckets() {
             reason => assert_eq!(reason, Reason::NewSource),
         }
     }
-    // The set counts with four bits.
+    // The set has room for two sources, and its count of displaced sources has four bits.
     assert_eq!(known.len(), 2 + 15, "so many as it can count");
     let placed = kernel.store.expect_sound(false);
     assert_eq!(placed.len(), known.len());
@@ -290,7 +289,7 @@ fn sources_of_one_set_have_separate_buckets() {
         assert_eq!(entry.tat, ticks(*since) + 3 * hour);
         assert_eq!((entry.passed, entry.refused), (3, 1));
     }
-    // Sources that leave make room: first in the set itself, and in other sets when new sources of theirs arrive.
+    // Sources that leave make room, first in the set itself, and then in other sets, when these get new sources.
     let later = START + 3 * HOUR + KEPT_FOR + 5_000;
     let mut offer = |number: usize| kernel.offer(&Frame::from(sources[number]).bytes(), later);
     let again: Vec<Reason> = (1_000..1_100).map(&mut offer).collect();

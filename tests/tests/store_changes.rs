@@ -1,4 +1,4 @@
-//! When terms change more often than entries can count, no source gets too much, and none is locked out.
+//! No source gets too much or is locked out, even if quotas change more often than entries can count.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,7 +19,7 @@ const START: u64 = 1_000_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
 
-/// Packets per second, in turn: neighbours differ.
+/// Rates in packets per second, in turn. Neighbours differ.
 const RATES: [u64; 4] = [10, 20, 5, 40];
 const BURST: u64 = 10;
 
@@ -35,7 +35,7 @@ fn idle(number: u32) -> IpAddr {
 
 const BUSY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
-/// The most that a bucket may hold, in billionths of a token: refilled at each rate while it was in force.
+/// Maximum content of a bucket, in billionths of a token: refilled at each rate while it was in force.
 struct Most {
     left: u64,
     then: u64,
@@ -60,17 +60,16 @@ fn passing(generations: &mut Generations, source: IpAddr, now: u64) -> u64 {
     passed
 }
 
-/// Six hundred changes of a rate: the change number in an entry wraps twice. One source sends now and then, and gets
-/// exactly its due. The others empty their buckets at the beginning and are silent, each for another number of
-/// changes: their buckets then hold at most the whole refill, and at least that since the last eight changes, which
-/// are remembered.
+/// The number of changes in an entry wraps twice. One source sends at times, and gets exactly its tokens. The others
+/// empty their buckets at the beginning and are silent, each for another number of changes. Their buckets then hold at
+/// most the whole refill, and at least the refill since the last eight changes, which are remembered.
 #[test]
 fn buckets_survive_six_hundred_rate_changes() {
     need_kernel!();
     const CHANGES: u32 = 600;
-    /// Changes that are remembered.
+    /// Number of remembered changes.
     const KNOWN: usize = 8;
-    /// Largest loss by rounding at each change: a millionth of a burst.
+    /// Maximum loss by rounding at each change: a millionth of a burst.
     const ROUNDED: u64 = BURST * SECOND / 1_000_000;
     let rate_after = |changes: u32| RATES[changes as usize % RATES.len()];
     let mut generations = Generations::new(&at_rate(rate_after(0)), FRAME_MAX);
@@ -85,7 +84,7 @@ fn buckets_survive_six_hundred_rate_changes() {
         },
         Most { left: 0, then: now },
     );
-    // Times of the changes.
+    // The times of the changes.
     let mut times = Vec::new();
     let mut passed_in_all = 0;
     for change in 1..=CHANGES {
@@ -93,7 +92,7 @@ fn buckets_survive_six_hundred_rate_changes() {
         now += 10 * MILLISECOND + u64::from(change % 5) * MILLISECOND;
         busy.at(now, rate);
         of_all.at(now, rate);
-        // A packet comes after every fifth change, and around those at which the number wraps.
+        // The first source sends after every fifth change, and around the changes at which the number wraps.
         let seen = change.is_multiple_of(5) || [127, 0, 1].contains(&(change % 128));
         let settings = at_rate(rate_after(change));
         times.push(now);
@@ -105,7 +104,7 @@ fn buckets_survive_six_hundred_rate_changes() {
         let rate = rate_after(change);
         now += 3 * MILLISECOND;
 
-        // The source that has been silent until now.
+        // One of the silent sources sends now.
         let since = times.len().saturating_sub(KNOWN);
         let mut remembered = Most {
             left: 0,
@@ -115,7 +114,7 @@ fn buckets_survive_six_hundred_rate_changes() {
             remembered.at(*time, rate_after(index as u32));
         }
         let least = if change as usize <= KNOWN {
-            // All changes are remembered, so the refill before the first one counts too.
+            // If all changes are remembered, the refill before the first one counts too.
             of_all.at(now, rate)
         } else {
             remembered.at(now, rate)
@@ -154,7 +153,7 @@ fn buckets_survive_six_hundred_rate_changes() {
         }
     }
     assert!(passed_in_all > 50, "{passed_in_all}");
-    // Nobody is locked out: the bucket is full again after burst / rate.
+    // No source is locked out: the bucket is full again after burst / rate.
     now += BURST * SECOND / rate_after(CHANGES) + SECOND;
     for number in 0..=CHANGES {
         assert_eq!(
@@ -176,8 +175,8 @@ fn check(generations: &Generations, name: &str, source: IpAddr, now: u64) -> Che
     reader.check(String::new(), found.as_ref())
 }
 
-/// A source's count of packets over the limit is of one kind: it restarts when the limit begins to drop or begins to
-/// pass them, and continues at all other changes.
+/// The count of packets over the limit restarts when the limit begins to drop them, or begins to pass them. It
+/// continues at all other changes.
 #[test]
 fn counters_of_a_source_restart_when_shadow_changes() {
     need_kernel!();
@@ -190,8 +189,8 @@ fn counters_of_a_source_restart_when_shadow_changes() {
     let mut generations = Generations::new(&of(false, false, 1), FRAME_MAX);
     let packet = Frame::from(BUSY).bytes();
     let mut now = START;
-    // Interface in shadow, limit in shadow, its rate; packets; then the source's counts: passed, dropped, passed
-    // because of shadow.
+    // Columns: interface in shadow, limit in shadow, rate; packets; counts of the source: passed, dropped, passed in
+    // shadow.
     for (index, (settings, packets, figures)) in [
         ((false, false, 1), 5, (3, 2, 0)),
         ((false, true, 1), 4, (7, 0, 4)),
@@ -226,7 +225,7 @@ fn counters_of_a_source_restart_when_shadow_changes() {
     }
 }
 
-/// The counts restart on the fast path too, which knows only the interface's shadow.
+/// The fast path has only the shadow mode of the interface.
 #[test]
 fn counters_on_the_fast_path_restart_when_shadow_changes() {
     need_kernel!();

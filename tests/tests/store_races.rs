@@ -1,6 +1,5 @@
-//! Two CPUs on tiny tables never enter a source twice, and no source gets more than its share.
-//!
-//! Entries change hands all the time, and the counters add up in the end.
+//! Two CPUs never enter a source twice, and no source gets more than its tokens, while entries change hands all the
+//! time.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -34,7 +33,7 @@ use limiter_user::{
 
 const START: u64 = 1_000_000_000_000;
 
-/// Sources in turn: IPv4 addresses, IPv6 networks, and addresses of one IPv6 network.
+/// The source with this number: an IPv4 address, an IPv6 network, or an address of one IPv6 network.
 fn source(number: u32) -> IpAddr {
     let network = |low: u32| u128::from(0x2001_0db8_0000_0000 + u64::from(low)) << 64;
     match number % 3 {
@@ -44,7 +43,7 @@ fn source(number: u32) -> IpAddr {
     }
 }
 
-/// A table of `sources`, and limits with these keys: one limit takes the fast path.
+/// Settings with a table of `sources`, and a limit for each of these keys. A single limit takes the fast path.
 fn table(sources: u32, keys: &[&str], terms: &str) -> Settings {
     let limit = |(number, key): (usize, &&str)| {
         format!("[[limit]]\nname = \"l{number}\"\nkey = \"{key}\"\n{terms}\n")
@@ -59,13 +58,13 @@ fn packet(number: u32) -> Vec<u8> {
     Frame::from(source(number)).bytes()
 }
 
-/// The fast path and the full path, narrow keys and wide ones.
+/// Keys for the fast path and for the full path, narrow and wide.
 const KEYS: [&[&str]; 3] = [&["/32,/64"], &["/32,/128"], &["/32,/64", "/24,/128"]];
 
-/// Packets that each CPU sends at one moment.
+/// Number of packets that each CPU sends at one time.
 const AT_ONCE: usize = 6;
 
-/// Packets of one moment: both CPUs send the same ones, each in its own order.
+/// The packets of one time. Both CPUs send all of them, each in its own order.
 struct Round {
     now: u64,
     numbers: [u32; AT_ONCE],
@@ -88,7 +87,7 @@ fn rounds(count: usize, pool: u32, rng: &mut Rng) -> Vec<Round> {
     (0..count).map(round).collect()
 }
 
-/// Runs the rounds on two CPUs, which wait for each other before each. Returns the verdict on each packet, by round.
+/// Runs the rounds on two CPUs, which wait for each other before each round. Returns the verdicts by round.
 fn on_two_cpus(kernel: &Kernel, rounds: &[Round]) -> Vec<Vec<(u32, Reason)>> {
     let barrier = Barrier::new(2);
     let run = |cpu: usize| {
@@ -125,7 +124,7 @@ fn expect_sound(kernel: &Kernel) -> Vec<Placed> {
     placed
 }
 
-/// Panics if a bucket gave more than it held and its refill, in whole ticks. Replays the admitted packets.
+/// Panics if a bucket gave more than it held plus its refill, in whole ticks. Replays the admitted packets.
 fn expect_shares(settings: &Settings, rounds: &[Round], outcomes: &[Vec<(u32, Reason)>]) {
     for (slot, limit) in (0..).zip(&settings.limits) {
         let terms = limit.terms(FRAME_MAX).unwrap().in_kernel;
@@ -151,7 +150,6 @@ fn expect_shares(settings: &Settings, rounds: &[Round], outcomes: &[Vec<(u32, Re
     }
 }
 
-/// Both CPUs send the same new sources at the same time.
 #[test]
 fn table_stays_consistent_while_two_cpus_replace_entries() {
     need_kernel!();
@@ -187,7 +185,7 @@ fn table_stays_consistent_while_two_cpus_replace_entries() {
                 let plain = of_way.by_reason[Reason::Admitted as usize].packets;
                 assert_eq!(of_limit + plain, by_reason[&Reason::Admitted]);
             }
-            // Entries were taken, and some sources found none.
+            // Entries were replaced, and some sources found no room.
             assert!(counters.sources_removed > 50, "{counters:?}");
             assert!(by_reason[&Reason::Admitted] > 300, "{by_reason:?}");
             assert!(by_reason.contains_key(&Reason::NewSource), "{by_reason:?}");
@@ -197,8 +195,7 @@ fn table_stays_consistent_while_two_cpus_replace_entries() {
 
 const XDP_PASS: u32 = 2;
 
-/// The operator resets one or all sources while both CPUs send from them: each reset fills a bucket once, and the
-/// table stays consistent.
+/// The operator resets one or all sources. The table stays consistent.
 #[test]
 fn resets_during_a_flood_refill_each_bucket_once() {
     need_kernel!();
@@ -207,7 +204,7 @@ fn resets_during_a_flood_refill_each_bucket_once() {
     const BURST: u64 = 3;
     const RESETS: u32 = 20_000;
     for keys in KEYS {
-        // No token comes back during the test. All sources find room: 40 entries, or 20 pairs and more.
+        // No token is refilled during the test. All sources find room: 40 entries, or at least 20 pairs.
         let terms = format!("rate = \"1/d\"\nburst = {BURST}");
         let settings = table(6 * SOURCES, keys, &terms);
         let kernel = Kernel::with_clock(&settings, CLOCK_KERNEL);
@@ -280,18 +277,18 @@ fn resets_during_a_flood_refill_each_bucket_once() {
         let shares = settings.table_shares(FRAME_MAX).unwrap();
         let room = match shares.room {
             0 => kernel.tables.sets.capacity(),
-            // Slow limits do not borrow what others leave.
+            // Slow limits do not borrow unused shares.
             _ => shares.of.iter().map(|share| u64::from(share.most)).sum(),
         };
         expect_room_to_be_taken_again(&kernel, room);
     }
 }
 
-/// Forgets all sources, and adds new ones until `room` entries are taken: no set and no limit counts earlier entries.
+/// Resets all sources, and adds new ones until `room` entries are taken. No set and no limit may count earlier entries.
 fn expect_room_to_be_taken_again(kernel: &Kernel, room: u64) {
     let _ = kernel.tables.sets.forget_all();
     assert_eq!(kernel.tables.sets.sources().count(), 0);
-    // Each source is in another /24 and takes one entry.
+    // Each source is in another /24, and takes one entry.
     let mut numbers = (0..20_000).map(|number| 3 * 256 * (100 + number));
     while kernel.tables.sets.sources().count() as u64 != room {
         let program = kernel.program.fd().unwrap();

@@ -1,4 +1,4 @@
-//! The table of sources has a fixed size, is shown, and can be cleared on demand.
+//! The table of sources has a fixed size, `status` shows it, and `reset` clears it.
 
 use std::{thread, time::Duration};
 
@@ -43,8 +43,8 @@ fn table_memory_is_fixed_and_shown() {
     );
 }
 
-/// 32 bytes, and one byte for each two sources, in which their set counts. Everything else is independent of the
-/// number of sources.
+/// Each set of two sources takes one more byte, for its counts. All other memory is independent of the number of
+/// sources.
 #[test]
 fn each_source_takes_32_bytes() {
     need_kernel!();
@@ -73,7 +73,6 @@ fn each_source_takes_32_bytes() {
     assert_eq!(more - default, 3 * DEFAULT * (32 * 2 + 1) / 2);
 }
 
-/// A source that was reset and comes back takes no second entry.
 #[test]
 fn reset_source_takes_no_second_entry() {
     need_kernel!();

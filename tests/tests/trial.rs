@@ -1,6 +1,5 @@
-//! `--try` makes a change that the kernel undoes at the deadline unless it is kept.
-//!
-//! No process is needed, and no bucket gains or loses by a trial.
+//! The kernel undoes a change with `--try` at the deadline unless it is kept, without a process, and without cost to
+//! any bucket.
 
 use std::{
     fs, thread,
@@ -20,7 +19,7 @@ use limiter_tests::{
 };
 use nix::sys::stat::stat;
 
-/// Processes in the network namespace of the server.
+/// Number of processes in the network namespace of the server.
 fn processes(hosts: &Hosts) -> usize {
     let own = hosts
         .server
@@ -131,8 +130,8 @@ fn detach_works_during_and_after_a_trial() {
     }
 }
 
-/// Rate and burst of eight, of twenty, and of eight again: a source has what it has not spent. The clock has moved by
-/// seconds, which give less than a token at these rates.
+/// Rate and burst are eight, then twenty, then eight again. The test takes seconds, which give less than a token at
+/// these rates.
 #[test]
 fn trial_gives_and_takes_no_tokens() {
     need_kernel!();
@@ -154,13 +153,13 @@ fn trial_gives_and_takes_no_tokens() {
     assert_eq!(send(2, 9), 3, "5 on trial");
     assert_eq!(send(3, 9), 0);
     assert_eq!(probe.passed_of(probe.stranger(), 20), 8);
-    // The change that clears up after the trial gives and takes no tokens either.
+    // The next change, which removes the leftovers of the trial, gives and takes no tokens either.
     set(&hosts, &["--burst", "9"]);
     assert_eq!(send(1, 9), 1);
     assert_eq!(hosts.status()["limits"][0]["rate"], "60/h");
 }
 
-/// A flood runs over the beginning and the end of a trial: it gets the rates of both, and no extra burst.
+/// The flood gets no extra burst.
 #[test]
 fn flood_across_a_trial_gets_the_rate_in_force_at_each_time() {
     need_kernel!();
@@ -187,7 +186,7 @@ fn flood_across_a_trial_gets_the_rate_in_force_at_each_time() {
         "{before} in {first}, {during} in {second}, {over_end} in {third}, {after} in {fourth}"
     );
     assert!(before <= 6.0 + 20.0 * first, "{before}");
-    // A busy machine sends less than could pass.
+    // On a busy machine, the flood sends less than could pass.
     assert!(during <= 6.0 + 200.0 * second, "{during}");
     assert!(
         during > 10.0 + 20.0 * second,
@@ -217,7 +216,7 @@ fn kept_trial_keeps_its_buckets() {
     thread::sleep(end.saturating_duration_since(Instant::now()));
     assert_eq!(probe.passed_of(source, 9), 3, "6 and 3 are spent, of 12");
     assert_eq!(probe.passed_of(probe.stranger(), 20), 12);
-    // The next trial is reverted.
+    // The next trial is undone.
     set(&hosts, &["--burst", "15", "--rate", "90/h", "--try", "1h"]);
     assert_eq!(probe.passed_of(source, 9), 3);
     hosts.run("keep eth0 --revert");
@@ -260,8 +259,7 @@ fn keep_after_the_deadline_leaves_the_former_settings() {
     assert_eq!(probe.burst(), 3);
 }
 
-/// A command that keeps a trial is stopped between its last reading of the clock and the swap, until packets have met
-/// the fallback of the trial. Its new program knows the buckets of both.
+/// The command is stopped between its last reading of the clock and the swap, until packets have met the fallback.
 #[test]
 fn keep_delayed_past_the_deadline_knows_the_buckets_of_both_programs() {
     need_kernel!();
@@ -277,7 +275,7 @@ fn keep_delayed_past_the_deadline_knows_the_buckets_of_both_programs() {
         run_with(&mut prepared("keep eth0"), |call| {
             if call.name == "swap" {
                 wait_for_the_end(&hosts);
-                // By the fallback.
+                // The fallback passes these packets.
                 assert_eq!(probe.passed_of(both, 3), 3);
                 assert_eq!(probe.passed_of(probe.stranger(), 20), 9);
                 late = true;
@@ -320,7 +318,6 @@ fn second_trial_is_refused() {
     assert_eq!(Probe::new(&hosts).burst(), 5);
 }
 
-/// A change without --try during a trial is not part of the trial, and stays.
 #[test]
 fn permanent_change_during_a_trial_outlives_it() {
     need_kernel!();
@@ -345,7 +342,7 @@ fn permanent_change_during_a_trial_outlives_it() {
     assert_eq!(probe.burst(), 3);
     assert_eq!(probe.passed_of(source, 9), 0);
     assert_eq!(hosts.status()["limits"][0]["rate"], "2/h");
-    // Equal settings on trial and after it: that ends the trial.
+    // A permanent change to the settings on trial ends the trial.
     set(&hosts, &["--burst", "9", "--try", "1h"]);
     set(&hosts, &["--burst", "7"]);
     assert_eq!(try_until(&hosts), None);
@@ -377,7 +374,7 @@ fn list_edits_can_be_on_trial() {
     assert_eq!(shown, "10.99.0.0/24\n");
 }
 
-/// A limit that is missing during a trial comes back with its buckets, although the table is searched for room.
+/// This holds even though new sources of the trial search the table for room.
 #[test]
 fn limit_missing_in_a_trial_keeps_its_buckets() {
     need_kernel!();
@@ -404,7 +401,7 @@ fn limit_missing_in_a_trial_keeps_its_buckets() {
     }
     wait_for_the_end(&hosts);
     assert_eq!(probe.passed_of(source, 9), 2, "4 are spent, of 6");
-    // The buckets are forgotten if the trial is kept.
+    // The buckets are removed if the trial is kept.
     hosts
         .limiter(&["reload", "eth0", "--config", &one, "--try", "1h"])
         .expect(0);
@@ -415,8 +412,7 @@ fn limit_missing_in_a_trial_keeps_its_buckets() {
     assert_eq!(probe.passed_of(source, 9), 6);
 }
 
-/// One limit counts no shares of the table, several limits do: on trial, both programs count, and so does the
-/// fallback.
+/// A program with one limit counts no shares, and one with several limits does. On trial, both programs count.
 #[test]
 fn table_shares_are_counted_across_a_trial() {
     need_kernel!();
@@ -444,7 +440,7 @@ fn table_shares_are_counted_across_a_trial() {
         for _ in 0..100 {
             let _ = probe.burst();
         }
-        // The limits' entries add up to the entries in the table, whichever program has made them.
+        // The limits' entries add up to the entries in the table, with entries of both programs.
         hosts
             .limiter(&["reload", "eth0", "--config", &two])
             .expect(0);
@@ -505,7 +501,7 @@ fn dry_run_changes_nothing() {
     assert_eq!(passed(&hosts), 3);
 }
 
-/// All readers show the settings in force, even after the deadline if nobody has cleared up.
+/// This holds even before a command has removed the leftovers of the trial.
 #[test]
 fn readers_show_the_settings_in_force_after_the_deadline() {
     need_kernel!();
@@ -578,7 +574,7 @@ fn trial_of_several_interfaces_attaches_all_or_none() {
 fn keep_at_the_last_moment_succeeds_or_is_too_late() {
     need_kernel!();
     const TIME: u64 = 6_000;
-    // Milliseconds after `attach` is done, some time after the trial has begun.
+    // Milliseconds after the end of `attach`. The trial has begun before that.
     const MOMENTS: [u64; 6] = [400, 5_000, 5_400, 5_600, 5_800, 6_400];
     let round = |moment: u64| {
         let hosts = Hosts::new();

@@ -1,4 +1,4 @@
-//! Two CPUs on one bucket get exactly its tokens, in spite of races.
+//! Two CPUs that race for one bucket get exactly its tokens.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -27,8 +27,7 @@ fn cpus() -> usize {
     thread::available_parallelism().unwrap().get().min(2)
 }
 
-/// Example 10: both CPUs see the one token, and one packet passes. Many times, with an existing bucket that has one
-/// token left, and with a source that neither CPU has seen.
+/// The test repeats this many times, with an existing bucket that has one token left, and with a new source.
 #[test]
 fn example_10_two_cpus_admit_one_packet_for_one_token() {
     need_kernel!();
@@ -68,10 +67,8 @@ fn example_10_two_cpus_admit_one_packet_for_one_token() {
     }
 }
 
-/// Both CPUs flood one source on the kernel's clock: never more than burst + rate × t, and at least 99 % of it.
-///
-/// The bursts are deeper than any pause that a busy machine may make in both threads at once: tokens that a full
-/// bucket cannot take would be missing from the lower bound.
+/// At least 99 % of burst + rate × t passes. The bursts are so large that no bucket is full again while a busy machine
+/// pauses both threads: otherwise tokens would be missing from the lower bound.
 #[test]
 fn two_cpus_flooding_one_source_never_exceed_burst_plus_rate() {
     need_kernel!();
@@ -89,7 +86,7 @@ fn two_cpus_flooding_one_source_never_exceed_burst_plus_rate() {
         let packet = Frame::from(source).bytes();
 
         let before = clock::now().unwrap();
-        // After its first packet, the bucket is not full, and refills.
+        // After this packet, the bucket is not full, and refills.
         assert_eq!(run(&kernel, &packet, 1), XDP_PASS);
         thread::scope(|scope| {
             for cpu in 0..2 {
@@ -102,8 +99,8 @@ fn two_cpus_flooding_one_source_never_exceed_burst_plus_rate() {
                 });
             }
         });
-        // A test run with repetitions returns long after its last packet (the kernel takes the program out of its XDP
-        // dispatcher first). The refill since then is spent too.
+        // A test-run with repetitions returns long after its last packet, because the kernel removes the program from
+        // its XDP dispatcher first. This loop spends the refill since then.
         while run(&kernel, &packet, 1) == XDP_PASS {}
         let after = clock::now().unwrap();
 
@@ -124,8 +121,7 @@ fn two_cpus_flooding_one_source_never_exceed_burst_plus_rate() {
     }
 }
 
-/// Both CPUs send new sources at one moment: no more get in than the new-source limit has tokens; at most a CPU's
-/// unused lease may be missing.
+/// Both CPUs send new sources at one time. At most the unused lease of one CPU may be missing.
 #[test]
 fn two_cpus_admit_no_more_new_sources_than_tokens() {
     need_kernel!();
@@ -181,8 +177,7 @@ fn run(kernel: &Kernel, packet: &[u8], repeat: u32) -> u32 {
     .action
 }
 
-/// Panics unless the source's counts by two CPUs are those of the interface, less packets that lost the race for the
-/// bucket.
+/// Panics unless the source's counts equal those of the interface, without packets that lost the race for the bucket.
 fn figures_of_the_source_agree(kernel: &Kernel, key: &SourceKey, admitted: u64, seen: u64) {
     let entry = kernel.entry(key).unwrap();
     assert_eq!(entry.passed, admitted);
@@ -191,8 +186,8 @@ fn figures_of_the_source_agree(kernel: &Kernel, key: &SourceKey, admitted: u64, 
     assert_eq!(entry.passed + entry.refused + contended, seen);
 }
 
-/// New sources from both CPUs, ten times as many as the table holds, all expired by the time that their place is
-/// needed. The table never exceeds its capacity, every packet is accounted for, and arrivals and departures add up.
+/// Both CPUs send from ten times as many new sources as the table holds. Each bucket is full again before its entry is
+/// needed. Every packet is counted, and added and removed sources add up.
 #[test]
 fn two_cpus_replacing_all_entries_never_exceed_the_capacity() {
     need_kernel!();
@@ -201,7 +196,7 @@ fn two_cpus_replacing_all_entries_never_exceed_the_capacity() {
     let mut limit = Limit::new("1M/s", "1");
     limit.capacity = CAPACITY;
     let kernel = Kernel::new(&limit);
-    // One clock for both CPUs: a bucket is full again before its place is needed.
+    // Both CPUs have one clock, so that buckets are full again in time.
     let clock = AtomicU64::new(1_000_000_000_000);
     thread::scope(|scope| {
         for cpu in 0..2_u32 {

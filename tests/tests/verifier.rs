@@ -1,7 +1,6 @@
-//! Each entry of the objects stays far below the verifier's limit of a million instructions (Linux 5.2).
+//! Each program of the objects stays far below the verifier's limit of a million instructions (since Linux 5.2).
 //!
-//! In the most expensive configurations, on the running kernel. `cargo xtask test --kernels` prints the figures of
-//! several kernels.
+//! The tests use the most expensive configurations. `cargo xtask test --kernels` prints the figures of several kernels.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -24,21 +23,21 @@ use limiter_user::{
     },
 };
 
-/// For one limit: 39,468 on Linux 6.18.
+/// Maximum for one limit. Linux 6.18 processes 39,468.
 const ONE: u32 = 50_000;
 
-/// For several limits: 84,099 on Linux 6.18. Functions that are verified once ask each limit; the rest grows with the
-/// three loops over limits that a packet goes through.
+/// Maximum for several limits. Linux 6.18 processes 84,099. The functions that check a limit are verified once, and the
+/// rest grows with three loops over the limits.
 const SEVERAL: u32 = 110_000;
 
-/// One limit that holds every packet.
+/// One limit on every packet.
 fn plain() -> Settings {
     settings(
         "exempt = [\"established\"]\n[[limit]]\nname = \"one\"\nkey = \"/32,/128\"\nrate = \"10mbit\"\nburst = \"1mb\"\n",
     )
 }
 
-/// The most limits, with lists, and everything that a limit can match.
+/// The maximum number of limits, with lists, and with everything that a limit can match.
 fn several() -> Settings {
     let mut text = "exempt = [\"established\", \"control\"]\n\
         [lists]\nallow = [\"192.0.2.0/24\"]\ndeny = [\"2001:db8::/32\"]\ngold = [\"198.51.100.0/24\"]\n"
@@ -63,7 +62,7 @@ fn several() -> Settings {
 }
 
 fn check(name: &str, verified: Option<u32>, bound: u32) {
-    // Linux 5.16 and later report it.
+    // Linux before 5.16 does not report the number.
     let Some(verified) = verified else { return };
     println!("verified {name} {verified}");
     assert!((100..bound).contains(&verified), "{name}: {verified}");
@@ -78,7 +77,7 @@ fn entries_of(settings: &Settings, bound: u32) {
         limit.past_length = PAST_QUOTAS;
     }
     for trial in [false, true] {
-        // Everything that a program may have at its end.
+        // The program may be chained, and have a deadline.
         (config.chained, config.deadline) = (trial.into(), trial.into());
         config.after_deadline = if trial { NEXT_FALLBACK } else { NEXT_FOREIGN };
         for frags in [false, has_frags] {

@@ -1,4 +1,4 @@
-//! `watch` reports each drop with its details, as many as its budget allows, and counts the rest.
+//! `watch` reports drops with their details within its budget, and counts the rest.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use limiter_user::kernel::{program::raw, sys::clock};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-/// A limit of one packet an hour; two new sources are admitted.
+/// Attaches a limit of one packet per hour. Two new sources are admitted.
 const ONE: [&str; 9] = [
     "attach",
     "eth0",
@@ -75,14 +75,14 @@ fn lost(hosts: &Hosts) -> u64 {
     number(&hosts.status()["events_lost"])
 }
 
-/// An event without its time.
+/// Removes the time of an event.
 fn timeless(mut event: Value) -> Value {
     event.as_object_mut().unwrap().remove("time").unwrap();
     event
 }
 
-/// The expected event without its time. `packet`: protocol, port and length; `why`: limit, verdict and reason, "-" for
-/// no limit.
+/// The expected event without its time. `packet`: protocol, port and length. `why`: limit ("-" for none), verdict and
+/// reason.
 fn wanted(source: Option<&str>, packet: (&str, u16, usize), why: &str) -> Value {
     let (protocol, port, length) = packet;
     let has_ports = port != 0;
@@ -164,7 +164,7 @@ fn watch_reports_drops_of_one_limit() {
     assert_eq!(lost(&hosts), 0);
 }
 
-/// Blocks all entries, as a CPU does that is stopped while it works on them.
+/// Marks all entries as in use, as if a CPU was stopped while it works on them.
 fn block_all_entries(hosts: &Hosts) {
     let sets = Map::Array(MapData::from_pin(hosts.pins().join("SETS")).unwrap());
     let mut sets: Array<_, raw::Raw<limiter_common::abi::Set>> = sets.try_into().unwrap();
@@ -242,23 +242,23 @@ fn watch_reports_drops_of_several_limits_and_lists() {
         expect(denied, ("udp", 7, 60 + extra), "- drop deny");
         let web = tcp(&hosts, source, 80);
         assert_eq!(web.len(), 60 + extra);
-        // The first packet passes. The second and the third are over one limit in shadow.
+        // The first packet passes. The second and the third packet are over one limit in shadow.
         wires.send(&[&web, &web, &web]);
         for _ in 0..2 {
             expect(source, ("tcp", 80, 60 + extra), "web would_drop limit");
         }
-        // Over the limit in shadow too, but another limit drops the second packet.
+        // Both packets are over the limit in shadow. Another limit drops the second one.
         let dns = wires.from(source, 53);
         wires.send(&[&dns, &dns]);
         expect(source, ("udp", 53, 60 + extra), "all would_drop limit");
         expect(source, ("udp", 53, 60 + extra), "dns drop limit");
-        // Its port cannot be read: it may be that of the limit, which is used up.
+        // The port cannot be read, and may be the port of the limit, which has no tokens.
         let mut short = dns.clone();
         short.truncate(dns.len() - 18 - 5);
         wires.send(&[&short]);
         expect(source, ("udp", 0, 37 + extra), "dns drop limit");
     }
-    // The built-in limit on control traffic: burst 200.
+    // The built-in limit on control traffic has a burst of 200.
     let mut asking = arp();
     asking[28..32].copy_from_slice(&[192, 0, 2, 9]);
     wires.send(&vec![&asking[..]; 300]);
@@ -295,7 +295,7 @@ fn watch_prints_readable_lines() {
     watcher.end();
 }
 
-/// Unrequested replies: their source port shows the protocol.
+/// The source port of unrequested replies shows their protocol.
 #[test]
 fn watch_shows_source_port_and_tcp_flags() {
     need_kernel!();
@@ -330,7 +330,7 @@ fn watch_shows_source_port_and_tcp_flags() {
     watcher.end();
 }
 
-/// Events that are not wanted take nothing of the budget, and are not counted as lost.
+/// Filtered events take nothing of the budget, and are not counted as lost.
 #[test]
 fn watch_filter_finds_one_packet_in_a_flood() {
     need_kernel!();
@@ -340,7 +340,7 @@ fn watch_filter_finds_one_packet_in_a_flood() {
     let (dns, web) = (wires.from("192.0.2.9", 53), tcp(&hosts, "192.0.2.9", 80));
     let (dns6, cut) = (wires.from("2001:db8:9::9", 53), cut(dns.clone()));
     wires.send(&[&dns, &web, &dns6]);
-    // The limit on all packets is the second limit that the packet exceeds.
+    // The limit on all packets is the second limit that this packet exceeds.
     wires.send(&[&web]);
     let flood = wires.from("203.0.113.66", 53);
     for (filter, needle) in [
@@ -386,7 +386,7 @@ fn watch_filter_finds_one_packet_in_a_flood() {
             "{filter:?}: {ended:#?}"
         );
     }
-    // Vice versa: no event of an unwanted flood.
+    // Filters also exclude a flood.
     for filter in [
         ["--source", "203.0.113.65"],
         ["--source", "2001:db8::/32"],
@@ -400,7 +400,7 @@ fn watch_filter_finds_one_packet_in_a_flood() {
     assert_eq!(lost(&hosts), 0);
 }
 
-/// Each CPU reports as many drops as its budget allows, and counts the rest: none is missing.
+/// Each CPU has a budget. Every drop is reported, or counted as lost.
 #[test]
 fn watch_reports_a_flood_within_its_budget() {
     need_kernel!();
@@ -410,8 +410,7 @@ fn watch_reports_a_flood_within_its_budget() {
     let wires = Wires::new(&hosts);
     let begin = Instant::now();
     let watcher = Watcher::start(&hosts, &[]);
-    // Nobody reads the pipe meanwhile: it has room for more lines than the burst, and a watcher waits while it is
-    // full.
+    // The test does not read the pipe meanwhile. The pipe has room for more lines than the burst.
     wires.flood("192.0.2.7", 9, FLOOD as usize + 1);
     let milliseconds = begin.elapsed().as_nanos() as u64 / EVENT_COST + 1;
     let dropped = wires.packets("dropped");
@@ -452,7 +451,7 @@ fn drops_are_not_reported_without_a_watcher() {
     assert_eq!(watcher.wait().sums(), (1, 0));
 }
 
-/// The watch deadline of the server's attachment, as the program reads it.
+/// The deadline of the watch in the program's map.
 fn until(hosts: &Hosts) -> u64 {
     const BYTES: usize = size_of::<limiter_common::abi::events::Watch>();
     let switch = Map::Array(MapData::from_pin(hosts.pins().join("WATCH")).unwrap());
@@ -470,7 +469,7 @@ fn killed_watcher_leaves_nothing_that_lasts() {
     let watcher = Watcher::start(&hosts, &["--json"]);
     watcher.signal(Signal::SIGKILL);
     assert_eq!(watcher.wait().status, -1);
-    // Some of these fill the ring, and nobody reads them.
+    // Some of these events fill the ring buffer, and no process reads them.
     let left = until(&hosts);
     assert!(left > 0, "it is still on");
     wires.flood("192.0.2.7", 9, 2_000);
@@ -513,7 +512,7 @@ fn watch_continues_through_changes() {
     assert_eq!(all.end().sums(), (4, 0));
 
     let mut one = Watcher::start(&hosts, &["--json", "--limit", "dns", "-n", "1"]);
-    // Another limit comes before it, and it has another key, and so another slot.
+    // The limit gets another key, and so another slot, and another limit before it.
     let changed = SEVERAL
         .replace("name = \"dns\"", "name = \"dns\"\nkey = \"/24,/48\"")
         .replacen(
@@ -565,7 +564,7 @@ fn second_watcher_is_refused() {
     let process = format!("process {} watches 'eth0' already", watcher.id());
     assert!(refused.stderr.contains(&process), "{refused:#?}");
     assert_eq!(refused.stderr.lines().count(), 1, "{refused:#?}");
-    // Other commands continue to work.
+    // Other commands still work.
     assert_eq!(number(&hosts.status()["events_lost"]), 0);
     hosts.run("set eth0 --rate 2/h");
     watcher.end();
@@ -588,7 +587,7 @@ fn watch_ends_with_the_attachment() {
     );
     assert_eq!(ended.sums(), (0, 0));
 
-    // Attached again before the watcher checks.
+    // `attach` runs again before the watcher checks.
     hosts.limiter(&ONE).expect(0);
     let watcher = Watcher::start(&hosts, &[]);
     watcher.signal(Signal::SIGSTOP);
@@ -608,8 +607,7 @@ fn watch_ends_with_the_attachment() {
     hosts.run("detach eth0");
 }
 
-/// The names of limits are those in force: after a trial, those from before it. If nothing is limited then, the watch
-/// ends.
+/// After the trial, the names of limits are those from before it. If nothing is limited then, the watch ends.
 #[test]
 fn watch_follows_the_end_of_a_trial() {
     need_kernel!();

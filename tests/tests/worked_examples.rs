@@ -1,6 +1,6 @@
-//! The published numeric examples of token buckets hold in the kernel's test-run and in the arithmetic alone.
+//! The documented numeric examples hold in the kernel and in the arithmetic alone.
 //!
-//! Times are the test's own, in nanoseconds; each test starts well after the clock's zero.
+//! Times are the test's own, in nanoseconds. Each test starts long after the clock's zero.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ const MS: u64 = 1_000_000;
 const START: u64 = 1_000 * SECOND;
 const SOURCE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7));
 
-/// Offers `count` packets at START + `at`. Returns how many pass.
+/// Offers `count` packets at START + `at`. Returns the number that pass.
 fn burst(engine: &mut dyn Engine, count: u32, at: u64) -> u32 {
     let packet = Frame::from(SOURCE).bytes();
     (0..count)
@@ -163,7 +163,7 @@ fn example_7_earlier_clock_refills_nothing() {
 #[test]
 fn example_8_packet_costs_its_bytes() {
     need_kernel!();
-    // 100 bytes a second; a packet of 100 bytes costs 100 tokens.
+    // The rate is 100 bytes per second. A packet of 100 bytes costs 100 tokens.
     on_both(&Limit::new("800bit", "20000"), |engine| {
         let packet = udp_of_length(SOURCE, 100);
         let passed: u32 = (0..201)
@@ -222,7 +222,7 @@ fn example_11_fixed_window_grants_tokens_per_window() {
     });
 }
 
-/// A source that is not in the table yet has a full bucket, no deeper one.
+/// A new source has a full bucket, not a deeper one.
 #[test]
 fn first_packet_larger_than_the_burst_is_refused() {
     need_kernel!();
@@ -290,7 +290,7 @@ fn example_14_bucket_is_full_after_months_and_years_idle() {
 #[test]
 fn clock_wrap_does_not_change_decisions() {
     need_kernel!();
-    // Ticks wrap at 2^56 ns. No packet takes a bucket exactly there: that would cost one tick more.
+    // Ticks wrap at 2^56 ns. No TAT is exactly there, because that would cost one more tick.
     let wrap = (1_u64 << (64 - bucket::TICK_SHIFT)) - START - 50 * MS;
     on_both(&Limit::new("5/s", "10"), |engine| {
         assert_eq!(burst(engine, 11, wrap - SECOND), 10);

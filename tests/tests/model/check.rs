@@ -174,7 +174,7 @@ fn packets_of(value: &Value) -> Value {
         .unwrap_or_else(|| each().collect())
 }
 
-/// `status --json` of one interface.
+/// Checks `status --json` of one interface.
 pub fn status(
     world: &World,
     shown: &Value,
@@ -264,7 +264,7 @@ pub fn status(
     same("lists of status", &found, &wanted.collect())
 }
 
-/// `check --json` of one source.
+/// Checks `check --json` of one source.
 pub fn check(
     shown: &Value,
     attached: &Attached,
@@ -295,7 +295,7 @@ pub fn check(
     let bucket = attached.bucket(limit, source, at.before);
     let tokens = checked["tokens"].as_f64().unwrap();
     let (least, most) = (bucket.least(limit, at.before), bucket.most(limit, at.after));
-    // For display only.
+    // The displayed numbers are rounded.
     if (least - 1e-3..=most + 1e-3).contains(&tokens) {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Keys of the view: pause, sort and filter; deny, allow and reset, with the effect of the commands.
+//! The keys of the view pause, sort and filter it, and deny, allow and reset sources like the commands.
 
 use limiter_tests::{hosts::Hosts, number, screen::Screen};
 
@@ -85,7 +85,7 @@ fn keys_deny_allow_and_reset_a_source() {
     let flood = flood::start(&hosts);
     let screen = opened(&hosts);
 
-    // The question is asked and not confirmed.
+    // The view asks for confirmation, and another key cancels.
     screen.press("d");
     screen.wait_for("Deny 192.0.2.66?");
     screen.press("n");
@@ -116,7 +116,7 @@ fn keys_deny_allow_and_reset_a_source() {
     screen.press("y");
     screen.wait_for("allow: 1 added, 1 on it now");
     assert_eq!(on_list(&hosts, "allow"), "192.0.2.66\n");
-    // The program has been swapped four times by now, and the view continues.
+    // The view continues, although the program has been swapped four times.
     hosts.run("set eth0 --rate 1/h");
     screen.wait_for("default 1/h, burst 10");
     screen.press("Home");
@@ -147,7 +147,7 @@ fn failed_actions_are_shown_in_the_view() {
     need_terminal!();
     let hosts = limited();
     let _flood = flood::start(&hosts);
-    // A wider prefix is on the list, not the source itself.
+    // The list contains a wider prefix, not the source itself.
     hosts.run("deny add eth0 192.0.2.64/26");
     hosts.run("allow add eth0 192.0.2.7");
     hosts.run("deny remove eth0 192.0.2.64/26");

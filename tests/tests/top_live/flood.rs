@@ -1,4 +1,4 @@
-//! Three sources above the limit that send until the flood is dropped.
+//! Floods from three sources above the limit until the flood is dropped.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use limiter_tests::{
     traffic::{Flood, udp},
 };
 
-/// Sources, with their packets per 10 ms: each always sends more than the next.
+/// Sources with their packets per 10 ms. Each always sends more than the next.
 const SOURCES: [(&str, usize); 3] = [(super::FLOODER, 16), ("192.0.2.7", 4), ("192.0.2.9", 1)];
 
 /// Starts to send from the client to the server.

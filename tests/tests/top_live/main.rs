@@ -17,10 +17,10 @@ mod terminal;
 
 use limiter_tests::{hosts::Hosts, number, screen::Screen};
 
-/// The source that sends most.
+/// The source that sends the most packets.
 const FLOODER: &str = "192.0.2.66";
 
-/// Two hosts; one of them passes 5 packets a second.
+/// Two hosts. The server passes 5 packets per second of each source.
 fn limited() -> Hosts {
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5 --burst 10");
@@ -35,19 +35,19 @@ fn rows(screen: &Screen) -> Vec<Vec<String>> {
     let fields = lines
         .iter()
         .take_while(|line| !line.is_empty() && !line.starts_with("q quit"))
-        // Skips the line of sources whose entries were taken, or that sent between two readings.
+        // Skips the line of other sources, which were replaced or sent between two readings.
         .filter(|line| !line.contains("other sources"))
         .map(|line| line.split_whitespace().map(str::to_owned).collect());
     fields.collect()
 }
 
-/// The value of a number as it is shown.
+/// The value of a displayed number.
 fn shown(text: &str) -> u64 {
     let number = text.replace(',', "").parse();
     number.unwrap_or_else(|_| panic!("no number: {text}"))
 }
 
-/// Drops of the chosen source, which is on the first line. The column depends on the size.
+/// Number of drops of the chosen source, on the first line. The column depends on the size.
 fn dropped(screen: &Screen) -> u64 {
     let lines = screen.lines();
     let titles = lines.iter().find(|line| line.starts_with("  SOURCE"));

@@ -1,4 +1,4 @@
-//! With a million sources, the view stays within its share of a processor, and of memory.
+//! The view stays within its bounds of processor time and memory, even with a million sources.
 
 use std::{fs, thread, time::Duration};
 
@@ -9,7 +9,7 @@ use limiter_user::show::units::grouped;
 use super::shown;
 
 const SOURCES: u32 = 1_000_000;
-/// Room for all sources, except perhaps one or two: a table is never quite full.
+/// Room for all sources, except possibly one or two, because a table is never completely full.
 const ROOM: u64 = 1_500_000;
 
 /// Offset of an IPv4 source in a frame.
@@ -26,10 +26,10 @@ fn fill(hosts: &Hosts) {
     }
 }
 
-/// Processor time of a process until now, in seconds.
+/// Processor time of a process in seconds.
 fn processor_time(process: nix::unistd::Pid) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // The name, which comes before, may have spaces in it: proc_pid_stat(5).
+    // The name before the fields may contain spaces: proc_pid_stat(5).
     let fields: Vec<_> = stat
         .rsplit(')')
         .next()
@@ -37,11 +37,11 @@ fn processor_time(process: nix::unistd::Pid) -> f64 {
         .split_whitespace()
         .collect();
     let ticks = |field: usize| fields[field - 3].parse::<u64>().unwrap();
-    // USER_HZ is 100 on every platform that limiter runs on.
+    // USER_HZ is 100 on all platforms of limiter.
     (ticks(14) + ticks(15)) as f64 / 100.0
 }
 
-/// Bytes of memory of a process, from the field `name` of /proc/PID/status.
+/// Memory of a process in bytes, from the field `name` of /proc/PID/status.
 fn memory(process: nix::unistd::Pid, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap();
@@ -88,15 +88,15 @@ fn view_of_many_sources_takes_at_most_a_quarter_of_a_cpu() {
     assert_eq!(passes(&screen), tracked, "each has sent one packet");
     let (begin, before) = (std::time::Instant::now(), processor_time());
     thread::sleep(Duration::from_secs(5));
-    // Reading in this order, and adding one tick, errs on the strict side.
+    // This order, and one tick more, make the check stricter, never looser.
     let used = processor_time() - before;
     let looks = begin.elapsed().as_secs_f64();
     let share = used / looks;
     eprintln!("{share:.3} of a processor, {} bytes at most", peak());
-    // Without compiler optimisation, each reading takes about ten times as long.
+    // A reading takes about ten times as long without compiler optimisation.
     let allowed = if cfg!(debug_assertions) { 0.75 } else { 0.25 };
     assert!(share < allowed, "{share:.3} of a processor");
-    // The table itself, twelve bytes for each entry, and the program: no room for a list of the sources.
+    // The table, twelve bytes for each entry, and the program. A list of all sources would not fit.
     let most = ROOM * (32 + 12) + (32 << 20);
     let peak = peak();
     assert!(peak < most, "{peak} bytes, {most} expected at most");

@@ -1,4 +1,4 @@
-//! The terminal returns to the shell's settings, whatever ends the view.
+//! The terminal has the shell's settings again after the view, however the view ends.
 
 use std::process::{Command, Stdio};
 
@@ -14,7 +14,7 @@ use super::limited;
 
 const SIZE: (u16, u16) = (80, 24);
 
-/// A terminal with the view on it, and the terminal's settings before.
+/// Starts the view on a terminal. Returns the terminal, and its settings before.
 fn opened(hosts: &Hosts, variables: &[(&str, &str)]) -> (Screen, String) {
     let screen = Screen::open(&hosts.server, SIZE, variables);
     let state = screen.state();
@@ -62,7 +62,7 @@ fn suspended_view_returns_the_terminal_and_continues() {
             screen.last().starts_with("q quit")
         });
         assert_eq!(screen.said("alternate_on"), "1");
-        // Keys reach the view, and are not echoed.
+        // The keys reach the view, and are not echoed.
         screen.press("?");
         screen.wait_for("Any key goes back");
         screen.press("x");
@@ -126,7 +126,7 @@ fn view_follows_the_terminal_size() {
     screen.expect_given_back(&state);
 }
 
-/// Environment variable for the process that this test starts on a terminal: the test itself.
+/// Environment variable for the test's own program, which the test starts again on a terminal.
 const PANIC: &str = "LIMITER_TEST_PANIC";
 
 #[test]
@@ -176,7 +176,7 @@ fn top_without_a_terminal_names_option_once() {
     }
 }
 
-/// True if the text contains sequences that choose a text colour: SGR 30 to 37, 38 and 90 to 97 (ECMA-48, 8.3.117, and
+/// True if the text contains a sequence for a text colour: SGR 30 to 37, 38 or 90 to 97 (ECMA-48, 8.3.117, and
 /// aixterm).
 fn is_coloured(text: &str) -> bool {
     text.split("\x1b[").skip(1).any(|sequence| {
