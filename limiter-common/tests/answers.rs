@@ -55,7 +55,7 @@ fn window_bucket_continues_when_window_numbers_wrap() {
         assert_eq!(terms.left(word, begins + later), left, "{later} ns later");
     }
     let Decision::Admit { tat } = terms.decide(word, begins, 4) else {
-        panic!("four are there");
+        panic!("four tokens are left");
     };
     assert_eq!(terms.left(tat, begins + 1_000), 3);
     // A clock that is behind refills nothing. The clocks of two CPUs differ by less than a window.

@@ -92,7 +92,7 @@ fn fragment(field: u16, next: u8) -> Vec<u8> {
 }
 
 fn info(parsed: Parsed, mut packet: &[u8]) -> PacketInfo {
-    parsed.info(&mut packet, true).expect("it has a source")
+    parsed.info(&mut packet, true).expect("a source")
 }
 
 fn info_v4(packet: &[u8]) -> PacketInfo {

@@ -81,7 +81,7 @@ proptest! {
         prop_assert_eq!(tag.key().tag(), tag);
         prop_assert_eq!(tag.is_wide(), key.address[1] != 0);
         prop_assert_eq!((tag.slot(), tag.port()), (key.slot(), u64::from(key.port())));
-        prop_assert_eq!(tag.scope >> 24, 0, "what an entry has no room for");
+        prop_assert_eq!(tag.scope >> 24, 0, "fields that an entry does not store");
         prop_assert_eq!(tag.limit() >> 8, 0);
     }
 
@@ -255,7 +255,7 @@ fn with_all(places: &[u32]) -> Displaced {
     places
         .iter()
         .fold(Displaced::default(), |displaced, &place| {
-            displaced.and_one(place).expect("room")
+            displaced.and_one(place).expect("the set has room")
         })
 }
 

@@ -112,7 +112,7 @@ fn source_above_a_reduced_share_is_queried_at_once() {
 fn silent_source_is_queried_every_tenth_scan() {
     let mut ledger = shared();
     see(&mut ledger, MS, 0, 0);
-    assert_eq!(ledger.publish(), Some(0), "it is new");
+    assert_eq!(ledger.publish(), Some(0), "the record is new");
     ledger.answer(&record(0, 0), &reading(2 * MS, 0), &QUOTA);
     for round in 1..=30 {
         see(&mut ledger, 2 * MS + round, 0, 0);
@@ -196,7 +196,7 @@ fn first_answer_charges_the_level_of_the_record() {
     assert_eq!(first(record(4, 40 * MS), 0, 15 * MS), 25 * MS);
     assert_eq!(first(record(4, 40 * MS), 1, 15 * MS), 35 * MS);
     assert_eq!(first(record(4, 40 * MS), 0, 60 * MS), 0);
-    assert_eq!(first(record(0, 40 * MS), 0, 0), 0, "nobody else has any");
+    assert_eq!(first(record(0, 40 * MS), 0, 0), 0, "no other packets");
     let unborn = Record {
         born: UNBORN,
         ..record(4, 40 * MS)

@@ -103,7 +103,7 @@ fn source_charged_before_the_start_is_queried() {
     // The second bucket is full: the store is not asked about it.
     let rounds = scan(&mut member, &[(0, 1, 3, 50), (1, 2, 0, 50)]);
     assert_eq!(rounds.len(), 1);
-    assert_eq!(rounds[0].items, [item(1, 0)], "who charged it is not known");
+    assert_eq!(rounds[0].items, [item(1, 0)], "the origin is unknown");
     assert_eq!(member.sources(), 1);
     assert_eq!(
         (member.number(&key(1)), member.number(&key(2))),
@@ -218,7 +218,7 @@ fn each_group_has_consecutive_shards() {
     let waiting: Vec<_> = member.unanswered().cloned().collect();
     assert!(waiting.iter().all(|round| round.group.of == 16));
     let first = waiting.iter().find(|round| round.group.index == 0);
-    let first = first.expect("sixteen of them");
+    let first = first.expect("sixteen groups");
     member.answer(first.number, first.group, &[], |_, _| None);
     entries[0].3 += 2;
     let rounds = scan(&mut member, &entries);

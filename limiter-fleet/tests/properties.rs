@@ -307,7 +307,7 @@ impl World {
             .member
             .answer(number, group, records, |_, _| reading.take());
         if !waits || reading.is_some() {
-            assert_eq!(charges, [], "it was not waited for");
+            assert_eq!(charges, [], "the packet came before its retry-after");
             return;
         }
         let is_first = host.born != records[0].born;
@@ -346,7 +346,7 @@ impl World {
             let own = spent.saturating_sub(host.unpublished * cost);
             records[0].spent.saturating_sub(own).min(new * cost)
         } else {
-            assert!(ticks <= new * cost, "more than the others have charged");
+            assert!(ticks <= new * cost, "more than others have charged");
             new * cost
         };
         let credit = due.saturating_sub(ticks);
@@ -386,7 +386,7 @@ impl World {
     /// Checks that no host is below the truth by more than the packets it cannot know of.
     fn check_below(&self) {
         for (at, host) in self.hosts.iter().enumerate() {
-            assert!(host.taken_off <= host.ran_over, "credit for what never was");
+            assert!(host.taken_off <= host.ran_over, "too much credit");
             let spent = host.read(self.now).map_or(0, |reading| reading.spent());
             let mut unheard = 0;
             for (from, other) in self
@@ -535,7 +535,7 @@ fn source_below_its_rate_is_not_refused_after_a_store_outage() {
         }
     }
     assert_eq!(world.refused, 0);
-    assert!(world.hosts[0].delay > 0, "others were heard of");
+    assert!(world.hosts[0].delay > 0, "no foreign packets");
 }
 
 proptest! {

@@ -80,7 +80,7 @@ proptest! {
         let mut pair = Pair::full(limit, start);
         for number in 0..300 {
             pair.wait(Gap::Soonest, length, IDLE_MAX);
-            prop_assert!(pair.admits(length), "packet {} was waited for", number);
+            prop_assert!(pair.admits(length), "packet {} came before its retry-after", number);
             prop_assert!(!pair.is_overdrawn(), "packet {} was one too many", number);
         }
     }
@@ -195,7 +195,7 @@ proptest! {
                 prop_assert_eq!(charged, time(now.wrapping_add(after)));
             }
             Decision::Refuse { wait } => {
-                prop_assert!(wait > 0 && wait <= cost, "nobody waits for more than the packet");
+                prop_assert!(wait > 0 && wait <= cost, "the wait is at most the packet's cost");
                 for early in meanwhile.into_iter().map(|early| early % wait).chain([wait - 1]) {
                     let verdict = decide(tat, now.wrapping_add(early), cost, tau);
                     prop_assert_eq!(verdict, Decision::Refuse { wait: wait - early });
@@ -232,7 +232,7 @@ proptest! {
                 Decision::Refuse { .. } => all_fit = false,
             }
         }
-        prop_assert!(all_fit, "there is more in it without the charge");
+        prop_assert!(all_fit, "fewer tokens than without the charge");
         elapsed += cost / 20 * later;
         let now = start.wrapping_add(elapsed);
         let back = refunded(with, cost, start, now);

@@ -129,7 +129,7 @@ proptest! {
             prop_assert_eq!(history.carry(word, 0), carried);
         }
         prop_assert_eq!(history.carry(word, history.epoch), word, "no change, no conversion");
-        prop_assert_eq!(carry_over(word, 1, 0, |_| None), None, "a change that nobody knows");
+        prop_assert_eq!(carry_over(word, 1, 0, |_| None), None, "an unknown change");
     }
 
     /// Several changes together give no token away, and take no more than the sum of what each may take.

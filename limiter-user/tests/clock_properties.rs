@@ -25,7 +25,7 @@ proptest! {
         back in magnitude(TAU_MAX - 1),
     ) {
         let (before, after) = (spent(tat, now, tau), spent(tat, now.wrapping_sub(back), tau));
-        prop_assert_eq!(before, tat.wrapping_sub(now), "the bucket as it was drawn");
+        prop_assert_eq!(before, tat.wrapping_sub(now), "the drawn bucket");
         prop_assert_eq!(after, before.saturating_add(back).min(tau));
     }
 
@@ -42,7 +42,7 @@ proptest! {
         match decide(tat, now, cost, tau) {
             Decision::Admit { tat: charged } => {
                 prop_assert!(cost <= tau && is_time(charged));
-                prop_assert!(full_for(charged, now).is_none(), "what was admitted is charged");
+                prop_assert!(full_for(charged, now).is_none(), "the admitted packet is charged");
             }
             Decision::Refuse { wait } => {
                 prop_assert!(wait > 0);
@@ -69,7 +69,7 @@ proptest! {
         prop_assert_eq!(word.is_some(), beyond > most && tau + beyond < 1 << 63);
         if let Some(word) = word {
             prop_assert_eq!(word, time(start.wrapping_add(tau)));
-            prop_assert_eq!(corrected(word), None, "once is enough");
+            prop_assert_eq!(corrected(word), None, "a second correction changes nothing");
         }
         prop_assert_eq!(corrected(start.wrapping_sub(beyond)), None, "full buckets");
     }
@@ -189,8 +189,8 @@ fn clock_step_of_ten_seconds_back_costs_at_most_a_burst() {
     for _ in 0..7 {
         assert!(program.admits(100 * SECOND, 60));
     }
-    assert!(!program.admits(90 * SECOND, 60), "nothing is refilled");
-    assert!(program.admits(92 * SECOND, 60), "two seconds are a burst");
+    assert!(!program.admits(90 * SECOND, 60), "no token is refilled");
+    assert!(program.admits(92 * SECOND, 60), "2 s refill the burst");
 }
 
 /// A source is idle for a year and a half: then a TAT looks like one of the future.
@@ -201,7 +201,7 @@ fn idle_time_of_a_year_and_a_half_costs_at_most_a_burst() {
     let later = 550 * 86_400 * SECOND;
     let first = program.admits(later, 60);
     let second = program.admits(later + 2 * SECOND, 60);
-    assert!(first || second, "two seconds are a burst");
+    assert!(first || second, "2 s refill the burst");
 }
 
 /// A moment, the ends of the time around it, and a share of that time.

@@ -178,7 +178,7 @@ fn match_conditions_are_compiled() {
         })
     };
     assert_eq!(most(PORTS_MAX), Some(16));
-    assert_eq!(most(PORTS_MAX + 1), None, "one more than there is room for");
+    assert_eq!(most(PORTS_MAX + 1), None, "one more than the maximum");
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn folder() -> &'static Path {
     static FOLDER: LazyLock<&Path> = LazyLock::new(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let list = "203.0.113.66\n2001:db8:1::/48\n";
-        fs::write(folder.join("prefixes.txt"), list).expect("the folder can be written to");
+        fs::write(folder.join("prefixes.txt"), list).expect("the folder is writable");
         folder
     });
     *FOLDER
@@ -40,7 +40,7 @@ fn is_accepted(text: &str) -> Result<bool, TestCaseError> {
         }
         Err(mistakes) => {
             let lines = text.split('\n').count();
-            prop_assert!(!mistakes.is_empty(), "refused without a word");
+            prop_assert!(!mistakes.is_empty(), "the error has no reason");
             prop_assert!(mistakes.is_sorted_by_key(|mistake| mistake.line));
             for mistake in mistakes {
                 prop_assert!((1..=lines).contains(&mistake.line), "{}", mistake);

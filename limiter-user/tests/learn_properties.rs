@@ -93,7 +93,7 @@ proptest! {
         // The slowest sufficient rate, too: with it, the second round begins with the bucket that the first one left.
         for rate in human::rates().into_iter().find(fits).into_iter().chain([rate]) {
             let Some(burst) = need::burst(&trace, cost(&rate), period) else {
-                prop_assert!(!fits(&rate), "no burst, though it does not send more than {rate}");
+                prop_assert!(!fits(&rate), "no burst for a source that sends at most {rate}");
                 continue;
             };
             prop_assert_eq!(refused(&arrivals, rate, burst, period, 5), 0);
@@ -183,7 +183,7 @@ fn sampler_memory_is_bounded_for_any_sources() {
             })
         };
         if time % 10_000 == 0 {
-            assert_eq!(sampler.groups(), held().sum::<usize>(), "counted is held");
+            assert_eq!(sampler.groups(), held().sum::<usize>(), "held groups");
         }
     }
     assert!(sampler.halvings() > 4, "{}", sampler.halvings());

@@ -149,7 +149,7 @@ proptest! {
         let empty = carried_by(&old.rescale(&new, 1 << 40), old.terms.tau);
         prop_assert_eq!(after, time(start.wrapping_add(debt + empty)));
         let shared = Quota { flags: SHARED, ..new.terms };
-        prop_assert_eq!(shared.corrected(after, since), None, "believed");
+        prop_assert_eq!(shared.corrected(after, since), None, "corrected");
         // Without a fleet: never more tokens than an empty bucket of the old terms keeps.
         let left = new.terms.left(new.terms.corrected(after, since).unwrap_or(after), since);
         prop_assert!(left <= new.terms.tau - empty.min(new.terms.tau));
@@ -215,10 +215,10 @@ fn extreme_quotas_are_converted_without_overflow() {
                     let (from, to) = scales(old, new);
                     let stays = (&from.tick * before).min(&to.tick * new.terms.tau);
                     let after = &to.tick * after;
-                    assert!(after >= stays, "{old:?} to {new:?}: {before} is too little");
+                    assert!(after >= stays, "{old:?} to {new:?}: {before} is too low");
                     assert!(
                         after <= stays + loss(&from, &to) + (REST + 1) * &to.tick,
-                        "{old:?} to {new:?}: too much"
+                        "{old:?} to {new:?}: too many ticks are spent"
                     );
                 }
             }

@@ -230,7 +230,7 @@ proptest! {
         prop_assert_eq!(corrected.is_some(), windows > 1);
         if let Some(corrected) = corrected {
             prop_assert_eq!(terms.left(corrected, earlier), left);
-            prop_assert_eq!(terms.corrected(corrected, earlier), None, "once is enough");
+            prop_assert_eq!(terms.corrected(corrected, earlier), None, "a second correction changes nothing");
         }
         // Returning to the previous time refills nothing either, once something was charged meanwhile.
         if let (Decision::Admit { tat }, true) = (terms.decide(word, earlier, 1), windows <= 1) {

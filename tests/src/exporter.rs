@@ -61,7 +61,7 @@ impl<'h> Exporter<'h> {
         let out = process.stdout.take().unwrap();
         BufReader::new(out).read_line(&mut line).unwrap();
         let address = line.split('/').nth(2);
-        let address = address.unwrap_or_else(|| panic!("it does not say where: {line:?}"));
+        let address = address.unwrap_or_else(|| panic!("no address in: {line:?}"));
         Self {
             host,
             process,

@@ -26,18 +26,18 @@ type Edge = (usize, bool);
 /// If `object` is not an ELF object.
 #[must_use]
 pub fn loops_without_jump(object: &[u8]) -> Vec<(String, usize)> {
-    let file = object::File::parse(object).expect("it is an ELF object");
+    let file = object::File::parse(object).expect("the bytes are an ELF object");
     let functions = file
         .symbols()
         .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
     let mut found = Vec::new();
     for symbol in functions {
         let section = symbol.section_index().expect("a function is in a section");
-        let section = file.section_by_index(section).expect("it is there");
-        let from = usize::try_from(symbol.address()).expect("it fits");
-        let to = from + usize::try_from(symbol.size()).expect("it fits");
-        let code = &section.data().expect("it can be read")[from..to];
-        let name = symbol.name().expect("it has a name");
+        let section = file.section_by_index(section).expect("the section exists");
+        let from = usize::try_from(symbol.address()).expect("the number fits");
+        let to = from + usize::try_from(symbol.size()).expect("the number fits");
+        let code = &section.data().expect("the section can be read")[from..to];
+        let name = symbol.name().expect("the function has a name");
         let own = back_edges(code, file.is_little_endian()).into_iter();
         found.extend(own.map(|at| (name.to_owned(), at)));
     }

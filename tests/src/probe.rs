@@ -68,7 +68,7 @@ impl<'h> Probe<'h> {
                 return frames.iter().filter(|other| **other == frame).count();
             }
         }
-        panic!("what is not IP passes, and did not come");
+        panic!("the last frame, which is not IP, did not arrive");
     }
 
     /// The last frame of a probe. It passes under any settings, because it is not IP.

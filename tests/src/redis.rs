@@ -234,7 +234,7 @@ impl<'h> Redis<'h> {
     /// The store's process.
     #[must_use]
     pub fn process(&self) -> Pid {
-        let process = self.process.as_ref().expect("it does not run");
+        let process = self.process.as_ref().expect("the store does not run");
         Pid::from_raw(process.id().try_into().unwrap())
     }
 
@@ -279,7 +279,7 @@ impl<'h> Redis<'h> {
     pub fn replicate(&self, of: &Redis<'_>) {
         let address = of.setup.address.as_deref().unwrap_or("127.0.0.1");
         self.cli(&["REPLICAOF", address, &of.port.to_string()]);
-        eventually("the replica has all", || {
+        eventually("the replica has all data", || {
             self.cli(&["INFO", "replication"])
                 .contains("master_link_status:up")
         });

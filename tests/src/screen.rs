@@ -168,7 +168,7 @@ impl Screen {
             file.display()
         ));
         self.press("Enter");
-        eventually("stty has said it", || file.exists());
+        eventually("stty has printed the state", || file.exists());
         self.wait("a prompt", |screen| screen.last() == PROMPT);
         fs::read_to_string(file).unwrap()
     }

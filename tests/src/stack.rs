@@ -44,7 +44,7 @@ struct Function {
 /// The deepest call chain of each program in an ELF object.
 #[must_use]
 pub fn deepest(object: &[u8]) -> Vec<Chain> {
-    let file = object::File::parse(object).expect("it is an ELF object");
+    let file = object::File::parse(object).expect("the bytes are an ELF object");
     let mut functions = BTreeMap::new();
     for symbol in file
         .symbols()
@@ -83,16 +83,16 @@ fn read<'a>(
     section: SectionIndex,
     symbol: &impl ObjectSymbol<'a>,
 ) -> Function {
-    let section = file.section_by_index(section).expect("it is there");
+    let section = file.section_by_index(section).expect("the section exists");
     assert_eq!(section.kind(), SectionKind::Text);
     let relocated: BTreeMap<u64, RelocationTarget> = (section.relocations())
         .map(|(at, relocation)| (at, relocation.target()))
         .collect();
     let (start, size) = (symbol.address(), symbol.size());
-    let code = section.data_range(start, size).expect("it can be read");
+    let code = section.data_range(start, size).expect("it is readable");
     let code = code.expect("a function is within its section");
     let mut function = Function {
-        name: symbol.name().expect("it is text").to_owned(),
+        name: symbol.name().expect("the name is text").to_owned(),
         is_program: section.name() != Ok(".text"),
         frame: 0,
         calls: Vec::new(),
@@ -124,8 +124,8 @@ fn relocated_call(
     let RelocationTarget::Symbol(index) = target else {
         panic!("a call to {target:?}");
     };
-    let symbol = file.symbol_by_index(index).expect("it is there");
-    let section = symbol.section_index().expect("what is called is here");
+    let symbol = file.symbol_by_index(index).expect("the section exists");
+    let section = symbol.section_index().expect("a local function");
     let address = match symbol.kind() {
         SymbolKind::Section => instruction.target(0),
         _ => symbol.address(),

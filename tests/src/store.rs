@@ -80,7 +80,7 @@ impl Store {
                 if !is_time(tat) {
                     assert!(
                         tat != REST || way % 2 == 1,
-                        "set {set}, entry {way}: half a key at its beginning"
+                        "set {set}, entry {way}: second half of a wide key without the first"
                     );
                     continue;
                 }
@@ -149,7 +149,7 @@ impl Store {
             }
             room += if key.tag().is_wide() { 2 } else { 1 };
         }
-        assert!(room <= self.sets() * WAYS, "more than there is room for");
+        assert!(room <= self.sets() * WAYS, "more sources than entries");
         let displaced = self.displaced();
         if forgotten {
             // Reset sources are counted until their entries are taken.
@@ -158,7 +158,7 @@ impl Store {
                 assert!(count >= *sources, "set {set} has missed one: {count}");
             }
         } else {
-            assert_eq!(displaced, away, "sources that are in other sets");
+            assert_eq!(displaced, away, "sources in other sets");
         }
         self.expect_at_rest();
         entries
@@ -169,7 +169,7 @@ impl Store {
             .locked
             .iter()
             .filter(|word| *word.as_ref().unwrap() != 0);
-        assert_eq!(locked.count(), 0, "locks are given back");
+        assert_eq!(locked.count(), 0, "no set is locked");
         for set in 0..self.sets() {
             let Raw(Set { entries }) = self.sets.get(&set, 0).unwrap();
             let words = entries.map(|entry| entry.words[TAT]);
@@ -182,7 +182,7 @@ impl Store {
                 let halves = word == REST;
                 assert!(
                     !halves || words[way & !1] != FREE,
-                    "set {set}: half a key, and nobody's: {words:?}"
+                    "set {set}: half a key without an owner: {words:?}"
                 );
             }
         }

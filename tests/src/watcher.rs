@@ -97,7 +97,7 @@ impl Watcher {
     /// The next line.
     #[must_use]
     pub fn line(&mut self) -> String {
-        self.line_if_any().expect("nothing is told")
+        self.line_if_any().expect("no line came")
     }
 
     /// The next line; none after a long silence.
@@ -113,7 +113,7 @@ impl Watcher {
             }
         }
         stdout.read_line(&mut line).unwrap();
-        assert!(line.ends_with('\n'), "it has ended: {line}");
+        assert!(line.ends_with('\n'), "the watcher has ended: {line}");
         Some(line)
     }
 
@@ -147,9 +147,9 @@ impl Watcher {
             descriptors_of(process)
         });
         let always = always.min().unwrap();
-        eventually("it looks at nothing", || {
+        eventually("the watcher holds no link", || {
             self.signal(Signal::SIGSTOP);
-            eventually("it has stopped", || {
+            eventually("the watcher has stopped", || {
                 status_of(process, "State").starts_with('T')
             });
             let between = descriptors_of(process) == always;
@@ -168,7 +168,7 @@ impl Watcher {
             let waited = since.elapsed();
             assert!(
                 waited < Duration::from_millis(PATIENCE.into()),
-                "it goes on"
+                "the watcher has not ended"
             );
             thread::sleep(Duration::from_millis(5));
         }

@@ -66,7 +66,7 @@ fn expect_back(hosts: &Hosts, foreign: &Foreign, mode: &'static str) {
 /// Removes limiter's link, as if a process was killed midway. The other program is not restored.
 fn lose_link(hosts: &Hosts) {
     fs::remove_file(hosts.pins().join("link")).unwrap();
-    eventually("the program is off", || on_server(hosts).is_none());
+    eventually("the program is detached", || on_server(hosts).is_none());
 }
 
 #[test]
@@ -86,9 +86,9 @@ fn packets_that_pass_reach_the_chained_program() {
         assert!(attach.stdout.contains(&said), "{attach:#?}");
 
         assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3, "{kind:?} {mode}");
-        assert_eq!(foreign.seen(), 6, "what limiter drops does not reach it");
+        assert_eq!(foreign.seen(), 6, "packets that it sees");
         let status = hosts.status();
-        assert_eq!(status["passed"]["packets"], 6, "as far as limiter knows");
+        assert_eq!(status["passed"]["packets"], 6, "by limiter's count");
         assert_eq!(status["dropped"]["packets"], 14);
         assert_eq!(status["mode"], mode);
         assert_eq!(status["chained"], true);
@@ -274,7 +274,7 @@ fn foreign_program_is_not_restored_over_another_program() {
         ];
         for command in [&["detach", "eth0"][..], &CHAIN, &CHAIN[..6]] {
             hosts.limiter(command).expect_error(1, &words);
-            assert_eq!(on_server(&hosts), Some((mode, other.id)), "left alone");
+            assert_eq!(on_server(&hosts), Some((mode, other.id)), "unchanged");
             assert!(pin.exists());
         }
         assert!(bpftool(&hosts, &["net", "detach", how, "dev", "eth0"]));
@@ -370,7 +370,7 @@ fn chain_is_refused_for_a_program_held_by_a_link() {
         "bpftool link detach id",
     ];
     refused(&hosts, &CHAIN, &words);
-    assert_ne!(link.info().unwrap().interface, 0, "it is still there");
+    assert_ne!(link.info().unwrap().interface, 0, "still attached");
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn detach_of_a_removed_interface_restores_nothing() {
             lose_link(&hosts);
         }
         ip(&hosts.server.namespace, "link delete eth0");
-        eventually("detach clears what is left", || {
+        eventually("detach removes all leftovers", || {
             hosts.limiter("detach eth0").status == 0 || !hosts.pins().exists()
         });
         assert!(!hosts.pins().exists());
@@ -412,7 +412,7 @@ fn foreign_program_is_kept_if_the_interface_is_in_another_namespace() {
         let away = client.block_on(|| interface::by_name("away"));
         away.unwrap().unwrap().xdp.map(|xdp| xdp.program_id)
     };
-    assert_eq!(away(), None, "limiter is off");
+    assert_eq!(away(), None, "limiter is detached");
     // The command that the message advises.
     let put_back = hosts.client.namespace.run(|| {
         let mut bpftool = Command::new("bpftool");
@@ -422,6 +422,6 @@ fn foreign_program_is_kept_if_the_interface_is_in_another_namespace() {
     assert!(put_back.unwrap());
     assert_eq!(away(), Some(foreign.id));
     hosts.run("detach eth0");
-    assert_eq!(away(), Some(foreign.id), "left alone");
+    assert_eq!(away(), Some(foreign.id), "unchanged");
     assert!(!hosts.pins().exists());
 }

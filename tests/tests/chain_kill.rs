@@ -32,7 +32,7 @@ fn expect_truth(hosts: &Hosts, foreign: &Foreign, at: &str) {
         return;
     }
     let settled = || [None, own].contains(&on_server(hosts));
-    eventually("nobody, or the other program", settled);
+    eventually("no program, or the other program, is attached", settled);
     if on_server(hosts) == own {
         hosts
             .limiter("status eth0")

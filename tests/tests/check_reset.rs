@@ -70,7 +70,7 @@ fn check_shows_every_bucket_of_a_source() {
             json!(["port", "192.0.2.7", false, 3.0, 0, 0]),
             json!(["subnet", "192.0.2.0/24", false, 8.0, 0, 0]),
         ],
-        "before it has sent"
+        "before the first packet"
     );
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed_to(53, "192.0.2.7", 5), 3);
@@ -131,9 +131,9 @@ fn reset_refills_every_bucket_of_a_source_and_no_other() {
     assert_eq!(
         buckets(&hosts, "192.0.2.8")[0],
         json!(["port", "192.0.2.8 port 53", true, 1.0, 2, 0]),
-        "another source's own bucket stays; the subnet's limit had refused"
+        "the bucket of the other source stays"
     );
-    assert_eq!(hosts.status()["passed"]["packets"], passed, "figures go on");
+    assert_eq!(hosts.status()["passed"]["packets"], passed, "they count on");
     assert_eq!(traffic.passed_to(53, "192.0.2.7", 4), 3);
     assert_eq!(traffic.passed_to(80, "192.0.2.7", 4), 3);
     assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 1);
@@ -195,7 +195,7 @@ fn status_shows_that_128_bit_addresses_take_two_entries() {
     );
 
     let passed = (1..=3).map(|host| traffic.passed(&format!("2001:db8::{host}"), 1));
-    assert_eq!(passed.sum::<u64>(), 2, "the third one has no room");
+    assert_eq!(passed.sum::<u64>(), 2, "the third source has no room");
     assert_eq!(sources(), [2, 4, 4]);
     let status = hosts.run("status eth0");
     assert!(
@@ -219,7 +219,7 @@ fn reset_leaves_limits_on_the_other_ip_version() {
         hosts.run("reset eth0 192.0.2.7"),
         "eth0: unchanged: no limit holds 192.0.2.7: it has no bucket\n"
     );
-    assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 0, "it is still spent");
+    assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 0, "still empty");
     assert_eq!(
         hosts.run("check eth0 192.0.2.7"),
         "192.0.2.7 on eth0\n  no limit holds it: passes\n"

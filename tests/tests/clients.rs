@@ -67,7 +67,7 @@ fn under_limit(hosts: &Hosts, client: &[&str], (rate, burst): (f64, f64), spend:
     let spending = Instant::now();
     let wire = Raw::open(&hosts.client);
     (0..=burst as u64).for_each(|_| wire.send(spend));
-    eventually("all is spent", || figures(hosts).1 > dropped);
+    eventually("the bucket is empty again", || figures(hosts).1 > dropped);
     let all = figures(hosts).0;
     let most = burst + rate * begin.elapsed().as_secs_f64();
     // If the machine was busy for seconds, the bucket may have been full again and have lost tokens.
@@ -169,7 +169,7 @@ fn web_server_serves_allowed_clients_fully_and_others_at_the_limit() {
         status["passes"]["allowed"]["packets"], status["seen"]["packets"],
         "{status}"
     );
-    assert_eq!(figures(&hosts), (0, 0), "the limit has not seen it");
+    assert_eq!(figures(&hosts), (0, 0), "the client is allowed");
 
     let url = format!("http://{SERVER}/index.html");
     let line = ["wrk", "-t1", "-c8", "-d3s", &url];
@@ -231,11 +231,11 @@ fn name_server_answers_every_query_that_passes() {
     let spend = from_client(&hosts, 53).udp(b"x");
     let stranger = under_limit(&hosts, &line, (50.0, 200.0), &spend);
     assert_eq!(sent(&stranger.printed), 750);
-    assert_eq!(stranger.passed + stranger.dropped, 750, "each was seen");
+    assert_eq!(stranger.passed + stranger.dropped, 750, "all queries");
     assert_eq!(
         answered(&stranger.printed),
         stranger.passed,
-        "what passed was answered"
+        "answers, for the queries that passed"
     );
 
     let line = load(FRIEND, 200, 200);
@@ -275,8 +275,8 @@ fn open_sessions_are_not_disturbed_by_a_syn_flood() {
         let sessions = (0..SESSIONS).map(|_| connect(SERVER, PATIENCE));
         sessions.collect::<Result<Vec<_>, _>>()
     };
-    let mut sessions = sessions().expect("as many as the burst");
-    let another = connect(SERVER, REFUSED).expect_err("one too many");
+    let mut sessions = sessions().expect("the burst admits these sessions");
+    let another = connect(SERVER, REFUSED).expect_err("more sessions than the burst");
     assert_eq!(another.kind(), std::io::ErrorKind::TimedOut);
 
     let wire = Raw::open(&hosts.client);
@@ -295,10 +295,10 @@ fn open_sessions_are_not_disturbed_by_a_syn_flood() {
             });
             session.read_exact(&mut back).expect("a session stalls");
         });
-        assert!(back == data, "what comes back is what was sent");
+        assert!(back == data, "the echoed data differ");
     }
-    connect(SERVER, REFUSED).expect_err("still one too many");
-    connect(SERVER_FOR_FRIENDS, PATIENCE).expect("another source is not affected");
+    connect(SERVER, REFUSED).expect_err("more sessions than the burst");
+    connect(SERVER_FOR_FRIENDS, PATIENCE).expect("another source can connect");
 
     let status = hosts.status();
     let (passed, dropped) = figures(&hosts);

@@ -149,7 +149,7 @@ impl Kitchen {
             frames.iter().for_each(|frame| self.wire.send(frame));
         }
         let all = seen + (frames.len() * times) as u64;
-        eventually("all are decided about", || self.counted()[0] >= all);
+        eventually("all frames are counted", || self.counted()[0] >= all);
         let time = begin.elapsed();
         let came = self.arrived(self.counted()[1] - passed);
         let came: Vec<_> = came.iter().filter(|frame| sent.contains(frame)).collect();
@@ -185,7 +185,7 @@ impl Kitchen {
         );
         assert!(
             frames.len() * times > 2 * burst as usize,
-            "{what}: no flood"
+            "{what}: too few packets were sent"
         );
     }
 }
@@ -195,9 +195,9 @@ fn agrees(what: &str, came: f64, burst: f64, refilled: f64) {
     let most = burst + refilled;
     assert!(
         came >= burst,
-        "{what}: {came} came, {burst} at once are allowed"
+        "{what}: {came} arrived, the burst is {burst}"
     );
-    assert!(came <= most, "{what}: {came} came, {most} are allowed");
+    assert!(came <= most, "{what}: {came} arrived, {most} are allowed");
 }
 
 /// Hosts that are on no list of a recipe.

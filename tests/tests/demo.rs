@@ -80,7 +80,7 @@ fn interrupted_or_killed_demo_leaves_nothing_behind() {
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
         child.wait().unwrap();
         // Other tests load programs too. At least one of the new ones belonged to the demonstration.
-        assert!(!new.is_empty(), "{signal}: it was running");
+        assert!(!new.is_empty(), "{signal}: the demonstration did not run");
         let pins = limiter_user::kernel::state::pins::root();
         let folders = std::fs::read_dir(pins).map_or(0, |entries| {
             entries

@@ -237,7 +237,7 @@ fn download_under_flood_loses_no_packet() {
         flood.send(50);
 
         let connect = || TcpStream::connect_timeout(&address, PATIENCE);
-        let to = on(&hosts.server, connect).expect("the answer passes too");
+        let to = on(&hosts.server, connect).expect("the connection opens");
         let (mut peer, from) = listener.accept().unwrap();
         peer.set_write_timeout(Some(PATIENCE)).unwrap();
         let connection = ends(&hosts, address, from);
@@ -245,7 +245,7 @@ fn download_under_flood_loses_no_packet() {
         let received = thread::scope(|scope| {
             let download = scope.spawn(|| read_all(to));
             for _ in 0..DOWNLOAD / CHUNK {
-                assert!(since.elapsed() < PATIENCE, "it crawls");
+                assert!(since.elapsed() < PATIENCE, "the download takes too long");
                 flood.send(16);
                 peer.write_all(&[0x5a; CHUNK]).unwrap();
             }
@@ -295,7 +295,7 @@ fn connected_udp_socket_under_flood_loses_no_packet() {
                 from.send_to(b"data", connection.to).unwrap();
             }
             for _ in 0..EACH {
-                assert_eq!(to.recv(&mut [0; 16]).expect("a datagram is missing"), 4);
+                assert_eq!(to.recv(&mut [0; 16]).expect("a datagram did not arrive"), 4);
             }
         }
         let arrived = Arrived::count(&behind.receive(SILENCE), connection, false);
@@ -345,7 +345,7 @@ fn download_without_the_exemption_gets_only_the_limit_rate() {
         assert_eq!(status["passes"]["established"]["packets"], 0, "{status}");
         hosts.run("detach eth0");
         drop(to);
-        assert!(sender.join().unwrap().is_err(), "it was not all sent");
+        assert!(sender.join().unwrap().is_err(), "all was sent");
     }
 }
 
@@ -364,7 +364,7 @@ fn offer(hosts: &Hosts, frame: &[u8], count: usize) -> (u64, u64) {
     let before = figures();
     let wire = Raw::open(&hosts.client);
     (0..count).for_each(|_| wire.send(frame));
-    eventually("all were seen", || figures().0 >= before.0 + count as u64);
+    eventually("all are seen", || figures().0 >= before.0 + count as u64);
     let after = figures();
     (after.1 - before.1, after.2 - before.2)
 }
@@ -501,7 +501,7 @@ fn established_packets_leave_the_bucket_full() {
             (30, 0),
             "while the bucket is full"
         );
-        assert_eq!(offer(&hosts, &charged, 11), (0, 1), "all tokens are there");
+        assert_eq!(offer(&hosts, &charged, 11), (0, 1), "the bucket is full");
         assert_eq!(
             offer(&hosts, &exempt, 7),
             (7, 0),
@@ -510,7 +510,7 @@ fn established_packets_leave_the_bucket_full() {
         let status = hosts.limiter("status eth0").stdout;
         assert!(status.contains("  passes   37 established"), "{status}");
         for _ in 0..37 {
-            to.recv(&mut [0; 16]).expect("all have arrived");
+            to.recv(&mut [0; 16]).expect("all datagrams arrive");
         }
     }
 }

@@ -116,7 +116,7 @@ fn fleet_prefix_is_denied_until_the_fleet_removes_it() {
         attached.reload(&shared(own));
         assert_eq!(traffic.passed(FLEET, 3), 0, "with {own:?}");
     }
-    assert_eq!(traffic.passed(BOTH, 3), 0, "no longer on the own list");
+    assert_eq!(traffic.passed(BOTH, 3), 0, "not on the own list");
     attached.says(&["set", "eth0", "--rate", "2M/s"]);
     assert_eq!(attached.denied(), [OWN, FLEET, BOTH]);
 
@@ -126,7 +126,7 @@ fn fleet_prefix_is_denied_until_the_fleet_removes_it() {
     assert_eq!(traffic.passed(FLEET, 3), 3);
     assert!(attached.overlay("deny", &[]));
     assert_eq!(attached.denied(), [OWN]);
-    assert_eq!(traffic.passed(BOTH, 3), 3, "the file no longer has it");
+    assert_eq!(traffic.passed(BOTH, 3), 3, "no longer in the file");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn config_show_prints_only_the_hosts_own_prefixes_and_reads_back() {
         attached.reload(&other);
         assert_eq!(attached.denied(), [OWN], "{other}");
         attached.reload(&shared(&[OWN]));
-        assert_eq!(attached.denied(), [OWN], "it comes from the fleet again");
+        assert_eq!(attached.denied(), [OWN], "the fleet's prefix");
         assert!(attached.overlay("deny", &[FLEET]));
     }
 }
@@ -232,11 +232,7 @@ fn attach_shares_a_limit_by_flags() {
         done.expect(0);
         assert!(done.stdout.contains(expected), "{done:?}");
     }
-    assert_eq!(
-        traffic.passed("192.0.2.2", 9),
-        2,
-        "what was spent stays spent"
-    );
+    assert_eq!(traffic.passed("192.0.2.2", 9), 2, "spent tokens stay spent");
     let refused = hosts.limiter(&["set", "eth0", "--limit", "default", "--fleet", "none"]);
     refused.expect(1);
     assert!(

@@ -83,7 +83,7 @@ fn commands_report_an_interface_moved_to_another_namespace() {
         .client
         .namespace
         .block_on(|| limiter_user::kernel::sys::interface::by_name("away"));
-    assert_eq!(away.unwrap().unwrap().xdp, None, "the program is off");
+    assert_eq!(away.unwrap().unwrap().xdp, None, "the program is detached");
 }
 
 #[test]

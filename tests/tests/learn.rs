@@ -128,7 +128,7 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
     let output = folder.path("proposed.toml");
     let learn = limiter(&["learn", "--capture", &capture, "--output", &output]);
     learn.expect(0);
-    assert_eq!(learn.stdout, "", "it went to the file");
+    assert_eq!(learn.stdout, "", "standard output, with output in a file");
     for next in ["config check", "replay", "attach", "set IFACE --shadow off"] {
         let command = format!("limiter {next}");
         assert!(learn.stderr.contains(&command), "{command}: {learn:#?}");
@@ -150,7 +150,7 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
 
     need_kernel!();
     let mut settings = read(&text).settings;
-    assert!(settings.shadow, "at first it drops nothing");
+    assert!(settings.shadow, "the proposed file is in shadow mode");
     settings.shadow = false;
     let mut kernel = Generations::new(&settings, 1_522);
     kernel.fill_new_sources(bucket::ticks(FROM));
@@ -177,7 +177,7 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
         assert!(through <= most, "{name}: {through} of {most}\n{text}");
     }
     let (through, _) = passed[&Ipv4Addr::from(SYN_FLOODER)];
-    assert!(through < 100, "which is not much: {through}\n{text}");
+    assert!(through < 100, "too many pass: {through}\n{text}");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn xdp(hosts: &Hosts) -> Option<XdpState> {
 
 /// Waits until `learn` has attached its program.
 fn started(hosts: &Hosts) {
-    eventually("the program is there", || xdp(hosts).is_some());
+    eventually("learn has attached its program", || xdp(hosts).is_some());
 }
 
 /// Clients that send one packet each, at least 250 ms after the previous one.
@@ -308,7 +308,7 @@ fn learned_limits_from_live_traffic_pass_clients_and_stop_the_flood() {
     (0..12).for_each(|_| clients.round());
     let lasted = u64::try_from(began.elapsed().as_nanos()).unwrap();
     let all = 12 * (AT_ONCE + u64::from(POLITE));
-    eventually("all packets are seen", || {
+    eventually("limiter has counted all packets", || {
         number(&hosts.status()["seen"]["packets"]) == seen + all
     });
     let one = |source: &str| hosts.json(&["check", "eth0", source, "--json"])["limits"][0].clone();
@@ -338,7 +338,7 @@ fn killed_learn_leaves_no_program() {
     second.expect_error(1, &words);
     child.kill().unwrap();
     child.wait().unwrap();
-    eventually("the program is gone", || xdp(&hosts).is_none());
+    eventually("learn has detached its program", || xdp(&hosts).is_none());
     hosts.run("attach eth0 --rate 5");
 }
 
@@ -356,7 +356,7 @@ fn interrupted_learn_proposes_limits_or_gives_a_reason() {
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
         kill(pid, Signal::SIGINT).unwrap();
         let outcome = outcome(child);
-        eventually("the program is gone", || xdp(&hosts).is_none());
+        eventually("learn has detached its program", || xdp(&hosts).is_none());
         outcome
     };
     let nothing = start(&hosts, &["--for", "1h"]);

@@ -206,7 +206,7 @@ fn attach_clears_what_a_killed_attach_left() {
     hosts.run("attach eth0 --rate 5");
     // A process that is killed before its last step leaves pins without a link.
     fs::remove_file(hosts.pins().join("link")).unwrap();
-    eventually("the kernel has taken the program off", || {
+    eventually("the kernel has detached the program", || {
         hosts.json("status --json")["interfaces"]
             .as_array()
             .unwrap()
@@ -230,7 +230,7 @@ fn reported_mode_is_the_mode_in_use() {
         attach.stdout.contains("NOT native") && attach.stdout.contains("Loopback"),
         "{attach:#?}"
     );
-    assert!(!attach.stdout.contains("gro"), "it has none: {attach:#?}");
+    assert!(!attach.stdout.contains("gro"), "no advice: {attach:#?}");
     let status = &hosts.json("status lo --json")["interfaces"][0];
     assert_eq!(status["loopback"], true);
     assert_eq!(status["mode"], "generic");

@@ -125,7 +125,7 @@ fn every_list_is_edited_and_printed() {
     assert_eq!(
         listed(&hosts, "own"),
         ["192.0.2.0/24"],
-        "nobody has touched it"
+        "no packet was counted"
     );
 }
 
@@ -309,7 +309,7 @@ fn longest_prefix_decides_and_is_counted() {
 
     // Sources on no list are limited.
     edit(&hosts, "deny", "remove", &["10.1.2.0/24", "172.16.0.0/12"]);
-    assert_eq!(traffic.passed("10.1.2.9", 4), 4, "the wider one allows");
+    assert_eq!(traffic.passed("10.1.2.9", 4), 4, "the wider prefix allows");
     assert_eq!(traffic.passed("172.16.0.1", 4), 4);
     edit(&hosts, "allow", "remove", &["172.16.0.0/12"]);
     assert_eq!(traffic.passed("172.16.0.1", 4), 1);
@@ -329,9 +329,9 @@ fn tiers_decide_which_limit_applies_to_a_source() {
         "add",
         &["192.0.2.128/25", "198.51.100.0/24"],
     );
-    assert_eq!(traffic.passed("198.51.100.7", 9), 9, "no limit on others");
+    assert_eq!(traffic.passed("198.51.100.7", 9), 9, "no limit");
     assert_eq!(traffic.passed("192.0.2.200", 9), 9, "the longer prefix");
-    assert_eq!(traffic.passed("192.0.2.9", 9), 5, "the shorter one");
+    assert_eq!(traffic.passed("192.0.2.9", 9), 5, "the shorter prefix");
     edit(&hosts, "own", "add", &["192.0.2.128/25"]);
     assert_eq!(traffic.passed("192.0.2.201", 9), 5, "on both");
     edit(&hosts, "deny", "add", &["192.0.2.201"]);
@@ -388,11 +388,11 @@ fn long_list_is_replaced_under_flood_without_a_gap() {
         edit(&hosts, "deny", "replace", &["--file", &deny[round % 2]]);
     }
     let sent = flood.end() / 2;
-    eventually("all packets are seen", || {
+    eventually("limiter has counted all packets", || {
         hosts.status()["seen"]["packets"] == 2 * sent
     });
     let status = hosts.status();
-    assert!(sent > 1_000, "it was a flood: {sent}");
+    assert!(sent > 1_000, "too few packets were sent: {sent}");
     assert_eq!(status["passes"]["allowed"]["packets"], sent, "{status}");
     assert_eq!(status["drops"]["deny"]["packets"], sent, "{status}");
     assert_eq!(listed(&hosts, "deny").len(), PREFIXES as usize + 1);

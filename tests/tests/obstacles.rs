@@ -35,13 +35,13 @@ fn foreign_program_is_named_and_left_alone() {
             "bpftool link detach id",
         ],
     );
-    assert_ne!(link.info().unwrap().interface, 0, "it is still there");
+    assert_ne!(link.info().unwrap().interface, 0, "still attached");
     hosts
         .limiter("detach eth0 --strict")
         .expect_error(1, &["not attached"]);
-    assert_ne!(link.info().unwrap().interface, 0, "and stays there");
+    assert_ne!(link.info().unwrap().interface, 0, "stays attached");
     drop(link);
-    eventually("without it, attach works", || {
+    eventually("attach works without the other program", || {
         hosts.limiter("attach eth0 --rate 5").status == 0
     });
 }

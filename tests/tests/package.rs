@@ -297,7 +297,7 @@ impl Installed {
     fn exported(&self) {
         let program = number(&self.status()["program_id"]);
         let wanted = format!("program_id=\"{program}\"}} 1");
-        eventually("the exporter tells of the program", || {
+        eventually("the exporter reports the program", || {
             let metrics = self.metrics();
             let mut lines = metrics.lines();
             lines.any(|line| line.starts_with("limiter_attached_info") && line.ends_with(&wanted))
@@ -440,8 +440,8 @@ fn through_a_flood(host: &Installed) {
     let passed = host.received() - received;
     let hours = start.elapsed().as_secs() / 3_600;
     assert!(passed <= 3 + hours, "{passed} passed of {sent}");
-    assert_eq!(seen() - seen_before, sent, "none went by unseen");
-    assert!(sent >= 600, "it was a flood: {sent}");
+    assert_eq!(seen() - seen_before, sent, "limiter has seen every packet");
+    assert!(sent >= 600, "too few packets were sent: {sent}");
     // This comes last, because the host's stack also counts requests to the exporter.
     host.exported();
 }

@@ -50,7 +50,7 @@ fn program(hosts: &Hosts) -> Option<u32> {
 }
 
 fn expect_nothing_left(hosts: &Hosts, at: &str) {
-    eventually("the program is off", || !has_program(hosts));
+    eventually("the program is detached", || !has_program(hosts));
     for folder in [hosts.pins(), pins_in(hosts, 6), pins_in(hosts, 99)] {
         assert!(!folder.exists(), "{at}: {} is left", folder.display());
     }

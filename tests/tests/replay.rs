@@ -450,7 +450,7 @@ fn impossible_replay_options_are_refused() {
         with(&[&capture, "--verdicts", out])
             .expect_error(1, &["the capture itself", "another file"]);
     }
-    assert_eq!(fs::read(&capture).unwrap(), before, "it is as it was");
+    assert_eq!(fs::read(&capture).unwrap(), before, "unchanged");
     with(&[&capture, "--verdicts", "-", "--json"]).expect_error(2, &["standard output"]);
     with(&[&capture, "--verdicts", "/dev/full"])
         .expect_error(1, &["/dev/full cannot be written", "No space left"]);

@@ -206,12 +206,12 @@ impl Attacked {
             "limiter set eth0 --shadow on" => {
                 self.run(line);
                 let source = self.fresh();
-                assert_eq!(self.passed(&source, FLOOD), FLOOD, "nothing is dropped");
+                assert_eq!(self.passed(&source, FLOOD), FLOOD, "shadow passes all");
             }
             "limiter set eth0 --shadow off" => {
                 self.run(line);
                 let source = self.fresh();
-                assert!(self.passed(&source, FLOOD) < FLOOD, "drops again");
+                assert!(self.passed(&source, FLOOD) < FLOOD, "no packet was dropped");
                 assert_eq!(self.shown(), *edited, "undone");
             }
             "limiter check eth0 192.0.2.7" => {
@@ -247,7 +247,7 @@ impl Attacked {
                 let status = self.hosts.json("status --json");
                 assert_eq!(status["interfaces"], serde_json::json!([]));
             }
-            other => panic!("the runbook prints '{other}': say here what it is to do"),
+            other => panic!("no check for the runbook's '{other}'"),
         }
     }
 

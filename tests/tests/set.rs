@@ -50,7 +50,7 @@ fn set_changes_one_limit_of_several() {
     let done = set(&["--limit", "web", "--burst", "7"]);
     done.expect(0);
     assert_eq!(done.stdout, "eth0: web: burst 5 -> 7 (looser)\n");
-    assert_eq!(traffic.passed_to(80, "192.0.2.2", 8), 2, "two more fit");
+    assert_eq!(traffic.passed_to(80, "192.0.2.2", 8), 2, "burst +2");
 
     let done = set(&["--limit", "web", "--shadow", "on"]);
     done.expect(0);
@@ -63,7 +63,7 @@ fn set_changes_one_limit_of_several() {
     assert_eq!(
         traffic.passed("192.0.2.2", 9),
         5,
-        "20, less the 15 that were to port 80 and passed"
+        "20 tokens, of which port 80 took 15"
     );
 
     let listed = "web (rate 1/h, burst 7), all (rate 1/h, burst 20)";
@@ -107,7 +107,7 @@ fn factors_scale_the_current_values() {
          eth0: all: burst stays 20: an empty bucket is full again after 1day 16h\n"
     );
     set(&["--rate", "x2"]);
-    assert_eq!(shown(), before, "undone");
+    assert_eq!(shown(), before, "the settings are those before the change");
     assert_eq!(
         set(&["--limit", "web", "--rate", "x3", "--burst", "x0.5"]),
         "eth0: web: rate 1/h -> 3/h (looser)\neth0: web: burst 5 -> 2 (tighter)\n"
@@ -197,7 +197,7 @@ fn set_changes_the_new_source_limit() {
     ] {
         assert!(status.contains(word), "wanted '{word}': {status}");
     }
-    assert_eq!(traffic.passed("10.0.1.0", 1), 1, "known sources are");
+    assert_eq!(traffic.passed("10.0.1.0", 1), 1, "a known source");
 
     assert_eq!(
         set(&["--new-sources", "none"]),

@@ -100,7 +100,7 @@ fn example_9_packet_is_charged_to_all_limits_or_none() {
     assert!((spent(1) - 4.0).abs() < 1e-6);
     let limits = [kernel.tables.limit(0), kernel.tables.limit(1)].map(Result::unwrap);
     assert_eq!(limits[0].admitted.packets, 4);
-    assert_eq!(limits[0].dropped.packets, 0, "the subnet's limit refused");
+    assert_eq!(limits[0].dropped.packets, 0, "drops of the limit by source");
     assert_eq!(limits[1].dropped.packets, 6);
 }
 
@@ -189,7 +189,7 @@ fn control_traffic_has_its_own_limit() {
         "#,
     ));
     let passed = (0..300).filter(|_| kernel.passes(&arp(), START)).count();
-    assert_eq!(passed, 200, "ARP is exempt, and no hole");
+    assert_eq!(passed, 200, "ARP has its own limit");
     assert_eq!(kernel.offer(&from("192.0.2.7"), START), Reason::Admitted);
     assert_eq!(kernel.offer(&from("192.0.2.7"), START), Reason::Limit);
 }
@@ -234,7 +234,7 @@ fn neighbour_discovery_and_dhcp_are_control_traffic() {
         assert_eq!(passed.count(), 200, "exempt, and no hole: {control:?}");
     }
     let passed = (0..300).filter(|_| kernel.passes(&from_afar.bytes(), START));
-    assert_eq!(passed.count(), 1, "no neighbour can have sent it");
+    assert_eq!(passed.count(), 1, "a hop limit below 255");
 }
 
 /// A neighbour discovery packet of this ICMPv6 type.

@@ -22,7 +22,7 @@ fn all_operations_run_at_once() {
         "deny",
         "scrape",
         "status",
-        "bounds looked at",
+        "check of the bounds",
         "watch, ended",
         "a key in the live view",
         "watch, killed",

@@ -89,7 +89,7 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
     let seconds = (STEP * u64::from(FLOOD)) as f64 / 1e9;
     for (number, (_, _, passed)) in (0_u8..).zip(entries(&kernel)) {
         let admitted = admitted[usize::from(number)];
-        assert_eq!(passed, admitted, "client {number}: one entry all the time");
+        assert_eq!(passed, admitted, "client {number}: one entry");
         if !number.is_multiple_of(2) {
             // The burst, and the refill since.
             let most = 10.0 + 10.0 * seconds;
@@ -100,7 +100,7 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
             );
         }
     }
-    assert_eq!(places(&kernel), before, "{new_sources}: none was moved");
+    assert_eq!(places(&kernel), before, "{new_sources}: none has moved");
     assert!(taken_in > 50 && refused > taken_in, "{taken_in} {refused}");
     // The clients took tokens for new sources too.
     let most = burst + per_second * seconds - f64::from(CLIENTS);
@@ -160,6 +160,6 @@ fn new_sources_get_all_their_buckets_or_none() {
             counters.sources_added - counters.sources_removed
         );
         let stranger = entries.iter().find(|entry| !known.contains(&entry.key));
-        assert_eq!(stranger, None, "it was refused, shadow {shadow}");
+        assert_eq!(stranger, None, "refused sources, shadow {shadow}");
     }
 }

@@ -108,7 +108,7 @@ impl Filling {
                 assert_eq!(reason, Reason::NewSource);
                 self.refused += 1;
                 let key = self.kernel.limit().of(source);
-                assert_eq!(self.kernel.entry(&key), None, "refused, and no bucket");
+                assert_eq!(self.kernel.entry(&key), None, "no bucket if refused");
             }
         }
         if number.is_multiple_of(4) {
@@ -130,11 +130,11 @@ impl Filling {
         let limit = self.kernel.limit();
         let known: HashSet<SourceKey> = self.known.iter().map(|ip| limit.of(*ip)).collect();
         let found: HashSet<SourceKey> = placed.iter().map(|entry| entry.key).collect();
-        assert!(found == known, "those that were admitted, and no others");
+        assert!(found == known, "the table has exactly the admitted sources");
         let mapped: HashMap<_, _> = self.kernel.tables.sets.sources().collect();
-        assert_eq!(mapped.len() as u64, tracked, "as it is mapped");
+        assert_eq!(mapped.len() as u64, tracked, "in the maps");
         for entry in &placed {
-            assert_eq!(mapped[&entry.key].tat, entry.tat, "as it is mapped");
+            assert_eq!(mapped[&entry.key].tat, entry.tat, "in the maps");
         }
         let passed: u64 = mapped.values().map(|source| source.passed).sum();
         let refused: u64 = mapped.values().map(|source| source.refused).sum();
@@ -159,7 +159,7 @@ fn from_empty_to_full_and_over(mut filling: Filling, most_refused: [u64; 2]) {
                 *refused = filling.refused;
             }
         }
-        assert!(number < 100 * CAPACITY, "{} got in", filling.known.len());
+        assert!(number < 100 * CAPACITY, "{} admitted", filling.known.len());
         if number.is_power_of_two() {
             filling.expect_figures(0);
         }
@@ -173,14 +173,14 @@ fn from_empty_to_full_and_over(mut filling: Filling, most_refused: [u64; 2]) {
         filling.one_more(number);
         number += 1;
     }
-    assert_eq!(filling.refused, refused + 500, "it is full");
+    assert_eq!(filling.refused, refused + 500, "the table is full");
     filling.expect_figures(0);
     for source in filling.known.clone() {
         filling.expect_own_bucket(source);
     }
     assert!(
         !filling.kernel.store.displaced().is_empty(),
-        "some are in other sets"
+        "no source is in another set"
     );
 
     // All buckets are full, and their sources no longer kept. Each set gets as many new sources as it has room for.
@@ -274,7 +274,7 @@ fn sources_of_one_set_have_separate_buckets() {
         }
     }
     // The set has room for two sources, and its count of displaced sources has four bits.
-    assert_eq!(known.len(), 2 + 15, "so many as it can count");
+    assert_eq!(known.len(), 2 + 15, "sources of the set");
     let placed = kernel.store.expect_sound(false);
     assert_eq!(placed.len(), known.len());
     let hour = ticks(HOUR);

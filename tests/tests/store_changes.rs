@@ -136,7 +136,7 @@ fn buckets_survive_six_hundred_rate_changes() {
         assert_eq!(
             epoch_in(word.unwrap().over, slot.epoch),
             change,
-            "it is up to date"
+            "the bucket has the present epoch"
         );
 
         if change.is_multiple_of(5) {

@@ -271,7 +271,7 @@ fn resets_during_a_flood_refill_each_bucket_once() {
             sent.load(Ordering::Relaxed),
             resets.values().sum::<u64>()
         );
-        assert!(total > u64::from(SOURCES) * BURST, "resets let more pass");
+        assert!(total > u64::from(SOURCES) * BURST, "resets admit more");
         let placed = kernel.store.expect_sound(true);
         assert_eq!(kernel.tables.sets.sources().count(), placed.len());
         let shares = settings.table_shares(FRAME_MAX).unwrap();
@@ -292,7 +292,7 @@ fn expect_room_to_be_taken_again(kernel: &Kernel, room: u64) {
     let mut numbers = (0..20_000).map(|number| 3 * 256 * (100 + number));
     while kernel.tables.sets.sources().count() as u64 != room {
         let program = kernel.program.fd().unwrap();
-        let number = numbers.next().expect("some find the last entries");
+        let number = numbers.next().expect("all entries are taken");
         bpf::test_run(program, &mut packet(number), 0, 1).unwrap();
     }
     assert_eq!(kernel.store.expect_sound(false).len() as u64, room);

@@ -27,13 +27,13 @@ fn table_memory_is_fixed_and_shown() {
     assert_eq!(
         status["sources"]["memory_bytes"].as_u64(),
         Some(memory),
-        "not a byte more"
+        "memory of the filled table"
     );
     assert_eq!(status["sources"]["tracked"], 100);
     assert_eq!(status["passed"]["packets"], 100);
     assert_eq!(
         status["drops"]["new_source"]["packets"], 900,
-        "live buckets are not given up for new ones"
+        "new sources are refused while all buckets are in use"
     );
     assert!(
         hosts
@@ -134,6 +134,6 @@ fn check_and_top_show_a_source_until_it_is_reset() {
     assert_eq!(
         hosts.status()["passed"]["packets"],
         6,
-        "the interface's figures go on"
+        "the counters of the interface are not reset"
     );
 }

@@ -48,17 +48,17 @@ fn trial_of_attach_ends_at_the_deadline_without_a_process() {
     let said = attach(&hosts, "12s").stdout;
     assert!(said.contains("undone at"), "{said}");
     assert!(said.contains("`limiter keep eth0`"), "{said}");
-    assert_eq!(processes(&hosts), 0, "nobody has to end it");
+    assert_eq!(processes(&hosts), 0, "no process waits for the end");
     let until = try_until(&hosts).unwrap();
     // The deadline is given in whole seconds.
     assert!(until + Duration::from_secs(1) > before + TIME);
     assert!(until <= SystemTime::now() + TIME);
     let text = hosts.limiter("status eth0").stdout;
     assert!(text.contains("ON TRIAL") && text.contains("`limiter keep eth0`"));
-    assert_eq!(passed(&hosts), 3, "on trial it limits");
+    assert_eq!(passed(&hosts), 3, "packets that pass on trial");
 
     wait_for_the_end(&hosts);
-    assert_eq!(passed(&hosts), SENT, "and no longer limits");
+    assert_eq!(passed(&hosts), SENT, "packets that pass after the trial");
     for command in [
         &["status", "eth0"][..],
         &["keep", "eth0"],
@@ -75,7 +75,7 @@ fn trial_of_attach_ends_at_the_deadline_without_a_process() {
     assert_eq!(json, serde_json::json!({"interfaces": []}));
 
     hosts.limiter(&LIMIT).expect(0);
-    assert_eq!(passed(&hosts), 3, "the next attach works");
+    assert_eq!(passed(&hosts), 3, "packets that pass after the next attach");
     hosts.run("detach eth0");
     expect_nothing_left(&hosts);
 }
@@ -98,7 +98,7 @@ fn trial_of_attach_can_be_kept_or_reverted() {
     assert_eq!(try_until(&hosts), None);
     assert_eq!(passed(&hosts), 3);
     thread::sleep(until.duration_since(SystemTime::now()).unwrap_or_default());
-    assert_eq!(passed(&hosts), 0, "nothing was undone, nothing forgotten");
+    assert_eq!(passed(&hosts), 0, "the kept bucket is still empty");
     let again = hosts.limiter("keep eth0");
     again.expect(0);
     assert!(again.stdout.contains("not on trial"), "{again:#?}");
@@ -144,13 +144,13 @@ fn trial_gives_and_takes_no_tokens() {
     assert_eq!(send(1, 3), 3);
     assert_eq!(send(3, 10), 8);
     set(&hosts, &["--rate", "90/h", "--burst", "20", "--try", "12s"]);
-    assert_eq!(send(0, 2), 2, "3 and 2 are spent");
+    assert_eq!(send(0, 2), 2, "5 tokens of 20 are spent");
     assert_eq!(send(2, 5), 5);
-    assert_eq!(send(3, 20), 12, "20 are spent");
+    assert_eq!(send(3, 20), 12, "8 tokens of 20 are spent");
     wait_for_the_end(&hosts);
     assert_eq!(send(0, 9), 3, "3 before, 2 on trial, and 3 after it");
-    assert_eq!(send(1, 9), 5, "the trial has not touched it");
-    assert_eq!(send(2, 9), 3, "5 on trial");
+    assert_eq!(send(1, 9), 5, "3 tokens of 8 are spent");
+    assert_eq!(send(2, 9), 3, "5 tokens of 8 are spent");
     assert_eq!(send(3, 9), 0);
     assert_eq!(probe.passed_of(probe.stranger(), 20), 8);
     // The next change, which removes the leftovers of the trial, gives and takes no tokens either.
@@ -214,7 +214,7 @@ fn kept_trial_keeps_its_buckets() {
     hosts.run("keep eth0");
     assert_eq!(try_until(&hosts), None);
     thread::sleep(end.saturating_duration_since(Instant::now()));
-    assert_eq!(probe.passed_of(source, 9), 3, "6 and 3 are spent, of 12");
+    assert_eq!(probe.passed_of(source, 9), 3, "9 tokens of 12 are spent");
     assert_eq!(probe.passed_of(probe.stranger(), 20), 12);
     // The next trial is undone.
     set(&hosts, &["--burst", "15", "--rate", "90/h", "--try", "1h"]);
@@ -255,7 +255,7 @@ fn keep_after_the_deadline_leaves_the_former_settings() {
         &["ended at", "the settings before it are in force again"],
     );
     assert_eq!(hosts.status()["trial_ended"], serde_json::Value::Null);
-    assert_eq!(generations(&hosts), 1, "and is cleared up");
+    assert_eq!(generations(&hosts), 1, "no leftovers");
     assert_eq!(probe.burst(), 3);
 }
 
@@ -286,12 +286,8 @@ fn keep_delayed_past_the_deadline_knows_the_buckets_of_both_programs() {
     let stopped = stopped.unwrap().unwrap();
     assert!(late, "no swap was seen: {stopped:?}");
     assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
-    assert_eq!(probe.passed_of(both, 20), 15, "5 are spent, of 20");
-    assert_eq!(
-        probe.passed_of(tried, 20),
-        5,
-        "15 are spent: the fallback has not seen it"
-    );
+    assert_eq!(probe.passed_of(both, 20), 15, "5 tokens of 20 are spent");
+    assert_eq!(probe.passed_of(tried, 20), 5, "15 tokens of 20 are spent");
     assert_eq!(probe.passed_of(probe.stranger(), 25), 20);
     assert_eq!(hosts.status()["limits"][0]["rate"], "90/h");
 }
@@ -332,10 +328,10 @@ fn permanent_change_during_a_trial_outlives_it() {
     hosts
         .limiter(&["deny", "add", "eth0", &CLIENT.to_string()])
         .expect(0);
-    assert_eq!(try_until(&hosts), until, "the trial goes on");
+    assert_eq!(try_until(&hosts), until, "the trial continues");
     assert_eq!(probe.passed(CLIENT), 0);
     set(&hosts, &["--rate", "2/h"]);
-    assert_eq!(probe.passed_of(source, 9), 3, "5 are spent, of 8");
+    assert_eq!(probe.passed_of(source, 9), 3, "5 tokens of 8 are spent");
     assert_eq!(probe.burst(), 8);
     wait_for_the_end(&hosts);
     assert_eq!(probe.passed(CLIENT), 0, "still denied");
@@ -395,12 +391,12 @@ fn limit_missing_in_a_trial_keeps_its_buckets() {
     hosts
         .limiter(&["reload", "eth0", "--config", &one, "--try", "12s"])
         .expect(0);
-    assert_eq!(probe.passed_of(source, 9), 9, "by the other limit alone");
+    assert_eq!(probe.passed_of(source, 9), 9, "by the other limit");
     for _ in 0..200 {
         let _ = probe.passed_of(probe.stranger(), 1);
     }
     wait_for_the_end(&hosts);
-    assert_eq!(probe.passed_of(source, 9), 2, "4 are spent, of 6");
+    assert_eq!(probe.passed_of(source, 9), 2, "4 tokens of 6 are spent");
     // The buckets are removed if the trial is kept.
     hosts
         .limiter(&["reload", "eth0", "--config", &one, "--try", "1h"])

@@ -133,7 +133,7 @@ fn two_cpus_admit_no_more_new_sources_than_tokens() {
     );
     let settings = settings(&text);
     let lease = constants(&settings, CLOCK_PACKET).0.new_sources.lease;
-    assert!(lease > 1, "a lease of more than one is what is tried here");
+    assert!(lease > 1, "a lease has only one token");
     let kernel = Kernel::of(&settings);
     let barrier = Barrier::new(2);
     let admitted = |cpu: usize| {

@@ -56,7 +56,7 @@ impl<'h> Wires<'h> {
     fn send(&self, frames: &[&[u8]]) {
         let before = self.packets("seen");
         frames.iter().for_each(|frame| self.wire.send(frame));
-        eventually("all are seen", || {
+        eventually("limiter has counted all frames", || {
             self.packets("seen") == before + frames.len() as u64
         });
     }
@@ -180,7 +180,7 @@ fn block_all_entries(hosts: &Hosts) {
             }
         }
     }
-    assert_eq!(blocked, 2, "both sources");
+    assert_eq!(blocked, 2, "both entries are blocked");
 }
 
 const SEVERAL: &str = r#"
@@ -440,7 +440,7 @@ fn drops_are_not_reported_without_a_watcher() {
         let watcher = Watcher::start(&hosts, &[]);
         let ended = watcher.end();
         assert_eq!((ended.sums(), &ended.stdout[..]), ((0, 0), ""));
-        assert_eq!(until(&hosts), 0, "switched off");
+        assert_eq!(until(&hosts), 0, "the program still reports events");
         wires.flood("192.0.2.7", 9, 2_000);
         assert_eq!(lost(&hosts), 0);
     }
@@ -471,11 +471,11 @@ fn killed_watcher_leaves_nothing_that_lasts() {
     assert_eq!(watcher.wait().status, -1);
     // Some of these events fill the ring buffer, and no process reads them.
     let left = until(&hosts);
-    assert!(left > 0, "it is still on");
+    assert!(left > 0, "the watch has ended");
     wires.flood("192.0.2.7", 9, 2_000);
     let mut next = Watcher::start(&hosts, &["--json"]);
     wires.flood("192.0.2.7", 78, 1);
-    assert_eq!(next.event()["destination_port"], 78, "of its own only");
+    assert_eq!(next.event()["destination_port"], 78, "of this watch");
     next.signal(Signal::SIGKILL);
     let _ = next.wait();
 
@@ -485,8 +485,8 @@ fn killed_watcher_leaves_nothing_that_lasts() {
     }
     let before = lost(&hosts);
     wires.flood("192.0.2.7", 9, 2_000);
-    assert_eq!(lost(&hosts), before, "it has lapsed");
-    assert_eq!(until(&hosts), 0, "and was switched off");
+    assert_eq!(lost(&hosts), before, "the watch has expired");
+    assert_eq!(until(&hosts), 0, "the program still reports events");
     let mut watcher = Watcher::start(&hosts, &["--json", "--count", "1"]);
     wires.flood("192.0.2.7", 79, 1);
     assert_eq!(watcher.event()["destination_port"], 79);
@@ -527,7 +527,7 @@ fn watch_continues_through_changes() {
     while !one.has_ended() {
         assert!(
             since.elapsed() < Duration::from_secs(30),
-            "nothing is heard"
+            "the watcher does not end"
         );
         wires.flood("192.0.2.7", 53, 1);
     }
@@ -578,7 +578,7 @@ fn watch_ends_with_the_attachment() {
     hosts.limiter(&ONE).expect(0);
     let watcher = Watcher::start(&hosts, &[]);
     hosts.run("detach eth0");
-    assert!(!hosts.pins().exists(), "nothing is left");
+    assert!(!hosts.pins().exists(), "pins are left");
     let ended = watcher.wait();
     assert_eq!(ended.status, 1, "{ended:#?}");
     assert!(
@@ -598,7 +598,7 @@ fn watch_ends_with_the_attachment() {
     let ended = watcher.wait();
     assert_eq!(ended.status, 1, "{ended:#?}");
     assert!(ended.stderr.contains("was detached"), "{ended:#?}");
-    assert!(until(&hosts) > 0, "the other one goes on");
+    assert!(until(&hosts) > 0, "the second watcher has ended");
 
     ip(&hosts.server.namespace, "link delete eth0");
     let ended = other.wait();
@@ -649,6 +649,6 @@ fn watch_ends_successfully_on_a_closed_pipe() {
         wires.flood("192.0.2.7", 9, drops);
         let ended = watcher.wait();
         assert_eq!(ended.status, 0, "{ended:#?}");
-        assert_eq!(until(&hosts), 0, "switched off");
+        assert_eq!(until(&hosts), 0, "the program still reports events");
     }
 }

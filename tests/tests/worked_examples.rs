@@ -72,7 +72,7 @@ fn example_3_tokens_left_match_after_each_packet() {
         assert_eq!(
             burst(engine, 1, 1_100 * MS),
             0,
-            "the twelfth is the first to be dropped"
+            "packet 12 is the first to be dropped"
         );
         for i in 12..=59 {
             burst(engine, 1, i * 100 * MS);
@@ -98,9 +98,9 @@ fn example_4_one_packet_in_six_passes_at_six_times_the_rate() {
         let at = |packet: u64| packet * SECOND / 60;
         let passed: Vec<_> = (0..3_600).map(|i| burst(engine, 1, at(i))).collect();
         assert_eq!(passed[..59].iter().sum::<u32>(), 59);
-        assert_eq!(passed[59], 0, "the 60th is the first to be dropped");
+        assert_eq!(passed[59], 0, "packet 60 is the first to be dropped");
         for minute in passed[60..].chunks_exact(60) {
-            assert_eq!(minute.iter().sum::<u32>(), 10, "one in six");
+            assert_eq!(minute.iter().sum::<u32>(), 10, "one packet of six passes");
         }
         let idle = at(3_600) + 5 * SECOND;
         assert!(close(tokens(engine, idle), 50.0));
@@ -118,7 +118,7 @@ fn example_5_ten_per_minute_never_exceeds_the_burst() {
     });
     on_both(&Limit::new("10/m", "20"), |engine| {
         assert_eq!(burst(engine, 21, 0), 20, "never 21");
-        assert_eq!(burst(engine, 21, 3_600 * SECOND), 20, "nor after an hour");
+        assert_eq!(burst(engine, 21, 3_600 * SECOND), 20, "also after an hour");
     });
 }
 
@@ -139,10 +139,10 @@ fn example_7_earlier_clock_refills_nothing() {
     on_both(&Limit::new("5/s", "10"), |engine| {
         assert_eq!(burst(engine, 7, SECOND), 7);
         let earlier = SECOND - 1_000;
-        assert_eq!(burst(engine, 2, earlier), 2, "two at once");
+        assert_eq!(burst(engine, 2, earlier), 2, "two packets at once");
         assert!(
             burst(engine, 1, earlier) + burst(engine, 1, SECOND) >= 1,
-            "the third within 1 us"
+            "the third packet within 1 us"
         );
     });
     on_both(&Limit::new("5/s", "10"), |engine| {
@@ -150,12 +150,12 @@ fn example_7_earlier_clock_refills_nothing() {
         assert_eq!(
             burst(engine, 1, 10 * SECOND),
             0,
-            "no refill, and refused at once"
+            "an earlier clock refills nothing"
         );
         assert_eq!(
             burst(engine, 1, 12 * SECOND),
             1,
-            "not locked out beyond burst / rate"
+            "refused for at most burst / rate"
         );
     });
 }
@@ -176,7 +176,7 @@ fn example_8_packet_costs_its_bytes() {
         assert!(engine.passes(&packet, START), "a burst in one packet");
         assert!(
             !engine.passes(&udp_of_length(SOURCE, 60), START),
-            "and then nothing"
+            "a packet after the whole burst"
         );
     });
     let mut limit = config::Limit::new("default", "800bit".parse().unwrap());
@@ -212,7 +212,7 @@ fn example_11_fixed_window_grants_tokens_per_window() {
     on_both(&window("100"), |engine| {
         let late = first + MINUTE - 1;
         assert_eq!(burst(engine, 101, late), 100, "{}", engine.name());
-        assert_eq!(burst(engine, 101, late + 1), 100, "the next starts anew");
+        assert_eq!(burst(engine, 101, late + 1), 100, "the next window is full");
         assert_eq!(burst(engine, 1, late + MINUTE), 0);
     });
     on_both(&window("150"), |engine| {
@@ -231,7 +231,7 @@ fn first_packet_larger_than_the_burst_is_refused() {
         assert!(!engine.passes(&jumbo, START), "{}", engine.name());
         assert!(
             engine.passes(&udp_of_length(SOURCE, 1_522), START),
-            "and nothing was charged"
+            "the refused packet was charged"
         );
     });
 }

@@ -26,7 +26,7 @@ fn quota_change_loses_no_charge() {
             scene.sends_in(epoch, [tag]);
         }
         scene.all_are_charged(tag, &[0, 1], 1, 2 * CHANGE);
-        scene.rule("converted as its epoch says", move |words, ends| {
+        scene.rule("converted by its epoch", move |words, ends| {
             let admitted = ends.iter().flatten().filter(|one| one.is_admitted());
             let due = ONE_SPENT + ticks(COST * admitted.count() as u64);
             let epoch = ONE_SET.epoch(words, &tag).map_or(0, u64::from);
@@ -47,7 +47,7 @@ fn bucket_under_conversion_is_not_taken_by_another_source() {
         scene.sends_in(epochs[1], [b]);
         scene.all_are_charged(a, &[0], 0, CHANGE);
         scene.all_are_charged(b, &[1], 0, CHANGE);
-        scene.rule("in the epoch of its program", move |words, _| {
+        scene.rule("the epoch of its program", move |words, _| {
             ONE_SET
                 .epoch(words, &b)
                 .is_none_or(|epoch| epoch == epochs[1])
@@ -67,7 +67,7 @@ fn reset_source_starts_with_a_full_bucket() {
         scene.sends_in(epoch, [tag]);
         scene.cpu_in(epoch, move |table| vec![forget(table, &tag)]);
         scene.rule(
-            "forgotten before or after the packet",
+            "the source is reset before or after the packet",
             move |words, ends| {
                 match (&ends[0][..], &ONE_SET.buckets(words, &tag)[..]) {
                     // Reset before the packet, and possibly once more.
@@ -150,7 +150,7 @@ fn epoch_mark_applies_only_to_the_former_source() {
         mark(table, 0, 0, 1);
         vec![]
     });
-    scene.rule("in the epoch of its program", move |words, ends| {
+    scene.rule("the epoch of its program", move |words, ends| {
         let epochs = [a, b].map(|tag| ONE_SET.epoch(words, &tag));
         match ends[0][0] {
             Replaced => epochs == [None, Some(2)],

@@ -95,7 +95,7 @@ impl Packet {
     pub fn charge_new(self, table: &Table<'_>) -> Added {
         let Self { tag, now } = self;
         let Decision::Admit { tat } = TERMS.decide(TERMS.full(now), now, TERMS.cost) else {
-            unreachable!("a full bucket has enough");
+            unreachable!("a full bucket admits a packet");
         };
         let epoch = table.epoch;
         table::add(

@@ -46,7 +46,7 @@ fn one_of_two_sources_takes_the_last_displaced_count() {
     scene.put(1, 1, TWO_SETS.narrow(1, 4), FORGOTTEN, 1);
     scene.hide(0, COUNT_MAX - 1);
     scene.race([a, b]);
-    scene.rule("who sent nothing has no bucket", move |words, _| {
+    scene.rule("a silent source has no bucket", move |words, _| {
         TWO_SETS.buckets(words, &c).is_empty()
     });
     let ends = scene.explore();

@@ -116,7 +116,7 @@ impl World {
         (0..SETS_OF_SOURCE)
             .zip(SEED.home(tag, WHOLE).sets())
             .find_map(|(place, at)| (at == set).then_some(place))
-            .expect("a set that it may be in")
+            .expect("the set is in the probe sequence")
     }
 
     /// The `number`-th IPv4 source with the home set `home`, under the limit in `slot`.
@@ -135,7 +135,7 @@ impl World {
             .map(tag)
             .filter(is_at_home)
             .nth(number)
-            .expect("one of some is")
+            .expect("some source has this home set")
     }
 
     pub fn narrow(self, home: u32, number: usize) -> Tag {
@@ -157,7 +157,7 @@ impl World {
             .map(tag)
             .filter(is_at_home)
             .nth(number)
-            .expect("one of some is")
+            .expect("some source has this home set")
     }
 
     /// The word with the counts of all sets.
@@ -301,7 +301,7 @@ impl World {
         }
         let bits = self.sets * DISPLACED_WIDTH;
         if words[self.counts()] >> bits != 0 {
-            return Err("more is counted than there are sets".into());
+            return Err("a count of a missing set is not 0".into());
         }
         let live = self
             .entries(words)
@@ -404,13 +404,13 @@ impl Shared for Seen<'_> {
         self.words[self.first + word]
     }
     fn swap(self, _: usize, _: u64, _: u64) -> bool {
-        unreachable!("only looked at")
+        unreachable!("the view is read-only")
     }
     fn store(self, _: usize, _: u64) {
-        unreachable!("only looked at")
+        unreachable!("the view is read-only")
     }
     fn add(self, _: usize, _: u64) {
-        unreachable!("only looked at")
+        unreachable!("the view is read-only")
     }
     fn next(self) -> Self {
         Self {

@@ -65,20 +65,20 @@ impl Topology {
             handover,
         } = self;
         let each: Vec<String> = processors.iter().zip(same_core).map(core_of).collect();
-        let whose = if *hypervisor {
-            "as a hypervisor says"
+        let reporter = if *hypervisor {
+            "by the hypervisor"
         } else {
-            "as the system says"
+            "by the system"
         };
         let mut lines = format!(
-            "processors, {whose}: {}; caches: {}\n",
+            "processors, {reporter}: {}; caches: {}\n",
             each.join(", "),
             caches.join(", ")
         );
         if let (Some(pace), Some(handover)) = (pace, handover) {
             lines += &format!(
                 "two at once: each computes {pace:.2} times as fast as alone; \
-                 a cache line from one to the other: {handover:.0} ns\n"
+                 transfer of a cache line between them: {handover:.0} ns\n"
             );
         }
         lines

@@ -23,7 +23,7 @@ pub(super) fn run(bytes: &[u8]) {
         }
         Err(mistakes) => {
             let lines = text.split('\n').count();
-            assert!(!mistakes.is_empty(), "refused without a word");
+            assert!(!mistakes.is_empty(), "the error has no message");
             assert!(mistakes.is_sorted_by_key(|mistake| mistake.line));
             for mistake in mistakes {
                 assert!((1..=lines).contains(&mistake.line), "{mistake}");

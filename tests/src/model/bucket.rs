@@ -195,7 +195,7 @@ impl Terms {
     /// Takes the packet's cost.
     pub fn charge(&self, state: &mut State, now: i128, length: usize) {
         let (left, price) = (self.left(*state, now), self.price.of(length));
-        assert!(price <= left, "only what is admitted is charged");
+        assert!(price <= left, "the bucket cannot admit the packet");
         *state = match (*state, self.window) {
             (State::Left { window, .. }, Some(cut)) => State::Left {
                 window: window.max(cut.number(now)),

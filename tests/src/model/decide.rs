@@ -165,7 +165,7 @@ impl Model {
             let bucket = Bucket::full(terms.full(now));
             self.buckets.insert(id.clone(), bucket);
         }
-        let bucket = self.buckets.get_mut(id).expect("it is there by now");
+        let bucket = self.buckets.get_mut(id).expect("the bucket exists");
         if !terms.admits(&mut bucket.state, now, length) {
             return Reason::Limit;
         }

@@ -50,7 +50,7 @@ impl NewSourceLimit {
         let mut common = Terms::new(&Limit::new("new", limit.rate), 0, 1);
         let token = common.token.0;
         common.depth = token * burst;
-        let limits = i128::try_from(limits).expect("few");
+        let limits = i128::try_from(limits).expect("a small number of limits");
         let mut own = None;
         if limits > 1 {
             // Each limit has a share of the rate and of an eighth of the burst, and at least one token.
@@ -91,8 +91,8 @@ impl NewSourceLimit {
 
     /// Takes the token.
     pub fn take(&mut self, limit: &str) {
-        let leased = self.leased.get_mut(limit).expect("it is reserved");
-        assert!(*leased > 0, "it is reserved");
+        let leased = self.leased.get_mut(limit).expect("a token is reserved");
+        assert!(*leased > 0, "a token is reserved");
         *leased -= 1;
     }
 

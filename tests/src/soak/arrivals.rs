@@ -83,7 +83,7 @@ impl Arrivals {
         drop(Raw::open(&hosts.server));
         let pauses = self.pauses.load(Ordering::Acquire);
         // The next pause may have begun before the call.
-        eventually("all that has come is counted", || {
+        eventually("all received packets are counted", || {
             self.pauses.load(Ordering::Acquire) >= pauses + 2
         });
     }

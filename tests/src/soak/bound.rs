@@ -70,7 +70,7 @@ impl Bounds {
                 bound.used = come as f64 / (f64::from(BURST) + f64::from(RATE) * after);
             }
         }
-        soak.count("bounds looked at");
+        soak.count("check of the bounds");
     }
 
     /// The smallest and the largest used share since the beginning, of the sources that no command affects.
@@ -96,7 +96,7 @@ impl Bound {
         let most = f64::from(BURST) + brought(after) + self.least;
         assert!(
             come <= most,
-            "{}: {come} packets were let through by {:.6} s, and {most:.3} is the most that burst + rate × t gives",
+            "{}: {come} packets passed until {:.6} s, but burst + rate × t allows {most:.3}",
             self.source,
             after.0
         );

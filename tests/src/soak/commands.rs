@@ -109,7 +109,7 @@ impl Commands<'_> {
             next.name
         );
         self.run("deny", &["deny", "remove", "eth0", &self.denied]);
-        soak.count("a denied source looked at");
+        soak.count("check of a denied source");
     }
 
     fn come_by_now(&self, source: Ipv4Addr) -> u64 {

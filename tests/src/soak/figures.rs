@@ -97,13 +97,13 @@ fn expect_sums(status: &Value) {
 pub fn expect_all_seen(soak: &Soak<'_>) {
     let sent = soak.sent.all();
     let lost = wire::lost(soak);
-    eventually("all that was sent is seen", || {
+    eventually("the program has seen all sent packets", || {
         number(&soak.hosts.status()["seen"]["packets"]) + lost >= sent
     });
     soak.arrivals.settle(soak.hosts);
     let status = soak.hosts.status();
     let packets = |name: &str| number(&status[name]["packets"]);
     assert!(packets("seen") <= sent, "{sent} were sent: {status}");
-    assert_eq!(soak.arrivals.lost(), 0, "there was room for all that came");
+    assert_eq!(soak.arrivals.lost(), 0, "all received packets were counted");
     assert_eq!(soak.arrivals.all(), packets("passed"), "{status}");
 }

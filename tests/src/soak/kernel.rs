@@ -48,7 +48,7 @@ impl Kernel {
         let known = BTreeSet::from(known.map(String::from));
         assert_eq!(of_it, known, "pins of the generation");
         // A concurrent reader may hold an older program.
-        eventually("one program over the table", || self.programs() == 1);
+        eventually("one program uses the table", || self.programs() == 1);
     }
 
     /// Number of programs that use the attachment's table.
@@ -102,5 +102,5 @@ pub fn expect_no_more(before: &Option<Vec<String>>) {
     let known = before.as_deref().unwrap_or_default();
     let mut now = complaints().unwrap_or_default();
     now.retain(|line| !known.contains(line));
-    assert_eq!(now, Vec::<String>::new(), "the kernel complains");
+    assert_eq!(now, Vec::<String>::new(), "kernel log");
 }

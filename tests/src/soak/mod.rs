@@ -110,7 +110,7 @@ impl Soak<'_> {
             if !(outcome.status == 1 && outcome.stderr.contains(LOCKED) && self.goes_on()) {
                 return outcome;
             }
-            self.count("said again, as others had the lock");
+            self.count("repeat, because others held the lock");
         }
     }
 

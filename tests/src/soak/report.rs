@@ -41,7 +41,7 @@ impl Report {
                 ),
                 ("from slow sources", slow),
                 (
-                    "refused by the wire, sent again",
+                    "refused by the wire and sent again",
                     soak.lost.load(Ordering::SeqCst),
                 ),
             ]),
@@ -64,8 +64,8 @@ impl Report {
     #[must_use]
     pub fn page(&self) -> String {
         let mut page = format!(
-            "# Soak\n\nWhat `cargo xtask soak --out docs/soak.md` found: {} of everything at once, ended {}, on Linux {}, {}.\n\
-             It ends with the first thing that does not hold; this run came to its end.\n",
+            "# Soak\n\nResult of `cargo xtask soak --out docs/soak.md`: {} of all functions at once, ended {}, on Linux {}, {}.\n\
+             The first failed check ends a run. This run completed.\n",
             humantime::format_duration(Duration::from_secs(self.time.as_secs())),
             self.date,
             first_line("/proc/sys/kernel/osrelease"),
@@ -75,7 +75,7 @@ impl Report {
         self.bounds(&mut page);
         table(
             &mut page,
-            ("done meanwhile", "times"),
+            ("action", "count"),
             self.done
                 .iter()
                 .map(|(what, times)| ((*what).to_owned(), grouped(*times))),
@@ -96,7 +96,7 @@ impl Report {
                 packets(&self.status[name]),
             )
         });
-        let come = ("come out behind it".to_owned(), grouped(self.come));
+        let come = ("arrived behind limiter".to_owned(), grouped(self.come));
         let drops = self.status["drops"].as_object().unwrap();
         let drops = drops
             .iter()
@@ -112,25 +112,29 @@ impl Report {
         let (least, most) = self.used;
         let sources = |name: &str| number(&self.status["sources"][name]);
         let rows = [
+            ("packets lost by slow sources".to_owned(), "0".to_owned()),
             (
-                "lost by slow sources, packets".to_owned(),
-                "0".to_owned(),
-            ),
-            (
-                "used by heavy sources of burst + rate × t".to_owned(),
+                "share of burst + rate × t used by heavy sources".to_owned(),
                 format!("{:.4} % to {:.4} %", 100.0 * least, 100.0 * most),
             ),
             (
-                "packets below burst + rate × t, over the time between two looks where that was least".to_owned(),
+                "smallest distance to burst + rate × t between two readings, in packets".to_owned(),
                 format!("{:.3}", self.room),
             ),
             (
                 "entries of the table in use at the end".to_owned(),
-                format!("{} of {}", grouped(sources("entries")), grouped(sources("capacity"))),
+                format!(
+                    "{} of {}",
+                    grouped(sources("entries")),
+                    grouped(sources("capacity"))
+                ),
             ),
             (
-                "memory of the maps, whenever the same was configured".to_owned(),
-                format!("the same ({} bytes at the end)", grouped(sources("memory_bytes"))),
+                "map memory under equal configurations".to_owned(),
+                format!(
+                    "constant ({} bytes at the end)",
+                    grouped(sources("memory_bytes"))
+                ),
             ),
         ];
         table(page, ("bounds", ""), rows.into_iter());
@@ -150,12 +154,12 @@ impl Report {
             );
             (name.clone(), value)
         });
-        page.push_str("\n| process | how many | memory, MiB | most growth, MiB | descriptors |\n| --- | --- | --- | --- | --- |\n");
+        page.push_str("\n| process | number | memory, MiB | largest growth, MiB | descriptors |\n| --- | --- | --- | --- | --- |\n");
         for (name, value) in rows {
             let _ = writeln!(page, "| {name} | {value} |");
         }
         page.push_str(
-            "\nGrowth is the median of the last quarter of a process' time less that of the first, after the first fifth.\n",
+            "\nGrowth is the median of the last quarter of a process's time minus the median of the first quarter, without the first fifth.\n",
         );
     }
 }

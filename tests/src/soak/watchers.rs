@@ -20,7 +20,7 @@ pub fn watch(soak: &Soak<'_>) {
             Ok(watcher) => watcher,
             Err(said) => {
                 assert!(said.contains(LOCKED), "{said}");
-                soak.count("said again, as others had the lock");
+                soak.count("repeat, because others held the lock");
                 continue;
             }
         };
@@ -30,7 +30,7 @@ pub fn watch(soak: &Soak<'_>) {
         while soak.goes_on() && Instant::now() < until {
             let Some(line) = watcher.line_if_any() else {
                 // The flood has ended during the wait.
-                assert!(!soak.goes_on(), "nothing is told");
+                assert!(!soak.goes_on(), "no event came");
                 break;
             };
             if shown.is_multiple_of(100) {
@@ -45,7 +45,7 @@ pub fn watch(soak: &Soak<'_>) {
         }
         if session.is_multiple_of(2) {
             let (all, _) = watcher.end().sums();
-            assert!(all >= shown, "{shown} were shown, {all} it says");
+            assert!(all >= shown, "{shown} shown, {all} reported");
             soak.count("watch, ended");
         } else {
             drop(watcher);

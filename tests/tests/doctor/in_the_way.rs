@@ -41,7 +41,7 @@ fn doctor_names_a_foreign_program() {
         ],
     );
     assert_eq!(diagnosis["mode"], "native");
-    assert_ne!(link.info().unwrap().interface, 0, "it is still there");
+    assert_ne!(link.info().unwrap().interface, 0, "still attached");
     drop(link);
     eventually("the link is gone", || {
         hosts.limiter(&["doctor", "eth0"]).status == 0

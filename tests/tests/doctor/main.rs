@@ -12,7 +12,7 @@ fn finding(diagnosis: &Value, check: &str) -> String {
     let findings = diagnosis["findings"].as_array().unwrap();
     let found: Vec<_> = findings.iter().filter(|f| f["check"] == check).collect();
     let [finding] = found[..] else {
-        panic!("one finding of '{check}' was wanted: {diagnosis:#}");
+        panic!("not exactly one finding of '{check}': {diagnosis:#}");
     };
     let text = |field: &str| finding[field].as_str().unwrap_or("-").to_owned();
     format!("{}: {}: {}", text("level"), text("found"), text("advice"))
@@ -169,7 +169,7 @@ fn doctor_predicts_the_mode_of_attach() {
         agreed.push(name);
     }
     for always in ["eth0", "lo", "v2", "jumbo"] {
-        assert!(agreed.contains(&always), "{always} was not looked at");
+        assert!(agreed.contains(&always), "{always} was not checked");
     }
 }
 

@@ -17,7 +17,7 @@ fn send(hosts: &Hosts, source: Ipv4Addr, count: u64) {
     let seen = || number(&hosts.status()["seen"]["packets"]);
     let before = seen();
     (0..count).for_each(|_| wire.send(&frame));
-    eventually("all packets are seen", || {
+    eventually("limiter has counted all packets", || {
         seen() == before.wrapping_add(count)
     });
 }
@@ -216,7 +216,7 @@ fn exporter_follows_detach_attach_and_a_removed_interface() {
         send(&hosts, source(1), 2);
         expect(&exporter, passed, (round + 2) as f64);
         hosts.limiter(&["detach", "eth0"]).expect(0);
-        eventually("it is gone", || !exporter.samples().contains_key(attached));
+        eventually("it has gone", || !exporter.samples().contains_key(attached));
     }
     attach("10/s");
     expect(&exporter, attached, 0.0);

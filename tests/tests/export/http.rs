@@ -206,11 +206,11 @@ fn slow_clients_do_not_block_others() {
             stream.write_all(b"x").is_ok()
         })
     };
-    assert!(!trickle(slow.last().unwrap()), "it is still open");
+    assert!(!trickle(slow.last().unwrap()), "still open");
     eventually("all are closed", || exporter.descriptors() <= before);
     assert!(
         start.elapsed() >= Duration::from_secs(10),
-        "whoever is slow has ten seconds"
+        "slow clients have ten seconds"
     );
     assert_eq!(exporter.get("/healthz"), "ok\n");
 }

@@ -209,7 +209,7 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
     let sent = thread::scope(|scope| {
         let sender = scope.spawn(|| send(&hosts, &over));
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            eventually("it has scraped for a while", || {
+            eventually("Prometheus has scraped for a while", || {
                 !prometheus
                     .query("count_over_time(up{job='limiter'}[2m]) >= 10")
                     .is_empty()
@@ -226,7 +226,7 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
             .query("min_over_time(up{job='limiter'}[2m]) == 1")
             .len()
             == 1,
-        "it was down"
+        "the exporter was down"
     );
     // The samples count the packets with any verdict.
     let seen = samples(&prometheus, "limiter_drops_total{reason=\"limit\"}");

@@ -183,7 +183,7 @@ impl<'p> Case<'p> {
     pub fn settled(&self, at: &str) -> Look {
         // The kernel releases the link of a dead process with a delay.
         let link = self.place.hosts.pins().join("link");
-        eventually("attached or not, and not half", || {
+        eventually("program and pins agree", || {
             has_program(&self.place.hosts) == link.exists()
         });
         let look = self.look();

@@ -27,7 +27,7 @@ fn expect_both(what: &str, counts: Counts, least: usize) {
     assert!(counts.faults >= least, "{what}: {counts:?}");
     assert!(
         counts.old > 0 && counts.new > 0,
-        "{what}: on both sides: {counts:?}"
+        "{what}: no fault before, or none after the change: {counts:?}"
     );
 }
 

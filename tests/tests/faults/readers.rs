@@ -35,7 +35,7 @@ fn at_each_look(
             place.attach().expect(0);
         }
     }
-    panic!("more than {MOST} looks");
+    panic!("more than {MOST} reads");
 }
 
 /// The reader shows the old state, or reports that nothing is attached.

@@ -83,7 +83,7 @@ fn vanishes(mode: &str, delay: Duration) -> (u32, u32) {
                 }
             }
         });
-        eventually("it floods", || sent.load(Ordering::Relaxed) > 1_000);
+        eventually("a flood", || sent.load(Ordering::Relaxed) > 1_000);
         thread::sleep(delay);
         ip(&hosts.server.namespace, "link delete eth0");
         thread::sleep(Duration::from_millis(50));

@@ -131,7 +131,7 @@ fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
             "{said}"
         );
         let has = |host| denied(&fleet, host).contains(&prefix);
-        assert!(has(host), "it is in force where it was said");
+        assert!(has(host), "in force here at once");
         eventually("all deny it", || all.iter().all(|host| has(*host)));
         took = took.min(start.elapsed());
         if took < Duration::from_secs(1) {
@@ -193,7 +193,7 @@ fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
     assert!(said.contains("deny: 1100 added"), "{said}");
     assert_eq!(denied(&fleet, 0).len(), 1_101);
     let kept = store.cli(&["HLEN", "limiter:{edge}:list:deny"]);
-    assert_eq!(kept, "1100", "the store has forgotten what is over");
+    assert_eq!(kept, "1100", "the store has removed expired prefixes");
     eventually("all deny them", || denied(&fleet, 2).len() == 1_101);
     done(&fleet, 2, "remove", &many);
     wait_until_denied(&fleet, &all, &[OWN]);
@@ -329,7 +329,7 @@ fn fleet_lists_outlive_agents_and_store() {
     }
     deny(&fleet, 0, "add", &["203.0.113.5"]).expect_error(1, &["nothing was changed"]);
     wait_until_denied(&fleet, &[0, 2], &[other, OWN]);
-    assert_eq!(denied(&fleet, 1), both, "nobody is there to take it off");
+    assert_eq!(denied(&fleet, 1), both, "no agent removes it");
 
     // If the store has lost its data, the prefixes stay in force and are restored. Then edits work again.
     store.restart_empty();
@@ -338,7 +338,7 @@ fn fleet_lists_outlive_agents_and_store() {
             .iter()
             .any(|agent| agent.said().contains("put 1 prefix back"))
     };
-    eventually("what was lost is put back", back);
+    eventually("the lost prefix is restored", back);
     assert_eq!(denied(&fleet, 0), [other, OWN]);
     done(&fleet, 2, "add", &["203.0.113.6"]);
     wait_until_denied(&fleet, &[0, 2], &["203.0.113.6", other, OWN]);
@@ -348,5 +348,5 @@ fn fleet_lists_outlive_agents_and_store() {
     done(&fleet, 1, "remove", &[other]);
     wait_until_denied(&fleet, &[0, 1, 2], &["203.0.113.6", OWN]);
     let hosts = || number(&fleet.status(1)["fleet"]["hosts"]);
-    eventually("all are there", || hosts() == 3);
+    eventually("all hosts are members", || hosts() == 3);
 }

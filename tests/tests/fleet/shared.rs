@@ -81,7 +81,7 @@ fn as_one_host(fleet: &Fleet, sent: &Sent, source: Ipv4Addr) {
     );
     assert!(
         (due * 0.95..=due * 1.05).contains(&admitted),
-        "{admitted} were let through, {due} were due"
+        "{admitted} packets passed, one host would pass {due}"
     );
 }
 

@@ -122,7 +122,7 @@ fn agent_of_a_hostile_store_stays_small_and_retries() {
             // Waits for some more attempts.
             thread::sleep(Duration::from_secs(1));
             let tried_again = || connections.load(Ordering::Relaxed) > 1;
-            eventually("it tries again", tried_again);
+            eventually("the agent retries", tried_again);
             let most = megabytes(&status_of(agent.process(), "VmHWM"));
             println!("{info:?} {hostile:?}: {most} MiB");
             assert!(most < BOUND, "{info:?} {hostile:?}: {most} MiB");

@@ -107,8 +107,5 @@ fn script_and_model_agree() {
             }
         }
     }
-    assert!(
-        charged > 500,
-        "{charged} buckets were looked at that were not full"
-    );
+    assert!(charged > 500, "only {charged} buckets were not full");
 }

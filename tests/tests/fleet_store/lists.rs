@@ -14,7 +14,7 @@ impl Asked {
     fn try_edit(&mut self, edit: &Edit) -> Result<u64, Error> {
         let edit = self.store.edit(FLEET, "deny", edit);
         let Changed { prefixes, revision } = self.runtime.block_on(edit)?;
-        assert_eq!(revision, self.revision(), "what it says is the revision");
+        assert_eq!(revision, self.revision(), "the answer has the revision");
         Ok(prefixes)
     }
 
@@ -124,9 +124,9 @@ fn list_entries_expire_by_the_clock_of_the_store() {
         .unwrap();
     let revision = store.revision();
     let redis = &redis;
-    eventually("it is over", || Asked::of(redis).deny().len() == 1);
+    eventually("expired", || Asked::of(redis).deny().len() == 1);
     assert_eq!(redis.cli(&["HLEN", KEY]), "2");
-    assert_eq!(store.revision(), revision, "nobody has to read it again");
+    assert_eq!(store.revision(), revision, "the revision is unchanged");
     // An edit that adds prefixes removes the expired ones from the store.
     assert_eq!(store.try_edit(&add(&long, None)).unwrap(), 1);
     assert_eq!(redis.cli(&["HLEN", KEY]), "1");

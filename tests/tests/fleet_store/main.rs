@@ -60,7 +60,7 @@ fn try_connect(options: &Options) -> Result<Asked, Error> {
 
 fn refused(options: &Options) -> Error {
     match try_connect(options) {
-        Ok(_) => panic!("it lets us in"),
+        Ok(_) => panic!("the store accepted the connection"),
         Err(error) => error,
     }
 }

@@ -93,14 +93,14 @@ fn root_agent_keeps_only_the_privileges_it_needs() {
     let agent = on(&hosts.server, || Agent::start(command));
     hosts.attach_file(TEXT);
     let shared = || hosts.status()["fleet"]["error"].is_null();
-    eventually("it shares", shared);
+    eventually("the agent shares", shared);
     agent.expect_confined();
     assert_eq!(bits(agent.process(), "CapBnd"), 0);
     // Metrics are exported with the store, and without it.
     let exporter = Exporter::start(&hosts.server);
     let sample = |name: &str| exporter.samples().get(name).copied();
     let of_interface = |name: &str| sample(&format!("limiter_fleet_{name}{{interface=\"eth0\"}}"));
-    eventually("it is up", || of_interface("store_up") == Some(1.0));
+    eventually("the store is up", || of_interface("store_up") == Some(1.0));
     assert_eq!(of_interface("hosts"), Some(1.0));
     assert_eq!(of_interface("conflicts"), Some(0.0));
     assert!(of_interface("staleness_seconds").is_some_and(|seconds| seconds > 0.0));
@@ -121,9 +121,9 @@ fn root_agent_keeps_only_the_privileges_it_needs() {
     kill(agent.process(), Signal::SIGCONT).unwrap();
     // The agent continues, and reads the certificates and the lists again.
     store.go_on();
-    eventually("it shares again", shared);
+    eventually("the agent shares again", shared);
     let list = || hosts.limiter("deny list eth0").stdout;
-    eventually("it puts back what the store has lost", || {
+    eventually("the agent restores the list", || {
         store.cli(&["KEYS", "*deny"]).contains("deny")
     });
     hosts.run("deny add eth0 203.0.113.8");
@@ -161,7 +161,7 @@ fn agent_runs_for_a_user_with_three_capabilities() {
             let status: Value = limiter.json("status eth0 --json");
             status["interfaces"][0]["fleet"].clone()
         };
-        eventually("it shares", || {
+        eventually("the agent shares", || {
             fleet()["error"].is_null() && fleet()["staleness_seconds"].is_f64()
         });
         agent.expect_confined();

@@ -202,7 +202,7 @@ impl Running {
         BufReader::new(child.stdout.as_mut().unwrap())
             .read_line(&mut held)
             .unwrap();
-        assert_ne!(held.trim(), "0", "nothing can be opened");
+        assert_ne!(held.trim(), "0", "the user can open no file");
         Self(child)
     }
 }
@@ -356,11 +356,11 @@ fn open_folder_is_refused_before_anything_is_created() {
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         limiter(&ATTACH).expect_error(1, &["/sys/fs/bpf/limiter", "777"]);
-        assert_eq!(owners(&folder).len(), 1, "nothing was made");
+        assert_eq!(owners(&folder).len(), 1, "the command has created a file");
         // A folder of another user is refused too.
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
         chown(&folder, Some(NOBODY), None).unwrap();
         limiter(&ATTACH).expect_error(1, &["/sys/fs/bpf/limiter", "65534"]);
-        assert_eq!(owners(&folder).len(), 1, "nothing was made");
+        assert_eq!(owners(&folder).len(), 1, "the command has created a file");
     });
 }

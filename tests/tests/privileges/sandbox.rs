@@ -70,7 +70,7 @@ fn exporter_follows_changes_without_privileges() {
         assert_eq!(status["errors"].as_array().unwrap().len(), 0, "{status}");
         status["interfaces"][0]["limits"][0]["rate"].clone()
     };
-    let expect = |rate: serde_json::Value| eventually("it shows that", || shown() == rate);
+    let expect = |rate: serde_json::Value| eventually("it is shown", || shown() == rate);
     expect(serde_json::Value::Null);
     hosts.run("attach eth0 --rate 5/s");
     expect("5/s".into());
@@ -131,7 +131,7 @@ fn live_view_keeps_only_the_capabilities_of_its_keys() {
     screen.wait_for("by dropped/s");
     let view = screen.process();
     expect_kept(view);
-    assert_eq!(children_of(view), [], "it is alone");
+    assert_eq!(children_of(view), [], "top has no child process");
     hosts.run("set eth0 --rate 7/s");
     screen.wait_for("7/s");
     expect_kept(view);

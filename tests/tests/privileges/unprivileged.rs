@@ -141,7 +141,7 @@ fn every_command_works_for_a_user_with_three_capabilities() {
             send([192, 0, 2, 7], 5);
             send([192, 0, 2, 66], 2);
             send([192, 0, 2, 77], 9);
-            limiter_tests::eventually("all packets are seen", || {
+            limiter_tests::eventually("limiter has counted all packets", || {
                 let status = limiter.json("status eth0 --json");
                 number(&status["interfaces"][0]["seen"]["packets"]) == 16
             });
@@ -203,7 +203,7 @@ fn commands_work_with_a_bpffs_of_the_user() {
         limiter.done("detach eth0");
         assert!(
             !fs::exists(format!("{PINS}/limiter")).unwrap(),
-            "nothing is left"
+            "pins are left"
         );
     };
     hosts.server.namespace.run(run).unwrap();

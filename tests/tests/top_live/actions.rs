@@ -28,10 +28,10 @@ fn keys_pause_sort_and_filter_the_view() {
     screen.wait_for("PAUSED");
     let seen = screen.lines();
     let then = number(&hosts.status()["dropped"]["packets"]);
-    limiter_tests::eventually("the flood goes on", || {
+    limiter_tests::eventually("the flood continues", || {
         number(&hosts.status()["dropped"]["packets"]) > then + 1_000
     });
-    assert_eq!(screen.lines(), seen, "nothing moves");
+    assert_eq!(screen.lines(), seen, "a paused view does not change");
     screen.press("p");
     let old = shown_drops(&seen);
     screen.wait("it moves", |screen| dropped(screen) > old);
@@ -98,7 +98,7 @@ fn keys_deny_allow_and_reset_a_source() {
     screen.wait_for("deny: 1 added, 1 on it now");
     assert_eq!(on_list(&hosts, "deny"), "192.0.2.66\n");
     let denied = || number(&hosts.status()["drops"]["deny"]["packets"]);
-    limiter_tests::eventually("it is denied", || denied() > 0);
+    limiter_tests::eventually("the source is denied", || denied() > 0);
     screen.wait("it is marked", |screen| {
         let of_flooder = |row: &&Vec<String>| row.contains(&FLOODER.to_owned());
         let rows = rows(screen);

@@ -213,7 +213,7 @@ fn view_ends_with_its_terminal() {
     let (screen, _) = opened(&hosts, &[]);
     let process = screen.process();
     drop(screen);
-    limiter_tests::eventually("it has ended", || {
+    limiter_tests::eventually("the view has ended", || {
         nix::sys::signal::kill(process, None).is_err()
     });
 }

@@ -134,7 +134,7 @@ fn example_file_parses_to_its_settings_and_reads_back() {
     assert_eq!(parse(&shown, Path::new(".")), Ok(file), "{shown}");
     assert!(
         shown.contains("\nburst = \"40k\"\n"),
-        "as it was written: {shown}"
+        "not the written value: {shown}"
     );
 }
 

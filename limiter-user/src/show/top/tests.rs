@@ -267,7 +267,7 @@ fn sort_key_reorders_the_shown_rows_at_once() {
     assert_eq!(effect, Effect::None);
     assert_eq!(order(&state), [third, first, second]);
     assert!(text(&state).contains("by passed/s"));
-    assert_eq!(state.wanted().order, state.order, "and for the next look");
+    assert_eq!(state.wanted().order, state.order, "the next reading");
     let (state, _) = press(state, &[Key::Char('S'), Key::Char('S'), Key::Char('S')]);
     assert_eq!(order(&state), [third, first, second]);
     assert_eq!(state.order.name(), "address");
@@ -276,7 +276,7 @@ fn sort_key_reorders_the_shown_rows_at_once() {
 #[test]
 fn typed_filter_selects_rows() {
     let state = typed(started(), "/2001:DBq");
-    assert_eq!(state.filter, "2001:DBq", "no key but text");
+    assert_eq!(state.filter, "2001:DBq", "text without keys");
     assert_eq!(order(&state), [""; 0]);
     let (state, _) = press(state, &[Key::Backspace, Key::Enter]);
     assert_eq!(order(&state), ["2001:db8:1:2::/64"]);
@@ -316,14 +316,14 @@ fn selection_stays_on_its_source() {
     };
     assert_eq!(chosen(&state), "2001:db8:1:2::/64");
     let (state, _) = press(state, &[Key::Char('s'), Key::Char('s')]);
-    assert_eq!(chosen(&state), "2001:db8:1:2::/64", "now the last one");
+    assert_eq!(chosen(&state), "2001:db8:1:2::/64", "the last row");
     let (state, _) = press(state, &[Key::PageUp]);
     assert_eq!(chosen(&state), "192.0.2.7");
     let (state, _) = press(state, &[Key::End, Key::Down]);
     assert_eq!(chosen(&state), "2001:db8:1:2::/64");
     let gone = vec![busy("192.0.2.66", 10, 4_000)];
     let (state, _) = state.after(sample(vec![limit("default", 0, 0)], 0, 0, gone));
-    assert_eq!(chosen(&state), "192.0.2.66", "the one that is there");
+    assert_eq!(chosen(&state), "192.0.2.66", "the existing row");
     let (state, _) = press(state, &[Key::Home]);
     assert_eq!(state.selected(&state.rows()), 0);
     let empty = State::new(1, Duration::from_secs(1));
@@ -361,7 +361,7 @@ fn actions_need_confirmation() {
     let (working, effect) = asked.after(Event::Key(KeyEvent::from(Key::Char('y'))));
     assert_eq!(effect, Effect::Do(deny(true)));
     let (working, effect) = press(working, &[Key::Char('y'), Key::Char('q')]);
-    assert_eq!(effect, Effect::None, "one at a time");
+    assert_eq!(effect, Effect::None, "one question at a time");
     let failed = Event::Done(Err("the lock is taken".to_owned()));
     let said = text(&working.clone().after(failed).0);
     assert!(said.contains("the lock is taken"), "{said}");
@@ -375,7 +375,7 @@ fn actions_need_confirmation() {
     let others = vec![busy("192.0.2.9", 0, 9_000), denied];
     let (state, _) = state.after(sample(vec![limit("default", 0, 0)], 0, 0, others));
     let (state, effect) = press(state, &[Key::Char('d')]);
-    assert_eq!(effect, Effect::Check(deny(false)), "the same key undoes it");
+    assert_eq!(effect, Effect::Check(deny(false)), "the key a second time");
     let (_, effect) = press(state, &[Key::Esc, Key::Char('r')]);
     assert_eq!(effect, Effect::Check(Action::Reset { network }));
     let (_, effect) = press(started(), &[Key::Down, Key::Char('a')]);

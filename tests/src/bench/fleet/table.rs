@@ -6,9 +6,9 @@ use super::figures::Figures;
 use crate::grid;
 
 pub const WHAT: &str = "Simulated members of a fleet in one process, each with its own connection to a real \
-server on the same machine, and each source charged at each of its members in each round. A round begins as soon \
-as the one before is over: the fleet asks for all that the store and the members' one processor can do. Bytes are \
-what the server has received and sent. Compare the ratios of one run, not two machines.";
+server on this machine. In each round, every source is charged at each of its members. Rounds follow each other \
+without pause: they are limited by the store and by the members' processor. Bytes are those that the server has \
+received and sent. Compare ratios within a run, not two machines.";
 
 const HEAD: [&str; 13] = [
     "agents",
@@ -59,9 +59,9 @@ pub fn print(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
     writeln!(out, "{WHAT}\n")?;
     writeln!(
         out,
-        "round: seconds from the look to the last answer; to, from: bytes of one member to and from the store in a \
+        "round: seconds from the scan to the last answer; to, from: bytes of one member to and from the store in a \
          round;\nus: microseconds of processor time for one source of one member in one round; B: bytes of memory \
-         for a source;\nuneven: bytes and records of the busiest node over an equal share\n"
+         per source;\nuneven: bytes and records of the busiest node, as a multiple of an equal share\n"
     )?;
     let head = HEAD.map(str::to_owned).to_vec();
     let rows: Vec<_> = iter::once(head).chain(results.iter().map(row)).collect();
@@ -72,8 +72,8 @@ pub fn print(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
     if let Some(most) = most {
         writeln!(
             out,
-            "one of {} members, beside its rounds, a second (four heartbeats, and a comparison of limits): {:.0} bytes to \
-             the store, {:.0} back, {:.0} us there",
+            "heartbeats of one of {} members, per second (four heartbeats, and a comparison of limits): {:.0} bytes to \
+             the store, {:.0} bytes back, {:.0} us of the store's processor time",
             most.case.agents, most.beside[0], most.beside[1], most.beside_us
         )?;
     }
@@ -102,7 +102,7 @@ fn growth(out: &mut impl io::Write, results: &[Figures]) -> io::Result<()> {
             };
             writeln!(
                 out,
-                "{} members instead of {}, {} sources each, at {at}: bytes of a member x{:.2}, store's time a source x{:.2}",
+                "{} members instead of {}, {} sources each, at {at}: bytes per member x{:.2}, store's time per source x{:.2}",
                 many.case.agents,
                 few.case.agents,
                 few.case.sources,

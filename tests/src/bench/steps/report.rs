@@ -13,15 +13,15 @@ use super::{
 use crate::grid;
 
 pub const WHAT: &str = "\
-Nanoseconds a packet by the kernel's test-run: the program alone, on frames of 60 bytes in a warm
-buffer, without driver, network card or stack. Compare the ratios of one run, not two machines.
+Nanoseconds per packet, measured by the kernel's test-run: the program alone, on frames of 60 bytes in
+a warm buffer, without driver, network card or stack. Compare ratios within a run, not two machines.
 ";
 
 const HOW: &str = "\
-Medians, with the best and the worst round. The floor is a program that only drops, on packets of as
-many sources; the bare drop and what is called direct meet one source, without the program that
-changes it. Where the table is larger than the caches, a step's share is also the memory's: it differs
-by some tens of nanoseconds between runs.
+Figures are medians, with the best and the worst round. The floor is a program that only drops, on
+packets of equally many sources. The bare drop and the direct programs see one source, without the
+program that changes it. If the table is larger than the caches, a step includes memory latency, which
+differs by some tens of nanoseconds between runs.
 ";
 
 /// With fewer packets per call, the figures measure the call.
@@ -42,7 +42,7 @@ pub fn print(
     if effort.repeat < FEWEST {
         writeln!(
             out,
-            "These are too few packets: only see that it works, and forget the figures.\n"
+            "Too few packets: this run only checks that the benchmark works. Ignore the figures.\n"
         )?;
     }
     print_programs(out, measured)?;
@@ -92,7 +92,7 @@ fn print_steps(out: &mut impl Write, cases: &[Case], measured: &[Measured]) -> i
             .collect::<Vec<_>>()
     };
     let title = |case: &Case| format!("{} {}", case.sources, case.verdict.word());
-    let mut rows = vec![row("what each step adds", &title)];
+    let mut rows = vec![row("cost of each step", &title)];
     let mut before = "floor";
     for step in STEPS {
         rows.push(row(step.adds, &|case| {

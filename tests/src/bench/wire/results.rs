@@ -90,7 +90,7 @@ pub mod tests {
         ];
         let share = |of| Results(&measured).share(case, Subject::Limiter, of);
         assert_eq!(share(Subject::Reference), Some(0.25));
-        assert_eq!(share(Subject::Hashlimit), None, "it has no price");
-        assert_eq!(share(Subject::NftIngress), None, "it was not measured");
+        assert_eq!(share(Subject::Hashlimit), None, "no price");
+        assert_eq!(share(Subject::NftIngress), None, "nft was not measured");
     }
 }

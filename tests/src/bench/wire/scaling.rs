@@ -53,8 +53,8 @@ pub fn all(measured: &[Measured]) -> Vec<Scaling> {
 }
 
 pub const WHAT: &str = "\
-What two processors receive in a second of their time, by what one receives in one of its own; and, of
-the slower one of them, the share of what one receives alone.
+Packets that two processors receive per second of their time, as a multiple of one processor's; and
+packets of the slower of the two, as a share of one processor alone.
 ";
 
 /// Prints the tables.

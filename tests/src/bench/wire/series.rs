@@ -101,7 +101,7 @@ pub fn measure(case: Case, plan: &Plan, cpus: &[usize]) -> Result<Series> {
             .iter()
             .map(|one| format!("{}: {}", one.subject.name(), one.why))
             .collect();
-        bail!("{case}: nothing to compare with; {}", why.join("; "));
+        bail!("{case}: no bare program: {}", why.join("; "));
     };
     for one in &mut measured {
         one.over_floor = one.sample.median - floor;

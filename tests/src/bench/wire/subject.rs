@@ -58,7 +58,7 @@ pub enum Subject {
 }
 
 /// Keeps a subject installed.
-#[expect(dead_code, reason = "held, and never looked at")]
+#[expect(dead_code, reason = "never read, only kept alive")]
 pub enum Installed {
     /// Nothing but the hosts themselves.
     InNamespace,

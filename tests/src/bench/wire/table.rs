@@ -17,17 +17,17 @@ use super::{
 
 /// Meaning of the figures, and its bounds.
 pub const WHAT: &str = "\
-Nanoseconds of processor time for a packet that crosses a veth pair, by sender and receiver together,
-on one and the same processor. Frames of 60 bytes (IPv6: 80), sent by the kernel's test-run with live
-frames, 64 at a time. Every packet that was sent has arrived, or there is no figure. What a subject
-costs is what it has over the bare program. Compare the ratios of one run, not two machines.
+Nanoseconds of processor time for a packet that crosses a veth pair: sender and receiver together, on
+one processor. Frames have 60 bytes (IPv6: 80). The kernel's test-run sends them as live frames, 64 at a
+time. A figure is only given if every sent packet has arrived. The price of a subject is its figure
+minus the figure of the bare program. Compare ratios within a run, not two machines.
 ";
 
 /// Explanation of the tables.
 const HOW: &str = "\
-median (lowest..highest) of the rounds, and how many times the bare program's; `new`: every packet has
-a source that was never seen before. Where some of what should be dropped came through, the share
-stands behind it. A price is the difference of two medians: what a subject adds to the bare program.
+Columns: median (lowest..highest) of the rounds, and the median as a multiple of the bare program's.
+`new`: every packet has a new source. If packets passed that should be dropped, their share follows the
+figure. A price is the difference of two medians.
 ";
 
 /// With fewer packets per turn, the figures measure the call.
@@ -44,7 +44,7 @@ pub fn print(out: &mut impl Write, plan: &Plan, measured: &[Measured]) -> io::Re
     if plan.packets < FEWEST {
         writeln!(
             out,
-            "These are too few packets: only see that it works, and forget the figures."
+            "Too few packets: this run only checks that the benchmark works. Ignore the figures."
         )?;
     }
     for table in tables(measured) {

@@ -27,7 +27,7 @@ fn host_of_a_killed_agent_keeps_its_limit_and_rejoins() {
     let says = case.says(2);
     assert_eq!(says["agent"], false, "{says}");
     for host in [0, 1] {
-        eventually("it is not counted any more", || {
+        eventually("the killed agent is no longer counted", || {
             case.says(host)["hosts"] == 2
         });
         assert!(case.says(host)["error"].is_null());
@@ -36,7 +36,7 @@ fn host_of_a_killed_agent_keeps_its_limit_and_rejoins() {
     thread::sleep(Duration::from_millis(500));
     // Packets that the other two hosts pass, and that the host passes.
     let alone = case.mark();
-    assert!(alone.passed[2] > begin.passed[2], "its limit is its own");
+    assert!(alone.passed[2] > begin.passed[2], "it limits alone");
     case.agents.push(fleet.agent(2, &url(case.store.port), &[]));
     case.recovered(0..3);
     case.bound_holds();
@@ -54,13 +54,13 @@ fn agent_that_starts_takes_over_a_debt() {
     let load = Load::of(one, 100, Duration::from_millis(200));
     assert!(fleet.send(&load).count() > 10);
     let key = || case.store.cli(&["KEYS", "*:s:all:203.0.113.9"]);
-    eventually("it is told of", || !key().is_empty());
+    eventually("the store has a record of the source", || !key().is_empty());
     let key = key();
     drop(case.agents.pop());
     case.store.cli(&["EVAL", DEEP, "1", &key]);
     case.agents.push(fleet.agent(2, &url(case.store.port), &[]));
     // The bucket is ten seconds deep. An empty bucket without debt would have a token after one second.
-    eventually("it waits for what others were let through", || {
+    eventually("the bucket waits for the debt", || {
         let waits = &case.fleet.check(2, one)["limits"][0]["retry_after_seconds"];
         waits.as_f64() > Some(10.0)
     });
@@ -75,7 +75,7 @@ fn agent_recovers_after_being_stopped() {
     let begin = case.mark();
     thread::sleep(Duration::from_secs(2));
     let end = case.mark();
-    assert!(end.passed[1] > begin.passed[1], "packets wait for no agent");
+    assert!(end.passed[1] > begin.passed[1], "no packets pass");
     case.agents[1].signal(Signal::SIGCONT);
     case.recovered(0..3);
     case.bound_holds();

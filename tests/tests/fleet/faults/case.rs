@@ -103,7 +103,7 @@ impl<'f> Case<'f> {
     /// report. (The overshoot that agents report also covers sources that were silent before.) If agents are stale
     /// because the machine is busy, even unshared limits stay within the bound. Such a reading is repeated.
     pub fn bound_holds(&self) {
-        eventually("the bound is one", || {
+        eventually("the shared bound holds", || {
             let stated = (0..self.fleet.size()).map(|host| self.overshoot(host));
             let stated = stated.fold(0.0, f64::max);
             let begin = self.mark();
@@ -126,7 +126,7 @@ impl<'f> Case<'f> {
     fn overshoot(&self, host: usize) -> f64 {
         let beyond = Cell::new(0.0);
         // An agent checks for changed settings once a second.
-        eventually("what is stated is that of these limits", || {
+        eventually("the agent reports the overshoot of these limits", || {
             let says = self.says(host);
             let stale = says["staleness_seconds"].as_f64().unwrap();
             let others = says["hosts"].as_f64().unwrap() - 1.0;
@@ -139,7 +139,7 @@ impl<'f> Case<'f> {
     /// Waits until the agents of these hosts reach the store and each other again.
     pub fn recovered(&self, hosts: impl IntoIterator<Item = usize>) {
         for host in hosts {
-            eventually(&format!("host {host} hears of the store again"), || {
+            eventually(&format!("host {host} reaches the store again"), || {
                 let says = self.says(host);
                 says["error"].is_null()
                     && says["hosts"] == 3
@@ -150,7 +150,7 @@ impl<'f> Case<'f> {
 
     /// Waits until a host's agent reports that the store does not answer, and that the data of other hosts grow stale.
     pub fn grows_stale(&self, host: usize) -> String {
-        eventually(&format!("host {host} says that it is alone"), || {
+        eventually(&format!("host {host} reports that it is alone"), || {
             !self.says(host)["error"].is_null()
         });
         let stale = |says: &Value| says["staleness_seconds"].as_f64().unwrap();

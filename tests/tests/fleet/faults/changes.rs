@@ -25,7 +25,7 @@ fn host_stays_a_member_when_its_rate_changes() {
         let set = ["set", "eth0", "--limit", "all", "--rate", rate];
         fleet.limiter(2, &set).expect(0);
         let now = case.figures(source(HOT), "passed")[2];
-        eventually("its packets go on", || {
+        eventually("the host still passes packets", || {
             case.figures(source(HOT), "passed")[2] > now
         });
     }
@@ -78,7 +78,7 @@ fn differing_limits_are_reported_by_all_hosts() {
     set("50/s").expect(0);
     expect(&case, [other, other, ours], none);
     let _ = case.agents.pop().unwrap().end(Signal::SIGTERM);
-    eventually("its limits are forgotten", || {
+    eventually("the limits of the member are removed", || {
         let held = case
             .store
             .cli(&["ZRANGE", "limiter:{edge}:limits", "0", "-1"]);
@@ -103,7 +103,7 @@ fn charges_of_a_removed_limit_count_for_no_other_limit() {
     case.store.stop();
     case.grows_stale(2);
     fleet.reload(2, &limits().replace("\"all\"", "\"other\""));
-    eventually("the agent knows of it", || {
+    eventually("the agent has the new limit", || {
         case.says(2)["limits"][0]["name"] == "other"
     });
     case.store.restart_empty();
@@ -125,7 +125,7 @@ fn detached_host_leaves_the_fleet_and_rejoins_when_attached() {
     let agent = &case.agents[1];
     agent.wait_until_it_says("eth0: no longer in fleet 'edge'");
     let gone = Instant::now();
-    eventually("the others hear of it", || case.says(0)["hosts"] == 2);
+    eventually("two hosts are left", || case.says(0)["hosts"] == 2);
     // A silent member is noticed after three seconds. A member that leaves is noticed at once.
     let heard = gone.elapsed();
     assert!(heard < Duration::from_millis(1_500), "{heard:?}");
@@ -134,7 +134,7 @@ fn detached_host_leaves_the_fleet_and_rejoins_when_attached() {
         assert!(says["error"].is_null(), "{says}");
     }
     fleet.attach(1, &limits());
-    eventually("it is a member again", || {
+    eventually("the host is a member again", || {
         agent.said().matches("shares the limits").count() == 2
     });
     case.recovered(0..3);

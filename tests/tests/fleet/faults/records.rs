@@ -64,7 +64,7 @@ fn hostile_records_affect_only_their_own_source() {
         // Waits for several rounds, which read the record.
         thread::sleep(Duration::from_millis(250));
         let before = number(&case.fleet.check(0, source(CALM))["limits"][0]["passed_packets"]);
-        eventually("the calm source is let through", || {
+        eventually("the calm source passes", || {
             number(&case.fleet.check(0, source(CALM))["limits"][0]["passed_packets"]) > before
         });
     }
@@ -77,7 +77,7 @@ fn hostile_records_affect_only_their_own_source() {
         assert!(tokens.as_f64() < Some(21.0), "{tokens}");
     }
     let dropped = case.figures(source(CALM), "dropped");
-    assert_eq!(dropped, [0; 3], "of the calm one");
+    assert_eq!(dropped, [0; 3], "drops of the calm source");
     drop(stream);
 }
 

@@ -24,7 +24,7 @@ fn agent_reports_a_wrong_password_once_and_retries() {
     assert!(!error.contains("another"), "{error}");
     let stream = case.load();
     // The agent retries.
-    eventually("it tries again", || {
+    eventually("the agent retries", || {
         let log = case.store.cli(&["ACL", "LOG"]);
         let count = log.lines().skip_while(|line| *line != "count").nth(1);
         count.and_then(|count| count.parse::<u32>().ok()) > Some(3)
@@ -33,7 +33,7 @@ fn agent_reports_a_wrong_password_once_and_retries() {
     assert_eq!(agent.said().trim().lines().count(), 1, "{}", agent.said());
     case.store.cli(&["CONFIG", "SET", "requirepass", "another"]);
     agent.wait_until_it_says("answers again");
-    eventually("it is in the fleet", || case.says(0)["hosts"] == 1);
+    eventually("the agent is in the fleet", || case.says(0)["hosts"] == 1);
     drop(agent);
     case.end(stream);
 }
