@@ -70,7 +70,6 @@ impl Conflicts {
     }
 
     /// Names of limits that other hosts share and this host does not have.
-    #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let missing = self.settled.iter().filter(|(_, is_here)| !**is_here);
         let mut names: Vec<_> = missing.map(|(held, _)| held.name.clone()).collect();

@@ -81,7 +81,6 @@ impl Shared {
 impl Ledger {
     /// Creates the ledger of a source. Its bucket was full at the last reading, and was charged `packets` since. The
     /// refill that overflowed in between is not known, and counts as 0.
-    #[must_use]
     pub fn new(reading: Reading, packets: u64, quota: &Quota, fleet: Fleet) -> Self {
         let mut ledger = Self::with(reading, None);
         ledger.unpublished = packets;
@@ -150,13 +149,11 @@ impl Ledger {
 
     /// Creates the ledger of a bucket that was in use before. Its earlier charges are not known, and the store is
     /// asked for its level.
-    #[must_use]
     pub fn of_old(reading: Reading) -> Self {
         Self::with(reading, Some(Shared::new()))
     }
 
     /// Returns true if the ledger can be dropped without loss.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         match &self.shared {
             None => self.over_share == 0,

@@ -109,7 +109,6 @@ pub struct Member {
 
 impl Member {
     /// Creates a member for a table with `entries` entries. In a cluster (`in_shards`) each round is about one shard.
-    #[must_use]
     pub fn new(entries: usize, in_shards: bool) -> Self {
         Self {
             quotas: [None; SLOTS as usize],
@@ -296,13 +295,11 @@ impl Member {
     }
 
     /// The entry in which a source was last seen.
-    #[must_use]
     pub fn number(&self, key: &SourceKey) -> Option<usize> {
         self.ledgers.get(key).map(|kept| kept.number)
     }
 
     /// Number of sources with a ledger.
-    #[must_use]
     pub fn sources(&self) -> usize {
         self.ledgers.len()
     }

@@ -32,7 +32,6 @@ pub struct Fleet {
 }
 
 /// Converts a time to ticks; the maximum if the time is too long.
-#[must_use]
 pub fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).map_or(u64::MAX, |time| time.saturating_mul(1 << TICK_SHIFT))
 }
@@ -40,14 +39,12 @@ pub fn ticks(time: Duration) -> u64 {
 impl Fleet {
     /// The divisor of the part of a limit that this host may keep to itself. All hosts together keep at most 1 in
     /// [`UNSEEN`].
-    #[must_use]
     pub fn share(self) -> u64 {
         UNSEEN * u64::from(self.hosts.max(1))
     }
 
     /// The maximum debt of a bucket, in ticks: the packets that all other hosts can admit before they hear of one
     /// another.
-    #[must_use]
     pub fn debt(self, quota: &Quota) -> u64 {
         let staleness = self.staleness.clamp(STALENESS.0, STALENESS.1);
         let each = quota.tau.saturating_add(ticks(staleness));

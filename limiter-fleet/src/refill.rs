@@ -22,7 +22,6 @@ pub struct Reading {
 
 impl Reading {
     /// Ticks spent; more than the bucket's depth if the bucket is in debt.
-    #[must_use]
     pub fn spent(&self) -> u64 {
         let ahead = self.tat.wrapping_sub(self.now);
         if ahead.cast_signed() <= 0 { 0 } else { ahead }
@@ -42,7 +41,6 @@ pub struct RefillTracker {
 
 impl RefillTracker {
     /// Starts with a reading.
-    #[must_use]
     pub fn new(reading: Reading) -> Self {
         Self {
             last: reading,
@@ -52,13 +50,11 @@ impl RefillTracker {
     }
 
     /// The last reading.
-    #[must_use]
     pub fn last(&self) -> &Reading {
         &self.last
     }
 
     /// The maximum ticks that this host can have charged until `reading`. None if the quota has changed.
-    #[must_use]
     pub fn possible(&self, reading: &Reading) -> Option<u64> {
         if reading.epoch != self.last.epoch {
             return None;
@@ -114,7 +110,6 @@ impl RefillTracker {
 
 /// The TAT with `ticks` more spent, up to a debt of `most` ticks spent at `now`, and the ticks added. None if that
 /// debt is already reached.
-#[must_use]
 pub fn charged(tat: u64, now: u64, ticks: u64, most: u64) -> Option<(u64, u64)> {
     let reading = Reading { tat, epoch: 0, now };
     let spent = reading.spent();

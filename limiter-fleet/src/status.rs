@@ -30,13 +30,11 @@ pub struct Fleet {
 
 impl Fleet {
     /// Returns true if the limits are shared at present: an agent runs, and the store answers it.
-    #[must_use]
     pub fn is_shared(&self) -> bool {
         self.agent && self.error.is_none() && self.staleness_seconds.is_some()
     }
 
     /// Limits that differ between this host and other hosts, or are missing here.
-    #[must_use]
     pub fn conflicts(&self) -> u64 {
         let limits = self.limits.iter();
         let differing = limits.filter(|limit| !limit.conflicts.is_empty()).count();

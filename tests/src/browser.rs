@@ -28,7 +28,6 @@ pub struct Browser {
 
 impl Browser {
     /// Starts a browser on a host.
-    #[must_use]
     pub fn start(host: &Host) -> Self {
         let profile = tempfile::tempdir().unwrap();
         // The pipe is at descriptors 3 and 4. `timeout` ends the browser if the test itself is killed.

@@ -28,7 +28,6 @@ pub struct Captured {
 
 impl Captured {
     /// A completely captured packet.
-    #[must_use]
     pub fn whole(time: u64, bytes: Vec<u8>) -> Self {
         Self {
             time,
@@ -39,7 +38,6 @@ impl Captured {
 }
 
 /// The header of a pcap file with nanoseconds.
-#[must_use]
 pub fn header(link: u32) -> Vec<u8> {
     let mut file = 0xa1b2_3c4d_u32.to_le_bytes().to_vec();
     file.extend([2, 0, 4, 0]);
@@ -66,7 +64,6 @@ pub fn add(file: &mut Vec<u8>, packet: &Captured) {
 }
 
 /// A pcap file of Ethernet frames.
-#[must_use]
 pub fn pcap(packets: &[Captured]) -> Vec<u8> {
     let mut file = header(1);
     for packet in packets {
@@ -76,7 +73,6 @@ pub fn pcap(packets: &[Captured]) -> Vec<u8> {
 }
 
 /// The captures made by other programs, by name.
-#[must_use]
 pub fn fixtures() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/captures");
     let files = fs::read_dir(folder)
@@ -92,7 +88,6 @@ pub fn fixtures() -> Vec<PathBuf> {
 }
 
 /// Limits that match on every field of a packet that a limit can read.
-#[must_use]
 pub fn every_look() -> Settings {
     let text = "exempt = [\"control\"]\nnew_sources = \"20/s\"\nmax_sources = 64\n\
         [lists]\ndeny = [\"10.0.0.0/8\"]\nnear = [\"192.168.0.0/16\", \"fe80::/10\"]\n\

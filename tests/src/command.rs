@@ -79,7 +79,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// The result of a finished command.
-    #[must_use]
     pub fn of(line: String, output: Output) -> Self {
         Self {
             line,
@@ -151,7 +150,6 @@ impl Arguments for Vec<&str> {
 }
 
 /// Returns `limiter` with these arguments, ready to run.
-#[must_use]
 pub fn prepared(arguments: &(impl Arguments + ?Sized)) -> Command {
     let mut command = Command::new(binary());
     command.args(arguments.words());
@@ -159,7 +157,6 @@ pub fn prepared(arguments: &(impl Arguments + ?Sized)) -> Command {
 }
 
 /// Runs `limiter` with these arguments.
-#[must_use]
 pub fn limiter(arguments: &(impl Arguments + ?Sized)) -> Outcome {
     Outcome::of(
         format!("limiter {}", arguments.words().join(" ")),

@@ -23,7 +23,6 @@ pub struct Container {
 
 impl Container {
     /// Boots a container in the namespace of `host`, with the folder `shared` at `/mnt`.
-    #[must_use]
     pub fn boot(host: &Host, shared: &Path) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -58,7 +57,6 @@ impl Container {
     }
 
     /// Runs a command in the container.
-    #[must_use]
     pub fn run(&self, line: &[&str]) -> Outcome {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.init, "--mount", "--pid", "--net", "--uts"]);

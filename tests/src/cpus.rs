@@ -8,7 +8,6 @@ use nix::{
 };
 
 /// A lock for tests that need all processors: they wait for each other, even across test programs.
-#[must_use]
 pub fn alone() -> File {
     // Any file that exists on every test machine.
     let file = File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures")).unwrap();

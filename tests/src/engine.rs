@@ -62,7 +62,6 @@ pub const FRAME_MAX: u64 = 1_522;
 
 impl Limit {
     /// A limit per source.
-    #[must_use]
     pub fn new(rate: &str, burst: &str) -> Self {
         Self {
             rate: rate.parse().unwrap(),
@@ -97,7 +96,6 @@ impl Limit {
     }
 
     /// The program's constants.
-    #[must_use]
     pub fn config(&self) -> Config {
         let settings = Settings {
             limits: vec![self.written()],
@@ -114,7 +112,6 @@ impl Limit {
     }
 
     /// The key of a source's bucket.
-    #[must_use]
     pub fn of(&self, source: IpAddr) -> SourceKey {
         self.key.of(FIRST_SLOT, source, 0)
     }
@@ -196,26 +193,22 @@ const STAMP: usize = size_of::<Stamp>();
 
 impl Kernel {
     /// Loads the program with the packet's clock.
-    #[must_use]
     pub fn new(limit: &Limit) -> Self {
         Self::load(limit, &limit.config(), true)
     }
 
     /// Loads the program with several limits and lists, with the packet's clock.
-    #[must_use]
     pub fn of(settings: &Settings) -> Self {
         Self::with_clock(settings, CLOCK_PACKET)
     }
 
     /// Loads the program with one of the two clocks. The first limit gets the first slot.
-    #[must_use]
     pub fn with_clock(settings: &Settings, clock: u32) -> Self {
         Self::with_maps(settings, clock, Maps::New)
     }
 
     /// Loads the program with several limits and lists, the packet's clock, and a table with this `seed`. Programs with
     /// equal seeds evict equal sources.
-    #[must_use]
     pub fn seeded(settings: &Settings, seed: Seed) -> Self {
         Self::with_maps(settings, CLOCK_PACKET, Maps::Replayed { seed, full_at: 0 })
     }
@@ -226,7 +219,6 @@ impl Kernel {
     }
 
     /// Loads the program with these constants, with the entry for multi-buffer packets or without.
-    #[must_use]
     pub fn load(limit: &Limit, config: &Config, frags: bool) -> Self {
         Self::start(limit, config, &BTreeMap::new(), frags, Maps::New)
     }
@@ -247,7 +239,6 @@ impl Kernel {
     }
 
     /// The engine of a loaded program.
-    #[must_use]
     pub fn over(mut program: Program) -> Self {
         let store = Store::of(&mut program);
         let tables = program.tables().unwrap();
@@ -260,7 +251,6 @@ impl Kernel {
     }
 
     /// Runs the program once. Returns the packet as the program left it.
-    #[must_use]
     pub fn run(&self, packet: &[u8], nanoseconds: u64) -> (u32, Reason, Vec<u8>) {
         let stamp = Stamp {
             nanoseconds,
@@ -275,7 +265,6 @@ impl Kernel {
 }
 
 /// The program's constants for these settings, and the prefixes of its lists. The first limit gets the first slot.
-#[must_use]
 pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Listed>) {
     let slots: Vec<_> = (0..)
         .zip(settings.all_limits())
@@ -330,7 +319,6 @@ pub struct Model {
 
 impl Model {
     /// A model without sources.
-    #[must_use]
     pub fn new(limit: &Limit) -> Self {
         Self {
             limit: limit.clone(),

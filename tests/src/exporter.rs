@@ -25,6 +25,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An exporter that runs on a host until it is dropped, at a port that the kernel chose.
 #[derive(Debug)]
+#[must_use]
 pub struct Exporter<'h> {
     host: &'h Host,
     process: Child,
@@ -45,13 +46,11 @@ pub struct Answer {
 
 impl<'h> Exporter<'h> {
     /// Starts an exporter on the host's loopback.
-    #[must_use]
     pub fn start(host: &'h Host) -> Self {
         Self::start_at(host, "127.0.0.1:0")
     }
 
     /// Starts an exporter at this address.
-    #[must_use]
     pub fn start_at(host: &'h Host, address: &str) -> Self {
         loopback_up(host);
         let mut command = prepared(&["export", "--listen", address]);
@@ -70,13 +69,11 @@ impl<'h> Exporter<'h> {
     }
 
     /// The exporter's process.
-    #[must_use]
     pub fn process(&self) -> Pid {
         Pid::from_raw(self.process.id().try_into().unwrap())
     }
 
     /// Connects to the exporter.
-    #[must_use]
     pub fn connect(&self) -> TcpStream {
         let stream = on(self.host, || TcpStream::connect(self.address)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -84,13 +81,11 @@ impl<'h> Exporter<'h> {
     }
 
     /// Sends a request with these header lines besides the usual ones, and reads the whole answer.
-    #[must_use]
     pub fn ask(&self, method: &str, path: &str, headers: &str) -> Answer {
         self.ask_as("127.0.0.1", method, path, headers)
     }
 
     /// Sends a request for the host name `host`.
-    #[must_use]
     pub fn ask_as(&self, host: &str, method: &str, path: &str, headers: &str) -> Answer {
         let mut stream = self.connect();
         let request = format!(
@@ -101,7 +96,6 @@ impl<'h> Exporter<'h> {
     }
 
     /// The body at `path`, which must exist.
-    #[must_use]
     pub fn get(&self, path: &str) -> String {
         let answer = self.ask("GET", path, "");
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
@@ -109,13 +103,11 @@ impl<'h> Exporter<'h> {
     }
 
     /// The body at `path` as JSON.
-    #[must_use]
     pub fn json(&self, path: &str) -> serde_json::Value {
         serde_json::from_str(&self.get(path)).unwrap()
     }
 
     /// All samples, by the text before the value.
-    #[must_use]
     pub fn samples(&self) -> BTreeMap<String, f64> {
         let text = self.get("/metrics");
         let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -128,7 +120,6 @@ impl<'h> Exporter<'h> {
     }
 
     /// Bytes of memory of the exporter and its helper process.
-    #[must_use]
     pub fn memory(&self) -> u64 {
         let processes = [self.process(), helper_of(self.process())];
         let kilobytes = processes.map(|process| {
@@ -139,14 +130,12 @@ impl<'h> Exporter<'h> {
     }
 
     /// Number of open descriptors.
-    #[must_use]
     pub fn descriptors(&self) -> usize {
         let path = format!("/proc/{}/fd", self.process());
         std::fs::read_dir(path).unwrap().count()
     }
 
     /// Connects to the exporter; none if it does not listen.
-    #[must_use]
     pub fn connect_if_it_listens(&self) -> Option<TcpStream> {
         let stream = on(self.host, || TcpStream::connect(self.address)).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -154,7 +143,6 @@ impl<'h> Exporter<'h> {
     }
 
     /// Waits for its end. Returns the exit status and the standard error.
-    #[must_use]
     pub fn wait(mut self) -> (ExitStatus, String) {
         let mut said = String::new();
         let stderr = self.process.stderr.take();
@@ -163,7 +151,6 @@ impl<'h> Exporter<'h> {
     }
 
     /// Sends the exporter a signal, and waits for its end.
-    #[must_use]
     pub fn end(mut self, signal: Signal) -> ExitStatus {
         kill(self.process(), signal).unwrap();
         self.process.wait().unwrap()
@@ -179,7 +166,6 @@ impl Drop for Exporter<'_> {
 
 impl Answer {
     /// Reads an answer until the connection ends.
-    #[must_use]
     pub fn read(stream: &mut TcpStream) -> Self {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).unwrap();

@@ -8,13 +8,11 @@ pub struct Folder(tempfile::TempDir);
 
 impl Folder {
     /// An empty folder.
-    #[must_use]
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
     /// The path of the file called `name`.
-    #[must_use]
     pub fn path(&self, name: &str) -> String {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }

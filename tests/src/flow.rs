@@ -24,7 +24,6 @@ type Edge = (usize, bool);
 ///
 /// # Panics
 /// If `object` is not an ELF object.
-#[must_use]
 pub fn loops_without_jump(object: &[u8]) -> Vec<(String, usize)> {
     let file = object::File::parse(object).expect("the bytes are an ELF object");
     let functions = file

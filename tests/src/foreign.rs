@@ -50,7 +50,6 @@ pub struct Foreign {
 
 impl Foreign {
     /// Loads the program.
-    #[must_use]
     pub fn load(kind: Kind) -> Self {
         let seen = Array::<MapData, u64>::create(1, 0).unwrap();
         let fd = load(&instructions(&seen), kind).unwrap();
@@ -65,7 +64,6 @@ impl Foreign {
     }
 
     /// Packets that the program has counted.
-    #[must_use]
     pub fn seen(&self) -> u64 {
         self.seen.get(&0, 0).unwrap()
     }
@@ -81,7 +79,6 @@ impl Foreign {
 }
 
 /// Runs `bpftool` on the server. Returns false if it fails.
-#[must_use]
 pub fn bpftool(hosts: &Hosts, arguments: &[&str]) -> bool {
     let run = || Command::new("bpftool").args(arguments).output();
     let output = hosts.server.namespace.run(run).unwrap().unwrap();
@@ -89,7 +86,6 @@ pub fn bpftool(hosts: &Hosts, arguments: &[&str]) -> bool {
 }
 
 /// Mode and id of the program on the server, from netlink.
-#[must_use]
 pub fn on_server(hosts: &Hosts) -> Option<(&'static str, u32)> {
     let interface = hosts
         .server

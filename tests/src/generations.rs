@@ -72,7 +72,6 @@ impl Drop for Folder {
 
 impl Generations {
     /// The first program, with frames of at most `frame_max` bytes.
-    #[must_use]
     pub fn new(settings: &Settings, frame_max: u64) -> Self {
         let mut record = Record {
             settings: settings.clone(),
@@ -99,7 +98,6 @@ impl Generations {
     }
 
     /// The TAT of the new-source limit's bucket.
-    #[must_use]
     pub fn new_sources(&self) -> u64 {
         let Raw(table) = self.table().get(&0, 0).unwrap();
         table.new_sources
@@ -160,21 +158,18 @@ impl Generations {
     }
 
     /// The shift of each limit's windows.
-    #[must_use]
     pub fn phases(&self) -> BTreeMap<String, u64> {
         let slots = self.record.limits.iter();
         slots.map(|slot| (slot.name.clone(), slot.phase)).collect()
     }
 
     /// The limit of this name, with its slot.
-    #[must_use]
     pub fn limit(&self, name: &str) -> &(Limit, Slot) {
         let mut slots = self.slots.iter();
         slots.find(|(limit, _)| limit.name == name).unwrap()
     }
 
     /// A bucket of the limit in `slot`, with its TAT on the present terms.
-    #[must_use]
     pub fn bucket(&self, slot: &Slot, key: &SourceKey) -> Option<Source> {
         let mut source = self.kernel.tables.sets.source(key)?;
         let behind = slot.epoch - epoch_in(source.over, slot.epoch);
@@ -188,7 +183,6 @@ impl Generations {
     }
 
     /// The terms of a limit, as the program has them.
-    #[must_use]
     pub fn terms(&self, limit: &Limit, slot: &Slot) -> Quota {
         let terms = limit.terms(self.record.frame_max).unwrap();
         terms.at_phase(slot.phase).in_kernel

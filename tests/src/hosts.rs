@@ -41,13 +41,11 @@ pub struct Hosts {
 
 impl Hosts {
     /// Two hosts that send nothing on their own. They have IPv4 addresses, know each other's, and lack IPv6.
-    #[must_use]
     pub fn new() -> Self {
         Self::with(&[Address(SERVER, 24)], &[Address(CLIENT, 24)])
     }
 
     /// Two hosts with IPv4 and IPv6 addresses. On their own, they send only reports of multicast groups.
-    #[must_use]
     pub fn of_both_families() -> Self {
         Self::with(
             &[Address(SERVER, 24), Address(SERVER_IPV6, 64)],
@@ -56,7 +54,6 @@ impl Hosts {
     }
 
     /// Two hosts with these addresses.
-    #[must_use]
     pub fn with(server: &[Address], client: &[Address]) -> Self {
         let pair = Pair::new(server, client).unwrap();
         Self {
@@ -66,7 +63,6 @@ impl Hosts {
     }
 
     /// A UDP frame from the client to the server, with the source address `source`.
-    #[must_use]
     pub fn frame(&self, source: IpAddr) -> Frame {
         Frame {
             macs: (self.client.mac, self.server.mac),
@@ -75,7 +71,6 @@ impl Hosts {
     }
 
     /// The folder of pins of the server's `eth0`.
-    #[must_use]
     pub fn pins(&self) -> PathBuf {
         self.server
             .namespace
@@ -85,7 +80,6 @@ impl Hosts {
     }
 
     /// Runs `limiter` on the server.
-    #[must_use]
     pub fn limiter(&self, arguments: &(impl Arguments + ?Sized)) -> Outcome {
         let words = arguments.words();
         self.server.namespace.run(|| limiter(&words)).unwrap()
@@ -108,7 +102,6 @@ impl Hosts {
     }
 
     /// Runs `limiter` on the server. It must succeed; returns its JSON output.
-    #[must_use]
     #[track_caller]
     pub fn json(&self, arguments: &(impl Arguments + ?Sized)) -> serde_json::Value {
         let outcome = self.limiter(arguments);
@@ -117,7 +110,6 @@ impl Hosts {
     }
 
     /// The attachment, from `status --json`.
-    #[must_use]
     pub fn status(&self) -> serde_json::Value {
         self.json("status eth0 --json")["interfaces"][0].clone()
     }

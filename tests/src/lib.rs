@@ -49,7 +49,6 @@ use std::{
 use limiter_user::config::{Settings, file};
 
 /// The settings of a configuration file with this text.
-#[must_use]
 pub fn settings(text: &str) -> Settings {
     let parsed = file::parse(text, ".".as_ref());
     let parsed = parsed.unwrap_or_else(|mistakes| panic!("{:?}: {text}", mistakes.first()));
@@ -58,6 +57,7 @@ pub fn settings(text: &str) -> Settings {
 
 /// Sets a flag when dropped, even after a failure.
 #[derive(Debug)]
+#[must_use]
 pub struct SetOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -81,7 +81,6 @@ pub fn eventually(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// Instructions that the verifier has processed; Linux 5.16 and later report it.
-#[must_use]
 pub fn verified_instructions(
     program: &limiter_user::kernel::program::object::Program,
 ) -> Option<u32> {
@@ -89,7 +88,6 @@ pub fn verified_instructions(
 }
 
 /// Instructions that the verifier has processed for the program with this descriptor.
-#[must_use]
 pub fn verified_instructions_of(program: impl std::os::fd::AsFd) -> Option<u32> {
     use std::os::fd::AsRawFd;
     let fd = program.as_fd().as_raw_fd();
@@ -101,7 +99,6 @@ pub fn verified_instructions_of(program: impl std::os::fd::AsFd) -> Option<u32> 
 }
 
 /// A whole number of a JSON document.
-#[must_use]
 pub fn number(value: &serde_json::Value) -> u64 {
     value
         .as_u64()

@@ -23,13 +23,11 @@ fn missing_for_kernel() -> Option<&'static str> {
 }
 
 /// True if a test of the kernel can run. If it cannot, reports that as [`missing`] does.
-#[must_use]
 pub fn kernel(test: &str) -> bool {
     missing_for_kernel().is_none_or(|why| skip(test, why))
 }
 
 /// True if the program `tool` can be run.
-#[must_use]
 pub fn tool(test: &str, tool: &str) -> bool {
     let there = std::process::Command::new(tool)
         .arg("version")
@@ -39,7 +37,6 @@ pub fn tool(test: &str, tool: &str) -> bool {
 }
 
 /// True if a program is in PATH, for programs without a verb `version`.
-#[must_use]
 pub fn program(test: &str, name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
@@ -47,7 +44,6 @@ pub fn program(test: &str, name: &str) -> bool {
 }
 
 /// True if packages can be built.
-#[must_use]
 pub fn packages(test: &str) -> bool {
     ["dpkg-deb", "rpmbuild", "strip"]
         .iter()
@@ -55,7 +51,6 @@ pub fn packages(test: &str) -> bool {
 }
 
 /// True if this machine can boot a copy of itself in memory.
-#[must_use]
 pub fn container(test: &str) -> bool {
     let overlay = std::fs::read_to_string("/proc/filesystems")
         .is_ok_and(|filesystems| filesystems.contains("\toverlay\n"));

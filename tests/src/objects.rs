@@ -58,7 +58,6 @@ impl Object {
     }
 
     /// Objects that a process holds by descriptors.
-    #[must_use]
     pub fn all_of(process: Pid) -> BTreeSet<Self> {
         let Ok(entries) = fs::read_dir(format!("/proc/{process}/fdinfo")) else {
             return BTreeSet::new();
@@ -70,7 +69,6 @@ impl Object {
     }
 
     /// Objects that are pinned in a folder, and in folders below it.
-    #[must_use]
     pub fn pinned_in(folder: &Path) -> BTreeSet<Self> {
         let mut found = BTreeSet::new();
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -93,7 +91,6 @@ impl Object {
     /// This check does not open the object. A map of programs that is opened while it is being freed stays forever:
     /// each time its last user goes, the kernel takes a reference for the work that clears the map, but drops only one
     /// of these references if that work is still pending (`prog_array_map_clear`, kernel/bpf/arraymap.c, Linux 6.18).
-    #[must_use]
     pub fn exists(self) -> bool {
         let (next_id, id) = match self {
             Self::Program(id) => (11, id),
@@ -126,7 +123,6 @@ impl Object {
 
 /// The objects that the kernel does not release within several grace periods, each with the processes that hold it.
 /// The length of a grace period depends on the load.
-#[must_use]
 pub fn left_of<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Vec<(Object, Vec<Pid>)> {
     const MOST: usize = 3_000;
     let mut left: Vec<_> = objects.into_iter().copied().collect();

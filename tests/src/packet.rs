@@ -34,7 +34,6 @@ pub struct Frame {
 
 impl Frame {
     /// An untagged UDP packet from `source`.
-    #[must_use]
     pub fn from(source: IpAddr) -> Self {
         Self {
             macs: ([2; 6], [4; 6]),
@@ -45,7 +44,6 @@ impl Frame {
     }
 
     /// The frame's bytes.
-    #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let ip = if self.source.is_ipv4() {
             EtherType::IPV4
@@ -112,7 +110,6 @@ pub struct Ends {
 
 impl Ends {
     /// Changes the ports: source, destination.
-    #[must_use]
     pub fn at(mut self, from: u16, to: u16) -> Self {
         self.from.set_port(from);
         self.to.set_port(to);
@@ -120,7 +117,6 @@ impl Ends {
     }
 
     /// A UDP frame.
-    #[must_use]
     pub fn udp(&self, payload: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let udp = self.ip().udp(self.from.port(), self.to.port());
@@ -129,7 +125,6 @@ impl Ends {
     }
 
     /// A TCP frame, with sequence numbers that no connection expects.
-    #[must_use]
     pub fn tcp(&self, segment: Segment) -> Vec<u8> {
         let mut bytes = Vec::new();
         let tcp = self.ip().tcp(self.from.port(), self.to.port(), 1, u16::MAX);
@@ -152,7 +147,6 @@ impl Ends {
 }
 
 /// A UDP frame of exactly `length` bytes from `source`.
-#[must_use]
 pub fn udp_of_length(source: IpAddr, length: usize) -> Vec<u8> {
     let headers = Frame {
         payload: 0,
@@ -168,7 +162,6 @@ pub fn udp_of_length(source: IpAddr, length: usize) -> Vec<u8> {
 }
 
 /// An ARP request.
-#[must_use]
 pub fn arp() -> Vec<u8> {
     let mut bytes = vec![0xff; 6];
     bytes.extend([2; 6]);

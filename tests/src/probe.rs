@@ -26,7 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<'h> Probe<'h> {
     /// A probe that has sent nothing.
-    #[must_use]
     pub fn new(hosts: &'h Hosts) -> Self {
         Self {
             hosts,
@@ -37,26 +36,22 @@ impl<'h> Probe<'h> {
     }
 
     /// A new source.
-    #[must_use]
     pub fn stranger(&self) -> IpAddr {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 1)) + number).into()
     }
 
     /// Number of [`SENT`] packets of a new source that pass: its whole burst, or all if no limit applies.
-    #[must_use]
     pub fn burst(&self) -> usize {
         self.passed(self.stranger())
     }
 
     /// Number of [`SENT`] packets of `source` that pass.
-    #[must_use]
     pub fn passed(&self, source: IpAddr) -> usize {
         self.passed_of(source, SENT)
     }
 
     /// Number of `count` packets of `source` that pass.
-    #[must_use]
     pub fn passed_of(&self, source: IpAddr, count: usize) -> usize {
         let frame = self.hosts.frame(source).bytes();
         (0..count).for_each(|_| self.from.send(&frame));

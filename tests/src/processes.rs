@@ -5,7 +5,6 @@ use std::fs;
 use nix::unistd::Pid;
 
 /// The value of a field in `/proc/PID/status`.
-#[must_use]
 pub fn status_of(process: Pid, name: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status
@@ -17,13 +16,11 @@ pub fn status_of(process: Pid, name: &str) -> String {
 }
 
 /// Number of open files, sockets, maps and links of a process.
-#[must_use]
 pub fn descriptors_of(process: Pid) -> usize {
     fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
 /// The children of a process.
-#[must_use]
 pub fn children_of(process: Pid) -> Vec<Pid> {
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();
     children
@@ -33,7 +30,6 @@ pub fn children_of(process: Pid) -> Vec<Pid> {
 }
 
 /// The helper process of `limiter export`.
-#[must_use]
 pub fn helper_of(process: Pid) -> Pid {
     let children = children_of(process);
     assert_eq!(children.len(), 1, "of {process}: {children:?}");

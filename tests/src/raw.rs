@@ -21,7 +21,6 @@ const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
 
 impl Raw {
     /// Opens a socket.
-    #[must_use]
     pub fn open(host: &Host) -> Self {
         host.namespace
             .run(|| Self::bind(host.index, ALL))
@@ -30,7 +29,6 @@ impl Raw {
     }
 
     /// Opens a socket that receives nothing.
-    #[must_use]
     pub fn to_send(host: &Host) -> Self {
         host.namespace
             .run(|| Self::bind(host.index, 0))
@@ -103,7 +101,6 @@ impl Raw {
     }
 
     /// The frames received until now, without waiting.
-    #[must_use]
     pub fn arrived(&self) -> Vec<Vec<u8>> {
         let frames = std::iter::from_fn(|| self.receive_one());
         frames
@@ -134,7 +131,6 @@ impl Raw {
     }
 
     /// Receives incoming frames until none has come for `silence`.
-    #[must_use]
     pub fn receive(&self, silence: Duration) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         let mut last = Instant::now();
@@ -152,7 +148,6 @@ impl Raw {
     }
 
     /// Receives frames until `last`. Returns the frames before it; none if `last` does not come in time.
-    #[must_use]
     pub fn receive_until(&self, last: &[u8], patience: Duration) -> Option<Vec<Vec<u8>>> {
         let mut frames = Vec::new();
         let start = Instant::now();
@@ -176,7 +171,6 @@ impl Raw {
     }
 
     /// Reads the next frame into `buffer`. Returns its length and its `sll_pkttype`.
-    #[must_use]
     pub fn receive_into(&self, buffer: &mut [u8]) -> Option<(usize, u8)> {
         // SAFETY: an all-zero sockaddr_ll is valid.
         let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -196,7 +190,6 @@ impl Raw {
     }
 
     /// Frames lost since the last call because the socket had no room.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         let mut statistics = libc::tpacket_stats {
             tp_packets: 0,

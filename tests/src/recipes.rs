@@ -4,13 +4,11 @@
 pub const COOKBOOK: &str = include_str!("../../docs/cookbook.md");
 
 /// The cookbook's code blocks in `language`, each with its heading.
-#[must_use]
 pub fn blocks(language: &str) -> Vec<(&'static str, String)> {
     blocks_of(COOKBOOK, language)
 }
 
 /// The code blocks of another document.
-#[must_use]
 pub fn blocks_of(document: &'static str, language: &str) -> Vec<(&'static str, String)> {
     let fence = format!("```{language}");
     let (mut heading, mut blocks, mut inside) = ("", Vec::new(), false);
@@ -33,7 +31,6 @@ pub fn blocks_of(document: &'static str, language: &str) -> Vec<(&'static str, S
 ///
 /// # Panics
 /// If there is no such file.
-#[must_use]
 pub fn recipe(heading: &str) -> String {
     let found = blocks("toml").into_iter().find(|block| block.0 == heading);
     found.unwrap_or_else(|| panic!("no recipe '{heading}'")).1

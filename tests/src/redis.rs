@@ -46,7 +46,6 @@ pub struct Redis<'h> {
 }
 
 /// True if a store can be started.
-#[must_use]
 pub fn is_there(test: &str) -> bool {
     let [server, twin] = names();
     need::program(test, "redis-cli") && (in_path(server) || need::program(test, twin))
@@ -96,7 +95,6 @@ fn server() -> Command {
 
 impl Redis<'static> {
     /// Starts a store here, on loopback.
-    #[must_use]
     pub fn start() -> Self {
         Self::start_as(Setup::default())
     }
@@ -104,7 +102,6 @@ impl Redis<'static> {
 
 impl<'h> Redis<'h> {
     /// Starts a store, and waits until it answers.
-    #[must_use]
     pub fn start_as(setup: Setup<'h>) -> Self {
         let port = match setup.host {
             // The namespace has no other server.
@@ -170,25 +167,21 @@ impl<'h> Redis<'h> {
     }
 
     /// The store's folder.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// The store's Unix socket, which all hosts of this machine can reach.
-    #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
     }
 
     /// The store's URL with the socket.
-    #[must_use]
     pub fn socket_url(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
     /// The store's URL with the port, without user and password.
-    #[must_use]
     pub fn url(&self) -> String {
         let scheme = self.setup.tls.as_ref().map_or("redis", |_| "rediss");
         let address = self.setup.address.as_deref().unwrap_or("127.0.0.1");
@@ -196,7 +189,6 @@ impl<'h> Redis<'h> {
     }
 
     /// The store's URL with user and password.
-    #[must_use]
     pub fn url_as(&self, user: &str, password: &str) -> String {
         self.url()
             .replacen("://", &format!("://{user}:{password}@"), 1)
@@ -232,7 +224,6 @@ impl<'h> Redis<'h> {
     }
 
     /// The store's process.
-    #[must_use]
     pub fn process(&self) -> Pid {
         let process = self.process.as_ref().expect("the store does not run");
         Pid::from_raw(process.id().try_into().unwrap())
@@ -291,7 +282,6 @@ impl<'h> Redis<'h> {
     }
 
     /// Bytes that the store has sent in total.
-    #[must_use]
     pub fn sent(&self) -> u64 {
         let stats = self.cli(&["INFO", "stats"]);
         let mut fields = stats.lines().filter_map(|line| line.split_once(':'));
@@ -300,7 +290,6 @@ impl<'h> Redis<'h> {
     }
 
     /// Microseconds that the store has spent on scripts, and the number of scripts run.
-    #[must_use]
     pub fn scripts(&self) -> (u64, u64) {
         let stats = self.cli(&["INFO", "commandstats"]);
         let line = stats
@@ -330,7 +319,6 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts the cluster on loopback, and waits until the nodes agree.
-    #[must_use]
     pub fn start() -> Self {
         let nodes: Vec<_> = (0..3)
             .map(|_| {
@@ -369,7 +357,6 @@ impl Cluster {
 }
 
 /// A port that was free a moment ago.
-#[must_use]
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
@@ -377,7 +364,6 @@ pub fn free_port() -> u16 {
 
 /// Makes a certificate authority (`ca.pem`), certificate and key for `address` and for a client (`host.pem`,
 /// `host.key`), and an unknown authority (`other.pem`), in a folder.
-#[must_use]
 pub fn certificates(address: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let openssl = |arguments: &str| {

@@ -32,7 +32,6 @@ sys.exit(len(errors) > 0)
 ";
 
 /// True if Python has the validator. Otherwise, `test` is reported as skipped.
-#[must_use]
 pub fn has_validator(test: &str) -> bool {
     let mut python = Command::new("python3");
     let import = python.args(["-c", "import jsonschema"]).output();
@@ -48,7 +47,6 @@ pub fn has_validator(test: &str) -> bool {
 /// # Panics
 ///
 /// If Python cannot be run.
-#[must_use]
 pub fn faults(verb: &str, value: &Value) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/schema");
     let schema = folder.join(format!("{verb}.json"));

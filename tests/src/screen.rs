@@ -24,7 +24,6 @@ pub struct Screen {
 
 impl Screen {
     /// Opens a terminal of this size on `host`, with these variables besides the usual ones.
-    #[must_use]
     pub fn open(host: &Host, (columns, lines): (u16, u16), variables: &[(&str, &str)]) -> Self {
         let screen = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -62,7 +61,6 @@ impl Screen {
     }
 
     /// The value of a tmux variable for the terminal.
-    #[must_use]
     pub fn said(&self, what: &str) -> String {
         let format = format!("#{{{what}}}");
         self.ask(&["display-message", "-p", &format])
@@ -71,7 +69,6 @@ impl Screen {
     }
 
     /// The lines on the screen, without empty ends.
-    #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let text = self.ask(&["capture-pane", "-p"]);
         text.lines()
@@ -80,19 +77,16 @@ impl Screen {
     }
 
     /// The screen as one text; wrapped lines are joined.
-    #[must_use]
     pub fn text(&self) -> String {
         self.ask(&["capture-pane", "-p", "-J"])
     }
 
     /// The screen with colour sequences.
-    #[must_use]
     pub fn coloured(&self) -> String {
         self.ask(&["capture-pane", "-p", "-e"])
     }
 
     /// The last line that is not empty.
-    #[must_use]
     pub fn last(&self) -> String {
         let lines = self.lines();
         let last = lines.iter().rev().find(|line| !line.is_empty());
@@ -146,7 +140,6 @@ impl Screen {
     }
 
     /// Process id of the shell's running command.
-    #[must_use]
     pub fn process(&self) -> Pid {
         let shell = self.said("pane_pid");
         let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
@@ -159,7 +152,6 @@ impl Screen {
     }
 
     /// The terminal's state, from `stty`.
-    #[must_use]
     pub fn state(&self) -> String {
         let file = self.folder.path().join("state");
         let _ = fs::remove_file(&file);

@@ -24,11 +24,11 @@ pub enum Protocol {
 
 /// A server that runs on a host until it is dropped.
 #[derive(Debug)]
+#[must_use]
 pub struct Service(Child);
 
 impl Service {
     /// Starts `line` on `host`, and waits until it listens on `port` (IPv4).
-    #[must_use]
     pub fn start(host: &Host, line: &[&str], protocol: Protocol, port: u16) -> Self {
         // `timeout` ends the server if the test itself is killed.
         let mut command = Command::new("timeout");
@@ -69,7 +69,6 @@ fn listens(host: &Host, protocol: Protocol, port: u16) -> bool {
 }
 
 /// Connections accepted by programs on `host` until now, from the kernel (RFC 1213, `tcpPassiveOpens`).
-#[must_use]
 pub fn accepted(host: &Host) -> u64 {
     let table = on(host, || fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
     let mut lines = table.lines().filter(|line| line.starts_with("Tcp:"));
@@ -80,7 +79,6 @@ pub fn accepted(host: &Host) -> u64 {
 }
 
 /// Starts `line` on `host`.
-#[must_use]
 pub fn spawn(host: &Host, line: &[&str]) -> Child {
     let mut command = Command::new(line[0]);
     command.args(&line[1..]).stdin(Stdio::null());
@@ -89,7 +87,6 @@ pub fn spawn(host: &Host, line: &[&str]) -> Child {
 }
 
 /// Waits for a process, which must succeed. Returns its output.
-#[must_use]
 pub fn printed(child: Child) -> String {
     let Output {
         status,

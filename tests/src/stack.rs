@@ -42,7 +42,6 @@ struct Function {
 }
 
 /// The deepest call chain of each program in an ELF object.
-#[must_use]
 pub fn deepest(object: &[u8]) -> Vec<Chain> {
     let file = object::File::parse(object).expect("the bytes are an ELF object");
     let mut functions = BTreeMap::new();

@@ -44,7 +44,6 @@ impl std::fmt::Debug for Store {
 
 impl Store {
     /// The table of a program. The program keeps its maps.
-    #[must_use]
     pub fn of(program: &mut Program) -> Self {
         let table: Array<_, Raw<Table>> = opened(program, "TABLE").try_into().unwrap();
         let Raw(Table { seed, .. }) = table.get(&0, 0).unwrap();
@@ -57,19 +56,16 @@ impl Store {
     }
 
     /// Number of sets.
-    #[must_use]
     pub fn sets(&self) -> u32 {
         self.sets.len()
     }
 
     /// A source's home set.
-    #[must_use]
     pub fn home(&self, key: &SourceKey) -> u32 {
         self.seed.home(&key.tag(), self.sets()).set
     }
 
     /// All sources with a bucket. Decodes the entries independently, from their documented layout.
-    #[must_use]
     pub fn entries(&self) -> Vec<Placed> {
         let mut found = Vec::new();
         for set in 0..self.sets() {
@@ -115,7 +111,6 @@ impl Store {
     }
 
     /// Number of sources of each set that count as displaced, without zeros.
-    #[must_use]
     pub fn displaced(&self) -> BTreeMap<u32, u64> {
         let counts = (0..self.sets()).map(|set| (set, self.displaced_from(set).count()));
         counts.filter(|(_, count)| *count > 0).collect()

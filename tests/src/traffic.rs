@@ -23,7 +23,6 @@ pub struct Traffic<'h> {
 
 impl<'h> Traffic<'h> {
     /// A sender that has sent nothing.
-    #[must_use]
     pub fn new(hosts: &'h Hosts) -> Self {
         Self {
             hosts,
@@ -32,7 +31,6 @@ impl<'h> Traffic<'h> {
     }
 
     /// Sends `count` packets from `source` to `port`. Returns how many passed, from the counters of `status`.
-    #[must_use]
     pub fn passed_to(&self, port: u16, source: &str, count: u64) -> u64 {
         let frame = udp(self.hosts, source.parse().unwrap(), port);
         let packets = |verdict: &str| number(&self.hosts.status()[verdict]["packets"]);
@@ -43,7 +41,6 @@ impl<'h> Traffic<'h> {
     }
 
     /// Sends packets to a port that no limit of the tests names. Returns how many passed.
-    #[must_use]
     pub fn passed(&self, source: &str, count: u64) -> u64 {
         self.passed_to(9, source, count)
     }
@@ -51,6 +48,7 @@ impl<'h> Traffic<'h> {
 
 /// A sender that repeats frames in turn until it is dropped.
 #[derive(Debug)]
+#[must_use]
 pub struct Flood {
     /// The flag to stop, and the number of frames sent.
     shared: Arc<(AtomicBool, AtomicU64)>,
@@ -59,7 +57,6 @@ pub struct Flood {
 
 impl Flood {
     /// Starts to send, with this pause after each round.
-    #[must_use]
     pub fn start(hosts: &Hosts, frames: Vec<Vec<u8>>, pause: Duration) -> Self {
         let (wire, shared) = (Raw::open(&hosts.client), Arc::default());
         let of_thread: Arc<(AtomicBool, AtomicU64)> = Arc::clone(&shared);
@@ -80,13 +77,11 @@ impl Flood {
     }
 
     /// Number of frames sent until now.
-    #[must_use]
     pub fn sent(&self) -> u64 {
         self.shared.1.load(Ordering::Relaxed)
     }
 
     /// Stops after a whole round. Returns the number of frames sent.
-    #[must_use]
     pub fn end(mut self) -> u64 {
         self.shared.0.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
@@ -105,7 +100,6 @@ impl Drop for Flood {
 }
 
 /// A UDP packet from the client to the server.
-#[must_use]
 pub fn udp(hosts: &Hosts, source: IpAddr, port: u16) -> Vec<u8> {
     let ethernet = PacketBuilder::ethernet2(hosts.client.mac, hosts.server.mac);
     let ip = match source {

@@ -24,13 +24,11 @@ pub fn attach(hosts: &Hosts, duration: &str) -> Outcome {
 }
 
 /// Sends ten packets. Returns how many arrive.
-#[must_use]
 pub fn passed(hosts: &Hosts) -> usize {
     Probe::new(hosts).passed(CLIENT)
 }
 
 /// True if the server's interface has a program, according to netlink, independent of pins.
-#[must_use]
 pub fn has_program(hosts: &Hosts) -> bool {
     let interface = hosts
         .server
@@ -40,7 +38,6 @@ pub fn has_program(hosts: &Hosts) -> bool {
 }
 
 /// End of the trial, from `status --json`.
-#[must_use]
 pub fn try_until(hosts: &Hosts) -> Option<SystemTime> {
     let until = &hosts.status()["try_until"];
     until

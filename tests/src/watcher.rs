@@ -24,6 +24,7 @@ use crate::{
 
 /// A running `limiter watch eth0` on the server.
 #[derive(Debug)]
+#[must_use]
 pub struct Watcher {
     child: Child,
     stdout: Option<BufReader<ChildStdout>>,
@@ -53,7 +54,6 @@ impl Drop for Watcher {
 
 impl Watcher {
     /// Starts `watch` with these arguments, and waits until it watches.
-    #[must_use]
     pub fn start(hosts: &Hosts, arguments: &[&str]) -> Self {
         Self::try_to_start(hosts, arguments).unwrap_or_else(|said| panic!("{said}"))
     }
@@ -71,7 +71,6 @@ impl Watcher {
     }
 
     /// Starts `watch` with these arguments.
-    #[must_use]
     pub fn spawn(hosts: &Hosts, arguments: &[&str]) -> Self {
         let arguments = [&["watch", "eth0"], arguments].concat();
         let spawned = hosts.server.namespace.run(|| {
@@ -89,19 +88,16 @@ impl Watcher {
     }
 
     /// The process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// The next line.
-    #[must_use]
     pub fn line(&mut self) -> String {
         self.line_if_any().expect("no line came")
     }
 
     /// The next line; none after a long silence.
-    #[must_use]
     pub fn line_if_any(&mut self) -> Option<String> {
         let mut line = String::new();
         let stdout = self.stdout.as_mut().unwrap();
@@ -118,7 +114,6 @@ impl Watcher {
     }
 
     /// The next line, parsed as JSON.
-    #[must_use]
     pub fn event(&mut self) -> Value {
         serde_json::from_str(&self.line()).unwrap()
     }
@@ -161,7 +156,6 @@ impl Watcher {
     }
 
     /// Waits for its end. The process does not wait for a reader.
-    #[must_use]
     pub fn wait(mut self) -> Ended {
         let since = Instant::now();
         while !self.has_ended() {
@@ -195,7 +189,6 @@ impl Watcher {
 
 impl Ended {
     /// The numbers of events shown and lost, from its last message.
-    #[must_use]
     pub fn sums(&self) -> (u64, u64) {
         let said = self.stderr.lines().find_map(|line| {
             let (shown, lost) = line.split_once(": eth0: ")?.1.split_once(" shown, ")?;

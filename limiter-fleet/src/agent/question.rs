@@ -61,7 +61,6 @@ pub enum Edit {
 
 impl Edit {
     /// Divides a change into parts that fit into one question each.
-    #[must_use]
     pub fn parts(&self) -> Vec<Self> {
         match self {
             Self::Add { prefixes, lasts } => {

@@ -51,7 +51,6 @@ impl Store {
     }
 
     /// Returns true if the store is a cluster. Then each round must be about one shard.
-    #[must_use]
     pub fn is_cluster(&self) -> bool {
         matches!(self.connection, Connection::Cluster(_))
     }

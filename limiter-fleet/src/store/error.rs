@@ -95,7 +95,6 @@ pub enum Fault {
 
 impl Error {
     /// Returns true if the connection cannot be used any more.
-    #[must_use]
     pub fn is_of_the_connection(&self) -> bool {
         use Fault::{Denied, Invalid, NotAStore, Replica, Timeout, Tls, Unreachable};
         matches!(

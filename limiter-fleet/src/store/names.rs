@@ -68,7 +68,6 @@ impl fmt::Display for Source<'_> {
 }
 
 /// The shard of a source's record, out of [`SHARDS`]. It is equal on all hosts and in all versions.
-#[must_use]
 pub fn shard(limit: &str, source: &SourceKey) -> u32 {
     part(&format!("{limit}:{}", Source(source)))
 }

@@ -31,7 +31,6 @@ pub struct Options {
 
 impl Options {
     /// Creates the options for a store at `url` without credentials.
-    #[must_use]
     pub fn new(url: &str) -> Self {
         Self {
             url: url.to_owned(),
@@ -142,7 +141,6 @@ impl Target {
     }
 
     /// The store's address without user and password.
-    #[must_use]
     pub fn at(&self) -> &str {
         &self.at
     }

@@ -163,7 +163,6 @@ pub fn command() -> Command {
 }
 
 /// Reads the command line, executes it, and reports the result.
-#[must_use]
 pub fn main() -> ExitCode {
     if helper::is_one(std::env::args_os()) {
         return finish(helper::run());

@@ -43,7 +43,6 @@ impl FromStr for Burst {
 impl Burst {
     /// The burst of a rate without one: the tokens of one second, but at least one packet, or one frame of
     /// `frame_max` bytes.
-    #[must_use]
     pub fn default_for(rate: &Rate, frame_max: u64) -> Self {
         let least = if rate.unit == Unit::Bytes {
             frame_max

@@ -30,7 +30,6 @@ pub const FIRST_SLOT: u32 = 0;
 
 impl Settings {
     /// All limits: the configured ones, and those on control traffic if that is exempt from them.
-    #[must_use]
     pub fn all_limits(&self) -> Vec<Limit> {
         let mut limits = self.limits.clone();
         if self.exempt.control {
@@ -173,7 +172,6 @@ pub struct TierBits(pub BTreeMap<String, u32>);
 
 impl TierBits {
     /// Bits for the tiers of `lists`, and the newly assigned ones. Tiers that have a bit keep it.
-    #[must_use]
     pub fn for_lists(&self, lists: &Lists) -> (Self, Vec<u32>) {
         let stays = |tier: &String| lists.tiers.contains_key(tier);
         let mut bits = self.0.clone();
@@ -196,7 +194,6 @@ impl TierBits {
     }
 
     /// The number of a list's bit.
-    #[must_use]
     pub fn of(&self, name: &str) -> Option<u32> {
         match name {
             ALLOW => Some(ON_ALLOW.trailing_zeros()),
@@ -219,7 +216,6 @@ impl Lists {
     /// The content of the list maps: each prefix on any list, with the lists that decide about its sources. Of
     /// `allow` and `deny` the longer prefix decides, or `deny` if both are equal. Of the tiers, those with the
     /// longest prefix decide.
-    #[must_use]
     pub fn compile(&self, bits: &TierBits) -> BTreeMap<IpNet, Listed> {
         const ACTIONS: u32 = ON_ALLOW | ON_DENY;
         let mut compiled: BTreeMap<IpNet, Listed> = BTreeMap::new();
@@ -254,7 +250,6 @@ impl Lists {
     }
 
     /// Recovers the lists from the content of the maps.
-    #[must_use]
     pub fn from_compiled(bits: &TierBits, entries: &[(IpNet, Listed)]) -> Self {
         let on = |bit: u32| -> Prefixes {
             let on_it = entries

@@ -45,7 +45,6 @@ impl Control {
     }
 
     /// The limits on control traffic, each source's first: a neighbour above both is reported as above its own.
-    #[must_use]
     pub fn limits(&self) -> Vec<Limit> {
         let each = Limit {
             burst: Some(self.burst()),
@@ -102,7 +101,6 @@ impl Control {
 }
 
 /// Returns true if this is the name of a built-in limit on control traffic.
-#[must_use]
 pub fn is_control(name: &str) -> bool {
     [CONTROL_LIMIT, CONTROL_TOTAL].contains(&name)
 }

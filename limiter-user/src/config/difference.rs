@@ -11,7 +11,6 @@ use super::{Limit, Lists, NewSources, Scope, Settings, lists::Prefixes, names::N
 use depth::Depth;
 
 /// One line for each difference, on an interface with frames of up to `frame_max` bytes. Empty if there is none.
-#[must_use]
 pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String> {
     let mut changes = Vec::new();
     let exempt = |settings: &Settings| match settings.exempt.names().join(",") {

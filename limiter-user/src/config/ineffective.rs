@@ -14,7 +14,6 @@ pub const USUAL_FRAME: u64 = 1_522;
 
 impl Settings {
     /// All settings that can never have an effect on frames of at most `frame_max` bytes.
-    #[must_use]
     pub fn ineffective(&self, frame_max: u64) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (index, limit) in self.limits.iter().enumerate() {

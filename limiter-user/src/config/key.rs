@@ -80,13 +80,11 @@ impl FromStr for Key {
 
 impl Key {
     /// Returns true if all packets share one bucket.
-    #[must_use]
     pub fn is_single(&self) -> bool {
         self.source == Source::Interface && !self.by_port
     }
 
     /// The masks that the program applies.
-    #[must_use]
     pub fn mask(&self) -> KeyMask {
         let masks = match self.source {
             Source::Interface => KeyMask::interface(),
@@ -99,14 +97,12 @@ impl Key {
     }
 
     /// The key of packets from `address` to `port` under the limit in `slot`.
-    #[must_use]
     pub fn of(&self, slot: u32, address: IpAddr, port: u16) -> SourceKey {
         self.mask().key(slot, &self::address(address), port)
     }
 
     /// The source of a key as text: `192.0.2.7`, `2001:db8::/64`, `interface`. If the port is part of the key, it
     /// follows, as in `192.0.2.7 port 53`.
-    #[must_use]
     pub fn show(&self, key: &SourceKey) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -124,7 +120,6 @@ impl Key {
     }
 
     /// The source of a key as text, without the port.
-    #[must_use]
     pub fn show_source(&self, key: &SourceKey) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -144,7 +139,6 @@ impl Key {
     }
 
     /// The addresses that share the bucket; `None` if all do.
-    #[must_use]
     pub fn network(&self, key: &SourceKey) -> Option<IpNet> {
         let (address, bits) = self.prefix(key)?;
         IpNet::new(address, bits).ok()
@@ -168,7 +162,6 @@ impl Key {
 }
 
 /// An address as the program reads it from a packet.
-#[must_use]
 pub fn address(address: IpAddr) -> Address {
     match address {
         IpAddr::V4(v4) => Address::ipv4(u32::from_ne_bytes(v4.octets())),
@@ -185,7 +178,6 @@ fn words(octets: [u8; 16]) -> Words {
 }
 
 /// An address's bytes, in the order of a packet.
-#[must_use]
 pub fn octets(words: Words) -> [u8; 16] {
     std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8])
 }

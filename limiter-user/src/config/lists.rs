@@ -32,7 +32,6 @@ pub struct Lists {
 
 impl Lists {
     /// Returns true if no list has a prefix.
-    #[must_use]
     pub fn are_empty(&self) -> bool {
         self.all().all(|(_, prefixes)| prefixes.is_empty())
     }
@@ -116,7 +115,6 @@ pub fn read(text: &str) -> Result<Prefixes, Vec<(usize, Invalid)>> {
 }
 
 /// Prints a prefix; a single address without its length.
-#[must_use]
 pub fn show(prefix: &IpNet) -> String {
     if prefix.prefix_len() == prefix.max_prefix_len() {
         prefix.addr().to_string()

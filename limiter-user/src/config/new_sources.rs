@@ -25,7 +25,6 @@ impl Default for NewSources {
 
 impl NewSources {
     /// The burst in force.
-    #[must_use]
     pub fn burst(&self) -> u64 {
         const NANOSECONDS: u64 = 6_553_600_000;
         self.burst

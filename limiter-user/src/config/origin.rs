@@ -20,7 +20,6 @@ pub enum By {
 
 impl By {
     /// The author's name in JSON.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -54,14 +53,12 @@ struct OfList {
 
 impl Origins {
     /// Gives all prefixes of `lists` one origin.
-    #[must_use]
     pub fn new(lists: &Lists, by: By, since: &str) -> Self {
         let names = lists.all().map(|(name, _)| name.to_owned());
         Self(names.map(|name| (name, OfList::new(by, since))).collect())
     }
 
     /// The origins after a command has changed the lists.
-    #[must_use]
     pub fn edited(mut self, old: &Lists, new: &Lists, now: &str) -> Self {
         let mut before: BTreeMap<_, _> = old.all().collect();
         let edited = new.all().map(|(name, prefixes)| {
@@ -76,7 +73,6 @@ impl Origins {
     }
 
     /// The origin of a prefix that is on a list; `None` if it is unknown.
-    #[must_use]
     pub fn of(&self, list: &str, prefix: &IpNet) -> Option<Origin> {
         let OfList { most, added } = self.0.get(list)?;
         let added = added.iter().find(|(_, prefixes)| prefixes.contains(prefix));

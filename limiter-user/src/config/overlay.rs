@@ -24,7 +24,6 @@ pub struct Overlay {
 impl Overlay {
     /// Divides the prefixes `of_fleet` on a host with the settings `own`. Only lists that these settings share with
     /// the fleet count.
-    #[must_use]
     pub fn new(own: &Settings, of_fleet: &OnLists) -> Self {
         let mut overlay = Self::default();
         for (name, prefixes) in own.lists.all() {
@@ -43,7 +42,6 @@ impl Overlay {
     }
 
     /// All prefixes of the fleet.
-    #[must_use]
     pub fn of_fleet(&self) -> OnLists {
         let mut all = self.alone.clone();
         for (name, prefixes) in &self.both {
@@ -53,7 +51,6 @@ impl Overlay {
     }
 
     /// The host's own lists, given the lists in force.
-    #[must_use]
     pub fn without(&self, mut in_force: Lists) -> Lists {
         for (name, prefixes) in &self.alone {
             if let Some(list) = in_force.named_mut(name) {
@@ -64,7 +61,6 @@ impl Overlay {
     }
 
     /// The lists in force, given the host's own.
-    #[must_use]
     pub fn with(&self, mut own: Lists) -> Lists {
         for (name, prefixes) in &self.alone {
             if let Some(list) = own.named_mut(name) {
@@ -92,7 +88,6 @@ impl Overlay {
 
 impl Settings {
     /// Returns true if the fleet may add prefixes to the list with this name.
-    #[must_use]
     pub fn shares(&self, list: &str) -> bool {
         self.fleet.is_some() && self.fleet_lists.contains(list)
     }

@@ -44,7 +44,6 @@ fn found(checks: impl IntoIterator<Item = (bool, &'static str, String)>) -> Vec<
 
 impl Settings {
     /// All problems that do not depend on the interface.
-    #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut add = |of: Part, found: Vec<Found>| {

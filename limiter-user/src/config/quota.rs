@@ -31,7 +31,6 @@ pub struct Terms {
 
 impl Terms {
     /// This quota with windows that begin `phase` nanoseconds earlier.
-    #[must_use]
     pub fn at_phase(mut self, phase: u64) -> Self {
         if self.in_kernel.window.period != 0 {
             self.in_kernel.window.phase = phase;
@@ -164,7 +163,6 @@ fn by_bytes(period: u128, bits: u64) -> quota::Quota {
 /// The conversion of buckets from `old` to `new` at the moment `since` (nanoseconds). Spent tokens stay spent, and a
 /// bucket is never deeper than the new burst. Packets and bytes do not compare: between them, the spent share of the
 /// burst stays spent.
-#[must_use]
 pub fn rescale(old: &Terms, new: &Terms, since: u64) -> Rescale {
     let (from, to) = (&old.in_kernel, &new.in_kernel);
     let chunk_from = (from.tau / CHUNKS).max(1);

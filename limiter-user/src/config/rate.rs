@@ -173,7 +173,6 @@ impl Rate {
     }
 
     /// Compares two rates: the slower one is less. `None` if they count different units.
-    #[must_use]
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         let in_other = |rate: &Self, period: u64| u128::from(rate.amount) * u128::from(period);
         (self.unit == other.unit)
@@ -181,7 +180,6 @@ impl Rate {
     }
 
     /// A rate of `amount` packets per second.
-    #[must_use]
     pub const fn packets_per_second(amount: u64) -> Self {
         Self {
             amount,
@@ -191,7 +189,6 @@ impl Rate {
     }
 
     /// Tokens (packets or bytes) per period, rounded down.
-    #[must_use]
     pub fn tokens_per_period(&self) -> u64 {
         self.tokens_in(self.period_ns)
     }
@@ -205,7 +202,6 @@ impl Rate {
     }
 
     /// Tokens (packets or bytes) per second, exact enough to be shown.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn per_second(&self) -> f64 {
         let tokens = self.amount as f64 * SECOND as f64 / self.period_ns as f64;

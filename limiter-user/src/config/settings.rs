@@ -93,7 +93,6 @@ pub struct Limit {
 
 impl Limit {
     /// A limit on all packets, by source address.
-    #[must_use]
     pub fn new(name: &str, rate: Rate) -> Self {
         Self {
             name: name.to_owned(),
@@ -139,7 +138,6 @@ pub enum Scope {
 
 impl Scope {
     /// The name in files and on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -161,7 +159,6 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// The name in files and on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::TokenBucket => "token-bucket",
@@ -190,7 +187,6 @@ pub struct Exempt {
 
 impl Exempt {
     /// Exempts all kinds in `named`.
-    #[must_use]
     pub fn new(named: &[Exemption]) -> Self {
         Self {
             established: named.contains(&Exemption::Established),
@@ -199,7 +195,6 @@ impl Exempt {
     }
 
     /// The names of the exempt kinds, as in files.
-    #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         [("established", self.established), ("control", self.control)]
             .into_iter()
@@ -221,7 +216,6 @@ pub enum Malformed {
 
 impl Malformed {
     /// The name in files and on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Drop => "drop",
@@ -245,7 +239,6 @@ pub enum Mode {
 
 impl Mode {
     /// The name in files and on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",

@@ -43,7 +43,6 @@ pub struct Shares {
 }
 
 /// Entries of a table for `max_sources` sources.
-#[must_use]
 pub fn entries(max_sources: u32) -> u32 {
     max_sources.div_ceil(ENTRIES_OF_PAIR) * ENTRIES_OF_PAIR
 }
@@ -53,7 +52,6 @@ pub fn entries(max_sources: u32) -> u32 {
 /// equal shares of the remaining entries.
 ///
 /// A single limit has the whole table. So has each limit of a table that is too small to be shared.
-#[must_use]
 pub fn divide(entries: u32, claims: &[Claim]) -> Shares {
     let many = count(claims, |claim| !claim.single);
     let rest = (entries - entries / SPARE).saturating_sub(count(claims, |claim| claim.single));
@@ -110,7 +108,6 @@ impl Settings {
 /// The number of parts that new sources are divided into. A limit with one bucket takes no part, because it hardly
 /// ever makes one. With several limits there are at least two parts: a flood against one limit must leave the others
 /// a token.
-#[must_use]
 pub fn parts_of_new_sources(limits: &[Limit]) -> usize {
     let many = limits.iter().filter(|limit| !limit.key.is_single());
     many.count().max(limits.len().min(2))

@@ -27,7 +27,6 @@ pub struct Slot {
 
 impl Slot {
     /// A new slot. Its phase is random, so that windows of different limits and hosts do not all begin at once.
-    #[must_use]
     pub fn new(limit: &Limit, number: u32) -> Self {
         Self {
             name: limit.name.clone(),
@@ -39,7 +38,6 @@ impl Slot {
     }
 
     /// The slot after a change of the limit's quota.
-    #[must_use]
     pub fn changed(&self, change: Rescale) -> Self {
         let mut slot = self.clone();
         slot.epoch = self.epoch.wrapping_add(1);

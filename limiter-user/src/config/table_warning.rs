@@ -14,14 +14,12 @@ use super::{
 const SECOND: u64 = 1_000_000_000;
 
 /// Nanoseconds until a full bucket is full again after a packet of `length` bytes.
-#[must_use]
 pub fn held_for(terms: &Quota, length: u64) -> u64 {
     until_full(terms, terms.cost_of(length).min(terms.tau))
 }
 
 /// The highest rate of new sources for which `entries` are enough if each source is held for `held` nanoseconds.
 /// Returns sources, and the period in nanoseconds. `None` if one source per day is too fast.
-#[must_use]
 pub fn fastest(entries: u32, held: u64) -> Option<(u64, u64)> {
     [SECOND, 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND]
         .into_iter()
@@ -35,14 +33,12 @@ fn period_share(entries: u32, held: u64, period: u64) -> u64 {
 }
 
 /// Entries that are needed if `sources` come per `period` nanoseconds, and each is held for `held` nanoseconds.
-#[must_use]
 pub fn needed(sources: u64, period: u64, held: u64) -> u64 {
     let needed = u128::from(sources) * u128::from(held);
     u64::try_from(needed.div_ceil(u128::from(period.max(1)))).unwrap_or(u64::MAX)
 }
 
 /// The smallest `max_sources` that gives the limit at `index` room for `needed` entries, if there is one.
-#[must_use]
 pub fn enough(needed: u64, claims: &[Claim], index: usize) -> Option<u32> {
     let is_enough = |max_sources: u32| {
         let shares = divide(entries(max_sources), claims);
@@ -85,7 +81,6 @@ pub struct TableWarning {
 
 impl TableWarning {
     /// The finding, as text.
-    #[must_use]
     pub fn found(&self) -> String {
         // Long times are rounded down to a second.
         let nanoseconds = match self.held_for {
@@ -106,7 +101,6 @@ impl TableWarning {
     }
 
     /// The advice, as text.
-    #[must_use]
     pub fn advice(&self) -> String {
         let more = (self.max_sources).map(|sources| format!("--max-sources {sources} at least"));
         let fewer = (self.new_sources).map(|(sources, period)| {

@@ -49,13 +49,11 @@ impl Row {
 
 impl Outcome {
     /// Returns true if the results of all clients are as expected.
-    #[must_use]
     pub fn agrees(&self) -> bool {
         self.rows.iter().all(Row::agrees)
     }
 
     /// The counters as a table.
-    #[must_use]
     pub fn table(&self) -> String {
         let row = |row: &Row| {
             [
@@ -77,7 +75,6 @@ impl Outcome {
     }
 
     /// The conclusion in words.
-    #[must_use]
     pub fn conclusion(&self) -> String {
         if !self.agrees() {
             return "\nWhat arrived is NOT what the mathematics allows.\n".to_owned();

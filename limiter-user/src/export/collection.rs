@@ -52,7 +52,6 @@ struct State {
 
 impl Collection {
     /// Creates a collection that reads through the helper process.
-    #[must_use]
     pub fn new(helper: Channel) -> Self {
         Self(Arc::new(Inner {
             begun: Instant::now(),

@@ -51,13 +51,11 @@ impl Server {
     }
 
     /// The listening address, with the port that the kernel chose if none was given.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Returns true if the server answers only this machine. An IPv4 address may be written as IPv6.
-    #[must_use]
     pub fn is_local(&self) -> bool {
         self.address.ip().to_canonical().is_loopback()
     }

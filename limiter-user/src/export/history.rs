@@ -114,7 +114,6 @@ impl History {
     }
 
     /// The points of an interface.
-    #[must_use]
     pub fn of(&self, ifindex: u32) -> Rates {
         let mut found = Rates::default();
         for point in self.points.iter().filter(|point| point.ifindex == ifindex) {

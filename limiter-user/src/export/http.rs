@@ -109,7 +109,6 @@ fn one_host(headers: &HeaderMap) -> Result<Option<&str>, ()> {
 }
 
 /// Returns true if a `Host` header names this machine or an address. Other names may belong to other machines.
-#[must_use]
 pub fn is_local(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;

@@ -20,7 +20,6 @@ pub struct Broken(#[from] io::Error);
 
 impl Broken {
     /// The cause in words.
-    #[must_use]
     pub fn cause(&self) -> String {
         self.0.to_string()
     }
@@ -66,7 +65,6 @@ impl Channel {
     }
 
     /// The waiter for the end of this channel.
-    #[must_use]
     pub fn end(&self) -> End {
         self.end.clone()
     }

@@ -78,7 +78,6 @@ impl Row {
     }
 
     /// Creates the row of a prefix on the deny list. `name`: the prefix as shown.
-    #[must_use]
     pub fn denied(prefix: IpNet, name: String, dropped: u64, since: u64) -> Self {
         Self {
             source: name,
@@ -91,7 +90,6 @@ impl Row {
 }
 
 /// Texts in the columns for source and limit, for drops that are not attributed to a single source.
-#[must_use]
 pub fn names_of(reason: &str) -> (&str, &str) {
     match reason {
         "limit" => ("other sources", "any"),
@@ -103,7 +101,6 @@ pub fn names_of(reason: &str) -> (&str, &str) {
 
 /// The drops that `rows` do not show. Together, all lines are the interface's drops. `before`: the interface's drops
 /// at the last scan.
-#[must_use]
 pub fn rest(drops: &Drops, before: &Drops, rows: &[Row]) -> Vec<Row> {
     let others = |(reason, count): (Reason, Count)| {
         let mut dropped = count.packets;
@@ -120,7 +117,6 @@ pub fn rest(drops: &Drops, before: &Drops, rows: &[Row]) -> Vec<Row> {
 }
 
 /// Packets per second.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 pub fn per_second(count: u64, elapsed: Duration) -> f64 {
     count as f64 / elapsed.as_secs_f64()
@@ -166,7 +162,6 @@ pub const LONGEST: Duration = Duration::from_secs(14);
 
 impl Gauge {
     /// Creates a gauge for a single scan, without a comparison.
-    #[must_use]
     pub fn once() -> Self {
         Self {
             once: true,

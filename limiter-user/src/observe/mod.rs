@@ -222,7 +222,6 @@ pub struct Sources {
 
 /// The sums of an interface, from one reading of its counters. Each packet is counted once, under its reason, so that
 /// the sums always agree.
-#[must_use]
 pub fn verdicts(counters: &Counters) -> Verdicts {
     let passed = sum(counters, Reason::passes);
     let dropped = sum(counters, |reason| !reason.passes());
@@ -235,7 +234,6 @@ pub fn verdicts(counters: &Counters) -> Verdicts {
 }
 
 /// The counters of a limit that is the only one and matches every packet.
-#[must_use]
 pub fn of_the_only_limit(counters: &Counters) -> LimitCounters {
     let of = |reason: Reason| counters.by_reason[reason as usize];
     LimitCounters {

@@ -70,7 +70,6 @@ impl Reader {
     }
 
     /// The bucket's TAT under the present quota. A bucket that is being handed over at this moment counts as full.
-    #[must_use]
     pub fn tat(&self, source: &Source) -> u64 {
         if !bucket::is_time(source.tat) {
             return self.terms.in_kernel.full(self.now);
@@ -84,7 +83,6 @@ impl Reader {
     }
 
     /// Tokens left, in packets or bytes, between 0 and the burst.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn tokens(&self, source: &Source) -> f64 {
         let terms = &self.terms.in_kernel;
@@ -93,7 +91,6 @@ impl Reader {
     }
 
     /// Seconds until the next packet passes.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn retry_after(&self, source: &Source) -> f64 {
         let terms = &self.terms.in_kernel;
@@ -105,7 +102,6 @@ impl Reader {
     }
 
     /// The result of `check` for a bucket. `None` for `source`: the bucket is not in the table.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn check(&self, bucket: String, source: Option<&Source>) -> CheckedLimit {
         let counts = source.copied().unwrap_or_default();
@@ -124,7 +120,6 @@ impl Reader {
     }
 
     /// The numbers that a source is sorted by. The tokens are computed only if `order` needs them.
-    #[must_use]
     pub fn activity(&self, source: &Source, since: Since, order: Order) -> Activity {
         Activity {
             passed: source.passed,

@@ -21,7 +21,6 @@ pub struct ByReason<const DROPS: bool>([Count; Reason::ALL.len()]);
 
 impl<const DROPS: bool> ByReason<DROPS> {
     /// Reads the counters of the program.
-    #[must_use]
     pub fn new(counters: &Counters) -> Self {
         let mut counts = Self::default();
         for reason in reasons::<DROPS>() {
@@ -31,7 +30,6 @@ impl<const DROPS: bool> ByReason<DROPS> {
     }
 
     /// The packets of one reason.
-    #[must_use]
     pub fn of(&self, reason: Reason) -> Count {
         self.0[reason as usize]
     }

@@ -148,7 +148,6 @@ pub struct TopSource {
 
 impl Top {
     /// Converts the rows of a sample.
-    #[must_use]
     pub fn new(sample: &Sample) -> Self {
         let rate = |count| sample.elapsed.map(|elapsed| per_second(count, elapsed));
         let mut top = Self {

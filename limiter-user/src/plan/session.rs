@@ -29,7 +29,6 @@ pub enum Fate {
 
 impl Session {
     /// Reads the value of `SSH_CONNECTION`: `<client> <port> <server> <port>`.
-    #[must_use]
     pub fn parse(value: &str) -> Option<Self> {
         let words: Vec<&str> = value.split(' ').collect();
         let [client, client_port, server, server_port] = words[..] else {
@@ -42,7 +41,6 @@ impl Session {
     }
 
     /// The fate of the session's packets under these settings.
-    #[must_use]
     pub fn fate(&self, settings: &Settings) -> Fate {
         if settings.shadow {
             return Fate::Free;

@@ -3,7 +3,6 @@
 use crate::plan::doctor::{Diagnosis, Finding, Mode};
 
 /// One line per finding, and the mode to expect from `attach`.
-#[must_use]
 pub fn diagnosis(diagnosis: &Diagnosis) -> String {
     let widest = |of: fn(&Finding) -> usize| diagnosis.findings.iter().map(of).max().unwrap_or(0);
     let level = widest(|finding| finding.level.name().len());

@@ -9,7 +9,6 @@ use limiter_fleet::status::Listed;
 
 /// One line per prefix in force. For a prefix that the fleet added, a comment names the host, the time and the time
 /// left. Fleet prefixes that are not in force are comments too.
-#[must_use]
 pub fn lines(in_force: &[String], fleet: &[Listed]) -> String {
     let by_prefix: HashMap<_, _> = (fleet.iter())
         .map(|listed| (listed.prefix.as_str(), listed))

@@ -6,7 +6,6 @@ use limiter_common::policy::verdict::Reason;
 
 /// Converts a line of the program, such as `192.0.2.7: 98 bytes, reason 3`, and adds the verdict. `shadow`: the
 /// interface drops nothing. The program applies shadow after it has written the line.
-#[must_use]
 pub fn line(written: &str, shadow: bool) -> String {
     readable(written, shadow).unwrap_or_else(|| written.to_owned())
 }

@@ -14,7 +14,6 @@ use crate::{
 const SHOWN: usize = 10;
 
 /// The packets by limit and by source.
-#[must_use]
 pub fn text(replay: &Replay) -> String {
     let mut text = format!(
         "{} in {}: {} passed, {} dropped ({})\n",

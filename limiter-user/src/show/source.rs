@@ -14,7 +14,6 @@ use crate::{
 };
 
 /// The state of one source.
-#[must_use]
 pub fn check(check: &Check) -> String {
     let mut text = format!("{} on {}\n", check.source, check.interface);
     for on_list in &check.lists {
@@ -97,7 +96,6 @@ fn bucket(limit: &CheckedLimit, check: &Check) -> String {
 }
 
 /// The busiest sources, and the drops of others.
-#[must_use]
 pub fn top(top: &Top) -> String {
     let Verdicts {
         passed, dropped, ..

@@ -12,7 +12,6 @@ use crate::{
 const INDENT: &str = "           ";
 
 /// The state of all attachments.
-#[must_use]
 pub fn status(status: &Status) -> String {
     if status.interfaces.is_empty() {
         return "limiter is not attached to any interface\n".to_owned();
@@ -278,7 +277,6 @@ fn agent_note(interface: &Interface) -> String {
 }
 
 /// The output for an interface that has just been attached.
-#[must_use]
 pub fn attached(interface: &Interface) -> String {
     // At most this many fit into a line.
     const SHOWN: usize = 3;

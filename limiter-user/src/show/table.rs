@@ -3,7 +3,6 @@
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 
 /// Formats a table. The first `text` columns are aligned to the left. The others are numbers.
-#[must_use]
 pub fn table<const N: usize>(
     columns: [&str; N],
     text: usize,

@@ -1,7 +1,6 @@
 //! Numbers for people.
 
 /// Formats `1234567` as `1,234,567`.
-#[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -15,7 +14,6 @@ pub fn grouped(number: u64) -> String {
 }
 
 /// Formats a number with its noun: `1 limit`, `2 limits`. The plural takes `s`, or `es` as in `prefixes`.
-#[must_use]
 pub fn counted(number: u64, word: &str) -> String {
     let ending = match number {
         1 => "",
@@ -26,7 +24,6 @@ pub fn counted(number: u64, word: &str) -> String {
 }
 
 /// Formats `10485760` as `10.0 MiB`.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 pub fn bytes(number: u64) -> String {
     let mut value = number as f64;
@@ -46,7 +43,6 @@ pub fn bytes(number: u64) -> String {
 }
 
 /// Formats `0.2` as `0.2 s`, `3600.0` as `1h`.
-#[must_use]
 pub fn seconds(value: f64) -> String {
     if value < 60.0 {
         return format!("{} s", (value * 1000.0).ceil() / 1000.0);

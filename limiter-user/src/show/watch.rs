@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use crate::observe::event::Event;
 
 /// Formats one event.
-#[must_use]
 pub fn line(event: &Event) -> String {
     let source = event.source.map_or_else(
         || "unknown source".to_owned(),

@@ -24,7 +24,6 @@ impl Namespace {
     }
 
     /// The namespace's descriptor.
-    #[must_use]
     pub fn file(&self) -> &File {
         &self.0
     }

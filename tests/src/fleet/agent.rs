@@ -25,7 +25,6 @@ pub struct Agent {
 
 impl Agent {
     /// Starts `limiter agent --store STORE` with more arguments.
-    #[must_use]
     pub fn start(host: &Host, store: &str, more: &[&str]) -> Self {
         let mut command = prepared(&["agent", "--store", store]);
         command.args(more).stdin(Stdio::null());
@@ -41,13 +40,11 @@ impl Agent {
     }
 
     /// The agent's process.
-    #[must_use]
     pub fn process(&self) -> Pid {
         Pid::from_raw(self.process.id().try_into().unwrap())
     }
 
     /// Its standard error until now.
-    #[must_use]
     pub fn said(&self) -> String {
         String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
     }
@@ -69,7 +66,6 @@ impl Agent {
     }
 
     /// Waits for its end. Returns the exit status and the whole standard error.
-    #[must_use]
     pub fn wait(mut self) -> (ExitStatus, String) {
         let status = self.process.wait().unwrap();
         self.reader.take().unwrap().join().unwrap();
@@ -77,7 +73,6 @@ impl Agent {
     }
 
     /// Sends the agent a signal, and waits for its end.
-    #[must_use]
     pub fn end(self, signal: Signal) -> (ExitStatus, String) {
         self.signal(signal);
         self.wait()

@@ -24,7 +24,6 @@ impl Bucket {
     }
 
     /// Bounds on the packets that a full bucket admits, if it decides about each within `(earliest, latest)`, in order.
-    #[must_use]
     pub fn admits(&self, times: &[(u64, u64)]) -> RangeInclusive<u64> {
         let sorted = times.is_sorted_by(|one, two| one.0 <= two.0 && one.1 <= two.1);
         assert!(sorted, "times go back");
@@ -46,14 +45,12 @@ impl Bucket {
     }
 
     /// Tokens of a full bucket and its refill in this time: the allowance of a fleet.
-    #[must_use]
     pub fn tokens(&self, nanoseconds: u64) -> f64 {
         self.burst as f64 + nanoseconds as f64 / self.cost() as f64
     }
 }
 
 /// The sum of ranges.
-#[must_use]
 pub fn between(ranges: &[RangeInclusive<u64>]) -> RangeInclusive<u64> {
     let least = ranges.iter().map(RangeInclusive::start).sum();
     let most = ranges.iter().map(RangeInclusive::end).sum();

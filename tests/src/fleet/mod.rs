@@ -46,7 +46,6 @@ pub struct Fleet {
 
 impl Fleet {
     /// A fleet of this number of hosts, without limits.
-    #[must_use]
     pub fn of(hosts: usize) -> Self {
         let network = Network::new(hosts);
         Self {
@@ -57,19 +56,16 @@ impl Fleet {
     }
 
     /// A host.
-    #[must_use]
     pub fn host(&self, host: usize) -> &Host {
         &self.network.hosts[host]
     }
 
     /// Number of hosts.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.network.hosts.len()
     }
 
     /// Runs `limiter` on a host.
-    #[must_use]
     pub fn limiter(&self, host: usize, arguments: &[&str]) -> Outcome {
         on(self.host(host), || limiter(arguments))
     }
@@ -94,7 +90,6 @@ impl Fleet {
     }
 
     /// Runs `limiter` on a host. It must succeed; returns its JSON output.
-    #[must_use]
     pub fn json(&self, host: usize, arguments: &[&str]) -> Value {
         let outcome = self.limiter(host, arguments);
         outcome.expect(0);
@@ -102,31 +97,26 @@ impl Fleet {
     }
 
     /// The attachment of a host, from `status --json`.
-    #[must_use]
     pub fn status(&self, host: usize) -> Value {
         self.json(host, &["status", "eth0", "--json"])["interfaces"][0].clone()
     }
 
     /// A host's state of a source, from `check --json`.
-    #[must_use]
     pub fn check(&self, host: usize, source: Ipv4Addr) -> Value {
         self.json(host, &["check", "eth0", &source.to_string(), "--json"])
     }
 
     /// Number of packets that have reached each host.
-    #[must_use]
     pub fn seen(&self) -> Vec<u64> {
         self.packets("seen")
     }
 
     /// Number of packets that each host has passed.
-    #[must_use]
     pub fn passed(&self) -> Vec<u64> {
         self.packets("passed")
     }
 
     /// Number of packets that all hosts together have passed.
-    #[must_use]
     pub fn admitted(&self) -> u64 {
         self.passed().iter().sum()
     }
@@ -138,13 +128,11 @@ impl Fleet {
     }
 
     /// Sends packets, and waits for the verdict on the last one.
-    #[must_use]
     pub fn send(&self, load: &Load) -> Sent {
         self.start(load).finish()
     }
 
     /// Starts to send packets, and returns.
-    #[must_use]
     pub fn start(&self, load: &Load) -> Stream {
         Stream::start(&self.network, load)
     }
@@ -163,7 +151,6 @@ impl Fleet {
     }
 
     /// Starts `limiter agent` on a host, with this store.
-    #[must_use]
     pub fn agent(&self, host: usize, store: &str, more: &[&str]) -> Agent {
         Agent::start(self.host(host), store, more)
     }
@@ -186,13 +173,11 @@ impl Drop for Fleet {
 }
 
 /// A source address from a documentation network (RFC 5737) that no host here uses.
-#[must_use]
 pub fn source(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(203, 0, 113, number)
 }
 
 /// URL of the store.
-#[must_use]
 pub fn store_url(port: u16) -> String {
     format!("redis://{STORE}:{port}")
 }

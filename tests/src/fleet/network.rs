@@ -38,7 +38,6 @@ pub struct Network {
 
 impl Network {
     /// A network with this number of hosts. It carries only the test's packets, and answers to them.
-    #[must_use]
     pub fn new(hosts: usize) -> Self {
         assert!((1..=100).contains(&hosts));
         let [client, router, store] = [(); 3].map(|()| quiet_namespace());
@@ -62,13 +61,11 @@ impl Network {
     }
 
     /// Hardware addresses of a frame from the client to any host.
-    #[must_use]
     pub fn macs(&self) -> ([u8; 6], [u8; 6]) {
         (CLIENT_MAC, SERVICE_MAC)
     }
 
     /// A host's address in the store's network.
-    #[must_use]
     pub fn address(host: usize) -> Ipv4Addr {
         Ipv4Addr::new(198, 51, 100, 10 + u8::try_from(host).unwrap())
     }

@@ -30,13 +30,11 @@ pub struct Load {
 
 impl Load {
     /// Packets at a rate from one source, for some time.
-    #[must_use]
     pub fn of(source: Ipv4Addr, per_second: u32, time: Duration) -> Self {
         Self::of_many(vec![source], per_second, time)
     }
 
     /// Packets from several sources that share the rate.
-    #[must_use]
     pub fn of_many(sources: Vec<Ipv4Addr>, per_second: u32, time: Duration) -> Self {
         let packets = f64::from(per_second) * time.as_secs_f64();
         Self {
@@ -48,7 +46,6 @@ impl Load {
     }
 
     /// Packets of one source without a pause.
-    #[must_use]
     pub fn at_once(source: Ipv4Addr, packets: u32) -> Self {
         Self {
             packets,
@@ -88,19 +85,16 @@ pub struct Sent {
 
 impl Sent {
     /// Number of packets.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.packets.len() as u64
     }
 
     /// Nanoseconds from before the first packet was sent until after the last verdict.
-    #[must_use]
     pub fn longest(&self) -> u64 {
         self.packets[self.packets.len() - 1].between.1 - self.packets[0].between.0
     }
 
     /// The times of the packets that `which` selects by index.
-    #[must_use]
     pub fn times(&self, which: impl Fn(usize) -> bool) -> Vec<(u64, u64)> {
         let chosen = self.packets.iter().enumerate();
         let chosen = chosen.filter(|(place, _)| which(*place));
@@ -110,6 +104,7 @@ impl Sent {
 
 /// A sender in another thread.
 #[derive(Debug)]
+#[must_use]
 pub struct Stream {
     thread: Option<JoinHandle<Sent>>,
     so_far: Arc<AtomicU64>,
@@ -139,7 +134,6 @@ impl Stream {
     }
 
     /// Number of packets sent and processed.
-    #[must_use]
     pub fn so_far(&self) -> u64 {
         self.so_far.load(Ordering::Acquire)
     }
@@ -158,14 +152,12 @@ impl Stream {
     }
 
     /// Waits for the last packet.
-    #[must_use]
     pub fn finish(mut self) -> Sent {
         let thread = self.thread.take().unwrap();
         thread.join().expect("the packets were sent")
     }
 
     /// Stops sending. Only packets in flight still arrive.
-    #[must_use]
     pub fn stop(self) -> Sent {
         self.stop.store(true, Ordering::Relaxed);
         self.finish()

@@ -129,7 +129,6 @@ struct Lab {
 }
 
 /// Runs `rounds` rounds with this seed.
-#[must_use]
 pub fn run(seed: u64, rounds: usize) -> Report {
     let lab = Lab::new();
     let mut report = Report::default();

@@ -57,14 +57,12 @@ impl Target {
     }
 
     /// The target with this name.
-    #[must_use]
     pub fn named(name: &str) -> Self {
         let found = TARGETS.into_iter().find(|target| target.name == name);
         found.unwrap_or_else(|| panic!("{name} is not fuzzed"))
     }
 
     /// The files with the target's inputs.
-    #[must_use]
     pub fn inputs(&self) -> Vec<PathBuf> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("fixtures/fuzz")

@@ -23,7 +23,6 @@ pub struct Carried {
 
 impl Carried {
     /// True if `state` is within the bounds.
-    #[must_use]
     pub fn may_be(&self, state: State) -> bool {
         match (self.earliest, self.latest, state) {
             (State::FullAt(earliest), State::FullAt(latest), State::FullAt(found)) => {

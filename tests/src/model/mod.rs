@@ -139,7 +139,6 @@ fn count(one: &mut Count, length: usize) {
 impl Model {
     /// A model without buckets at `now` (nanoseconds), with at most `new_sources` tokens left in the new-source limit.
     /// `phases` are those of the limits' windows, by name.
-    #[must_use]
     pub fn new(
         settings: &Settings,
         phases: &BTreeMap<String, u64>,
@@ -178,13 +177,11 @@ impl Model {
     }
 
     /// Tick at which the new-source limit's bucket is full, if there is such a limit.
-    #[must_use]
     pub fn new_sources_full_at(&self) -> Option<i128> {
         self.new_sources.as_ref().map(NewSourceLimit::full_at)
     }
 
     /// The terms of a limit.
-    #[must_use]
     pub fn terms(&self, name: &str) -> Option<&Terms> {
         let held = self.limits.iter().find(|held| held.limit.name == name);
         held.map(|held| &held.terms)

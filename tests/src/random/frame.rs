@@ -36,7 +36,6 @@ const AUTHENTICATION: u8 = 51;
 
 impl Frame {
     /// The frame's bytes.
-    #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![2; 12];
         for tag in &self.tags {

@@ -18,7 +18,6 @@ pub fn percent(rng: &mut Rng, chance: u32) -> bool {
 }
 
 /// The seed from `LIMITER_SEED` (decimal, or hexadecimal after 0x), otherwise `default`.
-#[must_use]
 pub fn seed(default: u64) -> u64 {
     let Ok(text) = std::env::var("LIMITER_SEED") else {
         return default;

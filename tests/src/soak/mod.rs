@@ -138,7 +138,6 @@ impl Soak<'_> {
 }
 
 /// Runs the soak. Panics if a check fails.
-#[must_use]
 pub fn run(plan: Plan) -> Report {
     // Builds the command first, if needed.
     let _ = binary();

@@ -55,13 +55,11 @@ impl Report {
     }
 
     /// Number of times that an action was done.
-    #[must_use]
     pub fn times(&self, what: &str) -> u64 {
         self.done.get(what).copied().unwrap_or(0)
     }
 
     /// The report as Markdown.
-    #[must_use]
     pub fn page(&self) -> String {
         let mut page = format!(
             "# Soak\n\nResult of `cargo xtask soak --out docs/soak.md`: {} of all functions at once, ended {}, on Linux {}, {}.\n\

@@ -55,7 +55,6 @@ pub fn read(mut section: Section) -> (Match, Places) {
 }
 
 /// Prints `match` as in the file.
-#[must_use]
 pub fn show(matches: &Match) -> String {
     let ports = |ports: &Ports| {
         (!ports.0.is_empty()).then(|| one_or_array(ports.0.iter().map(number_or_text).collect()))

@@ -16,7 +16,6 @@ const ON_ONE_LINE: usize = 4;
 
 /// Prints a file that `parse` reads as the same settings. Defaults are left out, apart from those that users ask for
 /// most: the mode, the number of sources, and the limit on new sources.
-#[must_use]
 pub fn show(interfaces: &[String], settings: &Settings) -> String {
     let mut out = Lines::default();
     out.unless(interfaces.is_empty(), "interfaces", || {

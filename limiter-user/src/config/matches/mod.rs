@@ -39,13 +39,11 @@ pub struct Match {
 
 impl Match {
     /// Returns true if this matches every IP packet.
-    #[must_use]
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
     }
 
     /// Returns true if packets from `source` have the wanted version of IP.
-    #[must_use]
     pub fn holds_version_of(&self, source: IpAddr) -> bool {
         let is_v4 = |version| version == IpVersion::V4;
         self.ip_version
@@ -53,7 +51,6 @@ impl Match {
     }
 
     /// Returns true if this needs fields behind the fixed part of the IP header.
-    #[must_use]
     pub fn needs_transport(&self) -> bool {
         self.protocol.is_some()
             || !self.destination_port.0.is_empty()

@@ -30,7 +30,6 @@ impl Protocol {
     pub const TCP: Self = Self(6);
 
     /// Returns true if the protocol's header begins with two ports.
-    #[must_use]
     pub fn has_ports(self) -> bool {
         matches!(self.0, 6 | 17 | 33 | 132 | 136)
     }
@@ -259,7 +258,6 @@ pub enum IpVersion {
 
 impl IpVersion {
     /// The number: 4 or 6.
-    #[must_use]
     pub fn number(self) -> u8 {
         match self {
             Self::V4 => 4,

@@ -78,7 +78,6 @@ pub struct Wanted {
 
 impl Wanted {
     /// Settings from a command.
-    #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,

@@ -157,13 +157,11 @@ impl Watching {
     }
 
     /// Name of the interface.
-    #[must_use]
     pub fn interface(&self) -> &str {
         &self.interface
     }
 
     /// Name of the limit that has a slot, or had it.
-    #[must_use]
     pub fn limit(&self, slot: u32) -> Option<&str> {
         self.names.get(&slot).map(String::as_str)
     }
@@ -209,7 +207,6 @@ impl Watching {
     }
 
     /// Whether the switch was off for some time because this process was stopped. Returns `true` once for each time.
-    #[must_use]
     pub fn has_lapsed(&self) -> bool {
         self.lease.as_ref().is_some_and(Lease::has_lapsed)
     }
@@ -221,7 +218,6 @@ impl Watching {
 }
 
 /// Reads an event. Fields that a program of an earlier version does not write are unknown.
-#[must_use]
 pub fn read(bytes: &[u8]) -> Option<Event> {
     const UNKNOWN: u8 = 0xff;
     let known = bytes.len().min(size_of::<Event>());
@@ -365,6 +361,7 @@ fn in_packets(prefix: IpNet) -> (u64, AddressWords, AddressWords) {
 /// Keeps the switch on from its own thread. A reader of the output may be slow, and drops that are lost meanwhile
 /// must be counted.
 #[derive(Debug)]
+#[must_use]
 struct Lease {
     switch: Arc<Switch>,
     lapses: Arc<AtomicU64>,

@@ -81,7 +81,6 @@ pub(super) fn carry_over(
 
 /// Packets that the deny list has dropped, for each of its prefixes with any. A prefix of another list within a
 /// denied one has its own entry: its drops are added to the denied prefix.
-#[must_use]
 pub fn drops(entries: &[(IpNet, Listed)]) -> BTreeMap<IpNet, u64> {
     let denies = |listed: &Listed| listed.own & ON_DENY != 0;
     let denied = LazyCell::new(|| -> BTreeSet<IpNet> {

@@ -237,7 +237,6 @@ impl Program {
     }
 
     /// The name of the program's entry in the object.
-    #[must_use]
     pub fn entry(&self) -> &'static str {
         self.entry
     }

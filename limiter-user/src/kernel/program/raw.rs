@@ -19,7 +19,6 @@ where
     Self: aya::Pod,
 {
     /// The value that these bytes represent; `None` if there are too few.
-    #[must_use]
     pub fn read(bytes: &[u8]) -> Option<T> {
         let bytes = bytes.get(..size_of::<Self>())?;
         // SAFETY: enough bytes are there, and every bit pattern of them is valid.

@@ -74,7 +74,6 @@ impl Sets {
     }
 
     /// The number of sources that the table has room for.
-    #[must_use]
     pub fn capacity(&self) -> u64 {
         u64::from(self.sets) * u64::from(WAYS)
     }
@@ -101,7 +100,6 @@ impl Sets {
     }
 
     /// The number of entries that the limit in each slot holds.
-    #[must_use]
     pub fn held(&self) -> [u64; SLOTS as usize] {
         let mut held = [0; SLOTS as usize];
         for tag in self.counted() {
@@ -142,13 +140,11 @@ impl Sets {
     }
 
     /// One source, if it is in the table.
-    #[must_use]
     pub fn source(&self, key: &SourceKey) -> Option<Source> {
         Some(self.find(key)?.read()?.1)
     }
 
     /// The source `key`, if the entry with this number is its own.
-    #[must_use]
     pub fn source_in(&self, number: usize, key: &SourceKey) -> Option<Source> {
         let (found, source) = self.entry(number)?.read()?;
         (found == *key).then_some(source)
@@ -193,14 +189,12 @@ impl Sets {
     }
 
     /// Forgets a source. Returns whether it was in the table.
-    #[must_use]
     pub fn forget(&self, key: &SourceKey) -> bool {
         self.find(key)
             .is_some_and(|entry| entry.forget(|found| found == key))
     }
 
     /// Forgets all sources. Returns their number.
-    #[must_use]
     pub fn forget_all(&self) -> u64 {
         self.forget_where(|_| true)
     }

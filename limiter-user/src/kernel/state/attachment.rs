@@ -269,7 +269,6 @@ impl Attachment {
     }
 
     /// Kernel memory of all maps, in bytes.
-    #[must_use]
     pub fn memory(&self) -> u64 {
         self.tables.memory + self.lists.memory
     }
@@ -331,13 +330,11 @@ impl Attachment {
 
     /// The end of the running trial, RFC 3339; `None` if no trial runs. At this time it is undone, unless it is kept
     /// before.
-    #[must_use]
     pub fn try_until(&self) -> Option<String> {
         self.trial.filter(|trial| !trial.is_over).map(OnTrial::end)
     }
 
     /// The end of a trial that was not kept, RFC 3339. `None` after a later command has changed something.
-    #[must_use]
     pub fn trial_ended(&self) -> Option<String> {
         self.trial.filter(|trial| trial.is_over).map(OnTrial::end)
     }

@@ -23,7 +23,6 @@ pub struct OnTrial {
 
 impl OnTrial {
     /// The trial's end, RFC 3339.
-    #[must_use]
     pub fn end(self) -> String {
         shown(self.until)
     }

@@ -35,7 +35,6 @@ use crate::kernel::{
 pub const WATCH: &str = "watch";
 
 /// The folder of everything that this layout pins.
-#[must_use]
 pub fn root() -> PathBuf {
     bpffs::own().join(layout_name(abi::VERSION))
 }
@@ -194,7 +193,6 @@ impl Folder {
 }
 
 /// The name of generation `number` in the folder of an attachment.
-#[must_use]
 pub fn generation(number: u64) -> String {
     format!("g{number}")
 }

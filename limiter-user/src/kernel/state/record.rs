@@ -179,7 +179,6 @@ impl Record {
     }
 
     /// The limits with their slots.
-    #[must_use]
     pub fn with_slots(&self) -> Vec<(Limit, Slot)> {
         let limits = self.settings.all_limits();
         limits
@@ -190,7 +189,6 @@ impl Record {
 
     /// The settings `own` with the fleet's prefixes added, and the overlay. The fleet's prefixes stay on the lists as
     /// long as the same fleet shares them.
-    #[must_use]
     pub fn with_fleet(&self, own: Settings) -> (Settings, Overlay) {
         if own.fleet != self.settings.fleet {
             return (own, Overlay::default());

@@ -52,7 +52,6 @@ pub fn wall(then: u64) -> Result<SystemTime> {
 }
 
 /// The wall-clock time now, RFC 3339.
-#[must_use]
 pub fn today() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }

@@ -94,7 +94,6 @@ pub struct Pin {
 
 impl Pin {
     /// The path that leads to this pin, even if its name is removed.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         of_descriptor(self.fd.as_fd())
     }
@@ -225,25 +224,21 @@ impl Dir {
     }
 
     /// Whether this user owns the folder.
-    #[must_use]
     pub fn is_own(&self) -> bool {
         self.0.owner == geteuid().as_raw()
     }
 
     /// The path by which the folder was opened.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
     /// The folder's parent; `None` for the root.
-    #[must_use]
     pub fn parent(&self) -> Option<&Self> {
         self.0.parent.as_ref()
     }
 
     /// The folder's identity.
-    #[must_use]
     pub fn identity(&self) -> Identity {
         self.0.identity
     }
@@ -271,7 +266,6 @@ impl Dir {
     }
 
     /// The path for a new pin in the folder.
-    #[must_use]
     pub fn at(&self, name: &str) -> PathBuf {
         of_descriptor(self.0.fd.as_fd()).join(name)
     }

@@ -26,7 +26,6 @@ pub enum XdpMode {
 
 impl XdpMode {
     /// The mode's name in `status` and the metrics.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -75,7 +74,6 @@ const MERGED: u64 = 65_536;
 
 impl Interface {
     /// The longest frame, in bytes, that a program in `mode` may see.
-    #[must_use]
     pub fn frame_max(&self, mode: XdpMode) -> u64 {
         let frame = u64::from(self.mtu) + FRAMING;
         if mode == XdpMode::Generic {
@@ -102,7 +100,6 @@ pub async fn all() -> Result<Vec<Interface>> {
 
 /// The interface that a link is on. An interface that runs another program, or none, only has the same index: the
 /// link's interface was moved to another network namespace.
-#[must_use]
 pub fn of_link<'a>(interfaces: &'a [Interface], link: &LinkInfo) -> Option<&'a Interface> {
     let runs = |xdp: XdpState| xdp.program_id == link.program_id;
     interfaces
@@ -112,7 +109,6 @@ pub fn of_link<'a>(interfaces: &'a [Interface], link: &LinkInfo) -> Option<&'a I
 
 /// Whether an interface has the link's index but runs another program. Then it is another interface, or the program
 /// was swapped between the two reads.
-#[must_use]
 pub(in crate::kernel) fn may_be_outdated(interfaces: &[Interface], link: &LinkInfo) -> bool {
     let mut others = interfaces
         .iter()

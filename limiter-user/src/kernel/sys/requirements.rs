@@ -41,7 +41,6 @@ pub fn release() -> Result<String> {
 
 impl KernelVersion {
     /// Whether this kernel has packets in several buffers, so jumbo frames.
-    #[must_use]
     pub fn has_frags(self) -> bool {
         self >= FRAGS
     }

@@ -38,7 +38,6 @@ impl Order {
     ];
 
     /// The order's name for people.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::DroppedPerSecond => "dropped/s",
@@ -51,7 +50,6 @@ impl Order {
     }
 
     /// The order `steps` places further in [`Self::ALL`]. After the last comes the first.
-    #[must_use]
     pub fn after(self, steps: usize) -> Self {
         let at = Self::ALL.iter().position(|order| *order == self);
         Self::ALL[(at.unwrap_or(0) + steps) % Self::ALL.len()]
@@ -77,14 +75,12 @@ pub struct Activity {
 
 impl Activity {
     /// Splits packets over the limit into dropped packets and packets that would have been dropped.
-    #[must_use]
     pub fn split(&self, over: u64) -> (u64, u64) {
         if self.drops { (over, 0) } else { (0, over) }
     }
 
     /// The source's rank in an order: the highest goes first. Dropped packets count before packets that would have
     /// been dropped.
-    #[must_use]
     pub fn rank(&self, order: Order, place: Place) -> Rank {
         let all = [self.split(self.over).0, self.over, self.passed];
         let since = [
@@ -158,7 +154,6 @@ pub enum Filter {
 
 impl Filter {
     /// Parses user input: a prefix with a `/`, or any part of a row's text.
-    #[must_use]
     pub fn new(typed: &str) -> Self {
         let typed = typed.trim();
         if typed.is_empty() {
@@ -171,7 +166,6 @@ impl Filter {
     }
 
     /// Whether the filter wants a source of a limit. The limit's name is in lower case. `source`: the source as shown.
-    #[must_use]
     pub fn wants<'s>(
         &self,
         source: impl FnOnce() -> &'s str,
@@ -199,7 +193,6 @@ pub struct Busiest<T> {
 
 impl<T> Busiest<T> {
     /// Creates a collection that keeps at most `most` items.
-    #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
             most,
@@ -225,7 +218,6 @@ impl<T> Busiest<T> {
     }
 
     /// The kept items, the highest rank first.
-    #[must_use]
     pub fn in_order(self) -> Vec<T> {
         self.kept.into_values().rev().collect()
     }

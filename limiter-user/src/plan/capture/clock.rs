@@ -30,13 +30,11 @@ impl Clock {
     }
 
     /// The uncorrected time of a packet at the corrected time of the last one.
-    #[must_use]
     pub fn last(&self) -> u64 {
         self.last - self.behind.min(self.last)
     }
 
     /// Number of times that the clock was set back.
-    #[must_use]
     pub fn set_back(&self) -> u64 {
         self.set_back
     }

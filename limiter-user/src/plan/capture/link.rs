@@ -36,7 +36,6 @@ pub struct Frame<'a> {
 
 impl Link {
     /// The framing with a link type's number, from the registry of link types or as some systems write it.
-    #[must_use]
     pub fn of_number(number: u32) -> Option<Self> {
         match number {
             0 | 108 => Some(Self::Null),
@@ -80,7 +79,6 @@ impl Link {
     }
 
     /// Returns true if the framing says that the host sent the packet.
-    #[must_use]
     pub(super) fn says_outgoing(self, bytes: &[u8]) -> bool {
         const OUTGOING: u8 = 4;
         match self {
@@ -118,7 +116,6 @@ fn of_family(bytes: &[u8]) -> u16 {
 
 /// The frame that a driver would have shown. Returns at most `most` bytes, but at least an Ethernet header. `room`:
 /// memory for a frame that must be built.
-#[must_use]
 pub fn frame<'a>(packet: &Packet<'a>, most: usize, room: &'a mut Vec<u8>) -> Frame<'a> {
     let Packet {
         bytes,

@@ -215,25 +215,21 @@ impl Capture {
     }
 
     /// Number of packets read so far.
-    #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
     /// Number of bytes read so far.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.reader.consumed() as u64
     }
 
     /// The reason why the capture ended too early, if it did.
-    #[must_use]
     pub fn cut(&self) -> Option<Cut> {
         self.cut
     }
 
     /// Number of times that the capture's clock was set back.
-    #[must_use]
     pub fn set_back(&self) -> u64 {
         self.clock.set_back()
     }

@@ -55,7 +55,6 @@ pub enum Level {
 
 impl Level {
     /// The level's name in the output.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -80,7 +79,6 @@ pub enum Mode {
 
 impl Mode {
     /// The mode's name in the output.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -163,7 +161,6 @@ const INTERFACE: [InterfaceCheck; 9] = [
 
 impl Diagnosis {
     /// The checks that found a problem.
-    #[must_use]
     pub fn problems(&self) -> Vec<&Finding> {
         let problem = |finding: &&Finding| finding.level == Level::Problem;
         self.findings.iter().filter(problem).collect()
@@ -171,7 +168,6 @@ impl Diagnosis {
 }
 
 /// Judges the results of the probe.
-#[must_use]
 pub fn diagnose(survey: &Survey) -> Diagnosis {
     let machine = &survey.machine;
     let checks = MACHINE.iter();

@@ -4,7 +4,6 @@ use super::{Finding, ok, warning};
 use crate::config::{Settings, table_warning::TableWarning};
 
 /// The effect of a flood of new sources on the limits in force.
-#[must_use]
 pub fn finding(settings: &Settings, frame_max: u64) -> Finding {
     let warnings = settings.table_warnings(frame_max).unwrap_or_default();
     let all =

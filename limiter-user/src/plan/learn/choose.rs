@@ -18,7 +18,6 @@ const FAR_ABOVE: [(u64, usize); 2] = [(10, 20), (50, 4)];
 
 /// Finds the sources that are far above the rest. `busiest`: packets of each source in its busiest [`WINDOW`], in any
 /// order. Returns the lowest number of a source far above the rest; none if there is none.
-#[must_use]
 pub fn far_above(busiest: &[u64]) -> Option<u64> {
     if busiest.len() < SOURCES_MIN {
         return None;
@@ -51,7 +50,6 @@ pub struct Choice {
 
 /// Chooses rate and burst for `traces`. The share `keep` of them loses nothing if the same traffic repeats every
 /// `period` nanoseconds. None if there are no traces, or no rate is enough.
-#[must_use]
 pub fn choose(traces: &[&Trace], period: u64, keep: f64) -> Option<Choice> {
     let rates = human::rates();
     let mut best: Option<(f64, usize, u64)> = None;
@@ -99,7 +97,6 @@ fn of_all(traces: &[&Trace], cost: u64, period: u64, keep: f64) -> Option<u64> {
 }
 
 /// The number of sources that should lose nothing: the share of `sources`, rounded up.
-#[must_use]
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -112,7 +109,6 @@ pub fn kept(sources: usize, keep: f64) -> usize {
 }
 
 /// Cost of a packet at this rate, in ticks, by the limiter's arithmetic.
-#[must_use]
 pub fn cost(rate: &Rate) -> u64 {
     let limit = Limit {
         burst: Some(human::burst(1)),
@@ -124,7 +120,6 @@ pub fn cost(rate: &Rate) -> u64 {
 }
 
 /// Converts nanoseconds to seconds.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 pub fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9

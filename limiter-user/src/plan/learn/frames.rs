@@ -19,7 +19,6 @@ pub struct FromFrames {
 
 impl FromFrames {
     /// Creates an empty state.
-    #[must_use]
     pub fn new(seed: Seed, bounds: Bounds) -> Self {
         Self {
             sampler: Sampler::new(seed, bounds),
@@ -53,7 +52,6 @@ impl FromFrames {
     }
 
     /// Returns all traffic.
-    #[must_use]
     pub fn finish(self) -> Watched {
         let begun = self.first.unwrap_or(0);
         Watched {

@@ -11,7 +11,6 @@ const IN_A_MINUTE: [u64; 7] = [5, 8, 10, 15, 20, 30, 40];
 const SECOND: u64 = 1_000_000_000;
 
 /// Round rates, from five packets per minute to a million per second. A lower rate is never useful.
-#[must_use]
 pub fn rates() -> Vec<Rate> {
     let slow = IN_A_MINUTE.map(|amount| Rate {
         amount,
@@ -31,13 +30,11 @@ fn numbers() -> impl Iterator<Item = u64> {
 }
 
 /// The first round number that is not less than `number`.
-#[must_use]
 pub fn up(number: u64) -> u64 {
     numbers().find(|one| *one >= number).unwrap_or(number)
 }
 
 /// Creates a burst of `packets`.
-#[must_use]
 pub fn burst(packets: u64) -> Burst {
     Burst {
         tokens: packets,

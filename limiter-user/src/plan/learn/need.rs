@@ -12,7 +12,6 @@ const ORIGIN: u64 = 1 << 20;
 /// in the long run, so that no burst is enough.
 ///
 /// Exact if the trace is exact, otherwise never too small.
-#[must_use]
 pub fn burst(trace: &Trace, cost: u64, period: u64) -> Option<u64> {
     let per_period = trace.packets().checked_mul(cost)?;
     if per_period > period.checked_mul(1 << bucket::TICK_SHIFT)? {
@@ -41,7 +40,6 @@ pub fn burst(trace: &Trace, cost: u64, period: u64) -> Option<u64> {
 
 /// Packets of `trace` that a bucket of `burst` packets, full at first, would refuse. Nearly exact if the trace is not
 /// exact.
-#[must_use]
 pub fn refused(trace: &Trace, cost: u64, burst: u64) -> u64 {
     let Some(first) = trace.groups().first().map(|group| group.time) else {
         return 0;

@@ -261,7 +261,6 @@ fn limit(finding: &Finding) -> Limit {
 
 impl Finding {
     /// The name of the finding's limit.
-    #[must_use]
     pub fn name(&self) -> String {
         let service = self.service.as_ref();
         service.map_or_else(|| DEFAULT_LIMIT.to_owned(), Service::name)

@@ -102,7 +102,6 @@ const SECOND: u64 = 1_000_000_000;
 
 impl Sampler {
     /// Creates a sample of all sources, which is halved when `bounds` are exceeded. `seed` decides which sources stay.
-    #[must_use]
     pub fn new(seed: Seed, bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -117,43 +116,36 @@ impl Sampler {
     }
 
     /// The rule that selects the sources in the sample.
-    #[must_use]
     pub fn sample(&self) -> Sample {
         self.sample
     }
 
     /// Number of halvings: one in `2^halvings` sources is in the sample.
-    #[must_use]
     pub fn halvings(&self) -> u32 {
         self.halvings
     }
 
     /// The sources in the sample that sent more than one packet.
-    #[must_use]
     pub fn sources(&self) -> &HashMap<Flow, Source> {
         &self.sources
     }
 
     /// Approximate number of sources in the sample that sent only one packet.
-    #[must_use]
     pub fn once(&self) -> u64 {
         self.once.len() as u64 + self.forgotten
     }
 
     /// Number of sources with only one packet that are kept one by one.
-    #[must_use]
     pub fn once_held(&self) -> usize {
         self.once.len()
     }
 
     /// Approximate number of new sources in the sample in each second of the observed packets' clock.
-    #[must_use]
     pub fn new_in_second(&self) -> &HashMap<u64, u64> {
         &self.new_in_second
     }
 
     /// Number of groups of packets in the sample.
-    #[must_use]
     pub fn groups(&self) -> usize {
         self.groups
     }
@@ -273,7 +265,6 @@ impl Source {
 }
 
 /// The text for a source.
-#[must_use]
 pub fn show(source: &Flow) -> String {
     Key::default().show(&SourceKey {
         address: source.address,

@@ -32,7 +32,6 @@ impl Service {
     }
 
     /// The name of the service's limit: `tcp-22`, `udp-53`.
-    #[must_use]
     pub fn name(&self) -> String {
         format!("{}-{}", Protocol(self.protocol), self.port)
     }

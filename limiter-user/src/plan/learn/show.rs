@@ -55,7 +55,6 @@ pub fn file(
 }
 
 /// A few lines about the traffic and the proposal.
-#[must_use]
 pub fn summary(watched: &Watched, proposal: &Proposal) -> Vec<String> {
     let mut lines = what_was_seen(watched, proposal);
     for finding in &proposal.findings {

@@ -25,7 +25,6 @@ pub struct Trace {
 
 impl Trace {
     /// Creates an empty trace with at most `room` groups (at least 2).
-    #[must_use]
     pub fn new(room: usize) -> Self {
         Self {
             groups: Vec::new(),
@@ -86,25 +85,21 @@ impl Trace {
     }
 
     /// The groups, in order of time.
-    #[must_use]
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
     /// Maximum nanoseconds between a group's time and a packet's arrival; 0: all times are exact.
-    #[must_use]
     pub fn spread(&self) -> u64 {
         self.spread
     }
 
     /// Number of all packets.
-    #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
     /// The maximum number of packets in any interval of `length` nanoseconds.
-    #[must_use]
     pub fn busiest(&self, length: u64) -> u64 {
         let (mut most, mut within, mut first) = (0, 0, 0);
         for group in &self.groups {

@@ -117,7 +117,6 @@ impl Engine {
     }
 
     /// Creates the model's engine. Time starts at `begin` (nanoseconds).
-    #[must_use]
     pub fn model(compiled: &Compiled, begin: u64) -> Self {
         let model = Model::new(&compiled.config, &compiled.prefixes, begin);
         Self::Model(Box::new(model))
@@ -144,7 +143,6 @@ impl Engine {
     }
 
     /// The engine's name.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Kernel(_) => "kernel",

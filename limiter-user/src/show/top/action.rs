@@ -42,7 +42,6 @@ impl Action {
     }
 
     /// The addresses that the action affects.
-    #[must_use]
     pub fn network(&self) -> IpNet {
         match self {
             Self::List { network, .. } | Self::Reset { network } => *network,

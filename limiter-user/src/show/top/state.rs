@@ -97,7 +97,6 @@ pub struct State {
 
 impl State {
     /// Creates a state without data. Shows at most `most` sources, and takes a sample every `interval`.
-    #[must_use]
     pub fn new(most: usize, interval: Duration) -> Self {
         Self {
             order: Order::default(),
@@ -116,7 +115,6 @@ impl State {
     }
 
     /// The selection of sources to read.
-    #[must_use]
     pub fn wanted(&self) -> Wanted {
         Wanted {
             order: self.order,
@@ -126,7 +124,6 @@ impl State {
     }
 
     /// The state after the event, and the request that follows.
-    #[must_use]
     pub fn after(mut self, event: Event) -> (Self, Effect) {
         let mut effect = Effect::None;
         match event {

@@ -22,7 +22,6 @@ use tokio::sync::mpsc;
 pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
 
 /// The reason why the view cannot use the terminal; none if it can.
-#[must_use]
 pub fn missing(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Some("input or output is no terminal");
@@ -97,7 +96,6 @@ fn give_back() {
 }
 
 /// Reads the terminal, in a thread that ends with the process or with the first error.
-#[must_use]
 pub fn input() -> mpsc::UnboundedReceiver<io::Result<event::Event>> {
     let (to, inputs) = mpsc::unbounded_channel();
     thread::spawn(move || {

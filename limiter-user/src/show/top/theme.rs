@@ -30,7 +30,6 @@ const ASCII: bar::Set<'_> = bar::Set {
 impl Theme {
     /// The theme for this process's environment, which `variable` reads: no colours with `NO_COLOR`
     /// (<https://no-color.org>), block characters in a UTF-8 locale.
-    #[must_use]
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);

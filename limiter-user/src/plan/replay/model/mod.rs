@@ -45,7 +45,6 @@ struct View<'a>(&'a Model);
 impl Model {
     /// Creates a model with these constants and prefixes. Time starts at `begin` (nanoseconds). Sockets are not looked
     /// up.
-    #[must_use]
     pub fn new(config: &Config, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Self {
         Self {
             memory: Memory::new(config.sets),
@@ -69,7 +68,6 @@ impl Model {
     }
 
     /// The counters of the limit in `slot`, on the full path.
-    #[must_use]
     pub fn limit(&self, slot: u32) -> LimitCounters {
         let counters = self.counters.get(slot as usize);
         counters.map(Cell::get).unwrap_or_default()
