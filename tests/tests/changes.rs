@@ -21,7 +21,7 @@ use limiter_user::{
     },
 };
 
-const CHANGES: u32 = 400;
+const CHANGES: u32 = 150;
 /// Every 19th change is made by the command, the others through the library.
 const BY_COMMAND: u32 = 19;
 

@@ -235,7 +235,10 @@ fn reported_mode_is_the_mode_in_use() {
     assert_eq!(status["loopback"], true);
     assert_eq!(status["mode"], "generic");
     assert!(
-        status["fallback"].as_str().unwrap().contains("no XDP"),
+        status["fallback"]
+            .as_str()
+            .unwrap()
+            .contains("does not support XDP"),
         "{status}"
     );
     assert!(hosts.limiter("status lo").stdout.contains("NOT native"));

@@ -43,8 +43,8 @@ fn several() -> Settings {
         [lists]\nallow = [\"192.0.2.0/24\"]\ndeny = [\"2001:db8::/32\"]\ngold = [\"198.51.100.0/24\"]\n"
         .to_owned();
     let matches = [
-        "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\" }",
-        "{ source = \"gold\", ip_version = 6, fragments = false }",
+        "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\", length = \"60-\" }",
+        "{ source = \"gold\", ip_version = 6, fragments = false, length = \"0-1500\" }",
         "{ unless = [\"gold\"] }",
     ];
     let algorithms = ["token-bucket", "fixed-window"];

@@ -7,7 +7,7 @@ use limiter_user::config::{
     Algorithm, Burst, Control, Exempt, Key, Limit, Lists, Malformed, Match, Mode, NewSources, Rate,
     Scope, Settings, Unit, key,
     lists::Prefixes,
-    matches::{IpVersion, PortRange, Ports, Protocol, TcpFlags},
+    matches::{IpVersion, Lengths, PortRange, Ports, Protocol, TcpFlags},
     names, settings,
 };
 use proptest::{
@@ -81,6 +81,14 @@ fn flags() -> impl Strategy<Value = TcpFlags> {
     })
 }
 
+fn lengths() -> impl Strategy<Value = Lengths> {
+    let length = || 0..=65_575_u32;
+    (length(), length()).prop_map(|(one, other)| Lengths {
+        first: one.min(other),
+        last: one.max(other),
+    })
+}
+
 /// Names of lists are filled in later, because the lists must exist.
 fn matches() -> impl Strategy<Value = Match> {
     (
@@ -90,9 +98,18 @@ fn matches() -> impl Strategy<Value = Match> {
         option::of(flags()),
         option::of(select(&[IpVersion::V4, IpVersion::V6][..])),
         option::of(any::<bool>()),
+        option::of(lengths()),
     )
         .prop_map(
-            |(protocol, destination_port, source_port, tcp_flags, ip_version, fragments)| {
+            |(
+                protocol,
+                destination_port,
+                source_port,
+                tcp_flags,
+                ip_version,
+                fragments,
+                length,
+            )| {
                 let protocol = protocol.map(Protocol);
                 let has_ports = protocol.is_none_or(Protocol::has_ports);
                 let ports = |ports| if has_ports { ports } else { Ports::default() };
@@ -104,6 +121,7 @@ fn matches() -> impl Strategy<Value = Match> {
                     protocol,
                     ip_version,
                     fragments,
+                    length,
                     ..Match::default()
                 }
             },
@@ -123,13 +141,13 @@ fn keys() -> impl Strategy<Value = Key> {
 
 fn limits() -> impl Strategy<Value = Limit> {
     let burst = option::of((prop_oneof![1..=100_u64, 1..=1_000_000_u64], any::<bool>()));
-    let terms = (
+    let quota = (
         rates(),
         burst,
         option::of(1..=1_000_u64),
         select(&[Algorithm::TokenBucket, Algorithm::FixedWindow][..]),
     );
-    let terms = terms.prop_map(|(rate, burst, cost, algorithm)| Limit {
+    let quota = quota.prop_map(|(rate, burst, cost, algorithm)| Limit {
         burst: burst.map(|(tokens, bare)| Burst {
             tokens,
             unit: (!bare).then_some(rate.unit),
@@ -138,10 +156,10 @@ fn limits() -> impl Strategy<Value = Limit> {
         algorithm,
         ..Limit::new("", rate)
     });
-    let terms = terms.prop_filter("can be had", |limit| limit.terms(1).is_ok());
+    let quota = quota.prop_filter("can be had", |limit| limit.quota(1).is_ok());
     let switches = any::<[bool; 2]>();
-    (terms, matches(), keys(), switches).prop_map(|(terms, matches, key, [shadow, shared])| {
-        let can_be = terms.rate.unit == Unit::Packets && terms.algorithm == Algorithm::TokenBucket;
+    (quota, matches(), keys(), switches).prop_map(|(quota, matches, key, [shadow, shared])| {
+        let can_be = quota.rate.unit == Unit::Packets && quota.algorithm == Algorithm::TokenBucket;
         Limit {
             matches,
             key,
@@ -151,7 +169,7 @@ fn limits() -> impl Strategy<Value = Limit> {
             } else {
                 Scope::Host
             },
-            ..terms
+            ..quota
         }
     })
 }
@@ -159,7 +177,7 @@ fn limits() -> impl Strategy<Value = Limit> {
 fn new_sources() -> impl Strategy<Value = NewSources> {
     let burst = option::of(1..=1_000_000_u64);
     let new_sources = (packet_rates(), burst).prop_map(|(rate, burst)| NewSources { rate, burst });
-    new_sources.prop_filter("can be had", |new_sources| new_sources.terms().is_ok())
+    new_sources.prop_filter("can be had", |new_sources| new_sources.quota().is_ok())
 }
 
 /// Draws names and matches for limits that have neither.
@@ -220,7 +238,7 @@ fn controls() -> impl Strategy<Value = Control> {
             _ => total,
         }),
     });
-    let sound = |control: &Control| control.limits().iter().all(|limit| limit.terms(1).is_ok());
+    let sound = |control: &Control| control.limits().iter().all(|limit| limit.quota(1).is_ok());
     prop_oneof![
         Just(Control::default()),
         control.prop_filter("sound", sound)
