@@ -51,10 +51,12 @@ impl Conflicts {
         for (Held { name, .. }, is_here) in &self.settled {
             let line = if *is_here {
                 format!(
-                    "other hosts of fleet '{fleet}' have other settings for the limit '{name}': `limiter status` shows them; make them the same on all hosts"
+                    "other hosts of fleet '{fleet}' have other settings for the limit '{name}': `limiter status` shows them; make them equal on all hosts"
                 )
             } else {
-                format!("other hosts of fleet '{fleet}' share a limit '{name}', which is not here")
+                format!(
+                    "other hosts of fleet '{fleet}' share a limit '{name}', which this host does not have"
+                )
             };
             if is_new(name) && !lines.contains(&line) {
                 lines.push(line);

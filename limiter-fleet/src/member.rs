@@ -447,7 +447,7 @@ mod tests {
         assert_eq!(case.answer(false), 0);
         case.pass(8);
         assert_eq!(case.scan(), 8);
-        assert_eq!(case.answer(true), 0, "there is nobody else");
+        assert_eq!(case.answer(true), 0, "there is no other host");
     }
 
     /// The source was reset by the operator, or replaced and came back: its counters start again.

@@ -40,7 +40,7 @@ fn may_edit(
         .find(|prefix| cuts_off(list, prefix, store_at));
     in_the_way.map_or(Ok(()), |prefix| {
         Err(format!(
-            "the store's own address is in {}, so that no host would hear of its removal; nothing was changed: deny smaller prefixes, without that address",
+            "{} contains the store's own address, so no host would hear of its removal; nothing was changed: deny smaller prefixes without that address",
             show(prefix)
         ))
     })
@@ -55,7 +55,7 @@ impl<H: Host + 'static> Agent<H> {
         let is_of = |place: &Place<_>| place.about().interface == *interface;
         let Some(at) = self.places.iter().position(is_of) else {
             let unknown = format!(
-                "the agent has not found {interface} in a fleet yet: ask again in a second"
+                "the agent has not found {interface} in a fleet yet: try again in a second"
             );
             return reply::<()>(answer, Err(self.connection.why_or(&unknown)));
         };

@@ -130,7 +130,7 @@ impl Connection {
         if !trouble.reported.contains(&kind(error)) {
             trouble.reported.push(kind(error));
             (self.say)(&format!(
-                "{}; until then the limits hold on each host by itself",
+                "{}; until then each host applies the limits alone",
                 trouble.why
             ));
         }

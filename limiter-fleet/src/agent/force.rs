@@ -76,7 +76,7 @@ impl Force {
                 more => format!(" and {more} more"),
             };
             lines.push(format!(
-                "{}{more} on the fleet's {DENY} is not in force here: it contains the store's own address, so that this host would not hear of its removal",
+                "{}{more} on the fleet's {DENY} is not in force here: it contains the store's own address, so this host would not hear of its removal",
                 show(first)
             ));
         }

@@ -61,7 +61,7 @@ impl<H: Host + 'static> Agent<H> {
         gone.into_iter().for_each(|place| self.take_leave_of(place));
         if self.places.is_empty() && !self.seen.is_waiting {
             (self.options.say)(
-                "no interface here is in a fleet: waits for one (`limiter attach IFACE --fleet NAME`, or fleet = \"NAME\" in its file)",
+                "no interface here is in a fleet: waiting for one (`limiter attach IFACE --fleet NAME`, or fleet = \"NAME\" in its file)",
             );
         }
         self.seen.is_waiting = self.places.is_empty();

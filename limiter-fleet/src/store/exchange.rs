@@ -100,17 +100,17 @@ fn nanoseconds(ticks: u64) -> u64 {
 /// Checks the script's answer (born, total, level), and converts it to records.
 fn records(answer: &[(u64, u64, u64)], caps: &[u64]) -> Result<Vec<Record>, &'static str> {
     if answer.len() != caps.len() {
-        return Err("not as many records as sources");
+        return Err("another number of records than sources");
     }
     let record = |(&(born, total, level), cap): (&(u64, u64, u64), &u64)| {
         if born.max(total).max(level) > MOST {
             return Err("a number that is too large");
         }
         if level > *cap {
-            return Err("a bucket that is emptier than it can be");
+            return Err("a bucket below its minimum level");
         }
         if born == 0 && (total > 0 || level > 0) {
-            return Err("packets of no record");
+            return Err("packets without a record");
         }
         let spent = level << TICK_SHIFT;
         Ok(Record { born, total, spent })

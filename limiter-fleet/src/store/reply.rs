@@ -56,7 +56,7 @@ impl Reply {
                     self.at = At::Line(*first, Vec::new());
                     self.take(VALUE)?;
                 }
-                At::Kind => return Err(Refused("a value of a kind that was not asked for")),
+                At::Kind => return Err(Refused("a value of a kind that was not requested")),
                 At::Line(kind, line) => {
                     line.push(*first);
                     if line.ends_with(b"\r\n") {
@@ -133,7 +133,7 @@ fn length(line: &[u8]) -> Result<Option<usize>, Refused> {
     let digits = line.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(line).ok().filter(|_| digits);
     let length = text.and_then(|text| text.parse().ok());
-    length.map(Some).ok_or(Refused("a length that is none"))
+    length.map(Some).ok_or(Refused("an invalid length"))
 }
 
 #[cfg(test)]

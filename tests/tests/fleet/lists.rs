@@ -218,7 +218,7 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
         0,
         "replace",
         &[other],
-        &["'edge'", "`remove` what is to go"],
+        &["'edge'", "use `remove` and `add`"],
     );
     done(&fleet, 0, "add", &[OWN, other]);
     wait_until_denied(&fleet, &all, &[other, OWN]);
@@ -264,7 +264,7 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
 
     // A prefix that would cut the hosts off from the store is refused. In the store, it is skipped.
     let cut = [
-        "the store's own address is in 198.51.100.0/24",
+        "198.51.100.0/24 contains the store's own address",
         "nothing was changed",
     ];
     refused(&fleet, 0, "add", &["203.0.113.20", "198.51.100.0/24"], &cut);
@@ -325,7 +325,7 @@ fn fleet_lists_outlive_agents_and_store() {
     // Without a store, lists stay unchanged, except for expired prefixes.
     store.stop();
     for agent in &agents {
-        agent.wait_until_it_says("until then the limits hold on each host by itself");
+        agent.wait_until_it_says("until then each host applies the limits alone");
     }
     deny(&fleet, 0, "add", &["203.0.113.5"]).expect_error(1, &["nothing was changed"]);
     wait_until_denied(&fleet, &[0, 2], &[other, OWN]);

@@ -118,7 +118,7 @@ fn agent_of_a_hostile_store_stays_small_and_retries() {
             let url = format!("redis://{}", listener.local_addr().unwrap());
             let connections = serve(listener, info, hostile);
             let agent = Agent::start(&hosts.server, &url, &[]);
-            agent.wait_until_it_says("until then the limits hold on each host by itself");
+            agent.wait_until_it_says("until then each host applies the limits alone");
             // Waits for some more attempts.
             thread::sleep(Duration::from_secs(1));
             let tried_again = || connections.load(Ordering::Relaxed) > 1;

@@ -126,7 +126,7 @@ fn second_agent_in_a_network_namespace_is_refused() {
     let (status, said) = fleet.agent(0, &url(case.store.port), &[]).wait();
     assert!(!status.success());
     assert!(
-        said.contains("there is an agent in this network namespace already"),
+        said.contains("an agent runs in this network namespace already"),
         "{said}"
     );
     assert_eq!(said.trim().lines().count(), 1, "{said}");

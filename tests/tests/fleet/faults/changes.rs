@@ -69,7 +69,7 @@ fn differing_limits_are_reported_by_all_hosts() {
     case.agents[0]
         .wait_until_it_says("other hosts of fleet 'edge' have other settings for the limit 'all'");
     let status = fleet.limiter(0, &["status", "eth0"]).stdout;
-    let line = "all: other hosts hold it by 50/s, burst 10, per /32,/64; make it the same on all\n";
+    let line = "all: other hosts have 50/s, burst 10, per /32,/64; make it equal on all hosts\n";
     assert!(status.contains(line), "{status}");
     // The rate is equal, in another notation.
     set("6000/m").expect(0);
@@ -89,7 +89,7 @@ fn differing_limits_are_reported_by_all_hosts() {
     expect(&case, none, none);
     fleet.reload(1, &limits().replace("\"all\"", "\"al\""));
     expect(&case, none, [&["al"], &["all"], &["al"]]);
-    case.agents[1].wait_until_it_says("share a limit 'all', which is not here");
+    case.agents[1].wait_until_it_says("share a limit 'all', which this host does not have");
     fleet.reload(1, &limits());
     expect(&case, none, none);
 }
