@@ -62,7 +62,7 @@ fn only_a_slow_limit_gets_a_table_warning() {
     assert_eq!(warnings.len(), 1);
     assert_eq!(
         format!("{}: {}", warnings[0].found(), warnings[0].advice()),
-        "a flood of new sources fills the room of limit 'ssh' (14336 entries) and keeps each entry for 12m; new sources as fast as they are let in need 7200000: use --new-sources 19/s at most"
+        "a flood of new sources fills the table for limit 'ssh' (14336 entries), because each entry is kept for 12m; new sources at the permitted rate need 7200000 entries: set new_sources = \"19/s\" or less"
     );
     assert_eq!(of("new_sources = \"19/s\"\n"), []);
     assert_eq!(of("new_sources = \"20/s\"\n").len(), 1);

@@ -165,10 +165,10 @@ fn config_check_accepts_a_valid_file_and_refuses_a_missing_one() {
     let check = limiter(&["config", "check", &sound]);
     check.expect(0);
     assert!(
-        check.stdout.contains("sound: 4 limits, 8 prefixes"),
+        check.stdout.contains("valid: 4 limits, 8 prefixes"),
         "{check:#?}"
     );
-    let is_warning = |line: &str| line.contains("a flood of new sources fills the room of limit");
+    let is_warning = |line: &str| line.contains("a flood of new sources fills the table for limit");
     assert!(check.stderr.lines().all(is_warning), "{check:#?}");
 
     limiter(&["config", "check", &folder.path("missing")])
@@ -470,8 +470,8 @@ match = { source = "old", protocol = "icmpv6", ip_version = 4 } => 7 => IPv6
 match = { unless = "old", protocol = "icmp", ip_version = 6 } => 7 => icmpv6
 match = { source = "old", unless = "old" } => 7 => no packet
 match = { source = ["old", "own"], unless = "old" } => 7 => no source on it
-match = { source = "old", ip_version = 6 } => 7 => no prefix of old
-match = { source = "own" } => 2 => no limit names 'old'
+match = { source = "old", ip_version = 6 } => 7 => old has no prefix
+match = { source = "own" } => 2 => no limit uses the list 'old'
 burst = "100b"\nmatch = { source = "old" } => 7 => 1522b
 match = { source = "old" }\n[[limit]]\nname = "b"\nrate = "16mbit"\nmatch = { source = "old" } => 10 => 'a' has the same match and key
 "#;
@@ -548,7 +548,7 @@ fn attach_warns_of_settings_without_effect() {
     let strict = hosts.limiter(&[&attach[..], &["--strict"]].concat());
     strict.expect(1);
     assert!(strict.stderr.contains("nothing was changed"), "{strict:#?}");
-    let warning = "line 2: warning: lists: no limit names 'old'";
+    let warning = "line 2: warning: lists: no limit uses the list 'old'";
     for arguments in [&attach[..], &["reload", "eth0"]] {
         let done = hosts.limiter(arguments);
         done.expect(0);

@@ -200,7 +200,9 @@ fn attach_shares_a_limit_by_flags() {
     let refused = hosts.limiter(&["attach", "eth0", "--rate", "1mbit", "--fleet", "edge"]);
     refused.expect(2);
     assert!(
-        refused.stderr.contains("a fleet shares a rate in packets"),
+        refused
+            .stderr
+            .contains("a fleet shares only rates in packets"),
         "{refused:?}"
     );
     let refused = hosts.limiter(&["attach", "eth0", "--rate", "5/s", "--fleet", "none"]);
@@ -238,13 +240,15 @@ fn attach_shares_a_limit_by_flags() {
     assert!(
         refused
             .stderr
-            .contains("--fleet none takes the whole interface out of its fleet"),
+            .contains("--fleet none removes the whole interface from its fleet"),
         "{refused:?}"
     );
     let refused = hosts.limiter(&["set", "eth0", "--rate", "1mbit", "--burst", "64kb"]);
     refused.expect(1);
     assert!(
-        refused.stderr.contains("a fleet shares a rate in packets"),
+        refused
+            .stderr
+            .contains("a fleet shares only rates in packets"),
         "{refused:?}"
     );
 }

@@ -197,8 +197,8 @@ fn config_check_attach_and_doctor_warn_of_a_limit_that_a_flood_fills() {
     let path = file.path().to_str().unwrap();
     let warnings = [
         "limit 'ssh'",
-        "keeps each entry for 12m",
-        "--new-sources 19/s at most",
+        "each entry is kept for 12m",
+        "new_sources = \"19/s\" or less",
     ];
     let expect = |said: &str| {
         for warning in warnings {

@@ -86,7 +86,7 @@ impl Control {
             && total.compare(&self.rate) == Some(Ordering::Less)
         {
             let why = format!(
-                "{total} for all sources is less than the rate of one, {}: write at least that",
+                "{total} for all sources is less than the rate of one source: write at least {}",
                 self.rate
             );
             problems.push(("total", Invalid::new(why)));

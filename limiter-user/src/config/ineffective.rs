@@ -44,7 +44,7 @@ impl Settings {
             of: Part::List(list.clone()),
             key: "lists",
             why: Invalid::new(format!(
-                "no limit names '{list}': write match = {{ source = \"{list}\" }} in one, or take the list out"
+                "no limit uses the list '{list}': write match = {{ source = \"{list}\" }} in a limit, or remove the list"
             )),
         }));
         problems
@@ -62,7 +62,7 @@ impl Settings {
         let is_of_it = |is_v4: bool| is_v4 == (version == IpVersion::V4);
         (!prefixes.any(|prefix| is_of_it(prefix.addr().is_ipv4()))).then(|| {
             let why = format!(
-                "no prefix of {} is of that version, so the limit holds no packet: leave ip_version out, or name another list",
+                "{} has no prefix of that version, so the limit matches no packet: leave ip_version out, or name another list",
                 matches.source.join(", ")
             );
             ("ip_version", why)
@@ -83,7 +83,7 @@ impl Settings {
                 && (*other < index || !is_covered(stricter, limit, frame_max))
         })?;
         let why = format!(
-            "limit '{}' has the same match and key, and always refuses first: take one of the two out",
+            "limit '{}' has the same match and key, and always refuses first: remove one of the two",
             stricter.name
         );
         Some(("rate", why))
@@ -116,7 +116,7 @@ fn wrong_version(matches: &Match) -> Option<(&'static str, String)> {
         _ => return None,
     };
     let why = format!(
-        "{protocol} is a protocol of IPv{other}, so the limit holds no packet of use: write {instead}, or ip_version = {other}"
+        "{protocol} is a protocol of IPv{other}, so the limit matches no valid packet: write {instead}, or ip_version = {other}"
     );
     Some(("protocol", why))
 }
@@ -130,11 +130,11 @@ fn in_both(matches: &Match) -> Option<(&'static str, String)> {
         .collect();
     let effect = match both.len() {
         0 => return None,
-        len if len == matches.source.len() => "the limit holds no packet",
+        len if len == matches.source.len() => "the limit matches no packet",
         _ => "no source on it matches",
     };
     let why = format!(
-        "{} is in source too, so {effect}: take it out of one of the two",
+        "{} is in source too, so {effect}: remove it from one of the two",
         both.join(", ")
     );
     Some(("unless", why))

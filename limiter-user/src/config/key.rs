@@ -72,7 +72,7 @@ impl FromStr for Key {
         };
         source.map(|source| Self { source, by_port }).ok_or_else(|| {
             Invalid::new(format!(
-                "'{text}' is not a key: write /0../32 for IPv4 and /0../128 for IPv6, as in /32,/64, or interface; behind either {BY_PORT} for a bucket for each port"
+                "'{text}' is not a key: write /0../32 for IPv4 and /0../128 for IPv6, as in /32,/64, or interface; add {BY_PORT} for a bucket for each port"
             ))
         })
     }

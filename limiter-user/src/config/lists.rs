@@ -71,7 +71,7 @@ pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
     };
     if net.trunc() != net {
         return Err(Invalid::new(format!(
-            "'{text}' has bits set behind its prefix: write {} for the network, or {} for the one address",
+            "'{text}' has bits set after its prefix: write {} for the network, or {} for the one address",
             net.trunc(),
             net.addr()
         )));

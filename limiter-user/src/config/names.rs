@@ -49,7 +49,7 @@ pub fn interface(text: &str) -> Result<String, Invalid> {
     let allowed = |c: char| !(c == '/' || c == ':' || c.is_whitespace() || c.is_control());
     if text.is_empty() || text == "." || text == ".." || !text.chars().all(allowed) {
         return Err(Invalid::new(format!(
-            "'{}' is not the name of an interface: `ip link` lists those that there are",
+            "'{}' is not the name of an interface: `ip link` lists all interfaces",
             text.escape_debug()
         )));
     }

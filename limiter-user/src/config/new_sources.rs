@@ -35,13 +35,13 @@ impl NewSources {
     pub fn terms(&self) -> Result<Terms, Invalid> {
         if self.rate.unit == Unit::Bytes {
             return Err(Invalid::new(format!(
-                "new sources come by number, and {} is in bits: write a rate as in 10k/s, or none",
+                "new sources are counted, and {} is in bits: write a rate as in 10k/s, or none",
                 self.rate
             )));
         }
         if self.burst == Some(0) {
             return Err(Invalid::new(
-                "a burst of 0 would take in no new source: write at least 1, or leave it out",
+                "a burst of 0 would admit no new source: write at least 1, or leave it out",
             ));
         }
         let limit = Limit {

@@ -23,7 +23,7 @@ fn split(text: &str) -> (&str, &str) {
 pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
     let (number, suffix) = split(text);
     if number.is_empty() {
-        return Err(Invalid::new("a number is missing: write it first, as in 5"));
+        return Err(Invalid::new("a number is missing: write one, as in 5"));
     }
     let Some((_, factor)) = suffixes.iter().find(|(name, _)| *name == suffix) else {
         let known: Vec<_> = suffixes
@@ -32,14 +32,14 @@ pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
             .filter(|s| !s.is_empty())
             .collect();
         return Err(Invalid::new(format!(
-            "'{suffix}' is not a unit known here: write a number, or one with {}",
+            "'{suffix}' is not a unit: write a number, alone or with {}",
             known.join(", ")
         )));
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     scale(whole, fraction, *factor).ok_or_else(|| {
         Invalid::new(format!(
-            "'{text}' is not a whole number below 2^63: write one that is"
+            "'{text}' is not a whole number below 2^63: write one, as in 1500"
         ))
     })
 }
@@ -106,7 +106,7 @@ mod tests {
         let Err(Invalid(why)) = parse("5x", SI) else {
             panic!("there is no unit x");
         };
-        assert!(why.ends_with("write a number, or one with k, M"), "{why}");
+        assert!(why.ends_with("write a number, alone or with k, M"), "{why}");
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Overlay {
             prefixes
                 .iter()
                 .any(has_bits_behind)
-                .then_some("a prefix of its fleet has bits set behind it")
+                .then_some("a prefix of its fleet has bits set after its length")
         })
     }
 }

@@ -153,7 +153,7 @@ impl Settings {
     fn knows(&self, list: &str) -> Result<(), Invalid> {
         if list == ALLOW || list == DENY {
             return Err(Invalid(format!(
-                "sources on '{list}' never come to a limit: match on a list of another name"
+                "packets from sources on '{list}' never reach a limit: use a list with another name"
             )));
         }
         if self.lists.tiers.contains_key(list) {
@@ -167,7 +167,7 @@ impl Settings {
 
 fn no_fleet(what: &str) -> String {
     format!(
-        "{what} is to be shared by a fleet, and none is named: write fleet = \"NAME\" at the top of the file, or scope = \"host\""
+        "{what} is shared by a fleet, but no fleet is named: write fleet = \"NAME\" at the top of the file, or scope = \"host\""
     )
 }
 
@@ -181,17 +181,17 @@ impl Limit {
             (
                 is_shared && self.algorithm == Algorithm::FixedWindow,
                 "algorithm",
-                "a fleet cannot share a fixed window, which begins at another moment on each host: write \"token-bucket\", or scope = \"host\"".to_owned(),
+                "a fleet cannot share a fixed window, which begins at a different time on each host: write \"token-bucket\", or scope = \"host\"".to_owned(),
             ),
             (
                 is_shared && in_bits,
                 "rate",
-                format!("a fleet shares a rate in packets, which is what hosts count of each source, and {rate} is in bits: write one as in 100/s, or scope = \"host\""),
+                format!("a fleet shares only rates in packets, and {rate} is in bits: write a rate as in 100/s, or scope = \"host\""),
             ),
             (
                 *cost == Some(0),
                 "cost",
-                "a cost of 0 would never be limited: write at least 1".to_owned(),
+                "packets with a cost of 0 would never be limited: write at least 1".to_owned(),
             ),
             (
                 !cost_fits && *cost != Some(0),

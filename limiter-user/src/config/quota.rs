@@ -70,7 +70,7 @@ fn shared(mut terms: Terms, scope: Scope) -> Terms {
 fn at_cost(terms: Terms, cost: u64) -> Result<Terms, Invalid> {
     if cost > terms.burst {
         return Err(Invalid::new(format!(
-            "a cost of {cost} could never be paid from a burst of {}: write a burst of at least {cost}, or a lower cost",
+            "a cost of {cost} is more than a burst of {}: write a burst of at least {cost}, or a lower cost",
             terms.burst
         )));
     }
@@ -105,7 +105,7 @@ fn fixed_window(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
     let grant = rate.tokens_per_period();
     if grant == 0 {
         return Err(Invalid::new(format!(
-            "at {rate} a window would bring less than a byte: write at least 8bit"
+            "at {rate} a window would have less than one byte: write at least 8bit"
         )));
     }
     if grant > TOKENS_MAX || burst.tokens > TOKENS_MAX {

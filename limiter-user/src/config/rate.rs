@@ -76,7 +76,7 @@ impl FromStr for Rate {
 fn or_in_bits(count: &str, Invalid(why): Invalid) -> Invalid {
     if count.contains(['b', 'B']) {
         return Invalid(format!(
-            "{why}; or for bits a second one with kbit, mbit, gbit"
+            "{why}; for bits per second, write kbit, mbit or gbit, as in 10mbit"
         ));
     }
     Invalid(why)
@@ -123,7 +123,7 @@ impl Rate {
             > u128::from(most) * u128::from(self.period_ns)
         {
             return Err(Invalid::new(format!(
-                "a rate above {name} is no limit to any link: write less"
+                "the highest rate is {name}: write a lower one"
             )));
         }
         Ok(self)
@@ -138,7 +138,7 @@ impl Rate {
         }
         let out_of_range = || {
             Invalid::new(format!(
-                "rate {self} {factor} is out of range: write a rate, or another factor"
+                "rate {self} times {factor} is out of range: write a rate, or another factor"
             ))
         };
         let thousandths = factor.thousandths_of(self.amount);

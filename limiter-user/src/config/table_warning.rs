@@ -73,9 +73,9 @@ pub struct TableWarning {
     pub held_for: u64,
     /// Entries that the limit would need; `None` without a limit on new sources.
     pub needed: Option<u64>,
-    /// The smallest sufficient `--max-sources`, if there is one.
+    /// The smallest sufficient `max_sources`, if there is one.
     pub max_sources: Option<u32>,
-    /// The highest sufficient `--new-sources`: sources, and the period in nanoseconds.
+    /// The highest sufficient `new_sources`: sources, and the period in nanoseconds.
     pub new_sources: Option<(u64, u64)>,
 }
 
@@ -90,10 +90,10 @@ impl TableWarning {
         let held_for = Duration::from_nanos(nanoseconds);
         let needed = self.needed.map_or_else(
             || "there is no limit on new sources".to_owned(),
-            |needed| format!("new sources as fast as they are let in need {needed}"),
+            |needed| format!("new sources at the permitted rate need {needed} entries"),
         );
         format!(
-            "a flood of new sources fills the room of limit '{}' ({} entries) and keeps each entry for {}; {needed}",
+            "a flood of new sources fills the table for limit '{}' ({} entries), because each entry is kept for {}; {needed}",
             self.limit,
             self.room,
             humantime::format_duration(held_for),
@@ -102,7 +102,7 @@ impl TableWarning {
 
     /// The advice, as text.
     pub fn advice(&self) -> String {
-        let more = (self.max_sources).map(|sources| format!("--max-sources {sources} at least"));
+        let more = (self.max_sources).map(|sources| format!("max_sources = {sources} or more"));
         let fewer = (self.new_sources).map(|(sources, period)| {
             let unit = match period / SECOND {
                 1 => "s",
@@ -110,13 +110,13 @@ impl TableWarning {
                 3_600 => "h",
                 _ => "d",
             };
-            format!("--new-sources {sources}/{unit} at most")
+            format!("new_sources = \"{sources}/{unit}\" or less")
         });
         let ways: Vec<_> = more.into_iter().chain(fewer).collect();
         if ways.is_empty() {
-            return "raise its rate".to_owned();
+            return "raise the limit's rate".to_owned();
         }
-        format!("use {}", ways.join(", or "))
+        format!("set {}", ways.join(", or "))
     }
 }
 

@@ -21,18 +21,18 @@ pub static TOP: Keys = Keys {
     table: "the file",
     place: "at the top of the file, above [lists] and [[limit]]",
     known: r#"
-interfaces: The interface or interfaces that the file is for: `"eth0"`, or an array. `attach` takes others on its command line instead.
-mode: Where the program runs: `"auto"` (default), `"native"` or `"generic"`. Fixed at `attach`.
-max_sources: How many buckets the table holds: `65536` (default), `"64k"`. Fixed at `attach`.
-new_sources: How fast sources that are not in the table are taken in: `"10k/s"` (default), or `"none"` for no limit.
-new_sources_burst: How many new sources at once. Default: what `new_sources` brings in 6.5536 seconds.
-exempt: What the limits do not hold: `"established"` (packets of connections of the host's own sockets), `"control"` (ARP, neighbour discovery and DHCP, which get limits of their own), or an array of both.
-shadow: `true`: count what would be dropped, and drop nothing.
-malformed: What happens to IP packets with an impossible header: `"drop"` (default) or `"pass"`.
-fleet: The hosts that write the same name share limits and lists of scope `"fleet"`, through `limiter agent`.
-control: The header `[control]`: the limits on control traffic, where `exempt` has `"control"`.
-lists: The header `[lists]`. Below it stands one list a line: `allow`, `deny`, or a name of your own (a tier, for `source` and `unless`), and its prefixes as an array.
-limit: The header `[[limit]]` above each limit, at most 32. A packet must be admitted by every limit that matches it.
+interfaces: Interfaces to attach to: `"eth0"`, or an array. Interfaces on the command line of `attach` replace them.
+mode: XDP mode of the program: `"auto"` (default: native, or generic if native mode fails), `"native"` or `"generic"`. Fixed at `attach`.
+max_sources: Number of sources that the table holds: `65536` (default), `"64k"`. Fixed at `attach`.
+new_sources: Rate at which new sources may enter the table: `"10k/s"` (default), or `"none"` for no limit.
+new_sources_burst: Number of new sources that may enter the table at once. Default: 6.5536 seconds of `new_sources`.
+exempt: Packets that are exempt from the limits: `"established"` (packets of connections of the host's own sockets), `"control"` (ARP, neighbour discovery and DHCP, which have limits of their own), or an array of both. Default: none.
+shadow: `true`: count packets that would be dropped, but drop nothing on the whole interface. Default: `false`.
+malformed: Verdict for malformed IP packets (truncated header, wrong version, bad header length): `"drop"` (default) or `"pass"`.
+fleet: Name of the fleet. Hosts with the same name share the limits and lists of scope `"fleet"`, through `limiter agent`.
+control: The header `[control]`: settings of the limits on control traffic. It needs `"control"` in `exempt`.
+lists: The header `[lists]`. Each line below it is a list: its name and an array of prefixes. `allow` and `deny` are decided before any limit. Other names are tiers, for `source` and `unless` in `match`.
+limit: The header `[[limit]]` begins a limit; at most 32. A packet passes only if every limit that matches it admits it.
 "#,
 };
 
@@ -41,9 +41,9 @@ pub static CONTROL: Keys = Keys {
     table: "[control]",
     place: "under [control]",
     known: r#"
-rate: How fast one source may send control traffic, in packets: `"100/s"` (default).
-burst: How many packets one source may send at once. Default: what `rate` gives in two seconds.
-total: How fast control traffic may come from all sources of the interface together, in packets: `"10k/s"` (default), or `"none"` for no total. As many packets as that gives in one second may come at once.
+rate: Rate of control packets from one source: `"100/s"` (default).
+burst: Number of control packets that one source may send at once. Default: two seconds of `rate`.
+total: Rate of control packets from all sources of the interface together: `"10k/s"` (default), or `"none"` for no total. The burst is one second of it.
 "#,
 };
 
@@ -52,15 +52,15 @@ pub static LIMIT: Keys = Keys {
     table: "a limit",
     place: "under [[limit]]",
     known: r#"
-name: The name of the limit. Required, and different for each limit.
-match: Which packets the limit holds, as `{ protocol = "udp", destination_port = 53 }`. Left out: all.
-key: What has a bucket of its own: `"/32,/64"` (default: prefix lengths for IPv4 and IPv6), or `"interface"` for one bucket in all. With `,destination_port` behind it, each destination port has its own.
-rate: How fast: `"5/s"`, `"300/m"`, `"1k/s"` in packets; `"64kbit"`, `"10mbit"` in bits. Required.
-burst: How much at once: packets (`10`, `"2k"`), or bytes (`"64kb"`) for a rate in bits. Default: what the rate gives in one second.
-cost: What a packet costs: `"packets"` or `"bytes"` as the rate is in, or a fixed number of tokens.
-algorithm: `"token-bucket"` (default) or `"fixed-window"`.
-shadow: `true`: this limit counts, and drops nothing.
-scope: `"host"` (default), or `"fleet"`: all hosts of the fleet hold a source to this limit together.
+name: Name of the limit. Required, and different for each limit.
+match: Packets that the limit applies to, as in `{ protocol = "udp", destination_port = 53 }`. Default: all IP packets.
+key: Parts of a packet that select its bucket. `"/32,/64"` (default): that many bits of the source address, for IPv4 and IPv6. `"interface"`: one bucket for all packets. With `,destination_port` at the end, each destination port has its own bucket.
+rate: Rate at which a bucket refills: `"5/s"`, `"300/m"`, `"1k/s"` in packets; `"64kbit"`, `"10mbit"` in bits per second. Required.
+burst: Size of a bucket: packets (`10`, `"2k"`), or bytes (`"64kb"`) for a rate in bits. Default: one second of `rate`, and at least one packet or one frame.
+cost: Tokens that a packet takes: `"packets"` (one) or `"bytes"` (its length), as the unit of `rate` requires, or a fixed number. Default: by the unit of `rate`.
+algorithm: `"token-bucket"` (default): a bucket refills continuously. `"fixed-window"`: it refills at the start of each period.
+shadow: `true`: the limit counts packets that it would drop, but drops nothing. Default: `false`.
+scope: `"host"` (default), or `"fleet"`: one limit per source for all hosts of the fleet together.
 "#,
 };
 
@@ -69,7 +69,7 @@ pub static LIST: Keys = Keys {
     table: "a list",
     place: "in a list under [lists], as in { file = \"path\" }",
     known: r#"
-file: A text file with one prefix a line, from the folder of the configuration file; `#` begins a comment.
+file: Path of a text file with one prefix per line, relative to the folder of the configuration file. `#` begins a comment.
 prefixes: The prefixes, as an array.
 scope: `"host"` (default), or `"fleet"`: all hosts of the fleet share the list.
 "#,

@@ -118,7 +118,7 @@ fn written_out(name: &str, value: &Value) -> value::Read<Prefixes> {
 fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {
     let shown = path.display();
     let text = read_text(path).map_err(|error| {
-        vec![format!("cannot read {shown}: {error}: write the path of a text file, from the folder of this file")]
+        vec![format!("cannot read {shown}: {error}: write the path of a text file, relative to the folder of this file")]
     })?;
     lists::read(&text).map_err(|errors| {
         let told = errors.iter().take(BAD_LINES);

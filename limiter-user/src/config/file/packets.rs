@@ -26,15 +26,15 @@ pub static MATCH: Keys = Keys {
     table: "match",
     place: "in match = { ... } under [[limit]]",
     known: r#"
-protocol: `"tcp"`, `"udp"`, `"icmp"`, `"icmpv6"` and others, or the number.
-destination_port: A port as in `53`, a range as in `"5300-5353"`, or an array of them.
-source_port: The port of the sender, written in the same ways.
-tcp_flags: Flags that are set, as in `"syn"` or `"syn,ack"`; behind a slash the flags that are looked at, as in `"syn/syn,ack"`.
-source: Only sources on this list, or on one of an array of lists.
-unless: Only sources that are on none of these lists.
-ip_version: `4` or `6`.
-length: Lengths of the IP packet in bytes: a number as in `60`, or a range as in `"0-100"` or `"1200-"`.
-fragments: `true`: only fragments. `false`: only whole packets.
+protocol: Transport protocol: `"tcp"`, `"udp"`, `"icmp"`, `"icmpv6"` and others, or its number.
+destination_port: Destination port as in `53`, a range as in `"5300-5353"`, or an array of them.
+source_port: Source port, a range, or an array of them.
+tcp_flags: TCP flags that must be set, as in `"syn"` or `"syn,ack"`. Without a slash, FIN, SYN, RST and ACK are compared: `"syn"` means SYN without ACK. A slash names the flags to compare, as in `"syn/syn,ack"`.
+source: Name of a list, or an array of names: the limit applies only to sources on one of them.
+unless: Name of a list, or an array of names: the limit applies only to sources on none of them.
+ip_version: Version of IP: `4` or `6`.
+length: Length of the IP packet in bytes: a number as in `60`, or a range as in `"0-100"` or `"1200-"`.
+fragments: `true`: only fragments. `false`: only packets that are not fragments.
 "#,
 };
 

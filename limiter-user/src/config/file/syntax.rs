@@ -39,14 +39,14 @@ fn known(text: &str, error: &Error) -> Option<String> {
         return None;
     }
     if message.starts_with(DUPLICATE) {
-        return Some(format!("'{written}' is written twice: leave one"));
+        return Some(format!("'{written}' is written twice: remove one"));
     }
     if message.starts_with("invalid unquoted key") {
         return Some(other(error));
     }
     if message.starts_with(NO_QUOTES) {
         return Some(match written {
-            "" => "a value is missing behind '=': write one, or leave the key out".to_owned(),
+            "" => "a value is missing after '=': write one, or leave the key out".to_owned(),
             _ => format!(
                 "the value {written} is a text without quotes: write \"{}\"",
                 written.trim_matches('"')
@@ -65,16 +65,16 @@ fn is_on_header(text: &str, error: &Error) -> bool {
 fn other(error: &Error) -> String {
     let message = error.message();
     if message.starts_with(DUPLICATE) {
-        return "this header is there twice: write [[limit]] above each limit, and others once"
+        return "this header appears twice: write [[limit]] above each limit, and other headers once"
             .to_owned();
     }
     if message.starts_with(NO_QUOTES) {
-        return "a bracket is open above this header: write ']' or '}' behind its last value"
+        return "a bracket is open above this header: write ']' or '}' after its last value"
             .to_owned();
     }
     match message.split_once(", expected ") {
         Some((wrong, "nothing")) => format!("{wrong}: leave it out"),
         Some((wrong, expected)) => format!("{wrong}: write {expected}"),
-        None => format!("{message}: write it as TOML has it"),
+        None => format!("{message}: write valid TOML"),
     }
 }

@@ -49,7 +49,7 @@ pub fn wrong<T>(value: &Value, write: &str) -> Read<T> {
         DeValue::Array(_) => "an array".to_owned(),
         DeValue::Table(_) => "a table".to_owned(),
     };
-    fault(value, format!("{found} cannot stand here: write {write}"))
+    fault(value, format!("{found} is not allowed here: write {write}"))
 }
 
 /// The number; `None` if it does not fit.
@@ -125,8 +125,8 @@ pub fn word<T: Clone>(value: &Value, words: &[(impl AsRef<str>, T)]) -> Read<T> 
         found.map(|(_, meant)| meant.clone()).ok_or_else(|| {
             let text = text.escape_debug();
             Invalid(match nearest(&text.to_string(), names.iter().copied()) {
-                Some(name) => format!("'{text}' is not known here: did you mean \"{name}\"?"),
-                None => format!("'{text}' is not known here: write {write}"),
+                Some(name) => format!("'{text}' is not a valid value: did you mean \"{name}\"?"),
+                None => format!("'{text}' is not a valid value: write {write}"),
             })
         })
     })
@@ -151,12 +151,12 @@ pub fn each<T>(value: &Value, one: impl Fn(&Value) -> Read<T>) -> Read<Vec<T>> {
     }
 }
 
-/// Reads each value of an array or a single value, at least one. An empty array would mean the opposite of its looks.
+/// Reads each value of an array or a single value, at least one. An empty array would match everything.
 pub fn some<T>(value: &Value, write: &str, one: impl Fn(&Value) -> Read<T>) -> Read<Vec<T>> {
     match value.get_ref() {
         DeValue::Array(items) if items.is_empty() => fault(
             value,
-            format!("an empty array says nothing: write {write}, or leave the key out"),
+            format!("an empty array is not allowed: write {write}, or leave the key out"),
         ),
         _ => each(value, one),
     }

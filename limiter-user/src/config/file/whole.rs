@@ -91,7 +91,7 @@ fn no_interface_twice(interfaces: &[String], top: &mut Section) {
         if !before.insert(interface) {
             top.refuse(
                 "interfaces",
-                &format!("'{interface}' is there twice: leave one"),
+                &format!("'{interface}' is listed twice: remove one"),
             );
         }
     }
@@ -121,7 +121,7 @@ fn read_control(top: &mut Section, exempt: Exempt) -> (Control, Places) {
     if !exempt.control && !top.places().any_wrong(&["exempt"]) {
         top.refuse(
             "control",
-            "these limits hold control traffic that is exempt from the others: write exempt = [\"control\"] at the top of the file, or take [control] out",
+            "these limits apply only to exempt control traffic: write exempt = [\"control\"] at the top of the file, or remove [control]",
         );
     }
     let line = top.line_of("control");
@@ -151,7 +151,7 @@ fn new_sources(top: &mut Section) -> Option<NewSources> {
     match rate {
         Some(None) => {
             if burst.is_some() {
-                top.refuse("new_sources_burst", "without a rate of new sources there is no burst: write a rate as in new_sources = \"10k/s\", or leave the burst out");
+                top.refuse("new_sources_burst", "a burst needs a rate of new sources: write one as in new_sources = \"10k/s\", or leave the burst out");
             }
             None
         }
@@ -167,7 +167,7 @@ fn new_sources_burst(value: &Value) -> Read<u64> {
         let burst: Burst = text.parse()?;
         if burst.unit == Some(Unit::Bytes) {
             return Err(Invalid(format!(
-                "'{text}' is in bytes, and new sources come by number: write {SOURCES}"
+                "'{text}' is in bytes, but new sources are counted: write {SOURCES}"
             )));
         }
         Ok(burst.tokens)
@@ -200,7 +200,7 @@ fn all_limits(top: &mut Section) -> (Vec<Limit>, Vec<Places>) {
         DeValue::Table(table) => {
             top.mistakes().add(
                 line,
-                "[limit] makes one limit only: write [[limit]] above each".to_owned(),
+                "[limit] allows one limit only: write [[limit]] above each".to_owned(),
             );
             // The message above also covers a lone [limit.match], without any header of its limit.
             let is_limit = table.contains_key("name") || table.contains_key("rate");

@@ -45,7 +45,7 @@ impl FromStr for Protocol {
         text.parse().map(Self).map_err(|_| {
             let names: Vec<_> = PROTOCOLS.iter().map(|(name, _)| *name).collect();
             Invalid::new(format!(
-                "'{text}' is not a protocol known here: write one of {}, or a number from 0 to 255",
+                "'{text}' is not a known protocol: write one of {}, or a number from 0 to 255",
                 names.join(", ")
             ))
         })
@@ -229,7 +229,7 @@ impl FromStr for TcpFlags {
         };
         if set & !looked_at != 0 {
             return Err(Invalid::new(format!(
-                "'{text}' wants flags set that it does not look at: name them behind the slash too, as in syn/syn,ack"
+                "'{text}' requires flags that it does not compare: name them after the slash too, as in syn/syn,ack"
             )));
         }
         Ok(Self { set, looked_at })

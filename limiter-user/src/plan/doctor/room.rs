@@ -9,7 +9,7 @@ pub fn finding(settings: &Settings, frame_max: u64) -> Finding {
     let all =
         |of: fn(&TableWarning) -> String| warnings.iter().map(of).collect::<Vec<_>>().join("; ");
     let finding = if warnings.is_empty() {
-        ok("no limit's room is filled by a flood of new sources")
+        ok("a flood of new sources fills the table for no limit")
     } else {
         warning(all(TableWarning::found), all(TableWarning::advice))
     };

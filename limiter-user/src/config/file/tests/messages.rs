@@ -81,7 +81,7 @@ fn key_over_64_letters_gets_no_suggestion() {
 fn duplicates_and_too_many_values_are_errors() {
     assert_told(
         &format!("interfaces = [\"eth0\", \"eth1\", \"eth0\"]\n{LIMIT}"),
-        &["line 1: interfaces: 'eth0' is there twice: leave one"],
+        &["line 1: interfaces: 'eth0' is listed twice: remove one"],
     );
     let ports = |count: u16| {
         let ports: Vec<_> = (1..=count).collect();
@@ -98,7 +98,7 @@ fn duplicates_and_too_many_values_are_errors() {
 fn limit_under_a_single_bracket_is_checked_too() {
     assert_told(
         "[limit]\nname = \"a\"",
-        &["line 1: [limit] makes one limit only", "line 1: "],
+        &["line 1: [limit] allows one limit only", "line 1: "],
     );
 }
 
@@ -128,7 +128,7 @@ fn limit_cannot_match_the_allow_or_deny_list() {
         assert_told(
             &format!("{LIMIT}match = {{ source = \"{list}\" }}"),
             &[&format!(
-                "line 4: source: sources on '{list}' never come to a limit"
+                "line 4: source: packets from sources on '{list}' never reach a limit"
             )],
         );
     }
@@ -138,22 +138,22 @@ fn limit_cannot_match_the_allow_or_deny_list() {
 fn error_about_a_value_names_a_valid_form() {
     for (below, expected) in cases(
         r#"
-burst = -5 => line 4: burst: the negative number -5 cannot stand here: write packets as in 10
-key = 0 => line 4: key: the number 0 cannot stand here
-key = [] => line 4: key: an empty array cannot stand here
-key = [0] => line 4: key: an array cannot stand here
-burst = 1.5 => line 4: burst: the float 1.5 cannot stand here: write packets as in 10
+burst = -5 => line 4: burst: the negative number -5 is not allowed here: write packets as in 10
+key = 0 => line 4: key: the number 0 is not allowed here
+key = [] => line 4: key: an empty array is not allowed here
+key = [0] => line 4: key: an array is not allowed here
+burst = 1.5 => line 4: burst: the float 1.5 is not allowed here: write packets as in 10
 burst = 0 => line 4: burst: a burst of 0 would let nothing through
 burst = 99999999999999999999 => line 4: burst: '99999999999999999999' is not a whole number below 2^63
 burst = "64kb" => line 4: burst: burst 64kb is in bytes, rate 5/s in packets
 cost = "bytes" => line 4: cost: a cost in bytes does not go with 5/s, which is in packets: write "packets"
-cost = 6 => line 4: cost: a cost of 6 could never be paid from a burst of 5
-algorithm = "leaky" => line 4: algorithm: 'leaky' is not known here: write "token-bucket" or
-shadow = "yes" => line 4: shadow: the text 'yes' cannot stand here: write true or false
-key = [32, 64] => line 4: key: an array cannot stand here: write a key as in "/32,/64"
-match = "tcp" => line 4: match: the text 'tcp' cannot stand here: write a table as in {
+cost = 6 => line 4: cost: a cost of 6 is more than a burst of 5
+algorithm = "leaky" => line 4: algorithm: 'leaky' is not a valid value: write "token-bucket" or
+shadow = "yes" => line 4: shadow: the text 'yes' is not allowed here: write true or false
+key = [32, 64] => line 4: key: an array is not allowed here: write a key as in "/32,/64"
+match = "tcp" => line 4: match: the text 'tcp' is not allowed here: write a table as in {
 match = { source = "gold" } => line 4: source: there is no list 'gold': write it under [lists]
-match = { unless = [] } => line 4: unless: an empty array says nothing
+match = { unless = [] } => line 4: unless: an empty array is not allowed
 match = { ip_version = 5 } => line 4: ip_version: 5 is not a version of IP: write 4 or 6
 match = { tcp_flags = ["syn/ack"] } => line 4: tcp_flags: 'syn/ack' is more than one flag
 match = { destination_port = [\n  53,\n  70000,\n] } => line 6: destination_port: '70000' is not a port
@@ -171,15 +171,15 @@ fn all_mistakes_are_reported_at_once_in_line_order() {
     assert_told(
         text,
         &[
-            "line 1: mode: 'atuo' is not known here: did you mean \"auto\"?",
-            "line 4: allow: '192.0.2.7/24' has bits set behind its prefix",
-            "line 5: allow: the number 5 cannot stand here: write a prefix as in \"192.0.2.0/24\"",
+            "line 1: mode: 'atuo' is not a valid value: did you mean \"auto\"?",
+            "line 4: allow: '192.0.2.7/24' has bits set after its prefix",
+            "line 5: allow: the number 5 is not allowed here: write a prefix as in \"192.0.2.0/24\"",
             "line 7: few: cannot read /nowhere/few.txt: No such file",
             "line 8: a limit needs 'rate', which is missing: write it as in rate = \"5/s\"",
             "line 11: the value 5 / s is a text without quotes: write \"5 / s\"",
             "line 12: name: 'b c' is not a name",
             "line 14: name: two limits are called 'a'",
-            "line 16: 'name' is written twice: leave one",
+            "line 16: 'name' is written twice: remove one",
         ],
     );
 }
@@ -189,14 +189,14 @@ fn invalid_control_traffic_limits_are_errors() {
     let exempt = "exempt = [\"control\"]\n";
     for (text, expected) in cases(
         r#"
-[control]\nrate = "50/s" => line 1: control: these limits hold control traffic that is exempt from the others: write exempt = ["control"]
-exempt = ["established"]\n[control]\n => line 2: control: these limits hold control traffic
-exempt = ["control"]\n[control]\ntotal = "99/s" => line 3: total: 99/s for all sources is less than the rate of one, 100/s: write at least that
+[control]\nrate = "50/s" => line 1: control: these limits apply only to exempt control traffic: write exempt = ["control"]
+exempt = ["established"]\n[control]\n => line 2: control: these limits apply only to exempt control traffic
+exempt = ["control"]\n[control]\ntotal = "99/s" => line 3: total: 99/s for all sources is less than the rate of one source: write at least 100/s
 exempt = ["control"]\n[control]\nrate = "1mbit" => line 3: rate: control traffic is counted in packets, and 1mbit is in bits: write a rate as in 100/s
 exempt = ["control"]\n[control]\ntotal = "1gbit" => line 3: total: control traffic is counted in packets, and 1gbit is in bits
 exempt = ["control"]\n[control]\nburst = "64kb" => line 3: burst: burst 64kb is in bytes, rate 100/s in packets: write the burst in packets
 exempt = ["control"]\n[control]\nburst = 0 => line 3: burst: a burst of 0 would let nothing through
-exempt = ["control"]\n[control]\nrate = true => line 3: rate: true cannot stand here: write a rate as in "100/s"
+exempt = ["control"]\n[control]\nrate = true => line 3: rate: true is not allowed here: write a rate as in "100/s"
 exempt = ["control"]\n[control]\ntotl = 5 => line 3: 'totl' is not a key of [control]: did you mean 'total'?
 "#,
     ) {
@@ -204,12 +204,12 @@ exempt = ["control"]\n[control]\ntotl = 5 => line 3: 'totl' is not a key of [con
     }
     assert_told(
         &format!("{exempt}control = 5\n{LIMIT}"),
-        &["line 2: control: the number 5 cannot stand here: write [control], and its keys below"],
+        &["line 2: control: the number 5 is not allowed here: write [control], and its keys below"],
     );
     // The text does not show if control traffic is exempt.
     assert_told(
         &format!("exempt = [\"contrl\"]\n[control]\nrate = 5\n{LIMIT}"),
-        &["line 1: exempt: 'contrl' is not known here: did you mean \"control\"?"],
+        &["line 1: exempt: 'contrl' is not a valid value: did you mean \"control\"?"],
     );
     assert_told(
         &format!("{LIMIT}total = 5"),
@@ -226,22 +226,22 @@ fn invalid_fleet_settings_are_reported_at_once() {
             "{lists}{shared}algorithm = \"fixed-window\"\n[[limit]]\nname = \"b\"\nscope = \"fleet\"\nrate = \"1mbit\"\n"
         ),
         &[
-            "line 2: scope: list 'deny' is to be shared by a fleet, and none is named: write fleet = \"NAME\"",
-            "line 3: scope: list 'gold' is to be shared",
-            "line 9: scope: limit 'a' is to be shared by a fleet, and none is named: write",
+            "line 2: scope: list 'deny' is shared by a fleet, but no fleet is named: write fleet = \"NAME\"",
+            "line 3: scope: list 'gold' is shared by a fleet",
+            "line 9: scope: limit 'a' is shared by a fleet, but no fleet is named: write",
             "line 10: algorithm: a fleet cannot share a fixed window",
             "line 13: scope: limit 'b'",
-            "line 14: rate: a fleet shares a rate in packets",
+            "line 14: rate: a fleet shares only rates in packets",
         ],
     );
     // Problems that follow from a mistake about the fleet are not reported.
     for (top, expected) in cases(
         r#"
-fleet = 5 => line 1: fleet: the number 5 cannot stand here: write a name as in "edge"
+fleet = 5 => line 1: fleet: the number 5 is not allowed here: write a name as in "edge"
 fleet = "ed ge" => line 1: fleet: 'ed ge' is not the name of a fleet: write 1 to 32
 fleet = "none" => line 1: fleet: 'none' stands for no fleet
 fleet = "control" => line 1: fleet: 'control' is not the name of a fleet
-fleet =  => line 1: a value is missing behind '='
+fleet =  => line 1: a value is missing after '='
 fleets = "edge" => line 1: 'fleets' is not a key of the file: did you mean 'fleet'?
 "#,
     ) {
@@ -263,11 +263,11 @@ fleets = "edge" => line 1: 'fleets' is not a key of the file: did you mean 'flee
     let fleet = format!("fleet = \"edge\"\n{LIMIT}");
     for (below, expected) in cases(
         r#"
-scope = "all" => line 5: scope: 'all' is not known here: write "host" or "fleet"
-[lists]\ndeny = { scope = 1 } => line 6: scope: the number 1 cannot stand here: write "host"
+scope = "all" => line 5: scope: 'all' is not a valid value: write "host" or "fleet"
+[lists]\ndeny = { scope = 1 } => line 6: scope: the number 1 is not allowed here: write "host"
 [lists]\ndeny = {} => line 6: a list needs 'file', which is missing
 [lists]\ndeny = { prefix = [] } => line 6: 'prefix' is not a key of a list: did you mean 'prefixes'?
-[lists]\ndeny = { prefixes = "192.0.2.7" } => line 6: prefixes: the text '192.0.2.7' cannot stand here: write an array
+[lists]\ndeny = { prefixes = "192.0.2.7" } => line 6: prefixes: the text '192.0.2.7' is not allowed here: write an array
 [lists]\ndeny = { prefixes = ["x"] } => line 6: prefixes: 'x' is not a prefix
 [lists]\ndeny = { scope = "fleet", file = "few" } => line 6: deny: cannot read /nowhere/few
 "#,
@@ -282,9 +282,9 @@ fn toml_syntax_error_is_reported_once() {
         r#"
  => line 1: nothing to limit: write [[limit]]
 [[limit]\nname = "a"\nrate = 5 => line 1: unclosed array table: write `]`
-[limit]\nname = "a"\nrate = 5 => line 1: [limit] makes one limit only: write [[limit]]
-[limit]\nname = "a"\nrate = 5\n[limit]\nname = "b"\nrate = 5 => line 4: this header is there twice: write [[limit]] above each limit
-mode = \n[[limit]]\nname = "a"\nrate = 5 => line 1: a value is missing behind '='
+[limit]\nname = "a"\nrate = 5 => line 1: [limit] allows one limit only: write [[limit]]
+[limit]\nname = "a"\nrate = 5\n[limit]\nname = "b"\nrate = 5 => line 4: this header appears twice: write [[limit]] above each limit
+mode = \n[[limit]]\nname = "a"\nrate = 5 => line 1: a value is missing after '='
 mode\n[[limit]]\nname = "a"\nrate = 5 => line 1: key with no value: write `=`
 interfaces = [\n"a",\n[[limit]]\nname = "a"\nrate = 5 => line 3: a bracket is open above this header: write ']'
 [[limit]]\nname = "a"\nmatch = { protocol = 6\nrate = 5 => line 4: missing comma between key-value pairs: write `,`
