@@ -74,7 +74,7 @@ pub fn router(collection: Collection, local: bool) -> Router {
         .route("/api/status", get(status))
         .route("/api/top/{interface}", get(top))
         .route("/api/history/{interface}", get(history))
-        .fallback(|| async { (StatusCode::NOT_FOUND, "there is nothing here\n") })
+        .fallback(|| async { (StatusCode::NOT_FOUND, "not found\n") })
         .with_state(collection)
         .layer(from_fn(move |request, next| {
             only_by_address(local, request, next)
@@ -87,11 +87,11 @@ pub fn router(collection: Collection, local: bool) -> Router {
 /// requests with an address as their name.
 async fn only_by_address(local: bool, request: Request, next: Next) -> Response {
     let Ok(host) = one_host(request.headers()) else {
-        let why = "write one Host header, in ASCII\n";
+        let why = "bad request: send one Host header, in ASCII\n";
         return (StatusCode::BAD_REQUEST, why).into_response();
     };
     if local && host.is_some_and(|host| !is_local(host)) {
-        let why = "this exporter answers only requests for localhost or an IP address, so that a page of another site cannot read it: ask for http://127.0.0.1\n";
+        let why = "this exporter answers only requests for localhost or an IP address, against DNS rebinding: use http://127.0.0.1\n";
         return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
     }
     next.run(request).await
@@ -212,7 +212,11 @@ async fn history(
 }
 
 fn not_attached() -> Response {
-    (StatusCode::NOT_FOUND, "nothing is attached to it\n").into_response()
+    (
+        StatusCode::NOT_FOUND,
+        "limiter is not attached to this interface\n",
+    )
+        .into_response()
 }
 
 fn json(reading: &Reading, value: &impl Serialize) -> Response {

@@ -21,26 +21,26 @@ const OF_HOST: &[Metric<Reading>] = &[
     Metric::new(
         Info,
         "limiter_build",
-        "The version of limiter that exports.",
+        "Version of the exporter, as a label.",
         |_| vec![told([("version", env!("CARGO_PKG_VERSION"))])],
     ),
     Metric::new(
         Gauge,
         "limiter_unreadable_attachments",
-        "Attachments that cannot be read: limiter status says why.",
+        "Number of attachments that cannot be read. limiter status prints the reasons.",
         |it| one(it.snapshot.unreadable.len() as u64),
     ),
     Metric::new(
         Gauge,
         "limiter_collection_duration_seconds",
-        "Time that reading these figures took. They are at most a second old.",
+        "Seconds that reading the kernel took. A reading is used for one second.",
         |it| real(it.took.as_secs_f64()),
     ),
     Metric::new(
         Gauge,
         "limiter_top_dropped_packets",
-        "Packets dropped of the source that most were dropped of (rank 1), and of the next ones, since each came \
-         into the table. The page and limiter top have the addresses.",
+        "Packets dropped of each of the 10 most dropped sources (rank 1 to 10) since the source entered the table. \
+         The web page and limiter top show the addresses.",
         top,
     ),
 ];
@@ -50,7 +50,7 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
     Metric::new(
         Info,
         "limiter_attached",
-        "What is attached to an interface, and where it runs (native, generic).",
+        "The attachment of an interface: its program and XDP mode (native or generic), as labels.",
         |it| {
             let program = it.program_id.to_string();
             vec![told([("mode", &*it.mode), ("program_id", &program)])]
@@ -59,7 +59,7 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
     Metric::new(
         Gauge,
         "limiter_attached_timestamp_seconds",
-        "When it was attached, in seconds since 1970. Counters have grown since then.",
+        "Time of the attachment, in seconds since 1970. The counters were 0 then.",
         |it| {
             let time = humantime::parse_rfc3339_weak(&it.attached_at).ok();
             let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
@@ -69,13 +69,13 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
     Metric::new(
         Gauge,
         "limiter_fallback",
-        "1 where the program runs in generic mode because native mode was not to be had, else 0.",
+        "1 if the program runs in generic mode because native mode failed, otherwise 0.",
         |it| one(it.fallback.is_some()),
     ),
     Metric::new(
         Gauge,
         "limiter_shadow",
-        "1 where nothing is dropped on the whole interface, else 0.",
+        "1 if the whole interface is in shadow, so that nothing is dropped; otherwise 0.",
         |it| one(it.shadow),
     ),
     Metric::new(
@@ -87,13 +87,13 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
     Metric::new(
         Counter,
         "limiter_events_lost",
-        "Drops that limiter watch was to be told of and was not, because there were too many at once.",
+        "Drops that limiter watch could not report, because there were too many at once.",
         |it| one(it.events_lost),
     ),
     Metric::new(
         Info,
         "limiter_limit",
-        "A limit as it is configured.",
+        "A configured limit, with its settings as labels.",
         |it| {
             let limits = it.limits.iter().map(|limit| {
                 told([
@@ -111,20 +111,20 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
     Metric::new(
         Counter,
         "limiter_packets",
-        "Packets that a limit decided about: pass, drop, or would_drop, which passed because of shadow. \
-             A packet that several limits match counts for each of them.",
+        "Packets by the verdict of a limit: pass, drop, or would_drop (passed only because of shadow). \
+             A packet counts for each limit that matches it.",
         |it| of_limits(it, |count| count.packets),
     ),
     Metric::new(
         Counter,
         "limiter_bytes",
-        "Bytes of the same packets, whole frames.",
+        "Bytes of the packets in limiter_packets, as whole frames.",
         |it| of_limits(it, |count| count.bytes),
     ),
     Metric::new(
         Counter,
         "limiter_interface_packets",
-        "All packets that came in, each once: pass, drop, or would_drop, which passed because of shadow.",
+        "All incoming packets by verdict, each once: pass, drop, or would_drop (passed only because of shadow).",
         |it| {
             let it = it.verdicts;
             verdicts(|count| count.packets, it.passed, it.dropped, it.would_drop).into()
@@ -133,7 +133,7 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
     Metric::new(
         Counter,
         "limiter_interface_bytes",
-        "Bytes of the same packets, whole frames.",
+        "Bytes of the packets in limiter_interface_packets, as whole frames.",
         |it| {
             let it = it.verdicts;
             verdicts(|count| count.bytes, it.passed, it.dropped, it.would_drop).into()
@@ -142,51 +142,51 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
     Metric::new(
         Counter,
         "limiter_drops",
-        "Dropped packets: over a limit, on the deny list, new_source (one new source too many, or no room for it), \
-             malformed, contended (lost the race for its bucket too often).",
+        "Dropped packets by reason: limit (over the limit), deny (on the deny list), new_source (new sources came too \
+             fast, or the table had no room), malformed, contended (all updates of the bucket failed).",
         |it| by_reason(&it.drops),
     ),
     Metric::new(
         Counter,
         "limiter_passes",
-        "Packets that passed without being charged: not IP, on the allow list, matched by no limit, or of an \
-             established connection.",
+        "Packets that passed uncharged, by reason: not_ip, malformed_passed (malformed = pass), allowed (on the \
+             allow list), unlimited (matched by no limit), established (of a connection of a local socket).",
         |it| by_reason(&it.passes),
     ),
     Metric::new(
         Gauge,
         "limiter_list_prefixes",
-        "Prefixes on a list.",
+        "Number of prefixes on a list.",
         |it| of_lists(it, |list| list.prefixes),
     ),
     Metric::new(
         Counter,
         "limiter_list_packets",
-        "Packets whose source a list decided about.",
+        "Packets from sources on a list, if the list decided about them.",
         |it| of_lists(it, |list| list.hits.packets),
     ),
     Metric::new(
         Counter,
         "limiter_list_bytes",
-        "Bytes of the same packets, whole frames.",
+        "Bytes of the packets in limiter_list_packets, as whole frames.",
         |it| of_lists(it, |list| list.hits.bytes),
     ),
     Metric::new(
         Gauge,
         "limiter_fleet_hosts",
-        "Hosts that share the limits, this one among them, when the store was last heard of.",
+        "Number of hosts that share the limits, including this host, at the store's last answer.",
         |it| fleet(it, |fleet| one(fleet.hosts)),
     ),
     Metric::new(
         Gauge,
         "limiter_fleet_store_up",
-        "1 where an agent runs and the store answers it, else 0: then the limits hold on each host by itself.",
+        "1 if an agent runs and the store answers it, otherwise 0. At 0, each host limits on its own.",
         |it| fleet(it, |fleet| one(fleet.is_shared())),
     ),
     Metric::new(
         Gauge,
         "limiter_fleet_staleness_seconds",
-        "How old what is known of the other hosts is, at most. Nothing where nothing is known.",
+        "Maximum age of what this host knows of the other hosts, in seconds. Absent before the first answer.",
         |it| {
             fleet(it, |fleet| {
                 fleet.staleness_seconds.map_or_else(Samples::new, real)
@@ -196,13 +196,13 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
     Metric::new(
         Gauge,
         "limiter_fleet_conflicts",
-        "Limits whose settings differ between this host and other hosts of the fleet: limiter status names them.",
+        "Number of limits that differ between hosts of the fleet, or are missing here. limiter status names them.",
         |it| fleet(it, |fleet| one(fleet.conflicts())),
     ),
     Metric::new(
         Gauge,
         "limiter_fleet_overshoot_packets",
-        "Packets of one source that all hosts together let through beyond the limit, at most, at that staleness.",
+        "Maximum packets of one source that all hosts together pass beyond the limit, at the present staleness.",
         |it| {
             fleet(it, |fleet| {
                 let limits = fleet.limits.iter();
@@ -212,31 +212,34 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
             })
         },
     ),
-    Metric::new(Gauge, "limiter_sources", "Sources in the table.", |it| {
-        one(it.sources.tracked)
-    }),
+    Metric::new(
+        Gauge,
+        "limiter_sources",
+        "Number of sources in the table.",
+        |it| one(it.sources.tracked),
+    ),
     Metric::new(
         Gauge,
         "limiter_sources_entries",
-        "Entries of the table that are in use: two for a source that more than 64 bits of an IPv6 address tell.",
+        "Used entries of the table. A source takes two if its key has more than 64 bits of an IPv6 address.",
         |it| one(it.sources.entries),
     ),
     Metric::new(
         Gauge,
         "limiter_sources_capacity",
-        "Entries that the table has.",
+        "Entries of the table, used and free.",
         |it| one(it.sources.capacity),
     ),
     Metric::new(
         Counter,
         "limiter_new_sources",
-        "Sources taken into the table.",
+        "Sources that entered the table.",
         |it| one(it.sources.added),
     ),
     Metric::new(
         Counter,
         "limiter_forgotten_sources",
-        "Sources whose entry another one has taken, because their bucket was full again.",
+        "Sources that left the table: their bucket was full, and another source took the entry.",
         |it| one(it.sources.removed),
     ),
 ];

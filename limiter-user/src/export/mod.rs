@@ -34,7 +34,7 @@ pub struct CannotListen {
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::AddrInUse => {
-            "see what does with `ss -lntp`, or choose another with --listen ADDR:PORT"
+            "`ss -lntp` shows the process that uses it; choose another address with --listen ADDR:PORT"
         }
         ErrorKind::AddrNotAvailable => {
             "no interface of this network namespace has that address (`ip address` lists them): choose another with --listen ADDR:PORT"

@@ -3,15 +3,15 @@
 const WIDTH = 120;
 const HEIGHT = 100;
 
-/** The next round number from there on. */
+/** The smallest round number that is not less than `value`. */
 export function roundUp(value) {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
   return [1, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((round) => round >= value);
 }
 
 /**
- * Draws points {at, passed, dropped, wouldDrop}: at in milliseconds, the rest in packets per second, null where it
- * is not known. `now` is the right edge, `span` milliseconds before it the left one.
+ * Draws points {at, passed, dropped, wouldDrop}: at in milliseconds, the rest in packets per second, null if
+ * not known. `now` is the right edge, `span` milliseconds before it the left one.
  */
 export function draw(figure, points, now, span, format) {
   points = points.filter((point) => now - point.at <= span);
@@ -34,7 +34,7 @@ export function draw(figure, points, now, span, format) {
   figure.querySelector(".half").textContent = format(most / 2);
 }
 
-/** Points next to each other of which the rates are known. */
+/** Groups of consecutive points with known rates. */
 function runs(points) {
   const found = [[]];
   for (const point of points) {

@@ -1,4 +1,4 @@
-// Asks for the figures each second and shows them. Text from outside is only ever text, never markup.
+// Reads the counters each second and shows them. Text from outside is only ever text, never markup.
 
 import { draw } from "./chart.js";
 
@@ -13,7 +13,7 @@ const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignific
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tokens = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
-/** By name of the interface: its section of the page, and what has been read of it. */
+/** Section of the page and last reading of each interface, by name. */
 const shown = new Map();
 const byId = (id) => document.getElementById(id);
 
@@ -23,10 +23,10 @@ async function fetchJson(path) {
   return { at: Number(answer.headers.get("limiter-read-at-ms")), value: await answer.json() };
 }
 
-/** What a counter has grown by. One that has become smaller began anew at 0. */
+/** Growth of a counter. A counter that has become smaller restarted at 0. */
 const growth = (now, before) => (now >= before ? now - before : now);
 
-/** Reads what the exporter has kept. The last minutes begin with it, so that no chart is empty at first. */
+/** Reads the exporter's history. The chart of the last minutes begins with it, so that it is not empty at first. */
 async function loadHistory(state, name, at) {
   state.historyAt = at;
   const history = await fetchJson(`api/history/${encodeURIComponent(name)}`).catch(() => null);
@@ -133,7 +133,7 @@ function showTop(state, top) {
     [whole.format(source.passed_packets), "number"],
     [tokens.format(source.tokens), "number"],
   ]);
-  fill(state.parts.top, rows.length ? rows : [[["none in the table", "none"]]]);
+  fill(state.parts.top, rows.length ? rows : [[["no source in the table", "none"]]]);
 }
 
 async function refresh() {
@@ -159,7 +159,7 @@ async function refresh() {
     line.textContent = error;
     return line;
   }));
-  // One that was detached meanwhile is gone the next time.
+  // An interface that was detached meanwhile is missing at the next reading.
   await Promise.all([...shown].map(async ([name, state]) => {
     const top = await fetchJson(`api/top/${encodeURIComponent(name)}`).catch(() => null);
     if (top) showTop(state, top.value);
