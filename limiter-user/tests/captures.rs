@@ -228,7 +228,7 @@ fn unreadable_captures_are_refused_with_a_reason() {
     let cases: [(Vec<u8>, &str); 8] = [
         (Vec::new(), "is empty"),
         (compressed.to_vec(), "gunzip -c"),
-        (other.to_vec(), "no capture"),
+        (other.to_vec(), "neither pcap nor pcapng"),
         (pcap(1)[..20].to_vec(), "ends within the header"),
         (pcap(127), "link type 127,"),
         (pcap(999), "packet 1 has link type 999,"),

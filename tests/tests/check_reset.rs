@@ -217,12 +217,12 @@ fn reset_leaves_limits_on_the_other_ip_version() {
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
     assert_eq!(
         hosts.run("reset eth0 192.0.2.7"),
-        "eth0: unchanged: no limit holds 192.0.2.7: it has no bucket\n"
+        "eth0: unchanged: no limit matches 192.0.2.7: it has no bucket\n"
     );
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 0, "still empty");
     assert_eq!(
         hosts.run("check eth0 192.0.2.7"),
-        "192.0.2.7 on eth0\n  no limit holds it: passes\n"
+        "192.0.2.7 on eth0\n  no limit matches it: passes\n"
     );
     assert_eq!(
         hosts.run("reset eth0 2001:db8::1"),

@@ -28,7 +28,7 @@ fn demo_passes_as_many_packets_as_calculated() {
     demo.expect(0);
     assert!(demo.stdout.contains("native mode"), "{demo:#?}");
     assert!(
-        demo.stdout.contains("is what the mathematics allows"),
+        demo.stdout.contains("are as expected: 10 at once"),
         "{demo:#?}"
     );
     let last = demo.stdout.rsplit("CLIENT").next().unwrap();

@@ -164,7 +164,10 @@ fn fleet_lists_stay_unchanged_without_an_agent() {
     refused.expect_error(1, &["fleet 'edge'", "nothing was changed"]);
     assert_eq!(attached.denied(), [OWN, FLEET]);
     let list = attached.hosts.limiter(&["deny", "list", "eth0"]);
-    assert!(list.stderr.contains("is not shown: no agent"), "{list:?}");
+    assert!(
+        list.stderr.contains("without host and time: no agent"),
+        "{list:?}"
+    );
     // Lists that are not shared have only the host's own prefixes.
     attached.says(&["tier", "add", "eth0", "gold", FLEET]);
 }

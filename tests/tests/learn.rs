@@ -139,7 +139,7 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
         "203.0.113.66 (20,000 packets)",
         "203.0.113.67",
         "Seen in 2m",
-        "sent one packet only",
+        "sent only one packet",
     ] {
         assert!(text.contains(said), "{said}:\n{text}");
     }
@@ -364,7 +364,7 @@ fn interrupted_learn_proposes_limits_or_gives_a_reason() {
     let nothing = end(nothing);
     nothing.expect(1);
     assert_eq!(nothing.stdout, "");
-    let why = "no IP packet came, and nothing is proposed";
+    let why = "nothing is proposed, because no IP packet arrived";
     assert!(nothing.stderr.contains(why), "{nothing:#?}");
 
     let some = start(&hosts, &["--for", "1h"]);
@@ -403,19 +403,17 @@ fn too_little_traffic_and_wrong_command_lines_are_refused() {
     let few: Vec<Timed> = traffic().into_iter().filter(is_of_few).collect();
     let capture = folder.write("few.pcap", pcap(&few));
     let learn = |arguments: &[&str]| limiter(&[&["learn"], arguments].concat());
-    learn(&["--capture", &capture]).expect_error(
-        1,
-        &["3 of the sources", "at least 5", "nothing is proposed"],
-    );
+    learn(&["--capture", &capture])
+        .expect_error(1, &["only 3 sources", "at least 5", "nothing is proposed"]);
     let empty = folder.write("empty.pcap", pcap(&[]));
-    learn(&["--capture", &empty]).expect_error(1, &["no IP packet came"]);
+    learn(&["--capture", &empty]).expect_error(1, &["no IP packet arrived"]);
     let short = folder.write("short.pcap", pcap(&traffic()[..20]));
     learn(&["--capture", &short]).expect_error(1, &["ms of traffic", "nothing is proposed"]);
     learn(&["--capture", &folder.path("none.pcap")]).expect_error(1, &["none.pcap"]);
 
     let there = folder.write("there.toml", "precious");
     learn(&["--capture", &capture, "--output", &there])
-        .expect_error(1, &["there already", "--force"]);
+        .expect_error(1, &["exists already", "--force"]);
     let nowhere = folder.path("no/such/folder.toml");
     learn(&["--capture", &capture, "--output", &nowhere]).expect_error(1, &["make its folder"]);
     assert_eq!(fs::read_to_string(&there).unwrap(), "precious");

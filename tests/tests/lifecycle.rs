@@ -83,7 +83,7 @@ fn command_that_requests_the_existing_state_is_unchanged() {
     let before = hosts.status();
     let detach_other = ["detach", "lo"];
     for (arguments, said) in [
-        (&attach[..], "eth0: unchanged: attached with this"),
+        (&attach[..], "eth0: unchanged: already attached with this"),
         (
             &["attach", "eth0", "--or-reload", "--config", &file],
             "eth0: unchanged: ",
@@ -93,11 +93,11 @@ fn command_that_requests_the_existing_state_is_unchanged() {
         (&["set", "eth0", "--rate", "5"], "eth0: unchanged: "),
         (
             &["deny", "add", "eth0", "192.0.2.7"],
-            "eth0: unchanged: it was so already, 1 on deny now",
+            "eth0: unchanged: already in force, 1 on deny now",
         ),
         (
             &["deny", "replace", "eth0", "192.0.2.7"],
-            "eth0: unchanged: it was so already, 1 on deny now",
+            "eth0: unchanged: already in force, 1 on deny now",
         ),
         (
             &["deny", "remove", "eth0", "192.0.2.9"],

@@ -412,7 +412,7 @@ fn allow_notes_a_prefix_that_is_denied_too() {
     assert_eq!(said(&["allow", "add", "eth0", "203.0.113.7"]), "", "longer");
     let note = said(&["allow", "add", "eth0", "203.0.113.0/24", "192.0.2.9"]);
     assert!(
-        note.contains("203.0.113.0/24 is on deny too, which goes before allow"),
+        note.contains("203.0.113.0/24 is on deny too, and deny takes precedence"),
         "{note}"
     );
     assert_eq!(said(&["allow", "remove", "eth0", "203.0.113.0/24"]), "");

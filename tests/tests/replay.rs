@@ -434,7 +434,7 @@ fn replay_warns_of_exemptions_and_truncated_captures() {
     let snapped = folder.write("snapped.pcap", &bytes);
     let snapped = with(&[&snapped]);
     snapped.expect(0);
-    let told = "20 packets were captured too short";
+    let told = "20 packets were truncated in the capture";
     assert!(snapped.stderr.contains(told), "{snapped:#?}");
 }
 
@@ -459,7 +459,7 @@ fn impossible_replay_options_are_refused() {
         with(&[path]).expect_error(1, &[&cannot]);
     }
     let text = folder.write("text", "not a capture, but long enough for one to begin\n");
-    with(&[&text]).expect_error(1, &["no capture", "pcapng"]);
+    with(&[&text]).expect_error(1, &["neither pcap", "pcapng"]);
     limiter(&["replay", &capture]).expect_error(2, &["--rate"]);
 }
 

@@ -130,9 +130,10 @@ fn factors_scale_the_current_values() {
          eth0: new sources: burst stays 80: an empty bucket is full again after 16ms\n"
     );
     set(&["--new-sources", "none"]);
-    hosts
-        .limiter("set eth0 --new-sources x0.5")
-        .expect_error(1, &["no limit to scale", "--new-sources RATE"]);
+    hosts.limiter("set eth0 --new-sources x0.5").expect_error(
+        1,
+        &["no rate of new sources to scale", "--new-sources RATE"],
+    );
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn bad_factors_change_nothing() {
     let wide = &["set", "eth0", "--limit", "web", "--rate", "1G/s"];
     hosts.limiter(wide).expect(0);
     let before = shown();
-    set("--rate", "x2").expect_error(1, &["limit 'web'", "above 1G/s"]);
+    set("--rate", "x2").expect_error(1, &["limit 'web'", "highest rate is 1G/s"]);
     assert_eq!(shown(), before);
 }
 
@@ -225,7 +226,7 @@ fn set_to_the_current_value_is_unchanged() {
     let hosts = attached();
     let same = hosts.limiter("set eth0 --limit web --rate 1/h");
     same.expect(0);
-    assert_eq!(same.stdout, "eth0: unchanged: it was so already\n");
+    assert_eq!(same.stdout, "eth0: unchanged: already in force\n");
 }
 
 /// It shows drops, match and shadow mode.

@@ -36,11 +36,11 @@ pub enum Error {
     NoAgent,
     /// Another user's process has the agent's socket.
     #[error(
-        "user {0} has taken the agent's socket: end that process (`ss -xlp | grep {NAME}` shows it)"
+        "a process of user {0} holds the agent's socket: end it (`ss -xlp | grep {NAME}` shows it)"
     )]
     NotOurs(u32),
     /// The agent does not answer.
-    #[error("the agent does not answer ({0}): see what it prints, or start it again")]
+    #[error("the agent does not answer ({0}): read its log, or restart it")]
     Silent(String),
     /// The agent refuses.
     #[error("{0}")]
@@ -146,7 +146,7 @@ pub async fn edit(interface: &str, list: &str, edit: &Edit) -> Result<u64, Error
         done += match ask::<u64>(&question).await {
             Err(Error::Refused(why)) if done > 0 => {
                 return Err(Error::Refused(format!(
-                    "{why}; {done} prefixes were changed before: repeat the command for the rest"
+                    "{why}; {done} prefixes were changed before the error: repeat the command for the rest"
                 )));
             }
             changed => changed?,

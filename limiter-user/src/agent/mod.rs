@@ -17,7 +17,7 @@ const ASKING: usize = 16;
 pub async fn run(options: Options, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let agent = Agent::new(options, host::Here)?;
     let listener = ask::listen().context(
-        "there is an agent in this network namespace already (`ss -xlp` shows limiter-agent): end that one first",
+        "an agent runs in this network namespace already (`ss -xlp` shows limiter-agent): end it first",
     )?;
     sandbox::confine()?;
     let (questions, asked) = mpsc::channel(ASKING);

@@ -73,13 +73,13 @@ use shared::{
 #[derive(Debug, Parser)]
 #[command(name = "limiter", version, about, long_about = None, max_term_width = 100)]
 #[command(
-    after_help = "Exit status: 0 done, or unchanged because it was so already; 1 it failed, with --strict also where \
-                  it was so already; 2 the command line is wrong."
+    after_help = "Exit status: 0 success, also if there was nothing to change; 1 failure, with --strict also if there was \
+                  nothing to change; 2 wrong command line."
 )]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
-    /// Fail where there is nothing to change, and on warnings about a file (exit status 1), for scripts
+    /// Exit with status 1 if there is nothing to change, or if a file has warnings; for scripts
     #[arg(long, global = true)]
     strict: bool,
 }

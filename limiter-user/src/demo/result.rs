@@ -77,10 +77,10 @@ impl Outcome {
     /// The conclusion in words.
     pub fn conclusion(&self) -> String {
         if !self.agrees() {
-            return "\nWhat arrived is NOT what the mathematics allows.\n".to_owned();
+            return "\nThe numbers of received packets are NOT as expected.\n".to_owned();
         }
         format!(
-            "\nWhat arrived is what the mathematics allows: {BURST} at once, then {RATE} a second. The polite client lost nothing.\n"
+            "\nThe numbers of received packets are as expected: {BURST} at once, then {RATE} per second. The polite client lost no packet.\n"
         )
     }
 }

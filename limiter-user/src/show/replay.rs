@@ -35,7 +35,7 @@ pub fn text(replay: &Replay) -> String {
     line("passed only because of shadow", replay.verdicts.would_drop);
     line("not IP: passed", replay.not_ip);
     line(
-        "sent by the host itself: passed, no limit looks at them",
+        "sent by the host itself: passed, not limited",
         replay.outgoing,
     );
     text.push_str(&format!("\n{}\n", limits(&replay.limits)));

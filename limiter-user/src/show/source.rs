@@ -23,12 +23,10 @@ pub fn check(check: &Check) -> String {
         }
     }
     if check.listed == Some("deny") && !check.shadow {
-        text.push_str(
-            "    waiting does not help: no packet passes while the prefix is on the list\n",
-        );
+        text.push_str("    no packet passes while the prefix is on the list\n");
     }
     if check.limits.is_empty() && check.listed.is_none() {
-        text.push_str("  no limit holds it: passes\n");
+        text.push_str("  no limit matches it: passes\n");
     }
     for limit in &check.limits {
         let state = if limit.tracked {
@@ -51,7 +49,7 @@ pub fn check(check: &Check) -> String {
         }
         if limit.tracked {
             text.push_str(&format!(
-                "    {} passed, {} dropped since it is in the table\n",
+                "    {} passed, {} dropped since it entered the table\n",
                 grouped(limit.passed_packets),
                 grouped(limit.dropped_packets)
             ));

@@ -122,10 +122,10 @@ fn fleet_lines(fleet: &Fleet) -> String {
         Some(seconds) => {
             let hosts = counted(fleet.hosts.into(), "host");
             text.push_str(&format!(
-                "{hosts}, what is known of the others is at most {seconds:.1} s old\n"
+                "{hosts}; data of the other hosts is at most {seconds:.1} s old\n"
             ));
         }
-        None => text.push_str("the limits hold on this host alone\n"),
+        None => text.push_str("the limits apply to this host alone\n"),
     }
     if let Some(error) = &fleet.error {
         text.push_str(&format!("{INDENT}{error}\n"));
@@ -139,21 +139,21 @@ fn fleet_lines(fleet: &Fleet) -> String {
         if let Some(packets) = limit.overshoot_packets {
             let packets = counted(packets, "packet");
             text.push_str(&format!(
-                "{INDENT}{}: at most {packets} of one source beyond it, over all hosts\n",
+                "{INDENT}{}: all hosts together pass at most {packets} of one source beyond it\n",
                 limit.name
             ));
         }
         if !limit.conflicts.is_empty() {
             text.push_str(&format!(
-                "{INDENT}{}: other hosts hold it by {}; make it the same on all\n",
+                "{INDENT}{}: other hosts have {}; make it equal on all hosts\n",
                 limit.name,
-                limit.conflicts.join(", or by ")
+                limit.conflicts.join(", or ")
             ));
         }
     }
     if !fleet.missing_limits.is_empty() {
         text.push_str(&format!(
-            "{INDENT}not here, but shared by other hosts: {}\n",
+            "{INDENT}missing here, but shared by other hosts: {}\n",
             fleet.missing_limits.join(", ")
         ));
     }
@@ -181,7 +181,7 @@ fn new_sources_note(interface: &Interface) -> String {
     );
     match &interface.new_sources {
         Some(rate) => format!(
-            "  New sources were refused, as is meant in a flood of spoofed ones: they came faster than {rate}, or the table had no room. If they are real: `limiter set {name} --new-sources RATE` with more, or {larger}.\n"
+            "  New sources were refused: they came faster than {rate}, or the table had no room. In a flood of spoofed sources this is intended. If they are real: `limiter set {name} --new-sources RATE` with a higher rate, or {larger}.\n"
         ),
         None => format!(
             "  New sources were refused, because the table had no room for them. If they are real: {larger}.\n"
@@ -211,11 +211,11 @@ fn chain_note(interface: &Interface) -> String {
         return String::new();
     }
     let Some(next) = &interface.next_program else {
-        return "  In front of another XDP program, which decides about what passes here. Its pin was removed: detach does not put it back.\n".to_owned();
+        return "  In front of another XDP program, which gets the packets that pass here. Its pin was removed, so detach cannot put it back.\n".to_owned();
     };
     let name = next.name.as_deref().unwrap_or("without a name");
     format!(
-        "  In front of program {} ({name}), which decides about what passes here, and is put back by `limiter detach {}`.\n",
+        "  In front of program {} ({name}), which gets the packets that pass here. `limiter detach {}` puts it back.\n",
         next.program_id, interface.name
     )
 }
@@ -225,10 +225,10 @@ fn trial_note(interface: &Interface) -> String {
     let name = &interface.name;
     match (&interface.try_until, &interface.trial_ended) {
         (Some(until), _) => {
-            format!("  ON TRIAL: undone at {until} unless you say `limiter keep {name}`.\n")
+            format!("  ON TRIAL: undone at {until} unless you run `limiter keep {name}`.\n")
         }
         (None, Some(ended)) => {
-            format!("  A trial ended at {ended}: what was in force before it holds again.\n")
+            format!("  A trial ended at {ended}: the settings before it are in force again.\n")
         }
         (None, None) => String::new(),
     }
@@ -243,24 +243,24 @@ fn mode_notes(interface: &Interface) -> String {
     }
     if interface.mode == "generic" && interface.loopback {
         text.push_str(
-            "  Loopback: what a program sends in one go comes as one packet of up to 64 KiB, and counts once.\n",
+            "  Loopback: data that a program sends at once arrives as one packet of up to 64 KiB, and counts once.\n",
         );
     } else if interface.mode == "generic" {
         text.push_str(&format!(
-            "  Generic mode sees packets after receive offload has merged them: to count each one, `ethtool -K {} gro off`.\n",
+            "  Generic mode sees packets after receive offload has merged them: to count each packet, run `ethtool -K {} gro off`.\n",
             interface.name
         ));
     }
     if interface.logging {
         text.push_str(&format!(
-            "  Each packet is LOGGED, which is slow: end `limiter log`, or `limiter set {}` anything.\n",
+            "  Each packet is LOGGED, which is slow: end `limiter log`, or change any setting with `limiter set {}`.\n",
             interface.name
         ));
     }
     if !interface.frags && interface.chained {
-        text.push_str("  Jumbo frames: the program behind limiter does not take them, or this kernel: no MTU above about 3500.\n");
+        text.push_str("  No jumbo frames (MTU above about 3500): the program behind limiter, or this kernel, does not support them.\n");
     } else if !interface.frags {
-        text.push_str("  Jumbo frames: this kernel did not take the program for them (5.18 or later does): no MTU above about 3500.\n");
+        text.push_str("  No jumbo frames (MTU above about 3500): this kernel does not support them (Linux 5.18 does).\n");
     }
     text
 }
@@ -270,7 +270,7 @@ fn agent_note(interface: &Interface) -> String {
     let alone = interface.fleet.as_ref().filter(|fleet| !fleet.agent);
     alone.map_or_else(String::new, |fleet| {
         format!(
-            "  Fleet '{}' shares nothing with this host until an agent runs here: `limiter agent --store URL`.\n",
+            "  Fleet '{}' shares nothing with this host until an agent runs here: run `limiter agent --store URL`.\n",
             fleet.name
         )
     })
@@ -341,8 +341,8 @@ mod tests {
         let text = fleet_lines(&differing);
         let indent = " ".repeat(11);
         let end = format!(
-            "{indent}dns: other hosts hold it by 2/s, burst 2, or by 3/s, burst 2; make it the same on all\n\
-             {indent}not here, but shared by other hosts: htp, ssh\n"
+            "{indent}dns: other hosts have 2/s, burst 2, or 3/s, burst 2; make it equal on all hosts\n\
+             {indent}missing here, but shared by other hosts: htp, ssh\n"
         );
         assert!(text.ends_with(&end), "{text}");
         assert_eq!(differing.conflicts(), 3);
@@ -355,9 +355,9 @@ mod tests {
         assert_eq!(
             fleet_lines(&fleet(3, Some(0.44))),
             format!(
-                "  fleet    edge: 3 hosts, what is known of the others is at most 0.4 s old\n\
-                 {indent}http: at most 1,250 packets of one source beyond it, over all hosts\n\
-                 {indent}dns: at most 1 packet of one source beyond it, over all hosts\n"
+                "  fleet    edge: 3 hosts; data of the other hosts is at most 0.4 s old\n\
+                 {indent}http: all hosts together pass at most 1,250 packets of one source beyond it\n\
+                 {indent}dns: all hosts together pass at most 1 packet of one source beyond it\n"
             )
         );
     }
@@ -389,7 +389,7 @@ mod tests {
         (unknown.agent, unknown.error) = (false, Some("no agent runs here".to_owned()));
         assert_eq!(
             fleet_lines(&unknown),
-            "  fleet    edge: the limits hold on this host alone\n           no agent runs here\n"
+            "  fleet    edge: the limits apply to this host alone\n           no agent runs here\n"
         );
         assert!(!unknown.is_shared());
     }

@@ -135,7 +135,7 @@ fn doctor_runs_for_any_user_and_names_missing_privileges() {
     expect(
         &attached,
         "program",
-        &["problem", "cannot be told without privileges", "sudo"],
+        &["problem", "hidden from unprivileged users", "sudo"],
     );
 }
 

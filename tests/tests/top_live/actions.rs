@@ -106,7 +106,7 @@ fn keys_deny_allow_and_reset_a_source() {
         row.is_some_and(|row| row.contains(&"deny".to_owned()))
     });
     screen.press("d");
-    screen.wait_for("Take 192.0.2.66 off the deny list?");
+    screen.wait_for("Remove 192.0.2.66 from the deny list?");
     screen.press("y");
     screen.wait_for("deny: 1 removed, 0 on it now");
     assert_eq!(on_list(&hosts, "deny"), "");
@@ -163,7 +163,7 @@ fn failed_actions_are_shown_in_the_view() {
     screen.press("Enter");
     screen.wait("it is there alone", |screen| sources(screen) == [FLOODER]);
     screen.press("d");
-    screen.wait_for("Take 192.0.2.66 off the deny list?");
+    screen.wait_for("Remove 192.0.2.66 from the deny list?");
     screen.press("y");
     screen.wait_for("192.0.2.66 is not on deny");
     assert_eq!(on_list(&hosts, "deny"), "192.0.2.64/26\n");

@@ -24,26 +24,26 @@ const LONGEST: u64 = 1 << 20;
 /// It runs until it is interrupted.
 #[derive(Debug, Args)]
 pub struct Agent {
-    /// Address of the store: redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss:// with TLS, or unix:///PATH; Redis 7.0,
-    /// Valkey or later, also a cluster
+    /// Address of the store (Redis 7.0, Valkey or later, also a cluster): redis://[USER[:PASSWORD]@]HOST[:PORT][/DB],
+    /// rediss:// with TLS, or unix:///PATH
     #[arg(long, value_name = "URL")]
     store: String,
-    /// The store's password; not in the address then, which everybody on this host can see
+    /// File with the store's password. A password in the address is visible to all users of this host
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// Certificate authority of the store (PEM); without it, those that this host trusts
+    /// Certificate authority of the store (PEM). Default: the authorities that this host trusts
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// This host's certificate for the store (PEM)
+    /// Certificate of this host for the store (PEM)
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// Its key (PEM)
+    /// Private key of --cert (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Time between exchanges: 10ms to 10s
+    /// Time between exchanges with the store: 10ms to 10s
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = interval)]
     interval: Duration,
-    /// Name of this host in the store; without it, its host name
+    /// Name of this host in the store. Default: its host name
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     host: Option<String>,
 }
@@ -54,7 +54,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 pub async fn run(arguments: Agent) -> anyhow::Result<()> {
-    // Without privileges the agent would run on, and share nothing for ever.
+    // Without privileges the agent would run, but never share anything.
     requirements::privileges()?;
     let stop = interruption()?;
     let Agent {
@@ -87,7 +87,7 @@ fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
     };
     let text = files::read(path, LONGEST).map_err(|error| {
         anyhow!(
-            "{what} {} cannot be read ({error}): name a file that this user may read",
+            "{what} {} cannot be read ({error}): name a file that this user can read",
             path.display()
         )
     })?;

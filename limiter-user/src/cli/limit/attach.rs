@@ -34,26 +34,26 @@ use crate::{
 /// The time for which `attach` waits for the fleet's agent. It limits without an agent too.
 const AGENT: Duration = Duration::from_millis(200);
 
-/// Limit what comes in on an interface, until `detach`
+/// Limit incoming packets of an interface, until `detach`
 ///
-/// The program stays in the kernel. No process has to run.
+/// The program stays in the kernel; no process has to run.
 #[derive(Debug, Args)]
 pub struct Attach {
-    /// The interfaces; all of them, or none if one fails
+    /// The interfaces, separated by spaces or commas. If one fails, none is attached
     #[arg(value_name = "IFACE", required_unless_present = "config", value_delimiter = ',', value_parser = interface)]
     interfaces: Vec<String>,
     #[command(flatten)]
     limiting: Limiting,
-    /// Mode in which the program runs
+    /// XDP mode; auto uses native mode, and generic mode if that fails
     #[arg(long, value_enum, default_value_t, conflicts_with = "config")]
     mode: Mode,
-    /// Share the limit with the other hosts of this fleet
+    /// Name of a fleet; the limit is shared by all its hosts
     #[arg(long, value_name = "NAME", value_parser = names::fleet, conflicts_with = "config")]
     fleet: Option<String>,
-    /// Let everything pass again after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
+    /// Let all packets pass again after this time unless `limiter keep` runs before: 1s to 1day, as in 90s or 10m
     #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
     try_for: Option<Duration>,
-    /// In front of the XDP program that is there: it gets what passes, and is put back on detach
+    /// Attach in front of an existing XDP program. It gets the packets that pass; detach puts it back
     #[arg(long)]
     chain: bool,
     /// If limiter is attached already, apply this configuration there, as `reload` does
@@ -70,7 +70,7 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
         }
         if is_so(interface, &wanted, &arguments).await {
             let text =
-                format!("{interface}: unchanged: attached with this configuration already\n");
+                format!("{interface}: unchanged: already attached with this configuration\n");
             outcome(true, &text);
             continue;
         }
@@ -94,7 +94,7 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
             Ok(shown) => report(&shown),
             // The attach has succeeded, so this is no error.
             Err(error) => note(&format!(
-                "{interface}: attached, but what is in force there cannot be read just now: {error}"
+                "{interface}: attached, but its state cannot be read: {error}"
             )),
         }
     }
@@ -159,7 +159,7 @@ async fn replaced(interface: &str, wanted: &Wanted) -> anyhow::Result<bool> {
         return Ok(false);
     };
     report(&format!(
-        "{interface}: replaced another version of limiter (layout {layout}) without a gap; all buckets start full, and counters at 0\n"
+        "{interface}: replaced another version of limiter (layout {layout}) without a gap; all buckets start full, all counters at 0\n"
     ));
     Ok(true)
 }
@@ -173,7 +173,7 @@ fn how_to_stay(arguments: &Attach, client: IpAddr) -> String {
     if arguments.try_for.is_some() {
         allow
     } else {
-        format!("{allow}, and --try 2m is undone by itself")
+        format!("{allow}, or use --try 2m, which undoes the change after two minutes")
     }
 }
 
@@ -209,10 +209,10 @@ async fn undo(done: &[&str]) {
     for interface in done {
         match detach(interface).await {
             Ok(_) => note(&format!(
-                "{interface}: detached again, because another one failed"
+                "{interface}: detached again, because another interface failed"
             )),
             Err(error) => note(&format!(
-                "{interface}: is attached, and detaching failed: {error}"
+                "{interface}: still attached, because detaching failed: {error}"
             )),
         }
     }

@@ -14,16 +14,16 @@ use crate::{
     },
 };
 
-/// Stop limiting, and leave nothing behind
+/// Stop limiting, and remove everything that limiter attached
 #[derive(Debug, Args)]
 pub struct Detach {
-    /// The interfaces
+    /// The interfaces, separated by spaces or commas
     #[arg(value_name = "IFACE", required_unless_present = "all", conflicts_with = "all", value_delimiter = ',', value_parser = interface)]
     interfaces: Vec<String>,
-    /// All that limiter is attached to, and what is left of interfaces that are gone
+    /// Detach from all interfaces, and remove the remains of interfaces that no longer exist
     #[arg(long)]
     all: bool,
-    /// With --all: in other network namespaces too, and what versions have attached that this one cannot read
+    /// With --all: also in other network namespaces, and attachments of versions that this one cannot read
     #[arg(long, requires = "all")]
     everywhere: bool,
 }
@@ -48,7 +48,7 @@ pub async fn run(arguments: Detach) -> anyhow::Result<()> {
         match result {
             Ok(None) => report(&format!("{interface}: detached\n")),
             Ok(Some(again)) => report(&format!(
-                "{interface}: detached; {again} runs there again, as before\n"
+                "{interface}: detached; {again} runs there again\n"
             )),
             Err(Error::NotAttached(_)) => outcome(
                 true,

@@ -18,7 +18,7 @@ use crate::{
 pub struct Keep {
     #[command(flatten)]
     on: On,
-    /// End the trial now instead, and go back to what was before it
+    /// Revert the change now instead
     #[arg(long)]
     revert: bool,
 }
@@ -42,7 +42,7 @@ async fn one(interface: &str, revert: bool) -> anyhow::Result<()> {
             "{interface}: kept; `limiter detach {interface}` stops limiting\n"
         )),
         Ended::Reverted => report(&format!(
-            "{interface}: the trial is over, and what was before it holds again\n"
+            "{interface}: trial reverted; the settings before it are in force again\n"
         )),
         Ended::NoTrial => {
             let text = format!("{interface}: unchanged: not on trial\n");

@@ -23,12 +23,12 @@ use crate::{
     },
 };
 
-/// Put a changed configuration file in force
+/// Apply a changed configuration file
 #[derive(Debug, Args)]
 pub struct Reload {
     #[command(flatten)]
     on: On,
-    /// The file; left out, the one that was last put in force
+    /// Configuration file. Default: the file that was applied last
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -44,7 +44,9 @@ pub async fn run(arguments: Reload) -> anyhow::Result<()> {
     let reload = async |interface: &str, path: &Path| {
         let frames = Frames::of(&[interface.to_owned()]).await;
         let (_, wanted) = read(path, &frames)?;
-        let advice = |client| allow_in(path, client) + ", and --try 2m is undone by itself";
+        let advice = |client| {
+            allow_in(path, client) + ", or use --try 2m, which undoes the change after two minutes"
+        };
         put_in_force(interface, wanted, lasting.lasts(), advice).await
     };
     each(&on.interfaces, async |interface| match &config {
@@ -86,7 +88,7 @@ async fn last_file(interface: &str) -> anyhow::Result<PathBuf> {
     let attachment = Attachment::open(interface).await?;
     attachment.record.file.ok_or_else(|| {
         anyhow::anyhow!(
-            "{interface} was not attached from a file: write `limiter reload {interface} --config FILE`, or change it with `limiter set {interface}`"
+            "{interface} was not attached from a file: run `limiter reload {interface} --config FILE`, or change it with `limiter set {interface}`"
         )
     })
 }

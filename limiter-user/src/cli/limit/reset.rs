@@ -14,16 +14,16 @@ use crate::{
     show::units::grouped,
 };
 
-/// Refill the buckets of one source, or of all
+/// Refill the buckets of one source, or of all sources
 #[derive(Debug, Args)]
 pub struct Reset {
-    /// The interface, or several as in eth0,eth1; all stands for every one that limiter is attached to
+    /// The interface, several as in eth0,eth1, or `all` for all that limiter is attached to
     #[arg(value_name = "IFACE", value_parser = names)]
     interfaces: Names,
-    /// The source
+    /// Address of the source, as in 192.0.2.7
     #[arg(value_name = "ADDRESS", value_parser = address, required_unless_present = "all", conflicts_with = "all")]
     address: Option<IpAddr>,
-    /// All sources
+    /// Refill the buckets of all sources
     #[arg(long)]
     all: bool,
 }
@@ -102,7 +102,7 @@ fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<Outcom
     }
     if names.is_empty() {
         return Ok(unchanged(format!(
-            "no limit holds {address}: it has no bucket"
+            "no limit matches {address}: it has no bucket"
         )));
     }
     let (are, were, buckets) = if names.len() == 1 {

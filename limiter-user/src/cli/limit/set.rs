@@ -31,7 +31,7 @@ use crate::{
 pub struct Set {
     #[command(flatten)]
     on: On,
-    /// The new rate, or a factor for the one in force: x0.5 halves it
+    /// New rate as in 500/s or 10mbit, or a factor: x0.5 halves the present rate
     #[arg(
         long,
         value_name = "RATE|xFACTOR",
@@ -39,7 +39,7 @@ pub struct Set {
         allow_hyphen_values = true
     )]
     rate: Option<Change<Rate>>,
-    /// The new burst, or a factor; left out, a burst that was written stays
+    /// New burst (packets, or bytes as in 64kb), or a factor. Default: a configured burst stays
     #[arg(
         long,
         value_name = "N|xFACTOR",
@@ -47,13 +47,13 @@ pub struct Set {
         allow_hyphen_values = true
     )]
     burst: Option<Change<Burst>>,
-    /// Limit to change; without it, the only one, or all of them for a factor
+    /// Limit to change. Default: the only limit; with a factor, all limits
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
-    /// Whether to drop nothing: on the interface, or by the limit that is named
+    /// Count, but drop nothing (on), or drop (off): on the interface, or with --limit, by that limit
     #[arg(long, value_enum, group = "change")]
     shadow: Option<Switch>,
-    /// Rate at which new sources enter the table, or a factor
+    /// New maximum rate of new sources as in 10k/s, a factor, or none for no limit
     #[arg(
         long,
         value_name = "RATE|xFACTOR|none",
@@ -61,13 +61,13 @@ pub struct Set {
         allow_hyphen_values = true
     )]
     new_sources: Option<Change<OrNone<Rate>>>,
-    /// New sources at once, or a factor
+    /// New maximum number of new sources at once, or a factor
     #[arg(long, value_name = "N|xFACTOR", group = "change", value_parser = |text: &str| change(text, count), allow_hyphen_values = true)]
     new_sources_burst: Option<Change<u64>>,
-    /// Verdict for IP packets with an impossible header
+    /// Verdict for malformed IP packets
     #[arg(long, value_enum, group = "change")]
     malformed: Option<Malformed>,
-    /// The fleet to share the limit with, the named one where there are several; none for no fleet at all
+    /// Fleet to share the limit with (the one of --limit, if there are several), or none for no fleet
     #[arg(long, value_name = "NAME|none", group = "change", value_parser = fleet_or_none)]
     fleet: Option<OrNone<String>>,
     #[command(flatten)]
@@ -120,7 +120,7 @@ async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
     // The next reload, or the next boot of a service, would silently undo the change.
     if let Some(file) = changed.file.filter(|_| stays) {
         note(&format!(
-            "{} does not know of it: `limiter reload {interface}` would put what it says in force again; `limiter config show {interface}` prints what is in force now",
+            "{} does not have this change: `limiter reload {interface}` would undo it; `limiter config show {interface}` prints the settings in force",
             file.display()
         ));
     }
@@ -184,17 +184,16 @@ fn new_sources(new: &mut Settings, arguments: &Set) -> Result<(), Invalid> {
         Some(To(rate)) => new.new_sources = rate.with_burst(old.and_then(|limit| limit.burst)),
         Some(By(factor)) => {
             let limit = new.new_sources.as_mut().ok_or_else(|| {
-                Invalid("new sources have no limit to scale: write --new-sources RATE".to_owned())
+                Invalid(
+                    "there is no rate of new sources to scale: write --new-sources RATE".to_owned(),
+                )
             })?;
             limit.rate = limit.rate.scaled(factor, false)?;
         }
     }
     if let Some(burst) = arguments.new_sources_burst {
         let limit = new.new_sources.as_mut().ok_or_else(|| {
-            Invalid(
-                "without a rate of new sources there is no burst: write --new-sources RATE too"
-                    .to_owned(),
-            )
+            Invalid("a burst needs a rate of new sources: write --new-sources RATE too".to_owned())
         })?;
         let in_force = old.unwrap_or(*limit).burst();
         limit.burst = Some(match burst {
@@ -224,7 +223,7 @@ fn share(
         }
     } else if limit.is_some() {
         return Err(Invalid(
-            "--fleet none takes the whole interface out of its fleet: write it without --limit"
+            "--fleet none removes the whole interface from its fleet: write it without --limit"
                 .to_owned(),
         ));
     } else {
@@ -253,7 +252,7 @@ fn chosen<'a>(
     };
     if let Some(name) = name.filter(|name| is_control(name)) {
         return fail(format!(
-            "'{name}' is built in: write its rate under [control] in the configuration file, and reload"
+            "'{name}' is built in: change its rate under [control] in the configuration file, and reload"
         ));
     }
     let Some(name) = name else {

@@ -51,7 +51,7 @@ pub async fn put_in_force(
     let (change, what) = match edit {
         Edit::Replace => {
             return Err(Invalid(format!(
-                "{name} is shared by the hosts of fleet '{fleet}': to replace it would take off what other hosts add meanwhile, and nothing was changed; `remove` what is to go, and `add` what is new"
+                "{name} is shared by fleet '{fleet}', and replacing it could remove prefixes that other hosts add; nothing was changed: use `remove` and `add`"
             ))
             .into());
         }
@@ -77,7 +77,7 @@ pub async fn put_in_force(
     };
     let text = match changed {
         0 => {
-            let why = not_there.as_deref().unwrap_or("it was so already");
+            let why = not_there.as_deref().unwrap_or("already in force");
             format!("unchanged: {why}, on all hosts of fleet '{fleet}'")
         }
         _ => format!("{name}: {changed} {what}{time}, on all hosts of fleet '{fleet}'"),
@@ -86,7 +86,7 @@ pub async fn put_in_force(
     let stays = || {
         let stay = first_of(prefixes.intersection(&own))?;
         Some(format!(
-            "{stay} stays on {name} here: this host's own configuration has it too"
+            "{stay} stays on {name} here, because this host's own configuration has it too"
         ))
     };
     let unchanged = changed == 0 || not_there.is_some();
@@ -117,7 +117,7 @@ fn may_remove(
         return Ok(());
     };
     Err(Invalid(format!(
-        "{own} is on {name} by this host's own configuration, not by the fleet, and nothing was removed: take it out of the configuration file, and `limiter reload`"
+        "{own} is on {name} by this host's own configuration, not by the fleet; nothing was removed: remove it from the configuration file, and run `limiter reload`"
     )))
 }
 
@@ -125,7 +125,7 @@ fn may_remove(
 fn unchanged(error: ask::Error) -> anyhow::Error {
     match error {
         ask::Error::NoAgent => anyhow::anyhow!(
-            "a fleet shares this list, and only its agent changes it; {error}; nothing was changed"
+            "a fleet shares this list, and only its agent can change it; nothing was changed: {error}"
         ),
         error => error.into(),
     }

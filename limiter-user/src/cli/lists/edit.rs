@@ -34,23 +34,23 @@ use crate::{
 /// Actions on a list. `On` selects the list and the interface.
 #[derive(Debug, Subcommand)]
 pub enum Verb<On: Args> {
-    /// Put prefixes on it; all of them, or none if one is wrong
+    /// Add prefixes to the list; none of them if one is invalid
     Add {
         #[command(flatten)]
         given: Given<On>,
-        /// Take them off again after this time (90s, 10m, 2h); for lists that a fleet shares
+        /// Remove the prefixes after this time, as in 90s, 10m or 2h; only for lists that a fleet shares
         #[arg(long = "for", value_name = "DURATION", value_parser = lasts)]
         lasts: Option<Duration>,
     },
-    /// Take prefixes off it; those that are not there are named
+    /// Remove prefixes from the list; a note names missing ones
     Remove(Given<On>),
-    /// Put these prefixes in the place of all that are on it
+    /// Replace the whole list by these prefixes
     Replace(Given<On>),
-    /// Print what is on it
+    /// Print the list
     List {
         #[command(flatten)]
         on: On,
-        /// For programs
+        /// Print JSON, for programs
         #[arg(long)]
         json: bool,
     },
@@ -61,7 +61,7 @@ pub enum Verb<On: Args> {
 pub struct Tier {
     #[command(flatten)]
     on: OnOne,
-    /// The list
+    /// Name of the list
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -71,10 +71,10 @@ pub struct Tier {
 pub struct Given<On: Args> {
     #[command(flatten)]
     on: On,
-    /// The prefixes; an address stands for itself alone
+    /// Prefixes or addresses, as in 192.0.2.0/24 or 2001:db8::7
     #[arg(value_name = "CIDR", value_parser = prefix, required_unless_present = "file")]
     prefixes: Vec<IpNet>,
-    /// A file with one prefix a line; # begins a comment
+    /// Text file with one prefix per line; # begins a comment
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -108,7 +108,7 @@ pub async fn run(name: &str, verb: Verb<OnOne>) -> anyhow::Result<()> {
 pub async fn run_tier(verb: Verb<Tier>) -> anyhow::Result<()> {
     execute(verb, |Tier { on, name }| match name.as_str() {
         lists::ALLOW | lists::DENY => Err(Usage(format!(
-            "'{name}' is no tier: write `limiter {name}` for it"
+            "'{name}' is not a tier: use `limiter {name}`"
         ))),
         _ => Ok((on, name)),
     })
@@ -175,7 +175,7 @@ async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     }
     if let Some(Err(error)) = &listed {
         note(&format!(
-            "who of the fleet has put what there, and for how long, is not shown: {error}"
+            "the fleet's entries are listed without host and time: {error}"
         ));
     }
     Ok(())
@@ -211,7 +211,7 @@ pub async fn put_in_force(
     if attachment.record.settings.shares(name) {
         if lasts != Lasts::ForGood {
             return Err(Invalid(format!(
-                "{name} of {interface} is shared by a fleet, whose other hosts would not try it, and nothing was changed: leave --try and --dry-run out, or `add --for 2m`"
+                "{name} of {interface} is shared by a fleet, where --try and --dry-run are not possible; nothing was changed: leave them out, or use `add --for 2m`"
             ))
             .into());
         }
@@ -220,7 +220,7 @@ pub async fn put_in_force(
     if let Edit::Add(Some(_)) = edit {
         find(&mut attachment.own_settings()?, name)?;
         return Err(Invalid(format!(
-            "--for is for lists that a fleet shares, whose agent takes prefixes off when their time is over; {name} of {interface} is this host's alone, and nothing was added: add without --for and `remove` later, or share it (fleet = \"NAME\", and {name} = {{ scope = \"fleet\" }} under [lists] of its file)"
+            "--for needs a list that a fleet shares, but {name} of {interface} belongs to this host alone; nothing was added: add without --for and `remove` later, or share the list (fleet = \"NAME\", and {name} = {{ scope = \"fleet\" }} under [lists] of its file)"
         ))
         .into());
     }
@@ -242,7 +242,7 @@ pub async fn put_in_force(
     };
     let changed = match (added, removed) {
         (0, 0) => {
-            let why = missing.clone().unwrap_or("it was so already".to_owned());
+            let why = missing.clone().unwrap_or("already in force".to_owned());
             format!("unchanged: {why}")
         }
         (added, 0) => format!("{added} added"),
@@ -266,7 +266,7 @@ pub async fn put_in_force(
     new.lists = swapped.overlay.with(new.lists);
     let unknown_to = |file: PathBuf| {
         format!(
-            "{} does not know of it: `limiter reload {interface}` would put its list in force again",
+            "{} does not have this change: `limiter reload {interface}` would undo it",
             file.display()
         )
     };
@@ -303,10 +303,20 @@ pub fn first_of<'p>(mut prefixes: impl Iterator<Item = &'p IpNet>) -> Option<Str
     })
 }
 
-/// The message about prefixes that should be removed, but are not on the list.
+/// The message about prefixes that should be removed, but are not on the list. Names the longest prefix on the list
+/// that contains the first of them.
 pub fn missing(name: &str, given: &Prefixes, list: &Prefixes) -> Option<String> {
-    let first = first_of(given.difference(list))?;
-    Some(format!("{first} is not on {name}"))
+    let absent = given.difference(list);
+    let around = absent.clone().next().and_then(|absent| {
+        let around = list.iter().filter(|prefix| prefix.contains(absent));
+        around.max_by_key(|prefix| prefix.prefix_len())
+    });
+    let around = around.map(|prefix| format!("; {} on {name} contains it", show(prefix)));
+    let first = first_of(absent)?;
+    Some(format!(
+        "{first} is not on {name}{}",
+        around.unwrap_or_default()
+    ))
 }
 
 /// The message about prefixes on `allow` that `deny` has too, so that they have no effect.
@@ -317,14 +327,14 @@ pub fn denied_too(name: &str, given: &Prefixes, new: &Settings) -> Option<String
     let on_both = given.intersection(&new.lists.deny);
     let on_both = first_of(on_both.filter(|prefix| new.lists.allow.contains(prefix)))?;
     Some(format!(
-        "{on_both} is on deny too, which goes before allow where both have the same prefix"
+        "{on_both} is on deny too, and deny takes precedence if both lists have the same prefix"
     ))
 }
 
 fn read(path: &Path) -> anyhow::Result<Prefixes> {
     let text = crate::config::read_text(path).map_err(|error| {
         anyhow::anyhow!(
-            "{} cannot be read ({error}): is that the file?",
+            "{} cannot be read ({error}): check the path and its permissions",
             path.display()
         )
     })?;
@@ -345,12 +355,36 @@ fn find<'a>(settings: &'a mut Settings, name: &str) -> Result<&'a mut Prefixes, 
     let tiers: Vec<_> = settings.lists.tiers.keys().cloned().collect();
     settings.lists.named_mut(name).ok_or_else(|| {
         let known = if tiers.is_empty() {
-            "no configuration file has defined one".to_owned()
+            "no list is defined".to_owned()
         } else {
             format!("there is {}", tiers.join(", "))
         };
         Invalid(format!(
-            "there is no list '{name}' ({known}): write it under [lists] of the file, and reload"
+            "there is no list '{name}' ({known}): add it under [lists] of the configuration file, and reload"
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Prefixes, missing};
+
+    #[test]
+    fn prefix_to_remove_is_reported_with_the_longest_prefix_around_it() {
+        let prefixes = |texts: &[&str]| -> Prefixes {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        let list = prefixes(&["192.0.0.0/16", "192.0.2.0/24", "2001:db8::/32"]);
+        for (given, message) in [
+            (&["192.0.2.0/24"][..], None),
+            (&["203.0.113.7/32"], Some("203.0.113.7 is not on deny")),
+            (
+                &["192.0.2.7/32"],
+                Some("192.0.2.7 is not on deny; 192.0.2.0/24 on deny contains it"),
+            ),
+        ] {
+            let told = missing("deny", &prefixes(given), &list);
+            assert_eq!(told.as_deref(), message, "{given:?}");
+        }
+    }
 }

@@ -27,10 +27,10 @@ use crate::{
 pub struct Check {
     #[command(flatten)]
     on: OnOne,
-    /// The source
+    /// Address of the source, as in 192.0.2.7
     #[arg(value_name = "ADDRESS", value_parser = address)]
     address: IpAddr,
-    /// For programs
+    /// Print JSON, for programs
     #[arg(long)]
     json: bool,
 }

@@ -15,11 +15,10 @@ use crate::{
 
 /// Serve metrics for Prometheus, and a web page
 ///
-/// It runs until it is interrupted, and changes nothing.
+/// It runs until interrupted, and changes nothing.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// Address to listen on; other machines reach it only at an address of this machine, and without a
-    /// password
+    /// Address and port to listen on. Other machines need no password to read an address that they can reach
     #[arg(long, value_name = "ADDR:PORT", default_value_t = export::LISTEN, value_parser = listen)]
     listen: SocketAddr,
 }
@@ -43,12 +42,12 @@ pub async fn run(arguments: Export) -> anyhow::Result<()> {
     let address = server.address();
     if !server.is_local() {
         note(&format!(
-            "{address}: whoever reaches this address can read figures and source addresses without a password; \
-             nothing can be changed through it"
+            "{address}: clients that can reach this address can read counters and source addresses without a password, \
+             but change nothing"
         ));
     }
     print(&format!(
-        "http://{address}/ is the page, http://{address}/metrics for Prometheus\n"
+        "web page: http://{address}/, metrics: http://{address}/metrics\n"
     ))?;
     let mut broken = None;
     let end = async {

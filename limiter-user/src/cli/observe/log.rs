@@ -10,7 +10,7 @@ use crate::{
 
 /// Print the verdict on each packet: slow, for debugging
 ///
-/// It runs until it is interrupted.
+/// It runs until interrupted.
 #[derive(Debug, Args)]
 pub struct Log {
     /// The interface
@@ -22,7 +22,7 @@ pub async fn run(arguments: Log) -> anyhow::Result<()> {
     let stop = interruption()?;
     let logging = Logging::start(&arguments.interface).await?;
     note(&format!(
-        "{}: every packet is logged until you press Ctrl-C; limiting goes on",
+        "{}: every packet is logged until you press Ctrl-C; limiting continues",
         arguments.interface
     ));
     let shadow = logging.shadow;

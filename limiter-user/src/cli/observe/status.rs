@@ -17,10 +17,10 @@ use crate::{
 /// Show each attachment, its limits and its counters
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The interface, or several; left out, or all, every one that limiter is attached to
+    /// The interfaces, separated by spaces or commas. Default: all that limiter is attached to
     #[arg(value_name = "IFACE", value_delimiter = ',', value_parser = interface)]
     interfaces: Vec<String>,
-    /// For programs
+    /// Print JSON, for programs
     #[arg(long)]
     json: bool,
 }
@@ -54,7 +54,7 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
     match errors.iter().filter(is_failure).count() {
         0 => Ok(()),
         count => Err(anyhow::anyhow!(
-            "{count} of the attachments cannot be shown: see above"
+            "{count} of the attachments cannot be shown: see the errors above"
         )),
     }
 }

@@ -41,22 +41,22 @@ const HELD: usize = 200;
 /// The maximum number of sources in the view.
 const HELD_MAX: usize = 1000;
 
-/// Show live which sources send most and are dropped most
+/// Show the sources that send most and are dropped most, live
 #[derive(Debug, Args)]
 pub struct Top {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface)]
     interface: String,
-    /// Print once and end
+    /// Print once and exit
     #[arg(long)]
     once: bool,
-    /// Sources to show; without it, 20 with --once and 200 in the live view (at most 1,000 there)
+    /// Number of sources. Default: 20 with --once, 200 in the live view (at most 1,000)
     #[arg(short = 'n', value_name = "N")]
     most: Option<NonZeroUsize>,
-    /// For programs
+    /// Print JSON, for programs
     #[arg(long, requires = "once")]
     json: bool,
-    /// Time between readings of the live view, and the time over which --once measures rates: 100ms to 10s
+    /// Time between readings; --once measures rates over it. 100ms to 10s
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
     interval: Duration,
 }
@@ -96,7 +96,7 @@ async fn live(arguments: Top) -> anyhow::Result<()> {
     let variable = |name: &str| env::var(name).ok();
     if let Some(why) = terminal::missing(variable) {
         return Err(Usage(format!(
-            "the live view needs a terminal, and {why}: `limiter top {interface} --once` prints the same once"
+            "the live view needs a terminal, and {why}: use `limiter top {interface} --once`"
         ))
         .into());
     }

@@ -37,25 +37,25 @@ const CHECK: Duration = Duration::from_millis(500);
 
 /// Print drops as they happen
 ///
-/// It runs until it is interrupted, and also shows packets that pass only because of shadow.
+/// It runs until interrupted, and also shows packets that pass only because of shadow.
 #[derive(Debug, Args)]
 pub struct Watch {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface)]
     interface: String,
-    /// Only what comes from these sources
+    /// Only drops of sources in this prefix
     #[arg(long, value_name = "CIDR", value_parser = prefix)]
     source: Option<IpNet>,
-    /// Only what is over this limit
+    /// Only drops by this limit
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
-    /// Only what is dropped for this reason, or one of these
+    /// Only drops for these reasons
     #[arg(long, value_parser = drop_reason(), value_delimiter = ',', value_name = "REASON,...")]
     reason: Vec<Reason>,
-    /// End after so many
+    /// Exit after this number of drops
     #[arg(short = 'n', long, value_name = "N")]
     count: Option<NonZeroU64>,
-    /// For programs: a line of JSON each
+    /// Print one line of JSON per drop, for programs
     #[arg(long)]
     json: bool,
 }
@@ -146,13 +146,13 @@ impl Showing {
     fn say_what_is_missing(&mut self) -> anyhow::Result<()> {
         if self.watching.has_lapsed() {
             note(
-                "this process was stopped for some time, and what was dropped then is not counted as lost",
+                "this process was stopped for some time; drops in that time are not counted as lost",
             );
         }
         if !self.said_lost && self.watching.lost()? > 0 {
             self.said_lost = true;
             note(&format!(
-                "more is dropped than is shown: each CPU tells of {} at once and {} a second; --source, --limit and --reason choose which",
+                "not all drops are shown: each CPU reports at most {} at once and {} per second; --source, --limit and --reason select drops",
                 grouped(EVENT_BURST),
                 grouped(1_000_000_000 / EVENT_COST)
             ));

@@ -24,7 +24,7 @@ const OF_ANY_INTERFACE: [&str; 3] = ["attach", "learn", "doctor"];
 /// Print shell completions
 #[derive(Debug, Args)]
 pub struct Completions {
-    /// For which shell
+    /// The shell
     shell: Shell,
 }
 
@@ -45,7 +45,7 @@ pub fn run(arguments: &Completions) -> anyhow::Result<()> {
     let mut text = Vec::new();
     Shells::builtins()
         .completer(&shell.to_string())
-        .context("this shell cannot be completed: write bash, zsh or fish")?
+        .context("there are no completions for this shell: write bash, zsh or fish")?
         .write_registration(VARIABLE, "limiter", "limiter", "limiter", &mut text)?;
     let mut text = String::from_utf8(text)?;
     if shell == Shell::Zsh {

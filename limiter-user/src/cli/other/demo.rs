@@ -15,10 +15,10 @@ use crate::{
     demo::{self, Outcome},
 };
 
-/// Show a flood and a limit between two network namespaces
+/// Demonstrate a limit under a flood, between network namespaces
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Duration of the traffic, 1s to 60s
+    /// Duration of the traffic: 1s to 60s
     #[arg(long = "for", value_name = "DURATION", default_value = "10s", value_parser = lasts)]
     duration: Duration,
 }
@@ -30,7 +30,7 @@ fn lasts(text: &str) -> Result<Duration, String> {
 
 pub async fn run(arguments: Demo) -> anyhow::Result<()> {
     note(
-        "two hosts in network namespaces, joined by a veth pair; Ctrl-C ends it and leaves nothing",
+        "two hosts in network namespaces, joined by a veth pair; Ctrl-C ends the demo and leaves nothing behind",
     );
     let mut screen = Screen::new();
     let last = demo::run(arguments.duration, |outcome| screen.show(outcome))?;
@@ -89,7 +89,7 @@ impl Screen {
             return Ok(());
         }
         anyhow::bail!(
-            "the figures above do not agree: is another program busy with this machine's clock or CPUs? Run it again, and report it if it stays so"
+            "the numbers are not as expected, perhaps because other programs use the CPUs: run it again, and report a bug if it fails again"
         )
     }
 }

@@ -13,13 +13,13 @@ use crate::cli::shared::output::{Usage, write};
 /// The EXAMPLES section of each page: under the verb's name, each task and its command lines.
 const EXAMPLES: &str = include_str!("man/examples.txt");
 
-/// Print a manual page (roff), or write all of them
+/// Print a manual page (roff), or write all pages
 #[derive(Debug, Args)]
 pub struct Man {
-    /// The page: a verb, or limiter.toml; left out, that of the whole command
+    /// The page: a verb, or limiter.toml. Default: the page of limiter
     #[arg(value_name = "PAGE")]
     page: Option<String>,
-    /// Write all pages into this folder instead
+    /// Write all pages into this folder
     #[arg(long, value_name = "FOLDER", conflicts_with = "page")]
     folder: Option<PathBuf>,
 }
@@ -50,7 +50,7 @@ pub fn run(arguments: &Man, command: Command) -> anyhow::Result<()> {
     let page = pages.into_iter().find(|page| page.name == wanted);
     let page = page.ok_or_else(|| {
         Usage(format!(
-            "'{verb}' is no verb of limiter: `limiter --help` lists them"
+            "limiter has no verb '{verb}': `limiter --help` lists the verbs"
         ))
     })?;
     Ok(write(&page.roff)?)

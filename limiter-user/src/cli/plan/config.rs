@@ -18,13 +18,13 @@ use crate::{
 /// Actions on a configuration.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Say everything that is wrong with a file
+    /// Report all mistakes in a file
     Check {
-        /// The file
+        /// The configuration file
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Print what is in force, as a file that can be used again
+    /// Print the settings in force, as a configuration file
     Show {
         #[command(flatten)]
         on: On,
@@ -53,7 +53,7 @@ async fn check(path: &Path) -> anyhow::Result<()> {
     let limits = file.settings.limits.len();
     let prefixes: usize = file.settings.lists.all().map(|(_, list)| list.len()).sum();
     Ok(print(&format!(
-        "{}: sound: {}, {} on lists\n",
+        "{}: valid: {}, {} on lists\n",
         path.display(),
         counted(limits as u64, "limit"),
         counted(prefixes as u64, "prefix")
@@ -68,7 +68,7 @@ async fn show(interface: &str) -> anyhow::Result<()> {
     let of_fleet = of_fleet.collect::<Vec<_>>().join(", ");
     if !of_fleet.is_empty() {
         note(&format!(
-            "what only the fleet has put on lists ({of_fleet}) is not shown: whoever is of the fleet gets it from there"
+            "prefixes that only the fleet has added ({of_fleet}) are not shown: hosts of the fleet get them from the fleet"
         ));
     }
     Ok(())

@@ -12,13 +12,13 @@ use crate::{
     show,
 };
 
-/// Predict what `attach` would do, and find obstacles
+/// Predict the result of `attach`, and find obstacles
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// The interface
     #[arg(value_name = "IFACE", value_parser = interface)]
     interface: String,
-    /// For programs
+    /// Print JSON, for programs
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +53,7 @@ fn summary(diagnosis: &Diagnosis) -> Option<String> {
         several => {
             let names: Vec<_> = several.iter().map(|finding| finding.check).collect();
             Some(format!(
-                "{interface}: {} problems for attach ({}): do what is said with each of them",
+                "{interface}: {} problems for attach ({}): follow the advice of each",
                 several.len(),
                 names.join(", ")
             ))

@@ -38,23 +38,23 @@ pub struct Learn {
     /// Time to watch: 90s, 10m, 1h; Ctrl-C ends it early
     #[arg(long = "for", id = "duration", value_name = "DURATION", value_parser = learn_for)]
     duration: Option<Duration>,
-    /// From a capture (pcap or pcapng) instead
+    /// Read a capture (pcap or pcapng) instead of an interface
     #[arg(long, value_name = "FILE", conflicts_with_all = ["interface", "duration", "mode"])]
     capture: Option<PathBuf>,
-    /// Write the configuration to this file; left out, to standard output
+    /// File for the configuration. Default: standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Even if that file is there
+    /// Overwrite an existing file
     #[arg(long, requires = "output")]
     force: bool,
-    /// Percentage of the usual sources that lose nothing
+    /// Percentage of the usual sources that lose no packet: 50 to 100
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = percent)]
     keep: f64,
-    /// Rate at which new sources enter the table, also below the default of 10k/s; without it, four times the
-    /// rate at which they came, and at least 10k/s
+    /// Maximum rate of new sources, also below 10k/s. Default: four times the observed rate, and at least
+    /// 10k/s
     #[arg(long, value_name = "RATE|none", allow_hyphen_values = true)]
     new_sources: Option<OrNone<Rate>>,
-    /// Mode of the watching program
+    /// XDP mode of the watching program
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
 }
@@ -68,7 +68,7 @@ fn learn_for(text: &str) -> Result<Duration, String> {
 fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if (50.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("a share of 50 to 100 percent is wanted: write a number, as in 99.9".to_owned()),
+        _ => Err("not a percentage from 50 to 100: write a number, as in 99.9".to_owned()),
     }
 }
 
@@ -114,7 +114,7 @@ fn may_be_written(path: &Path, force: bool) -> anyhow::Result<()> {
         anyhow::bail!("{shown} is a folder: write the name of a file");
     }
     if !force && path.symlink_metadata().is_ok() {
-        anyhow::bail!("{shown} is there already: write another name, or --force to write over it");
+        anyhow::bail!("{shown} exists already: write another name, or use --force to overwrite it");
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ fn may_be_written(path: &Path, force: bool) -> anyhow::Result<()> {
 fn write(path: &Path, force: bool, text: &str) -> anyhow::Result<()> {
     write_whole(path, force, text).map_err(|error| {
         let what = if error.kind() == ErrorKind::AlreadyExists {
-            "has come to be there meanwhile: --force writes over it".to_owned()
+            "exists meanwhile: --force overwrites it".to_owned()
         } else {
             format!("cannot be written ({error})")
         };
@@ -177,7 +177,7 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
     }
     if outgoing > 0 {
         note(&format!(
-            "{}: left out {} that the host has sent itself",
+            "{}: left out {} that the host itself sent",
             path.display(),
             counted(outgoing, "packet")
         ));
@@ -215,7 +215,7 @@ async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Wat
             if watch.is_off()? {
                 bar.finish_and_clear();
                 note(&format!(
-                    "{name}: the interface is gone, or somebody has taken the program off: that is all there is"
+                    "{name}: the interface is gone, or another process removed the program: using the traffic until then"
                 ));
                 break;
             }
@@ -249,7 +249,7 @@ fn conclude(watched: &Watched, proposal: &Proposal, arguments: &Learn) {
     );
     let interface = arguments.interface.as_deref().unwrap_or("IFACE");
     note(&format!(
-        "{limits} proposed, in shadow: nothing is dropped until you say so. Next:"
+        "{limits} proposed, in shadow: nothing is dropped until the last of these commands:"
     ));
     for command in [
         format!("limiter config check {file}"),

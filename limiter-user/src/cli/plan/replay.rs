@@ -29,21 +29,21 @@ use crate::{
 /// The name for standard input or output instead of a file.
 const STANDARD: &str = "-";
 
-/// Show what limits would have done with a capture
+/// Show the effect of limits on the packets of a capture
 #[derive(Debug, Args)]
 pub struct Replay {
-    /// A file of pcap or pcapng; - for standard input
+    /// A pcap or pcapng file; - for standard input
     #[arg(value_name = "CAPTURE")]
     capture: PathBuf,
     #[command(flatten)]
     limiting: Limiting,
-    /// Engine that decides; without it, the kernel if possible
+    /// Program in the kernel, or a model of it. Default: the kernel if possible
     #[arg(long, value_enum)]
     engine: Option<Choice>,
-    /// For programs
+    /// Print JSON, for programs
     #[arg(long)]
     json: bool,
-    /// Write what becomes of each packet: number, pass or drop, and why, with tabs between; - for
+    /// File for the verdict on each packet: number, pass or drop, and reason, separated by tabs; - for
     /// standard output
     #[arg(long, value_name = "OUT")]
     verdicts: Option<PathBuf>,
@@ -56,7 +56,7 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
         .is_some_and(|path| path.as_os_str() == STANDARD);
     if arguments.json && to_stdout {
         return Err(Usage(
-            "--json and --verdicts - both want standard output: write the verdicts to a file"
+            "--json and --verdicts - both need standard output: write the verdicts to a file"
                 .to_owned(),
         )
         .into());
@@ -66,7 +66,9 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
         None => settings(&arguments.limiting, Mode::Auto, None)?,
     };
     if settings.exempt.established {
-        note("a capture does not tell which sockets the host had: established is not exempt here");
+        note(
+            "a capture does not show the host's sockets: established connections are not exempt here",
+        );
     }
     let compiled = Compiled::new(&settings).map_err(usage)?;
     let mut capture = Capture::open(&arguments.capture)?;
@@ -115,12 +117,12 @@ pub(super) fn note_damage(capture: &Capture, path: &Path) {
         };
         let packets = capture.packets();
         note(&format!(
-            "{name} is {how} after packet {packets}: the results are of the packets before"
+            "{name} is {how} after packet {packets}: the results cover the packets before that"
         ));
     }
     if capture.set_back() > 0 {
         note(&format!(
-            "{name}: the clock was set back {} times: time goes on from there",
+            "{name}: the clock was set back {} times: time continues from there",
             capture.set_back()
         ));
     }
@@ -130,7 +132,7 @@ fn note_surprises(capture: &Capture, arguments: &Replay, replay: &observe::repla
     note_damage(capture, &arguments.capture);
     if replay.cut_short_packets > 0 {
         note(&format!(
-            "{} were captured too short for the limits, which charge what is missing as if it matched: capture more of each (tcpdump -s)",
+            "{} were truncated in the capture, and charged as if the missing fields matched: capture more bytes of each packet (tcpdump -s)",
             show::units::counted(replay.cut_short_packets, "packet")
         ));
     }

@@ -20,8 +20,9 @@ use crate::{
 /// Reads a file. Each mistake is reported on its own line; the returned error sums them up.
 pub fn read(path: &Path, frames: &Frames) -> anyhow::Result<(Vec<String>, Wanted)> {
     let shown = path.display();
-    let text = crate::config::read_text(path)
-        .map_err(|error| anyhow::anyhow!("{shown} cannot be read ({error}): is that the file?"))?;
+    let text = crate::config::read_text(path).map_err(|error| {
+        anyhow::anyhow!("{shown} cannot be read ({error}): check the path and its permissions")
+    })?;
     let folder = path.parent().unwrap_or(Path::new("."));
     let (
         File {
@@ -39,14 +40,17 @@ pub fn read(path: &Path, frames: &Frames) -> anyhow::Result<(Vec<String>, Wanted
         } else {
             &format!("{count} mistakes")
         };
-        anyhow::anyhow!("{shown} has {mistakes}, and nothing was changed: mend what is named above")
+        anyhow::anyhow!(
+            "{shown} has {mistakes}, and nothing was changed: correct the lines named above"
+        )
     })?;
     for warning in &warnings {
         note(&format!("{shown}, {warning}"));
     }
     refuse_warnings(path, warnings.len())?;
-    let file = std::path::absolute(path)
-        .map_err(|error| anyhow::anyhow!("{shown} has no path ({error}): write it in full"))?;
+    let file = std::path::absolute(path).map_err(|error| {
+        anyhow::anyhow!("{shown} has no absolute path ({error}): write the full path")
+    })?;
     Ok((
         interfaces,
         Wanted {
@@ -63,7 +67,7 @@ pub fn refuse_warnings(path: &Path, count: usize) -> anyhow::Result<()> {
     if count > 0 && is_strict() {
         let count = counted(count as u64, "warning");
         anyhow::bail!(
-            "{path} has {count}, which --strict refuses, and nothing was changed: mend what is named above"
+            "{path} has {count}, which --strict refuses, and nothing was changed: correct the file as advised above"
         );
     }
     Ok(())

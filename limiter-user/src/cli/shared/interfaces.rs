@@ -13,7 +13,7 @@ use crate::{config::Invalid, kernel::Attachment};
 // Interfaces as the only operands of a verb.
 #[derive(Debug, Args)]
 pub struct On {
-    /// The interface, or several; all (or --all) stands for every one that limiter is attached to
+    /// The interfaces, separated by spaces or commas; `all` or --all: all that limiter is attached to
     #[arg(value_name = "IFACE", required = true, value_delimiter = ',', value_parser = interface)]
     pub interfaces: Vec<String>,
 }
@@ -24,7 +24,7 @@ pub struct OnOne {
     /// The interface, or several as in eth0,eth1
     #[arg(value_name = "IFACE", value_parser = names)]
     pub interfaces: Names,
-    /// Every interface that limiter is attached to, in the place of IFACE; the word all is the same
+    /// All interfaces that limiter is attached to, instead of IFACE; IFACE `all` means the same
     // For help and completion only: `all_as_operand` replaces it by the operand `all` before the line is parsed.
     #[arg(long)]
     pub all: bool,
@@ -72,9 +72,7 @@ pub async fn each(
     let names = if is_all(names) {
         let (attachments, errors) = Attachment::all().await?;
         if attachments.is_empty() && errors.is_empty() {
-            anyhow::bail!(
-                "limiter is not attached to any interface: `limiter attach IFACE` does that"
-            );
+            anyhow::bail!("limiter is not attached to any interface: run `limiter attach IFACE`");
         }
         errors.into_iter().for_each(|error| fail(error.into()));
         let names = attachments.into_iter().map(|one| one.interface.name);

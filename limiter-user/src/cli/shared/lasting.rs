@@ -16,10 +16,10 @@ use crate::{
 // The options of verbs that change settings in force. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
 pub struct Lasting {
-    /// Undo it by itself after this time, unless `limiter keep` is said before: 90s, 10m, at most 1day
+    /// Undo the change after this time unless `limiter keep` runs before: 1s to 1day, as in 90s or 10m
     #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
     try_for: Option<Duration>,
-    /// Say what would change, and change nothing
+    /// Print the changes, but make none
     #[arg(long, conflicts_with = "try_for")]
     dry_run: bool,
 }
@@ -49,7 +49,7 @@ pub fn is_unchanged(changed: &Swapped) -> bool {
 pub fn told(interface: &str, changed: &Swapped, lasts: Lasts) -> String {
     let mut changes = difference(&changed.old, &changed.new, changed.frame_max);
     if changes.is_empty() {
-        changes.push("unchanged: it was so already".to_owned());
+        changes.push("unchanged: already in force".to_owned());
     }
     changes.extend(told_lasting(interface, changed, lasts));
     let lines = changes.into_iter();
@@ -61,7 +61,7 @@ pub fn told_lasting(interface: &str, changed: &Swapped, lasts: Lasts) -> Option<
     match (lasts, &changed.try_until) {
         (Lasts::DryRun, _) => Some("dry run: nothing was changed".to_owned()),
         (_, Some(until)) => Some(format!(
-            "ON TRIAL: undone at {until} unless you say `limiter keep {interface}`"
+            "ON TRIAL: undone at {until} unless you run `limiter keep {interface}`"
         )),
         (_, None) => None,
     }

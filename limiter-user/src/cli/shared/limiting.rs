@@ -17,7 +17,7 @@ use crate::config::{
 // The limit, and other settings of a configuration file. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
 pub struct Limiting {
-    /// Rate of each source: 5, 5/s, 300/m, 10/6s, 1k/s in packets; 64kbit, 10mbit, 1gbit in bits
+    /// Rate of each source: packets as in 5/s, 300/m, 10/6s or 1k/s; bits per second as in 64kbit or 10mbit
     #[arg(
         long,
         value_name = "RATE",
@@ -25,11 +25,11 @@ pub struct Limiting {
         allow_hyphen_values = true
     )]
     pub rate: Option<Rate>,
-    /// Burst: packets (10, 2k), or bytes for a rate in bits (64kb, 1mb); without it, one second of the
-    /// rate
+    /// Burst: packets as in 10 or 2k; bytes as in 64kb or 1mb for a rate in bits. Default: one second of
+    /// the rate
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub burst: Option<Burst>,
-    /// Key that makes a source: prefix lengths for IPv4 and IPv6, or interface for one bucket for all
+    /// Key of a bucket: prefix lengths for IPv4 and IPv6, or interface for one bucket for all packets
     #[arg(
         long,
         value_name = "PREFIX",
@@ -37,22 +37,22 @@ pub struct Limiting {
         allow_hyphen_values = true
     )]
     pub key: Key,
-    /// Count what would be dropped, and drop nothing
+    /// Count packets that would be dropped, but drop nothing
     #[arg(long)]
     pub shadow: bool,
-    /// Verdict for IP packets with an impossible header, which the host discards
+    /// Verdict for malformed IP packets, which the host discards
     #[arg(long, value_enum, default_value_t)]
     pub malformed: Malformed,
-    /// Sources that pass before the limit
+    /// Prefix of sources that pass before the limit; can be repeated
     #[arg(long, value_name = "CIDR", value_parser = prefix)]
     pub allow: Vec<IpNet>,
-    /// Sources that are dropped before the limit
+    /// Prefix of sources that are dropped before the limit; can be repeated
     #[arg(long, value_name = "CIDR", value_parser = prefix)]
     pub deny: Vec<IpNet>,
-    /// Sources that the table holds; attach shows its memory
+    /// Number of sources that the table holds; attach prints its memory
     #[arg(long, value_name = "N", default_value = "65536", value_parser = max_sources, allow_hyphen_values = true)]
     pub max_sources: u32,
-    /// Rate at which new sources enter the table, against spoofed floods; none for no limit
+    /// Maximum rate of new sources in the table, against spoofed floods; none for no limit
     #[arg(
         long,
         value_name = "RATE|none",
@@ -60,13 +60,13 @@ pub struct Limiting {
         allow_hyphen_values = true
     )]
     pub new_sources: OrNone<Rate>,
-    /// New sources at once; without it, 6.5536 seconds of --new-sources
+    /// Maximum number of new sources at once. Default: 6.5536 seconds of --new-sources
     #[arg(long, value_name = "N", value_parser = count, allow_hyphen_values = true)]
     pub new_sources_burst: Option<u64>,
-    /// Packets that limits do not hold
+    /// Packets that are exempt from the limits
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT,...")]
     pub exempt: Vec<Exemption>,
-    /// Everything from a file instead
+    /// Configuration file, instead of these options
     #[arg(
         long,
         value_name = "FILE",

@@ -75,7 +75,7 @@ pub fn report(text: &str) {
     FAILED.store(true, Ordering::Relaxed);
     text.lines().for_each(note);
     note(&format!(
-        "{error}; what is said above is in force: `limiter status` shows it"
+        "{error}; the change is in force: `limiter status` shows it"
     ));
 }
 

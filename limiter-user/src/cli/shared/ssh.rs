@@ -77,13 +77,13 @@ fn warning(
 ) -> Option<String> {
     let danger = match fate {
         Fate::Free => return None,
-        Fate::Limited(limit) => format!("limit '{limit}' holds its packets too"),
+        Fate::Limited(limit) => format!("limit '{limit}' applies to its packets"),
         Fate::Denied => "the deny list drops its packets".to_owned(),
     };
     let (client, _) = session.client;
     let advice = if settings.lists.deny.contains(&client.into()) {
         format!(
-            "take {client} off the deny list, which goes before allow where both have the same prefix"
+            "remove {client} from the deny list, which takes precedence over allow for the same prefix"
         )
     } else {
         advice(client)
@@ -96,6 +96,6 @@ fn warning(
 /// Advice for a user who works from `client` to keep the session, if limiter is attached already.
 pub fn allow_first(interface: &str, client: IpAddr) -> String {
     format!(
-        "`limiter allow add {interface} {client}` lets it pass, and --try 2m is undone by itself"
+        "`limiter allow add {interface} {client}` lets it pass; --try 2m undoes the change after two minutes"
     )
 }

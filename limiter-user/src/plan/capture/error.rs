@@ -6,20 +6,20 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be opened.
-    #[error("{0} cannot be read ({1}): is that the capture, and may you read it?")]
+    #[error("{0} cannot be read ({1}): check the path and its permissions")]
     Unopened(String, io::Error),
     /// Reading failed.
-    #[error("{0} cannot be read ({1}): give a file of pcap or pcapng, or - for standard input")]
+    #[error("{0} cannot be read ({1}): name a pcap or pcapng file, or - for standard input")]
     Unread(String, io::Error),
     /// The file is empty.
-    #[error("{0}: is empty: write a capture to it, as with tcpdump -w")]
+    #[error("{0} is empty: write a capture to it, as with tcpdump -w")]
     Empty(String),
     /// The file ends before the first packet could begin.
-    #[error("{0}: ends within the header of a capture: take a whole one")]
+    #[error("{0} ends within the header of the capture: name a complete capture")]
     NoHeader(String),
     /// The file is not a capture.
     #[error(
-        "{0}: is no capture, neither pcap nor pcapng: take a file that tcpdump -w has written (one that is compressed \
+        "{0} is neither pcap nor pcapng: name a file that tcpdump -w has written (a compressed file \
          through a pipe: gunzip -c FILE | limiter ... -)"
     )]
     NoCapture(String),

@@ -39,7 +39,7 @@ struct Interface {
 impl Interface {
     fn time(&self, units: u64) -> Result<u64, Why> {
         let resolution = self.resolution.ok_or(Why::Inconsistent(
-            "has a time in units that cannot be: take another capture",
+            "has an invalid unit of time: use another capture",
         ))?;
         let nanoseconds = if NANOSECONDS.is_multiple_of(resolution) {
             units.saturating_mul(NANOSECONDS / resolution)
@@ -160,7 +160,7 @@ impl Layout {
         const OLD_PACKET: u32 = 2;
         let kind = block.block_type;
         (kind == OLD_PACKET || kind.swap_bytes() == OLD_PACKET).then_some(Err(Why::Inconsistent(
-            "is in a block of a kind that is out of use: convert the capture with editcap -F pcapng IN OUT",
+            "is in an obsolete kind of block: convert the capture with editcap -F pcapng IN OUT",
         )))
     }
 
@@ -168,7 +168,7 @@ impl Layout {
         self.interfaces
             .get(number as usize)
             .ok_or(Why::Inconsistent(
-                "is of an interface that the capture does not describe: take another capture",
+                "belongs to an interface that the capture does not describe: use another capture",
             ))
     }
 }

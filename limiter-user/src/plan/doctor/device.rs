@@ -18,8 +18,10 @@ pub(super) fn interface(case: &Case<'_>) -> Finding {
     }
     if device.interface.loopback {
         return warning(
-            format!("index {index}, loopback: what this machine sends to itself is limited too"),
-            "name the interface that packets come in by (`ip route` lists them), unless that is meant",
+            format!(
+                "index {index}, loopback: limits apply to packets that this machine sends to itself"
+            ),
+            "unless that is intended, name the interface that packets arrive on (`ip route` lists them)",
         );
     }
     ok(format!("index {index}, up"))
@@ -31,7 +33,7 @@ pub(super) fn frames(case: &Case<'_>) -> Finding {
         return ok("Ethernet");
     }
     problem(
-        "packets come in without an Ethernet header, and `attach` refuses, because they would be read wrongly",
+        "packets have no Ethernet header, so `attach` refuses this interface",
         format!(
             "attach to the interface that the packets of '{}' arrive on",
             case.name
@@ -49,20 +51,22 @@ pub(super) fn mtu(case: &Case<'_>) -> Finding {
             return ok(format!("{mtu}: frames fit in one buffer"));
         }
         Some(Features { native: false, .. }) => {
-            return ok(format!("{mtu}: of no importance in generic mode"));
+            return ok(format!("{mtu}: does not matter in generic mode"));
         }
-        _ if !kernel_takes => "this kernel takes frames in one buffer only in native mode",
+        _ if !kernel_takes => "in native mode this kernel supports only frames in one buffer",
         Some(Features { frags: true, .. }) => {
             return ok(format!(
-                "{mtu}: frames in several buffers, which kernel and driver take"
+                "{mtu}: frames in several buffers, which kernel and driver support"
             ));
         }
-        Some(_) => "the driver takes frames in one buffer only",
-        None => "this kernel does not say whether the driver takes frames in several buffers",
+        Some(_) => "the driver supports only frames in one buffer",
+        None => "this kernel does not report whether the driver supports frames in several buffers",
     };
     warning(
-        format!("{mtu}: {why}, and may refuse native mode above about {ONE_BUFFER}"),
-        format!("`ip link set {name} mtu {ONE_BUFFER}`, or expect generic mode, which is slower"),
+        format!("{mtu}: {why}; native mode may fail above about {ONE_BUFFER}"),
+        format!(
+            "`ip link set {name} mtu {ONE_BUFFER}`, or expect generic mode, which is several times slower"
+        ),
     )
 }
 
@@ -72,30 +76,32 @@ pub(super) fn driver(case: &Case<'_>) -> Finding {
     let name = device.driver.as_deref().unwrap_or("unnamed");
     let Some(features) = device.xdp else {
         return warning(
-            format!("{name}: this kernel does not say what it can do with XDP (Linux 6.3 does)"),
-            "`limiter attach` tells: with --mode auto it falls back to generic mode, and says so",
+            format!(
+                "{name}: this kernel does not report what the driver supports (Linux 6.3 does)"
+            ),
+            "`limiter attach` with --mode auto reports it, and falls back to generic mode if needed",
         );
     };
     if fixed_offloads(device) {
         return warning(
             format!(
-                "{name}: refuses native mode, because the host may send merged or unchecked packets and cannot be told not to"
+                "{name}: refuses native mode, because the host may send merged or unchecked packets, and the card cannot switch that off"
             ),
             format!(
-                "have the host offer the control of guest offloads (`ctrl_guest_offloads=on` in QEMU), or {SLOWER}"
+                "enable control of guest offloads on the host (`ctrl_guest_offloads=on` in QEMU), or {SLOWER}"
             ),
         );
     }
     match features {
         // veth_set_xdp_features in drivers/net/veth.c.
         Features { native: false, .. } if name == "veth" => warning(
-            "veth: no native XDP as long as its peer has more queues to send by than it has to receive",
+            "veth: no native XDP, because its peer has more transmit queues than it has receive queues",
             format!(
-                "give it as many (`ethtool -L {} rx N`), or {SLOWER}",
+                "raise its receive queues to that number (`ethtool -L {} rx N`), or {SLOWER}",
                 case.name
             ),
         ),
-        Features { native: false, .. } => warning(format!("{name}: has no native XDP"), SLOWER),
+        Features { native: false, .. } => warning(format!("{name}: no native XDP"), SLOWER),
         Features { frags: true, .. } => {
             ok(format!("{name}: native XDP, frames in several buffers"))
         }
@@ -103,7 +109,7 @@ pub(super) fn driver(case: &Case<'_>) -> Finding {
             ok(format!("{name}: native XDP, frames in one buffer"))
         }
         _ => ok(format!(
-            "{name}: native XDP, frames in one buffer, as far as the other checks let it"
+            "{name}: native XDP, frames in one buffer, unless another check fails"
         )),
     }
 }
@@ -112,7 +118,9 @@ pub(super) fn queues(case: &Case<'_>) -> Finding {
     let Case { name, device, .. } = case;
     let cpus = case.machine.cpus;
     let Some(channels) = device.channels else {
-        return ok(format!("not told by the driver; {cpus} CPUs"));
+        return ok(format!(
+            "unknown: the driver does not report them; {cpus} CPUs"
+        ));
     };
     let Channels {
         rx,
@@ -121,7 +129,7 @@ pub(super) fn queues(case: &Case<'_>) -> Finding {
         ..
     } = channels;
     let receive = rx + combined;
-    let found = format!("{receive} to receive, {cpus} CPUs");
+    let found = format!("{receive} receive queues, {cpus} CPUs");
     if let Some(half) = ena_queues(device) {
         return warning(
             format!(
@@ -134,7 +142,7 @@ pub(super) fn queues(case: &Case<'_>) -> Finding {
     let hardware = device.interface.parent.is_some() && device.driver.as_deref() != Some("ena");
     match more(channels, cpus) {
         Some(more) if hardware => warning(
-            format!("{found}, and there may be more queues"),
+            format!("{found}: the card supports more queues"),
             format!("`ethtool -L {name} {more}`"),
         ),
         _ => ok(found),

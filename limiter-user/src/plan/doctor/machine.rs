@@ -13,8 +13,8 @@ pub(super) fn kernel(machine: &Machine) -> Finding {
 /// Checks for frames in several buffers. Missing support is reported by the check of the MTU, if it matters.
 pub(super) fn frags(machine: &Machine) -> Finding {
     let found = match &machine.kernel {
-        Ok(version) if version.has_frags() => "frames in several buffers are taken",
-        _ => "frames in one buffer only: Linux 5.18 takes larger ones",
+        Ok(version) if version.has_frags() => "frames in several buffers are supported",
+        _ => "only frames in one buffer are supported: Linux 5.18 supports larger frames",
     };
     ok(found)
 }
@@ -27,8 +27,8 @@ pub(super) fn jit(machine: &Machine) -> Finding {
         ),
         Some(_) => ok("BPF programs are compiled"),
         None => warning(
-            "whether BPF programs are compiled cannot be told from here",
-            "look as root in the initial network namespace: `sysctl net.core.bpf_jit_enable`",
+            "this process cannot see whether BPF programs are compiled",
+            "run as root in the initial network namespace: `sysctl net.core.bpf_jit_enable`",
         ),
     }
 }
@@ -36,29 +36,31 @@ pub(super) fn jit(machine: &Machine) -> Finding {
 pub(super) fn privileges(machine: &Machine) -> Finding {
     let missing = &machine.missing;
     if missing.is_empty() {
-        return ok("this process has all that limiter needs (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON)");
+        return ok(
+            "this process has all capabilities that limiter needs (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON)",
+        );
     }
     let names: Vec<&str> = missing.iter().map(|needed| needed.name).collect();
     problem(
         format!("this process lacks {}", names.join(", ")),
-        "run it with sudo, or give it what it lacks (docs/security.md)",
+        "run limiter with sudo, or grant the capabilities (docs/security.md)",
     )
 }
 
 pub(super) fn bpffs(machine: &Machine) -> Finding {
     match &machine.bpffs {
         Ok(true) => ok(format!("mounted at {BPFFS}")),
-        Ok(false) if machine.may_mount => ok(format!("not mounted at {BPFFS}: `attach` does that")),
+        Ok(false) if machine.may_mount => ok(format!("not mounted at {BPFFS}: `attach` mounts it")),
         Ok(false) => problem(
-            format!("not mounted at {BPFFS}, and mounting it wants CAP_SYS_ADMIN"),
+            format!("not mounted at {BPFFS}, and mounting needs CAP_SYS_ADMIN"),
             format!("`mount -t bpf -o mode=0700 bpf {BPFFS}` as root"),
         ),
         Err(Error::NotPermitted | Error::Denied { .. }) => problem(
             format!(
-                "user {} may not change what is pinned there",
+                "user {} may not change the pins there",
                 nix::unistd::geteuid()
             ),
-            "run it with sudo, or give that user /sys/fs/bpf/limiter (docs/security.md)",
+            "run limiter with sudo, or give this user the folder /sys/fs/bpf/limiter (docs/security.md)",
         ),
         Err(why) => error(why),
     }

@@ -118,7 +118,7 @@ fn error(error: &Error) -> Finding {
     let text = error.to_string();
     match text.rsplit_once(": ") {
         Some((found, advice)) => problem(found, advice),
-        None => problem(text, "the same would stop `limiter attach`"),
+        None => problem(text, "`limiter attach` fails for the same reason"),
     }
 }
 

@@ -12,10 +12,10 @@ pub(super) fn program(case: &Case<'_>) -> Finding {
         Occupant::Limiter(state) => ok(format!("limiter is attached already ({})", place(*state))),
         Occupant::Unknown(state) => problem(
             format!(
-                "an XDP program is attached ({}); whose it is cannot be told without privileges",
+                "an XDP program is attached ({}); its owner is hidden from unprivileged users",
                 place(*state)
             ),
-            "run it with sudo",
+            "run `limiter doctor` with sudo",
         ),
         Occupant::Foreign {
             state,
@@ -38,7 +38,7 @@ fn foreign(interface: &str, state: XdpState, name: Option<&str>, holder: Holder)
         Holder::Unknown => String::new(),
     };
     let found = format!(
-        "another XDP program{name} is attached ({}{how}), and an interface runs one",
+        "another XDP program{name} is attached ({}{how}), and an interface runs only one",
         place(state)
     );
     problem(found, removal(interface, state.mode, holder))
@@ -56,7 +56,7 @@ fn removal(interface: &str, mode: XdpMode, holder: Holder) -> String {
             "`limiter attach {interface} --chain ...` runs in front of it; or remove it with the tool that put it there, or `ip link set {interface} {off} off`"
         ),
         Holder::Link(id) => format!(
-            "limiter cannot run in front of what a link holds (--chain): end the program that has it, or `bpftool link detach id {id}` (`ip link` does not remove it)"
+            "limiter cannot run in front of a program that a link holds (--chain): end the process that holds the link, or `bpftool link detach id {id}` (`ip link` does not remove it)"
         ),
         Holder::Unknown => format!(
             "`limiter attach {interface} --chain ...` as root runs in front of it if it was attached by netlink; or remove it with the tool that put it there: `bpftool net show dev {interface}` as root lists what is attached"

@@ -5,7 +5,7 @@ use super::{Case, Finding, Mode, ok, warning};
 pub(super) fn lro(case: &Case<'_>) -> Finding {
     let Case { name, device, .. } = case;
     match device.lro {
-        None => ok("not told by the driver"),
+        None => ok("unknown: the driver does not report it"),
         Some(false) => ok("off"),
         // dev_disable_lro in generic_xdp_install, net/core/dev.c.
         Some(true) if case.expected == Mode::Generic => {
@@ -23,35 +23,35 @@ pub(super) fn gro(case: &Case<'_>) -> Finding {
     let Case { name, device, .. } = case;
     if device.interface.loopback {
         // The loopback interface has no NAPI, even if its switch says so.
-        return ok("has no part in the loopback, whose packets come in as they were sent");
+        return ok("not used by the loopback: packets arrive as they were sent");
     }
     let beneath = if device.interface.parent.is_none() {
-        ", and on the interfaces that its packets come through before"
+        ", and on the lower interfaces that its packets pass"
     } else {
         ""
     };
     match (device.gro, case.expected) {
-        (None, _) => ok("not told by the driver"),
-        (Some(_), Mode::Native) => ok("comes after native mode: each packet is counted"),
+        (None, _) => ok("unknown: the driver does not report it"),
+        (Some(_), Mode::Native) => ok("runs after native mode: each packet is counted"),
         (Some(false), _) => ok("off here"),
         (Some(true), Mode::Generic) => warning(
-            "on: generic mode comes after it, and a packet limit may count 45 merged packets as one",
+            "on: it runs before generic mode, and a packet limit may count 45 merged packets as one",
             format!("`ethtool -K {name} gro off`{beneath}"),
         ),
         (Some(true), Mode::Unknown) => warning(
-            "on: should attach fall back to generic mode, a packet limit may count 45 merged packets as one",
-            format!("`ethtool -K {name} gro off`{beneath}, where `attach` says generic"),
+            "on: if attach falls back to generic mode, a packet limit may count 45 merged packets as one",
+            format!("`ethtool -K {name} gro off`{beneath}, if `attach` reports generic mode"),
         ),
     }
 }
 
 pub(super) fn vlan(case: &Case<'_>) -> Finding {
     let found = match case.device.vlan {
-        Some(true) => {
-            "the outer tag is taken off before the program sees it, which changes nothing for it"
+        Some(true) => "the card removes the outer tag; the program needs no tag",
+        Some(false) => "tags stay in the frame: the program skips up to eight",
+        None => {
+            "unknown: the driver does not report it; the program skips up to eight tags in the frame"
         }
-        Some(false) => "tags stay in the frame: up to two are looked behind",
-        None => "not told by the driver: up to eight tags in the frame are looked behind",
     };
     ok(found)
 }

@@ -188,7 +188,7 @@ fn lro_and_gro_findings_depend_on_the_mode() {
         &with(false, None),
         "gro",
         Level::Warning,
-        "should attach fall back",
+        "if attach falls back",
     );
 }
 
@@ -236,7 +236,10 @@ fn attached_programs_are_reported_with_advice() {
             foreign(native, Holder::Unknown),
             "bpftool net show dev eth0",
         ),
-        (Occupant::Unknown(state(native)), "whose|sudo"),
+        (
+            Occupant::Unknown(state(native)),
+            "hidden from unprivileged|sudo",
+        ),
         (
             Occupant::InTheWay(Error::InterfaceGone("eth0".to_owned())),
             "limiter detach eth0",

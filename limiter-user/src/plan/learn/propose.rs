@@ -29,26 +29,26 @@ const PART_OF_ALL: u64 = 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooLittle {
     /// The time is too short.
-    #[error("{0} ms of traffic are too short, and nothing is proposed: watch for at least 1 s")]
+    #[error("nothing is proposed, because {0} ms of traffic are too short: watch for at least 1 s")]
     Time(u64),
     /// The time is too long: the clock was set.
     #[error(
-        "the first and the last packet are {0} days apart, more than 60, and nothing is proposed: if the clock was set in between, take the part of the capture before or after that"
+        "nothing is proposed, because the first and the last packet are {0} days apart, more than 60: if the clock was set in between, use only the part of the capture before or after that"
     )]
     Clock(u64),
     /// There were no IP packets.
     #[error(
-        "no IP packet came, and nothing is proposed: watch the interface that the traffic arrives on"
+        "nothing is proposed, because no IP packet arrived: watch the interface that the traffic arrives on"
     )]
     Nothing,
     /// Too few sources came back. A source that sends once may be made up.
     #[error(
-        "{0} IP packets came, but only {1} of the sources sent more than one, and nothing is proposed: at least {SOURCES_MIN} such sources are needed; watch for longer, or write limits by hand"
+        "nothing is proposed, because of {0} IP packets only {1} sources sent more than one: watch until at least {SOURCES_MIN} sources have, or write limits by hand"
     )]
     Sources(u64, usize),
     /// No limit that can be written would pass the traffic.
     #[error(
-        "the usual sources send more than 1M/s, the highest rate that learn proposes, and nothing is proposed: write limits by hand"
+        "nothing is proposed, because the usual sources send more than 1M/s, the highest rate that learn proposes: write limits by hand"
     )]
     Much,
 }

@@ -43,10 +43,10 @@ pub fn file(
     match file::parse(&text, std::path::Path::new(".")) {
         Ok(read) if read.settings == proposal.settings && read.interfaces == interfaces => Ok(text),
         Ok(_) => Err(Invalid(
-            "what was proposed reads back as something else: please report this".to_owned(),
+            "the proposed file does not read back as proposed: please report this bug".to_owned(),
         )),
         Err(mistakes) => Err(Invalid(format!(
-            "what was proposed cannot be read back ({}): please report this",
+            "the proposed file cannot be read back ({}): please report this bug",
             mistakes
                 .first()
                 .map_or_else(String::new, ToString::to_string)
@@ -59,7 +59,7 @@ pub fn summary(watched: &Watched, proposal: &Proposal) -> Vec<String> {
     let mut lines = what_was_seen(watched, proposal);
     for finding in &proposal.findings {
         lines.push(format!(
-            "{}: {}, burst {}: would have dropped {} of the packets, of {} of {}",
+            "{}: {}, burst {}: would have dropped {} of the packets, from {} of {}",
             finding.name(),
             finding.choice.rate,
             finding.choice.burst,
@@ -73,11 +73,11 @@ pub fn summary(watched: &Watched, proposal: &Proposal) -> Vec<String> {
 
 fn what_it_is(proposal: &Proposal) -> String {
     format!(
-        "Proposed by `limiter learn`: the tightest limits with which {} % of the usual sources would have lost nothing, \
-         if the same traffic came again and again; then a margin of a quarter on the rate and half on the burst, \
-         rounded up. Tightest: what a source that sends as fast as it can gets through in {}. What belongs to the host's own connections is exempt, but was not \
-         told apart here: less would be dropped than is said. In shadow limiter counts what it would drop, and drops \
-         nothing.",
+        "Proposed by `limiter learn`: the tightest limits with which {} % of the usual sources would have lost no packet if \
+         the same traffic repeated, plus a quarter on the rate and half on the burst, rounded up. The tightest limit \
+         passes the fewest packets of a source that sends at full speed for {}. Packets of the host's own connections \
+         are exempt, but `learn` could not tell them apart: the limits drop less than this file says. In shadow, \
+         limiter counts packets that it would drop, but drops nothing.",
         in_percent(proposal.keep),
         seconds(choose::seconds(WINDOW)),
     )
@@ -94,10 +94,10 @@ fn what_was_seen(watched: &Watched, proposal: &Proposal) -> Vec<String> {
         bytes(totals.seen.bytes),
     )];
     lines.push(if halvings == 0 {
-        format!("{}: all that came.", counted(sources, "source"))
+        format!("{}: all that sent packets.", counted(sources, "source"))
     } else {
         format!(
-            "{}: a sample of one in {}, drawn at random, so that about {} sent; of each in the sample every packet was looked at.",
+            "{}: a random sample of one in {}, of about {} in all, with every packet of each source in the sample.",
             counted(sources, "source"),
             grouped(1 << halvings),
             grouped(sources << halvings),
@@ -105,12 +105,12 @@ fn what_was_seen(watched: &Watched, proposal: &Proposal) -> Vec<String> {
     });
     if proposal.once > 0 {
         let why = if proposal.made_up {
-            "There are so many of them that most look made up"
+            "There are so many that most look made up"
         } else {
             "One packet passes every limit"
         };
         lines.push(format!(
-            "About {} of them sent one packet only. {why}: they say nothing of how much is usual.",
+            "About {} of them sent only one packet. {why}, so they do not affect rate and burst.",
             grouped(proposal.once)
         ));
     }
@@ -118,23 +118,23 @@ fn what_was_seen(watched: &Watched, proposal: &Proposal) -> Vec<String> {
     lines.extend(missing(&totals.lost, watched));
     if totals.malformed.packets > 0 {
         lines.push(format!(
-            "Beside them {} had an impossible header, which limiter drops unless malformed = \"pass\".",
+            "In addition, {} had a malformed IP header: limiter drops them unless malformed = \"pass\".",
             counted(totals.malformed.packets, "packet")
         ));
     }
     lines.push(format!(
-        "Room is for twice the sources that came back, and for {} at least.",
+        "max_sources has room for twice the sources that came back, and for at least {}.",
         grouped(65_536)
     ));
     lines.push(format!(
-        "New sources came at {}/s at most. {}",
+        "New sources came at up to {}/s. {}",
         grouped(proposal.new_at_most),
         why_new_sources(proposal)
     ));
     if !proposal.without_limit.is_empty() {
         let names: Vec<String> = proposal.without_limit.iter().map(Service::name).collect();
         lines.push(format!(
-            "Looked at, and held tightly enough by the last limit: {}.",
+            "Without a limit of their own, because the last limit is tight enough: {}.",
             names.join(", ")
         ));
     }
@@ -160,11 +160,11 @@ fn concentration(watched: &Watched, proposal: &Proposal) -> Option<String> {
     let far: u64 = everything.far.iter().map(|(_, packets)| packets).sum();
     if far > 0 {
         let (they, them) = match everything.far.len() {
-            1 => ("It is", "it"),
-            _ => ("They are", "them"),
+            1 => ("It does", "it"),
+            _ => ("They do", "them"),
         };
         return Some(format!(
-            "{} of the packets came from {} far above the rest: a flood, or a few who are different. {they} not counted as usual, and the limits hold {them}; who is welcome belongs on the list allow.",
+            "{} of the packets came from {} far above the rest: a flood, or legitimate sources with more traffic. {they} not count as usual, and the limits apply to {them}. Put legitimate sources on the list allow.",
             percent(far, everything.packets),
             counted(everything.far.len() as u64, "source"),
         ));
@@ -174,7 +174,7 @@ fn concentration(watched: &Watched, proposal: &Proposal) -> Option<String> {
         .saturating_mul(1 << watched.sampler.halvings());
     if watched.sampler.halvings() > 0 && of_sample < watched.totals.seen.packets / 2 {
         return Some(format!(
-            "The sample has fewer packets than its share ({} of {}): a few sources that are not in it sent most of what came, and shares of packets are wrong by that.",
+            "The sample has fewer packets than its share ({} of {}): a few sources outside the sample sent most packets, so shares of packets are wrong.",
             grouped(everything.packets),
             grouped(watched.totals.seen.packets),
         ));
@@ -185,7 +185,7 @@ fn concentration(watched: &Watched, proposal: &Proposal) -> Option<String> {
 fn missing(lost: &Count, watched: &Watched) -> Option<String> {
     (lost.packets > 0).then(|| {
         format!(
-            "{} of sources in the sample came too fast to be looked at ({} of all): what is proposed may be too tight by that.",
+            "{} of sources in the sample came too fast to be read ({} of all): the proposed limits may be too tight.",
             counted(lost.packets, "packet"),
             percent(lost.packets, watched.totals.seen.packets)
         )
@@ -195,7 +195,7 @@ fn missing(lost: &Count, watched: &Watched) -> Option<String> {
 fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
     let (choice, far) = (&finding.choice, &finding.far);
     let what = match finding.service {
-        None => "All that comes in.".to_owned(),
+        None => "All packets.".to_owned(),
         Some(Service { protocol, port }) => {
             let packets = if protocol == Service::TCP {
                 "New connections"
@@ -206,7 +206,7 @@ fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
         }
     };
     let mut lines = vec![format!(
-        "{what} {}, burst {} would just have done for {} % of {}.",
+        "{what} {}, burst {} would just have been enough for {} % of {}.",
         choice.needed_rate,
         grouped(choice.needed_burst),
         in_percent(proposal.keep),
@@ -224,7 +224,7 @@ fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
         lines.push(format!("Far above the rest: {}{more}.", named.join(", ")));
     }
     lines.push(format!(
-        "Of {} that sent more than one packet it would have dropped something of {} ({}), and of their {} {} ({}).",
+        "Of {} that sent more than one packet, the limit below would have dropped packets of {} ({}); of their {}, it would have dropped {} ({}).",
         counted(finding.sources as u64, "source"),
         grouped(finding.hit as u64),
         percent(finding.hit as u64, finding.sources as u64),
@@ -233,7 +233,7 @@ fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
         percent(finding.dropped, finding.packets),
     ));
     lines.push(format!(
-        "{} of the usual sources would have lost something; so many can make one 95 % sure that of all such sources at least {} % lose nothing.",
+        "{} of the usual sources would have lost packets. With 95 % confidence, at least {} % of all such sources lose nothing.",
         match finding.usual_hit {
             0 => "None".to_owned(),
             hit => grouped(hit as u64),

@@ -135,7 +135,7 @@ impl Engine {
             Choice::Kernel => Self::kernel(compiled, begin),
             Choice::Any => Self::kernel(compiled, begin).or_else(|why| {
                 watcher.tell(&format!(
-                    "the model decides, not the program in the kernel: {why}"
+                    "a model in this process decides instead of the program in the kernel: {why}"
                 ));
                 Ok(Self::model(compiled, begin))
             }),

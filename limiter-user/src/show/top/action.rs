@@ -55,17 +55,17 @@ impl Action {
             Self::List {
                 list, add: false, ..
             } => {
-                format!("Take {source} off the {list} list?")
+                format!("Remove {source} from the {list} list?")
             }
             Self::List { list: "deny", .. } => {
-                format!("Deny {source}? All that it sends is dropped. The same key undoes it.")
+                format!("Deny {source}? All its packets are dropped. The same key undoes it.")
             }
             Self::List { list, .. } => {
                 format!(
-                    "Put {source} on the {list} list? No limit holds it then. The same key undoes it."
+                    "Put {source} on the {list} list? Its packets pass before any limit. The same key undoes it."
                 )
             }
-            Self::Reset { .. } => format!("Reset {source}? Its bucket is full again."),
+            Self::Reset { .. } => format!("Reset {source}? Its bucket becomes full."),
         }
     }
 
@@ -75,8 +75,8 @@ impl Action {
         match self {
             Self::List {
                 list, add: true, ..
-            } => format!("putting {source} on {list} ..."),
-            Self::List { list, .. } => format!("taking {source} off {list} ..."),
+            } => format!("adding {source} to {list} ..."),
+            Self::List { list, .. } => format!("removing {source} from {list} ..."),
             Self::Reset { .. } => format!("resetting {source} ..."),
         }
     }

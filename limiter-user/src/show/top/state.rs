@@ -244,7 +244,7 @@ impl State {
         let rows = self.rows();
         let line = self.selected(&rows);
         let Some(row) = rows.get(line) else {
-            self.notice = Some(("no source is there to do that to".to_owned(), true));
+            self.notice = Some(("no source is selected".to_owned(), true));
             return Effect::None;
         };
         let Some(action) = action(row) else {
@@ -253,7 +253,7 @@ impl State {
                 (Some(_), Some(_)) => {
                     format!("{name} has no bucket: the deny list drops its packets")
                 }
-                (Some(_), None) => format!("'{name}' are many sources: choose one"),
+                (Some(_), None) => format!("'{name}' stands for many sources: select one source"),
                 (None, _) => format!(
                     "all sources share the bucket of '{name}': `limiter reset IFACE --all` fills it"
                 ),

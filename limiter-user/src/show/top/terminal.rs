@@ -24,7 +24,7 @@ pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
 /// The reason why the view cannot use the terminal; none if it can.
 pub fn missing(variable: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        return Some("input or output is no terminal");
+        return Some("input or output is not a terminal");
     }
     match variable("TERM").as_deref() {
         None | Some("" | "dumb" | "unknown") => Some("the terminal cannot move its cursor (TERM)"),

@@ -12,11 +12,11 @@ pub const SECTION: u8 = 5;
 
 const DESCRIPTION: [&str; 3] = [
     "`limiter attach --config`, `limiter reload`, `limiter replay` and `limiter@IFACE.service` read this file. It is TOML. \
-     `limiter config check` finds everything that is wrong with it, and changes nothing.",
-    "A key that is not named here is a mistake, and a file with a mistake changes nothing.",
-    "Lists come before limits. Of `allow` and `deny` the longest prefix that holds the source decides, and `deny` where both \
-     have the same one. A packet of any other source must be admitted by all limits that match it, and is charged to all of \
-     them or to none. A packet that no limit matches passes.",
+     `limiter config check` reports all mistakes in it, and changes nothing.",
+    "An unknown key is a mistake. A file with a mistake changes nothing.",
+    "Lists come before limits. Of `allow` and `deny`, the longest prefix that contains the source decides; if both have \
+     that prefix, `deny`. A packet of any other source must be admitted by all limits that match it, and is charged to all \
+     of them or to none. A packet that no limit matches passes.",
 ];
 
 const EXAMPLE: &str = r#"interfaces = ["eth0"]
@@ -41,10 +41,10 @@ rate = "20k/s"
 "#;
 
 const FILES: [(&str, &str); 2] = [
-    ("/etc/limiter/IFACE.toml", "For one interface."),
+    ("/etc/limiter/IFACE.toml", "Configuration of one interface."),
     (
         "/etc/limiter/limiter.toml",
-        "For interfaces without a file of their own.",
+        "Configuration of interfaces without a file of their own.",
     ),
 ];
 
@@ -54,7 +54,9 @@ pub fn page() -> String {
     let section = SECTION.to_string();
     page.control("TH", [NAME, &section, "", SOURCE, "limiter"]);
     page.control("SH", ["NAME"]);
-    page.text([roman(format!("{NAME} - how limiter limits an interface"))]);
+    page.text([roman(format!(
+        "{NAME} - configuration of a limiter attachment"
+    ))]);
     page.control("SH", ["DESCRIPTION"]);
     for paragraph in DESCRIPTION {
         page.control("PP", []).text(with_code(paragraph));
@@ -71,7 +73,7 @@ pub fn page() -> String {
     items(&mut page, FILES);
     page.control("SH", ["EXIT", "STATUS"]);
     page.text(with_code(
-        "Of `limiter config check`: 0 if the file is sound, 1 if it is not.",
+        "Of `limiter config check`: 0 if the file is valid, 1 if it is not.",
     ));
     page.control("SH", ["SEE", "ALSO"]);
     let others = [

@@ -19,16 +19,16 @@ pub const SOURCE: &str = concat!("limiter ", env!("CARGO_PKG_VERSION"));
 const FILES: [(&str, &str); 5] = [
     (
         "/etc/limiter/IFACE.toml",
-        "The configuration that `limiter@IFACE.service` puts in force.",
+        "The configuration that `limiter@IFACE.service` applies.",
     ),
     (
         "/etc/limiter/limiter.toml",
         "The configuration of interfaces without a file of their own.",
     ),
-    ("/etc/default/limiter", "Settings of the units of systemd."),
+    ("/etc/default/limiter", "Settings of the systemd units."),
     (
         "/sys/fs/bpf/limiter",
-        "What is attached: programs and maps, pinned in bpffs.",
+        "Pinned programs and maps of all attachments (bpffs).",
     ),
     (
         "/usr/share/doc/limiter",
@@ -37,12 +37,12 @@ const FILES: [(&str, &str); 5] = [
 ];
 
 const EXIT_STATUS: [(&str, &str); 3] = [
-    ("0", "Done, or unchanged because it was so already."),
+    ("0", "Success. Also if there was nothing to change."),
     (
         "1",
-        "It failed, which standard error explains; with `--strict` also if nothing was to be changed.",
+        "Failure, explained on standard error. With `--strict`, also if there was nothing to change, or a file has warnings.",
     ),
-    ("2", "The command line is wrong."),
+    ("2", "Wrong command line."),
 ];
 
 /// The page of a command, which must be built.

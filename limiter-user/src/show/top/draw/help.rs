@@ -9,20 +9,20 @@ use ratatui::{
 use crate::show::top::Theme;
 
 const TEXT: &str = "\
-s S      sort by the next figure, the one before
+s S      sort by the next, or the previous column
 /        filter: part of an address or limit's name,
          or a prefix as 192.0.2.0/24; Esc ends it
 p space  pause the screen; counting goes on
 up down PgUp PgDn End  choose a source
-Home     the first line, whoever is there
+Home     the first line, whatever its source
 d        deny the source; the same key undoes it
 a        allow it; the same key undoes it
 r        reset it: its bucket is full again
 q        quit (also Ctrl-C; Ctrl-Z suspends)
 
-Figures of sources are since they came into the
-table. (In brackets): would have been dropped, but
-passed because of shadow. Any key goes back.";
+Sources are counted since they entered the table.
+(In parentheses): passed only because of shadow.
+Any key goes back.";
 
 /// Draws the help over the rest.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, theme: Theme) {
