@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Time before hosts restore lists that the store has lost: by then, all connected hosts have noticed the loss. Hosts
-/// restore at a random time within the same time again, and retry after twice the time.
+/// restore at a random time between once and twice this time, and retry after twice this time.
 const RESTORE: Duration = Duration::from_secs(1);
 
 /// The lists that one attachment shares.

@@ -54,7 +54,7 @@ impl Pace {
         self.answers = 0;
     }
 
-    /// Notes that an answer did not come in time. The other rounds under way then have the same delay.
+    /// Notes that an answer did not come in time. The other rounds under way are as late.
     pub fn lapsed(&mut self, under_way: usize) {
         if !self.has_lapsed {
             self.window = (self.window.min(under_way) / 2).max(1);

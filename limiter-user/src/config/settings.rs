@@ -153,7 +153,7 @@ pub enum Algorithm {
     /// All the time.
     #[default]
     TokenBucket,
-    /// At the beginning of each period; what is left over is kept, up to the burst.
+    /// At the beginning of each period; unused tokens are kept, up to the burst.
     FixedWindow,
 }
 
@@ -172,7 +172,7 @@ impl Algorithm {
 pub enum Exemption {
     /// Packets of connections of the host's own sockets.
     Established,
-    /// ARP, neighbour discovery and DHCP: they have a limit of their own.
+    /// ARP, neighbour discovery and DHCP, which have limits of their own.
     Control,
 }
 

@@ -169,7 +169,7 @@ fn room_taken(sources: &Sources) -> String {
     format!("{tracked} in {} entries", grouped(sources.entries))
 }
 
-/// Explains why new sources were refused, and what to do if they are not part of a flood.
+/// Explains why new sources were refused, with advice in case they are real.
 fn new_sources_note(interface: &Interface) -> String {
     if interface.drops.of(Reason::NewSource).packets == 0 {
         return String::new();

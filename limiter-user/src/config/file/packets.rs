@@ -112,7 +112,7 @@ fn ip_version(value: &Value) -> Read<IpVersion> {
     version.or_else(|why| value::fault(value, why.0))
 }
 
-/// Reads flags. An array names the flags that must be set; it means the same as a text with commas.
+/// Reads flags. An array names the flags that must be set, like a text with commas.
 fn tcp_flags(value: &Value) -> Read<TcpFlags> {
     if !matches!(value.get_ref(), DeValue::Array(_)) {
         return value::text(value, FLAGS);

@@ -109,7 +109,7 @@ impl<'s, 't> Section<'s, 't> {
         Some(value)
     }
 
-    /// The table at `key`. Another value is reported, with `write` as what to write.
+    /// The table at `key`. Reports another kind of value, with `write` as advice.
     pub fn table(&mut self, key: &str, write: &str) -> Option<&'s DeTable<'t>> {
         if let DeValue::Table(table) = self.value(key)?.get_ref() {
             return Some(table);

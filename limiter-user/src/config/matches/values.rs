@@ -71,7 +71,7 @@ pub struct Ports(pub Vec<PortRange>);
 pub struct PortRange {
     /// The lowest.
     pub first: u16,
-    /// The highest; the same as `first` for one port.
+    /// The highest; equal to `first` for one port.
     pub last: u16,
 }
 
