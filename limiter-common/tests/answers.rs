@@ -22,18 +22,18 @@ fn windows(burst: u64) -> Quota {
 /// The stored TAT may belong to a window that has not begun by this CPU's clock, because another CPU wrote it.
 #[test]
 fn retry_after_of_a_window_is_exact() {
-    let terms = windows(10);
+    let quota = windows(10);
     let mut waits = 0;
     for (left, cost) in (0..=10).flat_map(|left| (1..=10).map(move |cost| (left, cost))) {
         let moments = (1_000_000..1_003_000).step_by(137);
         for (now, ahead) in moments.flat_map(|now| (0..3).map(move |ahead| (now, ahead))) {
-            let word = terms.window.word(now + ahead * terms.window.period, left);
-            let Decision::Refuse { wait } = terms.decide(word, now, cost) else {
+            let word = quota.window.word(now + ahead * quota.window.period, left);
+            let Decision::Refuse { wait } = quota.decide(word, now, cost) else {
                 assert!(cost <= left);
                 continue;
             };
             let then = now + (wait >> TICK_SHIFT);
-            let admits = |at| matches!(terms.decide(word, at, cost), Decision::Admit { .. });
+            let admits = |at| matches!(quota.decide(word, at, cost), Decision::Admit { .. });
             assert!(admits(then), "{left} left, cost {cost}, at {now}: {wait}");
             assert!(
                 !admits(then - 1),
@@ -48,22 +48,22 @@ fn retry_after_of_a_window_is_exact() {
 /// Window numbers wrap after 2^31 windows.
 #[test]
 fn window_bucket_continues_when_window_numbers_wrap() {
-    let terms = windows(10);
+    let quota = windows(10);
     let begins = (1 << 31) * 1_000 - 70;
-    let word = terms.window.word(begins - 1, 1);
+    let word = quota.window.word(begins - 1, 1);
     for (later, left) in [(0, 4), (999, 4), (1_000, 7), (2_000, 10), (9_000, 10)] {
-        assert_eq!(terms.left(word, begins + later), left, "{later} ns later");
+        assert_eq!(quota.left(word, begins + later), left, "{later} ns later");
     }
-    let Decision::Admit { tat } = terms.decide(word, begins, 4) else {
+    let Decision::Admit { tat } = quota.decide(word, begins, 4) else {
         panic!("four tokens are left");
     };
-    assert_eq!(terms.left(tat, begins + 1_000), 3);
+    assert_eq!(quota.left(tat, begins + 1_000), 3);
     // A clock that is behind refills nothing. The clocks of two CPUs differ by less than a window.
-    assert_eq!(terms.left(tat, begins - 1), 0);
-    assert_eq!(terms.corrected(tat, begins - 1), None);
-    let two_ahead = terms.window.word(begins + 1_000, 5);
-    let corrected = terms.window.word(begins - 1, 5);
-    assert_eq!(terms.corrected(two_ahead, begins - 1), Some(corrected));
+    assert_eq!(quota.left(tat, begins - 1), 0);
+    assert_eq!(quota.corrected(tat, begins - 1), None);
+    let two_ahead = quota.window.word(begins + 1_000, 5);
+    let corrected = quota.window.word(begins - 1, 5);
+    assert_eq!(quota.corrected(two_ahead, begins - 1), Some(corrected));
 }
 
 /// A clock that is behind reads the bucket as not full, or as just full.
@@ -74,29 +74,29 @@ fn window_is_full_from_the_moment_that_filled_it() {
         phase: 3,
         grant: 3,
     };
-    let terms = Quota {
+    let quota = Quota {
         window,
         ..windows(7)
     };
     let (begins, ends) = (997, 1_060);
     for left in 0..=7 {
         let word = window.word(begins + 4, left);
-        let is_full = |now: &u64| terms.left(word, *now) == terms.tau;
+        let is_full = |now: &u64| quota.left(word, *now) == quota.tau;
         let full_at = (begins..ends).find(is_full).unwrap();
         for now in begins..ends {
             let expected = now.checked_sub(full_at);
-            assert_eq!(terms.full_for(word, now), expected, "{left} left, at {now}");
+            assert_eq!(quota.full_for(word, now), expected, "{left} left, at {now}");
         }
         for now in begins - 20..begins {
             let expected = (left == 7).then_some(0);
-            assert_eq!(terms.full_for(word, now), expected, "{left} left, at {now}");
+            assert_eq!(quota.full_for(word, now), expected, "{left} left, at {now}");
         }
     }
 }
 
 #[test]
 fn tokens_left_and_spent_add_up_to_the_bucket() {
-    let terms = Quota {
+    let quota = Quota {
         tau: 1_000 << TICK_SHIFT,
         cost: 1,
         ..Quota::default()
@@ -104,17 +104,17 @@ fn tokens_left_and_spent_add_up_to_the_bucket() {
     let now = 5_000_000;
     for spent in [0, 1, 400, 1_000] {
         let word = bucket::ticks(now + spent);
-        assert_eq!(terms.left(word, now), (1_000 - spent) << TICK_SHIFT);
+        assert_eq!(quota.left(word, now), (1_000 - spent) << TICK_SHIFT);
     }
 }
 
 #[test]
 fn refund_does_not_exceed_the_burst() {
-    let terms = windows(10);
+    let quota = windows(10);
     let now = 1_000_000;
     for (left, cost, expected) in [(4, 3, 7), (7, 3, 10), (9, 3, 10)] {
-        let word = terms.window.word(now, left);
-        let refunded = terms.refunded(word, cost, now, now);
-        assert_eq!(terms.left(refunded, now), expected, "{left} and {cost}");
+        let word = quota.window.word(now, left);
+        let refunded = quota.refunded(word, cost, now, now);
+        assert_eq!(quota.left(refunded, now), expected, "{left} and {cost}");
     }
 }

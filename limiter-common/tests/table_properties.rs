@@ -112,9 +112,9 @@ proptest! {
         prop_assert_eq!(bucket::full_for(tat, now), since);
         prop_assert_eq!(since.is_some(), bucket::spent(tat, now, TAU_MAX) == 0);
         let at = now >> TICK_SHIFT;
-        let terms = Quota { tau: 1, cost: 1, ..Quota::default() };
+        let quota = Quota { tau: 1, cost: 1, ..Quota::default() };
         let full = bucket::full_for(tat, ticks(at)).map(|ticks| ticks >> TICK_SHIFT);
-        prop_assert_eq!(terms.full_for(tat, at), full);
+        prop_assert_eq!(quota.full_for(tat, at), full);
     }
 
     /// The bucket is full in the window that filled it and in all later ones, and not in the window before.
@@ -128,7 +128,7 @@ proptest! {
         within in any::<u64>(),
     ) {
         let window = Window { period, phase: phase % period, grant };
-        let terms = Quota { tau: burst, cost: 1, window, ..Quota::default() };
+        let quota = Quota { tau: burst, cost: 1, window, ..Quota::default() };
         let left = left.min(burst);
         let word = window.word(start, left);
         let now = start + later * period + within % period;
@@ -147,8 +147,8 @@ proptest! {
             prop_assert!(left == burst || has(&(&began - 1_u32)) < burst.into());
             Some(BigInt::from(now) - began)
         };
-        prop_assert_eq!(terms.full_for(word, now).map(BigInt::from), model);
-        prop_assert_eq!(terms.full_for(word, now).is_some(), terms.left(word, now) == burst);
+        prop_assert_eq!(quota.full_for(word, now).map(BigInt::from), model);
+        prop_assert_eq!(quota.full_for(word, now).is_some(), quota.left(word, now) == burst);
     }
 
     #[test]
@@ -159,11 +159,11 @@ proptest! {
         windows in 1..1_000_u64,
     ) {
         let window = Window { period: 1_000, phase: 0, grant };
-        let terms = Quota { tau: burst, cost: 1, window, ..Quota::default() };
+        let quota = Quota { tau: burst, cost: 1, window, ..Quota::default() };
         let start = 1 << 60;
         let word = window.word(start, left.min(burst));
         let full = (left >= burst).then_some(0);
-        prop_assert_eq!(terms.full_for(word, start - windows * window.period), full);
+        prop_assert_eq!(quota.full_for(word, start - windows * window.period), full);
     }
 
     /// The sets come in pairs. All are distinct if the number of pairs is prime or a power of two.

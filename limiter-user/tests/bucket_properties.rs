@@ -38,7 +38,7 @@ proptest! {
             let admitted = pair.admits(length);
             prop_assert!(!pair.is_overdrawn(), "packet {} was one too many", number);
             if number == 0 {
-                prop_assert_eq!(admitted, limit.terms.cost_of(length) <= limit.terms.tau);
+                prop_assert_eq!(admitted, limit.quota.cost_of(length) <= limit.quota.tau);
             }
         }
     }
@@ -91,7 +91,7 @@ proptest! {
         (limit, start, packets) in traffic(limits_of(packet_rates()), 100),
     ) {
         let mut pair = Pair::full(limit, start);
-        pair.exact = Exact::full(&Pace::of_terms(&limit.terms), limit.tokens);
+        pair.exact = Exact::full(&Pace::of_quota(&limit.quota), limit.tokens);
         for (number, Packet { gap, length }) in packets.into_iter().enumerate() {
             pair.wait(gap, length, IDLE_MAX);
             let has_one = pair.exact.left() >= pair.exact.token;
@@ -110,18 +110,18 @@ proptest! {
         (mut limit, start, packets) in traffic(limits_of(packet_rates()), 100),
         others in vec(option::of((magnitude(1 << 40), any::<bool>())), 100),
     ) {
-        limit.terms.flags |= SHARED;
+        limit.quota.flags |= SHARED;
         let mut pair = Pair::full(limit, start);
-        pair.exact = Exact::full(&Pace::of_terms(&limit.terms), limit.tokens);
+        pair.exact = Exact::full(&Pace::of_quota(&limit.quota), limit.tokens);
         for (number, (Packet { gap, length }, others)) in packets.into_iter().zip(others).enumerate() {
             pair.wait(gap, length, IDLE_MAX);
             let now = ticks(pair.now);
             if let Some((tokens, most)) = others {
                 let ahead = if is_full(pair.program.tat, now) { 0 } else { pair.program.tat.wrapping_sub(now) };
                 // At most the room that there is, and often exactly that.
-                let room = (limit.terms.tau + DEBT_MAX - ahead) / limit.terms.cost;
+                let room = (limit.quota.tau + DEBT_MAX - ahead) / limit.quota.cost;
                 let tokens = if most { room } else { tokens.min(room) };
-                pair.program.tat = time(now.wrapping_add(ahead + tokens * limit.terms.cost));
+                pair.program.tat = time(now.wrapping_add(ahead + tokens * limit.quota.cost));
                 pair.exact.charge(tokens);
             }
             let has_one = pair.exact.left() >= pair.exact.token;
@@ -168,14 +168,14 @@ proptest! {
         start in moments(),
         packets in vec((1..=1_514_u64, prop_oneof![3 => Just(0), 1 => magnitude(1 << 40)]), 1..100),
     ) {
-        let tau = limit.terms.tau;
-        let mut program = Program { terms: limit.terms, tat: time(ticks(start).wrapping_add(tau)) };
+        let tau = limit.quota.tau;
+        let mut program = Program { quota: limit.quota, tat: time(ticks(start).wrapping_add(tau)) };
         let mut now = start;
         for (length, extra) in packets {
             let length = limit.passable(length);
             // The two ticks by which the TAT may be late are less than a nanosecond.
             let late = u64::from(program.tat == AFTER_MARKS);
-            now += limit.terms.cost_of(length).div_ceil(ticks(1)) + late + extra;
+            now += limit.quota.cost_of(length).div_ceil(ticks(1)) + late + extra;
             prop_assert!(program.admits(now, length), "{} bytes at {}", length, now - start);
         }
     }

@@ -7,38 +7,38 @@ use limiter_common::arithmetic::{
 };
 use limiter_user::config::{
     Algorithm, Limit,
-    quota::{Terms, rescale, terms},
+    quota::{LimitQuota, of_limit, rescale},
 };
 
 /// A moment in nanoseconds, in the middle of a window.
 const SINCE: u64 = 1_000_000_000_123;
 
-fn of(algorithm: Algorithm, rate: &str, burst: &str) -> Terms {
+fn of(algorithm: Algorithm, rate: &str, burst: &str) -> LimitQuota {
     let limit = Limit {
         burst: Some(burst.parse().expect("a burst")),
         algorithm,
         ..Limit::new("default", rate.parse().expect("a rate"))
     };
-    terms(&limit, 1).unwrap_or_else(|error| panic!("{rate}, {burst}: {error}"))
+    of_limit(&limit, 1).unwrap_or_else(|error| panic!("{rate}, {burst}: {error}"))
 }
 
-fn bucket(rate: &str, burst: &str) -> Terms {
+fn bucket(rate: &str, burst: &str) -> LimitQuota {
     of(Algorithm::TokenBucket, rate, burst)
 }
 
-fn window(rate: &str, burst: &str) -> Terms {
+fn window(rate: &str, burst: &str) -> LimitQuota {
     of(Algorithm::FixedWindow, rate, burst).at_phase(7)
 }
 
 /// Tokens left.
-fn left(terms: &Terms, word: u64, now: u64) -> f64 {
-    let shift = 2_f64.powi(terms.in_kernel.cost_shift.cast_signed());
-    terms.in_kernel.left(word, now) as f64 * shift / terms.token as f64
+fn left(quota: &LimitQuota, word: u64, now: u64) -> f64 {
+    let shift = 2_f64.powi(quota.in_kernel.cost_shift.cast_signed());
+    quota.in_kernel.left(word, now) as f64 * shift / quota.token as f64
 }
 
 /// Panics if there are more tokens than expected, or fewer beyond rounding.
-fn expect_left(terms: &Terms, word: Option<u64>, now: u64, expected: f64, what: &str) {
-    let left = left(terms, word.expect("all changes are known"), now);
+fn expect_left(quota: &LimitQuota, word: Option<u64>, now: u64, expected: f64, what: &str) {
+    let left = left(quota, word.expect("all changes are known"), now);
     assert!(
         (expected - 1e-3..=expected).contains(&left),
         "{what}: {left} left, not {expected}"
@@ -71,9 +71,9 @@ fn window_written_during_a_change_counts_from_its_start() {
     }
 }
 
-/// One change between each two neighbours in `terms`, all at the same time; the newest first.
-fn changes(terms: &[Terms]) -> Vec<Rescale> {
-    let pairs = terms.windows(2).rev();
+/// One change between each two neighbours in `quota`, all at the same time; the newest first.
+fn changes(quota: &[LimitQuota]) -> Vec<Rescale> {
+    let pairs = quota.windows(2).rev();
     pairs
         .map(|pair| rescale(&pair[0], &pair[1], SINCE))
         .collect()
@@ -87,8 +87,8 @@ fn carried(word: u64, behind: u32, past: &[Rescale]) -> Option<u64> {
     })
 }
 
-/// Nine terms: as many changes as are remembered.
-fn nine() -> [Terms; PAST_QUOTAS as usize + 1] {
+/// Nine quotas: as many changes as are remembered.
+fn nine() -> [LimitQuota; PAST_QUOTAS as usize + 1] {
     [
         bucket("5/s", "10"),
         bucket("1/s", "40"),
@@ -108,8 +108,8 @@ fn missed_changes_are_applied_in_order() {
     let all = nine();
     let past = changes(&all);
     for behind in 0..=PAST_QUOTAS {
-        let terms = &all[(PAST_QUOTAS - behind) as usize];
-        let full = terms.in_kernel.full(SINCE);
+        let quota = &all[(PAST_QUOTAS - behind) as usize];
+        let full = quota.in_kernel.full(SINCE);
         assert_eq!(carried(full, 0, &past), Some(full));
         let one_by_one = |word: u64| {
             let missed = past[..behind as usize].iter().rev();
@@ -119,12 +119,12 @@ fn missed_changes_are_applied_in_order() {
         let none = carried(full, behind, &past);
         assert_eq!(none, Some(one_by_one(full)), "{behind} missed");
         expect_left(newest, none, SINCE, 100.0, "full");
-        let empty = empty(terms);
+        let empty = empty(quota);
         let some = carried(empty, behind, &past);
         assert_eq!(some, Some(one_by_one(empty)), "{behind} missed");
         // At most the smallest burst on the way can have been spent.
         let bursts = all[(PAST_QUOTAS - behind) as usize..].iter();
-        let spent = bursts.map(|terms| terms.burst).min().expect("one");
+        let spent = bursts.map(|quota| quota.burst).min().expect("one");
         let left = left(newest, some.expect("all are known"), SINCE);
         let expected = 100.0 - spent as f64;
         assert!(
@@ -135,11 +135,11 @@ fn missed_changes_are_applied_in_order() {
 }
 
 /// The TAT of a bucket that is empty at [`SINCE`].
-fn empty(terms: &Terms) -> u64 {
-    if terms.in_kernel.window.period == 0 {
-        ticks(SINCE) + terms.in_kernel.tau
+fn empty(quota: &LimitQuota) -> u64 {
+    if quota.in_kernel.window.period == 0 {
+        ticks(SINCE) + quota.in_kernel.tau
     } else {
-        terms.in_kernel.window.word(SINCE, 0)
+        quota.in_kernel.window.word(SINCE, 0)
     }
 }
 
@@ -242,10 +242,10 @@ fn conversion_between_extreme_quotas_does_not_overflow() {
 #[test]
 fn cost_of_a_byte_uses_all_available_bits() {
     for rate in "1bit 1953125bit 3906250bit 64kbit 10mbit 400gbit 1tbit".split(' ') {
-        let terms = bucket(rate, "1b").in_kernel;
-        let longest = u128::from(terms.cost) * u128::from(LENGTH_MAX);
-        assert!(longest < 1 << 63, "{rate}: {terms:?}");
+        let quota = bucket(rate, "1b").in_kernel;
+        let longest = u128::from(quota.cost) * u128::from(LENGTH_MAX);
+        assert!(longest < 1 << 63, "{rate}: {quota:?}");
         let has_room = 2 * longest < 1 << 63;
-        assert!(!has_room || terms.cost_shift == 40, "{rate}: {terms:?}");
+        assert!(!has_room || quota.cost_shift == 40, "{rate}: {quota:?}");
     }
 }

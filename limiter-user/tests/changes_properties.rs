@@ -1,4 +1,4 @@
-//! Buckets stay exact over many changes of a limit's terms, even if they miss some of them.
+//! Buckets stay exact over many changes of a limit's quota, even if they miss some of them.
 
 mod exact;
 
@@ -38,7 +38,7 @@ impl History {
         self.epoch += 1;
     }
 
-    /// Carries a TAT of an earlier epoch over to the present terms.
+    /// Carries a TAT of an earlier epoch over to the present quota.
     fn carry(&self, word: u64, epoch: u32) -> u64 {
         let known = u32::try_from(self.past.len()).expect("eight at most");
         carry_over(word, self.epoch - epoch, known, |index| {
@@ -89,7 +89,7 @@ proptest! {
                 }
                 Event::Packet { packet: Packet { gap, length }, behind } => {
                     pair.limit = history.limit;
-                    pair.program.terms = history.limit.terms;
+                    pair.program.quota = history.limit.quota;
                     pair.program.tat = history.carry(pair.program.tat, epoch);
                     epoch = history.epoch;
                     let length = pair.limit.passable(length);
@@ -140,11 +140,11 @@ proptest! {
         waits in vec(magnitude(IDLE_MAX >> 8), 9),
         share: u32,
     ) {
-        let paces: Vec<_> = limits.iter().map(|limit| Pace::of_terms(&limit.terms)).collect();
+        let paces: Vec<_> = limits.iter().map(|limit| Pace::of_quota(&limit.quota)).collect();
         let on = |index: usize| Exact::full_among(&paces[index], limits[index].tokens, &paces);
         let (mut history, mut exact) = (History::new(limits[0]), on(0));
         let mut loss_most = BigInt::ZERO;
-        let before = part(limits[0].terms.tau, share);
+        let before = part(limits[0].quota.tau, share);
         exact.spent = &exact.tick * before;
         let mut now = start;
         for (index, wait) in (1..limits.len()).zip(waits) {
@@ -156,11 +156,11 @@ proptest! {
             loss_most += loss(&on(index - 1), &on(index)) + 2 * &on(index).tick;
         }
         let word = history.carry(ticks(start).wrapping_add(before), 0);
-        let after = &exact.tick * spent(word, ticks(now), history.limit.terms.tau);
+        let after = &exact.tick * spent(word, ticks(now), history.limit.quota.tau);
         prop_assert!(after >= exact.spent);
         prop_assert!(after <= exact.spent + loss_most);
     }
-    /// While the program of a change is loaded, the old one runs on: its admissions are charged. The new terms count
+    /// While the program of a change is loaded, the old one runs on: its admissions are charged. The new quota counts
     /// from the moment of the request, so the bucket may gain the new rate's refill meanwhile; nothing if the rate is
     /// no higher and the burst no smaller.
     #[test]
@@ -194,7 +194,7 @@ proptest! {
                 }
                 let change = old.rescale(&new, since);
                 pair.program.tat = change.apply(pair.program.tat);
-                pair.program.terms = new.terms;
+                pair.program.quota = new.quota;
                 pair.limit = new;
             }
             let length = pair.limit.passable(length);

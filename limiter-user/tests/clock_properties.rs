@@ -62,9 +62,9 @@ proptest! {
         (beyond, near) in (magnitude(TAU_MAX), option::of(0..5_u64)),
     ) {
         let (flags, most) = if shared { (SHARED, DEBT_MAX) } else { (0, SKEW_MAX) };
-        let terms = Quota { tau, flags, ..Quota::default() };
+        let quota = Quota { tau, flags, ..Quota::default() };
         let beyond = near.map_or(beyond, |near| most - 2 + near);
-        let (start, corrected) = (ticks(now), |word| terms.corrected(word, now));
+        let (start, corrected) = (ticks(now), |word| quota.corrected(word, now));
         let word = corrected(start.wrapping_add(tau).wrapping_add(beyond));
         prop_assert_eq!(word.is_some(), beyond > most && tau + beyond < 1 << 63);
         if let Some(word) = word {
@@ -169,12 +169,12 @@ proptest! {
         word in prop_oneof![any::<u64>().prop_map(Some), Just(None)],
         beyond in 0..2 * SKEW_MAX,
     ) {
-        let near = || ticks(start).wrapping_add(limit.terms.tau).wrapping_add(beyond);
-        let mut program = Program { terms: limit.terms, tat: word.unwrap_or_else(near) };
+        let near = || ticks(start).wrapping_add(limit.quota.tau).wrapping_add(beyond);
+        let mut program = Program { quota: limit.quota, tat: word.unwrap_or_else(near) };
         let length = limit.passable(1_514);
         if !program.admits(start, length) {
             // The largest difference of two clocks comes on top, and four ticks that step over the marks.
-            let refilled = start + (limit.terms.tau + SKEW_MAX).div_ceil(ticks(1)) + 1;
+            let refilled = start + (limit.quota.tau + SKEW_MAX).div_ceil(ticks(1)) + 1;
             prop_assert!(program.admits(refilled, length), "refused after a whole burst");
         }
     }
@@ -185,7 +185,7 @@ const SECOND: u64 = 1_000_000_000;
 /// 5/s with a burst of 10: after ten seconds back, two seconds of the earlier clock suffice.
 #[test]
 fn clock_step_of_ten_seconds_back_costs_at_most_a_burst() {
-    let mut program = Program::full(Limit::of("5/s", 10).terms, 100 * SECOND);
+    let mut program = Program::full(Limit::of("5/s", 10).quota, 100 * SECOND);
     for _ in 0..7 {
         assert!(program.admits(100 * SECOND, 60));
     }
@@ -196,7 +196,7 @@ fn clock_step_of_ten_seconds_back_costs_at_most_a_burst() {
 /// A source is idle for a year and a half: then a TAT looks like one of the future.
 #[test]
 fn idle_time_of_a_year_and_a_half_costs_at_most_a_burst() {
-    let mut program = Program::full(Limit::of("5/s", 10).terms, 100 * SECOND);
+    let mut program = Program::full(Limit::of("5/s", 10).quota, 100 * SECOND);
     assert!(program.admits(100 * SECOND, 60));
     let later = 550 * 86_400 * SECOND;
     let first = program.admits(later, 60);
@@ -221,21 +221,21 @@ proptest! {
         (now, earliest, latest) in around(),
         elsewhere in prop_oneof![3 => Just(0), 1 => magnitude(TAU_MAX)],
     ) {
-        let terms = Quota { tau, cost, ..Quota::default() };
+        let quota = Quota { tau, cost, ..Quota::default() };
         // The bucket as drawn, at some moment within the bounds or further off.
         let word = time(word.wrapping_sub(now_in_ticks).wrapping_add(ticks(now)).wrapping_add(elsewhere));
-        let decided = terms.decide(word, now, cost);
-        match (terms.decide_between(word, earliest, latest, cost), decided) {
+        let decided = quota.decide(word, now, cost);
+        match (quota.decide_between(word, earliest, latest, cost), decided) {
             (Some(Decision::Admit { tat }), _) => prop_assert_eq!(decided, Decision::Admit { tat }),
             (Some(Decision::Refuse { wait }), Decision::Refuse { wait: longer }) => {
                 prop_assert!(wait <= longer);
-                prop_assert_eq!(terms.corrected(word, now), None);
+                prop_assert_eq!(quota.corrected(word, now), None);
             }
             (Some(Decision::Refuse { .. }), admitted) => prop_assert!(false, "{:?}", admitted),
             (None, _) => {}
         }
-        if terms.corrected(word, now).is_none() {
-            prop_assert_eq!(terms.decide_between(word, now, now, cost), Some(decided));
+        if quota.corrected(word, now).is_none() {
+            prop_assert_eq!(quota.decide_between(word, now, now, cost), Some(decided));
         }
     }
 }

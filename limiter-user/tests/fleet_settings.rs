@@ -68,7 +68,7 @@ fn fleet_list_that_does_not_exist_is_refused() {
 fn shared_limit_has_the_shared_flag() {
     let flags = |text: &str| {
         let limit = &settings(text).limits[0];
-        limit.terms(1_522).unwrap().in_kernel.flags
+        limit.quota(1_522).unwrap().in_kernel.flags
     };
     assert_eq!(flags(SHARED_LISTS), SHARED);
     let alone = SHARED_LISTS.replace("5/s\"\nscope = \"fleet\"", "5/s\"");
@@ -102,7 +102,7 @@ fn record_without_a_control_total_is_read() {
     assert_eq!(names(&changed.settings), ["control", "control-total"]);
 }
 
-/// A change of the scope alone is a change of terms: buckets are carried over, and no debt stays in a limit of scope
+/// A change of the scope alone is a change of quota: buckets are carried over, and no debt stays in a limit of scope
 /// `host`.
 #[test]
 fn scope_change_is_a_quota_change() {

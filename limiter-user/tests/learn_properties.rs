@@ -53,21 +53,21 @@ fn trace_of(arrivals: &[(u64, u64)], room: usize) -> Trace {
     trace
 }
 
-/// Number of packets that limiter refuses with the terms of its program; the traffic is repeated `rounds` times.
+/// Number of packets that limiter refuses with the quota of its program; the traffic is repeated `rounds` times.
 fn refused(arrivals: &[(u64, u64)], rate: Rate, burst: u64, period: u64, rounds: u64) -> u64 {
     let limit = Limit {
         burst: Some(human::burst(burst)),
         ..Limit::new("default", rate)
     };
-    let terms = limit.terms(1).unwrap().in_kernel;
+    let quota = limit.quota(1).unwrap().in_kernel;
     let begin = SECOND;
-    let mut tat = terms.full(begin);
+    let mut tat = quota.full(begin);
     let mut refused = 0;
     for round in 0..rounds {
         for (time, packets) in arrivals {
             let now = begin + round * period + (time - arrivals[0].0);
             for _ in 0..*packets {
-                match terms.decide(tat, now, terms.cost_of(60)) {
+                match quota.decide(tat, now, quota.cost_of(60)) {
                     Decision::Admit { tat: after } => tat = after,
                     Decision::Refuse { .. } => refused += 1,
                 }

@@ -102,9 +102,9 @@ fn packet_costs_its_length_or_one_token() {
                 algorithm,
                 ..Limit::new("one", rate.parse().unwrap())
             };
-            let terms = limit.terms(1_522).unwrap();
-            let whole = terms.in_kernel.cost_of(1_522);
-            (terms.in_kernel.tau / whole, terms.in_kernel.tau % whole)
+            let quota = limit.quota(1_522).unwrap();
+            let whole = quota.in_kernel.cost_of(1_522);
+            (quota.in_kernel.tau / whole, quota.in_kernel.tau % whole)
         };
         assert_eq!(cost("8mbit", "15220b"), (10, 0), "{algorithm:?}");
         assert_eq!(cost("5/s", "10"), (10, 0), "{algorithm:?}");

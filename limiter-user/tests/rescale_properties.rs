@@ -1,4 +1,4 @@
-//! A change of a limit's terms keeps spent tokens spent, within a bounded rounding error.
+//! A change of a limit's quota keeps spent tokens spent, within a bounded rounding error.
 
 mod exact;
 
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 /// Two limits that both count packets or both bytes, a time in nanoseconds, and the ticks spent of the first.
 fn changes() -> impl Strategy<Value = (Limit, Limit, u64, u64)> {
     (alike(2..3), any::<u64>(), any::<u32>(), 0..4_u8).prop_map(|(limits, since, share, kind)| {
-        let tau = limits[0].terms.tau;
+        let tau = limits[0].quota.tau;
         let spent = match kind {
             0 => tau,
             1 => u64::from(share).min(tau),
@@ -32,7 +32,7 @@ fn changes() -> impl Strategy<Value = (Limit, Limit, u64, u64)> {
 fn carried(old: &Limit, new: &Limit, since: u64, before: u64) -> u64 {
     let start = ticks(since);
     let word = old.rescale(new, since).apply(start.wrapping_add(before));
-    spent(word, start, new.terms.tau)
+    spent(word, start, new.quota.tau)
 }
 
 /// Ticks spent after `change` of a bucket with `before` ticks spent, even if the TAT is a mark.
@@ -41,9 +41,9 @@ fn carried_by(change: &Rescale, before: u64) -> u64 {
     change.apply(start.wrapping_add(before)).wrapping_sub(start)
 }
 
-/// Two exact buckets with equal grains, on the program's old and new terms.
+/// Two exact buckets with equal grains, on the program's old and new quota.
 fn scales(old: &Limit, new: &Limit) -> (Exact, Exact) {
-    let paces = [Pace::of_terms(&old.terms), Pace::of_terms(&new.terms)];
+    let paces = [Pace::of_quota(&old.quota), Pace::of_quota(&new.quota)];
     let on = |pace: &Pace, limit: &Limit| Exact::full_among(pace, limit.tokens, &paces);
     (on(&paces[0], old), on(&paces[1], new))
 }
@@ -54,7 +54,7 @@ proptest! {
     #[test]
     fn change_gives_no_tokens_away((old, new, since, before) in changes()) {
         let (from, to) = scales(&old, &new);
-        let stays = (&from.tick * before).min(&to.tick * new.terms.tau);
+        let stays = (&from.tick * before).min(&to.tick * new.quota.tau);
         prop_assert!(&to.tick * carried(&old, &new, since, before) >= stays);
     }
 
@@ -76,8 +76,8 @@ proptest! {
         share: u32,
     ) {
         let (old, new) = if to_bytes { (packets, bytes) } else { (bytes, packets) };
-        let before = part(old.terms.tau, share);
-        let (from, to) = (BigInt::from(old.terms.tau), BigInt::from(new.terms.tau));
+        let before = part(old.quota.tau, share);
+        let (from, to) = (BigInt::from(old.quota.tau), BigInt::from(new.quota.tau));
         let after = carried(&old, &new, since, before) * &from;
         prop_assert!(after >= before * &to);
         prop_assert!(after <= before * &to + (a_millionth(&to) + 2) * &from);
@@ -100,7 +100,7 @@ proptest! {
         let (old, new) =
             if limits[0].tokens < limits[1].tokens { (1, 0) } else { (0, 1) };
         let (old, new) = (limits[old], limits[new]);
-        prop_assert_eq!(carried(&old, &new, since, old.terms.tau), new.terms.tau);
+        prop_assert_eq!(carried(&old, &new, since, old.quota.tau), new.quota.tau);
     }
 
     /// Any TAT becomes a time no further ahead than the new bucket's depth, from the change or from the later packet
@@ -115,7 +115,7 @@ proptest! {
         let start = ticks(since);
         // Any TAT, or one within a few ticks of an empty bucket's.
         let word = word.unwrap_or_else(|few| {
-            start.wrapping_add(old.terms.tau).wrapping_add(few).wrapping_sub(1)
+            start.wrapping_add(old.quota.tau).wrapping_add(few).wrapping_sub(1)
         });
         let change = old.rescale(&new, since);
         let Rescale { chunk_from, chunk_to, chunk_shift, chunks_most, .. } = change;
@@ -125,17 +125,17 @@ proptest! {
         let after = change.apply(word);
         prop_assert!(is_time(after));
         let ahead = word.wrapping_sub(start);
-        let late = if ahead < 1 << 63 { ahead.saturating_sub(old.terms.tau) } else { 0 };
+        let late = if ahead < 1 << 63 { ahead.saturating_sub(old.quota.tau) } else { 0 };
         let from = start.wrapping_add(late);
-        prop_assert!(after.wrapping_sub(from) <= new.terms.tau + REST + 1);
+        prop_assert!(after.wrapping_sub(from) <= new.quota.tau + REST + 1);
         if late > 0 {
             // The result of a change at that moment, which need not be a whole nanosecond.
-            let empty = carried_by(&old.rescale(&new, 1 << 40), old.terms.tau);
+            let empty = carried_by(&old.rescale(&new, 1 << 40), old.quota.tau);
             prop_assert_eq!(after, time(from.wrapping_add(empty)));
         }
     }
 
-    /// A shared bucket's debt takes as long as before on the new terms; then the bucket is as empty as any other. A
+    /// A shared bucket's debt takes as long as before on the new quota; then the bucket is as empty as any other. A
     /// debt gives no tokens.
     #[test]
     fn debt_is_kept_under_the_new_quota(
@@ -145,14 +145,14 @@ proptest! {
     ) {
         let (old, new) = (limits[0], limits[1]);
         let (change, start) = (old.rescale(&new, since), ticks(since));
-        let after = change.apply(start.wrapping_add(old.terms.tau + debt));
-        let empty = carried_by(&old.rescale(&new, 1 << 40), old.terms.tau);
+        let after = change.apply(start.wrapping_add(old.quota.tau + debt));
+        let empty = carried_by(&old.rescale(&new, 1 << 40), old.quota.tau);
         prop_assert_eq!(after, time(start.wrapping_add(debt + empty)));
-        let shared = Quota { flags: SHARED, ..new.terms };
+        let shared = Quota { flags: SHARED, ..new.quota };
         prop_assert_eq!(shared.corrected(after, since), None, "corrected");
-        // Without a fleet: never more tokens than an empty bucket of the old terms keeps.
-        let left = new.terms.left(new.terms.corrected(after, since).unwrap_or(after), since);
-        prop_assert!(left <= new.terms.tau - empty.min(new.terms.tau));
+        // Without a fleet: never more tokens than an empty bucket of the old quota keeps.
+        let left = new.quota.left(new.quota.corrected(after, since).unwrap_or(after), since);
+        prop_assert!(left <= new.quota.tau - empty.min(new.quota.tau));
     }
 
     #[test]
@@ -172,7 +172,7 @@ proptest! {
             prop_assert_eq!(word, REST + 1);
         }
         // A packet after the change, which empties the bucket, comes at any tick.
-        let tau = old.terms.tau;
+        let tau = old.quota.tau;
         let from = end.wrapping_sub(carried_by(&probe, tau));
         let since = (from / ticks(1)).wrapping_sub(1);
         let word = old.rescale(&new, since).apply(from.wrapping_add(tau));
@@ -201,7 +201,7 @@ fn extreme_quotas_are_converted_without_overflow() {
         .iter()
         .flat_map(|old| extremes.iter().map(move |new| (old, new)))
     {
-        let tau = old.terms.tau;
+        let tau = old.quota.tau;
         for before in [0, 1, tau / 2, tau - 1, tau] {
             for since in [0, 1, 1 << 32, 1 << 40, (1 << 56) - 1, u64::MAX - 1] {
                 let after = carried(old, new, since, before);
@@ -210,10 +210,10 @@ fn extreme_quotas_are_converted_without_overflow() {
                     before > 0 || after <= REST + 1,
                     "{old:?} to {new:?}: full is {after}"
                 );
-                assert!(before < tau || old.tokens < new.tokens || after == new.terms.tau);
+                assert!(before < tau || old.tokens < new.tokens || after == new.quota.tau);
                 if old.by_bytes() == new.by_bytes() {
                     let (from, to) = scales(old, new);
-                    let stays = (&from.tick * before).min(&to.tick * new.terms.tau);
+                    let stays = (&from.tick * before).min(&to.tick * new.quota.tau);
                     let after = &to.tick * after;
                     assert!(after >= stays, "{old:?} to {new:?}: {before} is too low");
                     assert!(

@@ -16,7 +16,7 @@ const SECOND: u64 = 1_000_000_000;
 const WINDOWS_MAX: u64 = 1 << 29;
 
 /// Quotas with windows of whole seconds, up to 208 days, that begin anywhere.
-fn terms() -> impl Strategy<Value = Quota> {
+fn quota() -> impl Strategy<Value = Quota> {
     let seconds = prop_oneof![2 => Just(1), 2 => Just(60), 1 => magnitude(208 * 86_400)];
     let few = || prop_oneof![2 => 1..20_u64, 1 => magnitude(TOKENS_MAX), 1 => Just(TOKENS_MAX)];
     (seconds, any::<u64>(), few(), few()).prop_map(|(seconds, phase, grant, tau)| {
@@ -41,29 +41,29 @@ fn moments() -> impl Strategy<Value = u64> {
 
 /// A window's bucket with unbounded integers.
 struct Model {
-    terms: Quota,
+    quota: Quota,
     left: BigInt,
     /// Number of the latest window in which a packet passed.
     window: BigInt,
 }
 
 impl Model {
-    fn full(terms: Quota, now: u64) -> Self {
+    fn full(quota: Quota, now: u64) -> Self {
         Self {
-            terms,
-            left: terms.tau.into(),
-            window: Self::number(&terms, now),
+            quota,
+            left: quota.tau.into(),
+            window: Self::number(&quota, now),
         }
     }
 
-    fn number(terms: &Quota, now: u64) -> BigInt {
-        (BigInt::from(now) + terms.window.phase) / terms.window.period
+    fn number(quota: &Quota, now: u64) -> BigInt {
+        (BigInt::from(now) + quota.window.phase) / quota.window.period
     }
 
     /// Tokens left, with those of the windows that have begun since the last packet passed.
     fn left(&self, now: u64) -> BigInt {
-        let windows = (Self::number(&self.terms, now) - &self.window).max(BigInt::ZERO);
-        (&self.left + windows * self.terms.window.grant).min(self.terms.tau.into())
+        let windows = (Self::number(&self.quota, now) - &self.window).max(BigInt::ZERO);
+        (&self.left + windows * self.quota.window.grant).min(self.quota.tau.into())
     }
 
     /// Refused packets change nothing, because their clock may be wrong.
@@ -72,7 +72,7 @@ impl Model {
         let fits = left >= BigInt::ZERO;
         if fits {
             self.left = left;
-            self.window = Self::number(&self.terms, now).max(self.window.clone());
+            self.window = Self::number(&self.quota, now).max(self.window.clone());
         }
         fits
     }
@@ -109,9 +109,9 @@ proptest! {
 
     /// The program admits exactly the model's packets, in any order of packets, refunds and clocks.
     #[test]
-    fn window_decides_as_the_model(terms in terms(), start in moments(), events in events()) {
-        let Window { period, .. } = terms.window;
-        let (mut now, mut word, mut model) = (start, terms.full(start), Model::full(terms, start));
+    fn window_decides_as_the_model(quota in quota(), start in moments(), events in events()) {
+        let Window { period, .. } = quota.window;
+        let (mut now, mut word, mut model) = (start, quota.full(start), Model::full(quota, start));
         let mut last = None;
         for event in events {
             let (at, cost) = match event {
@@ -125,10 +125,10 @@ proptest! {
                 }
                 Event::Refund => {
                     if let Some((cost, at)) = last.take() {
-                        word = terms.refunded(word, cost, at, now);
-                        if model.window == Model::number(&terms, at) {
+                        word = quota.refunded(word, cost, at, now);
+                        if model.window == Model::number(&quota, at) {
                             model.left += cost;
-                            prop_assert!(model.left <= terms.tau.into());
+                            prop_assert!(model.left <= quota.tau.into());
                         }
                     }
                     continue;
@@ -136,10 +136,10 @@ proptest! {
                 Event::Packet(cost) => (now, cost),
                 Event::Behind(share, cost) => (now - period / 100 * share, cost),
             };
-            prop_assert_eq!(BigInt::from(terms.left(word, at)), model.left(at));
-            prop_assert_eq!(terms.full_for(word, at).is_some(), model.left(at) == terms.tau.into());
+            prop_assert_eq!(BigInt::from(quota.left(word, at)), model.left(at));
+            prop_assert_eq!(quota.full_for(word, at).is_some(), model.left(at) == quota.tau.into());
             let fits = model.admits(at, cost);
-            match terms.decide(word, at, cost) {
+            match quota.decide(word, at, cost) {
                 Decision::Admit { tat } => {
                     prop_assert!(fits, "{} tokens were one too many", cost);
                     prop_assert!(is_time(tat));
@@ -148,7 +148,7 @@ proptest! {
                 Decision::Refuse { .. } => {
                     prop_assert!(!fits, "{} tokens could have passed", cost);
                     // A packet that is a window behind needs no correction.
-                    prop_assert_eq!(terms.corrected(word, at), None);
+                    prop_assert_eq!(quota.corrected(word, at), None);
                 }
             }
         }
@@ -156,85 +156,85 @@ proptest! {
 
     #[test]
     fn no_window_holds_more_than_the_burst(
-        terms in terms(),
+        quota in quota(),
         start in moments(),
         left in magnitude(TOKENS_MAX),
         packets in vec((0..40_u64, 1..=TOKENS_MAX, 0..4_u8), 1..100),
     ) {
-        let (mut now, mut word) = (start, terms.window.word(start, left.min(terms.tau)));
-        let (mut window, mut admitted) = (Model::number(&terms, now), 0);
+        let (mut now, mut word) = (start, quota.window.word(start, left.min(quota.tau)));
+        let (mut window, mut admitted) = (Model::number(&quota, now), 0);
         for (gap, cost, kind) in packets {
-            now += terms.window.period / 100 * gap;
-            let present = Model::number(&terms, now);
+            now += quota.window.period / 100 * gap;
+            let present = Model::number(&quota, now);
             if present != window {
                 (window, admitted) = (present, 0);
             }
             // Some packets take all that is left, most take a few tokens.
             let cost = if kind == 0 { cost } else { cost % 5 + 1 };
-            if let Decision::Admit { tat } = terms.decide(word, now, cost) {
+            if let Decision::Admit { tat } = quota.decide(word, now, cost) {
                 word = tat;
                 admitted += cost;
             }
-            prop_assert!(admitted <= terms.tau);
+            prop_assert!(admitted <= quota.tau);
         }
     }
 
     #[test]
     fn unused_tokens_are_kept_up_to_the_burst(
-        terms in terms(),
+        quota in quota(),
         start in moments(),
         left in 0..=TOKENS_MAX,
         windows in magnitude(WINDOWS_MAX),
     ) {
-        let Window { period, grant, .. } = terms.window;
-        let left = left.min(terms.tau);
-        let word = terms.window.word(start, left);
+        let Window { period, grant, .. } = quota.window;
+        let left = left.min(quota.tau);
+        let word = quota.window.word(start, left);
         let windows = windows.min((u64::MAX - (1 << 61)) / period);
         let now = start + windows * period;
-        let kept = (BigInt::from(left) + BigInt::from(grant) * windows).min(terms.tau.into());
-        prop_assert_eq!(BigInt::from(terms.left(word, now)), kept);
+        let kept = (BigInt::from(left) + BigInt::from(grant) * windows).min(quota.tau.into());
+        prop_assert_eq!(BigInt::from(quota.left(word, now)), kept);
     }
 
     /// A charge that is refunded in the same window leaves the bucket as it was.
     #[test]
     fn refund_undoes_the_charge(
-        terms in terms(),
+        quota in quota(),
         start in moments(),
         later in 0..300_u64,
         left in 0..=TOKENS_MAX,
         cost in magnitude(TOKENS_MAX),
     ) {
-        let word = terms.window.word(start, left.min(terms.tau));
-        let now = start + terms.window.period / 100 * later;
-        if let Decision::Admit { tat } = terms.decide(word, now, cost) {
-            let before = terms.left(word, now);
-            prop_assert_eq!(terms.left(tat, now), before - cost);
-            let refunded = terms.refunded(tat, cost, now, now);
-            prop_assert_eq!(terms.left(refunded, now), before);
+        let word = quota.window.word(start, left.min(quota.tau));
+        let now = start + quota.window.period / 100 * later;
+        if let Decision::Admit { tat } = quota.decide(word, now, cost) {
+            let before = quota.left(word, now);
+            prop_assert_eq!(quota.left(tat, now), before - cost);
+            let refunded = quota.refunded(tat, cost, now, now);
+            prop_assert_eq!(quota.left(refunded, now), before);
         }
     }
 
     /// A clock that reads earlier, by a window or many, refills nothing; correcting the TAT does not either.
     #[test]
     fn earlier_clock_refills_nothing(
-        terms in terms(),
+        quota in quota(),
         start in moments(),
         left in 0..=TOKENS_MAX,
         windows in 0..10_u64,
     ) {
-        let left = left.min(terms.tau);
-        let word = terms.window.word(start, left);
-        let earlier = start - windows * terms.window.period;
-        prop_assert_eq!(terms.left(word, earlier), left);
-        let corrected = terms.corrected(word, earlier);
+        let left = left.min(quota.tau);
+        let word = quota.window.word(start, left);
+        let earlier = start - windows * quota.window.period;
+        prop_assert_eq!(quota.left(word, earlier), left);
+        let corrected = quota.corrected(word, earlier);
         prop_assert_eq!(corrected.is_some(), windows > 1);
         if let Some(corrected) = corrected {
-            prop_assert_eq!(terms.left(corrected, earlier), left);
-            prop_assert_eq!(terms.corrected(corrected, earlier), None, "a second correction changes nothing");
+            prop_assert_eq!(quota.left(corrected, earlier), left);
+            prop_assert_eq!(quota.corrected(corrected, earlier), None, "a second correction changes nothing");
         }
         // Returning to the previous time refills nothing either, once something was charged meanwhile.
-        if let (Decision::Admit { tat }, true) = (terms.decide(word, earlier, 1), windows <= 1) {
-            prop_assert_eq!(terms.left(tat, start), left - 1);
+        if let (Decision::Admit { tat }, true) = (quota.decide(word, earlier, 1), windows <= 1) {
+            prop_assert_eq!(quota.left(tat, start), left - 1);
         }
     }
 }
@@ -245,28 +245,28 @@ proptest! {
     /// If the bounds of a time give an answer, it is that of the exact time; an exact time is bounds enough.
     #[test]
     fn decision_by_clock_bounds_equals_the_exact_decision(
-        terms in terms(),
+        quota in quota(),
         written in moments(),
         left in magnitude(TOKENS_MAX),
         cost in 0..20_u64,
         windows in 0..4_u64,
         (before, after) in (magnitude(1 << 34), magnitude(1 << 34)),
     ) {
-        let word = terms.window.word(written, left.min(terms.tau));
-        let now = written + windows * terms.window.period / 2;
+        let word = quota.window.word(written, left.min(quota.tau));
+        let now = written + windows * quota.window.period / 2;
         let (earliest, latest) = (now - before, now + after);
-        let decided = terms.decide(word, now, cost);
-        match (terms.decide_between(word, earliest, latest, cost), decided) {
+        let decided = quota.decide(word, now, cost);
+        match (quota.decide_between(word, earliest, latest, cost), decided) {
             (Some(Decision::Admit { tat }), _) => prop_assert_eq!(decided, Decision::Admit { tat }),
             (Some(Decision::Refuse { wait }), Decision::Refuse { wait: longer }) => {
-                prop_assert!(wait <= longer || cost > terms.tau);
-                prop_assert_eq!(terms.corrected(word, now), None);
+                prop_assert!(wait <= longer || cost > quota.tau);
+                prop_assert_eq!(quota.corrected(word, now), None);
             }
             (Some(Decision::Refuse { .. }), admitted) => prop_assert!(false, "{:?}", admitted),
             (None, _) => {}
         }
-        if terms.corrected(word, now).is_none() {
-            prop_assert_eq!(terms.decide_between(word, now, now, cost), Some(decided));
+        if quota.corrected(word, now).is_none() {
+            prop_assert_eq!(quota.decide_between(word, now, now, cost), Some(decided));
         }
     }
 }

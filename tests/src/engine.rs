@@ -121,7 +121,7 @@ impl Limit {
         Reader {
             slot: FIRST_SLOT,
             shadow: self.shadow,
-            terms: limit.terms(FRAME_MAX).unwrap(),
+            quota: limit.quota(FRAME_MAX).unwrap(),
             epoch: 0,
             past: Vec::new(),
             now: nanoseconds,
@@ -346,21 +346,21 @@ impl Engine for Model {
             }
             Seen::Malformed | Seen::TooManyTags => return Reason::Malformed,
         };
-        let terms = &self.config.limits[0].quota;
-        let cost = terms.cost_of(packet.len() as u64);
+        let quota = &self.config.limits[0].quota;
+        let cost = quota.cost_of(packet.len() as u64);
         let over = self.over();
         let new = Source {
-            tat: terms.full(nanoseconds),
+            tat: quota.full(nanoseconds),
             ..Source::default()
         };
         let entry = self.buckets.entry(self.limit.of(source)).or_insert(new);
-        match terms.decide(entry.tat, nanoseconds, cost) {
+        match quota.decide(entry.tat, nanoseconds, cost) {
             Decision::Admit { tat } => {
                 entry.tat = tat;
                 Reason::Admitted
             }
             Decision::Refuse { .. } => {
-                if let Some(corrected) = terms.corrected(entry.tat, nanoseconds) {
+                if let Some(corrected) = quota.corrected(entry.tat, nanoseconds) {
                     entry.tat = corrected;
                 }
                 over

@@ -169,7 +169,7 @@ impl Generations {
         slots.find(|(limit, _)| limit.name == name).unwrap()
     }
 
-    /// A bucket of the limit in `slot`, with its TAT on the present terms.
+    /// A bucket of the limit in `slot`, with its TAT on the present quota.
     pub fn bucket(&self, slot: &Slot, key: &SourceKey) -> Option<Source> {
         let mut source = self.kernel.tables.sets.source(key)?;
         let behind = slot.epoch - epoch_in(source.over, slot.epoch);
@@ -182,10 +182,10 @@ impl Generations {
         Some(source)
     }
 
-    /// The terms of a limit, as the program has them.
-    pub fn terms(&self, limit: &Limit, slot: &Slot) -> Quota {
-        let terms = limit.terms(self.record.frame_max).unwrap();
-        terms.at_phase(slot.phase).in_kernel
+    /// The quota of a limit, as the program has them.
+    pub fn quota(&self, limit: &Limit, slot: &Slot) -> Quota {
+        let quota = limit.quota(self.record.frame_max).unwrap();
+        quota.at_phase(slot.phase).in_kernel
     }
 }
 

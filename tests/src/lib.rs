@@ -57,7 +57,6 @@ pub fn settings(text: &str) -> Settings {
 
 /// Sets a flag when dropped, even after a failure.
 #[derive(Debug)]
-#[must_use]
 pub struct SetOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

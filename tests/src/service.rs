@@ -24,7 +24,6 @@ pub enum Protocol {
 
 /// A server that runs on a host until it is dropped.
 #[derive(Debug)]
-#[must_use]
 pub struct Service(Child);
 
 impl Service {

@@ -48,7 +48,6 @@ impl<'h> Traffic<'h> {
 
 /// A sender that repeats frames in turn until it is dropped.
 #[derive(Debug)]
-#[must_use]
 pub struct Flood {
     /// The flag to stop, and the number of frames sent.
     shared: Arc<(AtomicBool, AtomicU64)>,

@@ -24,7 +24,6 @@ use crate::{
 
 /// A running `limiter watch eth0` on the server.
 #[derive(Debug)]
-#[must_use]
 pub struct Watcher {
     child: Child,
     stdout: Option<BufReader<ChildStdout>>,

@@ -137,8 +137,8 @@ impl Pair {
         self.removed = removed;
         for id in &gone {
             let bucket = self.model.buckets.remove(id).unwrap();
-            let terms = self.model.terms(&id.0).unwrap();
-            let full = |at: u64| terms.left(bucket.state, i128::from(at) * 256) == terms.depth;
+            let quota = self.model.quota(&id.0).unwrap();
+            let full = |at: u64| quota.left(bucket.state, i128::from(at) * 256) == quota.depth;
             let may_go = full(self.clock.now)
                 && (bucket.passed + bucket.refused <= 1 || full(self.clock.now - KEPT_FOR));
             let about = || self.about(&format!("{id:?} lost its place: {bucket:?}"));
@@ -156,8 +156,8 @@ impl Pair {
         let phases = self.kernel.phases();
         let carried = (self.model).change(&self.settings, &phases, self.clock.now);
         for bucket in carried {
-            let (source, terms) = self.in_kernel(&bucket.id).unwrap();
-            let state = state(&source, &terms, self.clock.now);
+            let (source, quota) = self.in_kernel(&bucket.id).unwrap();
+            let state = state(&source, &quota, self.clock.now);
             assert!(
                 bucket.may_be(state),
                 "{}",
@@ -177,25 +177,25 @@ impl Pair {
     fn in_kernel(&self, id: &Id) -> Option<(Source, Quota)> {
         let (limit, slot) = self.kernel.limit(&id.0);
         let source = self.kernel.bucket(slot, &self.key(id))?;
-        Some((source, self.kernel.terms(limit, slot)))
+        Some((source, self.kernel.quota(limit, slot)))
     }
 
     /// Compares a bucket's state and counters between kernel and model.
     fn bucket_differs(&self, id: &Id) -> Option<String> {
         let (ours, wanted) = (self.in_kernel(id), self.model.buckets.get(id));
-        let seen = ours.map(|(source, terms)| {
-            let state = state(&source, &terms, self.clock.now);
+        let seen = ours.map(|(source, quota)| {
+            let state = state(&source, &quota, self.clock.now);
             (state, source.passed, source.refused)
         });
         // The kernel returns the present tokens of a window.
         let wanted = wanted.map(|bucket| {
             let now = i128::from(self.clock.now) * 256;
-            let terms = self.model.terms(&id.0).unwrap();
+            let quota = self.model.quota(&id.0).unwrap();
             let state = match bucket.state {
                 State::FullAt(_) => bucket.state,
                 State::Left { window, .. } => State::Left {
-                    window: window.max(terms.window.unwrap().number(now)),
-                    tokens: terms.left(bucket.state, now),
+                    window: window.max(quota.window.unwrap().number(now)),
+                    tokens: quota.left(bucket.state, now),
                 },
             };
             (state, bucket.passed, bucket.refused)
@@ -276,18 +276,18 @@ fn word(tick: i128) -> u64 {
 }
 
 /// The state of a bucket, by the kernel's TAT.
-fn state(source: &Source, terms: &Quota, now: u64) -> State {
+fn state(source: &Source, quota: &Quota, now: u64) -> State {
     let ticks = i128::from(now) * 256;
-    if terms.window.period == 0 {
+    if quota.window.period == 0 {
         let ahead = source.tat.wrapping_sub(now << 8).cast_signed();
         return State::FullAt(ticks + i128::from(ahead));
     }
-    let cut = terms.window;
+    let cut = quota.window;
     let present = i128::from((now + cut.phase) / cut.period);
     let written = i128::from(source.tat >> 32 & 0x7fff_ffff);
     State::Left {
         window: present.max(written),
-        tokens: terms.left(source.tat, now).into(),
+        tokens: quota.left(source.tat, now).into(),
     }
 }
 

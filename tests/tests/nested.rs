@@ -82,12 +82,12 @@ const ORDERS: [[&str; 3]; 2] = [
 impl Nest {
     fn settings(&self, order: [&str; 3], of_interface: &str) -> Settings {
         let limit = |name: &str| {
-            let (key, terms) = match name {
+            let (key, quota) = match name {
                 "source" => ("/32,/128", self.deep),
                 "subnet" => ("/24,/48", self.deep),
                 _ => ("interface", of_interface),
             };
-            format!("[[limit]]\nname = \"{name}\"\nkey = \"{key}\"\n{terms}\n")
+            format!("[[limit]]\nname = \"{name}\"\nkey = \"{key}\"\n{quota}\n")
         };
         let text: String = order.map(limit).concat();
         let parsed = file::parse(&text, Path::new("."));
@@ -106,8 +106,8 @@ impl Nest {
     fn charged(&self, kernel: &Kernel, settings: &Settings, name: &str, since: u64) -> u64 {
         let index = settings.limits.iter().position(|limit| limit.name == name);
         let index = index.unwrap();
-        let terms = settings.limits[index].terms(FRAME_MAX).unwrap().in_kernel;
-        let cost = terms.cost_of(self.length as u64);
+        let quota = settings.limits[index].quota(FRAME_MAX).unwrap().in_kernel;
+        let cost = quota.cost_of(self.length as u64);
         let of_limit = kernel
             .tables
             .sets
@@ -115,11 +115,11 @@ impl Nest {
             .filter(|(key, _)| key.slot() as usize == index);
         of_limit
             .map(|(_, bucket)| {
-                let spent = if terms.window.period == 0 {
+                let spent = if quota.window.period == 0 {
                     // The bucket was not full again, so the difference between its TAT and `since` is the charges.
                     bucket.tat.wrapping_sub(ticks(since))
                 } else {
-                    terms.tau - terms.left(bucket.tat, since)
+                    quota.tau - quota.left(bucket.tat, since)
                 };
                 spent / cost
             })
@@ -233,8 +233,8 @@ fn flood_from_two_cpus_stays_within_nested_limits() {
         .iter()
         .flat_map(|nest| ORDERS.map(|order| (nest, order)))
     {
-        let (terms, burst, per_second) = nest.flood;
-        let settings = nest.settings(order, terms);
+        let (quota, burst, per_second) = nest.flood;
+        let settings = nest.settings(order, quota);
         let kernel = Kernel::with_clock(&settings, CLOCK_KERNEL);
         let before = clock::now().unwrap();
         let done = AtomicBool::new(false);

@@ -116,12 +116,12 @@ fn reload_changes_limits_on_control_traffic() {
     need_kernel!();
     let text = |control: &str| format!("exempt = [\"control\"]\n{control}{}", hourly("a", 1, 5));
     let attached = Attached::with(&text(""));
-    let terms = |name: &str| {
+    let quota = |name: &str| {
         let limit = attached.limit(name);
         [limit["rate"].clone(), limit["burst"].clone()]
     };
-    assert_eq!(terms("control"), ["100/s", "200"]);
-    assert_eq!(terms("control-total"), ["10k/s", "10k"]);
+    assert_eq!(quota("control"), ["100/s", "200"]);
+    assert_eq!(quota("control-total"), ["10k/s", "10k"]);
 
     let control = "[control]\nrate = \"1/h\"\nburst = 2\ntotal = \"20/s\"\n";
     let said = attached.reloaded(&text(control));

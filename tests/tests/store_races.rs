@@ -44,9 +44,9 @@ fn source(number: u32) -> IpAddr {
 }
 
 /// Settings with a table of `sources`, and a limit for each of these keys. A single limit takes the fast path.
-fn table(sources: u32, keys: &[&str], terms: &str) -> Settings {
+fn table(sources: u32, keys: &[&str], quota: &str) -> Settings {
     let limit = |(number, key): (usize, &&str)| {
-        format!("[[limit]]\nname = \"l{number}\"\nkey = \"{key}\"\n{terms}\n")
+        format!("[[limit]]\nname = \"l{number}\"\nkey = \"{key}\"\n{quota}\n")
     };
     let limits: String = keys.iter().enumerate().map(limit).collect();
     settings(&format!(
@@ -127,8 +127,8 @@ fn expect_sound(kernel: &Kernel) -> Vec<Placed> {
 /// Panics if a bucket gave more than it held plus its refill, in whole ticks. Replays the admitted packets.
 fn expect_shares(settings: &Settings, rounds: &[Round], outcomes: &[Vec<(u32, Reason)>]) {
     for (slot, limit) in (0..).zip(&settings.limits) {
-        let terms = limit.terms(FRAME_MAX).unwrap().in_kernel;
-        let (cost, tau) = (u128::from(terms.cost_of(60)), u128::from(terms.tau));
+        let quota = limit.quota(FRAME_MAX).unwrap().in_kernel;
+        let (cost, tau) = (u128::from(quota.cost_of(60)), u128::from(quota.tau));
         let mut full_at: HashMap<SourceKey, u128> = HashMap::new();
         for (round, outcome) in rounds.iter().zip(outcomes) {
             let now = u128::from(round.now) << 8;
@@ -205,8 +205,8 @@ fn resets_during_a_flood_refill_each_bucket_once() {
     const RESETS: u32 = 20_000;
     for keys in KEYS {
         // No token is refilled during the test. All sources find room: 40 entries, or at least 20 pairs.
-        let terms = format!("rate = \"1/d\"\nburst = {BURST}");
-        let settings = table(6 * SOURCES, keys, &terms);
+        let quota = format!("rate = \"1/d\"\nburst = {BURST}");
+        let settings = table(6 * SOURCES, keys, &quota);
         let kernel = Kernel::with_clock(&settings, CLOCK_KERNEL);
         let passed: Vec<_> = (0..SOURCES).map(|_| AtomicU64::new(0)).collect();
         let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));

@@ -181,7 +181,7 @@ fn example_8_packet_costs_its_bytes() {
     });
     let mut limit = config::Limit::new("default", "800bit".parse().unwrap());
     limit.burst = Some("1521b".parse().unwrap());
-    let refused = limit.terms(limiter_tests::engine::FRAME_MAX);
+    let refused = limit.quota(limiter_tests::engine::FRAME_MAX);
     assert!(
         refused.is_err(),
         "a frame that could never pass is refused by the configuration"

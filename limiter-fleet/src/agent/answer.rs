@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     lists::cuts_off,
-    place::{Place, Waiting, printable},
+    membership::{Membership, Waiting, printable},
     question::{Answer, Edit, Question, reply},
     run::Agent,
 };
@@ -20,16 +20,16 @@ use crate::{
 
 /// Checks that this change of the fleet's list is allowed.
 fn may_edit(
-    place: &Place<impl Table>,
+    membership: &Membership<impl Table>,
     list: &str,
     edit: &Edit,
     store_at: &[IpAddr],
 ) -> Result<(), String> {
-    if !place.about().lists.contains(list) {
+    if !membership.about().lists.contains(list) {
         return Err(format!(
             "fleet '{}' does not share the list '{list}' on {}",
-            place.about().fleet,
-            place.about().interface
+            membership.about().fleet,
+            membership.about().interface
         ));
     }
     let Edit::Add { prefixes, .. } = edit else {
@@ -52,8 +52,8 @@ impl<H: Host + 'static> Agent<H> {
         let (Question::Fleet(interface)
         | Question::Listed { interface, .. }
         | Question::Edit { interface, .. }) = &question;
-        let is_of = |place: &Place<_>| place.about().interface == *interface;
-        let Some(at) = self.places.iter().position(is_of) else {
+        let is_of = |membership: &Membership<_>| membership.about().interface == *interface;
+        let Some(at) = self.memberships.iter().position(is_of) else {
             let unknown = format!(
                 "the agent has not found {interface} in a fleet yet: try again in a second"
             );
@@ -62,7 +62,7 @@ impl<H: Host + 'static> Agent<H> {
         match question {
             Question::Fleet(_) => reply(answer, Ok(self.fleet(at))),
             Question::Listed { list, .. } => {
-                let listed = self.places[at].known.listed(&list, Instant::now());
+                let listed = self.memberships[at].known.listed(&list, Instant::now());
                 let unread = "the agent has not read the fleet's lists yet";
                 reply(answer, listed.ok_or_else(|| self.connection.why_or(unread)));
             }
@@ -76,33 +76,33 @@ impl<H: Host + 'static> Agent<H> {
     }
 
     fn fleet(&mut self, at: usize) -> Fleet {
-        let place = &mut self.places[at];
+        let membership = &mut self.memberships[at];
         let (interval, now) = (self.options.interval, Instant::now());
-        let staleness = place.freshness.staleness(interval, now);
-        let late = place.freshness.lateness(interval, now);
+        let staleness = membership.freshness.staleness(interval, now);
+        let late = membership.freshness.lateness(interval, now);
         Fleet {
-            name: place.fleet(),
+            name: membership.fleet(),
             agent: true,
             store: Some(self.connection.at()),
             error: self.connection.why(),
-            hosts: place.hosts,
+            hosts: membership.hosts,
             staleness_seconds: staleness.map(|staleness| staleness.as_secs_f64()),
-            sources: place.sources() as u64,
-            limits: place.shared(staleness, late),
-            missing_limits: place.conflicts.missing(),
+            sources: membership.sources() as u64,
+            limits: membership.shared(staleness, late),
+            missing_limits: membership.conflicts.missing(),
         }
     }
 
     fn edit(&mut self, at: usize, list: String, edit: Edit, is_part: bool, answer: Answer) {
-        let place = &self.places[at];
-        if let Err(why) = may_edit(place, &list, &edit, &self.store_at) {
+        let membership = &self.memberships[at];
+        if let Err(why) = may_edit(membership, &list, &edit, &self.store_at) {
             return reply::<()>(answer, Err(why));
         }
         let Some(mut store) = self.connection.store() else {
             let why = self.connection.why_or("the store is not connected yet");
             return reply::<()>(answer, Err(format!("{why}; nothing was changed")));
         };
-        let (member, fleet) = (place.id, place.fleet());
+        let (member, fleet) = (membership.id, membership.fleet());
         let by = printable(&self.options.host);
         let edit = match edit {
             Edit::Add { prefixes, lasts } => {
@@ -129,11 +129,11 @@ impl<H: Host + 'static> Agent<H> {
     fn edited(&mut self, member: u64, waiting: Waiting) {
         match self.at(member) {
             Some(at) if self.connection.store().is_some() => {
-                self.places[at].waiting.push(waiting);
-                if self.places[at].awaits_reading() {
+                self.memberships[at].waiting.push(waiting);
+                if self.memberships[at].awaits_reading() {
                     self.read_lists(at);
                 } else {
-                    self.places[at].known.is_pending = true;
+                    self.memberships[at].known.is_pending = true;
                 }
             }
             _ => {

@@ -6,7 +6,7 @@ use limiter_common::table::key::SourceKey;
 
 use super::{
     freshness::BEAT,
-    place::limit,
+    membership::limit,
     run::{ALIVE, Agent},
 };
 use crate::{
@@ -21,30 +21,30 @@ use crate::{
 impl<H: Host + 'static> Agent<H> {
     /// Scans the table of a member, unless a long scan would delay answers under way.
     pub(super) fn scan(&mut self, at: usize, now: Instant) -> Result<(), String> {
-        let place = &mut self.places[at];
-        let late = place.freshness.lateness(self.options.interval, now);
-        let is_awaiting = self.connection.store().is_some() && self.under_way.of(place.id) > 0;
-        if is_awaiting && !place.freshness.may_scan(now) {
+        let membership = &mut self.memberships[at];
+        let late = membership.freshness.lateness(self.options.interval, now);
+        let is_awaiting = self.connection.store().is_some() && self.under_way.of(membership.id) > 0;
+        if is_awaiting && !membership.freshness.may_scan(now) {
             return Ok(());
         }
         let begin = Instant::now();
-        for group in place.scan(late, self.host.now()?) {
-            place.freshness.sent.insert(group, now);
+        for group in membership.scan(late, self.host.now()?) {
+            membership.freshness.sent.insert(group, now);
         }
-        place.freshness.scanned(now, begin.elapsed());
+        membership.freshness.scanned(now, begin.elapsed());
         Ok(())
     }
 
     pub(super) fn send(&mut self, at: usize, now: Instant) {
-        let place = &mut self.places[at];
-        let Some(store) = self.connection.store().filter(|_| place.is_counted) else {
+        let membership = &mut self.memberships[at];
+        let Some(store) = self.connection.store().filter(|_| membership.is_counted) else {
             return;
         };
-        let late = place.freshness.lateness(self.options.interval, now);
-        let fleet = place.state(late);
-        for round in self.under_way.take(place) {
-            let limits = place.limits_of(round.group);
-            let (mut store, name, id) = (store.clone(), place.fleet(), place.id);
+        let late = membership.freshness.lateness(self.options.interval, now);
+        let fleet = membership.state(late);
+        for round in self.under_way.take(membership) {
+            let limits = membership.limits_of(round.group);
+            let (mut store, name, id) = (store.clone(), membership.fleet(), membership.id);
             let sent = Instant::now();
             let exchanged = async move {
                 const GONE: Of<'_> = Of {
@@ -79,10 +79,10 @@ impl<H: Host + 'static> Agent<H> {
         };
         // If the clock cannot be read, the next scan ends the agent.
         if let (Some(at), Ok(ticks)) = (self.at(member), self.host.now()) {
-            let place = &mut self.places[at];
-            place.answer(round.number, round.group, &records, ticks);
-            place.freshness.sent.remove(&round.group);
-            place.freshness.answered(sent);
+            let membership = &mut self.memberships[at];
+            membership.answer(round.number, round.group, &records, ticks);
+            membership.freshness.sent.remove(&round.group);
+            membership.freshness.answered(sent);
             // Send rounds that waited for this answer.
             self.send(at, Instant::now());
         }
@@ -90,16 +90,16 @@ impl<H: Host + 'static> Agent<H> {
     }
 
     pub(super) fn beat(&mut self, at: usize, now: Instant) {
-        let place = &mut self.places[at];
+        let membership = &mut self.memberships[at];
         let Some(mut store) = self.connection.store() else {
             return;
         };
-        if now < place.next_beat || place.is_beating {
+        if now < membership.next_beat || membership.is_beating {
             return;
         }
-        (place.next_beat, place.is_beating) = (now + BEAT, true);
-        let (id, fleet, label) = (place.id, place.fleet(), place.label.clone());
-        let held = place.held();
+        (membership.next_beat, membership.is_beating) = (now + BEAT, true);
+        let (id, fleet, label) = (membership.id, membership.fleet(), membership.label.clone());
+        let held = membership.held();
         let beat = async move {
             let beat = store.heartbeat(&fleet, id, &label, &held, ALIVE).await;
             (held, beat)
@@ -113,7 +113,7 @@ impl<H: Host + 'static> Agent<H> {
     fn beaten(&mut self, member: u64, sent: Instant, held: &[Held], beat: Result<Beat, Error>) {
         let at = self.at(member);
         if let Some(at) = at {
-            self.places[at].is_beating = false;
+            self.memberships[at].is_beating = false;
         }
         let beat = match beat {
             Ok(beat) => beat,
@@ -123,30 +123,30 @@ impl<H: Host + 'static> Agent<H> {
         let (Some(at), say, now) = (at, self.options.say, Instant::now()) else {
             return;
         };
-        let place = &mut self.places[at];
-        let fleet = place.fleet();
-        place.freshness.answered(sent);
-        place.is_counted = true;
-        place.freshness.oldest_is(beat.oldest);
-        for text in place.conflicts.update(held, &beat.held, &fleet, now) {
-            say(&place.line(&text));
+        let membership = &mut self.memberships[at];
+        let fleet = membership.fleet();
+        membership.freshness.answered(sent);
+        membership.is_counted = true;
+        membership.freshness.oldest_is(beat.oldest);
+        for text in membership.conflicts.update(held, &beat.held, &fleet, now) {
+            say(&membership.line(&text));
         }
         // A store that has just come back knows of no members. The first member to come back is not alone.
-        let may_miss = now < place.returning;
-        let hosts = place.hosts;
+        let may_miss = now < membership.returning;
+        let hosts = membership.hosts;
         if hosts < beat.hosts || (hosts > beat.hosts && !may_miss) {
             let hosts = counted(beat.hosts.into(), "host");
-            say(&place.line(&format!("fleet '{fleet}' has {hosts} now")));
-            place.hosts = beat.hosts;
+            say(&membership.line(&format!("fleet '{fleet}' has {hosts} now")));
+            membership.hosts = beat.hosts;
         }
-        let is_new = place.known.revision != Some(beat.revision);
-        if is_new && place.about().lists.is_empty() {
+        let is_new = membership.known.revision != Some(beat.revision);
+        if is_new && membership.about().lists.is_empty() {
             let none = Lists {
                 revision: beat.revision,
                 lists: Vec::new(),
             };
-            place.known.take(&[], none, now);
-        } else if place.awaits_reading() || (is_new && place.force.is_rested(now)) {
+            membership.known.take(&[], none, now);
+        } else if membership.awaits_reading() || (is_new && membership.force.is_rested(now)) {
             self.read_lists(at);
         }
     }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{place::Place, run::Agent};
+use super::{membership::Membership, run::Agent};
 use crate::host::{Found, Host, Table};
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -22,7 +22,10 @@ impl<H: Host + 'static> Agent<H> {
     /// Updates the members if it is time, even while the store is away. Attachments that are made meanwhile are
     /// tracked from then on.
     pub(super) async fn find_members(&mut self, now: Instant) {
-        let is_outdated = self.places.iter().any(|place| place.is_outdated);
+        let is_outdated = self
+            .memberships
+            .iter()
+            .any(|membership| membership.is_outdated);
         let is_due = self.seen.next.is_none_or(|next| now >= next);
         let Some(in_shards) = self.connection.in_shards.filter(|_| is_due || is_outdated) else {
             return;
@@ -36,45 +39,46 @@ impl<H: Host + 'static> Agent<H> {
         let Some(tables) = tables else {
             return;
         };
-        let mut before = mem::take(&mut self.places);
+        let mut before = mem::take(&mut self.memberships);
         let mut gone = Vec::new();
         for table in tables {
             let index = table.about().index;
-            let same = |place: &Place<_>| place.about().index == index;
+            let same = |membership: &Membership<_>| membership.about().index == index;
             if let Some(at) = before.iter().position(same) {
-                let mut place = before.swap_remove(at);
-                let (own, new) = (place.about(), table.about());
+                let mut membership = before.swap_remove(at);
+                let (own, new) = (membership.about(), table.about());
                 if own.fleet == new.fleet && own.table == new.table {
-                    place.refresh(table);
-                    self.places.push(place);
+                    membership.refresh(table);
+                    self.memberships.push(membership);
                     continue;
                 }
                 // Another table or another fleet needs another member.
-                gone.push(place);
+                gone.push(membership);
             }
-            let place = Place::new(table, in_shards, &self.options.host, now);
-            let shares = format!("shares the limits of fleet '{}'", place.fleet());
-            (self.options.say)(&place.line(&shares));
-            self.places.push(place);
+            let membership = Membership::new(table, in_shards, &self.options.host, now);
+            let shares = format!("shares the limits of fleet '{}'", membership.fleet());
+            (self.options.say)(&membership.line(&shares));
+            self.memberships.push(membership);
         }
         gone.append(&mut before);
-        gone.into_iter().for_each(|place| self.take_leave_of(place));
-        if self.places.is_empty() && !self.seen.is_waiting {
+        gone.into_iter()
+            .for_each(|membership| self.take_leave_of(membership));
+        if self.memberships.is_empty() && !self.seen.is_waiting {
             (self.options.say)(
                 "no interface here is in a fleet: waiting for one (`limiter attach IFACE --fleet NAME`, or fleet = \"NAME\" in its file)",
             );
         }
-        self.seen.is_waiting = self.places.is_empty();
+        self.seen.is_waiting = self.memberships.is_empty();
     }
 
     /// Reports that a member has gone, so that the others need not wait until they notice.
-    fn take_leave_of(&self, gone: Place<H::Table>) {
+    fn take_leave_of(&self, gone: Membership<H::Table>) {
         let (fleet, id) = (gone.fleet(), gone.id);
-        let is_same = |place: &Place<_>| {
-            let (about, gone) = (place.about(), gone.about());
+        let is_same = |membership: &Membership<_>| {
+            let (about, gone) = (membership.about(), gone.about());
             about.index == gone.index && about.fleet == gone.fleet
         };
-        if !self.places.iter().any(is_same) {
+        if !self.memberships.iter().any(is_same) {
             let line = gone.line(&format!("no longer in fleet '{fleet}'"));
             (self.options.say)(&line);
         }
@@ -91,9 +95,9 @@ impl<H: Host + 'static> Agent<H> {
         let Some(mut store) = self.connection.store() else {
             return;
         };
-        for place in &self.places {
-            let fleet = place.fleet();
-            let left = store.leave(&fleet, place.id, &place.label);
+        for membership in &self.memberships {
+            let fleet = membership.fleet();
+            let left = store.leave(&fleet, membership.id, &membership.label);
             // The other hosts notice in any case.
             let _ = tokio::time::timeout(Duration::from_millis(500), left).await;
         }

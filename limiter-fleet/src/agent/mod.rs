@@ -10,9 +10,9 @@ mod force;
 mod freshness;
 mod lists;
 mod members;
+mod membership;
 mod overlay;
 mod pace;
-mod place;
 mod question;
 mod run;
 

@@ -11,16 +11,16 @@ use crate::{
 
 impl<H: Host + 'static> Agent<H> {
     pub(super) fn read_lists(&mut self, at: usize) {
-        let place = &mut self.places[at];
+        let membership = &mut self.memberships[at];
         let Some(mut store) = self.connection.store() else {
             return;
         };
-        if place.reading.is_some() {
+        if membership.reading.is_some() {
             return;
         }
-        place.reading = Some(Instant::now());
-        let (member, fleet) = (place.id, place.fleet());
-        let names: Vec<String> = place.about().lists.iter().cloned().collect();
+        membership.reading = Some(Instant::now());
+        let (member, fleet) = (membership.id, membership.fleet());
+        let names: Vec<String> = membership.about().lists.iter().cloned().collect();
         let read = async move {
             let lists = store.lists(&fleet, &names).await;
             (names, lists)
@@ -33,12 +33,12 @@ impl<H: Host + 'static> Agent<H> {
     }
 
     fn take_lists(&mut self, at: usize, names: &[String], lists: Result<Lists, Error>) {
-        let place = &mut self.places[at];
-        let begun = place.reading.take();
-        place.read_took = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let membership = &mut self.memberships[at];
+        let begun = membership.reading.take();
+        membership.read_took = begun.map_or(Duration::ZERO, |begun| begun.elapsed());
         match lists {
             Ok(lists) => {
-                let wrong = place.known.take(names, lists, Instant::now());
+                let wrong = membership.known.take(names, lists, Instant::now());
                 wrong.iter().for_each(|text| (self.options.say)(text));
             }
             Err(error) => {
@@ -46,51 +46,51 @@ impl<H: Host + 'static> Agent<H> {
                 let why = format!(
                     "the store has the change, but this host could not read it back ({error}): it will be in force when the store answers"
                 );
-                place.answer_waiting(&Err(why), true);
+                membership.answer_waiting(&Err(why), true);
             }
         }
     }
 
     /// Puts the fleet's lists in force on the interfaces.
     pub(super) async fn put_lists_in_force(&mut self) {
-        for place in &mut self.places {
+        for membership in &mut self.memberships {
             let start = Instant::now();
-            let is_due = place.force.is_due(start, place.is_awaited());
-            if !place.known.is_pending || !is_due {
+            let is_due = membership.force.is_due(start, membership.is_awaited());
+            if !membership.known.is_pending || !is_due {
                 continue;
             }
-            place.known.is_pending = false;
-            let (wanted, left_out) = place.known.wanted(&self.store_at);
-            let interface = &place.about().interface;
+            membership.known.is_pending = false;
+            let (wanted, left_out) = membership.known.wanted(&self.store_at);
+            let interface = &membership.about().interface;
             let result = self.host.edit_lists(interface, wanted).await;
-            if matches!(result, Err(Refused::Busy)) && place.force.waits(start) {
-                place.known.is_pending = true;
+            if matches!(result, Err(Refused::Busy)) && membership.force.waits(start) {
+                membership.known.is_pending = true;
                 continue;
             }
-            let took = start.elapsed() + place.read_took;
+            let took = start.elapsed() + membership.read_took;
             // The interface has another program now.
-            place.is_outdated |= matches!(result, Ok(true));
+            membership.is_outdated |= matches!(result, Ok(true));
             let result = result.map(drop).map_err(|refused| match refused {
                 Refused::Busy => "another limiter command is changing the interface".to_owned(),
                 Refused::Failed(why) => why,
             });
             // The cause may be temporary.
-            place.known.is_pending |= result.is_err();
-            for text in place.force.done(&result, left_out, took) {
-                (self.options.say)(&place.line(&text));
+            membership.known.is_pending |= result.is_err();
+            for text in membership.force.done(&result, left_out, took) {
+                (self.options.say)(&membership.line(&text));
             }
-            place.answer_waiting(&result, false);
+            membership.answer_waiting(&result, false);
         }
     }
 
     /// Restores entries that the store has lost, if it is time.
     pub(super) fn restore_lists(&mut self, at: usize, now: Instant) {
-        let place = &mut self.places[at];
-        let lost = place.known.lost(now);
+        let membership = &mut self.memberships[at];
+        let lost = membership.known.lost(now);
         let Some(mut store) = self.connection.store().filter(|_| !lost.is_empty()) else {
             return;
         };
-        let (member, fleet) = (place.id, place.fleet());
+        let (member, fleet) = (membership.id, membership.fleet());
         let restored = async move {
             let mut prefixes = 0;
             for (list, entries) in lost {
@@ -111,12 +111,12 @@ impl<H: Host + 'static> Agent<H> {
         let Some(at) = self.at(member) else {
             return;
         };
-        let place = &mut self.places[at];
-        place.known.restored();
+        let membership = &mut self.memberships[at];
+        membership.known.restored();
         if prefixes > 0 {
-            let (prefixes, fleet) = (counted(prefixes, "prefix"), place.fleet());
+            let (prefixes, fleet) = (counted(prefixes, "prefix"), membership.fleet());
             let back = format!("put {prefixes} back on the lists of fleet '{fleet}'");
-            (self.options.say)(&place.line(&back));
+            (self.options.say)(&membership.line(&back));
         }
     }
 }

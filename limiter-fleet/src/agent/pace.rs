@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use super::place::Place;
+use super::membership::Membership;
 use crate::{
     host::Table,
     member::{Group, Round, SHARDS},
@@ -101,7 +101,7 @@ impl UnderWay {
 
     /// Takes the rounds of a member that are not under way, as far as the pace allows. The oldest comes first, so that
     /// each has its turn.
-    pub fn take(&mut self, member: &Place<impl Table>) -> Vec<Round> {
+    pub fn take(&mut self, member: &Membership<impl Table>) -> Vec<Round> {
         let room = self.pace.window().saturating_sub(self.of(member.id));
         let is_waiting = |round: &&Round| !self.rounds.contains_key(&(member.id, round.group));
         let mut waiting: Vec<_> = member.unanswered().filter(is_waiting).collect();

@@ -11,8 +11,8 @@ use tokio::{sync::mpsc, time::MissedTickBehavior};
 use super::{
     connection::{Connected, Connection},
     members::Seen,
+    membership::Membership,
     pace::UnderWay,
-    place::Place,
     question::{Answer, Question},
 };
 use crate::{
@@ -42,7 +42,7 @@ pub struct Agent<H: Host> {
     pub(super) options: Options,
     pub(super) connection: Connection,
     pub(super) seen: Seen,
-    pub(super) places: Vec<Place<H::Table>>,
+    pub(super) memberships: Vec<Membership<H::Table>>,
     /// The addresses of the store. The fleet's deny list must not block them.
     pub(super) store_at: Vec<IpAddr>,
     pub(super) under_way: UnderWay,
@@ -82,7 +82,7 @@ impl<H: Host + 'static> Agent<H> {
             connection: Connection::new(target, options.say),
             seen: Seen::default(),
             options,
-            places: Vec::new(),
+            memberships: Vec::new(),
             store_at: Vec::new(),
             under_way: UnderWay::default(),
             asked: Asked(FuturesUnordered::new()),
@@ -120,9 +120,9 @@ impl<H: Host + 'static> Agent<H> {
         if let Some(connecting) = self.connection.connect(now) {
             self.asked.push(connecting, Self::connected);
         }
-        for at in 0..self.places.len() {
+        for at in 0..self.memberships.len() {
             self.scan(at, now)?;
-            self.places[at].known.expire(now);
+            self.memberships[at].known.expire(now);
             if self.connection.store().is_some() {
                 self.send(at, now);
                 self.beat(at, now);
@@ -139,7 +139,7 @@ impl<H: Host + 'static> Agent<H> {
         };
         if self.connection.connected(store) {
             // The form of the rounds has changed.
-            self.places.clear();
+            self.memberships.clear();
         }
         // Requests on the old connection get no answer. Rounds are sent again.
         self.asked.0.clear();
@@ -147,9 +147,9 @@ impl<H: Host + 'static> Agent<H> {
         let now = Instant::now();
         // If the name cannot be resolved at present, the old addresses stay.
         let has_moved = !addresses.is_empty() && self.store_at != addresses;
-        for place in &mut self.places {
-            place.begin_anew(now, now + ALIVE);
-            place.known.is_pending |= has_moved;
+        for membership in &mut self.memberships {
+            membership.begin_anew(now, now + ALIVE);
+            membership.known.is_pending |= has_moved;
         }
         if has_moved {
             self.store_at = addresses;
@@ -162,14 +162,14 @@ impl<H: Host + 'static> Agent<H> {
         if self.connection.works() {
             // The store may have lost all heartbeats. The first member to come back is not alone.
             let returning = Instant::now() + ALIVE;
-            let places = self.places.iter_mut();
-            places.for_each(|place| place.returning = returning);
+            let memberships = self.memberships.iter_mut();
+            memberships.for_each(|membership| membership.returning = returning);
         }
     }
 
-    /// The index of the place with this member, if it still exists.
+    /// The index of the membership with this member, if it still exists.
     pub(super) fn at(&self, member: u64) -> Option<usize> {
-        let mut places = self.places.iter();
-        places.position(|place| place.id == member)
+        let mut memberships = self.memberships.iter();
+        memberships.position(|membership| membership.id == member)
     }
 }

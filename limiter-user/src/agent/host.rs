@@ -104,7 +104,7 @@ impl Attached {
             if limit.scope != Scope::Fleet {
                 continue;
             }
-            let kernel = &reader.terms.in_kernel;
+            let kernel = &reader.quota.in_kernel;
             let quota = Quota {
                 tau: kernel.tau,
                 cost: kernel.cost.max(1),

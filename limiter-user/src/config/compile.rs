@@ -102,7 +102,7 @@ fn compile_limit(
     bits: &TierBits,
     frame_max: u64,
 ) -> Result<rules::Limit, Invalid> {
-    let terms = limit.terms(frame_max)?.at_phase(slot.phase).in_kernel;
+    let quota = limit.quota(frame_max)?.at_phase(slot.phase).in_kernel;
     let mut past = [Rescale::NONE; PAST_QUOTAS as usize];
     let past_length = slot.past.len().min(past.len());
     past[..past_length].copy_from_slice(&slot.past[..past_length]);
@@ -111,7 +111,7 @@ fn compile_limit(
             control: is_control(&limit.name).into(),
             ..limit.matches.compile(bits)?
         },
-        quota: terms,
+        quota,
         mask: limit.key.mask(),
         slot: slot.number,
         shadow: limit.shadow.into(),
@@ -143,8 +143,8 @@ fn new_source_quota(
             ..NewSourceQuota::default()
         });
     };
-    let terms = new_sources.terms()?.in_kernel;
-    let (tau, cost) = (terms.tau, terms.cost);
+    let quota = new_sources.quota()?.in_kernel;
+    let (tau, cost) = (quota.tau, quota.cost);
     let limits = limits.max(1) as u64;
     let lease = (new_sources.burst() / 1_024 / limits).clamp(1, 64);
     if limits == 1 {

@@ -92,7 +92,7 @@ impl Control {
             problems.push(("total", Invalid::new(why)));
         }
         for (limit, key) in self.limits().iter().zip(["burst", "total"]) {
-            if let Err(why) = limit.terms(1) {
+            if let Err(why) = limit.quota(1) {
                 problems.push((key, why));
             }
         }

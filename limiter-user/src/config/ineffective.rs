@@ -142,6 +142,6 @@ fn in_both(matches: &Match) -> Option<(&'static str, String)> {
 
 /// Finds a burst that never admits a whole frame.
 fn too_small(limit: &Limit, frame_max: u64) -> Option<(&'static str, String)> {
-    let why = limit.terms(frame_max).err()?;
-    limit.terms(1).is_ok().then(|| ("burst", why.to_string()))
+    let why = limit.quota(frame_max).err()?;
+    limit.quota(1).is_ok().then(|| ("burst", why.to_string()))
 }

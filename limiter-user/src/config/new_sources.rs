@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Burst, Invalid, Limit, Rate, Unit, quota::Terms};
+use super::{Burst, Invalid, Limit, Rate, Unit, quota::LimitQuota};
 
 /// The limit on new sources in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ impl NewSources {
     }
 
     /// The quota of the limit on new sources.
-    pub fn terms(&self) -> Result<Terms, Invalid> {
+    pub fn quota(&self) -> Result<LimitQuota, Invalid> {
         if self.rate.unit == Unit::Bytes {
             return Err(Invalid::new(format!(
                 "new sources are counted, and {} is in bits: write a rate as in 10k/s, or none",
@@ -51,6 +51,6 @@ impl NewSources {
             }),
             ..Limit::new("new_sources", self.rate)
         };
-        limit.terms(1)
+        limit.quota(1)
     }
 }

@@ -105,7 +105,7 @@ impl Settings {
         ]);
         let names = self.lists.tiers.keys();
         problems.extend(names.filter_map(|tier| Some(("lists", names::name(tier).err()?))));
-        let new_sources = self.new_sources.and_then(|limit| limit.terms().err());
+        let new_sources = self.new_sources.and_then(|limit| limit.quota().err());
         problems.extend(new_sources.map(|why| ("new_sources", why)));
         problems
     }
@@ -204,8 +204,8 @@ impl Limit {
         let (key, quota) = match self.burst.map(|burst| burst.for_rate(rate)) {
             Some(Err(why)) => ("burst", Err(why)),
             _ if !cost_fits => return problems,
-            _ if cost.is_some() => ("cost", self.terms(1)),
-            _ => ("burst", self.terms(1)),
+            _ if cost.is_some() => ("cost", self.quota(1)),
+            _ => ("burst", self.quota(1)),
         };
         problems.extend(quota.err().map(|why| (key, why)));
         problems

@@ -18,7 +18,7 @@ const CHUNKS: u64 = 1 << 20;
 
 /// The quota of a limit, for the kernel and for readers of its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct LimitQuota {
     /// The quota in the kernel's units.
     pub in_kernel: quota::Quota,
     /// The cost of one token (a packet or a byte), in `1 << in_kernel.cost_shift`-th of a unit of `in_kernel.tau`.
@@ -29,7 +29,7 @@ pub struct Terms {
     pub burst: u64,
 }
 
-impl Terms {
+impl LimitQuota {
     /// This quota with windows that begin `phase` nanoseconds earlier.
     pub fn at_phase(mut self, phase: u64) -> Self {
         if self.in_kernel.window.period != 0 {
@@ -41,45 +41,45 @@ impl Terms {
 
 /// The quota of `limit`. `frame_max` is the longest frame, in bytes, that can arrive. A bucket that could never admit
 /// such a frame is refused.
-pub fn terms(limit: &Limit, frame_max: u64) -> Result<Terms, Invalid> {
+pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
     let burst = limit.burst(frame_max)?;
-    let terms = match limit.algorithm {
+    let quota = match limit.algorithm {
         Algorithm::TokenBucket => shared(token_bucket(&limit.rate, &burst)?, limit.scope),
         Algorithm::FixedWindow => fixed_window(&limit.rate, &burst)?,
     };
     match limit.cost {
-        Some(cost) => at_cost(terms, cost),
+        Some(cost) => at_cost(quota, cost),
         None if limit.rate.unit == Unit::Bytes && burst.tokens < frame_max => {
             Err(Invalid::new(format!(
                 "a burst of {burst} could never admit a frame of {frame_max} bytes, which this interface may deliver: write at least {frame_max}b"
             )))
         }
-        None => Ok(terms),
+        None => Ok(quota),
     }
 }
 
 /// The quota with the flag for buckets that other hosts charge too.
-fn shared(mut terms: Terms, scope: Scope) -> Terms {
+fn shared(mut quota: LimitQuota, scope: Scope) -> LimitQuota {
     if scope == Scope::Fleet {
-        terms.in_kernel.flags |= SHARED;
+        quota.in_kernel.flags |= SHARED;
     }
-    terms
+    quota
 }
 
 /// The quota with a fixed cost of `cost` tokens per packet.
-fn at_cost(terms: Terms, cost: u64) -> Result<Terms, Invalid> {
-    if cost > terms.burst {
+fn at_cost(quota: LimitQuota, cost: u64) -> Result<LimitQuota, Invalid> {
+    if cost > quota.burst {
         return Err(Invalid::new(format!(
             "a cost of {cost} is more than a burst of {}: write a burst of at least {cost}, or a lower cost",
-            terms.burst
+            quota.burst
         )));
     }
-    let mut terms = terms;
-    terms.in_kernel.cost = terms.token * cost;
-    Ok(terms)
+    let mut quota = quota;
+    quota.in_kernel.cost = quota.token * cost;
+    Ok(quota)
 }
 
-fn token_bucket(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
+fn token_bucket(rate: &Rate, burst: &Burst) -> Result<LimitQuota, Invalid> {
     let period = u128::from(rate.period_ns) << TICK_SHIFT;
     let mut in_kernel = match rate.unit {
         Unit::Packets => by_packets(period, rate.amount),
@@ -92,7 +92,7 @@ fn token_bucket(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
             "a burst of {burst} takes more than 208 days to refill at {rate}: write a smaller burst or a higher rate"
         ))
     })?;
-    Ok(Terms {
+    Ok(LimitQuota {
         token: in_kernel.cost,
         in_kernel,
         unit: rate.unit,
@@ -101,7 +101,7 @@ fn token_bucket(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
 }
 
 /// The quota of a fixed window. It has no phase, because that belongs to the limit's slot.
-fn fixed_window(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
+fn fixed_window(rate: &Rate, burst: &Burst) -> Result<LimitQuota, Invalid> {
     let grant = rate.tokens_per_period();
     if grant == 0 {
         return Err(Invalid::new(format!(
@@ -128,7 +128,7 @@ fn fixed_window(rate: &Rate, burst: &Burst) -> Result<Terms, Invalid> {
             grant,
         },
     };
-    Ok(Terms {
+    Ok(LimitQuota {
         token: 1,
         in_kernel,
         unit: rate.unit,
@@ -163,7 +163,7 @@ fn by_bytes(period: u128, bits: u64) -> quota::Quota {
 /// The conversion of buckets from `old` to `new` at the moment `since` (nanoseconds). Spent tokens stay spent, and a
 /// bucket is never deeper than the new burst. Packets and bytes do not compare: between them, the spent share of the
 /// burst stays spent.
-pub fn rescale(old: &Terms, new: &Terms, since: u64) -> Rescale {
+pub fn rescale(old: &LimitQuota, new: &LimitQuota, since: u64) -> Rescale {
     let (from, to) = (&old.in_kernel, &new.in_kernel);
     let chunk_from = (from.tau / CHUNKS).max(1);
     let (numerator, denominator) = if old.unit == new.unit {
@@ -228,15 +228,15 @@ mod tests {
     }
 
     fn of(rate: &str, burst: &str) -> Result<quota::Quota, Invalid> {
-        terms(&limit(rate, burst), 1_522).map(|terms| terms.in_kernel)
+        of_limit(&limit(rate, burst), 1_522).map(|quota| quota.in_kernel)
     }
 
     #[test]
     fn cost_at_five_per_second_is_a_fifth_of_a_second() {
-        let terms = of("300/1m", "10").unwrap();
-        assert_eq!(terms, of("5/s", "10").unwrap());
-        assert_eq!(terms.cost, 200_000_000 << TICK_SHIFT);
-        assert_eq!(terms.tau, 2_000_000_000 << TICK_SHIFT);
+        let quota = of("300/1m", "10").unwrap();
+        assert_eq!(quota, of("5/s", "10").unwrap());
+        assert_eq!(quota.cost, 200_000_000 << TICK_SHIFT);
+        assert_eq!(quota.tau, 2_000_000_000 << TICK_SHIFT);
     }
 
     #[test]
@@ -256,8 +256,8 @@ mod tests {
             ("64kbit", 9_000),
             ("1tbit", 100_000),
         ] {
-            let terms = of(rate, &burst.to_string()).unwrap();
-            assert_eq!(terms.cost_of(burst), terms.tau, "{rate}");
+            let quota = of(rate, &burst.to_string()).unwrap();
+            assert_eq!(quota.cost_of(burst), quota.tau, "{rate}");
         }
     }
 
@@ -269,7 +269,7 @@ mod tests {
                 algorithm: Algorithm::FixedWindow,
                 ..Limit::new("default", rate.parse().unwrap())
             };
-            terms(&limit, 1_522)
+            of_limit(&limit, 1_522)
         };
         let minute = window("100/m", None).unwrap();
         assert_eq!((minute.burst, minute.in_kernel.window.grant), (100, 100));
@@ -288,12 +288,12 @@ mod tests {
     #[test]
     fn spent_tokens_stay_spent_after_an_algorithm_change() {
         let since = 1_000_000_000_123;
-        let bucket = terms(&limit("10/s", "40"), 1_522).unwrap();
+        let bucket = of_limit(&limit("10/s", "40"), 1_522).unwrap();
         let window = Limit {
             algorithm: Algorithm::FixedWindow,
             ..limit("100/m", "150")
         };
-        let window = terms(&window, 1_522).unwrap();
+        let window = of_limit(&window, 1_522).unwrap();
         let start = limiter_common::arithmetic::bucket::ticks(since);
         let word = rescale(&bucket, &window, since).apply(start + 7 * bucket.token);
         // Spent tokens are rounded up to a chunk, and then to a token.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Burst, Control, Invalid, Key, Lists, Match, NewSources, Rate,
-    quota::{self, Terms},
+    quota::{self, LimitQuota},
 };
 
 /// Name of the limit that the command line creates.
@@ -120,8 +120,8 @@ impl Limit {
     }
 
     /// The quota on an interface with frames of up to `frame_max` bytes.
-    pub fn terms(&self, frame_max: u64) -> Result<Terms, Invalid> {
-        quota::terms(self, frame_max)
+    pub fn quota(&self, frame_max: u64) -> Result<LimitQuota, Invalid> {
+        quota::of_limit(self, frame_max)
     }
 }
 

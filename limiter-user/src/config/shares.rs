@@ -90,10 +90,10 @@ fn count(claims: &[Claim], which: impl Fn(&Claim) -> bool) -> u32 {
 }
 
 /// Nanoseconds until a bucket that lacks `spent` is full again.
-pub(super) fn until_full(terms: &Quota, spent: u64) -> u64 {
-    match terms.window.period {
+pub(super) fn until_full(quota: &Quota, spent: u64) -> u64 {
+    match quota.window.period {
         0 => spent.div_ceil(1 << TICK_SHIFT),
-        period => period.saturating_mul(spent.div_ceil(terms.window.grant.max(1))),
+        period => period.saturating_mul(spent.div_ceil(quota.window.grant.max(1))),
     }
 }
 
@@ -115,10 +115,10 @@ pub fn parts_of_new_sources(limits: &[Limit]) -> usize {
 
 pub(super) fn claims(limits: &[Limit], frame_max: u64) -> Result<Vec<Claim>, Invalid> {
     let claim = |limit: &Limit| {
-        let terms = limit.terms(frame_max)?.in_kernel;
+        let quota = limit.quota(frame_max)?.in_kernel;
         Ok(Claim {
             single: limit.key.is_single(),
-            quick: until_full(&terms, terms.tau) <= QUICK,
+            quick: until_full(&quota, quota.tau) <= QUICK,
         })
     };
     limits.iter().map(claim).collect()

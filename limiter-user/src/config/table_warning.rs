@@ -14,8 +14,8 @@ use super::{
 const SECOND: u64 = 1_000_000_000;
 
 /// Nanoseconds until a full bucket is full again after a packet of `length` bytes.
-pub fn held_for(terms: &Quota, length: u64) -> u64 {
-    until_full(terms, terms.cost_of(length).min(terms.tau))
+pub fn held_for(quota: &Quota, length: u64) -> u64 {
+    until_full(quota, quota.cost_of(length).min(quota.tau))
 }
 
 /// The highest rate of new sources for which `entries` are enough if each source is held for `held` nanoseconds.
@@ -131,8 +131,8 @@ impl Settings {
             if claims[index].single {
                 continue;
             }
-            let terms = limit.terms(frame_max)?.in_kernel;
-            let held = held_for(&terms, frame_max);
+            let quota = limit.quota(frame_max)?.in_kernel;
+            let held = held_for(&quota, frame_max);
             let needed = match &self.new_sources {
                 Some(NewSources { rate, .. }) => {
                     Some(needed(rate.tokens_per_period(), rate.period_ns, held))

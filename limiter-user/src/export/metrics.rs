@@ -22,7 +22,7 @@ const OF_HOST: &[Metric<Reading>] = &[
         Info,
         "limiter_build",
         "Version of the exporter, as a label.",
-        |_| vec![told([("version", env!("CARGO_PKG_VERSION"))])],
+        |_| vec![info([("version", env!("CARGO_PKG_VERSION"))])],
     ),
     Metric::new(
         Gauge,
@@ -53,7 +53,7 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
         "The attachment of an interface: its program and XDP mode (native or generic), as labels.",
         |it| {
             let program = it.program_id.to_string();
-            vec![told([("mode", &*it.mode), ("program_id", &program)])]
+            vec![info([("mode", &*it.mode), ("program_id", &program)])]
         },
     ),
     Metric::new(
@@ -96,7 +96,7 @@ const OF_INTERFACE: &[Metric<Interface>] = &[
         "A configured limit, with its settings as labels.",
         |it| {
             let limits = it.limits.iter().map(|limit| {
-                told([
+                info([
                     ("limit", &*limit.name),
                     ("rate", &*limit.rate),
                     ("burst", &*limit.burst),
@@ -286,7 +286,7 @@ fn by(label: &'static str, name: &str, value: u64) -> (Labels, String) {
 }
 
 /// A sample with the value 1 and its content in the labels.
-fn told<const N: usize>(labels: [(&'static str, &str); N]) -> (Labels, String) {
+fn info<const N: usize>(labels: [(&'static str, &str); N]) -> (Labels, String) {
     let labels = labels.map(|(label, value)| (label, value.to_owned()));
     (labels.into(), "1".to_owned())
 }

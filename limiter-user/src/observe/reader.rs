@@ -12,7 +12,7 @@ use super::{
     source::CheckedLimit,
 };
 use crate::{
-    config::{Invalid, Limit, quota::Terms, slot::Slot},
+    config::{Invalid, Limit, quota::LimitQuota, slot::Slot},
     kernel::{error::Result, state::record::Record, sys::clock},
 };
 
@@ -30,7 +30,7 @@ pub struct Reader {
     /// Whether packets over the limit pass.
     pub shadow: bool,
     /// The limit's quota.
-    pub terms: Terms,
+    pub quota: LimitQuota,
     /// Number of changes to the quota.
     pub epoch: u32,
     /// The last changes of the quota, newest first.
@@ -61,7 +61,7 @@ impl Reader {
         Ok(Self {
             slot: slot.number,
             shadow: shadow || limit.shadow,
-            terms: limit.terms(frame_max)?.at_phase(slot.phase),
+            quota: limit.quota(frame_max)?.at_phase(slot.phase),
             epoch: slot.epoch,
             past: slot.past,
             now,
@@ -72,30 +72,30 @@ impl Reader {
     /// The bucket's TAT under the present quota. A bucket that is being handed over at this moment counts as full.
     pub fn tat(&self, source: &Source) -> u64 {
         if !bucket::is_time(source.tat) {
-            return self.terms.in_kernel.full(self.now);
+            return self.quota.in_kernel.full(self.now);
         }
         let behind = self.epoch.wrapping_sub(epoch_in(source.over, self.epoch));
         let known = u32::try_from(self.past.len()).unwrap_or(0);
         let past = |i: u32| self.past.get(i as usize).copied();
         let tat = rescale::carry_over(source.tat, behind, known, past).unwrap_or(source.tat);
-        let corrected = self.terms.in_kernel.corrected(tat, self.now);
+        let corrected = self.quota.in_kernel.corrected(tat, self.now);
         corrected.unwrap_or(tat)
     }
 
     /// Tokens left, in packets or bytes, between 0 and the burst.
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn tokens(&self, source: &Source) -> f64 {
-        let terms = &self.terms.in_kernel;
-        let left = terms.left(self.tat(source), self.now);
-        left as f64 / terms.tau as f64 * self.terms.burst as f64
+        let quota = &self.quota.in_kernel;
+        let left = quota.left(self.tat(source), self.now);
+        left as f64 / quota.tau as f64 * self.quota.burst as f64
     }
 
     /// Seconds until the next packet passes.
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn retry_after(&self, source: &Source) -> f64 {
-        let terms = &self.terms.in_kernel;
-        let cost = terms.cost_of(SHORTEST_FRAME);
-        match terms.decide(self.tat(source), self.now, cost) {
+        let quota = &self.quota.in_kernel;
+        let cost = quota.cost_of(SHORTEST_FRAME);
+        match quota.decide(self.tat(source), self.now, cost) {
             Decision::Admit { .. } => 0.0,
             Decision::Refuse { wait } => wait as f64 / bucket::TICKS_PER_SECOND as f64,
         }
@@ -105,7 +105,7 @@ impl Reader {
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn check(&self, bucket: String, source: Option<&Source>) -> CheckedLimit {
         let counts = source.copied().unwrap_or_default();
-        let burst = self.terms.burst;
+        let burst = self.quota.burst;
         CheckedLimit {
             name: self.limit.name.clone(),
             bucket,
@@ -159,7 +159,7 @@ mod tests {
             let reader = Reader {
                 slot: 0,
                 shadow: false,
-                terms: limit.terms(1_522).unwrap(),
+                quota: limit.quota(1_522).unwrap(),
                 epoch: 0,
                 past: Vec::new(),
                 now,

@@ -53,7 +53,7 @@ pub fn rates() -> impl Strategy<Value = Rate> {
 pub fn most_tokens(rate: &Rate) -> u64 {
     let Quota {
         cost, cost_shift, ..
-    } = Limit::with(*rate, 1).terms;
+    } = Limit::with(*rate, 1).quota;
     let most = (u128::from(TAU_MAX) << cost_shift) / u128::from(cost);
     u64::try_from(most).unwrap_or(u64::MAX)
 }
@@ -90,7 +90,7 @@ pub fn moments() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Time between two packets, in terms of the limit, so that any limit is tried near its edges.
+/// Time between two packets, in units of the limit's quota, so that any limit is tried near its edges.
 #[derive(Clone, Copy, Debug)]
 pub enum Gap {
     None,
@@ -105,7 +105,7 @@ pub enum Gap {
 
 impl Gap {
     /// The gap in nanoseconds, before a packet of `length` bytes that must wait `wait` ticks.
-    pub fn nanoseconds(self, terms: &Quota, length: u64, wait: u64) -> u64 {
+    pub fn nanoseconds(self, quota: &Quota, length: u64, wait: u64) -> u64 {
         let percent = |ticks: u64, percent: u64| {
             let ticks = u128::from(ticks) * u128::from(percent) / 100;
             u64::try_from(ticks >> TICK_SHIFT).unwrap_or(u64::MAX)
@@ -114,8 +114,8 @@ impl Gap {
             Self::None => 0,
             Self::Soonest => wait.div_ceil(1 << TICK_SHIFT),
             Self::Nanoseconds(nanoseconds) => nanoseconds,
-            Self::Cost(share) => percent(terms.cost_of(length), share),
-            Self::Depth(share) => percent(terms.tau, share),
+            Self::Cost(share) => percent(quota.cost_of(length), share),
+            Self::Depth(share) => percent(quota.tau, share),
         };
         nanoseconds.min(IDLE_MAX)
     }

@@ -65,10 +65,10 @@ impl Pace {
     }
 
     /// The rate that the program was given: the cost of one token is rounded.
-    pub fn of_terms(terms: &Quota) -> Self {
+    pub fn of_quota(quota: &Quota) -> Self {
         Self {
-            tokens: BigInt::from(1) << terms.cost_shift,
-            ticks: terms.cost.into(),
+            tokens: BigInt::from(1) << quota.cost_shift,
+            ticks: quota.cost.into(),
         }
     }
 }
@@ -129,7 +129,7 @@ impl Exact {
 }
 
 /// Most grains that a change may take from a bucket. Spent tokens are counted in 2^-20 of the old burst, each rounded
-/// by 2^-41. The rounding of the ratio is below half a tick of the old terms or half a tick of the new ones; the
+/// by 2^-41. The rounding of the ratio is below half a tick of the old quota or half a tick of the new one; the
 /// rounding of the sum to a whole tick is added.
 pub fn loss(old: &Exact, new: &Exact) -> BigInt {
     a_millionth(&old.burst) + &old.tick + 2 * &new.tick
@@ -146,17 +146,17 @@ pub struct Limit {
     pub rate: Rate,
     pub tokens: u64,
     /// The kernel's quota: `configured.in_kernel`.
-    pub terms: Quota,
-    pub configured: quota::Terms,
+    pub quota: Quota,
+    pub configured: quota::LimitQuota,
 }
 
-/// The terms of a token bucket with these settings.
-pub fn configured(rate: &Rate, tokens: u64, frame_max: u64) -> Result<quota::Terms, Invalid> {
+/// The quota of a token bucket with these settings.
+pub fn configured(rate: &Rate, tokens: u64, frame_max: u64) -> Result<quota::LimitQuota, Invalid> {
     let limit = config::Limit {
         burst: Some(Burst { tokens, unit: None }),
         ..config::Limit::new("default", *rate)
     };
-    quota::terms(&limit, frame_max)
+    quota::of_limit(&limit, frame_max)
 }
 
 impl fmt::Debug for Limit {
@@ -180,7 +180,7 @@ impl Limit {
         Self {
             rate,
             tokens,
-            terms: configured.in_kernel,
+            quota: configured.in_kernel,
             configured,
         }
     }
@@ -228,22 +228,22 @@ impl Limit {
 /// A bucket as the program keeps it: its TAT changes when a packet is admitted, or when no packet can have written it.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    pub terms: Quota,
+    pub quota: Quota,
     pub tat: u64,
 }
 
 impl Program {
     /// A bucket that is full at time `now`, in nanoseconds.
-    pub fn full(terms: Quota, now: u64) -> Self {
+    pub fn full(quota: Quota, now: u64) -> Self {
         Self {
-            terms,
-            tat: terms.full(now),
+            quota,
+            tat: quota.full(now),
         }
     }
 
     /// Ticks from `now`, in nanoseconds, until a packet passes.
     pub fn wait(&self, now: u64, length: u64) -> u64 {
-        match self.terms.decide(self.tat, now, self.terms.cost_of(length)) {
+        match self.quota.decide(self.tat, now, self.quota.cost_of(length)) {
             Decision::Admit { .. } => 0,
             Decision::Refuse { wait } => wait,
         }
@@ -251,13 +251,13 @@ impl Program {
 
     /// True if a packet passes at time `now`, in nanoseconds.
     pub fn admits(&mut self, now: u64, length: u64) -> bool {
-        match self.terms.decide(self.tat, now, self.terms.cost_of(length)) {
+        match self.quota.decide(self.tat, now, self.quota.cost_of(length)) {
             Decision::Admit { tat } => {
                 self.tat = tat;
                 true
             }
             Decision::Refuse { .. } => {
-                self.tat = self.terms.corrected(self.tat, now).unwrap_or(self.tat);
+                self.tat = self.quota.corrected(self.tat, now).unwrap_or(self.tat);
                 false
             }
         }
@@ -278,7 +278,7 @@ impl Pair {
         let exact = Exact::full(&limit.pace(), limit.tokens);
         Self {
             limit,
-            program: Program::full(limit.terms, now),
+            program: Program::full(limit.quota, now),
             exact,
             now,
         }
@@ -287,7 +287,7 @@ impl Pair {
     /// Waits before a packet that is offered next, at most `most` nanoseconds.
     pub fn wait(&mut self, gap: Gap, length: u64, most: u64) {
         let wait = self.program.wait(self.now, length);
-        let nanoseconds = gap.nanoseconds(&self.program.terms, length, wait).min(most);
+        let nanoseconds = gap.nanoseconds(&self.program.quota, length, wait).min(most);
         self.now += nanoseconds;
         self.exact.refill(ticks(nanoseconds));
     }

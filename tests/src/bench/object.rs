@@ -75,10 +75,10 @@ impl Object {
 
     /// Loads `programs` of [`Code::Bench`] that send or serve as reference, with the reference's cost and burst in
     /// nanoseconds, and room for `capacity` sources.
-    pub fn load_wire(terms: [u64; 2], capacity: u32, programs: &[&str]) -> Result<Self> {
+    pub fn load_wire(quota: [u64; 2], capacity: u32, programs: &[&str]) -> Result<Self> {
         let mut loader = EbpfLoader::new();
         loader
-            .override_global("TERMS", &terms, true)
+            .override_global("QUOTA", &quota, true)
             .map_max_entries("LRU_IPV4", capacity)
             .map_max_entries("LRU_IPV6", capacity);
         Self::finish(&mut loader, Code::Bench, programs)

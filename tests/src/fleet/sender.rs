@@ -104,7 +104,6 @@ impl Sent {
 
 /// A sender in another thread.
 #[derive(Debug)]
-#[must_use]
 pub struct Stream {
     thread: Option<JoinHandle<Sent>>,
     so_far: Arc<AtomicU64>,

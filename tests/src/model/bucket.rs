@@ -39,7 +39,7 @@ impl Price {
 
 /// Rate, burst and cost of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct Quota {
     /// The cost of a packet: ticks, or tokens of a window.
     pub price: Price,
     /// Ticks per token, in units of `2^-shift`; 1 for a window.
@@ -102,8 +102,8 @@ fn step_over_marks(tick: i128) -> i128 {
     if word < 4 { tick + 4 - word } else { tick }
 }
 
-impl Terms {
-    /// The terms of a limit, with windows shifted by `phase`, on an interface with frames of at most `frame_max` bytes.
+impl Quota {
+    /// The quota of a limit, with windows shifted by `phase`, on an interface with frames of at most `frame_max` bytes.
     pub fn new(limit: &config::Limit, phase: u64, frame_max: u64) -> Self {
         let windows = limit.algorithm == Algorithm::FixedWindow;
         let burst = limit.burst.map_or_else(

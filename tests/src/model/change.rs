@@ -7,10 +7,10 @@ use num_bigint::BigInt;
 
 use super::{
     Id, Model,
-    bucket::{State, TICKS, Terms},
+    bucket::{Quota, State, TICKS},
 };
 
-/// Bounds on a bucket that was carried over to new terms, until [`Model::settle`] sets its state.
+/// Bounds on a bucket that was carried over to new quota, until [`Model::settle`] sets its state.
 #[derive(Clone, Debug)]
 pub struct Carried {
     /// The bucket.
@@ -46,7 +46,7 @@ impl Carried {
 
 impl Model {
     /// Changes the settings from `nanoseconds` on. A limit with an unchanged name and key keeps its buckets. Returns
-    /// the buckets with changed terms: spent tokens stay spent, and the program may count slightly more as spent, never
+    /// the buckets with changed quota: spent tokens stay spent, and the program may count slightly more as spent, never
     /// less.
     pub fn change(
         &mut self,
@@ -72,7 +72,7 @@ impl Model {
         let stays = |name: &str| {
             let of = |limits: &[super::Held]| {
                 let found = limits.iter().find(|held| held.limit.name == name);
-                found.map(|held| (held.limit.key, held.terms))
+                found.map(|held| (held.limit.key, held.quota))
             };
             let ((old_key, old), (new_key, new)) = (of(&before)?, of(&self.limits)?);
             (old_key == new_key).then_some((old, new))
@@ -107,8 +107,8 @@ impl Model {
     }
 }
 
-/// The states on new terms with the least and the most tokens spent.
-fn carry_over(old: &Terms, new: &Terms, state: State, since: i128) -> (State, State) {
+/// The states on new quota with the least and the most tokens spent.
+fn carry_over(old: &Quota, new: &Quota, state: State, since: i128) -> (State, State) {
     let (from, left) = standing(old, state, since);
     let spent = spent(old, new, old.depth - left);
     let at = |spent: i128| match new.window {
@@ -123,7 +123,7 @@ fn carry_over(old: &Terms, new: &Terms, state: State, since: i128) -> (State, St
 
 /// The earliest time, `since` or later, at which the state gives a content, and that content. It is later than `since`
 /// only if the clock was set back.
-fn standing(old: &Terms, state: State, since: i128) -> (i128, i128) {
+fn standing(old: &Quota, state: State, since: i128) -> (i128, i128) {
     let from = match (state, old.window) {
         (State::FullAt(full), _) => since.max(full - old.depth),
         (State::Left { window, .. }, Some(cut)) if window > cut.number(since) => {
@@ -134,9 +134,9 @@ fn standing(old: &Terms, state: State, since: i128) -> (i128, i128) {
     (from, old.left(state, from))
 }
 
-/// Bounds on the spent tokens on the new terms: an equal number of tokens, or an equal share if the units differ. The
+/// Bounds on the spent tokens on the new quota: an equal number of tokens, or an equal share if the units differ. The
 /// program may count them in millionths of the old burst, rounded up.
-fn spent(old: &Terms, new: &Terms, spent: i128) -> RangeInclusive<i128> {
+fn spent(old: &Quota, new: &Quota, spent: i128) -> RangeInclusive<i128> {
     let (numerator, denominator) = if old.unit == new.unit {
         let ((to, to_shift), (from, from_shift)) = (new.token, old.token);
         // Converts both to units of one power of two.

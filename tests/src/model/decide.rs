@@ -8,7 +8,7 @@ use limiter_user::config::{Limit, Malformed, key};
 
 use super::{
     Bucket, Held, Id, Model, Outcome, Who,
-    bucket::Terms,
+    bucket::Quota,
     count,
     lists::{self, Listed},
     matching,
@@ -90,7 +90,7 @@ impl Model {
         let refusing = asked.iter().find(|(held, id)| {
             let bucket = self.buckets.get_mut(id);
             let refuses =
-                bucket.is_some_and(|known| !held.terms.admits(&mut known.state, now, length));
+                bucket.is_some_and(|known| !held.quota.admits(&mut known.state, now, length));
             refuses && !held.limit.shadow
         });
         if let Some((held, _)) = refusing {
@@ -115,16 +115,16 @@ impl Model {
         let mut charged = Vec::new();
         let mut paid = false;
         for (held, id) in &asked {
-            let said = self.charge(&held.terms, id, length, now, &mut paid);
+            let said = self.charge(&held.quota, id, length, now, &mut paid);
             if said != Reason::Admitted && !held.limit.shadow {
-                for (terms, id, admitted) in charged {
-                    self.take_back(terms, id, admitted, length);
+                for (quota, id, admitted) in charged {
+                    self.take_back(quota, id, admitted, length);
                 }
                 outcome.reason = said;
                 outcome.refused_by = Some(held.limit.name.clone());
                 return outcome;
             }
-            charged.push((&held.terms, id, said == Reason::Admitted));
+            charged.push((&held.quota, id, said == Reason::Admitted));
         }
         for (_, id, admitted) in &charged {
             let figures = self.figures.entry(id.0.clone()).or_default();
@@ -145,7 +145,7 @@ impl Model {
     /// Charges a bucket, after creating it if needed. A packet takes a new-source token for its first new bucket.
     fn charge(
         &mut self,
-        terms: &Terms,
+        quota: &Quota,
         id: &Id,
         length: usize,
         now: i128,
@@ -162,20 +162,20 @@ impl Model {
                 *paid = true;
             }
             self.added += 1;
-            let bucket = Bucket::full(terms.full(now));
+            let bucket = Bucket::full(quota.full(now));
             self.buckets.insert(id.clone(), bucket);
         }
         let bucket = self.buckets.get_mut(id).expect("the bucket exists");
-        if !terms.admits(&mut bucket.state, now, length) {
+        if !quota.admits(&mut bucket.state, now, length) {
             return Reason::Limit;
         }
-        terms.charge(&mut bucket.state, now, length);
+        quota.charge(&mut bucket.state, now, length);
         Reason::Admitted
     }
 
-    fn take_back(&mut self, terms: &Terms, id: &Id, admitted: bool, length: usize) {
+    fn take_back(&mut self, quota: &Quota, id: &Id, admitted: bool, length: usize) {
         if let Some(bucket) = self.buckets.get_mut(id).filter(|_| admitted) {
-            terms.refund(&mut bucket.state, length);
+            quota.refund(&mut bucket.state, length);
         }
     }
 }

@@ -20,7 +20,7 @@ use limiter_common::{
 };
 use limiter_user::config::{Burst, Control, Limit, Settings};
 
-use bucket::{State, TICKS, Terms};
+use bucket::{Quota, State, TICKS};
 use new_sources::NewSourceLimit;
 
 /// Owner of a bucket: a prefix, or all packets; and a port.
@@ -67,11 +67,11 @@ pub struct Outcome {
     pub buckets: Vec<Id>,
 }
 
-/// A limit, with its terms.
+/// A limit, with its quota.
 #[derive(Clone, Debug)]
 struct Held {
     limit: Limit,
-    terms: Terms,
+    quota: Quota,
     control: bool,
 }
 
@@ -169,7 +169,7 @@ impl Model {
         self.limits = limits(settings)
             .into_iter()
             .map(|limit| Held {
-                terms: Terms::new(&limit, phases[&limit.name], self.frame_max),
+                quota: Quota::new(&limit, phases[&limit.name], self.frame_max),
                 control: CONTROL.contains(&limit.name.as_str()),
                 limit,
             })
@@ -181,10 +181,10 @@ impl Model {
         self.new_sources.as_ref().map(NewSourceLimit::full_at)
     }
 
-    /// The terms of a limit.
-    pub fn terms(&self, name: &str) -> Option<&Terms> {
+    /// The quota of a limit.
+    pub fn quota(&self, name: &str) -> Option<&Quota> {
         let held = self.limits.iter().find(|held| held.limit.name == name);
-        held.map(|held| &held.terms)
+        held.map(|held| &held.quota)
     }
 
     /// Offers `frame` at time `nanoseconds`.

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use limiter_user::config::{Limit, NewSources};
 
-use super::bucket::{Price, SKEW, Terms};
+use super::bucket::{Price, Quota, SKEW};
 
 /// The limit as one CPU sees it.
 #[derive(Clone, Debug)]
 pub struct NewSourceLimit {
     /// The common bucket of all limits. It is also charged for tokens of a limit's own bucket, and so may be in debt.
-    common: Terms,
-    /// Terms of a limit's own bucket, if there are several limits.
-    own: Option<Terms>,
+    common: Quota,
+    /// Quota of a limit's own bucket, if there are several limits.
+    own: Option<Quota>,
     lease: i128,
     full_at: i128,
     /// Tick at which uncharged own buckets are full.
@@ -47,7 +47,7 @@ impl NewSourceLimit {
             || (per_period / i128::from(limit.rate.period_ns)).max(1),
             i128::from,
         );
-        let mut common = Terms::new(&Limit::new("new", limit.rate), 0, 1);
+        let mut common = Quota::new(&Limit::new("new", limit.rate), 0, 1);
         let token = common.token.0;
         common.depth = token * burst;
         let limits = i128::try_from(limits).expect("a small number of limits");
@@ -57,7 +57,7 @@ impl NewSourceLimit {
             let price = token * limits;
             let depth = (common.depth / 8).max(price);
             common.depth = (common.depth - depth).max(token);
-            own = Some(Terms {
+            own = Some(Quota {
                 token: (price, 0),
                 price: Price::Packet(price),
                 depth,

@@ -38,7 +38,7 @@ const TIERS: [&str; 4] = ["bronze", "gold", "own", "silver"];
 pub fn settings(rng: &mut Rng, sources: u32) -> Settings {
     loop {
         let settings = any(rng, sources);
-        let fits = |limit: &Limit| limit.terms(FRAME_MAX).is_ok();
+        let fits = |limit: &Limit| limit.quota(FRAME_MAX).is_ok();
         if settings.check().is_ok() && settings.limits.iter().all(fits) {
             return settings;
         }
@@ -109,7 +109,7 @@ pub fn changed(rng: &mut Rng, old: &Settings) -> Settings {
             }
         }
         rng.shuffle(&mut new.limits);
-        let fits = |limit: &Limit| limit.terms(FRAME_MAX).is_ok();
+        let fits = |limit: &Limit| limit.quota(FRAME_MAX).is_ok();
         if new.check().is_ok() && new.limits.iter().all(fits) {
             return new;
         }

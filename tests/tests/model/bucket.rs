@@ -19,7 +19,7 @@ pub struct Bucket {
     most: f64,
     least: f64,
     since: u64,
-    /// Changes of the limit's terms since the last packet.
+    /// Changes of the limit's quota since the last packet.
     missed: u32,
 }
 
@@ -82,7 +82,7 @@ impl Bucket {
         self.least = self.least.max(0.0);
     }
 
-    /// Changes the limit's terms: spent tokens stay spent.
+    /// Changes the limit's quota: spent tokens stay spent.
     pub fn changed(&mut self, old: &Limit, new: &Limit, at: &Moments) {
         let (burst, deeper) = (old.burst() as f64, new.burst() as f64);
         let carried = |tokens: f64| (deeper - (burst - tokens)).max(0.0);

@@ -111,7 +111,7 @@ unsafe fn write<F, T>(field: *const F, value: T) {
 
 /// The reference's rate and burst, in nanoseconds.
 #[repr(C)]
-pub struct Terms {
+pub struct Quota {
     /// Cost of a packet.
     cost: u64,
     /// Depth of a bucket.
@@ -120,7 +120,7 @@ pub struct Terms {
 
 /// Filled in by the loader.
 #[unsafe(no_mangle)]
-static TERMS: Terms = Terms { cost: 1, tau: 1 };
+static QUOTA: Quota = Quota { cost: 1, tau: 1 };
 
 /// The moment at which each source's bucket is full again.
 #[btf_map]
@@ -170,12 +170,12 @@ pub fn reference(context: XdpContext) -> u32 {
 #[inline(always)]
 fn decide(bucket: Option<*mut u64>, insert: impl FnOnce(u64)) -> u32 {
     const TRIES: u32 = 8;
-    // SAFETY: the helper has no preconditions, and the terms are initialised.
+    // SAFETY: the helper has no preconditions, and the quota is initialised.
     let (now, cost, tau) = unsafe {
         (
             bpf_ktime_get_ns(),
-            (&raw const TERMS.cost).read_volatile(),
-            (&raw const TERMS.tau).read_volatile(),
+            (&raw const QUOTA.cost).read_volatile(),
+            (&raw const QUOTA.tau).read_volatile(),
         )
     };
     let Some(bucket) = bucket else {

@@ -11,7 +11,7 @@ use crate::{
     cli::shared::{
         file::{Frames, read},
         interfaces::{On, each},
-        lasting::{Lasting, is_unchanged, told},
+        lasting::{Lasting, changes_text, is_unchanged},
         output::{about, note, outcome},
         ssh::warning_of_change,
     },
@@ -72,7 +72,10 @@ pub async fn put_in_force(
     let changed = swap(interface, Variant::Plain, lasts, |_| Ok(wanted.clone()))
         .await
         .map_err(|error| about(interface, error))?;
-    outcome(is_unchanged(&changed), &told(interface, &changed, lasts));
+    outcome(
+        is_unchanged(&changed),
+        &changes_text(interface, &changed, lasts),
+    );
     Ok(())
 }
 

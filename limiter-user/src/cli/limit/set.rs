@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use crate::{
     cli::shared::{
         interfaces::{On, each},
-        lasting::{Lasting, is_unchanged, told},
+        lasting::{Lasting, changes_text, is_unchanged},
         output::{about, note, outcome, usage},
         ssh::{allow_first, warning_of_change},
         values::{
@@ -115,7 +115,10 @@ async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
     let changed = set(interface, lasts, merged)
         .await
         .map_err(|error| about(interface, error))?;
-    outcome(is_unchanged(&changed), &told(interface, &changed, lasts));
+    outcome(
+        is_unchanged(&changed),
+        &changes_text(interface, &changed, lasts),
+    );
     let stays = lasts == Lasts::ForGood && changed.old != changed.new;
     // The next reload, or the next boot of a service, would silently undo the change.
     if let Some(file) = changed.file.filter(|_| stays) {

@@ -14,7 +14,7 @@ use crate::{
     agent::ask,
     cli::shared::{
         interfaces::{OnOne, each},
-        lasting::{Lasting, told_lasting},
+        lasting::{Lasting, duration_text},
         output::{Outcome, Usage, note, print, print_json},
         ssh::{allow_first, warning_of_change},
         values::{duration, prefix},
@@ -228,7 +228,7 @@ pub async fn put_in_force(
         edited(edit, settings, name, prefixes)
     })
     .await?;
-    let lasting = told_lasting(interface, &swapped, lasts);
+    let lasting = duration_text(interface, &swapped, lasts);
     let (mut old, mut new) = (swapped.old, swapped.new);
     let (before, after) = (find(&mut old, name)?, find(&mut new, name)?);
     let (added, removed) = (

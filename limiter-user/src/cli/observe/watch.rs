@@ -128,11 +128,11 @@ impl Showing {
     /// Shows the available events, as long as the reader takes them.
     fn show_all(&mut self) -> anyhow::Result<()> {
         while self.shown < self.most && takes_more()? {
-            let Some(told) = self.watching.told() else {
+            let Some(raw) = self.watching.next_event() else {
                 break;
             };
-            let limit = self.watching.limit(told.slot);
-            let event = observe::event::event(self.watching.interface(), limit, &told)?;
+            let limit = self.watching.limit(raw.slot);
+            let event = observe::event::event(self.watching.interface(), limit, &raw)?;
             self.shown += 1;
             if self.json {
                 write(&(serde_json::to_string(&event)? + "\n"))?;
@@ -164,7 +164,7 @@ impl Showing {
         let mut lost = self.watching.lost()?;
         if self.shown < self.most {
             // These events were never shown.
-            while self.watching.told().is_some() {
+            while self.watching.next_event().is_some() {
                 lost += 1;
             }
         }

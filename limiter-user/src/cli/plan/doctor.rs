@@ -7,7 +7,7 @@ use crate::{
         output::{print, print_json},
         values::interface,
     },
-    kernel::{Attachment, probe::survey},
+    kernel::{Attachment, probe::probe},
     plan::doctor::{Diagnosis, diagnose, room},
     show,
 };
@@ -24,7 +24,7 @@ pub struct Doctor {
 }
 
 pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
-    let mut diagnosis = diagnose(&survey(&arguments.interface).await?);
+    let mut diagnosis = diagnose(&probe(&arguments.interface).await?);
     if let Ok(Attachment { record, .. }) = Attachment::open(&arguments.interface).await {
         let finding = room::finding(&record.settings, record.frame_max);
         diagnosis.findings.push(finding);

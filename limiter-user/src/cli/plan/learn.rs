@@ -76,7 +76,7 @@ pub async fn run(arguments: Learn) -> anyhow::Result<()> {
     let output = arguments.output.as_deref();
     let new_sources = arguments.new_sources.map(|rate| rate.with_burst(None));
     if let Some(asked) = new_sources.flatten() {
-        asked.terms().map_err(usage)?;
+        asked.quota().map_err(usage)?;
     }
     if let Some(path) = output {
         // A file that cannot be written is an error now, not after ten minutes.

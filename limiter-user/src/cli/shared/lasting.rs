@@ -46,18 +46,18 @@ pub fn is_unchanged(changed: &Swapped) -> bool {
 }
 
 /// The changes, one per line, and their duration.
-pub fn told(interface: &str, changed: &Swapped, lasts: Lasts) -> String {
+pub fn changes_text(interface: &str, changed: &Swapped, lasts: Lasts) -> String {
     let mut changes = difference(&changed.old, &changed.new, changed.frame_max);
     if changes.is_empty() {
         changes.push("unchanged: already in force".to_owned());
     }
-    changes.extend(told_lasting(interface, changed, lasts));
+    changes.extend(duration_text(interface, changed, lasts));
     let lines = changes.into_iter();
     lines.map(|line| format!("{interface}: {line}\n")).collect()
 }
 
 /// The duration of a change as text, if it is not for good.
-pub fn told_lasting(interface: &str, changed: &Swapped, lasts: Lasts) -> Option<String> {
+pub fn duration_text(interface: &str, changed: &Swapped, lasts: Lasts) -> Option<String> {
     match (lasts, &changed.try_until) {
         (Lasts::DryRun, _) => Some("dry run: nothing was changed".to_owned()),
         (_, Some(until)) => Some(format!(

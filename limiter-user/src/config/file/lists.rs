@@ -121,14 +121,14 @@ fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {
         vec![format!("cannot read {shown}: {error}: write the path of a text file, relative to the folder of this file")]
     })?;
     lists::read(&text).map_err(|errors| {
-        let told = errors.iter().take(BAD_LINES);
-        let mut told: Vec<_> = told
+        let messages = errors.iter().take(BAD_LINES);
+        let mut messages: Vec<_> = messages
             .map(|(line, why)| format!("{shown} line {line}: {why}"))
             .collect();
         if errors.len() > BAD_LINES {
             let more = errors.len() - BAD_LINES;
-            told.push(format!("{shown}: and {more} more: correct them too"));
+            messages.push(format!("{shown}: and {more} more: correct them too"));
         }
-        told
+        messages
     })
 }

@@ -144,21 +144,21 @@ fn limits_on_control_traffic_are_read_and_shown() {
     let with = |control: &str| format!("exempt = [\"control\"]\n{control}{LIMIT}");
     let default = read(&with(""));
     assert_eq!(default, read(&with("[control]\n")));
-    let terms = |text: &str| -> Vec<_> {
+    let quota = |text: &str| -> Vec<_> {
         let limits = read(text).settings.control.limits();
         let one = |limit: &Limit| (limit.rate.to_string(), limit.burst(1_522).unwrap().tokens);
         limits.iter().map(one).collect()
     };
     let is = |rate: &str, burst| (rate.to_owned(), burst);
-    assert_eq!(terms(&with("")), [is("100/s", 200), is("10k/s", 10_000)]);
+    assert_eq!(quota(&with("")), [is("100/s", 200), is("10k/s", 10_000)]);
     let written = "[control]\nrate = \"30/m\"\nburst = 7\ntotal = \"1k/s\"\n";
-    assert_eq!(terms(&with(written)), [is("30/m", 7), is("1k/s", 1_000)]);
+    assert_eq!(quota(&with(written)), [is("30/m", 7), is("1k/s", 1_000)]);
     for burst in [("30/m", 1), ("5/s", 10), ("1/d", 1)] {
         let text = with(&format!("[control]\nrate = \"{}\"\n", burst.0));
-        assert_eq!(terms(&text)[0].1, burst.1, "{text}");
+        assert_eq!(quota(&text)[0].1, burst.1, "{text}");
     }
     let without = "[control]\nrate = \"100/s\"\ntotal = \"none\"\n";
-    assert_eq!(terms(&with(without)), [is("100/s", 200)]);
+    assert_eq!(quota(&with(without)), [is("100/s", 200)]);
     for control in [written, without] {
         let file = read(&with(control));
         let shown = show(&[], &file.settings);

@@ -126,7 +126,6 @@ impl Replay {
 /// Keeps this thread on its CPU. Each CPU has its own lease of new sources, and a capture does not say how many CPUs
 /// its packets came in on.
 #[derive(Debug)]
-#[must_use]
 struct OneCpu(CpuSet);
 
 impl OneCpu {

@@ -146,7 +146,7 @@ impl Watching {
     }
 
     /// The next available event. [`Self::limit`] names its slot.
-    pub fn told(&mut self) -> Option<Event> {
+    pub fn next_event(&mut self) -> Option<Event> {
         while let Some(item) = self.events.0.next() {
             // Other sessions are those of killed commands.
             if let Some(event) = read(&item).filter(|event| event.session == self.session) {
@@ -211,7 +211,7 @@ impl Watching {
         self.lease.as_ref().is_some_and(Lease::has_lapsed)
     }
 
-    /// Stops reporting. [`Self::told`] still returns earlier events.
+    /// Stops reporting. [`Self::next_event`] still returns earlier events.
     pub fn stop(&mut self) {
         self.lease = None;
     }
@@ -361,7 +361,6 @@ fn in_packets(prefix: IpNet) -> (u64, AddressWords, AddressWords) {
 /// Keeps the switch on from its own thread. A reader of the output may be slow, and drops that are lost meanwhile
 /// must be counted.
 #[derive(Debug)]
-#[must_use]
 struct Lease {
     switch: Arc<Switch>,
     lapses: Arc<AtomicU64>,

@@ -26,7 +26,7 @@ use crate::kernel::{
 
 /// Facts about the machine, and about one interface.
 #[derive(Debug)]
-pub struct Survey {
+pub struct Probed {
     /// The interface's name.
     pub interface: String,
     /// The machine and this process.
@@ -78,8 +78,8 @@ pub struct Device {
 }
 
 /// Examines the machine and the interface called `name`.
-pub async fn survey(name: &str) -> Result<Survey> {
-    Ok(Survey {
+pub async fn probe(name: &str) -> Result<Probed> {
+    Ok(Probed {
         interface: name.to_owned(),
         machine: machine()?,
         device: device(name).await,

@@ -225,8 +225,8 @@ impl Record {
                     let number = free_slot(&old, &slots)?;
                     moves.slots_taken.push(number);
                     let slot = Slot::new(limit, number);
-                    let terms = limit.terms(self.frame_max)?.at_phase(slot.phase);
-                    slot.changed(Rescale::anew(&terms.in_kernel, now))
+                    let quota = limit.quota(self.frame_max)?.at_phase(slot.phase);
+                    slot.changed(Rescale::anew(&quota.in_kernel, now))
                 }
             };
             slots.push(slot);
@@ -283,8 +283,8 @@ impl Record {
                 let Some((before, _)) = other.filter(|(_, other)| other.epoch != slot.epoch) else {
                     continue;
                 };
-                let terms = limit.terms(self.frame_max)?.at_phase(slot.phase);
-                let skip = Rescale::skip(&terms.in_kernel, trial.deadline);
+                let quota = limit.quota(self.frame_max)?.at_phase(slot.phase);
+                let skip = Rescale::skip(&quota.in_kernel, trial.deadline);
                 *slot = self.stay(before, &limit, &slot.changed(skip), trial.deadline)?;
             }
         }
@@ -293,10 +293,10 @@ impl Record {
 
     /// The slot of a limit that existed before.
     fn stay(&self, old: &Limit, new: &Limit, slot: &Slot, now: u64) -> Result<Slot, Invalid> {
-        let terms = |limit: &Limit| -> Result<_, Invalid> {
-            Ok(limit.terms(self.frame_max)?.at_phase(slot.phase))
+        let quota = |limit: &Limit| -> Result<_, Invalid> {
+            Ok(limit.quota(self.frame_max)?.at_phase(slot.phase))
         };
-        let (old, new) = (terms(old)?, terms(new)?);
+        let (old, new) = (quota(old)?, quota(new)?);
         if old == new {
             return Ok(slot.clone());
         }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::kernel::{
     Error,
-    probe::{Device, Machine, Survey},
+    probe::{Device, Machine, Probed},
 };
 
 /// The output of `doctor --json`.
@@ -168,19 +168,19 @@ impl Diagnosis {
 }
 
 /// Judges the results of the probe.
-pub fn diagnose(survey: &Survey) -> Diagnosis {
-    let machine = &survey.machine;
+pub fn diagnose(probed: &Probed) -> Diagnosis {
+    let machine = &probed.machine;
     let checks = MACHINE.iter();
     let mut findings: Vec<_> = checks
         .map(|(name, check)| check(machine).of(name))
         .collect();
     let mut expected = Mode::Unknown;
-    match &survey.device {
+    match &probed.device {
         Err(why) => findings.push(error(why).of("interface")),
         Ok(device) => {
             expected = mode::expected(device);
             let case = Case {
-                name: &survey.interface,
+                name: &probed.interface,
                 machine,
                 device,
                 expected,
@@ -190,7 +190,7 @@ pub fn diagnose(survey: &Survey) -> Diagnosis {
         }
     }
     Diagnosis {
-        interface: survey.interface.clone(),
+        interface: probed.interface.clone(),
         findings,
         mode: expected,
     }

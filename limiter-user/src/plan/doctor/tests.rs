@@ -55,7 +55,7 @@ fn card() -> Device {
 }
 
 fn judge(machine: Machine, device: Device) -> Diagnosis {
-    diagnose(&Survey {
+    diagnose(&Probed {
         interface: "eth0".to_owned(),
         machine,
         device: Ok(device),

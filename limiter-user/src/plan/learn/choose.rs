@@ -115,8 +115,8 @@ pub fn cost(rate: &Rate) -> u64 {
         ..Limit::new("learn", *rate)
     };
     limit
-        .terms(1)
-        .map_or(u64::MAX, |terms| terms.in_kernel.cost)
+        .quota(1)
+        .map_or(u64::MAX, |quota| quota.in_kernel.cost)
 }
 
 /// Converts nanoseconds to seconds.

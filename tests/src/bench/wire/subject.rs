@@ -162,7 +162,7 @@ impl Subject {
             Self::LimiterEstablished => limiter(Configured::Established),
             Self::Reference => {
                 let (program, capacity) = ("reference", case.sources.capacity());
-                let object = Object::load_wire(terms(case.verdict), capacity, &[program])?;
+                let object = Object::load_wire(quota(case.verdict), capacity, &[program])?;
                 own(object, program, road)
             }
             Self::NftIngress => in_namespace(netfilter::nft_ingress(case, road)),
@@ -186,7 +186,7 @@ fn own(object: Object, program: &str, road: &Road) -> Result<Installed> {
 }
 
 /// The reference's cost of a packet, and its burst, in nanoseconds.
-fn terms(verdict: Verdict) -> [u64; 2] {
+fn quota(verdict: Verdict) -> [u64; 2] {
     const SECOND: u64 = 1_000_000_000;
     match verdict {
         Verdict::Dropped => [3_600 * SECOND, 3_600 * SECOND],

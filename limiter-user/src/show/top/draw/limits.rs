@@ -75,10 +75,10 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let first_length = u16::try_from(first.len()).unwrap_or(u16::MAX);
     let wide = area.width >= 70;
     let right = |text: String| Text::from(text).alignment(Alignment::Right);
-    let columns = |name: String, terms: String, counters: [String; 4]| {
+    let columns = |name: String, rate: String, counters: [String; 4]| {
         let [pass, drop, passed, dropped] = counters.map(right);
         if wide {
-            Row::new([name.into(), terms.into(), pass, drop, passed, dropped])
+            Row::new([name.into(), rate.into(), pass, drop, passed, dropped])
         } else {
             Row::new([name.into(), pass, drop, dropped])
         }
@@ -92,7 +92,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
             short(passed),
             over(short(dropped), drops),
         ];
-        columns(limit.name.clone(), terms(limit), counters)
+        columns(limit.name.clone(), rate_and_burst(limit), counters)
     };
     let titles = ["PASS/s", "DROP/s", "PASSED", "DROPPED"].map(str::to_owned);
     let titles = columns(first, String::new(), titles).style(theme.heading());
@@ -119,7 +119,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     frame.render_widget(table, area);
 }
 
-fn terms(limit: &Limit) -> String {
+fn rate_and_burst(limit: &Limit) -> String {
     let mut text = format!("{}, burst {}, per {}", limit.rate, limit.burst, limit.key);
     if limit.shadow {
         text = format!("shadow: {text}");

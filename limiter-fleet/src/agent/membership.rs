@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A member, and the state of its exchange.
-pub struct Place<T> {
+pub struct Membership<T> {
     /// Identifies the member among all others, as long as it lives.
     pub id: u64,
     pub label: String,
@@ -69,7 +69,7 @@ pub fn limit<'a>(limits: &'a Limits, key: &SourceKey) -> Option<&'a Limit> {
     limits.get(key.slot() as usize)?.as_ref()
 }
 
-impl<T: Table> Place<T> {
+impl<T: Table> Membership<T> {
     /// Creates a member for an attachment. In a cluster (`in_shards`) each round is about one shard.
     pub fn new(table: T, in_shards: bool, host: &str, now: Instant) -> Self {
         let about = table.about();

@@ -27,7 +27,7 @@ fn covers(ticks: u64, tokens: u64, pace: &Pace) -> bool {
 fn excess(limit: &Limit, length: u64) -> u128 {
     let pace = limit.pace();
     let exact = &pace.ticks * limit.tokens_of(length);
-    let more = limit.terms.cost_of(length) * &pace.tokens - &exact;
+    let more = limit.quota.cost_of(length) * &pace.tokens - &exact;
     let share: BigInt = ((more << 64) + &exact - 1_u32) / exact;
     u128::try_from(share).unwrap_or_else(|_| panic!("{limit:?}: below the exact cost"))
 }
@@ -46,10 +46,10 @@ proptest! {
         limit in limits_of(packet_rates()),
         length in lengths(),
     ) {
-        let (cost, pace) = (limit.terms.cost_of(length), limit.pace());
+        let (cost, pace) = (limit.quota.cost_of(length), limit.pace());
         prop_assert!(covers(cost, 1, &pace));
         prop_assert!(!covers(cost - 1, 1, &pace));
-        prop_assert_eq!(u128::from(limit.terms.tau), u128::from(cost) * u128::from(limit.tokens));
+        prop_assert_eq!(u128::from(limit.quota.tau), u128::from(cost) * u128::from(limit.tokens));
     }
 
     /// Bytes cost at most a tick and 2^-41 of the exact cost more, and no length makes the cost overflow.
@@ -58,11 +58,11 @@ proptest! {
         limit in limits_of(bit_rates()),
         length in lengths(),
     ) {
-        let Quota { cost, cost_shift, .. } = limit.terms;
+        let Quota { cost, cost_shift, .. } = limit.quota;
         prop_assert!(cost >= 1 << 41, "bits of precision");
         let largest = cost.checked_mul(LENGTH_MAX).and_then(|c| c.checked_add(1 << cost_shift));
         prop_assert!(largest.is_some());
-        let (charged, pace) = (limit.terms.cost_of(length), limit.pace());
+        let (charged, pace) = (limit.quota.cost_of(length), limit.pace());
         prop_assert!(covers(charged, length, &pace));
         let exact = &pace.ticks * length;
         let more_than_a_tick: BigInt = (charged - 1) * &pace.tokens - &exact;
@@ -72,7 +72,7 @@ proptest! {
     /// A bucket is as deep as its burst, rounded up to the next tick, and no deeper than allowed.
     #[test]
     fn bucket_depth_is_the_burst_rounded_up_to_a_tick(limit in limits()) {
-        let Quota { tau, cost, cost_shift, .. } = limit.terms;
+        let Quota { tau, cost, cost_shift, .. } = limit.quota;
         prop_assert!(tau <= TAU_MAX);
         prop_assert!(covers(tau, limit.tokens, &limit.pace()));
         let depth = BigInt::from(cost) * limit.tokens;
@@ -134,10 +134,10 @@ proptest! {
         limit in limits_of(packet_rates()),
         start in moments(),
     ) {
-        let mut program = Program::full(limit.terms, start);
+        let mut program = Program::full(limit.quota, start);
         // All but the last hundred in one step, because a burst may be many trillions.
         let skipped = limit.tokens.saturating_sub(100);
-        program.tat = program.tat.wrapping_add(skipped * limit.terms.cost);
+        program.tat = program.tat.wrapping_add(skipped * limit.quota.cost);
         let mut now = start;
         for packet in skipped..limit.tokens {
             prop_assert!(program.admits(now, 60), "packet {}", packet);
@@ -156,8 +156,8 @@ proptest! {
         lengths in vec(lengths(), 1..200),
     ) {
         let whole = limit.tokens.min(LENGTH_MAX);
-        prop_assert!(Program::full(limit.terms, start).admits(start, whole));
-        let mut program = Program::full(limit.terms, start);
+        prop_assert!(Program::full(limit.quota, start).admits(start, whole));
+        let mut program = Program::full(limit.quota, start);
         let mut admitted = 0;
         for length in lengths {
             if program.admits(start, length) {
@@ -194,7 +194,7 @@ fn largest_rate_errors_are_within_the_documented_bounds() {
 /// 1,647.88.
 #[test]
 fn interval_may_admit_a_fraction_of_a_byte_more() {
-    let mut program = Program::full(Limit::of("327680mbit", 1_525).terms, 1_000);
+    let mut program = Program::full(Limit::of("327680mbit", 1_525).quota, 1_000);
     assert!(program.admits(1_000, 1_524));
     assert!(!program.admits(1_003, 125));
     assert!(program.admits(1_003, 124));
@@ -206,5 +206,5 @@ fn rates_out_of_range_are_refused() {
     assert!(rate("1G/s").is_ok() && rate("1000000001/s").is_err());
     assert!(rate("1tbit").is_ok() && rate("1000000000001bit").is_err());
     assert!(rate("1/208d").is_ok() && rate("1/209d").is_err());
-    assert_eq!(Limit::of("1G/s", 1).terms.cost, 1 << TICK_SHIFT);
+    assert_eq!(Limit::of("1G/s", 1).quota.cost, 1 << TICK_SHIFT);
 }
