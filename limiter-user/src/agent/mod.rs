@@ -1,4 +1,5 @@
-//! `limiter agent`: the attachments of this network namespace as members of their fleets. limiter-fleet is the agent itself.
+//! `limiter agent`: the attachments of this network namespace as members of their fleets. The agent itself is in
+//! limiter-fleet.
 
 pub mod ask;
 mod host;

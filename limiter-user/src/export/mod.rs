@@ -1,7 +1,8 @@
 //! `limiter export`: the counters over HTTP, for Prometheus and for people. Read-only.
 //!
 //! `connections` accepts and limits connections. `http` answers from a reading of `collection` that is at most one
-//! second old. `history` keeps the rates of the last two hours. `metrics` and `format` write the counters for Prometheus.
+//! second old. `history` keeps the rates of the last two hours. `metrics` and `format` write the counters for
+//! Prometheus.
 
 mod collection;
 mod connections;
