@@ -28,7 +28,7 @@ pub struct Tree {
 /// object needs no compilation in user space.
 const LOADER: &str = "limiter-user/src/kernel/program/object.rs";
 const IN_BINARY: &str = r#"include_bytes_aligned!(concat!(
-            "../../../limiter-ebpf/prebuilt/",
+            "../../../../limiter-ebpf/prebuilt/",
             $name,
             ".bpfel.o"
         ))"#;
@@ -147,4 +147,17 @@ fn with_loader(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
         bail!("{LOADER} no longer embeds the objects in the way that this command knows");
     }
     Ok(text.replacen(IN_BINARY, FROM_FILE, 1).into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copied_loader_reads_the_object_at_run_time() -> Result<()> {
+        let bytes = fs::read(paths::root().join(LOADER))?;
+        let copied = String::from_utf8(with_loader(LOADER, bytes)?)?;
+        assert!(copied.contains(FROM_FILE) && !copied.contains(IN_BINARY));
+        Ok(())
+    }
 }
