@@ -194,7 +194,7 @@ proptest! {
         let displaced = with_all(&places);
         let furthest = places.iter().max().map_or(0, |place| place / SETS_OF_PAIR * SETS_OF_PAIR + 1);
         let wanted: Vec<u32> = seed.home(&key.tag(), sets).sets().take(1 + furthest as usize).collect();
-        prop_assert_eq!(Looked::at(&seed, &key.tag(), sets, displaced), wanted);
+        prop_assert_eq!(SearchLog::at(&seed, &key.tag(), sets, displaced), wanted);
     }
 
     /// The data of the neighbours in the word do not change.
@@ -264,14 +264,14 @@ fn is_prime(number: u32) -> bool {
 }
 
 /// An empty table that records the searched sets.
-struct Looked {
+struct SearchLog {
     seed: Seed,
     sets: u32,
     displaced: Displaced,
     numbers: RefCell<Vec<u32>>,
 }
 
-impl Looked {
+impl SearchLog {
     fn at(seed: &Seed, tag: &Tag, sets: u32, displaced: Displaced) -> Vec<u32> {
         let table = Self {
             seed: *seed,
@@ -309,7 +309,7 @@ impl Shared for Nothing {
     }
 }
 
-impl SharedTable for Looked {
+impl SharedTable for SearchLog {
     type Set = Nothing;
 
     fn set(&self, number: u32) -> Option<Nothing> {

@@ -161,7 +161,7 @@ fn source_silent_for_twenty_scans_is_forgotten() {
 #[test]
 fn late_packets_are_published_only_if_recent_or_still_charged() {
     // Five packets, and no more. At the last reading, `left` is left of them.
-    let told = |last: u64, left: u64, more: [u64; 2]| {
+    let published = |last: u64, left: u64, more: [u64; 2]| {
         let mut ledger = shared();
         see(&mut ledger, MS, 50 * MS, 5);
         see(&mut ledger, 2 * MS, 49 * MS, 0);
@@ -169,11 +169,11 @@ fn late_packets_are_published_only_if_recent_or_still_charged() {
         see(&mut ledger, last, left, more[1]);
         ledger.publish()
     };
-    assert_eq!(told(SECOND, 0, [0, 0]), Some(5));
-    assert_eq!(told(2 * SECOND, 0, [0, 0]), Some(5));
-    assert_eq!(told(2 * SECOND + 1, 0, [0, 0]), Some(0));
-    assert_eq!(told(2 * SECOND + 1, 35 * MS, [0, 0]), Some(3));
-    assert_eq!(told(2 * SECOND + 1, 0, [1, 3]), Some(4));
+    assert_eq!(published(SECOND, 0, [0, 0]), Some(5));
+    assert_eq!(published(2 * SECOND, 0, [0, 0]), Some(5));
+    assert_eq!(published(2 * SECOND + 1, 0, [0, 0]), Some(0));
+    assert_eq!(published(2 * SECOND + 1, 35 * MS, [0, 0]), Some(3));
+    assert_eq!(published(2 * SECOND + 1, 0, [1, 3]), Some(4));
     // An answer restarts the time.
     let mut ledger = shared();
     see(&mut ledger, MS, 50 * MS, 5);

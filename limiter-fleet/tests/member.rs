@@ -74,7 +74,7 @@ fn crowd(sources: u32) -> Vec<Entry> {
 }
 
 /// The items of the next round, after all rounds under way were answered.
-fn told(member: &mut Member, entries: &[Entry]) -> Vec<Item> {
+fn next_items(member: &mut Member, entries: &[Entry]) -> Vec<Item> {
     let waiting: Vec<_> = member.unanswered().cloned().collect();
     for round in waiting {
         member.answer(round.number, round.group, &[], |_, _| None);
@@ -114,11 +114,11 @@ fn source_charged_before_the_start_is_queried() {
 #[test]
 fn new_source_is_published_from_its_second_packet() {
     let mut member = begun(4);
-    assert_eq!(told(&mut member, &[(0, 1, 1, 1)]), []);
+    assert_eq!(next_items(&mut member, &[(0, 1, 1, 1)]), []);
     assert_eq!(member.sources(), 1);
     // The second source has no charges since the last scan, whatever its bucket.
     let entries = [(0, 1, 2, 2), (1, 2, 0, 0), (2, 3, 4, 0), (3, 4, 3, 3)];
-    let mut items = told(&mut member, &entries);
+    let mut items = next_items(&mut member, &entries);
     items.sort_by_key(|item| item.packets);
     assert_eq!(items, [item(1, 2), item(4, 3)]);
     assert_eq!(member.sources(), 2);
@@ -132,9 +132,9 @@ fn entry_taken_by_another_source_starts_a_new_ledger() {
         // Limited to the bucket's possible charges, and usually less than the source before.
         let count = 11 - u64::from(source % 8);
         let entry = (0, source, 9, count);
-        assert_eq!(told(&mut member, &[entry]), [item(source, count)]);
+        assert_eq!(next_items(&mut member, &[entry]), [item(source, count)]);
         let entry = (0, source, 9, count + 2);
-        assert_eq!(told(&mut member, &[entry]), [item(source, 2)]);
+        assert_eq!(next_items(&mut member, &[entry]), [item(source, 2)]);
     }
     assert_eq!(member.sources(), 1);
 }
@@ -143,23 +143,23 @@ fn entry_taken_by_another_source_starts_a_new_ledger() {
 #[test]
 fn refunded_packets_are_not_published_twice() {
     let mut member = begun(1);
-    assert_eq!(told(&mut member, &[(0, 1, 5, 5)]), [item(1, 5)]);
-    assert_eq!(told(&mut member, &[(0, 1, 4, 4)]), []);
-    assert_eq!(told(&mut member, &[(0, 1, 5, 5)]), []);
-    assert_eq!(told(&mut member, &[(0, 1, 6, 6)]), [item(1, 1)]);
+    assert_eq!(next_items(&mut member, &[(0, 1, 5, 5)]), [item(1, 5)]);
+    assert_eq!(next_items(&mut member, &[(0, 1, 4, 4)]), []);
+    assert_eq!(next_items(&mut member, &[(0, 1, 5, 5)]), []);
+    assert_eq!(next_items(&mut member, &[(0, 1, 6, 6)]), [item(1, 1)]);
 }
 
 #[test]
 fn missing_source_is_forgotten_and_unreadable_source_is_kept() {
     let mut member = begun(2);
     let both = [(0, 1, 3, 3), (1, 2, 3, 3)];
-    assert_eq!(told(&mut member, &both).len(), 2);
+    assert_eq!(next_items(&mut member, &both).len(), 2);
     begin(&mut member);
     member.skip(&key(1));
     assert_eq!(member.end(|_| 0), []);
     assert_eq!(member.sources(), 1);
     assert_eq!(member.number(&key(1)), Some(0));
-    assert_eq!(told(&mut member, &[]), []);
+    assert_eq!(next_items(&mut member, &[]), []);
     assert_eq!(member.sources(), 0);
 }
 

@@ -51,7 +51,7 @@ struct Host {
     /// Packets of other hosts that the host's bucket was charged with.
     heard: Packets,
     /// Packets of other hosts that the present record has reported to the host.
-    told: Packets,
+    reported: Packets,
     /// Packets reported both by a store and by its successor: their round was under way when the first store lost
     /// everything.
     again: u64,
@@ -113,7 +113,7 @@ impl World {
             lives: 0,
             sent: BTreeMap::new(),
             heard: vec![Vec::new(); hosts],
-            told: vec![Vec::new(); hosts],
+            reported: vec![Vec::new(); hosts],
             again: 0,
             answered: now,
             born: 0,
@@ -327,7 +327,7 @@ impl World {
         }
         for (from, packets) in of.iter().enumerate().filter(|(from, _)| *from != to) {
             for (number, _) in packets.iter().enumerate().filter(|(_, known)| **known) {
-                if !is_first && host.told[from].get(number).is_some_and(|told| *told) {
+                if !is_first && host.reported[from].get(number).is_some_and(|known| *known) {
                     continue;
                 }
                 new += 1;
@@ -356,7 +356,7 @@ impl World {
             host.taken_off += credit;
         }
         unite(&mut host.heard, of);
-        host.told.clone_from(of);
+        host.reported.clone_from(of);
         host.answered = now;
         for Charge { ticks, most, .. } in charges {
             let now = now.wrapping_add(host.offset);

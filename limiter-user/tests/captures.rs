@@ -236,10 +236,10 @@ fn unreadable_captures_are_refused_with_a_reason() {
         (old, "editcap"),
     ];
     for (file, wanted) in cases {
-        let told = read(&file).unwrap_err().to_string();
+        let error = read(&file).unwrap_err().to_string();
         assert!(
-            told.starts_with("test: ") && told.contains(wanted),
-            "{told}"
+            error.starts_with("test: ") && error.contains(wanted),
+            "{error}"
         );
     }
     let opened = |path: &str| Capture::open(path.as_ref()).unwrap_err().to_string();

@@ -217,8 +217,8 @@ fn sampler_memory_is_bounded_for_any_duration() {
     for time in [1, years] {
         (0..20).for_each(|source| sampler.see(&seen(time, flow(source, 53))));
     }
-    let said = propose(&watched(sampler, 250_040, years), 0.999).map(drop);
-    assert_eq!(said, Err(TooLittle::Clock(50 * 365)));
+    let proposal = propose(&watched(sampler, 250_040, years), 0.999).map(drop);
+    assert_eq!(proposal, Err(TooLittle::Clock(50 * 365)));
 }
 
 #[test]

@@ -88,7 +88,7 @@ pub fn fixtures() -> Vec<PathBuf> {
 }
 
 /// Limits that match on every field of a packet that a limit can read.
-pub fn every_look() -> Settings {
+pub fn match_all_fields() -> Settings {
     let text = "exempt = [\"control\"]\nnew_sources = \"20/s\"\nmax_sources = 64\n\
         [lists]\ndeny = [\"10.0.0.0/8\"]\nnear = [\"192.168.0.0/16\", \"fe80::/10\"]\n\
         [[limit]]\nname = \"tcp\"\nmatch = { protocol = \"tcp\", tcp_flags = \"syn\" }\nrate = \"1/s\"\n\
@@ -105,7 +105,7 @@ pub struct Verdicts {
     /// Verdicts in the order of the packets.
     pub verdicts: Vec<Option<Reason>>,
     /// Other messages.
-    pub told: Vec<String>,
+    pub messages: Vec<String>,
 }
 
 impl Watcher for Verdicts {
@@ -116,7 +116,7 @@ impl Watcher for Verdicts {
     }
 
     fn tell(&mut self, text: &str) {
-        self.told.push(text.to_owned());
+        self.messages.push(text.to_owned());
     }
 }
 
@@ -130,7 +130,7 @@ pub fn replay(
     let mut seen = Verdicts::default();
     let compiled = Compiled::new(settings).unwrap();
     let replay = replay::run(&mut capture, &compiled, choice, &mut seen)?;
-    assert_eq!(seen.told, [""; 0]);
+    assert_eq!(seen.messages, [""; 0]);
     Ok((replay, seen.verdicts))
 }
 

@@ -259,8 +259,8 @@ impl Kernel {
             length: 0,
         };
         let mut room = Vec::new();
-        let said = replay::run(self.program.fd().unwrap(), stamp, packet, &mut room).unwrap();
-        (said.action, said.reason, room.split_off(STAMP))
+        let result = replay::run(self.program.fd().unwrap(), stamp, packet, &mut room).unwrap();
+        (result.action, result.reason, room.split_off(STAMP))
     }
 }
 

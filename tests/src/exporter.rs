@@ -123,8 +123,8 @@ impl<'h> Exporter<'h> {
     pub fn memory(&self) -> u64 {
         let processes = [self.process(), helper_of(self.process())];
         let kilobytes = processes.map(|process| {
-            let said = status_of(process, "VmRSS");
-            said.trim_end_matches(" kB").parse::<u64>().unwrap()
+            let text = status_of(process, "VmRSS");
+            text.trim_end_matches(" kB").parse::<u64>().unwrap()
         });
         1024 * kilobytes.iter().sum::<u64>()
     }
@@ -144,10 +144,10 @@ impl<'h> Exporter<'h> {
 
     /// Waits for its end. Returns the exit status and the standard error.
     pub fn wait(mut self) -> (ExitStatus, String) {
-        let mut said = String::new();
+        let mut text = String::new();
         let stderr = self.process.stderr.take();
-        stderr.unwrap().read_to_string(&mut said).unwrap();
-        (self.process.wait().unwrap(), said)
+        stderr.unwrap().read_to_string(&mut text).unwrap();
+        (self.process.wait().unwrap(), text)
     }
 
     /// Sends the exporter a signal, and waits for its end.

@@ -163,7 +163,7 @@ fn load(instructions: &[[u8; 8]], kind: Kind) -> io::Result<OwnedFd> {
         expected_attach_type: u32,
     }
     let mut name = [0; 16];
-    name[..8].copy_from_slice(b"somebody");
+    name[..9].copy_from_slice(b"other_xdp");
     let attributes = Attributes {
         program_type: BPF_PROG_TYPE_XDP,
         instruction_count: u32::try_from(instructions.len()).unwrap(),

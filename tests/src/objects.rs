@@ -123,7 +123,7 @@ impl Object {
 
 /// The objects that the kernel does not release within several grace periods, each with the processes that hold it.
 /// The length of a grace period depends on the load.
-pub fn left_of<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Vec<(Object, Vec<Pid>)> {
+pub fn not_released<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Vec<(Object, Vec<Pid>)> {
     const MOST: usize = 3_000;
     let mut left: Vec<_> = objects.into_iter().copied().collect();
     for _ in 0..MOST {
@@ -140,7 +140,7 @@ pub fn left_of<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Vec<(Object
 
 /// Panics unless the kernel releases `objects`.
 pub fn expect_gone<'a>(objects: impl IntoIterator<Item = &'a Object>) {
-    let left = left_of(objects);
+    let left = not_released(objects);
     assert!(left.is_empty(), "still there, held by processes: {left:?}");
 }
 

@@ -161,8 +161,8 @@ impl<'h> Redis<'h> {
         self.process = Some(process.unwrap());
         eventually("the store answers", || {
             // An error that asks for a password is an answer too.
-            let said = self.try_cli(&["PING"]);
-            said.contains("PONG") || said.contains("NOAUTH")
+            let output = self.try_cli(&["PING"]);
+            output.contains("PONG") || output.contains("NOAUTH")
         });
     }
 
@@ -196,7 +196,7 @@ impl<'h> Redis<'h> {
 
     /// The answer of `redis-cli` to a command, which must not be an error.
     pub fn cli(&self, command: &[&str]) -> String {
-        let said = self.try_cli(command);
+        let text = self.try_cli(command);
         let codes = [
             "ERR ",
             "NOAUTH",
@@ -207,10 +207,10 @@ impl<'h> Redis<'h> {
             "MOVED",
         ];
         assert!(
-            !codes.iter().any(|code| said.starts_with(code)),
-            "{command:?}: {said}"
+            !codes.iter().any(|code| text.starts_with(code)),
+            "{command:?}: {text}"
         );
-        said
+        text
     }
 
     fn try_cli(&self, command: &[&str]) -> String {
@@ -219,8 +219,8 @@ impl<'h> Redis<'h> {
         if let Some(password) = &self.setup.password {
             cli.env("REDISCLI_AUTH", password);
         }
-        let said = cli.output().unwrap();
-        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+        let output = cli.output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
     /// The store's process.
@@ -344,8 +344,8 @@ impl Cluster {
         create.args(["--cluster", "create"]);
         create.args(nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)));
         create.args(["--cluster-yes", "--cluster-replicas", "0"]);
-        let said = create.output().unwrap();
-        assert!(said.status.success(), "{said:?}");
+        let output = create.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
         let cluster = Self { nodes };
         eventually("the cluster agrees", || {
             let is_ok =
@@ -369,8 +369,8 @@ pub fn certificates(address: &str) -> TempDir {
     let openssl = |arguments: &str| {
         let mut command = Command::new("openssl");
         command.args(arguments.split(' ')).current_dir(&folder);
-        let said = command.output().unwrap();
-        assert!(said.status.success(), "openssl {arguments}: {said:?}");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "openssl {arguments}: {output:?}");
     };
     let new = "req -x509 -nodes -days 2 -newkey ec -pkeyopt ec_paramgen_curve:P-256";
     for ca in ["ca", "other"] {

@@ -59,7 +59,7 @@ pub fn faults(verb: &str, value: &Value) -> String {
     stdin.write_all(text.as_bytes()).unwrap();
     drop(stdin);
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.success(), told.is_empty(), "{told}");
-    told
+    let faults = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.success(), faults.is_empty(), "{faults}");
+    faults
 }

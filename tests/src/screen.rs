@@ -61,7 +61,7 @@ impl Screen {
     }
 
     /// The value of a tmux variable for the terminal.
-    pub fn said(&self, what: &str) -> String {
+    pub fn variable(&self, what: &str) -> String {
         let format = format!("#{{{what}}}");
         self.ask(&["display-message", "-p", &format])
             .trim_end()
@@ -141,7 +141,7 @@ impl Screen {
 
     /// Process id of the shell's running command.
     pub fn process(&self) -> Pid {
-        let shell = self.said("pane_pid");
+        let shell = self.variable("pane_pid");
         let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
         Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap())
     }
@@ -168,9 +168,9 @@ impl Screen {
     /// Panics unless the shell has the terminal in the state `state`.
     pub fn expect_given_back(&self, state: &str) {
         self.wait("the usual screen", |screen| {
-            screen.said("alternate_on") == "0"
+            screen.variable("alternate_on") == "0"
         });
-        self.wait("the cursor", |screen| screen.said("cursor_flag") == "1");
+        self.wait("the cursor", |screen| screen.variable("cursor_flag") == "1");
         self.wait("a prompt", |screen| screen.last() == PROMPT);
         assert_eq!(self.state(), state, "{:#?}", self.lines());
         self.write("echo it is $((6 * 7))");

@@ -129,7 +129,7 @@ fn run_traced(command: &mut Command, fault: impl FnMut(&Call) -> Fault) -> io::R
         child.kill()?;
         child.wait()?;
     }
-    let (stdout, stderr) = said(&mut child)?;
+    let (stdout, stderr) = outputs(&mut child)?;
     Ok(Stopped {
         end,
         stdout,
@@ -139,7 +139,7 @@ fn run_traced(command: &mut Command, fault: impl FnMut(&Call) -> Fault) -> io::R
 }
 
 /// The command's whole output, which fits into the pipes.
-fn said(child: &mut Child) -> io::Result<(String, String)> {
+fn outputs(child: &mut Child) -> io::Result<(String, String)> {
     let (mut out, mut err) = (String::new(), String::new());
     if let Some(mut pipe) = child.stdout.take() {
         pipe.read_to_string(&mut out)?;

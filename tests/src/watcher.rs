@@ -54,18 +54,18 @@ impl Drop for Watcher {
 impl Watcher {
     /// Starts `watch` with these arguments, and waits until it watches.
     pub fn start(hosts: &Hosts, arguments: &[&str]) -> Self {
-        Self::try_to_start(hosts, arguments).unwrap_or_else(|said| panic!("{said}"))
+        Self::try_to_start(hosts, arguments).unwrap_or_else(|text| panic!("{text}"))
     }
 
     /// Starts `watch`. Returns its error message if it does not begin to watch.
     pub fn try_to_start(hosts: &Hosts, arguments: &[&str]) -> Result<Self, String> {
         let mut watcher = Self::spawn(hosts, arguments);
-        let mut said = String::new();
-        watcher.stderr.read_line(&mut said).unwrap();
-        if said.contains("drops are shown") {
+        let mut text = String::new();
+        watcher.stderr.read_line(&mut text).unwrap();
+        if text.contains("drops are shown") {
             Ok(watcher)
         } else {
-            Err(said)
+            Err(text)
         }
     }
 
@@ -189,11 +189,11 @@ impl Watcher {
 impl Ended {
     /// The numbers of events shown and lost, from its last message.
     pub fn sums(&self) -> (u64, u64) {
-        let said = self.stderr.lines().find_map(|line| {
+        let counts = self.stderr.lines().find_map(|line| {
             let (shown, lost) = line.split_once(": eth0: ")?.1.split_once(" shown, ")?;
             Some((shown, lost.strip_suffix(" lost")?))
         });
-        let (shown, lost) = said.unwrap_or_else(|| panic!("no sums: {self:#?}"));
+        let (shown, lost) = counts.unwrap_or_else(|| panic!("no sums: {self:#?}"));
         let number = |text: &str| text.replace(',', "").parse().unwrap();
         (number(shown), number(lost))
     }

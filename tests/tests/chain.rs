@@ -64,7 +64,7 @@ fn expect_back(hosts: &Hosts, foreign: &Foreign, mode: &'static str) {
 }
 
 /// Removes limiter's link, as if a process was killed midway. The other program is not restored.
-fn lose_link(hosts: &Hosts) {
+fn remove_link(hosts: &Hosts) {
     fs::remove_file(hosts.pins().join("link")).unwrap();
     eventually("the program is detached", || on_server(hosts).is_none());
 }
@@ -82,8 +82,8 @@ fn packets_that_pass_reach_the_chained_program() {
         let hosts = hosts_with(&foreign, how);
         let attach = hosts.limiter(&CHAIN);
         attach.expect(0);
-        let said = format!("In front of program {} (somebody)", foreign.id);
-        assert!(attach.stdout.contains(&said), "{attach:#?}");
+        let text = format!("In front of program {} (other_xdp)", foreign.id);
+        assert!(attach.stdout.contains(&text), "{attach:#?}");
 
         assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3, "{kind:?} {mode}");
         assert_eq!(foreign.seen(), 6, "packets that it sees");
@@ -94,9 +94,9 @@ fn packets_that_pass_reach_the_chained_program() {
         assert_eq!(status["chained"], true);
         assert_eq!(status["frags"], kind.frags);
         let next = serde_json::json!(
-            {"program_id": foreign.id, "name": "somebody", "mode": mode});
+            {"program_id": foreign.id, "name": "other_xdp", "mode": mode});
         assert_eq!(status["next_program"], next);
-        assert!(hosts.limiter("status eth0").stdout.contains(&said));
+        assert!(hosts.limiter("status eth0").stdout.contains(&text));
 
         let detach = hosts.limiter("detach eth0");
         detach.expect(0);
@@ -206,7 +206,7 @@ fn chained_program_gets_all_packets_after_a_trial() {
 
 /// Panics unless `status` and other commands report that the program is not yet restored, and how to restore it.
 fn expect_waiting(hosts: &Hosts) {
-    let words = ["somebody", "`limiter detach eth0` puts it back"];
+    let words = ["other_xdp", "`limiter detach eth0` puts it back"];
     let all = hosts.limiter("status");
     all.expect(1);
     for word in words {
@@ -226,23 +226,23 @@ fn foreign_program_is_restored_after_a_killed_command() {
         let mode = if how == "xdpdrv" { "native" } else { "generic" };
         let hosts = hosts_with(&foreign, how);
         hosts.limiter(&CHAIN).expect(0);
-        lose_link(&hosts);
+        remove_link(&hosts);
         // A command in another namespace cannot restore the program, so it keeps the pin.
         Hosts::new().limiter("detach --all").expect(0);
         expect_waiting(&hosts);
         // Without --chain, `attach` refuses because of the program.
         hosts
             .limiter(&CHAIN[..6])
-            .expect_error(1, &["'somebody'", mode, "--chain"]);
+            .expect_error(1, &["'other_xdp'", mode, "--chain"]);
         expect_back(&hosts, &foreign, mode);
 
         hosts.limiter(&CHAIN).expect(0);
-        lose_link(&hosts);
+        remove_link(&hosts);
         hosts.limiter(&CHAIN).expect(0);
         assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
 
         // The operator has restored the program by hand.
-        lose_link(&hosts);
+        remove_link(&hosts);
         foreign.attach(&hosts, how);
         hosts.run("detach eth0");
         expect_back(&hosts, &foreign, mode);
@@ -263,7 +263,7 @@ fn foreign_program_is_not_restored_over_another_program() {
     for (how, mode) in [("xdpdrv", "native"), ("xdpgeneric", "generic")] {
         let hosts = hosts_with(&foreign, "xdpdrv");
         hosts.limiter(&CHAIN).expect(0);
-        lose_link(&hosts);
+        remove_link(&hosts);
         other.attach(&hosts, how);
         let pin = foreign_pin(&hosts).unwrap();
         let words = [
@@ -282,7 +282,7 @@ fn foreign_program_is_not_restored_over_another_program() {
         expect_back(&hosts, &foreign, "native");
 
         hosts.limiter(&CHAIN).expect(0);
-        lose_link(&hosts);
+        remove_link(&hosts);
         other.attach(&hosts, how);
         // The operator gives up the program, as the message advises.
         fs::remove_file(foreign_pin(&hosts).unwrap()).unwrap();
@@ -313,7 +313,7 @@ fn chain_is_refused_without_a_suitable_program() {
     let foreign = Foreign::load(PLAIN);
     foreign.attach(&hosts, "xdpdrv");
     let words = [
-        "'somebody'",
+        "'other_xdp'",
         "`limiter attach eth0 --chain ...`",
         "ip link set eth0 xdp off",
     ];
@@ -339,7 +339,7 @@ fn chain_is_refused_without_a_suitable_program() {
         ..PLAIN
     });
     old.attach(&hosts, "xdpdrv");
-    refused(&hosts, &CHAIN, &["'somebody'", "expected_attach_type"]);
+    refused(&hosts, &CHAIN, &["'other_xdp'", "expected_attach_type"]);
     expect_back(&hosts, &old, "native");
 }
 
@@ -364,7 +364,7 @@ fn chain_is_refused_for_a_program_held_by_a_link() {
     let link = hosts.server.namespace.run(create).unwrap().unwrap();
     let process = format!("process {}", std::process::id());
     let words = [
-        "'somebody'",
+        "'other_xdp'",
         "attached through netlink",
         &process,
         "bpftool link detach id",
@@ -381,7 +381,7 @@ fn detach_of_a_removed_interface_restores_nothing() {
         let hosts = hosts_with(&foreign, "xdpdrv");
         hosts.limiter(&CHAIN).expect(0);
         if lose {
-            lose_link(&hosts);
+            remove_link(&hosts);
         }
         ip(&hosts.server.namespace, "link delete eth0");
         eventually("detach removes all leftovers", || {

@@ -39,11 +39,13 @@ fn expect_truth(hosts: &Hosts, foreign: &Foreign, at: &str) {
             .expect_error(1, &["not attached"]);
     } else {
         for command in ["status", "doctor"] {
-            let said = hosts.limiter(&[command, "eth0"]);
-            said.expect(1);
+            let outcome = hosts.limiter(&[command, "eth0"]);
+            outcome.expect(1);
             assert!(
-                said.stderr.contains("`limiter detach eth0` puts it back"),
-                "{at}: {said:#?}"
+                outcome
+                    .stderr
+                    .contains("`limiter detach eth0` puts it back"),
+                "{at}: {outcome:#?}"
             );
         }
     }

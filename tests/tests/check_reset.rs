@@ -237,16 +237,16 @@ fn check_says_that_a_denied_source_passes_in_shadow() {
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5 --deny 192.0.2.7 --shadow");
     assert_eq!(Traffic::new(&hosts).passed("192.0.2.7", 1), 1, "in shadow");
-    let said = hosts.run("check eth0 192.0.2.7");
+    let text = hosts.run("check eth0 192.0.2.7");
     assert!(
-        said.contains("deny list: passes only because of shadow"),
-        "{said}"
+        text.contains("deny list: passes only because of shadow"),
+        "{text}"
     );
     let json = hosts.json("check eth0 192.0.2.7 --json");
     assert_eq!(json["shadow"], true);
     hosts.run("set eth0 --shadow off");
-    let said = hosts.run("check eth0 192.0.2.7");
-    assert!(said.contains("deny list: dropped"), "{said}");
+    let text = hosts.run("check eth0 192.0.2.7");
+    assert!(text.contains("deny list: dropped"), "{text}");
 }
 
 /// The file has two prefixes, one inside the other. A command adds a third.
@@ -317,16 +317,16 @@ fn check_of_a_denied_source_has_no_retry_after() {
         check["limits"][0]["retry_after_seconds"].clone()
     };
     assert!(retry().as_f64().unwrap() > 3_000.0);
-    let said = |list: &str, verb: &str| {
+    let edit = |list: &str, verb: &str| {
         hosts.run(&format!("{list} {verb} eth0 192.0.2.7"));
         hosts.run("check eth0 192.0.2.7")
     };
-    let text = said("deny", "add");
+    let text = edit("deny", "add");
     assert_eq!(retry(), json!(null));
     assert!(text.contains("waiting does not help"), "{text}");
     assert!(!text.contains("the next packet passes in"), "{text}");
-    said("deny", "remove");
-    said("allow", "add");
+    edit("deny", "remove");
+    edit("allow", "add");
     assert_eq!(retry(), json!(0.0));
 }
 

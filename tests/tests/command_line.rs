@@ -274,9 +274,9 @@ fn write_to_a_full_device_is_an_error() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8(output.stderr).unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
     for word in ["standard output cannot be written", "No space left"] {
-        assert!(said.contains(word), "{said}");
+        assert!(text.contains(word), "{text}");
     }
 }
 

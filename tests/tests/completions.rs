@@ -110,11 +110,11 @@ fn list_verbs_complete_and_document_all() {
 fn completion_without_privileges_offers_nothing_silently() {
     need_kernel!();
     let hosts = attached();
-    const AS_NOBODY: &str = r#"
+    const UNPRIVILEGED: &str = r#"
         LIMITER_COMPLETE=bash _CLAP_COMPLETE_INDEX=2 \
             setpriv --reuid=65534 --regid=65534 --clear-groups limiter -- limiter detach "$1"
     "#;
-    let offered = shell(&hosts, "bash", AS_NOBODY, &[""]).concat();
+    let offered = shell(&hosts, "bash", UNPRIVILEGED, &[""]).concat();
     assert!(!offered.contains("eth0"), "{offered}");
 }
 

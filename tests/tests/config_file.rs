@@ -34,7 +34,7 @@ shadow = true
 allow = ["198.51.100.0/24", "2001:db8::/32"]
 deny = ["203.0.113.1", "203.0.113.2", "203.0.113.3", "203.0.113.4", "203.0.113.66"]
 partners = { file = "partners.txt" }
-nobody = []
+empty = []
 
 [[limit]]
 name = "ssh"
@@ -44,7 +44,7 @@ burst = 5
 
 [[limit]]
 name = "dns"
-match = { protocol = "udp", destination_port = [53, "5300-5353"], unless = ["partners", "nobody"] }
+match = { protocol = "udp", destination_port = [53, "5300-5353"], unless = ["partners", "empty"] }
 key = "/24,/48,destination_port"
 rate = "20/s"
 burst = "1.5k"
@@ -127,7 +127,7 @@ rate = 7
     let check = limiter(&["config", "check", &file]);
     check.expect(1);
     assert_eq!(check.stdout, "");
-    let told: Vec<_> = check.stderr.lines().collect();
+    let lines: Vec<_> = check.stderr.lines().collect();
     let wanted: &[(usize, &[&str])] = &[
         (1, &["'interfces'", "did you mean 'interfaces'"]),
         (2, &["max_sources", "1 to 16777216"]),
@@ -146,14 +146,14 @@ rate = 7
     ];
     for (line, words) in wanted {
         let place = format!("wrong.toml, line {line}: ");
-        let mut there = told.iter().filter(|told| told.contains(&place));
+        let mut there = lines.iter().filter(|line| line.contains(&place));
         assert!(
-            there.any(|told| words.iter().all(|word| told.contains(word))),
+            there.any(|line| words.iter().all(|word| line.contains(word))),
             "line {line}, {words:?}: {check:#?}"
         );
     }
-    let last = told.last().unwrap();
-    assert_eq!(told.len(), wanted.len() + 1, "one line each: {check:#?}");
+    let last = lines.last().unwrap();
+    assert_eq!(lines.len(), wanted.len() + 1, "one line each: {check:#?}");
     assert!(last.contains("14 mistakes"), "{check:#?}");
 }
 
@@ -449,15 +449,15 @@ fn unprintable_characters_are_escaped_in_messages() {
         &[odd],
     ] {
         let outcome = limiter(arguments);
-        let said = format!("{}{}", outcome.stdout, outcome.stderr);
-        assert!(said.contains("\\u{202e}"), "{outcome:#?}");
+        let text = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(text.contains("\\u{202e}"), "{outcome:#?}");
         let is_odd = |c: &char| odd.contains(*c) && !c.is_ascii();
-        assert_eq!(said.chars().find(is_odd), None, "{outcome:#?}");
+        assert_eq!(text.chars().find(is_odd), None, "{outcome:#?}");
     }
     // Letters of any language are not escaped.
     let file = folder.write("words.toml", "naïve = 1\n\"日本\" = 1\n");
-    let said = limiter(&["config", "check", &file]).stderr;
-    assert!(said.contains("日本"), "{said}");
+    let text = limiter(&["config", "check", &file]).stderr;
+    assert!(text.contains("日本"), "{text}");
 }
 
 /// The warning has the line and a fix. With `--strict`, it is an error.

@@ -167,11 +167,11 @@ impl Pair {
         }
     }
 
-    fn key(&self, (name, who): &Id) -> SourceKey {
+    fn key(&self, (name, owner): &Id) -> SourceKey {
         let (limit, slot) = self.kernel.limit(name);
         let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let address = who.prefix.as_ref().map_or(any, IpNet::network);
-        limit.key.of(slot.number, address, who.port.unwrap_or(0))
+        let address = owner.prefix.as_ref().map_or(any, IpNet::network);
+        limit.key.of(slot.number, address, owner.port.unwrap_or(0))
     }
 
     fn in_kernel(&self, id: &Id) -> Option<(Source, Quota)> {

@@ -29,7 +29,7 @@ const ARRIVAL: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A recipe that is attached to the server's `eth0`.
-struct Kitchen {
+struct Setup {
     hosts: Hosts,
     folder: tempfile::TempDir,
     wire: Raw,
@@ -37,36 +37,34 @@ struct Kitchen {
 }
 
 /// The packets and bytes that arrived, and the time.
-struct Came {
+struct Arrived {
     packets: usize,
     bytes: usize,
     /// Time from before the first frame was sent until after the last verdict.
     time: Duration,
 }
 
-impl Kitchen {
+impl Setup {
     /// Checks and attaches a recipe.
     fn new(hosts: Hosts, heading: &str) -> Self {
-        let kitchen = Self::prepare(hosts, &recipe(heading));
-        kitchen
-            .limiter("limiter config check limiter.toml")
-            .expect(0);
-        kitchen
+        let setup = Self::prepare(hosts, &recipe(heading));
+        setup.limiter("limiter config check limiter.toml").expect(0);
+        setup
             .limiter("limiter attach --config limiter.toml")
             .expect(0);
-        kitchen
+        setup
     }
 
     /// Writes `text` to `limiter.toml` in a new folder.
     fn prepare(hosts: Hosts, text: &str) -> Self {
-        let kitchen = Self {
+        let setup = Self {
             folder: tempfile::tempdir().unwrap(),
             wire: Raw::open(&hosts.client),
             behind: Raw::open(&hosts.server),
             hosts,
         };
-        kitchen.write("limiter.toml", text);
-        kitchen
+        setup.write("limiter.toml", text);
+        setup
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -141,7 +139,7 @@ impl Kitchen {
     }
 
     /// Sends `frames` in turn, `times` times.
-    fn send(&self, frames: &[Vec<u8>], times: usize) -> Came {
+    fn send(&self, frames: &[Vec<u8>], times: usize) -> Arrived {
         let sent: HashSet<_> = frames.iter().collect();
         let [seen, passed] = self.counted();
         let begin = Instant::now();
@@ -153,7 +151,7 @@ impl Kitchen {
         let time = begin.elapsed();
         let came = self.arrived(self.counted()[1] - passed);
         let came: Vec<_> = came.iter().filter(|frame| sent.contains(frame)).collect();
-        Came {
+        Arrived {
             packets: came.len(),
             bytes: came.iter().map(|frame| frame.len()).sum(),
             time,
@@ -201,7 +199,7 @@ fn agrees(what: &str, came: f64, burst: f64, refilled: f64) {
 }
 
 /// Hosts that are on no list of a recipe.
-fn strangers() -> Hosts {
+fn unlisted_hosts() -> Hosts {
     let address = |text: &str| Address(text.parse().unwrap(), 24);
     Hosts::with(&[address("198.18.1.1")], &[address("198.18.1.2")])
 }
@@ -250,52 +248,47 @@ const LISTS: &str = "Lists";
 #[test]
 fn web_recipe_limits_new_connections() {
     need_kernel!();
-    let kitchen = Kitchen::new(strangers(), WEB);
+    let setup = Setup::new(unlisted_hosts(), WEB);
     for (source, port) in [("10.0.80.1", 80), ("10.0.43.1", 443)] {
-        kitchen.holds(source, &[kitchen.syn(source, port)], 300, (20.0, 100.0));
+        setup.holds(source, &[setup.syn(source, port)], 300, (20.0, 100.0));
     }
     let network: Vec<_> = (0..30)
-        .map(|i| kitchen.syn(&format!("10.1.0.{i}"), 443))
+        .map(|i| setup.syn(&format!("10.1.0.{i}"), 443))
         .collect();
-    kitchen.holds("a /24", &network, 100, (200.0, 1_000.0));
+    setup.holds("a /24", &network, 100, (200.0, 1_000.0));
     let network: Vec<_> = (0..30)
-        .map(|i| kitchen.syn(&format!("2001:db8:5:{i}::1"), 443))
+        .map(|i| setup.syn(&format!("2001:db8:5:{i}::1"), 443))
         .collect();
-    kitchen.holds("a /48", &network, 100, (200.0, 1_000.0));
-    kitchen.holds(
+    setup.holds("a /48", &network, 100, (200.0, 1_000.0));
+    setup.holds(
         "TCP",
-        &[kitchen.data("10.2.0.1", 443)],
+        &[setup.data("10.2.0.1", 443)],
         9_000,
         (2_000.0, 4_000.0),
     );
 
-    let quic = kitchen.ends("10.3.0.1", 40_000, 443).udp(&[0x5a; 1_400]);
-    let came = kitchen.send(std::slice::from_ref(&quic), 2_000);
+    let quic = setup.ends("10.3.0.1", 40_000, 443).udp(&[0x5a; 1_400]);
+    let came = setup.send(std::slice::from_ref(&quic), 2_000);
     let burst = f64::from(1 << 20) - quic.len() as f64;
     let refilled = 20e6 / 8.0 * came.time.as_secs_f64() + quic.len() as f64;
     agrees("QUIC", came.bytes as f64, burst, refilled);
 
-    kitchen.passes("allowed", &[kitchen.syn("192.0.2.7", 443)], 300);
-    kitchen.passes("no limit matches", &[kitchen.udp("10.4.0.1", 53)], 300);
+    setup.passes("allowed", &[setup.syn("192.0.2.7", 443)], 300);
+    setup.passes("no limit matches", &[setup.udp("10.4.0.1", 53)], 300);
 }
 
 #[test]
 fn web_recipe_exempts_established_connections() {
     need_kernel!();
-    let kitchen = Kitchen::new(strangers(), WEB);
+    let setup = Setup::new(unlisted_hosts(), WEB);
     let server = "198.18.1.1".parse().unwrap();
-    let mut session = session(&kitchen.hosts, server, 80);
-    let flood = [
-        kitchen.syn("198.18.1.2", 80),
-        kitchen.data("198.18.1.2", 80),
-    ];
-    let came = kitchen.send(&flood, 5_000);
+    let mut session = session(&setup.hosts, server, 80);
+    let flood = [setup.syn("198.18.1.2", 80), setup.data("198.18.1.2", 80)];
+    let came = setup.send(&flood, 5_000);
     assert!(came.packets < 10_000, "over the limit");
     goes_on("the connection", &mut session);
 
-    kitchen
-        .limiter("limiter deny add eth0 198.18.1.2")
-        .expect(0);
+    setup.limiter("limiter deny add eth0 198.18.1.2").expect(0);
     session.0.write_all(b"denied").unwrap();
     session
         .1
@@ -307,149 +300,141 @@ fn web_recipe_exempts_established_connections() {
 #[test]
 fn dns_recipe_limits_queries_per_source() {
     need_kernel!();
-    let kitchen = Kitchen::new(strangers(), DNS);
+    let setup = Setup::new(unlisted_hosts(), DNS);
     for (stranger, own) in [
         ("10.0.0.1", "192.0.2.1"),
         ("2001:db8:2::1", "2001:db8:1::1"),
     ] {
-        kitchen.holds(stranger, &[kitchen.udp(stranger, 53)], 200, (20.0, 40.0));
-        kitchen.holds(own, &[kitchen.udp(own, 53)], 5_000, (500.0, 2_000.0));
+        setup.holds(stranger, &[setup.udp(stranger, 53)], 200, (20.0, 40.0));
+        setup.holds(own, &[setup.udp(own, 53)], 5_000, (500.0, 2_000.0));
     }
-    kitchen.holds(
-        "over TCP",
-        &[kitchen.data("10.0.0.2", 53)],
-        200,
-        (20.0, 40.0),
-    );
-    let answer = kitchen.ends("10.0.0.3", 53, 40_000).udp(b"answer");
-    kitchen.passes("answers to its own questions", &[answer], 300);
+    setup.holds("over TCP", &[setup.data("10.0.0.2", 53)], 200, (20.0, 40.0));
+    let answer = setup.ends("10.0.0.3", 53, 40_000).udp(b"answer");
+    setup.passes("answers to its own questions", &[answer], 300);
 
     let fragment = |source: &str| {
-        let mut frame = kitchen.ends(source, 53, 40_000).udp(&[0x5a; 64]);
+        let mut frame = setup.ends(source, 53, 40_000).udp(&[0x5a; 64]);
         // Sets the fragment offset in the IPv4 header to byte 1,480 of the datagram.
         frame[20..22].copy_from_slice(&(1_480_u16 / 8).to_be_bytes());
         frame
     };
-    kitchen.holds(
+    setup.holds(
         "later fragments",
         &[fragment("10.0.0.4")],
         100,
         (10.0, 20.0),
     );
-    kitchen.passes("of the own network", &[fragment("192.0.2.4")], 300);
+    setup.passes("of the own network", &[fragment("192.0.2.4")], 300);
 }
 
 #[test]
 fn game_recipe_limits_players_and_networks() {
     need_kernel!();
-    let kitchen = Kitchen::new(strangers(), GAME);
+    let setup = Setup::new(unlisted_hosts(), GAME);
     for (player, port) in [("10.0.15.1", 27_015), ("10.0.30.1", 27_030)] {
-        kitchen.holds(player, &[kitchen.udp(player, port)], 1_000, (200.0, 400.0));
+        setup.holds(player, &[setup.udp(player, port)], 1_000, (200.0, 400.0));
     }
     let network: Vec<_> = (0..60)
-        .map(|i| kitchen.udp(&format!("10.1.0.{i}"), 27_015))
+        .map(|i| setup.udp(&format!("10.1.0.{i}"), 27_015))
         .collect();
-    kitchen.holds("a /24", &network, 300, (4_000.0, 8_000.0));
+    setup.holds("a /24", &network, 300, (4_000.0, 8_000.0));
 
     let network: Vec<_> = (0..60)
-        .map(|i| kitchen.udp(&format!("2001:db8:1:{i}::1"), 27_015))
+        .map(|i| setup.udp(&format!("2001:db8:1:{i}::1"), 27_015))
         .collect();
-    kitchen.holds("a /48", &network, 300, (4_000.0, 8_000.0));
+    setup.holds("a /48", &network, 300, (4_000.0, 8_000.0));
 
-    let came = kitchen.send(&[kitchen.udp("10.2.0.1", 27_031)], 200);
+    let came = setup.send(&[setup.udp("10.2.0.1", 27_031)], 200);
     // A whole burst passes in each window, and windows may have begun meanwhile.
     let windows = (came.time.as_secs_f64() / 10.0).ceil();
     agrees("queries", came.packets as f64, 30.0, 30.0 * windows);
 
-    let large = kitchen.ends("10.3.0.1", 40_000, 9).udp(&[0x5a; 1_000]);
-    let came = kitchen.send(std::slice::from_ref(&large), 500);
+    let large = setup.ends("10.3.0.1", 40_000, 9).udp(&[0x5a; 1_000]);
+    let came = setup.send(std::slice::from_ref(&large), 500);
     let burst = f64::from(128 << 10) - large.len() as f64;
     let refilled = 2e6 / 8.0 * came.time.as_secs_f64() + large.len() as f64;
     agrees("volume", came.bytes as f64, burst, refilled);
-    kitchen.passes("TCP", &[kitchen.data("10.3.0.1", 27_015)], 300);
+    setup.passes("TCP", &[setup.data("10.3.0.1", 27_015)], 300);
 }
 
 #[test]
 fn ssh_recipe_limits_connection_attempts() {
     need_kernel!();
-    let kitchen = Kitchen::new(Hosts::new(), SSH);
-    let syn = |source| kitchen.syn(source, 22);
-    kitchen.holds("SYN", &[syn("10.0.0.1")], 50, (5.0 / 60.0, 5.0));
-    let check = kitchen.hosts.json(&["check", "eth0", "10.0.0.1", "--json"]);
+    let setup = Setup::new(Hosts::new(), SSH);
+    let syn = |source| setup.syn(source, 22);
+    setup.holds("SYN", &[syn("10.0.0.1")], 50, (5.0 / 60.0, 5.0));
+    let check = setup.hosts.json(&["check", "eth0", "10.0.0.1", "--json"]);
     let retry = check["limits"][0]["retry_after_seconds"].as_f64().unwrap();
     assert!(
         retry > 0.0 && retry <= 12.0,
         "one every twelve seconds: {check}"
     );
-    kitchen.holds(
+    setup.holds(
         "the rest",
-        &[kitchen.udp("10.0.0.2", 9)],
+        &[setup.udp("10.0.0.2", 9)],
         4_000,
         (500.0, 1_000.0),
     );
     // The smaller limit applies only to packets that open a connection.
-    kitchen.holds(
+    setup.holds(
         "data",
-        &[kitchen.data("10.0.0.3", 22)],
+        &[setup.data("10.0.0.3", 22)],
         4_000,
         (500.0, 1_000.0),
     );
-    kitchen.passes("the office", &[syn("198.51.100.7")], 2_500);
-    kitchen.passes("one host", &[syn("203.0.113.7")], 2_500);
-    kitchen.denies("its network", syn("203.0.113.8"));
+    setup.passes("the office", &[syn("198.51.100.7")], 2_500);
+    setup.passes("one host", &[syn("203.0.113.7")], 2_500);
+    setup.denies("its network", syn("203.0.113.8"));
 
-    let mut session = session(&kitchen.hosts, SERVER, 22);
+    let mut session = session(&setup.hosts, SERVER, 22);
     let client = CLIENT.to_string();
-    let flood = [syn(&client), kitchen.udp(&client, 9)];
-    assert!(
-        kitchen.send(&flood, 2_000).packets < 4_000,
-        "over the limit"
-    );
+    let flood = [syn(&client), setup.udp(&client, 9)];
+    assert!(setup.send(&flood, 2_000).packets < 4_000, "over the limit");
     goes_on("an open session", &mut session);
 }
 
 #[test]
 fn ipv6_recipe_limits_subnets_and_sites() {
     need_kernel!();
-    let kitchen = Kitchen::new(strangers(), IPV6);
+    let setup = Setup::new(unlisted_hosts(), IPV6);
     let subnet: Vec<_> = (0..50)
-        .map(|i| kitchen.udp(&format!("2001:db8:1:1::{i}"), 9))
+        .map(|i| setup.udp(&format!("2001:db8:1:1::{i}"), 9))
         .collect();
-    kitchen.holds("a /64", &subnet, 100, (1_000.0, 2_000.0));
-    let neighbour = kitchen.icmpv6("2001:db8:1:1::1", 255, 135);
-    kitchen.holds("neighbour discovery", &[neighbour], 500, (100.0, 200.0));
+    setup.holds("a /64", &subnet, 100, (1_000.0, 2_000.0));
+    let neighbour = setup.icmpv6("2001:db8:1:1::1", 255, 135);
+    setup.holds("neighbour discovery", &[neighbour], 500, (100.0, 200.0));
 
     let site: Vec<_> = (0..20)
-        .map(|i| kitchen.udp(&format!("2001:db8:2:{i}::1"), 9))
+        .map(|i| setup.udp(&format!("2001:db8:2:{i}::1"), 9))
         .collect();
-    kitchen.holds("a /48", &site, 1_000, (4_000.0, 8_000.0));
-    let ping = kitchen.icmpv6("2001:db8:3::1", 64, 128);
-    kitchen.holds("pings", &[ping], 100, (10.0, 20.0));
-    kitchen.passes("IPv4", &[kitchen.udp("10.0.0.1", 9)], 300);
+    setup.holds("a /48", &site, 1_000, (4_000.0, 8_000.0));
+    let ping = setup.icmpv6("2001:db8:3::1", 64, 128);
+    setup.holds("pings", &[ping], 100, (10.0, 20.0));
+    setup.passes("IPv4", &[setup.udp("10.0.0.1", 9)], 300);
 }
 
 #[test]
 fn cookbook_commands_succeed_in_order() {
     need_kernel!();
     let recipe = blocks("toml").into_iter().find(|block| block.0 == DNS);
-    let kitchen = Kitchen::prepare(strangers(), &recipe.unwrap().1);
-    kitchen.write("blocked.txt", "10.9.0.0/16  # strangers\n");
+    let setup = Setup::prepare(unlisted_hosts(), &recipe.unwrap().1);
+    setup.write("blocked.txt", "10.9.0.0/16  # strangers\n");
     for (heading, block) in blocks("sh") {
         for line in block.lines() {
             let line = line.split('#').next().unwrap().trim();
-            kitchen.limiter(line.trim_start_matches("sudo ")).expect(0);
+            setup.limiter(line.trim_start_matches("sudo ")).expect(0);
         }
         if heading == INTRODUCTION {
-            kitchen.passes("before", &[kitchen.udp("10.9.0.1", 9)], 10);
+            setup.passes("before", &[setup.udp("10.9.0.1", 9)], 10);
         }
     }
-    let list = |line: &str| kitchen.limiter(line).stdout;
+    let list = |line: &str| setup.limiter(line).stdout;
     assert_eq!(list("limiter deny list eth0").trim(), "10.9.0.0/16");
     assert!(list("limiter tier list eth0 own").contains("192.0.2.128/25"));
-    kitchen.denies("in force at once", kitchen.udp("10.9.0.1", 9));
+    setup.denies("in force at once", setup.udp("10.9.0.1", 9));
 
-    kitchen.limiter("limiter reload eth0").expect(0);
-    kitchen.passes("the file's list is back", &[kitchen.udp("10.9.0.1", 9)], 10);
+    setup.limiter("limiter reload eth0").expect(0);
+    setup.passes("the file's list is back", &[setup.udp("10.9.0.1", 9)], 10);
     assert!(!list("limiter tier list eth0 own").contains("192.0.2.128/25"));
 }
 
@@ -459,20 +444,20 @@ fn recipe_in_shadow_drops_nothing_until_shadow_is_off() {
     need_kernel!();
     let recipe = blocks("toml").into_iter().find(|block| block.0 == SSH);
     let recipe = recipe.unwrap().1;
-    let kitchen = Kitchen::prepare(strangers(), &format!("shadow = true\n{recipe}"));
-    kitchen
+    let setup = Setup::prepare(unlisted_hosts(), &format!("shadow = true\n{recipe}"));
+    setup
         .limiter("limiter attach --config limiter.toml")
         .expect(0);
-    let syn = kitchen.syn("10.0.0.1", 22);
-    kitchen.passes("shadow", std::slice::from_ref(&syn), 100);
-    let would_drop = number(&kitchen.hosts.status()["would_drop"]["packets"]);
+    let syn = setup.syn("10.0.0.1", 22);
+    setup.passes("shadow", std::slice::from_ref(&syn), 100);
+    let would_drop = number(&setup.hosts.status()["would_drop"]["packets"]);
     assert!((1..=95).contains(&would_drop), "{would_drop}");
-    let top = kitchen.hosts.json(&["top", "eth0", "--once", "--json"]);
+    let top = setup.hosts.json(&["top", "eth0", "--once", "--json"]);
     assert_eq!(top["sources"][0]["source"], "10.0.0.1", "{top}");
 
-    kitchen.write("limiter.toml", &recipe);
-    kitchen.limiter("limiter reload eth0").expect(0);
-    let came = kitchen.send(&[syn], 100);
+    setup.write("limiter.toml", &recipe);
+    setup.limiter("limiter reload eth0").expect(0);
+    let came = setup.send(&[syn], 100);
     let most = came.time.as_secs_f64() / 12.0 + 5.0;
     assert!((came.packets as f64) <= most, "{}", came.packets);
 }
@@ -481,8 +466,8 @@ fn recipe_in_shadow_drops_nothing_until_shadow_is_off() {
 #[test]
 fn overlapping_lists_follow_the_longest_prefix_then_deny() {
     need_kernel!();
-    let kitchen = Kitchen::prepare(
-        strangers(),
+    let setup = Setup::prepare(
+        unlisted_hosts(),
         r#"
         interfaces = ["eth0"]
         [lists]
@@ -496,15 +481,15 @@ fn overlapping_lists_follow_the_longest_prefix_then_deny() {
         rate = "1M/s"
         "#,
     );
-    kitchen.write("blocked.txt", "10.1.0.0/16\n10.2.0.0/16\n");
-    kitchen
+    setup.write("blocked.txt", "10.1.0.0/16\n10.2.0.0/16\n");
+    setup
         .limiter("limiter attach --config limiter.toml")
         .expect(0);
-    let udp = |source| kitchen.udp(source, 9);
-    kitchen.passes("the longest prefix", &[udp("10.1.2.3")], 10);
-    kitchen.denies("its surroundings", udp("10.1.3.3"));
-    kitchen.denies("on both", udp("10.2.0.1"));
-    let allowed = kitchen.limiter("limiter allow list eth0").stdout;
+    let udp = |source| setup.udp(source, 9);
+    setup.passes("the longest prefix", &[udp("10.1.2.3")], 10);
+    setup.denies("its surroundings", udp("10.1.3.3"));
+    setup.denies("on both", udp("10.2.0.1"));
+    let allowed = setup.limiter("limiter allow list eth0").stdout;
     assert_eq!(allowed.matches("10.1.2.0/24").count(), 1, "{allowed}");
 
     for (source, tiers) in [
@@ -512,32 +497,32 @@ fn overlapping_lists_follow_the_longest_prefix_then_deny() {
         ("10.3.3.1", &["narrow"]),
         ("10.4.0.1", &["narrow", "wide"]),
     ] {
-        let check = kitchen.hosts.json(&["check", "eth0", source, "--json"]);
+        let check = setup.hosts.json(&["check", "eth0", source, "--json"]);
         assert_eq!(check["tiers"], serde_json::json!(tiers), "{source}");
     }
 
-    let before = kitchen.limiter("limiter deny list eth0").stdout;
+    let before = setup.limiter("limiter deny list eth0").stdout;
     for line in [
         "limiter deny add eth0 10.7.0.0/16 192.0.2.7/24",
         "limiter deny replace eth0 10.7.0.0/16 192.0.2.7/24",
     ] {
-        assert_ne!(kitchen.limiter(line).status, 0, "{line}");
+        assert_ne!(setup.limiter(line).status, 0, "{line}");
         assert_eq!(
-            kitchen.limiter("limiter deny list eth0").stdout,
+            setup.limiter("limiter deny list eth0").stdout,
             before,
             "{line}"
         );
     }
-    kitchen.limiter("limiter deny add eth0 192.0.2.7").expect(0);
-    kitchen.denies("the one address", udp("192.0.2.7"));
-    kitchen.passes("its neighbour", &[udp("192.0.2.8")], 10);
+    setup.limiter("limiter deny add eth0 192.0.2.7").expect(0);
+    setup.denies("the one address", udp("192.0.2.7"));
+    setup.passes("its neighbour", &[udp("192.0.2.8")], 10);
 }
 
 #[test]
 fn cookbook_text_on_rate_and_burst_is_true() {
     need_kernel!();
-    let kitchen = Kitchen::prepare(
-        strangers(),
+    let setup = Setup::prepare(
+        unlisted_hosts(),
         r#"
         interfaces = ["eth0"]
         [[limit]]
@@ -545,21 +530,21 @@ fn cookbook_text_on_rate_and_burst_is_true() {
         rate = "300/s"
         "#,
     );
-    kitchen
+    setup
         .limiter("limiter attach --config limiter.toml")
         .expect(0);
-    assert_eq!(kitchen.hosts.status()["limits"][0]["burst"], "300");
-    kitchen.limiter("limiter detach eth0").expect(0);
-    kitchen
+    assert_eq!(setup.hosts.status()["limits"][0]["burst"], "300");
+    setup.limiter("limiter detach eth0").expect(0);
+    setup
         .limiter("limiter attach eth0 --rate 10mbit --burst 1000b")
         .expect(1);
 
     // The burst is spent at once, and refilled after burst / rate, which is one second.
-    kitchen
+    setup
         .limiter("limiter attach eth0 --rate 300/m --burst 5")
         .expect(0);
-    let packet = [kitchen.udp("10.0.0.1", 9)];
-    kitchen.holds("5 at once", &packet, 20, (5.0, 5.0));
+    let packet = [setup.udp("10.0.0.1", 9)];
+    setup.holds("5 at once", &packet, 20, (5.0, 5.0));
     thread::sleep(Duration::from_secs(1));
-    kitchen.holds("and again", &packet, 20, (5.0, 5.0));
+    setup.holds("and again", &packet, 20, (5.0, 5.0));
 }

@@ -98,7 +98,7 @@ fn ends(hosts: &Hosts, from: SocketAddr, to: SocketAddr) -> Ends {
 }
 
 /// Frames that are similar to those of a connection and do not belong to it.
-fn strange(connection: Ends, tcp: bool) -> Vec<Vec<u8>> {
+fn similar_frames(connection: Ends, tcp: bool) -> Vec<Vec<u8>> {
     let (from, to) = (connection.from.port(), connection.to.port());
     let mut frames = Vec::new();
     for ends in [
@@ -241,7 +241,7 @@ fn download_under_flood_loses_no_packet() {
         let (mut peer, from) = listener.accept().unwrap();
         peer.set_write_timeout(Some(PATIENCE)).unwrap();
         let connection = ends(&hosts, address, from);
-        flood.frames = strange(connection, true);
+        flood.frames = similar_frames(connection, true);
         let received = thread::scope(|scope| {
             let download = scope.spawn(|| read_all(to));
             for _ in 0..DOWNLOAD / CHUNK {
@@ -285,7 +285,7 @@ fn connected_udp_socket_under_flood_loses_no_packet() {
         let behind = Raw::open(&hosts.server);
         let (to, from) = connected_udp(&hosts, server, client);
         let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
-        let mut flood = Flood::new(&hosts, strange(connection, false));
+        let mut flood = Flood::new(&hosts, similar_frames(connection, false));
         let since = Instant::now();
         attach(&hosts);
         flood.send(50);
@@ -374,11 +374,11 @@ fn offer(hosts: &Hosts, frame: &[u8], count: usize) -> (u64, u64) {
 fn listening_and_unconnected_sockets_are_limited() {
     need_kernel!();
     // The address is unused, so that no answers to the server take tokens.
-    for (server, nobody) in [(SERVER, "192.0.2.77"), (SERVER_IPV6, "2001:db8::77")] {
+    for (server, unused) in [(SERVER, "192.0.2.77"), (SERVER_IPV6, "2001:db8::77")] {
         let hosts = Hosts::of_both_families();
         let listener = on(&hosts.server, || TcpListener::bind((server, 0))).unwrap();
         let udp = on(&hosts.server, || UdpSocket::bind((server, 0))).unwrap();
-        let from = SocketAddr::new(nobody.parse().unwrap(), 40_000);
+        let from = SocketAddr::new(unused.parse().unwrap(), 40_000);
         let tcp = ends(&hosts, from, listener.local_addr().unwrap());
         let to_udp = ends(&hosts, from, udp.local_addr().unwrap());
         attach(
@@ -587,15 +587,15 @@ fn established_packets_change_no_bucket_and_no_limit_counter() {
             for _ in 0..PACKETS {
                 now += rng.u64(0..400_000_000);
                 let (frame, is_of_connection) = some_packet(&mut rng, connection);
-                let said = with.run(&frame, now).1;
+                let reason = with.run(&frame, now).1;
                 if is_of_connection {
                     // A packet that no limit matches counts as unlimited instead of exempt.
-                    exempt += u32::from(said == Reason::Established);
-                    let is_free = matches!(said, Reason::Established | Reason::Unlimited);
-                    assert!(is_free, "{said:?}: {text}");
+                    exempt += u32::from(reason == Reason::Established);
+                    let is_free = matches!(reason, Reason::Established | Reason::Unlimited);
+                    assert!(is_free, "{reason:?}: {text}");
                 } else {
-                    others[said as usize] += 1;
-                    assert_eq!(said, without.run(&frame, now).1, "{text}");
+                    others[reason as usize] += 1;
+                    assert_eq!(reason, without.run(&frame, now).1, "{text}");
                 }
             }
             assert_eq!(figures(&with, limits), figures(&without, limits), "{text}");

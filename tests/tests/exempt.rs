@@ -23,7 +23,7 @@ use limiter_tests::{
 const UPLOADS: u16 = 9_000;
 
 /// Uploads from the client at full speed while `work` runs. Returns the result of `work`, and the number of bytes.
-fn beside_an_upload<T>(hosts: &Hosts, work: impl FnOnce() -> T) -> (T, u64) {
+fn during_upload<T>(hosts: &Hosts, work: impl FnOnce() -> T) -> (T, u64) {
     let listener = on(&hosts.server, || TcpListener::bind((SERVER, UPLOADS))).unwrap();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -162,7 +162,7 @@ fn ping_loses_nothing_during_an_upload_of_the_same_host() {
         .expect(0);
     let server = SERVER.to_string();
     let ping = ["busybox", "ping", "-q", "-c", "40", "-i", "0.05", &server];
-    let (text, bytes) = beside_an_upload(&hosts, || printed(spawn(&hosts.client, &ping)));
+    let (text, bytes) = during_upload(&hosts, || printed(spawn(&hosts.client, &ping)));
     assert!(text.contains(" 0% packet loss"), "{text}");
     // More than the limit admits in a minute.
     assert!(bytes > 60 * 100 * 1_500, "{bytes} bytes uploaded");
@@ -239,7 +239,7 @@ fn ssh_sessions_open_during_an_upload_through_the_bastion() {
             assert!(text.contains("No auth methods"), "session {number}: {text}");
         });
     };
-    let ((), bytes) = beside_an_upload(&hosts, sessions);
+    let ((), bytes) = during_upload(&hosts, sessions);
     assert!(bytes > 0);
     assert_eq!(established_and_dropped(&hosts).1, 0);
 }

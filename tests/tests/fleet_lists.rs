@@ -108,7 +108,7 @@ fn fleet_prefix_is_denied_until_the_fleet_removes_it() {
     let program = attached.program();
     assert!(!attached.overlay("deny", &[FLEET, BOTH]));
     assert!(!attached.overlay("gold", &["203.0.113.4"]));
-    assert!(!attached.overlay("nobody", &["203.0.113.4"]));
+    assert!(!attached.overlay("unknown", &["203.0.113.4"]));
     assert_eq!(attached.program(), program);
 
     // Reloads of the file, unchanged and changed, do not affect the fleet's prefixes.

@@ -150,11 +150,11 @@ fn every_verb_accepts_several_interfaces() {
         ("keep eth0 lo", 2),
         ("check --all 192.0.2.7 --json", 2),
     ] {
-        let said = done(line);
-        assert!(said.lines().count() >= lines, "{line}: {said}");
+        let text = done(line);
+        assert!(text.lines().count() >= lines, "{line}: {text}");
         assert!(
-            line.contains(" list ") || said.contains("eth0") && said.contains("lo"),
-            "{said}"
+            line.contains(" list ") || text.contains("eth0") && text.contains("lo"),
+            "{text}"
         );
     }
     for line in [

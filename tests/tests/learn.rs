@@ -135,13 +135,13 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
     }
     limiter(&["config", "check", &output]).expect(0);
     let text = fs::read_to_string(&output).unwrap();
-    for said in [
+    for line in [
         "203.0.113.66 (20,000 packets)",
         "203.0.113.67",
         "Seen in 2m",
         "sent only one packet",
     ] {
-        assert!(text.contains(said), "{said}:\n{text}");
+        assert!(text.contains(line), "{line}:\n{text}");
     }
     // A second run prints equal output: the seed does not matter if all sources are in the sample.
     let again = limiter(&["learn", "--capture", &capture]);

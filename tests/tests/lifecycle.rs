@@ -82,7 +82,7 @@ fn command_that_requests_the_existing_state_is_unchanged() {
     hosts.limiter(&attach).expect(0);
     let before = hosts.status();
     let detach_other = ["detach", "lo"];
-    for (arguments, said) in [
+    for (arguments, text) in [
         (&attach[..], "eth0: unchanged: already attached with this"),
         (
             &["attach", "eth0", "--or-reload", "--config", &file],
@@ -120,12 +120,12 @@ fn command_that_requests_the_existing_state_is_unchanged() {
     ] {
         let plain = hosts.limiter(arguments);
         plain.expect(0);
-        assert!(plain.stdout.starts_with(said), "{plain:#?}");
+        assert!(plain.stdout.starts_with(text), "{plain:#?}");
         let strict = hosts.limiter(&[arguments, &["--strict"]].concat());
         strict.expect(1);
         assert_eq!(strict.stdout, "", "{strict:#?}");
         let line = strict.stderr.lines().next().unwrap_or_default();
-        assert!(line.starts_with(&format!("limiter: {said}")), "{strict:#?}");
+        assert!(line.starts_with(&format!("limiter: {text}")), "{strict:#?}");
     }
     let after = hosts.status();
     assert_eq!(after["limits"], before["limits"]);
@@ -283,7 +283,7 @@ fn change_that_cannot_be_printed_is_made_and_reported_as_such() {
         "limits.toml",
         "[[limit]]\nname = \"all\"\nrate = \"9/s\"\n[lists]\npartners = []\n",
     );
-    let unprinted = |arguments: &[&str], said: &str| {
+    let unprinted = |arguments: &[&str], text: &str| {
         let mut command = prepared(arguments);
         let full = fs::OpenOptions::new().write(true).open("/dev/full");
         command.stdout(full.unwrap()).stderr(Stdio::piped());
@@ -291,7 +291,7 @@ fn change_that_cannot_be_printed_is_made_and_reported_as_such() {
         let outcome = Outcome::of(arguments.join(" "), output);
         outcome.expect(1);
         let why = "standard output cannot be written (No space left on device";
-        for words in [said, why, "in force", "`limiter status`"] {
+        for words in [text, why, "in force", "`limiter status`"] {
             assert!(outcome.stderr.contains(words), "{words}: {outcome:#?}");
         }
     };

@@ -86,12 +86,12 @@ fn every_list_is_edited_and_printed() {
             "198.51.100.0/24",
             "203.0.113.66/32",
         ];
-        let said = edit(&hosts, list, "add", &added);
-        assert!(said.contains("3 added, 3 on it now"), "{said}");
+        let text = edit(&hosts, list, "add", &added);
+        assert!(text.contains("3 added, 3 on it now"), "{text}");
         let in_order = ["198.51.100.0/24", "203.0.113.66", "2001:db8::/32"];
         assert_eq!(listed(&hosts, list), in_order);
-        let said = edit(&hosts, list, "add", &["2001:db8::/32"]);
-        assert!(said.contains("unchanged"), "there already: {said}");
+        let text = edit(&hosts, list, "add", &["2001:db8::/32"]);
+        assert!(text.contains("unchanged"), "there already: {text}");
 
         let start: &[&str] = match list {
             "others" => &["tier", "list", "eth0", "others", "--json"],
@@ -103,16 +103,16 @@ fn every_list_is_edited_and_printed() {
         );
         assert_eq!(number(&of_status(&hosts, list)["prefixes"]), 3);
 
-        let said = edit(&hosts, list, "remove", &["203.0.113.66", "2001:db8::/32"]);
-        assert!(said.contains("2 removed, 1 on it now"), "{said}");
+        let text = edit(&hosts, list, "remove", &["203.0.113.66", "2001:db8::/32"]);
+        assert!(text.contains("2 removed, 1 on it now"), "{text}");
         assert_eq!(listed(&hosts, list), ["198.51.100.0/24"]);
-        let said = edit(
+        let text = edit(
             &hosts,
             list,
             "replace",
             &["2001:db8::1", "198.51.100.0/24", "0.0.0.0/0"],
         );
-        assert!(said.contains("2 added, 3 on it now"), "{said}");
+        assert!(text.contains("2 added, 3 on it now"), "{text}");
         assert_eq!(
             listed(&hosts, list),
             ["0.0.0.0/0", "198.51.100.0/24", "2001:db8::1"]
@@ -148,9 +148,9 @@ fn list_file_may_have_comments_and_any_line_endings() {
         edit(&hosts, "deny", "remove", &["--file", file]);
         assert_eq!(listed(&hosts, "deny"), [""; 0], "{file}");
     }
-    let said = edit(&hosts, "deny", "add", &["192.0.2.9", "--file", &unix]);
-    assert!(said.contains("4 added"), "file and command line: {said}");
-    let empty = folder.write("empty", "# nobody\n");
+    let text = edit(&hosts, "deny", "add", &["192.0.2.9", "--file", &unix]);
+    assert!(text.contains("4 added"), "file and command line: {text}");
+    let empty = folder.write("empty", "# none\n");
     edit(&hosts, "deny", "replace", &["--file", &empty]);
     assert_eq!(listed(&hosts, "deny"), [""; 0]);
 }
@@ -295,8 +295,8 @@ fn longest_prefix_decides_and_is_counted() {
         };
         assert_eq!(traffic.passed(source, 4), passed, "{source}");
         let check = hosts.json(&["check", "eth0", source, "--json"]);
-        let said = check["listed"].as_str().unwrap_or_default();
-        assert_eq!(said, list, "{check}");
+        let text = check["listed"].as_str().unwrap_or_default();
+        assert_eq!(text, list, "{check}");
         hits.0 += u64::from(list == "allow") * 4;
         hits.1 += u64::from(list == "deny") * 4;
     }
@@ -403,17 +403,17 @@ fn long_list_is_replaced_under_flood_without_a_gap() {
 fn allow_notes_a_prefix_that_is_denied_too() {
     need_kernel!();
     let hosts = attached();
-    let said = |arguments: &[&str]| {
+    let hint = |arguments: &[&str]| {
         let outcome = hosts.limiter(arguments);
         outcome.expect(0);
         outcome.stderr
     };
-    assert_eq!(said(&["deny", "add", "eth0", "203.0.113.0/24"]), "");
-    assert_eq!(said(&["allow", "add", "eth0", "203.0.113.7"]), "", "longer");
-    let note = said(&["allow", "add", "eth0", "203.0.113.0/24", "192.0.2.9"]);
+    assert_eq!(hint(&["deny", "add", "eth0", "203.0.113.0/24"]), "");
+    assert_eq!(hint(&["allow", "add", "eth0", "203.0.113.7"]), "", "longer");
+    let note = hint(&["allow", "add", "eth0", "203.0.113.0/24", "192.0.2.9"]);
     assert!(
         note.contains("203.0.113.0/24 is on deny too, and deny takes precedence"),
         "{note}"
     );
-    assert_eq!(said(&["allow", "remove", "eth0", "203.0.113.0/24"]), "");
+    assert_eq!(hint(&["allow", "remove", "eth0", "203.0.113.0/24"]), "");
 }

@@ -14,7 +14,7 @@ use nix::{
 };
 
 /// A configuration that needs most of the available stack.
-const MUCH: &str = r#"
+const LARGE: &str = r#"
 exempt = ["established", "control"]
 
 [lists]
@@ -50,10 +50,10 @@ fn logged(text: &str, sources: &[&str]) -> (String, u64) {
     });
     let mut child = spawned.unwrap().unwrap();
     // Waits for the message that `log` has begun.
-    let mut said = String::new();
+    let mut output = String::new();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    stderr.read_line(&mut said).unwrap();
-    assert!(said.contains("every packet is logged"), "{said}");
+    stderr.read_line(&mut output).unwrap();
+    assert!(output.contains("every packet is logged"), "{output}");
     assert_eq!(hosts.status()["logging"], true);
     let traffic = Traffic::new(&hosts);
     let passed = sources.iter().map(|source| traffic.passed(source, 3)).sum();
@@ -101,7 +101,7 @@ fn packets_of_several_limits_and_lists_are_logged() {
         "203.0.113.66",
         "2001:db8:bad::7",
     ];
-    let (printed, passed) = logged(MUCH, &sources);
+    let (printed, passed) = logged(LARGE, &sources);
     assert_eq!(passed, 2 + 3);
     for source in sources {
         assert_eq!(count(&printed, source), 3, "{source}: {printed}");

@@ -171,8 +171,8 @@ fn manual_pages_are_complete() {
         fs::write(&plain, &roff).unwrap();
         let mut groff = Command::new("groff");
         groff.args(["-man", "-ww", "-z"]).arg(&plain);
-        let told = groff.output().unwrap();
-        assert!(told.stderr.is_empty(), "{}: {told:?}", name(page));
+        let output = groff.output().unwrap();
+        assert!(output.stderr.is_empty(), "{}: {output:?}", name(page));
         for section in ["EXAMPLES", "FILES", "EXIT STATUS"] {
             let heading = format!(".SH {section}\n");
             let (_, text) = roff.split_once(&heading).unwrap_or_default();

@@ -98,9 +98,9 @@ fn reload_of_a_changed_file_keeps_buckets_and_counters() {
     assert_eq!(traffic.passed_to(2, SOURCE, 3), 3);
     let since = attached.hosts.status()["attached_at"].clone();
 
-    let said = attached.reloaded(&(hourly("a", 1, 6) + &hourly("b", 2, 5)));
-    assert!(said.contains("a: burst 5 -> 6"), "{said}");
-    assert!(!said.contains("b:"), "{said}");
+    let text = attached.reloaded(&(hourly("a", 1, 6) + &hourly("b", 2, 5)));
+    assert!(text.contains("a: burst 5 -> 6"), "{text}");
+    assert!(!text.contains("b:"), "{text}");
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 1, "the burst grew by one");
     assert_eq!(traffic.passed_to(2, SOURCE, 7), 2, "two tokens were left");
     assert_eq!(attached.counted("a"), (6, 8));
@@ -124,13 +124,13 @@ fn reload_changes_limits_on_control_traffic() {
     assert_eq!(quota("control-total"), ["10k/s", "10k"]);
 
     let control = "[control]\nrate = \"1/h\"\nburst = 2\ntotal = \"20/s\"\n";
-    let said = attached.reloaded(&text(control));
+    let output = attached.reloaded(&text(control));
     for change in [
         "control: rate 100/s -> 1/h (tighter)",
         "control: burst 200 -> 2 (tighter)",
         "control-total: rate 10k/s -> 20/s (tighter)",
     ] {
-        assert!(said.contains(change), "{said}");
+        assert!(output.contains(change), "{output}");
     }
     assert!(attached.shown().contains(control), "{}", attached.shown());
     let raw = Raw::to_send(&attached.hosts.client);
@@ -148,8 +148,8 @@ fn reload_changes_limits_on_control_traffic() {
     assert!((20..=most).contains(&passed), "{passed} of {most}");
     assert_eq!(passed + dropped, 2 + 200, "each packet was counted once");
 
-    let said = attached.reloaded(&text("[control]\ntotal = \"none\"\n"));
-    assert!(said.contains("limit control-total gone"), "{said}");
+    let output = attached.reloaded(&text("[control]\ntotal = \"none\"\n"));
+    assert!(output.contains("limit control-total gone"), "{output}");
     (0..200).for_each(ask);
     let (passed, _) = attached.counted("control");
     assert!(passed >= 200, "{passed}");
@@ -164,8 +164,8 @@ fn reload_of_an_unchanged_file_changes_nothing() {
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
     let shown = attached.shown();
     for _ in 0..10 {
-        let said = attached.reloaded(&text);
-        assert!(said.contains("unchanged"), "{said}");
+        let output = attached.reloaded(&text);
+        assert!(output.contains("unchanged"), "{output}");
     }
     assert_eq!(attached.shown(), shown);
     assert_eq!(
@@ -187,9 +187,9 @@ fn reload_of_an_unchanged_file_changes_nothing() {
             "changed already: {already}: {outcome:#?}"
         );
     }
-    let said = attached.reloaded(&text);
-    assert!(said.contains("deny: 0 added, 1 removed"), "{said}");
-    assert!(said.contains("b: burst 9 -> 5"), "{said}");
+    let output = attached.reloaded(&text);
+    assert!(output.contains("deny: 0 added, 1 removed"), "{output}");
+    assert!(output.contains("b: burst 9 -> 5"), "{output}");
     assert_eq!(attached.shown(), shown);
 }
 
@@ -236,12 +236,12 @@ fn reload_that_does_not_fit_the_interface_changes_nothing() {
     need_kernel!();
     let attached = Attached::with(&hourly("a", 1, 5));
     let before = attached.hosts.status();
-    let said = attached.reload(&limit("a", 1, "rate = \"10mbit\"\nburst = \"100b\""));
-    said.expect(1);
+    let outcome = attached.reload(&limit("a", 1, "rate = \"10mbit\"\nburst = \"100b\""));
+    outcome.expect(1);
     // The first lines are a warning about the file. The last line is the error about the interface.
-    let error = said.stderr.lines().last().unwrap();
+    let error = outcome.stderr.lines().last().unwrap();
     for word in ["eth0: ", "100b", "1522"] {
-        assert!(error.contains(word), "{said:#?}");
+        assert!(error.contains(word), "{outcome:#?}");
     }
     assert_eq!(attached.hosts.status(), before);
 }
@@ -274,15 +274,15 @@ fn reload_adds_and_removes_limits() {
     assert_eq!(traffic.passed_to(2, SOURCE, 7), 5);
     assert_eq!(attached.tracked(), 2);
 
-    let said = attached.reloaded(&(c.clone() + &a + &b));
-    assert!(said.contains("limit c new: 1/h"), "{said}");
+    let text = attached.reloaded(&(c.clone() + &a + &b));
+    assert!(text.contains("limit c new: 1/h"), "{text}");
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 0, "a stays");
     assert_eq!(traffic.passed_to(2, SOURCE, 7), 0, "b stays");
     assert_eq!(traffic.passed_to(3, SOURCE, 7), 5, "c is new");
     assert_eq!(attached.tracked(), 3);
 
-    let said = attached.reloaded(&(c.clone() + &b));
-    assert!(said.contains("limit a gone"), "{said}");
+    let text = attached.reloaded(&(c.clone() + &b));
+    assert!(text.contains("limit a gone"), "{text}");
     assert_eq!(attached.tracked(), 2, "no bucket is left");
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 7, "port 1 has no limit");
     assert_eq!(traffic.passed_to(2, SOURCE, 7), 0);
@@ -297,11 +297,11 @@ fn reload_adds_and_removes_limits() {
 
     // A renamed limit is new, and a limit with another key has new buckets.
     let other_key = c.replace("rate", "key = \"/24,/48\"\nrate");
-    let said = attached.reloaded(&(a.replace("\"a\"", "\"z\"") + &b + &other_key));
-    assert!(said.contains("limit a gone\neth0: limit z new"), "{said}");
+    let text = attached.reloaded(&(a.replace("\"a\"", "\"z\"") + &b + &other_key));
+    assert!(text.contains("limit a gone\neth0: limit z new"), "{text}");
     assert!(
-        said.contains("c: key /32,/64 -> /24,/48, with new buckets"),
-        "{said}"
+        text.contains("c: key /32,/64 -> /24,/48, with new buckets"),
+        "{text}"
     );
     assert_eq!(attached.tracked(), 1, "b's");
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
@@ -310,8 +310,8 @@ fn reload_adds_and_removes_limits() {
     assert_eq!(traffic.passed_to(3, SOURCE, 7), 0, "the same /24");
 
     // This reload changes only the order.
-    let said = attached.reloaded(&(other_key + &b + &a.replace("\"a\"", "\"z\"")));
-    assert!(said.contains("order of the limits"), "{said}");
+    let text = attached.reloaded(&(other_key + &b + &a.replace("\"a\"", "\"z\"")));
+    assert!(text.contains("order of the limits"), "{text}");
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 0);
     let status = attached.hosts.status();
     let sum = number(&status["passed"]["packets"]) + number(&status["dropped"]["packets"]);

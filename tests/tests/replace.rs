@@ -67,7 +67,7 @@ fn another_layout_is_replaced_in_one_step_with_full_buckets() {
         assert_eq!(Traffic::new(&hosts).passed("192.0.2.2", 12), 10);
         let other = age(&hosts, layout);
         let before = program(&hosts);
-        let told = [
+        let words = [
             "another version",
             "'eth0'",
             &format!("(layout {layout})"),
@@ -81,22 +81,22 @@ fn another_layout_is_replaced_in_one_step_with_full_buckets() {
             &["keep", "eth0"],
             &["watch", "eth0"],
         ] {
-            hosts.limiter(arguments).expect_error(1, &told);
+            hosts.limiter(arguments).expect_error(1, &words);
         }
-        for told_too in [&["status"][..], &["doctor", "eth0"]] {
-            let said = hosts.limiter(told_too);
-            said.expect(1);
-            let text = format!("{}{}", said.stdout, said.stderr);
-            assert!(text.contains("another version of limiter"), "{said:#?}");
+        for other in [&["status"][..], &["doctor", "eth0"]] {
+            let output = hosts.limiter(other);
+            output.expect(1);
+            let text = format!("{}{}", output.stdout, output.stderr);
+            assert!(text.contains("another version of limiter"), "{output:#?}");
         }
         assert!(other.join("link").exists() && !hosts.pins().exists());
         assert_eq!(program(&hosts), before);
 
-        let said = hosts.limiter(&["attach", "eth0", "--or-reload", "--config", &file]);
-        said.expect(0);
+        let output = hosts.limiter(&["attach", "eth0", "--or-reload", "--config", &file]);
+        output.expect(0);
         assert!(
-            said.stdout.contains(&format!("{REPLACED} {layout})")),
-            "{said:#?}"
+            output.stdout.contains(&format!("{REPLACED} {layout})")),
+            "{output:#?}"
         );
         assert_ne!(program(&hosts), before);
         assert_eq!(Traffic::new(&hosts).passed("192.0.2.2", 12), 10);
@@ -115,7 +115,7 @@ fn another_layout_is_left_alone_if_it_cannot_be_replaced() {
     hosts.limiter(&ATTACH).expect(0);
     assert_eq!(passed(&hosts), 10);
     let other = age(&hosts, 6);
-    for (wrong, told) in [
+    for (wrong, words) in [
         ("[[limit]]\nname = \"default\"\n", "rate"),
         (
             "mode = \"generic\"\n[[limit]]\nname = \"default\"\nrate = \"1/d\"\n",
@@ -124,9 +124,9 @@ fn another_layout_is_left_alone_if_it_cannot_be_replaced() {
     ] {
         let file = folder.write("wrong.toml", wrong);
         let arguments = ["attach", "eth0", "--or-reload", "--config", &file];
-        let said = hosts.limiter(&arguments);
-        said.expect(1);
-        assert!(said.stderr.contains(told), "{said:#?}");
+        let outcome = hosts.limiter(&arguments);
+        outcome.expect(1);
+        assert!(outcome.stderr.contains(words), "{outcome:#?}");
         assert!(other.join("link").exists() && !hosts.pins().exists());
     }
     assert_eq!(passed(&hosts), 0);

@@ -12,7 +12,7 @@ use std::{
 use fastrand::Rng;
 use limiter_common::policy::verdict::Reason;
 use limiter_tests::{
-    captures::{Captured, add, every_look, fixtures, header, pcap, replay, replay_by_both},
+    captures::{Captured, add, fixtures, header, match_all_fields, pcap, replay, replay_by_both},
     command::{Outcome, binary, limiter, prepared},
     files::Folder,
     need_kernel,
@@ -95,7 +95,7 @@ fn kernel_and_model_agree_on_foreign_captures() {
     let mut seen = BTreeMap::<&str, u64>::new();
     let roomy = Settings {
         max_sources: Settings::default().max_sources,
-        ..every_look()
+        ..match_all_fields()
     };
     for settings in [plain("1/s", "2"), plain("1kbit", "1522b"), roomy] {
         let compiled = Compiled::new(&settings).unwrap();
@@ -107,8 +107,8 @@ fn kernel_and_model_agree_on_foreign_captures() {
             assert!(path.ends_with(name), "{} is not {name}", path.display());
             let mut capture = Capture::open(path).unwrap();
             let Some(packets) = packets else {
-                let told = capture.next().unwrap_err().to_string();
-                assert!(told.contains("link type"), "{name}: {told}");
+                let error = capture.next().unwrap_err().to_string();
+                assert!(error.contains("link type"), "{name}: {error}");
                 continue;
             };
             while let Some(packet) = capture.next().unwrap() {
@@ -131,7 +131,7 @@ fn kernel_and_model_agree_on_foreign_captures() {
 
 #[test]
 fn truncated_foreign_captures_replay_up_to_the_cut() {
-    let settings = every_look();
+    let settings = match_all_fields();
     for path in fixtures() {
         let bytes = fs::read(&path).unwrap();
         let whole = replay(&bytes, &settings, Choice::Model);
@@ -385,7 +385,7 @@ fn replay_command_prints_verdicts_and_counts() {
 fn replay_reads_standard_input() {
     let file = pcap(&twenty());
     let arguments = "replay - --rate 1/h --engine model --json";
-    let outcome = fed(&file, &arguments.split(' ').collect::<Vec<_>>());
+    let outcome = run_with_input(&file, &arguments.split(' ').collect::<Vec<_>>());
     outcome.expect(0);
     assert!(
         outcome.stdout.contains("\"dropped\":{\"packets\":19,"),
@@ -394,7 +394,7 @@ fn replay_reads_standard_input() {
 }
 
 /// Runs `limiter` with `input` on its standard input.
-fn fed(input: &[u8], arguments: &[&str]) -> Outcome {
+fn run_with_input(input: &[u8], arguments: &[&str]) -> Outcome {
     let mut child = piped(arguments);
     child.stdin.take().unwrap().write_all(input).unwrap();
     Outcome::of(arguments.join(" "), child.wait_with_output().unwrap())
@@ -414,10 +414,10 @@ fn replay_warns_of_exemptions_and_truncated_captures() {
     let with = |arguments: &[&str]| limiter(&[&["replay"], arguments, &model[..]].concat());
     let established = with(&[&capture, "--exempt", "established"]);
     established.expect(0);
-    let told = &established.stderr;
+    let warning = &established.stderr;
     assert!(
-        told.contains("established") && told.lines().count() == 1,
-        "{told}"
+        warning.contains("established") && warning.lines().count() == 1,
+        "{warning}"
     );
     // The capture ends within a packet.
     let bytes = pcap(&twenty());
@@ -434,8 +434,8 @@ fn replay_warns_of_exemptions_and_truncated_captures() {
     let snapped = folder.write("snapped.pcap", &bytes);
     let snapped = with(&[&snapped]);
     snapped.expect(0);
-    let told = "20 packets were truncated in the capture";
-    assert!(snapped.stderr.contains(told), "{snapped:#?}");
+    let warning = "20 packets were truncated in the capture";
+    assert!(snapped.stderr.contains(warning), "{snapped:#?}");
 }
 
 #[test]

@@ -137,7 +137,7 @@ impl Attacked {
     }
 
     /// Runs all commands, and checks that each has the documented effect.
-    fn act_out(mut self) {
+    fn run_all(mut self) {
         let before = self.shown();
         let rate = self.refills();
         let mut edited = String::new();
@@ -150,12 +150,12 @@ impl Attacked {
         match line {
             "limiter status eth0" => {
                 assert!(self.passed(FLOODER, FLOOD) < FLOOD);
-                let said = self.run(line).stdout;
-                assert!(said.contains("over the limit"), "{said}");
+                let text = self.run(line).stdout;
+                assert!(text.contains("over the limit"), "{text}");
             }
             "limiter top eth0 --once" => {
-                let said = self.run(line).stdout;
-                assert!(said.contains(FLOODER), "{said}");
+                let text = self.run(line).stdout;
+                assert!(text.contains(FLOODER), "{text}");
             }
             "limiter watch eth0 -n 20" => self.watches(line),
             "limiter deny add eth0 203.0.113.66" => {
@@ -173,16 +173,16 @@ impl Attacked {
                 assert_eq!(self.shown(), *edited, "undone");
             }
             "limiter set eth0 --rate x0.5" => {
-                self.turns(line, "(tighter)", "(looser)");
+                self.expect_direction(line, "(tighter)", "(looser)");
                 let now = self.refills();
                 assert!(now < 0.75 * rate, "{now} of {rate} a second");
             }
             "limiter set eth0 --new-sources x0.5" => {
-                self.turns(line, "(tighter)", "(looser)");
+                self.expect_direction(line, "(tighter)", "(looser)");
                 assert_eq!(self.hosts.status()["new_sources"], "5k/s");
             }
             "limiter set eth0 --rate x2 --new-sources x2" => {
-                self.turns(line, "(looser)", "(tighter)");
+                self.expect_direction(line, "(looser)", "(tighter)");
                 assert_eq!(self.shown(), *edited, "undone");
                 let now = self.refills();
                 assert!(now > 0.75 * rate, "{now} of {rate} a second");
@@ -192,7 +192,7 @@ impl Attacked {
                 assert_eq!(self.shown(), *edited);
             }
             "limiter set eth0 --rate x0.25 --try 2m" => {
-                self.turns(line, "(tighter)", "(looser)");
+                self.expect_direction(line, "(tighter)", "(looser)");
                 assert!(self.hosts.status()["try_until"].is_string());
                 let now = self.refills();
                 assert!(now < 0.5 * rate, "{now} of {rate} a second");
@@ -216,8 +216,8 @@ impl Attacked {
             }
             "limiter check eth0 192.0.2.7" => {
                 self.passed(FRIEND, FLOOD);
-                let said = self.run(line).stdout;
-                assert!(said.contains(FRIEND), "{said}");
+                let text = self.run(line).stdout;
+                assert!(text.contains(FRIEND), "{text}");
             }
             "limiter reset eth0 192.0.2.7" => {
                 let full = self.fresh();
@@ -252,9 +252,9 @@ impl Attacked {
     }
 
     /// Runs a command. Its output must mention `direction` and not `other`.
-    fn turns(&self, line: &str, direction: &str, other: &str) {
-        let said = self.run(line).stdout;
-        assert!(said.contains(direction) && !said.contains(other), "{said}");
+    fn expect_direction(&self, line: &str, direction: &str, other: &str) {
+        let text = self.run(line).stdout;
+        assert!(text.contains(direction) && !text.contains(other), "{text}");
     }
 
     /// Runs `limiter watch` for 20 packets of the flood.
@@ -280,7 +280,7 @@ fn runbook_works_on_the_plain_configuration() {
     need_kernel!();
     let attacked = Attacked::new();
     attacked.run("limiter attach eth0 --rate 5 --burst 10");
-    attacked.act_out();
+    attacked.run_all();
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn runbook_works_on_a_learned_configuration() {
     need_kernel!();
     let attacked = Attacked::new();
     attacked.learn();
-    attacked.act_out();
+    attacked.run_all();
 }
 
 #[test]
@@ -298,5 +298,5 @@ fn runbook_works_on_the_web_recipe() {
     let file = attacked.folder.path().join("limiter.toml");
     fs::write(file, recipe("Web front end")).unwrap();
     attacked.run("limiter attach --config limiter.toml");
-    attacked.act_out();
+    attacked.run_all();
 }

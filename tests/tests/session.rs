@@ -54,8 +54,8 @@ fn attach_that_limits_the_ssh_session_prints_a_warning() {
     let (client, rate) = (Some(CLIENT), ["--rate", "5"]);
     let with = |more: &[&str]| warning(&hosts, client, &[&rate[..], more].concat());
 
-    let said = with(&[]);
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let text = with(&[]);
+    assert_eq!(text.lines().count(), 1, "{text}");
     let parts = [
         "WARNING",
         "192.0.2.2",
@@ -65,37 +65,37 @@ fn attach_that_limits_the_ssh_session_prints_a_warning() {
         "--try 2m",
     ];
     for part in parts {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(text.contains(part), "{part}: {text}");
     }
     // The advised option works.
     assert_eq!(with(&["--allow", "192.0.2.2"]), "");
-    let said = with(&["--try", "2m"]);
+    let text = with(&["--try", "2m"]);
     assert!(
-        said.contains("--allow") && !said.contains("--try"),
-        "{said}"
+        text.contains("--allow") && !text.contains("--try"),
+        "{text}"
     );
 
     assert_eq!(with(&["--shadow"]), "");
     assert_eq!(with(&["--exempt", "established"]), "");
-    let said = with(&["--deny", "192.0.2.0/24"]);
+    let text = with(&["--deny", "192.0.2.0/24"]);
     assert!(
-        said.contains("deny list") && said.contains("--allow"),
-        "{said}"
+        text.contains("deny list") && text.contains("--allow"),
+        "{text}"
     );
-    let said = with(&["--deny", "192.0.2.2"]);
+    let text = with(&["--deny", "192.0.2.2"]);
     assert!(
-        said.contains("take 192.0.2.2 off") && !said.contains("--allow"),
-        "{said}"
+        text.contains("take 192.0.2.2 off") && !text.contains("--allow"),
+        "{text}"
     );
     assert_eq!(warning(&hosts, None, &rate), "", "no session, no warning");
 
     let file = std::env::temp_dir().join(format!("limiter-session-{}", std::process::id()));
     let limit = "[[limit]]\nname = \"ssh\"\nmatch = { destination_port = 22 }\nrate = \"5/s\"\n";
     std::fs::write(&file, limit).unwrap();
-    let said = warning(&hosts, client, &["--config", file.to_str().unwrap()]);
+    let text = warning(&hosts, client, &["--config", file.to_str().unwrap()]);
     assert!(
-        said.contains("'ssh'") && said.contains("allow = [\"192.0.2.2\"] under [lists]"),
-        "{said}"
+        text.contains("'ssh'") && text.contains("allow = [\"192.0.2.2\"] under [lists]"),
+        "{text}"
     );
     let limit = limit.replace("22", "80");
     std::fs::write(&file, limit).unwrap();
@@ -120,32 +120,32 @@ fn change_that_limits_the_ssh_session_prints_a_warning() {
     hosts.run("attach eth0 --rate 5 --shadow");
 
     assert_eq!(session(&["set", "eth0", "--rate", "6"]), "");
-    let said = session(&["set", "eth0", "--shadow", "off"]);
+    let text = session(&["set", "eth0", "--shadow", "off"]);
     let advice = "`limiter allow add eth0 192.0.2.2`";
     for part in ["WARNING", "'default'", advice, "--try 2m"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(
         session(&["set", "eth0", "--rate", "7"]),
         "",
         "a limit that applied already, and is looser now"
     );
-    let said = session(&["set", "eth0", "--rate", "x0.5"]);
-    assert!(said.contains("WARNING") && said.contains(advice), "{said}");
-    let said = session(&["set", "eth0", "--burst", "4"]);
-    assert_eq!(said, "", "a larger burst than the rate gives");
-    let said = session(&["set", "eth0", "--burst", "2"]);
-    assert!(said.contains("WARNING"), "{said}");
+    let text = session(&["set", "eth0", "--rate", "x0.5"]);
+    assert!(text.contains("WARNING") && text.contains(advice), "{text}");
+    let text = session(&["set", "eth0", "--burst", "4"]);
+    assert_eq!(text, "", "a larger burst than the rate gives");
+    let text = session(&["set", "eth0", "--burst", "2"]);
+    assert!(text.contains("WARNING"), "{text}");
     assert_eq!(session(&["deny", "add", "eth0", "203.0.113.0/24"]), "");
-    let said = session(&["deny", "add", "eth0", "192.0.2.0/24"]);
+    let text = session(&["deny", "add", "eth0", "192.0.2.0/24"]);
     for part in ["WARNING", "deny list", advice] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(text.contains(part), "{part}: {text}");
     }
     // The advised command works, and undoing it causes a warning.
     assert_eq!(session(&["allow", "add", "eth0", "192.0.2.2"]), "");
     assert_eq!(session(&["deny", "remove", "eth0", "192.0.2.0/24"]), "");
-    let said = session(&["allow", "remove", "eth0", "192.0.2.2"]);
-    assert!(said.contains("'default'"), "{said}");
+    let text = session(&["allow", "remove", "eth0", "192.0.2.2"]);
+    assert!(text.contains("'default'"), "{text}");
     assert_eq!(
         changed(None, &["deny", "add", "eth0", "192.0.2.0/24"]),
         "",
@@ -155,9 +155,9 @@ fn change_that_limits_the_ssh_session_prints_a_warning() {
     let folder = Folder::new();
     let limit = "[[limit]]\nname = \"ssh\"\nrate = \"5/s\"\n";
     let file = folder.write("limiter.toml", limit);
-    let said = session(&["reload", "eth0", "--config", &file]);
+    let text = session(&["reload", "eth0", "--config", &file]);
     for part in ["WARNING", "'ssh'", "allow = [\"192.0.2.2\"] under [lists]"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(text.contains(part), "{part}: {text}");
     }
     let nothing = ["deny", "remove", "eth0", "1.2.3.4", "--strict"];
     in_session(&hosts, Some(CLIENT), &nothing).expect_error(1, &["1.2.3.4 is not on deny"]);

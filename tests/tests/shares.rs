@@ -200,11 +200,11 @@ fn config_check_attach_and_doctor_warn_of_a_limit_that_a_flood_fills() {
         "each entry is kept for 12m",
         "new_sources = \"19/s\" or less",
     ];
-    let expect = |said: &str| {
+    let expect = |text: &str| {
         for warning in warnings {
-            assert!(said.contains(warning), "no '{warning}': {said}");
+            assert!(text.contains(warning), "no '{warning}': {text}");
         }
-        assert!(!said.contains("'web'"), "{said}");
+        assert!(!text.contains("'web'"), "{text}");
     };
     let check = hosts.limiter(&["config", "check", path]);
     check.expect(0);

@@ -14,7 +14,7 @@ fn all_operations_run_at_once() {
         duration: Duration::from_secs(20),
         packets_per_second: 10_000,
         pause: Duration::from_millis(10),
-        tells: false,
+        reports_progress: false,
     });
     println!("{}", report.page());
     for what in [

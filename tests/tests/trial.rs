@@ -45,9 +45,9 @@ fn trial_of_attach_ends_at_the_deadline_without_a_process() {
     let hosts = Hosts::new();
     const TIME: Duration = Duration::from_secs(12);
     let before = SystemTime::now();
-    let said = attach(&hosts, "12s").stdout;
-    assert!(said.contains("undone at"), "{said}");
-    assert!(said.contains("`limiter keep eth0`"), "{said}");
+    let output = attach(&hosts, "12s").stdout;
+    assert!(output.contains("undone at"), "{output}");
+    assert!(output.contains("`limiter keep eth0`"), "{output}");
     assert_eq!(processes(&hosts), 0, "no process waits for the end");
     let until = try_until(&hosts).unwrap();
     // The deadline is given in whole seconds.
@@ -480,12 +480,12 @@ fn dry_run_changes_nothing() {
             "1 added",
         ),
     ] {
-        let said = hosts.limiter(command);
-        said.expect(0);
-        assert!(said.stdout.contains(says), "{said:?}");
+        let outcome = hosts.limiter(command);
+        outcome.expect(0);
+        assert!(outcome.stdout.contains(says), "{outcome:?}");
         assert!(
-            said.stdout.contains("dry run: nothing was changed"),
-            "{said:?}"
+            outcome.stdout.contains("dry run: nothing was changed"),
+            "{outcome:?}"
         );
     }
     hosts.limiter("set eth0 --burst 0 --dry-run").expect(2);

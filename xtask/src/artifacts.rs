@@ -52,7 +52,7 @@ impl Program {
     }
 
     /// Runs `command` in the folder of the package, like `cargo test`.
-    pub fn lend_folder(&self, command: &mut Command) {
+    pub fn set_folder(&self, command: &mut Command) {
         let folder = self.manifest_path.parent().unwrap_or(Path::new("."));
         command
             .current_dir(folder)

@@ -53,10 +53,10 @@ pub fn database_is_out_of_reach() -> Option<String> {
     let mut git = Command::new("timeout");
     git.args(["20", "git", "ls-remote", "--quiet", DATABASE, "HEAD"]);
     git.env("GIT_TERMINAL_PROMPT", "0");
-    let said = match git.output() {
+    let text = match git.output() {
         Ok(output) if output.status.success() => return None,
         Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         Err(error) => error.to_string(),
     };
-    Some(said)
+    Some(text)
 }

@@ -48,13 +48,13 @@ fn comments(file: &Path, text: &str) -> Vec<String> {
     let mut is_in_comment = false;
     for (number, line) in text.lines().enumerate() {
         let comment = line.trim_start().strip_prefix("//");
-        let said = comment.map(|comment| comment.trim_start_matches(['/', '!']).trim());
-        if let Some(said) = said.filter(|_| !is_in_comment)
-            && (OPENINGS.iter().any(|opening| said.starts_with(opening)) || EMPTY.contains(&said))
+        let words = comment.map(|comment| comment.trim_start_matches(['/', '!']).trim());
+        if let Some(words) = words.filter(|_| !is_in_comment)
+            && (OPENINGS.iter().any(|opening| words.starts_with(opening)) || EMPTY.contains(&words))
         {
-            wrong.push(format!("{}:{}: {said}", file.display(), number + 1));
+            wrong.push(format!("{}:{}: {words}", file.display(), number + 1));
         }
-        is_in_comment = said.is_some_and(|said| !said.is_empty());
+        is_in_comment = words.is_some_and(|words| !words.is_empty());
     }
     wrong
 }

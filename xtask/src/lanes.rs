@@ -145,7 +145,7 @@ impl Runner<'_> {
             }
         };
         if let Some(program) = part {
-            program.lend_folder(&mut command);
+            program.set_folder(&mut command);
             command.args(test.into_iter().flat_map(|test| ["--exact", test]));
         }
         (self.prepare)(&mut command);

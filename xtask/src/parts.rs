@@ -49,7 +49,7 @@ pub fn check() -> Result<()> {
     }
     let user = of_crate("limiter-user")?;
     for (part, allowed) in RULES {
-        strangers(&user, part, allowed, &mut wrong);
+        forbidden_imports(&user, part, allowed, &mut wrong);
     }
     let with_aya = user.iter().filter(|(_, named)| named.contains("aya"));
     for (file, _) in with_aya.filter(|(file, _)| !is_in(file, "kernel")) {
@@ -81,7 +81,7 @@ fn is_in(file: &str, part: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn strangers(imports: &Imports, part: &str, allowed: &[&str], wrong: &mut Vec<String>) {
+fn forbidden_imports(imports: &Imports, part: &str, allowed: &[&str], wrong: &mut Vec<String>) {
     // `kernel` itself only re-exports names.
     let is_allowed = |other: &String| {
         ["aya", "kernel"].contains(&other.as_str())
@@ -112,7 +112,7 @@ mod tests {
         let named = BTreeSet::from(["kernel/ops/attach".to_owned()]);
         let imports = Imports::from([("kernel/sys/link".to_owned(), named)]);
         let mut wrong = Vec::new();
-        strangers(&imports, "kernel/sys", &["kernel/sys"], &mut wrong);
+        forbidden_imports(&imports, "kernel/sys", &["kernel/sys"], &mut wrong);
         assert_eq!(wrong, ["kernel/sys/link names kernel/ops/attach"]);
     }
 }

@@ -110,7 +110,7 @@ fn reset_source_gets_its_entry_back_at_the_next_packet() {
     scene.all_are_charged(tag, &[0, 1], 0, 0);
     let ends = scene.explore();
     ends.contain(&[&[New], &[Charged]]);
-    assert!(ends.iter().all(|end| end.iter().any(|said| said == &[New])));
+    assert!(ends.iter().all(|end| end.iter().any(|cpu| cpu == &[New])));
 }
 
 /// During the refund, another packet is charged, or another source takes the entry.

@@ -58,14 +58,14 @@ fn wide_source_needs_both_entries_of_a_cleared_pair() {
     let mut scene = Scene::of(world);
     scene.put(0, 0, a, FULL, 1);
     scene.cpu(move |table| {
-        let said = clear(table, 0, START);
+        let cleared = clear(table, 0, START);
         let pass = |tag| Packet { tag, now: START }.pass(table);
-        vec![said, pass(c), pass(b)]
+        vec![cleared, pass(c), pass(b)]
     });
-    let said = [Cleared(1), New, New];
+    let both = [Cleared(1), New];
     // The narrow source has one of the two entries, so there is no room for the wide source.
     let ends = scene.explore();
-    assert!(ends.iter().all(|end| end[0][..2] == said[..2]), "{ends:?}");
+    assert!(ends.iter().all(|end| end[0][..2] == both), "{ends:?}");
     assert!(ends.iter().all(|end| end[0][2] == NoRoom), "{ends:?}");
 }
 

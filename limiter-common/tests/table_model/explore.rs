@@ -79,12 +79,12 @@ fn run<O: Clone + Debug + PartialEq>(
             is_new: true,
         }),
     };
-    let said = body(&cpu);
+    let result = body(&cpu);
     let Run {
         mut state, is_new, ..
     } = cpu.run.into_inner();
     if is_new {
-        state.said[number] = Some(said);
+        state.results[number] = Some(result);
         search.borrow_mut().visit(&state, Some(number));
     }
 }
@@ -127,7 +127,7 @@ impl<'a, O: Clone + Debug + PartialEq> Search<'a, O> {
     fn through(self, memory: Memory, cpus: &[Body<'_, O>]) -> Self {
         let start = State {
             memory,
-            said: vec![None; cpus.len()],
+            results: vec![None; cpus.len()],
             found: vec![[0; 2]; cpus.len()],
             last: None,
         };
@@ -143,7 +143,7 @@ impl<'a, O: Clone + Debug + PartialEq> Search<'a, O> {
                     let (cpu, place) = state.memory.publish(index);
                     state.remember(Step {
                         cpu,
-                        what: What::Seen { place },
+                        what: Event::Seen { place },
                         earlier: None,
                     });
                     search.borrow_mut().visit(&state, None);
@@ -162,21 +162,21 @@ impl<'a, O: Clone + Debug + PartialEq> Search<'a, O> {
         if let Err(error) = (self.rules.always)(&state.memory.words) {
             state.fail(&error);
         }
-        for (cpu, said) in state.said.iter().enumerate() {
-            if said.is_none() && running != Some(cpu) {
+        for (cpu, result) in state.results.iter().enumerate() {
+            if result.is_none() && running != Some(cpu) {
                 self.later(state, Next::Run { cpu, choice: 0 });
             }
         }
         for index in state.memory.publishable() {
             self.later(state, Next::Publish(index));
         }
-        let ends: Option<Vec<O>> = state.said.iter().cloned().collect();
-        if let (Some(said), true) = (ends, state.memory.is_settled()) {
-            if let Err(error) = (self.rules.at_rest)(&state.memory.words, &said) {
+        let ends: Option<Vec<O>> = state.results.iter().cloned().collect();
+        if let (Some(result), true) = (ends, state.memory.is_settled()) {
+            if let Err(error) = (self.rules.at_rest)(&state.memory.words, &result) {
                 state.fail(&error);
             }
-            if !self.ends.contains(&said) {
-                self.ends.push(said);
+            if !self.ends.contains(&result) {
+                self.ends.push(result);
             }
         }
         true
@@ -192,7 +192,7 @@ impl<'a, O: Clone + Debug + PartialEq> Search<'a, O> {
 #[derive(Clone)]
 struct State<O> {
     memory: Memory,
-    said: Vec<Option<O>>,
+    results: Vec<Option<O>>,
     /// A hash of the values that each CPU has read.
     found: Vec<[u64; 2]>,
     last: Option<Rc<Step>>,
@@ -201,11 +201,11 @@ struct State<O> {
 /// One step on the way to a state.
 struct Step {
     cpu: usize,
-    what: What,
+    what: Event,
     earlier: Option<Rc<Step>>,
 }
 
-enum What {
+enum Event {
     Did {
         place: usize,
         access: Access,
@@ -218,7 +218,7 @@ enum What {
 
 impl<O: Debug> State<O> {
     fn remember(&mut self, step: Step) {
-        if let What::Did { found, .. } = step.what {
+        if let Event::Did { found, .. } = step.what {
             for (lane, key) in self.found[step.cpu].iter_mut().zip(LANES) {
                 *lane = mixed(*lane, found, key);
             }
@@ -240,7 +240,7 @@ impl<O: Debug> State<O> {
 
     fn found_by(&self, cpu: usize) -> Vec<u64> {
         let found = |step: &&Step| match step.what {
-            What::Did { found, .. } if step.cpu == cpu => Some(found),
+            Event::Did { found, .. } if step.cpu == cpu => Some(found),
             _ => None,
         };
         self.steps().iter().filter_map(found).collect()
@@ -254,10 +254,10 @@ impl<O: Debug> State<O> {
             }
         };
         self.memory.fingerprint(&mut add);
-        for (found, said) in self.found.iter().zip(&self.said) {
+        for (found, result) in self.found.iter().zip(&self.results) {
             add(found[0]);
             add(found[1]);
-            add(u64::from(said.is_some()));
+            add(u64::from(result.is_some()));
         }
         lanes
     }
@@ -266,19 +266,19 @@ impl<O: Debug> State<O> {
         for step in self.steps() {
             let cpu = step.cpu;
             match step.what {
-                What::Did {
+                Event::Did {
                     place,
                     access,
                     found,
                 } => {
                     eprintln!("CPU {cpu}: {access:x?} at {place}: {found:#x}");
                 }
-                What::Seen { place } => eprintln!("CPU {cpu}: what it wrote at {place} is seen"),
+                Event::Seen { place } => eprintln!("CPU {cpu}: what it wrote at {place} is seen"),
             }
         }
         panic!(
             "{error}\nsaid {:?}, in this order of {} steps",
-            self.said,
+            self.results,
             self.steps().len()
         );
     }
@@ -352,7 +352,7 @@ impl<O: Clone + Debug + PartialEq> Run<'_, '_, O> {
             found = owner + 1;
         }
         if self.is_new {
-            let what = What::Did {
+            let what = Event::Did {
                 place,
                 access,
                 found,

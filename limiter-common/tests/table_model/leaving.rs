@@ -76,7 +76,7 @@ fn packet_is_charged_to_its_source_when_the_entry_leaves_and_returns() {
 fn source_with_several_packets_keeps_its_entry_for_a_while() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
     // The source has two admitted packets, or one admitted and one refused.
-    for (since, refused, said) in [
+    for (since, refused, outcome) in [
         (KEPT_FOR - 1, 0, NoRoom),
         (KEPT_FOR - 1, 1, NoRoom),
         (KEPT_FOR, 0, Replaced),
@@ -87,6 +87,6 @@ fn source_with_several_packets_keeps_its_entry_for_a_while() {
         scene.words[OVER] += refused * ONE_PACKET;
         scene.fill();
         scene.sends([b]);
-        scene.explore().are(&[&[said]]);
+        scene.explore().are(&[&[outcome]]);
     }
 }

@@ -65,7 +65,7 @@ fn narrow_sources_replace_a_wide_source() {
             let ends = scene.explore();
             assert!(ends.iter().any(|end| end[0][0].is_admitted()));
             assert!(ends.iter().any(|end| end[1][0].is_admitted()));
-            let both = |end: &Vec<Vec<Outcome>>| end.iter().all(|said| said[0].is_admitted());
+            let both = |end: &Vec<Vec<Outcome>>| end.iter().all(|cpu| cpu[0].is_admitted());
             assert_eq!(ends.iter().any(both), other == b);
         }
     }

@@ -344,8 +344,8 @@ impl World {
         }
         for home in 0..self.sets {
             let elsewhere = self.entries(words).filter(|(set, _, entry)| {
-                let is_somebodys = ![FREE, REST].contains(&entry.load(TAT));
-                is_somebodys && *set != home && self.home(&entry.tag()) == home
+                let is_owned = ![FREE, REST].contains(&entry.load(TAT));
+                is_owned && *set != home && self.home(&entry.tag()) == home
             });
             let there = elsewhere.count() as u64 + self.hidden[home as usize];
             let counted = self.displaced(words, home).count();

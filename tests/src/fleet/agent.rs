@@ -19,7 +19,7 @@ use crate::{command::prepared, eventually, hosts::on};
 #[derive(Debug)]
 pub struct Agent {
     process: Child,
-    said: Arc<Mutex<Vec<u8>>>,
+    printed: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -30,11 +30,11 @@ impl Agent {
         command.args(more).stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = on(host, || command.spawn()).unwrap();
-        let said = Arc::default();
-        let reader = read(process.stderr.take().unwrap(), Arc::clone(&said));
+        let printed = Arc::default();
+        let reader = read(process.stderr.take().unwrap(), Arc::clone(&printed));
         Self {
             process,
-            said,
+            printed,
             reader: Some(reader),
         }
     }
@@ -45,14 +45,14 @@ impl Agent {
     }
 
     /// Its standard error until now.
-    pub fn said(&self) -> String {
-        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
+    pub fn printed(&self) -> String {
+        String::from_utf8_lossy(&self.printed.lock().unwrap()).into_owned()
     }
 
     /// Waits until standard error contains `words`.
     pub fn wait_until_it_says(&self, words: &str) {
         let what = format!("the agent says '{words}'");
-        eventually(&what, || self.said().contains(words));
+        eventually(&what, || self.printed().contains(words));
     }
 
     /// True if the agent runs.
@@ -69,7 +69,7 @@ impl Agent {
     pub fn wait(mut self) -> (ExitStatus, String) {
         let status = self.process.wait().unwrap();
         self.reader.take().unwrap().join().unwrap();
-        (status, self.said())
+        (status, self.printed())
     }
 
     /// Sends the agent a signal, and waits for its end.
@@ -87,11 +87,11 @@ impl Drop for Agent {
 }
 
 /// Reads in a thread, so that the agent never waits for a reader.
-fn read(mut stderr: ChildStderr, said: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+fn read(mut stderr: ChildStderr, printed: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut part = [0; 4_096];
         while let Ok(length @ 1..) = stderr.read(&mut part) {
-            said.lock().unwrap().extend(&part[..length]);
+            printed.lock().unwrap().extend(&part[..length]);
         }
     })
 }

@@ -235,6 +235,6 @@ pub(super) fn with_input(namespace: &Namespace, line: &[&str], input: &str) {
     stdin.write_all(input.as_bytes()).unwrap();
     drop(stdin);
     let output = process.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{line:?}: {said}{input}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line:?}: {text}{input}");
 }

@@ -120,7 +120,7 @@ pub struct Report {
 }
 
 /// Two hosts, the listeners on one of them, and a raw socket for any frame.
-struct Lab {
+struct Testbed {
     hosts: Hosts,
     listeners: Listeners,
     wire: Raw,
@@ -130,13 +130,13 @@ struct Lab {
 
 /// Runs `rounds` rounds with this seed.
 pub fn run(seed: u64, rounds: usize) -> Report {
-    let lab = Lab::new();
+    let testbed = Testbed::new();
     let mut report = Report::default();
     for round in 0..rounds {
         let rule = &RULES[round % RULES.len()];
         // Every rule runs in both modes.
         let mode = ["native", "generic"][round / RULES.len() % 2];
-        lab.round(
+        testbed.round(
             rule,
             mode,
             &mut Rng::with_seed(seed.wrapping_add(round as u64)),
@@ -146,7 +146,7 @@ pub fn run(seed: u64, rounds: usize) -> Report {
     report
 }
 
-impl Lab {
+impl Testbed {
     fn new() -> Self {
         let hosts = Hosts::of_both_families();
         on(&hosts.server, || {

@@ -17,7 +17,7 @@ use pcap_file::{
 };
 
 use super::expect_one_line;
-use crate::captures::{every_look, replay};
+use crate::captures::{match_all_fields, replay};
 
 /// A packet: its bytes, its length on the wire, and its time in nanoseconds, if that can be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ fn compare(ours: &[Packet], end: &Result<Option<Cut>, Error>, theirs: &[Packet])
     );
 }
 
-static SETTINGS: LazyLock<Settings> = LazyLock::new(every_look);
+static SETTINGS: LazyLock<Settings> = LazyLock::new(match_all_fields);
 
 fn replayed(bytes: &[u8], packets: usize) {
     let (replay, verdicts) = replay(bytes, &SETTINGS, Choice::Model).unwrap();

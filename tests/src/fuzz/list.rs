@@ -29,10 +29,10 @@ pub(super) fn run(bytes: &[u8]) {
             assert_eq!(read(&shown), Ok(prefixes));
         }
         Err(errors) => {
-            let told: Vec<_> = errors.iter().map(|(line, _)| *line).collect();
+            let lines: Vec<_> = errors.iter().map(|(line, _)| *line).collect();
             let wrong = entries.iter().filter(|(_, of)| of.is_none());
             let wrong: Vec<_> = wrong.map(|(line, _)| *line).collect();
-            assert_eq!(told, wrong);
+            assert_eq!(lines, wrong);
             for (_, why) in errors {
                 expect_one_line(&why.to_string());
             }

@@ -229,11 +229,11 @@ where
 }
 
 /// An event of the ring buffer with any contents and any length.
-fn told(bytes: &[u8]) {
+fn read_event(bytes: &[u8]) {
     let read = watch::read(bytes);
     assert_eq!(read.is_some(), bytes.len() >= Event::SHORT);
-    if let Some(told) = read {
-        let event = event::event("lo", None, &told).unwrap();
+    if let Some(record) = read {
+        let event = event::event("lo", None, &record).unwrap();
         serde_json::to_string(&event).unwrap();
         super::expect_one_line(show::watch::line(&event).trim_end());
     }
@@ -244,7 +244,7 @@ pub(super) fn run(bytes: &[u8]) {
     thread_local! {
         static OPENED: RefCell<Option<Opened>> = const { RefCell::new(None) };
     }
-    told(bytes);
+    read_event(bytes);
     OPENED.with_borrow_mut(|opened| {
         let opened = opened.get_or_insert_with(Opened::new);
         // The maps get zeros after the end of the bytes.

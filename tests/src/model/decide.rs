@@ -7,7 +7,7 @@ use limiter_common::{abi::counters::LimitCounters, policy::verdict::Reason};
 use limiter_user::config::{Limit, Malformed, key};
 
 use super::{
-    Bucket, Held, Id, Model, Outcome, Who,
+    Bucket, Held, Id, Model, Outcome, Owner,
     bucket::Quota,
     count,
     lists::{self, Listed},
@@ -24,7 +24,8 @@ impl Model {
             buckets: Vec::new(),
         };
         let exempt = self.settings.exempt.control;
-        let behind = exempt || (self.limits.iter()).any(|held| matching::looks_behind(&held.limit));
+        let behind =
+            exempt || (self.limits.iter()).any(|held| matching::reads_transport(&held.limit));
         let (source, transport, control) = match packet::read(frame) {
             Seen::NotIp => return simply(Reason::NotIp),
             Seen::TooManyTags => return simply(Reason::Malformed),
@@ -82,7 +83,7 @@ impl Model {
             reason: Reason::Unlimited,
             refused_by: None,
             buckets: (matching.iter())
-                .map(|held| (held.limit.name.clone(), who(&held.limit, source, port)))
+                .map(|held| (held.limit.name.clone(), owner_of(&held.limit, source, port)))
                 .collect(),
         };
         let asked: Vec<_> = matching.iter().zip(outcome.buckets.clone()).collect();
@@ -115,16 +116,16 @@ impl Model {
         let mut charged = Vec::new();
         let mut paid = false;
         for (held, id) in &asked {
-            let said = self.charge(&held.quota, id, length, now, &mut paid);
-            if said != Reason::Admitted && !held.limit.shadow {
+            let decision = self.charge(&held.quota, id, length, now, &mut paid);
+            if decision != Reason::Admitted && !held.limit.shadow {
                 for (quota, id, admitted) in charged {
                     self.take_back(quota, id, admitted, length);
                 }
-                outcome.reason = said;
+                outcome.reason = decision;
                 outcome.refused_by = Some(held.limit.name.clone());
                 return outcome;
             }
-            charged.push((&held.quota, id, said == Reason::Admitted));
+            charged.push((&held.quota, id, decision == Reason::Admitted));
         }
         for (_, id, admitted) in &charged {
             let figures = self.figures.entry(id.0.clone()).or_default();
@@ -191,7 +192,7 @@ fn passed(counts: &mut LimitCounters, admitted: bool, length: usize) {
 }
 
 /// The owner of the source's bucket under the limit.
-fn who(limit: &Limit, source: IpAddr, port: Option<u16>) -> Who {
+fn owner_of(limit: &Limit, source: IpAddr, port: Option<u16>) -> Owner {
     let prefix = match limit.key.source {
         key::Source::Interface => None,
         key::Source::Prefix { ipv4, ipv6 } => {
@@ -208,7 +209,7 @@ fn who(limit: &Limit, source: IpAddr, port: Option<u16>) -> Who {
             )
         }
     };
-    Who {
+    Owner {
         prefix,
         port: limit.key.by_port.then(|| port.unwrap_or(0)),
     }

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// True if the limit reads anything after the IP header.
-pub fn looks_behind(limit: &Limit) -> bool {
+pub fn reads_transport(limit: &Limit) -> bool {
     let Match {
         protocol,
         destination_port,

@@ -25,7 +25,7 @@ use new_sources::NewSourceLimit;
 
 /// Owner of a bucket: a prefix, or all packets; and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Who {
+pub struct Owner {
     /// The prefix; none if all sources share one bucket.
     pub prefix: Option<IpNet>,
     /// The destination port, if each has a bucket; 0 for packets without ports.
@@ -33,7 +33,7 @@ pub struct Who {
 }
 
 /// The limit's name, and the owner.
-pub type Id = (String, Who);
+pub type Id = (String, Owner);
 
 /// A bucket, and its counters.
 #[derive(Clone, Copy, Debug)]

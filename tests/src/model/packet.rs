@@ -154,7 +154,7 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
 
 fn ipv6(bytes: &[u8]) -> Option<Ip> {
     let header = Ipv6HeaderSlice::from_slice(bytes).ok()?;
-    let behind = behind_ipv6(
+    let behind = after_ipv6(
         &bytes[header.slice().len()..],
         header.next_header().0,
         header.hop_limit(),
@@ -173,7 +173,7 @@ const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
 /// Skips the extension headers. No field can be read after a truncated header, a ninth header, or the fragment header
 /// of a later fragment.
-fn behind_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Transport {
+fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Transport {
     let (mut rest, mut next, mut place) = (bytes, first, None);
     for walked in 0.. {
         if !EXTENSIONS.contains(&next) {

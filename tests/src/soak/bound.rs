@@ -27,7 +27,7 @@ struct Bound {
 }
 
 /// Packets that a reset may add: a full bucket, and the packet that is being processed.
-const GIVEN: f64 = BURST as f64 + 1.0;
+const PER_RESET: f64 = BURST as f64 + 1.0;
 
 impl Bounds {
     /// Bounds for an attachment that was made after `began`.
@@ -48,7 +48,7 @@ impl Bounds {
 
     /// Takes a reading. It includes all packets that passed before `before`, and none that passed after `after`.
     pub fn check(&mut self, soak: &Soak<'_>) {
-        let given = |count: u64| GIVEN * count as f64;
+        let given = |count: u64| PER_RESET * count as f64;
         let done = soak.resets.1.load(Ordering::SeqCst);
         let before = self.began.elapsed().as_secs_f64();
         soak.arrivals.settle(soak.hosts);

@@ -33,7 +33,7 @@ fn main() -> Result<()> {
         duration: Duration::from_secs(60 * args.minutes),
         packets_per_second: args.packets,
         pause: Duration::from_millis(100),
-        tells: true,
+        reports_progress: true,
     });
     print!("{}", report.page());
     let seed = random::seed(fastrand::u64(..));

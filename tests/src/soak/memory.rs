@@ -34,7 +34,7 @@ const LOOKS: usize = 12;
 
 impl Memory {
     /// Takes a reading of a process. The part of the name before ` #` is its kind.
-    pub fn weigh(&mut self, name: &str, process: u32) {
+    pub fn note_memory(&mut self, name: &str, process: u32) {
         let Some((bytes, descriptors)) = look(process) else {
             return;
         };

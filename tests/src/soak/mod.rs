@@ -61,7 +61,7 @@ pub struct Plan {
     /// Pause between two commands.
     pub pause: Duration,
     /// Report progress once a minute.
-    pub tells: bool,
+    pub reports_progress: bool,
 }
 
 /// State shared by all parts.
@@ -123,9 +123,9 @@ impl Soak<'_> {
     }
 
     /// Notes the memory of a process.
-    fn weigh(&self, name: &str, process: u32) {
+    fn note_memory(&self, name: &str, process: u32) {
         let mut memory = self.memory.lock().unwrap();
-        memory.weigh(name, process);
+        memory.note_memory(name, process);
     }
 
     /// Runs `part`. If it fails, all other parts end too.
@@ -142,7 +142,7 @@ pub fn run(plan: Plan) -> Report {
     // Builds the command first, if needed.
     let _ = binary();
     let hosts = Hosts::new();
-    wire::widen(&hosts);
+    wire::set_jumbo_mtu(&hosts);
     let folder = Folder::new();
     let began = Instant::now();
     let file = folder.write("limiter.toml", CONFIGURATIONS[0].text(false));
@@ -169,7 +169,7 @@ pub fn run(plan: Plan) -> Report {
     thread::scope(|scope| {
         scope.spawn(|| soak.part(|soak| soak.arrivals.receive(&received)));
         let _end = SetOnDrop(&received);
-        soak.part(senders::acquaint);
+        soak.part(senders::make_known);
         thread::scope(|scope| {
             for cpu in 0..2 {
                 let soak = &soak;
@@ -182,17 +182,17 @@ pub fn run(plan: Plan) -> Report {
             scope.spawn(|| soak.part(watchers::watch));
             scope.spawn(|| soak.part(watchers::top));
             soak.part(|soak| {
-                let mut told = 0;
+                let mut reported = 0;
                 while soak.goes_on() {
                     bounds.check(soak);
                     let minutes = began.elapsed().as_secs() / 60;
-                    if soak.plan.tells && minutes > told {
-                        told = minutes;
+                    if soak.plan.reports_progress && minutes > reported {
+                        reported = minutes;
                         eprintln!("{minutes} min, {} packets sent", soak.sent.all());
                     }
                     slow = senders::expect_no_loss(soak);
-                    soak.weigh("limiter export", exporter.process().as_raw() as u32);
-                    soak.weigh("the soak itself", std::process::id());
+                    soak.note_memory("limiter export", exporter.process().as_raw() as u32);
+                    soak.note_memory("the soak itself", std::process::id());
                     soak.sleep(Duration::from_secs(1));
                 }
             });

@@ -86,7 +86,7 @@ impl Report {
         let sent = self
             .sent
             .iter()
-            .map(|(who, count)| (format!("sent: {who}"), grouped(*count)));
+            .map(|(source, count)| (format!("sent: {source}"), grouped(*count)));
         let packets = |count: &Value| grouped(number(&count["packets"]));
         let status = ["seen", "passed", "dropped"].map(|name| {
             (

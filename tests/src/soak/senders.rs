@@ -58,7 +58,7 @@ pub fn flood(soak: &Soak<'_>, cpu: usize) {
 }
 
 /// Makes the slow sources known to the table: each sends more than once.
-pub fn acquaint(soak: &Soak<'_>) {
+pub fn make_known(soak: &Soak<'_>) {
     let wire = Raw::to_send(&soak.hosts.client);
     (0..3).for_each(|_| round(soak, &wire));
 }

@@ -18,8 +18,8 @@ pub fn watch(soak: &Soak<'_>) {
         }
         let mut watcher = match Watcher::try_to_start(soak.hosts, &["--json"]) {
             Ok(watcher) => watcher,
-            Err(said) => {
-                assert!(said.contains(LOCKED), "{said}");
+            Err(text) => {
+                assert!(text.contains(LOCKED), "{text}");
                 soak.count("repeat, because others held the lock");
                 continue;
             }
@@ -40,7 +40,7 @@ pub fn watch(soak: &Soak<'_>) {
             shown += 1;
             if weighed.elapsed() >= Duration::from_millis(500) {
                 weighed = Instant::now();
-                soak.weigh(&format!("limiter watch #{session}"), watcher.id());
+                soak.note_memory(&format!("limiter watch #{session}"), watcher.id());
             }
         }
         if session.is_multiple_of(2) {
@@ -69,7 +69,7 @@ pub fn top(soak: &Soak<'_>) {
     }
     let process = screen.process();
     while soak.goes_on() {
-        soak.weigh("limiter top", process.as_raw().unsigned_abs());
+        soak.note_memory("limiter top", process.as_raw().unsigned_abs());
         screen.press("s");
         soak.count("a key in the live view");
         soak.sleep(Duration::from_secs(1));

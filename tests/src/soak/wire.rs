@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Sets the MTU for jumbo frames.
-pub fn widen(hosts: &Hosts) {
+pub fn set_jumbo_mtu(hosts: &Hosts) {
     for host in [&hosts.server, &hosts.client] {
         let mut ip = Command::new("ip");
         ip.args(["link", "set", "eth0", "mtu", "9000"]);

@@ -117,7 +117,7 @@ fn doctor_runs_for_any_user_and_names_missing_privileges() {
                 .gid(65_534)
                 .output()
         });
-        let outcome = Outcome::of("doctor as nobody".to_owned(), output.unwrap().unwrap());
+        let outcome = Outcome::of("doctor as a user".to_owned(), output.unwrap().unwrap());
         outcome.expect(1);
         serde_json::from_str::<Value>(&outcome.stdout).unwrap()
     };

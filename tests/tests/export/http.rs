@@ -319,10 +319,10 @@ fn listen_errors_are_reported() {
     for nonsense in ["nonsense", "127.0.0.1", "localhost:10546"] {
         listen(nonsense).expect_error(2, &[nonsense, "--listen", "127.0.0.1:10546"]);
     }
-    let mut nobody = prepared(&["export", "--listen", "127.0.0.1:0"]);
+    let mut unprivileged = prepared(&["export", "--listen", "127.0.0.1:0"]);
     use std::os::unix::process::CommandExt;
-    nobody.uid(65_534).gid(65_534);
-    let outcome = nobody.output().unwrap();
+    unprivileged.uid(65_534).gid(65_534);
+    let outcome = unprivileged.output().unwrap();
     assert_eq!(outcome.status.code(), Some(1), "{outcome:?}");
     assert!(
         String::from_utf8_lossy(&outcome.stderr).contains("CAP_BPF"),
@@ -331,7 +331,7 @@ fn listen_errors_are_reported() {
 }
 
 /// Standard output and standard error of `limiter export` with these arguments, until SIGTERM ends it.
-fn said(host: &Host, arguments: &[&str]) -> (String, String) {
+fn printed_by(host: &Host, arguments: &[&str]) -> (String, String) {
     let mut command = prepared(&[&["export"], arguments].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = on(host, || command.spawn()).unwrap();
@@ -349,11 +349,11 @@ fn said(host: &Host, arguments: &[&str]) -> (String, String) {
 fn listening_on_a_reachable_address_prints_a_warning() {
     need_kernel!();
     let hosts = Hosts::new();
-    let (line, warning) = said(&hosts.server, &["--listen", "192.0.2.1:0"]);
+    let (line, warning) = printed_by(&hosts.server, &["--listen", "192.0.2.1:0"]);
     assert!(line.starts_with("http://192.0.2.1:"), "{line}");
     assert!(warning.contains("without a password"), "{warning}");
     loopback_up(&hosts.server);
-    let (line, warning) = said(&hosts.server, &[]);
+    let (line, warning) = printed_by(&hosts.server, &[]);
     assert!(line.starts_with("http://127.0.0.1:10546/"), "{line}");
     assert_eq!(warning, "");
 }

@@ -12,7 +12,7 @@ use limiter_tests::{
 use crate::case::{ABSENT, BY_OLD, Case, Place};
 
 /// Runs `limiter` in a time namespace. Its monotonic clock is `ahead` of the kernel's.
-fn elsewhen(place: &Place, ahead: &str, arguments: &[&str]) -> Outcome {
+fn in_time_namespace(place: &Place, ahead: &str, arguments: &[&str]) -> Outcome {
     let mut command = Command::new("unshare");
     command
         .args(["--time", "--fork", "--monotonic", ahead])
@@ -32,7 +32,7 @@ fn limiter_works_from_a_time_namespace() {
     for ahead in ["86400", &back] {
         let place = Place::new();
         let case = Case::new(&place, &[], ABSENT, BY_OLD);
-        let limiter = |arguments: &[&str]| elsewhen(&place, ahead, arguments);
+        let limiter = |arguments: &[&str]| in_time_namespace(&place, ahead, arguments);
         limiter(&["attach", "eth0", "--config", &place.old]).expect(0);
         // New sources have full buckets.
         assert_eq!(case.settled(ahead), BY_OLD);

@@ -38,8 +38,8 @@ fn commands_on_a_read_only_bpffs_change_nothing() {
         };
         place.hosts.server.namespace.run(run).unwrap()
     };
-    let told = ["Read-only file system", "mount -o remount,rw /sys/fs/bpf"];
-    read_only(&["attach", "eth0", "--config", &place.old]).expect_error(1, &told);
+    let words = ["Read-only file system", "mount -o remount,rw /sys/fs/bpf"];
+    read_only(&["attach", "eth0", "--config", &place.old]).expect_error(1, &words);
     assert_eq!(case.settled("attach"), ABSENT);
     case.expect_tidy("attach");
 
@@ -50,7 +50,7 @@ fn commands_on_a_read_only_bpffs_change_nothing() {
         &["deny", "add", "eth0", EDITED],
         &["detach", "eth0"],
     ] {
-        read_only(command).expect_error(1, &told);
+        read_only(command).expect_error(1, &words);
         assert_eq!(case.settled(command[0]), BY_OLD);
         case.expect_tidy(command[0]);
     }

@@ -44,8 +44,8 @@ fn reader_sees_whole_states_during_a_detach() {
     need_kernel!();
     let detach = |place: &Place| place.limiter("detach eth0").expect(0);
     let looks = at_each_look(&["reset", "eth0", "--all"], detach, |stopped| {
-        let said = &stopped.stderr;
-        let is_off = said.contains("not attached to 'eth0'") && said.lines().count() == 1;
+        let text = &stopped.stderr;
+        let is_off = text.contains("not attached to 'eth0'") && text.lines().count() == 1;
         assert!(stopped.end == End::Done(0) || is_off, "{stopped:?}");
     });
     assert!(looks >= 25, "{looks}");

@@ -24,35 +24,35 @@ fn refuse(step: usize, _: &Call) -> Fault {
 /// Panics unless the command has done its work, or has changed nothing and reported that.
 fn done_or_said(case: &Case<'_>, stopped: &Stopped, call: &Call, look: Look) {
     let at = format!("{:?}, {call:?}: {stopped:?}", case.command);
-    let said = &stopped.stderr;
+    let message = &stopped.stderr;
     match stopped.end {
         End::Done(0) => assert_eq!(look, case.after, "{at}"),
         End::Done(1) => {
             // The last steps and the output can fail after the change.
-            let done = call.name == "output" || said.contains("limiter is detached from");
+            let done = call.name == "output" || message.contains("limiter is detached from");
             assert_eq!(look, if done { case.after } else { case.before }, "{at}");
             // The message then contains the output too.
             let is_output = call.name == "output";
-            assert!(is_output || said.lines().count() == 1, "{at}");
-            assert!(says_why(said, call), "{at}");
+            assert!(is_output || message.lines().count() == 1, "{at}");
+            assert!(says_why(message, call), "{at}");
         }
         _ => panic!("{at}"),
     }
 }
 
 /// True if the message contains the kernel's error.
-fn says_why(said: &str, call: &Call) -> bool {
+fn says_why(message: &str, call: &Call) -> bool {
     let in_its_words = |error: &i32| {
         let words = std::io::Error::from_raw_os_error(*error).to_string();
-        said.contains(&words)
+        message.contains(&words)
     };
     ERRORS.iter().any(in_its_words)
-        || said.contains("not permitted: ")
+        || message.contains("not permitted: ")
         || match call.name.as_str() {
-            "link" => said.contains("another XDP program has just been attached"),
-            "message" => said.contains("reading the interfaces failed"),
+            "link" => message.contains("another XDP program has just been attached"),
+            "message" => message.contains("reading the interfaces failed"),
             // The loader probes the kernel's features, and so does not always see the error.
-            "types" | "program" | "map" => said.contains("the kernel refused the "),
+            "types" | "program" | "map" => message.contains("the kernel refused the "),
             _ => false,
         }
 }

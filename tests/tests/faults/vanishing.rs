@@ -129,7 +129,7 @@ fn commands_report_a_link_detached_by_force() {
     let link = bpf::open_pin(&hosts.pins().join("link")).unwrap();
     bpf::link_detach(link.as_fd()).unwrap();
     drop(link);
-    let told = ["does not run on 'eth0' any more", "`limiter detach eth0`"];
+    let words = ["does not run on 'eth0' any more", "`limiter detach eth0`"];
     for command in [
         &["status", "eth0"][..],
         &["check", "eth0", "192.0.2.2"],
@@ -139,11 +139,11 @@ fn commands_report_a_link_detached_by_force() {
         &["keep", "eth0"],
         &attach,
     ] {
-        hosts.limiter(command).expect_error(1, &told);
+        hosts.limiter(command).expect_error(1, &words);
     }
     let status = hosts.limiter("status");
     status.expect(1);
-    assert!(status.stderr.contains(told[0]), "{status:#?}");
+    assert!(status.stderr.contains(words[0]), "{status:#?}");
     // The command that the message advises.
     hosts.run("detach eth0");
     hosts.limiter(&attach).expect(0);

@@ -26,7 +26,7 @@ fn packets(hosts: &Hosts, verdict: &str) -> u64 {
 }
 
 /// Number of drops that are not counted as lost. An event is counted as lost just before its drop is counted.
-fn told(hosts: &Hosts) -> u64 {
+fn reported(hosts: &Hosts) -> u64 {
     packets(hosts, "dropped").saturating_sub(number(&hosts.status()["events_lost"]))
 }
 
@@ -49,7 +49,7 @@ fn flood(hosts: &Hosts, begin: Instant) -> u64 {
             });
         }
         let _over = SetOnDrop(&over);
-        while begin.elapsed() < WATCHED * 9 / 10 && told(hosts) < ROOM {
+        while begin.elapsed() < WATCHED * 9 / 10 && reported(hosts) < ROOM {
             thread::sleep(Duration::from_millis(20));
         }
     });
@@ -60,7 +60,7 @@ fn flood(hosts: &Hosts, begin: Instant) -> u64 {
 fn full_ring_buffer_loses_events_and_not_limits() {
     need_kernel!();
     const ATTEMPTS: usize = 5;
-    let mut said = Vec::new();
+    let mut results = Vec::new();
     for _ in 0..ATTEMPTS {
         let hosts = Hosts::new();
         let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "3"];
@@ -75,25 +75,25 @@ fn full_ring_buffer_loses_events_and_not_limits() {
         // The limit is exact, and no packet has waited.
         assert_eq!(packets(&hosts, "passed"), BURST);
         assert_eq!(packets(&hosts, "dropped"), sent - BURST);
-        let told = told(&hosts);
-        said.push((took, told, sent));
-        if took > WATCHED || told < ROOM * 9 / 10 {
+        let reported = reported(&hosts);
+        results.push((took, reported, sent));
+        if took > WATCHED || reported < ROOM * 9 / 10 {
             // The machine was too busy for this check.
             continue;
         }
-        assert!(told <= ROOM, "{told} told, room for {ROOM}");
+        assert!(reported <= ROOM, "{reported} reported, room for {ROOM}");
         watcher.signal(Signal::SIGCONT);
         // No event is missing: the watcher has waited while its output pipe was full.
-        for _ in 0..told {
+        for _ in 0..reported {
             assert_eq!(watcher.event()["source"], "192.0.2.7");
         }
         let (shown, lost) = watcher.end().sums();
-        assert_eq!((shown, lost), (told, sent - BURST - told));
+        assert_eq!((shown, lost), (reported, sent - BURST - reported));
         // The next watcher gets events again.
         let mut next = Watcher::start(&hosts, &["--json"]);
         Raw::open(&hosts.client).send(&hosts.frame("192.0.2.7".parse().unwrap()).bytes());
         assert_eq!(next.event()["source"], "192.0.2.7");
         return;
     }
-    panic!("never full, of room for {ROOM}: {said:?}");
+    panic!("never full, of room for {ROOM}: {results:?}");
 }

@@ -124,11 +124,11 @@ fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
     for round in 0..6_u8 {
         let prefix = source(100 + round).to_string();
         let host = usize::from(round % 3);
-        let said = done(&fleet, host, "add", &[&prefix]);
+        let text = done(&fleet, host, "add", &[&prefix]);
         let start = Instant::now();
         assert!(
-            said.contains("deny: 1 added, on all hosts of fleet 'edge'"),
-            "{said}"
+            text.contains("deny: 1 added, on all hosts of fleet 'edge'"),
+            "{text}"
         );
         let has = |host| denied(&fleet, host).contains(&prefix);
         assert!(has(host), "in force here at once");
@@ -165,14 +165,14 @@ fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
     assert!(shown.contains("203.0.113.7  # by host-0, "), "{shown}");
     assert!(shown.contains(&format!("{OWN}\n")), "{shown}");
     // Another host removes the prefix.
-    let said = done(&fleet, 2, "remove", &["203.0.113.7"]);
-    assert!(said.contains("deny: 1 removed, on all hosts"), "{said}");
+    let text = done(&fleet, 2, "remove", &["203.0.113.7"]);
+    assert!(text.contains("deny: 1 removed, on all hosts"), "{text}");
     wait_until_denied(&fleet, &all, &[OWN]);
     assert_eq!(passes(&fleet, one), 6);
 
     // A prefix with a time to live is on all hosts. The time is longer than a slow machine takes for the checks.
-    let said = done(&fleet, 1, "add", &["203.0.113.7", "--for", "1h"]);
-    assert!(said.contains("1 added, for 1h,"), "{said}");
+    let text = done(&fleet, 1, "add", &["203.0.113.7", "--for", "1h"]);
+    assert!(text.contains("1 added, for 1h,"), "{text}");
     wait_until_denied(&fleet, &all, &["203.0.113.7", OWN]);
     for host in all {
         let left = listed(&fleet, host, "203.0.113.7").unwrap()["left_seconds"].clone();
@@ -189,8 +189,8 @@ fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
         .map(|number| Ipv4Addr::from(0x0a00_0000 + number).to_string())
         .collect();
     let many: Vec<_> = many.iter().map(String::as_str).collect();
-    let said = done(&fleet, 0, "add", &many);
-    assert!(said.contains("deny: 1100 added"), "{said}");
+    let text = done(&fleet, 0, "add", &many);
+    assert!(text.contains("deny: 1100 added"), "{text}");
     assert_eq!(denied(&fleet, 0).len(), 1_101);
     let kept = store.cli(&["HLEN", "limiter:{edge}:list:deny"]);
     assert_eq!(kept, "1100", "the store has removed expired prefixes");
@@ -222,10 +222,10 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
     );
     done(&fleet, 0, "add", &[OWN, other]);
     wait_until_denied(&fleet, &all, &[other, OWN]);
-    let said = done(&fleet, 1, "remove", &[OWN, other]);
+    let output = done(&fleet, 1, "remove", &[OWN, other]);
     assert!(
-        said.contains(&format!("{OWN} stays on deny here")),
-        "{said}"
+        output.contains(&format!("{OWN} stays on deny here")),
+        "{output}"
     );
     wait_until_denied(&fleet, &all, &[OWN]);
     assert_eq!(passes(&fleet, Ipv4Addr::new(203, 0, 113, 66)), 0);
@@ -272,9 +272,9 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
         "HSET",
         "limiter:{edge}:list:deny",
         "0.0.0.0/0",
-        r#"{"by":"somebody","at":1,"until":null}"#,
+        r#"{"by":"admin","at":1,"until":null}"#,
         "203.0.113.10/33",
-        r#"{"by":"somebody","at":1,"until":null}"#,
+        r#"{"by":"admin","at":1,"until":null}"#,
         "203.0.113.11/32",
         "garbage",
     ]);
@@ -284,7 +284,7 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
     }
     let shown = done(&fleet, 2, "list", &[]);
     assert!(
-        shown.contains("# 0.0.0.0/0 is not in force here: by somebody"),
+        shown.contains("# 0.0.0.0/0 is not in force here: by admin"),
         "{shown}"
     );
     wait_until_denied(&fleet, &all, &[other, OWN]);
@@ -336,7 +336,7 @@ fn fleet_lists_outlive_agents_and_store() {
     let back = || {
         agents
             .iter()
-            .any(|agent| agent.said().contains("put 1 prefix back"))
+            .any(|agent| agent.printed().contains("put 1 prefix back"))
     };
     eventually("the lost prefix is restored", back);
     assert_eq!(denied(&fleet, 0), [other, OWN]);

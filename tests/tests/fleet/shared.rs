@@ -71,7 +71,7 @@ macro_rules! fleet {
 pub(crate) use fleet;
 
 /// Panics unless all hosts together have passed as many packets as one host would pass, to within a twentieth.
-fn as_one_host(fleet: &Fleet, sent: &Sent, source: Ipv4Addr) {
+fn expect_rate_of_one(fleet: &Fleet, sent: &Sent, source: Ipv4Addr) {
     let due = LIMIT.tokens(sent.longest());
     let admitted = fleet.admitted() as f64;
     println!(
@@ -93,9 +93,9 @@ fn three_hosts_together_admit_the_rate_of_one() {
     let agents = agents(&fleet, &store);
     let sent = fleet.send(&Load::of(source(7), 300, Duration::from_secs(30)));
     for agent in &agents {
-        println!("{}", agent.said());
+        println!("{}", agent.printed());
     }
-    as_one_host(&fleet, &sent, source(7));
+    expect_rate_of_one(&fleet, &sent, source(7));
     if schema::has_validator("three_hosts_together_admit_the_rate_of_one") {
         let status = fleet.json(0, &["status", "eth0", "--json"]);
         assert!(status["interfaces"][0]["fleet"].is_object(), "{status:#}");

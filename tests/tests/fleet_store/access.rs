@@ -49,7 +49,7 @@ fn password_comes_from_url_or_file_and_a_wrong_one_is_not_printed() {
     for url in [
         redis.url(),
         redis.url_as("", "falsch"),
-        redis.url_as("nobody", "falsch"),
+        redis.url_as("stranger", "falsch"),
         redis.socket_url(),
     ] {
         let error = refused(&options(&url));
@@ -57,8 +57,8 @@ fn password_comes_from_url_or_file_and_a_wrong_one_is_not_printed() {
             matches!(error, Error::At(_, Fault::Denied)),
             "{url}: {error}"
         );
-        let said = format!("{error} {error:?}");
-        assert!(!said.contains("falsch"), "{said}");
+        let text = format!("{error} {error:?}");
+        assert!(!text.contains("falsch"), "{text}");
     }
 }
 
@@ -159,9 +159,9 @@ fn documented_commands_set_up_a_store() {
     };
     let say = |script: &str| {
         let sh = || Command::new("sh").args(["-ec", script]).output();
-        let said = hosts.server.namespace.run(sh).unwrap().unwrap();
-        assert!(said.status.success(), "{said:?}");
-        String::from_utf8(said.stdout).unwrap()
+        let output = hosts.server.namespace.run(sh).unwrap().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
     };
     let steps = PAGE.split("# 3.").next().unwrap();
     let commands = steps
@@ -174,8 +174,8 @@ fn documented_commands_set_up_a_store() {
     say(&commands[0]);
     let error = connect_as("edge:PASSWORD").unwrap_err();
     assert!(error.is_of_the_connection(), "{error}");
-    let said = say(&commands.join("\n"));
-    let answers: Vec<_> = said.lines().filter(|line| !line.is_empty()).collect();
+    let text = say(&commands.join("\n"));
+    let answers: Vec<_> = text.lines().filter(|line| !line.is_empty()).collect();
     assert_eq!(answers, ["OK"; 4]);
     assert_eq!(connect_as("edge:PASSWORD").unwrap(), [1]);
     redis.stop();

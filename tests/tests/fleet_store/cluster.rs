@@ -38,8 +38,8 @@ fn rounds_and_records_are_spread_over_three_nodes() {
         }
     }
     let sizes = cluster.nodes.iter().map(|node| {
-        let said = node.cli(&["DBSIZE"]);
-        said.parse::<usize>().unwrap()
+        let text = node.cli(&["DBSIZE"]);
+        text.parse::<usize>().unwrap()
     });
     let sizes: Vec<_> = sizes.collect();
     assert_eq!(sizes.iter().sum::<usize>(), 3_000 + SHARDS as usize);

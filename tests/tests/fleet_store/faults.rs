@@ -198,15 +198,15 @@ fn full_store_applies_no_round_by_half() {
 #[test]
 fn address_without_a_suitable_store_is_refused() {
     need_redis!();
-    let nobody = format!("redis://127.0.0.1:{}", free_port());
-    expect_fault!(Fault::Unreachable(..), refused(&options(&nobody)));
+    let unused = format!("redis://127.0.0.1:{}", free_port());
+    expect_fault!(Fault::Unreachable(..), refused(&options(&unused)));
     expect_fault!(
         Fault::Unreachable(..),
         refused(&options("unix:///nonexistent/socket"))
     );
     let old = b"$38\r\n# Server\r\nredis_version:6.2.1\r\nx:yyyyy\r\n".as_slice();
     let sentinel = b"$46\r\nredis_version:7.0.0\r\nredis_mode:sentinel\r\nxxxx\r\n";
-    for (what, said) in [
+    for (what, reply) in [
         ("not Redis", b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice()),
         ("another type", b"*1\r\n:5\r\n"),
         ("no field", b"$5\r\nhello\r\n"),
@@ -216,7 +216,7 @@ fn address_without_a_suitable_store_is_refused() {
         ("gone", b""),
         ("escape", b"-ERR \x1b[31mred\x07\r\n"),
     ] {
-        let error = refused(&options(&hostile(said)));
+        let error = refused(&options(&hostile(reply)));
         println!("{what}: {error}");
         assert!(!error.to_string().contains('\u{1b}'), "{what}");
         let is_right = match what {
@@ -231,16 +231,16 @@ fn address_without_a_suitable_store_is_refused() {
     }
 }
 
-/// Starts a server that sends `said` to one client. Returns its address.
-fn hostile(said: &'static [u8]) -> String {
+/// Starts a server that sends `reply` to one client. Returns its address.
+fn hostile(reply: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let _ = stream.read(&mut [0; 1_024]);
-        let _ = stream.write_all(said);
+        let _ = stream.write_all(reply);
         // Keeps the connection open until the client closes it.
-        if !said.is_empty() {
+        if !reply.is_empty() {
             let _ = stream.read(&mut [0; 1_024]);
         }
     });
@@ -261,9 +261,9 @@ fn invalid_answer_to_a_round_is_refused() {
         let url = format!("redis://{}", listener.local_addr().unwrap());
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            for said in [info, answer] {
+            for reply in [info, answer] {
                 let _ = stream.read(&mut [0; 4_096]);
-                let _ = stream.write_all(said.as_bytes());
+                let _ = stream.write_all(reply.as_bytes());
             }
             let _ = stream.read(&mut [0; 1_024]);
         });

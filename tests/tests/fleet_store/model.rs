@@ -12,7 +12,7 @@ struct Kept {
     /// Time at which the record was made.
     born: Moment,
     /// The time in the store's answer.
-    said: Option<u64>,
+    reply: Option<u64>,
     total: u64,
     /// Time at which the bucket is full again, in ticks: earliest and latest.
     full: (u128, u128),
@@ -44,13 +44,13 @@ impl Model {
         let last = self.last.entry(member).or_default();
         let is_new = round.number > *last;
         *last = round.number.max(*last);
-        for (item, said) in round.items.iter().zip(answer) {
+        for (item, reply) in round.items.iter().zip(answer) {
             let (name, of) = name(&item.key);
             let packets = if is_new { item.packets } else { 0 };
             if packets > 0 {
                 let kept = self.records.entry(name.clone()).or_insert(Kept {
                     born: at,
-                    said: None,
+                    reply: None,
                     total: 0,
                     full: (0, 0),
                 });
@@ -65,27 +65,27 @@ impl Model {
                 kept.full = (low, add(kept.full.1, at.1));
             }
             let Some(kept) = self.records.get_mut(&name) else {
-                if *said == Record::default() {
+                if *reply == Record::default() {
                     continue;
                 }
-                return Err(format!("{name}: a record of nothing: {said:?}"));
+                return Err(format!("{name}: a record of nothing: {reply:?}"));
             };
-            let born = *kept.said.get_or_insert(said.born);
-            if born != said.born || !(kept.born.0..=kept.born.1).contains(&born) {
-                return Err(format!("{name}: {said:?} is not {kept:?}"));
+            let born = *kept.reply.get_or_insert(reply.born);
+            if born != reply.born || !(kept.born.0..=kept.born.1).contains(&born) {
+                return Err(format!("{name}: {reply:?} is not {kept:?}"));
             }
             if self.latest.get(&name).is_some_and(|latest| born < *latest) {
-                return Err(format!("{name}: older than one before: {said:?}"));
+                return Err(format!("{name}: older than one before: {reply:?}"));
             }
             self.latest.insert(name.clone(), born);
-            if said.total != kept.total {
-                return Err(format!("{name}: {said:?} and not {}", kept.total));
+            if reply.total != kept.total {
+                return Err(format!("{name}: {reply:?} and not {}", kept.total));
             }
             let cap = u128::from(of.cap);
             let least = kept.full.0.saturating_sub(ticks(at.1)).min(cap);
             let most = kept.full.1.saturating_sub(ticks(at.0)).min(cap);
-            if !(least..=most).contains(&u128::from(said.spent)) {
-                return Err(format!("{name}: {said:?} is not in {least}..={most}"));
+            if !(least..=most).contains(&u128::from(reply.spent)) {
+                return Err(format!("{name}: {reply:?} is not in {least}..={most}"));
             }
         }
         Ok(())

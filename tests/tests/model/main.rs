@@ -24,7 +24,7 @@ use std::{collections::BTreeMap, sync::Mutex, thread, time::Instant};
 use fastrand::Rng;
 use limiter_tests::{need_kernel, random::seed};
 use session::Session;
-use world::apart;
+use world::with_own_mounts;
 
 /// Number of steps of a sequence.
 const LENGTH: u32 = 250;
@@ -132,7 +132,7 @@ fn work(result: &Mutex<Result>, sequences: u32, first: u64) {
 fn fail(failure: Failure) -> ! {
     let Failure { seed, steps, why } = failure;
     let count = steps.len();
-    let (steps, why) = apart(|| shrink::shrink(steps.clone())).unwrap_or((
+    let (steps, why) = with_own_mounts(|| shrink::shrink(steps.clone())).unwrap_or((
         steps,
         format!("{why}\n(it did not fail when it was repeated)"),
     ));
@@ -150,7 +150,7 @@ fn random_command_sequences_agree_with_the_model() {
     if let Some(path) = std::env::var_os("LIMITER_MODEL_SCRIPT") {
         let mut steps = shrink::steps(&std::fs::read_to_string(path).unwrap());
         assert!(!steps.is_empty(), "no steps in the script");
-        if let Some(why) = apart(|| shrink::replay(&mut steps)) {
+        if let Some(why) = with_own_mounts(|| shrink::replay(&mut steps)) {
             fail(Failure {
                 seed: None,
                 steps,
@@ -164,7 +164,7 @@ fn random_command_sequences_agree_with_the_model() {
     let (result, start) = (Mutex::default(), Instant::now());
     thread::scope(|scope| {
         for _ in 0..WORKERS {
-            scope.spawn(|| apart(|| work(&result, sequences, seed(1))));
+            scope.spawn(|| with_own_mounts(|| work(&result, sequences, seed(1))));
         }
     });
     let Result { done, failure, .. } = result.into_inner().unwrap();

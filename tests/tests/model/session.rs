@@ -9,7 +9,7 @@ use std::{
 
 use limiter_tests::{
     command::Outcome,
-    objects::{Object, left_of},
+    objects::{Object, not_released},
 };
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ impl Session {
             self.command(&["detach", &name])?;
         }
         check::nothing_pinned()?;
-        let left = left_of(&self.condemned);
+        let left = not_released(&self.condemned);
         if left.is_empty() {
             return Ok(());
         }
@@ -175,11 +175,11 @@ impl Session {
 
 /// Checks that a refusal has the right status and one clear message.
 fn refused(outcome: &Outcome, refusal: &Refusal) -> Result<(), String> {
-    let told = refusal
+    let has_words = refusal
         .words
         .iter()
         .all(|word| outcome.stderr.contains(word));
-    if outcome.status == refusal.status && told {
+    if outcome.status == refusal.status && has_words {
         return Ok(());
     }
     Err(format!("it was to be refused, {refusal:?}: {outcome:#?}"))

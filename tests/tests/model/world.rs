@@ -77,7 +77,7 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Moments) {
 }
 
 impl World {
-    /// Makes the namespaces. Must be called in [`apart`].
+    /// Makes the namespaces. Must be called in [`with_own_mounts`].
     pub fn new() -> Self {
         let flags = MsFlags::empty();
         mount(Some("bpf"), BPFFS, Some("bpf"), flags, Some("mode=0700")).unwrap();
@@ -262,7 +262,7 @@ impl Drop for World {
 }
 
 /// Runs `work` in a thread with its own mounts, so that tests share neither pins nor locks.
-pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub fn with_own_mounts<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let alone = scope.spawn(|| {
             unshare(CloneFlags::CLONE_NEWNS).unwrap();

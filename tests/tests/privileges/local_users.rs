@@ -19,7 +19,7 @@ use limiter_user::testbed::Host;
 
 use crate::unprivileged::{Copy, PINS, USER, delegate, own_pins};
 
-const NOBODY: u32 = 65_534;
+const OTHER_USER: u32 = 65_534;
 const ATTACH: [&str; 4] = ["attach", "eth0", "--rate", "5/s"];
 
 /// A shell of a user without any capability.
@@ -114,17 +114,17 @@ fn links_in_an_open_bpffs_are_not_followed() {
         for target in [Path::new(PINS).join("victim"), elsewhere.path().to_owned()] {
             let target = target.display();
             done_by(
-                NOBODY,
+                OTHER_USER,
                 &format!("mkdir {PINS}/limiter && ln -s {target} {PINS}/limiter/v6"),
             );
             let planted = Path::new(PINS).join("limiter/v6");
             expect_left_alone(&victims, &planted, &["/sys/fs/bpf/limiter", "65534"]);
-            done_by(NOBODY, &format!("rm -r {PINS}/limiter"));
+            done_by(OTHER_USER, &format!("rm -r {PINS}/limiter"));
 
-            done_by(NOBODY, &format!("ln -s {target} {PINS}/limiter"));
+            done_by(OTHER_USER, &format!("ln -s {target} {PINS}/limiter"));
             let planted = Path::new(PINS).join("limiter");
             expect_left_alone(&victims, &planted, &["/sys/fs/bpf/limiter"]);
-            done_by(NOBODY, &format!("rm {PINS}/limiter"));
+            done_by(OTHER_USER, &format!("rm {PINS}/limiter"));
         }
         limiter(&ATTACH).expect(0);
         limiter("detach eth0").expect(0);
@@ -225,7 +225,7 @@ fn locks_of_another_user_delay_no_command() {
     on(&hosts.server, || {
         own_pins("mode=1777");
         limiter(&ATTACH).expect(0);
-        let _locked = Running::lock_all(NOBODY);
+        let _locked = Running::lock_all(OTHER_USER);
         let start = Instant::now();
         limiter("set eth0 --rate 6/s").expect(0);
         limiter("deny add eth0 192.0.2.9").expect(0);
@@ -282,10 +282,10 @@ fn root_leaves_nothing_in_an_operators_folder() {
             assert!(others.is_empty(), "{what}: {others:?}");
         };
         let user = USER.to_string();
-        let told = ["/sys/fs/bpf/limiter", user.as_str()];
+        let words = ["/sys/fs/bpf/limiter", user.as_str()];
         // The folder is empty, and then has an attachment.
         let attach = ["attach", "other0", "--rate", "5/s"];
-        limiter(&attach).expect_error(1, &told);
+        limiter(&attach).expect_error(1, &words);
         assert_eq!(owners(&folder).len(), 1);
         operator.done(&ATTACH);
         let before = owners(&folder);
@@ -295,7 +295,7 @@ fn root_leaves_nothing_in_an_operators_folder() {
             &["deny", "add", "eth0", "192.0.2.9"],
             &["attach", "other0", "--rate", "5/s", "--try", "1h"],
         ] {
-            limiter(refused).expect_error(1, &told);
+            limiter(refused).expect_error(1, &words);
             assert_eq!(owners(&folder), before, "{refused:?}");
         }
         // The commands of the operator still work.
@@ -306,7 +306,7 @@ fn root_leaves_nothing_in_an_operators_folder() {
         assert!(!hosts.pins().exists());
         // Root may not keep a trial of the operator, because the new pin would belong to root.
         operator.done(&["attach", "eth0", "--rate", "5/s", "--try", "1h"]);
-        limiter("keep eth0").expect_error(1, &told);
+        limiter("keep eth0").expect_error(1, &words);
         expect_owned("after keep");
         limiter("detach eth0").expect(0);
         assert!(folder.exists());
@@ -359,7 +359,7 @@ fn open_folder_is_refused_before_anything_is_created() {
         assert_eq!(owners(&folder).len(), 1, "the command has created a file");
         // A folder of another user is refused too.
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
-        chown(&folder, Some(NOBODY), None).unwrap();
+        chown(&folder, Some(OTHER_USER), None).unwrap();
         limiter(&ATTACH).expect_error(1, &["/sys/fs/bpf/limiter", "65534"]);
         assert_eq!(owners(&folder).len(), 1, "the command has created a file");
     });

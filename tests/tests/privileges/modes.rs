@@ -60,12 +60,12 @@ fn pins_are_private_under_any_umask() {
     }
     // Another user can neither open nor list any of the files.
     let script = "for path; do test -e \"$path\" && echo \"$path\"; (: <\"$path\") 2>/dev/null && echo \"$path\"; done; true";
-    let mut nobody = Command::new("setpriv");
-    nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    nobody
+    let mut unprivileged = Command::new("setpriv");
+    unprivileged.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    unprivileged
         .args(["--inh-caps=-all", "sh", "-c", script, "sh"])
         .args(&all);
-    let output = on(&hosts.server, || nobody.output()).unwrap();
+    let output = on(&hosts.server, || unprivileged.output()).unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
     drop(watcher);

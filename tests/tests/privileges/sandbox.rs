@@ -94,9 +94,9 @@ fn exporter_ends_with_its_helper_process() {
     eventually("the exporter has ended", || {
         status_of(process, "State").starts_with('Z')
     });
-    let (status, said) = exporter.wait();
+    let (status, text) = exporter.wait();
     assert_eq!(status.code(), Some(1), "{status}");
-    assert!(said.contains("start limiter again"), "{said}");
+    assert!(text.contains("start limiter again"), "{text}");
 }
 
 #[test]

@@ -159,16 +159,16 @@ fn every_command_works_for_a_user_with_three_capabilities() {
                 .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
-            let mut said = BufReader::new(watch.stderr.take().unwrap()).lines();
-            let said = said.next().unwrap().unwrap();
-            assert!(said.contains("drops are shown"), "{said}");
+            let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines();
+            let text = lines.next().unwrap().unwrap();
+            assert!(text.contains("drops are shown"), "{text}");
             send([192, 0, 2, 66], 1);
             let watched = watch.wait_with_output().unwrap();
             let event: serde_json::Value = serde_json::from_slice(&watched.stdout).unwrap();
             assert_eq!(event["source"], "192.0.2.66", "{event}");
 
-            let said = limiter.done("reset eth0 192.0.2.7");
-            assert!(said.stdout.contains("full again"), "{said:?}");
+            let reset = limiter.done("reset eth0 192.0.2.7");
+            assert!(reset.stdout.contains("full again"), "{reset:?}");
             limiter.done(&["reload", "eth0", "--config", file]);
             let shown = limiter.done("config show eth0");
             assert!(shown.stdout.contains("20/h"), "{shown:?}");

@@ -20,7 +20,7 @@ fn opened(hosts: &Hosts, variables: &[(&str, &str)]) -> (Screen, String) {
     let state = screen.state();
     screen.limiter("top eth0 --interval 200ms");
     screen.wait_for("q quit");
-    assert_eq!(screen.said("alternate_on"), "1");
+    assert_eq!(screen.variable("alternate_on"), "1");
     (screen, state)
 }
 
@@ -61,7 +61,7 @@ fn suspended_view_returns_the_terminal_and_continues() {
         screen.wait("the view is back", |screen| {
             screen.last().starts_with("q quit")
         });
-        assert_eq!(screen.said("alternate_on"), "1");
+        assert_eq!(screen.variable("alternate_on"), "1");
         // The keys reach the view, and are not echoed.
         screen.press("?");
         screen.wait_for("Any key goes back");
@@ -87,8 +87,8 @@ fn view_ends_when_the_interface_vanishes() {
     });
     assert!(gone.success());
     screen.wait_for("status 1");
-    let said = screen.text();
-    assert!(said.contains("is gone, so nothing is limited"), "{said}");
+    let text = screen.text();
+    assert!(text.contains("is gone, so nothing is limited"), "{text}");
     screen.expect_given_back(&state);
 }
 
@@ -101,8 +101,8 @@ fn view_follows_changes_and_ends_on_detach() {
     screen.wait_for("default 7/s, burst 10");
     hosts.run("detach eth0");
     screen.wait_for("status 1");
-    let said = screen.text();
-    assert!(said.contains("limiter is not attached to 'eth0'"), "{said}");
+    let text = screen.text();
+    assert!(text.contains("limiter is not attached to 'eth0'"), "{text}");
     screen.expect_given_back(&state);
 }
 
@@ -147,9 +147,9 @@ fn panic_restores_the_terminal() {
     let test = "terminal::panic_restores_the_terminal";
     screen.run(&format!("{} --exact {test} --nocapture", own.display()));
     screen.wait_for("status 101");
-    let said = screen.text();
-    assert!(said.contains("on purpose"), "on the usual screen: {said}");
-    assert!(!said.contains("the view"), "{said}");
+    let text = screen.text();
+    assert!(text.contains("on purpose"), "on the usual screen: {text}");
+    assert!(!text.contains("the view"), "{text}");
     screen.expect_given_back(&state);
 }
 
@@ -170,9 +170,9 @@ fn top_without_a_terminal_names_option_once() {
         let binary = limiter_tests::command::binary();
         screen.run(&format!("TERM={term} {} top eth0", binary.display()));
         screen.wait_for("status 2");
-        assert_eq!(screen.said("alternate_on"), "0");
-        let said = screen.text();
-        assert!(said.contains("`limiter top eth0 --once`"), "{said}");
+        assert_eq!(screen.variable("alternate_on"), "0");
+        let text = screen.text();
+        assert!(text.contains("`limiter top eth0 --once`"), "{text}");
     }
 }
 

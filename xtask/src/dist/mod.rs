@@ -51,7 +51,7 @@ pub fn run(options: &Options) -> Result<()> {
         .unwrap_or_else(|| paths::target().join("dist"));
     make(&out, options.binary.as_deref())?;
     if options.check {
-        same_elsewhere(&out)?;
+        check_reproducible(&out)?;
     }
     progress(&format!("see {}", out.display()));
     Ok(())
@@ -92,7 +92,7 @@ fn epoch() -> Result<u64> {
 }
 
 /// Makes all files from the last commit once more, in another folder, and compares them.
-fn same_elsewhere(out: &Path) -> Result<()> {
+fn check_reproducible(out: &Path) -> Result<()> {
     let scratch = paths::scratch()?;
     let copy = scratch.path().join("limiter");
     let mut clone = Command::new("git");

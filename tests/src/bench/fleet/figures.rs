@@ -25,7 +25,7 @@ use crate::sample::Sample;
 /// Longer than the round with the most sources.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Number of records from which their memory exceeds all other changes.
-const ENOUGH: f64 = 80_000.0;
+const RECORDS_MIN: f64 = 80_000.0;
 /// Seconds over which heartbeats are measured, and heartbeats per second.
 const SECONDS: u32 = 3;
 const BEATS: u32 = 4;
@@ -116,7 +116,7 @@ async fn run(case: Case, servers: &Servers) -> Result<Figures> {
         store_us: busy * 1e6 / case.held() / f64::from(case.rounds),
         agent_us: cpu * 1e6 / case.held() / f64::from(case.rounds),
         store_busy: most_busy / took,
-        store_memory: (keys >= ENOUGH).then(|| over(&kept, |of| of.memory).0 / keys),
+        store_memory: (keys >= RECORDS_MIN).then(|| over(&kept, |of| of.memory).0 / keys),
         agent_memory: memory / case.held(),
         unevenness: [most_received * nodes / received, most_keys * nodes / keys],
         beside: [

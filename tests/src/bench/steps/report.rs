@@ -25,7 +25,7 @@ differs by some tens of nanoseconds between runs.
 ";
 
 /// With fewer packets per call, the figures measure the call.
-const FEWEST: u32 = 100_000;
+const PACKETS_MIN: u32 = 100_000;
 
 pub fn print(
     out: &mut impl Write,
@@ -39,7 +39,7 @@ pub fn print(
         "{} rounds of {} packets each\n",
         effort.rounds, effort.repeat
     )?;
-    if effort.repeat < FEWEST {
+    if effort.repeat < PACKETS_MIN {
         writeln!(
             out,
             "Too few packets: this run only checks that the benchmark works. Ignore the figures.\n"

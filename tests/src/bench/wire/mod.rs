@@ -13,11 +13,11 @@ mod offer;
 mod plan;
 mod price;
 mod results;
-mod road;
 mod scaling;
 mod series;
 mod subject;
 mod table;
+mod testbed;
 mod watched;
 
 use std::io::{self, Write};

@@ -7,21 +7,21 @@ use limiter_user::testbed::INTERFACE;
 
 use super::{
     case::{Case, Family, Verdict},
-    road::{Road, on, on_with_input},
+    testbed::{Testbed, on, on_with_input},
 };
 
 /// nftables: a dynamic set on the ingress hook of the device.
-pub fn nft_ingress(case: Case, road: &Road) -> Result<()> {
+pub fn nft_ingress(case: Case, testbed: &Testbed) -> Result<()> {
     let hook = format!("hook ingress device \"{INTERFACE}\" priority 0");
-    nft(case, road, "netdev", &hook)
+    nft(case, testbed, "netdev", &hook)
 }
 
 /// nftables: a dynamic set before connection tracking and routing.
-pub fn nft_prerouting(case: Case, road: &Road) -> Result<()> {
-    nft(case, road, "inet", "hook prerouting priority raw")
+pub fn nft_prerouting(case: Case, testbed: &Testbed) -> Result<()> {
+    nft(case, testbed, "inet", "hook prerouting priority raw")
 }
 
-fn nft(case: Case, road: &Road, family: &str, hook: &str) -> Result<()> {
+fn nft(case: Case, testbed: &Testbed, family: &str, hook: &str) -> Result<()> {
     let (kind, key) = match case.family {
         Family::Ipv4 => ("ipv4_addr", "ip saddr"),
         Family::Ipv6 => ("ipv6_addr", "ip6 saddr and ffff:ffff:ffff:ffff::"),
@@ -40,11 +40,11 @@ fn nft(case: Case, road: &Road, family: &str, hook: &str) -> Result<()> {
             }}
         }}"
     );
-    on_with_input(&road.server, &["nft", "-f", "-"], &rules)
+    on_with_input(&testbed.server, &["nft", "-f", "-"], &rules)
 }
 
 /// iptables: hashlimit before connection tracking and routing.
-pub fn hashlimit(case: Case, road: &Road) -> Result<()> {
+pub fn hashlimit(case: Case, testbed: &Testbed) -> Result<()> {
     let (program, mask) = match case.family {
         Family::Ipv4 => ("iptables", "32"),
         Family::Ipv6 => ("ip6tables", "64"),
@@ -62,17 +62,17 @@ pub fn hashlimit(case: Case, road: &Road) -> Result<()> {
     );
     let mut words = vec![program, "-w"];
     words.extend(rule.split_whitespace());
-    on(&road.server, &words)
+    on(&testbed.server, &words)
 }
 
 /// tc: a policer on ingress, with one bucket for all because it knows no sources.
-pub fn tc_police(case: Case, road: &Road) -> Result<()> {
+pub fn tc_police(case: Case, testbed: &Testbed) -> Result<()> {
     let (rate, burst) = match case.verdict {
         Verdict::Dropped => ("1", "1"),
         Verdict::Passed => ("100000000", "100000000"),
     };
     on(
-        &road.server,
+        &testbed.server,
         &["tc", "qdisc", "add", "dev", INTERFACE, "clsact"],
     )?;
     let filter = format!(
@@ -81,5 +81,5 @@ pub fn tc_police(case: Case, road: &Road) -> Result<()> {
     );
     let mut words = vec!["tc"];
     words.extend(filter.split_whitespace());
-    on(&road.server, &words)
+    on(&testbed.server, &words)
 }

@@ -9,7 +9,7 @@ use limiter_user::kernel::sys::bpf;
 
 use super::{
     case::{Case, Cpus, Family},
-    road::{Come, Road},
+    testbed::{Counters, Testbed},
 };
 use crate::{
     machine::{processor_time, stay_on},
@@ -46,25 +46,25 @@ const BATCH: u32 = 64;
 
 impl Senders {
     /// Senders on the first of `cpus`.
-    pub fn new(case: Case, road: &Road, cpus: &[usize]) -> Result<Self> {
+    pub fn new(case: Case, testbed: &Testbed, cpus: &[usize]) -> Result<Self> {
         let cpus = &cpus[..case.cpus.count()];
         (0..)
             .zip(cpus)
-            .map(|(index, &cpu)| Sender::new(case, road, index, cpu))
+            .map(|(index, &cpu)| Sender::new(case, testbed, index, cpu))
             .collect::<Result<_>>()
             .map(Self)
     }
 
     /// Sends `count` packets on each processor. Fails unless all arrive.
-    pub fn send(&self, road: &Road, count: u32) -> Result<Turn> {
-        let before = road.come()?;
+    pub fn send(&self, testbed: &Testbed, count: u32) -> Result<Turn> {
+        let before = testbed.counters()?;
         let barrier = Barrier::new(self.0.len());
         let times: Vec<f64> = thread::scope(|scope| {
             let running: Vec<_> = self
                 .0
                 .iter()
                 .map(|sender| {
-                    let (barrier, client) = (&barrier, &road.client.namespace);
+                    let (barrier, client) = (&barrier, &testbed.client.namespace);
                     scope.spawn(move || client.run(|| sender.send(barrier, count))?)
                 })
                 .collect();
@@ -74,7 +74,7 @@ impl Senders {
             };
             running.into_iter().map(join).collect::<Result<_>>()
         })?;
-        let Come { arrived, delivered } = road.come()?;
+        let Counters { arrived, delivered } = testbed.counters()?;
         let packets = u64::from(count) * self.0.len() as u64;
         let arrived = arrived - before.arrived;
         if arrived != packets {
@@ -90,10 +90,10 @@ impl Senders {
 }
 
 impl Sender {
-    fn new(case: Case, road: &Road, index: u32, cpu: usize) -> Result<Self> {
+    fn new(case: Case, testbed: &Testbed, index: u32, cpu: usize) -> Result<Self> {
         let (program, frame) = match case.family {
-            Family::Ipv4 => ("send_ipv4", frame(case.family, road)),
-            Family::Ipv6 => ("send_ipv6", frame(case.family, road)),
+            Family::Ipv4 => ("send_ipv4", frame(case.family, testbed)),
+            Family::Ipv6 => ("send_ipv6", frame(case.family, testbed)),
         };
         let mut object = Object::load_wire([1, 1], 1, &[program])?;
         let mut flow: Array<_, [u64; 5]> = object.take_map("FLOW")?.try_into()?;
@@ -107,7 +107,7 @@ impl Sender {
             IpAddr::V6(_) => 0,
         };
         let (mask, first) = (u64::from(count - 1), u64::from(base) + u64::from(first));
-        let interface = u64::from(road.client.index);
+        let interface = u64::from(testbed.client.index);
         flow.set(0, [0, mask, first, interface, header_sum(&frame)], 0)?;
         Ok(Self {
             cpu,
@@ -135,9 +135,9 @@ const ETHERNET: usize = 14;
 const IPV4: usize = 20;
 
 /// A UDP packet to the server.
-fn frame(family: Family, road: &Road) -> Vec<u8> {
+fn frame(family: Family, testbed: &Testbed) -> Vec<u8> {
     let frame = Frame {
-        macs: (road.client.mac, road.server.mac),
+        macs: (testbed.client.mac, testbed.server.mac),
         ..Frame::from(family.first_source())
     };
     let mut bytes = frame.bytes();

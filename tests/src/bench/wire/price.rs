@@ -113,13 +113,13 @@ mod tests {
             made_up(case, Subject::Hashlimit, 250.0),
         ];
         let prices = all(&measured);
-        let said: Vec<_> = prices.iter().map(|one| (one.subject, one.price)).collect();
+        let found: Vec<_> = prices.iter().map(|one| (one.subject, one.price)).collect();
         let expected = [
             (Subject::OneLine, 20.0),
             (Subject::Limiter, 30.0),
             (Subject::Hashlimit, 200.0),
         ];
-        assert_eq!(said, expected);
+        assert_eq!(found, expected);
         assert_eq!(prices[1].over_one_line, Some(10.0));
         let shares: Vec<_> = prices[1].share_of.iter().collect();
         assert_eq!(shares, [(&"hashlimit".to_owned(), &0.15)]);

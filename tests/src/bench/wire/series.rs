@@ -7,8 +7,8 @@ use super::{
     case::{Case, Cpus, Sources, Verdict},
     offer::{Senders, Turn},
     plan::Plan,
-    road::Road,
     subject::{Installed, Subject},
+    testbed::Testbed,
 };
 use crate::sample::Sample;
 
@@ -53,7 +53,7 @@ pub struct Series {
 /// An installed subject on its own hosts, and its figures so far.
 struct Standing {
     subject: Subject,
-    road: Road,
+    testbed: Testbed,
     senders: Senders,
     turns: Vec<Turn>,
     /// The error that ended the subject's turns.
@@ -126,14 +126,14 @@ impl Standing {
     fn set_up(subject: Subject, case: Case, plan: &Plan, cpus: &[usize]) -> Result<Self> {
         /// More packets than the socket holds.
         const FILL_SOCKET: u32 = 256;
-        let road = Road::build(case.cpus.count())?;
-        let senders = Senders::new(case, &road, cpus)?;
-        again(|| senders.send(&road, FILL_SOCKET))?;
-        let installed = subject.install(case, &road)?;
-        again(|| senders.send(&road, plan.to_fill(case.sources)))?;
+        let testbed = Testbed::build(case.cpus.count())?;
+        let senders = Senders::new(case, &testbed, cpus)?;
+        again(|| senders.send(&testbed, FILL_SOCKET))?;
+        let installed = subject.install(case, &testbed)?;
+        again(|| senders.send(&testbed, plan.to_fill(case.sources)))?;
         Ok(Self {
             subject,
-            road,
+            testbed,
             senders,
             turns: Vec::new(),
             failed: None,
@@ -143,8 +143,9 @@ impl Standing {
 
     /// Takes a turn. Fails if a packet was lost, or if the subject did not do what is measured.
     fn turn(&self, case: Case, plan: &Plan) -> Result<Turn> {
-        self.senders.send(&self.road, plan.warm_up(case.sources))?;
-        let turn = self.senders.send(&self.road, plan.packets)?;
+        self.senders
+            .send(&self.testbed, plan.warm_up(case.sources))?;
+        let turn = self.senders.send(&self.testbed, plan.packets)?;
         let Turn {
             sent, delivered, ..
         } = turn;

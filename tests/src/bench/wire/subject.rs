@@ -15,7 +15,7 @@ use super::{
     case::{Case, Cpus, Verdict},
     limiter::Configured,
     netfilter,
-    road::Road,
+    testbed::Testbed,
     watched::Watched,
 };
 use crate::object::{Code, Object};
@@ -123,17 +123,17 @@ impl Subject {
     }
 
     /// Installs the subject on the server.
-    pub fn install(self, case: Case, road: &Road) -> Result<Installed> {
+    pub fn install(self, case: Case, testbed: &Testbed) -> Result<Installed> {
         let bare = |program: &str| {
             own(
                 Object::load(Code::Bench, &SMALLEST, &[program])?,
                 program,
-                road,
+                testbed,
             )
         };
         let limiter = |configured: Configured| {
             let program = configured.load(case)?;
-            let link = attach(program.fd()?, road)?;
+            let link = attach(program.fd()?, testbed)?;
             Ok(Installed::Limiter(program, link))
         };
         let in_namespace = |result: Result<()>| result.map(|()| Installed::InNamespace);
@@ -150,7 +150,7 @@ impl Subject {
                 own(
                     Object::load(Code::Bench, &config, &[program])?,
                     program,
-                    road,
+                    testbed,
                 )
             }
             Self::Limiter => limiter(Configured::Plain),
@@ -158,17 +158,17 @@ impl Subject {
             Self::LimiterLists => limiter(Configured::Lists),
             Self::LimiterNested => limiter(Configured::Nested),
             Self::LimiterFleet => limiter(Configured::Fleet),
-            Self::LimiterWatched => Watched::install(case, road).map(Installed::Watched),
+            Self::LimiterWatched => Watched::install(case, testbed).map(Installed::Watched),
             Self::LimiterEstablished => limiter(Configured::Established),
             Self::Reference => {
                 let (program, capacity) = ("reference", case.sources.capacity());
                 let object = Object::load_wire(quota(case.verdict), capacity, &[program])?;
-                own(object, program, road)
+                own(object, program, testbed)
             }
-            Self::NftIngress => in_namespace(netfilter::nft_ingress(case, road)),
-            Self::NftPrerouting => in_namespace(netfilter::nft_prerouting(case, road)),
-            Self::Hashlimit => in_namespace(netfilter::hashlimit(case, road)),
-            Self::TcPolice => in_namespace(netfilter::tc_police(case, road)),
+            Self::NftIngress => in_namespace(netfilter::nft_ingress(case, testbed)),
+            Self::NftPrerouting => in_namespace(netfilter::nft_prerouting(case, testbed)),
+            Self::Hashlimit => in_namespace(netfilter::hashlimit(case, testbed)),
+            Self::TcPolice => in_namespace(netfilter::tc_police(case, testbed)),
             Self::None => Ok(Installed::InNamespace),
         }
     }
@@ -180,8 +180,8 @@ const SMALLEST: Config = Config {
     ..Config::NONE
 };
 
-fn own(object: Object, program: &str, road: &Road) -> Result<Installed> {
-    let link = attach(object.program(program)?.as_fd(), road)?;
+fn own(object: Object, program: &str, testbed: &Testbed) -> Result<Installed> {
+    let link = attach(object.program(program)?.as_fd(), testbed)?;
     Ok(Installed::Own(object, link))
 }
 
@@ -194,10 +194,10 @@ fn quota(verdict: Verdict) -> [u64; 2] {
     }
 }
 
-fn attach(program: BorrowedFd<'_>, road: &Road) -> Result<OwnedFd> {
-    let link = road
+fn attach(program: BorrowedFd<'_>, testbed: &Testbed) -> Result<OwnedFd> {
+    let link = testbed
         .server
         .namespace
-        .run(|| bpf::link_create(program, road.server.index, XDP_FLAGS_DRV_MODE))?;
+        .run(|| bpf::link_create(program, testbed.server.index, XDP_FLAGS_DRV_MODE))?;
     link.context("attaching")
 }

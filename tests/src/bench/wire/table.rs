@@ -31,7 +31,7 @@ figure. A price is the difference of two medians.
 ";
 
 /// With fewer packets per turn, the figures measure the call.
-const FEWEST: u32 = 100_000;
+const PACKETS_MIN: u32 = 100_000;
 
 /// Writes the tables.
 pub fn print(out: &mut impl Write, plan: &Plan, measured: &[Measured]) -> io::Result<()> {
@@ -41,7 +41,7 @@ pub fn print(out: &mut impl Write, plan: &Plan, measured: &[Measured]) -> io::Re
         "{} rounds of {} packets each",
         plan.rounds, plan.packets
     )?;
-    if plan.packets < FEWEST {
+    if plan.packets < PACKETS_MIN {
         writeln!(
             out,
             "Too few packets: this run only checks that the benchmark works. Ignore the figures."

@@ -12,7 +12,7 @@ use limiter_user::{
     testbed::{Host, INTERFACE},
 };
 
-use super::{case::Case, limiter::Configured, road::Road};
+use super::{case::Case, limiter::Configured, testbed::Testbed};
 
 /// An attachment and its watcher, until it is dropped.
 pub struct Watched {
@@ -22,9 +22,9 @@ pub struct Watched {
 
 impl Watched {
     /// Attaches, and begins to watch. Events go to `/dev/null`.
-    pub fn install(case: Case, road: &Road) -> Result<Self> {
+    pub fn install(case: Case, testbed: &Testbed) -> Result<Self> {
         let wanted = Wanted::new(Configured::Plain.settings(case)?);
-        let server = road.server.clone();
+        let server = testbed.server.clone();
         let attached = server
             .namespace
             .block_on(|| async move { attach(INTERFACE, &wanted, false, None).await });
@@ -52,9 +52,9 @@ impl Watched {
         });
         let watcher = self.watcher.insert(spawned?);
         let stderr = watcher.stderr.take().context("no standard error")?;
-        let mut said = String::new();
-        BufReader::new(stderr).read_line(&mut said)?;
-        ensure!(said.contains("drops are shown"), "{}", said.trim_end());
+        let mut text = String::new();
+        BufReader::new(stderr).read_line(&mut text)?;
+        ensure!(text.contains("drops are shown"), "{}", text.trim_end());
         Ok(())
     }
 }

@@ -141,12 +141,12 @@ impl Loaded {
         sorted(buckets.map(|(id, bucket)| (self.key(id), bucket.passed, bucket.refused)))
     }
 
-    fn key(&self, (name, who): &Id) -> SourceKey {
+    fn key(&self, (name, owner): &Id) -> SourceKey {
         let mut limits = (0..).zip(&self.limits);
         let (slot, limit) = limits.find(|(_, limit)| limit.name == *name).unwrap();
         let any = Ipv4Addr::UNSPECIFIED.into();
-        let address = who.prefix.as_ref().map_or(any, IpNet::network);
-        limit.key.of(slot, address, who.port.unwrap_or(0))
+        let address = owner.prefix.as_ref().map_or(any, IpNet::network);
+        limit.key.of(slot, address, owner.port.unwrap_or(0))
     }
 }
 

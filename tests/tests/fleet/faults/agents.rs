@@ -123,13 +123,13 @@ fn agent_with_wrong_clocks_keeps_the_bound() {
 fn second_agent_in_a_network_namespace_is_refused() {
     let fleet = fleet!();
     let case = Case::new(&fleet);
-    let (status, said) = fleet.agent(0, &url(case.store.port), &[]).wait();
+    let (status, text) = fleet.agent(0, &url(case.store.port), &[]).wait();
     assert!(!status.success());
     assert!(
-        said.contains("an agent runs in this network namespace already"),
-        "{said}"
+        text.contains("an agent runs in this network namespace already"),
+        "{text}"
     );
-    assert_eq!(said.trim().lines().count(), 1, "{said}");
+    assert_eq!(text.trim().lines().count(), 1, "{text}");
     // The first agent continues.
     assert_eq!(case.says(0)["hosts"], 3);
 }

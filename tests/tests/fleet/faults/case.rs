@@ -179,11 +179,11 @@ impl<'f> Case<'f> {
         let due = *LIMIT.admits(&times(false)).start() as f64;
         let total = passed.iter().sum::<u64>() as f64;
         assert!(total >= due * 0.95, "{total} of {due}: punished");
-        self.calm_lost_nothing(&times(true));
+        self.expect_calm_passed(&times(true));
         sent
     }
 
-    fn calm_lost_nothing(&self, times: &[(u64, u64)]) {
+    fn expect_calm_passed(&self, times: &[(u64, u64)]) {
         let dropped = self.figures(source(CALM), "dropped");
         let due = *LIMIT.admits(times).start();
         println!("calm: {dropped:?} of {} were dropped", times.len());

@@ -33,9 +33,9 @@ fn host_stays_a_member_when_its_rate_changes() {
     fleet.reload(2, &limits());
     case.recovered(0..3);
     case.bound_holds();
-    let said = case.agents[2].said();
-    assert!(!said.contains("no longer"), "{said}");
-    assert_eq!(said.matches("shares the limits").count(), 1, "{said}");
+    let text = case.agents[2].printed();
+    assert!(!text.contains("no longer"), "{text}");
+    assert_eq!(text.matches("shares the limits").count(), 1, "{text}");
     let sent = stream.stop();
     let most = LIMIT.tokens(sent.longest());
     for (host, passed) in case.figures(source(HOT), "passed").iter().enumerate() {
@@ -135,7 +135,7 @@ fn detached_host_leaves_the_fleet_and_rejoins_when_attached() {
     }
     fleet.attach(1, &limits());
     eventually("the host is a member again", || {
-        agent.said().matches("shares the limits").count() == 2
+        agent.printed().matches("shares the limits").count() == 2
     });
     case.recovered(0..3);
     case.bound_holds();

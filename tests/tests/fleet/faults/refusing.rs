@@ -30,7 +30,8 @@ fn agent_reports_a_wrong_password_once_and_retries() {
         count.and_then(|count| count.parse::<u32>().ok()) > Some(3)
     });
     assert!(agent.is_running());
-    assert_eq!(agent.said().trim().lines().count(), 1, "{}", agent.said());
+    let text = agent.printed();
+    assert_eq!(text.trim().lines().count(), 1, "{text}");
     case.store.cli(&["CONFIG", "SET", "requirepass", "another"]);
     agent.wait_until_it_says("answers again");
     eventually("the agent is in the fleet", || case.says(0)["hosts"] == 1);
@@ -56,11 +57,11 @@ fn full_store_stops_sharing_until_it_has_memory() {
     case.recovered(0..3);
     case.bound_holds();
     for agent in &case.agents {
-        let said = agent.said();
-        assert_eq!(said.matches("is full").count(), 1, "{said}");
+        let text = agent.printed();
+        assert_eq!(text.matches("is full").count(), 1, "{text}");
         // The first agent that recovers does not report a fleet of one host, which would have another bound.
-        let back = said.split("is full").nth(1).unwrap();
-        assert!(!back.contains("has 1 host"), "{said}");
+        let back = text.split("is full").nth(1).unwrap();
+        assert!(!back.contains("has 1 host"), "{text}");
     }
     case.end(stream);
 }

@@ -57,7 +57,7 @@ fn news_of_all_sources_arrives_over_a_narrow_link() {
         });
     }
     // The agent has adapted its pace: no answer is late, so no packet is reported twice.
-    let lapses = || case.agents[0].said().matches("has not answered").count();
+    let lapses = || case.agents[0].printed().matches("has not answered").count();
     let before = lapses();
     thread::sleep(SETTLED);
     let says = case.says(0);
@@ -66,5 +66,5 @@ fn news_of_all_sources_arrives_over_a_narrow_link() {
     println!("{lapses} lapses, stale by {stale:?} s", lapses = lapses());
     // Data are stale for more than a second, but no round waits for long.
     assert!(stale > Some(1.0) && stale < Some(10.0), "{says}");
-    assert_eq!(lapses(), before, "{}", case.agents[0].said());
+    assert_eq!(lapses(), before, "{}", case.agents[0].printed());
 }

@@ -15,7 +15,7 @@ use crate::shared::{PASSWORD, store};
 type Step = fn(&Network);
 
 /// Separates host 2 from the store and from hosts 0 and 1, and reconnects it.
-fn apart(fleet: &Fleet, fault: Step, mend: Step) {
+fn separate_host_2(fleet: &Fleet, fault: Step, mend: Step) {
     let case = Case::new(fleet);
     let stream = case.load();
     fault(&fleet.network);
@@ -33,7 +33,7 @@ fn apart(fleet: &Fleet, fault: Step, mend: Step) {
 
 #[test]
 fn host_recovers_after_its_link_is_cut() {
-    apart(
+    separate_host_2(
         &fleet!(),
         |network| network.cut(2),
         |network| network.heal(2),
@@ -42,7 +42,7 @@ fn host_recovers_after_its_link_is_cut() {
 
 #[test]
 fn host_recovers_after_its_link_loses_all_packets() {
-    apart(
+    separate_host_2(
         &fleet!(),
         |network| network.lose(2),
         |network| network.heal(2),

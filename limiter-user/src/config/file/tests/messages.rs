@@ -67,13 +67,13 @@ match = { protcol = 6 } => line 4: 'protcol' is not a key of match: did you mean
 /// The limit is 64 letters: no typing mistake is longer.
 #[test]
 fn key_over_64_letters_gets_no_suggestion() {
-    for (letters, said) in [
+    for (letters, advice) in [
         (64, "did you mean 'new_sources_burst'?"),
         (65, "write one of"),
     ] {
         let key = format!("{:z<letters$}", "new_sources_burst");
-        let expected = format!("line 1: '{key}' is not a key of the file: {said}");
-        assert_told(&format!("{key} = 1\n{LIMIT}"), &[&expected]);
+        let error = format!("line 1: '{key}' is not a key of the file: {advice}");
+        assert_told(&format!("{key} = 1\n{LIMIT}"), &[&error]);
     }
 }
 

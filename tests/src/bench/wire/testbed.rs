@@ -12,7 +12,7 @@ use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
 
 /// Counters of the traffic until now.
 #[derive(Clone, Copy, Debug)]
-pub struct Come {
+pub struct Counters {
     /// Packets received from the wire, whatever their verdict.
     pub arrived: u64,
     /// Packets that the stack has delivered to the socket.
@@ -21,7 +21,7 @@ pub struct Come {
 
 /// A host that receives packets, and one that sends them.
 #[derive(Debug)]
-pub struct Road {
+pub struct Testbed {
     /// The host with the subject.
     pub server: Host,
     /// The host with the sender.
@@ -33,7 +33,7 @@ pub struct Road {
 /// Destination port of the packets: the discard service.
 const PORT: u16 = 9;
 
-impl Road {
+impl Testbed {
     /// Builds the hosts, for packets from `cpus` processors at the same time.
     pub fn build(cpus: usize) -> Result<Self> {
         let addresses = |host: u8| {
@@ -65,7 +65,7 @@ impl Road {
     }
 
     /// The counters until now.
-    pub fn come(&self) -> Result<Come> {
+    pub fn counters(&self) -> Result<Counters> {
         self.server.namespace.run(|| {
             let devices = fs::read_to_string("/proc/thread-self/net/dev")?;
             let ipv4 = fs::read_to_string("/proc/thread-self/net/snmp")?;
@@ -74,7 +74,7 @@ impl Road {
                 let count = line.strip_prefix("Udp6RcvbufErrors")?;
                 count.trim().parse::<u64>().ok()
             });
-            Ok(Come {
+            Ok(Counters {
                 arrived: received(&devices).context("no counters of the interface")?,
                 delivered: refused(&ipv4).context("no counters of UDP")?
                     + refused_ipv6.unwrap_or(0),
@@ -128,12 +128,12 @@ pub fn on_with_input(host: &Host, words: &[&str], input: &str) -> Result<()> {
         child.wait_with_output()
     })?;
     let output = output.with_context(|| format!("`{program}` cannot be run"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
         "`{}` failed: {}",
         words.join(" "),
-        said.lines().next().unwrap_or("without a word")
+        text.lines().next().unwrap_or("no message")
     );
     Ok(())
 }
