@@ -45,7 +45,6 @@ fn retry_after_of_a_window_is_exact() {
     assert!(waits > 1_500);
 }
 
-/// Window numbers wrap after 2^31 windows.
 #[test]
 fn window_bucket_continues_when_window_numbers_wrap() {
     let quota = windows(10);

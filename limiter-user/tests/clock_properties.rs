@@ -74,7 +74,6 @@ proptest! {
         prop_assert_eq!(corrected(start.wrapping_sub(beyond)), None, "full buckets");
     }
 
-    /// A TAT up to 1.14 years old is a full bucket, and admits as much.
     #[test]
     fn tat_up_to_a_year_old_is_a_full_bucket(
         now: u64,

@@ -40,7 +40,6 @@ fn share(numerator: u128, denominator: u128) -> u128 {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    /// A packet costs its exact cost, rounded up to the next tick.
     #[test]
     fn packet_cost_is_rounded_up_by_under_a_tick(
         limit in limits_of(packet_rates()),
@@ -80,7 +79,6 @@ proptest! {
         prop_assert!(BigInt::from(tau - 1) << cost_shift < depth);
     }
 
-    /// Only two kinds of buckets are refused: too deep, or too small for a frame.
     #[test]
     fn only_too_deep_or_too_small_buckets_are_refused(
         rate in rates(),
@@ -103,7 +101,6 @@ proptest! {
         }
     }
 
-    /// Up to a million packets a second, the error of the rate is below 10^-5.
     #[test]
     fn rate_error_up_to_one_million_packets_per_second_is_below_1e_5(
         rate in packet_rates().prop_filter("to 1M/s", |rate| rate.per_second() <= 1e6),
@@ -128,7 +125,6 @@ proptest! {
 proptest! {
     #![proptest_config(cases(512))]
 
-    /// A full bucket admits exactly its burst in packets at once.
     #[test]
     fn full_bucket_admits_exactly_its_burst_of_packets(
         limit in limits_of(packet_rates()),

@@ -20,7 +20,6 @@ use serde_json::Value;
 
 const SOURCE: &str = "192.0.2.2";
 
-/// A limit on packets to `port`.
 fn limit(name: &str, port: u16, rest: &str) -> String {
     format!(
         "[[limit]]\nname = \"{name}\"\nmatch = {{ protocol = \"udp\", destination_port = {port} }}\n{rest}\n"

@@ -59,7 +59,6 @@ impl Attacked {
         }
     }
 
-    /// Runs a line of the document.
     fn run(&self, line: &str) -> Outcome {
         let (command, file) = line.split_once(" > ").unwrap_or((line, ""));
         let words: Vec<_> = command.split_whitespace().collect();

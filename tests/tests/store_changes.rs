@@ -165,7 +165,6 @@ fn buckets_survive_six_hundred_rate_changes() {
     generations.kernel.store.expect_sound(false);
 }
 
-/// The result of `check` for a source.
 fn check(generations: &Generations, name: &str, source: IpAddr, now: u64) -> CheckedLimit {
     let (limit, slot) = generations.limit(name);
     let shadow = generations.record.settings.shadow;

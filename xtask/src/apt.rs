@@ -59,7 +59,6 @@ impl Apt {
         Ok(())
     }
 
-    /// The command `apt-cache`.
     pub fn cache(&self) -> Command {
         self.command("apt-cache")
     }

@@ -144,7 +144,6 @@ impl Rust {
         run(objcopy.arg("--strip-debug").arg(from).arg(to))
     }
 
-    /// Path of the source of `core`.
     pub fn source(&self) -> PathBuf {
         self.sysroot.join("lib/rustlib/src/rust")
     }

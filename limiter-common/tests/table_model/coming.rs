@@ -42,7 +42,6 @@ fn three_cpus_create_one_bucket_for_a_source() {
         .contain(&[&[Contended], &[New], &[Contended]]);
 }
 
-/// The home set counts the source.
 #[test]
 fn source_without_room_in_its_home_set_has_one_entry_in_the_overflow_set() {
     let tag = TWO_SETS.narrow(0, 0);

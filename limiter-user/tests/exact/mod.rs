@@ -40,7 +40,6 @@ pub fn cases(cases: u32) -> Config {
     }
 }
 
-/// `share / u32::MAX` of `whole`.
 pub fn part(whole: u64, share: u32) -> u64 {
     let part = u128::from(whole) * u128::from(share) / u128::from(u32::MAX);
     u64::try_from(part).unwrap_or(whole)

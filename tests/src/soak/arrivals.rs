@@ -23,7 +23,6 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Starts to count.
     pub fn new(hosts: &Hosts) -> Self {
         let known = heavy().into_iter().chain(slow()).chain(touched());
         Self {

@@ -3,10 +3,8 @@
 
 use super::{BURST, RATE, frames::DENIED};
 
-/// A configuration.
 #[derive(Debug)]
 pub struct Configuration {
-    /// Its name in the report.
     pub name: &'static str,
     top: &'static str,
     lists: &'static str,

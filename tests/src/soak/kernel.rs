@@ -15,7 +15,6 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Takes the first reading.
     pub fn new(hosts: &Hosts) -> Self {
         let folder = hosts.pins();
         let table = MapData::from_pin(folder.join("SETS")).unwrap();

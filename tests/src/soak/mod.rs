@@ -122,7 +122,6 @@ impl Soak<'_> {
         outcome.stdout
     }
 
-    /// Notes the memory of a process.
     fn note_memory(&self, name: &str, process: u32) {
         let mut memory = self.memory.lock().unwrap();
         memory.note_memory(name, process);

@@ -8,7 +8,6 @@ use crate::{
     number,
 };
 
-/// Sets the MTU for jumbo frames.
 pub fn set_jumbo_mtu(hosts: &Hosts) {
     for host in [&hosts.server, &hosts.client] {
         let mut ip = Command::new("ip");

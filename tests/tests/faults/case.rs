@@ -120,7 +120,6 @@ pub struct Case<'p> {
 /// Counts of outcomes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Faults.
     pub faults: usize,
     /// Faults after which the settings were the old ones.
     pub old: usize,

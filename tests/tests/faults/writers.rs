@@ -6,7 +6,6 @@ use limiter_tests::{command::Outcome, need_kernel};
 
 use crate::case::{ABSENT, BY_OLD, Case, Place};
 
-/// Runs all commands at once.
 fn at_once(place: &Place, commands: &[Vec<String>]) -> Vec<Outcome> {
     let run = |command: &Vec<String>| {
         let arguments: Vec<_> = command.iter().map(String::as_str).collect();

@@ -46,12 +46,10 @@ impl Bucket {
         }
     }
 
-    /// The most tokens at `now`.
     pub fn most(&self, limit: &Limit, now: u64) -> f64 {
         (self.most + limit.per_second() * seconds(self.since, now)).min(limit.burst() as f64)
     }
 
-    /// The fewest tokens at `now`.
     pub fn least(&self, limit: &Limit, now: u64) -> f64 {
         if self.missed > REMEMBERED {
             return 0.0;

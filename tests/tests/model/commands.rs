@@ -35,7 +35,6 @@ fn wrong<T>(words: &[&str]) -> Result<T> {
     })
 }
 
-/// The value of a flag.
 fn value<'a>(words: &[&'a str], flag: &str) -> Option<&'a str> {
     let at = words.iter().position(|word| *word == flag)?;
     words.get(at + 1).copied()

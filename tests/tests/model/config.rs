@@ -42,7 +42,6 @@ impl Limit {
         }
     }
 
-    /// Packets per second.
     pub fn per_second(&self) -> f64 {
         let (amount, period) = self.rate.split_once('/').unwrap();
         let amount: f64 = match amount.strip_suffix('k') {
@@ -230,7 +229,6 @@ pub fn files() -> Vec<File> {
     sound.into_iter().chain([broken]).collect()
 }
 
-/// The configuration in a file, by its name.
 pub fn file(name: &str) -> Result<Config, &'static str> {
     let found = files().into_iter().find(|file| file.name == name);
     found.map_or(Err("cannot be read"), |file| file.config)

@@ -18,7 +18,6 @@ use super::{bucket::Moments, check, commands::Refusal, model::Model, world::Worl
 pub struct Session {
     world: World,
     pub model: Model,
-    /// The loaded objects of the attachments.
     loaded: BTreeSet<Object>,
     /// Former objects, which the kernel must release.
     condemned: BTreeSet<Object>,

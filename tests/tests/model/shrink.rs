@@ -91,7 +91,6 @@ pub fn script(steps: &[String]) -> String {
 
 const MARK: &str = "# steps:\n";
 
-/// Reads the steps of a script.
 pub fn steps(script: &str) -> Vec<String> {
     let steps = script.split_once(MARK).map_or(script, |(_, steps)| steps);
     let lines = steps.lines().map(str::trim);

@@ -26,7 +26,6 @@ fn fill(hosts: &Hosts) {
     }
 }
 
-/// Processor time of a process in seconds.
 fn processor_time(process: nix::unistd::Pid) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     // The name before the fields may contain spaces: proc_pid_stat(5).

@@ -104,7 +104,6 @@ impl Tree {
         compiler.compile(program, endian, &object.join(program.file(endian)))
     }
 
-    /// The `cargo test` command of the test's target.
     pub fn cargo_test(&self, test: &Test) -> Command {
         let mut command = cargo();
         command.current_dir(&self.host);

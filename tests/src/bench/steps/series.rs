@@ -57,7 +57,6 @@ pub struct Measured {
     pub times_floor: f64,
 }
 
-/// Measures a case.
 pub fn measure(case: Case, effort: Effort, frags: bool) -> Result<Vec<Measured>> {
     let mut driver = Driver::load(frags)?;
     let objects = Objects::load(case, &mut driver, frags)?;

@@ -23,7 +23,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// `rounds` turns of `packets` packets.
     pub fn new(rounds: u32, packets: u32, subjects: Vec<Subject>, sources: Vec<Sources>) -> Self {
         Self {
             rounds,

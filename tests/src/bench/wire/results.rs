@@ -10,7 +10,6 @@ use super::{
 pub struct Results<'a>(pub &'a [Measured]);
 
 impl<'a> Results<'a> {
-    /// The figures of a subject in a case.
     pub fn find(self, case: Case, subject: Subject) -> Option<&'a Measured> {
         self.0
             .iter()
