@@ -61,7 +61,7 @@ fn refused<T>(result: std::io::Result<T>) {
 
 const CASES: &[Case] = &[
     Case {
-        name: "what is open can be used",
+        name: "open files can be used",
         end: End::Well,
         work: || {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -79,7 +79,7 @@ const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "threads and memory can be had",
+        name: "threads and memory are available",
         end: End::Well,
         work: || {
             enter();
@@ -89,7 +89,7 @@ const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "no file can be opened, made or seen",
+        name: "no file can be opened, created or listed",
         end: End::Well,
         work: || {
             enter();
@@ -109,7 +109,7 @@ const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "no socket can be made",
+        name: "no socket can be created",
         end: End::Well,
         work: || {
             enter();
@@ -120,7 +120,7 @@ const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "there is no way back to root",
+        name: "root cannot be regained",
         end: End::Well,
         work: || {
             enter();
@@ -138,7 +138,7 @@ const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "no child can be made",
+        name: "no child process can be created",
         end: End::Well,
         work: || {
             enter();
@@ -146,7 +146,7 @@ const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "another program in its place",
+        name: "execve",
         end: End::Killed,
         work: || {
             use std::os::unix::process::CommandExt;
@@ -157,7 +157,7 @@ const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "a pin of bpffs",
+        name: "opening a pin",
         end: End::Killed,
         work: || {
             enter();
@@ -166,7 +166,7 @@ const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "the programs that are loaded",
+        name: "listing loaded programs",
         end: End::Killed,
         work: || {
             enter();
@@ -202,7 +202,7 @@ const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "with a second thread it is not entered",
+        name: "a second thread prevents entry",
         end: End::Well,
         work: || {
             let (wait, go) = std::sync::mpsc::channel::<()>();
@@ -216,7 +216,7 @@ const CASES: &[Case] = &[
         },
     },
     Case {
-        name: "a helper opens files and asks bpf, but starts nothing",
+        name: "a helper opens files and uses bpf, but starts no program",
         end: End::Killed,
         work: || {
             sandbox::confine().unwrap();
@@ -224,7 +224,7 @@ const CASES: &[Case] = &[
             let missing = bpf::open_pin(Path::new("/nothing")).unwrap_err();
             assert_ne!(missing.raw_os_error(), Some(libc::ENOSYS));
             let _ = unshare(CloneFlags::CLONE_NEWNET);
-            eprintln!("it goes on");
+            eprintln!("the case continues");
             exit(0);
         },
     },

@@ -1,6 +1,6 @@
-# This machine once more, with systemd as its process 1: what is installed or changed in it is in memory,
-# and goes with it. Called with the name of a control group and the index of eth0, in the network namespace
-# that it is to have, and a mount namespace of its own.
+# Boots a copy of this machine with systemd as process 1. All changes in the copy are in memory, and end with it.
+# Arguments: the name of a control group, and the index of eth0. Must run in the copy's network namespace, and in a
+# mount namespace of its own.
 set -eu
 group=$1 index=$2
 
@@ -11,7 +11,7 @@ if [ "${3-}" != inside ]; then
     mount -t cgroup2 cgroup2 /mnt/cgroup
     mkdir "/mnt/cgroup/$group"
     echo $$ >"/mnt/cgroup/$group/cgroup.procs"
-    # Whoever called this has the other end of standard input, which the kernel closes however it ends.
+    # The caller has the other end of standard input. The kernel closes it when the caller ends.
     exec 3<&0 </dev/null
     (trap '' HUP INT TERM; cat <&3; kill -KILL $$) >/dev/null &
     exec 3<&-
@@ -37,7 +37,7 @@ for device in null zero full random urandom tty; do
 done
 mount --bind "$SHARED" mnt
 
-# None of this machine's services.
+# Removes this machine's services.
 : >etc/machine-id
 rm -rf etc/fstab etc/systemd/system/*.wants
 cat >etc/systemd/system/test.target <<END
@@ -46,7 +46,7 @@ Wants=systemd-journald.service
 After=systemd-journald.service
 END
 
-# There is no udev: what it would say of the interface.
+# There is no udev. This is its record of the interface.
 mkdir -p run/udev/data run/udev/tags/systemd
 cat >"run/udev/data/n$index" <<END
 I:1

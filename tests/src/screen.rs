@@ -174,7 +174,7 @@ impl Screen {
         self.wait("a prompt", |screen| screen.last() == PROMPT);
         assert_eq!(self.state(), state, "{:#?}", self.lines());
         self.write("echo it is $((6 * 7))");
-        self.wait("what is typed", |screen| {
+        self.wait("the typed text", |screen| {
             screen.last().ends_with("echo it is $((6 * 7))")
         });
         self.press("Enter");

@@ -77,7 +77,7 @@ fn mirror() -> Result<String> {
     let mut targets = Command::new("apt-get");
     targets.args(["indextargets", "--format", "$(REPO_URI)"]);
     targets.args(["Created-By: Packages", "Origin: Debian", "Label: Debian"]);
-    let found = output(&mut targets).context("packages are taken from Debian's mirror, by apt")?;
+    let found = output(&mut targets).context("cannot find Debian's mirror in apt's sources")?;
     let first = found.lines().next().map(str::to_owned);
     first.context("no mirror of Debian: name one in /etc/apt/sources.list, then run apt-get update")
 }

@@ -46,7 +46,7 @@ pub fn unpack((package, programs): (&str, &str)) -> Result<PathBuf> {
         return Ok(programs);
     }
     if !is_debian() {
-        bail!("testing needs what Debian calls {package}: install it");
+        bail!("testing needs the Debian package {package}: install it");
     }
     progress(&format!("unpacking the Debian package {package}"));
     let release = release()?;

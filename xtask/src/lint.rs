@@ -40,8 +40,8 @@ pub fn run(strict: bool) -> Result<()> {
         failed.extend(dependencies(&deny).into_iter().filter_map(complaint));
     }
     let own = [
-        ("where unsafe code is", unsafe_code::check()),
-        ("which part knows of which", parts::check()),
+        ("files with unsafe code", unsafe_code::check()),
+        ("imports between parts", parts::check()),
         ("documents and comments", documents::check()),
     ];
     for (name, checked) in own {

@@ -75,7 +75,7 @@ fn compare_bytes(record: &Record, tools: &Tools, strict: bool) -> Result<()> {
         }
     }
     if different.is_empty() {
-        progress("the objects were rebuilt, and are the same byte for byte");
+        progress("the rebuilt objects are identical");
         return Ok(());
     }
     let (files, then, now) = (different.join(", "), &record.bpf_linker.llvm, &tools.llvm);

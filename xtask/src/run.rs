@@ -22,7 +22,7 @@ pub fn demo(args: &[OsString]) -> Result<ExitCode> {
 pub fn bench(args: &[OsString]) -> Result<ExitCode> {
     // Missing subjects are left out, and the benchmark says so.
     if let Err(error) = debian::ensure(BENCH_PACKAGES, "the whole benchmark") {
-        progress(&format!("going on without: {error:#}"));
+        progress(&format!("continuing without: {error:#}"));
     }
     beside_the_command("bench", args)
 }

@@ -123,7 +123,7 @@ fn install_packages(needed: bool) -> Result<OsString> {
             .context("a folder of PATH has a colon in its name"),
         Err(error) if needed => Err(error),
         Err(error) => {
-            progress(&format!("going on without: {error:#}"));
+            progress(&format!("continuing without: {error:#}"));
             Ok(own)
         }
     }

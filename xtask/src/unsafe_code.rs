@@ -28,7 +28,7 @@ pub fn check() -> Result<()> {
         }
     }
     if let Some(file) = with_unsafe.difference(&named).next() {
-        bail!("unsafe code in {file}: do without, or say why in {REASONS}");
+        bail!("unsafe code in {file}: remove it, or give the reason in {REASONS}");
     }
     if let Some(file) = named.difference(&with_unsafe).next() {
         bail!("{REASONS} names {file}, without unsafe code: take it out");

@@ -310,5 +310,5 @@ pub fn list(shown: &Value, attached: &Attached, list: &str) -> Result<(), String
     let found: BTreeSet<_> = prefixes
         .map(|text| prefix(text.as_str().unwrap()))
         .collect();
-    same("what is listed", &found, &attached.config.lists[list])
+    same("listed prefixes", &found, &attached.config.lists[list])
 }

@@ -34,7 +34,7 @@ fn keys_pause_sort_and_filter_the_view() {
     assert_eq!(screen.lines(), seen, "a paused view does not change");
     screen.press("p");
     let old = shown_drops(&seen);
-    screen.wait("it moves", |screen| dropped(screen) > old);
+    screen.wait("more drops", |screen| dropped(screen) > old);
 
     screen.press("?");
     screen.wait_for("the same key undoes it");
@@ -130,7 +130,7 @@ fn keys_deny_allow_and_reset_a_source() {
     assert!(number(&check("dropped_packets")) > 0);
     screen.write("/192.0.2.7");
     screen.press("Enter");
-    screen.wait("it is there alone", |screen| {
+    screen.wait("one source is shown", |screen| {
         sources(screen) == ["192.0.2.7"]
     });
     screen.press("r");
@@ -161,7 +161,7 @@ fn failed_actions_are_shown_in_the_view() {
     });
     screen.write("/192.0.2.66");
     screen.press("Enter");
-    screen.wait("it is there alone", |screen| sources(screen) == [FLOODER]);
+    screen.wait("one source is shown", |screen| sources(screen) == [FLOODER]);
     screen.press("d");
     screen.wait_for("Remove 192.0.2.66 from the deny list?");
     screen.press("y");

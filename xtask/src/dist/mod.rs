@@ -98,7 +98,7 @@ fn check_reproducible(out: &Path) -> Result<()> {
     let mut clone = Command::new("git");
     clone.args(["clone", "--quiet", "--shared"]);
     succeed(clone.arg(paths::root()).arg(&copy))?;
-    progress("once more, in a copy of the last commit");
+    progress("building again, in a copy of the last commit");
     let again = scratch.path().join("out");
     let mut dist = Command::new("cargo");
     dist.args(["xtask", "dist", "--out"]).arg(&again);
@@ -117,6 +117,6 @@ fn check_reproducible(out: &Path) -> Result<()> {
             );
         }
     }
-    progress("the same byte for byte");
+    progress("both builds are identical");
     Ok(())
 }

@@ -19,7 +19,7 @@ ip link set lo up
 cd /tests
 export LIMITER_STRICT=1 LIMITER_BINARY=/bin/limiter RUST_BACKTRACE=0
 
-# target NAME ABOUT [TEST...]: runs a test file, or only these tests of it.
+# target NAME TITLE [TEST...]: runs a test file, or only these of its tests.
 target() {
     name=$1
     echo "=== target $2 (\`$name\`)"
@@ -28,15 +28,15 @@ target() {
     echo "=== exit $?"
 }
 
-# On a kernel that limiter does not support.
+# The plan for a kernel that limiter does not support.
 refusal() {
     echo '=== target `attach` refuses in one clear line'
     /bin/limiter attach lo --rate 5 --burst 10
     echo "=== exit $?"
 }
 
-# Under emulation, a program is loaded in seconds, not in milliseconds, and a CPU may stand still for as long. So only
-# the tests that depend most on the kernel are run, and none that depends on wall-clock time.
+# Under emulation, loading a program takes seconds instead of milliseconds, and a CPU may stop for seconds. This plan
+# runs only the tests that depend most on the kernel, and no tests that depend on wall-clock time.
 tests() {
     target verifier "every entry is loaded"
     target object "libbpf loads the objects"

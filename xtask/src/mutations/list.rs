@@ -83,7 +83,7 @@ impl Mutation {
             );
         }
         if self.old == self.new {
-            bail!("it changes nothing");
+            bail!("`old` and `new` are equal");
         }
         Ok(text.replacen(&self.old, &self.new, 1))
     }

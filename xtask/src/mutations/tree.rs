@@ -45,7 +45,7 @@ impl Tree {
     /// Copies files that have changed since the last run, so that no other file is compiled.
     pub fn set_up() -> Result<Self> {
         if cfg!(target_endian = "big") {
-            bail!("the mutations are tried on machines of the other byte order only");
+            bail!("mutations require a little-endian machine");
         }
         let tree = Self {
             kernel: folder().join("kernel"),

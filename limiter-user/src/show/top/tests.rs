@@ -390,11 +390,11 @@ fn actions_need_confirmation() {
 
 #[test]
 fn shared_bucket_row_has_no_source_actions() {
-    let everybody = Row {
+    let all_sources = Row {
         network: None,
         ..busy("192.0.2.66", 0, 0)
     };
-    let (state, _) = started().after(sample(vec![limit("all", 0, 0)], 0, 0, vec![everybody]));
+    let (state, _) = started().after(sample(vec![limit("all", 0, 0)], 0, 0, vec![all_sources]));
     for key in ['d', 'a', 'r'] {
         let (state, effect) = press(state.clone(), &[Key::Char(key)]);
         assert_eq!(effect, Effect::None);
