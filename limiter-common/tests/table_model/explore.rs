@@ -33,8 +33,7 @@ pub struct Explored<O> {
 /// Explores all orders of the CPUs' accesses.
 ///
 /// Reads of words that no CPU writes are not branched on. The exploration restarts whenever a CPU writes a word that
-/// was
-/// not known as written.
+/// was not known as written.
 ///
 /// # Panics
 /// If a rule does not hold; the message has the order that led there.

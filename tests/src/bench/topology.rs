@@ -32,8 +32,7 @@ pub struct Topology {
     /// True if the description is by a hypervisor, which may hide shared cores and caches.
     pub hypervisor: bool,
     /// Speed of each of two processors while both compute, as a multiple of its speed alone: about 1 on two cores,
-    /// about
-    /// 0.5 on one core.
+    /// about 0.5 on one core.
     pub pace: Option<f64>,
     /// Nanoseconds until a cache line that one processor has written reaches the other.
     pub handover: Option<f64>,

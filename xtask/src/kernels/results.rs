@@ -110,8 +110,7 @@ impl Target {
     }
 
     /// True if `attach` was refused correctly: it failed with one line that names the problem (the kernel) and the
-    /// solution
-    /// (another version).
+    /// solution (another version).
     fn is_refusal(&self) -> bool {
         self.exit == Some(1)
             && self.printed.lines().count() == 1
