@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// `enum xdp_action` (include/uapi/linux/bpf.h): the packet is dropped.
 pub const XDP_DROP: u32 = 1;
-/// The packet goes on.
+/// The packet passes.
 pub const XDP_PASS: u32 = 2;
 
 /// The verdict on every measured packet.
