@@ -323,7 +323,7 @@ fn check_of_a_denied_source_has_no_retry_after() {
     };
     let text = edit("deny", "add");
     assert_eq!(retry(), json!(null));
-    assert!(text.contains("waiting does not help"), "{text}");
+    assert!(text.contains("no packet passes while"), "{text}");
     assert!(!text.contains("the next packet passes in"), "{text}");
     edit("deny", "remove");
     edit("allow", "add");
