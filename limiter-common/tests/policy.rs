@@ -115,7 +115,7 @@ impl<'a> Engine for &'a Row {
         0
     }
 
-    fn place_of(&self, tag: &Tag) -> u32 {
+    fn entry_number(&self, tag: &Tag) -> u32 {
         self.searches.set(self.searches.get() + 1);
         let mut places = 1..;
         let mut entries = self.entries.iter().zip(places.by_ref());

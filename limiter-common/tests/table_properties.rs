@@ -9,13 +9,13 @@ use limiter_common::{
         window::{TOKENS_MAX, Window},
     },
     table::{
-        DISPLACED_WIDTH, Displaced, Home, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet,
-        SharedTable, WAYS,
+        Home, OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet, SharedTable,
+        WAYS,
         entry::{
             BEHIND_MAX, COUNTER_SHIFT, Shared, counter, epoch_in, slot_in, with_epoch,
             without_counter,
         },
-        find_far,
+        find,
         key::{Address, KeyMask, SLOTS, SourceKey, Tag},
     },
 };
@@ -189,46 +189,46 @@ proptest! {
     }
 
     #[test]
-    fn source_is_searched_up_to_the_furthest_source_of_its_set(key in keys(), seed: [u64; 4], pairs in 1..100_u32, places in places()) {
+    fn source_is_searched_up_to_the_furthest_source_of_its_set(key in keys(), seed: [u64; 4], pairs in 1..100_u32, distances in distances()) {
         let (seed, sets) = (Seed::new(seed), pairs * SETS_OF_PAIR);
-        let displaced = with_all(&places);
-        let furthest = places.iter().max().map_or(0, |place| place / SETS_OF_PAIR * SETS_OF_PAIR + 1);
+        let overflow = with_all(&distances);
+        let furthest = distances.iter().max().map_or(0, |distance| distance / SETS_OF_PAIR * SETS_OF_PAIR + 1);
         let wanted: Vec<u32> = seed.home(&key.tag(), sets).sets().take(1 + furthest as usize).collect();
-        prop_assert_eq!(SearchLog::at(&seed, &key.tag(), sets, displaced), wanted);
+        prop_assert_eq!(SearchLog::at(&seed, &key.tag(), sets, overflow), wanted);
     }
 
     /// The data of the neighbours in the word do not change.
     #[test]
-    fn set_counts_its_displaced_sources_and_stores_their_reach(word: u64, byte in 0..u64::BITS / DISPLACED_WIDTH, places in places()) {
-        let shift = byte * DISPLACED_WIDTH;
-        let mask = ((1 << DISPLACED_WIDTH) - 1) << shift;
-        let displaced = with_all(&places);
-        prop_assert_eq!(displaced.count(), places.len() as u64);
-        for place in 0..SETS_OF_SOURCE {
-            let within = places.iter().any(|&there| place / SETS_OF_PAIR <= there / SETS_OF_PAIR);
-            prop_assert_eq!(displaced.reach(place), place == 0 || within);
+    fn set_counts_its_overflow_sources_and_stores_their_reach(word: u64, byte in 0..u64::BITS / OVERFLOW_WIDTH, distances in distances()) {
+        let shift = byte * OVERFLOW_WIDTH;
+        let mask = ((1 << OVERFLOW_WIDTH) - 1) << shift;
+        let overflow = with_all(&distances);
+        prop_assert_eq!(overflow.count(), distances.len() as u64);
+        for distance in 0..SETS_OF_SOURCE {
+            let within = distances.iter().any(|&there| distance / SETS_OF_PAIR <= there / SETS_OF_PAIR);
+            prop_assert_eq!(overflow.reaches(distance), distance == 0 || within);
         }
-        prop_assert_eq!(displaced.and_one(1).is_none(), places.len() == COUNT_MAX);
-        let with = displaced.put_into(word, shift);
-        prop_assert_eq!(Displaced::in_word(with, shift), displaced);
+        prop_assert_eq!(overflow.with_one_more(1).is_none(), distances.len() == COUNT_MAX);
+        let with = overflow.put_into(word, shift);
+        prop_assert_eq!(Overflow::in_word(with, shift), overflow);
         prop_assert_eq!(with & !mask, word & !mask);
-        if !places.is_empty() {
+        if !distances.is_empty() {
             let one_less = with.wrapping_add(u64::MAX << shift);
-            prop_assert_eq!(Displaced::in_word(one_less, shift).count(), displaced.count() - 1);
+            prop_assert_eq!(Overflow::in_word(one_less, shift).count(), overflow.count() - 1);
             prop_assert_eq!(one_less & !mask, word & !mask);
         }
     }
 
     #[test]
-    fn displaced_sources_stay_within_reach(steps in prop::collection::vec((any::<bool>(), 1..SETS_OF_SOURCE, any::<prop::sample::Index>()), 0..60)) {
+    fn overflow_sources_stay_within_reach(steps in prop::collection::vec((any::<bool>(), 1..SETS_OF_SOURCE, any::<prop::sample::Index>()), 0..60)) {
         let mut there: Vec<u32> = Vec::new();
         let mut word = 0_u64;
-        for (comes, place, which) in steps {
+        for (comes, distance, which) in steps {
             if comes || there.is_empty() {
-                match Displaced::in_word(word, 0).and_one(place) {
+                match Overflow::in_word(word, 0).with_one_more(distance) {
                     Some(more) => {
                         word = more.put_into(word, 0);
-                        there.push(place);
+                        there.push(distance);
                     }
                     None => prop_assert_eq!(there.len(), COUNT_MAX),
                 }
@@ -236,9 +236,9 @@ proptest! {
                 there.swap_remove(which.index(there.len()));
                 word -= 1;
             }
-            let displaced = Displaced::in_word(word, 0);
-            prop_assert_eq!(displaced.count(), there.len() as u64);
-            prop_assert!(there.iter().all(|&place| displaced.reach(place)));
+            let overflow = Overflow::in_word(word, 0);
+            prop_assert_eq!(overflow.count(), there.len() as u64);
+            prop_assert!(there.iter().all(|&distance| overflow.reaches(distance)));
         }
     }
 }
@@ -246,16 +246,16 @@ proptest! {
 /// Maximum number of sources in other sets that a set can count.
 const COUNT_MAX: usize = 15;
 
-/// Places of the displaced sources of one set.
-fn places() -> impl Strategy<Value = Vec<u32>> {
+/// Distances of the overflow sources of one set.
+fn distances() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(1..SETS_OF_SOURCE, 0..=COUNT_MAX)
 }
 
-fn with_all(places: &[u32]) -> Displaced {
-    places
+fn with_all(distances: &[u32]) -> Overflow {
+    distances
         .iter()
-        .fold(Displaced::default(), |displaced, &place| {
-            displaced.and_one(place).expect("the set has room")
+        .fold(Overflow::default(), |overflow, &distance| {
+            overflow.with_one_more(distance).expect("the set has room")
         })
 }
 
@@ -267,19 +267,19 @@ fn is_prime(number: u32) -> bool {
 struct SearchLog {
     seed: Seed,
     sets: u32,
-    displaced: Displaced,
+    overflow: Overflow,
     numbers: RefCell<Vec<u32>>,
 }
 
 impl SearchLog {
-    fn at(seed: &Seed, tag: &Tag, sets: u32, displaced: Displaced) -> Vec<u32> {
+    fn at(seed: &Seed, tag: &Tag, sets: u32, overflow: Overflow) -> Vec<u32> {
         let table = Self {
             seed: *seed,
             sets,
-            displaced,
+            overflow,
             numbers: RefCell::default(),
         };
-        find_far(&table, tag, &table.home(tag));
+        find(&table, tag, &table.home(tag));
         table.numbers.into_inner()
     }
 }
@@ -319,13 +319,13 @@ impl SharedTable for SearchLog {
     fn home(&self, tag: &Tag) -> Home {
         self.seed.home(tag, self.sets)
     }
-    fn displaced(&self, _: u32) -> Displaced {
-        self.displaced
+    fn overflow(&self, _: u32) -> Overflow {
+        self.overflow
     }
-    fn displace(&self, _: u32, _: u32) -> bool {
+    fn count_overflow(&self, _: u32, _: u32) -> bool {
         false
     }
-    fn replace(&self, _: u32) {}
+    fn uncount_overflow(&self, _: u32) {}
     fn lock(&self, _: u32) -> bool {
         false
     }
@@ -336,7 +336,7 @@ impl SharedTable for SearchLog {
     fn sets(&self) -> u32 {
         self.sets
     }
-    fn hold(&self, _: &Tag) -> bool {
+    fn reserve(&self, _: &Tag) -> bool {
         false
     }
     fn release(&self, _: u32, _: u32) {}
@@ -440,15 +440,15 @@ fn at_85_percent_use_at_most_one_in_10000_sources_finds_no_room() {
     let entries = SETS * WAYS;
     for (kind, seed) in (0..6).flat_map(|kind| SEEDS.map(|seed| (kind, Seed::new(seed)))) {
         let mut fill = vec![0; SETS as usize];
-        let mut displaced = vec![Displaced::default(); SETS as usize];
+        let mut overflow = vec![Overflow::default(); SETS as usize];
         let mut without_room = 0;
         for number in 0..entries * 85 / 100 {
             let home = seed.home(&in_a_row(kind, number), SETS);
-            let own = &mut displaced[home.set as usize];
-            let room = (0..).zip(home.sets()).find_map(|(place, set)| {
+            let own = &mut overflow[home.set as usize];
+            let room = (0..).zip(home.sets()).find_map(|(distance, set)| {
                 let has_room = fill[set as usize] < WAYS;
-                if has_room && place > 0 {
-                    *own = own.and_one(place)?;
+                if has_room && distance > 0 {
+                    *own = own.with_one_more(distance)?;
                 }
                 has_room.then_some(set)
             });

@@ -1,13 +1,12 @@
 //! Atomic operations on words in maps, as single BPF instructions.
 //!
-//! `core::sync::atomic` offers neither compare-and-swap nor fetch-and-add on this target, and LLVM
-//! miscompiles the *result* of relaxed atomic additions there (aya#1268), so the instructions are
-//! written out. They are sequentially consistent (Documentation/bpf/standardization, "Atomic
-//! operations") and need Linux 5.12 on x86-64, 5.18 on arm64.
+//! Inline assembly, because `core::sync::atomic` has neither compare-and-swap nor fetch-and-add on this target, and
+//! LLVM miscompiles the *result* of relaxed atomic additions (aya#1268). The instructions are sequentially consistent
+//! (Documentation/bpf/standardization, "Atomic operations") and need Linux 5.12 on x86-64, 5.18 on arm64.
 
 use core::arch::asm;
 
-/// Replaces `expected` by `new` if the word still holds it. Returns what the word held before.
+/// Replaces `expected` with `new` if the word is `expected`. Returns the former value.
 ///
 /// # Safety
 /// `word` points into a map value and is aligned to eight bytes; the verifier checks the first.
@@ -27,14 +26,14 @@ pub unsafe fn compare_and_swap(word: *mut u64, expected: u64, new: u64) -> u64 {
     before
 }
 
-/// Adds to the word, and returns what it held before.
+/// Adds to the word. Returns the former value.
 ///
 /// # Safety
 /// As for [`compare_and_swap`].
 #[inline(always)]
 pub unsafe fn fetch_add(word: *mut u64, amount: u64) -> u64 {
     let mut before = amount;
-    // SAFETY: as above; the operand register takes the old value.
+    // SAFETY: the caller vouches for `word`; the operand register takes the old value.
     unsafe {
         asm!(
             "{amount} = atomic_fetch_add((u64 *)({word} + 0), {amount})",
@@ -52,7 +51,7 @@ pub unsafe fn fetch_add(word: *mut u64, amount: u64) -> u64 {
 /// As for [`compare_and_swap`].
 #[inline(always)]
 pub unsafe fn add(word: *mut u64, amount: u64) {
-    // SAFETY: as above; no register changes.
+    // SAFETY: the caller vouches for `word`; no register changes.
     unsafe {
         asm!(
             "lock *(u64 *)({word} + 0) += {amount}",
@@ -63,8 +62,7 @@ pub unsafe fn add(word: *mut u64, amount: u64) {
     }
 }
 
-/// Reads the word once. Ordered before later accesses only as far as the processor does so by
-/// itself; what must be certain is looked at again after a compare-and-swap.
+/// Reads the word once. Not a memory barrier: callers that need an order read again after a compare-and-swap.
 ///
 /// # Safety
 /// As for [`compare_and_swap`].

@@ -1,8 +1,8 @@
-//! The time, in nanoseconds of the kernel's monotonic clock: bounds that cost next to nothing, and the clock itself,
-//! which costs more than all other work on a packet.
+//! The time, in nanoseconds of the kernel's monotonic clock: cheap bounds, and the clock itself, which costs more than
+//! all other work on a packet.
 //!
-//! A reading of the clock is a lower bound of the time for good, and an upper bound as long as `jiffies` has not gone
-//! up since. Most packets of a flood are refused at either bound. Then the exact time does not matter.
+//! A reading of the clock is a lower bound of the time. While `jiffies` has not changed, it also gives an upper bound.
+//! Most packets of a flood are refused at both bounds, so that the exact time does not matter.
 
 use aya_ebpf::{
     helpers::generated::{bpf_jiffies64, bpf_ktime_get_ns},
@@ -10,20 +10,19 @@ use aya_ebpf::{
 };
 use limiter_common::{
     abi::{CLOCK_PACKET, Cpu},
-    policy::Between,
+    policy::TimeBounds,
 };
 
 use crate::{config, maps::CPUS, packet};
 
-/// Packets that do with one reading. Ticks may come late (a virtual CPU is stopped for milliseconds), and
-/// then the upper bound is too low: no more than so many may be refused because of it.
+/// Packets that use one reading at most. A late tick (a virtual CPU may be stopped for milliseconds) makes the upper
+/// bound too low; this bounds how many packets are refused because of it.
 const USES: u64 = 64;
 
-/// Ticks after a reading at which the upper bound lies: one that the tick may take, and one that it may
-/// be late.
+/// Ticks from a reading to its upper bound: one until the next tick, and one by which that tick may be late.
 const TICKS: u64 = 2;
 
-/// Begins with a packet: after it [`between`] and [`now`] are those of the packet.
+/// Prepares [`time_bounds`] and [`now`] for a packet. Called once per packet.
 #[inline(always)]
 pub fn begin(context: &XdpContext) {
     let Some(cpu) = of_this_cpu() else {
@@ -35,9 +34,9 @@ pub fn begin(context: &XdpContext) {
             // CPU's own.
             unsafe {
                 let now = (&raw const (*stamp).nanoseconds).read();
-                let spread = (&raw const (*stamp).spread).read() as u64;
-                (*cpu).earliest = now.saturating_sub(spread);
-                (*cpu).latest = now.saturating_add(spread);
+                let uncertainty = (&raw const (*stamp).uncertainty).read() as u64;
+                (*cpu).earliest = now.saturating_sub(uncertainty);
+                (*cpu).latest = now.saturating_add(uncertainty);
                 (*cpu).jiffy = now;
             }
         }
@@ -60,7 +59,7 @@ pub fn begin(context: &XdpContext) {
     }
 }
 
-/// Whether this program is on trial and the trial is over. The precise clock: a trial ends when it was said to end.
+/// Whether this program's trial is over, by the precise clock.
 #[inline(always)]
 pub fn is_past_deadline() -> bool {
     let deadline = config::deadline();
@@ -68,38 +67,37 @@ pub fn is_past_deadline() -> bool {
     deadline != 0 && unsafe { bpf_ktime_get_ns() } >= deadline
 }
 
-/// `jiffies` when this CPU has looked at them last.
+/// `jiffies` as this CPU read them last.
 #[inline(always)]
 pub fn jiffy() -> u64 {
     // SAFETY: this CPU's own map value.
     of_this_cpu().map_or(0, |cpu| unsafe { (*cpu).jiffy })
 }
 
-/// The bounds, if there are any.
+/// The bounds of the time. None if the length of a tick is not known.
 #[inline(always)]
-pub fn between() -> Option<Between> {
+pub fn time_bounds() -> Option<TimeBounds> {
     if config::clock() != CLOCK_PACKET && config::tick() == 0 {
         return None;
     }
     let cpu = of_this_cpu()?;
     // SAFETY: this CPU's own map value.
     unsafe {
-        Some(Between {
+        Some(TimeBounds {
             earliest: (*cpu).earliest,
             latest: (*cpu).latest,
         })
     }
 }
 
-/// Now: the kernel's clock, or what the packet's stamp says where the program was loaded for test or
-/// replay.
+/// The present time: the kernel's clock, or the packet's stamp in tests and replay.
 #[inline(always)]
 pub fn now() -> u64 {
     let cpu = of_this_cpu();
     match cpu {
         // SAFETY: this CPU's own map value.
         Some(cpu) if config::clock() == CLOCK_PACKET => unsafe { (*cpu).jiffy },
-        // SAFETY: as above.
+        // SAFETY: this CPU's own map value.
         Some(cpu) if config::tick() != 0 => unsafe { read(cpu) },
         // SAFETY: the helper has no preconditions.
         _ => unsafe { bpf_ktime_get_ns() },
@@ -110,7 +108,7 @@ pub fn now() -> u64 {
 /// `cpu` is this CPU's own map value.
 #[inline(always)]
 unsafe fn read(cpu: *mut Cpu) -> u64 {
-    // SAFETY: the caller vouches for it; the helper has no preconditions.
+    // SAFETY: the caller vouches for the pointer; the helper has no preconditions.
     unsafe {
         let now = bpf_ktime_get_ns();
         (*cpu).earliest = now;

@@ -1,5 +1,5 @@
-//! The program's constants, in a read-only section that user space fills before it loads the
-//! program. The verifier knows their values and removes the branches that they switch off.
+//! The program's constants, in a read-only section that user space fills before it loads the program. The verifier
+//! knows the values and removes the branches that they switch off.
 
 use limiter_common::{
     abi::{
@@ -18,12 +18,11 @@ use limiter_common::{
     },
 };
 
-/// Filled in by the loader under this name.
+/// Filled by the loader, under this name.
 #[unsafe(no_mangle)]
 static CONFIG: Config = Config::NONE;
 
-/// Reads a field through a pointer into the constants, in a way that keeps the compiler from using its
-/// own idea of their values.
+/// Reads a field of the constants. Volatile, because the compiler would use the initial value.
 macro_rules! read {
     ($pointer:expr, $($field:tt)+) => {
         // SAFETY: the pointer is into the constants, which are initialised, and the field aligned.
@@ -58,38 +57,38 @@ macro_rules! flags {
 }
 
 numbers! {
-    /// Limits in use.
+    /// Number of limits.
     limits_length: u32,
-    /// The kernel's tick, in nanoseconds; 0 if it is not known.
+    /// Length of the kernel's tick, in nanoseconds; 0 if unknown.
     tick: u64,
-    /// Entries of the table that limits share; 0: there is one limit, which has them all.
+    /// Entries of the table that limits share; 0: one limit has the whole table.
     room: u32,
-    /// Sets of the table.
+    /// Number of sets of the table.
     sets: u32,
-    /// The source of the time.
+    /// Source of the time: [`limiter_common::abi::CLOCK_KERNEL`] or [`limiter_common::abi::CLOCK_PACKET`].
     clock: u32,
-    /// End of the trial, in nanoseconds; 0 if there is none.
+    /// End of the trial, in nanoseconds; 0: no trial.
     deadline: u64,
     /// Index of the program that packets go to after the deadline.
     after_deadline: u32,
 }
 
 flags! {
-    /// Whether nothing is to be dropped.
+    /// Whether nothing is dropped.
     shadow,
-    /// Whether packets that pass go on to another program.
+    /// Whether packets that pass go to another program.
     chained,
-    /// Whether malformed IP is let through.
+    /// Whether malformed IP packets pass.
     malformed_passes,
-    /// Whether there are prefixes of IPv4 on lists.
+    /// Whether lists have IPv4 prefixes.
     lists_ipv4,
-    /// Whether there are prefixes of IPv6 on lists.
+    /// Whether lists have IPv6 prefixes.
     lists_ipv6,
-    /// Whether limits look behind the IP header's fixed part.
+    /// Whether limits use fields behind the fixed part of the IP header.
     transport,
-    /// Whether control traffic is told apart.
+    /// Whether control traffic has limits of its own.
     control,
-    /// Whether what would be dropped is looked up among the host's sockets.
+    /// Whether packets of the host's established connections are exempt.
     established,
 }
 
@@ -116,7 +115,7 @@ pub fn seed() -> Seed {
     ])
 }
 
-/// Index of the limit that has this slot; none if the limit has gone.
+/// Index of the limit in this slot. None if the limit is gone.
 #[inline(always)]
 pub fn index_of(slot: u32) -> Option<u32> {
     if slot >= SLOTS {
@@ -132,7 +131,7 @@ pub fn index_of(slot: u32) -> Option<u32> {
     (index < LIMITS_MAX).then_some(index)
 }
 
-/// Limits that may match the packet. See [`limiter_common::policy::candidates`].
+/// Bits of the limits that may match the packet. See [`limiter_common::policy::candidates`].
 #[inline(always)]
 pub fn candidates(evaluation: &Evaluation) -> u64 {
     let info = &evaluation.info;
@@ -170,20 +169,20 @@ fn candidates_of_kind(control: u32, family: u32, fragment: u32) -> u64 {
     control & family & fragments
 }
 
-/// The candidates that have to be looked at closer.
+/// Bits of the candidates that need not match.
 #[inline(always)]
 pub fn uncertain() -> u64 {
     constant!(candidates.uncertain)
 }
 
-/// The second of two words, or the first.
+/// The second of two words if `second`, otherwise the first.
 #[inline(always)]
 fn either(words: *const [u64; 2], second: bool) -> u64 {
     // SAFETY: the index is in bounds.
     unsafe { words.cast::<u64>().add(second.into()).read_volatile() }
 }
 
-/// Limits that may match where a field has this value: all, if it cannot be seen.
+/// Bits of the limits that may match a field with this value: all if it cannot be seen.
 #[inline(always)]
 fn of_byte(bytes: *const ByByte, value: u32, byte: u32) -> u64 {
     if value == ANY {
@@ -201,10 +200,10 @@ fn of_byte(bytes: *const ByByte, value: u32, byte: u32) -> u64 {
     }
 }
 
-/// A limit, 0 the first.
+/// The limit with this index.
 #[inline(always)]
 pub fn limit(index: u32) -> Option<Limit> {
-    // The verifier does not know the index, and checks it against the section's size.
+    // The verifier checks the index against the size of the section.
     if index >= LIMITS_MAX {
         return None;
     }
@@ -219,7 +218,7 @@ pub fn limit(index: u32) -> Option<Limit> {
 /// The policy's environment in the kernel.
 pub struct Kernel;
 
-/// The functions of this file.
+/// Implements methods by the functions of this file.
 macro_rules! constants {
     ($($name:ident($($index:ident)?) -> $type:ty;)+) => {$(
         #[inline(always)]
@@ -245,18 +244,18 @@ impl policy::Constants for Kernel {
     }
 }
 
-/// One of the limits in the constants.
+/// A limit in the constants.
 #[derive(Clone, Copy)]
 pub struct Limit(*const rules::Limit);
 
 impl Limit {
-    /// Number of changes that are remembered.
+    /// Number of stored changes of its quota.
     #[inline(always)]
     pub fn past_length(self) -> u32 {
         read!(self.0, past_length)
     }
 
-    /// A change of its quota, 0 the newest.
+    /// A change of its quota; index 0 is the newest.
     #[inline(always)]
     pub fn past(self, index: u32) -> Option<Rescale> {
         if index >= PAST_QUOTAS {
@@ -357,7 +356,7 @@ impl policy::Match for Match {
     }
 }
 
-/// Ports that a limit matches on.
+/// Source or destination ports of a limit.
 #[derive(Clone, Copy)]
 pub struct Ports(*const rules::Ports);
 
@@ -369,8 +368,8 @@ impl policy::Ports for Ports {
 
     #[inline(always)]
     fn range(self, index: u32) -> Option<PortRange> {
-        // Unknown to the compiler, which would rather walk a pointer through the ranges, to an end that the
-        // verifier of Linux 6.1 does not see.
+        // Hides the index from the compiler, which would otherwise advance a pointer through the ranges, without a
+        // bound that the verifier of Linux 6.1 sees.
         // SAFETY: a local value.
         let index = unsafe { (&raw const index).read_volatile() };
         if index as usize >= PORTS_MAX {

@@ -1,4 +1,4 @@
-//! Packets of the host's established connections, which are neither dropped nor charged if they are exempt.
+//! Finds packets of the host's established connections, which may be exempt from limits.
 
 use core::mem::MaybeUninit;
 
@@ -14,8 +14,8 @@ pub fn is_of_host(context: &XdpContext, segments: u32) -> bool {
     is_established(context.as_ptr().cast(), segments) != 0
 }
 
-/// Returns 1 if one of the host's sockets is connected to the packet's sender, else 0. Parses the packet again, in a
-/// function with a stack of its own, so that packets that need no lookup keep nothing for it.
+/// Returns 1 if one of the host's sockets is connected to the packet's sender, otherwise 0. Parses the packet again:
+/// the caller's stack has no room for the parsed fields.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn is_established(context: *mut xdp_md, segments: u32) -> u32 {
@@ -26,5 +26,5 @@ extern "C" fn is_established(context: *mut xdp_md, segments: u32) -> u32 {
     let mut destination = [0; 2];
     let is_ip = policy::read(&mut packet, info, &mut destination);
     let is_looked_up = is_ip && !(segments == NOT_OPENING && info.opens_connection());
-    (is_looked_up && sockets::hold(&context, info, destination)).into()
+    (is_looked_up && sockets::any_connected(&context, info, destination)).into()
 }

@@ -1,5 +1,4 @@
-//! Figures of the interface and of its limits, counted by each CPU for itself. Those of a source are in its
-//! [`crate::entry`].
+//! Per-CPU counters of the interface and of its limits. The counters of a source are in its [`crate::entry`].
 
 use core::mem::offset_of;
 
@@ -10,7 +9,7 @@ use limiter_common::{
 
 use crate::maps::{COUNTED, LIMITS, LIST_HITS};
 
-/// New sources come on either way; their number is kept in one place.
+/// The counters of this CPU that have the numbers of sources, for both paths.
 #[inline(always)]
 fn of_this_cpu() -> Option<*mut Counters> {
     COUNTED.get_ptr_mut(FAST)
@@ -20,7 +19,7 @@ fn of_this_cpu() -> Option<*mut Counters> {
 /// `count` is in this CPU's own map value.
 #[inline(always)]
 unsafe fn add(count: *mut Count, packets: u64, bytes: u64) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller vouches for the pointer.
     unsafe {
         (*count).packets = (*count).packets.wrapping_add(packets);
         (*count).bytes = (*count).bytes.wrapping_add(bytes);
@@ -43,11 +42,11 @@ pub fn count_limit(slot: u32, reason: Reason, length: u64) {
     }
 }
 
-/// Takes back that a packet has passed the limit in `slot`.
+/// Uncounts a packet that the limit in `slot` had admitted.
 #[inline(always)]
 pub fn uncount_limit(slot: u32, length: u64) {
     if let Some(counters) = LIMITS.get_ptr_mut(slot) {
-        // SAFETY: as in `count_limit`.
+        // SAFETY: this CPU's own map value.
         unsafe {
             add(
                 &raw mut (*counters).admitted,
@@ -58,7 +57,7 @@ pub fn uncount_limit(slot: u32, length: u64) {
     }
 }
 
-/// Counts one packet from a source on `list`. Returns how many packets this CPU has counted for the list.
+/// Counts one packet from a source on `list`. Returns this CPU's count for the list.
 #[inline(always)]
 pub fn count_hit(list: u32, length: u64) -> u64 {
     let Some(count) = LIST_HITS.get_ptr_mut(list) else {
@@ -71,13 +70,13 @@ pub fn count_hit(list: u32, length: u64) -> u64 {
     }
 }
 
-/// Counts one packet under its reason, in the row of the way that it has taken.
+/// Counts one packet under its reason, in the row of its path.
 #[inline(always)]
 pub fn count(row: u32, reason: Reason, length: u64) {
     if let Some(counters) = COUNTED.get_ptr_mut(row) {
         let mut index = reason as u64;
-        // SAFETY: does nothing. LLVM knows that the number is a reason's and would leave out the check, of which Linux
-        // 6.1 knows nothing.
+        // SAFETY: does nothing. It hides the value from LLVM, which would remove the bounds check that Linux 6.1
+        // requires.
         unsafe { core::arch::asm!("{0} = {0}", inout(reg) index, options(nostack)) };
         if index >= Reason::ALL.len() as u64 {
             return;
@@ -91,20 +90,20 @@ pub fn count(row: u32, reason: Reason, length: u64) {
     }
 }
 
-/// A source was taken into the table.
+/// Counts a source that was added to the table.
 #[inline(always)]
 pub fn source_added() {
     if let Some(counters) = of_this_cpu() {
-        // SAFETY: as in `count`.
+        // SAFETY: this CPU's own map value.
         unsafe { (*counters).sources_added += 1 };
     }
 }
 
-/// A source was forgotten, because its bucket was full.
+/// Counts a source that was removed from the table.
 #[inline(always)]
 pub fn source_removed() {
     if let Some(counters) = of_this_cpu() {
-        // SAFETY: as in `count`.
+        // SAFETY: this CPU's own map value.
         unsafe { (*counters).sources_removed += 1 };
     }
 }

@@ -1,10 +1,10 @@
-//! The policy's environment in the kernel: constants, maps, the clock.
+//! The policy's environment in the kernel: constants, maps, clock.
 //!
-//! The verifier checks each exported function once, whatever the number of limits, because its symbol is exported
-//! (global functions, Linux 5.6; pointers to memory, 5.12). The stack of one step ends at these functions, too.
+//! The verifier checks each exported function once, for any number of limits (global functions, Linux 5.6; pointers to
+//! memory, 5.12). Each has a stack frame of its own.
 
 use limiter_common::{
-    policy::{Between, Engine, Evaluation, bucket, fast, step, verdict::Reason},
+    policy::{Engine, Evaluation, TimeBounds, bucket, fast, step, verdict::Reason},
     table::{Added, key::Tag},
 };
 
@@ -16,7 +16,7 @@ use crate::{
     lists, new_sources, quota, table,
 };
 
-/// Functions of other files, and then the steps of the full path, with the names under which they are exported.
+/// Implements [`Engine`] by functions of other files, and exports the steps of the full path.
 macro_rules! engine {
     (
         calls { $($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $call:path;)+ }
@@ -41,7 +41,7 @@ macro_rules! engine {
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $exported(evaluation: *mut Evaluation, index: u32) -> u32 {
-            // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
+            // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
             match unsafe { evaluation.as_mut() } {
                 Some(evaluation) => step::$step(&Kernel, evaluation, index),
                 None => 0,
@@ -55,12 +55,12 @@ engine! {
         candidates(evaluation: &Evaluation) -> u64 = config::candidates;
         uncertain() -> u64 = config::uncertain;
         now() -> u64 = clock::now;
-        between() -> Option<Between> = clock::between;
-        lists(evaluation: &Evaluation) -> u32 = lists::look_up;
-        place_of(tag: &Tag) -> u32 = table::place_of;
-        entry(place: u32) -> Option<Entry> = table::entry;
-        find(tag: &Tag) -> Option<Entry> = table::find_in_line;
-        is_out(slot: u32) -> bool = new_sources::is_out;
+        time_bounds() -> Option<TimeBounds> = clock::time_bounds;
+        lists(evaluation: &Evaluation) -> u32 = lists::find;
+        entry_number(tag: &Tag) -> u32 = table::entry_number;
+        entry(number: u32) -> Option<Entry> = table::entry;
+        find(tag: &Tag) -> Option<Entry> = table::find_inline;
+        is_exhausted(slot: u32) -> bool = new_sources::is_exhausted;
         admits(tag: &Tag, now: u64, take: bool) -> bool = table::admits;
         insert(tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added = table::add;
         on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> = quota::on_present;
@@ -84,23 +84,23 @@ engine! {
     }
 }
 
-/// [`bucket::refresh`]. Always 0. Seldom needed: the stack has no room to have it everywhere.
+/// [`bucket::refresh`]. Returns 0. A separate function: the callers' stacks have no room for it.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn bucket_refresh(tag: *const Tag, index: u32) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     match unsafe { tag.as_ref() } {
         Some(tag) => bucket::refresh(&Kernel, tag, index),
         None => 0,
     }
 }
 
-/// [`fast::add`]. Returns the number of a [`Reason`], or [`u32::MAX`] if there is a bucket after all. For its stack:
-/// Linux 6.1 rounds a frame up to 32 bytes, and there is no room for more beside that of `is_established`.
+/// [`fast::add`]. Returns the number of a [`Reason`], or [`u32::MAX`] if another CPU has made the bucket. A separate
+/// function: the caller's stack has no room for it beside the frame of `is_established` (Linux 6.1).
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn source_add(tag: *const Tag, length: u64) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     match unsafe { tag.as_ref() } {
         Some(tag) => fast::add(&Kernel, tag, length),
         None => Reason::Contended as u32,
@@ -111,7 +111,7 @@ extern "C" fn source_add(tag: *const Tag, length: u64) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn source_charge(tag: *const Tag, length: u64) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     match unsafe { tag.as_ref() } {
         Some(tag) => fast::charge_again(&Kernel, tag, length),
         None => step::LOST,

@@ -1,5 +1,4 @@
-//! One entry of the table: a source's bucket and counters, in a map value that other CPUs work on too. For the
-//! operations see [`limiter_common::table::entry`].
+//! One entry of the table in a map value. [`limiter_common::table::entry`] has the operations.
 
 use core::arch::asm;
 
@@ -13,13 +12,13 @@ use limiter_common::{
 
 use crate::atomic;
 
-/// A set, in a value of the map of sets; only the table hands it out.
+/// A set in a value of the map `SETS`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Set(*mut abi::Set);
 
 impl Set {
     /// # Safety
-    /// `set` came from a lookup in this run of the program.
+    /// `set` is from a lookup in this run of the program.
     #[inline(always)]
     pub(crate) unsafe fn new(set: *mut abi::Set) -> Self {
         Self(set)
@@ -36,15 +35,15 @@ impl SharedSet for Set {
 }
 
 impl Set {
-    /// The entry that has this address, or another one where none or more than one does.
+    /// The first entry with this address. None if no entry has it.
     ///
-    /// Without branches, so that the number of the entry is one that the verifier does not know: it would check
-    /// all that follows once for each entry. In time no difference was to be seen.
+    /// Without branches, so that the verifier does not know the number of the entry: it would check the rest of the
+    /// program once for each entry. The run time is equal.
     #[inline(always)]
     pub fn entry_with(self, address: u64) -> Option<Entry> {
         let differs = |way| {
             let mut word = self.entry(way).load(ADDRESS);
-            // SAFETY: arithmetic on registers. Written out, because LLVM makes a branch of a comparison.
+            // SAFETY: arithmetic on registers. In assembly, because LLVM compiles a comparison to a branch.
             unsafe {
                 asm!(
                     "{word} ^= {address}",
@@ -89,7 +88,7 @@ impl Entry {
         }
     }
 
-    /// Its number in the set.
+    /// The entry's number in the set.
     #[inline(always)]
     pub fn way(self) -> u32 {
         self.way % WAYS
@@ -99,13 +98,13 @@ impl Entry {
 /// The result of a search for an entry.
 #[derive(Clone, Copy)]
 pub struct Found {
-    /// Null: nowhere.
+    /// Null if there is no entry.
     set: *mut abi::Set,
     way: u32,
 }
 
 impl policy::Found<Entry> for Found {
-    const NOWHERE: Self = Self {
+    const NONE: Self = Self {
         set: core::ptr::null_mut(),
         way: 0,
     };
@@ -141,24 +140,23 @@ impl Shared for Entry {
 
     #[inline(always)]
     fn swap(self, word: usize, expected: u64, new: u64) -> bool {
-        // SAFETY: as above.
+        // SAFETY: an aligned word of a map value.
         unsafe { atomic::compare_and_swap(self.word(word), expected, new) == expected }
     }
 
     #[inline(always)]
     fn store(self, word: usize, value: u64) {
-        // SAFETY: as above.
+        // SAFETY: an aligned word of a map value.
         unsafe { self.word(word).write_volatile(value) }
     }
 
     #[inline(always)]
     fn add(self, word: usize, amount: u64) {
-        // SAFETY: as above.
+        // SAFETY: an aligned word of a map value.
         unsafe { atomic::add(self.word(word), amount) }
     }
 
-    /// By instructions that LLVM cannot look into: it would add to the address instead, and then the
-    /// verifier would not know its bounds.
+    /// In assembly: LLVM would add to the address instead, and the verifier would not know its bounds.
     #[inline(always)]
     fn next(self) -> Self {
         let mut way = self.way as u64;

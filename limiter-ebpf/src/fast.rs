@@ -32,14 +32,13 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     reason
 }
 
-/// A function of its own, which reads the source again: the stack has no room to keep it while a bucket is made
-/// (Linux 6.1).
+/// Logs the packet. A separate function that parses the source again: the stack has no room to keep it (Linux 6.1).
 #[cfg(feature = "log")]
 #[inline(never)]
 fn log(context: &XdpContext, length: u64, reason: Reason) {
     let mut pointer = context.ctx;
-    // SAFETY: does nothing, which LLVM cannot know: it would have the caller read where the packet lies, and pass
-    // that on as numbers.
+    // SAFETY: does nothing. It hides the pointer from LLVM, which would read the packet's bounds in the caller and pass
+    // them as numbers.
     unsafe { core::arch::asm!("{0} = {0}", inout(reg) pointer, options(nostack)) };
     let context = XdpContext::new(pointer);
     if let Some(source) = parse(&mut Cursor::new(&context)).source() {

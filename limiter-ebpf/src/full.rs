@@ -31,7 +31,7 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let (limit, limits) = evaluation.over();
     let why = why(reason, evaluation);
     watch::emit(context, evaluation.length, reason, why, limit, limits);
-    // A packet without a source is only counted.
+    // Packets without a source are not logged.
     #[cfg(feature = "log")]
     if evaluation.info.source.family != 0 {
         crate::log::packet(context, &evaluation.info.source, reason, evaluation.length);
@@ -39,7 +39,7 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     reason
 }
 
-/// Number of the reason for which the packet is dropped, or would be without shadow.
+/// Number of the reason why the packet is dropped, or would be dropped without shadow.
 #[inline(always)]
 fn why(reason: Reason, evaluation: &Evaluation) -> u32 {
     match reason {

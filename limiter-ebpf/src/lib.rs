@@ -1,10 +1,13 @@
-//! The packet's path in the kernel: adapters of `limiter_common::policy` to packets, maps, clock and sockets. Two
-//! paths: [`fast`] for one limit that matches every packet, and [`full`] for all else. [`packet`] → [`fast`] or
-//! [`full`] → [`engine`], which gives the policy its [`lists`], its [`table`] with [`new_sources`], [`room`] and
-//! [`entry`], and [`counters`] → [`connection`], which asks the host's [`sockets`] → [`verdict`] → [`watch`]. A file
-//! calls only files that come later on that way (but `connection` and `watch`, which read a packet once more), and the
-//! tools below it: [`quota`], [`clock`] (which a test's packets carry in front of them), [`config`], [`maps`],
-//! [`atomic`].
+//! The packet's path in the kernel: adapters of `limiter_common::policy` to packets, maps, clock and sockets.
+//!
+//! - [`packet`]: bytes, length and metadata of a packet
+//! - [`fast`]: one limit that matches every packet; [`full`]: any other configuration
+//! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`room`] and [`entry`]) and [`counters`]
+//! - [`connection`]: looks a packet up among the host's [`sockets`]
+//! - [`verdict`], [`watch`]: the XDP action; events of drops
+//! - [`quota`], [`clock`], [`config`], [`maps`], [`atomic`]: used by all
+//!
+//! A file calls only later files of this list, except that `connection` and `watch` parse a packet again.
 #![no_std]
 #![feature(asm_experimental_arch)]
 

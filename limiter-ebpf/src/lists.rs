@@ -15,22 +15,22 @@ use crate::{
     maps::{LISTED_IPV4, LISTED_IPV6},
 };
 
-/// Bits of the lists that decide about the packet's source. It is counted for each.
+/// Bits of the lists that decide about the packet's source. Counts the packet for each of these lists.
 #[inline(always)]
-pub fn look_up(evaluation: &Evaluation) -> u32 {
+pub fn find(evaluation: &Evaluation) -> u32 {
     if config::lists_ipv4() || config::lists_ipv6() {
-        list_look_up(&raw const *evaluation)
+        list_find(&raw const *evaluation)
     } else {
         0
     }
 }
 
-/// Returns the bits of [`look_up`]; 0 if the source is on no list. A function of its own, so that the verifier does
-/// not follow the bits into every combination, and with a stack of its own.
+/// [`find`]: returns bits of lists, or 0. A global function, so that the verifier does not follow each combination of
+/// bits.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn list_look_up(evaluation: *const Evaluation) -> u32 {
-    // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
+extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     let Some(evaluation) = (unsafe { evaluation.as_ref() }) else {
         return 0;
     };
@@ -39,7 +39,7 @@ extern "C" fn list_look_up(evaluation: *const Evaluation) -> u32 {
     };
     let lists = listed.lists;
     for list in 0..LISTS_MAX {
-        // Most sources are on one list of the first two.
+        // Most listed sources are on one of the first two lists.
         if lists >> list == 0 {
             break;
         }
@@ -57,7 +57,7 @@ extern "C" fn list_look_up(evaluation: *const Evaluation) -> u32 {
 #[inline(always)]
 fn count_drop(listed: &Listed, denied: u64) {
     let dropped = (&raw const listed.dropped).cast_mut();
-    // SAFETY: an aligned field of a map value, which is read and written by single instructions alone.
+    // SAFETY: an aligned field of a map value. All accesses are single instructions.
     unsafe {
         let increment = denied::increment(atomic::load(dropped), denied);
         if increment != 0 {
@@ -81,7 +81,7 @@ fn of(source: &Address) -> Option<&'static Listed> {
     }
 }
 
-/// A whole address, as the key of a lookup.
+/// A whole address as the key of a lookup.
 #[repr(C)]
 struct Whole<const WORDS: usize> {
     bits: u32,
@@ -89,8 +89,8 @@ struct Whole<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Whole<WORDS> {
-    /// Word by word: LLVM would copy eight bytes at a time, which are not aligned here, and the verifier
-    /// wants them so on the stack.
+    /// Copies word by word: LLVM would copy eight bytes at a time, and the verifier requires these to be aligned on the
+    /// stack.
     #[inline(always)]
     fn new(source: &Address) -> Self {
         let mut key = Self {

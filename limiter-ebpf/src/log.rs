@@ -7,8 +7,7 @@ use limiter_common::{
     table::key::{Address, IPV4},
 };
 
-/// Tells what has become of a packet. A function of its own: its stack is not there while the limits
-/// are asked, which need all of it.
+/// Logs the decision about a packet. A separate function: the limits need the whole stack.
 #[inline(never)]
 pub fn packet(context: &XdpContext, source: &Address, reason: Reason, length: u64) {
     // SAFETY: the same bytes.

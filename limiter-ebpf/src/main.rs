@@ -1,4 +1,4 @@
-//! The XDP program, which a driver runs on every packet that it has received.
+//! The XDP program. The driver runs it on every received packet.
 #![no_std]
 #![no_main]
 
@@ -13,7 +13,7 @@ use limiter_ebpf::{
     packet, verdict,
 };
 
-/// The entries: each is loaded by itself, because the stack has no room for both ways in one program.
+/// Defines the programs. One per path, because the stack has no room for both paths in one program.
 macro_rules! entries {
     ($($(#[$attribute:meta])+ $name:ident: $way:ident, $frags:literal, $next:ident;)+) => {$(
         $(#[$attribute])+
@@ -22,7 +22,7 @@ macro_rules! entries {
                 let after = config::after_deadline();
                 // SAFETY: nothing here needs dropping.
                 unsafe { $next.tail_call(&context, after) };
-                // A fallback that is not there has been replaced this moment: the packet is still the trial's.
+                // The tail call failed. A missing fallback was just replaced: the trial's program decides.
                 if after != NEXT_FALLBACK {
                     return xdp_action::XDP_PASS;
                 }
@@ -34,9 +34,9 @@ macro_rules! entries {
                 report(&context, reason);
             }
             if config::chained() && reason.passes() {
-                // SAFETY: as above.
+                // SAFETY: nothing here needs dropping.
                 unsafe { $next.tail_call(&context, NEXT_FOREIGN) };
-                // No program is there any more: the packet passes.
+                // The other program is gone: the packet passes.
             }
             verdict::action(reason)
         }
@@ -44,22 +44,21 @@ macro_rules! entries {
 }
 
 entries! {
-    /// One limit that holds every packet. For kernels before 5.18, and for drivers that give a packet
-    /// in one buffer only.
+    /// The fast path, for kernels before 5.18 and drivers without multi-buffer packets.
     #[xdp]
     limiter: fast, false, NEXT;
-    /// `limiter` for kernels that know multi-buffer packets: jumbo frames.
+    /// The fast path with multi-buffer packets (jumbo frames).
     #[xdp(frags)]
     limiter_frags: fast, true, NEXT_FRAGS;
-    /// Several limits, or lists.
+    /// The full path, for kernels before 5.18 and drivers without multi-buffer packets.
     #[xdp]
     limits: full, false, NEXT;
-    /// `limits` for kernels that know multi-buffer packets: jumbo frames.
+    /// The full path with multi-buffer packets (jumbo frames).
     #[xdp(frags)]
     limits_frags: full, true, NEXT_FRAGS;
 }
 
-/// Tells a test or a replay why.
+/// Writes the reason to the packet's stamp, for tests and replay.
 #[inline(always)]
 fn report(context: &XdpContext, reason: Reason) {
     if let Some(stamp) = packet::stamp(context) {

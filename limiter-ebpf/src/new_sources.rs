@@ -1,4 +1,4 @@
-//! The new-source limit in maps: its buckets, and what each CPU has leased of them.
+//! The new-source limit in maps: its buckets, and each CPU's leases.
 
 use limiter_common::{
     abi::Lease,
@@ -12,8 +12,8 @@ use crate::{
     room,
 };
 
-/// New sources that are refused without a look at the buckets, once they have turned one away: a flood reads
-/// neither the clock nor what other CPUs write to. Until the next tick at most.
+/// New sources that are refused without reading the buckets after a refusal, until the next tick at most. So a flood
+/// reads neither the clock nor words that other CPUs write.
 const DRY: u64 = 16;
 
 /// This CPU's lease for the limit in `slot`.
@@ -22,9 +22,9 @@ fn lease(slot: u32) -> Option<*mut Lease> {
     LEASES.get_ptr_mut(slot)
 }
 
-/// Whether the limit in `slot` has just turned a new source away, and this one is, too.
+/// Whether the limit in `slot` has just refused a new source, and refuses this one too.
 #[inline(always)]
-pub fn is_out(slot: u32) -> bool {
+pub fn is_exhausted(slot: u32) -> bool {
     if config::new_sources().cost == 0 && !room::is_shared() {
         return false;
     }
@@ -41,10 +41,10 @@ pub fn is_out(slot: u32) -> bool {
     true
 }
 
-/// Lets the next new sources of the limit in `slot` be refused, up to the next tick.
+/// Refuses the next new sources of the lease's limit, until the next tick.
 #[inline(always)]
-fn dry_up(lease: *mut Lease) {
-    // Without ticks nothing would end it.
+fn exhaust(lease: *mut Lease) {
+    // Without ticks, no event would end it.
     let dry = if config::tick() == 0 { 0 } else { DRY };
     // SAFETY: this CPU's own map value; see `lease`.
     unsafe {
@@ -53,7 +53,7 @@ fn dry_up(lease: *mut Lease) {
     }
 }
 
-/// Whether the lease of the limit in `slot` has a token at `now` (nanoseconds), or a new one has.
+/// Whether the limit in `slot` has a token at `now` (nanoseconds), in its lease or in a new one.
 #[inline(always)]
 pub fn reserve(slot: u32, now: u64) -> bool {
     if config::new_sources().cost == 0 {
@@ -68,14 +68,14 @@ pub fn reserve(slot: u32, now: u64) -> bool {
             (*lease).tokens = take_lease(slot, now);
         }
         if (*lease).tokens == 0 {
-            dry_up(lease);
+            exhaust(lease);
             return false;
         }
     }
     true
 }
 
-/// Takes the token that [`reserve`] has found.
+/// Takes a token that [`reserve`] has found.
 #[inline(always)]
 pub fn take(slot: u32) {
     if config::new_sources().cost == 0 {
@@ -87,17 +87,17 @@ pub fn take(slot: u32) {
     }
 }
 
-/// Takes the token of a source that finds no room in the table, so that not each of a flood looks for some.
+/// Takes the token of a source that finds no room in the table, so that a flood does not search it for each packet.
 #[inline(always)]
 pub fn waste(slot: u32) {
     take(slot);
     if let Some(lease) = lease(slot) {
-        dry_up(lease);
+        exhaust(lease);
     }
 }
 
-/// Takes a lease from the buckets. Returns its tokens: a single one if there are not so many, or 0. A function of
-/// its own, so that the verifier checks it once (a global function, Linux 5.6).
+/// Takes a lease from the buckets. Returns its tokens: a whole lease, 1, or 0. A global function, which the verifier
+/// checks once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
@@ -110,8 +110,8 @@ extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
     0
 }
 
-/// [`policy::new_sources::lease_once`]. Returns tokens, or [`LOST`]. Apart from the loop: LLVM would have the loop's
-/// last instruction run into its first one, which Linux 6.1 refuses ("back-edge").
+/// [`new_sources::lease_once`]. Returns tokens, or [`LOST`]. A separate function: inlined, LLVM would make a loop that
+/// Linux 6.1 refuses ("back-edge").
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
@@ -121,11 +121,11 @@ extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
     };
     // SAFETY: a field of a map value.
     let common = unsafe { &raw mut (*table).new_sources };
-    // One limit has no bucket of its own.
+    // A single limit has no bucket of its own.
     let own = if limit.own_cost == 0 {
         common
     } else if let Some(share) = SHARES.get_ptr_mut(slot % SLOTS) {
-        // SAFETY: as above.
+        // SAFETY: a field of a map value.
         unsafe { &raw mut (*share).new_sources }
     } else {
         return 0;
@@ -133,20 +133,20 @@ extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
     new_sources::lease_once(&limit, Tat(common), Tat(own), now, clock::now)
 }
 
-/// The TAT of a bucket of new sources, in a map value.
+/// The TAT of a bucket of new-source tokens, in a map value.
 #[derive(Clone, Copy)]
 struct Tat(*mut u64);
 
 impl Word for Tat {
     #[inline(always)]
     fn load(self) -> u64 {
-        // SAFETY: a field of a map value, aligned.
+        // SAFETY: an aligned field of a map value.
         unsafe { atomic::load(self.0) }
     }
 
     #[inline(always)]
     fn swap(self, expected: u64, new: u64) -> bool {
-        // SAFETY: as above.
+        // SAFETY: an aligned word of a map value.
         unsafe { atomic::compare_and_swap(self.0, expected, new) == expected }
     }
 }

@@ -1,5 +1,4 @@
-//! A packet as the driver hands it over: a cursor over its bytes that carries the bounds check, its
-//! length, and the metadata in front of it.
+//! A packet from the driver: a bounds-checked cursor over its bytes, its length, and the metadata in front of it.
 
 use core::mem::MaybeUninit;
 
@@ -14,7 +13,7 @@ use limiter_common::{
 
 use crate::config;
 
-/// Reads headers from the front of the packet, one after the other.
+/// A reader of the packet's headers, from front to back.
 #[derive(Clone, Copy)]
 pub struct Cursor {
     at: usize,
@@ -22,7 +21,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// At the Ethernet header.
+    /// A cursor at the Ethernet header.
     #[inline(always)]
     pub fn new(context: &XdpContext) -> Self {
         Self {
@@ -31,13 +30,13 @@ impl Cursor {
         }
     }
 
-    /// The header at the cursor, or none if the packet ends within it. `T` is plain bytes.
+    /// The header at the cursor. None if the packet ends within it. `T` is plain bytes.
     #[inline(always)]
     pub fn header<T>(&self) -> Option<*mut T> {
         self.has(size_of::<T>()).then_some(self.at as *mut T)
     }
 
-    /// Like [`Self::header`], and moves past the header.
+    /// [`Self::header`]; moves the cursor past the header.
     #[inline(always)]
     pub fn take<T>(&mut self) -> Option<*mut T> {
         let header = self.header()?;
@@ -69,17 +68,17 @@ impl Bytes for Cursor {
     }
 }
 
-/// [`policy::size_of_header`], in bytes. The verifier checks it by itself (global functions, Linux 5.6).
+/// [`policy::size_of_header`], in bytes. A global function, which the verifier checks once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn header_size(kind: u32, length: u32) -> u32 {
     policy::size_of_header(kind, length)
 }
 
-/// A packet of which nothing is known, on the stack.
+/// The fields of an unknown packet, on the stack.
 ///
-/// Field by field: LLVM would write two of four bytes at once wherever they lie, and the verifier
-/// wants eight bytes aligned on the stack.
+/// Written field by field: LLVM would write two fields of four bytes at once, and the verifier requires eight bytes to
+/// be aligned on the stack.
 #[inline(always)]
 pub fn no_info(place: &mut MaybeUninit<PacketInfo>) -> &mut PacketInfo {
     let info = place.as_mut_ptr();
@@ -98,8 +97,8 @@ pub fn no_info(place: &mut MaybeUninit<PacketInfo>) -> &mut PacketInfo {
     unsafe { &mut *info }
 }
 
-/// Bytes of the frame. In a program for multi-buffer frames `data_end` is only the end of the first
-/// buffer, and the kernel is asked; a capture may have less of it than there was.
+/// Bytes of the frame. In a program for multi-buffer frames, `data_end` is the end of the first buffer, so the kernel
+/// is asked. In a replay, the stamp has the length, because a capture may be truncated.
 #[inline(always)]
 pub fn length<const FRAGS: bool>(context: &XdpContext) -> u64 {
     if config::clock() == CLOCK_PACKET
@@ -118,7 +117,7 @@ pub fn length<const FRAGS: bool>(context: &XdpContext) -> u64 {
     (context.data_end() - context.data()) as u64
 }
 
-/// The stamp in front of the packet, if the packet brings its own time.
+/// The stamp in front of the packet, if there is one.
 #[inline(always)]
 pub fn stamp(context: &XdpContext) -> Option<*mut Stamp> {
     let at = context.metadata();

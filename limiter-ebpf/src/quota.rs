@@ -1,6 +1,6 @@
-//! Buckets that were charged last under an earlier quota of their limit.
+//! Converts TATs on a past quota of their limit.
 //!
-//! The exported functions are checked once by the verifier, instead of at every turn of the loops that call them.
+//! The verifier checks the exported functions once, instead of in each iteration of the loops that call them.
 
 use limiter_common::{
     arithmetic::{bucket, rescale},
@@ -10,8 +10,8 @@ use limiter_common::{
 
 use crate::config;
 
-/// A TAT that was written in `epoch`, on the present quota of the limit with this index. None if the epoch is later
-/// than this program's: another program has taken its place, and it decides about its last packets on this CPU.
+/// Converts a TAT of `epoch` to the present quota of the limit with this index. None if the epoch is later than this
+/// program's: another program has replaced this one, which decides about its last packets on this CPU.
 #[inline(always)]
 pub fn on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> {
     if epoch == config::limit(index)?.epoch() {
@@ -21,7 +21,7 @@ pub fn on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> {
     bucket::is_time(tat).then_some(tat)
 }
 
-/// [`rescale::carry_over`]; [`bucket::FREE`] stands for none.
+/// [`rescale::carry_over`]. Returns a TAT; [`bucket::FREE`] stands for none.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn carried_over(index: u32, epoch: u32, tat: u64) -> u64 {
@@ -35,8 +35,8 @@ extern "C" fn carried_over(index: u32, epoch: u32, tat: u64) -> u64 {
     rescale::carry_over(tat, behind, limit.past_length(), |i| limit.past(i)).unwrap_or(bucket::FREE)
 }
 
-/// Nanoseconds since the bucket of an entry with these words became full, plus one; 0 if it is not full at `now`
-/// (nanoseconds), and `u64::MAX` if its limit has gone.
+/// Nanoseconds since the bucket of an entry with these words became full, plus one. 0 if it is not full at `now`
+/// (nanoseconds); `u64::MAX` if its limit is gone.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn full_for(over: u64, tat: u64, now: u64) -> u64 {

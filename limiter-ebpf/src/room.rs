@@ -1,5 +1,5 @@
-//! Entries that each limit holds: how many it may, and how many there are. One limit has the whole table, and nothing
-//! is counted: the verifier leaves these functions out, and Linux before 6.8, which keeps them, their bodies.
+//! Counts the entries that each limit holds, and bounds them. A single limit has the whole table and is not counted:
+//! the verifier removes these functions, or only their bodies before Linux 6.8.
 
 use limiter_common::{
     abi::Share,
@@ -16,7 +16,7 @@ use crate::{
     maps::SHARES,
 };
 
-/// Losing this often means that other CPUs brought sources of the limit in as often.
+/// Attempts to reserve entries. If other CPUs win all of them, the source is refused.
 const ATTEMPTS: u32 = 8;
 
 /// Whether limits share the table.
@@ -32,20 +32,20 @@ fn word(slot: u32) -> Option<*mut u64> {
     Some(unsafe { &raw mut (*share).held })
 }
 
-/// Counts the entries of one more source for its limit, if that has room for them.
+/// Reserves the entries of a new source for its limit. Returns false if the limit has no room.
 #[inline(always)]
-pub fn hold(tag: &Tag) -> bool {
-    !is_shared() || room_hold(tag) != 0
+pub fn reserve(tag: &Tag) -> bool {
+    !is_shared() || room_reserve(tag) != 0
 }
 
-/// Returns 1 if the entries are counted; 0 without room, or if all attempts are lost. A function for its stack.
+/// [`reserve`]: returns 1 if it did, otherwise 0. A separate function, for its stack frame.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn room_hold(tag: *const Tag) -> u32 {
+extern "C" fn room_reserve(tag: *const Tag) -> u32 {
     if !is_shared() {
         return 1;
     }
-    // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     let Some(tag) = (unsafe { tag.as_ref() }) else {
         return 0;
     };
@@ -54,13 +54,13 @@ extern "C" fn room_hold(tag: *const Tag) -> u32 {
         return 0;
     };
     for _ in 0..ATTEMPTS {
-        // SAFETY: a word of a map value, aligned.
+        // SAFETY: an aligned word of a map value.
         let before = unsafe { atomic::load(word) };
         if room_is_left(slot, share::held(before) + u64::from(entries)) == 0 {
             return 0;
         }
         let after = before.wrapping_add(entries.into());
-        // SAFETY: as above.
+        // SAFETY: an aligned word of a map value.
         if unsafe { atomic::compare_and_swap(word, before, after) } == before {
             return 1;
         }
@@ -68,32 +68,32 @@ extern "C" fn room_hold(tag: *const Tag) -> u32 {
     0
 }
 
-/// Counts the entries of a source that has not come in less for its limit.
+/// Undoes [`reserve`].
 #[inline(always)]
-pub fn let_go(tag: &Tag) {
+pub fn release_source(tag: &Tag) {
     if is_shared() {
-        room_let_go(tag);
+        room_release(tag);
     }
 }
 
-/// Always 0. A function of its own, for its stack.
+/// [`release_source`]. Returns 0. A separate function, for its stack frame.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn room_let_go(tag: *const Tag) -> u32 {
-    // SAFETY: as above.
+extern "C" fn room_release(tag: *const Tag) -> u32 {
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     if let Some(tag) = unsafe { tag.as_ref() } {
         release(tag.slot(), tag.entries());
     }
     0
 }
 
-/// Counts `entries` less.
+/// Subtracts `entries` from the entries that the limit in `slot` holds.
 #[inline(always)]
 pub fn release(slot: u32, entries: u32) {
     if is_shared()
         && let Some(word) = word(slot)
     {
-        // SAFETY: as above.
+        // SAFETY: an aligned word of a map value.
         unsafe { atomic::add(word, u64::from(entries).wrapping_neg()) };
     }
 }
@@ -101,18 +101,18 @@ pub fn release(slot: u32, entries: u32) {
 /// Entries that the limit in `slot` holds.
 #[inline(always)]
 pub fn held(slot: u32) -> u64 {
-    // SAFETY: as above.
+    // SAFETY: an aligned word of a map value.
     word(slot).map_or(0, |word| share::held(unsafe { atomic::load(word) }))
 }
 
-/// Whether the limit of the source has room for it.
+/// Whether the limit of the source has room for its entries.
 #[inline(always)]
 pub fn is_left(tag: &Tag) -> bool {
     let slot = tag.slot();
     !is_shared() || room_is_left(slot, held(slot) + u64::from(tag.entries())) != 0
 }
 
-/// [`policy::has_room`]: 1 if the limit has room, else 0.
+/// [`policy::has_room`]: returns 1 if the limit has room, otherwise 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn room_is_left(slot: u32, wanted: u64) -> u32 {
@@ -120,7 +120,7 @@ extern "C" fn room_is_left(slot: u32, wanted: u64) -> u32 {
     policy::has_room(&Kernel, kept, slot, wanted).into()
 }
 
-/// [`policy::kept`], in entries. A function of its own, so that the verifier checks it once, not once for each limit.
+/// [`policy::kept`]: returns entries. A global function: the verifier checks it once, not once for each limit.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn room_kept(index: u32, slot: u32) -> u64 {

@@ -1,5 +1,4 @@
-//! Whether a packet belongs to a connection of the host's own sockets. Looked up only for packets that
-//! are about to be dropped.
+//! Looks a packet up among the host's sockets.
 
 use aya_ebpf::{
     EbpfContext,
@@ -13,13 +12,13 @@ use limiter_common::{
     table::key::{IPV4, Words},
 };
 
-/// The network namespace of the interface (`BPF_F_CURRENT_NETNS`, include/uapi/linux/bpf.h: -1 in the
-/// kernel's signed 32 bits).
+/// The network namespace of the interface (`BPF_F_CURRENT_NETNS`, include/uapi/linux/bpf.h: -1 as a signed 32-bit
+/// number).
 const CURRENT_NAMESPACE: u64 = u64::MAX;
 
-/// States of a socket (include/net/tcp_states.h) in which its peer is known: from the segment that
-/// opens a connection of the host's own, up to the last that closes it. A connected UDP socket is in the
-/// first of them; a listening one, or one that is not connected, in none.
+/// States of a socket with a known peer (include/net/tcp_states.h): from the SYN that the host sends to the last
+/// segment that closes the connection. A connected UDP socket is in the first state. Listening and unconnected sockets
+/// are in none of them.
 const CONNECTED: u32 = 1 << ESTABLISHED
     | 1 << SYN_SENT
     | 1 << FIN_WAIT1
@@ -47,10 +46,10 @@ struct Tuple<A> {
     destination_port: u16,
 }
 
-/// Whether one of the host's sockets is connected to the packet's sender. `destination` is the packet's,
-/// as it stands there.
+/// Whether one of the host's sockets is connected to the packet's sender. `destination`: the packet's destination
+/// address.
 #[inline(always)]
-pub fn hold(context: &XdpContext, info: &PacketInfo, destination: Words) -> bool {
+pub fn any_connected(context: &XdpContext, info: &PacketInfo, destination: Words) -> bool {
     if info.source_port >= NONE {
         return false;
     }
@@ -75,7 +74,7 @@ pub fn hold(context: &XdpContext, info: &PacketInfo, destination: Words) -> bool
     }
 }
 
-/// The first four bytes.
+/// The first four bytes of an address.
 #[inline(always)]
 fn first(words: &Words) -> u32 {
     // SAFETY: within the words, and aligned.
@@ -94,11 +93,10 @@ fn tuple<A>(source: A, destination: A, ports: (u16, u16)) -> Tuple<A> {
 
 #[inline(always)]
 fn connected<A>(context: &XdpContext, protocol: u32, tuple: &mut Tuple<A>) -> bool {
-    // The ports are the last that the helpers read: no padding of the address's alignment.
+    // The size ends with the ports, without padding.
     let size = (2 * size_of::<A>() + 4) as u32;
     let tuple = (&raw mut *tuple).cast::<bpf_sock_tuple>();
-    // SAFETY: the context is the program's, and the tuple as long as is said; a socket that is found
-    // is released below.
+    // SAFETY: the context is the program's, `size` is the length of the tuple, and `is_connected` releases the socket.
     unsafe {
         match protocol {
             TCP => is_connected(bpf_sk_lookup_tcp(
@@ -121,13 +119,13 @@ fn connected<A>(context: &XdpContext, protocol: u32, tuple: &mut Tuple<A>) -> bo
 }
 
 /// # Safety
-/// `socket` is what a lookup has just returned, and not used again.
+/// `socket` is the result of a lookup, and not used again.
 #[inline(always)]
 unsafe fn is_connected(socket: *mut bpf_sock) -> bool {
     if socket.is_null() {
         return false;
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller vouches for the pointer.
     let state = unsafe {
         let state = (&raw const (*socket).state).read_volatile();
         bpf_sk_release(socket.cast());

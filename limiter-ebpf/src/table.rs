@@ -1,10 +1,10 @@
-//! The table of sources, as [`limiter_common::table`] has it, in maps.
+//! The table of [`limiter_common::table`] in maps.
 
 use limiter_common::{
     abi::{LOCKS, SETS_OF_WORD},
     policy::Limit as _,
     table::{
-        self, DISPLACED_WIDTH, Displaced, Home, New, SWEPT, SharedSet, SharedTable, WAYS,
+        self, Home, New, OVERFLOW_WIDTH, Overflow, SWEPT, SharedSet, SharedTable, WAYS,
         entry::{Protocol, Shared as _, TAT, is_taken},
         key::Tag,
     },
@@ -15,85 +15,85 @@ pub use limiter_common::table::Added;
 use crate::{
     atomic, config, counters,
     entry::{Entry, Set},
-    maps::{DISPLACED, LOCKED, SETS, TABLE},
+    maps::{LOCKED, OVERFLOW, SETS, TABLE},
     new_sources, quota, room,
 };
 
-/// Attempts to take a lock: longer than it takes to bring a source in, unless that source finds no room.
+/// Attempts to take a lock: enough for another CPU to add a source that finds room.
 const TRIES: u32 = 64;
 
-/// Attempts of a set to count: other CPUs count at the same moment in sets that share its word.
+/// Attempts to count a source in overflow sets: other CPUs change the word for other sets.
 const COUNT_TRIES: u32 = 4;
 
-/// The entry of a source: the short way, with the first look in line.
+/// Finds the entry of a source. The search of the home set is inlined.
 #[inline(always)]
-pub fn find_in_line(tag: &Tag) -> Option<Entry> {
+pub fn find_inline(tag: &Tag) -> Option<Entry> {
     if !tag.is_wide() {
         let home = Maps.home(tag);
         match Maps.set(home.set)?.entry_with(tag.address) {
             Some(entry) if entry.begins_with(tag) && is_taken(entry.load(TAT)) => {
                 return Some(entry);
             }
-            // Another limit has one of the same address, or the source was forgotten, and is back.
+            // The entry belongs to another limit, or its source was reset.
             Some(_) => {}
-            None if Maps.displaced(home.set).count() == 0 => return None,
+            None if Maps.overflow(home.set).count() == 0 => return None,
             None => {}
         }
     }
-    entry(place_of(tag))
+    entry(entry_number(tag))
 }
 
-/// Number of the entry of a source, counted from 1, in any set; 0 if there is none.
+/// Number of a source's entry, counted from 1; 0 if the source has no entry.
 #[inline(always)]
-pub fn place_of(tag: &Tag) -> u32 {
+pub fn entry_number(tag: &Tag) -> u32 {
     table_find(tag)
 }
 
 /// The entry with this number; none for 0.
 #[inline(always)]
-pub fn entry(place: u32) -> Option<Entry> {
-    let number = place.checked_sub(1)?;
-    Some(Maps.set(number / WAYS)?.entry(number % WAYS))
+pub fn entry(number: u32) -> Option<Entry> {
+    let index = number.checked_sub(1)?;
+    Some(Maps.set(index / WAYS)?.entry(index % WAYS))
 }
 
-/// [`place_of`]: the entry's number, or 0 if there is none. A function of its own, so that the verifier checks the
-/// loop once (global functions, Linux 5.6; pointers to memory, 5.12).
+/// [`entry_number`]: returns the number, or 0. A global function: the verifier checks the loop once (Linux 5.6;
+/// pointers to memory, 5.12).
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_find(tag: *const Tag) -> u32 {
-    // SAFETY: the caller's own, which the verifier has checked; it wants to see null checked.
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     let Some(tag) = (unsafe { tag.as_ref() }) else {
         return 0;
     };
-    match table::find_far(&Maps, tag, &Maps.home(tag)) {
+    match table::find(&Maps, tag, &Maps.home(tag)) {
         Some((set, entry)) => set * WAYS + entry.way() + 1,
         None => 0,
     }
 }
 
-/// [`table::settle`] for the entry with this number. [`DONE`], [`REPLACED`], or 0 if the entry may not be taken.
+/// [`table::settle`] for the entry with this index. Returns [`DONE`], [`REPLACED`], or 0 if the entry may not be taken.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn table_settle(tag: *const Tag, number: u32, place: u32, word: u64, now: u64) -> u32 {
-    settle(tag, number, place, word, now, false)
+extern "C" fn table_settle(tag: *const Tag, index: u32, distance: u32, tat: u64, now: u64) -> u32 {
+    settle(tag, index, distance, tat, now, false)
 }
 
-/// [`table_settle`] for a key that takes two entries, with its codes. A separate function, for the other one's stack.
+/// [`table_settle`] for a key that takes two entries. A separate function, for the stack frame of the other one.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_settle_wide(
     tag: *const Tag,
-    number: u32,
-    place: u32,
-    word: u64,
+    index: u32,
+    distance: u32,
+    tat: u64,
     now: u64,
 ) -> u32 {
-    settle(tag, number, place, word, now, true)
+    settle(tag, index, distance, tat, now, true)
 }
 
 #[inline(always)]
-fn settle(tag: *const Tag, number: u32, place: u32, word: u64, now: u64, wide: bool) -> u32 {
-    // SAFETY: as above.
+fn settle(tag: *const Tag, index: u32, distance: u32, tat: u64, now: u64, wide: bool) -> u32 {
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     let Some(tag) = (unsafe { tag.as_ref() }) else {
         return 0;
     };
@@ -102,11 +102,11 @@ fn settle(tag: *const Tag, number: u32, place: u32, word: u64, now: u64, wide: b
     };
     let new = New {
         tag,
-        word,
+        tat,
         epoch: limit.epoch(),
         now,
     };
-    match table::settle(&Maps, number / WAYS, number % WAYS, &new, place, wide) {
+    match table::settle(&Maps, index / WAYS, index % WAYS, &new, distance, wide) {
         Some(Added::Done) => DONE,
         Some(Added::Replaced) => REPLACED,
         _ => 0,
@@ -116,13 +116,12 @@ fn settle(tag: *const Tag, number: u32, place: u32, word: u64, now: u64, wide: b
 const DONE: u32 = 1;
 const REPLACED: u32 = 2;
 
-/// Adds a source with `word` as its bucket's first word, on the quota of `epoch`, which is the present one, at
-/// `now` (nanoseconds).
+/// Adds a source with `tat` as its first TAT, on the quota of the present `epoch`, at `now` (nanoseconds).
 #[inline(always)]
-pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
+pub fn add(tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added {
     let new = New {
         tag,
-        word,
+        tat,
         epoch,
         now,
     };
@@ -138,19 +137,19 @@ pub fn add(tag: &Tag, word: u64, epoch: u32, now: u64) -> Added {
     added
 }
 
-/// Whether the limit of a new source has leave for one more bucket at `now` (nanoseconds), and room for it, if need be
-/// after a sweep. The token that it has leave for stays in the lease if it is not taken.
+/// Whether the limit of a new source has a new-source token at `now` (nanoseconds), and room, if need be after a sweep.
+/// `take`: takes the token.
 #[inline(always)]
 pub fn admits(tag: &Tag, now: u64, take: bool) -> bool {
     let is_free = config::new_sources().cost == 0 && !room::is_shared();
     is_free || table_admits(tag, now, take.into()) != 0
 }
 
-/// [`admits`]: 1 if the limit has leave and room, else 0. A function of its own, for its stack.
+/// [`admits`]: returns 1 if the limit has token and room, otherwise 0. A separate function, for its stack frame.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_admits(tag: *const Tag, now: u64, take: u32) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     let Some(tag) = (unsafe { tag.as_ref() }) else {
         return 0;
     };
@@ -168,7 +167,7 @@ extern "C" fn table_admits(tag: *const Tag, now: u64, take: u32) -> u32 {
     1
 }
 
-/// [`table::clear`]. Always 0.
+/// [`table::clear`]. Returns 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_clear(number: u32, now: u64) -> u32 {
@@ -176,15 +175,15 @@ extern "C" fn table_clear(number: u32, now: u64) -> u32 {
     0
 }
 
-/// The maps that the table is in.
+/// The maps of the table.
 struct Maps;
 
 impl Maps {
-    /// The word in which a set counts, and by how much that is shifted.
+    /// The word with the overflow byte of a set, and the shift of the byte.
     #[inline(always)]
-    fn count(set: u32) -> Option<(*mut u64, u32)> {
-        let word = DISPLACED.get_ptr_mut(set / SETS_OF_WORD)?;
-        Some((word, set % SETS_OF_WORD * DISPLACED_WIDTH))
+    fn overflow_byte(set: u32) -> Option<(*mut u64, u32)> {
+        let word = OVERFLOW.get_ptr_mut(set / SETS_OF_WORD)?;
+        Some((word, set % SETS_OF_WORD * OVERFLOW_WIDTH))
     }
 
     #[inline(always)]
@@ -198,7 +197,7 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn set(&self, number: u32) -> Option<Set> {
-        // SAFETY: it comes from a lookup.
+        // SAFETY: the result of a lookup.
         SETS.get_ptr_mut(number).map(|set| unsafe { Set::new(set) })
     }
 
@@ -208,26 +207,26 @@ impl SharedTable for Maps {
     }
 
     #[inline(always)]
-    fn displaced(&self, set: u32) -> Displaced {
-        Self::count(set).map_or(Displaced::default(), |(word, shift)| {
-            // SAFETY: a map value of eight bytes, aligned.
-            Displaced::in_word(unsafe { atomic::load(word) }, shift)
+    fn overflow(&self, set: u32) -> Overflow {
+        Self::overflow_byte(set).map_or(Overflow::default(), |(word, shift)| {
+            // SAFETY: an aligned word of a map value.
+            Overflow::in_word(unsafe { atomic::load(word) }, shift)
         })
     }
 
     #[inline(always)]
-    fn displace(&self, set: u32, place: u32) -> bool {
-        let Some((word, shift)) = Self::count(set) else {
+    fn count_overflow(&self, set: u32, distance: u32) -> bool {
+        let Some((word, shift)) = Self::overflow_byte(set) else {
             return false;
         };
         for _ in 0..COUNT_TRIES {
-            // SAFETY: as above.
+            // SAFETY: an aligned word of a map value.
             let before = unsafe { atomic::load(word) };
-            let Some(more) = Displaced::in_word(before, shift).and_one(place) else {
+            let Some(more) = Overflow::in_word(before, shift).with_one_more(distance) else {
                 return false;
             };
             let after = more.put_into(before, shift);
-            // SAFETY: as above.
+            // SAFETY: an aligned word of a map value.
             if unsafe { atomic::compare_and_swap(word, before, after) } == before {
                 return true;
             }
@@ -236,9 +235,9 @@ impl SharedTable for Maps {
     }
 
     #[inline(always)]
-    fn replace(&self, set: u32) {
-        if let Some((word, shift)) = Self::count(set) {
-            // SAFETY: as above. There is one that is counted: the bits above stay as they are.
+    fn uncount_overflow(&self, set: u32) {
+        if let Some((word, shift)) = Self::overflow_byte(set) {
+            // SAFETY: an aligned word of a map value. The count is at least 1, so the bits above it do not change.
             unsafe { atomic::add(word, u64::MAX << shift) };
         }
     }
@@ -249,7 +248,7 @@ impl SharedTable for Maps {
             return false;
         };
         for _ in 0..TRIES {
-            // SAFETY: a map value of eight bytes, aligned.
+            // SAFETY: an aligned word of a map value.
             if unsafe { atomic::compare_and_swap(word, UNLOCKED, LOCKED_BY_ONE) } == UNLOCKED {
                 return true;
             }
@@ -257,22 +256,22 @@ impl SharedTable for Maps {
         false
     }
 
-    /// By compare-and-swap, because it orders what was done under the lock before it.
+    /// By compare-and-swap, which is a memory barrier.
     #[inline(always)]
     fn unlock(&self, set: u32) {
         if let Some(word) = Self::lock_of(set) {
-            // SAFETY: as above.
+            // SAFETY: an aligned word of a map value.
             unsafe { atomic::compare_and_swap(word, LOCKED_BY_ONE, UNLOCKED) };
         }
     }
 
     #[inline(always)]
-    fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
-        quota::full_for(over, word, now).checked_sub(1)
+    fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64> {
+        quota::full_for(over, tat, now).checked_sub(1)
     }
 
     #[inline(always)]
-    fn second_replaced(&self) {
+    fn count_second_removed(&self) {
         counters::source_removed();
     }
 
@@ -282,8 +281,8 @@ impl SharedTable for Maps {
     }
 
     #[inline(always)]
-    fn hold(&self, tag: &Tag) -> bool {
-        room::hold(tag)
+    fn reserve(&self, tag: &Tag) -> bool {
+        room::reserve(tag)
     }
 
     #[inline(always)]
@@ -292,8 +291,8 @@ impl SharedTable for Maps {
     }
 
     #[inline(always)]
-    fn let_go(&self, tag: &Tag) {
-        room::let_go(tag);
+    fn release_source(&self, tag: &Tag) {
+        room::release_source(tag);
     }
 
     #[inline(always)]
@@ -312,7 +311,7 @@ impl SharedTable for Maps {
     }
 
     #[inline(always)]
-    fn cleared(&self) {
+    fn count_cleared(&self) {
         counters::source_removed();
     }
 
@@ -327,14 +326,14 @@ impl SharedTable for Maps {
     }
 
     #[inline(always)]
-    fn settle(&self, set: u32, way: u32, new: &New<'_>, place: u32) -> Option<Added> {
-        let number = set * WAYS + way;
-        let said = if new.tag.is_wide() {
-            table_settle_wide(new.tag, number, place, new.word, new.now)
+    fn settle(&self, set: u32, way: u32, new: &New<'_>, distance: u32) -> Option<Added> {
+        let index = set * WAYS + way;
+        let code = if new.tag.is_wide() {
+            table_settle_wide(new.tag, index, distance, new.tat, new.now)
         } else {
-            table_settle(new.tag, number, place, new.word, new.now)
+            table_settle(new.tag, index, distance, new.tat, new.now)
         };
-        match said {
+        match code {
             DONE => Some(Added::Done),
             REPLACED => Some(Added::Replaced),
             _ => None,

@@ -1,9 +1,9 @@
-//! From the reason to what happens to the packet.
+//! The XDP action for a reason.
 
 use aya_ebpf::bindings::xdp_action;
 use limiter_common::policy::verdict::Reason;
 
-/// The XDP action for the driver.
+/// The XDP action: pass or drop.
 #[inline(always)]
 pub fn action(reason: Reason) -> u32 {
     if reason.passes() {

@@ -1,8 +1,7 @@
-//! Emits drops for the process that watches (`limiter watch`): wanted drops, up to the budget of each CPU. If no
-//! process watches, the cost is one load and one branch for a packet that is dropped.
+//! Emits events of wanted drops for `limiter watch`, within the budget of each CPU. If no process watches, a dropped
+//! packet costs one load and one branch.
 //!
-//! The verifier checks the exported functions once. Their stack is not in use while the limits are asked, which need
-//! all of it.
+//! The exported functions have stack frames of their own, because the limits need the whole stack.
 
 use core::mem::MaybeUninit;
 
@@ -26,20 +25,19 @@ use crate::{
     packet::{self, Cursor},
 };
 
-/// Reads a field once: user space may write it at any time.
+/// Reads a field once, because user space may write it at any time.
 macro_rules! read {
     ($pointer:expr, $($field:tt)+) => {
-        // SAFETY: a field of a map value, and aligned.
+        // SAFETY: an aligned field of a map value.
         unsafe { (&raw const (*$pointer).$($field)+).read_volatile() }
     };
 }
 
-/// Added to the number of the reason if the packet only passes because of shadow.
+/// Added to the number of the reason if the packet passes only because of shadow.
 const WOULD_DROP: u32 = 1 << 8;
 
-/// Emits a packet that is dropped, or would be without shadow, if a process watches. `why`: the number of
-/// the reason for which it is. `limit`: index of the limit that it is over; `limits`: bits of all that it is
-/// over.
+/// Emits an event if the packet is dropped, or would be without shadow, and a process watches. `why`: number of the
+/// reason. `limit`: index of the limit that the packet is over; `limits`: bits of all these limits.
 #[inline(always)]
 pub fn emit(context: &XdpContext, length: u64, reason: Reason, why: u32, limit: u32, limits: u64) {
     if reason.passes() && !reason.would_drop() {
@@ -55,7 +53,7 @@ pub fn emit(context: &XdpContext, length: u64, reason: Reason, why: u32, limit: 
     watch_drop(context.as_ptr().cast(), length, why | shadow, limit, limits);
 }
 
-/// Whether a limit has said so.
+/// Whether a limit gave the reason with this number.
 #[inline(always)]
 fn is_of_limit(why: u32) -> bool {
     const LIMIT: u32 = Reason::Limit as u32;
@@ -64,20 +62,21 @@ fn is_of_limit(why: u32) -> bool {
     matches!(why, LIMIT | NEW_SOURCE | CONTENDED)
 }
 
-/// Tells of the packet if it is wanted and the budget has room. Always 0.
+/// Emits an event if the drop is wanted and the budget is not empty. `code`: the reason's number, plus [`WOULD_DROP`]
+/// in shadow. Returns 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn watch_drop(
     context: *mut xdp_md,
     length: u64,
-    said: u32,
+    code: u32,
     limit: u32,
     limits: u64,
 ) -> u32 {
     let (Some(watch), Some(cpu)) = (WATCH.get_ptr_mut(0), WATCHED.get_ptr_mut(0)) else {
         return 0;
     };
-    let why = said & (WOULD_DROP - 1) & 63;
+    let why = code & (WOULD_DROP - 1) & 63;
     if read!(watch, reasons) >> why & 1 == 0 {
         return 0;
     }
@@ -98,7 +97,7 @@ extern "C" fn watch_drop(
     if read!(watch, family) != 0 && watch_source(context) == 0 {
         return 0;
     }
-    // SAFETY: this CPU's own map value, and the switch.
+    // SAFETY: this CPU's own map value, and the value of `WATCH`.
     unsafe {
         if !is_on(watch, cpu) {
             return 0;
@@ -109,14 +108,13 @@ extern "C" fn watch_drop(
         }
         (*cpu).budget.left -= 1;
     }
-    watch_write(context, length, said, slot)
+    watch_write(context, length, code, slot)
 }
 
-/// Whether the one who watches still does. Looks at the clock once a tick, and switches off what has lapsed;
-/// else the budget has by then what has come in.
+/// Whether the watch is still on. Reads the clock once per tick: ends a watch past its deadline, or refills the budget.
 ///
 /// # Safety
-/// `cpu` is this CPU's own map value, and `watch` the switch.
+/// `cpu` is this CPU's own map value, and `watch` the value of [`WATCH`].
 #[inline(always)]
 unsafe fn is_on(watch: *mut Watch, cpu: *mut Watched) -> bool {
     let until = read!(watch, until);
@@ -128,7 +126,7 @@ unsafe fn is_on(watch: *mut Watch, cpu: *mut Watched) -> bool {
         }
         let now = bpf_ktime_get_ns();
         if now > until {
-            // Unless a watch has just begun.
+            // Compare-and-swap: another watch may have just begun.
             if until != 0 {
                 atomic::compare_and_swap(&raw mut (*watch).until, until, 0);
             }
@@ -143,7 +141,7 @@ unsafe fn is_on(watch: *mut Watch, cpu: *mut Watched) -> bool {
     }
 }
 
-/// Returns 1 if the packet's source is wanted, else 0.
+/// Returns 1 if the packet's source is wanted, otherwise 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn watch_source(context: *mut xdp_md) -> u32 {
@@ -160,11 +158,10 @@ extern "C" fn watch_source(context: *mut xdp_md) -> u32 {
     is_wanted.into()
 }
 
-/// Writes the event, or counts it as lost if the ring is full. Reads the packet once more, because only
-/// those come here that are told. Always 0.
+/// Parses the packet again and writes the event, or counts it as lost if the ring buffer is full. Returns 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u32) -> u32 {
+extern "C" fn watch_write(context: *mut xdp_md, length: u64, code: u32, slot: u32) -> u32 {
     let context = XdpContext::new(context);
     let mut place = MaybeUninit::uninit();
     let info = packet::no_info(&mut place);
@@ -186,7 +183,7 @@ extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u3
     };
     let event = entry.as_mut_ptr();
     let session = read!(watch, session);
-    // SAFETY: fields of what was reserved; the helper has no preconditions.
+    // SAFETY: fields of the reserved record; the helper has no preconditions.
     unsafe {
         (*event).nanoseconds = bpf_ktime_get_ns();
         (*event).session = session;
@@ -196,8 +193,8 @@ extern "C" fn watch_write(context: *mut xdp_md, length: u64, said: u32, slot: u3
         (*event).destination_port = info.destination_port;
         (*event).slot = slot;
         (*event).length = length as u32;
-        (*event).reason = said & (WOULD_DROP - 1);
-        (*event).would_drop = (said / WOULD_DROP) & 1;
+        (*event).reason = code & (WOULD_DROP - 1);
+        (*event).would_drop = (code / WOULD_DROP) & 1;
         (*event).has_destination = is_ip.into();
         (*event).destination = destination;
         (*event).source_port = info.source_port;

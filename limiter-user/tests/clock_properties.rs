@@ -224,7 +224,7 @@ proptest! {
         // The bucket as drawn, at some moment within the bounds or further off.
         let word = time(word.wrapping_sub(now_in_ticks).wrapping_add(ticks(now)).wrapping_add(elsewhere));
         let decided = quota.decide(word, now, cost);
-        match (quota.decide_between(word, earliest, latest, cost), decided) {
+        match (quota.decide_within(word, earliest, latest, cost), decided) {
             (Some(Decision::Admit { tat }), _) => prop_assert_eq!(decided, Decision::Admit { tat }),
             (Some(Decision::Refuse { wait }), Decision::Refuse { wait: longer }) => {
                 prop_assert!(wait <= longer);
@@ -234,7 +234,7 @@ proptest! {
             (None, _) => {}
         }
         if quota.corrected(word, now).is_none() {
-            prop_assert_eq!(quota.decide_between(word, now, now, cost), Some(decided));
+            prop_assert_eq!(quota.decide_within(word, now, now, cost), Some(decided));
         }
     }
 }

@@ -256,7 +256,7 @@ proptest! {
         let now = written + windows * quota.window.period / 2;
         let (earliest, latest) = (now - before, now + after);
         let decided = quota.decide(word, now, cost);
-        match (quota.decide_between(word, earliest, latest, cost), decided) {
+        match (quota.decide_within(word, earliest, latest, cost), decided) {
             (Some(Decision::Admit { tat }), _) => prop_assert_eq!(decided, Decision::Admit { tat }),
             (Some(Decision::Refuse { wait }), Decision::Refuse { wait: longer }) => {
                 prop_assert!(wait <= longer || cost > quota.tau);
@@ -266,7 +266,7 @@ proptest! {
             (None, _) => {}
         }
         if quota.corrected(word, now).is_none() {
-            prop_assert_eq!(quota.decide_between(word, now, now, cost), Some(decided));
+            prop_assert_eq!(quota.decide_within(word, now, now, cost), Some(decided));
         }
     }
 }

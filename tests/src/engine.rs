@@ -255,7 +255,7 @@ impl Kernel {
         let stamp = Stamp {
             nanoseconds,
             reason: replay::UNSAID,
-            spread: spread(nanoseconds),
+            uncertainty: uncertainty(nanoseconds),
             length: 0,
         };
         let mut room = Vec::new();
@@ -280,7 +280,7 @@ pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Li
 }
 
 /// A random width for the program's bounds of time, because no verdict may depend on it.
-fn spread(nanoseconds: u64) -> u32 {
+fn uncertainty(nanoseconds: u64) -> u32 {
     let mut rng = fastrand::Rng::with_seed(nanoseconds);
     rng.u32(..) >> rng.u32(0..32)
 }

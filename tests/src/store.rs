@@ -7,7 +7,7 @@ use limiter_common::{
     abi::{SETS_OF_WORD, Set, Table},
     arithmetic::bucket::{FREE, REST, is_time},
     table::{
-        DISPLACED_WIDTH, Displaced, Seed, WAYS,
+        OVERFLOW_WIDTH, Overflow, Seed, WAYS,
         entry::{ADDRESS, OVER, PASSED, TAT},
         key::{SourceKey, Tag},
     },
@@ -17,7 +17,7 @@ use limiter_user::kernel::program::{object::Program, raw::Raw};
 /// The maps of a table.
 pub struct Store {
     sets: Array<MapData, Raw<Set>>,
-    displaced: Array<MapData, u64>,
+    overflow: Array<MapData, u64>,
     locked: Array<MapData, u64>,
     /// The seed that selects a source's sets.
     pub seed: Seed,
@@ -49,7 +49,7 @@ impl Store {
         let Raw(Table { seed, .. }) = table.get(&0, 0).unwrap();
         Self {
             sets: opened(program, "SETS").try_into().unwrap(),
-            displaced: opened(program, "DISPLACED").try_into().unwrap(),
+            overflow: opened(program, "OVERFLOW").try_into().unwrap(),
             locked: opened(program, "LOCKED").try_into().unwrap(),
             seed,
         }
@@ -110,21 +110,21 @@ impl Store {
         self.sets.set(placed.set, Raw(set), 0).unwrap();
     }
 
-    /// Number of sources of each set that count as displaced, without zeros.
-    pub fn displaced(&self) -> BTreeMap<u32, u64> {
-        let counts = (0..self.sets()).map(|set| (set, self.displaced_from(set).count()));
+    /// Number of sources of each set that in overflow sets, without zeros.
+    pub fn overflow(&self) -> BTreeMap<u32, u64> {
+        let counts = (0..self.sets()).map(|set| (set, self.overflow_of(set).count()));
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
-    fn displaced_from(&self, set: u32) -> Displaced {
-        let word = self.displaced.get(&(set / SETS_OF_WORD), 0).unwrap();
-        Displaced::in_word(word, DISPLACED_WIDTH * (set % SETS_OF_WORD))
+    fn overflow_of(&self, set: u32) -> Overflow {
+        let word = self.overflow.get(&(set / SETS_OF_WORD), 0).unwrap();
+        Overflow::in_word(word, OVERFLOW_WIDTH * (set % SETS_OF_WORD))
     }
 
     /// Panics unless the table is consistent. Returns the sources. No program may run meanwhile.
     ///
-    /// In a consistent table, each source has one entry, in one of its sets. Each set counts its displaced sources
-    /// (unless the operator has reset some). No set is locked, and no step is half done.
+    /// In a consistent table, each source has one entry, in one of its sets. Each set counts its sources in overflow
+    /// sets (unless the operator has reset some). No set is locked, and no step is half done.
     pub fn expect_sound(&self, forgotten: bool) -> Vec<Placed> {
         let entries = self.entries();
         let (mut keys, mut away) = (HashSet::new(), BTreeMap::new());
@@ -132,12 +132,12 @@ impl Store {
         for Placed { set, way, key, .. } in &entries {
             assert!(keys.insert(*key), "two buckets of {key:?}");
             let home = self.seed.home(&key.tag(), self.sets());
-            let displaced = self.displaced_from(home.set);
-            let looked_at = (0..).take_while(|place| displaced.reach(*place));
+            let overflow = self.overflow_of(home.set);
+            let looked_at = (0..).take_while(|place| overflow.reaches(*place));
             let mut looked_at = home.sets().zip(looked_at);
             assert!(
                 looked_at.any(|(of_source, _)| of_source == *set),
-                "{key:?} in set {set}, entry {way}, which is not looked at: {displaced:?}"
+                "{key:?} in set {set}, entry {way}, which is not looked at: {overflow:?}"
             );
             if home.set != *set {
                 *away.entry(home.set).or_insert(0) += 1;
@@ -145,15 +145,15 @@ impl Store {
             room += if key.tag().is_wide() { 2 } else { 1 };
         }
         assert!(room <= self.sets() * WAYS, "more sources than entries");
-        let displaced = self.displaced();
+        let overflow = self.overflow();
         if forgotten {
             // Reset sources are counted until their entries are taken.
             for (set, sources) in &away {
-                let count = displaced.get(set).copied().unwrap_or_default();
+                let count = overflow.get(set).copied().unwrap_or_default();
                 assert!(count >= *sources, "set {set} has missed one: {count}");
             }
         } else {
-            assert_eq!(displaced, away, "sources in other sets");
+            assert_eq!(overflow, away, "sources in other sets");
         }
         self.expect_at_rest();
         entries

@@ -179,7 +179,7 @@ fn from_empty_to_full_and_over(mut filling: Filling, most_refused: [u64; 2]) {
         filling.expect_own_bucket(source);
     }
     assert!(
-        !filling.kernel.store.displaced().is_empty(),
+        !filling.kernel.store.overflow().is_empty(),
         "no source is in another set"
     );
 
@@ -202,8 +202,8 @@ fn from_empty_to_full_and_over(mut filling: Filling, most_refused: [u64; 2]) {
         }
     }
     filling.expect_figures(gone.len() as u64);
-    let displaced = filling.kernel.store.displaced();
-    assert!(displaced.is_empty(), "all of them have left: {displaced:?}");
+    let overflow = filling.kernel.store.overflow();
+    assert!(overflow.is_empty(), "all of them have left: {overflow:?}");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn sources_of_one_set_have_separate_buckets() {
     let candidates = (0..).map(narrow);
     let of_home = candidates.filter(|source| kernel.store.home(&limit.of(*source)) == home);
     let sources: Vec<IpAddr> = of_home.take(2_000).collect();
-    // Neighbours of the set have counts in its word, and no displaced sources.
+    // Neighbours of the set have counts in its word, and no sources in overflow sets.
     let mut known = Vec::new();
     for (i, source) in (0..).zip(&sources) {
         let packet = Frame::from(*source).bytes();
@@ -273,7 +273,7 @@ fn sources_of_one_set_have_separate_buckets() {
             reason => assert_eq!(reason, Reason::NewSource),
         }
     }
-    // The set has room for two sources, and its count of displaced sources has four bits.
+    // The set has room for two sources, and its count of sources in overflow sets has four bits.
     assert_eq!(known.len(), 2 + 15, "sources of the set");
     let placed = kernel.store.expect_sound(false);
     assert_eq!(placed.len(), known.len());

@@ -6,12 +6,12 @@ use crate::{
     table::{Seed, key::SLOTS},
 };
 
-/// Version of the constants and of the pinned maps. For the steps of an increase see ARCHITECTURE.md, "Layouts".
-pub const VERSION: u32 = 8;
+/// Version of the constants and of the pinned maps, called *layout* in docs/attachment.md.
+pub const VERSION: u32 = 9;
 
 /// Value of [`Config::clock`]: the program reads the kernel's clock.
 pub const CLOCK_KERNEL: u32 = 0;
-/// The packet brings its own time as [`Stamp`] metadata: for tests and for replay.
+/// Value of [`Config::clock`]: the packet has its time in a [`super::Stamp`] in front of it. For tests and replay.
 pub const CLOCK_PACKET: u32 = 1;
 
 /// Index in the program arrays of the program that limiter runs in front of.
@@ -19,56 +19,56 @@ pub const NEXT_FOREIGN: u32 = 0;
 /// Index in the program arrays of the program that a trial falls back to.
 pub const NEXT_FALLBACK: u32 = 1;
 
-/// Value in [`Config::indices`] of a slot that no limit has.
+/// Value in [`Config::indices`] of a slot without a limit.
 pub const NO_LIMIT: u32 = u32::MAX;
 
-/// The program's constants: set once before it is loaded, so that the verifier removes the code of
-/// what they switch off. A change of them is a new program over the same maps.
+/// The program's constants. User space sets them before it loads the program, so that the verifier removes the code
+/// that they switch off. A change loads a new program over the same maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Config {
-    /// The limits, in the order in which they are looked at.
+    /// The limits, in the order of evaluation.
     pub limits: [Limit; LIMITS_MAX as usize],
-    /// Tells the limits that may match a packet.
+    /// Selects the limits that may match a packet.
     pub candidates: Candidates,
     /// The limit on new sources.
     pub new_sources: NewSourceQuota,
     /// The seed that assigns sources to sets.
     pub seed: Seed,
-    /// The kernel's tick in nanoseconds, after which `jiffies` goes up; 0: always read the clock.
+    /// Nanoseconds after which the kernel increments `jiffies`; 0: always read the clock.
     pub tick: u64,
-    /// End of the trial of this program, in nanoseconds of the kernel's clock; 0: it is not on trial.
+    /// End of this program's trial, in nanoseconds of the kernel's clock; 0: no trial.
     pub deadline: u64,
-    /// Index of the limit that has a slot; [`NO_LIMIT`] if there is none.
+    /// Index of the limit in each slot, or [`NO_LIMIT`].
     pub indices: [u32; SLOTS as usize],
-    /// Limits in use.
+    /// Number of limits.
     pub limits_length: u32,
-    /// 1: the first limit is the only one, holds every IP packet, drops packets over it, and has slot 0;
-    /// and there are neither lists nor control traffic. Tells the loader which entry to take.
+    /// 1: the loader takes the fast path. There is one limit, in slot 0, without shadow, which matches every IP packet;
+    /// there are no lists, and control traffic is not exempt.
     pub plain: u32,
-    /// Sets of the table: an even number; at least 2.
+    /// Number of sets of the table: even, at least 2.
     pub sets: u32,
-    /// 1: charge and count as always, but drop nothing.
+    /// 1: charge and count, but drop nothing.
     pub shadow: u32,
-    /// 1: let malformed IP through.
+    /// 1: pass malformed IP packets.
     pub malformed_passes: u32,
     /// [`CLOCK_KERNEL`] or [`CLOCK_PACKET`].
     pub clock: u32,
-    /// 1: there are prefixes of IPv4 on lists.
+    /// 1: lists have IPv4 prefixes.
     pub lists_ipv4: u32,
-    /// 1: there are prefixes of IPv6 on lists.
+    /// 1: lists have IPv6 prefixes.
     pub lists_ipv6: u32,
-    /// 1: limits look behind the IP header's fixed part.
+    /// 1: limits use fields behind the fixed part of the IP header.
     pub transport: u32,
-    /// 1: control traffic is told apart.
+    /// 1: control traffic has limits of its own.
     pub control: u32,
-    /// 1: packets that would be dropped are looked up among the host's sockets.
+    /// 1: packets of the host's established connections are exempt.
     pub established: u32,
-    /// Entries of the table that limits share; 0: there is one limit, which has them all.
+    /// Entries of the table that limits share; 0: one limit has the whole table.
     pub room: u32,
-    /// 1: packets that pass go on to the program at [`NEXT_FOREIGN`].
+    /// 1: packets that pass go to the program at [`NEXT_FOREIGN`].
     pub chained: u32,
-    /// The index of the program that packets go to after the deadline. No program at [`NEXT_FOREIGN`]: they pass.
+    /// Index of the program that packets go to after the deadline. Without a program at [`NEXT_FOREIGN`], they pass.
     pub after_deadline: u32,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::policy::verdict::Reason;
 
-/// Packets and bytes; a byte count is of whole frames, from the Ethernet header on.
+/// Packets and bytes. Bytes are those of whole frames, from the Ethernet header on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Count {
@@ -33,22 +33,21 @@ impl core::iter::Sum for Count {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct LimitCounters {
-    /// Packets that the limit admitted, and that passed.
+    /// Packets that the limit admitted and that passed.
     pub admitted: Count,
     /// Packets that this limit dropped.
     pub dropped: Count,
-    /// Packets that only passed because of shadow. Not among those admitted: counters that are differences would go
-    /// back when they are read between two additions.
+    /// Packets that passed only because of shadow. Not part of `admitted`, because a difference of two counters could
+    /// decrease if it is read between two additions.
     pub would_drop: Count,
 }
 
-/// Row of [`Counters`] of the fast path, on which the limit in slot 0 is the only one: its counters follow
-/// from these.
+/// Row of [`Counters`] of the fast path. The counters of its only limit follow from them.
 pub const FAST: u32 = 0;
-/// Row of [`Counters`] of the full path, on which each limit has counters too.
+/// Row of [`Counters`] of the full path. Each limit also has [`LimitCounters`].
 pub const FULL: u32 = 1;
 
-/// Reasons that [`Counters`] has room for: one that comes later makes no new layout.
+/// Reasons that [`Counters`] has room for, so that a new reason needs no new layout.
 pub const REASONS_MAX: usize = 24;
 
 const _: () = assert!(Reason::ALL.len() <= REASONS_MAX);
@@ -57,10 +56,10 @@ const _: () = assert!(Reason::ALL.len() <= REASONS_MAX);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Counters {
-    /// One count for each [`Reason`], at the reason's number; 0 beyond them.
+    /// One count for each [`Reason`], by the reason's number.
     pub by_reason: [Count; REASONS_MAX],
-    /// Sources taken into the table.
+    /// Sources added to the table.
     pub sources_added: u64,
-    /// Sources that lost their entry to another source, after their bucket was full again.
+    /// Sources removed from the table after their bucket was full again.
     pub sources_removed: u64,
 }

@@ -1,7 +1,6 @@
-//! Data from the program that only watches to user space.
+//! Data that the program of `learn` sends to user space.
 //!
-//! Every type is `repr(C)`, of 32- and 64-bit words, without padding. None of them is pinned: they may change
-//! from one build to the next.
+//! Every type is `repr(C)`, of 32- and 64-bit words, without padding. No type is pinned: each build may change them.
 
 use crate::{
     abi::{counters::Count, rules::ANY},
@@ -15,8 +14,8 @@ use crate::{
 /// Key of a source: an IPv4 address, or the /64 of an IPv6 address, as in a limit's default key.
 pub const MASK: KeyMask = KeyMask::prefixes(32, 64);
 
-/// A protocol that is out of sight: behind too many extension headers, or cut short. No transport
-/// protocol has this number.
+/// Number of a protocol that cannot be seen: behind too many extension headers, or truncated. No transport protocol has
+/// this number.
 pub const HIDDEN: u32 = 255;
 
 /// Packets of one source to one service.
@@ -25,8 +24,8 @@ pub const HIDDEN: u32 = 255;
 pub struct Flow {
     /// The masked source address, in network byte order.
     pub address: Words,
-    /// Family (4 or 6) in bits 0-7, transport protocol in bits 8-15, destination port in bits 16-31; 0 where
-    /// it has no port.
+    /// Family (4 or 6) in bits 0-7, transport protocol in bits 8-15, destination port (0 if there is none) in bits
+    /// 16-31.
     pub scope: u32,
     /// 1: TCP segments that open a connection.
     pub opens: u32,
@@ -48,8 +47,8 @@ impl Flow {
     #[must_use]
     #[inline(always)]
     pub const fn of(packet: &PacketInfo) -> Self {
-        /// Flags that are looked at to find a segment that opens a connection: FIN, SYN, RST, ACK.
-        const LOOKED_AT: u32 = 1 | SYN | 4 | 16;
+        /// Flags that tell whether a segment opens a connection: FIN, SYN, RST, ACK.
+        const COMPARED: u32 = 1 | SYN | 4 | 16;
         const SYN: u32 = 2;
         const TCP: u32 = 6;
 
@@ -58,12 +57,12 @@ impl Flow {
         if packet.protocol == ANY {
             return Self::new(masked, family, HIDDEN, 0, false);
         }
-        // Flags that a packet does not have, or that cannot be seen, are no SYN alone.
-        let opens = packet.protocol == TCP && packet.flags & LOOKED_AT == SYN;
+        // NONE and ANY have more of these bits set.
+        let opens = packet.protocol == TCP && packet.flags & COMPARED == SYN;
         Self::new(masked, family, packet.protocol, packet.key_port(), opens)
     }
 
-    /// The source alone, of all its flows.
+    /// The source without its service: equal for all its flows.
     #[must_use]
     pub const fn source(&self) -> Self {
         Self {
@@ -93,11 +92,11 @@ impl Flow {
     }
 }
 
-/// One packet of a source that is in the sample.
+/// One packet of a source in the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Sighting {
-    /// Time at which the packet came, in nanoseconds of the kernel's monotonic clock.
+    /// Arrival time of the packet, in nanoseconds of the kernel's monotonic clock.
     pub nanoseconds: u64,
     /// The flow that the packet belongs to.
     pub flow: Flow,
@@ -113,28 +112,28 @@ pub struct Sighting {
 pub struct Totals {
     /// IP packets, of all sources.
     pub seen: Count,
-    /// Packets of sources in the sample that found no room in the ring buffer.
+    /// Packets of sources in the sample that did not fit into the ring buffer.
     pub lost: Count,
-    /// IP packets with an impossible header; not among `seen`.
+    /// Malformed IP packets; not part of `seen`.
     pub malformed: Count,
-    /// Packets that are not IP; not among `seen`.
+    /// Packets that are not IP; not part of `seen`.
     pub not_ip: Count,
 }
 
-/// The sample of sources. User space changes it while packets come.
+/// The sample of sources. User space changes it while the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Sample {
-    /// Seed of the number that each source draws; a secret.
+    /// The secret seed of each source's number.
     pub seed: Seed,
-    /// Greatest number that a source in the sample may have drawn.
+    /// The greatest number of a source in the sample.
     pub threshold: u64,
-    /// 1: some flows are only counted, no longer sent one by one.
+    /// 1: packets of some flows are counted, but not sent.
     pub muted: u64,
 }
 
 impl Sample {
-    /// Samples one of `1 << halvings` sources, chosen by `seed`. A larger sample contains each smaller one.
+    /// Samples one of `1 << halvings` sources by `seed`. A larger sample contains each smaller one.
     #[must_use]
     pub const fn one_in(halvings: u32, seed: Seed) -> Self {
         Self {
@@ -144,7 +143,7 @@ impl Sample {
         }
     }
 
-    /// Whether the source of `flow` is in it.
+    /// Whether the source of `flow` is in the sample.
     #[must_use]
     pub const fn has(&self, flow: &Flow) -> bool {
         let tag = crate::table::key::SourceKey {

@@ -1,7 +1,7 @@
-//! The shapes of the program's constants and maps, which both sides agree on.
+//! The types of the program's constants and maps, shared by kernel program and user space.
 //!
-//! Every type is `repr(C)`, of 32- and 64-bit words, without padding. If one changes, [`VERSION`] goes up: it is part
-//! of the path under which maps are pinned, so that a program never meets maps of another shape.
+//! Every type is `repr(C)`, of 32- and 64-bit words, without padding. A changed type or map name raises [`VERSION`],
+//! which is part of the path of pinned maps. So a program never opens maps of another shape.
 
 pub mod counters;
 pub mod events;

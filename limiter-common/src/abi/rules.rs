@@ -1,4 +1,4 @@
-//! Settings of the program: limits with their matches, lists, the new-source limit.
+//! The program's settings: limits with their matches, lists, the new-source limit.
 
 use crate::{
     arithmetic::{
@@ -9,122 +9,122 @@ use crate::{
     table::key::KeyMask,
 };
 
-/// Limits that the program has room for: 32 that are written, and two on control traffic.
+/// The most limits: 32 configured ones, and two on control traffic.
 pub const LIMITS_MAX: u32 = 34;
 
-/// Ranges of ports that a limit matches on, for either end.
+/// The most port ranges of a limit, for source and destination each.
 pub const PORTS_MAX: usize = 16;
 
-/// Value of [`Match::protocol`] if it does not matter. Value of a packet's protocol, port or flags that cannot be
-/// seen: it may be any, and every limit that could match is charged.
+/// Value of [`Match::protocol`] for any protocol. Value of a packet's protocol, port or flags that cannot be seen: the
+/// field matches every limit.
 pub const ANY: u32 = u32::MAX;
 
-/// Value of a packet's port or flags if its protocol has none.
+/// Value of a packet's port or flags if its protocol has no such field.
 pub const NONE: u32 = ANY - 1;
 
-/// Bit of the list of sources that pass.
+/// Bit of the allow list.
 pub const ON_ALLOW: u32 = 1 << 0;
-/// Bit of the list of sources that are dropped.
+/// Bit of the deny list.
 pub const ON_DENY: u32 = 1 << 1;
-/// The tiers follow.
+/// Bit of the first tier; the other tiers follow.
 pub const FIRST_TIER: u32 = 2;
-/// Bits that there are for lists.
+/// The most lists.
 pub const LISTS_MAX: u32 = 32;
 
-/// Place of a packet in a datagram: the packet is a whole datagram.
+/// The packet is a whole datagram.
 pub const WHOLE: u32 = 1 << 0;
-/// The first fragment: the transport header is in it.
+/// The packet is a first fragment, with the transport header.
 pub const FIRST_FRAGMENT: u32 = 1 << 1;
-/// A later fragment: its ports and flags cannot be seen.
+/// The packet is a later fragment: its ports and flags cannot be seen.
 pub const LATER_FRAGMENT: u32 = 1 << 2;
-/// A packet that may have a fragment header, which cannot be seen.
+/// The packet may have a fragment header that cannot be seen.
 pub const ANYWHERE: u32 = WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT;
 
-/// Whether a packet's field with the value `found` may match a limit that wants `wanted`.
+/// Whether a packet's field `found` may match a limit's field `wanted`.
 #[must_use]
 #[inline(always)]
 pub const fn may_be(wanted: u32, found: u32) -> bool {
     wanted == ANY || found == ANY || wanted == found
 }
 
-/// Whether `found` TCP flags may match a limit that looks at those of `mask`, and wants `set` of them.
+/// Whether TCP flags `found` may match a limit that requires exactly `set` of the flags in `mask`.
 #[must_use]
 #[inline(always)]
 pub const fn flags_may_be(mask: u32, set: u32, found: u32) -> bool {
     mask == 0 || found == ANY || (found != NONE && found & mask == set)
 }
 
-/// A range of ports: the first in the upper half, the last in the lower.
+/// A range of ports: the first port in the upper half, the last in the lower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct PortRange(u32);
 
 impl PortRange {
-    /// From `first` to `last`, both in it.
+    /// The range from `first` to `last`, both included.
     #[must_use]
     pub const fn new(first: u16, last: u16) -> Self {
         Self((first as u32) << 16 | last as u32)
     }
 
-    /// The first port in it.
+    /// The first port.
     #[must_use]
     #[inline(always)]
     pub const fn first(self) -> u32 {
         self.0 >> 16
     }
 
-    /// The last one.
+    /// The last port.
     #[must_use]
     #[inline(always)]
     pub const fn last(self) -> u32 {
         self.0 & 0xffff
     }
 
-    /// Whether `port` is in it, or may be.
+    /// Whether `port` is in the range, or cannot be seen.
     #[must_use]
     #[inline(always)]
-    pub const fn holds(self, port: u32) -> bool {
+    pub const fn contains(self, port: u32) -> bool {
         port == ANY || self.first() <= port && port <= self.last()
     }
 }
 
-/// Ports of one end.
+/// Source or destination ports of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Ports {
-    /// Ranges in use; 0: every port, and packets without one.
+    /// Number of ranges; 0: every port, and packets without ports.
     pub length: u32,
     /// The ranges.
     pub ranges: [PortRange; PORTS_MAX],
 }
 
-/// The packets that a limit holds. All fields must match.
+/// The packets that a limit applies to. All fields must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Match {
-    /// 1: only control traffic, which no other limit then matches.
+    /// 1: only control traffic; 0: no control traffic.
     pub control: u32,
     /// [`crate::table::key::IPV4`], [`crate::table::key::IPV6`], or 0 for both.
     pub family: u32,
     /// Number of the transport protocol, or [`ANY`].
     pub protocol: u32,
-    /// Some of [`WHOLE`], [`FIRST_FRAGMENT`], [`LATER_FRAGMENT`].
+    /// Bits of [`WHOLE`], [`FIRST_FRAGMENT`] and [`LATER_FRAGMENT`].
     pub fragments: u32,
-    /// TCP flags that are looked at; 0: no segment needed.
+    /// TCP flags that are compared; 0: any packet.
     pub flags_mask: u32,
-    /// Flags of `flags_mask` that must be set.
+    /// Flags of `flags_mask` that must be set; the others must not.
     pub flags: u32,
-    /// Lists, of which the source is on one; 0: whatever the source.
+    /// Lists, one of which the source must be on; 0: any source.
     pub lists: u32,
-    /// Lists, of which the source is on none.
+    /// Lists that the source must not be on.
     pub unless: u32,
-    /// The least length of the IP packet, in bytes.
+    /// Minimum length of the IP packet, in bytes.
     pub length_min: u32,
-    /// The greatest length of the IP packet, in bytes.
+    /// Maximum length of the IP packet, in bytes.
     pub length_max: u32,
-    /// Destination.
+    /// Destination ports.
     pub destination: Ports,
-    /// Source.
+    /// Source ports.
     pub source: Ports,
 }
 
@@ -158,30 +158,30 @@ impl Match {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Limit {
-    /// The packets that the limit holds.
+    /// The packets that the limit applies to.
     pub matches: Match,
     /// Its rate and burst.
     pub quota: Quota,
-    /// The parts of a packet that make its bucket.
+    /// The parts of a packet that select its bucket.
     pub mask: KeyMask,
-    /// The slot of the limit's own buckets and counters; below [`crate::table::key::SLOTS`].
+    /// Position in the maps, below [`crate::table::key::SLOTS`].
     pub slot: u32,
     /// 1: charge and count, but drop nothing.
     pub shadow: u32,
-    /// Number of changes of its quota since the limit came.
+    /// Number of changes of its quota since the limit was added.
     pub epoch: u32,
-    /// Valid entries of `past`.
+    /// Valid elements of `past`.
     pub past_length: u32,
-    /// Entries of the table that are kept for it; see [`crate::table::share`].
+    /// Entries of the table that are reserved for the limit; see [`crate::table::share`].
     pub share: u32,
-    /// 1: it takes more than its share if there is room that no other limit keeps.
+    /// 1: the limit may hold more than its share if no other limit keeps that room.
     pub borrows: u32,
     /// The last changes of quota, newest first: `past[0]` leads from `epoch - 1` to `epoch`.
     pub past: [Rescale; PAST_QUOTAS as usize],
 }
 
 impl Limit {
-    /// Matches everything and admits nothing: fills the places that no limit takes.
+    /// A limit that matches every packet and admits none. Fills unused elements.
     pub const NONE: Self = Self {
         matches: Match::EVERYTHING,
         quota: Quota {
@@ -206,20 +206,20 @@ impl Limit {
     };
 }
 
-/// The limit on new sources: a token bucket for all limits and, if there are several, one for each of them; see
-/// [`crate::table::share`]. Each CPU takes a few tokens at a time, so that the CPUs do not all fight over one word. At
-/// most the tokens of the buckets and one lease for each CPU and limit pass.
+/// The new-source limit: a token bucket for all limits and, with several limits, one for each; see
+/// [`crate::table::share`]. Each CPU leases a few tokens at a time, so that the CPUs do not contend for one word. The
+/// number of new sources is bounded by the buckets, plus one lease for each CPU and limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct NewSourceQuota {
     /// Depth of the common bucket in ticks.
     pub tau: u64,
-    /// Ticks that one new source costs there; 0: no limit.
+    /// Cost of a new source in the common bucket, in ticks; 0: no limit.
     pub cost: u64,
-    /// New sources that a CPU leases at once; at least 1.
+    /// Tokens of a lease; at least 1.
     pub lease: u64,
     /// Depth of each limit's own bucket in ticks.
     pub own_tau: u64,
-    /// Ticks that one new source costs there; 0: there are none.
+    /// Cost of a new source in a limit's own bucket, in ticks; 0: limits have no own buckets.
     pub own_cost: u64,
 }

@@ -1,11 +1,11 @@
 //! The token bucket in one word, as pure functions of (state, now, cost).
 //!
-//! A bucket is its *theoretical arrival time* (TAT): the moment at which it will be full again.
-//! The unit of every time here is the *tick*: 1/256 ns, so that a `u64` wraps after 2.28 years.
-//! Arithmetic wraps, and two moments compare by the sign of their difference.
+//! A bucket is its *theoretical arrival time* (TAT): the moment at which it will be full again. Times are in *ticks* of
+//! 1/256 ns, so that a `u64` wraps after 2.28 years. Arithmetic wraps, and two moments compare by the sign of their
+//! difference.
 //!
-//! Nothing here divides by a value from a packet, multiplies what could overflow, or needs more
-//! than 64 bits: it runs in the kernel as it stands.
+//! The code also runs in the kernel: no division by a value from a packet, no multiplication that could overflow, and
+//! 64 bits at most.
 
 /// Bits of a tick below the nanosecond.
 pub const TICK_SHIFT: u32 = 8;
@@ -13,39 +13,38 @@ pub const TICK_SHIFT: u32 = 8;
 /// Ticks in one second.
 pub const TICKS_PER_SECOND: u64 = 1_000_000_000 << TICK_SHIFT;
 
-/// The largest depth of a bucket (`tau`), in ticks: 208 days. Two such values add up to at most
-/// half of the clock's range, which is what comparing by sign needs.
+/// The largest depth of a bucket (`tau`), in ticks: 208 days. Two such values add up to half of the clock's range, the
+/// most that a comparison by sign allows.
 pub const TAU_MAX: u64 = 1 << 62;
 
-/// Not a time: the entry has never had a source.
+/// Mark: the entry is free.
 pub const FREE: u64 = 0;
 
-/// Not a time: a CPU is handing the entry over, or converts it to new quota, and is done in a moment.
+/// Mark: a CPU is giving the entry to another source, or converting it to another quota.
 pub const BUSY: u64 = 1;
 
-/// Not a time: the entry has no source any more. The operator has removed it.
+/// Mark: the operator has reset the source of the entry.
 pub const FORGOTTEN: u64 = 2;
 
-/// Not a time: the entry is the second half of the one before it, for a key that takes two.
+/// Mark: the entry is the second half of the one before it.
 pub const REST: u64 = 3;
 
-/// The clock of the kernel (`CLOCK_MONOTONIC`, nanoseconds) in ticks; wraps.
+/// Converts nanoseconds of the kernel's clock (`CLOCK_MONOTONIC`) to ticks; wraps.
 #[must_use]
 #[inline(always)]
 pub const fn ticks(nanoseconds: u64) -> u64 {
     nanoseconds << TICK_SHIFT
 }
 
-/// Whether `word` is a time, and not one of the marks above.
+/// Whether `word` is a time and not a mark.
 #[must_use]
 #[inline(always)]
 pub const fn is_time(word: u64) -> bool {
     word > REST
 }
 
-/// The greatest difference between the clocks of two CPUs, in ticks: 1 ms, a thousand times the observed one. A TAT
-/// that is further ahead than an empty bucket's by more than this comes from a clock that was set back, not from
-/// another CPU.
+/// The greatest difference between the clocks of two CPUs, in ticks: 1 ms, a thousand times the observed difference. A
+/// TAT that is further ahead of an empty bucket's comes from a clock that was set back, not from another CPU.
 pub const SKEW_MAX: u64 = 1 << (20 + TICK_SHIFT);
 
 /// Ticks from `now` to `tat`; 0 if `tat` has passed.
@@ -55,8 +54,8 @@ pub(crate) const fn ahead(tat: u64, now: u64) -> u64 {
     if ahead.cast_signed() <= 0 { 0 } else { ahead }
 }
 
-/// The deepest debt of a bucket that other hosts charge too, in ticks (73 minutes). Packets that these hosts admitted
-/// before they heard of one another must be waited for.
+/// The deepest debt of a bucket that other hosts charge too, in ticks (73 minutes): packets that the hosts admitted
+/// before they heard of each other's.
 pub const DEBT_MAX: u64 = 1 << 50;
 
 /// The spent part of a bucket at `now`, in ticks, between 0 (full) and `tau` (empty).
@@ -67,13 +66,13 @@ pub const fn spent(tat: u64, now: u64, tau: u64) -> u64 {
     if ahead > tau { tau } else { ahead }
 }
 
-/// The word to put in the place of one that is further ahead than any packet could have brought it:
-/// after a clock that was set back, or after more than a year of silence. The bucket counts as empty
-/// from `now` on, so that no source is locked out for longer than a burst takes to refill.
+/// The corrected TAT for one that is further ahead than packets can bring it: after the clock was set back, or after
+/// more than a year without packets. The bucket is empty from `now` on, so that no source is locked out for longer than
+/// a burst takes to refill.
 ///
-/// A word that is at most `beyond` ahead of an empty bucket's stays. `beyond` is [`SKEW_MAX`] for another CPU's clock,
-/// because a correction would hand out the difference between the two clocks again and again. It is [`DEBT_MAX`] for
-/// charges of other hosts, because they have admitted those packets.
+/// A TAT up to `beyond` ahead of an empty bucket's stays. `beyond` is [`SKEW_MAX`] for another CPU's clock: a
+/// correction would give the difference between two clocks again and again. It is [`DEBT_MAX`] for charges of other
+/// hosts.
 #[must_use]
 #[inline(always)]
 pub const fn corrected(tat: u64, now: u64, tau: u64, beyond: u64) -> Option<u64> {
@@ -84,7 +83,7 @@ pub const fn corrected(tat: u64, now: u64, tau: u64, beyond: u64) -> Option<u64>
     }
 }
 
-/// Ticks since the bucket became full, at `now`; none if it is not full. To forget a full bucket loses nothing.
+/// Ticks since the bucket became full, at `now`. None if it is not full. A full bucket can be removed without loss.
 #[must_use]
 #[inline(always)]
 pub const fn full_for(tat: u64, now: u64) -> Option<u64> {
@@ -96,23 +95,23 @@ pub const fn full_for(tat: u64, now: u64) -> Option<u64> {
     }
 }
 
-/// The answer of a bucket to a packet.
+/// A bucket's decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// There are tokens enough; the bucket's word becomes `tat` if the packet is charged.
+    /// The bucket has enough tokens. A charge sets its TAT to `tat`.
     Admit {
-        /// The new word.
+        /// The new TAT.
         tat: u64,
     },
-    /// There are not tokens enough; the bucket stays unchanged.
+    /// The bucket has too few tokens, and stays unchanged.
     Refuse {
         /// Ticks until the same packet would be admitted, if nothing else is charged meanwhile.
         wait: u64,
     },
 }
 
-/// Decides about a packet that costs `cost` ticks at `now`, in a bucket that is `tau` ticks deep. The caller checks
-/// after a refusal whether the word must be [`corrected`].
+/// Decides about a packet that costs `cost` ticks at `now`, in a bucket that is `tau` ticks deep. After a refusal, the
+/// caller checks whether the TAT must be [`corrected`].
 ///
 /// `cost` and `tau` are at most [`TAU_MAX`], which keeps the sum below 2^64.
 #[must_use]
@@ -127,17 +126,15 @@ pub const fn decide(tat: u64, now: u64, cost: u64, tau: u64) -> Decision {
     }
 }
 
-/// The word for the moment `tick`: the marks are stepped over, at most four ticks later, so that a
-/// bucket never gains by it.
+/// The TAT for the moment `tick`. Skips the marks, by at most four ticks, and always towards refusing.
 #[must_use]
 #[inline(always)]
 pub const fn time(tick: u64) -> u64 {
     if is_time(tick) { tick } else { REST + 1 }
 }
 
-/// The word without a charge of `cost` ticks that was made at `charged`. The refill since then, up to
-/// `now`, stays charged: without the charge the bucket may have been full for as long, and refilled
-/// nothing. So a bucket never gains by it.
+/// The TAT without a charge of `cost` ticks at `charged`. The refill from then to `now` stays charged: without the
+/// charge, the bucket might have been full. So a refund never gives too much.
 #[must_use]
 #[inline(always)]
 pub const fn refunded(tat: u64, cost: u64, charged: u64, now: u64) -> u64 {

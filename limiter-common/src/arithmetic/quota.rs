@@ -1,15 +1,15 @@
-//! A limit's compiled numbers: the cost of a packet, the depth of a bucket and how it refills.
+//! A limit's compiled numbers: cost of a packet, depth and refill of a bucket.
 
 use crate::arithmetic::{
     bucket::{self, Decision},
     window::Window,
 };
 
-/// In [`Quota::flags`]: a packet costs by its length, and not the same as every other.
+/// In [`Quota::flags`]: the cost of a packet depends on its length.
 pub const BY_BYTES: u32 = 1;
 
-/// In [`Quota::flags`]: other hosts charge the bucket too, so that it may be in debt: emptier than empty by up to
-/// [`bucket::DEBT_MAX`] ticks. Goes with token buckets.
+/// In [`Quota::flags`]: other hosts charge the bucket too, which may bring it into debt by up to [`bucket::DEBT_MAX`]
+/// ticks. For token buckets only.
 pub const SHARED: u32 = 2;
 
 /// Rate and burst of one limit. A token bucket counts in ticks (see [`crate::arithmetic::bucket`]), a fixed window
@@ -19,23 +19,21 @@ pub const SHARED: u32 = 2;
 pub struct Quota {
     /// Depth of the bucket: at most [`bucket::TAU_MAX`] ticks, or [`window::TOKENS_MAX`] tokens.
     pub tau: u64,
-    /// Cost of a packet, or of `1 << cost_shift`-th of a byte where [`BY_BYTES`] is set.
+    /// Cost of a packet; with [`BY_BYTES`], the cost of a byte times `1 << cost_shift`.
     pub cost: u64,
     /// Fractional bits of `cost`; 0 for packets.
     pub cost_shift: u32,
-    /// [`BY_BYTES`] and [`SHARED`], or neither.
+    /// Bits of [`BY_BYTES`] and [`SHARED`].
     pub flags: u32,
-    /// Length and tokens of the windows, for a fixed window; a token bucket has a period of 0.
+    /// Length and tokens of a fixed window. A token bucket has a period of 0.
     pub window: Window,
 }
 
 /// Operations on a bucket. `now` is in nanoseconds of the kernel's monotonic clock, and a cost comes from
 /// [`Quota::cost_of`].
 impl Quota {
-    /// The cost of a packet of `length` bytes, rounded up: rounding never admits more than configured.
-    ///
-    /// User space chooses `cost` so that the product does not overflow for any length up to
-    /// [`LENGTH_MAX`].
+    /// The cost of a packet of `length` bytes, rounded up. User space chooses `cost` so that the product does not
+    /// overflow for a length up to [`LENGTH_MAX`].
     #[must_use]
     #[inline(always)]
     pub const fn cost_of(&self, length: u64) -> u64 {
@@ -50,7 +48,7 @@ impl Quota {
         self.window.period != 0
     }
 
-    /// The word of a bucket that is full at `now`.
+    /// The TAT of a bucket that is full at `now`.
     #[must_use]
     #[inline(always)]
     pub const fn full(&self, now: u64) -> u64 {
@@ -73,13 +71,13 @@ impl Quota {
     }
 
     /// The result of [`Self::decide`], if it is the same at every moment from `earliest` to `latest` and
-    /// [`Self::corrected`] has nothing to correct: then the exact time is not needed.
+    /// [`Self::corrected`] has nothing to correct. Then the exact time is not needed.
     ///
-    /// It is enough to ask at both ends. A later moment never refuses what an earlier one admits, and
-    /// never makes the new word smaller.
+    /// Deciding at both ends is enough: a later moment never refuses a packet that an earlier moment admits, and never
+    /// makes the new TAT smaller.
     #[must_use]
     #[inline(always)]
-    pub const fn decide_between(
+    pub const fn decide_within(
         &self,
         word: u64,
         earliest: u64,
@@ -103,7 +101,7 @@ impl Quota {
         }
     }
 
-    /// The most that a token bucket may be in debt, in ticks, before its word counts as wrong.
+    /// The greatest debt of a token bucket, in ticks, before its TAT counts as wrong.
     #[inline(always)]
     const fn beyond(&self) -> u64 {
         if self.flags & SHARED == 0 {
@@ -113,7 +111,7 @@ impl Quota {
         }
     }
 
-    /// The corrected word for one that a clock which was set back has left far ahead.
+    /// The corrected TAT, if the clock was set back and the TAT is too far ahead.
     #[must_use]
     #[inline(always)]
     pub const fn corrected(&self, word: u64, now: u64) -> Option<u64> {
@@ -124,8 +122,8 @@ impl Quota {
         }
     }
 
-    /// The word without a charge of `cost` that was made at `charged`; `now` is no earlier than the word was
-    /// read. Never less spent than if the charge had not been made.
+    /// The TAT without a charge of `cost` at `charged`. `now` is a time after the TAT was read. A refund never gives
+    /// too much.
     #[must_use]
     #[inline(always)]
     pub const fn refunded(&self, word: u64, cost: u64, charged: u64, now: u64) -> u64 {
@@ -136,7 +134,7 @@ impl Quota {
         }
     }
 
-    /// Tokens (or ticks) of `tau` that are left at `now`.
+    /// The unspent part of `tau` at `now`.
     #[must_use]
     #[inline(always)]
     pub const fn left(&self, word: u64, now: u64) -> u64 {
@@ -147,8 +145,7 @@ impl Quota {
         }
     }
 
-    /// Nanoseconds since the bucket became full, at `now`; none if it is not full. To forget a full bucket loses
-    /// nothing.
+    /// Nanoseconds since the bucket became full, at `now`. None if it is not full.
     #[must_use]
     #[inline(always)]
     pub const fn full_for(&self, word: u64, now: u64) -> Option<u64> {
@@ -163,6 +160,6 @@ impl Quota {
     }
 }
 
-/// No packet that XDP sees is longer: in generic mode receive offload merges up to 512 KiB
-/// (`GRO_MAX_SIZE`, include/linux/netdevice.h), and a multi-buffer frame has 17 fragments and a head.
+/// The longest packet that XDP sees, in bytes, rounded up. In generic mode, receive offload merges up to 512 KiB
+/// (`GRO_MAX_SIZE`, include/linux/netdevice.h); a multi-buffer frame has 17 fragments and a head.
 pub const LENGTH_MAX: u64 = 1 << 20;

@@ -1,12 +1,12 @@
-//! Carries buckets over when the quota of their limit changes. Spent tokens stay spent, and a bucket is never deeper
-//! than the new burst. The bucket refills on the old quota up to the change, and on the new quota from then on.
+//! Converts buckets when the quota of their limit changes. Spent tokens stay spent, and a bucket is never deeper than
+//! the new burst. The bucket refills on the old quota up to the change, and on the new quota from then on.
 
 use crate::arithmetic::{bucket, quota::Quota, window::Window};
 
-/// Changes of a limit's quota that are remembered.
+/// Stored changes of a limit's quota.
 pub const PAST_QUOTAS: u32 = 8;
 
-/// Depth of a bucket and how it refills; as in [`Quota`].
+/// Depth and refill of a bucket, as in [`Quota`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Shape {
@@ -27,8 +27,8 @@ impl From<&Quota> for Shape {
 
 /// One change of quota.
 ///
-/// Spent tokens are measured in chunks, rounded up, because the kernel has neither 128-bit products nor a division by a
-/// number that is not a constant of the program. User space chooses chunks of about a millionth of the burst.
+/// Spent tokens are measured in chunks, rounded up, because the kernel program has no 128-bit products. User space
+/// chooses chunks of about a millionth of the burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Rescale {
@@ -38,19 +38,18 @@ pub struct Rescale {
     pub from: Shape,
     /// The new bucket.
     pub to: Shape,
-    /// Units of `from.tau` in one chunk; 0: see [`Rescale::skip`].
+    /// Units of `from.tau` in one chunk; 0 for [`Rescale::skip`].
     pub chunk_from: u64,
-    /// One chunk on the new quota, in `1 << chunk_shift`-th of a unit of `to.tau`, rounded up.
+    /// One chunk on the new quota: units of `to.tau` times `1 << chunk_shift`, rounded up.
     pub chunk_to: u64,
     /// Fractional bits of `chunk_to`.
     pub chunk_shift: u64,
-    /// With more chunks than this the bucket is empty on the new quota. Times `chunk_to` it stays
-    /// below 2^63.
+    /// With more spent chunks, the bucket is empty on the new quota. The product with `chunk_to` is below 2^63.
     pub chunks_most: u64,
 }
 
 impl Rescale {
-    /// No change: fills the unused places of changes.
+    /// No change. Fills unused elements of [`crate::abi::rules::Limit::past`].
     pub const NONE: Self = Self {
         since: 0,
         from: Shape {
@@ -75,8 +74,8 @@ impl Rescale {
         chunks_most: 0,
     };
 
-    /// For a limit that has just come: should a bucket be there already, of a limit that had its slot
-    /// before, then it is empty from `since` on unless it was full.
+    /// The first change of a new limit. A bucket that a former limit left in its slot is empty from `since` on, unless
+    /// it was full.
     #[must_use]
     pub fn anew(quota: &Quota, since: u64) -> Self {
         Self {
@@ -87,8 +86,8 @@ impl Rescale {
         }
     }
 
-    /// The word stays, and the change after this one is not applied to it. Used when a trial is kept, between the
-    /// trial's quota and the quota it would have fallen back to: the trial's buckets go on unchanged.
+    /// A change that keeps the TAT and skips the next change. Used when a trial is kept, between the trial's quota and
+    /// that of its fallback: the trial's buckets stay unchanged.
     #[must_use]
     pub fn skip(quota: &Quota, since: u64) -> Self {
         Self {
@@ -104,10 +103,10 @@ impl Rescale {
         self.chunk_from == 0
     }
 
-    /// The word of a bucket on the new quota, from its word on the old ones.
+    /// Converts a TAT on the old quota to the new quota.
     ///
-    /// A word that was written after `since`, by the old program while the new one was being loaded,
-    /// counts from that later moment on.
+    /// A TAT that the old program wrote after `since`, while the new program was being loaded, counts from that later
+    /// moment on.
     #[must_use]
     #[inline(always)]
     pub const fn apply(&self, word: u64) -> u64 {
@@ -122,7 +121,7 @@ impl Rescale {
         }
     }
 
-    /// Ticks from `since` to the moment that the word describes, and the amount spent at that moment.
+    /// Ticks from `since` to the moment that the TAT describes, and the amount spent at that moment.
     #[inline(always)]
     const fn standing(&self, word: u64) -> (u64, u64) {
         let Shape { tau, window } = &self.from;
@@ -143,7 +142,7 @@ impl Rescale {
     /// Converts an amount of the old bucket to the new quota.
     #[inline(always)]
     const fn carried(&self, spent: u64) -> u64 {
-        // Checked, because a division that could panic is refused by the verifier.
+        // Checked, because the verifier refuses a division that could panic.
         match spent
             .wrapping_add(self.chunk_from - 1)
             .checked_div(self.chunk_from)
@@ -161,7 +160,7 @@ impl Rescale {
         }
     }
 
-    /// The word of a bucket that was empty when this change came.
+    /// The TAT of a bucket that was empty at this change.
     #[inline(always)]
     const fn empty(&self) -> u64 {
         let Shape { tau, window } = &self.from;
@@ -173,13 +172,10 @@ impl Rescale {
     }
 }
 
-/// Converts the word of a bucket that has missed the last `behind` changes of quota to the present quota.
+/// Converts the TAT of a bucket that has missed the last `behind` changes of quota to the present quota.
 ///
-/// `past(0)` is the newest change and there are `known` of them. A bucket that has missed more is
-/// taken to have been empty when the oldest known change came: it may be refused for as long as a
-/// burst takes to refill, and never gets more than it should.
-///
-/// `past` returns nothing only for an index that is not below `known`.
+/// `past(0)` is the newest of `known` changes; `past` returns none only for an index that is not below `known`. A
+/// bucket that has missed more changes counts as empty at the oldest known change, which errs towards refusing.
 #[must_use]
 #[inline(always)]
 pub fn carry_over(
@@ -195,7 +191,7 @@ pub fn carry_over(
         steps = known;
     }
     let mut skips = false;
-    // A constant bound, which the verifier of old kernels wants.
+    // The verifier of old kernels requires a constant bound.
     for step in 0..PAST_QUOTAS {
         if step >= steps {
             break;

@@ -1,17 +1,17 @@
 //! The fixed window in one word, as pure functions of (state, now, cost).
 //!
-//! Time is cut into windows of one length. Each brings the same number of tokens; what is left over
-//! from the windows before is kept, up to the burst. The word holds the window that it was written in
-//! and what was left then, so that one compare-and-swap both refills and takes.
+//! Time is divided into windows of one length. Each window brings the same number of tokens; unused tokens carry over,
+//! up to the burst. The word holds the number of the window in which it was written and the tokens left, so that one
+//! compare-and-swap both refills and charges.
 
 use crate::arithmetic::bucket::{Decision, TICK_SHIFT};
 
-/// Tokens that a window's word has room for.
+/// The most tokens that a word can hold.
 pub const TOKENS_MAX: u64 = u32::MAX as u64;
 
-/// Set in every word, which keeps it apart from the marks of [`crate::arithmetic::bucket`].
+/// Set in every word, so that it differs from the marks of [`crate::arithmetic::bucket`].
 const WRITTEN: u64 = 1 << 63;
-/// Windows are numbered modulo 2^31: with windows of a second that is 68 years.
+/// Bits of a window's number: with windows of a second, it wraps after 68 years.
 const INDEX_BITS: u32 = 31;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 
@@ -21,14 +21,13 @@ const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 pub struct Window {
     /// Length in nanoseconds; 0 if a limit has no windows.
     pub period: u64,
-    /// Added to the clock before it is cut, in nanoseconds: limits do not all refill at once.
+    /// Added to the clock, in nanoseconds, so that limits do not all refill at once.
     pub phase: u64,
     /// Tokens that a window brings; at most [`TOKENS_MAX`].
     pub grant: u64,
 }
 
-/// `numerator / denominator`, and 0 by nothing: a division that could panic is refused by the
-/// verifier, and none divides by 0.
+/// `numerator / denominator`, or 0 if the denominator is 0: the verifier refuses a division that could panic.
 #[inline(always)]
 const fn quotient(numerator: u64, denominator: u64) -> u64 {
     match numerator.checked_div(denominator) {
@@ -89,13 +88,13 @@ impl Window {
         if left > burst { burst } else { left }
     }
 
-    /// Nanoseconds for which a bucket has held `burst` tokens at `now`; none if it does not.
+    /// Nanoseconds since the bucket became full (`burst` tokens), at `now`. None if it is not full.
     #[must_use]
     #[inline(always)]
     pub(crate) const fn full_for(&self, word: u64, now: u64, burst: u64) -> Option<u64> {
         let passed = after(self.index(now), index_of(word));
         let left = word & TOKENS_MAX;
-        // Windows after the one of the word until it is full.
+        // Windows after the word's window until the bucket is full.
         let needed = if left >= burst {
             0
         } else {
@@ -133,7 +132,7 @@ impl Window {
         }
     }
 
-    /// Ticks until `missing` more tokens are there.
+    /// Ticks until the bucket has `missing` more tokens.
     #[inline(always)]
     const fn wait(&self, word: u64, now: u64, missing: u64) -> u64 {
         let ahead = after(index_of(word), self.index(now));
@@ -145,8 +144,8 @@ impl Window {
         nanoseconds << TICK_SHIFT
     }
 
-    /// The word to put in the place of one from a window that lies further ahead than the clocks of
-    /// two CPUs may differ: after a clock that was set back. What was left stays.
+    /// The corrected word, if its window is further ahead than the clocks of two CPUs may differ: after the clock was
+    /// set back. The tokens stay.
     #[must_use]
     #[inline(always)]
     pub const fn corrected(&self, word: u64, now: u64) -> Option<u64> {
@@ -157,8 +156,7 @@ impl Window {
         }
     }
 
-    /// The moment at which the word's tokens were as written, at `since` or later: nanoseconds after `since`, and the
-    /// tokens left then.
+    /// The moment that the word describes, at `since` or later: nanoseconds after `since`, and the tokens left.
     #[must_use]
     #[inline(always)]
     pub(crate) const fn standing(&self, word: u64, since: u64, burst: u64) -> (u64, u64) {
@@ -174,8 +172,8 @@ impl Window {
         )
     }
 
-    /// The word with a charge of `cost` tokens taken back, which was made at `charged`. It stays in a word of
-    /// another window than that: what was left over may have been cut to `burst` meanwhile.
+    /// The word without a charge of `cost` tokens at `charged`. If the word is of another window, the charge stays: the
+    /// carried tokens may have been cut to `burst` meanwhile.
     #[must_use]
     #[inline(always)]
     pub(crate) const fn refunded(&self, word: u64, cost: u64, charged: u64, burst: u64) -> u64 {

@@ -1,7 +1,7 @@
-//! One packet and one bucket: find, decide, one compare-and-swap. This module handles races; the arithmetic is in
+//! Charges one bucket for one packet: find, decide, compare-and-swap. This module handles races; the arithmetic is in
 //! [`crate::arithmetic::bucket`].
 
-use super::{Between, Engine, Evaluation, Found, Limit};
+use super::{Engine, Evaluation, Found, Limit, TimeBounds};
 use crate::{
     arithmetic::{
         bucket::{self, Decision},
@@ -15,36 +15,36 @@ use crate::{
     },
 };
 
-/// Losing this often means that others made progress as often; then the packet is refused.
+/// Attempts to charge a bucket. If other CPUs win all of them, the packet is refused.
 pub const ATTEMPTS: u32 = 8;
 
-/// Instead of the time: the clock has not been read for this packet.
+/// Value of a packet's time before the clock is read.
 pub const NOT_READ: u64 = Evaluation::NONE.now;
 
-/// The decision of a limit, and the entry with the bucket.
+/// The decision of a limit, with the entry of the bucket.
 #[derive(Clone, Copy)]
 pub struct Charged<F> {
     /// [`Reason::Admitted`], [`Reason::Limit`], [`Reason::NewSource`] or [`Reason::Contended`].
     pub reason: Reason,
-    /// The entry that counts the packet; nowhere if there is none, or if the packet is counted already.
+    /// The entry that counts the packet; none if there is no entry, or if the packet is already counted.
     pub entry: F,
 }
 
 impl<F> Charged<F> {
     /// A decision without an entry.
     #[inline(always)]
-    pub fn nowhere<E>(reason: Reason) -> Self
+    pub fn without_entry<E>(reason: Reason) -> Self
     where
         F: Found<E>,
     {
         Self {
             reason,
-            entry: F::NOWHERE,
+            entry: F::NONE,
         }
     }
 }
 
-/// The decision of a limit that has this number.
+/// The reason with this number, of those that a limit decides.
 #[must_use]
 #[inline(always)]
 pub const fn reason(number: u32) -> Reason {
@@ -59,19 +59,19 @@ pub const fn reason(number: u32) -> Reason {
     }
 }
 
-/// The result of one try to check or to charge.
+/// The result of one attempt to check or charge a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Tried {
-    /// The bucket has enough, and is charged if it was to be.
+    /// The bucket has enough tokens. A charge has taken them.
     Admitted,
-    /// It has not.
+    /// The bucket has too few tokens.
     Refused,
-    /// There is no bucket yet: it is full, and to be made.
+    /// The source has no bucket. A missing bucket counts as full.
     New,
-    /// [`refresh`] is to be called first.
+    /// The caller must call [`refresh`] first.
     Stale,
-    /// Another CPU was faster: try again.
+    /// Another CPU was faster. The caller must try again.
     Lost,
 }
 
@@ -94,24 +94,24 @@ impl Tried {
     }
 }
 
-/// A packet that asks one limit to admit it.
+/// A packet's demand on the bucket of one limit.
 ///
-/// `IN_LINE`: the bucket is found by [`Engine::find`] if its place is not known, else by [`Engine::place_of`].
-pub struct Demand<'a, E: Engine, const IN_LINE: bool> {
+/// `INLINE`: search the bucket with [`Engine::find`] instead of [`Engine::entry_number`].
+pub struct Demand<'a, E: Engine, const INLINE: bool> {
     engine: &'a E,
     limit: E::Limit,
     tag: &'a Tag,
-    /// Time at which the packet came, in nanoseconds, or [`NOT_READ`] until the time must be known.
+    /// Arrival time of the packet, in nanoseconds; [`NOT_READ`] until it is needed.
     pub(super) now: u64,
     cost: u64,
-    /// Number of the entry in which the bucket was last seen, or 0: looked at first.
-    pub(super) place: u32,
+    /// Number of the entry in which the bucket was last found, or 0. This entry is tried first.
+    pub(super) number: u32,
     /// The entry in which the bucket was found.
     pub(super) found: E::Found,
 }
 
-impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
-    /// A packet of `length` bytes that came at `now`, for the bucket of `tag`, which was last seen at `place`.
+impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
+    /// The demand of a packet of `length` bytes at `now` on the bucket of `tag`, last found in the entry `number`.
     #[inline(always)]
     pub fn new(
         engine: &'a E,
@@ -119,7 +119,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         tag: &'a Tag,
         now: u64,
         length: u64,
-        place: u32,
+        number: u32,
     ) -> Self {
         Self {
             engine,
@@ -127,25 +127,25 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
             tag,
             now,
             cost: limit.quota().cost_of(length),
-            place,
-            found: E::Found::NOWHERE,
+            number,
+            found: E::Found::NONE,
         }
     }
 
-    /// The entry of the bucket, which others may take at any moment.
+    /// Finds the entry of the bucket. Another source may take it at any time.
     #[inline(always)]
     pub fn find(&mut self) -> Option<E::Entry> {
-        if let Some(entry) = self.engine.entry(self.place)
+        if let Some(entry) = self.engine.entry(self.number)
             && entry.is_of(self.tag)
             && is_taken(entry.load(TAT))
         {
             return Some(entry);
         }
-        if IN_LINE {
+        if INLINE {
             return self.engine.find(self.tag);
         }
-        self.place = self.engine.place_of(self.tag);
-        self.engine.entry(self.place)
+        self.number = self.engine.entry_number(self.tag);
+        self.engine.entry(self.number)
     }
 
     #[inline(always)]
@@ -153,14 +153,14 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         self.limit.quota()
     }
 
-    /// The bucket's decision at this moment, without a charge. [`Tried::Lost`] if another CPU is at work on the bucket:
-    /// the charge decides then.
+    /// Checks the bucket without charging it. [`Tried::Lost`] if another CPU is writing the entry: then the charge
+    /// decides.
     #[inline(always)]
     pub fn check(&mut self) -> Tried {
         self.attempt(false)
     }
 
-    /// Charges the bucket, if it has enough.
+    /// Charges the bucket if it has enough tokens.
     #[inline(always)]
     pub fn charge(&mut self) -> Tried {
         self.attempt(true)
@@ -191,11 +191,11 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         }
     }
 
-    /// Makes a bucket, which is full, charges it, and counts the packet for its source. Takes a token of the new-source
-    /// limit if `pay`. None if there is a bucket after all.
+    /// Makes a full bucket, charges it, and counts the packet for its source. `pay`: takes a new-source token. None if
+    /// another CPU has made the bucket.
     #[inline(always)]
     pub fn charge_new(&mut self, pay: bool) -> Option<Reason> {
-        if self.engine.is_out(self.tag.slot()) {
+        if self.engine.is_exhausted(self.tag.slot()) {
             return Some(Reason::NewSource);
         }
         let now = self.now();
@@ -213,9 +213,9 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         }
     }
 
-    /// Tries once to take a charge back, because another limit has refused the packet after all. False if another CPU
-    /// was faster. A bucket that is missing or not on the present quota stays charged, which errs towards refusing. The
-    /// clock was read before the charge.
+    /// Tries once to refund a charge, because a later limit has refused the packet. Returns false if another CPU was
+    /// faster. A bucket that is missing or on a past quota gets no refund, which errs towards refusing. The caller has
+    /// read the clock before the charge.
     #[inline(always)]
     pub fn refund(&mut self) -> bool {
         let Some(entry) = self.find() else {
@@ -224,23 +224,20 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         let Stored::Present(tat) = self.tat(entry) else {
             return true;
         };
-        // Read after the TAT: charges up to this moment are in the TAT.
+        // The clock is read after the TAT, so that the TAT has all charges up to this time.
         let present = self.engine.now();
         let refunded = self.quota().refunded(tat, self.cost, self.now, present);
         entry.charge(self.tag, tat, refunded)
     }
 
-    /// Decides about the packet. The clock is read only where its bounds leave that open, and before
-    /// anything is charged: a tick may come late, and then the upper bound is too low. A packet may be refused
-    /// because of that, but none may pass.
+    /// Decides about the packet. Reads the clock only if the bounds of the time leave the decision open, or before a
+    /// charge. A late tick makes the upper bound too low, which may refuse a packet, but must not admit one.
     #[inline(always)]
     fn decide(&mut self, tat: u64, charging: bool) -> Decision {
         if self.now == NOT_READ
-            && let Some(Between { earliest, latest }) = self.engine.between()
+            && let Some(TimeBounds { earliest, latest }) = self.engine.time_bounds()
         {
-            let decided = self
-                .quota()
-                .decide_between(tat, earliest, latest, self.cost);
+            let decided = self.quota().decide_within(tat, earliest, latest, self.cost);
             match decided {
                 Some(Decision::Admit { .. }) if charging => {}
                 Some(decision) => return decision,
@@ -251,7 +248,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         self.quota().decide(tat, now, self.cost)
     }
 
-    /// The time at which the packet came, in nanoseconds.
+    /// Arrival time of the packet, in nanoseconds.
     #[inline(always)]
     fn now(&mut self) -> u64 {
         if self.now == NOT_READ {
@@ -260,8 +257,8 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
         self.now
     }
 
-    /// Whether the TAT is further ahead than any packet could have brought it. Where the bounds of the time
-    /// were enough, it is not.
+    /// Whether the TAT is further ahead than packets can bring it. If the clock was not read, the bounds have ruled
+    /// that out.
     #[inline(always)]
     fn is_too_far_ahead(&self, tat: u64) -> bool {
         self.now != NOT_READ && self.quota().corrected(tat, self.now).is_some()
@@ -270,8 +267,7 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
     #[inline(always)]
     fn tat(&self, entry: E::Entry) -> Stored {
         let epoch = self.limit.epoch();
-        // Before the TAT and after it: another program, which is about to take the place of this one or has
-        // done so, may convert it meanwhile.
+        // The epoch is read before and after the TAT: during a change, the other program may convert the TAT meanwhile.
         let before = epoch_in(entry.load(OVER), epoch);
         let tat = entry.load(TAT);
         let after = epoch_in(entry.load(OVER), epoch);
@@ -285,23 +281,22 @@ impl<'a, E: Engine, const IN_LINE: bool> Demand<'a, E, IN_LINE> {
     }
 }
 
-/// The content of a bucket.
+/// The stored state of a bucket.
 enum Stored {
-    /// Its TAT, on the present quota.
+    /// A TAT on the present quota.
     Present(u64),
-    /// Another CPU is at work on it, or it has been forgotten.
+    /// No TAT: another CPU is writing the entry, or the source was reset.
     Busy,
-    /// A TAT on past quota.
+    /// A TAT on a past quota.
     Stale,
 }
 
-/// Converts the bucket of `tag`, of the limit with this index, from an earlier quota to the present one. Also corrects
-/// a TAT that a clock which was set back has left too far ahead, so that no source is locked out. The first CPU that
-/// needs it does it. Always 0.
+/// Converts the bucket of `tag`, under the limit with this index, from a past quota to the present one. Corrects a TAT
+/// that is too far ahead because the clock was set back, so that no source is locked out. Returns 0.
 #[inline(always)]
 pub fn refresh<E: Engine>(engine: &E, tag: &Tag, index: u32) -> u32 {
     if let Some(limit) = engine.limit(index)
-        && let Some(entry) = engine.entry(engine.place_of(tag))
+        && let Some(entry) = engine.entry(engine.entry_number(tag))
     {
         let (over, tat) = (entry.load(OVER), entry.load(TAT));
         let epoch = epoch_in(over, limit.epoch());
@@ -309,13 +304,13 @@ pub fn refresh<E: Engine>(engine: &E, tag: &Tag, index: u32) -> u32 {
             return 0;
         }
         if epoch != limit.epoch() {
-            // None if the epoch is later than this program's, which is at its last packets.
+            // None if the epoch is later than this program's: another program has replaced this one.
             if let Some(converted) = engine.on_present(index, epoch, tat) {
                 entry.convert(tag, over, tat, converted, limit.epoch());
             }
         } else if let Some(corrected) = limit.quota().corrected(tat, engine.now()) {
-            // The clock is read after the TAT: this CPU may have been stopped (a virtual one is, for
-            // milliseconds) between its last reading and the bucket, which others went on charging.
+            // The clock is read after the TAT: a virtual CPU may have been stopped for milliseconds after its last
+            // reading, while other CPUs charged the bucket.
             entry.charge(tag, tat, corrected);
         }
     }

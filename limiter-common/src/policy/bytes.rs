@@ -2,18 +2,18 @@
 
 use super::transport::size_of_header;
 
-/// Reads headers from the front of a packet, one after the other. A slice is read from its beginning.
+/// A reader of a packet's headers, from front to back.
 pub trait Bytes {
-    /// The next `N` bytes, or none if the packet ends within them.
+    /// The next `N` bytes. None if the packet has fewer.
     fn peek<const N: usize>(&self) -> Option<&[u8; N]>;
 
-    /// Moves past this many bytes, whether or not the packet has them: the next read checks that.
+    /// Skips `bytes` bytes. The packet may have fewer: the next read checks.
     fn skip(&mut self, bytes: usize);
 
-    /// Whether the packet has this many bytes from here on.
+    /// Whether the packet has at least `bytes` more bytes.
     fn has(&self, bytes: usize) -> bool;
 
-    /// [`size_of_header`], as a function of its own if that is better.
+    /// [`size_of_header`]. The kernel program overrides it with a separate function.
     #[must_use]
     #[inline(always)]
     fn size_of_header(kind: u32, length: u32) -> u32 {

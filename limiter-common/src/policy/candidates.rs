@@ -1,19 +1,18 @@
-//! Finds the limits that may match a packet, all at once. Each value of a field has a word with one bit per limit. A
-//! limit with its bit set in all words of the packet is a candidate. A limit that has nothing to do with the packet
-//! costs nothing.
+//! Finds the limits that may match a packet. Each value of a field has a word with one bit per limit. A limit with its
+//! bit set in all words of the packet is a candidate. Other limits cost nothing.
 
 use crate::{
     abi::rules::{ANY, ANYWHERE, Limit, Match, PortRange, Ports},
     table::key::{IPV4, IPV6},
 };
 
-/// Bits of the limits, by one byte of a packet.
+/// Bits of limits by the value of one byte of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct ByByte {
-    /// Limits that match packets without this byte.
+    /// Limits that match packets without the byte.
     pub without: u64,
-    /// Limits that match packets in which the byte has this value.
+    /// Limits that match packets with the byte, by its value.
     pub with: [u64; 256],
 }
 
@@ -24,7 +23,7 @@ impl ByByte {
     };
 }
 
-/// Bits of the limits, by fields of a packet.
+/// Bits of limits by the fields of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Candidates {
@@ -32,7 +31,8 @@ pub struct Candidates {
     pub control: [u64; 2],
     /// By family: IPv4, then IPv6.
     pub family: [u64; 2],
-    /// By the number of the bit in [`crate::abi::rules::Match::fragments`]; the last is of packets that may be any.
+    /// By the number of the bit in [`crate::abi::rules::Match::fragments`]; the last one is for
+    /// [`crate::abi::rules::ANYWHERE`].
     pub fragments: [u64; 4],
     /// By transport protocol.
     pub protocol: ByByte,
@@ -40,7 +40,7 @@ pub struct Candidates {
     pub destination: ByByte,
     /// By the upper byte of the source port.
     pub source: ByByte,
-    /// Limits that also look at other fields: as candidates, they need not match.
+    /// Limits that also use other fields: as candidates, they need not match.
     pub uncertain: u64,
 }
 
@@ -59,7 +59,7 @@ impl Candidates {
         uncertain: 0,
     };
 
-    /// The candidates for these limits; the first has bit 0. At most [`crate::abi::rules::LIMITS_MAX`].
+    /// The candidates for at most [`crate::abi::rules::LIMITS_MAX`] limits. The first limit has bit 0.
     #[must_use]
     pub fn of(limits: &[Limit]) -> Self {
         let mut all = Self::NONE;
@@ -87,7 +87,7 @@ impl Candidates {
         });
         add_ports(&mut self.destination, bit, &matches.destination);
         add_ports(&mut self.source, bit, &matches.source);
-        // These four are decided by the words above.
+        // The words above decide these four fields.
         let decided = Match {
             control: matches.control,
             family: matches.family,
@@ -121,8 +121,8 @@ fn add_ports(bytes: &mut ByByte, bit: u64, ports: &Ports) {
     });
 }
 
-/// Number of the lowest bit that is set; 0 if none is. BPF has no instruction for it: the multiplication puts a
-/// different number for each bit into the upper six (a de Bruijn sequence).
+/// Number of the lowest set bit; 0 if no bit is set. BPF has no instruction for this: multiplication by a de Bruijn
+/// sequence gives different upper six bits for each bit.
 #[must_use]
 #[inline(always)]
 pub const fn lowest(bits: u64) -> u32 {

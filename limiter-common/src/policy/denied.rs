@@ -1,20 +1,19 @@
-//! Packets that the deny list drops, counted for each of its prefixes.
+//! Counts the packets that the deny list drops, for each of its prefixes.
 //!
-//! All CPUs share the count of a prefix. An atomic addition for each packet costs a flood against one prefix on two
-//! CPUs ten times what it costs on one, because the cache line moves at each packet. So the count is exact up to
-//! [`EXACT`] packets. From then on each CPU adds [`STEP`] at one of [`STEP`] packets that it denies. A flood against
-//! one prefix is counted within one step for each CPU; where several prefixes are flooded at once, each has its part of
-//! the steps.
+//! All CPUs share the count of a prefix. With one atomic addition per packet, a flood on two CPUs would cost ten times
+//! as much as on one, because the cache line moves at each packet. So the count is exact up to [`EXACT`] packets. From
+//! then on, each CPU adds [`STEP`] at one of [`STEP`] packets that it denies. If one prefix is flooded, its count is
+//! within one step per CPU. If several are, each gets its proportion of the steps.
 
-/// Packets of a prefix that are counted one by one.
+/// Packets of a prefix that are counted exactly.
 pub const EXACT: u64 = 1_024;
 
-/// Packets that a CPU counts at once after that. A prime, so that prefixes that take turns get the same number of
+/// Packets that a CPU counts at once beyond [`EXACT`]. A prime, so that alternating prefixes get equal numbers of
 /// steps.
 pub const STEP: u64 = 61;
 
-/// Number that a packet adds to the count of its prefix, which stands at `count`. `denied`: packets that this CPU has
-/// denied, this one included.
+/// The number that a packet adds to the count of its prefix, now `count`. `denied`: packets that this CPU has denied,
+/// including this one.
 #[must_use]
 #[inline(always)]
 pub const fn increment(count: u64, denied: u64) -> u64 {

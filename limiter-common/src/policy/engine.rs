@@ -1,4 +1,4 @@
-//! The policy's environment: the constants of a generation, the table of buckets, a clock and counters.
+//! The policy's environment: constants, the table of buckets, a clock and counters.
 
 use super::{Evaluation, Match, bucket, fast, step};
 use crate::{
@@ -12,25 +12,25 @@ use crate::{
     },
 };
 
-/// A limit, in the constants.
+/// A limit in the constants.
 pub trait Limit: Copy {
     /// The type of its match.
     type Match: Match;
     /// The packets that the limit matches.
     fn matches(self) -> Self::Match;
-    /// Its rate and burst. Read when they are needed, because the stack of the program in the kernel cannot keep them.
+    /// The limit's rate and burst. Callers read them when needed: the kernel program's stack cannot hold them.
     fn quota(self) -> Quota;
-    /// The part of a packet that makes its bucket.
+    /// The part of a packet that selects its bucket.
     fn mask(self) -> KeyMask;
-    /// Its position in the maps.
+    /// The limit's position in the maps.
     fn slot(self) -> u32;
-    /// Whether it drops nothing.
+    /// Whether the limit drops nothing.
     fn shadow(self) -> bool;
-    /// Number of changes of its quota.
+    /// Number of changes of the limit's quota.
     fn epoch(self) -> u32;
-    /// Entries of the table that are kept for it.
+    /// Entries of the table that are reserved for the limit.
     fn share(self) -> u64;
-    /// Whether it takes more than its share if there is room that no other limit keeps.
+    /// Whether the limit may hold more than its share if no other limit keeps that room.
     fn borrows(self) -> bool;
 }
 
@@ -39,21 +39,21 @@ pub trait Constants {
     /// The type of its limits.
     type Limit: Limit;
 
-    /// A limit, 0 the first.
+    /// The limit with this index.
     fn limit(&self, index: u32) -> Option<Self::Limit>;
-    /// Limits in use.
+    /// Number of limits.
     fn limits_length(&self) -> u32;
-    /// Index of the limit in a slot.
+    /// Index of the limit in `slot`.
     fn index_of(&self, slot: u32) -> Option<u32>;
     /// Whether nothing is dropped.
     fn shadow(&self) -> bool;
-    /// Whether malformed IP passes.
+    /// Whether malformed IP packets pass.
     fn malformed_passes(&self) -> bool;
-    /// Whether control traffic is told apart.
+    /// Whether control traffic has limits of its own.
     fn control(&self) -> bool;
-    /// Whether limits look behind the IP header's fixed part.
+    /// Whether limits use fields behind the fixed part of the IP header.
     fn transport(&self) -> bool;
-    /// Entries of the table that limits share; 0: there is one limit, which has them all.
+    /// Entries of the table that limits share; 0: one limit has the whole table.
     fn room(&self) -> u32;
     /// Whether packets of the host's connections are exempt.
     #[inline(always)]
@@ -62,29 +62,29 @@ pub trait Constants {
     }
 }
 
-/// An entry, if there is one. Not an [`Option`] in the kernel: without an entry, LLVM would copy a register that was
-/// never written, which the verifier refuses.
+/// An optional entry. Not an [`Option`] in the kernel: LLVM would copy a register that was never written, which the
+/// verifier refuses.
 pub trait Found<E>: Copy + From<E> {
-    /// There was none.
-    const NOWHERE: Self;
-    /// The entry.
+    /// No entry.
+    const NONE: Self;
+    /// The entry, if there is one.
     fn entry(self) -> Option<E>;
 }
 
 impl<E: Copy> Found<E> for Option<E> {
-    const NOWHERE: Self = None;
+    const NONE: Self = None;
 
     fn entry(self) -> Self {
         self
     }
 }
 
-/// The moments between which a packet came, in nanoseconds.
+/// Bounds of a packet's arrival time, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Between {
-    /// Not before this one.
+pub struct TimeBounds {
+    /// The packet arrived no earlier.
     pub earliest: u64,
-    /// Not after this one.
+    /// The packet arrived no later.
     pub latest: u64,
 }
 
@@ -101,50 +101,51 @@ macro_rules! steps {
 
 /// The policy's environment. It handles one packet at a time on each CPU.
 ///
-/// The functions with a body are the steps of the full path for one limit. The program in the kernel has them as
-/// functions that the verifier checks by themselves, whatever the number of limits.
+/// The kernel program overrides functions with a body, such as the steps of the full path, with global functions, which
+/// the verifier checks once.
 pub trait Engine: Constants + Sized {
-    /// The type of the entries of its table.
+    /// The type of the table's entries.
     type Entry: Shared;
     /// The result of a search for an entry.
     type Found: Found<Self::Entry>;
 
-    /// Limits that may match a packet, of those in use, by index.
+    /// Bits of the limits that may match a packet, by index.
     fn candidates(&self, evaluation: &Evaluation) -> u64;
-    /// Candidates that need not match: [`step::confirm`] decides.
+    /// Bits of the candidates that need not match: [`step::confirm`] decides.
     fn uncertain(&self) -> u64;
 
-    /// The time in nanoseconds; never 0.
+    /// The present time in nanoseconds; never 0.
     fn now(&self) -> u64;
-    /// Bounds of the time that cost less to read, if there are any.
+    /// Bounds of the present time, if they cost less than the time.
     #[inline(always)]
-    fn between(&self) -> Option<Between> {
+    fn time_bounds(&self) -> Option<TimeBounds> {
         None
     }
 
-    /// Lists that decide about the packet's source. Counts the packet for each of these lists.
+    /// Bits of the lists that decide about the packet's source. Counts the packet for each of these lists.
     fn lists(&self, evaluation: &Evaluation) -> u32;
 
-    /// Number of a source's entry, counted from 1; 0: it has none.
-    fn place_of(&self, tag: &Tag) -> u32;
+    /// Number of a source's entry, counted from 1; 0 if the source has no entry.
+    fn entry_number(&self, tag: &Tag) -> u32;
     /// The entry with this number; none for 0.
-    fn entry(&self, place: u32) -> Option<Self::Entry>;
+    fn entry(&self, number: u32) -> Option<Self::Entry>;
     /// The entry of a source.
     #[inline(always)]
     fn find(&self, tag: &Tag) -> Option<Self::Entry> {
-        self.entry(self.place_of(tag))
+        self.entry(self.entry_number(tag))
     }
-    /// Whether the limit in `slot` has just refused a new source, and refuses this one too.
+    /// Whether the limit in `slot` has just refused a new source, and refuses further ones too.
     #[inline(always)]
-    fn is_out(&self, _slot: u32) -> bool {
+    fn is_exhausted(&self, _slot: u32) -> bool {
         false
     }
-    /// Whether the limit of a new source has a token of the new-source limit at `now`, which it keeps unless `take`,
-    /// and room in the table.
+    /// Whether the limit of a new source has a new-source token at `now`, and room in the table. `take`: takes the
+    /// token.
     fn admits(&self, tag: &Tag, now: u64, take: bool) -> bool;
-    /// Adds a source with this TAT, and counts its packet.
+    /// Adds a source with this TAT and counts its packet.
     fn insert(&self, tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added;
-    /// A TAT of an earlier epoch, on the present quota of the limit with this index. None if the epoch is later.
+    /// Converts a TAT of an earlier epoch to the present quota of the limit with this index. None if the epoch is
+    /// later.
     #[inline(always)]
     fn on_present(&self, _index: u32, _epoch: u32, tat: u64) -> Option<u64> {
         Some(tat)
@@ -152,10 +153,10 @@ pub trait Engine: Constants + Sized {
 
     /// Counts one packet for the limit in `slot`.
     fn count_limit(&self, slot: u32, reason: Reason, length: u64);
-    /// Takes back that a packet has passed the limit in `slot`.
+    /// Uncounts a packet that the limit in `slot` had admitted.
     fn uncount_limit(&self, slot: u32, length: u64);
 
-    /// [`bucket::refresh`]. Always 0.
+    /// [`bucket::refresh`]. Returns 0.
     #[inline(always)]
     fn refresh_bucket(&self, tag: &Tag, index: u32) -> u32 {
         bucket::refresh(self, tag, index)

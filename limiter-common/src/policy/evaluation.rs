@@ -1,45 +1,45 @@
-//! State of the full path for one packet: the packet's data, and the decisions so far.
+//! State of the full path for one packet: the packet's fields and the decisions so far.
 
 use core::hint::black_box;
 
 use super::{PacketInfo, verdict::Reason};
 use crate::{abi::rules::LIMITS_MAX, table::key::Address};
 
-/// The functions that the verifier checks by themselves get it by pointer.
+/// State of one packet. Global functions of the kernel program get it by pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Evaluation {
-    /// Time at which the packet came, in nanoseconds; [`super::bucket::NOT_READ`] until the time must be known.
+    /// Arrival time of the packet, in nanoseconds; [`super::bucket::NOT_READ`] until it is needed.
     pub now: u64,
     /// Bytes of the frame.
     pub length: u64,
-    /// Limits that match it, by index.
+    /// Limits that match the packet, by index.
     pub matching: u64,
-    /// Limits that it has been charged to.
+    /// Limits that the packet is charged to.
     pub charged: u64,
-    /// Limits in shadow that would have dropped it.
+    /// Limits in shadow that would drop the packet.
     pub would_drop: u64,
-    /// Limits that it needs a new bucket of.
+    /// Limits that need a new bucket for the packet.
     pub new: u64,
     /// The fields that have been parsed of the packet.
     pub info: PacketInfo,
-    /// Lists that decide about its source.
+    /// Lists that decide about the packet's source.
     pub lists: u32,
-    /// Index of the limit that refused it.
+    /// Index of the limit that refused the packet.
     pub refused_by: u32,
-    /// Number of the reason of that limit.
+    /// Number of that limit's reason.
     pub refused: u32,
-    /// 1: the limit that refused it has counted it already.
+    /// 1: the limit that refused the packet has counted it.
     pub counted: u32,
-    /// 1: a token of the new-source limit is taken. One does for all buckets that are made for the packet.
+    /// 1: the packet has taken a new-source token. One token is enough for all its new buckets.
     pub paid: u32,
-    /// 1: limits are checked before they are charged, and `places` are of this packet.
+    /// 1: limits are checked before they are charged, and `entries` are valid for this packet.
     pub checked: u32,
-    /// 1: a packet that a limit refuses passes, and is counted so.
+    /// 1: the packet passes although a limit refused it.
     pub passed: u32,
-    /// Number of the entry of each limit's bucket, as [`super::Engine::place_of`] returns it, of limits that were
-    /// checked. An entry may have changed hands since.
-    pub places: [u32; LIMITS_MAX as usize],
+    /// For each checked limit, the [`super::Engine::entry_number`] of its bucket. The entry may have changed hands
+    /// since.
+    pub entries: [u32; LIMITS_MAX as usize],
 }
 
 impl Evaluation {
@@ -63,15 +63,15 @@ impl Evaluation {
         paid: 0,
         checked: 0,
         passed: 0,
-        places: [0; LIMITS_MAX as usize],
+        entries: [0; LIMITS_MAX as usize],
     };
 
-    /// Begins with a packet of which only the length is known. Places stay unchanged: they are read only after they are
-    /// written.
+    /// Resets the state for a packet of `length` bytes. `entries` stay unchanged, because they are written before they
+    /// are read.
     #[inline(always)]
     pub fn begin(&mut self, length: u64) {
-        // The compiler does not see the value. It would call memset, which goes byte by byte on BPF, and costs as much
-        // as the lookup of a list.
+        // Hides the value from the compiler, which would otherwise call memset. On BPF, memset writes byte by byte and
+        // costs as much as a list lookup.
         let zero = black_box(0_u32);
         self.length = length;
         self.info = Self::NONE.info;
@@ -97,24 +97,24 @@ impl Evaluation {
         }
     }
 
-    /// The place of the bucket of the limit with this index; 0: not known.
+    /// Number of the entry of the bucket of the limit with this index; 0 if unknown.
     #[inline(always)]
-    pub(super) fn place(&self, index: u32) -> u32 {
-        match self.places.get(index as usize) {
-            Some(place) if self.checked != 0 => *place,
+    pub(super) fn entry_number(&self, index: u32) -> u32 {
+        match self.entries.get(index as usize) {
+            Some(number) if self.checked != 0 => *number,
             _ => 0,
         }
     }
 
-    /// Notes the decision of a limit that refuses the packet.
+    /// Stores the decision of a limit that refuses the packet.
     #[inline(always)]
     pub(super) fn note(&mut self, index: u32, reason: Reason) {
         self.refused_by = index;
         self.refused = reason as u32;
     }
 
-    /// The limit that the packet is over, or the first of several in shadow; and bits of all of them. Only if it is
-    /// over one.
+    /// The limit that the packet is over, or the first of several in shadow, and the bits of all these limits. Valid
+    /// only if the packet is over a limit.
     #[must_use]
     #[inline(always)]
     pub const fn over(&self) -> (u32, u64) {

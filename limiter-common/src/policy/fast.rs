@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// The source of a packet, or the reason for which no limit matches it.
+/// The source of a packet, or the reason why no limit applies to it.
 #[inline(always)]
 pub fn source<E: Engine>(engine: &E, parsed: Parsed) -> Result<Address, Reason> {
     match parsed {
@@ -25,8 +25,8 @@ pub fn source<E: Engine>(engine: &E, parsed: Parsed) -> Result<Address, Reason> 
     }
 }
 
-/// Decides about a packet of `length` bytes, and counts it for its source. Returns the reason, and the limit's
-/// decision. `has_connection` looks the packet up among the host's sockets.
+/// Decides about a packet of `length` bytes and counts it for its source. Returns the final reason and the limit's
+/// reason. `has_connection` looks the packet up among the host's sockets.
 #[inline(always)]
 pub fn evaluate<E: Engine>(
     engine: &E,
@@ -40,7 +40,7 @@ pub fn evaluate<E: Engine>(
     let tag = limit.mask().key(0, source, 0).tag();
     let charged = charge_unless_exempt(engine, limit, &tag, length, &has_connection);
     let reason = full::unless_established(engine, charged.reason, has_connection);
-    // Packets that pass in spite of the limit are not counted for their source, as on the full path.
+    // As on the full path, packets that pass although the limit refused them are not counted for their source.
     let is_exempt = engine.established() && matches!(reason, Reason::Established);
     if let Some(entry) = charged.entry.entry()
         && !is_exempt
@@ -50,7 +50,7 @@ pub fn evaluate<E: Engine>(
     (reason, charged.reason)
 }
 
-/// [`charge`], except that a packet of an exempt connection is not charged.
+/// Charges the packet, unless it belongs to an exempt connection.
 #[inline(always)]
 fn charge_unless_exempt<E: Engine>(
     engine: &E,
@@ -62,22 +62,22 @@ fn charge_unless_exempt<E: Engine>(
     if engine.established() {
         let mut demand = Demand::<_, true>::new(engine, limit, tag, NOT_READ, length, 0);
         match demand.check() {
-            // Few packets of a flood pass, and a lookup costs more than all else.
+            // A lookup costs more than all other steps: most packets of a flood end here.
             Tried::Refused => {
                 return Charged {
                     reason: Reason::Limit,
                     entry: demand.found,
                 };
             }
-            _ if has_connection(NOT_OPENING) => return Charged::nowhere(Reason::Established),
+            _ if has_connection(NOT_OPENING) => return Charged::without_entry(Reason::Established),
             _ => {}
         }
     }
     charge(engine, limit, tag, length)
 }
 
-/// Charges the bucket of `tag` for a packet of `length` bytes, if it has enough; makes it if there is none. Only the
-/// first attempt is in line: the verifier would follow each.
+/// Charges the bucket of `tag` for a packet of `length` bytes. Makes the bucket if there is none. Only the first
+/// attempt is inlined: the verifier would follow each attempt.
 #[inline(always)]
 pub fn charge<E: Engine>(engine: &E, limit: E::Limit, tag: &Tag, length: u64) -> Charged<E::Found> {
     let mut demand = Demand::<_, true>::new(engine, limit, tag, NOT_READ, length, 0);
@@ -86,15 +86,15 @@ pub fn charge<E: Engine>(engine: &E, limit: E::Limit, tag: &Tag, length: u64) ->
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
             tried = Tried::from_number(engine.charge_again(tag, length));
-            let again = engine.entry(engine.place_of(tag));
-            entry = again.map_or(E::Found::NOWHERE, E::Found::from);
+            let again = engine.entry(engine.entry_number(tag));
+            entry = again.map_or(E::Found::NONE, E::Found::from);
         }
         let reason = match tried {
             Tried::Admitted => Reason::Admitted,
             Tried::Refused => Reason::Limit,
             Tried::New => match engine.add_source(tag, length) {
                 RACED => continue,
-                added => return Charged::nowhere(bucket::reason(added)),
+                added => return Charged::without_entry(bucket::reason(added)),
             },
             Tried::Stale => {
                 engine.refresh_bucket(tag, 0);
@@ -104,10 +104,10 @@ pub fn charge<E: Engine>(engine: &E, limit: E::Limit, tag: &Tag, length: u64) ->
         };
         return Charged { reason, entry };
     }
-    Charged::nowhere(Reason::Contended)
+    Charged::without_entry(Reason::Contended)
 }
 
-/// Another attempt to charge the bucket of `tag`. Returns the number of a [`Tried`].
+/// Tries again to charge the bucket of `tag`. Returns the number of a [`Tried`].
 #[inline(always)]
 pub fn charge_again<E: Engine>(engine: &E, tag: &Tag, length: u64) -> u32 {
     let Some(limit) = engine.limit(0) else {
@@ -116,10 +116,10 @@ pub fn charge_again<E: Engine>(engine: &E, tag: &Tag, length: u64) -> u32 {
     Demand::<_, false>::new(engine, limit, tag, NOT_READ, length, 0).charge() as u32
 }
 
-/// Returned by [`add`] if there is a bucket after all.
+/// Returned by [`add`] if another CPU has made the bucket.
 const RACED: u32 = u32::MAX;
 
-/// Makes the bucket, and charges it. Returns the number of the reason, or [`RACED`].
+/// Makes the bucket of `tag` and charges it. Returns the number of the reason, or [`RACED`].
 #[inline(always)]
 pub fn add<E: Engine>(engine: &E, tag: &Tag, length: u64) -> u32 {
     let Some(limit) = engine.limit(0) else {

@@ -1,5 +1,5 @@
-//! The full path: lists, then all limits that match. A packet is charged to all of them or to none: each limit is
-//! checked first and charged then, and charges are refunded if a later limit refuses after all.
+//! The full path: lists, then all limits that match. A packet is charged to all of them or to none: all limits are
+//! checked, then charged, and charges are refunded if a later limit refuses.
 
 use super::{
     Bytes, Engine, Evaluation, Parsed, apply_shadow,
@@ -12,13 +12,13 @@ use crate::{
     policy::{candidates::lowest, verdict::Reason},
 };
 
-/// Argument of a lookup among the host's sockets: every segment of TCP.
+/// Argument of a lookup among the host's sockets: look up every packet.
 pub const ANY_SEGMENT: u32 = 0;
-/// Argument of a lookup among the host's sockets: no SYN without ACK.
+/// Argument of a lookup among the host's sockets: look up no SYN without ACK.
 pub const NOT_OPENING: u32 = 1;
 
-/// Calls a step for each limit with its bit set, until one does not return 0. A macro, because the compiler
-/// would make a function with a stack of its own.
+/// Calls a step for each limit with its bit set, until one does not return 0. A macro, because the compiler would make
+/// a function with a stack frame of its own.
 macro_rules! any {
     ($engine:expr, $evaluation:expr, $bits:ident, $step:expr) => {{
         let mut answered = false;
@@ -35,8 +35,8 @@ macro_rules! any {
     }};
 }
 
-/// Reads a packet from its Ethernet header on, or says why no limit matches it. `begin` is called for packets that
-/// limits may match.
+/// Reads a packet from its Ethernet header on, or returns the reason why no limit applies to it. Calls `begin` for
+/// packets that limits may match.
 #[inline(always)]
 pub fn read<E: Engine, B: Bytes + Copy>(
     engine: &E,
@@ -59,8 +59,8 @@ pub fn read<E: Engine, B: Bytes + Copy>(
     Ok(())
 }
 
-/// The reason for a packet with an unreadable source. One with too many VLAN tags never passes: the host may
-/// deliver it, past every limit and list.
+/// The reason for a packet with an unreadable source. A packet with too many VLAN tags never passes, because the host
+/// might deliver it without any limit.
 #[inline(always)]
 pub fn unreadable<E: Engine>(engine: &E, parsed: Parsed) -> Reason {
     match parsed {
@@ -69,7 +69,7 @@ pub fn unreadable<E: Engine>(engine: &E, parsed: Parsed) -> Reason {
     }
 }
 
-/// Decides about a packet that was read. `has_connection` looks it up among the host's sockets.
+/// Decides about a packet after [`read`]. `has_connection` looks it up among the host's sockets.
 #[inline(always)]
 pub fn evaluate<E: Engine>(
     engine: &E,
@@ -95,7 +95,7 @@ pub fn evaluate<E: Engine>(
     reason
 }
 
-/// The limits' decision, unless the packet belongs to an established connection and such packets are exempt.
+/// Applies the exemption of established connections, then shadow, to the limits' decision.
 #[inline(always)]
 pub fn unless_established<E: Engine>(
     engine: &E,
@@ -124,7 +124,7 @@ fn confirm_if_uncertain<E: Engine>(engine: &E, evaluation: &mut Evaluation, inde
     0
 }
 
-/// Decision of the limits that match. A packet of an exempt connection is charged to none.
+/// Decides by the limits that match. A packet of an exempt connection is charged to no limit.
 #[inline(always)]
 fn decide<E: Engine>(
     engine: &E,
@@ -152,7 +152,7 @@ fn decide<E: Engine>(
         if evaluation.would_drop == 0 {
             return Reason::Admitted;
         }
-        // No other limit refuses the packet now: the limits in shadow count that it has passed.
+        // No limit refuses the packet: the limits in shadow count it as passed.
         evaluation.passed = 1;
         any!(engine, evaluation, would_drop, E::count_over);
         return Reason::WouldDrop;
@@ -165,23 +165,22 @@ fn decide<E: Engine>(
     bucket::reason(evaluation.refused)
 }
 
-/// Whether one of the buckets to be made for the packet has no leave: then none is made. Otherwise the first bucket
-/// would take the tokens for new sources, and few packets would ever get their last bucket. After this call the clock
-/// has been read, unless there is no leave.
+/// Whether one of the packet's new buckets cannot be made, for want of a token or of room. Then no bucket is made:
+/// otherwise first buckets would take the new-source tokens, and few packets would get their last bucket. If it returns
+/// false, the clock has been read.
 #[inline(always)]
 fn lacks_buckets<E: Engine>(engine: &E, evaluation: &mut Evaluation) -> bool {
     if evaluation.refused == Reason::NewSource as u32 && any!(engine, evaluation, new, E::reserve) {
         return true;
     }
-    // Before the first charge at the latest: a refund that takes a charge to be later than it was gives back what
-    // the bucket would have refilled without it.
+    // Read before the first charge: if a refund assumed too late a time of the charge, it would give too much.
     if evaluation.now == NOT_READ {
         evaluation.now = engine.now();
     }
     false
 }
 
-/// Charges the packet to one limit; a bucket that does not exist is made.
+/// Charges the packet to one limit. Makes the bucket if there is none.
 #[inline(always)]
 fn charge_or_add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     for _ in 0..ATTEMPTS {
@@ -200,10 +199,10 @@ fn charge_or_add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32)
     engine.contended(evaluation, index)
 }
 
-/// Checks one limit.
+/// Checks one limit, after a refresh if need be.
 #[inline(always)]
 fn check_fresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    // Twice: a bucket may be on an earlier quota, and be too far ahead as well.
+    // Twice: a bucket may be on a past quota and also too far ahead.
     for _ in 0..2 {
         let checked = engine.check(evaluation, index);
         if checked != STALE {
@@ -211,11 +210,11 @@ fn check_fresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
         }
         engine.refresh(evaluation, index);
     }
-    // A bucket that is stale once more is charged first, which decides.
+    // If the bucket is stale again, the charge decides.
     (engine.check(evaluation, index) == REFUSED).into()
 }
 
-/// Refunds one limit.
+/// Refunds the charge of one limit.
 #[inline(always)]
 fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     for _ in 0..ATTEMPTS {

@@ -1,4 +1,4 @@
-//! The fields that have been parsed of a packet.
+//! The parsed fields of a packet.
 
 use crate::{
     abi::rules::{ANY, LATER_FRAGMENT, NONE, WHOLE},
@@ -7,31 +7,31 @@ use crate::{
 
 /// The fields of a packet that limits use.
 ///
-/// The ports share an aligned word of eight bytes, because LLVM writes both at once, and the verifier wants such a
-/// write aligned on the stack.
+/// The ports share an aligned word of eight bytes, because LLVM writes both at once, and the verifier requires such a
+/// write to be aligned on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct PacketInfo {
-    /// Its source; of family 0 if it has none.
+    /// Source; family 0 if there is none.
     pub source: Address,
     /// Transport protocol, or [`ANY`] if it cannot be seen.
     pub protocol: u32,
     /// TCP flags, [`NONE`], or [`ANY`] if they cannot be seen.
     pub flags: u32,
-    /// Source port, likewise.
+    /// Source port, [`NONE`] or [`ANY`].
     pub source_port: u32,
-    /// Destination port, likewise.
+    /// Destination port, [`NONE`] or [`ANY`].
     pub destination_port: u32,
-    /// Place in the datagram: one bit of [`crate::abi::rules::ANYWHERE`], or all of them if it cannot be seen.
+    /// Place in the datagram: one bit of [`crate::abi::rules::ANYWHERE`], or all if it cannot be seen.
     pub fragment: u32,
     /// 1: control traffic.
     pub control: u32,
-    /// Length of the IP packet as its header says, in bytes; 0 if no limit needs it.
+    /// Length of the IP packet from its header, in bytes; 0 if no limit uses it.
     pub length: u32,
 }
 
 impl PacketInfo {
-    /// A packet of which only the source is known.
+    /// The fields of a packet with a known source and nothing else.
     #[must_use]
     #[inline(always)]
     pub const fn of(source: Address) -> Self {
@@ -47,7 +47,7 @@ impl PacketInfo {
         }
     }
 
-    /// Whether it is the first segment of a TCP connection: SYN without ACK. [`NONE`] and [`ANY`] have both bits.
+    /// Whether the packet opens a TCP connection: SYN without ACK. [`NONE`] and [`ANY`] have both bits.
     #[must_use]
     #[inline(always)]
     pub const fn opens_connection(&self) -> bool {
@@ -56,7 +56,7 @@ impl PacketInfo {
         self.flags & (SYN | ACK) == SYN
     }
 
-    /// The port that is part of keys: 0 if there is none, or it cannot be seen.
+    /// The destination port for keys; 0 if there is none or it cannot be seen.
     #[must_use]
     #[inline(always)]
     #[expect(
@@ -71,7 +71,7 @@ impl PacketInfo {
         }
     }
 
-    /// Whether something of the transport header cannot be seen that should be in this packet.
+    /// Whether a field of the transport header cannot be seen although this packet should have it.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         let unseen = [self.protocol, self.source_port, self.flags].contains(&ANY);

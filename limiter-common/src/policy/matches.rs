@@ -6,11 +6,11 @@ use crate::abi::rules::{self, PORTS_MAX, PortRange, flags_may_be, may_be};
 #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const PORTS: u32 = PORTS_MAX as u32;
 
-/// Ports of one end, in the constants.
+/// Source or destination ports of a limit, in the constants.
 pub trait Ports: Copy {
-    /// Ranges in use; 0: every port, and packets without one.
+    /// Number of ranges; 0: every port, and packets without ports.
     fn length(self) -> u32;
-    /// One of the ranges.
+    /// The range with this index.
     fn range(self, index: u32) -> Option<PortRange>;
 }
 
@@ -43,7 +43,7 @@ macro_rules! fields {
     };
 }
 
-/// Calls a macro with the fields of [`rules::Match`] that are numbers.
+/// Calls a macro with the numeric fields of [`rules::Match`].
 #[macro_export]
 macro_rules! match_fields {
     ($macro:ident) => {
@@ -56,7 +56,7 @@ macro_rules! match_fields {
 
 match_fields!(fields);
 
-/// Whether a limit matches the packet. `lists`: the lists that its source is on.
+/// Whether a limit matches the packet. `lists`: bits of the lists that the packet's source is on.
 #[inline(always)]
 pub fn matches<M: Match>(wanted: M, info: &PacketInfo, lists: u32) -> bool {
     let (family, some) = (wanted.family(), wanted.lists());
@@ -73,7 +73,7 @@ pub fn matches<M: Match>(wanted: M, info: &PacketInfo, lists: u32) -> bool {
         && ports_match(wanted.source(), info.source_port)
 }
 
-/// A limit without ports matches every packet, also one that has none.
+/// Whether a limit's ports match. A limit without ports matches every packet, also one without ports.
 #[inline(always)]
 fn ports_match<P: Ports>(ports: P, port: u32) -> bool {
     let length = ports.length();
@@ -84,7 +84,7 @@ fn ports_match<P: Ports>(ports: P, port: u32) -> bool {
         if index >= length {
             break;
         }
-        if ports.range(index).is_some_and(|range| range.holds(port)) {
+        if ports.range(index).is_some_and(|range| range.contains(port)) {
             return true;
         }
     }

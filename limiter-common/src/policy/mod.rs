@@ -1,9 +1,8 @@
-//! The policy: the parser and the limits. One piece of code for the program in the kernel and for `limiter replay`,
-//! generic over the bytes of a packet ([`Bytes`]) and over the owner of the constants, the buckets, the clock and the
-//! counters ([`Engine`]).
+//! The policy: parser and limits. The kernel program and `limiter replay` share this code. It is generic over the bytes
+//! of a packet ([`Bytes`]) and over constants, buckets, clock and counters ([`Engine`]).
 //!
-//! [`parse`] → [`transport`], with what they find in a [`PacketInfo`] → [`fast`], or [`full`] with an [`Evaluation`] →
-//! [`matches`], [`bucket`].
+//! [`parse`] and [`transport`] fill a [`PacketInfo`]. [`fast`] or [`full`], with an [`Evaluation`], decide by
+//! [`matches`] and [`bucket`].
 
 pub mod bucket;
 mod bytes;
@@ -23,7 +22,7 @@ pub mod transport;
 pub mod verdict;
 
 pub use bytes::Bytes;
-pub use engine::{Between, Constants, Engine, Found, Limit};
+pub use engine::{Constants, Engine, Found, Limit, TimeBounds};
 pub use evaluation::Evaluation;
 pub use info::PacketInfo;
 pub use matches::{Match, Ports, matches};
@@ -33,7 +32,7 @@ pub use transport::size_of_header;
 
 use crate::policy::verdict::Reason;
 
-/// The reason that the packet is counted under: in shadow, no packet is dropped.
+/// The reason under which a packet is counted: with shadow, no packet is dropped.
 #[inline(always)]
 pub fn apply_shadow<C: Constants>(constants: &C, reason: Reason) -> Reason {
     match reason {

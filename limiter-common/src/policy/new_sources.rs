@@ -1,24 +1,23 @@
-//! The new-source limit: how fast new buckets are made. A flood of spoofed sources meets this before it meets the
-//! table.
+//! The new-source limit: how fast new buckets may be created. It protects the table from floods of spoofed sources.
 
 use crate::{abi::rules::NewSourceQuota, arithmetic::bucket, table::share::Step};
 
-/// Losing this often means that other CPUs took tokens as often.
+/// Attempts to change a bucket of new-source tokens.
 pub const ATTEMPTS: u32 = 4;
 
-/// Returned by [`lease_once`] if another CPU was faster, or a TAT was corrected: try again.
+/// Returned by [`lease_once`] if another CPU was faster or a TAT was corrected. The caller must try again.
 pub const LOST: u64 = u64::MAX;
 
 /// A word that several CPUs write.
 pub trait Word: Copy {
-    /// Reads it.
+    /// Reads the word.
     fn load(self) -> u64;
-    /// Writes `new` if the word still is `expected`. Returns whether it was.
+    /// Replaces `expected` with `new` if the word is `expected`. Returns whether it did.
     fn swap(self, expected: u64, new: u64) -> bool;
 }
 
-/// Tries once to take a lease at `now` (nanoseconds) from the bucket `common` to all limits, or from a limit's `own`,
-/// which is the same if there is one limit. `clock` reads the time. Returns the tokens of the lease, or [`LOST`].
+/// Tries once to take a lease at `now` (nanoseconds) from the `common` bucket or the limit's `own`. With one limit,
+/// both are the same bucket. `clock` reads the time. Returns the tokens of the lease, or [`LOST`].
 #[inline(always)]
 pub fn lease_once<W: Word>(
     limit: &NewSourceQuota,
@@ -48,8 +47,8 @@ pub fn lease_once<W: Word>(
     LOST
 }
 
-/// Charges the common bucket with tokens that a limit's own bucket has given. Returns their number, or 0 on failure,
-/// which errs towards refusing.
+/// Charges the common bucket with tokens from a limit's own bucket. Returns their number, or 0 on failure, which errs
+/// towards refusing.
 #[inline(always)]
 fn owe<W: Word>(limit: &NewSourceQuota, common: W, now: u64, tokens: u64) -> u64 {
     for _ in 0..ATTEMPTS {
@@ -61,8 +60,8 @@ fn owe<W: Word>(limit: &NewSourceQuota, common: W, now: u64, tokens: u64) -> u64
     0
 }
 
-/// Corrects TATs that a clock which was set back has left far ahead. Returns whether one was. The clock is read
-/// again, after the TAT, as for the bucket of a source: this CPU may have been stopped between the two.
+/// Corrects a TAT that is too far ahead because the clock was set back. Returns whether it did. The clock is read again
+/// after the TAT, as in [`super::bucket::refresh`].
 #[inline(always)]
 fn correct<W: Word>(
     limit: &NewSourceQuota,

@@ -1,7 +1,7 @@
-//! From the Ethernet header to the source address: VLAN tags, ARP, IPv4 or IPv6.
+//! Parses a packet from the Ethernet header to the source address: VLAN tags, ARP, IPv4, IPv6.
 //!
-//! The source address is at a fixed offset of either IP header, so that neither options nor extension headers nor a
-//! first fragment are needed for it.
+//! The source address has a fixed offset in both IP headers, so that options, extension headers and fragments do not
+//! matter.
 
 use super::{
     Bytes, PacketInfo,
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::table::key::{Address, Words, ipv4_words};
 
-/// Result of parsing up to the IP header. The position is then at the header of IP or ARP.
+/// Result of parsing up to the IP header. The packet's position is then at its IP or ARP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// IPv4, with a checked header.
@@ -18,22 +18,22 @@ pub enum Parsed {
     Ipv6(Address),
     /// ARP, with the sender's protocol address.
     Arp(Address),
-    /// No limit matches it.
+    /// Not IP: no limit applies.
     NotIp,
-    /// IP or a VLAN tag that is truncated or impossible: the host discards it.
+    /// Malformed IP or a truncated VLAN tag: the host discards the packet.
     Malformed,
-    /// More VLAN tags than the parser reads: the host may deliver it.
+    /// More VLAN tags than the parser reads: the host may deliver the packet.
     TooManyTags,
 }
 
-/// Types in network byte order.
+// EtherTypes, in network byte order.
 const VLAN: u16 = 0x8100_u16.to_be();
 const SERVICE_VLAN: u16 = 0x88a8_u16.to_be();
 const IPV4: u16 = 0x0800_u16.to_be();
 const IPV6: u16 = 0x86dd_u16.to_be();
 const ARP: u16 = 0x0806_u16.to_be();
 
-/// Bytes of the Ethernet header, up to and with the type.
+/// Bytes of the Ethernet header.
 const ETHERNET: usize = 14;
 /// Bytes of a VLAN tag.
 const TAG: usize = 4;
@@ -41,17 +41,17 @@ const TAG: usize = 4;
 pub(super) const IPV4_HEADER: usize = 20;
 /// Bytes of the fixed IPv6 header.
 pub(super) const IPV6_HEADER: usize = 40;
-/// Bytes of ARP for IPv4 over Ethernet (RFC 826), up to and with the sender's protocol address.
+/// Bytes of an ARP packet for IPv4 over Ethernet (RFC 826), up to the end of the sender's IP address.
 const ARP_HEADER: usize = 18;
 
-/// VLAN tags that the parser reads. The kernel removes any number of tags with id 0 and delivers the packet on a
-/// plain interface (`__netif_receive_skb_core`, net/core/dev.c).
+/// The most VLAN tags that the parser reads. The kernel removes any number of tags with id 0 and delivers the packet
+/// (`__netif_receive_skb_core`, net/core/dev.c).
 const TAGS_MAX: u32 = 8;
 
-/// Covers the bytes of [`TAGS_MAX`] tags.
+/// Mask for the verifier: bounds the bytes of [`TAGS_MAX`] tags.
 const TAG_BYTES_MASK: usize = 2 * TAGS_MAX as usize * TAG - 1;
 
-/// Reads from the Ethernet header on.
+/// Parses a packet from the Ethernet header on.
 #[inline(always)]
 pub fn parse<B: Bytes + Copy>(packet: &mut B) -> Parsed {
     let Some(header) = packet.peek::<ETHERNET>() else {
@@ -98,7 +98,7 @@ fn parse_ipv4<B: Bytes>(packet: &B) -> Parsed {
     Parsed::Ipv4(Address::ipv4(u32::from_ne_bytes([a, b, c, d])))
 }
 
-/// Bytes of the IPv4 header, as it says itself.
+/// Bytes of the IPv4 header, from its length field.
 #[inline(always)]
 pub(super) fn ipv4_length(header: &[u8; IPV4_HEADER]) -> usize {
     ((header[0] & 0xf) as usize) << 2
@@ -112,7 +112,7 @@ fn parse_ipv6<B: Bytes>(packet: &B) -> Parsed {
     }
 }
 
-/// The address at `AT` of an IPv6 header.
+/// The address at offset `AT` of an IPv6 header.
 #[inline(always)]
 fn words<const AT: usize>(header: &[u8; IPV6_HEADER]) -> Words {
     let word = |at: usize| {
@@ -149,7 +149,7 @@ impl Parsed {
         }
     }
 
-    /// The packet, but ARP is [`Self::NotIp`] unless `control` traffic is told apart.
+    /// Replaces ARP with [`Self::NotIp`] unless `control` traffic has limits of its own.
     #[must_use]
     pub const fn with_arp(self, control: bool) -> Self {
         match self {
@@ -158,8 +158,8 @@ impl Parsed {
         }
     }
 
-    /// Reads the source of the packet, which is at its IP header, and its transport header if `transport` is true. None
-    /// if it has no source.
+    /// The fields of the packet, which is at its IP header; those of the transport header only if `transport`. None if
+    /// the packet has no source.
     #[must_use]
     pub fn info<B: Bytes>(&self, packet: &mut B, transport: bool) -> Option<PacketInfo> {
         let mut info = PacketInfo::of(self.source()?);
@@ -167,8 +167,8 @@ impl Parsed {
         Some(info)
     }
 
-    /// Writes source and, if `transport` is true, the transport header to `info`, which knows nothing yet. Returns
-    /// false if there is no source. The packet is at its IP header.
+    /// Writes the source and, if `transport`, the fields of the transport header to a blank `info`. Returns false if
+    /// there is no source. The packet is at its IP header.
     #[inline(always)]
     pub fn read<B: Bytes>(&self, packet: &mut B, transport: bool, info: &mut PacketInfo) -> bool {
         let Some(source) = self.source() else {
@@ -185,9 +185,9 @@ impl Parsed {
     }
 }
 
-/// Reads all of a packet from the Ethernet header on, and writes it to `info`, which knows nothing yet, and to
-/// `destination`. Returns whether it is IP, which alone has a destination. Not an [`Option`]: LLVM would read a
-/// destination that was never written, before it looks whether there is one, and Linux 6.1 refuses that.
+/// Reads a packet from the Ethernet header on into a blank `info` and `destination`. Returns whether the packet is IP
+/// and so has a destination. Not an [`Option`]: LLVM would read a destination that was never written, which Linux 6.1
+/// refuses.
 #[inline(always)]
 pub fn read<B: Bytes + Copy>(
     packet: &mut B,

@@ -1,9 +1,9 @@
-//! Number of entries of the table that a limit may hold.
+//! Decides how many entries of the table a limit may hold.
 
 use super::{Constants, Limit};
 use crate::{abi::rules::LIMITS_MAX, table::share};
 
-/// Whether the limit in `slot` may hold this many entries. `kept` returns the entries that another limit keeps from it;
+/// Whether the limit in `slot` may hold `wanted` entries. `kept` returns the entries that another limit keeps from it;
 /// see [`kept`].
 #[inline(always)]
 pub fn has_room<C: Constants>(
@@ -37,8 +37,8 @@ pub fn has_room<C: Constants>(
     sum <= constants.room().into()
 }
 
-/// Entries that the limit with this index keeps from the one in `slot`: none if it is that limit. `held` says how many
-/// a slot has.
+/// Entries that the limit with this index keeps from the limit in `slot`; 0 for that limit itself. `held` returns the
+/// entries that the limit in a slot holds.
 #[inline(always)]
 pub fn kept<C: Constants>(constants: &C, held: impl Fn(u32) -> u64, index: u32, slot: u32) -> u64 {
     match constants.limit(index) {

@@ -1,5 +1,5 @@
-//! The steps of the full path for one limit. The program in the kernel exports them, so that the verifier checks each
-//! once, whatever the number of limits. Each has its own stack.
+//! The steps of the full path for one limit. The kernel program exports each as a global function, so that the verifier
+//! checks it once, for any number of limits.
 
 use super::{
     Engine, Evaluation, Found, Limit, apply_shadow,
@@ -12,9 +12,9 @@ use crate::{policy::verdict::Reason, table::entry::Protocol, table::key::Tag};
 pub const DONE: u32 = Tried::Admitted as u32;
 /// The limit refuses the packet.
 pub const REFUSED: u32 = Tried::Refused as u32;
-/// There is no bucket yet.
+/// The source has no bucket.
 pub const NEW: u32 = Tried::New as u32;
-/// The bucket must be refreshed first.
+/// The caller must refresh the bucket first.
 pub const STALE: u32 = Tried::Stale as u32;
 /// Another CPU was faster.
 pub const LOST: u32 = Tried::Lost as u32;
@@ -30,7 +30,7 @@ struct Step<'a, E: Engine> {
 }
 
 impl<'a, E: Engine> Step<'a, E> {
-    /// None if there is no such limit, or `bits` do not have it.
+    /// Creates a step. None if `bits` do not have the limit, or there is no such limit.
     #[inline(always)]
     fn new(engine: &'a E, evaluation: &'a mut Evaluation, bits: u64, index: u32) -> Option<Self> {
         if bits >> index & 1 == 0 {
@@ -53,23 +53,23 @@ impl<'a, E: Engine> Step<'a, E> {
             .tag()
     }
 
-    /// The packet's demand on the limit's bucket, which is first searched in the entry with the number `place`.
+    /// The packet's demand on the limit's bucket, last found in the entry `number`.
     #[inline(always)]
-    fn demand<'t, const IN_LINE: bool>(&self, tag: &'t Tag, place: u32) -> Demand<'t, E, IN_LINE>
+    fn demand<'t, const INLINE: bool>(&self, tag: &'t Tag, number: u32) -> Demand<'t, E, INLINE>
     where
         'a: 't,
     {
         let Evaluation { now, length, .. } = *self.evaluation;
-        Demand::new(self.engine, self.limit, tag, now, length, place)
+        Demand::new(self.engine, self.limit, tag, now, length, number)
     }
 
-    /// The place where the check has found the bucket.
+    /// Number of the entry in which the check has found the bucket.
     #[inline(always)]
-    fn place(&self) -> u32 {
-        self.evaluation.place(self.index)
+    fn entry_number(&self) -> u32 {
+        self.evaluation.entry_number(self.index)
     }
 
-    /// Notes the limit's decision, and counts a packet that it admits.
+    /// Stores the limit's decision, and counts an admitted packet.
     #[inline(always)]
     fn take(self, charged: Charged<E::Found>) -> u32 {
         let bit = 1 << self.index;
@@ -90,7 +90,7 @@ impl<'a, E: Engine> Step<'a, E> {
         self.count(Reason::Admitted)
     }
 
-    /// Notes that the limit refuses the packet, and counts it, if nothing can let it pass any more.
+    /// Stores that the limit refuses the packet. Counts it, unless an established connection may let it pass.
     #[inline(always)]
     fn refuse(self, charged: Charged<E::Found>) -> u32 {
         self.evaluation.note(self.index, charged.reason);
@@ -115,7 +115,7 @@ impl<'a, E: Engine> Step<'a, E> {
     }
 }
 
-/// Removes the limit from the matching ones if it does not match the packet. Always [`DONE`].
+/// Removes the limit from the matching ones if it does not match the packet. Returns [`DONE`].
 #[inline(always)]
 pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
@@ -131,8 +131,8 @@ pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     DONE
 }
 
-/// Returns [`REFUSED`] if the limit refuses the packet as things are, [`STALE`], or [`DONE`]. Charges nothing, and
-/// remembers where the bucket is.
+/// Checks whether the limit would refuse the packet. Returns [`REFUSED`], [`STALE`] or [`DONE`]. Stores the number of
+/// the bucket's entry.
 #[inline(always)]
 pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
@@ -143,8 +143,8 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
     let mut demand = step.demand::<false>(&tag, 0);
     let checked = demand.check();
     step.evaluation.now = demand.now;
-    if let Some(place) = step.evaluation.places.get_mut(index as usize) {
-        *place = demand.place;
+    if let Some(number) = step.evaluation.entries.get_mut(index as usize) {
+        *number = demand.number;
     }
     match checked {
         Tried::Stale => STALE,
@@ -154,7 +154,7 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
         }),
         Tried::New => {
             step.evaluation.new |= 1 << index;
-            // Should there be no leave to make it, the first such limit is the one that refuses the packet.
+            // If a bucket cannot be made, the first limit that needs a new one refuses the packet.
             if !step.limit.shadow() && step.evaluation.refused != NEW_SOURCE {
                 step.evaluation.note(index, Reason::NewSource);
             }
@@ -164,15 +164,15 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
     }
 }
 
-/// Returns [`REFUSED`] if the limit has no leave to make a bucket for the packet, or no room for it; else [`DONE`]. A
-/// token that it has leave for stays in the lease until the packet is charged.
+/// Checks that the limit has a new-source token and room for a new bucket. Returns [`REFUSED`] or [`DONE`]. The token
+/// stays in the lease until the packet is charged.
 #[inline(always)]
 pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let new = evaluation.new;
     let Some(step) = Step::new(engine, evaluation, new, index) else {
         return DONE;
     };
-    if !engine.is_out(step.limit.slot()) {
+    if !engine.is_exhausted(step.limit.slot()) {
         if step.evaluation.now == NOT_READ {
             step.evaluation.now = engine.now();
         }
@@ -194,7 +194,7 @@ pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
         return DONE;
     };
     let tag = step.tag();
-    let mut demand = step.demand::<true>(&tag, step.place());
+    let mut demand = step.demand::<true>(&tag, step.entry_number());
     let charged = demand.charge();
     step.evaluation.now = demand.now;
     let reason = match charged {
@@ -210,7 +210,7 @@ pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
     })
 }
 
-/// [`super::bucket::refresh`] for the limit's bucket. Always [`DONE`].
+/// [`super::bucket::refresh`] for the limit's bucket. Returns [`DONE`].
 #[inline(always)]
 pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
@@ -220,8 +220,8 @@ pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     DONE
 }
 
-/// Makes the bucket, and charges it. Returns [`DONE`], [`REFUSED`], or [`LOST`] if there is one after all. The first
-/// bucket that is made for the packet takes the token of the new-source limit.
+/// Makes the bucket and charges it. Returns [`DONE`], [`REFUSED`], or [`LOST`] if another CPU has made it. The packet's
+/// first new bucket takes the new-source token.
 #[inline(always)]
 pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
@@ -236,35 +236,44 @@ pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u3
         return LOST;
     };
     step.evaluation.paid |= u32::from(matches!(reason, Reason::Admitted));
-    step.take(Charged::nowhere(reason))
+    step.take(Charged::without_entry(reason))
 }
 
-/// Refuses the packet, because all attempts were lost. Returns [`REFUSED`], or [`DONE`] in shadow mode.
+/// Refuses the packet after all attempts were lost. Returns [`REFUSED`], or [`DONE`] in shadow mode.
 #[inline(always)]
 pub fn contended<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
     match Step::new(engine, evaluation, matching, index) {
-        Some(step) => step.take(Charged::nowhere(Reason::Contended)),
+        Some(step) => step.take(Charged::without_entry(Reason::Contended)),
         None => DONE,
     }
 }
 
-/// Tries once to refund the charge of [`charge`] or [`add`]. Returns [`LOST`] if another CPU was faster, else [`DONE`].
+/// Tries once to refund the charge of [`charge`] or [`add`]. Returns [`LOST`] if another CPU was faster, or [`DONE`].
 #[inline(always)]
 pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let charged = evaluation.charged;
     match Step::new(engine, evaluation, charged, index) {
-        Some(step) if !step.demand::<false>(&step.tag(), step.place()).refund() => LOST,
+        Some(step)
+            if !step
+                .demand::<false>(&step.tag(), step.entry_number())
+                .refund() =>
+        {
+            LOST
+        }
         _ => DONE,
     }
 }
 
-/// Takes back that the limit has admitted the packet, after [`refund`]. Always [`DONE`].
+/// Uncounts the packet that the limit had admitted, after [`refund`]. Returns [`DONE`].
 #[inline(always)]
 pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let charged = evaluation.charged;
     if let Some(step) = Step::new(engine, evaluation, charged, index) {
-        if let Some(entry) = step.demand::<false>(&step.tag(), step.place()).find() {
+        if let Some(entry) = step
+            .demand::<false>(&step.tag(), step.entry_number())
+            .find()
+        {
             entry.uncount();
         }
         engine.uncount_limit(step.limit.slot(), step.evaluation.length);
@@ -272,7 +281,7 @@ pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     DONE
 }
 
-/// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow. Always [`DONE`].
+/// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow. Returns [`DONE`].
 #[inline(always)]
 pub fn count_over<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let Some(step) = Step::new(engine, evaluation, u64::MAX, index) else {
@@ -283,7 +292,10 @@ pub fn count_over<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32
     } else {
         Reason::Limit
     };
-    if let Some(entry) = step.demand::<false>(&step.tag(), step.place()).find() {
+    if let Some(entry) = step
+        .demand::<false>(&step.tag(), step.entry_number())
+        .find()
+    {
         entry.count(reason);
     }
     step.count(reason)

@@ -1,5 +1,5 @@
-//! From the IP header to ports and flags, for limits that match on them: IPv4 options, IPv6 extension
-//! headers up to a bound, fragments. A field that cannot be seen stays [`ANY`], which every limit could match.
+//! Parses a packet from the IP header to ports and flags: IPv4 options, IPv6 extension headers up to a bound,
+//! fragments. A field that cannot be seen stays [`ANY`], which matches every limit.
 //!
 //! [`ANY`]: crate::abi::rules::ANY
 
@@ -16,7 +16,7 @@ const ICMPV6: u32 = 58;
 const SCTP: u32 = 132;
 const UDP_LITE: u32 = 136;
 
-/// Extension headers (RFC 8200, section 4; AH: RFC 4302).
+// Extension headers (RFC 8200, section 4; AH: RFC 4302).
 const HOP_BY_HOP: u32 = 0;
 const ROUTING: u32 = 43;
 const FRAGMENT: u32 = 44;
@@ -26,15 +26,15 @@ const DESTINATION: u32 = 60;
 #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const IPV6_BYTES: u32 = IPV6_HEADER as u32;
 
-/// A sound packet has each of the five once, and destination options twice.
+/// The most extension headers that the parser reads. RFC 8200 recommends at most six.
 const EXTENSIONS_MAX: u32 = 8;
-/// Bytes that every extension header has at least.
+/// Minimum bytes of an extension header.
 const EXTENSION: usize = 8;
-/// Bytes of the longest extension header: 256 units of eight.
+/// Maximum bytes of an extension header: 256 units of eight.
 const EXTENSION_LENGTH_MAX: u32 = 2_048;
 
-/// Protocol, ports, flags and place in the datagram of an IPv4 packet. All its fragments have the same protocol: it is
-/// part of the key by which the kernel reassembles them.
+/// Reads protocol, ports, flags and place in the datagram of an IPv4 packet. All fragments have the same protocol,
+/// because it is part of the kernel's reassembly key.
 #[inline(always)]
 pub fn read_ipv4<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
     const MORE_FRAGMENTS: u16 = 0x2000;
@@ -49,7 +49,7 @@ pub fn read_ipv4<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
     let length = ipv4_length(header);
     packet.skip(length);
     read_transport(packet, info);
-    // DHCP (RFC 2131): to the server's port, or the client's.
+    // DHCP (RFC 2131): to the server's or the client's port.
     if info.protocol == UDP && (info.destination_port == 67 || info.destination_port == 68) {
         info.control = 1;
     }
@@ -66,8 +66,8 @@ fn place(later: bool, more: bool) -> u32 {
     }
 }
 
-/// Protocol, ports, flags and place in the datagram of an IPv6 packet. The next header of a later fragment says
-/// nothing: the receiver uses the first fragment's (RFC 8200, section 4.5).
+/// Reads protocol, ports, flags and place in the datagram of an IPv6 packet. The next header of a later fragment is not
+/// used: the receiver uses the first fragment's (RFC 8200, section 4.5).
 #[inline(always)]
 pub fn read_ipv6<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
     let Some(header) = packet.peek::<IPV6_HEADER>() else {
@@ -88,7 +88,7 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
         if next == FRAGMENT {
             let fragment = u16::from_be_bytes([extension[2], extension[3]]);
             let place = place(fragment & 0xfff8 != 0, fragment & 1 != 0);
-            // Another header inside a first fragment does not make it whole again.
+            // A second fragment header in a first fragment does not make the packet whole.
             if place != WHOLE {
                 info.fragment = place;
             }
@@ -111,7 +111,7 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
     }
     info.protocol = next;
     read_transport(packet, info);
-    // Neighbour discovery (RFC 4861): only a neighbour can send it with this hop limit.
+    // Neighbour discovery (RFC 4861): only neighbours can send packets with hop limit 255.
     if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet) {
         info.control = 1;
     }
@@ -129,13 +129,13 @@ fn is_extension(next: u32) -> bool {
     )
 }
 
-/// Kind of header: VLAN tags, with their number as the length. No protocol has this kind.
+/// Kind of header for VLAN tags, with their number as the length. No protocol has this number.
 pub(super) const TAGS: u32 = 256;
 
-/// Bytes of the headers of VLAN, or of the extension header of this kind and length.
+/// Bytes of VLAN tags, or of an extension header of this kind and length field.
 ///
-/// The program in the kernel has it as a function of its own: the verifier does not know what such a function returns,
-/// and would otherwise follow each number of tags, and each kind of header, through the rest of the program.
+/// A global function in the kernel program: the verifier does not know its result, and so does not follow each number
+/// of tags and each kind of header through the rest of the program.
 #[must_use]
 #[inline(always)]
 pub const fn size_of_header(kind: u32, length: u32) -> u32 {
@@ -147,14 +147,14 @@ pub const fn size_of_header(kind: u32, length: u32) -> u32 {
     }
 }
 
-/// Router and neighbour solicitation and advertisement, redirect.
+/// Whether the ICMPv6 type is a solicitation or advertisement of routers or neighbours, or a redirect.
 #[inline(always)]
 fn is_neighbour_discovery<B: Bytes>(packet: &B) -> bool {
     matches!(packet.peek::<1>(), Some([133..=137]))
 }
 
-/// Reads ports and flags. A later fragment has its own in the first one, and a first fragment may be cut before its
-/// flags (RFC 1858): then they cannot be seen.
+/// Reads ports and flags. In a later fragment, and in a first fragment that ends before them (RFC 1858), they cannot be
+/// seen.
 #[inline(always)]
 fn read_transport<B: Bytes>(packet: &B, info: &mut PacketInfo) {
     let protocol = info.protocol;

@@ -1,22 +1,22 @@
-//! Verdicts on packets, and their reasons.
+//! Verdicts on packets and their reasons.
 
 /// The verdict that a reason leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Passes, and is charged to every limit that matches it.
+    /// The packet passes and is charged to every limit that matches it.
     Admit,
-    /// Passes without being charged.
+    /// The packet passes without being charged.
     Pass,
-    /// Passes only because of shadow mode.
+    /// The packet passes only because of shadow mode.
     Shadow,
-    /// Dropped: a limit that matches it refused it.
+    /// The packet is dropped: a limit refused it.
     Refuse,
-    /// Dropped before any limit is asked.
+    /// The packet is dropped before limits are checked.
     Drop,
 }
 
 /// The table of reasons. A line has documentation, variant, number, name (in JSON, metrics and on the command line),
-/// text (in messages), and verdict. Numbers stand in pinned counters: they never change.
+/// text (in messages) and verdict. Numbers never change, because they are indices of pinned counters.
 macro_rules! reasons {
     ($($(#[$doc:meta])+ $reason:ident = $number:literal, $name:literal, $text:literal, $verdict:ident;)+) => {
         /// The reason why a packet passes or is dropped. Each packet is counted under exactly one reason.
@@ -27,7 +27,7 @@ macro_rules! reasons {
         }
 
         impl Reason {
-            /// All of them, in the order of their numbers.
+            /// All reasons, in the order of their numbers.
             pub const ALL: [Self; [$($number),+].len()] = [$(Self::$reason),+];
 
             /// The name in JSON, in metrics and on the command line.
@@ -59,35 +59,35 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Passed: every limit that matches it admitted it.
+    /// Passed: all limits that match the packet admitted it.
     Admitted = 0, "admitted", "admitted", Admit;
-    /// Passed: no limit holds it, because it is not IP.
+    /// Passed: the packet is not IP, and no limit applies.
     NotIp = 1, "not_ip", "not IP", Pass;
-    /// Passed although a limit refused it or its source is denied, because of shadow mode.
+    /// Passed because of shadow mode, although a limit refused the packet or its source is denied.
     WouldDrop = 2, "would_drop", "over the limit, in shadow", Shadow;
     /// Dropped: over the limit.
     Limit = 3, "limit", "over the limit", Refuse;
-    /// Dropped: its source is on the deny list.
+    /// Dropped: the source is on the deny list.
     Deny = 4, "deny", "denied", Drop;
-    /// Dropped: its source is not in the table, and new sources come too fast, or there is no room.
+    /// Dropped: the source is new, and new sources arrive too fast or the table has no room.
     NewSource = 5, "new_source", "new source", Refuse;
     /// Dropped: a malformed IP packet.
     Malformed = 6, "malformed", "malformed", Drop;
-    /// Dropped: lost the race for its bucket too many times.
+    /// Dropped: other CPUs changed the bucket at each attempt.
     Contended = 7, "contended", "contended", Refuse;
-    /// Passed: a malformed IP packet, and the configuration lets these pass.
+    /// Passed: a malformed IP packet, because the configuration lets these pass.
     MalformedPassed = 8, "malformed_passed", "malformed, let through", Pass;
     /// Passed: a malformed IP packet, because of shadow mode.
     MalformedWouldDrop = 9, "malformed_would_drop", "malformed, in shadow", Shadow;
-    /// Passed: its source is on the allow list.
+    /// Passed: the source is on the allow list.
     Allowed = 10, "allowed", "allowed", Pass;
-    /// Passed: no limit matches it.
+    /// Passed: no limit matches the packet.
     Unlimited = 11, "unlimited", "matched no limit", Pass;
-    /// Passed without being charged: it belongs to a connection of the host's own sockets.
+    /// Passed without being charged: the packet belongs to a connection of one of the host's sockets.
     Established = 12, "established", "established", Pass;
 }
 
-/// Bits at the numbers of the reasons with these verdicts.
+/// Bits of the reasons with these verdicts.
 const fn bits(verdicts: &[Verdict]) -> u32 {
     let (mut bits, mut reason) = (0, 0);
     while reason < Reason::ALL.len() {
@@ -121,7 +121,7 @@ impl Reason {
         WOULD_DROP >> self as u32 & 1 != 0
     }
 
-    /// The reasons for which packets are dropped.
+    /// The reasons that drop packets.
     pub fn drops() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|reason| !reason.passes())
     }

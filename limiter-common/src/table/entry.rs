@@ -1,11 +1,11 @@
-//! One entry of the table: its key, its bucket, and two counters, in four words that all CPUs work on at once.
+//! One entry of the table: key, bucket and two counters, in four words that all CPUs use at the same time.
 //!
-//! The word of the bucket decides who may write. Only the CPU that has replaced it by [`BUSY`] writes the key. Every
-//! other CPU reads the word, decides by it, and replaces it by compare-and-swap. Then it reads the key again: the entry
-//! may have changed hands meanwhile. An entry never changes hands with a word that was there before: the new owner's
-//! bucket is full later than the old one's was. If the old bucket was not full, because the operator has forgotten its
-//! source or its limit has gone, the two words could be the same tick only by chance. That would cost the charge of a
-//! packet that is under way at that moment.
+//! Only the CPU that has replaced the TAT with [`BUSY`] writes the key. Other CPUs read the TAT, decide, and replace it
+//! by compare-and-swap. Then they read the key again: the entry may have changed hands meanwhile.
+//!
+//! An entry does not change hands with an unchanged TAT: the new bucket is full later than the old one was. If the old
+//! bucket was not full (its source was reset, or its limit is gone), the two TATs may be the same tick by chance. Then
+//! the charge of one concurrent packet is lost.
 
 use crate::{
     arithmetic::bucket::{self, BUSY, REST},
@@ -13,28 +13,28 @@ use crate::{
     table::key::Tag,
 };
 
-/// Index of the word with the address: of IPv4 with the key's scope beside it, of IPv6 the first half.
+/// Index of the word with the address: IPv4 with the key's scope, or the first half of IPv6.
 pub const ADDRESS: usize = 0;
-/// Index of the bucket's word; see [`crate::arithmetic::bucket`] and [`crate::arithmetic::window`].
+/// Index of the bucket's TAT; see [`crate::arithmetic::bucket`] and [`crate::arithmetic::window`].
 pub const TAT: usize = 1;
-/// Index of the word with the packets that passed, and with the key's port below them.
+/// Index of the word with the count of passed packets and, below it, the key's port.
 pub const PASSED: usize = 2;
-/// Index of the word with the packets that were over the limit, and below them the epoch that the
-/// TAT was written in and the rest of the key's scope.
+/// Index of the word with the count of packets over the limit and, below it, the epoch of the TAT and the rest of the
+/// key's scope.
 pub const OVER: usize = 3;
 
-/// An entry, as it stands in memory. A key of more than 64 bits takes two, the second one for the
-/// second half of its address, and an even number first.
+/// An entry in memory. A key of more than 64 bits takes two entries: an even-numbered one, and the next one for the
+/// second half of the address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Entry {
-    /// At the indices above.
+    /// The words, at [`ADDRESS`], [`TAT`], [`PASSED`] and [`OVER`].
     pub words: [u64; 4],
 }
 
-/// Bits below a counter. A sum that overflows does not reach them.
+/// Bits below a counter. An overflow of the counter does not change them.
 pub const COUNTER_SHIFT: u32 = 16;
-/// One packet, in a word with a counter.
+/// One packet in a word with a counter.
 pub const ONE_PACKET: u64 = 1 << COUNTER_SHIFT;
 const BELOW_COUNTER: u64 = ONE_PACKET - 1;
 
@@ -43,8 +43,8 @@ const SCOPE_MASK: u64 = (1 << EPOCH_SHIFT) - 1;
 /// Bits of an epoch that an entry keeps.
 const EPOCH_MASK: u64 = BELOW_COUNTER >> EPOCH_SHIFT;
 
-/// The most changes that an epoch may be behind so that its stored bits still tell it: half of their range, less one.
-/// User space must not exceed it when it changes a quota.
+/// The most changes of quota that a stored epoch may be behind: half the range of its bits, less one. User space must
+/// not exceed it.
 pub const BEHIND_MAX: u32 = (1 << (COUNTER_SHIFT - EPOCH_SHIFT - 1)) - 1;
 
 /// The counter in a word.
@@ -54,7 +54,7 @@ pub const fn counter(word: u64) -> u64 {
     word >> COUNTER_SHIFT
 }
 
-/// The epoch in [`OVER`], which is no more than [`BEHIND_MAX`] changes away from `present`.
+/// The epoch in [`OVER`], at most [`BEHIND_MAX`] changes away from `present`.
 #[must_use]
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the bits that are kept")]
@@ -71,7 +71,7 @@ pub const fn slot_in(over: u64) -> u32 {
     crate::table::key::slot_in(over & SCOPE_MASK)
 }
 
-/// Whether a key takes two entries, by the part of it in [`OVER`].
+/// Whether the key takes two entries, from its part in [`OVER`].
 #[must_use]
 #[inline(always)]
 pub const fn is_wide(over: u64) -> bool {
@@ -85,38 +85,37 @@ pub const fn with_epoch(over: u64, epoch: u32) -> u64 {
     (over & !(EPOCH_MASK << EPOCH_SHIFT)) | ((epoch as u64 & EPOCH_MASK) << EPOCH_SHIFT)
 }
 
-/// [`OVER`] without its packets.
+/// [`OVER`] without its counter.
 #[must_use]
 #[inline(always)]
 pub const fn without_counter(over: u64) -> u64 {
     over & BELOW_COUNTER
 }
 
-/// An entry that others work on at the same time.
+/// An entry that several CPUs use at the same time.
 pub trait Shared: Copy {
     /// Reads a word.
     fn load(self, word: usize) -> u64;
-    /// Replaces `expected` with `new`, if the word still is `expected`. Returns whether it did. Ordered before and
-    /// after everything else.
+    /// Replaces `expected` with `new` if the word is `expected`. Returns whether it did. A full memory barrier.
     fn swap(self, word: usize, expected: u64, new: u64) -> bool;
     /// Writes a word that no other CPU writes.
     fn store(self, word: usize, value: u64);
     /// Adds to a word.
     fn add(self, word: usize, amount: u64);
-    /// The entry after this one, which has an even number.
+    /// The next entry of the pair. Call it on an even-numbered entry.
     #[must_use]
     fn next(self) -> Self;
 }
 
 /// Operations on an entry.
 pub trait Protocol: Shared {
-    /// Whether the entry belongs to the key; if its word is not a time, it does not, or not for long.
+    /// Whether the entry has this key. If its TAT is not a time, the key is not valid, or is about to change.
     #[inline(always)]
     fn is_of(self, tag: &Tag) -> bool {
         self.begins_with(tag) && (tag.rest == 0 || self.next().load(ADDRESS) == tag.rest)
     }
 
-    /// Whether the entry is the key's, except for the second half of an address.
+    /// Whether the entry has this key, not comparing the second half of an address.
     #[inline(always)]
     fn begins_with(self, tag: &Tag) -> bool {
         if self.load(ADDRESS) != tag.address {
@@ -138,13 +137,13 @@ pub trait Protocol: Shared {
         }
     }
 
-    /// Takes back that a packet of the source has passed.
+    /// Uncounts a packet of the source that had passed.
     #[inline(always)]
     fn uncount(self) {
         self.add(PASSED, ONE_PACKET.wrapping_neg());
     }
 
-    /// The key that the entry belongs to.
+    /// The key of the entry.
     #[inline(always)]
     fn tag(self) -> Tag {
         let mut tag = Tag {
@@ -159,30 +158,29 @@ pub trait Protocol: Shared {
         tag
     }
 
-    /// Replaces the judged word with the charged one. Returns whether the key has been charged.
+    /// Replaces the TAT `expected` with `charged`. Returns whether the key's bucket was charged.
     #[inline(always)]
-    fn charge(self, tag: &Tag, judged: u64, charged: u64) -> bool {
-        // Before as well: after it alone, the entry could have come back from the source that was charged.
-        if !self.is_of(tag) || !self.swap(TAT, judged, charged) {
+    fn charge(self, tag: &Tag, expected: u64, charged: u64) -> bool {
+        // Checked before the swap too: the entry may belong to another source at the swap, and be back afterwards.
+        if !self.is_of(tag) || !self.swap(TAT, expected, charged) {
             return false;
         }
         if self.is_of(tag) {
             return true;
         }
-        // Another source was charged. If its bucket has changed since, the charge stays: that errs
-        // towards refusing.
-        self.swap(TAT, charged, judged);
+        // Another source was charged. If its bucket has changed since, the charge stays, which errs towards refusing.
+        self.swap(TAT, charged, expected);
         false
     }
 
-    /// Replaces the word `judged`, on a past quota, with `converted`, on the quota of `epoch`. Returns whether it did.
+    /// Replaces the TAT `expected`, on a past quota, with `converted`, on the quota of `epoch`. Returns whether it did.
     #[inline(always)]
-    fn convert(self, tag: &Tag, over: u64, judged: u64, converted: u64, epoch: u32) -> bool {
-        if !self.swap(TAT, judged, BUSY) {
+    fn convert(self, tag: &Tag, over: u64, expected: u64, converted: u64, epoch: u32) -> bool {
+        if !self.swap(TAT, expected, BUSY) {
             return false;
         }
-        // Another CPU may have converted the bucket between the two reads of epoch and word, or the entry may have
-        // changed hands. Counters change at any time: after two attempts, the next packet tries again.
+        // Another CPU may have converted the bucket since the caller read epoch and TAT, or the entry may have changed
+        // hands. Counters may change at any time: after two attempts, the next packet tries again.
         let mut done = false;
         for _ in 0..2 {
             let present = self.load(OVER);
@@ -194,23 +192,23 @@ pub trait Protocol: Shared {
                 break;
             }
         }
-        self.swap(TAT, BUSY, if done { converted } else { judged });
+        self.swap(TAT, BUSY, if done { converted } else { expected });
         done
     }
 }
 
 impl<T: Shared> Protocol for T {}
 
-/// Whether an entry with this word belongs to a source.
+/// Whether an entry with this TAT belongs to a source.
 #[must_use]
 #[inline(always)]
-pub const fn is_taken(word: u64) -> bool {
-    bucket::is_time(word) || word == BUSY
+pub const fn is_taken(tat: u64) -> bool {
+    bucket::is_time(tat) || tat == BUSY
 }
 
-/// Whether a CPU is at work on the entry, or it belongs to the one before it.
+/// Whether a CPU is writing the entry, or the entry is the second half of the one before it.
 #[must_use]
 #[inline(always)]
-pub(crate) const fn is_out_of_reach(word: u64) -> bool {
-    word == BUSY || word == REST
+pub(crate) const fn is_out_of_reach(tat: u64) -> bool {
+    tat == BUSY || tat == REST
 }

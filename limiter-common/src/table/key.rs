@@ -1,8 +1,7 @@
-//! The key of a bucket: a limit, a source's prefix or the interface as a whole, and perhaps a port.
+//! The key of a bucket: a limit; a source's prefix or the whole interface; optionally a port.
 
-/// An address as it stands in a packet, in network byte order; IPv4 in the first four bytes, the others
-/// 0. Words of eight bytes, because LLVM copies so many at a time, and the verifier wants them aligned on
-/// the stack.
+/// An address in network byte order. IPv4 is in the first four bytes, and the others are 0. Words of eight bytes,
+/// because LLVM copies eight bytes at a time, and the verifier requires them to be aligned on the stack.
 pub type Words = [u64; 2];
 
 /// The words of an IPv4 address in network byte order.
@@ -17,7 +16,7 @@ pub const fn ipv4_words(address: u32) -> Words {
     }
 }
 
-/// The key of a bucket, without padding, because the kernel compares keys bytewise.
+/// The key of a bucket. Without padding, because the kernel compares keys bytewise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct SourceKey {
@@ -25,26 +24,24 @@ pub struct SourceKey {
     pub address: Words,
     /// Family in bits 0-7, the limit's slot in bits 8-15, destination port in bits 16-31.
     ///
-    /// The family is part of it: an IPv6 packet may carry any 128 bits as its source, and must not be
-    /// able to share an IPv4 address's bucket.
+    /// The family keeps an IPv6 source, which may be any 128 bits, out of the bucket of an IPv4 address.
     pub scope: u32,
     /// Makes the size a multiple of eight without padding.
     pub reserved: u32,
 }
 
-/// Family of the one key that stands for all sources.
+/// Family of the key that stands for all sources.
 pub const INTERFACE: u32 = 0;
 /// Family of an IPv4 address.
 pub const IPV4: u32 = 4;
 /// Family of an IPv6 address.
 pub const IPV6: u32 = 6;
 
-/// Slots of limits: more than there may be limits, so that a new one need not take the place of one
-/// that has just gone.
+/// Slots of limits: more than limits, so that a new limit need not take the slot of one that was just removed.
 pub const SLOTS: u32 = 64;
 
 impl SourceKey {
-    /// [`INTERFACE`], [`IPV4`] or [`IPV6`].
+    /// The family: [`INTERFACE`], [`IPV4`] or [`IPV6`].
     #[must_use]
     #[inline(always)]
     pub const fn family(&self) -> u32 {
@@ -66,12 +63,12 @@ impl SourceKey {
     }
 }
 
-/// A key, as it stands in an entry of the table.
+/// A key in the form of the table's entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
-    /// The address. An IPv4 address has the key's scope beside it, so that one comparison tells limits apart.
+    /// The address. An IPv4 address shares the word with the key's scope, so that one comparison tells limits apart.
     pub address: u64,
-    /// The second half of an address of IPv6; 0 for all others, and if the limit leaves it out.
+    /// The second half of an IPv6 address; 0 for other keys, and if the limit's mask omits it.
     pub rest: u64,
     /// Destination port in bits 0-15, family in bits 16-17, the limit's slot in bits 18-23.
     pub scope: u64,
@@ -84,16 +81,16 @@ const SLOT_SHIFT: u32 = FAMILY_SHIFT + 2;
 const TAG_INTERFACE: u64 = 0;
 const TAG_IPV4: u64 = 1;
 const TAG_IPV6: u64 = 2;
-/// With a second half of the address.
+/// IPv6 with a second half of the address.
 const TAG_WIDE: u64 = 3;
 
-/// Whether a key takes two entries, from what [`Tag::limit`] returns.
+/// Whether a key takes two entries, from its [`Tag::limit`].
 #[inline(always)]
 pub(crate) const fn is_wide(limit: u64) -> bool {
     limit & 3 == TAG_WIDE
 }
 
-/// The slot of the limit in what [`Tag::limit`] returns.
+/// The slot of the limit, from [`Tag::limit`].
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "of eight bits")]
 pub(crate) const fn slot_in(limit: u64) -> u32 {
@@ -106,14 +103,14 @@ impl Tag {
         (self.scope >> FAMILY_SHIFT) & 3
     }
 
-    /// Destination port.
+    /// The destination port.
     #[must_use]
     #[inline(always)]
     pub const fn port(&self) -> u64 {
         self.scope & 0xffff
     }
 
-    /// Family and slot: bits 0-7.
+    /// Family and slot, in bits 0-7.
     #[must_use]
     #[inline(always)]
     pub const fn limit(&self) -> u64 {
@@ -121,18 +118,18 @@ impl Tag {
     }
 }
 
-/// Shift of a scope that stands beside an address of IPv4.
+/// Shift of the scope in the word with an IPv4 address.
 const BESIDE: u32 = if cfg!(target_endian = "big") { 0 } else { 32 };
 
 impl Tag {
-    /// Whether it takes two entries.
+    /// Whether the key takes two entries.
     #[must_use]
     #[inline(always)]
     pub const fn is_wide(&self) -> bool {
         self.rest != 0 || self.family() == TAG_WIDE
     }
 
-    /// Entries that it takes.
+    /// Number of entries that the key takes.
     #[must_use]
     #[inline(always)]
     pub const fn entries(&self) -> u32 {
@@ -146,7 +143,7 @@ impl Tag {
         slot_in(self.limit())
     }
 
-    /// The key.
+    /// The key as a [`SourceKey`].
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "of 16 bits")]
     pub const fn key(&self) -> SourceKey {
@@ -165,7 +162,7 @@ impl Tag {
 }
 
 impl SourceKey {
-    /// The key in the form of the table.
+    /// The key in the form of the table's entries.
     #[must_use]
     #[inline(always)]
     pub const fn tag(&self) -> Tag {
@@ -230,11 +227,11 @@ pub struct KeyMask {
     pub ipv4: Words,
     /// Mask of an IPv6 source.
     pub ipv6: Words,
-    /// 1 if the limit does not tell sources apart; the masks are not looked at then.
+    /// 1 if all sources share one bucket; then the masks are not used.
     pub interface: u32,
     /// 1 if each destination port has a bucket of its own.
     pub port: u32,
-    /// 1 if a link-local source has a bucket of its own, whatever the mask of IPv6.
+    /// 1 if each link-local source has a bucket of its own, whatever the IPv6 mask.
     pub link_local: u32,
     /// Makes the size a multiple of eight without padding.
     pub reserved: u32,
@@ -243,9 +240,9 @@ pub struct KeyMask {
 /// Bits of the prefix of link-local addresses, fe80::/10 (RFC 4291, section 2.4).
 pub const LINK_LOCAL_BITS: u32 = 10;
 
-/// Whether an IPv6 address is link-local. All neighbours have the same /64 there, the router too: a shorter key than
-/// the whole address lets one of them shut out the others. A neighbour can make up addresses, and as well MAC
-/// addresses, so that a key of these would bound it no better; the new-source limit bounds both.
+/// Whether an IPv6 address is link-local. All neighbours share that /64, routers too: with a shorter key than the whole
+/// address, one neighbour could shut out the others. A neighbour can forge MAC addresses as easily as addresses, so a
+/// MAC key would not help. The new-source limit bounds both.
 #[must_use]
 #[inline(always)]
 pub const fn is_link_local(words: &Words) -> bool {
@@ -255,7 +252,7 @@ pub const fn is_link_local(words: &Words) -> bool {
 }
 
 impl KeyMask {
-    /// The masks of prefixes of `ipv4` (0 to 32) and `ipv6` (0 to 128) bits.
+    /// Masks for prefixes of `ipv4` (0 to 32) and `ipv6` (0 to 128) bits.
     #[must_use]
     pub const fn prefixes(ipv4: u32, ipv6: u32) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = leading_ones_128(ipv6).to_be_bytes();
@@ -267,13 +264,13 @@ impl KeyMask {
             ],
             interface: 0,
             port: 0,
-            // A shorter prefix takes in more than the neighbours, on purpose.
+            // A shorter prefix deliberately covers more than the neighbours.
             link_local: (ipv6 > LINK_LOCAL_BITS) as u32,
             reserved: 0,
         }
     }
 
-    /// One bucket for everything.
+    /// One bucket for all sources.
     #[must_use]
     pub const fn interface() -> Self {
         Self {
@@ -286,7 +283,7 @@ impl KeyMask {
         }
     }
 
-    /// The key under which a limit in `slot` keeps packets from `address` to `port`.
+    /// The key of the bucket of the limit in `slot` for packets from `address` to `port`.
     #[must_use]
     #[inline(always)]
     pub const fn key(&self, slot: u32, address: &Address, port: u16) -> SourceKey {

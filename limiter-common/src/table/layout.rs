@@ -1,31 +1,30 @@
-//! The sets that a source may be in: a keyed hash spreads the sources over the table.
+//! The home set and the probe sequence of a source.
 
 use super::key::Tag;
 
-/// Entries of a set: a cache line. With two entries of 32 bytes it has all that a packet of a known source
-/// needs, counters included.
+/// Entries of a set. Two entries of 32 bytes fill one cache line, so that a packet of a known source needs one line.
 pub const WAYS: u32 = 2;
 
-/// Sets that stand side by side: processors fetch two lines at a time.
+/// Adjacent sets that form a pair: processors fetch two cache lines at a time.
 pub const SETS_OF_PAIR: u32 = 2;
 
 /// Entries of a pair.
 pub const ENTRIES_OF_PAIR: u32 = SETS_OF_PAIR * WAYS;
 
-/// Pairs of sets that a source may be in.
+/// Pairs of sets in a probe sequence.
 const PAIRS_OF_SOURCE: u32 = 16;
 
-/// Sets that a source may be in. Until about 85 % of the entries are in use, one of tens of thousands of new
-/// sources finds no room; between 90 and 95 % it is one of 25.
+/// Sets in a probe sequence. Up to about 85 % of the entries in use, one of tens of thousands of new sources finds no
+/// room; between 90 and 95 %, one of 25.
 pub const SETS_OF_SOURCE: u32 = PAIRS_OF_SOURCE * SETS_OF_PAIR;
 
-/// The secret that assigns sources to sets. Without it, an attacker cannot fill a set on purpose.
+/// The secret key of the hash. An attacker who does not know it cannot fill a chosen set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Seed(pub [u64; 4]);
 
 impl Seed {
-    /// A public seed, for tests and for tables that are not attacked: digits of pi.
+    /// A public seed (digits of pi), for tests and for tables that are not attacked.
     pub const KNOWN: Self = Self::new([
         0x243f_6a88_85a3_08d3,
         0x1319_8a2e_0370_7344,
@@ -33,14 +32,14 @@ impl Seed {
         0x082e_fa98_ec4e_6c89,
     ]);
 
-    /// From random bits.
+    /// Creates a seed from random bits.
     #[must_use]
     pub const fn new([a, b, c, d]: [u64; 4]) -> Self {
-        // Odd: multiplying by them loses nothing.
+        // Multiplication by an odd number loses no bits.
         Self([a, b | 1, c | 1, d | 1])
     }
 
-    /// The sets of a source, of a table of `sets`.
+    /// The home set of a source in a table of `sets` sets.
     #[must_use]
     #[inline(always)]
     pub const fn home(&self, tag: &Tag, sets: u32) -> Home {
@@ -57,18 +56,18 @@ impl Seed {
     #[inline(always)]
     pub const fn mixed(&self, tag: &Tag) -> u64 {
         let [mask, first, second, third] = self.0;
-        // Turned round: a sum of both halves would be the same for hosts that count up in networks that do,
-        // and for two keys that differ in the highest bits alone, whatever the seed.
+        // Without the byte swap, hosts that count up in networks that count up would have equal sums, and keys that
+        // differ only in their highest bits would be equal under every seed.
         let rest = tag.rest.wrapping_mul(third).swap_bytes();
         let mut mixed = (tag.address ^ mask).wrapping_mul(first).wrapping_add(rest);
         mixed ^= mixed >> 32;
         mixed = (mixed ^ tag.scope).wrapping_mul(second);
-        // Without this turn one seed of some hundreds puts most networks in a row into few sets.
+        // Without this shift, one of some hundreds of seeds puts most consecutive networks into few sets.
         (mixed ^ (mixed >> 32)).wrapping_mul(third)
     }
 }
 
-/// 32 bits, scaled to a number below `sets`.
+/// Scales 32 bits to a number below `sets`.
 #[inline(always)]
 const fn scaled(bits: u64, sets: u32) -> u32 {
     ((bits * sets as u64) >> 32) as u32
@@ -77,59 +76,59 @@ const fn scaled(bits: u64, sets: u32) -> u32 {
 /// The home set of a source, and the start of its probe sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// Its own set.
+    /// Number of the home set.
     pub set: u32,
     mixed: u64,
     sets: u32,
 }
 
 impl Home {
-    /// Its sets in the order in which they are looked at: its own, the one beside it, and then pairs that
-    /// follow one another at a distance of its own. Some come again where the table is small.
+    /// The probe sequence: the home set, the other set of its pair, then further pairs at a stride that depends on the
+    /// source. In a small table, sets repeat.
     #[inline(always)]
-    pub const fn places(&self) -> Places {
+    pub const fn probe_sequence(&self) -> ProbeSequence {
         let pairs = self.sets / SETS_OF_PAIR;
-        // Other bits than those that chose the set. Odd, because the number of pairs is mostly a power of
-        // two: with a step that divides it the same few would come again and again.
+        // The stride uses other bits than the home set. It is odd, because the number of pairs is often a power of two:
+        // a stride with a common divisor would visit few pairs.
         let bits = (self.mixed ^ (self.mixed >> 29)) & 0xffff_ffff;
-        Places {
+        ProbeSequence {
             pair: self.set / SETS_OF_PAIR,
             side: self.set % SETS_OF_PAIR,
-            step: 1 + 2 * scaled(bits, pairs / 2),
+            stride: 1 + 2 * scaled(bits, pairs / 2),
             pairs,
         }
     }
 
-    /// The numbers of its sets in that order.
+    /// The numbers of the sets in the probe sequence.
     pub fn sets(&self) -> impl Iterator<Item = u32> {
-        let mut places = self.places();
-        (0..SETS_OF_SOURCE).map(move |place| places.set(place))
+        let mut sequence = self.probe_sequence();
+        (0..SETS_OF_SOURCE).map(move |distance| sequence.set(distance))
     }
 }
 
-/// The sets of a source, one after the other.
+/// The sets in which a source is searched, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct ProbeSequence {
     pair: u32,
     side: u32,
-    step: u32,
+    stride: u32,
     pairs: u32,
 }
 
-impl Places {
-    /// The set that stands at `place`, of which there are [`SETS_OF_SOURCE`]; asked for in their order.
+impl ProbeSequence {
+    /// The number of the set at `distance`, below [`SETS_OF_SOURCE`]. Call it with 0, 1, 2 and so on.
     #[inline(always)]
-    pub const fn set(&mut self, place: u32) -> u32 {
-        if place > 0 && place.is_multiple_of(SETS_OF_PAIR) {
-            // Both are below 2^31.
-            let next = self.pair + self.step;
+    pub const fn set(&mut self, distance: u32) -> u32 {
+        if distance > 0 && distance.is_multiple_of(SETS_OF_PAIR) {
+            // Both numbers are below 2^31.
+            let next = self.pair + self.stride;
             self.pair = if next >= self.pairs {
                 next - self.pairs
             } else {
                 next
             };
         }
-        let side = self.side ^ (place % SETS_OF_PAIR);
+        let side = self.side ^ (distance % SETS_OF_PAIR);
         self.pair * SETS_OF_PAIR + side
     }
 }

@@ -1,20 +1,22 @@
-//! The table of buckets: sets of a few entries, which a keyed hash spreads the sources over.
+//! The table of buckets: an array of small sets. A keyed hash assigns each source to a home set.
 //!
-//! [`key`]: the bucket that a packet belongs to. [`entry`]: one bucket in memory. The layout assigns keys to sets, the
-//! displacement tells the sets of keys that are not at home, and the search finds, adds and clears entries. [`share`]:
-//! the part of the table and of the new-source limit that each limit has.
+//! - [`key`]: the bucket that a packet belongs to
+//! - [`entry`]: one bucket in memory
+//! - `layout`: the probe sequence of a source
+//! - `overflow`: the count of a set's sources in overflow sets
+//! - `search`: finds, adds and clears entries
+//! - [`share`]: each limit's part of the table and of the new-source limit
 
 pub mod entry;
 pub mod key;
 pub mod share;
 
-mod displacement;
 mod layout;
+mod overflow;
 mod search;
 
-pub use displacement::{DISPLACED_WIDTH, Displaced};
-pub use layout::{ENTRIES_OF_PAIR, Home, Places, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, WAYS};
+pub use layout::{ENTRIES_OF_PAIR, Home, ProbeSequence, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, WAYS};
+pub use overflow::{OVERFLOW_WIDTH, Overflow};
 pub use search::{
-    Added, New, SWEPT, SharedSet, SharedTable, add, clear, find_far, find_in, make_room, settle,
-    sweep,
+    Added, New, SWEPT, SharedSet, SharedTable, add, clear, find, find_in, make_room, settle, sweep,
 };

@@ -1,15 +1,15 @@
-//! The table of sources: sets of a few entries, which a keyed hash spreads the sources over.
+//! Finds, adds and clears the entries of sources.
 //!
-//! A source that finds no room in its own set goes to one of those that follow at a distance of its
-//! own, and its set counts how many of its sources are elsewhere: as long as there are none, one look
-//! tells that a source is not there. An entry with a full bucket is free to be taken, since
-//! a bucket that does not exist is a full one: there is no list to keep, and nothing to evict.
+//! A source whose home set is full gets an entry in an overflow set: the next set with room in its probe sequence. The
+//! home set counts its sources in overflow sets. If the count is 0, a search ends after the home set.
 //!
-//! Only new sources lock anything: a source is brought in under the lock of its set, so that two CPUs
-//! make no two buckets of it.
+//! A new source may take an entry with a full bucket: a missing bucket counts as full, so nothing is lost.
+//!
+//! A source is added under the lock of its home set, so that two CPUs do not make two buckets for it. Known sources
+//! take no lock.
 
 use super::{
-    Displaced, Home, SETS_OF_SOURCE, WAYS,
+    Home, Overflow, SETS_OF_SOURCE, WAYS,
     entry::{
         ADDRESS, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, counter, is_out_of_reach,
         is_taken, is_wide, with_epoch,
@@ -21,68 +21,68 @@ use crate::{
     arithmetic::bucket::{self, BUSY, FREE, REST},
 };
 
-/// A set that others work on at the same time.
+/// A set that several CPUs use at the same time.
 pub trait SharedSet: Copy {
-    /// The type of its entries.
+    /// The type of an entry.
     type Entry: Shared;
     /// The entry with this number, below [`WAYS`].
     fn entry(self, way: u32) -> Self::Entry;
 }
 
-/// A table that others work on at the same time.
+/// A table that several CPUs use at the same time.
 pub trait SharedTable {
-    /// The type of its sets.
+    /// The type of a set.
     type Set: SharedSet;
     /// The set with this number; none if there is no such set.
     fn set(&self, number: u32) -> Option<Self::Set>;
-    /// The sets of a source.
+    /// The home set of a source.
     fn home(&self, tag: &Tag) -> Home;
-    /// The data of a set about its sources that are in other sets.
-    fn displaced(&self, set: u32) -> Displaced;
-    /// Counts one more such source, in the set at `place`. Returns whether it could be counted.
-    fn displace(&self, set: u32, place: u32) -> bool;
-    /// Counts one such source less.
-    fn replace(&self, set: u32);
-    /// Counts the second of two sources that a wide one takes the place of: [`Added::Replaced`] stands for one.
-    fn second_replaced(&self) {}
-    /// Locks the set for new sources, if it can be had.
+    /// The count and reach of a set's sources in overflow sets.
+    fn overflow(&self, set: u32) -> Overflow;
+    /// Adds a source at `distance` to the overflow of `set`. Returns false if the count is at its maximum.
+    fn count_overflow(&self, set: u32, distance: u32) -> bool;
+    /// Subtracts a source from the overflow of `set`.
+    fn uncount_overflow(&self, set: u32);
+    /// Counts the second of two sources that a wide source replaces; [`Added::Replaced`] stands for the first.
+    fn count_second_removed(&self) {}
+    /// Tries to lock the set for new sources. Returns whether it did.
     fn lock(&self, set: u32) -> bool;
-    /// Unlocks it.
+    /// Unlocks the set.
     fn unlock(&self, set: u32);
-    /// Nanoseconds since the bucket of an entry with these words became full, at `now`; none if it is not full, and the
-    /// greatest possible number if its limit has gone.
-    fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64>;
-    /// Sets that there are.
+    /// Nanoseconds since the bucket of an entry with these words became full, at `now`. None if it is not full;
+    /// `u64::MAX` if its limit is gone.
+    fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64>;
+    /// Number of sets.
     fn sets(&self) -> u32;
-    /// Counts the entries of one more source for its limit, if that has room for them.
-    fn hold(&self, tag: &Tag) -> bool;
-    /// Counts so many entries less for the limit in `slot`.
+    /// Reserves the entries of a new source for its limit. Returns false if the limit has no room for them.
+    fn reserve(&self, tag: &Tag) -> bool;
+    /// Subtracts `entries` from the entries that the limit in `slot` holds.
     fn release(&self, slot: u32, entries: u32);
-    /// Counts the entries of a source that was not added less for its limit. A separate function if that is better.
+    /// Undoes [`Self::reserve`]. The kernel program overrides it with a separate function.
     #[inline(always)]
-    fn let_go(&self, tag: &Tag) {
+    fn release_source(&self, tag: &Tag) {
         self.release(tag.slot(), tag.entries());
     }
-    /// Whether the limit of the source has room for it.
+    /// Whether the limit of the source has room for its entries.
     fn has_room(&self, tag: &Tag) -> bool;
-    /// The set at which a sweep begins, below [`Self::sets`]: each time [`SWEPT`] further.
+    /// The set at which the next sweep begins, below [`Self::sets`]. Each call advances it by [`SWEPT`].
     fn hand(&self) -> u32;
-    /// Counts a source that has lost its entry to a sweep.
-    fn cleared(&self) {}
-    /// [`clear`], as a separate function if that is better.
+    /// Counts a source that a sweep has removed.
+    fn count_cleared(&self) {}
+    /// [`clear`]. The kernel program overrides it with a separate function.
     #[inline(always)]
     fn clear(&self, number: u32, now: u64) {
         clear(self, number, now);
     }
-    /// Whether the source is in one of its sets.
+    /// Whether the source has an entry.
     #[inline(always)]
     fn has(&self, tag: &Tag, home: &Home) -> bool {
-        find_far(self, tag, home).is_some()
+        find(self, tag, home).is_some()
     }
-    /// [`settle`], as a separate function if that is better.
+    /// [`settle`]. The kernel program overrides it with a separate function.
     #[inline(always)]
-    fn settle(&self, set: u32, way: u32, new: &New<'_>, place: u32) -> Option<Added> {
-        settle(self, set, way, new, place, new.tag.is_wide())
+    fn settle(&self, set: u32, way: u32, new: &New<'_>, distance: u32) -> Option<Added> {
+        settle(self, set, way, new, distance, new.tag.is_wide())
     }
 }
 
@@ -93,9 +93,9 @@ type EntryOf<T> = <<T as SharedTable>::Set as SharedSet>::Entry;
 pub struct New<'a> {
     /// Its key.
     pub tag: &'a Tag,
-    /// Its bucket's first word.
-    pub word: u64,
-    /// The epoch that the word was written in.
+    /// The first TAT of its bucket.
+    pub tat: u64,
+    /// The epoch of the TAT.
     pub epoch: u32,
     /// The time, in nanoseconds.
     pub now: u64,
@@ -104,17 +104,17 @@ pub struct New<'a> {
 /// The result of adding a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It is in, and charged, and its packet counted.
+    /// The source is added and charged, and its packet is counted.
     Done,
-    /// The source is in, and charged, and its packet counted, in the entry of another source, or of two.
+    /// As [`Self::Done`], in the entry of another source, or of two.
     Replaced,
-    /// Another CPU has brought the same source in, or is at work in its set.
+    /// Another CPU has added the source, or has locked its home set.
     Raced,
     /// There is no room.
     NoRoom,
 }
 
-/// The entry of a source in one set. `wide` says whether its key takes two entries.
+/// Finds the entry of a source in one set. `wide`: its key takes two entries.
 #[inline(always)]
 pub fn find_in<S: SharedSet>(set: S, tag: &Tag, wide: bool) -> Option<S::Entry> {
     let step = if wide { 2 } else { 1 };
@@ -134,20 +134,20 @@ pub fn find_in<S: SharedSet>(set: S, tag: &Tag, wide: bool) -> Option<S::Entry> 
     None
 }
 
-/// The entry of a source in any of its sets, with the number of that set.
+/// Finds the entry of a source in its probe sequence. Returns the number of the set and the entry.
 #[inline(always)]
-pub fn find_far<T: SharedTable + ?Sized>(
+pub fn find<T: SharedTable + ?Sized>(
     table: &T,
     tag: &Tag,
     home: &Home,
 ) -> Option<(u32, EntryOf<T>)> {
-    let mut places = home.places();
-    let displaced = table.displaced(home.set);
-    for place in 0..SETS_OF_SOURCE {
-        if !displaced.reach(place) {
+    let mut sequence = home.probe_sequence();
+    let overflow = table.overflow(home.set);
+    for distance in 0..SETS_OF_SOURCE {
+        if !overflow.reaches(distance) {
             break;
         }
-        let number = places.set(place);
+        let number = sequence.set(distance);
         if let Some(set) = table.set(number)
             && let Some(entry) = find_in(set, tag, tag.is_wide())
         {
@@ -157,22 +157,22 @@ pub fn find_far<T: SharedTable + ?Sized>(
     None
 }
 
-/// Brings a source in, unless it is there.
+/// Adds a source to the table unless it has an entry.
 #[inline(always)]
 pub fn add<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
-    // Before it takes an entry: a limit never holds more than it is counted for.
-    if !table.hold(new.tag) {
+    // Reserved first: a limit never holds more entries than are counted.
+    if !table.reserve(new.tag) {
         return Added::NoRoom;
     }
-    let added = add_held(table, new);
+    let added = add_reserved(table, new);
     if !matches!(added, Added::Done | Added::Replaced) {
-        table.let_go(new.tag);
+        table.release_source(new.tag);
     }
     added
 }
 
 #[inline(always)]
-fn add_held<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
+fn add_reserved<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
     let home = table.home(new.tag);
     if !table.lock(home.set) {
         return Added::Raced;
@@ -182,8 +182,7 @@ fn add_held<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
     added
 }
 
-/// Whether the limit of a new source has room for it. If not, entries that may be taken are cleared first: they count
-/// until then.
+/// Whether the limit of a new source has room for it, if need be after a sweep.
 #[inline(always)]
 pub fn make_room<T: SharedTable + ?Sized>(table: &T, tag: &Tag, now: u64) -> bool {
     if table.has_room(tag) {
@@ -193,11 +192,11 @@ pub fn make_room<T: SharedTable + ?Sized>(table: &T, tag: &Tag, now: u64) -> boo
     table.has_room(tag)
 }
 
-/// Sets that a sweep looks at: of a limit that has one 66th of the table for itself, the least with 33 limits that
-/// tell sources apart, they hold four entries.
+/// Sets in a sweep. They hold about four entries of the smallest share: one 66th of the table, with 33 limits that
+/// tell sources apart.
 pub const SWEPT: u32 = 128;
 
-/// Clears the entries that may be taken, in the next [`SWEPT`] sets.
+/// Clears the entries that may be taken in the next [`SWEPT`] sets.
 #[inline(always)]
 pub fn sweep<T: SharedTable + ?Sized>(table: &T, now: u64) {
     let first = table.hand();
@@ -206,8 +205,8 @@ pub fn sweep<T: SharedTable + ?Sized>(table: &T, now: u64) {
     }
 }
 
-/// Clears the entries of a set that may be taken. The set is counted from `number`, past the last one from the first
-/// again: here, because the verifier would follow a sweep that turns round at each of its sets.
+/// Clears the entries of a set that may be taken. `number` wraps at the number of sets. It wraps here and not in
+/// [`sweep`], where the verifier would follow both branches for each set.
 #[inline(always)]
 pub fn clear<T: SharedTable + ?Sized>(table: &T, number: u32, now: u64) {
     let number = number.checked_rem(table.sets()).unwrap_or(0);
@@ -230,22 +229,22 @@ fn clear_entry<T: SharedTable + ?Sized>(
     if entry.load(TAT) == FREE {
         return;
     }
-    let Some(word) = take(table, entry, BUSY, now) else {
+    let Some(tat) = take(table, entry, BUSY, now) else {
         return;
     };
     let was_wide = way.is_multiple_of(2) && is_wide(entry.load(OVER));
-    let former = home_of_former(table, entry, word, number, was_wide);
+    let former = home_of_former(table, entry, tat, number, was_wide);
     if was_wide {
         entry.next().swap(TAT, REST, FREE);
     }
     entry.swap(TAT, BUSY, FREE);
     leave(table, former, number);
-    if bucket::is_time(word) {
-        table.cleared();
+    if bucket::is_time(tat) {
+        table.count_cleared();
     }
 }
 
-/// Entries that a new source tries.
+/// Entries in a probe sequence.
 const PROBES: u32 = SETS_OF_SOURCE * WAYS;
 
 #[inline(always)]
@@ -253,67 +252,67 @@ fn add_locked<T: SharedTable + ?Sized>(table: &T, new: &New<'_>, home: &Home) ->
     if table.has(new.tag, home) {
         return Added::Raced;
     }
-    let mut places = home.places();
+    let mut sequence = home.probe_sequence();
     let mut number = home.set;
     // One loop over entries instead of two nested ones: the verifier follows it once.
     for index in 0..PROBES {
-        let (place, way) = (index / WAYS, index % WAYS);
+        let (distance, way) = (index / WAYS, index % WAYS);
         if way == 0 {
-            number = places.set(place);
+            number = sequence.set(distance);
         } else if new.tag.is_wide() {
             continue;
         }
-        if let Some(added) = table.settle(number, way, new, place) {
+        if let Some(added) = table.settle(number, way, new, distance) {
             return added;
         }
     }
     Added::NoRoom
 }
 
-/// Puts the source into an entry of the set with this number, if that may be taken. `wide` says whether it
-/// takes two.
+/// Puts the source into an entry of the set with this number, if the entry may be taken. `wide`: the source takes two
+/// entries.
 #[inline(always)]
 pub fn settle<T: SharedTable + ?Sized>(
     table: &T,
     number: u32,
     way: u32,
     new: &New<'_>,
-    place: u32,
+    distance: u32,
     wide: bool,
 ) -> Option<Added> {
     let entry = table.set(number)?.entry(way);
-    let word = take(table, entry, BUSY, new.now)?;
-    // Before its key is there: a set never counts less than there are.
+    let tat = take(table, entry, BUSY, new.now)?;
+    // Counted before the key is written: the count is never too low.
     let home = table.home(new.tag).set;
-    if number != home && !table.displace(home, place) {
-        entry.swap(TAT, BUSY, word);
+    if number != home && !table.count_overflow(home, distance) {
+        entry.swap(TAT, BUSY, tat);
         return None;
     }
-    // The key of an entry that was cleared is still there, and no second half of it.
-    let was_wide = word != FREE && way.is_multiple_of(2) && is_wide(entry.load(OVER));
-    let mut was_taken = bucket::is_time(word);
+    // A cleared entry still has the former key, but no second half.
+    let was_wide = tat != FREE && way.is_multiple_of(2) && is_wide(entry.load(OVER));
+    let mut was_taken = bucket::is_time(tat);
     if wide {
         let second = entry.next();
         if !was_wide {
-            let Some(word_of_second) = take(table, second, REST, new.now) else {
+            let Some(second_tat) = take(table, second, REST, new.now) else {
                 leave(table, home, number);
-                entry.swap(TAT, BUSY, word);
+                entry.swap(TAT, BUSY, tat);
                 return None;
             };
-            let former = home_of_former(table, second, word_of_second, number, false);
+            let former = home_of_former(table, second, second_tat, number, false);
             second.store(PASSED, 0);
             second.store(OVER, 0);
             second.store(ADDRESS, new.tag.rest);
             leave(table, former, number);
-            if bucket::is_time(word_of_second) {
+            if bucket::is_time(second_tat) {
                 if was_taken {
-                    table.second_replaced();
+                    table.count_second_removed();
                 }
                 was_taken = true;
             }
         }
     }
-    let former = home_of_former(table, entry, word, number, was_wide);
+    let former = home_of_former(table, entry, tat, number, was_wide);
     if wide {
         entry.next().store(ADDRESS, new.tag.rest);
     } else if was_wide {
@@ -322,7 +321,7 @@ pub fn settle<T: SharedTable + ?Sized>(
     entry.store(ADDRESS, new.tag.address);
     entry.store(PASSED, new.tag.port() | ONE_PACKET);
     entry.store(OVER, with_epoch(new.tag.limit(), new.epoch));
-    entry.swap(TAT, BUSY, new.word);
+    entry.swap(TAT, BUSY, new.tat);
     leave(table, former, number);
     Some(if was_taken {
         Added::Replaced
@@ -331,17 +330,17 @@ pub fn settle<T: SharedTable + ?Sized>(
     })
 }
 
-/// Counts the former source of an entry that was taken no longer for its limit. Returns the source's set, or `number`,
-/// the entry's set, if there was no source.
+/// Releases the entries of the former source of a taken entry. Returns the source's home set; if there was no source,
+/// `number`, the entry's set.
 #[inline(always)]
 fn home_of_former<T: SharedTable + ?Sized>(
     table: &T,
     entry: EntryOf<T>,
-    word: u64,
+    tat: u64,
     number: u32,
     was_wide: bool,
 ) -> u32 {
-    if word == FREE {
+    if tat == FREE {
         return number;
     }
     let tag = entry.tag();
@@ -349,45 +348,40 @@ fn home_of_former<T: SharedTable + ?Sized>(
     table.home(&tag).set
 }
 
-/// Accounts for a source that has left a set, once its key is gone: a set never counts less than there are.
+/// Uncounts a source that has left the set `number`, once its key is overwritten: the count is never too low.
 #[inline(always)]
 fn leave<T: SharedTable + ?Sized>(table: &T, home: u32, number: u32) {
     if home != number {
-        table.replace(home);
+        table.uncount_overflow(home);
     }
 }
 
-/// Takes an entry that may be taken, and replaces its word with `mark`. Returns the former word.
+/// Takes an entry that may be taken: replaces its TAT with `mark`. Returns the former TAT.
 #[inline(always)]
 fn take<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, mark: u64, now: u64) -> Option<u64> {
-    let word = entry.load(TAT);
-    if is_out_of_reach(word) || !may_be_taken(table, entry, word, now) {
+    let tat = entry.load(TAT);
+    if is_out_of_reach(tat) || !may_be_taken(table, entry, tat, now) {
         return None;
     }
-    if !entry.swap(TAT, word, mark) {
+    if !entry.swap(TAT, tat, mark) {
         return None;
     }
-    // It may have changed hands before that. From now on it does not.
-    if !may_be_taken(table, entry, word, now) {
-        entry.swap(TAT, mark, word);
+    // The entry may have changed hands before the swap. From now on it cannot.
+    if !may_be_taken(table, entry, tat, now) {
+        entry.swap(TAT, mark, tat);
         return None;
     }
-    Some(word)
+    Some(tat)
 }
 
-/// Whether the entry with this word has no source, or its bucket is full and not kept for its source.
+/// Whether the entry has no source, or its bucket is full and not kept for its source.
 #[inline(always)]
-fn may_be_taken<T: SharedTable + ?Sized>(
-    table: &T,
-    entry: EntryOf<T>,
-    word: u64,
-    now: u64,
-) -> bool {
-    if !bucket::is_time(word) {
+fn may_be_taken<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, tat: u64, now: u64) -> bool {
+    if !bucket::is_time(tat) {
         return true;
     }
     let over = entry.load(OVER);
-    match table.full_for(over, word, now) {
+    match table.full_for(over, tat, now) {
         Some(full_for) => full_for >= KEPT_FOR || counter(entry.load(PASSED)) + counter(over) <= 1,
         None => false,
     }

@@ -12,7 +12,7 @@ use limiter_common::{
     },
 };
 
-use crate::world::{Entry, TERMS, Table, World};
+use crate::world::{Entry, QUOTA, Table, World};
 
 /// The result of a packet, or of a request of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Packet {
     /// Only adds the source.
     pub fn charge_new(self, table: &Table<'_>) -> Added {
         let Self { tag, now } = self;
-        let Decision::Admit { tat } = TERMS.decide(TERMS.full(now), now, TERMS.cost) else {
+        let Decision::Admit { tat } = QUOTA.decide(QUOTA.full(now), now, QUOTA.cost) else {
             unreachable!("a full bucket admits a packet");
         };
         let epoch = table.epoch;
@@ -102,7 +102,7 @@ impl Packet {
             table,
             &New {
                 tag: &tag,
-                word: tat,
+                tat,
                 epoch,
                 now,
             },
@@ -133,7 +133,7 @@ impl Packet {
         if epoch_in(over, table.epoch) != table.epoch {
             return Tried::Stale;
         }
-        match TERMS.decide(word, now, TERMS.cost) {
+        match QUOTA.decide(word, now, QUOTA.cost) {
             Decision::Refuse { .. } if !entry.is_of(&tag) => Tried::Lost,
             Decision::Refuse { .. } => Tried::Done(Outcome::Refused, entry),
             Decision::Admit { tat } if entry.charge(&tag, word, tat) => {
@@ -160,7 +160,7 @@ impl Packet {
             if !bucket::is_time(word) || epoch_in(over, table.epoch) != table.epoch {
                 return Outcome::Nothing;
             }
-            let refunded = TERMS.refunded(word, TERMS.cost, now, now);
+            let refunded = QUOTA.refunded(word, QUOTA.cost, now, now);
             if entry.charge(&tag, word, refunded) {
                 entry.add(PASSED, ONE_PACKET.wrapping_neg());
                 return Outcome::Refunded;
@@ -199,7 +199,7 @@ fn find<'a>(table: &Table<'a>, tag: &Tag) -> Option<Entry<'a>> {
         // The entry with the address is found without branches.
         let differs = [0, 1].map(|way| set.entry(way).load(ADDRESS) != tag.address);
         if differs == [true; 2] {
-            if table.displaced(home.set).count() == 0 {
+            if table.overflow(home.set).count() == 0 {
                 return None;
             }
         } else {
@@ -209,14 +209,14 @@ fn find<'a>(table: &Table<'a>, tag: &Tag) -> Option<Entry<'a>> {
             }
         }
     }
-    table::find_far(table, tag, &home).map(|(_, entry)| entry)
+    table::find(table, tag, &home).map(|(_, entry)| entry)
 }
 
 /// Resets the source.
 pub fn forget(table: &Table<'_>, tag: &Tag) -> Outcome {
     for _ in 0..ATTEMPTS {
         let home = table.home(tag);
-        let Some((_, entry)) = table::find_far(table, tag, &home) else {
+        let Some((_, entry)) = table::find(table, tag, &home) else {
             return Outcome::Nothing;
         };
         let word = entry.load(TAT);

@@ -11,6 +11,6 @@ mod world;
 mod changing;
 mod clearing;
 mod coming;
-mod displaced;
 mod leaving;
+mod overflow;
 mod wide;

@@ -27,7 +27,7 @@ fn wide_source_replaces_two_narrow_sources() {
 }
 
 #[test]
-fn home_sets_stop_counting_two_replaced_displaced_sources() {
+fn home_sets_stop_counting_two_replaced_overflow_sources() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(0, 1)];
     let wide = TWO_SETS.wide(1, 0);
     let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL), (1, 1, b, FULL)]);
@@ -73,7 +73,7 @@ fn narrow_sources_replace_a_wide_source() {
 
 /// The second entry may have a new key by then.
 #[test]
-fn home_set_stops_counting_a_replaced_displaced_wide_source() {
+fn home_set_stops_counting_a_replaced_overflow_wide_source() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
     let mut scene = Scene::with(TWO_SETS, [(0, 0, TWO_SETS.wide(1, 0), FULL)]);
     for tag in [a, b] {

@@ -8,8 +8,8 @@ use limiter_common::{
         quota::Quota,
     },
     table::{
-        DISPLACED_WIDTH, Displaced, Home, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet,
-        SharedTable, WAYS,
+        Home, OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet, SharedTable,
+        WAYS,
         entry::{
             ADDRESS, COUNTER_SHIFT, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in,
             is_taken, slot_in, with_epoch,
@@ -38,7 +38,7 @@ pub const CHANGE: u64 = 3;
 pub const FULL: u64 = ticks(START - COST);
 
 /// The quota of all slots except the last, whose limit was removed.
-pub const TERMS: Quota = Quota {
+pub const QUOTA: Quota = Quota {
     tau: (BURST * COST) << TICK_SHIFT,
     cost: COST << TICK_SHIFT,
     cost_shift: 0,
@@ -105,17 +105,17 @@ impl World {
 
     /// True if `home` is the home set of the source, and the second pair follows the first in its probe sequence.
     fn is_at(self, tag: &Tag, home: u32) -> bool {
-        let [own, _, next] = [0, 1, 2].map(|place| SEED.home(tag, WHOLE).sets().nth(place));
+        let [own, _, next] = [0, 1, 2].map(|distance| SEED.home(tag, WHOLE).sets().nth(distance));
         let is_first_pair = home < SETS_OF_PAIR;
         own == Some(home)
             && (self.sets <= SETS_OF_PAIR || !is_first_pair || next == Some(home + SETS_OF_PAIR))
     }
 
-    /// The place of a set in the probe sequence of the source.
-    fn place_of(self, tag: &Tag, set: u32) -> u32 {
+    /// The distance of a set in the probe sequence of the source.
+    fn distance_of(self, tag: &Tag, set: u32) -> u32 {
         (0..SETS_OF_SOURCE)
             .zip(SEED.home(tag, WHOLE).sets())
-            .find_map(|(place, at)| (at == set).then_some(place))
+            .find_map(|(distance, at)| (at == set).then_some(distance))
             .expect("the set is in the probe sequence")
     }
 
@@ -170,21 +170,24 @@ impl World {
     }
 
     /// A set's data about its sources in other sets.
-    pub fn displaced(self, words: &[u64], set: u32) -> Displaced {
-        Displaced::in_word(words[self.counts()], set * DISPLACED_WIDTH)
+    pub fn overflow(self, words: &[u64], set: u32) -> Overflow {
+        Overflow::in_word(words[self.counts()], set * OVERFLOW_WIDTH)
     }
 
-    fn displace(self, words: &mut [u64], set: u32, place: u32) {
-        let one_more = self.displaced(words, set).and_one(place).expect("room");
+    fn count_overflow(self, words: &mut [u64], set: u32, distance: u32) {
+        let one_more = self
+            .overflow(words, set)
+            .with_one_more(distance)
+            .expect("room");
         let counts = self.counts();
-        words[counts] = one_more.put_into(words[counts], set * DISPLACED_WIDTH);
+        words[counts] = one_more.put_into(words[counts], set * OVERFLOW_WIDTH);
     }
 
     /// Counts sources of the set as if they were in missing sets nearby.
     pub fn hide(&mut self, words: &mut [u64], set: u32, sources: u64) {
         self.hidden[set as usize] += sources;
         for _ in 0..sources {
-            self.displace(words, set, 1);
+            self.count_overflow(words, set, 1);
         }
     }
 
@@ -214,7 +217,7 @@ impl World {
         }
         let home = self.home(tag);
         if home != set {
-            self.displace(words, home, self.place_of(tag, set));
+            self.count_overflow(words, home, self.distance_of(tag, set));
         }
     }
 
@@ -292,14 +295,14 @@ impl World {
                 continue;
             }
             there[home as usize] += 1;
-            let (counted, there) = (self.displaced(words, home), there[home as usize]);
-            if counted.count() < there || !counted.reach(self.place_of(&tag, set)) {
+            let (counted, there) = (self.overflow(words, home), there[home as usize]);
+            if counted.count() < there || !counted.reaches(self.distance_of(&tag, set)) {
                 return Err(format!(
                     "set {home} counts {counted:x?}, and {there} are elsewhere, one in {set}"
                 ));
             }
         }
-        let bits = self.sets * DISPLACED_WIDTH;
+        let bits = self.sets * OVERFLOW_WIDTH;
         if words[self.counts()] >> bits != 0 {
             return Err("a count of a missing set is not 0".into());
         }
@@ -348,7 +351,7 @@ impl World {
                 is_owned && *set != home && self.home(&entry.tag()) == home
             });
             let there = elsewhere.count() as u64 + self.hidden[home as usize];
-            let counted = self.displaced(words, home).count();
+            let counted = self.overflow(words, home).count();
             if counted != there {
                 return Err(format!(
                     "set {home} counts {counted}, and {there} are elsewhere"
@@ -522,15 +525,15 @@ impl<'a> SharedTable for Table<'a> {
     fn home(&self, tag: &Tag) -> Home {
         SEED.home(tag, WHOLE)
     }
-    fn displaced(&self, set: u32) -> Displaced {
+    fn overflow(&self, set: u32) -> Overflow {
         let word = self.bus.access(self.world.counts(), Access::Load);
-        Displaced::in_word(word, set * DISPLACED_WIDTH)
+        Overflow::in_word(word, set * OVERFLOW_WIDTH)
     }
-    fn displace(&self, set: u32, place: u32) -> bool {
+    fn count_overflow(&self, set: u32, distance: u32) -> bool {
         for _ in 0..TRIES {
             let before = self.bus.access(self.world.counts(), Access::Load);
-            let shift = set * DISPLACED_WIDTH;
-            let Some(more) = Displaced::in_word(before, shift).and_one(place) else {
+            let shift = set * OVERFLOW_WIDTH;
+            let Some(more) = Overflow::in_word(before, shift).with_one_more(distance) else {
                 return false;
             };
             let new = more.put_into(before, shift);
@@ -545,11 +548,11 @@ impl<'a> SharedTable for Table<'a> {
         }
         false
     }
-    fn replace(&self, set: u32) {
-        let one_less = u64::MAX << (set * DISPLACED_WIDTH);
+    fn uncount_overflow(&self, set: u32) {
+        let one_less = u64::MAX << (set * OVERFLOW_WIDTH);
         self.bus.access(self.world.counts(), Access::Add(one_less));
     }
-    fn second_replaced(&self) {
+    fn count_second_removed(&self) {
         self.seconds.set(self.seconds.get() + 1);
     }
     /// Tries once. A CPU that tries again is like one that comes later.
@@ -575,7 +578,7 @@ impl<'a> SharedTable for Table<'a> {
         self.world.sets
     }
     /// Every limit has room.
-    fn hold(&self, tag: &Tag) -> bool {
+    fn reserve(&self, tag: &Tag) -> bool {
         self.count_held(tag.entries().into());
         true
     }
@@ -588,7 +591,7 @@ impl<'a> SharedTable for Table<'a> {
     fn hand(&self) -> u32 {
         0
     }
-    fn cleared(&self) {
+    fn count_cleared(&self) {
         self.cleared.set(self.cleared.get() + 1);
     }
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
@@ -596,6 +599,6 @@ impl<'a> SharedTable for Table<'a> {
             return Some(u64::MAX);
         }
         let word = self.on_present(epoch_in(over, self.epoch), word)?;
-        TERMS.full_for(word, now)
+        QUOTA.full_for(word, now)
     }
 }

@@ -1,6 +1,5 @@
-//! The program that only watches, for `limiter learn`: every packet passes. It counts all of them, and tells
-//! user space of each packet of some sources, chosen by a secret, so that a flood of made-up sources costs no
-//! more memory than user space has asked for.
+//! The program of `limiter learn`. It passes and counts every packet, and sends user space the packets of a sample of
+//! sources. A secret seed selects the sample, so that a flood of forged sources cannot fill user space's memory.
 #![no_std]
 #![no_main]
 
@@ -22,8 +21,8 @@ use limiter_common::{
 };
 use limiter_ebpf::packet::{self, Cursor};
 
-/// Ring buffer of [`Sighting`]s. User space reads it some hundred times a second, and is not woken. Its values have no
-/// type: libbpf wants one without a size.
+/// Ring buffer of [`Sighting`]s. User space polls it some hundred times a second, and is not woken. Its values have no
+/// type, because libbpf requires a type without a size.
 #[btf_map]
 static SIGHTINGS: RingBuf<(), { 4 << 20 }> = RingBuf::new();
 
@@ -33,7 +32,7 @@ static TOTALS: PerCpuArray<Totals, 1> = PerCpuArray::new();
 #[btf_map]
 static SAMPLE: Array<Sample, 1> = Array::new();
 
-/// Flows that send so much that user space has asked to have them only counted.
+/// Flows that are counted but not sent, at the request of user space.
 #[btf_map]
 static MUTED: PerCpuHashMap<Flow, Count, 256> = PerCpuHashMap::new();
 
@@ -43,7 +42,7 @@ pub fn learn(context: XdpContext) -> u32 {
     XDP_PASS
 }
 
-/// For kernels that know packets in several buffers.
+/// [`learn`] with multi-buffer packets.
 #[xdp(frags)]
 pub fn learn_frags(context: XdpContext) -> u32 {
     watch(&context, packet::length::<true>(&context));
@@ -64,11 +63,11 @@ fn watch(context: &XdpContext, length: u64) {
             return unsafe { add(&raw mut (*totals).malformed, length) };
         }
         Parsed::NotIp | Parsed::Arp(_) => {
-            // SAFETY: as above.
+            // SAFETY: a field of this CPU's own map value.
             return unsafe { add(&raw mut (*totals).not_ip, length) };
         }
     };
-    // SAFETY: as above.
+    // SAFETY: a field of this CPU's own map value.
     unsafe { add(&raw mut (*totals).seen, length) };
     let key = MASK.key(0, &source, 0);
     let Some(sample) = sample() else {
@@ -98,15 +97,15 @@ fn watch(context: &XdpContext, length: u64) {
             });
             entry.submit(BPF_RB_NO_WAKEUP.into());
         }
-        // SAFETY: as above.
+        // SAFETY: a field of this CPU's own map value.
         None => unsafe { add(&raw mut (*totals).lost, length) },
     }
 }
 
 #[inline(always)]
 fn sample() -> Option<Sample> {
-    // SAFETY: an aligned map value, to which there is no reference: user space writes its fields. A reader of half a
-    // change is right for one packet by the old sample or by the new one.
+    // SAFETY: an aligned map value without references. User space writes its fields one by one, so a few packets may be
+    // sampled by a mix of old and new fields.
     SAMPLE
         .get_ptr(0)
         .map(|sample| unsafe { sample.read_volatile() })
@@ -116,7 +115,7 @@ fn sample() -> Option<Sample> {
 /// `count` is in this CPU's own map value.
 #[inline(always)]
 unsafe fn add(count: *mut Count, length: u64) {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller vouches for the pointer.
     unsafe {
         (*count).packets = (*count).packets.wrapping_add(1);
         (*count).bytes = (*count).bytes.wrapping_add(length);

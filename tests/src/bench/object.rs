@@ -69,7 +69,7 @@ impl Object {
         loader
             .override_global("CONFIG", &constants, false)
             .map_max_entries("SETS", config.sets)
-            .map_max_entries("DISPLACED", config.sets.div_ceil(SETS_OF_WORD));
+            .map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD));
         Self::finish(&mut loader, code, programs)
     }
 

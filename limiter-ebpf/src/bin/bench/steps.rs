@@ -1,10 +1,8 @@
-//! Programs for the benchmark, attached to nothing: ever longer beginnings of the packet's way (their
-//! differences are what each step costs), and a driver that gives every packet another source.
+//! Programs that measure the cost of each step of the packet's path: each goes one step further than the one before.
 //!
-//! The kernel's test-run repeats a program over one and the same buffer. So the driver writes the next
-//! source address into the packet and jumps on to the program under test, which may be one of these
-//! or the one that is attached to interfaces, unchanged. The driver in front of a bare drop is the
-//! floor that everything is compared with.
+//! The kernel's test-run repeats a program over one buffer. So `draw` writes the next source address into the packet
+//! and makes a tail call to the program under test, one of these or the XDP program. `draw` with a bare drop is the
+//! baseline.
 
 use core::hint::black_box;
 
@@ -29,9 +27,8 @@ use limiter_ebpf::{
 };
 use network_types::{eth::EthHdr, ip::Ipv4Hdr};
 
-/// Position of the driver on its way through the sources: a linear congruential generator. Its upper bits choose the
-/// source. User space makes it count (to fill a table) or jump about (to measure, in another order than that of the
-/// entries in memory).
+/// A linear congruential generator of sources. The upper bits of its state select the source. User space makes it count
+/// up, to fill a table, or jump, to measure in another order than that of the entries in memory.
 #[repr(C)]
 pub struct Walk {
     state: u64,
@@ -44,7 +41,7 @@ pub struct Walk {
 /// Bits of [`Walk::state`] below the number of the source.
 const STATE_SHIFT: u32 = 40;
 
-/// Source 0; the others follow.
+/// Address of source 0.
 const FIRST_SOURCE: u32 = 0x0a00_0000;
 
 #[btf_map]
@@ -54,7 +51,7 @@ static WALK: Array<Walk, 1> = Array::new();
 #[btf_map]
 static TARGET: ProgramArray<1> = ProgramArray::new();
 
-/// [`TARGET`] for programs that take packets in several buffers: the kernel keeps the kinds apart.
+/// [`TARGET`] for programs with multi-buffer packets: the kernel refuses mixed kinds.
 #[btf_map]
 static TARGET_FRAGS: ProgramArray<1> = ProgramArray::new();
 
@@ -89,7 +86,7 @@ pub fn drop_only_frags(_context: XdpContext) -> u32 {
     XDP_DROP
 }
 
-/// Up to the source's key, which `black_box` has written to the stack, as the lookup wants it.
+/// Parses the packet up to the source's key, which `black_box` writes to the stack for the lookup.
 #[xdp]
 pub fn step_parse(context: XdpContext) -> u32 {
     with_key(&context, |_, key| {
@@ -98,7 +95,7 @@ pub fn step_parse(context: XdpContext) -> u32 {
     })
 }
 
-/// And what time it is.
+/// [`step_parse`], and the time.
 #[xdp]
 pub fn step_clock(context: XdpContext) -> u32 {
     with_key(&context, |_, key| {
@@ -108,18 +105,18 @@ pub fn step_clock(context: XdpContext) -> u32 {
     })
 }
 
-/// And the source's entry.
+/// [`step_clock`], and the search for the source's entry.
 #[xdp]
 pub fn step_lookup(context: XdpContext) -> u32 {
     with_key(&context, |_, key| {
         clock::begin(&context);
-        black_box(table::find_in_line(key).map_or(Found::NOWHERE, Found::from));
+        black_box(table::find_inline(key).map_or(Found::NONE, Found::from));
         black_box(latest());
         XDP_DROP
     })
 }
 
-/// And the decision; if it admits, the compare-and-swap.
+/// [`step_lookup`], and the charge of the bucket.
 #[xdp]
 pub fn step_bucket(context: XdpContext) -> u32 {
     up_to(&context, |charged, _, _| {
@@ -127,13 +124,13 @@ pub fn step_bucket(context: XdpContext) -> u32 {
     })
 }
 
-/// And the source's own counters.
+/// [`step_bucket`], and the source's counters.
 #[xdp]
 pub fn step_source(context: XdpContext) -> u32 {
     up_to(&context, |charged, reason, _| count(charged, reason))
 }
 
-/// And the interface's: all that the program does.
+/// [`step_source`], and the interface's counters: all steps of the XDP program.
 #[xdp]
 pub fn step_counters(context: XdpContext) -> u32 {
     up_to(&context, |charged, reason, length| {
@@ -142,7 +139,7 @@ pub fn step_counters(context: XdpContext) -> u32 {
     })
 }
 
-/// Up to the decision, and then `rest`.
+/// Runs the steps up to the decision, then `rest`.
 #[inline(always)]
 fn up_to(context: &XdpContext, rest: impl FnOnce(Charged<Found>, Reason, u64)) -> u32 {
     with_key(context, |limit, key| {
@@ -178,13 +175,13 @@ fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &Tag) -> u32) -> u32 
     }
 }
 
-/// The latest time that a decision may need.
+/// The upper bound of the time.
 #[inline(always)]
 fn latest() -> u64 {
-    clock::between().map_or_else(clock::now, |between| between.latest)
+    clock::time_bounds().map_or_else(clock::now, |bounds| bounds.latest)
 }
 
-/// Turns the packet into one of the next source. Leaves the header's checksum, which is not read.
+/// Writes the next source into the packet. Does not correct the header's checksum, which is not read.
 #[inline(always)]
 fn write_next_source(context: &XdpContext) {
     let mut packet = Cursor::new(context);
@@ -195,8 +192,7 @@ fn write_next_source(context: &XdpContext) {
     ) else {
         return;
     };
-    // SAFETY: a map value that only the one CPU that measures uses, and a field of a header that
-    // `peek` has found to lie within the packet.
+    // SAFETY: a map value that only the measuring CPU uses, and a field of a header that `header` has checked.
     unsafe {
         let state = (*walk)
             .state

@@ -1,8 +1,7 @@
-//! Programs for the benchmark on a wire, attached to nothing else: a sender that gives every packet
-//! the next source, and two to compare with: the simplest limiter, and a program that only
-//! reads one cache line of the packet's source.
+//! Programs of the benchmark on a wire: a sender that gives every packet another source, and two references: a simple
+//! limiter, and a program that only reads one cache line of the packet's source.
 //!
-//! The sender is run by the kernel's test-run with live frames, which transmits what it redirects.
+//! The kernel's test-run runs the sender with live frames, and transmits the packets that it redirects.
 
 use aya_ebpf::{
     bindings::{
@@ -21,30 +20,30 @@ use network_types::{
     ip::{Ipv4Hdr, Ipv6Hdr},
 };
 
-/// The packets to send, and their destination.
+/// The packets to send and their destination.
 #[repr(C)]
 pub struct Flow {
     /// Number of the next packet.
     next: u64,
     /// Number of sources, a power of two, less one.
     mask: u64,
-    /// Added to a source's number to make 32 bits of its address.
+    /// Added to a source's number to get 32 bits of its address.
     first: u64,
-    /// Index of the interface that packets leave by.
+    /// Index of the outgoing interface.
     interface: u64,
-    /// Sum of the IPv4 header's 16-bit words without its source and its checksum.
+    /// Sum of the IPv4 header's 16-bit words without source and checksum.
     header_sum: u64,
 }
 
 #[btf_map]
 static FLOW: Array<Flow, 1> = Array::new();
 
-/// Odd, so that multiplying is a bijection of the numbers below any power of two: every source once,
-/// in an order in which neighbours are far apart. 2^32 divided by the golden ratio.
+/// 2^32 divided by the golden ratio. Odd, so that multiplication is a bijection of the numbers below a power of two: it
+/// gives every source once, with consecutive ones far apart.
 const SPREAD: u64 = 0x9e37_79b1;
 
 impl Flow {
-    /// The part of the next packet's source address that makes it another one.
+    /// The varying 32 bits of the next packet's source address.
     #[inline(always)]
     fn draw(&mut self) -> u32 {
         let number = self.next.wrapping_mul(SPREAD) & self.mask;
@@ -63,13 +62,13 @@ pub fn send_ipv4(context: XdpContext) -> u32 {
     ) else {
         return XDP_ABORTED;
     };
-    // SAFETY: a map value that only one CPU uses, and fields of a header that `take` has found to lie
-    // within the packet. The helper takes numbers.
+    // SAFETY: a map value that only one CPU uses, and fields of a header that `take` has checked. The helper takes
+    // numbers.
     unsafe {
         let source = (*flow).draw();
         write(&raw const (*header).src_addr, source.to_be());
         let sum = (*flow).header_sum as u32 + (source >> 16) + (source & 0xffff);
-        // Twice: adding the carry may carry once more.
+        // Twice: adding the carry may give another carry.
         let sum = (sum & 0xffff) + (sum >> 16);
         let sum = (sum & 0xffff) + (sum >> 16);
         write(&raw const (*header).check, (!sum as u16).to_be());
@@ -77,8 +76,8 @@ pub fn send_ipv4(context: XdpContext) -> u32 {
     }
 }
 
-/// The second word of the address makes the /64, and its complement stands in the last word, so that
-/// the sum of both, and with it the packet's checksum, is always the same.
+/// Sends IPv6 packets. The second word of the address varies the /64. The last word is its complement, so that the
+/// packet's checksum does not change.
 #[xdp]
 pub fn send_ipv6(context: XdpContext) -> u32 {
     let mut packet = Cursor::new(&context);
@@ -89,7 +88,8 @@ pub fn send_ipv6(context: XdpContext) -> u32 {
     ) else {
         return XDP_ABORTED;
     };
-    // SAFETY: as above.
+    // SAFETY: a map value that only one CPU uses, and fields of a header that `take` has checked. The helper takes
+    // numbers.
     unsafe {
         let source = (*flow).draw();
         let words = (&raw const (*header).src_addr).cast::<u32>();
@@ -118,19 +118,19 @@ pub struct Quota {
     tau: u64,
 }
 
-/// Filled in by the loader.
+/// Filled by the loader.
 #[unsafe(no_mangle)]
 static QUOTA: Quota = Quota { cost: 1, tau: 1 };
 
-/// The moment at which each source's bucket is full again.
+/// The TAT of each IPv4 source, in nanoseconds.
 #[btf_map]
 static LRU_IPV4: LruHashMap<u32, u64, 1024> = LruHashMap::new();
 
-/// The moment at which the bucket of each /64 of IPv6 is full again.
+/// The TAT of each IPv6 /64, in nanoseconds.
 #[btf_map]
 static LRU_IPV6: LruHashMap<[u32; 2], u64, 1024> = LruHashMap::new();
 
-/// A limiter by the book: LRU hash, clock, compare-and-swap. It counts nothing, and has no option.
+/// A textbook limiter: LRU hash, clock, compare-and-swap. It has neither counters nor options.
 #[xdp]
 pub fn reference(context: XdpContext) -> u32 {
     const IPV4: u16 = EtherType::Ipv4 as u16;
@@ -139,7 +139,7 @@ pub fn reference(context: XdpContext) -> u32 {
     let Some(ethernet) = packet.take::<EthHdr>() else {
         return XDP_PASS;
     };
-    // SAFETY: `take` and `peek` have checked that the headers lie within the packet.
+    // SAFETY: `take` and `header` have checked the headers.
     unsafe {
         match (&raw const (*ethernet).ether_type).read_unaligned() {
             IPV4 => match packet.header::<Ipv4Hdr>() {
@@ -183,13 +183,13 @@ fn decide(bucket: Option<*mut u64>, insert: impl FnOnce(u64)) -> u32 {
         return XDP_PASS;
     };
     for _ in 0..TRIES {
-        // SAFETY: a map value of eight bytes, aligned.
+        // SAFETY: an aligned word of a map value.
         let seen = unsafe { atomic::load(bucket) };
         let full_at = seen.max(now) + cost;
         if full_at - now > tau {
             return XDP_DROP;
         }
-        // SAFETY: as above.
+        // SAFETY: an aligned word of a map value.
         if unsafe { atomic::compare_and_swap(bucket, seen, full_at) } == seen {
             return XDP_PASS;
         }
@@ -197,24 +197,23 @@ fn decide(bucket: Option<*mut u64>, insert: impl FnOnce(u64)) -> u32 {
     XDP_DROP
 }
 
-/// Drops IP packets, after a look at the line of its source.
+/// Reads the cache line of the packet's source and drops the packet.
 #[xdp]
 pub fn one_line_drop(context: XdpContext) -> u32 {
     one_line(&context, XDP_DROP, XDP_PASS)
 }
 
-/// Passes it, after the same look.
+/// Reads the cache line of the packet's source and passes the packet.
 #[xdp]
 pub fn one_line_pass(context: XdpContext) -> u32 {
     one_line(&context, XDP_PASS, XDP_DROP)
 }
 
-/// The least work of any limiter by source, with limiter's own parser, key, hash and map: reads one word of the
-/// source's set. The verdict depends on the word, so that the read is not optimized away. Nothing is ever written
-/// there, so that the word is always the same.
+/// The least work of a limiter by source: parses the packet and reads one word of the source's set. The verdict depends
+/// on the word, so that the read is not optimized away. The word is always 0.
 #[inline(always)]
 fn one_line(context: &XdpContext, verdict: u32, otherwise: u32) -> u32 {
-    const NEVER_THERE: u64 = u64::MAX;
+    const NEVER: u64 = u64::MAX;
     let source = match parse(&mut Cursor::new(context)) {
         Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
         Parsed::Arp(_) | Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => {
@@ -230,7 +229,7 @@ fn one_line(context: &XdpContext, verdict: u32, otherwise: u32) -> u32 {
         return XDP_ABORTED;
     };
     // SAFETY: the first of eight words of a map value, aligned.
-    if unsafe { atomic::load(set.cast()) } == NEVER_THERE {
+    if unsafe { atomic::load(set.cast()) } == NEVER {
         return otherwise;
     }
     verdict

@@ -50,7 +50,7 @@ pub fn run(
     room.clear();
     room.extend(stamp.nanoseconds.to_ne_bytes());
     room.extend(stamp.reason.to_ne_bytes());
-    room.extend(stamp.spread.to_ne_bytes());
+    room.extend(stamp.uncertainty.to_ne_bytes());
     room.extend(stamp.length.to_ne_bytes());
     room.extend(frame);
     let run = bpf::test_run(program, room, STAMP_LENGTH, 1)?;
@@ -109,7 +109,7 @@ impl Replay {
         let stamp = Stamp {
             nanoseconds: now,
             reason: UNSAID,
-            spread: 0,
+            uncertainty: 0,
             length,
         };
         let said = run(self.program.as_fd(), stamp, frame, &mut self.room);

@@ -24,7 +24,7 @@ use crate::kernel::{
 /// The maps that outlive a program, and their shapes.
 const SHAPES: [(&str, Shape); 15] = [
     ("SETS", array(size_of::<Set>(), None).mapped()),
-    ("DISPLACED", array(8, None)),
+    ("OVERFLOW", array(8, None)),
     ("LOCKED", array(8, Some(LOCKS))),
     ("TABLE", array(size_of::<Table>(), Some(1))),
     ("SHARES", array(size_of::<Share>(), Some(SLOTS))),

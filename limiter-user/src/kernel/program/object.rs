@@ -148,7 +148,7 @@ pub fn load(
     match maps {
         Maps::New | Maps::Replayed { .. } => {
             loader.map_max_entries("SETS", config.sets);
-            loader.map_max_entries("DISPLACED", config.sets.div_ceil(SETS_OF_WORD));
+            loader.map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD));
         }
         Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &maps::MAPS, folder)?),
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! link                      keeps the program attached
-//! SETS DISPLACED TABLE ...  the maps that all programs work on
+//! SETS OVERFLOW TABLE ...  the maps that all programs work on
 //! g<N>/program g<N>/record  one generation: the program, and its record
 //! g<N>/LISTED_IPV4 ...      its lists
 //! ```

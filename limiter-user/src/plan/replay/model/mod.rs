@@ -128,12 +128,12 @@ impl<'a> Engine for View<'a> {
         self.0.lists.of(&evaluation.info.source)
     }
 
-    fn place_of(&self, tag: &Tag) -> u32 {
-        table::place_of(self, tag)
+    fn entry_number(&self, tag: &Tag) -> u32 {
+        table::entry_number(self, tag)
     }
 
-    fn entry(&self, place: u32) -> Option<Entry<'a>> {
-        table::entry(self, place)
+    fn entry(&self, number: u32) -> Option<Entry<'a>> {
+        table::entry(self, number)
     }
 
     fn admits(&self, tag: &Tag, now: u64, take: bool) -> bool {
@@ -151,7 +151,7 @@ impl<'a> Engine for View<'a> {
     fn insert(&self, tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added {
         let new = limiter_common::table::New {
             tag,
-            word: tat,
+            tat,
             epoch,
             now,
         };

@@ -6,9 +6,9 @@ use std::cell::Cell;
 use limiter_common::{
     policy::{Constants, has_room, kept},
     table::{
-        Displaced, Home, SWEPT, SharedSet, SharedTable, WAYS,
+        Home, Overflow, SWEPT, SharedSet, SharedTable, WAYS,
         entry::{Shared, slot_in},
-        find_far,
+        find,
         key::{SLOTS, Tag},
     },
 };
@@ -24,7 +24,7 @@ type Line = [[Cell<u64>; WORDS]; WAYS as usize];
 #[derive(Debug)]
 pub struct Memory {
     sets: Vec<Line>,
-    displaced: Vec<Cell<u8>>,
+    overflow: Vec<Cell<u8>>,
     /// Entries of each limit, by slot.
     held: [Cell<u64>; SLOTS as usize],
     /// The set at which the next sweep begins.
@@ -36,7 +36,7 @@ impl Memory {
     pub fn new(sets: u32) -> Self {
         Self {
             sets: (0..sets).map(|_| Line::default()).collect(),
-            displaced: vec![Cell::new(0); sets as usize],
+            overflow: vec![Cell::new(0); sets as usize],
             held: std::array::from_fn(|_| Cell::new(0)),
             hand: Cell::new(0),
         }
@@ -48,15 +48,15 @@ impl Memory {
 }
 
 /// The number of a source's entry, counted from 1; 0 if the source has none.
-pub fn place_of(view: &View<'_>, tag: &Tag) -> u32 {
-    let found = find_far(view, tag, &view.home(tag));
+pub fn entry_number(view: &View<'_>, tag: &Tag) -> u32 {
+    let found = find(view, tag, &view.home(tag));
     found.map_or(0, |(set, entry)| set * WAYS + entry.way + 1)
 }
 
-/// The entry with the number `place`; none for 0.
-pub fn entry<'a>(view: &View<'a>, place: u32) -> Option<Entry<'a>> {
-    let number = place.checked_sub(1)?;
-    Some(view.set(number / WAYS)?.entry(number % WAYS))
+/// The entry with this number; none for 0.
+pub fn entry<'a>(view: &View<'a>, number: u32) -> Option<Entry<'a>> {
+    let index = number.checked_sub(1)?;
+    Some(view.set(index / WAYS)?.entry(index % WAYS))
 }
 
 /// An entry of the table.
@@ -127,15 +127,15 @@ impl<'a> SharedTable for View<'a> {
         self.0.config.seed.home(tag, self.sets())
     }
 
-    fn displaced(&self, set: u32) -> Displaced {
-        let byte = self.0.memory.displaced.get(set as usize);
-        Displaced(byte.map_or(0, Cell::get).into())
+    fn overflow(&self, set: u32) -> Overflow {
+        let byte = self.0.memory.overflow.get(set as usize);
+        Overflow(byte.map_or(0, Cell::get).into())
     }
 
-    fn displace(&self, set: u32, place: u32) -> bool {
-        let more = self.displaced(set).and_one(place);
+    fn count_overflow(&self, set: u32, distance: u32) -> bool {
+        let more = self.overflow(set).with_one_more(distance);
         let more = more.and_then(|more| u8::try_from(more.0).ok());
-        match (self.0.memory.displaced.get(set as usize), more) {
+        match (self.0.memory.overflow.get(set as usize), more) {
             (Some(byte), Some(more)) => {
                 byte.set(more);
                 true
@@ -144,8 +144,8 @@ impl<'a> SharedTable for View<'a> {
         }
     }
 
-    fn replace(&self, set: u32) {
-        if let Some(byte) = self.0.memory.displaced.get(set as usize) {
+    fn uncount_overflow(&self, set: u32) {
+        if let Some(byte) = self.0.memory.overflow.get(set as usize) {
             // The count is at least 1: the bits above stay as they are.
             byte.set(byte.get().wrapping_sub(1));
         }
@@ -157,12 +157,12 @@ impl<'a> SharedTable for View<'a> {
 
     fn unlock(&self, _: u32) {}
 
-    fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
+    fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64> {
         let limit = self
             .index_of(slot_in(over))
             .and_then(|index| self.limit(index));
         match limit {
-            Some(limit) => limit.quota.full_for(word, now),
+            Some(limit) => limit.quota.full_for(tat, now),
             None => Some(u64::MAX),
         }
     }
@@ -178,7 +178,7 @@ impl<'a> SharedTable for View<'a> {
         has_room(self, kept, tag.slot(), wanted)
     }
 
-    fn hold(&self, tag: &Tag) -> bool {
+    fn reserve(&self, tag: &Tag) -> bool {
         let has_room = self.has_room(tag);
         if let (true, Some(held)) = (has_room, self.0.memory.held.get(tag.slot() as usize)) {
             held.set(held.get() + u64::from(tag.entries()));

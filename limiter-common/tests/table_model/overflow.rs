@@ -10,7 +10,7 @@ use crate::{
 
 /// The new source returns the entry that it has taken, while the entry's former source sends a packet.
 #[test]
-fn set_with_a_full_displaced_count_refuses_another_source() {
+fn set_with_a_full_overflow_count_refuses_another_source() {
     let [b, a] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
     for new in [b, TWO_SETS.wide(0, 0)] {
         for word in [FULL, FORGOTTEN] {
@@ -38,7 +38,7 @@ fn set_with_a_full_displaced_count_refuses_another_source() {
 }
 
 #[test]
-fn one_of_two_sources_takes_the_last_displaced_count() {
+fn one_of_two_sources_takes_the_last_overflow_count() {
     let [a, b, c] = [0, 1, 2].map(|number| TWO_SETS.narrow(0, number));
     let mut scene = Scene::of(TWO_SETS);
     scene.put(0, 0, TWO_SETS.wide(0, 1), ticks(2 * START), 2);
@@ -57,7 +57,7 @@ fn one_of_two_sources_takes_the_last_displaced_count() {
 
 /// The next source takes the count.
 #[test]
-fn wide_source_that_gets_one_entry_reverts_its_displaced_count() {
+fn wide_source_that_gets_one_entry_reverts_its_overflow_count() {
     let [a, b] = [TWO_SETS.narrow(1, 0), TWO_SETS.narrow(0, 1)];
     let wide = TWO_SETS.wide(0, 0);
     let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL)]);
