@@ -17,7 +17,7 @@ pub const SHARED: u32 = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Quota {
-    /// Depth of the bucket: at most [`bucket::TAU_MAX`] ticks, or [`window::TOKENS_MAX`] tokens.
+    /// Depth of the bucket: at most [`bucket::TAU_MAX`] ticks, or [`crate::arithmetic::window::TOKENS_MAX`] tokens.
     pub tau: u64,
     /// Cost of a packet; with [`BY_BYTES`], the cost of a byte times `1 << cost_shift`.
     pub cost: u64,

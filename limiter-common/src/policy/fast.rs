@@ -119,7 +119,7 @@ pub fn charge_again<E: Engine>(engine: &E, tag: &Tag, length: u64) -> u32 {
 /// Returned by [`add`] if another CPU has made the bucket.
 const RACED: u32 = u32::MAX;
 
-/// Makes the bucket of `tag` and charges it. Returns the number of the reason, or [`RACED`].
+/// Makes the bucket of `tag` and charges it. Returns the number of the reason, or `RACED`.
 #[inline(always)]
 pub fn add<E: Engine>(engine: &E, tag: &Tag, length: u64) -> u32 {
     let Some(limit) = engine.limit(0) else {

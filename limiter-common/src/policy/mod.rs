@@ -1,8 +1,8 @@
 //! The policy: parser and limits. The kernel program and `limiter replay` share this code. It is generic over the bytes
 //! of a packet ([`Bytes`]) and over constants, buckets, clock and counters ([`Engine`]).
 //!
-//! [`parse`] and [`transport`] fill a [`PacketInfo`]. [`fast`] or [`full`], with an [`Evaluation`], decide by
-//! [`matches`] and [`bucket`].
+//! [`mod@parse`] and [`transport`] fill a [`PacketInfo`]. [`fast`] or [`full`], with an [`Evaluation`], decide by
+//! [`fn@matches`] and [`bucket`].
 
 pub mod bucket;
 mod bytes;
