@@ -84,7 +84,7 @@ fn attach_that_limits_the_ssh_session_prints_a_warning() {
     );
     let text = with(&["--deny", "192.0.2.2"]);
     assert!(
-        text.contains("take 192.0.2.2 off") && !text.contains("--allow"),
+        text.contains("remove 192.0.2.2 from the deny list") && !text.contains("--allow"),
         "{text}"
     );
     assert_eq!(warning(&hosts, None, &rate), "", "no session, no warning");

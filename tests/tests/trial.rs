@@ -325,9 +325,11 @@ fn permanent_change_during_a_trial_outlives_it() {
     set(&hosts, &["--burst", "8", "--try", "16s"]);
     assert_eq!(probe.passed_of(source, 3), 3);
     let until = try_until(&hosts);
-    hosts
-        .limiter(&["deny", "add", "eth0", &CLIENT.to_string()])
-        .expect(0);
+    let deny = hosts.run(&format!("deny add eth0 {CLIENT}"));
+    assert!(
+        deny.contains("permanent; the trial of the other changes ends at"),
+        "{deny}"
+    );
     assert_eq!(try_until(&hosts), until, "the trial continues");
     assert_eq!(probe.passed(CLIENT), 0);
     set(&hosts, &["--rate", "2/h"]);

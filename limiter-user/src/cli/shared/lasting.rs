@@ -56,12 +56,15 @@ pub fn changes_text(interface: &str, changed: &Swapped, lasts: Lasts) -> String 
     lines.map(|line| format!("{interface}: {line}\n")).collect()
 }
 
-/// The duration of a change as text, if it is not for good.
+/// The duration of a change as text, if there is a trial or nothing was changed.
 pub fn duration_text(interface: &str, changed: &Swapped, lasts: Lasts) -> Option<String> {
     match (lasts, &changed.try_until) {
         (Lasts::DryRun, _) => Some("dry run: nothing was changed".to_owned()),
-        (_, Some(until)) => Some(format!(
+        (Lasts::Trial(_), Some(until)) => Some(format!(
             "ON TRIAL: undone at {until} unless you run `limiter keep {interface}`"
+        )),
+        (Lasts::ForGood, Some(until)) => Some(format!(
+            "permanent; the trial of the other changes ends at {until}"
         )),
         (_, None) => None,
     }
