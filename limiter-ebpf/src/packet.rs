@@ -91,11 +91,25 @@ pub fn no_info(place: &mut MaybeUninit<PacketInfo>) -> &mut PacketInfo {
     write! {
         source.words[0]: 0, source.words[1]: 0, source.family: 0, source.reserved: 0,
         protocol: ANY, flags: ANY, source_port: ANY, destination_port: ANY,
-        fragment: WHOLE, control: 0,
+        fragment: WHOLE, control: 0, length: 0,
     }
     // SAFETY: every field is written.
     unsafe { &mut *info }
 }
+
+// A new field of the packet fails to compile here: `no_info` must write it too.
+const _: fn(PacketInfo) = |info| {
+    let PacketInfo {
+        source: _,
+        protocol: _,
+        flags: _,
+        source_port: _,
+        destination_port: _,
+        fragment: _,
+        control: _,
+        length: _,
+    } = info;
+};
 
 /// Bytes of the frame. In a program for multi-buffer frames, `data_end` is the end of the first buffer, so the kernel
 /// is asked. In a replay, the stamp has the length, because a capture may be truncated.
