@@ -194,7 +194,7 @@ fn two_packets_for_one_token_admit_one_and_refund_the_other() {
     }
 }
 
-/// The last limit has no room, after the other limits have charged the packet.
+/// The table has no room for one of a packet's buckets. Room is reserved before the first limit is charged.
 #[test]
 fn packet_without_table_room_is_charged_to_no_limit() {
     need_kernel!();
