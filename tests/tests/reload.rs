@@ -181,7 +181,7 @@ fn reload_of_an_unchanged_file_changes_nothing() {
         let outcome = attached.hosts.limiter(&set);
         outcome.expect(0);
         assert_eq!(
-            outcome.stderr.matches("does not know of it").count(),
+            outcome.stderr.matches("does not have this change").count(),
             warnings,
             "changed already: {already}: {outcome:#?}"
         );

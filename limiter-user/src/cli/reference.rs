@@ -14,6 +14,11 @@ const COMMANDS: &str = "\
 
 Made from the definitions of the command line. `limiter help VERB` prints the same, `man limiter-VERB` too. Every verb
 also takes `--strict`: exit status 1 if there is nothing to change, or if a configuration file has warnings.
+
+Several verbs take these arguments; under each verb, \"Also\" names them.
+
+| argument | meaning |
+|---|---|
 ";
 
 const FILE: &str = "\
@@ -66,8 +71,34 @@ fn row(argument: &Arg) -> String {
     format!("| `{}` | {} |\n", cell(typed.trim_end()), cell(&meaning))
 }
 
-/// The section of a verb, or of a verb within a verb.
-fn section(verb: &Command, depth: usize) -> String {
+/// An argument that this many verbs take is described once.
+const COMMON: usize = 3;
+
+/// The rows of all arguments of a verb.
+fn rows(verb: &Command) -> Vec<String> {
+    let is_own = |argument: &&Arg| {
+        !argument.is_hide_set()
+            && !["help", "strict", "version"].contains(&argument.get_id().as_str())
+    };
+    verb.get_arguments().filter(is_own).map(row).collect()
+}
+
+/// Adds the rows of a verb and of the verbs within it.
+fn count(verb: &Command, counts: &mut Vec<(String, usize)>) {
+    for row in rows(verb) {
+        match counts.iter_mut().find(|(other, _)| *other == row) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((row, 1)),
+        }
+    }
+    let inner = verb.get_subcommands();
+    inner
+        .filter(|inner| inner.get_name() != "help")
+        .for_each(|inner| count(inner, counts));
+}
+
+/// The section of a verb, or of a verb within a verb. `common` are the rows that are described elsewhere.
+fn section(verb: &Command, common: &[String], depth: usize) -> String {
     let name = verb.get_bin_name().unwrap_or_default().to_owned();
     let about = verb.get_long_about().or(verb.get_about());
     let about = about.map(ToString::to_string).unwrap_or_default();
@@ -75,19 +106,23 @@ fn section(verb: &Command, depth: usize) -> String {
     let mut text = format!("\n{} {name}\n\n{about}.\n", "#".repeat(depth));
     if !verb.has_subcommands() {
         let usage = verb.clone().render_usage().to_string();
-        let _ = write!(text, "\n```text\n{usage}\n```\n");
+        let _ = write!(text, "\n`{}`\n", usage.trim_start_matches("Usage: "));
     }
-    let is_own = |argument: &&Arg| {
-        !argument.is_hide_set()
-            && !["help", "strict", "version"].contains(&argument.get_id().as_str())
-    };
-    let rows: String = verb.get_arguments().filter(is_own).map(row).collect();
-    if !rows.is_empty() {
-        text += &format!("\n| argument | meaning |\n|---|---|\n{rows}");
+    let (also, own): (Vec<_>, Vec<_>) =
+        rows(verb).into_iter().partition(|row| common.contains(row));
+    if !own.is_empty() {
+        text += &format!("\n| argument | meaning |\n|---|---|\n{}", own.concat());
+    }
+    let also: Vec<_> = also
+        .iter()
+        .filter_map(|row| row.split('`').nth(1))
+        .collect();
+    if !also.is_empty() {
+        let _ = write!(text, "\nAlso `{}`.\n", also.join("`, `"));
     }
     for inner in verb.get_subcommands() {
         if inner.get_name() != "help" {
-            text += &section(inner, depth + 1);
+            text += &section(inner, common, depth + 1);
         }
     }
     for (task, lines) in examples(verb.get_name()) {
@@ -102,11 +137,21 @@ fn section(verb: &Command, depth: usize) -> String {
 fn command_reference_matches_the_program() {
     let mut command = Cli::command();
     command.build();
-    let mut page = COMMANDS.to_owned();
+    let mut counts = Vec::new();
+    for verb in GROUPS.iter().flat_map(|(_, verbs)| verbs.iter()) {
+        count(command.find_subcommand(verb).unwrap(), &mut counts);
+    }
+    // `IFACE` has several meanings.
+    let typed = |row: &str| row.split('`').nth(1).map(str::to_owned);
+    let names: Vec<_> = counts.iter().map(|(row, _)| typed(row)).collect();
+    let is_clear = |row: &str| names.iter().filter(|name| **name == typed(row)).count() == 1;
+    counts.retain(|(row, count)| *count >= COMMON && is_clear(row));
+    let common: Vec<_> = counts.into_iter().map(|(row, _)| row).collect();
+    let mut page = COMMANDS.to_owned() + &common.concat();
     for (group, verbs) in GROUPS {
         let _ = write!(page, "\n## {group}\n");
         for verb in verbs {
-            page += &section(command.find_subcommand(verb).unwrap(), 3);
+            page += &section(command.find_subcommand(verb).unwrap(), &common, 3);
         }
     }
     compare("reference/commands.md", &page);

@@ -350,10 +350,13 @@ fn listening_on_a_reachable_address_prints_a_warning() {
     need_kernel!();
     let hosts = Hosts::new();
     let (line, warning) = printed_by(&hosts.server, &["--listen", "192.0.2.1:0"]);
-    assert!(line.starts_with("http://192.0.2.1:"), "{line}");
+    assert!(line.starts_with("web page: http://192.0.2.1:"), "{line}");
     assert!(warning.contains("without a password"), "{warning}");
     loopback_up(&hosts.server);
     let (line, warning) = printed_by(&hosts.server, &[]);
-    assert!(line.starts_with("http://127.0.0.1:10546/"), "{line}");
+    assert!(
+        line.starts_with("web page: http://127.0.0.1:10546/"),
+        "{line}"
+    );
     assert_eq!(warning, "");
 }
