@@ -1,7 +1,7 @@
 //! Checks the documents against the command line: `docs/reference` is made of its definitions, and every command in a
 //! console block is a command line.
 
-use std::{fmt::Write, fs, path::Path};
+use std::{cmp::Reverse, fmt::Write, fs, path::Path};
 
 use clap::{Arg, Command, CommandFactory, Parser};
 use limiter_common::policy::verdict::{Reason, Verdict};
@@ -141,11 +141,11 @@ fn command_reference_matches_the_program() {
     for verb in GROUPS.iter().flat_map(|(_, verbs)| verbs.iter()) {
         count(command.find_subcommand(verb).unwrap(), &mut counts);
     }
-    // `IFACE` has several meanings.
+    // Of the meanings of one name, as of `IFACE`, the most frequent.
     let typed = |row: &str| row.split('`').nth(1).map(str::to_owned);
-    let names: Vec<_> = counts.iter().map(|(row, _)| typed(row)).collect();
-    let is_clear = |row: &str| names.iter().filter(|name| **name == typed(row)).count() == 1;
-    counts.retain(|(row, count)| *count >= COMMON && is_clear(row));
+    counts.sort_by_key(|(row, count)| (typed(row), Reverse(*count)));
+    counts.dedup_by_key(|(row, _)| typed(row));
+    counts.retain(|(_, count)| *count >= COMMON);
     let common: Vec<_> = counts.into_iter().map(|(row, _)| row).collect();
     let mut page = COMMANDS.to_owned() + &common.concat();
     for (group, verbs) in GROUPS {
