@@ -39,7 +39,10 @@ refusal() {
 # runs only the tests that depend most on the kernel, and no tests that depend on wall-clock time.
 tests() {
     target verifier "every entry is loaded"
-    target object "libbpf loads the objects"
+    target object "libbpf loads the objects" \
+        bpftool_loads_every_object \
+        stack_suffices_when_frames_are_rounded_up \
+        verifier_work_for_one_limit_is_bounded
     target lifecycle "attach to veth, native and generic; detach" \
         reported_mode_is_the_mode_in_use \
         detach_leaves_no_program_map_link_or_pin
@@ -51,17 +54,18 @@ tests() {
         example_11_fixed_window_grants_tokens_per_window \
         clock_wrap_does_not_change_decisions
     target malformed "malformed packets"
-    target several "several limits"
+    target several "several limits" \
+        example_9_packet_is_charged_to_all_limits_or_none \
+        lists_come_before_limits_and_the_longest_prefix_decides \
+        limits_match_ports_flags_and_tiers \
+        thirty_two_limits_load
     target nested "nested limits" flood_from_two_cpus_stays_within_nested_limits
-    target lists "lists" \
-        longest_prefix_decides_and_is_counted \
-        tiers_decide_which_limit_applies_to_a_source
     target large "32 limits, 100,000 prefixes" \
         largest_configuration_loads_and_finds_the_right_list
     target keys "jumbo frames" jumbo_frames_count_with_their_whole_length
     target store "the table" sources_of_one_set_have_separate_buckets
     target two_cpus "two CPUs on one source" example_10_two_cpus_admit_one_packet_for_one_token
-    target watch "events" watch_reports_drops_of_one_limit watch_reports_drops_of_several_limits_and_lists
+    target watch "events" watch_reports_drops_of_several_limits_and_lists
     target replay "replay in the kernel" replay_reproduces_the_documented_examples kernel_and_model_agree_on_foreign_captures
 }
 
