@@ -23,11 +23,11 @@ const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic nowatchdog \
 const MACHINE: &str = "-accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 2048 \
     -nodefaults -no-user-config -no-reboot -display none";
 
-/// Boots a kernel with `image`. Returns the results of the tests.
-pub fn boot(release: Release, image: &Path) -> Result<Run> {
+/// Boots a kernel with `image`. Returns the results of the tests. The names of the logs contain `turn`.
+pub fn boot(release: Release, image: &Path, turn: &str) -> Result<Run> {
     let Release { name, plan, .. } = release;
     let [console, results] =
-        ["console", "results"].map(|what| folder().join(format!("{name}.{what}.log")));
+        ["console", "results"].map(|what| folder().join(format!("{name}{turn}.{what}.log")));
     progress(&format!(
         "booting Linux {name}: follow {}",
         results.display()

@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     thread,
+    time::Instant,
 };
 
 use anyhow::{Context, Result, bail};
@@ -19,6 +20,7 @@ use crate::{
     apt::Apt,
     debian, paths,
     process::{in_parallel, output, progress, run as succeed},
+    summary::Summary,
     test,
 };
 
@@ -64,7 +66,8 @@ pub fn names() -> [&'static str; 4] {
 /// Runs the tests on the kernels with these names, or on all. Writes a page of the results to `out`. With `strict`, an
 /// unavailable kernel is an error.
 pub fn run(strict: bool, names: &[String], out: Option<&Path>) -> Result<()> {
-    let runs = run_tests(test::nothing_skipped(strict), names)?;
+    let began = Instant::now();
+    let (runs, flaky) = run_tests(test::nothing_skipped(strict), names)?;
     if runs.is_empty() {
         return Ok(());
     }
@@ -74,7 +77,15 @@ pub fn run(strict: bool, names: &[String], out: Option<&Path>) -> Result<()> {
         fs::write(out, page).with_context(|| format!("cannot write {}", out.display()))?;
     }
     let failures: String = runs.iter().map(Run::failures).collect();
-    if !failures.is_empty() {
+    let (failed, passed): (Vec<_>, Vec<_>) =
+        runs.iter().partition(|run| !run.failures().is_empty());
+    let summary = Summary {
+        passed: passed.len() - flaky.len(),
+        failed: failed.iter().map(|run| run.to_string()).collect(),
+        flaky,
+    };
+    summary.close(chosen(names).count() - runs.len(), began.elapsed());
+    if !summary.is_green() {
         bail!("{failures}=== see also {}/*.log", folder().display());
     }
     Ok(())
@@ -85,27 +96,49 @@ fn folder() -> PathBuf {
     paths::target().join("kernels")
 }
 
-fn run_tests(strict: bool, names: &[String]) -> Result<Vec<Run>> {
+/// The kernels with these names, or all.
+fn chosen(names: &[String]) -> impl Iterator<Item = Release> {
+    let all = RELEASES.into_iter();
+    all.filter(|release| names.is_empty() || names.iter().any(|name| name == release.name))
+}
+
+/// Returns the results, and the machines that failed, then passed.
+fn run_tests(strict: bool, names: &[String]) -> Result<(Vec<Run>, Vec<String>)> {
     if let Err(error) = prepare() {
         missing(strict, "every kernel", &error)?;
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
-    let is_chosen =
-        |release: &Release| names.is_empty() || names.iter().any(|name| name == release.name);
     let mut releases = Vec::new();
-    for release in RELEASES.into_iter().filter(is_chosen) {
+    for release in chosen(names) {
         match fetch(release) {
             Ok(()) => releases.push(release),
             Err(error) => missing(strict, &format!("Linux {}", release.name), &error)?,
         }
     }
     if releases.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
     let image = image::make(&releases)?;
     // Runs as many machines as there are CPUs. Each machine has two CPUs, but mostly one of them is busy.
     let at_once = thread::available_parallelism().map_or(1, usize::from);
-    in_parallel(at_once, releases, |release| machine::boot(release, &image))
+    let mut runs = in_parallel(at_once, releases.clone(), |release| {
+        machine::boot(release, &image, "")
+    })?;
+    // A machine that failed runs once more, alone. The emulator sometimes breaks a correct kernel, for example while
+    // the kernel patches its own instructions.
+    let mut flaky = Vec::new();
+    for (release, run) in releases.into_iter().zip(&mut runs) {
+        let failures = run.failures();
+        if failures.is_empty() {
+            continue;
+        }
+        println!("{failures}=== {run} runs once more");
+        *run = machine::boot(release, &image, ".again")?;
+        if run.failures().is_empty() {
+            flaky.push(run.to_string());
+        }
+    }
+    Ok((runs, flaky))
 }
 
 /// Installs the virtual machine and the tools to make its image.

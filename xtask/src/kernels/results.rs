@@ -1,6 +1,6 @@
 //! The results of the tests on one kernel, read from the output of the virtual machine.
 
-use std::{fmt::Write as _, os::unix::process::ExitStatusExt, process::ExitStatus};
+use std::{fmt, fmt::Write as _, os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use crate::summary::Report;
 
@@ -69,14 +69,20 @@ impl Run {
     pub fn failures(&self) -> String {
         let mut text = String::new();
         for complaint in &self.complaints {
-            let _ = writeln!(text, "=== Linux {}: {complaint}", self.name);
+            let _ = writeln!(text, "=== {self}: {complaint}");
         }
         for target in self.targets.iter().filter(|target| !target.is_success()) {
             let (title, exit) = (&target.title, target.exit);
-            let _ = writeln!(text, "=== Linux {}, {title}, exit {exit:?}:", self.name);
+            let _ = writeln!(text, "=== {self}, {title}, exit {exit:?}:");
             text += &target.printed;
         }
         text
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Linux {}", self.name)
     }
 }
 
