@@ -27,7 +27,8 @@ const AT_ONCE: usize = 1_000;
 pub enum Edit {
     /// Adds prefixes, and renews prefixes that are already there.
     Add(Vec<Entry>),
-    /// Adds prefixes that are missing, because the store has lost them.
+    /// Adds prefixes that are missing, because the store has lost them. Prefixes that were removed within the last 10
+    /// minutes, and not added again, stay removed.
     Restore(Vec<Entry>),
     /// Removes prefixes.
     Remove(Vec<IpNet>),
@@ -81,6 +82,7 @@ impl Store {
         let keys = [
             names::list(names::name(fleet)?, names::name(list)?),
             names::revision(fleet),
+            names::removed(fleet, list),
         ];
         let (verb, parts) = match edit {
             Edit::Add(entries) => ("add", in_parts(entries, written)?),
@@ -105,7 +107,7 @@ impl Store {
     async fn edit_part(
         &mut self,
         list: &str,
-        keys: &[String; 2],
+        keys: &[String; 3],
         verb: &str,
         part: Vec<String>,
     ) -> Result<Changed, Error> {

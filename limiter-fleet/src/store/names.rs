@@ -113,6 +113,10 @@ pub(super) fn list(fleet: &str, list: &str) -> String {
     format!("limiter:{{{fleet}}}:list:{list}")
 }
 
+pub(super) fn removed(fleet: &str, list: &str) -> String {
+    format!("limiter:{{{fleet}}}:removed:{list}")
+}
+
 pub(super) fn revision(fleet: &str) -> String {
     format!("limiter:{{{fleet}}}:revision")
 }

@@ -9,6 +9,7 @@ use limiter_tests::{eventually, need_redis, redis::Redis};
 use super::{Asked, FLEET, store};
 
 const KEY: &str = "limiter:{edge}:list:deny";
+const REMOVED: &str = "limiter:{edge}:removed:deny";
 
 impl Asked {
     fn try_edit(&mut self, edit: &Edit) -> Result<u64, Error> {
@@ -110,6 +111,36 @@ fn list_edits_of_one_host_are_read_by_others() {
     let age = restored.age;
     assert!(age >= hour && age < hour + minute, "{age:?}");
     assert_eq!(restored.left.unwrap() + (age - hour), minute);
+}
+
+/// Hosts restore a lost list one after the other. A user removes prefixes before the second host does.
+#[test]
+fn removed_prefix_is_not_restored() {
+    let (redis, mut store) = store!();
+    let both = ["192.0.2.0/24", "198.51.100.1/32"];
+    let restore = |texts: &[&str]| Edit::Restore(entries(texts, "another", None));
+    store.try_edit(&add(&both, None)).unwrap();
+    redis.cli(&["FLUSHALL"]);
+    assert_eq!(store.try_edit(&restore(&both[..1])).unwrap(), 1);
+    // The second prefix is not in the store at that moment.
+    assert_eq!(store.try_edit(&Edit::Remove(prefixes(&both))).unwrap(), 1);
+    for _ in 0..2 {
+        assert_eq!(store.try_edit(&restore(&both)).unwrap(), 0);
+        assert_eq!(store.deny(), []);
+    }
+    let left: u64 = redis.cli(&["PTTL", REMOVED]).parse().unwrap();
+    assert!((540_000..=600_000).contains(&left), "{left}");
+    // A prefix that a user adds again is restored after the next loss of the list.
+    store.try_edit(&add(&both[..1], None)).unwrap();
+    redis.cli(&["DEL", KEY]);
+    assert_eq!(store.try_edit(&restore(&both)).unwrap(), 1);
+    assert_eq!(store.deny()[0].prefix.to_string(), both[0]);
+    // Marks that are too old, and a key of another type, do not count.
+    redis.cli(&["ZADD", REMOVED, "1", both[1]]);
+    assert_eq!(store.try_edit(&restore(&both)).unwrap(), 1);
+    redis.cli(&["SET", REMOVED, "junk"]);
+    assert_eq!(store.try_edit(&Edit::Remove(prefixes(&both))).unwrap(), 2);
+    assert_eq!(store.try_edit(&restore(&both)).unwrap(), 0);
 }
 
 #[test]
