@@ -72,15 +72,6 @@ pub struct Found<T> {
     pub errors: Vec<String>,
 }
 
-/// The reason why the lists of an attachment were not changed.
-#[derive(Debug)]
-pub enum Refused {
-    /// Another command is changing the attachment: retry soon.
-    Busy,
-    /// Any other reason.
-    Failed(String),
-}
-
 /// This host.
 pub trait Host {
     /// The table of an attachment.
@@ -93,10 +84,10 @@ pub trait Host {
     /// Finds the attachments in a fleet.
     fn attachments(&mut self) -> impl Future<Output = Found<Self::Table>>;
 
-    /// Replaces the fleet's entries on the lists of an interface. Returns whether the lists changed.
+    /// Replaces the fleet's entries on the lists of an interface. The agent's other work goes on meanwhile. Returns
+    /// whether the lists changed.
     fn edit_lists(
-        &mut self,
-        interface: &str,
+        interface: String,
         lists: OnLists,
-    ) -> impl Future<Output = Result<bool, Refused>>;
+    ) -> impl Future<Output = Result<bool, String>> + 'static;
 }

@@ -10,8 +10,7 @@ use crate::{host::DENY, text::show};
 #[derive(Debug)]
 pub struct Force {
     rested: Instant,
-    /// Since when another command has held the lock.
-    busy: Option<Instant>,
+    is_under_way: bool,
     error: Option<String>,
     left_out: Vec<IpNet>,
 }
@@ -19,15 +18,13 @@ pub struct Force {
 impl Force {
     /// Time until a retry after an error.
     const AGAIN: Duration = Duration::from_secs(5);
-    /// Time until a retry while another command works, and the time after which that is an error.
-    const BUSY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(8));
     /// Durations up to this need no pause between changes.
     const SHORT: Duration = Duration::from_millis(250);
 
     pub fn new(now: Instant) -> Self {
         Self {
             rested: now,
-            busy: None,
+            is_under_way: false,
             error: None,
             left_out: Vec::new(),
         }
@@ -38,16 +35,14 @@ impl Force {
         now >= self.rested
     }
 
-    /// Returns true if the next change may begin. If a command waits, only another command at work delays it.
+    /// Returns true if the next change may begin. One that a command waits for begins at once.
     pub fn is_due(&self, now: Instant, is_awaited: bool) -> bool {
-        self.is_rested(now) || (is_awaited && self.busy.is_none())
+        !self.is_under_way && (is_awaited || self.is_rested(now))
     }
 
-    /// Returns true if the agent should wait until another command has finished. The exchange continues meanwhile.
-    pub fn waits(&mut self, now: Instant) -> bool {
-        let (again, patience) = Self::BUSY;
-        self.rested = now + again;
-        now.saturating_duration_since(*self.busy.get_or_insert(now)) < patience
+    /// Notes that a change begins.
+    pub fn begin(&mut self) {
+        self.is_under_way = true;
     }
 
     /// Notes the result of an attempt. Returns lines to report.
@@ -68,7 +63,7 @@ impl Force {
             }
         }
         self.error = error.cloned();
-        self.busy = None;
+        self.is_under_way = false;
         self.rested = Instant::now() + rest;
         if let Some(first) = left_out.first().filter(|_| self.left_out != left_out) {
             let more = match left_out.len() - 1 {
@@ -88,19 +83,6 @@ impl Force {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn agent_waits_for_another_command_for_a_limited_time() {
-        let now = Instant::now();
-        let mut force = Force::new(now);
-        assert!(force.waits(now));
-        assert!(!force.is_rested(now));
-        assert!(force.is_rested(now + Duration::from_millis(50)));
-        assert!(force.waits(now + Duration::from_secs(7)));
-        assert!(!force.waits(now + Duration::from_secs(8)));
-        force.done(&Ok(()), Vec::new(), Duration::ZERO);
-        assert!(force.waits(now + Duration::from_secs(60)));
-    }
 
     #[test]
     fn slow_or_failed_update_is_followed_by_a_pause() {

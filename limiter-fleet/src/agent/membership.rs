@@ -230,10 +230,9 @@ impl<T: Table> Membership<T> {
         waiting.any(|waiting| Some(waiting.changed.revision) > read && !waiting.answer.is_closed())
     }
 
-    /// Answers the commands that wait for a revision that has been read, or `all` commands.
-    pub fn answer_waiting(&mut self, result: &Result<(), String>, all: bool) {
-        let read = self.known.revision;
-        let came = |waiting: &mut Waiting| all || Some(waiting.changed.revision) <= read;
+    /// Answers the commands that wait for this revision or an earlier one.
+    pub fn answer_waiting(&mut self, result: &Result<(), String>, revision: Option<u64>) {
+        let came = |waiting: &mut Waiting| Some(waiting.changed.revision) <= revision;
         for Waiting { changed, answer } in self.waiting.extract_if(.., came) {
             reply(answer, result.clone().map(|()| changed.prefixes));
         }

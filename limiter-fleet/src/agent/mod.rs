@@ -1,7 +1,7 @@
 //! The agent: scans the tables of this host, exchanges rounds with the store, and charges the packets that other hosts
 //! have passed.
 //!
-//! One thread does all work. The agent never waits for the store: it processes answers when they arrive.
+//! The agent waits neither for the store nor for other commands on this host: it processes answers when they arrive.
 
 mod answer;
 mod connection;

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use ipnet::IpNet;
+
 use super::run::Agent;
 use crate::{
-    host::{Host, Refused},
+    host::Host,
     store::{Edit, Error, Lists},
     text::counted,
 };
@@ -46,41 +48,53 @@ impl<H: Host + 'static> Agent<H> {
                 let why = format!(
                     "the store has the change, but this host could not read it back ({error}): it will be in force when the store answers"
                 );
-                membership.answer_waiting(&Err(why), true);
+                membership.answer_waiting(&Err(why), Some(u64::MAX));
             }
         }
     }
 
     /// Puts the fleet's lists in force on the interfaces.
-    pub(super) async fn put_lists_in_force(&mut self) {
+    pub(super) fn put_lists_in_force(&mut self) {
+        let start = Instant::now();
         for membership in &mut self.memberships {
-            let start = Instant::now();
             let is_due = membership.force.is_due(start, membership.is_awaited());
             if !membership.known.is_pending || !is_due {
                 continue;
             }
             membership.known.is_pending = false;
+            membership.force.begin();
+            let (member, revision) = (membership.id, membership.known.revision);
             let (wanted, left_out) = membership.known.wanted(&self.store_at);
-            let interface = &membership.about().interface;
-            let result = self.host.edit_lists(interface, wanted).await;
-            if matches!(result, Err(Refused::Busy)) && membership.force.waits(start) {
-                membership.known.is_pending = true;
-                continue;
-            }
-            let took = start.elapsed() + membership.read_took;
-            // The interface has another program now.
-            membership.is_outdated |= matches!(result, Ok(true));
-            let result = result.map(drop).map_err(|refused| match refused {
-                Refused::Busy => "another limiter command is changing the interface".to_owned(),
-                Refused::Failed(why) => why,
+            let edited = H::edit_lists(membership.about().interface.clone(), wanted);
+            self.edits.push(edited, move |agent, result| {
+                if let Some(at) = agent.at(member) {
+                    let took = start.elapsed();
+                    agent.put_in_force(at, revision, &result, left_out, took);
+                }
             });
-            // The cause may be temporary.
-            membership.known.is_pending |= result.is_err();
-            for text in membership.force.done(&result, left_out, took) {
-                (self.options.say)(&membership.line(&text));
-            }
-            membership.answer_waiting(&result, false);
         }
+    }
+
+    /// Notes that the lists of this revision are in force, or why not.
+    fn put_in_force(
+        &mut self,
+        at: usize,
+        revision: Option<u64>,
+        result: &Result<bool, String>,
+        left_out: Vec<IpNet>,
+        took: Duration,
+    ) {
+        let membership = &mut self.memberships[at];
+        // The interface has another program now.
+        membership.is_outdated |= *result == Ok(true);
+        // The cause of an error may be temporary.
+        membership.known.is_pending |= result.is_err();
+        let result = result.clone().map(drop);
+        let took = took + membership.read_took;
+        for text in membership.force.done(&result, left_out, took) {
+            (self.options.say)(&membership.line(&text));
+        }
+        membership.answer_waiting(&result, revision);
     }
 
     /// Restores entries that the store has lost, if it is time.

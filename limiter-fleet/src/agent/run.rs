@@ -48,7 +48,7 @@ pub struct Agent<H: Host> {
     pub(super) under_way: UnderWay,
     /// Requests on the present connection.
     pub(super) asked: Asked<H>,
-    /// Changes of lists. Their commands wait even after the connection is lost.
+    /// Changes of lists, in the store and on this host. They go on after the connection is lost.
     pub(super) edits: Asked<H>,
 }
 
@@ -108,7 +108,7 @@ impl<H: Host + 'static> Agent<H> {
                 Some(then) = self.edits.0.next() => then(&mut self),
                 Some((question, answer)) = questions.recv() => self.answer(question, answer),
             }
-            self.put_lists_in_force().await;
+            self.put_lists_in_force();
         }
         self.leave().await;
         Ok(())

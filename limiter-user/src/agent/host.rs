@@ -10,16 +10,17 @@ use limiter_common::{
 };
 use limiter_fleet::{
     conflicts::Held,
-    host::{About, Found, Host, Limit, OnLists, Refused, Table},
+    host::{About, Found, Host, Limit, OnLists, Table},
     member::Sighting,
     quota::Quota,
     refill::{self, Reading},
 };
+use tokio::runtime::Handle;
 
 use crate::{
     config::Scope,
     kernel::{
-        Attachment, Error,
+        Attachment,
         error::Result,
         ops::set,
         program::maps::{Charge, Tables},
@@ -63,12 +64,17 @@ impl Host for Here {
         }
     }
 
-    async fn edit_lists(&mut self, interface: &str, lists: OnLists) -> Result<bool, Refused> {
-        match set::overlay(interface, lists).await {
-            Ok(swapped) => Ok(swapped.is_some()),
-            Err(Error::Busy(_)) => Err(Refused::Busy),
-            Err(error) => Err(Refused::Failed(error.to_string())),
-        }
+    async fn edit_lists(interface: String, lists: OnLists) -> Result<bool, String> {
+        // Waits for other commands, and loads a program. The agent has other work meanwhile.
+        let runtime = Handle::current();
+        let edit = move || {
+            let edited = runtime.block_on(set::overlay(&interface, lists));
+            edited
+                .map(|swapped| swapped.is_some())
+                .map_err(|error| error.to_string())
+        };
+        let edited = tokio::task::spawn_blocking(edit).await;
+        edited.map_err(|error| error.to_string())?
     }
 }
 

@@ -248,11 +248,6 @@ impl Change {
         lock::lock(&self.attachment.dir)
     }
 
-    /// Takes the lock of the attachment, if it is free.
-    pub fn try_lock(&self) -> Result<Option<Lock>> {
-        lock::try_lock(&self.attachment.dir)
-    }
-
     /// Whether the generation that this change was prepared from is still in force.
     pub fn is_up_to_date(&self) -> Result<bool> {
         self.attachment.is_current()

@@ -7,16 +7,13 @@ pub use crate::kernel::ops::change::{Lasts, Swapped, Wanted};
 use crate::{
     config::{Invalid, Settings, lists::Prefixes, origin::By, overlay::Overlay},
     kernel::{
-        error::{Error, Result},
+        error::Result,
         ops::{change::Change, trial},
         program::object::Variant,
         state::{attachment::Attachment, record::Record},
         sys::requirements,
     },
 };
-
-/// Seconds for which an agent tries to put lists in force before it reports that another command is in the way.
-const BUSY: u64 = 8;
 
 /// Changes the settings of the attachment of `name`.
 pub async fn set(
@@ -58,6 +55,16 @@ pub async fn swap(
     }
     // Long lists take seconds to load: other commands must not wait for that.
     let attachment = trial::open_settled(name).await?;
+    put_in_force(name, attachment, prepare).await
+}
+
+/// Puts a change of the attachment of `name` in force. It is prepared again if another command has changed something
+/// meanwhile.
+async fn put_in_force(
+    name: &str,
+    attachment: Attachment,
+    prepare: impl Fn(Attachment) -> Result<Change>,
+) -> Result<Swapped> {
     attachment.dir.check_own()?;
     // An error here may be due to another command that removes pins at that moment. With the lock it is certain.
     if let Ok(change) = prepare(attachment) {
@@ -73,11 +80,7 @@ pub async fn swap(
 
 /// Replaces the fleet's prefixes on the lists named in `of_fleet`, if the configuration of `name` shares those lists
 /// with the fleet. Other lists stay as they are. Prefixes of the host's own configuration stay, even if the fleet
-/// removes the same prefix. If nothing changes, nothing is swapped and `None` is returned. This does not wait for
-/// other commands, because the agent has other work meanwhile.
-///
-/// # Errors
-/// [`Error::Busy`] if another command is at work, or has changed something meanwhile.
+/// removes the same prefix. If nothing changes, nothing is swapped and `None` is returned.
 pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result<Option<Swapped>> {
     requirements::privileges()?;
     let attachment = trial::open_settled(name).await?;
@@ -90,7 +93,6 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
     if overlay(&attachment.record, &own) == attachment.record.overlay {
         return Ok(None);
     }
-    attachment.dir.check_own()?;
     let wanted = |record: &Record, own: &Settings| {
         let mut record = record.clone();
         record.overlay = overlay(&record, own);
@@ -101,11 +103,8 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
         };
         Ok((record, wanted))
     };
-    let change = Change::prepare(attachment, Variant::Plain, Lasts::ForGood, &wanted)?;
-    match change.try_lock()? {
-        Some(_lock) if change.is_up_to_date()? => change.put_in_force().map(Some),
-        _ => Err(Error::Busy(BUSY)),
-    }
+    let prepare = |attachment| Change::prepare(attachment, Variant::Plain, Lasts::ForGood, &wanted);
+    put_in_force(name, attachment, prepare).await.map(Some)
 }
 
 /// Refuses changes of settings that are fixed at attach.
