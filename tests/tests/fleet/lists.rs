@@ -1,7 +1,9 @@
 //! A prefix that one host adds to a shared list is in force on all hosts of the fleet.
 
 use std::{
+    fs::File,
     net::Ipv4Addr,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -9,9 +11,11 @@ use limiter_tests::{
     command::Outcome,
     eventually,
     fleet::{Agent, Fleet, Load, source},
+    hosts::on,
     number,
     redis::Redis,
 };
+use limiter_user::kernel::state::pins;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -349,4 +353,30 @@ fn fleet_lists_outlive_agents_and_store() {
     wait_until_denied(&fleet, &[0, 1, 2], &["203.0.113.6", OWN]);
     let hosts = || number(&fleet.status(1)["fleet"]["hosts"]);
     eventually("all hosts are members", || hosts() == 3);
+}
+
+/// Another command holds the host's lock for longer than a silent member is counted.
+#[test]
+fn host_that_waits_for_its_lists_stays_a_member() {
+    let fleet = fleet!(&settings());
+    let store = store(&fleet);
+    let agents = agents(&fleet, &store, &[0, 1]);
+    let hosts = || number(&fleet.status(0)["fleet"]["hosts"]);
+    eventually("both hosts are members", || hosts() == 2);
+    let pins = on(fleet.host(1), || pins::directory("eth0")).unwrap();
+    let lock = File::open(pins).unwrap();
+    lock.lock().unwrap();
+    let other = "203.0.113.9";
+    done(&fleet, 0, "add", &[other]);
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(5) {
+        assert_eq!(hosts(), 2, "after {:?}", begin.elapsed());
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(denied(&fleet, 1), [OWN]);
+    drop(lock);
+    let begin = Instant::now();
+    wait_until_denied(&fleet, &[1], &[other, OWN]);
+    assert!(begin.elapsed() < Duration::from_secs(4), "{begin:?}");
+    drop(agents);
 }
