@@ -33,7 +33,6 @@ pub mod schema;
 pub mod screen;
 pub mod service;
 pub mod soak;
-pub mod stack;
 pub mod steps;
 pub mod store;
 pub mod traffic;

@@ -10,7 +10,6 @@ use limiter_common::{
 use limiter_tests::{
     engine::{Kernel, Limit},
     flow, need_kernel,
-    stack::{self, STACK_MAX},
 };
 use limiter_user::kernel::sys::{requirements, requirements::KernelVersion};
 
@@ -86,28 +85,6 @@ fn loops_are_closed_by_jumps_as_linux_6_1_requires() {
             let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
             let loops = flow::loops_without_jump(&fs::read(&path).unwrap());
             assert!(loops.is_empty(), "{path:?}: {loops:?}");
-        }
-    }
-}
-
-/// Later kernels are less strict, so no other test would find an error.
-#[test]
-fn stack_suffices_when_frames_are_rounded_up() {
-    for name in BUILT {
-        for endian in ["bpfel", "bpfeb"] {
-            let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
-            let chains = stack::deepest(&fs::read(&path).unwrap());
-            assert!(chains.len() >= 2, "{path:?} has {} programs", chains.len());
-            for chain in &chains {
-                println!("{name}.{endian}: {chain:?}");
-            }
-            let most = chains.iter().max_by_key(|chain| chain.bytes).unwrap();
-            assert!(
-                most.bytes <= STACK_MAX,
-                "{path:?}: {} bytes of stack: {:?}",
-                most.bytes,
-                most.frames
-            );
         }
     }
 }
