@@ -4,7 +4,7 @@ use std::{
     fs,
     net::TcpListener,
     os::unix::process::CommandExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -166,11 +166,6 @@ impl<'h> Redis<'h> {
         });
     }
 
-    /// The store's folder.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// The store's Unix socket, which all hosts of this machine can reach.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
@@ -287,20 +282,6 @@ impl<'h> Redis<'h> {
         let mut fields = stats.lines().filter_map(|line| line.split_once(':'));
         let field = fields.find(|(name, _)| *name == "total_net_output_bytes");
         field.unwrap().1.trim().parse().unwrap()
-    }
-
-    /// Microseconds that the store has spent on scripts, and the number of scripts run.
-    pub fn scripts(&self) -> (u64, u64) {
-        let stats = self.cli(&["INFO", "commandstats"]);
-        let line = stats
-            .lines()
-            .find(|line| line.starts_with("cmdstat_evalsha:"));
-        let field = |name: &str| {
-            let rest = line.and_then(|line| line.split(name).nth(1));
-            rest.and_then(|rest| rest.split(',').next()?.parse().ok())
-                .unwrap_or(0)
-        };
-        (field("usec="), field("calls="))
     }
 }
 

@@ -17,7 +17,7 @@ mod router;
 mod sender;
 
 pub use agent::Agent;
-pub use bounds::{Bucket, between};
+pub use bounds::Bucket;
 pub use network::{Network, STORE};
 pub use sender::{Load, Packet, Sent, Stream};
 
@@ -106,25 +106,16 @@ impl Fleet {
         self.json(host, &["check", "eth0", &source.to_string(), "--json"])
     }
 
-    /// Number of packets that have reached each host.
-    pub fn seen(&self) -> Vec<u64> {
-        self.packets("seen")
-    }
-
     /// Number of packets that each host has passed.
     pub fn passed(&self) -> Vec<u64> {
-        self.packets("passed")
+        (0..self.size())
+            .map(|host| number(&self.status(host)["passed"]["packets"]))
+            .collect()
     }
 
     /// Number of packets that all hosts together have passed.
     pub fn admitted(&self) -> u64 {
         self.passed().iter().sum()
-    }
-
-    fn packets(&self, verdict: &str) -> Vec<u64> {
-        (0..self.size())
-            .map(|host| number(&self.status(host)[verdict]["packets"]))
-            .collect()
     }
 
     /// Sends packets, and waits for the verdict on the last one.
@@ -135,13 +126,6 @@ impl Fleet {
     /// Starts to send packets, and returns.
     pub fn start(&self, load: &Load) -> Stream {
         Stream::start(&self.network, load)
-    }
-
-    /// Spreads packets over the hosts in turn. In each turn, a host gets as many packets in a row as its weight. Set
-    /// the weight of a host to 0 before it goes down, because every packet sent must reach a host.
-    pub fn spread(&self, weights: &[u32]) {
-        assert_eq!(weights.len(), self.size());
-        self.router.spread(weights);
     }
 
     /// Sends all further packets of a source to this host.

@@ -80,23 +80,6 @@ impl Network {
         ip(&self.store, &format!("link set link{host} nomaster\n"));
     }
 
-    /// Limits a host's link to the store to this rate in both directions. Packets wait for up to one second. (Without
-    /// `netem`, kernels have no other delay.)
-    pub fn narrow(&self, host: usize, bytes_per_second: u32) {
-        let tbf = format!("tbf rate {bytes_per_second}bps burst 1600 latency 1s");
-        let ends = [
-            (&self.store, format!("link{host}")),
-            (&self.hosts[host].namespace, "mgmt0".to_owned()),
-        ];
-        for (namespace, name) in ends {
-            batch(
-                namespace,
-                "tc",
-                &format!("qdisc replace dev {name} root {tbf}\n"),
-            );
-        }
-    }
-
     /// Repairs a host's link to the store after [`Self::cut`] or [`Self::lose`].
     pub fn heal(&self, host: usize) {
         ip(
@@ -218,11 +201,7 @@ fn host(namespace: Namespace, mac: [u8; 6]) -> Host {
 
 /// Runs the lines as `ip` commands.
 fn ip(namespace: &Namespace, lines: &str) {
-    batch(namespace, "ip", lines);
-}
-
-fn batch(namespace: &Namespace, program: &str, lines: &str) {
-    with_input(namespace, &[program, "-batch", "-"], lines);
+    with_input(namespace, &["ip", "-batch", "-"], lines);
 }
 
 /// Runs a command in a namespace, with `input` on standard input. It must succeed.

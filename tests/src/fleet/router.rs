@@ -33,26 +33,15 @@ impl Router {
                  chain spread { type filter hook ingress device eth0 priority 0; policy drop; }
              }",
         );
-        router.spread(&vec![1; hosts]);
-        router
-    }
-
-    /// Gives each host as many packets in a row as its weight, in turns. The first turn begins at the first host.
-    pub fn spread(&self, weights: &[u32]) {
-        let hosts = weights.iter().enumerate();
-        let turns: Vec<_> = hosts
-            .flat_map(|(host, weight)| (0..*weight).map(move |_| host))
-            .enumerate()
-            .map(|(turn, host)| format!("{turn} : \"host{host}\""))
+        let turns: Vec<_> = (0..hosts)
+            .map(|host| format!("{host} : \"host{host}\""))
             .collect();
-        assert!(!turns.is_empty(), "no host is left");
-        self.nft(&format!(
-            "flush chain netdev router spread
-             add rule netdev router spread fwd to ip saddr map @pinned
-             add rule netdev router spread meta protocol {{ ip, ip6 }} fwd to numgen inc mod {} map {{ {} }}",
-            turns.len(),
+        router.nft(&format!(
+            "add rule netdev router spread fwd to ip saddr map @pinned
+             add rule netdev router spread meta protocol {{ ip, ip6 }} fwd to numgen inc mod {hosts} map {{ {} }}",
             turns.join(", ")
         ));
+        router
     }
 
     /// Sends all further packets of a source to one host.

@@ -2,5 +2,4 @@
 
 mod faults;
 mod lists;
-mod network;
 mod shared;

@@ -83,27 +83,6 @@ fn megabytes(status: &str) -> u64 {
 }
 
 #[test]
-fn endless_reply_of_a_cluster_node_is_refused() {
-    for hostile in [HOSTILE[0], HOSTILE[1], HOSTILE[2]] {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("redis://{}", listener.local_addr().unwrap());
-        serve(listener, Some(CLUSTER), hostile);
-        let short = Options {
-            connect_timeout: Duration::from_secs(2),
-            response_timeout: Duration::from_secs(2),
-            ..options(&url)
-        };
-        // The first request of each connection asks for the kind of the server. The second one gets the hostile reply.
-        let error = match try_connect(&short) {
-            Ok(_) => panic!("{hostile:?}: a cluster"),
-            Err(error) => error,
-        };
-        println!("{hostile:?}: {error}");
-        assert!(error.is_of_the_connection(), "{hostile:?}: {error:?}");
-    }
-}
-
-#[test]
 fn agent_of_a_hostile_store_stays_small_and_retries() {
     const BOUND: u64 = 96;
     need_kernel!();

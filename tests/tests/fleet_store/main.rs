@@ -3,11 +3,9 @@
 mod access;
 mod bounds;
 mod cluster;
-mod differential;
 mod faults;
 mod lists;
 mod members;
-mod model;
 mod rounds;
 
 use std::time::Duration;

@@ -1,19 +1,14 @@
-//! The fleet's bound holds while agents die, stop or start, and with wrong clocks.
+//! The fleet's bound holds while agents die, stop or start.
 
-use std::{process::Stdio, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use limiter_tests::{
-    command::binary,
     eventually,
     fleet::{Bucket, Load, source},
-    hosts::on,
 };
 use nix::sys::signal::Signal;
 
-use super::{
-    case::{Case, HOT, LIMIT},
-    fleet,
-};
+use super::{case::Case, fleet};
 use crate::shared::{limits_of, url};
 
 /// The two other hosts keep sharing their limit.
@@ -80,42 +75,6 @@ fn agent_recovers_after_being_stopped() {
     case.recovered(0..3);
     case.bound_holds();
     case.end(stream);
-}
-
-/// The clocks are wrong by minutes, and are compared with no other clock.
-#[test]
-fn agent_with_wrong_clocks_keeps_the_bound() {
-    if !limiter_tests::need::program(module_path!(), "unshare") {
-        return;
-    }
-    let fleet = fleet!();
-    let mut case = Case::new(&fleet);
-    let url = url(case.store.port);
-    // Restarts the agent with clocks that are ten minutes ahead.
-    drop(case.agents.pop());
-    let mut command = std::process::Command::new("unshare");
-    command
-        .args(["--time", "--monotonic", "600", "--boottime", "600"])
-        .args(["--fork", "--kill-child"])
-        .arg(binary())
-        .args(["agent", "--store", &url])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let mut agent = on(fleet.host(2), || command.spawn()).unwrap();
-    case.recovered(0..3);
-    let stream = case.load();
-    case.bound_holds();
-    let sent = case.end(stream);
-    // No source's packets are held back for ten minutes.
-    let passed = case.figures(source(HOT), "passed");
-    let due = LIMIT.tokens(sent.longest());
-    assert!(
-        passed.iter().all(|passed| *passed as f64 > due / 12.0),
-        "{passed:?} of {due}"
-    );
-    agent.kill().unwrap();
-    agent.wait().unwrap();
 }
 
 /// A second agent would count all packets twice.

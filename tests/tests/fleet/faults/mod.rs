@@ -6,9 +6,7 @@ mod agents;
 mod case;
 mod changes;
 mod pinned;
-mod records;
 mod refusing;
-mod slow;
 mod store;
 
 /// A fleet of three with the settings of [`case::limits`], or with others.

@@ -79,20 +79,6 @@ fn fleet_recovers_after_the_store_restarts_empty() {
     case.end(stream);
 }
 
-/// On a narrow link, no fault is reported, and the bound holds.
-#[test]
-fn a_link_is_narrow() {
-    let fleet = fleet!();
-    let case = Case::new(&fleet);
-    let stream = case.load();
-    fleet.network.narrow(1, 20_000);
-    case.recovered([0, 2]);
-    case.bound_holds();
-    let says = case.says(1);
-    assert!(says["error"].is_null(), "{says}");
-    case.end(stream);
-}
-
 #[test]
 fn fleet_recovers_when_a_replica_takes_over() {
     let fleet = fleet!();
