@@ -61,8 +61,7 @@ impl<H: Host + 'static> Agent<H> {
             self.memberships.push(membership);
         }
         gone.append(&mut before);
-        gone.into_iter()
-            .for_each(|membership| self.take_leave_of(membership));
+        gone.iter().for_each(|gone| self.take_leave_of(gone));
         if self.memberships.is_empty() && !self.seen.is_waiting {
             (self.options.say)(
                 "no interface here is in a fleet: waiting for one (`limiter attach IFACE --fleet NAME`, or fleet = \"NAME\" in its file)",
@@ -71,35 +70,15 @@ impl<H: Host + 'static> Agent<H> {
         self.seen.is_waiting = self.memberships.is_empty();
     }
 
-    /// Reports that a member has gone, so that the others need not wait until they notice.
-    fn take_leave_of(&self, gone: Membership<H::Table>) {
-        let (fleet, id) = (gone.fleet(), gone.id);
+    /// Reports that an interface is no longer in a fleet. The other hosts notice when the member is silent.
+    fn take_leave_of(&self, gone: &Membership<H::Table>) {
         let is_same = |membership: &Membership<_>| {
             let (about, gone) = (membership.about(), gone.about());
             about.index == gone.index && about.fleet == gone.fleet
         };
         if !self.memberships.iter().any(is_same) {
-            let line = gone.line(&format!("no longer in fleet '{fleet}'"));
-            (self.options.say)(&line);
-        }
-        if let Some(mut store) = self.connection.store() {
-            tokio::spawn(async move {
-                // The other hosts notice in any case.
-                let _ = store.leave(&fleet, id, &gone.label).await;
-            });
-        }
-    }
-
-    /// Reports that all members have gone.
-    pub(super) async fn leave(self) {
-        let Some(mut store) = self.connection.store() else {
-            return;
-        };
-        for membership in &self.memberships {
-            let fleet = membership.fleet();
-            let left = store.leave(&fleet, membership.id, &membership.label);
-            // The other hosts notice in any case.
-            let _ = tokio::time::timeout(Duration::from_millis(500), left).await;
+            let line = format!("no longer in fleet '{}'", gone.fleet());
+            (self.options.say)(&gone.line(&line));
         }
     }
 }

@@ -110,7 +110,6 @@ impl<H: Host + 'static> Agent<H> {
             }
             self.put_lists_in_force();
         }
-        self.leave().await;
         Ok(())
     }
 

@@ -78,14 +78,6 @@ impl Store {
             held: held.take(LIMITS).collect(),
         })
     }
-
-    /// Reports that a member has gone, so that other members do not wait for it.
-    pub async fn leave(&mut self, fleet: &str, member: u64, label: &str) -> Result<(), Error> {
-        let mut command = redis::cmd("ZREM");
-        command.arg(names::members(names::name(fleet)?));
-        command.arg(entry(member, label)?);
-        self.ask::<i64>(&command).await.map(drop)
-    }
 }
 
 fn entry(member: u64, text: &str) -> Result<String, Error> {

@@ -11,7 +11,6 @@ use std::{
     time::Duration,
 };
 
-use limiter_fleet::store::Options;
 use limiter_tests::{
     eventually,
     exporter::loopback_up,
@@ -20,8 +19,6 @@ use limiter_tests::{
     need_kernel,
     processes::status_of,
 };
-
-use super::{options, try_connect};
 
 const INFO: &str = "$42\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
 const CLUSTER: &str = "$39\r\nredis_version:7.0.0\r\nredis_mode:cluster\r\n";

@@ -10,7 +10,7 @@ use std::{
 use limiter_fleet::store::{Error, Fault, Options, shard};
 use limiter_tests::{
     need_redis,
-    redis::{Redis, Setup, free_port},
+    redis::{Redis, free_port},
 };
 
 use super::{Asked, expect_fault, options, refused, round, source, store, totals, try_connect};

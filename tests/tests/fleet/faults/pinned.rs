@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use limiter_tests::fleet::{Bucket, Load, source};
+use limiter_tests::fleet::{Load, source};
 
 use super::{
     case::{Case, HOT, LIMIT},
