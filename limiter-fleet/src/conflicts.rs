@@ -10,7 +10,7 @@ use std::{
 const SETTLED: Duration = Duration::from_secs(4);
 
 /// A shared limit with the settings of one host.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Held {
     /// Name of the limit.
     pub name: String,

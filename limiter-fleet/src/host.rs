@@ -1,6 +1,9 @@
 //! The agent's interface to its host: tables of buckets, and lists.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use ipnet::IpNet;
 use limiter_common::table::key::{SLOTS, SourceKey};
@@ -14,7 +17,7 @@ pub const DENY: &str = "deny";
 pub type OnLists = BTreeMap<String, BTreeSet<IpNet>>;
 
 /// A limit that a fleet shares.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// The limit's quota.
     pub quota: Quota,
@@ -23,7 +26,7 @@ pub struct Limit {
 }
 
 /// The shared limits of an attachment, by slot.
-pub type Limits = [Option<Limit>; SLOTS as usize];
+pub type Limits = [Option<Arc<Limit>>; SLOTS as usize];
 
 /// The configuration of an attachment in a fleet.
 #[derive(Clone, Debug)]

@@ -1,6 +1,9 @@
 //! A member of a fleet: an attachment, its sources, and the rounds that it exchanges with the store.
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 use limiter_common::table::key::{SLOTS, SourceKey};
 
@@ -9,6 +12,7 @@ use super::{
     quota::{Fleet, Quota},
     refill::Reading,
 };
+use crate::host::{Limit, Limits};
 
 /// Possible numbers of groups of sources, each with its own rounds. More groups make rounds shorter, fewer groups make
 /// them worth sending.
@@ -34,10 +38,12 @@ pub struct Sighting {
 }
 
 /// One source in a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// The source.
     pub key: SourceKey,
+    /// Its limit at the time of the round. Later, the limit may be removed or replaced.
+    pub limit: Arc<Limit>,
     /// Packets that this member has charged since the last round.
     pub packets: u64,
 }
@@ -93,7 +99,7 @@ struct Kept {
 /// A member.
 #[derive(Debug)]
 pub struct Member {
-    quotas: [Option<Quota>; SLOTS as usize],
+    limits: Limits,
     /// The first scan in which each slot's limit was shared.
     since: [u64; SLOTS as usize],
     fleet: Fleet,
@@ -111,7 +117,7 @@ impl Member {
     /// Creates a member for a table with `entries` entries. In a cluster (`in_shards`) each round is about one shard.
     pub fn new(entries: usize, in_shards: bool) -> Self {
         Self {
-            quotas: [None; SLOTS as usize],
+            limits: [const { None }; SLOTS as usize],
             since: [0; SLOTS as usize],
             fleet: Fleet {
                 hosts: 1,
@@ -127,22 +133,25 @@ impl Member {
         }
     }
 
-    /// Begins a scan of the whole table. `quotas`: those of the shared limits, by slot.
-    pub fn begin(&mut self, quotas: [Option<Quota>; SLOTS as usize], fleet: Fleet) {
+    /// Begins a scan of the whole table.
+    pub fn begin(&mut self, limits: &Limits, fleet: Fleet) {
         self.scan += 1;
         let [last, before, _] = self.scans;
         self.scans = [None, last, before];
-        for (since, (old, new)) in self.since.iter_mut().zip(self.quotas.iter().zip(&quotas)) {
+        for (since, (old, new)) in self.since.iter_mut().zip(self.limits.iter().zip(limits)) {
             if old.is_none() && new.is_some() {
                 *since = self.scan;
             }
         }
-        self.quotas = quotas;
+        self.limits = limits.clone();
         self.fleet = fleet;
     }
 
     fn quota(&self, key: &SourceKey) -> Option<Quota> {
-        *self.quotas.get(key.slot() as usize)?
+        self.limits
+            .get(key.slot() as usize)?
+            .as_ref()
+            .map(|limit| limit.quota)
     }
 
     /// Takes an entry of the table. Entries of limits that are not shared are skipped.
@@ -205,9 +214,9 @@ impl Member {
         }
     }
 
-    /// Ends the scan. Returns the rounds to send to the store. `shard`: returns the part of a source, out of
-    /// [`SHARDS`].
-    pub fn end(&mut self, shard: impl Fn(&SourceKey) -> u32) -> Vec<Round> {
+    /// Ends the scan. Returns the rounds to send to the store. `shard`: returns the part of a limit's source, out
+    /// of [`SHARDS`].
+    pub fn end(&mut self, shard: impl Fn(&str, &SourceKey) -> u32) -> Vec<Round> {
         let scan = self.scan;
         self.ledgers
             .retain(|_, kept| kept.scan == scan && !kept.ledger.is_over());
@@ -216,8 +225,11 @@ impl Member {
         }
         let mut rounds: HashMap<Group, Round> = HashMap::new();
         for (key, kept) in &mut self.ledgers {
+            let Some(Some(limit)) = self.limits.get(key.slot() as usize) else {
+                continue;
+            };
             let of = self.groups;
-            let index = shard(key) % SHARDS / (SHARDS / of);
+            let index = shard(&limit.held.name, key) % SHARDS / (SHARDS / of);
             let group = Group { of, index };
             if self.under_way.contains_key(&group) {
                 continue;
@@ -231,7 +243,11 @@ impl Member {
                         items: Vec::new(),
                     }
                 });
-                round.items.push(Item { key: *key, packets });
+                round.items.push(Item {
+                    key: *key,
+                    limit: Arc::clone(limit),
+                    packets,
+                });
             }
         }
         self.under_way
@@ -351,6 +367,7 @@ mod tests {
     use limiter_common::table::key::{Address, KeyMask};
 
     use super::*;
+    use crate::conflicts::Held;
 
     const MS: u64 = 1_000_000 << 8;
     /// 100 packets per second, burst 20.
@@ -406,15 +423,18 @@ mod tests {
 
         /// Scans the table. Returns the packets published to the store.
         fn scan(&mut self) -> u64 {
-            let mut all = [None; SLOTS as usize];
-            all[0] = Some(QUOTA);
+            let mut all = [const { None }; SLOTS as usize];
+            all[0] = Some(Arc::new(Limit {
+                quota: QUOTA,
+                held: Held::default(),
+            }));
             let fleet = Fleet {
                 hosts: 3,
                 staleness: Duration::from_millis(400),
             };
-            self.member.begin(all, fleet);
+            self.member.begin(&all, fleet);
             self.member.sight(&self.sighting());
-            let rounds = self.member.end(|_| 0);
+            let rounds = self.member.end(|_, _| 0);
             rounds.iter().map(|round| round.items[0].packets).sum()
         }
 

@@ -1,12 +1,14 @@
 //! A member keeps ledgers of the right sources, groups them into rounds, and bounds the debt of its buckets.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use limiter_common::{
     arithmetic::bucket::DEBT_MAX,
     table::key::{Address, KeyMask, SLOTS, SourceKey},
 };
 use limiter_fleet::{
+    conflicts::Held,
+    host::Limit,
     member::{Group, Item, Member, Round, Sighting},
     quota::{Fleet, Quota, STALENESS, ticks},
     refill::{Reading, charged},
@@ -48,10 +50,15 @@ fn sighting(&(number, source, spent, admitted): &Entry) -> Sighting {
     }
 }
 
+fn limit() -> Arc<Limit> {
+    let held = Held::default();
+    Arc::new(Limit { quota: QUOTA, held })
+}
+
 fn begin(member: &mut Member) {
-    let mut quota = [None; SLOTS as usize];
-    quota[0] = Some(QUOTA);
-    member.begin(quota, FLEET);
+    let mut limits = [const { None }; SLOTS as usize];
+    limits[0] = Some(limit());
+    member.begin(&limits, FLEET);
 }
 
 /// Scans a table with these entries. A source's number is its shard.
@@ -64,7 +71,7 @@ fn scan(member: &mut Member, entries: &[Entry]) -> Vec<Round> {
         .iter()
         .map(|entry| (key(entry.1), entry.1))
         .collect();
-    member.end(|key| numbers[key])
+    member.end(|_, key| numbers[key])
 }
 
 /// Sources numbered from 0, each with three packets in its own entry.
@@ -86,6 +93,7 @@ fn next_items(member: &mut Member, entries: &[Entry]) -> Vec<Item> {
 fn item(source: u32, packets: u64) -> Item {
     Item {
         key: key(source),
+        limit: limit(),
         packets,
     }
 }
@@ -156,7 +164,7 @@ fn missing_source_is_forgotten_and_unreadable_source_is_kept() {
     assert_eq!(next_items(&mut member, &both).len(), 2);
     begin(&mut member);
     member.skip(&key(1));
-    assert_eq!(member.end(|_| 0), []);
+    assert_eq!(member.end(|_, _| 0), []);
     assert_eq!(member.sources(), 1);
     assert_eq!(member.number(&key(1)), Some(0));
     assert_eq!(next_items(&mut member, &[]), []);

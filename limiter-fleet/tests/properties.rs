@@ -2,13 +2,15 @@
 //!
 //! The hosts have unrelated clocks, and their network loses, repeats, delays and reorders messages.
 
-use std::{collections::BTreeMap, ops::Range, time::Duration};
+use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
 use limiter_common::{
     arithmetic::bucket::{Decision, decide},
     table::key::{Address, KeyMask, SLOTS, SourceKey},
 };
 use limiter_fleet::{
+    conflicts::Held,
+    host::Limit,
     ledger::Record,
     member::{Charge, Group, Member, Round, Sighting},
     quota::{Fleet, Quota},
@@ -178,9 +180,10 @@ impl World {
     fn scan(&mut self, at: usize) {
         let (fleet, quota, now) = (self.fleet(), self.quota, self.now);
         let host = &mut self.hosts[at];
-        let mut all = [None; SLOTS as usize];
-        all[0] = Some(quota);
-        host.member.begin(all, fleet);
+        let held = Held::default();
+        let mut all = [const { None }; SLOTS as usize];
+        all[0] = Some(Arc::new(Limit { quota, held }));
+        host.member.begin(&all, fleet);
         let count = host.admitted.len();
         if let Some(reading) = host.read(now) {
             host.member.sight(&Sighting {
@@ -190,7 +193,7 @@ impl World {
                 admitted: count as u64,
             });
         }
-        let rounds = host.member.end(|_| 0);
+        let rounds = host.member.end(|_, _| 0);
         if host.member.sources() == 0 {
             // The source was dropped: the next reading of the record is the first one.
             host.born = 0;

@@ -2,11 +2,8 @@
 
 use std::time::Instant;
 
-use limiter_common::table::key::SourceKey;
-
 use super::{
     freshness::BEAT,
-    membership::limit,
     run::{ALIVE, Agent},
 };
 use crate::{
@@ -14,7 +11,7 @@ use crate::{
     host::Host,
     ledger::Record,
     member::Round,
-    store::{Beat, Error, Fault, Lists, Of},
+    store::{Beat, Error, Fault, Lists},
     text::counted,
 };
 
@@ -43,17 +40,10 @@ impl<H: Host + 'static> Agent<H> {
         let late = membership.freshness.lateness(self.options.interval, now);
         let fleet = membership.state(late);
         for round in self.under_way.take(membership) {
-            let limits = membership.limits_of(round.group);
             let (mut store, name, id) = (store.clone(), membership.fleet(), membership.id);
             let sent = Instant::now();
             let exchanged = async move {
-                const GONE: Of<'_> = Of {
-                    limit: "gone",
-                    cost: 1,
-                    cap: 0,
-                };
-                let of = |key: &SourceKey| limit(&limits, key).map_or(GONE, |it| it.of(fleet));
-                let records = store.exchange(&name, id, &round, of).await;
+                let records = store.exchange(&name, id, &round, fleet).await;
                 (round, records)
             };
             self.asked.push(exchanged, move |agent, (round, records)| {

@@ -1,9 +1,7 @@
 //! A member of a fleet in the agent: an attachment, its sources, and its exchange with the store.
 
 use std::{
-    collections::HashMap,
     hash::{BuildHasher, Hasher, RandomState},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -17,12 +15,12 @@ use super::{
 };
 use crate::{
     conflicts::{Conflicts, Held},
-    host::{About, Limit, Limits, Table},
+    host::{About, Limit, Table},
     ledger::Record,
     member::{Group, Member, Round},
     quota::{self, Fleet, Quota},
     status::SharedLimit,
-    store::{Changed, Of, shard},
+    store::{Changed, shard},
 };
 
 /// A member, and the state of its exchange.
@@ -31,9 +29,6 @@ pub struct Membership<T> {
     pub id: u64,
     pub label: String,
     table: T,
-    limits: Arc<Limits>,
-    /// The limits at the time of each group's last round. A round is repeated unchanged.
-    sent_as: HashMap<Group, Arc<Limits>>,
     member: Member,
     /// Number of members in the fleet.
     pub hosts: u32,
@@ -65,10 +60,6 @@ pub struct Waiting {
     pub answer: Answer,
 }
 
-pub fn limit<'a>(limits: &'a Limits, key: &SourceKey) -> Option<&'a Limit> {
-    limits.get(key.slot() as usize)?.as_ref()
-}
-
 impl<T: Table> Membership<T> {
     /// Creates a member for an attachment. In a cluster (`in_shards`) each round is about one shard.
     pub fn new(table: T, in_shards: bool, host: &str, now: Instant) -> Self {
@@ -76,8 +67,6 @@ impl<T: Table> Membership<T> {
         Self {
             id: id(),
             label: printable(&format!("{host}/{}", about.interface)),
-            limits: Arc::new(about.limits.clone()),
-            sent_as: HashMap::new(),
             member: Member::new(about.entries, in_shards),
             table,
             hosts: 1,
@@ -128,7 +117,6 @@ impl<T: Table> Membership<T> {
         if has_changed {
             // The change of settings may have removed the fleet's entries.
             self.known.is_pending = true;
-            self.limits = Arc::new(table.about().limits.clone());
         }
         self.table = table;
         self.is_outdated = false;
@@ -147,13 +135,11 @@ impl<T: Table> Membership<T> {
         let state = self.state(staleness);
         let Self {
             table,
-            limits,
             member,
             is_outdated,
             ..
         } = self;
-        let quota = |limit: &Option<Limit>| limit.as_ref().map(|limit| limit.quota);
-        member.begin(limits.each_ref().map(quota), state);
+        member.begin(&table.about().limits, state);
         table.scan(now, |key, sighting| match sighting {
             Some(sighting) => member.sight(&sighting),
             None => {
@@ -161,16 +147,8 @@ impl<T: Table> Membership<T> {
                 *is_outdated = true;
             }
         });
-        let shard = |key: &SourceKey| limit(limits, key).map_or(0, |it| shard(&it.held.name, key));
-        let groups: Vec<_> = member.end(shard).iter().map(|round| round.group).collect();
-        let sent_as = groups.iter().map(|group| (*group, Arc::clone(limits)));
-        self.sent_as.extend(sent_as);
-        groups
-    }
-
-    /// The limits at the time of the group's last round. Since then, a limit may have been removed or replaced.
-    pub fn limits_of(&self, group: Group) -> Arc<Limits> {
-        Arc::clone(self.sent_as.get(&group).unwrap_or(&self.limits))
+        let rounds = member.end(shard);
+        rounds.iter().map(|round| round.group).collect()
     }
 
     pub fn unanswered(&self) -> impl Iterator<Item = &Round> {
@@ -193,7 +171,7 @@ impl<T: Table> Membership<T> {
 
     /// The shared limits, in the form that other hosts receive.
     pub fn held(&self) -> Vec<Held> {
-        let limits = self.limits.iter().flatten();
+        let limits = self.about().limits.iter().flatten();
         limits.map(|limit| limit.held.clone()).collect()
     }
 
@@ -203,9 +181,10 @@ impl<T: Table> Membership<T> {
 
     /// The shared limits, for the status.
     pub fn shared(&self, staleness: Option<Duration>, credit: Duration) -> Vec<SharedLimit> {
-        let limits = self.limits.iter().flatten();
+        let limits = self.about().limits.iter().flatten();
         limits
-            .map(|Limit { quota, held }| {
+            .map(|limit| {
+                let Limit { quota, held } = &**limit;
                 let beyond = |staleness| overshoot(quota, self.hosts, staleness, credit);
                 SharedLimit {
                     name: held.name.clone(),
@@ -235,17 +214,6 @@ impl<T: Table> Membership<T> {
         let came = |waiting: &mut Waiting| Some(waiting.changed.revision) <= revision;
         for Waiting { changed, answer } in self.waiting.extract_if(.., came) {
             reply(answer, result.clone().map(|()| changed.prefixes));
-        }
-    }
-}
-
-impl Limit {
-    /// The numbers of this limit that the store needs.
-    pub(super) fn of(&self, fleet: Fleet) -> Of<'_> {
-        Of {
-            limit: &self.held.name,
-            cost: self.quota.cost,
-            cap: self.quota.tau.saturating_add(fleet.debt(&self.quota)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Sends a round to the store, and reads the answer.
 
-use limiter_common::{arithmetic::bucket::TICK_SHIFT, table::key::SourceKey};
+use limiter_common::arithmetic::bucket::TICK_SHIFT;
 
 use super::{
     Store,
@@ -9,8 +9,10 @@ use super::{
     names,
 };
 use crate::{
+    host::Limit,
     ledger::Record,
     member::{Round, SHARDS},
+    quota::Fleet,
 };
 
 static SCRIPT: LuaScript = LuaScript::new(include_str!("exchange.lua"));
@@ -23,29 +25,18 @@ const LIFE: u64 = 120_000;
 /// Maximum lifetime of a record: 30 days, in milliseconds.
 const LIFE_MOST: u64 = 30 * 86_400_000;
 
-/// The numbers of a source's limit that the store needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Of<'a> {
-    /// Name of the limit.
-    pub limit: &'a str,
-    /// Cost of a packet in ticks.
-    pub cost: u64,
-    /// Maximum ticks that the bucket may be spent by: its depth plus the debt.
-    pub cap: u64,
-}
-
 impl Store {
     /// Sends a round to the store. Returns a record for each of its items, in the same order. A round that is sent
     /// several times counts once. Rounds of different groups may be under way at the same time: clone the store. The
     /// clones share one connection.
     /// Fails if the store is not reached, refuses, or returns an invalid answer. Then the round may have been counted
     /// or not: repeat it unchanged.
-    pub async fn exchange<'a>(
+    pub async fn exchange(
         &mut self,
         fleet: &str,
         member: u64,
         round: &Round,
-        of: impl Fn(&SourceKey) -> Of<'a>,
+        state: Fleet,
     ) -> Result<Vec<Record>, Error> {
         let fleet = names::name(fleet)?;
         if self.is_cluster() && round.group.of != SHARDS {
@@ -60,16 +51,17 @@ impl Store {
         let mut items = Vec::with_capacity(2 * round.items.len());
         let mut caps = Vec::with_capacity(round.items.len());
         for item in &round.items {
-            let of = of(&item.key);
-            keys.push(names::record(fleet, names::name(of.limit)?, &item.key));
-            let quota = (of.cost, of.cap);
+            let Limit { quota, held } = &*item.limit;
+            keys.push(names::record(fleet, names::name(&held.name)?, &item.key));
+            let cap = quota.tau.saturating_add(state.debt(quota));
+            let quota = (quota.cost, cap);
             let known = quotas.iter().position(|known| *known == quota);
             let index = known.unwrap_or_else(|| {
                 quotas.push(quota);
                 quotas.len() - 1
             });
             items.extend([item.packets.min(MOST), index as u64 + 1]);
-            caps.push(nanoseconds(of.cap));
+            caps.push(nanoseconds(cap));
         }
         let count = quotas.len();
         let quotas: Vec<_> = quotas.into_iter().flat_map(written).collect();

@@ -17,7 +17,6 @@ mod reply;
 
 pub use connection::Store;
 pub use error::{Error, Fault};
-pub use exchange::Of;
 pub use heartbeat::{Beat, LIMITS, MEMBERS};
 pub use lists::{Changed, Edit, Entry, Lists, PREFIXES};
 pub use names::{Source, name, shard};

@@ -1,5 +1,7 @@
 //! The implementation of limiter-fleet's host.
 
+use std::sync::Arc;
+
 use limiter_common::{
     abi::Source,
     arithmetic::bucket::ticks,
@@ -124,7 +126,7 @@ impl Attached {
             };
             let slot = reader.slot as usize;
             if let (Some(of), Some(place)) = (about.limits.get_mut(slot), readers.get_mut(slot)) {
-                *of = Some(Limit { quota, held });
+                *of = Some(Arc::new(Limit { quota, held }));
                 *place = Some(reader);
             }
         }

@@ -103,7 +103,7 @@ fn user_of_one_fleet_has_exactly_the_rights_of_a_member() {
                 "{other}: {error}"
             );
             let round = round(1, &[(1, 1)]);
-            let error = store.exchange(other, 1, &round, |_| super::SLOW).await;
+            let error = store.exchange(other, 1, &round, super::ALONE).await;
             let error = error.unwrap_err();
             assert!(
                 matches!(error, Error::At(_, Fault::Forbidden { .. })),

@@ -26,7 +26,7 @@ fn rounds_and_records_are_spread_over_three_nodes() {
     );
     for number in [1, 2, 2] {
         for index in 0..SHARDS {
-            let of_shard = |i: &u32| shard(SLOW.limit, &source(*i)) == index;
+            let of_shard = |i: &u32| shard(SLOW.0, &source(*i)) == index;
             let items: Vec<_> = (0..3_000).filter(of_shard).map(|i| (i, 2)).collect();
             assert!(!items.is_empty());
             let round = Round {
@@ -75,7 +75,7 @@ fn failed_node_affects_only_its_own_sources() {
     };
     let mut before = try_connect(&options).unwrap();
     let of_shard = |index: u32, number| {
-        let source = (0..).find(|i| shard(SLOW.limit, &source(*i)) == index);
+        let source = (0..).find(|i| shard(SLOW.0, &source(*i)) == index);
         Round {
             group: Group { of: SHARDS, index },
             ..round(number, &[(source.unwrap(), 1)])

@@ -8,28 +8,47 @@ mod lists;
 mod members;
 mod rounds;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use limiter_common::{
     arithmetic::bucket::TICKS_PER_SECOND,
     table::key::{IPV4, SourceKey, ipv4_words},
 };
 use limiter_fleet::{
+    conflicts::Held,
+    host::Limit,
     ledger::Record,
     member::{Group, Item, Round},
-    store::{Error, Of, Options, Store, Target},
+    quota::{Fleet, Quota},
+    store::{Error, Options, Store, Target},
 };
 use limiter_tests::redis::{PATIENCE, Redis};
 use tokio::runtime::{Builder, Runtime};
 
 const SECOND: u64 = TICKS_PER_SECOND;
 const FLEET: &str = "edge";
-/// A limit of one packet per second, burst 1,000.
-const SLOW: Of<'static> = Of {
-    limit: "http",
-    cost: SECOND,
-    cap: 1_000 * SECOND,
+/// A fleet of one host.
+const ALONE: Fleet = Fleet {
+    hosts: 1,
+    staleness: Duration::ZERO,
 };
+/// Name and depth of a limit of one packet per second, burst 1,000.
+const SLOW: (&str, u64) = ("http", 1_000 * SECOND);
+
+/// A limit of one packet per second.
+fn limit((name, tau): (&str, u64)) -> Arc<Limit> {
+    let quota = Quota {
+        tau,
+        cost: SECOND,
+        epoch: 0,
+    };
+    let name = name.to_owned();
+    let held = Held {
+        name,
+        ..Held::default()
+    };
+    Arc::new(Limit { quota, held })
+}
 
 /// A store, and a runtime for its requests.
 struct Asked {
@@ -91,7 +110,7 @@ impl Asked {
     }
 
     fn try_exchange(&mut self, member: u64, round: &Round) -> Result<Vec<Record>, Error> {
-        let exchange = self.store.exchange(FLEET, member, round, |_| SLOW);
+        let exchange = self.store.exchange(FLEET, member, round, ALONE);
         self.runtime.block_on(exchange)
     }
 
@@ -124,8 +143,13 @@ fn source(number: u32) -> SourceKey {
     }
 }
 
-/// A round of sources, each with its number of packets.
+/// A round of sources of [`SLOW`], each with its number of packets.
 fn round(number: u64, items: &[(u32, u64)]) -> Round {
+    round_of(SLOW, number, items)
+}
+
+fn round_of(of: (&str, u64), number: u64, items: &[(u32, u64)]) -> Round {
+    let limit = limit(of);
     Round {
         group: Group { of: 1, index: 0 },
         number,
@@ -133,6 +157,7 @@ fn round(number: u64, items: &[(u32, u64)]) -> Round {
             .iter()
             .map(|(source, packets)| Item {
                 key: self::source(*source),
+                limit: Arc::clone(&limit),
                 packets: *packets,
             })
             .collect(),

@@ -1,13 +1,9 @@
 //! The store counts each round once, and keeps a record until its bucket is full.
 
-use limiter_fleet::{
-    ledger::Record,
-    member::Group,
-    store::{Of, shard},
-};
+use limiter_fleet::{ledger::Record, member::Group, store::shard};
 use limiter_tests::{need_redis, redis::Redis};
 
-use super::{Asked, FLEET, SECOND, SLOW, round, source, store, totals};
+use super::{ALONE, Asked, FLEET, SECOND, SLOW, round, round_of, source, store, totals};
 
 /// A round that is older than the last one does not count.
 #[test]
@@ -62,30 +58,23 @@ fn members_add_up_and_groups_have_independent_rounds() {
     assert_eq!(totals(&store.exchange(1, &in_group(2, 6, 1))), [10]);
     assert_eq!(totals(&store.exchange(1, &in_group(2, 6, 1))), [10]);
     // Other fleets and other limits have other records.
-    let other = Of {
-        limit: "other",
-        ..SLOW
-    };
-    let round = round(9, &[(1, 1)]);
     let mut ask = |fleet, of| {
-        let exchange = store.store.exchange(fleet, 1, &round, |_| of);
+        let round = round_of(of, 9, &[(1, 1)]);
+        let exchange = store.store.exchange(fleet, 1, &round, ALONE);
         store.runtime.block_on(exchange).unwrap()
     };
     assert_eq!(totals(&ask("edge2", SLOW)), [1]);
-    assert_eq!(totals(&ask(FLEET, other)), [1]);
+    assert_eq!(totals(&ask(FLEET, ("other", SECOND))), [1]);
 }
 
 /// The next record is then new.
 #[test]
 fn records_expire_after_their_bucket_is_full() {
     let (redis, mut store) = store!();
-    let short = Of {
-        cap: 10 * SECOND,
-        ..SLOW
-    };
+    let short = (SLOW.0, 10 * SECOND);
     let mut ask = |number, of| {
-        let round = round(number, &[(1, 1)]);
-        let exchange = store.store.exchange(FLEET, 1, &round, |_| of);
+        let round = round_of(of, number, &[(1, 1)]);
+        let exchange = store.store.exchange(FLEET, 1, &round, ALONE);
         store.runtime.block_on(exchange).unwrap()[0]
     };
     let name = format!(
@@ -141,7 +130,7 @@ fn rounds_share_a_connection() {
         async move {
             let mut round = round(1, &[(index, 1), (1_000, 1)]);
             round.group = Group { of: 16, index };
-            store.exchange(FLEET, 1, &round, |_| SLOW).await.unwrap()
+            store.exchange(FLEET, 1, &round, ALONE).await.unwrap()
         }
     };
     let all = runtime.block_on(futures_util::future::join_all((0..16).map(one)));

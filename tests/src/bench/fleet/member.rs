@@ -1,6 +1,9 @@
 //! Simulates one member of a fleet.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
@@ -9,11 +12,13 @@ use limiter_common::{
     table::key::{IPV4, SLOTS, SourceKey, ipv4_words},
 };
 use limiter_fleet::{
+    conflicts::Held,
+    host::Limit,
     ledger::Record,
     member::{Group, Member, Sighting},
     quota::{Fleet, Quota},
     refill::Reading,
-    store::{Error, Of, Store, shard},
+    store::{Error, Store, shard},
 };
 
 use super::case::Case;
@@ -65,12 +70,6 @@ impl Simulated {
         let began = Instant::now();
         self.scan();
         let (id, fleet) = (self.id, self.fleet());
-        let cap = QUOTA.tau + fleet.debt(&QUOTA);
-        let of = move |_: &SourceKey| Of {
-            limit: LIMIT,
-            cost: QUOTA.cost,
-            cap,
-        };
         type Answer = (u64, Group, Result<Vec<Record>, Error>);
         let coming: FuturesUnordered<_> = self
             .member
@@ -78,7 +77,7 @@ impl Simulated {
             .map(|round| {
                 let (mut store, round) = (self.store.clone(), round.clone());
                 async move {
-                    let records = store.exchange(FLEET, id, &round, of).await;
+                    let records = store.exchange(FLEET, id, &round, fleet).await;
                     (round.number, round.group, records) as Answer
                 }
             })
@@ -111,15 +110,19 @@ impl Simulated {
 
     fn scan(&mut self) {
         self.turn += 1;
-        let mut quotas = [None; SLOTS as usize];
-        quotas[0] = Some(QUOTA);
-        self.member.begin(quotas, self.fleet());
+        let held = Held {
+            name: LIMIT.to_owned(),
+            ..Held::default()
+        };
+        let mut limits = [const { None }; SLOTS as usize];
+        limits[0] = Some(Arc::new(Limit { quota: QUOTA, held }));
+        self.member.begin(&limits, self.fleet());
         for index in 0..self.case.sources {
             let key = key(self.case.source(self.number, index));
             let sighting = self.sighting(index as usize, &key);
             self.member.sight(&sighting);
         }
-        let _ = self.member.end(|key| shard(LIMIT, key));
+        let _ = self.member.end(shard);
     }
 
     fn take(&mut self, number: u64, group: Group, records: &[Record]) {
