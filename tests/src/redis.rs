@@ -133,8 +133,6 @@ impl<'h> Redis<'h> {
             command.args(["--bind", address]);
         }
         command.args(["--save", "", "--daemonize", "no"]);
-        // A replica gets the data at once, instead of after five seconds.
-        command.args(["--repl-diskless-sync-delay", "0"]);
         command.arg("--dir").arg(folder);
         command.arg("--unixsocket").arg(self.socket());
         command.arg("--logfile").arg(folder.join("log"));
@@ -259,21 +257,6 @@ impl<'h> Redis<'h> {
     /// Starts the store after [`Self::stop`].
     pub fn go_on(&mut self) {
         self.run();
-    }
-
-    /// Makes the store a replica of another, and waits until it is.
-    pub fn replicate(&self, of: &Redis<'_>) {
-        let address = of.setup.address.as_deref().unwrap_or("127.0.0.1");
-        self.cli(&["REPLICAOF", address, &of.port.to_string()]);
-        eventually("the replica has all data", || {
-            self.cli(&["INFO", "replication"])
-                .contains("master_link_status:up")
-        });
-    }
-
-    /// Makes the replica an independent store, after the original has failed.
-    pub fn promote(&self) {
-        self.cli(&["REPLICAOF", "NO", "ONE"]);
     }
 
     /// Bytes that the store has sent in total.

@@ -55,11 +55,6 @@ impl Agent {
         eventually(&what, || self.printed().contains(words));
     }
 
-    /// True if the agent runs.
-    pub fn is_running(&mut self) -> bool {
-        self.process.try_wait().unwrap().is_none()
-    }
-
     /// Sends the agent a signal, such as SIGSTOP or SIGCONT.
     pub fn signal(&self, signal: Signal) {
         kill(self.process(), signal).unwrap();

@@ -160,8 +160,3 @@ impl Drop for Fleet {
 pub fn source(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(203, 0, 113, number)
 }
-
-/// URL of the store.
-pub fn store_url(port: u16) -> String {
-    format!("redis://{STORE}:{port}")
-}

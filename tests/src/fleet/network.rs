@@ -70,22 +70,14 @@ impl Network {
         Ipv4Addr::new(198, 51, 100, 10 + u8::try_from(host).unwrap())
     }
 
-    /// Cuts a host's link to the store: both ends lose their carrier.
-    pub fn cut(&self, host: usize) {
-        ip(&self.store, &format!("link set link{host} down\n"));
-    }
-
     /// Drops all packets on a host's link to the store, while the link stays up.
-    pub fn lose(&self, host: usize) {
+    pub fn cut(&self, host: usize) {
         ip(&self.store, &format!("link set link{host} nomaster\n"));
     }
 
-    /// Repairs a host's link to the store after [`Self::cut`] or [`Self::lose`].
+    /// Repairs a host's link to the store after [`Self::cut`].
     pub fn heal(&self, host: usize) {
-        ip(
-            &self.store,
-            &format!("link set link{host} up master store0\n"),
-        );
+        ip(&self.store, &format!("link set link{host} master store0\n"));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{net::Ipv4Addr, time::Duration};
 
 use limiter_tests::{
-    fleet::{Agent, Bucket, Fleet, Load, STORE, Sent, source, store_url},
+    fleet::{Agent, Bucket, Fleet, Load, STORE, Sent, source},
     redis::{Redis, Setup},
     schema,
 };
@@ -42,7 +42,7 @@ pub fn store(fleet: &Fleet) -> Redis<'_> {
 
 /// URL of the store for agents.
 pub fn url(port: u16) -> String {
-    store_url(port).replace("//", &format!("//:{PASSWORD}@"))
+    format!("redis://:{PASSWORD}@{STORE}:{port}")
 }
 
 /// Starts an agent on each host, and waits until the agents know of each other.

@@ -77,7 +77,7 @@ fn garbled_record_counts_as_none() {
     // A valid record with an extreme debt affects this source, by at most the cap.
     pack("redis.call('TIME')[1]*1000000,7,9e15,0/0");
     let hostile = store.exchange(1, &round(100, &[(1, 1)]))[0];
-    assert_eq!((hostile.total, hostile.spent), (8, super::SLOW.cap));
+    assert_eq!((hostile.total, hostile.spent), (8, super::SLOW.1));
     // The count is at its maximum.
     pack("5,9007199254740991,1,1");
     assert_eq!(store.exchange(1, &round(101, &[(1, 1)]))[0].total, 1);
@@ -245,4 +245,18 @@ fn hostile(reply: &'static [u8]) -> String {
         }
     });
     url
+}
+
+#[test]
+fn replica_is_refused_until_it_is_promoted() {
+    let (redis, mut store) = store!();
+    redis.cli(&["REPLICAOF", "127.0.0.1", "1"]);
+    let error = expect_fault!(
+        Fault::Replica,
+        store.try_exchange(1, &round(1, &[(1, 1)])).unwrap_err()
+    );
+    assert!(error.is_of_the_connection());
+    redis.cli(&["REPLICAOF", "NO", "ONE"]);
+    let mut store = Asked::of(&redis);
+    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
 }
