@@ -20,7 +20,7 @@ use rustls::pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf, join, split},
     net::{TcpStream, UnixStream, lookup_host},
-    task::AbortHandle,
+    task::JoinSet,
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
@@ -37,15 +37,7 @@ thread_local! {
 #[derive(Clone)]
 pub(super) struct Link {
     connection: MultiplexedConnection,
-    _driver: Arc<Driver>,
-}
-
-struct Driver(AbortHandle);
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    _driver: Arc<JoinSet<()>>,
 }
 
 impl Link {
@@ -77,9 +69,11 @@ impl Link {
         let settings = info.redis_settings();
         let (connection, driver) =
             MultiplexedConnection::new_with_config(settings, join(bounded, to), config).await?;
+        let mut task = JoinSet::new();
+        task.spawn(driver);
         Ok(Self {
             connection,
-            _driver: Arc::new(Driver(tokio::spawn(driver).abort_handle())),
+            _driver: Arc::new(task),
         })
     }
 }
