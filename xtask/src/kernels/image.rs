@@ -95,7 +95,7 @@ fn build() -> Result<Vec<Program>> {
         tests.args(["--test", target]);
     }
     // Cargo builds the command along with a test of its package.
-    tests.args(["--test", "text_properties"]);
+    tests.args(["--test", "sandbox"]);
     let mut built = artifacts::build(&mut tests)?;
     built.retain(|program| wanted.contains(&program.name()));
     if built.len() != wanted.len() {

@@ -112,7 +112,7 @@ impl Tree {
         if test.0 == "limiter-tests" {
             // The tests run the command, which is built along with the tests of its own package. If the tests built it
             // themselves, it would be compiled twice, with different features.
-            command.args(["--package", "limiter-user", "--test", "compile"]);
+            command.args(["--package", "limiter-user", "--test", "all"]);
             command.env("LIMITER_BINARY", target.join("debug/limiter"));
         }
         command.env("CARGO_TARGET_DIR", target);

@@ -1,8 +1,6 @@
 //! The program's bucket admits no more than an exact bucket, and refuses at most a rounding error more.
 
-mod exact;
-
-use exact::{
+use crate::exact::{
     Exact, Limit, Pace, Pair, Program, cases,
     draw::{
         Gap, IDLE_MAX, Packet, bit_rates, buckets, limits, limits_of, magnitude, moments,

@@ -1,8 +1,6 @@
 //! Rate and burst become ticks with the promised precision: cost of a token, and depth of a bucket.
 
-mod exact;
-
-use exact::{
+use crate::exact::{
     Limit, Pace, Program, cases, configured,
     draw::{bit_rates, limits, limits_of, magnitude, moments, packet_rates, rates},
 };

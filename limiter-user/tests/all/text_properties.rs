@@ -1,8 +1,6 @@
 //! Rates, bursts and keys are shown so that they read back.
 
-mod exact;
-
-use exact::{cases, draw::magnitude};
+use crate::exact::{cases, draw::magnitude};
 use limiter_user::config::{Burst, Key, Rate, Unit, key::Source};
 use proptest::{prelude::*, sample::select};
 

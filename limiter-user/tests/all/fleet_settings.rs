@@ -1,10 +1,8 @@
 //! Records keep a fleet's settings for later commands, and each prefix on a list keeps its owner.
 
-mod exact;
-
 use std::{collections::BTreeMap, path::Path};
 
-use exact::cases;
+use crate::exact::cases;
 use ipnet::IpNet;
 use limiter_common::arithmetic::quota::{BY_BYTES, SHARED};
 use limiter_user::{
@@ -82,7 +80,7 @@ fn shared_limit_has_the_shared_flag() {
 /// A record that was pinned before control traffic had a total: it has no total, because it has no buckets for one.
 #[test]
 fn record_without_a_control_total_is_read() {
-    let before = include_bytes!("../../tests/fixtures/fuzz/record/whole-0");
+    let before = include_bytes!("../../../tests/fixtures/fuzz/record/whole-0");
     let record = Record::read(before).unwrap();
     assert!(record.settings.exempt.control);
     assert_eq!(record.settings.control.total, None);
@@ -116,7 +114,7 @@ fn scope_change_is_a_quota_change() {
 
 #[test]
 fn record_without_a_fleet_is_read() {
-    let before = include_bytes!("../../tests/fixtures/fuzz/record/whole-0");
+    let before = include_bytes!("../../../tests/fixtures/fuzz/record/whole-0");
     assert!(!before.windows(5).any(|text| text == b"fleet"));
     let record = Record::read(before).unwrap();
     assert_eq!(record.settings.fleet, None);

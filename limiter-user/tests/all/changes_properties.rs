@@ -1,8 +1,6 @@
 //! Buckets stay exact over many changes of a limit's quota, even if they miss some of them.
 
-mod exact;
-
-use exact::{
+use crate::exact::{
     Exact, Limit, Pace, Pair, cases,
     draw::{Gap, IDLE_MAX, Packet, alike, gaps, limits, magnitude, moments, packet},
     loss, part,

@@ -1,8 +1,6 @@
 //! Fixed windows decide exactly as a model over integers of any size.
 
-mod exact;
-
-use exact::{cases, draw::magnitude};
+use crate::exact::{cases, draw::magnitude};
 use limiter_common::arithmetic::{
     bucket::{Decision, is_time},
     quota::Quota,

@@ -1,10 +1,8 @@
 //! A configuration file that is shown reads back, and reading never panics on any text.
 
-mod files;
-
 use std::{fs, path::Path, sync::LazyLock};
 
-use files::{
+use crate::files::{
     cases,
     changes::{CORPUS, PIECES, change, changes},
     draw::{interfaces, settings},

@@ -1,8 +1,6 @@
 //! A change of a limit's quota keeps spent tokens spent, within a bounded rounding error.
 
-mod exact;
-
-use exact::{
+use crate::exact::{
     Exact, Limit, Pace, a_millionth, cases,
     draw::{alike, bit_rates, limits, limits_of, magnitude, most_tokens, packet_rates},
     loss, part,

@@ -1,8 +1,6 @@
 //! Clocks that step back, old TATs and invalid TATs give no tokens away and lock no source out.
 
-mod exact;
-
-use exact::{
+use crate::exact::{
     Limit, Pair, Program, cases,
     draw::{Gap, IDLE_MAX, buckets, gaps, limits, magnitude, moments},
 };
