@@ -1,17 +1,16 @@
 //! The program's bucket admits no more than an exact bucket, and refuses at most a rounding error more.
 
 use crate::exact::{
-    Exact, Limit, Pace, Pair, Program, cases,
+    Exact, Pace, Pair, Program, cases,
     draw::{
-        Gap, IDLE_MAX, Packet, bit_rates, buckets, limits, limits_of, magnitude, moments,
-        most_tokens, packet_rates, rates, traffic,
+        IDLE_MAX, Packet, bit_rates, buckets, limits, limits_of, magnitude, moments, packet_rates,
+        traffic,
     },
 };
 use limiter_common::arithmetic::{
-    bucket::{DEBT_MAX, Decision, REST, TICK_SHIFT, decide, refunded, spent, ticks, time},
+    bucket::{DEBT_MAX, Decision, REST, decide, refunded, spent, ticks, time},
     quota::SHARED,
 };
-use limiter_user::config::Unit;
 use num_bigint::BigInt;
 use proptest::{collection::vec, option, prelude::*};
 
@@ -41,80 +40,21 @@ proptest! {
         }
     }
 
-    /// No window of the traffic, wherever it begins and ends, holds more than burst + rate × time.
+    /// The bucket and an exact one with the rounded cost refuse the same packets. A bucket that other hosts charge too
+    /// admits nothing before its debt is refilled, and a packet as soon as there is a token.
     #[test]
-    fn no_interval_admits_more_than_burst_plus_rate_times_time((limit, start, packets) in traffic(limits(), 40)) {
-        let mut pair = Pair::full(limit, start);
-        let mut admitted = Vec::new();
-        for Packet { gap, length } in packets {
-            pair.wait(gap, length, IDLE_MAX);
-            if pair.admits(length) {
-                admitted.push((pair.now, limit.tokens_of(length)));
-            }
-        }
-        for (first, (from, _)) in admitted.iter().enumerate() {
-            let mut window = Exact { spent: BigInt::ZERO, ..pair.exact.clone() };
-            let mut latest = from;
-            for (to, tokens) in &admitted[first..] {
-                // The value is below zero here: a window's time counts whether or not the bucket was full.
-                window.spent -= (BigInt::from(to - latest) << TICK_SHIFT) * &window.tick;
-                window.charge(*tokens);
-                latest = to;
-                prop_assert!(!limit.is_overdrawn(&window), "{} ns from {} on", to - from, from);
-            }
-        }
-    }
-
-    /// The rounding of a packet's cost would add up here.
-    #[test]
-    fn source_that_sends_as_soon_as_possible_gains_nothing(
-        rate in rates(),
-        length in 60..=1_514_u64,
-        few in 1..8_u64,
-        start in moments(),
-    ) {
-        let one = if rate.unit == Unit::Bytes { length } else { 1 };
-        let limit = Limit::of(&rate.to_string(), (few * one).min(most_tokens(&rate)));
-        let mut pair = Pair::full(limit, start);
-        for number in 0..300 {
-            pair.wait(Gap::Soonest, length, IDLE_MAX);
-            prop_assert!(pair.admits(length), "packet {} came before its retry-after", number);
-            prop_assert!(!pair.is_overdrawn(), "packet {} was one too many", number);
-        }
-    }
-
-    /// Both refuse the same packets.
-    #[test]
-    fn packet_bucket_equals_an_exact_bucket_with_the_rounded_cost(
-        (limit, start, packets) in traffic(limits_of(packet_rates()), 100),
-    ) {
-        let mut pair = Pair::full(limit, start);
-        pair.exact = Exact::full(&Pace::of_quota(&limit.quota), limit.tokens);
-        for (number, Packet { gap, length }) in packets.into_iter().enumerate() {
-            pair.wait(gap, length, IDLE_MAX);
-            let has_one = pair.exact.left() >= pair.exact.token;
-            prop_assert_eq!(pair.admits(length), has_one, "packet {}", number);
-            if pair.program.tat == AFTER_MARKS {
-                let spent = AFTER_MARKS.wrapping_sub(ticks(pair.now));
-                pair.exact.spent = &pair.exact.tick * spent;
-            }
-        }
-    }
-
-    /// A bucket that other hosts charge too admits nothing before its debt is refilled, and a packet as soon as there
-    /// is a token.
-    #[test]
-    fn shared_bucket_is_exact_while_in_debt(
+    fn packet_bucket_is_exact_even_in_debt(
         (mut limit, start, packets) in traffic(limits_of(packet_rates()), 100),
+        shared: bool,
         others in vec(option::of((magnitude(1 << 40), any::<bool>())), 100),
     ) {
-        limit.quota.flags |= SHARED;
+        limit.quota.flags |= if shared { SHARED } else { 0 };
         let mut pair = Pair::full(limit, start);
         pair.exact = Exact::full(&Pace::of_quota(&limit.quota), limit.tokens);
         for (number, (Packet { gap, length }, others)) in packets.into_iter().zip(others).enumerate() {
             pair.wait(gap, length, IDLE_MAX);
             let now = ticks(pair.now);
-            if let Some((tokens, most)) = others {
+            if let (true, Some((tokens, most))) = (shared, others) {
                 let ahead = if is_full(pair.program.tat, now) { 0 } else { pair.program.tat.wrapping_sub(now) };
                 // At most the room that there is, and often exactly that.
                 let room = (limit.quota.tau + DEBT_MAX - ahead) / limit.quota.cost;

@@ -2,7 +2,6 @@
 
 use limiter_common::arithmetic::{
     bucket::ticks,
-    quota::LENGTH_MAX,
     rescale::{PAST_QUOTAS, Rescale, carry_over},
 };
 use limiter_user::config::{
@@ -175,20 +174,6 @@ fn unknown_change_gives_no_bucket() {
     assert_eq!(carry_over(1_000, 9, 8, |_| None), None);
 }
 
-/// Packets and bytes are not comparable: the share of the burst stays spent.
-#[test]
-fn spent_share_is_kept_between_packets_and_bytes() {
-    let (packets, bytes) = (bucket("5/s", "10"), bucket("10mbit", "100kb"));
-    let half = ticks(SINCE) + packets.in_kernel.tau / 2;
-    let carried = rescale(&packets, &bytes, SINCE).apply(half);
-    let found = left(&bytes, carried, SINCE);
-    let expected = 50.0 * 1_024.0;
-    assert!((expected * 0.999..=expected).contains(&found), "{found}");
-    let back = rescale(&bytes, &packets, SINCE).apply(carried);
-    let found = left(&packets, back, SINCE);
-    assert!((4.999..=5.0).contains(&found), "{found}");
-}
-
 /// This holds for buckets that are no deeper than their number of parts.
 #[test]
 fn burst_change_at_the_same_rate_rounds_nothing() {
@@ -235,17 +220,5 @@ fn conversion_between_extreme_quotas_does_not_overflow() {
         } = rescale(old, new, SINCE);
         let most = u128::from(chunk_to) * u128::from(chunks_most);
         assert!(most < 1 << 63, "{old:?} to {new:?}: {most}");
-    }
-}
-
-/// The cost of a byte has as many bits as leave room for the longest packet, and at most forty below a tick.
-#[test]
-fn cost_of_a_byte_uses_all_available_bits() {
-    for rate in "1bit 1953125bit 3906250bit 64kbit 10mbit 400gbit 1tbit".split(' ') {
-        let quota = bucket(rate, "1b").in_kernel;
-        let longest = u128::from(quota.cost) * u128::from(LENGTH_MAX);
-        assert!(longest < 1 << 63, "{rate}: {quota:?}");
-        let has_room = 2 * longest < 1 << 63;
-        assert!(!has_room || quota.cost_shift == 40, "{rate}: {quota:?}");
     }
 }

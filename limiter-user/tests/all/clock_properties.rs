@@ -1,8 +1,9 @@
 //! Clocks that step back, old TATs and invalid TATs give no tokens away and lock no source out.
 
 use crate::exact::{
-    Limit, Pair, Program, cases,
+    Pair, Program, cases,
     draw::{Gap, IDLE_MAX, buckets, gaps, limits, magnitude, moments},
+    expect_exact_within,
 };
 use limiter_common::arithmetic::{
     bucket::{
@@ -177,30 +178,6 @@ proptest! {
     }
 }
 
-const SECOND: u64 = 1_000_000_000;
-
-/// 5/s with a burst of 10: after ten seconds back, two seconds of the earlier clock suffice.
-#[test]
-fn clock_step_of_ten_seconds_back_costs_at_most_a_burst() {
-    let mut program = Program::full(Limit::of("5/s", 10).quota, 100 * SECOND);
-    for _ in 0..7 {
-        assert!(program.admits(100 * SECOND, 60));
-    }
-    assert!(!program.admits(90 * SECOND, 60), "no token is refilled");
-    assert!(program.admits(92 * SECOND, 60), "2 s refill the burst");
-}
-
-/// A source is idle for a year and a half: then a TAT looks like one of the future.
-#[test]
-fn idle_time_of_a_year_and_a_half_costs_at_most_a_burst() {
-    let mut program = Program::full(Limit::of("5/s", 10).quota, 100 * SECOND);
-    assert!(program.admits(100 * SECOND, 60));
-    let later = 550 * 86_400 * SECOND;
-    let first = program.admits(later, 60);
-    let second = program.admits(later + 2 * SECOND, 60);
-    assert!(first || second, "2 s refill the burst");
-}
-
 /// A moment, the ends of the time around it, and a share of that time.
 fn around() -> impl Strategy<Value = (u64, u64, u64)> {
     let far = || prop_oneof![0..3_u64, magnitude(1 << 34)];
@@ -211,7 +188,6 @@ fn around() -> impl Strategy<Value = (u64, u64, u64)> {
 proptest! {
     #![proptest_config(cases(8_000))]
 
-    /// If the bounds of a time give an answer, it is that of the exact time; an exact time is bounds enough.
     #[test]
     fn decision_by_clock_bounds_equals_the_exact_decision(
         (tau, now_in_ticks, cost, word) in buckets(),
@@ -221,18 +197,6 @@ proptest! {
         let quota = Quota { tau, cost, ..Quota::default() };
         // The bucket as drawn, at some moment within the bounds or further off.
         let word = time(word.wrapping_sub(now_in_ticks).wrapping_add(ticks(now)).wrapping_add(elsewhere));
-        let decided = quota.decide(word, now, cost);
-        match (quota.decide_within(word, earliest, latest, cost), decided) {
-            (Some(Decision::Admit { tat }), _) => prop_assert_eq!(decided, Decision::Admit { tat }),
-            (Some(Decision::Refuse { wait }), Decision::Refuse { wait: longer }) => {
-                prop_assert!(wait <= longer);
-                prop_assert_eq!(quota.corrected(word, now), None);
-            }
-            (Some(Decision::Refuse { .. }), admitted) => prop_assert!(false, "{:?}", admitted),
-            (None, _) => {}
-        }
-        if quota.corrected(word, now).is_none() {
-            prop_assert_eq!(quota.decide_within(word, now, now, cost), Some(decided));
-        }
+        expect_exact_within(&quota, word, cost, (earliest, now, latest))?;
     }
 }

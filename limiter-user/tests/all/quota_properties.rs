@@ -1,16 +1,16 @@
 //! Rate and burst become ticks with the promised precision: cost of a token, and depth of a bucket.
 
 use crate::exact::{
-    Limit, Pace, Program, cases, configured,
-    draw::{bit_rates, limits, limits_of, magnitude, moments, packet_rates, rates},
+    Limit, Pace, cases, configured,
+    draw::{bit_rates, limits, limits_of, magnitude, packet_rates, rates},
 };
 use limiter_common::arithmetic::{
-    bucket::{REST, TAU_MAX, TICK_SHIFT},
+    bucket::{TAU_MAX, TICK_SHIFT},
     quota::{LENGTH_MAX, Quota},
 };
 use limiter_user::config::{Rate, Unit};
 use num_bigint::BigInt;
-use proptest::{collection::vec, prelude::*};
+use proptest::prelude::*;
 
 fn lengths() -> impl Strategy<Value = u64> {
     prop_oneof![4 => magnitude(LENGTH_MAX), 1 => Just(1), 1 => Just(60), 1 => Just(LENGTH_MAX)]
@@ -120,50 +120,6 @@ proptest! {
     }
 }
 
-proptest! {
-    #![proptest_config(cases(512))]
-
-    #[test]
-    fn full_bucket_admits_exactly_its_burst_of_packets(
-        limit in limits_of(packet_rates()),
-        start in moments(),
-    ) {
-        let mut program = Program::full(limit.quota, start);
-        // All but the last hundred in one step, because a burst may be many trillions.
-        let skipped = limit.tokens.saturating_sub(100);
-        program.tat = program.tat.wrapping_add(skipped * limit.quota.cost);
-        let mut now = start;
-        for packet in skipped..limit.tokens {
-            prop_assert!(program.admits(now, 60), "packet {}", packet);
-            // One nanosecond makes up for the ticks that step over a mark.
-            now += u64::from(program.tat == REST + 1);
-        }
-        prop_assert!(!program.admits(now, 60), "one more than the burst");
-    }
-
-    /// A full bucket admits one packet as long as its burst and no byte more, into however many packets the bytes are
-    /// divided.
-    #[test]
-    fn full_bucket_admits_exactly_its_burst_of_bytes(
-        limit in limits_of(bit_rates()),
-        start in moments(),
-        lengths in vec(lengths(), 1..200),
-    ) {
-        let whole = limit.tokens.min(LENGTH_MAX);
-        prop_assert!(Program::full(limit.quota, start).admits(start, whole));
-        let mut program = Program::full(limit.quota, start);
-        let mut admitted = 0;
-        for length in lengths {
-            if program.admits(start, length) {
-                admitted += length;
-            }
-            prop_assert!(admitted <= limit.tokens);
-            let too_long = limit.tokens - admitted + 1;
-            prop_assert!(!program.admits(start, too_long.min(LENGTH_MAX)) || too_long > LENGTH_MAX);
-        }
-    }
-}
-
 /// The three promised errors, where they are largest.
 #[test]
 fn largest_rate_errors_are_within_the_documented_bounds() {
@@ -181,17 +137,6 @@ fn largest_rate_errors_are_within_the_documented_bounds() {
             "{rate}: {excess} of 2^64, and at most {most}"
         );
     }
-}
-
-/// A bucket of bytes is up to a tick deeper than its burst, so that a packet as long as the burst fits. This example
-/// is why [`Limit::is_overdrawn`] allows for it: 1,648 bytes in 3 ns, while the burst and the refill of 3 ns are
-/// 1,647.88.
-#[test]
-fn interval_may_admit_a_fraction_of_a_byte_more() {
-    let mut program = Program::full(Limit::of("327680mbit", 1_525).quota, 1_000);
-    assert!(program.admits(1_000, 1_524));
-    assert!(!program.admits(1_003, 125));
-    assert!(program.admits(1_003, 124));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Fixed windows decide exactly as a model over integers of any size.
 
-use crate::exact::{cases, draw::magnitude};
+use crate::exact::{cases, draw::magnitude, expect_exact_within};
 use limiter_common::arithmetic::{
     bucket::{Decision, is_time},
     quota::Quota,
@@ -10,8 +10,6 @@ use num_bigint::BigInt;
 use proptest::{collection::vec, prelude::*};
 
 const SECOND: u64 = 1_000_000_000;
-/// Most windows between two moments that can be told apart, less a margin.
-const WINDOWS_MAX: u64 = 1 << 29;
 
 /// Quotas with windows of whole seconds, up to 208 days, that begin anywhere.
 fn quota() -> impl Strategy<Value = Quota> {
@@ -177,41 +175,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn unused_tokens_are_kept_up_to_the_burst(
-        quota in quota(),
-        start in moments(),
-        left in 0..=TOKENS_MAX,
-        windows in magnitude(WINDOWS_MAX),
-    ) {
-        let Window { period, grant, .. } = quota.window;
-        let left = left.min(quota.tau);
-        let word = quota.window.word(start, left);
-        let windows = windows.min((u64::MAX - (1 << 61)) / period);
-        let now = start + windows * period;
-        let kept = (BigInt::from(left) + BigInt::from(grant) * windows).min(quota.tau.into());
-        prop_assert_eq!(BigInt::from(quota.left(word, now)), kept);
-    }
-
-    /// A charge that is refunded in the same window leaves the bucket as it was.
-    #[test]
-    fn refund_undoes_the_charge(
-        quota in quota(),
-        start in moments(),
-        later in 0..300_u64,
-        left in 0..=TOKENS_MAX,
-        cost in magnitude(TOKENS_MAX),
-    ) {
-        let word = quota.window.word(start, left.min(quota.tau));
-        let now = start + quota.window.period / 100 * later;
-        if let Decision::Admit { tat } = quota.decide(word, now, cost) {
-            let before = quota.left(word, now);
-            prop_assert_eq!(quota.left(tat, now), before - cost);
-            let refunded = quota.refunded(tat, cost, now, now);
-            prop_assert_eq!(quota.left(refunded, now), before);
-        }
-    }
-
     /// A clock that reads earlier, by a window or many, refills nothing; correcting the TAT does not either.
     #[test]
     fn earlier_clock_refills_nothing(
@@ -240,7 +203,6 @@ proptest! {
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    /// If the bounds of a time give an answer, it is that of the exact time; an exact time is bounds enough.
     #[test]
     fn decision_by_clock_bounds_equals_the_exact_decision(
         quota in quota(),
@@ -252,19 +214,6 @@ proptest! {
     ) {
         let word = quota.window.word(written, left.min(quota.tau));
         let now = written + windows * quota.window.period / 2;
-        let (earliest, latest) = (now - before, now + after);
-        let decided = quota.decide(word, now, cost);
-        match (quota.decide_within(word, earliest, latest, cost), decided) {
-            (Some(Decision::Admit { tat }), _) => prop_assert_eq!(decided, Decision::Admit { tat }),
-            (Some(Decision::Refuse { wait }), Decision::Refuse { wait: longer }) => {
-                prop_assert!(wait <= longer || cost > quota.tau);
-                prop_assert_eq!(quota.corrected(word, now), None);
-            }
-            (Some(Decision::Refuse { .. }), admitted) => prop_assert!(false, "{:?}", admitted),
-            (None, _) => {}
-        }
-        if quota.corrected(word, now).is_none() {
-            prop_assert_eq!(quota.decide_within(word, now, now, cost), Some(decided));
-        }
+        expect_exact_within(&quota, word, cost, (now - before, now, now + after))?;
     }
 }

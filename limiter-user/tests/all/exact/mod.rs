@@ -15,7 +15,10 @@ use limiter_common::arithmetic::{
 };
 use limiter_user::config::{self, Burst, Invalid, Rate, Unit, quota};
 use num_bigint::BigInt;
-use proptest::test_runner::{Config, RngSeed};
+use proptest::{
+    prop_assert, prop_assert_eq,
+    test_runner::{Config, RngSeed, TestCaseError},
+};
 
 /// A configuration with `cases` cases; the environment variable `PROPTEST_CASES` takes precedence, so that a longer
 /// run needs no change here. Failures are not written to files beside the sources: a relevant one becomes its own
@@ -38,6 +41,30 @@ pub fn cases(cases: u32) -> Config {
             ..default
         }
     }
+}
+
+/// Checks that the decision on a bucket by the bounds `earliest` and `latest` of a time, if there is one, is the
+/// decision at the exact time `now`, and that an exact time is bounds enough.
+pub fn expect_exact_within(
+    quota: &Quota,
+    word: u64,
+    cost: u64,
+    (earliest, now, latest): (u64, u64, u64),
+) -> Result<(), TestCaseError> {
+    let decided = quota.decide(word, now, cost);
+    match (quota.decide_within(word, earliest, latest, cost), decided) {
+        (Some(Decision::Admit { tat }), _) => prop_assert_eq!(decided, Decision::Admit { tat }),
+        (Some(Decision::Refuse { wait }), Decision::Refuse { wait: longer }) => {
+            prop_assert!(wait <= longer || cost > quota.tau);
+            prop_assert_eq!(quota.corrected(word, now), None);
+        }
+        (Some(Decision::Refuse { .. }), admitted) => prop_assert!(false, "{:?}", admitted),
+        (None, _) => {}
+    }
+    if quota.corrected(word, now).is_none() {
+        prop_assert_eq!(quota.decide_within(word, now, now, cost), Some(decided));
+    }
+    Ok(())
 }
 
 pub fn part(whole: u64, share: u32) -> u64 {
