@@ -1,6 +1,6 @@
-//! Pins threads to processors.
+//! Pins threads to processors, and runs work on two at one time.
 
-use std::fs::File;
+use std::{fs::File, sync::Barrier, thread};
 
 use nix::{
     sched::{CpuSet, sched_setaffinity},
@@ -22,4 +22,35 @@ pub fn pin_to(cpu: usize) {
     let there = aya::util::nr_cpus().unwrap();
     set.set(cpu % there).unwrap();
     sched_setaffinity(Pid::from_raw(0), &set).unwrap();
+}
+
+/// Runs `work` on two processors at one time, with the number of each. Returns both results.
+pub fn on_two<T: Send>(work: impl Fn(usize) -> T + Sync) -> [T; 2] {
+    thread::scope(|scope| {
+        let threads = [0, 1].map(|cpu| {
+            let work = &work;
+            scope.spawn(move || {
+                pin_to(cpu);
+                work(cpu)
+            })
+        });
+        threads.map(|thread| thread.join().unwrap())
+    })
+}
+
+/// Runs `work` on two processors, with the numbers of processor and round. They wait for each other before each round.
+/// Returns both results of each round.
+pub fn in_rounds<T: Send>(rounds: usize, work: impl Fn(usize, usize) -> T + Sync) -> Vec<[T; 2]> {
+    let barrier = Barrier::new(2);
+    let [one, two] = on_two(|cpu| {
+        let meet = |round| {
+            barrier.wait();
+            work(cpu, round)
+        };
+        (0..rounds).map(meet).collect::<Vec<_>>()
+    });
+    one.into_iter()
+        .zip(two)
+        .map(|(one, two)| [one, two])
+        .collect()
 }

@@ -1,17 +1,10 @@
-//! Two engines that decide about a packet at a given time: the real program in the kernel, by test-run with the
-//! packet's own clock, and the program's arithmetic in this process.
-//!
-//! The model reads a packet's source with another parser (etherparse), to check limiter's parser.
+//! Runs the real program in the kernel by test-run, which decides about a packet at the time that the test chooses.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::IpAddr,
-};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
 use limiter_common::{
     abi::{CLOCK_PACKET, Config, Listed, Source, Stamp},
-    arithmetic::bucket::Decision,
     policy::verdict::Reason,
     table::{Seed, key::SourceKey},
 };
@@ -29,14 +22,12 @@ use limiter_user::{
             object,
             object::{ListMaps, Maps, Program, Variant},
         },
+        sys::bpf,
     },
     observe::reader::Reader,
 };
 
-use crate::{
-    model::packet::{self, Seen},
-    store::Store,
-};
+use crate::store::Store;
 
 /// A configured limit, and other settings of the program.
 #[derive(Clone, Debug)]
@@ -130,53 +121,6 @@ impl Limit {
     }
 }
 
-/// Something that limits packets.
-pub trait Engine {
-    /// Returns the reason for the verdict on `packet` at time `nanoseconds`.
-    fn offer(&mut self, packet: &[u8], nanoseconds: u64) -> Reason;
-
-    /// The entry of a source, if any.
-    fn entry(&self, key: &SourceKey) -> Option<Source>;
-
-    /// The limit that the engine applies.
-    fn limit(&self) -> &Limit;
-
-    /// The engine's name.
-    fn name(&self) -> &'static str;
-
-    /// True if `packet` passes.
-    fn passes(&mut self, packet: &[u8], nanoseconds: u64) -> bool {
-        self.offer(packet, nanoseconds).passes()
-    }
-
-    /// Tokens that `source` has left, as `check` shows them.
-    fn tokens(&self, source: IpAddr, nanoseconds: u64) -> f64 {
-        let limit = self.limit();
-        let entry = self.entry(&limit.of(source));
-        limit
-            .reader(nanoseconds)
-            .check(String::new(), entry.as_ref())
-            .tokens
-    }
-
-    /// Seconds until `source` may send again, as `check` shows them.
-    fn retry_after(&self, source: IpAddr, nanoseconds: u64) -> f64 {
-        let limit = self.limit();
-        let entry = self.entry(&limit.of(source));
-        limit
-            .reader(nanoseconds)
-            .check(String::new(), entry.as_ref())
-            .retry_after_seconds
-            .unwrap_or(f64::INFINITY)
-    }
-}
-
-/// Runs `test` on both engines.
-pub fn on_both(limit: &Limit, mut test: impl FnMut(&mut dyn Engine)) {
-    test(&mut Model::new(limit));
-    test(&mut Kernel::new(limit));
-}
-
 /// The program in the kernel.
 #[derive(Debug)]
 pub struct Kernel {
@@ -186,10 +130,13 @@ pub struct Kernel {
     pub tables: Tables,
     /// The table of sources, word by word.
     pub store: Store,
-    limit: Limit,
+    /// The limit, of a program with one.
+    pub limit: Limit,
 }
 
 const STAMP: usize = size_of::<Stamp>();
+const XDP_DROP: u32 = 1;
+const XDP_PASS: u32 = 2;
 
 impl Kernel {
     /// Loads the program with the packet's clock.
@@ -250,6 +197,40 @@ impl Kernel {
         }
     }
 
+    /// Runs the program on `packet` at time `nanoseconds`. Returns the reason for its verdict.
+    pub fn offer(&self, packet: &[u8], nanoseconds: u64) -> Reason {
+        let (action, reason, left) = self.run(packet, nanoseconds);
+        let wanted = if reason.passes() { XDP_PASS } else { XDP_DROP };
+        assert_eq!(action, wanted, "action and reason {reason:?} must agree");
+        assert_eq!(left, packet, "the program changes no packet");
+        reason
+    }
+
+    /// True if `packet` passes.
+    pub fn passes(&self, packet: &[u8], nanoseconds: u64) -> bool {
+        self.offer(packet, nanoseconds).passes()
+    }
+
+    /// The entry of a source, if any.
+    pub fn entry(&self, key: &SourceKey) -> Option<Source> {
+        self.tables.sets.source(key)
+    }
+
+    /// Tokens that `source` has left, and seconds until it may send again, as `check` shows them.
+    pub fn check(&self, source: IpAddr, nanoseconds: u64) -> (f64, f64) {
+        let entry = self.entry(&self.limit.of(source));
+        let checked = (self.limit.reader(nanoseconds)).check(String::new(), entry.as_ref());
+        let wait = checked.retry_after_seconds.unwrap_or(f64::INFINITY);
+        (checked.tokens, wait)
+    }
+
+    /// Runs the program `times` times on the packet, by the kernel's clock. Returns true if it passed the last time.
+    pub fn repeat(&self, packet: &[u8], times: u32) -> bool {
+        let program = self.program.fd().unwrap();
+        let run = bpf::test_run(program, &mut packet.to_vec(), 0, times);
+        run.unwrap().action == XDP_PASS
+    }
+
     /// Runs the program once. Returns the packet as the program left it.
     pub fn run(&self, packet: &[u8], nanoseconds: u64) -> (u32, Reason, Vec<u8>) {
         let stamp = Stamp {
@@ -283,100 +264,4 @@ pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Li
 fn uncertainty(nanoseconds: u64) -> u32 {
     let mut rng = fastrand::Rng::with_seed(nanoseconds);
     rng.u32(..) >> rng.u32(0..32)
-}
-
-impl Engine for Kernel {
-    fn offer(&mut self, packet: &[u8], nanoseconds: u64) -> Reason {
-        const XDP_DROP: u32 = 1;
-        const XDP_PASS: u32 = 2;
-        let (action, reason, left) = self.run(packet, nanoseconds);
-        let wanted = if reason.passes() { XDP_PASS } else { XDP_DROP };
-        assert_eq!(action, wanted, "action and reason {reason:?} must agree");
-        assert_eq!(left, packet, "the program changes no packet");
-        reason
-    }
-
-    fn entry(&self, key: &SourceKey) -> Option<Source> {
-        self.tables.sets.source(key)
-    }
-
-    fn limit(&self) -> &Limit {
-        &self.limit
-    }
-
-    fn name(&self) -> &'static str {
-        "kernel"
-    }
-}
-
-/// The engine with the arithmetic alone.
-#[derive(Clone, Debug)]
-pub struct Model {
-    limit: Limit,
-    config: Config,
-    buckets: HashMap<SourceKey, Source>,
-}
-
-impl Model {
-    /// A model without sources.
-    pub fn new(limit: &Limit) -> Self {
-        Self {
-            limit: limit.clone(),
-            config: limit.config(),
-            buckets: HashMap::new(),
-        }
-    }
-
-    fn over(&self) -> Reason {
-        if self.config.shadow == 0 {
-            Reason::Limit
-        } else {
-            Reason::WouldDrop
-        }
-    }
-}
-
-impl Engine for Model {
-    fn offer(&mut self, packet: &[u8], nanoseconds: u64) -> Reason {
-        let source = match packet::read(packet) {
-            Seen::Ip(ip) => ip.source,
-            Seen::NotIp | Seen::Arp(_) => return Reason::NotIp,
-            Seen::Malformed | Seen::TooManyTags if self.config.shadow == 1 => {
-                return Reason::MalformedWouldDrop;
-            }
-            Seen::Malformed | Seen::TooManyTags => return Reason::Malformed,
-        };
-        let quota = &self.config.limits[0].quota;
-        let cost = quota.cost_of(packet.len() as u64);
-        let over = self.over();
-        let new = Source {
-            tat: quota.full(nanoseconds),
-            ..Source::default()
-        };
-        let entry = self.buckets.entry(self.limit.of(source)).or_insert(new);
-        match quota.decide(entry.tat, nanoseconds, cost) {
-            Decision::Admit { tat } => {
-                entry.tat = tat;
-                Reason::Admitted
-            }
-            Decision::Refuse { .. } => {
-                if let Some(corrected) = quota.corrected(entry.tat, nanoseconds) {
-                    entry.tat = corrected;
-                }
-                over
-            }
-        }
-    }
-
-    fn entry(&self, key: &SourceKey) -> Option<Source> {
-        self.buckets.get(key).copied()
-    }
-
-    fn limit(&self) -> &Limit {
-        &self.limit
-    }
-
-    fn name(&self) -> &'static str {
-        "model"
-    }
 }

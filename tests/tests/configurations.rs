@@ -15,7 +15,6 @@ use limiter_common::{
     table::key::SourceKey,
 };
 use limiter_tests::{
-    engine::Engine,
     generations::Generations,
     model::{Id, Model, bucket::State},
     need_kernel,

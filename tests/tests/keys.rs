@@ -12,56 +12,45 @@ use limiter_tests::{
 
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// Addresses of one IPv6 /64 share a bucket.
+/// Sends a packet from each of these sources. Checks how many pass, and how many buckets there are.
+fn expect(hosts: &Hosts, sources: impl Iterator<Item = String>, passed: u64, tracked: u64) {
+    let wire = Raw::open(&hosts.client);
+    sources.for_each(|source| wire.send(&hosts.frame(source.parse().unwrap()).bytes()));
+    thread::sleep(SILENCE);
+    let status = hosts.status();
+    assert_eq!(number(&status["passed"]["packets"]), passed, "{status}");
+    assert_eq!(number(&status["sources"]["tracked"]), tracked, "{status}");
+}
+
+/// Addresses of one IPv6 /64 share a bucket, except link-local ones: all neighbours and the router are in fe80::/64.
 #[test]
 fn each_source_has_its_own_bucket() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 3");
-    let wire = Raw::open(&hosts.client);
-    let send = |source: String| {
-        wire.send(&hosts.frame(source.parse().unwrap()).bytes());
-    };
-    for _ in 0..5 {
-        (0..50).for_each(|i| send(format!("198.51.100.{i}")));
-        (0..50).for_each(|i| send(format!("2001:db8:0:1::{i:x}")));
-        send("2001:db8:0:2::1".to_owned());
+    let networks = ["2001:db8:0:2::1", "fe80::bad", "fe80::1"].map(str::to_owned);
+    let ipv4 = (0..50).map(|i| format!("198.51.100.{i}"));
+    let of_one_network = (0..50).map(|i| format!("2001:db8:0:1::{i:x}"));
+    let all: Vec<_> = ipv4.chain(of_one_network).chain(networks).collect();
+    let five_times = (0..5).flat_map(|_| all.clone());
+    expect(&hosts, five_times, 50 * 3 + 3 + 3 + 2 * 3, 54);
+    for (source, key, dropped) in [
+        ("2001:db8:0:1:ffff::", "2001:db8:0:1::/64", 247),
+        ("fe80::bad", "fe80::bad", 2),
+    ] {
+        let check = hosts.json(&["check", "eth0", source, "--json"]);
+        assert_eq!(check["source"], key);
+        assert_eq!(number(&check["limits"][0]["dropped_packets"]), dropped);
     }
-    thread::sleep(SILENCE);
-    let status = hosts.status();
-    assert_eq!(
-        number(&status["passed"]["packets"]),
-        50 * 3 + 3 + 3,
-        "{status}"
-    );
-    assert_eq!(number(&status["sources"]["tracked"]), 52, "{status}");
-    let check = hosts.json("check eth0 2001:db8:0:1:ffff:: --json");
-    assert_eq!(check["source"], "2001:db8:0:1::/64");
-    assert_eq!(number(&check["limits"][0]["dropped_packets"]), 247);
 }
 
-/// All neighbours and the router are in fe80::/64. A chatty neighbour empties only its own bucket.
 #[test]
-fn each_link_local_source_has_its_own_bucket() {
+fn key_interface_makes_one_bucket_for_all_sources() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts.run("attach eth0 --rate 1/h --burst 3");
-    let wire = Raw::open(&hosts.client);
-    let (chatty, router) = ("fe80::bad", "fe80::1");
-    for source in [chatty; 50].into_iter().chain([router; 3]) {
-        wire.send(&hosts.frame(source.parse().unwrap()).bytes());
-    }
-    thread::sleep(SILENCE);
-    let status = hosts.status();
-    assert_eq!(number(&status["passed"]["packets"]), 3 + 3, "{status}");
-    let dropped = |source| {
-        let check = hosts.json(&["check", "eth0", source, "--json"]);
-        assert_eq!(check["source"], source);
-        number(&check["limits"][0]["dropped_packets"])
-    };
-    assert_eq!((dropped(chatty), dropped(router)), (47, 0));
-    hosts.limiter(&["reset", "eth0", chatty]).expect(0);
-    assert_eq!(dropped(chatty), 0);
+    hosts.run("attach eth0 --rate 1/h --burst 7 --key interface");
+    let both = (0..10).flat_map(|i| [format!("198.51.100.{i}"), format!("2001:db8:{i}::1")]);
+    expect(&hosts, both, 7, 1);
 }
 
 /// Packets over the limit are counted.
@@ -88,26 +77,6 @@ fn shadow_drops_nothing() {
         "the bucket was charged in shadow too"
     );
     assert_eq!(number(&hosts.status()["dropped"]["packets"]), 10);
-}
-
-#[test]
-fn key_interface_makes_one_bucket_for_all_sources() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts.run("attach eth0 --rate 1/h --burst 7 --key interface");
-    let wire = Raw::open(&hosts.client);
-    for i in 0..20 {
-        let source = if i % 2 == 0 {
-            format!("198.51.100.{i}")
-        } else {
-            format!("2001:db8:{i}::1")
-        };
-        wire.send(&hosts.frame(source.parse().unwrap()).bytes());
-    }
-    thread::sleep(SILENCE);
-    let status = hosts.status();
-    assert_eq!(number(&status["passed"]["packets"]), 7, "{status}");
-    assert_eq!(number(&status["sources"]["tracked"]), 1, "{status}");
 }
 
 /// The kernel must support multi-buffer XDP.

@@ -10,13 +10,7 @@ use limiter_common::{
     },
     policy::verdict::Reason,
 };
-use limiter_tests::{
-    engine::{Engine, Kernel},
-    hosts::Hosts,
-    need_kernel, number,
-    packet::Frame,
-    settings,
-};
+use limiter_tests::{engine::Kernel, hosts::Hosts, need_kernel, number, packet::Frame, settings};
 use limiter_user::kernel::{Attachment, sys::memory};
 
 const PREFIXES: usize = 100_000;
@@ -80,7 +74,7 @@ fn expected(number: usize) -> &'static [Reason] {
 fn largest_configuration_loads_and_finds_the_right_list() {
     need_kernel!();
     let prefixes = prefixes();
-    let mut kernel = Kernel::with_clock(&settings(&text(&prefixes)), CLOCK_PACKET);
+    let kernel = Kernel::with_clock(&settings(&text(&prefixes)), CLOCK_PACKET);
     if let Some(verified) = limiter_tests::verified_instructions(&kernel.program) {
         println!("32 limits: {verified} instructions verified");
         assert!((1_000..500_000).contains(&verified), "{verified}");

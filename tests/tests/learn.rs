@@ -13,7 +13,6 @@ use std::{
 use limiter_common::{abi::learn::Flow, arithmetic::bucket, policy::verdict::Reason, table::Seed};
 use limiter_tests::{
     command::{Outcome, limiter, prepared},
-    engine::Engine,
     eventually,
     files::Folder,
     foreign::{Foreign, PLAIN},
@@ -152,7 +151,7 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
     let mut settings = read(&text).settings;
     assert!(settings.shadow, "the proposed file is in shadow mode");
     settings.shadow = false;
-    let mut kernel = Generations::new(&settings, 1_522);
+    let kernel = Generations::new(&settings, 1_522);
     kernel.fill_new_sources(bucket::ticks(FROM));
     let mut passed: HashMap<Ipv4Addr, (u64, u64)> = HashMap::new();
     for (time, frame) in &frames {

@@ -6,12 +6,7 @@ use std::{
 };
 
 use limiter_common::{abi::CLOCK_PACKET, policy::verdict::Reason};
-use limiter_tests::{
-    engine::{Engine, Kernel},
-    need_kernel,
-    packet::Frame,
-    settings,
-};
+use limiter_tests::{engine::Kernel, need_kernel, packet::Frame, settings};
 use limiter_user::config::{Key, compile::FIRST_SLOT};
 
 const START: u64 = 1_000_000_000_000;
@@ -47,9 +42,9 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
         "max_sources = {CAPACITY}\n{new_sources}\n[[limit]]\nname = \"all\"\nrate = \"10/s\"\nburst = 10\n"
     );
     let settings = settings(&text);
-    let mut kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
+    let kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
     let mut admitted = [0_u64; CLIENTS as usize];
-    let mut offer = |kernel: &mut Kernel, number: u8, now: u64| {
+    let mut offer = |number: u8, now: u64| {
         let reason = kernel.offer(&Frame::from(client(number)).bytes(), now);
         let modest = number.is_multiple_of(2);
         assert!(
@@ -60,7 +55,7 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
     };
     // Makes the clients known: each sends more than once.
     for round in 0..2 {
-        (0..CLIENTS).for_each(|number| offer(&mut kernel, number, START + round * STEP));
+        (0..CLIENTS).for_each(|number| offer(number, START + round * STEP));
     }
     let places = |kernel: &Kernel| -> Vec<(u32, u32)> {
         let found = entries(kernel).into_iter();
@@ -77,12 +72,12 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
             reason => panic!("{reason:?}"),
         }
         if i.is_multiple_of(BETWEEN) {
-            (0..CLIENTS).for_each(|number| offer(&mut kernel, number, now));
+            (0..CLIENTS).for_each(|number| offer(number, now));
         }
         if i.is_multiple_of(BETWEEN / 4) {
             (1..CLIENTS)
                 .step_by(2)
-                .for_each(|number| offer(&mut kernel, number, now));
+                .for_each(|number| offer(number, now));
             assert!(kernel.tables.sets.sources().count() <= CAPACITY);
         }
     }
@@ -130,7 +125,7 @@ fn new_sources_get_all_their_buckets_or_none() {
             "new_sources = \"{RATE}/s\"\nnew_sources_burst = {BURST}\n[[limit]]\nname = \"first\"\nrate = \"10/s\"\nshadow = {shadow}\n[[limit]]\nname = \"second\"\nrate = \"20/s\"\n"
         );
         let settings = settings(&text);
-        let mut kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
+        let kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
         let (mut taken_in, mut known) = (0_u64, HashSet::new());
         for i in 1..=FLOOD / 2 {
             let spoofed = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + i));

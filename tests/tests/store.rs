@@ -7,10 +7,16 @@ use std::{
 
 use fastrand::Rng;
 use limiter_common::{
-    abi::KEPT_FOR, arithmetic::bucket::ticks, policy::verdict::Reason, table::key::SourceKey,
+    abi::KEPT_FOR,
+    arithmetic::{
+        bucket::{Decision, ticks},
+        quota::Quota,
+    },
+    policy::verdict::Reason,
+    table::key::SourceKey,
 };
 use limiter_tests::{
-    engine::{Engine, Kernel, Limit, Model},
+    engine::{Kernel, Limit},
     need_kernel,
     packet::Frame,
     store::Placed,
@@ -46,7 +52,9 @@ fn wide(number: u32) -> IpAddr {
 /// A table that the test fills.
 struct Filling {
     kernel: Kernel,
-    model: Model,
+    quota: Quota,
+    /// The TAT of each admitted source's bucket, by the arithmetic alone.
+    tats: HashMap<IpAddr, u64>,
     source: fn(u32) -> IpAddr,
     entries_of_source: u32,
     now: u64,
@@ -66,7 +74,8 @@ impl Filling {
         };
         Self {
             kernel: Kernel::new(&limit),
-            model: Model::new(&limit),
+            quota: limit.config().limits[0].quota,
+            tats: HashMap::new(),
             source,
             entries_of_source,
             now: START,
@@ -81,16 +90,27 @@ impl Filling {
         (CAPACITY / self.entries_of_source) as usize
     }
 
+    /// The verdict of the source's own bucket on one more packet.
+    fn wanted(&mut self, source: IpAddr) -> Reason {
+        let full = self.quota.full(self.now);
+        let tat = self.tats.entry(source).or_insert(full);
+        match self.quota.decide(*tat, self.now, self.quota.cost_of(60)) {
+            Decision::Admit { tat: charged } => {
+                *tat = charged;
+                Reason::Admitted
+            }
+            Decision::Refuse { .. } => Reason::Limit,
+        }
+    }
+
     /// Sends one packet of a known source. Verdict and TAT must be those of its own bucket.
     fn expect_own_bucket(&mut self, source: IpAddr) {
-        let packet = Frame::from(source).bytes();
-        let wanted = self.model.offer(&packet, self.now);
-        let ours = self.kernel.offer(&packet, self.now);
+        let wanted = self.wanted(source);
+        let ours = self.kernel.offer(&Frame::from(source).bytes(), self.now);
         assert_eq!(ours, wanted, "{source}, {} known", self.known.len());
         self.admitted += u64::from(ours == Reason::Admitted);
-        let key = self.kernel.limit().of(source);
-        let word = |engine: &dyn Engine| engine.entry(&key).unwrap().tat;
-        assert_eq!(word(&self.kernel), word(&self.model), "{source}");
+        let entry = self.kernel.entry(&self.kernel.limit.of(source));
+        assert_eq!(entry.unwrap().tat, self.tats[&source], "{source}");
     }
 
     /// Sends from a new source, and sometimes checks a known source.
@@ -100,14 +120,14 @@ impl Filling {
         let packet = Frame::from(source).bytes();
         match self.kernel.offer(&packet, self.now) {
             Reason::Admitted => {
-                self.model.offer(&packet, self.now);
+                self.wanted(source);
                 self.admitted += 1;
                 self.known.push(source);
             }
             reason => {
                 assert_eq!(reason, Reason::NewSource);
                 self.refused += 1;
-                let key = self.kernel.limit().of(source);
+                let key = self.kernel.limit.of(source);
                 assert_eq!(self.kernel.entry(&key), None, "no bucket if refused");
             }
         }
@@ -127,7 +147,7 @@ impl Filling {
         let placed = self.kernel.store.expect_sound(false);
         let tracked = counters.sources_added - counters.sources_removed;
         assert_eq!(placed.len() as u64, tracked);
-        let limit = self.kernel.limit();
+        let limit = &self.kernel.limit;
         let known: HashSet<SourceKey> = self.known.iter().map(|ip| limit.of(*ip)).collect();
         let found: HashSet<SourceKey> = placed.iter().map(|entry| entry.key).collect();
         assert!(found == known, "the table has exactly the admitted sources");
@@ -191,7 +211,7 @@ fn from_empty_to_full_and_over(mut filling: Filling, most_refused: [u64; 2]) {
     while filling.known.len() < filling.room() {
         number += 1;
         let source = (filling.source)(number);
-        let key = filling.kernel.limit().of(source);
+        let key = filling.kernel.limit.of(source);
         let sources = in_set.entry(filling.kernel.store.home(&key)).or_default();
         if *sources < of_set {
             *sources += 1;
@@ -234,7 +254,7 @@ fn entry_of_a_source_with_several_packets_is_kept_longer() {
             (free_at - 1, Reason::NewSource),
             (free_at, Reason::Admitted),
         ] {
-            let mut kernel = Kernel::new(&limit);
+            let kernel = Kernel::new(&limit);
             for number in 0..4 {
                 for _ in 0..packets {
                     let packet = Frame::from(narrow(number)).bytes();
@@ -259,7 +279,7 @@ fn sources_of_one_set_have_separate_buckets() {
         capacity: 8_192,
         ..Limit::new("1/h", "3")
     };
-    let mut kernel = Kernel::new(&limit);
+    let kernel = Kernel::new(&limit);
     let home = 77;
     let candidates = (0..).map(narrow);
     let of_home = candidates.filter(|source| kernel.store.home(&limit.of(*source)) == home);
@@ -300,7 +320,7 @@ fn sources_of_one_set_have_separate_buckets() {
             .iter()
             .all(|reason| *reason == Reason::NewSource)
     );
-    let mut offer_narrow = |number| kernel.offer(&Frame::from(narrow(number)).bytes(), later);
+    let offer_narrow = |number| kernel.offer(&Frame::from(narrow(number)).bytes(), later);
     (10_000_000..10_030_000).for_each(|number| {
         let _ = offer_narrow(number);
     });

@@ -4,11 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use limiter_common::{policy::verdict::Reason, table::entry::epoch_in};
 use limiter_tests::{
-    engine::{Engine, FRAME_MAX},
-    generations::Generations,
-    need_kernel,
-    packet::Frame,
-    settings,
+    engine::FRAME_MAX, generations::Generations, need_kernel, packet::Frame, settings,
 };
 use limiter_user::{
     config::Settings,

@@ -4,10 +4,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    sync::{
-        Barrier,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
 };
 
@@ -19,17 +16,14 @@ use limiter_common::{
 };
 use limiter_tests::{
     SetOnDrop,
-    cpus::{alone, pin_to},
+    cpus::{alone, in_rounds, pin_to},
     engine::{FRAME_MAX, Kernel},
     need_kernel,
     packet::Frame,
     settings,
     store::Placed,
 };
-use limiter_user::{
-    config::Settings,
-    kernel::sys::{bpf, clock},
-};
+use limiter_user::{config::Settings, kernel::sys::clock};
 
 const START: u64 = 1_000_000_000_000;
 
@@ -89,25 +83,12 @@ fn rounds(count: usize, pool: u32, rng: &mut Rng) -> Vec<Round> {
 
 /// Runs the rounds on two CPUs, which wait for each other before each round. Returns the verdicts by round.
 fn on_two_cpus(kernel: &Kernel, rounds: &[Round]) -> Vec<Vec<(u32, Reason)>> {
-    let barrier = Barrier::new(2);
-    let run = |cpu: usize| {
-        pin_to(cpu);
-        let one = |(index, round): (usize, &Round)| {
-            barrier.wait();
-            let mut numbers = round.numbers;
-            numbers.rotate_left(cpu * (index % AT_ONCE));
-            let offer = |number| (number, kernel.run(&packet(number), round.now).1);
-            numbers.map(offer).to_vec()
-        };
-        rounds.iter().enumerate().map(one).collect::<Vec<_>>()
-    };
-    let (one, two) = thread::scope(|scope| {
-        let other = scope.spawn(|| run(1));
-        let mine = scope.spawn(|| run(0));
-        (mine.join().unwrap(), other.join().unwrap())
+    let both = in_rounds(rounds.len(), |cpu, index| {
+        let mut numbers = rounds[index].numbers;
+        numbers.rotate_left(cpu * (index % AT_ONCE));
+        numbers.map(|number| (number, kernel.offer(&packet(number), rounds[index].now)))
     });
-    let both = one.into_iter().zip(two);
-    both.map(|(one, two)| [one, two].concat()).collect()
+    both.into_iter().map(|pair| pair.concat()).collect()
 }
 
 /// Panics unless the table is consistent and agrees with the counters.
@@ -193,8 +174,6 @@ fn table_stays_consistent_while_two_cpus_replace_entries() {
     }
 }
 
-const XDP_PASS: u32 = 2;
-
 /// The operator resets one or all sources. The table stays consistent.
 #[test]
 fn resets_during_a_flood_refill_each_bucket_once() {
@@ -225,9 +204,7 @@ fn resets_during_a_flood_refill_each_bucket_once() {
                     let mut rng = Rng::with_seed(cpu as u64);
                     while !stop.load(Ordering::Relaxed) {
                         let number = rng.u32(0..SOURCES);
-                        let program = kernel.program.fd().unwrap();
-                        let run = bpf::test_run(program, &mut packet(number), 0, 1).unwrap();
-                        let passes = u64::from(run.action == XDP_PASS);
+                        let passes = u64::from(kernel.repeat(&packet(number), 1));
                         passed[number as usize].fetch_add(passes, Ordering::Relaxed);
                         sent.fetch_add(1, Ordering::Relaxed);
                     }
@@ -291,9 +268,8 @@ fn expect_room_to_be_taken_again(kernel: &Kernel, room: u64) {
     // Each source is in another /24, and takes one entry.
     let mut numbers = (0..20_000).map(|number| 3 * 256 * (100 + number));
     while kernel.tables.sets.sources().count() as u64 != room {
-        let program = kernel.program.fd().unwrap();
         let number = numbers.next().expect("all entries are taken");
-        bpf::test_run(program, &mut packet(number), 0, 1).unwrap();
+        kernel.repeat(&packet(number), 1);
     }
     assert_eq!(kernel.store.expect_sound(false).len() as u64, room);
 }

@@ -2,11 +2,7 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr},
-    sync::{
-        Barrier,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
+    sync::Barrier,
 };
 
 use limiter_common::{
@@ -15,54 +11,37 @@ use limiter_common::{
     table::key::SourceKey,
 };
 use limiter_tests::{
-    cpus::{alone, pin_to},
-    engine::{Engine, Kernel, Limit, constants},
+    cpus::{alone, in_rounds, on_two},
+    engine::{Kernel, Limit, constants},
     need_kernel,
     packet::Frame,
     settings,
 };
-use limiter_user::kernel::sys::{bpf, clock};
-
-fn cpus() -> usize {
-    thread::available_parallelism().unwrap().get().min(2)
-}
+use limiter_user::kernel::sys::clock;
 
 /// The test repeats this many times, with an existing bucket that has one token left, and with a new source.
 #[test]
 fn example_10_two_cpus_admit_one_packet_for_one_token() {
     need_kernel!();
     let _alone = alone();
-    const ROUNDS: u32 = 5_000;
+    const ROUNDS: usize = 5_000;
     const NOW: u64 = 1_000_000_000_000;
     for (burst, charged_before) in [("2", true), ("1", false)] {
         let mut limit = Limit::new("1/h", burst);
-        limit.capacity = 2 * ROUNDS;
+        limit.capacity = 2 * ROUNDS as u32;
         let kernel = Kernel::new(&limit);
-        let barrier = Barrier::new(2);
-        let reasons = |cpu: usize| {
-            pin_to(cpu % cpus());
-            let offer = |round: u32| {
-                let source = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + round));
-                let packet = Frame::from(source).bytes();
-                if charged_before && cpu == 0 {
-                    assert_eq!(kernel.run(&packet, NOW).1, Reason::Admitted);
-                }
-                barrier.wait();
-                kernel.run(&packet, NOW).1
-            };
-            (0..ROUNDS).map(offer).collect::<Vec<_>>()
+        let offer = |round: usize| {
+            let source = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + round as u32));
+            kernel.offer(&Frame::from(source).bytes(), NOW)
         };
-        let (one, two) = thread::scope(|scope| {
-            let other = scope.spawn(|| reasons(1));
-            (reasons(0), other.join().unwrap())
-        });
-        for (round, pair) in one.into_iter().zip(two).enumerate() {
-            let sorted = [pair.0.min(pair.1), pair.0.max(pair.1)];
-            assert_eq!(
-                sorted,
-                [Reason::Admitted, Reason::Limit],
-                "round {round}, burst {burst}"
-            );
+        if charged_before {
+            (0..ROUNDS).for_each(|round| assert_eq!(offer(round), Reason::Admitted));
+        }
+        let reasons = in_rounds(ROUNDS, |_, round| offer(round));
+        for (round, mut pair) in reasons.into_iter().enumerate() {
+            pair.sort();
+            let wanted = [Reason::Admitted, Reason::Limit];
+            assert_eq!(pair, wanted, "round {round}, burst {burst}");
         }
     }
 }
@@ -87,21 +66,15 @@ fn two_cpus_flooding_one_source_never_exceed_burst_plus_rate() {
 
         let before = clock::now().unwrap();
         // After this packet, the bucket is not full, and refills.
-        assert_eq!(run(&kernel, &packet, 1), XDP_PASS);
-        thread::scope(|scope| {
-            for cpu in 0..2 {
-                let (kernel, packet) = (&kernel, &packet);
-                scope.spawn(move || {
-                    pin_to(cpu % cpus());
-                    while clock::now().unwrap() < before + 3_000_000_000 {
-                        run(kernel, packet, 500_000);
-                    }
-                });
+        assert!(kernel.repeat(&packet, 1));
+        on_two(|_| {
+            while clock::now().unwrap() < before + 3_000_000_000 {
+                kernel.repeat(&packet, 500_000);
             }
         });
         // A test-run with repetitions returns long after its last packet, because the kernel removes the program from
         // its XDP dispatcher first. This loop spends the refill since then.
-        while run(&kernel, &packet, 1) == XDP_PASS {}
+        while kernel.repeat(&packet, 1) {}
         let after = clock::now().unwrap();
 
         let counters = kernel.tables.counters().unwrap();
@@ -138,13 +111,12 @@ fn two_cpus_admit_no_more_new_sources_than_tokens() {
     for round in 0..30 {
         let kernel = Kernel::of(&settings);
         let barrier = Barrier::new(2);
-        let admitted = |cpu: usize| {
-            pin_to(cpu % cpus());
+        let [one, two] = on_two(|cpu| {
             barrier.wait();
             let first = 0x0a00_0000 + u32::try_from(cpu).unwrap() * TOKENS;
             let got_in = |source: &u32| {
                 let source = IpAddr::V4(Ipv4Addr::from(*source));
-                let reason = kernel.run(&Frame::from(source).bytes(), NOW).1;
+                let reason = kernel.offer(&Frame::from(source).bytes(), NOW);
                 assert!(
                     matches!(reason, Reason::Admitted | Reason::NewSource),
                     "{reason:?}"
@@ -152,10 +124,6 @@ fn two_cpus_admit_no_more_new_sources_than_tokens() {
                 reason == Reason::Admitted
             };
             (first..first + TOKENS).filter(got_in).count() as u64
-        };
-        let (one, two) = thread::scope(|scope| {
-            let other = scope.spawn(|| admitted(1));
-            (admitted(0), other.join().unwrap())
         });
         let least = u64::from(TOKENS) - 2 * lease;
         println!("round {round}: {one} + {two} of {TOKENS}, leases of {lease}");
@@ -166,20 +134,6 @@ fn two_cpus_admit_no_more_new_sources_than_tokens() {
     }
 }
 
-const XDP_PASS: u32 = 2;
-
-/// Runs the program `repeat` times on the packet. Returns the last verdict.
-fn run(kernel: &Kernel, packet: &[u8], repeat: u32) -> u32 {
-    bpf::test_run(
-        kernel.program.fd().unwrap(),
-        &mut packet.to_vec(),
-        0,
-        repeat,
-    )
-    .unwrap()
-    .action
-}
-
 /// Panics unless the source's counts equal those of the interface, without packets that lost the race for the bucket.
 fn figures_of_the_source_agree(kernel: &Kernel, key: &SourceKey, admitted: u64, seen: u64) {
     let entry = kernel.entry(key).unwrap();
@@ -187,50 +141,4 @@ fn figures_of_the_source_agree(kernel: &Kernel, key: &SourceKey, admitted: u64, 
     let counters = kernel.tables.counters().unwrap();
     let contended = counters.by_reason[Reason::Contended as usize].packets;
     assert_eq!(entry.passed + entry.refused + contended, seen);
-}
-
-/// Both CPUs send from ten times as many new sources as the table holds. Each bucket is full again before its entry is
-/// needed. Every packet is counted, and added and removed sources add up.
-#[test]
-fn two_cpus_replacing_all_entries_never_exceed_the_capacity() {
-    need_kernel!();
-    let _alone = alone();
-    const CAPACITY: u32 = 64;
-    let mut limit = Limit::new("1M/s", "1");
-    limit.capacity = CAPACITY;
-    let kernel = Kernel::new(&limit);
-    // Both CPUs have one clock, so that buckets are full again in time.
-    let clock = AtomicU64::new(1_000_000_000_000);
-    thread::scope(|scope| {
-        for cpu in 0..2_u32 {
-            let (kernel, clock) = (&kernel, &clock);
-            scope.spawn(move || {
-                pin_to(cpu as usize % cpus());
-                for i in 0..20 * CAPACITY {
-                    let source = Ipv4Addr::from(0x0a00_0000 + cpu * 0x1_0000 + i);
-                    let packet = Frame::from(IpAddr::V4(source)).bytes();
-                    let now = clock.fetch_add(1_000, Ordering::Relaxed);
-                    let reason = kernel.run(&packet, now).1;
-                    assert!(
-                        matches!(reason, Reason::Admitted | Reason::NewSource),
-                        "{reason:?}"
-                    );
-                }
-            });
-        }
-    });
-    let counters = kernel.tables.counters().unwrap();
-    let of = |reason: Reason| counters.by_reason[reason as usize].packets;
-    assert_eq!(
-        of(Reason::Admitted) + of(Reason::NewSource),
-        u64::from(40 * CAPACITY)
-    );
-    assert_eq!(of(Reason::Admitted), counters.sources_added, "each was new");
-    let tracked = kernel.tables.sets.sources().count() as u64;
-    assert!(tracked <= u64::from(CAPACITY));
-    assert_eq!(tracked, counters.sources_added - counters.sources_removed);
-    assert!(
-        of(Reason::Admitted) > u64::from(35 * CAPACITY),
-        "few were refused: {counters:?}"
-    );
 }

@@ -19,7 +19,7 @@ use limiter_user::{
 };
 
 use crate::{
-    engine::{Engine, FRAME_MAX, Kernel},
+    engine::{FRAME_MAX, Kernel},
     model::{Id, Model},
 };
 pub use generate::frame;
