@@ -9,12 +9,10 @@ use std::{
     fs,
     io::{Read, Write},
     net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket},
-    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use limiter_common::{
     abi::counters::LimitCounters,
     policy::verdict::Reason,
@@ -28,8 +26,9 @@ use limiter_tests::{
     need_kernel, number,
     packet::{Ends, Segment},
     raw::Raw,
+    settings,
 };
-use limiter_user::{config::file, testbed::Host};
+use limiter_user::testbed::Host;
 
 const SILENCE: Duration = Duration::from_millis(100);
 /// A hundred times the usual duration. Only a failed test waits that long.
@@ -47,9 +46,7 @@ const FAMILIES: [(IpAddr, IpAddr); 2] = [(SERVER, CLIENT), (SERVER_IPV6, CLIENT_
 /// Attaches the limit alone by flags, or with a second limit by a file.
 const ATTACH: [fn(&Hosts); 2] = [
     |hosts| {
-        let limit = ["attach", "eth0", "--rate", "5", "--burst", "10"];
-        let outcome = hosts.limiter(&[&limit[..], &["--exempt", "established"]].concat());
-        outcome.expect(0);
+        hosts.run("attach eth0 --rate 5 --burst 10 --exempt established");
     },
     |hosts| {
         hosts.attach_file(
@@ -70,11 +67,6 @@ const ATTACH: [fn(&Hosts); 2] = [
         );
     },
 ];
-
-fn attach(hosts: &Hosts, arguments: &[&str]) {
-    let outcome = hosts.limiter(&[&["attach", "eth0"], arguments].concat());
-    outcome.expect(0);
-}
 
 /// Reduces the data in flight, so that it always fits into the ring of a veth (256 packets) beside the flood.
 fn small_buffers(host: &Host) {
@@ -97,125 +89,20 @@ fn ends(hosts: &Hosts, from: SocketAddr, to: SocketAddr) -> Ends {
     }
 }
 
-/// Frames that are similar to those of a connection and do not belong to it.
-fn similar_frames(connection: Ends, tcp: bool) -> Vec<Vec<u8>> {
+/// Frames that are similar to those of a TCP connection and do not belong to it.
+fn similar_frames(connection: Ends) -> Vec<Vec<u8>> {
     let (from, to) = (connection.from.port(), connection.to.port());
-    let mut frames = Vec::new();
-    for ends in [
+    let others = [
         connection.at(from, NEVER_SENT),
         connection.at(NEVER_SENT, to),
         connection.at(to, from),
-    ] {
-        let segments = [Segment::Syn, Segment::Data].map(|segment| ends.tcp(segment));
-        frames.extend(segments);
-        frames.push(ends.udp(b"flood"));
-    }
-    // A frame with the connection's ports and the other protocol.
-    frames.push(if tcp {
-        connection.udp(b"flood")
-    } else {
-        connection.tcp(Segment::Data)
+    ];
+    let frames = others.map(|ends| {
+        let [syn, data] = [Segment::Syn, Segment::Data].map(|segment| ends.tcp(segment));
+        [syn, data, ends.udp(b"flood")]
     });
-    frames
-}
-
-/// A flood from the client, a few frames at a time.
-struct Flood {
-    wire: Raw,
-    frames: Vec<Vec<u8>>,
-    sent: usize,
-}
-
-impl Flood {
-    fn new(hosts: &Hosts, frames: Vec<Vec<u8>>) -> Self {
-        Self {
-            wire: Raw::open(&hosts.client),
-            frames,
-            sent: 0,
-        }
-    }
-
-    fn send(&mut self, count: usize) {
-        for _ in 0..count {
-            self.wire.send(&self.frames[self.sent % self.frames.len()]);
-            self.sent += 1;
-        }
-    }
-}
-
-/// Frames that arrived behind limiter.
-#[derive(Debug, Default)]
-struct Arrived {
-    /// Number of frames of the connection. The kernel may have merged some.
-    connection: u64,
-    /// Number of other frames from the client's address.
-    flood: u64,
-}
-
-impl Arrived {
-    fn count(frames: &[Vec<u8>], connection: Ends, tcp: bool) -> Self {
-        let mut arrived = Self::default();
-        for frame in frames {
-            match sender(frame) {
-                Some((from, _)) if from.ip() != connection.from.ip() => {}
-                Some((from, rest))
-                    if from == connection.from && rest == (tcp, connection.to.port()) =>
-                {
-                    arrived.connection += 1;
-                }
-                _ => arrived.flood += 1,
-            }
-        }
-        arrived
-    }
-}
-
-/// The sender of a frame, true if the frame is TCP, and the destination port.
-fn sender(frame: &[u8]) -> Option<(SocketAddr, (bool, u16))> {
-    let packet = SlicedPacket::from_ethernet(frame).ok()?;
-    let source: IpAddr = match packet.net? {
-        NetSlice::Ipv4(ip) => ip.header().source_addr().into(),
-        NetSlice::Ipv6(ip) => ip.header().source_addr().into(),
-        NetSlice::Arp(_) => return None,
-    };
-    Some(match packet.transport {
-        Some(TransportSlice::Tcp(tcp)) => (
-            SocketAddr::new(source, tcp.source_port()),
-            (true, tcp.destination_port()),
-        ),
-        Some(TransportSlice::Udp(udp)) => (
-            SocketAddr::new(source, udp.source_port()),
-            (false, udp.destination_port()),
-        ),
-        _ => (SocketAddr::new(source, 0), (false, 0)),
-    })
-}
-
-/// Panics unless the flood was limited, and all packets of the connection passed: at least `packets`.
-fn only_the_flood_was_dropped(
-    hosts: &Hosts,
-    client: IpAddr,
-    (sent, packets): (usize, u64),
-    arrived: &Arrived,
-    since: Instant,
-) {
-    let status = hosts.status();
-    let most = (BURST + RATE * since.elapsed().as_secs_f64()) as u64;
-    let dropped = number(&status["dropped"]["packets"]);
-    let established = number(&status["passes"]["established"]["packets"]);
-    let check = hosts.json(&["check", "eth0", &client.to_string(), "--json"]);
-    let admitted = number(&check["limits"][0]["passed_packets"]);
-    let what = format!("{client}: {arrived:?}, {status}, {check}");
-    assert_eq!(dropped + arrived.flood, sent as u64, "{what}");
-    assert_eq!(
-        number(&status["drops"]["limit"]["packets"]),
-        dropped,
-        "{what}"
-    );
-    assert!(arrived.flood <= most, "more than {most}: {what}");
-    assert!((BURST as u64..=most).contains(&admitted), "{most}: {what}");
-    assert!(arrived.connection > 0, "{what}");
-    assert!(established + admitted >= packets, "{what}");
+    let of_udp = connection.udp(b"flood");
+    frames.concat().into_iter().chain([of_udp]).collect()
 }
 
 /// The server downloads from the client. The client floods the server meanwhile.
@@ -228,35 +115,61 @@ fn download_under_flood_loses_no_packet() {
         small_buffers(&hosts.client);
         let listener = on(&hosts.client, || TcpListener::bind((client, 0))).unwrap();
         let address = listener.local_addr().unwrap();
-        let behind = Raw::open(&hosts.server);
+        let (wire, behind) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
         let since = Instant::now();
         attach(&hosts);
         // The bucket is empty before the connection begins.
-        let unknown = ends(&hosts, address, SocketAddr::new(server, NEVER_SENT));
-        let mut flood = Flood::new(&hosts, vec![unknown.udp(b"flood")]);
-        flood.send(50);
+        let unknown = ends(&hosts, address, SocketAddr::new(server, NEVER_SENT)).udp(b"first");
+        (0..50).for_each(|_| wire.send(&unknown));
 
         let connect = || TcpStream::connect_timeout(&address, PATIENCE);
         let to = on(&hosts.server, connect).expect("the connection opens");
         let (mut peer, from) = listener.accept().unwrap();
         peer.set_write_timeout(Some(PATIENCE)).unwrap();
-        let connection = ends(&hosts, address, from);
-        flood.frames = similar_frames(connection, true);
+        let mut frames = similar_frames(ends(&hosts, address, from));
+        let mut sent = 50;
         let received = thread::scope(|scope| {
             let download = scope.spawn(|| read_all(to));
             for _ in 0..DOWNLOAD / CHUNK {
                 assert!(since.elapsed() < PATIENCE, "the download takes too long");
-                flood.send(16);
+                (0..16).for_each(|index| wire.send(&frames[(sent + index) % frames.len()]));
+                sent += 16;
                 peer.write_all(&[0x5a; CHUNK]).unwrap();
             }
             peer.shutdown(Shutdown::Write).unwrap();
             download.join().unwrap()
         });
         assert_eq!(received, DOWNLOAD, "{client}");
-        let arrived = Arrived::count(&behind.receive(SILENCE), connection, true);
-        let packets = DOWNLOAD as u64 / SEGMENT;
-        only_the_flood_was_dropped(&hosts, client, (flood.sent, packets), &arrived, since);
+        frames.push(unknown);
+        let arrived = behind.receive(SILENCE).into_iter();
+        let arrived = arrived.filter(|frame| frames.contains(frame)).count();
+        only_the_flood_was_dropped(&hosts, client, (sent, arrived), since);
     }
+}
+
+/// Panics unless the flood was limited, of which `arrived` packets of `sent` passed, and all packets of the download
+/// passed.
+fn only_the_flood_was_dropped(
+    hosts: &Hosts,
+    client: IpAddr,
+    (sent, arrived): (usize, usize),
+    since: Instant,
+) {
+    let status = hosts.status();
+    let most = (BURST + RATE * since.elapsed().as_secs_f64()) as u64;
+    let dropped = number(&status["dropped"]["packets"]);
+    let established = number(&status["passes"]["established"]["packets"]);
+    let check = hosts.json(&["check", "eth0", &client.to_string(), "--json"]);
+    let admitted = number(&check["limits"][0]["passed_packets"]);
+    let what = format!("{client}: {arrived} of {sent}, at most {most}, {status}, {check}");
+    assert_eq!(dropped + arrived as u64, sent as u64, "{what}");
+    assert_eq!(status["drops"]["limit"]["packets"], dropped, "{what}");
+    assert!(arrived as u64 <= most, "{what}");
+    assert!((BURST as u64..=most).contains(&admitted), "{what}");
+    assert!(
+        established + admitted >= DOWNLOAD as u64 / SEGMENT,
+        "{what}"
+    );
 }
 
 /// Bytes per write.
@@ -274,37 +187,6 @@ fn read_all(mut connection: TcpStream) -> usize {
     }
 }
 
-/// The server's socket is connected, and the client answers it.
-#[test]
-fn connected_udp_socket_under_flood_loses_no_packet() {
-    need_kernel!();
-    const ROUNDS: usize = 100;
-    const EACH: usize = 32;
-    for ((server, client), attach) in FAMILIES.into_iter().flat_map(|f| ATTACH.map(|a| (f, a))) {
-        let hosts = Hosts::of_both_families();
-        let behind = Raw::open(&hosts.server);
-        let (to, from) = connected_udp(&hosts, server, client);
-        let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
-        let mut flood = Flood::new(&hosts, similar_frames(connection, false));
-        let since = Instant::now();
-        attach(&hosts);
-        flood.send(50);
-        for _ in 0..ROUNDS {
-            flood.send(16);
-            for _ in 0..EACH {
-                from.send_to(b"data", connection.to).unwrap();
-            }
-            for _ in 0..EACH {
-                assert_eq!(to.recv(&mut [0; 16]).expect("a datagram did not arrive"), 4);
-            }
-        }
-        let arrived = Arrived::count(&behind.receive(SILENCE), connection, false);
-        let packets = (ROUNDS * EACH) as u64;
-        assert_eq!(arrived.connection, packets, "{client}");
-        only_the_flood_was_dropped(&hosts, client, (flood.sent, packets), &arrived, since);
-    }
-}
-
 /// A connected socket on the server, and an unconnected socket on the client.
 fn connected_udp(hosts: &Hosts, server: IpAddr, client: IpAddr) -> (UdpSocket, UdpSocket) {
     let from = on(&hosts.client, || UdpSocket::bind((client, 0))).unwrap();
@@ -314,59 +196,19 @@ fn connected_udp(hosts: &Hosts, server: IpAddr, client: IpAddr) -> (UdpSocket, U
     (to, from)
 }
 
-#[test]
-fn download_without_the_exemption_gets_only_the_limit_rate() {
-    need_kernel!();
-    const WATCHED: Duration = Duration::from_secs(1);
-    for (_, client) in FAMILIES {
-        let hosts = Hosts::of_both_families();
-        small_buffers(&hosts.client);
-        let listener = on(&hosts.client, || TcpListener::bind((client, 0))).unwrap();
-        let address = listener.local_addr().unwrap();
-        let since = Instant::now();
-        attach(&hosts, &["--rate", "5", "--burst", "10"]);
-        let mut to = on(&hosts.server, || TcpStream::connect(address)).unwrap();
-        let mut peer = listener.accept().unwrap().0;
-        // The write fails when the other end closes the connection.
-        let sender = thread::spawn(move || peer.write_all(&[0x5a; DOWNLOAD]));
-        let (mut buffer, mut received) = ([0; CHUNK], 0);
-        to.set_read_timeout(Some(Duration::from_millis(100)))
-            .unwrap();
-        while since.elapsed() < WATCHED {
-            received += to.read(&mut buffer).unwrap_or(0) as u64;
-        }
-        let most = (BURST + RATE * since.elapsed().as_secs_f64()) as u64;
-        let status = hosts.status();
-        assert!(
-            received <= most * SEGMENT,
-            "{received} bytes, {most} packets"
-        );
-        assert!(number(&status["drops"]["limit"]["packets"]) > 0, "{status}");
-        assert_eq!(status["passes"]["established"]["packets"], 0, "{status}");
-        hosts.run("detach eth0");
-        drop(to);
-        assert!(sender.join().unwrap().is_err(), "all was sent");
-    }
-}
-
 /// Sends `frame` `count` times from the client. Returns the number that passed as established, and that were dropped.
 fn offer(hosts: &Hosts, frame: &[u8], count: usize) -> (u64, u64) {
     let figures = || {
         let status = hosts.status();
-        let counts = [
-            &status["seen"],
-            &status["passes"]["established"],
-            &status["drops"]["limit"],
-        ];
-        let [seen, established, dropped] = counts.map(|count| number(&count["packets"]));
-        (seen, established, dropped)
+        let paths = ["/seen", "/passes/established", "/drops/limit"];
+        paths.map(|path| number(&status.pointer(path).unwrap()["packets"]))
     };
     let before = figures();
     let wire = Raw::open(&hosts.client);
     (0..count).for_each(|_| wire.send(frame));
-    eventually("all are seen", || figures().0 >= before.0 + count as u64);
+    eventually("all are seen", || figures()[0] >= before[0] + count as u64);
     let after = figures();
-    (after.1 - before.1, after.2 - before.2)
+    (after[1] - before[1], after[2] - before[2])
 }
 
 /// A socket that accepts packets from any source has no established connection.
@@ -381,17 +223,14 @@ fn listening_and_unconnected_sockets_are_limited() {
         let from = SocketAddr::new(unused.parse().unwrap(), 40_000);
         let tcp = ends(&hosts, from, listener.local_addr().unwrap());
         let to_udp = ends(&hosts, from, udp.local_addr().unwrap());
-        attach(
-            &hosts,
-            &["--rate", "1/h", "--burst", "3", "--exempt", "established"],
-        );
-        for frame in [
-            tcp.tcp(Segment::Syn),
-            tcp.tcp(Segment::Data),
-            to_udp.udp(b"flood"),
+        hosts.run("attach eth0 --rate 1/h --burst 3 --exempt established");
+        for (what, frame) in [
+            ("SYN", tcp.tcp(Segment::Syn)),
+            ("data", tcp.tcp(Segment::Data)),
+            ("UDP", to_udp.udp(b"flood")),
         ] {
             hosts.run("reset eth0 --all");
-            assert_eq!(offer(&hosts, &frame, 20), (0, 17), "{:?}", sender(&frame));
+            assert_eq!(offer(&hosts, &frame, 20), (0, 17), "{what} to {server}");
         }
         udp.set_read_timeout(Some(SILENCE)).unwrap();
         let received = (0..20).filter(|_| udp.recv(&mut [0; 16]).is_ok()).count();
@@ -408,10 +247,7 @@ fn handshake_is_limited() {
         let listener = on(&hosts.server, || TcpListener::bind((server, 0))).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        attach(
-            &hosts,
-            &["--rate", "1/h", "--burst", "1", "--exempt", "established"],
-        );
+        hosts.run("attach eth0 --rate 1/h --burst 1 --exempt established");
         // For the client, which has the server's answer, the connection is open.
         let _client = on(&hosts.client, || TcpStream::connect(address)).unwrap();
         eventually("the third packet is dropped", || {
@@ -437,20 +273,15 @@ fn closed_connection_is_limited() {
         let from = on(&hosts.client, || TcpStream::connect(address)).unwrap();
         let to = listener.accept().unwrap().0;
         let frame = ends(&hosts, from.local_addr().unwrap(), address).tcp(Segment::Data);
-        attach(
-            &hosts,
-            &["--rate", "1/h", "--burst", "3", "--exempt", "established"],
-        );
+        hosts.run("attach eth0 --rate 1/h --burst 3 --exempt established");
         assert_eq!(offer(&hosts, &frame, 20), (20, 0), "open");
 
         // The segments that close the connection are exempt too: the bucket stays full.
-        if server_closes_first {
-            drop(to);
-            drop(from);
-        } else {
-            drop(from);
-            drop(to);
+        let mut ends = [to, from];
+        if !server_closes_first {
+            ends.reverse();
         }
+        ends.into_iter().for_each(drop);
         eventually("the connection is closed", || {
             !has_connection(&hosts, address.port())
         });
@@ -491,22 +322,15 @@ fn established_packets_leave_the_bucket_full() {
         let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
         let mut stranger = connection;
         stranger.from.set_port(stranger.from.port() ^ 1);
-        attach(
-            &hosts,
-            &["--rate", "1/h", "--burst", "10", "--exempt", "established"],
-        );
+        hosts.run("attach eth0 --rate 1/h --burst 10 --exempt established");
         let (exempt, charged) = (connection.udp(b"data"), stranger.udp(b"data"));
-        assert_eq!(
-            offer(&hosts, &exempt, 30),
-            (30, 0),
-            "while the bucket is full"
-        );
-        assert_eq!(offer(&hosts, &charged, 11), (0, 1), "the bucket is full");
-        assert_eq!(
-            offer(&hosts, &exempt, 7),
-            (7, 0),
-            "while the bucket is empty"
-        );
+        for (what, frame, count, wanted) in [
+            ("exempt, while the bucket is full", &exempt, 30, (30, 0)),
+            ("charged: the bucket is full", &charged, 11, (0, 1)),
+            ("exempt, while the bucket is empty", &exempt, 7, (7, 0)),
+        ] {
+            assert_eq!(offer(&hosts, frame, count), wanted, "{what}");
+        }
         let status = hosts.limiter("status eth0").stdout;
         assert!(status.contains("  passes   37 established"), "{status}");
         for _ in 0..37 {
@@ -535,14 +359,9 @@ fn some_packet(rng: &mut fastrand::Rng, connection: Ends) -> (Vec<u8>, bool) {
 /// Counters of each limit, and of each source: packets passed, and packets over the limit.
 fn figures(kernel: &Kernel, limits: u32) -> (Vec<LimitCounters>, HashMap<SourceKey, (u64, u64)>) {
     let of_sources = kernel.tables.sets.sources();
-    (
-        (0..limits)
-            .map(|slot| kernel.tables.limit(slot).unwrap())
-            .collect(),
-        of_sources
-            .map(|(key, source)| (key, (source.passed, source.refused)))
-            .collect(),
-    )
+    let counts = of_sources.map(|(key, source)| (key, (source.passed, source.refused)));
+    let of_limits = (0..limits).map(|slot| kernel.tables.limit(slot).unwrap());
+    (of_limits.collect(), counts.collect())
 }
 
 /// One program has the exemption and sees all packets. The other has none, and sees only the packets that do not belong
@@ -568,17 +387,14 @@ fn established_packets_change_no_bucket_and_no_limit_counter() {
         let text: String = (some.iter())
             .map(|limit| format!("[[limit]]\n{}\n", limit.replace('\'', "\"")))
             .collect();
-        let text = format!("new_sources = \"20/m\"\n{text}");
-        let settings = file::parse(&text, Path::new("."));
-        let settings = settings.unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}"));
+        let text = format!("max_sources = 512\nnew_sources = \"20/m\"\n{text}");
         let hosts = Hosts::of_both_families();
         let (to, from) = connected_udp(&hosts, server, client);
         let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
         on(&hosts.server, || {
             // Each CPU has its own lease of new sources.
             pin_to(0);
-            let mut settings = settings.settings;
-            settings.max_sources = 512;
+            let mut settings = settings(&text);
             let seed = Seed([rng.u64(..), rng.u64(..), rng.u64(..), rng.u64(..)]);
             let without = Kernel::seeded(&settings, seed);
             settings.exempt.established = true;
@@ -587,7 +403,7 @@ fn established_packets_change_no_bucket_and_no_limit_counter() {
             for _ in 0..PACKETS {
                 now += rng.u64(0..400_000_000);
                 let (frame, is_of_connection) = some_packet(&mut rng, connection);
-                let reason = with.run(&frame, now).1;
+                let reason = with.offer(&frame, now);
                 if is_of_connection {
                     // A packet that no limit matches counts as unlimited instead of exempt.
                     exempt += u32::from(reason == Reason::Established);
@@ -595,7 +411,7 @@ fn established_packets_change_no_bucket_and_no_limit_counter() {
                     assert!(is_free, "{reason:?}: {text}");
                 } else {
                     others[reason as usize] += 1;
-                    assert_eq!(reason, without.run(&frame, now).1, "{text}");
+                    assert_eq!(reason, without.offer(&frame, now), "{text}");
                 }
             }
             assert_eq!(figures(&with, limits), figures(&without, limits), "{text}");

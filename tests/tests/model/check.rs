@@ -23,7 +23,11 @@ use super::{
     world::World,
 };
 
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, wanted: &T) -> Result<(), String> {
+pub fn same<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    found: &T,
+    wanted: &T,
+) -> Result<(), String> {
     if found == wanted {
         return Ok(());
     }

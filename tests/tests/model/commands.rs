@@ -2,7 +2,7 @@
 
 use super::{
     config::{Config, Holds, Limit, Prefixes, file, prefix},
-    model::{Change, Model},
+    model::{Attached, Change, Model},
 };
 
 /// Exit status, and words of the message.
@@ -20,6 +20,16 @@ pub struct Prediction {
 }
 
 type Result<T> = std::result::Result<T, Refusal>;
+
+impl From<Result<Vec<Change>>> for Prediction {
+    fn from(result: Result<Vec<Change>>) -> Self {
+        let (changes, refusal) = match result {
+            Ok(changes) => (changes, None),
+            Err(refusal) => (Vec::new(), Some(refusal)),
+        };
+        Self { changes, refusal }
+    }
+}
 
 fn refused<T>(words: &[&str]) -> Result<T> {
     Err(Refusal {
@@ -54,7 +64,11 @@ impl Model {
     /// Predicts the effect of `limiter` with these words.
     pub fn predict(&self, words: &[&str]) -> Prediction {
         let changes = match words[0] {
-            "attach" => return self.attach(words),
+            "attach" => {
+                return self
+                    .attach(words)
+                    .unwrap_or_else(|refusal| Err(refusal).into());
+            }
             "set" => self.set(words),
             "reload" => self.reload(words),
             "allow" | "deny" if words[1] == "list" => self.attachment(words[2]).map(|_| vec![]),
@@ -69,16 +83,7 @@ impl Model {
             "status" | "check" => self.attachment(words[1]).map(|_| vec![]),
             other => panic!("no command: {other}"),
         };
-        match changes {
-            Ok(changes) => Prediction {
-                changes,
-                refusal: None,
-            },
-            Err(refusal) => Prediction {
-                changes: Vec::new(),
-                refusal: Some(refusal),
-            },
-        }
+        changes.into()
     }
 
     /// The reason why the attachment of this name cannot be used, if its interface was renamed or moved.
@@ -145,63 +150,39 @@ impl Model {
     }
 
     /// Attaches to all interfaces or to none.
-    fn attach(&self, words: &[&str]) -> Prediction {
-        let (config, file) = match self.wanted(words) {
-            Ok(wanted) => wanted,
-            Err(refusal) => {
-                return Prediction {
-                    changes: vec![],
-                    refusal: Some(refusal),
-                };
-            }
-        };
+    fn attach(&self, words: &[&str]) -> Result<Prediction> {
+        let (config, file) = self.wanted(words)?;
         let or_reload = words.contains(&"--or-reload");
         let mut cleared = Vec::new();
         let mut attached = Vec::new();
         let mut next = self.clone();
         for name in words[1..].iter().take_while(|word| !word.starts_with('-')) {
-            let found = next.of_name(name).map(|found| &next.attached[found]);
-            if !or_reload && found.is_some_and(|attached| attached.config == config) {
+            let found = next.of_name(name);
+            if or_reload && let Some(found) = found {
+                return next
+                    .swap(found, config, file)
+                    .map(|changes| Ok(changes).into());
+            }
+            if found.is_some_and(|found| next.attached[found].config == config) {
                 continue;
             }
-            if or_reload {
-                if let Some(found) = next.of_name(name) {
-                    let changes = next.swap(found, config.clone(), file.clone());
-                    return match changes {
-                        Ok(changes) => Prediction {
-                            changes,
-                            refusal: None,
-                        },
-                        Err(refusal) => Prediction {
-                            changes: vec![],
-                            refusal: Some(refusal),
-                        },
-                    };
-                }
-                let gone = |name: &str| next.attached.get(name).is_some_and(|a| a.device.is_none());
-                if gone(name) {
-                    next.attached.remove(*name);
-                    cleared.push(Change::Detach((*name).to_owned()));
-                }
+            let gone = |attached: &Attached| attached.device.is_none();
+            if or_reload && next.attached.get(*name).is_some_and(gone) {
+                next.attached.remove(*name);
+                cleared.push(Change::Detach((*name).to_owned()));
             }
             if let Err(refusal) = next.attachable(name) {
                 // Detaches the earlier interfaces again.
-                return Prediction {
+                return Ok(Prediction {
                     changes: cleared,
                     refusal: Some(refusal),
-                };
+                });
             }
-            attached.push(Change::Attach(
-                (*name).to_owned(),
-                config.clone(),
-                file.clone(),
-            ));
+            let (config, file) = (config.clone(), file.clone());
+            attached.push(Change::Attach((*name).to_owned(), config, file));
         }
         cleared.extend(attached);
-        Prediction {
-            changes: cleared,
-            refusal: None,
-        }
+        Ok(Ok(cleared).into())
     }
 
     fn attachable(&self, name: &str) -> Result<()> {

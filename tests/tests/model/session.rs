@@ -15,14 +15,16 @@ use serde_json::Value;
 
 use super::{bucket::Moments, check, commands::Refusal, model::Model, world::World};
 
+/// Number of steps of each kind: with an effect, and refused.
+pub type Done = BTreeMap<String, [u32; 2]>;
+
 pub struct Session {
     world: World,
     pub model: Model,
     loaded: BTreeSet<Object>,
     /// Former objects, which the kernel must release.
     condemned: BTreeSet<Object>,
-    /// Number of steps of each kind: with an effect, and refused.
-    pub done: BTreeMap<String, [u32; 2]>,
+    pub done: Done,
 }
 
 impl Session {
@@ -32,23 +34,23 @@ impl Session {
             model: Model::default(),
             loaded: BTreeSet::new(),
             condemned: BTreeSet::new(),
-            done: BTreeMap::new(),
+            done: Done::new(),
         }
     }
 
     /// Runs a step, and checks the whole state.
     pub fn step(&mut self, line: &str) -> Result<(), String> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let (kind, worked) = match words[0] {
-            "limiter" => (kind_of(&words[1..]), self.command(&words[1..])?),
-            "send" => (words[0].to_owned(), self.send(&words)?),
+        let worked = match words[0] {
+            "limiter" => self.command(&words[1..])?,
+            "send" => self.send(&words)?,
             "sleep" => {
                 thread::sleep(Duration::from_millis(words[1].parse().unwrap()));
-                (words[0].to_owned(), true)
+                true
             }
-            _ => (words[0].to_owned(), self.move_device(&words)?),
+            _ => self.move_device(&words)?,
         };
-        self.done.entry(kind).or_default()[usize::from(!worked)] += 1;
+        self.done.entry(kind_of(line)).or_default()[usize::from(!worked)] += 1;
         Ok(())
     }
 
@@ -162,29 +164,23 @@ impl Session {
             let found = found.ok_or(format!("status does not show {}", device.name))?;
             check::status(&self.world, found, device, &self.model.attached[attached])?;
         }
-        if shown.len() == wanted {
-            return Ok(());
-        }
-        Err(format!(
-            "status shows {} interfaces, not {wanted}",
-            shown.len()
-        ))
+        check::same("interfaces of status", &shown.len(), &wanted)
     }
 }
 
 /// Checks that a refusal has the right status and one clear message.
 fn refused(outcome: &Outcome, refusal: &Refusal) -> Result<(), String> {
-    let has_words = refusal
-        .words
-        .iter()
-        .all(|word| outcome.stderr.contains(word));
-    if outcome.status == refusal.status && has_words {
+    let has = |word: &String| outcome.stderr.contains(word);
+    if outcome.status == refusal.status && refusal.words.iter().all(has) {
         return Ok(());
     }
     Err(format!("it was to be refused, {refusal:?}: {outcome:#?}"))
 }
 
-fn kind_of(words: &[&str]) -> String {
+/// The kind of a step: `send`, `set`, `allow add`.
+pub fn kind_of(line: &str) -> String {
+    let line = line.strip_prefix("limiter ").unwrap_or(line);
+    let words: Vec<&str> = line.split(' ').collect();
     match words[0] {
         "attach" if words.contains(&"--or-reload") => "upgrade".to_owned(),
         "allow" | "deny" | "tier" => format!("{} {}", words[0], words[1]),
