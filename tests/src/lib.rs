@@ -19,6 +19,7 @@ pub mod forms;
 pub mod fuzz;
 pub mod generations;
 pub mod hosts;
+pub mod largest;
 pub mod model;
 pub mod need;
 pub mod objects;

@@ -27,7 +27,7 @@ use limiter_tests::{
 use limiter_user::config::{Settings, file};
 
 /// Loading a program takes a hundred times as long as sending all of its packets.
-const CONFIGURATIONS: u64 = 100;
+const CONFIGURATIONS: u64 = 60;
 const PACKETS: u32 = 600;
 /// Probability that the settings change before a packet, in thousandths.
 const CHANGES: u32 = 2;

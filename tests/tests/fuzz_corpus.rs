@@ -12,7 +12,7 @@ use limiter_tests::{
     captures::fixtures,
     fuzz::{
         TARGETS,
-        packets::{CONFIGURATIONS_LENGTH, Tally, frame, offer},
+        packets::{CONFIGURATIONS_LENGTH, Pool, Tally, frame, offer},
     },
     need_kernel,
     random::seed,
@@ -108,7 +108,7 @@ fn kernel_and_another_parser_agree_on_random_frames() {
         let mut bytes = [0; 256];
         for _ in 0..FRAMES {
             rng.fill(&mut bytes);
-            let frame = frame(&mut Unstructured::new(&bytes)).unwrap();
+            let frame = frame(&mut Unstructured::new(&bytes), &Pool::default()).unwrap();
             offer(rng.usize(0..CONFIGURATIONS_LENGTH), &frame, &mut tally);
         }
     }

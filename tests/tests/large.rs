@@ -1,16 +1,24 @@
 //! The largest configuration works: 32 limits and 100,000 prefixes, attached by the command.
 
-use std::{collections::BTreeSet, fmt::Write as _, fs, net::IpAddr, path::PathBuf, time::Instant};
+use std::{collections::BTreeSet, fs, net::IpAddr, time::Instant};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use limiter_common::{
     abi::{
         CLOCK_PACKET,
-        rules::{LIMITS_MAX, ON_ALLOW, ON_DENY},
+        rules::{ON_ALLOW, ON_DENY},
     },
     policy::verdict::Reason,
 };
-use limiter_tests::{engine::Kernel, hosts::Hosts, need_kernel, number, packet::Frame, settings};
+use limiter_tests::{
+    engine::Kernel,
+    files::Folder,
+    hosts::Hosts,
+    largest::{self, LIMITS},
+    need_kernel, number,
+    packet::Frame,
+    settings,
+};
 use limiter_user::kernel::{Attachment, sys::memory};
 
 const PREFIXES: usize = 100_000;
@@ -32,31 +40,13 @@ fn prefixes() -> Vec<IpNet> {
 }
 
 fn text(prefixes: &[IpNet]) -> String {
-    let mut text = "exempt = [\"established\", \"control\"]\n[lists]\n".to_owned();
-    for (list, name) in LISTS.iter().enumerate() {
-        let on_it: Vec<_> = prefixes
-            .iter()
-            .skip(list)
-            .step_by(LISTS.len())
-            .map(|prefix| format!("\"{prefix}\""))
-            .collect();
-        writeln!(text, "{name} = [{}]", on_it.join(", ")).unwrap();
-    }
-    // Two slots are for the limits on control traffic.
-    for i in 0..LIMITS_MAX - 2 {
-        let matches = [
-            "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\" }",
-            "{ source = \"gold\", ip_version = 6, fragments = false }",
-            "{ unless = [\"gold\", \"silver\"] }",
-        ][i as usize % 3];
-        let algorithm = ["token-bucket", "fixed-window"][i as usize % 2];
-        writeln!(
-            text,
-            "[[limit]]\nname = \"l{i}\"\nmatch = {matches}\nkey = \"/32,/64,destination_port\"\nrate = \"10mbit\"\nburst = \"1mb\"\nalgorithm = \"{algorithm}\""
-        )
-        .unwrap();
-    }
-    text
+    let list = |(number, name): (usize, &str)| {
+        let on_it = prefixes.iter().skip(number).step_by(LISTS.len());
+        let on_it: Vec<_> = on_it.map(|prefix| format!("\"{prefix}\"")).collect();
+        format!("{name} = [{}]\n", on_it.join(", "))
+    };
+    let lists: String = LISTS.into_iter().enumerate().map(list).collect();
+    largest::file(&lists)
 }
 
 /// Possible verdicts on packets of a source within the prefix with this number.
@@ -104,27 +94,16 @@ fn largest_configuration_loads_and_finds_the_right_list() {
     }
 }
 
-/// A file that is removed on drop.
-struct Written(PathBuf);
-
-impl Drop for Written {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 #[test]
 fn largest_configuration_attaches_and_reports_the_kernels_memory() {
     need_kernel!();
     let prefixes = prefixes();
-    let path = std::env::temp_dir().join(format!("limiter-large-{}.toml", std::process::id()));
-    fs::write(&path, text(&prefixes)).unwrap();
-    let file = Written(path);
-    let path = file.0.to_str().unwrap();
+    let folder = Folder::new();
+    let path = &folder.write("large.toml", &text(&prefixes));
     let hosts = Hosts::new();
     let check = hosts.limiter(&["config", "check", path]);
     check.expect(0);
-    let counted = format!("{} limits, 100,000 prefixes", LIMITS_MAX - 2);
+    let counted = format!("{LIMITS} limits, 100,000 prefixes");
     assert!(check.stdout.contains(&counted), "{check:?}");
     let start = Instant::now();
     hosts

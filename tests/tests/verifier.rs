@@ -2,15 +2,16 @@
 //!
 //! The tests use the most expensive configurations. `cargo xtask test --kernels` prints the figures of several kernels.
 
-use std::{fmt::Write as _, path::Path};
+use std::path::Path;
 
 use aya::{EbpfLoader, programs::Xdp};
 use limiter_common::{
-    abi::{CLOCK_KERNEL, NEXT_FALLBACK, NEXT_FOREIGN, rules::LIMITS_MAX},
+    abi::{CLOCK_KERNEL, NEXT_FALLBACK, NEXT_FOREIGN},
     arithmetic::rescale::PAST_QUOTAS,
 };
 use limiter_tests::{
-    engine::constants, need_kernel, settings, verified_instructions, verified_instructions_of,
+    engine::constants, largest, need_kernel, settings, verified_instructions,
+    verified_instructions_of,
 };
 use limiter_user::{
     config::Settings,
@@ -37,28 +38,11 @@ fn plain() -> Settings {
     )
 }
 
-/// The maximum number of limits, with lists, and with everything that a limit can match.
+/// The maximum number of limits, with lists.
 fn several() -> Settings {
-    let mut text = "exempt = [\"established\", \"control\"]\n\
-        [lists]\nallow = [\"192.0.2.0/24\"]\ndeny = [\"2001:db8::/32\"]\ngold = [\"198.51.100.0/24\"]\n"
-        .to_owned();
-    let matches = [
-        "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\", length = \"60-\" }",
-        "{ source = \"gold\", ip_version = 6, fragments = false, length = \"0-1500\" }",
-        "{ unless = [\"gold\"] }",
-    ];
-    let algorithms = ["token-bucket", "fixed-window"];
-    // Two slots are for the limits on control traffic.
-    for i in 0..LIMITS_MAX as usize - 2 {
-        let (matching, algorithm) = (matches[i % 3], algorithms[i % 2]);
-        writeln!(
-            text,
-            "[[limit]]\nname = \"l{i}\"\nmatch = {matching}\nkey = \"/32,/128,destination_port\"\nrate = \"10mbit\"\n\
-             burst = \"1mb\"\nalgorithm = \"{algorithm}\""
-        )
-        .unwrap();
-    }
-    settings(&text)
+    settings(&largest::file(
+        "allow = [\"192.0.2.0/24\"]\ndeny = [\"2001:db8::/32\"]\ngold = [\"198.51.100.0/24\"]\nsilver = []\n",
+    ))
 }
 
 fn check(name: &str, verified: Option<u32>, bound: u32) {

@@ -40,7 +40,7 @@ const UDP: u8 = 17;
 /// A configuration, and its verdict on a source.
 #[derive(Debug)]
 struct Rule {
-    text: &'static str,
+    text: String,
     protocol: u8,
     allows: Allows,
 }
@@ -52,61 +52,47 @@ enum Allows {
     Bytes,
 }
 
-macro_rules! limit {
-    ($matches:literal) => {
-        concat!(
-            "[[limit]]\nname = \"a\"\nmatch = { ",
-            $matches,
-            " }\nrate = \"1/h\"\nburst = 5\n"
-        )
+fn rules() -> [Rule; 12] {
+    use Allows::{Bytes, Datagrams, Nothing};
+    const DENY: &str = "[lists]\ndeny = [\"198.51.100.0/24\", \"2001:db8:66::/48\"]\n\
+        [[limit]]\nname = \"a\"\nmatch = { protocol = \"udp\", destination_port = 1 }\nrate = \"1/h\"\n";
+    let denied = |protocol| Rule {
+        text: DENY.to_owned(),
+        protocol,
+        allows: Nothing,
     };
-    ($matches:literal, bits) => {
-        concat!(
-            "[[limit]]\nname = \"a\"\nmatch = { ",
-            $matches,
-            " }\nrate = \"1kbit\"\nburst = \"66kb\"\n"
-        )
-    };
-}
-
-const RULES: [Rule; 12] = {
-    const fn rule(protocol: u8, allows: Allows, text: &'static str) -> Rule {
+    let limit = |protocol, allows, matches| {
+        let quota = match allows {
+            Bytes => "rate = \"1kbit\"\nburst = \"66kb\"",
+            _ => "rate = \"1/h\"\nburst = 5",
+        };
+        let text = format!("[[limit]]\nname = \"a\"\nmatch = {{ {matches} }}\n{quota}\n");
         Rule {
             text,
             protocol,
             allows,
         }
-    }
-    use Allows::{Bytes, Datagrams, Nothing};
-    const DENY: &str = "[lists]\ndeny = [\"198.51.100.0/24\", \"2001:db8:66::/48\"]\n\
-        [[limit]]\nname = \"a\"\nmatch = { protocol = \"udp\", destination_port = 1 }\nrate = \"1/h\"\n";
+    };
+    const SYN: &str = "protocol = \"tcp\", destination_port = 9000, tcp_flags = \"syn\"";
     [
-        rule(UDP, Datagrams, limit!("")),
-        rule(TCP, Datagrams, limit!("")),
-        rule(UDP, Nothing, DENY),
-        rule(TCP, Nothing, DENY),
-        rule(UDP, Datagrams, limit!("protocol = \"udp\"")),
-        rule(TCP, Datagrams, limit!("protocol = \"tcp\"")),
-        rule(
+        limit(UDP, Datagrams, ""),
+        limit(TCP, Datagrams, ""),
+        denied(UDP),
+        denied(TCP),
+        limit(UDP, Datagrams, "protocol = \"udp\""),
+        limit(TCP, Datagrams, "protocol = \"tcp\""),
+        limit(
             UDP,
             Datagrams,
-            limit!("protocol = \"udp\", destination_port = [53, 9000]"),
+            "protocol = \"udp\", destination_port = [53, 9000]",
         ),
-        rule(TCP, Datagrams, limit!("source_port = \"1024-65535\"")),
-        rule(
-            TCP,
-            Datagrams,
-            limit!("protocol = \"tcp\", destination_port = 9000, tcp_flags = \"syn\""),
-        ),
-        rule(UDP, Bytes, limit!("", bits)),
-        rule(UDP, Bytes, limit!("protocol = \"udp\"", bits)),
-        rule(
-            UDP,
-            Bytes,
-            limit!("protocol = \"udp\", destination_port = 9000", bits),
-        ),
+        limit(TCP, Datagrams, "source_port = \"1024-65535\""),
+        limit(TCP, Datagrams, SYN),
+        limit(UDP, Bytes, ""),
+        limit(UDP, Bytes, "protocol = \"udp\""),
+        limit(UDP, Bytes, "protocol = \"udp\", destination_port = 9000"),
     ]
-};
+}
 
 /// The result of the runs.
 #[derive(Clone, Debug, Default)]
@@ -132,16 +118,13 @@ struct Testbed {
 pub fn run(seed: u64, rounds: usize) -> Report {
     let testbed = Testbed::new();
     let mut report = Report::default();
+    let rules = rules();
     for round in 0..rounds {
-        let rule = &RULES[round % RULES.len()];
+        let rule = &rules[round % rules.len()];
         // Every rule runs in both modes.
-        let mode = ["native", "generic"][round / RULES.len() % 2];
-        testbed.round(
-            rule,
-            mode,
-            &mut Rng::with_seed(seed.wrapping_add(round as u64)),
-            &mut report,
-        );
+        let mode = ["native", "generic"][round / rules.len() % 2];
+        let mut rng = Rng::with_seed(seed.wrapping_add(round as u64));
+        testbed.round(rule, mode, &mut rng, &mut report);
     }
     report
 }

@@ -1,6 +1,5 @@
 //! Draws random settings, packets near the boundaries of the settings, and times.
 
-pub mod frame;
 pub mod moment;
 pub mod packets;
 pub mod settings;

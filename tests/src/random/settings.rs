@@ -29,8 +29,6 @@ pub const IPV6: [Ipv6Addr; 3] = [
 ];
 /// Ports that ranges and packets are near to.
 pub const PORTS: [u16; 10] = [0, 1, 22, 53, 67, 68, 443, 546, 5_300, u16::MAX];
-/// Protocols with ports, and some without.
-pub const PROTOCOLS: [u8; 12] = [6, 6, 6, 17, 17, 17, 33, 132, 136, 1, 58, 47];
 
 const TIERS: [&str; 4] = ["bronze", "gold", "own", "silver"];
 

@@ -5,6 +5,50 @@ use arbitrary::{Result, Unstructured};
 /// The shortest frame that the kernel accepts in a test-run, and the longest one of the tests.
 const LENGTHS: (usize, usize) = (14, 1_514);
 
+/// Values that frames take besides random ones.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    /// Sources.
+    pub ipv4: Vec<[u8; 4]>,
+    /// Sources.
+    pub ipv6: Vec<u128>,
+    /// Source and destination ports.
+    pub ports: Vec<u16>,
+    /// Bytes after the transport header.
+    pub payloads: Vec<usize>,
+}
+
+impl Default for Pool {
+    /// Values that the configurations of the fuzz target name.
+    fn default() -> Self {
+        Self {
+            ipv4: vec![
+                [192, 0, 2, 7],
+                [198, 51, 100, 66],
+                [203, 0, 113, 5],
+                [203, 0, 113, 129],
+            ],
+            ipv6: vec![
+                0x2001_0db8_0001_0002_0003_0004_0005_0006,
+                0x2001_0db8_000d_0000_0000_0000_0000_0066,
+                0x2001_0db8_000a_0007_0000_0000_0000_0005,
+                0xfe80_0000_0000_0000_0000_0000_0000_0001,
+            ],
+            ports: vec![53, 5_300, 5_353, 67, 68, 546, 547],
+            payloads: vec![0, 0, 1, 8, 18, 64],
+        }
+    }
+}
+
+/// A value of the pool, or any value.
+fn any_of<T: for<'a> arbitrary::Arbitrary<'a> + Copy>(
+    u: &mut Unstructured<'_>,
+    pool: &[T],
+) -> Result<T> {
+    let other = u.arbitrary()?;
+    Ok(*u.choose(&[pool, &[other]].concat())?)
+}
+
 /// True in one of `of` cases.
 fn seldom(u: &mut Unstructured<'_>, of: u8) -> Result<bool> {
     // After the last byte, everything is valid.
@@ -12,14 +56,14 @@ fn seldom(u: &mut Unstructured<'_>, of: u8) -> Result<bool> {
 }
 
 /// A frame. Few bytes give a valid frame.
-pub fn frame(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+pub fn frame(u: &mut Unstructured<'_>, pool: &Pool) -> Result<Vec<u8>> {
     let mut frame = vec![2; 12];
     if seldom(u, 32)? {
         let length = u.int_in_range(0..=100)?;
         frame.extend((0..length).map(|_| u.arbitrary().unwrap_or(0_u8)));
     } else {
         tags(u, &mut frame)?;
-        network(u, &mut frame)?;
+        network(u, pool, &mut frame)?;
     }
     if seldom(u, 4)? {
         for _ in 0..u.int_in_range(1..=4)? {
@@ -40,31 +84,31 @@ fn tags(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-fn network(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
+fn network(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()> {
     match u.arbitrary::<u8>()? % 16 {
         0..=5 => {
             frame.extend([0x08, 0x00]);
-            ipv4(u, frame)
+            ipv4(u, pool, frame)
         }
         6..=12 => {
             frame.extend([0x86, 0xdd]);
-            ipv6(u, frame)
+            ipv6(u, pool, frame)
         }
         13 => {
             frame.extend([0x08, 0x06]);
-            arp(u, frame)
+            arp(u, pool, frame)
         }
         14 => {
             // MPLS, PPPoE, LLDP, MACsec, a length (802.3), Wake-on-LAN: IP may follow.
             let kind: u16 = *u.choose(&[0x8847, 0x8864, 0x88cc, 0x88e5, 0x0026, 0x0842])?;
             frame.extend(kind.to_be_bytes());
             frame.extend(u.arbitrary::<[u8; 6]>()?);
-            ipv4(u, frame)
+            ipv4(u, pool, frame)
         }
         _ => {
             // The EtherType of one IP version with a packet of the other.
             frame.extend([0x08, 0x00]);
-            ipv6(u, frame)
+            ipv6(u, pool, frame)
         }
     }
 }
@@ -77,9 +121,9 @@ fn mostly<T: for<'a> arbitrary::Arbitrary<'a>>(u: &mut Unstructured<'_>, right: 
     Ok(right)
 }
 
-fn ipv4(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
+fn ipv4(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()> {
     let protocol = protocol(u)?;
-    let behind = transport(u, protocol)?;
+    let behind = transport(u, pool, protocol)?;
     let options = if seldom(u, 6)? {
         u.int_in_range(1..=10)?
     } else {
@@ -93,14 +137,7 @@ fn ipv4(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
     } else {
         0
     };
-    let sources = [
-        [192, 0, 2, 7],
-        [198, 51, 100, 66],
-        [203, 0, 113, 5],
-        [203, 0, 113, 129],
-        u.arbitrary()?,
-    ];
-    let source = *u.choose(&sources)?;
+    let source = any_of(u, &pool.ipv4)?;
     frame.extend([first, u.arbitrary()?]);
     frame.extend(length.to_be_bytes());
     frame.extend([0, 1]);
@@ -113,9 +150,9 @@ fn ipv4(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
     pad(u, frame)
 }
 
-fn ipv6(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
+fn ipv6(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()> {
     let protocol = protocol(u)?;
-    let behind = transport(u, protocol)?;
+    let behind = transport(u, pool, protocol)?;
     let mut kinds = Vec::new();
     if seldom(u, 3)? {
         for _ in 0..u.int_in_range(1..=10)? {
@@ -128,14 +165,7 @@ fn ipv6(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
         extension(u, *kind, kinds[index + 1], &mut chain)?;
     }
     let length = u16::try_from(chain.len() + behind.len()).unwrap();
-    let sources: [u128; 5] = [
-        0x2001_0db8_0001_0002_0003_0004_0005_0006,
-        0x2001_0db8_000d_0000_0000_0000_0000_0066,
-        0x2001_0db8_000a_0007_0000_0000_0000_0005,
-        0xfe80_0000_0000_0000_0000_0000_0000_0001,
-        u.arbitrary()?,
-    ];
-    let source = *u.choose(&sources)?;
+    let source = any_of(u, &pool.ipv6)?;
     let hops = *u.choose(&[64, 255, 255, 254])?;
     frame.extend([mostly(u, 0x60)?, 0, 0, 0]);
     frame.extend(mostly(u, length)?.to_be_bytes());
@@ -184,10 +214,9 @@ fn protocol(u: &mut Unstructured<'_>) -> Result<u8> {
     }
 }
 
-fn transport(u: &mut Unstructured<'_>, protocol: u8) -> Result<Vec<u8>> {
+fn transport(u: &mut Unstructured<'_>, pool: &Pool, protocol: u8) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let ports: [u16; 8] = [53, 5_300, 5_353, 67, 68, 546, 547, u.arbitrary()?];
-    let (from, to) = (*u.choose(&ports)?, *u.choose(&ports)?);
+    let (from, to) = (any_of(u, &pool.ports)?, any_of(u, &pool.ports)?);
     match protocol {
         6 => {
             let flags = *u.choose(&[2_u8, 2, 18, 16, 0x82, 0xc2, 41, 4, 0])?;
@@ -205,16 +234,15 @@ fn transport(u: &mut Unstructured<'_>, protocol: u8) -> Result<Vec<u8>> {
         41 => bytes.extend([0x60, 0, 0, 0, 0, 0, 59, 64]),
         _ => bytes.extend([u.arbitrary()?, 0, 0, 0, 0, 0, 0, 0]),
     }
-    let payload = *u.choose(&[0, 0, 1, 8, 18, 64])?;
+    let payload = *u.choose(&pool.payloads)?;
     bytes.resize(bytes.len() + payload, 0x5a);
     Ok(bytes)
 }
 
-fn arp(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
+fn arp(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()> {
     frame.extend([0, 1, 8, 0, mostly(u, 6)?, mostly(u, 4)?, 0, 1]);
     frame.extend([2; 6]);
-    let sources = [[192, 0, 2, 7], [198, 51, 100, 66], u.arbitrary()?];
-    frame.extend(*u.choose(&sources)?);
+    frame.extend(any_of(u, &pool.ipv4)?);
     frame.extend([0; 6]);
     frame.extend([192, 0, 2, 1]);
     pad(u, frame)

@@ -22,7 +22,7 @@ use crate::{
     engine::{FRAME_MAX, Kernel},
     model::{Id, Model},
 };
-pub use generate::frame;
+pub use generate::{Pool, frame};
 
 /// Time of all packets, so that nothing is refilled between them.
 const NOW: u64 = 1_000_000_000_000;
@@ -72,7 +72,7 @@ pub(super) fn run(bytes: &[u8]) {
     let number = usize::from(u.arbitrary::<u8>().unwrap()) % CONFIGURATIONS.len();
     let mut tally = Tally::default();
     for _ in 0..4 {
-        let frame = frame(&mut u).unwrap();
+        let frame = frame(&mut u, &Pool::default()).unwrap();
         offer(number, &frame, &mut tally);
         if u.is_empty() {
             break;

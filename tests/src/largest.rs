@@ -1,0 +1,25 @@
+//! The configuration with as many limits as there can be, and with everything that a limit can match.
+
+use limiter_common::abi::rules::LIMITS_MAX;
+
+/// Number of limits: two slots are for the limits on control traffic.
+pub const LIMITS: u32 = LIMITS_MAX - 2;
+
+/// The file with these lines for its lists, which include the tiers `gold` and `silver`.
+pub fn file(lists: &str) -> String {
+    let matches = [
+        "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\", length = \"60-\" }",
+        "{ source = \"gold\", ip_version = 6, fragments = false, length = \"0-1500\" }",
+        "{ unless = [\"gold\", \"silver\"] }",
+    ];
+    let algorithms = ["token-bucket", "fixed-window"];
+    let limit = |i: usize| {
+        let (matching, algorithm) = (matches[i % 3], algorithms[i % 2]);
+        format!(
+            "[[limit]]\nname = \"l{i}\"\nmatch = {matching}\nkey = \"/32,/128,destination_port\"\n\
+             rate = \"10mbit\"\nburst = \"1mb\"\nalgorithm = \"{algorithm}\"\n"
+        )
+    };
+    let limits: String = (0..LIMITS as usize).map(limit).collect();
+    format!("exempt = [\"established\", \"control\"]\n[lists]\n{lists}\n{limits}")
+}
