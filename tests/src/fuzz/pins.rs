@@ -63,9 +63,7 @@ impl Opened {
         namespace
             .block_on(|| async {
                 let settings = file::parse(SETTINGS, ".".as_ref()).unwrap().settings;
-                attach("lo", &Whole::new(settings), false, None)
-                    .await
-                    .unwrap();
+                attach("lo", &Whole::new(settings)).await.unwrap();
                 let attachment = Attachment::open("lo").await.unwrap();
                 let folder = pins::directory("lo").unwrap();
                 let map = |name: &str| MapData::from_pin(folder.join(name)).unwrap();

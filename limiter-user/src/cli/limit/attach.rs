@@ -63,6 +63,11 @@ pub struct Attach {
 
 pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     let (interfaces, wanted) = wanted(&arguments).await?;
+    let wanted = Wanted {
+        chain: arguments.chain,
+        trial: arguments.try_for,
+        ..wanted
+    };
     let mut done: Vec<&str> = Vec::new();
     for interface in unique(&interfaces) {
         if arguments.or_reload && take_over(interface, &wanted, &arguments).await? {
@@ -83,7 +88,7 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
         ssh::warn(interface, &wanted.settings, |client| {
             how_to_stay(&arguments, client)
         });
-        if let Err(error) = attach(interface, &wanted, arguments.chain, arguments.try_for).await {
+        if let Err(error) = attach(interface, &wanted).await {
             undo(&done).await;
             return Err(about(interface, error));
         }

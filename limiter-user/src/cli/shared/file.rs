@@ -54,9 +54,9 @@ pub fn read(path: &Path, frames: &Frames) -> anyhow::Result<(Vec<String>, Wanted
     Ok((
         interfaces,
         Wanted {
-            settings,
             file: Some(file),
             by: By::File,
+            ..Wanted::new(settings)
         },
     ))
 }

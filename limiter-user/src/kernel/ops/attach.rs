@@ -1,7 +1,7 @@
 //! Attaching: load, attach to the interface, pin. Nothing is pinned before the interface has taken the program, and
 //! the link is pinned last. So a command that is killed on the way leaves nothing half attached.
 
-use std::{io, time::Duration};
+use std::io;
 
 use crate::{
     config::{Mode, origin::Origins},
@@ -13,13 +13,13 @@ use crate::{
             object::{ListMaps, Maps, Program, Variant},
         },
         state::{
-            attachment::{Pinned, look_here, other_version_on, trouble},
             foreign,
             foreign::Foreign,
             generation, occupant,
             occupant::Holder,
             pins,
             record::{Record, Trial},
+            survey::{Pinned, Survey, trouble},
             unpin,
         },
         sys::{
@@ -50,26 +50,15 @@ pub struct Linked {
 }
 
 /// Attaches to `name` and pins: afterwards no process is needed.
-///
-/// `chain`: attach in front of the program that is on the interface. Without it, the interface must have none.
-/// `trial`: after this time nothing is limited, unless the trial is kept before.
-pub async fn attach(
-    name: &str,
-    wanted: &Wanted,
-    chain: bool,
-    trial: Option<Duration>,
-) -> Result<()> {
+pub async fn attach(name: &str, wanted: &Wanted) -> Result<()> {
     requirements::kernel()?;
-    requirements::privileges()?;
-    let interfaces = interface::all().await?;
-    let interface = interface::named(&interfaces, name)?;
+    check_free(&mut Survey::take().await?, name)?;
     bpffs::ensure()?;
-    check_free(interface, &interfaces)?;
     let (folder, _lock) = lock_folder(name)?;
     // No program is swapped from here on.
-    let interfaces = interface::all().await?;
-    let free = interface::named(&interfaces, name)
-        .and_then(|interface| check_free(interface, &interfaces))
+    let free = Survey::take()
+        .await
+        .and_then(|mut survey| check_free(&mut survey, name))
         .and_then(|()| clear_leftover(&folder));
     if let Err(error) = free {
         // The folder is empty if it was made just now.
@@ -77,7 +66,7 @@ pub async fn attach(
         unpin::clear_above(&folder);
         return Err(error);
     }
-    let attached = put_in(&folder, name, wanted, chain, trial).await;
+    let attached = put_in(&folder, name, wanted).await;
     // If the other program could not be put back, its pins stay.
     if attached.is_err() && !foreign::is_pinned(&folder) {
         // The next command clears leftovers.
@@ -101,19 +90,13 @@ pub(in crate::kernel) fn lock_folder(interface: &str) -> Result<(Dir, Lock)> {
 }
 
 /// Attaches, pinning in the empty `folder`. The caller holds the lock of the folder.
-async fn put_in(
-    folder: &Dir,
-    name: &str,
-    wanted: &Wanted,
-    chain: bool,
-    trial: Option<Duration>,
-) -> Result<()> {
+async fn put_in(folder: &Dir, name: &str, wanted: &Wanted) -> Result<()> {
     // A foreign program that a killed command had not put back runs again now: read the interface's state anew.
     let interface = interface::by_name(name).await?;
-    if chain {
-        return chain::put(&interface, wanted, folder, trial);
+    if wanted.chain {
+        return chain::put(&interface, wanted, folder);
     }
-    let linked = link(interface, wanted, trial)?;
+    let linked = link(interface, wanted)?;
     generation::pin_first(&linked.program, &linked.record, folder)?;
     linked.link.pin(folder)
 }
@@ -122,29 +105,23 @@ async fn put_in(
 pub async fn attach_unpinned(name: &str, wanted: &Wanted) -> Result<Linked> {
     requirements::kernel()?;
     requirements::privileges()?;
-    link(interface::by_name(name).await?, wanted, None)
+    link(interface::by_name(name).await?, wanted)
 }
 
-/// Fails if something is attached to the interface, or has its name.
-fn check_free(interface: &Interface, interfaces: &[Interface]) -> Result<()> {
-    let name = &interface.name;
-    if let Some(other) = other_version_on(interfaces, name)? {
-        return Err(other.into());
-    }
-    for (folder, pinned) in look_here(interfaces)? {
-        match pinned {
-            Ok(Pinned::On(_, on)) if on.name == *name => return Err(already_attached(name)),
-            // `clear_leftover` removes the leftovers of a killed command.
-            Ok(Pinned::Leftover) => {}
-            pinned if folder.interface == *name => match trouble(&folder, pinned, interfaces) {
-                Some(Error::Renamed { old, new }) => return Err(occupant::name_taken(&old, &new)),
-                Some(error) => return Err(error),
-                None => {}
-            },
-            _ => {}
+/// Fails if there is no such interface, something is attached to it, or has its name.
+fn check_free(survey: &mut Survey, name: &str) -> Result<()> {
+    interface::named(&survey.interfaces, name)?;
+    match survey.take_named(name) {
+        // `clear_leftover` removes the leftovers of a killed command.
+        None | Some((_, Ok(Pinned::Leftover))) => Ok(()),
+        Some((folder, Ok(Pinned::On(_, on)))) if on.name == name && folder.is_of_this_layout() => {
+            Err(already_attached(name))
         }
+        Some((folder, pinned)) => match trouble(&folder, pinned, &survey.interfaces) {
+            Some(Error::Renamed { old, new }) => Err(occupant::name_taken(&old, &new)),
+            error => error.map_or(Ok(()), Err),
+        },
     }
-    Ok(())
 }
 
 /// Removes the leftovers of a killed command.
@@ -158,7 +135,7 @@ fn clear_leftover(folder: &Dir) -> Result<()> {
 }
 
 /// Loads and attaches, in the wanted mode. With mode `auto`, falls back to the next best mode.
-fn link(interface: Interface, wanted: &Wanted, trial: Option<Duration>) -> Result<Linked> {
+fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
     if !interface.ethernet {
         return Err(no_ethernet(&interface));
     }
@@ -166,75 +143,58 @@ fn link(interface: Interface, wanted: &Wanted, trial: Option<Duration>) -> Resul
         return Err(in_the_way(&interface, xdp));
     }
     in_best_mode(&interface, wanted.settings.mode, |mode, fallback| {
-        link_in(&interface, mode, wanted, trial, fallback)
+        let mut record = record(&interface, mode, wanted)?;
+        record.fallback = fallback;
+        let program = load(&mut record, |_| Ok(()))?;
+        let link = Link::create(program.fd()?, interface.index, mode);
+        Ok(link.map(|link| Linked {
+            interface: interface.clone(),
+            mode,
+            record,
+            program,
+            link,
+        }))
     })
 }
 
-/// Calls `link` for the wanted mode. With mode `auto`, falls back to the next best mode and passes `link` the reason.
+/// Calls `link` for the wanted mode. It returns the driver's error as the inner one. With mode `auto`, falls back to
+/// the next best mode and passes `link` the reason.
 pub(in crate::kernel) fn in_best_mode<T>(
     interface: &Interface,
     mode: Mode,
-    link: impl Fn(XdpMode, Option<String>) -> Result<T, Refused>,
+    link: impl Fn(XdpMode, Option<String>) -> Result<io::Result<T>>,
 ) -> Result<T> {
-    let generic = |why| {
-        link(XdpMode::Generic, why)
-            .map_err(|refused| refused.into_error(interface, XdpMode::Generic))
-    };
-    if mode == Mode::Generic {
-        return generic(None);
-    }
-    match link(XdpMode::Native, None) {
-        Ok(linked) => Ok(linked),
-        Err(Refused::ByDriver(why)) if mode == Mode::Auto => {
-            generic(Some(no_native_reason(&why, interface)))
-        }
-        Err(refused) => Err(refused.into_error(interface, XdpMode::Native)),
-    }
-}
-
-/// The step at which attaching was refused.
-pub(in crate::kernel) enum Refused {
-    /// The interface refused the program in this mode.
-    ByDriver(io::Error),
-    /// A step before that failed.
-    Before(Error),
-}
-
-impl From<Error> for Refused {
-    fn from(error: Error) -> Self {
-        Self::Before(error)
-    }
-}
-
-impl Refused {
-    pub(in crate::kernel) fn into_error(self, interface: &Interface, mode: XdpMode) -> Error {
-        match self {
-            Self::Before(error) => error,
-            Self::ByDriver(why) if why.raw_os_error() == Some(libc::EPERM) => Error::NotPermitted,
-            Self::ByDriver(why) if is_taken(&why) => Error::Refused(format!(
-                "another XDP program has just been attached to '{0}', and an interface runs only one: `ip link show {0}` shows its id; remove it first",
-                interface.name
-            )),
-            Self::ByDriver(why) if why.raw_os_error() == Some(libc::ENODEV) => {
-                Error::NoInterface(interface.name.clone())
-            }
-            Self::ByDriver(why) if mode == XdpMode::Generic => refused(
-                interface,
-                &why,
-                "generic mode should work on every interface: please report this",
-            ),
-            Self::ByDriver(why) => Error::Refused(format!(
-                "the driver of '{}' does not accept the program in native mode ({}): {}",
-                interface.name,
-                no_native_reason(&why, interface),
-                advice(&why)
-            )),
+    let mut fallback = None;
+    if mode != Mode::Generic {
+        match link(XdpMode::Native, None)? {
+            Ok(linked) => return Ok(linked),
+            Err(why) if mode == Mode::Auto => fallback = Some(no_native_reason(&why, interface)),
+            Err(why) => return Err(not_taken(interface, XdpMode::Native, &why)),
         }
     }
+    link(XdpMode::Generic, fallback)?.map_err(|why| not_taken(interface, XdpMode::Generic, &why))
 }
 
-fn is_taken(why: &io::Error) -> bool {
-    matches!(why.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
+/// Error for an interface that refuses the program in this mode.
+pub(in crate::kernel) fn not_taken(interface: &Interface, mode: XdpMode, why: &io::Error) -> Error {
+    let name = &interface.name;
+    match why.raw_os_error() {
+        Some(libc::EPERM) => Error::NotPermitted,
+        Some(libc::ENODEV) => Error::NoInterface(name.clone()),
+        Some(libc::EBUSY | libc::EEXIST) => Error::Refused(format!(
+            "another XDP program has just been attached to '{name}', and an interface runs only one: `ip link show {name}` shows its id; remove it first"
+        )),
+        _ if mode == XdpMode::Generic => refused(
+            interface,
+            why,
+            "generic mode should work on every interface: please report this",
+        ),
+        _ => Error::Refused(format!(
+            "the driver of '{name}' does not accept the program in native mode ({}): {}",
+            no_native_reason(why, interface),
+            advice(why)
+        )),
+    }
 }
 
 fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
@@ -276,32 +236,11 @@ fn already_attached(name: &str) -> Error {
     ))
 }
 
-fn link_in(
-    interface: &Interface,
-    mode: XdpMode,
-    wanted: &Wanted,
-    trial: Option<Duration>,
-    fallback: Option<String>,
-) -> Result<Linked, Refused> {
-    let mut record = record(interface, mode, wanted, trial)?;
-    record.fallback = fallback;
-    let program = load(&mut record, |_| Ok(()))?;
-    let link = Link::create(program.fd()?, interface.index, mode).map_err(Refused::ByDriver)?;
-    Ok(Linked {
-        interface: interface.clone(),
-        mode,
-        record,
-        program,
-        link,
-    })
-}
-
-/// The record of a new attachment. `trial`: the length of its trial.
+/// The record of a new attachment.
 pub(in crate::kernel) fn record(
     interface: &Interface,
     mode: XdpMode,
     wanted: &Wanted,
-    trial: Option<Duration>,
 ) -> Result<Record> {
     let now = clock::today();
     let mut record = Record {
@@ -313,7 +252,9 @@ pub(in crate::kernel) fn record(
         file: wanted.file.clone(),
         frame_max: interface.frame_max(mode),
         frags: requirements::kernel()?.has_frags(),
-        trial: trial
+        chained: wanted.chain,
+        trial: wanted
+            .trial
             .map(|duration| Trial::lasting(duration, false))
             .transpose()?,
         ..Record::default()

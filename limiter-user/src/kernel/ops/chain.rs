@@ -4,14 +4,14 @@
 //! before that moment. Within it, limiter takes the other program off, creates the link, and pins it. The other
 //! program is pinned first of all, so that it survives whatever ends this process.
 
-use std::{io, time::Duration};
+use std::io;
 
 use crate::{
     config::Mode,
     kernel::{
         error::{Error, Result},
         ops::{
-            attach::{self, Refused, record},
+            attach::{self, record},
             change::Wanted,
         },
         program::object::Program,
@@ -25,13 +25,7 @@ use crate::{
 };
 
 /// Attaches in front of the program on `interface` and pins in `folder`. On failure, everything is as before.
-/// `trial`: the length of the trial, if there is one.
-pub(in crate::kernel) fn put(
-    interface: &Interface,
-    wanted: &Wanted,
-    folder: &Dir,
-    trial: Option<Duration>,
-) -> Result<()> {
+pub(in crate::kernel) fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
     let state = interface
         .xdp
         .ok_or_else(|| foreign::nothing_there(interface))?;
@@ -40,8 +34,7 @@ pub(in crate::kernel) fn put(
         return Err(held_by_link(interface, state, Some(id)));
     }
     let (foreign, handle) = Foreign::on(interface, state)?;
-    let mut record = record(interface, state.mode, wanted, trial)?;
-    record.chained = true;
+    let mut record = record(interface, state.mode, wanted)?;
     if state.mode == XdpMode::Generic && wanted.settings.mode == Mode::Auto {
         record.fallback = Some(format!("{foreign}, behind it, is in generic mode"));
     }
@@ -82,7 +75,7 @@ fn create(interface: &Interface, mode: XdpMode, program: &Program, frags: bool) 
                 "its MTU needs packets in several buffers, and the program behind limiter does not support them: lower the MTU, or load that program with frags (libbpf: SEC(\"xdp.frags\"))",
             );
         }
-        Refused::ByDriver(why).into_error(interface, mode)
+        attach::not_taken(interface, mode, &why)
     })
 }
 

@@ -26,7 +26,9 @@ use crate::{
         },
         state::{
             attachment::Attachment,
-            current, generation, pins,
+            current, generation,
+            generation::Generation,
+            pins,
             record::{Moves, Record, Trial},
             unpin,
         },
@@ -74,6 +76,10 @@ pub struct Wanted {
     pub file: Option<PathBuf>,
     /// The author of the prefixes on its lists.
     pub by: By,
+    /// `attach`: run in front of the program that is on the interface. Without it, the interface must have none.
+    pub chain: bool,
+    /// `attach`: after this time nothing is limited, unless the trial is kept before.
+    pub trial: Option<Duration>,
 }
 
 impl Wanted {
@@ -83,6 +89,8 @@ impl Wanted {
             settings,
             file: None,
             by: By::Command,
+            chain: false,
+            trial: None,
         }
     }
 }
@@ -94,23 +102,22 @@ struct View {
 }
 
 impl View {
-    fn of(folder: Dir, mut record: Record, lists: &ListTables) -> Result<Self> {
+    fn of(generation: &Generation, mut record: Record, lists: &ListTables) -> Result<Self> {
         record.settings.lists = Lists::from_compiled(&record.tiers, &lists.entries()?);
+        let folder = generation.dir.clone();
         Ok(Self { record, folder })
     }
 
     /// The generation in force, and the fallback of a running trial.
     fn both(attachment: &Attachment) -> Result<(Self, Option<Self>)> {
-        let open = |number| generation::open(&attachment.dir, number);
-        let (folder, record) = (open(attachment.generation)?, attachment.record.clone());
-        let now = Self::of(folder, record, &attachment.lists)?;
-        let Some(number) = attachment.fallback()? else {
-            return Ok((now, None));
-        };
-        let folder = open(number)?;
-        let record = Record::open(&folder, &attachment.interface.name)?;
-        let lists = ListTables::open(&folder)?;
-        Ok((now, Some(Self::of(folder, record, &lists)?)))
+        let current = &attachment.current;
+        let now = attachment.record.clone();
+        let now = Self::of(&current.in_force, now, &attachment.lists)?;
+        let after = current.fallback.as_ref().map(|fallback| {
+            let record = Record::open(&fallback.dir, &attachment.interface.name)?;
+            Self::of(fallback, record, &ListTables::open(&fallback.dir)?)
+        });
+        Ok((now, after.transpose()?))
     }
 }
 
@@ -122,9 +129,8 @@ fn own(record: &Record) -> Settings {
     }
 }
 
-/// A generation that is loaded, and not in force yet.
+/// The program of a generation that is not in force yet.
 struct Loaded {
-    record: Record,
     program: Program,
     /// The prefixes in its own list maps; `None` if it shares another generation's.
     prefixes: Option<BTreeMap<IpNet, Listed>>,
@@ -133,29 +139,27 @@ struct Loaded {
 /// A change that is loaded, and not in force yet. Nothing has changed so far.
 pub(in crate::kernel) struct Change {
     attachment: Attachment,
-    old: Settings,
-    new: Settings,
+    plan: Plan,
     next: Loaded,
     /// The generation that its trial falls back to.
     fallback: Option<Loaded>,
-    moves: Moves,
     /// The limits begin to share the table: the program that runs does not count its entries.
     begins_to_share: bool,
 }
 
 impl From<Change> for Swapped {
     fn from(change: Change) -> Self {
-        let Loaded {
-            record, program, ..
-        } = change.next;
+        let Plan {
+            old, new, record, ..
+        } = change.plan;
         let until = record.trial.map(|trial| clock::wall(trial.deadline));
         Self {
-            old: change.old,
-            new: change.new,
+            old,
+            new,
             overlay: record.overlay,
             file: record.file,
             frame_max: record.frame_max,
-            program,
+            program: change.next.program,
             try_until: until.and_then(Result::ok).map(current::shown),
         }
     }
@@ -255,23 +259,19 @@ impl Change {
 
     /// Puts the change in force. The caller holds the lock of the attachment.
     pub fn put_in_force(mut self) -> Result<Swapped> {
-        let attachment = &mut self.attachment;
-        let fallback = attachment.fallback()?;
+        let (attachment, plan) = (&mut self.attachment, &self.plan);
         // The generations that packets may go to now.
-        let stay: Vec<u64> = [attachment.linked].into_iter().chain(fallback).collect();
+        let stay = [&attachment.current.linked].into_iter();
+        let stay = stay.chain(&attachment.current.fallback);
+        let stay: Vec<u64> = stay.map(|generation| generation.number).collect();
         clear_others(attachment, &stay, attachment.is_on_trial());
-        let of_fallback = self
-            .fallback
-            .iter()
-            .flat_map(|loaded| &loaded.record.limits);
-        let slots = self.next.record.limits.iter().chain(of_fallback);
+        let of_fallback = plan.fallback.iter().flat_map(|record| &record.limits);
+        let slots = plan.record.limits.iter().chain(of_fallback);
         let epochs = slots.map(|slot| (slot.number, slot.epoch));
-        let Moves {
-            slots_taken,
-            bits_taken,
-            ..
-        } = &self.moves;
-        attachment.tables.prepare(slots_taken, bits_taken, epochs)?;
+        let moves = &plan.moves;
+        attachment
+            .tables
+            .prepare(&moves.slots_taken, &moves.bits_taken, epochs)?;
         if self.begins_to_share {
             let held = attachment.tables.sets.held();
             self.next.program.share_out(&held)?;
@@ -283,7 +283,7 @@ impl Change {
             }
         }
         let first = stay.iter().max().map_or(0, |number| number + 1);
-        let swapped = swap(attachment, &self.next, self.fallback.as_mut(), first);
+        let swapped = swap(attachment, plan, &self.next, self.fallback.as_mut(), first);
         if let Err(error) = swapped {
             clear_others(attachment, &stay, attachment.is_on_trial());
             return Err(error);
@@ -292,7 +292,7 @@ impl Change {
         clear_others(attachment, &[first, first + 1], self.fallback.is_some());
         attachment
             .tables
-            .clean_up(&self.moves.slots_left, &self.moves.slots_turned);
+            .clean_up(&moves.slots_left, &moves.slots_turned);
         Ok(self.into())
     }
 }
@@ -309,45 +309,33 @@ struct Plan {
 }
 
 impl Plan {
-    fn load(self, attachment: Attachment, now: View, after: Option<View>) -> Result<Change> {
-        let Self {
-            old,
-            new,
-            mut record,
-            mut fallback,
-            mut moves,
-            variant,
-        } = self;
+    fn load(mut self, attachment: Attachment, now: View, after: Option<View>) -> Result<Change> {
         let counted = now.record.config()?.room != 0;
-        if let (Some(trial), Some(fallback)) = (record.trial, &mut fallback) {
-            *fallback = fallback.after(&record, trial.deadline)?;
+        let record = &mut self.record;
+        if let (Some(trial), Some(fallback)) = (record.trial, &mut self.fallback) {
+            *fallback = fallback.after(record, trial.deadline)?;
             // At the end of the trial no process is there to count the table's entries.
             let counts = counted || record.config()?.room != 0 || fallback.config()?.room != 0;
             (record.counts_shares, fallback.counts_shares) = (counts, counts);
             fallback.logging = false;
         }
-        let config = record.trial_config(fallback.as_ref())?;
-        let begins_to_share = config.room != 0 && !counted;
+        let config = self.record.trial_config(self.fallback.as_ref())?;
         let views: Vec<View> = [Some(now), after].into_iter().flatten().collect();
         let gone = slots(views.iter().map(|view| &view.record));
-        let kept = slots([Some(&record), fallback.as_ref()].into_iter().flatten());
-        moves.slots_left = gone.difference(&kept).copied().collect();
-        let load = |record: Record, config: &Config, variant| {
+        let kept = slots([&self.record].into_iter().chain(&self.fallback));
+        self.moves.slots_left = gone.difference(&kept).copied().collect();
+        let load = |record: &Record, config: &Config, variant| {
             load(&attachment.dir, &views, record, config, variant)
         };
-        let next = load(record, &config, variant)?;
-        let fallback = fallback.map(|record| {
-            let config = record.config()?;
-            load(record, &config, Variant::Plain)
-        });
+        let next = load(&self.record, &config, self.variant)?;
+        let fallback = self.fallback.as_ref();
+        let fallback = fallback.map(|record| load(record, &record.config()?, Variant::Plain));
         Ok(Change {
+            begins_to_share: config.room != 0 && !counted,
             fallback: fallback.transpose()?,
             next,
             attachment,
-            old,
-            new,
-            moves,
-            begins_to_share,
+            plan: self,
         })
     }
 }
@@ -381,7 +369,7 @@ fn slots<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<u32> {
 fn load(
     dir: &Dir,
     views: &[View],
-    record: Record,
+    record: &Record,
     config: &Config,
     variant: Variant,
 ) -> Result<Loaded> {
@@ -396,30 +384,24 @@ fn load(
         None => ListMaps::New(prefixes.as_ref().unwrap_or(&none)),
     };
     let program = object::load(variant, config, Maps::Pinned(dir), lists, record.frags)?;
-    Ok(Loaded {
-        record,
-        program,
-        prefixes,
-    })
+    Ok(Loaded { program, prefixes })
 }
 
 /// Pins the next generations, the fallback second, and swaps the first one into the link.
 fn swap(
     attachment: &Attachment,
+    plan: &Plan,
     next: &Loaded,
     fallback: Option<&mut Loaded>,
     first: u64,
 ) -> Result<()> {
     let dir = &attachment.dir;
-    if let Some(Loaded {
-        record, program, ..
-    }) = fallback
-    {
+    if let (Some(record), Some(Loaded { program, .. })) = (&plan.fallback, fallback) {
         generation::pin(program, record, dir, first + 1)?;
         program.stand_by()?;
     }
-    generation::pin(&next.program, &next.record, dir, first)?;
-    let running = generation::program(dir, attachment.linked)?;
+    generation::pin(&next.program, &plan.record, dir, first)?;
+    let running = attachment.current.linked.program()?;
     attachment
         .link
         .replace(Some(running.as_fd()), next.program.fd()?)

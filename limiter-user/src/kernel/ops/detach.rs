@@ -4,11 +4,11 @@ use crate::kernel::{
     error::{Error, Result},
     ops::replace,
     state::{
-        attachment::{Pinned, look, look_here, other_version_on, trouble},
         foreign,
         foreign::Foreign,
         pins,
         pins::Folder,
+        survey::{Found, Pinned, Survey, look},
         unpin,
     },
     sys::{
@@ -21,19 +21,16 @@ use crate::kernel::{
 /// Returns the program that limiter ran in front of, which runs again.
 pub async fn detach(name: &str) -> Result<Option<Foreign>> {
     const TRIES: usize = 10;
-    requirements::privileges()?;
-    if !bpffs::look()? {
-        return Err(nothing_there(&interface::all().await?, name));
-    }
     for _ in 0..TRIES {
-        let folder = folder_of(&interface::all().await?, name)?;
+        let (folder, _) = pins_of(&mut Survey::take().await?, name)?;
         let Some((dir, _lock)) = lock_folder(&folder)? else {
             continue;
         };
         // No program is swapped from here on.
-        let interfaces = interface::all().await?;
-        if folder_of(&interfaces, name)? == folder {
-            return remove(&folder, &dir, look(&folder, &interfaces), &interfaces);
+        let mut survey = Survey::take().await?;
+        let (now, pinned) = pins_of(&mut survey, name)?;
+        if now == folder {
+            return remove(&folder, &dir, pinned, &survey.interfaces);
         }
     }
     Err(Error::Busy(lock::PATIENCE.as_secs()))
@@ -48,34 +45,14 @@ fn lock_folder(folder: &Folder) -> Result<Option<(Dir, Lock)>> {
     Ok(dir.is_current()?.then_some((dir, lock)))
 }
 
-/// The folder of the attachment to the interface called `name`, or of one made when an interface had this name.
-fn folder_of(interfaces: &[Interface], name: &str) -> Result<Folder> {
-    let (mut left, mut renamed) = (None, None);
-    for (folder, pinned) in look_here(interfaces)? {
-        match pinned {
-            Ok(Pinned::On(_, on)) if on.name == name => return Ok(folder),
-            pinned @ Ok(Pinned::On(..)) if folder.interface == name => {
-                renamed = trouble(&folder, pinned, interfaces);
-            }
-            // The interface is gone, or moved to another network namespace.
-            _ if folder.interface == name => left = Some(folder),
-            _ => {}
-        }
-    }
-    if let Some(other) = other_version_on(interfaces, name)? {
-        return Ok(other.folder);
-    }
-    // The present bearer of a name comes before an earlier one.
-    if let Some(folder) = left {
-        return Ok(folder);
-    }
-    Err(renamed.unwrap_or_else(|| nothing_there(interfaces, name)))
-}
-
-fn nothing_there(interfaces: &[Interface], name: &str) -> Error {
-    match interface::named(interfaces, name) {
-        Ok(_) => Error::NotAttached(name.to_owned()),
-        Err(error) => error,
+/// The pins of the attachment to the interface called `name`, or of one made when an interface had this name.
+fn pins_of(survey: &mut Survey, name: &str) -> Result<Found> {
+    match survey.take_named(name) {
+        Some((folder, Ok(Pinned::On(_, on)))) if on.name != name => Err(Error::Renamed {
+            old: folder.interface,
+            new: on.name,
+        }),
+        found => found.ok_or_else(|| survey.not_attached(name)),
     }
 }
 
@@ -90,7 +67,7 @@ pub async fn detach_all(everywhere: bool) -> Result<Vec<(String, Result<Option<F
     let here = pins::namespace()?;
     let interfaces = interface::all().await?;
     let mut done = Vec::new();
-    for folder in pins::folders_of(|_| true)? {
+    for folder in pins::folders()? {
         let elsewhere = folder.namespace != here;
         if everywhere || !elsewhere || is_gone(&look(&folder, &interfaces)) {
             let detached = detach_one(&folder, elsewhere, everywhere).await.transpose();

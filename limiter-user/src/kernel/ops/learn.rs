@@ -16,7 +16,7 @@ use crate::{
     kernel::{
         Attachment,
         error::{Error, Result, read_failed},
-        ops::{attach, attach::Refused},
+        ops::attach,
         program::{maps, object, object::Program, raw::Raw},
         state::occupant,
         sys::{
@@ -112,8 +112,8 @@ impl Watch {
             .map_err(read_failed)?;
         let fd = program.fd()?;
         let (link, mode, fallback) = attach::in_best_mode(&interface, mode, |mode, fallback| {
-            let link = Link::create(fd, interface.index, mode).map_err(Refused::ByDriver)?;
-            Ok((link, mode, fallback))
+            let link = Link::create(fd, interface.index, mode);
+            Ok(link.map(|link| (link, mode, fallback)))
         })?;
         let begun = clock::now()?;
         Ok(Self {

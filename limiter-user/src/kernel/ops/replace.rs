@@ -12,13 +12,12 @@ use crate::{
             change::Wanted,
         },
         state::{
-            attachment::{OtherVersion, Pinned, look, of_other_versions, other_version_on},
             foreign, generation, pins,
             pins::Folder,
+            survey::{Pinned, Survey, look},
             unpin,
         },
         sys::{
-            bpffs,
             folder::Dir,
             interface,
             interface::{Interface, XdpMode},
@@ -35,20 +34,19 @@ use crate::{
 /// repeating the command moves the remaining pins.
 pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
     requirements::kernel()?;
-    requirements::privileges()?;
-    if !bpffs::look()? {
-        return Ok(None);
-    }
-    let Some(found) = other_version_on(&interface::all().await?, name)? else {
-        return Ok(None);
+    let folder = match Survey::take().await?.take_named(name) {
+        Some((folder, Ok(Pinned::On(_, on)))) if on.name == name && !folder.is_of_this_layout() => {
+            folder
+        }
+        _ => return Ok(None),
     };
     let gone = || Error::NotAttached(name.to_owned());
-    let old = found.folder.open()?.ok_or_else(gone)?;
+    let old = folder.open()?.ok_or_else(gone)?;
     old.check_own()?;
     let _other_commands = lock::lock(&old)?;
     let (new, _lock) = lock_folder(name)?;
     // No other command changes either folder from here on.
-    let swapped = swap(&found.folder, &old, &new, wanted).await;
+    let swapped = swap(&folder, &old, &new, wanted).await;
     if swapped.is_err() {
         // The next command clears leftovers.
         let _ = unpin::remove(&new);
@@ -58,13 +56,13 @@ pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
     moved.map_err(|error| Error::path("moving", old.path().join(link::NAME), error))?;
     // `detach` clears leftovers.
     let _ = unpin::remove(&old);
-    Ok(Some(found.folder.layout))
+    Ok(Some(folder.layout))
 }
 
 /// Removes the pins that a killed [`replace`] has left, in either layout, of an interface that is not limited.
 pub(in crate::kernel) fn clear_leftovers(name: &str, interfaces: &[Interface]) -> Result<()> {
     let here = pins::namespace()?;
-    for folder in pins::folders_of(|_| true)? {
+    for folder in pins::folders()? {
         // A running `attach` holds the lock, and has no link yet.
         if folder.interface == name
             && folder.namespace == here
@@ -81,14 +79,9 @@ pub(in crate::kernel) fn clear_leftovers(name: &str, interfaces: &[Interface]) -
 
 /// Loads the new program, pins it with its maps in `new`, and swaps it into the link that is pinned in `old`.
 async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<()> {
-    let name = &folder.interface;
-    let found = of_other_versions(&interface::all().await?)?.into_iter();
-    let mut found = found.filter(|other| other.folder == *folder);
-    let OtherVersion {
-        interface, link, ..
-    } = found
-        .next()
-        .ok_or_else(|| Error::NotAttached(name.clone()))?;
+    let Pinned::On(link, interface) = look(folder, &interface::all().await?)? else {
+        return Err(Error::NotAttached(folder.interface.clone()));
+    };
     if foreign::is_pinned(old) {
         return Err(Error::Refused(format!(
             "another version of limiter runs in front of another program on '{0}' (--chain), and this version cannot replace it: `limiter detach {0}` puts that program back, then attach again",
@@ -98,7 +91,7 @@ async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<
     let mode = interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode);
     same_mode(&interface.name, mode, wanted.settings.mode)?;
     unpin::empty(new)?;
-    let mut record = record(&interface, mode, wanted, None)?;
+    let mut record = record(&interface, mode, wanted)?;
     let program = load(&mut record, |_| Ok(()))?;
     generation::pin_first(&program, &record, new)?;
     link.replace(None, program.fd()?.as_fd())

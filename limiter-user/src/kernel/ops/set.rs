@@ -11,7 +11,6 @@ use crate::{
         ops::{change::Change, trial},
         program::object::Variant,
         state::{attachment::Attachment, record::Record},
-        sys::requirements,
     },
 };
 
@@ -39,12 +38,10 @@ pub async fn swap(
     lasts: Lasts,
     change: impl Fn(Wanted) -> Result<Wanted>,
 ) -> Result<Swapped> {
-    requirements::privileges()?;
     let wanted = |record: &Record, own: &Settings| {
         let wanted = change(Wanted {
-            settings: own.clone(),
             file: record.file.clone(),
-            by: By::Command,
+            ..Wanted::new(own.clone())
         })?;
         fixed_at_attach(name, own, &wanted.settings)?;
         Ok((record.clone(), wanted))
@@ -82,7 +79,6 @@ async fn put_in_force(
 /// with the fleet. Other lists stay as they are. Prefixes of the host's own configuration stay, even if the fleet
 /// removes the same prefix. If nothing changes, nothing is swapped and `None` is returned.
 pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result<Option<Swapped>> {
-    requirements::privileges()?;
     let attachment = trial::open_settled(name).await?;
     let overlay = |record: &Record, own: &Settings| {
         let mut all = record.overlay.of_fleet();
@@ -97,9 +93,9 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
         let mut record = record.clone();
         record.overlay = overlay(&record, own);
         let wanted = Wanted {
-            settings: own.clone(),
             file: record.file.clone(),
             by: By::Fleet,
+            ..Wanted::new(own.clone())
         };
         Ok((record, wanted))
     };

@@ -9,8 +9,11 @@ use std::{os::fd::AsFd, time::Duration};
 use crate::kernel::{
     error::{Error, Result},
     ops::change::{Change, clear_others},
-    state::{attachment::Attachment, current::OnTrial, generation, record::Record},
-    sys::requirements,
+    state::{
+        attachment::Attachment,
+        current::{Current, OnTrial},
+        record::Record,
+    },
 };
 
 /// The shortest and the longest trial.
@@ -32,7 +35,6 @@ pub enum Ended {
 
 /// Keeps the trial on the interface called `name`, or goes back to the settings before it if `revert`.
 pub async fn end(name: &str, revert: bool) -> Result<Ended> {
-    requirements::privileges()?;
     let (attachment, _lock) = match Attachment::open_locked(name).await {
         Err(Error::NotAttached(name)) => {
             return Err(Error::Refused(format!(
@@ -49,7 +51,7 @@ pub async fn end(name: &str, revert: bool) -> Result<Ended> {
         settled(attachment)?;
         return Err(too_late(name, trial));
     }
-    if revert && attachment.fallback()?.is_none() {
+    if revert && attachment.current.fallback.is_none() {
         return Ok(Ended::NothingBefore);
     }
     let change = Change::end_trial(attachment, revert)?;
@@ -86,20 +88,17 @@ pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachmen
         return Ok(attachment);
     }
     attachment.dir.check_own()?;
-    let dir = &attachment.dir;
-    let tried = Record::open(
-        &generation::open(dir, attachment.linked)?,
-        &attachment.interface.name,
-    )?;
-    let (from, to) = (
-        generation::program(dir, attachment.linked)?,
-        generation::program(dir, attachment.generation)?,
-    );
+    let Current {
+        linked, in_force, ..
+    } = &attachment.current;
+    let tried = Record::open(&linked.dir, &attachment.interface.name)?;
+    let (from, to) = (linked.program()?, in_force.program()?);
     attachment.link.replace(Some(from.as_fd()), to.as_fd())?;
-    clear_others(&attachment, &[attachment.generation], false);
+    clear_others(&attachment, &[in_force.number], false);
     let (left, turned) = left_by(&tried, &attachment.record);
     attachment.tables.clean_up(&left, &turned);
-    attachment.settle();
+    attachment.current = Current::only(attachment.current.in_force.clone());
+    attachment.trial = None;
     Ok(attachment)
 }
 

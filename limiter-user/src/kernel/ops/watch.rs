@@ -89,7 +89,7 @@ impl Watching {
         // The link is closed here.
         let Attachment {
             interface,
-            standing,
+            current,
             record,
             tables,
             dir,
@@ -111,7 +111,7 @@ impl Watching {
             _alone: alone,
             dir,
             filter,
-            standing,
+            standing: current.standing,
             switch_id,
             switch,
             tables,
@@ -201,7 +201,7 @@ impl Watching {
             return Err(detached());
         }
         let attachment = Attachment::open(&self.interface).await?;
-        self.standing = attachment.standing;
+        self.standing = attachment.current.standing;
         self.know(&attachment.record);
         Ok(())
     }

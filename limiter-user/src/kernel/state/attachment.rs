@@ -1,31 +1,25 @@
 //! An existing attachment: its pins, opened.
 
-use limiter_common::abi;
-
 use crate::{
     config::{Lists, Settings},
     kernel::{
         error::{Error, Result},
         program::{lists::ListTables, maps::Tables},
         state::{
-            current,
-            current::{Current, OnTrial, Standing},
-            foreign,
+            current::{Current, OnTrial},
             foreign::Foreign,
-            generation, pins,
+            pins,
             pins::Folder,
             record::Record,
+            survey::{Pinned, Survey, trouble},
         },
         sys::{
             bpf::LinkInfo,
-            bpffs,
             folder::Dir,
-            interface,
             interface::{Interface, XdpMode},
             link::Link,
             lock,
             lock::Lock,
-            requirements,
         },
     },
 };
@@ -48,206 +42,42 @@ pub struct Attachment {
     /// The running trial, or one that is over and not cleared yet.
     pub trial: Option<OnTrial>,
     pub(in crate::kernel) dir: Dir,
-    pub(in crate::kernel) generation: u64,
-    /// The generation of the program that the link runs. After a trial it differs from the one in force.
-    pub(in crate::kernel) linked: u64,
     pub(in crate::kernel) link: Link,
-    pub(in crate::kernel) standing: Standing,
-}
-
-/// The content of a folder of pins.
-pub(in crate::kernel) enum Pinned {
-    /// A link to this interface.
-    On(Link, Interface),
-    /// A link to an interface of another network namespace.
-    Elsewhere(Link, LinkInfo),
-    /// A link to an interface that is gone.
-    Gone(Link),
-    /// No link: leftovers of a killed command.
-    Leftover,
-}
-
-/// Folders of pins with their content.
-pub(in crate::kernel) type Looked = Vec<(Folder, Result<Pinned>)>;
-
-/// The content of a folder, given these interfaces.
-pub(in crate::kernel) fn look(folder: &Folder, interfaces: &[Interface]) -> Result<Pinned> {
-    let mut seen = None;
-    loop {
-        let Some(dir) = folder.open()? else {
-            return Ok(Pinned::Leftover);
-        };
-        let Some(link) = Link::open(&dir)? else {
-            if dir.is_current()? {
-                return Ok(Pinned::Leftover);
-            }
-            continue;
-        };
-        let info = link.info()?;
-        if info.interface != 0 {
-            return Ok(match interface::of_link(interfaces, &info) {
-                Some(on) => Pinned::On(link, on.clone()),
-                None => Pinned::Elsewhere(link, info),
-            });
-        }
-        // A link that was detached after it was opened looks the same. Then it is not there any more, or is another
-        // one.
-        if seen == Some(info) {
-            return Ok(Pinned::Gone(link));
-        }
-        seen = Some(info);
-    }
-}
-
-/// The contents of this network namespace's folders.
-pub(in crate::kernel) fn look_here(interfaces: &[Interface]) -> Result<Looked> {
-    let here = pins::namespace()?;
-    let folders = pins::folders()?.into_iter();
-    let looked = folders
-        .filter(|folder| folder.namespace == here)
-        .map(|folder| {
-            let pinned = look(&folder, interfaces);
-            (folder, pinned)
-        });
-    Ok(looked.collect())
-}
-
-/// The interfaces, and the contents of this network namespace's folders, of the same moment.
-async fn look_at_all() -> Result<(Vec<Interface>, Looked)> {
-    // Readers take no lock. A swap takes longer than a read, so a few attempts are enough.
-    const TRIES: usize = 3;
-    let mut found = (Vec::new(), Vec::new());
-    for _ in 0..TRIES {
-        let interfaces = interface::all().await?;
-        let looked = look_here(&interfaces)?;
-        found = (interfaces, looked);
-        let outdated = |(_, pinned): &(Folder, Result<Pinned>)| matches!(pinned, Ok(Pinned::Elsewhere(_, info)) if interface::may_be_outdated(&found.0, info));
-        if !found.1.iter().any(outdated) {
-            break;
-        }
-    }
-    Ok(found)
-}
-
-/// The error for a folder with this content, for a user who names the folder's interface; `None` if all is well.
-pub(in crate::kernel) fn trouble(
-    folder: &Folder,
-    pinned: Result<Pinned>,
-    interfaces: &[Interface],
-) -> Option<Error> {
-    let name = folder.interface.clone();
-    match pinned {
-        Ok(Pinned::On(_, on)) => Some(Error::Renamed {
-            old: name,
-            new: on.name,
-        }),
-        Ok(Pinned::Elsewhere(..)) => Some(Error::Moved(name)),
-        Ok(Pinned::Gone(_)) => Some(interface::link_without_interface(name, interfaces)),
-        Ok(Pinned::Leftover) => foreign::waiting(folder, interfaces),
-        Err(error) => Some(error),
-    }
-}
-
-/// An attachment of another version of limiter, with another layout of its pins.
-pub(in crate::kernel) struct OtherVersion {
-    /// The interface that the link is on.
-    pub interface: Interface,
-    /// The folder of its pins.
-    pub folder: Folder,
-    /// Every layout pins the link under the same name.
-    pub link: Link,
-}
-
-impl From<OtherVersion> for Error {
-    fn from(other: OtherVersion) -> Self {
-        Self::OtherVersion {
-            interface: other.interface.name,
-            layout: other.folder.layout,
-        }
-    }
-}
-
-/// The attachments of other versions of limiter in this network namespace.
-pub(in crate::kernel) fn of_other_versions(interfaces: &[Interface]) -> Result<Vec<OtherVersion>> {
-    let here = pins::namespace()?;
-    let folders = pins::folders_of(|layout| layout != abi::VERSION)?.into_iter();
-    let attached = folders
-        .filter(|folder| folder.namespace == here)
-        .filter_map(|folder| match look(&folder, interfaces) {
-            Ok(Pinned::On(link, interface)) => Some(OtherVersion {
-                interface,
-                folder,
-                link,
-            }),
-            _ => None,
-        });
-    Ok(attached.collect())
-}
-
-/// Another version's attachment to the interface called `name`.
-pub(in crate::kernel) fn other_version_on(
-    interfaces: &[Interface],
-    name: &str,
-) -> Result<Option<OtherVersion>> {
-    let mut others = of_other_versions(interfaces)?.into_iter();
-    Ok(others.find(|other| other.interface.name == name))
-}
-
-fn not_attached(interface: Option<&Interface>, name: &str) -> Error {
-    match interface {
-        Some(_) => Error::NotAttached(name.to_owned()),
-        None => Error::NoInterface(name.to_owned()),
-    }
+    pub(in crate::kernel) current: Current,
 }
 
 impl Attachment {
     /// Opens the attachment of the interface called `name`.
     pub async fn open(name: &str) -> Result<Self> {
-        requirements::privileges()?;
-        if !bpffs::look()? {
-            let interface = interface::by_name(name).await.ok();
-            return Err(not_attached(interface.as_ref(), name));
-        }
-        let (interfaces, looked) = look_at_all().await?;
-        let mut wrong = None;
-        for (folder, pinned) in looked {
-            match pinned {
-                Ok(Pinned::On(_, on)) if on.name == name => {
-                    let read = Self::read(&folder, &on)?;
-                    return read.ok_or_else(|| Error::NotAttached(name.to_owned()));
-                }
-                Err(error) if folder.interface == name => return Err(error),
-                pinned if folder.interface == name => wrong = trouble(&folder, pinned, &interfaces),
-                // Trouble of another interface.
-                _ => {}
+        let mut survey = Survey::take().await?;
+        let wrong = match survey.take_named(name) {
+            Some((folder, Ok(Pinned::On(_, on))))
+                if on.name == name && folder.is_of_this_layout() =>
+            {
+                let read = Self::read(&folder, &on)?;
+                return read.ok_or_else(|| Error::NotAttached(name.to_owned()));
             }
-        }
-        if let Some(other) = other_version_on(&interfaces, name)? {
-            return Err(other.into());
-        }
-        let interface = interfaces.iter().find(|interface| interface.name == name);
-        Err(wrong.unwrap_or_else(|| not_attached(interface, name)))
+            Some((folder, pinned)) => trouble(&folder, pinned, &survey.interfaces),
+            None => None,
+        };
+        Err(wrong.unwrap_or_else(|| survey.not_attached(name)))
     }
 
     /// All attachments of this network namespace, and the errors of those that cannot be read.
     pub async fn all() -> Result<(Vec<Self>, Vec<Error>)> {
-        requirements::privileges()?;
-        if !bpffs::look()? {
-            return Ok((Vec::new(), Vec::new()));
-        }
-        let (interfaces, looked) = look_at_all().await?;
+        let Survey { interfaces, found } = Survey::take().await?;
         let (mut attachments, mut errors) = (Vec::new(), Vec::new());
-        for (folder, pinned) in looked {
+        for (folder, pinned) in found {
             match pinned {
-                Ok(Pinned::On(_, on)) => match Self::read(&folder, &on) {
-                    Ok(attachment) => attachments.extend(attachment),
-                    Err(error) => errors.push(error),
-                },
+                Ok(Pinned::On(_, on)) if folder.is_of_this_layout() => {
+                    match Self::read(&folder, &on) {
+                        Ok(attachment) => attachments.extend(attachment),
+                        Err(error) => errors.push(error),
+                    }
+                }
                 pinned => errors.extend(trouble(&folder, pinned, &interfaces)),
             }
         }
-        let of_others = of_other_versions(&interfaces)?;
-        errors.extend(of_others.into_iter().map(Error::from));
         Ok((attachments, errors))
     }
 
@@ -299,28 +129,12 @@ impl Attachment {
 
     /// Whether the generation in force at opening is still in force.
     pub(in crate::kernel) fn is_current(&self) -> Result<bool> {
-        self.standing.holds(&self.link.info()?)
-    }
-
-    /// Notes that the link runs the program in force, so that no trial is left.
-    pub(in crate::kernel) fn settle(&mut self) {
-        self.linked = self.generation;
-        self.trial = None;
-        self.standing = Standing::of(self.program_id);
+        self.current.standing.holds(&self.link.info()?)
     }
 
     /// Whether a trial ran at opening.
     pub(in crate::kernel) fn is_on_trial(&self) -> bool {
         self.trial.is_some_and(|trial| !trial.is_over)
-    }
-
-    /// The fallback of the running trial. `None` if no trial runs, or nothing will be limited after it.
-    pub(in crate::kernel) fn fallback(&self) -> Result<Option<u64>> {
-        if !self.is_on_trial() {
-            return Ok(None);
-        }
-        let fallback = current::fallback(&self.dir, self.record.frags)?;
-        Ok(fallback.map(|(number, _)| number))
     }
 
     /// The program that limiter runs in front of.
@@ -374,14 +188,7 @@ impl Attachment {
         interface: &Interface,
     ) -> Result<Self> {
         let name = folder.interface.as_str();
-        let Current {
-            generation,
-            linked,
-            program_id,
-            record,
-            trial,
-            standing,
-        } = current::find(&dir, info.program_id, name)?;
+        let (current, record, trial) = Current::find(&dir, info.program_id, name)?;
         // A container with its own process 1 may share the host's bpffs.
         if record.namespace != pins::cookie()? {
             return Err(Error::unreadable(
@@ -394,15 +201,13 @@ impl Attachment {
         }
         Ok(Self {
             mode: interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode),
-            program_id,
+            program_id: current.in_force.program_id,
             record,
             tables: Tables::open(&dir, name)?,
-            lists: ListTables::open(&generation::open(&dir, generation)?)?,
+            lists: ListTables::open(&current.in_force.dir)?,
             interface: interface.clone(),
             trial,
-            generation,
-            linked,
-            standing,
+            current,
             dir,
             link,
         })

@@ -1,14 +1,11 @@
-//! The generation in force: the link runs its program or, after a trial, it is the trial's fallback. The kernel
-//! changes from one to the other by itself, at the deadline.
+//! The generations that packets may go to. The link runs the program of one; after a trial, the trial's fallback is
+//! in force. The kernel changes from one to the other by itself, at the deadline.
 
 use std::time::SystemTime;
 
-use limiter_common::abi::NEXT_FALLBACK;
-
 use crate::kernel::{
     error::{Error, Result},
-    program::maps,
-    state::{generation, record::Record},
+    state::{generation::Generation, record::Record},
     sys::{bpf::LinkInfo, clock, folder::Dir},
 };
 
@@ -43,14 +40,6 @@ pub(in crate::kernel) struct Standing {
 }
 
 impl Standing {
-    /// The condition for a generation with this program that is not on trial.
-    pub const fn of(program_id: u32) -> Self {
-        Self {
-            program_id,
-            until: None,
-        }
-    }
-
     /// Whether the condition holds now, given this state of the link.
     pub fn holds(self, link: &LinkInfo) -> Result<bool> {
         let in_time = match self.until {
@@ -61,68 +50,69 @@ impl Standing {
     }
 }
 
-/// The generation in force.
+/// The generations that packets may go to.
 #[derive(Debug)]
 pub(in crate::kernel) struct Current {
-    /// Number of the generation.
-    pub generation: u64,
-    /// Number of the generation of the program that the link runs.
-    pub linked: u64,
-    /// Id of the generation's program.
-    pub program_id: u32,
-    /// The generation's record.
-    pub record: Record,
-    /// The trial that runs or has ended.
-    pub trial: Option<OnTrial>,
-    /// The condition under which the generation stays in force.
+    /// The generation of the program that the link runs.
+    pub linked: Generation,
+    /// The generation in force. After a trial it differs from `linked`.
+    pub in_force: Generation,
+    /// The generation that will be in force after the running trial, if there is one.
+    pub fallback: Option<Generation>,
+    /// The condition under which `in_force` stays in force.
     pub standing: Standing,
 }
 
-/// Finds the generation in force if the link runs the program with this id. `interface` is for messages.
-///
-/// # Errors
-/// [`Error::TrialOver`] if nothing is limited after a trial.
-pub(in crate::kernel) fn find(folder: &Dir, program_id: u32, interface: &str) -> Result<Current> {
-    let missing = |why: &str| Error::unreadable(interface, why);
-    let linked = generation::of_program(folder, program_id)?
-        .ok_or_else(|| missing("the running program is not pinned"))?;
-    let record = Record::open(&generation::open(folder, linked)?, interface)?;
-    let trial = record.trial;
-    let mut found = Current {
-        generation: linked,
-        linked,
-        program_id,
-        trial: None,
-        standing: Standing::of(program_id),
-        record,
-    };
-    let Some(of_record) = trial else {
-        return Ok(found);
-    };
-    let trial = OnTrial {
-        until: clock::wall(of_record.deadline)?,
-        is_over: clock::now()? >= of_record.deadline,
-    };
-    found.trial = Some(trial);
-    if !trial.is_over {
-        found.standing.until = Some(of_record.deadline);
-    } else if of_record.falls_back {
-        (found.generation, found.program_id) = fallback(folder, found.record.frags)?
-            .ok_or_else(|| missing("the fallback of its trial is not pinned"))?;
-        found.record = Record::open(&generation::open(folder, found.generation)?, interface)?;
-    } else {
-        return Err(Error::TrialOver {
-            interface: interface.to_owned(),
-            ended: trial.end(),
-        });
+impl Current {
+    /// The generation that the link runs, and that is not on trial.
+    pub fn only(linked: Generation) -> Self {
+        Self {
+            standing: Standing {
+                program_id: linked.program_id,
+                until: None,
+            },
+            in_force: linked.clone(),
+            fallback: None,
+            linked,
+        }
     }
-    Ok(found)
-}
 
-/// The fallback of a trial, as set in the kernel, and the id of its program.
-pub(in crate::kernel) fn fallback(folder: &Dir, frags: bool) -> Result<Option<(u64, u32)>> {
-    let Some(id) = maps::next_id(folder, maps::next_of(frags), NEXT_FALLBACK)? else {
-        return Ok(None);
-    };
-    Ok(generation::of_program(folder, id)?.map(|number| (number, id)))
+    /// Finds the generations if the link runs the program with this id. Returns them with the record of the one in
+    /// force, and the trial that runs or has ended. `interface` is for messages.
+    ///
+    /// # Errors
+    /// [`Error::TrialOver`] if nothing is limited after a trial.
+    pub fn find(
+        folder: &Dir,
+        program_id: u32,
+        interface: &str,
+    ) -> Result<(Self, Record, Option<OnTrial>)> {
+        let missing = |why: &str| Error::unreadable(interface, why);
+        let linked = Generation::of_program(folder, program_id)?
+            .ok_or_else(|| missing("the running program is not pinned"))?;
+        let mut record = Record::open(&linked.dir, interface)?;
+        let mut found = Self::only(linked);
+        let Some(of_record) = record.trial else {
+            return Ok((found, record, None));
+        };
+        let trial = OnTrial {
+            until: clock::wall(of_record.deadline)?,
+            is_over: clock::now()? >= of_record.deadline,
+        };
+        let fallback = || Generation::fallback(folder, record.frags);
+        if !trial.is_over {
+            found.standing.until = Some(of_record.deadline);
+            found.fallback = fallback()?;
+        } else if of_record.falls_back {
+            found.in_force =
+                fallback()?.ok_or_else(|| missing("the fallback of its trial is not pinned"))?;
+            record = Record::open(&found.in_force.dir, interface)?;
+        } else {
+            return Err(Error::TrialOver {
+                interface: interface.to_owned(),
+                ended: trial.end(),
+            });
+        }
+        Ok((found, record, Some(trial)))
+    }
 }

@@ -3,13 +3,25 @@
 use std::{io, os::fd::OwnedFd};
 
 use aya::programs::ProgramInfo;
+use limiter_common::abi::NEXT_FALLBACK;
 
 use crate::kernel::{
     error::{Error, Result},
-    program::{object, object::Program},
+    program::{maps, object, object::Program},
     state::{pins, record::Record},
     sys::folder::Dir,
 };
+
+/// A pinned generation.
+#[derive(Clone, Debug)]
+pub(in crate::kernel) struct Generation {
+    /// Its number, which its folder is named after.
+    pub number: u64,
+    /// Id of its program.
+    pub program_id: u32,
+    /// Its folder.
+    pub dir: Dir,
+}
 
 /// Pins the first generation, and the maps that all generations share, but not the link.
 pub(in crate::kernel) fn pin_first(program: &Program, record: &Record, folder: &Dir) -> Result<()> {
@@ -25,43 +37,43 @@ pub(in crate::kernel) fn pin(
     number: u64,
 ) -> Result<()> {
     let name = pins::generation(number);
-    let gone = || {
-        failed(
-            "making the folder",
-            folder,
-            number,
-            io::ErrorKind::NotFound.into(),
-        )
-    };
-    let generation = folder.make(&name)?.ok_or_else(gone)?;
+    let generation = folder.make(&name)?.ok_or_else(|| {
+        let gone = io::ErrorKind::NotFound.into();
+        Error::path("making the folder", folder.path().join(name), gone)
+    })?;
     program.pin_lists(&generation)?;
     program.pin(&generation)?;
     record.pin(&generation)
 }
 
-/// The folder of generation `number`.
-pub(in crate::kernel) fn open(folder: &Dir, number: u64) -> Result<Dir> {
-    let gone = || failed("opening", folder, number, io::ErrorKind::NotFound.into());
-    folder.open(&pins::generation(number))?.ok_or_else(gone)
-}
+impl Generation {
+    /// The generation of the program with this id.
+    pub fn of_program(folder: &Dir, id: u32) -> Result<Option<Self>> {
+        let open = |number: u64| {
+            let dir = folder.open(&pins::generation(number)).ok().flatten()?;
+            let info = ProgramInfo::from_pin(dir.pin(object::PIN).ok()?.path()).ok()?;
+            Some(Self {
+                number,
+                program_id: info.id(),
+                dir,
+            })
+        };
+        let mut all = pins::generations(folder)?.into_iter().filter_map(open);
+        Ok(all.find(|generation| generation.program_id == id))
+    }
 
-/// Opens the program of generation `number` by its pin. Opening it by its id would need `CAP_SYS_ADMIN`.
-pub(in crate::kernel) fn program(folder: &Dir, number: u64) -> Result<OwnedFd> {
-    let program = open(folder, number)?.object(object::PIN);
-    program.map_err(|error| failed("opening the program of", folder, number, error))
-}
+    /// The fallback of a trial, as set in the kernel.
+    pub fn fallback(folder: &Dir, frags: bool) -> Result<Option<Self>> {
+        match maps::next_id(folder, maps::next_of(frags), NEXT_FALLBACK)? {
+            Some(id) => Self::of_program(folder, id),
+            None => Ok(None),
+        }
+    }
 
-/// The generation of the program with this id.
-pub(in crate::kernel) fn of_program(folder: &Dir, id: u32) -> Result<Option<u64>> {
-    let is_of = |number: &u64| {
-        let generation = folder.open(&pins::generation(*number)).ok().flatten();
-        let pin = generation.and_then(|generation| generation.pin(object::PIN).ok());
-        let program = pin.and_then(|pin| ProgramInfo::from_pin(pin.path()).ok());
-        program.is_some_and(|program| program.id() == id)
-    };
-    Ok(pins::generations(folder)?.into_iter().find(is_of))
-}
-
-fn failed(doing: &'static str, folder: &Dir, number: u64, why: io::Error) -> Error {
-    Error::path(doing, folder.path().join(pins::generation(number)), why)
+    /// Opens the program by its pin. Opening it by its id would need `CAP_SYS_ADMIN`.
+    pub fn program(&self) -> Result<OwnedFd> {
+        self.dir
+            .object(object::PIN)
+            .map_err(|error| Error::path("opening", self.dir.path().join(object::PIN), error))
+    }
 }

@@ -8,4 +8,5 @@ pub mod occupant;
 pub mod pins;
 pub mod record;
 mod sound;
+pub(in crate::kernel) mod survey;
 pub(in crate::kernel) mod unpin;

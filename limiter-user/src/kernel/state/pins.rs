@@ -13,22 +13,25 @@
 //! bpffs allows no dots in names, and interface names are per network namespace. So the folder's name encodes the
 //! interface's name, and includes the namespace.
 
-#![allow(unsafe_code, reason = "see docs/unsafe.md")]
-
-use crate::kernel::sys::bpffs;
 use std::{
     fs,
-    io::{self, ErrorKind},
-    os::{fd::AsRawFd, unix::fs::MetadataExt},
+    io::ErrorKind,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use limiter_common::abi;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::{
+    getsockopt_impl, sockopt_impl,
+    sys::socket::{AddressFamily, SockFlag, SockType, getsockopt, socket},
+};
 
 use crate::kernel::{
     error::{Error, Result},
-    sys::folder::{BPFFS, Dir},
+    sys::{
+        bpffs,
+        folder::{BPFFS, Dir},
+    },
 };
 
 /// The folder that `limiter watch` locks.
@@ -68,30 +71,21 @@ pub fn namespace() -> Result<Namespace> {
     Ok(Some(cookie))
 }
 
-/// Cookie of this thread's network namespace (Linux 5.14).
+sockopt_impl!(
+    /// The cookie of a socket's network namespace (Linux 5.14).
+    NetnsCookie,
+    GetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_NETNS_COOKIE,
+    u64
+);
+
+/// Cookie of this thread's network namespace.
 pub fn cookie() -> Result<u64> {
-    const SO_NETNS_COOKIE: libc::c_int = 71;
-    let failed = |error: io::Error| Error::system("reading the network namespace", error);
     let (family, kind) = (AddressFamily::Unix, SockType::Datagram);
-    let socket =
-        socket(family, kind, SockFlag::SOCK_CLOEXEC, None).map_err(|error| failed(error.into()))?;
-    let mut cookie = 0_u64;
-    let mut length: libc::socklen_t = 8;
-    // SAFETY: the option's value is eight bytes, which `cookie` is.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_NETNS_COOKIE,
-            (&raw mut cookie).cast(),
-            &raw mut length,
-        )
-    };
-    if result == 0 {
-        Ok(cookie)
-    } else {
-        Err(failed(io::Error::last_os_error()))
-    }
+    socket(family, kind, SockFlag::SOCK_CLOEXEC, None)
+        .and_then(|socket| getsockopt(&socket, NetnsCookie))
+        .map_err(|error| Error::system("reading the network namespace", error.into()))
 }
 
 /// The folder of an interface of this network namespace.
@@ -103,7 +97,7 @@ fn folder_name(interface: &str, namespace: Namespace) -> String {
     let mut name = String::new();
     for byte in interface.bytes() {
         match byte {
-            b'.' | b'@' | b'%' => name.push_str(&format!("%{byte:02x}")),
+            b'.' | b'@' | b'%' | 0x80.. => name.push_str(&format!("%{byte:02x}")),
             _ => name.push(char::from(byte)),
         }
     }
@@ -119,16 +113,13 @@ fn parse_folder_name(name: &str) -> Option<(String, Namespace)> {
         Some((encoded, cookie)) => (encoded, Some(cookie.parse().ok()?)),
         None => (name, None),
     };
-    let mut interface = String::new();
-    let mut rest = encoded;
-    while let Some((before, after)) = rest.split_once('%') {
-        let code = u8::from_str_radix(after.get(..2)?, 16).ok()?;
-        interface.push_str(before);
-        interface.push(char::from(code));
-        rest = after.get(2..)?;
+    let mut parts = encoded.split('%');
+    let mut interface = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        interface.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
+        interface.extend(part.get(2..)?.bytes());
     }
-    interface.push_str(rest);
-    Some((interface, namespace))
+    Some((String::from_utf8(interface).ok()?, namespace))
 }
 
 /// The interface's name at attach, from the path of its folder.
@@ -149,13 +140,8 @@ pub struct Folder {
     pub layout: u32,
 }
 
-/// All folders of this layout, in all network namespaces, by name.
+/// All folders, in all network namespaces, by name. For one name, the oldest layout comes first.
 pub fn folders() -> Result<Vec<Folder>> {
-    folders_of(|layout| layout == abi::VERSION)
-}
-
-/// All folders of layouts that `which` accepts. For one name, the oldest layout comes first.
-pub(in crate::kernel) fn folders_of(which: impl Fn(u32) -> bool) -> Result<Vec<Folder>> {
     let mut folders = Vec::new();
     let Some(of_all) = Dir::walk(&bpffs::own())? else {
         return Ok(folders);
@@ -163,12 +149,19 @@ pub(in crate::kernel) fn folders_of(which: impl Fn(u32) -> bool) -> Result<Vec<F
     for name in of_all.names()? {
         let layout = name
             .strip_prefix('v')
-            .and_then(|number| number.parse().ok());
-        if let Some(layout) = layout.filter(|layout| which(*layout))
+            .and_then(|layout| layout.parse().ok());
+        if let Some(layout) = layout
             && let Some(root) = of_all.open(&layout_name(layout))?
         {
-            let of_layout = root.names()?.into_iter();
-            folders.extend(of_layout.filter_map(|name| Folder::named(&root, &name, layout)));
+            folders.extend(root.names()?.iter().filter_map(|name| {
+                let (interface, namespace) = parse_folder_name(name)?;
+                Some(Folder {
+                    path: root.path().join(name),
+                    interface,
+                    namespace,
+                    layout,
+                })
+            }));
         }
     }
     folders.sort_by_key(|folder| (folder.namespace, folder.interface.clone(), folder.layout));
@@ -176,14 +169,9 @@ pub(in crate::kernel) fn folders_of(which: impl Fn(u32) -> bool) -> Result<Vec<F
 }
 
 impl Folder {
-    fn named(root: &Dir, name: &str, layout: u32) -> Option<Self> {
-        let (interface, namespace) = parse_folder_name(name)?;
-        Some(Self {
-            path: root.path().join(name),
-            interface,
-            namespace,
-            layout,
-        })
+    /// Whether this version's layout is that of the folder's pins.
+    pub(in crate::kernel) fn is_of_this_layout(&self) -> bool {
+        self.layout == abi::VERSION
     }
 
     /// Opens the folder; `None` if it is gone.
@@ -248,6 +236,7 @@ mod tests {
             ("eth0", None, "eth0"),
             ("eth0.100", None, "eth0%2e100"),
             ("a@b%c", None, "a%40b%25c"),
+            ("\u{e9}0", None, "%c3%a90"),
             ("eth0", Some(4097), "eth0@4097"),
         ] {
             assert_eq!(folder_name(interface, namespace), folder);

@@ -27,7 +27,7 @@ impl Watched {
         let server = testbed.server.clone();
         let attached = server
             .namespace
-            .block_on(|| async move { attach(INTERFACE, &wanted, false, None).await });
+            .block_on(|| async move { attach(INTERFACE, &wanted).await });
         attached??;
         let mut watched = Self {
             server,

@@ -1,0 +1,136 @@
+//! One survey of the pins: each folder of this network namespace, and the interface that its link is on.
+
+use crate::kernel::{
+    error::{Error, Result},
+    state::{foreign, pins, pins::Folder},
+    sys::{bpf::LinkInfo, bpffs, interface, interface::Interface, link::Link, requirements},
+};
+
+/// The content of a folder of pins.
+#[derive(Debug)]
+pub(in crate::kernel) enum Pinned {
+    /// A link to this interface.
+    On(Link, Interface),
+    /// A link to an interface of another network namespace.
+    Elsewhere(Link, LinkInfo),
+    /// A link to an interface that is gone.
+    Gone(Link),
+    /// No link: leftovers of a killed command.
+    Leftover,
+}
+
+/// A folder of pins with its content.
+pub(in crate::kernel) type Found = (Folder, Result<Pinned>);
+
+/// The interfaces and the pins of this network namespace, of the same moment.
+#[derive(Debug, Default)]
+pub(in crate::kernel) struct Survey {
+    /// All interfaces.
+    pub interfaces: Vec<Interface>,
+    /// The folders of all layouts, by the interface's name at attach.
+    pub found: Vec<Found>,
+}
+
+/// The content of a folder, given these interfaces.
+pub(in crate::kernel) fn look(folder: &Folder, interfaces: &[Interface]) -> Result<Pinned> {
+    let mut seen = None;
+    loop {
+        let Some(dir) = folder.open()? else {
+            return Ok(Pinned::Leftover);
+        };
+        let Some(link) = Link::open(&dir)? else {
+            if dir.is_current()? {
+                return Ok(Pinned::Leftover);
+            }
+            continue;
+        };
+        let info = link.info()?;
+        if info.interface != 0 {
+            return Ok(match interface::of_link(interfaces, &info) {
+                Some(on) => Pinned::On(link, on.clone()),
+                None => Pinned::Elsewhere(link, info),
+            });
+        }
+        // A link that was detached after it was opened looks the same. Then it is not there any more, or is another
+        // one.
+        if seen == Some(info) {
+            return Ok(Pinned::Gone(link));
+        }
+        seen = Some(info);
+    }
+}
+
+impl Survey {
+    /// Reads all interfaces and all pins.
+    pub async fn take() -> Result<Self> {
+        // Readers take no lock. A swap takes longer than a read, so a few attempts are enough.
+        const TRIES: usize = 3;
+        requirements::privileges()?;
+        bpffs::look()?;
+        let mut survey = Self::default();
+        for _ in 0..TRIES {
+            let interfaces = interface::all().await?;
+            let here = pins::namespace()?;
+            let mut folders = pins::folders()?;
+            folders.retain(|folder| folder.namespace == here);
+            let look = |folder: Folder| {
+                let pinned = look(&folder, &interfaces);
+                (folder, pinned)
+            };
+            let found = folders.into_iter().map(look).collect();
+            survey = Self { interfaces, found };
+            let outdated = |(_, pinned): &Found| matches!(pinned, Ok(Pinned::Elsewhere(_, info)) if interface::may_be_outdated(&survey.interfaces, info));
+            if !survey.found.iter().any(outdated) {
+                break;
+            }
+        }
+        Ok(survey)
+    }
+
+    /// Takes out the pins that the name of an interface stands for: those of the attachment to this interface, of
+    /// this layout or of another one, or those that were made when an interface had this name.
+    pub fn take_named(&mut self, name: &str) -> Option<Found> {
+        let is_on =
+            |(_, pinned): &Found| matches!(pinned, Ok(Pinned::On(_, on)) if on.name == name);
+        let is_ours = |(folder, _): &Found| folder.is_of_this_layout();
+        let mut found = self.found.iter();
+        let of_this = found.clone().position(|one| is_on(one) && is_ours(one));
+        let place = of_this
+            .or_else(|| found.clone().position(is_on))
+            .or_else(|| found.position(|one| is_ours(one) && one.0.interface == name));
+        place.map(|place| self.found.swap_remove(place))
+    }
+
+    /// The error for an interface without pins.
+    pub fn not_attached(&self, name: &str) -> Error {
+        match interface::named(&self.interfaces, name) {
+            Ok(_) => Error::NotAttached(name.to_owned()),
+            Err(error) => error,
+        }
+    }
+}
+
+/// The error for a folder with this content, for a user who names the folder's interface; `None` if all is well.
+pub(in crate::kernel) fn trouble(
+    folder: &Folder,
+    pinned: Result<Pinned>,
+    interfaces: &[Interface],
+) -> Option<Error> {
+    let name = folder.interface.clone();
+    match pinned {
+        Ok(Pinned::On(_, on)) if !folder.is_of_this_layout() => Some(Error::OtherVersion {
+            interface: on.name,
+            layout: folder.layout,
+        }),
+        // Only pins of this layout can be read further.
+        _ if !folder.is_of_this_layout() => None,
+        Ok(Pinned::On(_, on)) => Some(Error::Renamed {
+            old: name,
+            new: on.name,
+        }),
+        Ok(Pinned::Elsewhere(..)) => Some(Error::Moved(name)),
+        Ok(Pinned::Gone(_)) => Some(interface::link_without_interface(name, interfaces)),
+        Ok(Pinned::Leftover) => foreign::waiting(folder, interfaces),
+        Err(error) => Some(error),
+    }
+}
