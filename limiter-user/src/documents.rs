@@ -5,7 +5,7 @@ use std::{env, fs, path::Path};
 use schemars::{JsonSchema, generate::SchemaSettings};
 
 use crate::{
-    observe::{Listing, Status, event, replay, source},
+    observe::{Listing, Status, event, source},
     plan::doctor,
 };
 
@@ -39,7 +39,6 @@ fn json_schemas_match_the_types() {
         ("check", schema::<source::Check>()),
         ("doctor", schema::<doctor::Diagnosis>()),
         ("list", schema::<Listing>()),
-        ("replay", schema::<replay::Replay>()),
         ("status", schema::<Status>()),
         ("top", schema::<source::Top>()),
         ("watch", schema::<event::Event>()),

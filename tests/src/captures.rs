@@ -11,7 +11,7 @@ use limiter_user::{
     observe::replay::Replay,
     plan::{
         capture::Capture,
-        replay::{self, Choice, Compiled, Watcher},
+        replay::{self, Choice, Compiled},
     },
 };
 
@@ -99,27 +99,6 @@ pub fn match_all_fields() -> Settings {
     file::parse(text, ".".as_ref()).unwrap().settings
 }
 
-/// Records the verdict on each packet.
-#[derive(Clone, Debug, Default)]
-pub struct Verdicts {
-    /// Verdicts in the order of the packets.
-    pub verdicts: Vec<Option<Reason>>,
-    /// Other messages.
-    pub messages: Vec<String>,
-}
-
-impl Watcher for Verdicts {
-    fn verdict(&mut self, number: u64, reason: Option<Reason>) -> io::Result<()> {
-        self.verdicts.push(reason);
-        assert_eq!(number, self.verdicts.len() as u64);
-        Ok(())
-    }
-
-    fn tell(&mut self, text: &str) {
-        self.messages.push(text.to_owned());
-    }
-}
-
 /// Replays a file.
 pub fn replay(
     file: &[u8],
@@ -127,11 +106,16 @@ pub fn replay(
     choice: Choice,
 ) -> Result<(Replay, Vec<Option<Reason>>), replay::Error> {
     let mut capture = Capture::new("test", io::Cursor::new(file.to_vec()))?;
-    let mut seen = Verdicts::default();
     let compiled = Compiled::new(settings).unwrap();
-    let replay = replay::run(&mut capture, &compiled, choice, &mut seen)?;
-    assert_eq!(seen.messages, [""; 0]);
-    Ok((replay, seen.verdicts))
+    let mut verdicts = Vec::new();
+    let each = |_: &Capture, number, reason| {
+        verdicts.push(reason);
+        assert_eq!(number, verdicts.len() as u64);
+        Ok(())
+    };
+    let tell = |text: &str| panic!("{text}");
+    let replay = replay::run(&mut capture, &compiled, choice, tell, each)?;
+    Ok((replay, verdicts))
 }
 
 /// Replays a file with both engines. They must agree on every packet and every counter.

@@ -17,10 +17,7 @@ use limiter_tests::{
     need_kernel,
     random::seed,
 };
-use limiter_user::{
-    config::key::address,
-    plan::capture::{Capture, link},
-};
+use limiter_user::{config::key::address, plan::capture::Capture};
 
 /// Runs all inputs of the targets with this need of the kernel.
 fn all(kernel: bool) {
@@ -136,12 +133,10 @@ fn kernel_and_another_parser_agree_on_captured_frames() {
     need_kernel!();
     let mut tally = Tally::default();
     for path in fixtures() {
-        let mut capture = Capture::open(&path).unwrap();
-        let mut room = Vec::new();
-        while let Ok(Some(packet)) = capture.next() {
-            let frame = link::frame(&packet, 1_514, &mut room);
+        for packet in Capture::open(&path).unwrap().map_while(Result::ok) {
+            let bytes = &packet.frame.bytes;
             for configuration in 0..CONFIGURATIONS_LENGTH {
-                offer(configuration, frame.bytes, &mut tally);
+                offer(configuration, &bytes[..bytes.len().min(1_514)], &mut tally);
             }
         }
     }
@@ -158,14 +153,14 @@ fn odd_frames_get_their_expected_verdicts() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/frames");
     let written = fs::read_to_string(folder.join("odd.txt")).unwrap();
     let mut written = written.lines();
-    let mut capture = Capture::open(&folder.join("odd.pcap")).unwrap();
     let mut tally = Tally::default();
-    while let Some(packet) = capture.next().unwrap() {
+    for packet in Capture::open(&folder.join("odd.pcap")).unwrap() {
+        let bytes = packet.unwrap().frame.bytes;
         let line = written.next().unwrap();
         for configuration in 0..CONFIGURATIONS_LENGTH {
-            offer(configuration, packet.bytes, &mut tally);
+            offer(configuration, &bytes, &mut tally);
         }
-        let (reason, buckets) = offer(OF_LIMITS, packet.bytes, &mut tally);
+        let (reason, buckets) = offer(OF_LIMITS, &bytes, &mut tally);
         let wanted = line.split_once(": ").unwrap().1;
         let (source, limits) = match wanted {
             "not-ip" | "malformed" => {

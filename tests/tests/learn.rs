@@ -1,7 +1,7 @@
 //! `limiter learn` proposes limits that pass the observed clients and stop a flood, and leaves nothing in the kernel.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
@@ -12,6 +12,7 @@ use std::{
 
 use limiter_common::{abi::learn::Flow, arithmetic::bucket, policy::verdict::Reason, table::Seed};
 use limiter_tests::{
+    captures::{Captured, pcap},
     command::{Outcome, limiter, prepared},
     eventually,
     files::Folder,
@@ -30,7 +31,10 @@ use limiter_user::{
         ops::learn::Watch,
         sys::{interface, interface::XdpState},
     },
-    plan::learn::{Bounds, Service, Watched, frames::FromFrames, sample, trace::Trace},
+    plan::{
+        capture::Link,
+        learn::{Bounds, Service, Watched, frames::FromFrames, sample, trace::Trace},
+    },
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -38,20 +42,10 @@ const SECOND: u64 = 1_000_000_000;
 /// The time of a frame, and the frame.
 type Timed = (u64, Vec<u8>);
 
-/// A capture in pcap format, with nanoseconds.
-fn pcap(frames: &[Timed]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for word in [0xa1b2_3c4d, 2 | 4 << 16, 0, 0, 262_144, 1] {
-        bytes.extend(u32::to_le_bytes(word));
-    }
-    for (time, frame) in frames {
-        let length = frame.len() as u64;
-        for word in [time / SECOND, time % SECOND, length, length] {
-            bytes.extend(u32::try_from(word).unwrap().to_le_bytes());
-        }
-        bytes.extend(frame);
-    }
-    bytes
+fn capture_of(frames: &[Timed]) -> Vec<u8> {
+    let packets = frames.iter().cloned();
+    let packets = packets.map(|(time, frame)| Captured::whole(time, frame));
+    pcap(&packets.collect::<Vec<_>>())
 }
 
 fn ends(source: [u8; 4], port: u16) -> Ends {
@@ -123,7 +117,7 @@ fn limit<'a>(settings: &'a Settings, name: &str) -> &'a Limit {
 fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
     let folder = Folder::new();
     let frames = traffic();
-    let capture = folder.write("traffic.pcap", pcap(&frames));
+    let capture = folder.write("traffic.pcap", capture_of(&frames));
     let output = folder.path("proposed.toml");
     let learn = limiter(&["learn", "--capture", &capture, "--output", &output]);
     learn.expect(0);
@@ -182,7 +176,7 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
 #[test]
 fn proposed_new_sources_is_the_default_unless_requested() {
     let folder = Folder::new();
-    let capture = folder.write("traffic.pcap", pcap(&traffic()));
+    let capture = folder.write("traffic.pcap", capture_of(&traffic()));
     let learn = |more: &[&str]| limiter(&[&["learn", "--capture", &capture], more].concat());
     for (more, written) in [
         (&[][..], "new_sources = \"10k/s\""),
@@ -342,7 +336,7 @@ fn killed_learn_leaves_no_program() {
 }
 
 #[test]
-fn interrupted_learn_proposes_limits_or_gives_a_reason() {
+fn interrupted_learn_proposes_limits() {
     need_kernel!();
     use nix::{
         sys::signal::{Signal, kill},
@@ -351,27 +345,15 @@ fn interrupted_learn_proposes_limits_or_gives_a_reason() {
 
     let hosts = Hosts::new();
     let clients = Clients::new(&hosts);
-    let end = |child: Child| {
-        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
-        kill(pid, Signal::SIGINT).unwrap();
-        let outcome = outcome(child);
-        eventually("learn has detached its program", || xdp(&hosts).is_none());
-        outcome
-    };
-    let nothing = start(&hosts, &["--for", "1h"]);
-    started(&hosts);
-    let nothing = end(nothing);
-    nothing.expect(1);
-    assert_eq!(nothing.stdout, "");
-    let why = "nothing is proposed, because no IP packet arrived";
-    assert!(nothing.stderr.contains(why), "{nothing:#?}");
-
-    let some = start(&hosts, &["--for", "1h"]);
+    let child = start(&hosts, &["--for", "1h"]);
     started(&hosts);
     (0..8).for_each(|_| clients.round());
-    let some = end(some);
-    some.expect(0);
-    assert_eq!(read(&some.stdout).settings.limits.len(), 1);
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    kill(pid, Signal::SIGINT).unwrap();
+    let learn = outcome(child);
+    learn.expect(0);
+    assert_eq!(xdp(&hosts), None, "{learn:#?}");
+    assert_eq!(read(&learn.stdout).settings.limits.len(), 1);
 }
 
 #[test]
@@ -400,13 +382,13 @@ fn too_little_traffic_and_wrong_command_lines_are_refused() {
     let folder = Folder::new();
     let is_of_few = |(_, frame): &Timed| frame[26] == 198 && frame[29] < 4;
     let few: Vec<Timed> = traffic().into_iter().filter(is_of_few).collect();
-    let capture = folder.write("few.pcap", pcap(&few));
+    let capture = folder.write("few.pcap", capture_of(&few));
     let learn = |arguments: &[&str]| limiter(&[&["learn"], arguments].concat());
     learn(&["--capture", &capture])
         .expect_error(1, &["only 3 sources", "at least 5", "nothing is proposed"]);
-    let empty = folder.write("empty.pcap", pcap(&[]));
+    let empty = folder.write("empty.pcap", capture_of(&[]));
     learn(&["--capture", &empty]).expect_error(1, &["no IP packet arrived"]);
-    let short = folder.write("short.pcap", pcap(&traffic()[..20]));
+    let short = folder.write("short.pcap", capture_of(&traffic()[..20]));
     learn(&["--capture", &short]).expect_error(1, &["ms of traffic", "nothing is proposed"]);
     learn(&["--capture", &folder.path("none.pcap")]).expect_error(1, &["none.pcap"]);
 
@@ -423,12 +405,10 @@ fn too_little_traffic_and_wrong_command_lines_are_refused() {
         &["eth0", "--for", "0s"],
         &["eth0", "--for", "10s", "--capture", "x"],
         &["--capture", "x", "--force"],
-        &["--capture", "x", "--keep", "101"],
-        &["--capture", "x", "--keep", "nan"],
     ] {
         learn(wrong).expect_error(2, &[]);
     }
-    let whole = folder.write("whole.pcap", pcap(&traffic()));
+    let whole = folder.write("whole.pcap", capture_of(&traffic()));
     learn(&["--capture", &whole, "--output", &there, "--force"]).expect(0);
     let written = read(&fs::read_to_string(&there).unwrap());
     assert!(written.settings.limits.len() > 1);
@@ -445,8 +425,19 @@ fn packets_of(watched: &Watched) -> BTreeMap<Flow, (u64, BTreeMap<Service, u64>)
     packets.collect()
 }
 
-/// The traffic that the program sees, and the traffic in a capture of the frames.
-fn both(frames: &[Vec<u8>]) -> (Watched, Watched) {
+/// Some frames are damaged.
+#[test]
+fn learn_program_and_capture_agree_on_random_frames() {
+    need_kernel!();
+    let mut rng = fastrand::Rng::with_seed(0x1ea2);
+    // These settings name the addresses and ports of the frames.
+    let settings = read(
+        "[lists]\nown = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n[[limit]]\nname = \"some\"\nrate = \"5\"\n\
+         match = { destination_port = [22, 53, \"443-450\"], source_port = 40000, source = \"own\" }\n",
+    )
+    .settings;
+    let frames = (0..20_000).map(|_| packets::frame(&mut rng, &settings));
+    let frames: Vec<_> = frames.collect();
     let hosts = Hosts::new();
     let wire = Raw::open(&hosts.client);
     let watch = || async {
@@ -461,72 +452,15 @@ fn both(frames: &[Vec<u8>]) -> (Watched, Watched) {
     let ours = hosts.server.namespace.block_on(watch).unwrap();
     let mut other = FromFrames::new(Seed::KNOWN, Bounds::default());
     for (frame, time) in frames.iter().zip(1..) {
-        other.see(time, frame, frame.len() as u64);
+        other.see(time, &Link::Ethernet.frame(frame, frame.len() as u64));
     }
     let other = other.finish();
     assert_eq!(ours.totals, other.totals);
     assert_eq!(ours.sampler.once(), other.sampler.once());
-    (ours, other)
-}
-
-/// Some frames are damaged.
-#[test]
-fn learn_program_and_capture_agree_on_random_frames() {
-    need_kernel!();
-    let mut rng = fastrand::Rng::with_seed(0x1ea2);
-    // These settings name the addresses and ports of the frames.
-    let settings = read(
-        "[lists]\nown = [\"192.0.2.0/24\", \"2001:db8::/32\"]\n[[limit]]\nname = \"some\"\nrate = \"5\"\n\
-         match = { destination_port = [22, 53, \"443-450\"], source_port = 40000, source = \"own\" }\n",
-    )
-    .settings;
-    let frames = (0..20_000).map(|_| packets::frame(&mut rng, &settings));
-    let (ours, other) = both(&frames.collect::<Vec<_>>());
     assert!(ours.totals.malformed.packets > 100 && ours.totals.not_ip.packets > 100);
-    assert_eq!(packets_of(&ours), packets_of(&other));
-    assert!(
-        ours.sampler.sources().len() > 100,
-        "{}",
-        ours.sampler.sources().len()
-    );
-}
-
-#[test]
-fn learn_program_and_capture_agree_on_services() {
-    need_kernel!();
-    let mut rng = fastrand::Rng::with_seed(0x1ea3);
-    let mut frame = || {
-        let port = [22, 53, 443, 32_767, 32_768, 0, 65_535][rng.usize(0..7)];
-        let host = rng.u16(1..30);
-        let (from, to): (IpAddr, IpAddr) = if rng.bool() {
-            let from = Ipv4Addr::from(0xc633_6400 + u32::from(host));
-            (from.into(), [192, 0, 2, 1].into())
-        } else {
-            // Two addresses of one /64 are one source.
-            let from = [0x2001, 0xdb8, 0, host / 2, 0, 0, 0, host];
-            (from.into(), [0xfd; 16].into())
-        };
-        let ends = Ends {
-            from: (from, 40_000).into(),
-            to: (to, port).into(),
-            ..ends([0; 4], port)
-        };
-        match rng.u8(0..3) {
-            0 => ends.udp(&[0; 30]),
-            1 => ends.tcp(Segment::Syn),
-            _ => ends.tcp(Segment::Data),
-        }
-    };
-    let frames: Vec<_> = (0..5_000).map(|_| frame()).collect();
-    let (ours, other) = both(&frames);
     let seen = packets_of(&ours);
     assert_eq!(seen, packets_of(&other));
-    assert_eq!(seen.len(), 29 + 15);
-    let services = seen.values().flat_map(|(_, services)| services.keys());
-    let services: BTreeSet<String> = services.map(Service::name).collect();
-    let named = ["tcp", "udp"]
-        .map(|protocol| ["22", "32767", "443", "53"].map(|port| format!("{protocol}-{port}")));
-    assert_eq!(services, named.into_iter().flatten().collect());
+    assert!(seen.len() > 100, "{}", seen.len());
 }
 
 /// The flood is too fast for events, and is only counted.
@@ -559,44 +493,4 @@ fn learn_counts_a_flood_exactly() {
     // The first packets are recorded one by one, and the others in groups.
     let groups = traces["192.0.2.66"].groups().len() as u64;
     assert!((AT_ONCE / 2..=AT_ONCE + 20).contains(&groups), "{groups}");
-}
-
-/// There are hundreds of thousands of made-up sources. The sample stays small and uniform.
-#[test]
-fn spoofed_sources_do_not_fill_the_sample() {
-    need_kernel!();
-    const SOURCES: u32 = 60_000;
-    let hosts = Hosts::new();
-    let wire = Raw::open(&hosts.client);
-    let bounds = Bounds {
-        sources: 500,
-        once: 2_000,
-        ..Bounds::default()
-    };
-    let frame = |n: u32| udp(&hosts, Ipv4Addr::from(0x0a00_0000 + n).into(), 9);
-    let watch = || async {
-        let mut watch = Watch::start("eth0", Mode::Native, bounds).await.unwrap();
-        for n in 0..SOURCES {
-            wire.send(&frame(n));
-            if n % 200 == 0 {
-                watch.pump().unwrap();
-            }
-        }
-        watch.finish().unwrap()
-    };
-    let watched = hosts.server.namespace.block_on(watch).unwrap();
-    let sampler = &watched.sampler;
-    assert_eq!(watched.totals.seen.packets, u64::from(SOURCES));
-    assert_eq!(watched.totals.lost.packets, 0);
-    assert!(
-        sampler.once_held() <= bounds.once && sampler.halvings() >= 5,
-        "{}",
-        sampler.halvings()
-    );
-    // The estimate includes packets of dropped sources, and was halved along with the sample.
-    let estimate = sampler.once() << sampler.halvings();
-    assert!(
-        (SOURCES / 3..SOURCES * 3).contains(&u32::try_from(estimate).unwrap()),
-        "{estimate}"
-    );
 }

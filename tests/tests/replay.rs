@@ -12,7 +12,7 @@ use std::{
 use fastrand::Rng;
 use limiter_common::policy::verdict::Reason;
 use limiter_tests::{
-    captures::{Captured, add, fixtures, header, match_all_fields, pcap, replay, replay_by_both},
+    captures::{Captured, add, fixtures, header, match_all_fields, pcap, replay_by_both},
     command::{Outcome, binary, limiter, prepared},
     files::Folder,
     need_kernel,
@@ -23,8 +23,8 @@ use limiter_user::{
     config::{Limit, NewSources, Settings, file},
     observe::Verdicts,
     plan::{
-        capture::{Capture, clock::Clock, link::frame},
-        replay::{Choice, Compiled, Engine, FRAME_MOST},
+        capture::{Capture, clock::Clock},
+        replay::{Compiled, Engine},
     },
 };
 
@@ -102,20 +102,19 @@ fn kernel_and_model_agree_on_foreign_captures() {
         let mut kernel = Engine::kernel(&compiled, 0).unwrap();
         let mut model = Engine::model(&compiled, 0);
         let mut clock = Clock::default();
-        let mut room = Vec::new();
         for (path, (name, packets)) in files.iter().zip(FIXTURES) {
             assert!(path.ends_with(name), "{} is not {name}", path.display());
             let mut capture = Capture::open(path).unwrap();
             let Some(packets) = packets else {
-                let error = capture.next().unwrap_err().to_string();
+                let error = capture.next().unwrap().unwrap_err().to_string();
                 assert!(error.contains("link type"), "{name}: {error}");
                 continue;
             };
-            while let Some(packet) = capture.next().unwrap() {
+            for packet in &mut capture {
+                let packet = packet.unwrap();
                 let now = clock.at(packet.time);
-                let frame = frame(&packet, FRAME_MOST, &mut room);
-                let by_kernel = kernel.offer(&frame, now).unwrap();
-                let by_model = model.offer(&frame, now).unwrap();
+                let by_kernel = kernel.offer(&packet.frame, now).unwrap();
+                let by_model = model.offer(&packet.frame, now).unwrap();
                 assert_eq!(by_kernel, by_model, "{name}, packet {}", packet.number);
                 *seen.entry(by_model.name()).or_default() += 1;
             }
@@ -126,32 +125,6 @@ fn kernel_and_model_agree_on_foreign_captures() {
     // The captures contain packets with each of these verdicts.
     for reason in "admitted limit malformed not_ip deny would_drop".split(' ') {
         assert!(seen.get(reason) > Some(&4), "{reason}: {seen:?}");
-    }
-}
-
-#[test]
-fn truncated_foreign_captures_replay_up_to_the_cut() {
-    let settings = match_all_fields();
-    for path in fixtures() {
-        let bytes = fs::read(&path).unwrap();
-        let whole = replay(&bytes, &settings, Choice::Model);
-        let step = (bytes.len() / 20).max(1);
-        let mut before = 0;
-        for end in (0..bytes.len()).step_by(step) {
-            // `replay` reads the existing part, or the error gives the reason.
-            match (replay(&bytes[..end], &settings, Choice::Model), &whole) {
-                (Ok((part, verdicts)), Ok((_, all))) => {
-                    let at = format!("{} at {end}", path.display());
-                    assert_eq!(verdicts, all[..verdicts.len()], "{at}");
-                    assert!(verdicts.len() >= before, "{at}");
-                    before = verdicts.len();
-                    let is_whole = verdicts.len() == all.len();
-                    assert!(part.cut.is_some() || is_whole || verdicts.len() < all.len());
-                }
-                (Ok((_, verdicts)), Err(_)) => assert!(verdicts.is_empty()),
-                (Err(_), _) => {}
-            }
-        }
     }
 }
 
@@ -305,15 +278,6 @@ fn truncated_packets_count_with_their_wire_length() {
     }
 }
 
-/// A time slightly out of order counts as the time before. A clock that is set back continues from there.
-#[test]
-fn replay_time_never_goes_back() {
-    need_kernel!();
-    let hour = 3_600 * SECOND;
-    let at = [hour, hour - MS, hour + SECOND / 5, 0, SECOND / 5];
-    assert_eq!(passing("5/s", "1", at), [true, false, true, false, true]);
-}
-
 fn folder_with(packets: &[Captured]) -> (Folder, String) {
     let folder = Folder::new();
     let capture = folder.write("test.pcap", pcap(packets));
@@ -331,73 +295,54 @@ fn twenty() -> Vec<Captured> {
 fn replay_command_prints_verdicts_and_counts() {
     need_kernel!();
     let (folder, capture) = folder_with(&twenty());
-    let out = folder.path("verdicts");
-    for engine in ["kernel", "model"] {
-        let limits = ["replay", &capture, "--rate", "5/s", "--burst", "10"];
-        let output = ["--engine", engine, "--json", "--verdicts", &out];
-        let outcome = limiter(&[&limits[..], &output].concat());
+    let limits = "[[limit]]\nname = \"default\"\nrate = \"5/s\"\nburst = 10\n";
+    let config = folder.write("limits.toml", limits);
+    let replay = |more: &[&str]| {
+        let outcome = limiter(&[&["replay", &capture], more].concat());
         outcome.expect(0);
-        assert_eq!(outcome.stderr, "");
-        let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
-        let length = Frame::from(SOURCE).bytes().len();
-        let count = |packets| serde_json::json!({"packets": packets, "bytes": packets * length});
-        let wanted = serde_json::json!({
-            "engine": engine, "seen": count(20), "passed": count(14), "dropped": count(6),
-            "malformed": count(0), "not_ip": count(0),
-            "sources": [{
-                "source": "192.0.2.7", "seen_packets": 20, "passed_packets": 14, "dropped_packets": 6,
-                "would_drop_packets": 0,
-            }],
-        });
-        for (field, value) in wanted.as_object().unwrap() {
-            assert_eq!(&json[field], value, "{field}: {json}");
+        outcome
+    };
+    for engine in ["kernel", "model"] {
+        let options = ["--rate", "5/s", "--burst", "10", "--engine", engine];
+        let summary = replay(&options);
+        assert_eq!(summary.stderr, "");
+        let rows: Vec<_> = summary.stdout.lines().map(words).collect();
+        for row in [
+            &format!("20 packets in 0.95 s: 14 passed, 6 dropped ({engine})"),
+            "6 over the limit",
+            "default 5/s 10 /32,/64 14 6 0",
+            "192.0.2.7 20 14 6 0",
+        ] {
+            assert!(rows.iter().any(|of| of == row), "{row}: {summary:#?}");
         }
-        let verdicts = fs::read_to_string(&out).unwrap();
-        let lines: Vec<_> = verdicts.lines().collect();
+        let verdicts = replay(&["--config", &config, "--engine", engine, "--verdicts"]);
+        assert_eq!(verdicts.stderr, summary.stdout);
+        let lines: Vec<_> = verdicts.stdout.lines().collect();
         assert_eq!(lines.len(), 20);
         assert_eq!(
             (lines[0], lines[13]),
             ("1\tpass\tadmitted", "14\tdrop\tlimit")
         );
         let dropped = lines.iter().filter(|line| line.ends_with("\tdrop\tlimit"));
-        assert_eq!(dropped.count(), 6, "{verdicts}");
+        assert_eq!(dropped.count(), 6, "{verdicts:#?}");
     }
-    let text = limiter(&["replay", &capture, "--rate", "5/s", "--burst", "10"]);
-    text.expect(0);
-    for word in [
-        "20 packets in 0.95 s: 14 passed, 6 dropped (kernel)",
-        "192.0.2.7",
-        "default",
-    ] {
-        assert!(text.stdout.contains(word), "{text:#?}");
-    }
-    let config = folder.write(
-        "limits.toml",
-        "[[limit]]\nname = \"a\"\nrate = \"5/s\"\nburst = 10\n",
-    );
-    let from_file = limiter(&["replay", &capture, "--config", &config, "--verdicts", "-"]);
-    from_file.expect(0);
-    assert_eq!(from_file.stdout, fs::read_to_string(&out).unwrap());
-    assert!(from_file.stderr.contains("14 passed"), "{from_file:#?}");
+}
+
+/// The words of a line, with one space between them.
+fn words(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
 fn replay_reads_standard_input() {
-    let file = pcap(&twenty());
-    let arguments = "replay - --rate 1/h --engine model --json";
-    let outcome = run_with_input(&file, &arguments.split(' ').collect::<Vec<_>>());
+    let arguments = ["replay", "-", "--rate", "1/h", "--engine", "model"];
+    let mut child = piped(&arguments);
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(&pcap(&twenty())).unwrap();
+    drop(input);
+    let outcome = Outcome::of("replay".to_owned(), child.wait_with_output().unwrap());
     outcome.expect(0);
-    assert!(
-        outcome.stdout.contains("\"dropped\":{\"packets\":19,"),
-        "{outcome:#?}"
-    );
-}
-
-/// Runs `limiter` with `input` on its standard input.
-fn run_with_input(input: &[u8], arguments: &[&str]) -> Outcome {
-    let mut child = piped(arguments);
-    child.stdin.take().unwrap().write_all(input).unwrap();
-    Outcome::of(arguments.join(" "), child.wait_with_output().unwrap())
+    assert!(outcome.stdout.contains("19 dropped"), "{outcome:#?}");
 }
 
 fn piped(arguments: &[&str]) -> Child {
@@ -439,27 +384,14 @@ fn replay_warns_of_exemptions_and_truncated_captures() {
 }
 
 #[test]
-fn impossible_replay_options_are_refused() {
+fn unreadable_captures_and_missing_limits_are_refused() {
     let (folder, capture) = folder_with(&twenty());
-    let before = fs::read(&capture).unwrap();
-    let model = ["--rate", "5", "--engine", "model"];
-    let with = |arguments: &[&str]| limiter(&[&["replay"], arguments, &model[..]].concat());
-    let link = folder.path("link");
-    std::os::unix::fs::symlink(&capture, &link).unwrap();
-    for out in [&capture, &link] {
-        with(&[&capture, "--verdicts", out])
-            .expect_error(1, &["the capture itself", "another file"]);
-    }
-    assert_eq!(fs::read(&capture).unwrap(), before, "unchanged");
-    with(&[&capture, "--verdicts", "-", "--json"]).expect_error(2, &["standard output"]);
-    with(&[&capture, "--verdicts", "/dev/full"])
-        .expect_error(1, &["/dev/full cannot be written", "No space left"]);
     for path in ["/nonexistent.pcap", "/"] {
         let cannot = format!("{path} cannot be read");
-        with(&[path]).expect_error(1, &[&cannot]);
+        limiter(&["replay", path, "--rate", "5"]).expect_error(1, &[&cannot]);
     }
     let text = folder.write("text", "not a capture, but long enough for one to begin\n");
-    with(&[&text]).expect_error(1, &["neither pcap", "pcapng"]);
+    limiter(&["replay", &text, "--rate", "5"]).expect_error(1, &["neither pcap", "pcapng"]);
     limiter(&["replay", &capture]).expect_error(2, &["--rate"]);
 }
 
@@ -470,7 +402,7 @@ fn closed_pipe_is_not_an_error() {
         .map(|i| Captured::whole(START + i, frame.clone()))
         .collect();
     let (_folder, capture) = folder_with(&packets);
-    let model = ["--rate", "5", "--engine", "model", "--verdicts", "-"];
+    let model = ["--rate", "5", "--engine", "model", "--verdicts"];
     let mut child = piped(&[&["replay", &capture], &model[..]].concat());
     drop(child.stdout.take());
     let outcome = Outcome::of("closed".to_owned(), child.wait_with_output().unwrap());
@@ -493,13 +425,10 @@ fn replay_without_privileges_uses_the_model() {
         command.args(arguments).uid(65_534).gid(65_534);
         Outcome::of(arguments.join(" "), command.output().unwrap())
     };
-    let any = as_nobody(&[
-        "replay", &capture, "--rate", "5/s", "--burst", "10", "--json",
-    ]);
+    let any = as_nobody(&["replay", &capture, "--rate", "5/s", "--burst", "10"]);
     any.expect(0);
     assert!(
-        any.stdout
-            .contains("\"engine\":\"model\",\"seen\":{\"packets\":20,"),
+        any.stdout.contains("14 passed, 6 dropped (model)"),
         "{any:#?}"
     );
     assert!(
@@ -512,7 +441,7 @@ fn replay_without_privileges_uses_the_model() {
 
 /// Peak memory in KiB of a replay of `packets` packets, each from its own source.
 fn memory(packets: u32) -> u64 {
-    let arguments = ["replay", "-", "--rate", "5", "--engine", "model", "--json"];
+    let arguments = ["replay", "-", "--rate", "5", "--engine", "model"];
     let mut child = piped(&arguments);
     let mut input = child.stdin.take().unwrap();
     let mut chunk = header(1);
@@ -534,7 +463,7 @@ fn memory(packets: u32) -> u64 {
     drop(input);
     let outcome = Outcome::of("memory".to_owned(), child.wait_with_output().unwrap());
     outcome.expect(0);
-    let seen = format!("\"seen\":{{\"packets\":{packets},");
+    let seen = format!("{packets} packets in").replace("000 ", ",000 ");
     assert!(outcome.stdout.contains(&seen), "{outcome:#?}");
     kilobytes.unwrap()
 }

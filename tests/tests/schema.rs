@@ -1,7 +1,5 @@
 //! The output of every `--json` option matches `docs/schema`, by an independent validator.
 
-use std::{fs, path::Path};
-
 use limiter_tests::{
     files::Folder, hosts::Hosts, need_kernel, number, schema, traffic::Traffic, watcher::Watcher,
 };
@@ -83,10 +81,6 @@ fn json_of_every_verb_matches_its_schema() {
         ("list", hosts.json("deny list eth0 --json")),
         ("list", hosts.json("tier list eth0 partners --json")),
         ("doctor", hosts.json("doctor eth0 --json")),
-        (
-            "replay",
-            hosts.json(&["replay", &capture(), "--config", &file, "--json"]),
-        ),
         ("watch", events[0].clone()),
         ("watch", events[1].clone()),
     ];
@@ -121,18 +115,4 @@ fn json_of_every_verb_matches_its_schema() {
         }
         assert_ne!(schema::faults("status", &value), "", "{key}");
     }
-}
-
-fn capture() -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/captures");
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|file| file.unwrap().path())
-        .collect();
-    files.retain(|file| {
-        file.extension()
-            .is_some_and(|extension| extension == "pcap")
-    });
-    files.sort();
-    files[0].to_str().unwrap().to_owned()
 }

@@ -1,21 +1,16 @@
-//! The output of `replay --json`: the limits' decisions about a capture.
+//! The limits' decisions about a capture.
 
 use limiter_common::policy::verdict::Reason;
-use serde::Serialize;
 
 use super::{Count, Drops, Verdicts};
 
-/// The output of `replay --json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+/// The result of a replay.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Replay {
     /// The engine that decided: `kernel` or `model`.
     pub engine: &'static str,
     /// All packets by verdict; `seen` is the whole capture.
-    #[serde(flatten)]
     pub verdicts: Verdicts,
-    /// Malformed IP packets, whatever their verdict.
-    pub malformed: Count,
     /// Packets that are not IP; part of `passed`.
     pub not_ip: Count,
     /// Packets that the host sent, according to the capture; part of `passed`. Limits do not apply to them.
@@ -34,15 +29,10 @@ pub struct Replay {
     /// Truncated packets: the capture has too little of them for the limits. Missing fields are charged as if they
     /// matched. A packet without its IP header counts as malformed.
     pub cut_short_packets: u64,
-    /// Why the capture ends too early: `short` or `damaged`; null: the capture is complete.
-    pub cut: Option<&'static str>,
-    /// Number of times that the capture's clock was set back.
-    pub clock_set_back: u64,
 }
 
 /// One limit.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReplayedLimit {
     /// Name of the limit.
     pub name: String,
@@ -61,19 +51,16 @@ pub struct ReplayedLimit {
 }
 
 /// One source.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ReplayedSource {
     /// An address, or a prefix.
     pub source: String,
     /// Packets of the source.
-    #[serde(flatten)]
     pub counters: SourceCounters,
 }
 
 /// Packets of a source by verdict.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceCounters {
     /// All packets.
     pub seen_packets: u64,

@@ -38,6 +38,14 @@ pub fn text(replay: &Replay) -> String {
         "sent by the host itself: passed, not limited",
         replay.outgoing,
     );
+    let others = replay.other_sources.map_or(0, |others| others.seen_packets);
+    line(
+        "of sources beyond those that fit into memory",
+        Count {
+            packets: others,
+            bytes: 0,
+        },
+    );
     text.push_str(&format!("\n{}\n", limits(&replay.limits)));
     let lost = |source: &&ReplayedSource| {
         source.counters.dropped_packets + source.counters.would_drop_packets > 0

@@ -1,6 +1,8 @@
 //! Captures in pcap and pcapng format are read correctly, in any byte order, and even if truncated anywhere.
 
-use limiter_user::plan::capture::{Capture, Cut, Error, Link};
+use std::io;
+
+use limiter_user::plan::capture::{Capture, Cut, Error, Frame, Link};
 
 /// Byte order of a file.
 #[derive(Clone, Copy, Debug)]
@@ -106,28 +108,31 @@ const SECOND: u64 = 1_000_000_000;
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 
-/// A packet: time, length, bytes, framing, outgoing.
-type Seen = (u64, u64, Vec<u8>, Link, bool);
+/// A packet: time, frame, outgoing.
+type Seen = (u64, Frame, bool);
 
 fn read(file: &[u8]) -> Result<(Vec<Seen>, Option<Cut>), Error> {
-    let mut capture = Capture::new("test", std::io::Cursor::new(file.to_vec()))?;
+    let mut capture = Capture::new("test", io::Cursor::new(file.to_vec()))?;
     let mut seen = Vec::new();
-    while let Some(packet) = capture.next()? {
+    for packet in &mut capture {
+        let packet = packet?;
         assert_eq!(packet.number, seen.len() as u64 + 1);
-        let (bytes, outgoing) = (packet.bytes.to_vec(), packet.outgoing);
-        seen.push((packet.time, packet.length, bytes, packet.link, outgoing));
+        seen.push((packet.time, packet.frame, packet.outgoing));
     }
     assert_eq!(capture.packets(), seen.len() as u64);
     Ok((seen, capture.cut()))
 }
 
-/// A reader that returns one byte at a time, as a slow pipe does.
-struct Drops(std::io::Cursor<Vec<u8>>);
+/// A reader that returns one byte at a time, as a slow pipe does, and fails at the end.
+struct Failing(io::Cursor<Vec<u8>>);
 
-impl std::io::Read for Drops {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+impl io::Read for Failing {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(1);
-        self.0.read(&mut buffer[..most])
+        match self.0.read(&mut buffer[..most])? {
+            0 => Err(io::Error::other("the disk is on fire")),
+            read => Ok(read),
+        }
     }
 }
 
@@ -140,8 +145,8 @@ fn pcap_is_read_in_both_byte_orders_and_time_units() {
             let file = order.pcap(magic, 1, &packets);
             let (first, second) = (10 * SECOND + 999_999 * unit, 11 * SECOND + 5 * unit);
             let wanted = vec![
-                (first, 3, short.to_vec(), Link::Ethernet, false),
-                (second, 9_000, long.to_vec(), Link::Ethernet, false),
+                (first, Link::Ethernet.frame(short, 3), false),
+                (second, Link::Ethernet.frame(long, 9_000), false),
             ];
             let read = read(&file).unwrap();
             assert_eq!(read, (wanted, None), "{order:?}, {magic:#x}");
@@ -168,23 +173,32 @@ fn pcapng_with_several_interfaces_and_sections_is_read() {
         file.extend(order.packet(2, (base + 10) * 1_000_000_000 + 1, 21, &bytes, 1));
         let simple = [&order.u32(1_500)[..], &bytes[..20]].concat();
         file.extend(order.block(3, &simple));
-        let (all, some) = (bytes.to_vec(), bytes[..20].to_vec());
         let (at, raw_at) = (base * SECOND, (base + 3) * SECOND + SECOND / 2);
         let last = at + 5 * SECOND + 1;
         wanted.extend([
-            (at + 7_000, 21, all.clone(), Link::Ethernet, false),
-            (raw_at, 60, all.clone(), Link::Raw, true),
-            (last, 21, all, Link::Cooked, false),
-            (last, 1_500, some, Link::Ethernet, false),
+            (at + 7_000, Link::Ethernet.frame(&bytes, 21), false),
+            (raw_at, Link::Raw.frame(&bytes, 60), true),
+            (last, Link::Cooked.frame(&bytes, 21), false),
+            (last, Link::Ethernet.frame(&bytes[..20], 1_500), false),
         ]);
     }
-    assert_eq!(read(&file).unwrap(), (wanted.clone(), None));
-    let mut capture = Capture::new("slow", Drops(std::io::Cursor::new(file))).unwrap();
-    let mut packets = 0;
-    while capture.next().unwrap().is_some() {
-        packets += 1;
-    }
-    assert_eq!(packets, wanted.len());
+    assert_eq!(read(&file).unwrap(), (wanted, None));
+}
+
+/// The error comes after the part that is read at first.
+#[test]
+fn read_error_in_the_middle_keeps_its_reason() {
+    let bytes = [7_u8; 1_000];
+    let packets = vec![(0, 0, 1_000, &bytes[..]); 100];
+    let file = ORDERS[0].pcap(MICROSECONDS, 1, &packets);
+    let mut capture = Capture::new("disk", Failing(io::Cursor::new(file))).unwrap();
+    let read: Result<Vec<_>, _> = (&mut capture).collect();
+    let error = read.unwrap_err().to_string();
+    assert!(
+        error.starts_with("disk cannot be read (the disk is on fire)"),
+        "{error}"
+    );
+    assert_eq!(capture.packets(), 100);
 }
 
 #[test]
@@ -279,6 +293,7 @@ fn long_blocks_are_read() {
     file.extend(order.packet(0, 1, 3 << 20, &long, 0));
     file.extend(order.packet(0, 2, 1, &[1], 0));
     let (seen, cut) = read(&file).unwrap();
-    let lengths: Vec<_> = seen.iter().map(|seen| seen.2.len()).collect();
-    assert_eq!((lengths, cut), (vec![3 << 20, 1], None));
+    let lengths: Vec<_> = seen.iter().map(|seen| seen.1.length).collect();
+    // One byte is no Ethernet header: the frame gets an empty one.
+    assert_eq!((lengths, cut), (vec![3 << 20, 14], None));
 }

@@ -6,12 +6,13 @@ use limiter_common::table::Seed;
 use limiter_user::{
     config::{Settings, file},
     plan::{
-        capture::{Capture, Cut, Error, link},
+        capture::{Capture, Cut, Error, Frame, Link, link::FRAME_MOST},
         learn::{Bounds, frames::FromFrames, propose, show},
-        replay::{Choice, FRAME_MOST},
+        replay::Choice,
     },
 };
 use pcap_file::{
+    DataLink,
     pcap::PcapReader,
     pcapng::{Block, PcapNgReader},
 };
@@ -19,12 +20,20 @@ use pcap_file::{
 use super::expect_one_line;
 use crate::captures::{match_all_fields, replay};
 
-/// A packet: its bytes, its length on the wire, and its time in nanoseconds, if that can be compared.
+/// A packet: its frame, and its time in nanoseconds, if that can be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Packet {
-    bytes: Vec<u8>,
-    length: u64,
+    frame: Frame,
     time: Option<u64>,
+}
+
+impl Packet {
+    /// Creates a packet; none if its framing is not supported.
+    fn new(link: DataLink, bytes: &[u8], length: u32, time: Option<u64>) -> Option<Self> {
+        let length = u64::from(length).max(bytes.len() as u64);
+        let frame = Link::of_number(link.into())?.frame(bytes, length);
+        Some(Self { frame, time })
+    }
 }
 
 /// Reads a capture. Another reader must find the same packets, and replay must decide about each once.
@@ -45,32 +54,29 @@ type Ours = (Vec<Packet>, Result<Option<Cut>, Error>);
 fn ours(bytes: &[u8]) -> Result<Ours, Error> {
     let mut capture = Capture::new("test", Cursor::new(bytes.to_vec()))?;
     let mut learnt = FromFrames::new(Seed::KNOWN, Bounds::default());
-    let (mut packets, mut room) = (Vec::new(), Vec::new());
+    let mut packets = Vec::new();
     let mut before = 0;
     let end = loop {
         let packet = match capture.next() {
-            Ok(Some(packet)) => packet,
-            Ok(None) => break Ok(capture.cut()),
-            Err(why) => {
+            Some(Ok(packet)) => packet,
+            None => break Ok(capture.cut()),
+            Some(Err(why)) => {
                 expect_one_line(&why.to_string());
                 break Err(why);
             }
         };
-        packets.push(Packet {
-            bytes: packet.bytes.to_vec(),
-            length: packet.length,
-            time: Some(packet.time),
-        });
-        assert_eq!(packet.number, packets.len() as u64);
-        assert!(packet.time >= before, "times never go back");
-        assert!(packet.length >= packet.bytes.len() as u64);
-        before = packet.time;
-        let frame = link::frame(&packet, FRAME_MOST, &mut room);
+        let (frame, time) = (packet.frame, packet.time);
+        assert_eq!(packet.number, packets.len() as u64 + 1);
+        assert!(time >= before, "times never go back");
         assert!((14..=FRAME_MOST).contains(&frame.bytes.len()));
-        learnt.see(packet.time, frame.bytes, frame.length);
+        assert!(frame.length >= frame.bytes.len() as u64);
+        before = time;
+        learnt.see(time, &frame);
+        let time = Some(time);
+        packets.push(Packet { frame, time });
     };
     let watched = learnt.finish();
-    if let Ok(proposal) = propose(&watched, 0.999) {
+    if let Ok(proposal) = propose(&watched) {
         let text = show::file(Some("eth0"), &watched, &proposal).unwrap();
         assert!(file::parse(&text, ".".as_ref()).is_ok(), "{text}");
     }
@@ -80,12 +86,12 @@ fn ours(bytes: &[u8]) -> Result<Ours, Error> {
 /// The packets that pcap-file reads, up to the first error.
 fn theirs(bytes: &[u8]) -> Vec<Packet> {
     if let Ok(mut reader) = PcapReader::new(Cursor::new(bytes)) {
+        // The bits above are the length of the frames' checksum.
+        let link = DataLink::from(u32::from(reader.header().datalink) & 0xffff);
         let packets = std::iter::from_fn(|| {
-            reader.next_packet()?.ok().map(|packet| Packet {
-                length: packet.orig_len.into(),
-                time: u64::try_from(packet.timestamp.as_nanos()).ok(),
-                bytes: packet.data.into_owned(),
-            })
+            let packet = reader.next_packet()?.ok()?;
+            let time = u64::try_from(packet.timestamp.as_nanos()).ok();
+            Packet::new(link, &packet.data, packet.orig_len, time)
         });
         return packets.collect();
     }
@@ -93,17 +99,19 @@ fn theirs(bytes: &[u8]) -> Vec<Packet> {
         return Vec::new();
     };
     let mut packets = Vec::new();
-    while let Some(Ok(block)) = reader.next_block() {
-        match block {
-            Block::EnhancedPacket(packet) => packets.push(Packet {
-                length: packet.original_len.into(),
-                time: None,
-                bytes: packet.data.into_owned(),
-            }),
+    loop {
+        let packet = match reader.next_block() {
+            Some(Ok(Block::EnhancedPacket(packet))) => packet.into_owned(),
             // The two readers disagree about padding here.
-            Block::SimplePacket(_) | Block::Packet(_) => break,
-            _ => {}
-        }
+            None | Some(Err(_) | Ok(Block::SimplePacket(_) | Block::Packet(_))) => break,
+            Some(Ok(_)) => continue,
+        };
+        let interface = reader.interfaces().get(packet.interface_id as usize);
+        let read = interface.and_then(|interface| {
+            Packet::new(interface.linktype, &packet.data, packet.original_len, None)
+        });
+        let Some(read) = read else { break };
+        packets.push(read);
     }
     packets
 }
@@ -113,12 +121,7 @@ fn compare(ours: &[Packet], end: &Result<Option<Cut>, Error>, theirs: &[Packet])
     let mut ordered = true;
     let mut last = 0;
     for (number, (our, their)) in ours.iter().zip(theirs).enumerate() {
-        assert_eq!(our.bytes, their.bytes, "packet {number}");
-        assert_eq!(
-            our.length,
-            their.length.max(our.bytes.len() as u64),
-            "packet {number}"
-        );
+        assert_eq!(our.frame, their.frame, "packet {number}");
         // Only our reader orders packets by time.
         let time = their.time.unwrap_or(0);
         ordered &= time >= last;

@@ -23,7 +23,7 @@ use crate::{
         program::object::new_seed,
     },
     plan::{
-        capture::{Capture, link},
+        capture::Capture,
         learn::{Bounds, Proposal, Watched, frames::FromFrames, propose, show},
     },
     show::units::counted,
@@ -47,9 +47,6 @@ pub struct Learn {
     /// Overwrite an existing file
     #[arg(long, requires = "output")]
     force: bool,
-    /// Percentage of the usual sources that lose no packet: 50 to 100
-    #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = percent)]
-    keep: f64,
     /// Maximum rate of new sources, also below 10k/s. Default: four times the observed rate, and at least
     /// 10k/s
     #[arg(long, value_name = "RATE|none", allow_hyphen_values = true)]
@@ -62,14 +59,6 @@ pub struct Learn {
 fn learn_for(text: &str) -> Result<Duration, String> {
     let bounds = Duration::from_secs(1)..=Duration::from_secs(7 * 86_400);
     duration(text, bounds, "10m")
-}
-
-/// Reads a percentage from 50 to 100, and returns it as a share of 1.
-fn percent(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(percent) if (50.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("not a percentage from 50 to 100: write a number, as in 99.9".to_owned()),
-    }
 }
 
 pub async fn run(arguments: Learn) -> anyhow::Result<()> {
@@ -91,7 +80,7 @@ pub async fn run(arguments: Learn) -> anyhow::Result<()> {
         // clap's parser prevents this.
         _ => anyhow::bail!("nothing to learn from: write an interface and --for, or --capture"),
     };
-    let mut proposal = propose(&watched, arguments.keep)?;
+    let mut proposal = propose(&watched)?;
     if let Some(asked) = new_sources {
         proposal.settings.new_sources = asked;
     }
@@ -161,19 +150,16 @@ fn write_whole(path: &Path, force: bool, text: &str) -> io::Result<()> {
 
 /// Reads a whole capture, without the host's own packets as far as the capture marks them.
 fn from_capture(path: &Path) -> anyhow::Result<Watched> {
-    /// Ethernet, tags, and the headers of IP and transport, including options and extensions, in bytes.
-    const HEADERS: usize = 4_096;
-    let seed = new_seed()?;
-    let mut learnt = FromFrames::new(seed, Bounds::default());
+    let mut learnt = FromFrames::new(new_seed()?, Bounds::default());
     let mut capture = Capture::open(path)?;
-    let (mut room, mut outgoing) = (Vec::new(), 0);
-    while let Some(packet) = capture.next()? {
+    let mut outgoing = 0;
+    for packet in &mut capture {
+        let packet = packet?;
         if packet.outgoing {
             outgoing += 1;
-            continue;
+        } else {
+            learnt.see(packet.time, &packet.frame);
         }
-        let frame = link::frame(&packet, HEADERS, &mut room);
-        learnt.see(packet.time, frame.bytes, frame.length);
     }
     if outgoing > 0 {
         note(&format!(

@@ -10,7 +10,7 @@ pub enum Error {
     Unopened(String, io::Error),
     /// Reading failed.
     #[error("{0} cannot be read ({1}): name a pcap or pcapng file, or - for standard input")]
-    Unread(String, io::Error),
+    Unread(String, String),
     /// The file is empty.
     #[error("{0} is empty: write a capture to it, as with tcpdump -w")]
     Empty(String),

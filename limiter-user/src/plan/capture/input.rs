@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io::{self, Cursor, ErrorKind, Read},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use super::{Error, Result};
@@ -12,23 +12,10 @@ use super::{Error, Result};
 /// Bytes of the first read. The parser needs the whole first block in it, but a pipe delivers little at a time.
 const FIRST: u64 = 64 << 10;
 
-/// The system's error when reading failed. The parser does not pass it on.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Failure(Arc<Mutex<Option<io::Error>>>);
-
-impl Failure {
-    /// Converts the failure to an error of the capture `name`.
-    pub fn take(&self, name: String) -> Error {
-        let mut why = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let why = why.take().unwrap_or_else(|| ErrorKind::Other.into());
-        Error::Unread(name, why)
-    }
-}
-
-/// A file or a pipe as input.
+/// A file or a pipe as input. Keeps the system's reason if reading fails, which the parser does not pass on.
 pub(super) struct Input {
     from: Box<dyn Read + Send>,
-    failure: Failure,
+    failure: Arc<OnceLock<String>>,
 }
 
 /// Opens the file; `-` is standard input. Also returns the input's name for messages.
@@ -45,13 +32,14 @@ pub(super) fn open(path: &Path) -> Result<(String, Box<dyn Read + Send>)> {
 
 impl Input {
     /// Creates the input, and reads its beginning.
-    pub fn new(mut from: Box<dyn Read + Send>, failure: Failure) -> io::Result<Self> {
+    pub fn new(
+        mut from: impl Read + Send + 'static,
+        failure: Arc<OnceLock<String>>,
+    ) -> io::Result<Self> {
         let mut first = Vec::new();
         from.by_ref().take(FIRST).read_to_end(&mut first)?;
-        Ok(Self {
-            from: Box::new(Cursor::new(first).chain(from)),
-            failure,
-        })
+        let from = Box::new(Cursor::new(first).chain(from));
+        Ok(Self { from, failure })
     }
 }
 
@@ -60,13 +48,11 @@ impl Read for Input {
         loop {
             match self.from.read(buffer) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    let kind = error.kind();
-                    let failure = &self.failure.0;
-                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    return Err(kind.into());
+                read => {
+                    return read.inspect_err(|error| {
+                        let _ = self.failure.set(error.to_string());
+                    });
                 }
-                read => return read,
             }
         }
     }

@@ -1,29 +1,15 @@
-//! The position, time and framing of the packet in a block.
-
-use std::ops::Range;
+//! The time and frame of the packet in a block.
 
 use pcap_parser::{
-    EnhancedPacketBlock, InterfaceDescriptionBlock, LegacyPcapBlock, OptionCode, PcapHeader,
-    SimplePacketBlock, UnknownBlock,
+    Block, EnhancedPacketBlock, InterfaceDescriptionBlock, LegacyPcapBlock, OptionCode,
+    PcapBlockOwned, PcapHeader, SimplePacketBlock, UnknownBlock,
 };
 
-use super::{Link, error::Why};
+use super::{Link, Packet, error::Why};
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// A packet in the buffer's block.
-pub(super) struct Found {
-    /// Position of the packet in the block.
-    pub bytes: Range<usize>,
-    /// Time in nanoseconds; none if the block has no time.
-    pub time: Option<u64>,
-    /// Length of the packet on the wire, in bytes.
-    pub length: u32,
-    pub link: Link,
-    pub outgoing: bool,
-}
-
-type Packet = Result<Found, Why>;
+pub(super) type Read = Result<Packet, Why>;
 
 #[derive(Clone, Copy, Debug)]
 struct Interface {
@@ -51,14 +37,15 @@ impl Interface {
         Ok(nanoseconds.saturating_add_signed(offset))
     }
 
-    /// Creates a packet. `before`: bytes in the block before `captured`, the packet's captured bytes.
-    fn packet(&self, before: usize, captured: &[u8], length: u32, time: Option<u64>) -> Packet {
+    /// Creates a packet of `length` bytes, of which some are captured. It has no number yet.
+    fn packet(&self, captured: &[u8], length: u32, time: u64) -> Read {
         let link = Link::of_number(self.link).ok_or(Why::OtherLink(self.link))?;
-        Ok(Found {
-            bytes: before..before + captured.len(),
+        let length = u64::from(length).max(captured.len() as u64);
+        Ok(Packet {
+            number: 0,
             time,
-            length,
-            link,
+            frame: link.frame(captured, length),
+            is_cut: (captured.len() as u64) < length,
             outgoing: link.says_outgoing(captured),
         })
     }
@@ -66,15 +53,35 @@ impl Interface {
 
 /// The interfaces that the capture has described so far.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
-    interfaces: Vec<Interface>,
-    /// Bytes before a packet, in a pcap file.
-    before: usize,
-}
+pub(super) struct Layout(Vec<Interface>);
 
 impl Layout {
+    /// Reads a block; none if it has no packet. `now`: time of a packet without a time.
+    pub fn read(&mut self, block: &PcapBlockOwned<'_>, now: u64) -> Option<Read> {
+        match block {
+            PcapBlockOwned::Legacy(packet) => Some(self.legacy(packet)),
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => Some(self.enhanced(packet)),
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => Some(self.simple(packet, now)),
+            PcapBlockOwned::NG(Block::Unknown(block)) => unknown(block),
+            PcapBlockOwned::LegacyHeader(header) => {
+                self.header(header);
+                None
+            }
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+                // Each section has its own interfaces.
+                self.0.clear();
+                None
+            }
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                self.interface(interface);
+                None
+            }
+            PcapBlockOwned::NG(_) => None,
+        }
+    }
+
     /// Reads the file header of pcap.
-    pub fn header(&mut self, header: &PcapHeader) {
+    fn header(&mut self, header: &PcapHeader) {
         // The bits above are the length of the frames' checksum.
         const LINK: u32 = 0xffff;
         let resolution = if header.is_nanosecond_precision() {
@@ -82,8 +89,7 @@ impl Layout {
         } else {
             1_000_000
         };
-        self.before = if header.is_modified_format() { 24 } else { 16 };
-        self.interfaces = vec![Interface {
+        self.0 = vec![Interface {
             link: header.network.0.cast_unsigned() & LINK,
             most: header.snaplen,
             resolution: Some(resolution),
@@ -92,28 +98,23 @@ impl Layout {
     }
 
     /// Reads a packet of pcap.
-    pub fn packet(&self, packet: &LegacyPcapBlock<'_>) -> Packet {
+    fn legacy(&self, packet: &LegacyPcapBlock<'_>) -> Read {
         let interface = self.of(0)?;
         let resolution = interface.resolution.unwrap_or(1);
         let units = u64::from(packet.ts_sec) * resolution + u64::from(packet.ts_usec);
         let time = interface.time(units)?;
-        interface.packet(self.before, packet.data, packet.origlen, Some(time))
-    }
-
-    /// Begins a section of pcapng, which has its own interfaces.
-    pub fn section(&mut self) {
-        self.interfaces.clear();
+        interface.packet(packet.data, packet.origlen, time)
     }
 
     /// Reads an interface of pcapng.
-    pub fn interface(&mut self, block: &InterfaceDescriptionBlock<'_>) {
+    fn interface(&mut self, block: &InterfaceDescriptionBlock<'_>) {
         // The parser always reads the offset as little-endian.
         let offset = if block.block_type == pcap_parser::IDB_MAGIC {
             block.if_tsoffset
         } else {
             block.if_tsoffset.swap_bytes()
         };
-        self.interfaces.push(Interface {
+        self.0.push(Interface {
             link: block.linktype.0.cast_unsigned(),
             most: block.snaplen,
             resolution: resolution(block.if_tsresol),
@@ -122,14 +123,13 @@ impl Layout {
     }
 
     /// Reads a packet of pcapng.
-    pub fn enhanced(&self, packet: &EnhancedPacketBlock<'_>) -> Packet {
-        const BEFORE: usize = 28;
+    fn enhanced(&self, packet: &EnhancedPacketBlock<'_>) -> Read {
         let interface = self.of(packet.if_id)?;
         let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
         let time = interface.time(units)?;
         let captured = packet.data.get(..packet.caplen as usize);
         let captured = captured.unwrap_or(packet.data);
-        let mut found = interface.packet(BEFORE, captured, packet.origlen, Some(time))?;
+        let mut found = interface.packet(captured, packet.origlen, time)?;
         found.outgoing |= packet.options.iter().any(|option| {
             const OUTBOUND: u8 = 2;
             // The lowest byte is the first of four, or the last.
@@ -144,33 +144,30 @@ impl Layout {
     }
 
     /// Reads a packet of pcapng without a time.
-    pub fn simple(&self, packet: &SimplePacketBlock<'_>) -> Packet {
-        const BEFORE: usize = 12;
+    fn simple(&self, packet: &SimplePacketBlock<'_>, now: u64) -> Read {
         let interface = self.of(0)?;
         let most = match interface.most {
             0 => packet.origlen,
             most => packet.origlen.min(most),
         };
         let captured = packet.data.get(..most as usize).unwrap_or(packet.data);
-        interface.packet(BEFORE, captured, packet.origlen, None)
-    }
-
-    /// Reads a block of pcapng that the parser does not know.
-    pub fn unknown(&self, block: &UnknownBlock<'_>) -> Option<Packet> {
-        const OLD_PACKET: u32 = 2;
-        let kind = block.block_type;
-        (kind == OLD_PACKET || kind.swap_bytes() == OLD_PACKET).then_some(Err(Why::Inconsistent(
-            "is in an obsolete kind of block: convert the capture with editcap -F pcapng IN OUT",
-        )))
+        interface.packet(captured, packet.origlen, now)
     }
 
     fn of(&self, number: u32) -> Result<&Interface, Why> {
-        self.interfaces
-            .get(number as usize)
-            .ok_or(Why::Inconsistent(
-                "belongs to an interface that the capture does not describe: use another capture",
-            ))
+        self.0.get(number as usize).ok_or(Why::Inconsistent(
+            "belongs to an interface that the capture does not describe: use another capture",
+        ))
     }
+}
+
+/// Refuses packets in a kind of block that the parser does not know.
+fn unknown(block: &UnknownBlock<'_>) -> Option<Read> {
+    const OLD_PACKET: u32 = 2;
+    let kind = block.block_type;
+    (kind == OLD_PACKET || kind.swap_bytes() == OLD_PACKET).then_some(Err(Why::Inconsistent(
+        "is in an obsolete kind of block: convert the capture with editcap -F pcapng IN OUT",
+    )))
 }
 
 /// The units of time per second: a power of ten, or of two.

@@ -1,7 +1,5 @@
 //! The framing of captured packets, and the Ethernet frame that a driver would have shown.
 
-use super::Packet;
-
 /// Framing of captured packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
@@ -17,6 +15,10 @@ pub enum Link {
     Null,
 }
 
+/// Maximum bytes of a frame that are read: the minimum that drivers show of a frame in several buffers, and the
+/// maximum of the kernel's test-run.
+pub const FRAME_MOST: usize = 3_072;
+
 const ETHERNET: usize = 14;
 const TYPE_AT: usize = ETHERNET - 2;
 
@@ -26,10 +28,10 @@ const IPV6: u16 = 0x86dd;
 const NOTHING: u16 = 0;
 
 /// The frame that a driver would have shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
-    /// The available bytes, from the Ethernet header on. The Ethernet header is complete.
-    pub bytes: &'a [u8],
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The available bytes, at most [`FRAME_MOST`], from the Ethernet header on. The Ethernet header is complete.
+    pub bytes: Vec<u8>,
     /// Length of the frame in bytes; at least the length of `bytes`.
     pub length: u64,
 }
@@ -78,6 +80,26 @@ impl Link {
         }
     }
 
+    /// The frame that a driver would have shown of a packet with this framing, `length` bytes long, of which `bytes`
+    /// are captured.
+    pub fn frame(self, bytes: &[u8], length: u64) -> Frame {
+        let cut = |bytes: &[u8], most: usize| bytes[..bytes.len().min(most)].to_vec();
+        if self == Self::Ethernet && bytes.len() >= ETHERNET {
+            let bytes = cut(bytes, FRAME_MOST);
+            return Frame { bytes, length };
+        }
+        let (carries, carried) = match bytes.get(self.size()..) {
+            Some(carried) => (self.carries(bytes), carried),
+            None => (NOTHING, &[][..]),
+        };
+        let carried = cut(carried, FRAME_MOST - ETHERNET);
+        let length = length.saturating_sub(self.size() as u64);
+        Frame {
+            bytes: [&[0; TYPE_AT][..], &carries.to_be_bytes(), &carried].concat(),
+            length: length + ETHERNET as u64,
+        }
+    }
+
     /// Returns true if the framing says that the host sent the packet.
     pub(super) fn says_outgoing(self, bytes: &[u8]) -> bool {
         const OUTGOING: u8 = 4;
@@ -114,57 +136,9 @@ fn of_family(bytes: &[u8]) -> u16 {
     }
 }
 
-/// The frame that a driver would have shown. Returns at most `most` bytes, but at least an Ethernet header. `room`:
-/// memory for a frame that must be built.
-pub fn frame<'a>(packet: &Packet<'a>, most: usize, room: &'a mut Vec<u8>) -> Frame<'a> {
-    let Packet {
-        bytes,
-        length,
-        link,
-        ..
-    } = *packet;
-    let cut = |bytes: &'a [u8]| &bytes[..bytes.len().min(most)];
-    if link == Link::Ethernet && bytes.len() >= ETHERNET {
-        return Frame {
-            bytes: cut(bytes),
-            length,
-        };
-    }
-    let carries = if bytes.len() < link.size() {
-        NOTHING
-    } else {
-        link.carries(bytes)
-    };
-    room.clear();
-    room.resize(TYPE_AT, 0);
-    room.extend(carries.to_be_bytes());
-    let carried = bytes.get(link.size()..).unwrap_or_default();
-    room.extend(&carried[..carried.len().min(most - ETHERNET)]);
-    let carried = length.saturating_sub(link.size() as u64);
-    Frame {
-        bytes: room,
-        length: carried + ETHERNET as u64,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Frame, Link, frame};
-    use crate::plan::capture::Packet;
-
-    fn framed(link: Link, bytes: &[u8], length: u64) -> (Vec<u8>, u64) {
-        let packet = Packet {
-            number: 1,
-            time: 0,
-            length,
-            bytes,
-            link,
-            outgoing: false,
-        };
-        let mut room = Vec::new();
-        let Frame { bytes, length } = frame(&packet, 64, &mut room);
-        (bytes.to_vec(), length)
-    }
+    use super::{FRAME_MOST, Frame, Link};
 
     fn ethernet(kind: u16, carried: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; 12];
@@ -229,23 +203,24 @@ mod tests {
             (Link::Ethernet, vec![8; 13], ethernet(0, &[]), 13, 14),
         ];
         for (link, bytes, wanted, length, counted) in cases {
-            assert_eq!(
-                framed(link, &bytes, length),
-                (wanted, counted),
-                "{link:?}: {bytes:?}"
-            );
+            let wanted = Frame {
+                bytes: wanted,
+                length: counted,
+            };
+            assert_eq!(link.frame(&bytes, length), wanted, "{link:?}: {bytes:?}");
         }
         // For netlink, the field of the Ethernet type has a netlink family.
         let netlink = [&[0, 4, 3, 56][..], &[0; 10], &[8, 0, 0x45]].concat();
-        assert_eq!(framed(Link::Cooked, &netlink, 17).0, ethernet(0, &[0x45]));
+        let frame = Link::Cooked.frame(&netlink, 17);
+        assert_eq!(frame.bytes, ethernet(0, &[0x45]));
     }
 
     #[test]
     fn long_frame_is_truncated_and_keeps_its_length() {
         for link in [Link::Ethernet, Link::Raw] {
-            let (bytes, length) = framed(link, &[0x45; 9_000], 9_000);
-            assert_eq!(bytes.len(), 64, "{link:?}");
-            assert!(length >= 9_000, "{link:?}");
+            let frame = link.frame(&[0x45; 9_000], 9_000);
+            assert_eq!(frame.bytes.len(), FRAME_MOST, "{link:?}");
+            assert!(frame.length >= 9_000, "{link:?}");
         }
     }
 }

@@ -9,16 +9,20 @@ mod input;
 mod layout;
 pub mod link;
 
-use std::{io::Read, path::Path};
+use std::{
+    io::Read,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
-use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader, traits::PcapReaderIterator};
+use pcap_parser::{PcapError, create_reader, traits::PcapReaderIterator};
 
 pub use error::{Error, Result};
-pub use link::Link;
+pub use link::{Frame, Link};
 
 use clock::Clock;
-use input::{Failure, Input};
-use layout::{Found, Layout};
+use input::Input;
+use layout::Layout;
 
 /// Initial size of the buffer, in bytes: the longest packet that capture tools write, with its block.
 const BUFFER: usize = 512 << 10;
@@ -26,18 +30,16 @@ const BUFFER: usize = 512 << 10;
 const BUFFER_MAX: usize = 16 << 20;
 
 /// One packet of a capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
     /// The packet's number in the capture, from 1.
     pub number: u64,
     /// Arrival time, in nanoseconds since 1970 according to the capture. Never before the previous packet.
     pub time: u64,
-    /// Length on the wire in bytes, in the framing of `link`; at least the length of `bytes`.
-    pub length: u64,
-    /// The captured bytes.
-    pub bytes: &'a [u8],
-    /// The framing of `bytes`.
-    pub link: Link,
+    /// The frame that a driver would have shown.
+    pub frame: Frame,
+    /// True if the capture has only a part of the packet.
+    pub is_cut: bool,
     /// True if the host sent the packet, according to the capture.
     pub outgoing: bool,
 }
@@ -55,11 +57,10 @@ pub enum Cut {
 pub struct Capture {
     name: String,
     reader: Box<dyn PcapReaderIterator + Send>,
-    failure: Failure,
+    /// The system's reason, if reading failed.
+    failure: Arc<OnceLock<String>>,
     layout: Layout,
     clock: Clock,
-    /// Length of the last returned block, in bytes.
-    pending: usize,
     buffer: usize,
     packets: u64,
     cut: Option<Cut>,
@@ -76,36 +77,29 @@ impl std::fmt::Debug for Capture {
 
 /// The result of one call of the reader.
 enum Step {
-    Packet(Found),
-    Other,
+    Block(usize, Option<layout::Read>),
     More,
     Grow,
-    Cut(Cut),
-    End,
-    Unreadable,
+    End(Option<Cut>),
 }
 
 impl Capture {
     /// Opens the file; `-` is standard input.
     pub fn open(path: &Path) -> Result<Self> {
         let (name, input) = input::open(path)?;
-        Self::of(name, input)
+        Self::new(&name, input)
     }
 
     /// Reads from `from`. Messages call it `name`.
     pub fn new(name: &str, from: impl Read + Send + 'static) -> Result<Self> {
-        Self::of(name.to_owned(), Box::new(from))
-    }
-
-    fn of(name: String, from: Box<dyn Read + Send>) -> Result<Self> {
-        let failure = Failure::default();
-        let input = match Input::new(from, failure.clone()) {
+        let (name, failure) = (name.to_owned(), Arc::default());
+        let input = match Input::new(from, Arc::clone(&failure)) {
             Ok(input) => input,
-            Err(why) => return Err(Error::Unread(name, why)),
+            Err(why) => return Err(Error::Unread(name, why.to_string())),
         };
         let reader = match create_reader(BUFFER, input) {
             Ok(reader) => reader,
-            Err(PcapError::ReadError) => return Err(failure.take(name)),
+            Err(PcapError::ReadError) => return Err(unread(&name, &failure)),
             Err(PcapError::Eof) => return Err(Error::Empty(name)),
             Err(PcapError::Incomplete(_)) => return Err(Error::NoHeader(name)),
             Err(_) => return Err(Error::NoCapture(name)),
@@ -116,102 +110,55 @@ impl Capture {
             failure,
             layout: Layout::default(),
             clock: Clock::default(),
-            pending: 0,
             buffer: BUFFER,
             packets: 0,
             cut: None,
         })
     }
 
-    /// The next packet; none at the end.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "a packet borrows from the buffer that the next one is read into"
-    )]
-    pub fn next(&mut self) -> Result<Option<Packet<'_>>> {
-        let found = loop {
-            if self.cut.is_some() {
-                return Ok(None);
-            }
-            self.reader.consume(std::mem::take(&mut self.pending));
-            match self.step()? {
-                Step::Packet(found) => break found,
-                Step::Other => {}
-                Step::End => return Ok(None),
-                // The reader also returns this after the last byte was consumed.
-                Step::Cut(Cut::Short) if self.reader.data().is_empty() => return Ok(None),
-                Step::Cut(cut) => self.cut = Some(cut),
-                Step::Unreadable => return Err(self.failure.take(self.name.clone())),
-                Step::More => self.refill()?,
-                Step::Grow => self.grow(),
-            }
-        };
-        self.packets += 1;
-        let block = self.reader.data();
-        let bytes = block.get(found.bytes).unwrap_or_default();
-        let time = found.time.unwrap_or(self.clock.last());
-        Ok(Some(Packet {
-            number: self.packets,
-            time: self.clock.at(time),
-            length: u64::from(found.length).max(bytes.len() as u64),
-            bytes,
-            link: found.link,
-            outgoing: found.outgoing,
-        }))
-    }
-
-    fn step(&mut self) -> Result<Step> {
-        let (size, block) = match self.reader.next() {
-            Ok(next) => next,
-            Err(error) => {
-                return Ok(match error {
-                    PcapError::Eof => Step::End,
-                    PcapError::Incomplete(_) => Step::More,
-                    PcapError::BufferTooSmall if self.buffer < BUFFER_MAX => Step::Grow,
-                    PcapError::UnexpectedEof => Step::Cut(Cut::Short),
-                    PcapError::ReadError => Step::Unreadable,
-                    _ => Step::Cut(Cut::Damaged),
-                });
-            }
-        };
-        self.pending = size;
-        let layout = &mut self.layout;
-        let found = match &block {
-            PcapBlockOwned::LegacyHeader(header) => {
-                layout.header(header);
-                None
-            }
-            PcapBlockOwned::NG(Block::SectionHeader(_)) => {
-                layout.section();
-                None
-            }
-            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
-                layout.interface(interface);
-                None
-            }
-            PcapBlockOwned::Legacy(packet) => Some(layout.packet(packet)),
-            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => Some(layout.enhanced(packet)),
-            PcapBlockOwned::NG(Block::SimplePacket(packet)) => Some(layout.simple(packet)),
-            PcapBlockOwned::NG(Block::Unknown(block)) => layout.unknown(block),
-            PcapBlockOwned::NG(_) => None,
-        };
-        match found {
-            None => Ok(Step::Other),
-            Some(Ok(found)) => Ok(Step::Packet(found)),
-            Some(Err(why)) => Err(Error::Packet(self.name.clone(), self.packets + 1, why)),
+    fn step(&mut self) -> Step {
+        match self.reader.next() {
+            Ok((size, block)) => Step::Block(size, self.layout.read(&block, self.clock.last())),
+            Err(PcapError::Incomplete(_)) => Step::More,
+            Err(PcapError::BufferTooSmall) if self.buffer < BUFFER_MAX => Step::Grow,
+            Err(PcapError::Eof) => Step::End(None),
+            Err(PcapError::UnexpectedEof) => Step::End(Some(Cut::Short)),
+            Err(_) => Step::End(Some(Cut::Damaged)),
         }
     }
 
-    fn refill(&mut self) -> Result<()> {
-        if self.reader.refill().is_ok() {
-            return Ok(());
+    /// The next packet as the file has it; none at the end.
+    fn find(&mut self) -> Result<Option<Packet>> {
+        loop {
+            match self.step() {
+                Step::Block(size, packet) => {
+                    self.reader.consume(size);
+                    let number = self.packets + 1;
+                    match packet {
+                        None => {}
+                        Some(Ok(packet)) => return Ok(Some(packet)),
+                        Some(Err(why)) => {
+                            return Err(Error::Packet(self.name.clone(), number, why));
+                        }
+                    }
+                }
+                Step::More => {
+                    if self.reader.refill().is_err() {
+                        return Err(unread(&self.name, &self.failure));
+                    }
+                }
+                Step::Grow => {
+                    self.buffer *= 2;
+                    self.reader.grow(self.buffer);
+                }
+                Step::End(cut) => {
+                    // The reader also says that the end is missing after the last byte was consumed.
+                    let is_complete = cut == Some(Cut::Short) && self.reader.data().is_empty();
+                    self.cut = cut.filter(|_| !is_complete);
+                    return Ok(None);
+                }
+            }
         }
-        Err(self.failure.take(self.name.clone()))
-    }
-
-    fn grow(&mut self) {
-        self.buffer *= 2;
-        self.reader.grow(self.buffer);
     }
 
     /// Number of packets read so far.
@@ -233,4 +180,25 @@ impl Capture {
     pub fn set_back(&self) -> u64 {
         self.clock.set_back()
     }
+}
+
+impl Iterator for Capture {
+    type Item = Result<Packet>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.find().transpose()?;
+        Some(found.map(|packet| {
+            self.packets += 1;
+            Packet {
+                number: self.packets,
+                time: self.clock.at(packet.time),
+                ..packet
+            }
+        }))
+    }
+}
+
+fn unread(name: &str, failure: &OnceLock<String>) -> Error {
+    let why = failure.get().cloned().unwrap_or_default();
+    Error::Unread(name.to_owned(), why)
 }

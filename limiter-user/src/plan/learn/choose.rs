@@ -48,9 +48,9 @@ pub struct Choice {
     pub needed_burst: u64,
 }
 
-/// Chooses rate and burst for `traces`. The share `keep` of them loses nothing if the same traffic repeats every
-/// `period` nanoseconds. None if there are no traces, or no rate is enough.
-pub fn choose(traces: &[&Trace], period: u64, keep: f64) -> Option<Choice> {
+/// Chooses rate and burst for `traces`. 99.9 % of them lose nothing if the same traffic repeats every `period`
+/// nanoseconds. None if there are no traces, or no rate is enough.
+pub fn choose(traces: &[&Trace], period: u64) -> Option<Choice> {
     let rates = human::rates();
     let mut best: Option<(f64, usize, u64)> = None;
     for (index, rate) in rates.iter().enumerate() {
@@ -58,7 +58,7 @@ pub fn choose(traces: &[&Trace], period: u64, keep: f64) -> Option<Choice> {
         if best.is_some_and(|(least, ..)| refilled >= least) {
             break;
         }
-        let Some(burst) = of_all(traces, cost(rate), period, keep) else {
+        let Some(burst) = of_all(traces, cost(rate), period) else {
             continue;
         };
         #[expect(clippy::cast_precision_loss, reason = "compared, not computed with")]
@@ -85,27 +85,20 @@ fn with_margin(rates: &[Rate], rate: Rate) -> Rate {
     *more.unwrap_or(&rate)
 }
 
-/// The burst with which the share `keep` of the traces loses nothing, in packets.
-fn of_all(traces: &[&Trace], cost: u64, period: u64, keep: f64) -> Option<u64> {
+/// The burst with which 99.9 % of the traces lose nothing, in packets.
+fn of_all(traces: &[&Trace], cost: u64, period: u64) -> Option<u64> {
     let mut needs: Vec<u64> = traces
         .iter()
         .map(|trace| need::burst(trace, cost, period).unwrap_or(u64::MAX))
         .collect();
     needs.sort_unstable();
-    let need = *needs.get(kept(needs.len(), keep).checked_sub(1)?)?;
+    let need = *needs.get(kept(needs.len()).checked_sub(1)?)?;
     (need != u64::MAX).then_some(need)
 }
 
-/// The number of sources that should lose nothing: the share of `sources`, rounded up.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a number of sources, and not negative"
-)]
-pub fn kept(sources: usize, keep: f64) -> usize {
-    // A share such as 99.9 % of 1,000 is not a whole number in binary.
-    ((sources as f64 * keep - 1e-9).ceil() as usize).min(sources)
+/// The number of sources that should lose nothing: 99.9 %, rounded up.
+pub fn kept(sources: usize) -> usize {
+    sources - sources / 1_000
 }
 
 /// Cost of a packet at this rate, in ticks, by the limiter's arithmetic.
@@ -145,17 +138,16 @@ mod tests {
     #[test]
     fn kept_share_of_sources_is_rounded_up() {
         assert_eq!(
-            [1, 999, 1_000, 1_001, 2_000].map(|n| kept(n, 0.999)),
-            [1, 999, 999, 1_000, 1_998]
+            [0, 1, 999, 1_000, 1_001, 2_000].map(kept),
+            [0, 1, 999, 999, 1_000, 1_998]
         );
-        assert_eq!((kept(0, 0.999), kept(10, 1.0), kept(10, 0.5)), (0, 10, 5));
     }
 
     #[test]
     fn a_steady_source_needs_its_rate_and_little_burst() {
         let mut trace = Trace::new(1_000);
         (0..40).for_each(|n| trace.add(n * 250_000_000, 1, 0));
-        let choice = choose(&[&trace], 10_000_000_000, 0.999).unwrap();
+        let choice = choose(&[&trace], 10_000_000_000).unwrap();
         assert_eq!(
             (choice.needed_rate.to_string(), choice.needed_burst),
             ("4/s".to_owned(), 1)
@@ -170,7 +162,7 @@ mod tests {
     fn bursty_source_needs_burst_rather_than_rate() {
         let mut trace = Trace::new(1_000);
         (0..6).for_each(|n| trace.add(n * 100_000_000_000, 50, 0));
-        let choice = choose(&[&trace], 600_000_000_000, 0.999).unwrap();
+        let choice = choose(&[&trace], 600_000_000_000).unwrap();
         assert_eq!(
             (choice.needed_rate.to_string(), choice.needed_burst),
             ("30/m".to_owned(), 50)

@@ -7,6 +7,7 @@ use limiter_common::{
 };
 
 use super::{Bounds, Sampler, Seen, Watched};
+use crate::plan::capture::Frame;
 
 /// The traffic learnt from the frames so far.
 #[derive(Debug)]
@@ -28,13 +29,13 @@ impl FromFrames {
         }
     }
 
-    /// Adds a frame of `length` bytes. `frame`: its first bytes, from the Ethernet header on. It arrived at `time`
-    /// (nanoseconds), not before the previous frame.
-    pub fn see(&mut self, time: u64, mut frame: &[u8], length: u64) {
+    /// Adds a frame that arrived at `time` (nanoseconds), not before the previous frame.
+    pub fn see(&mut self, time: u64, frame: &Frame) {
         self.first.get_or_insert(time);
         self.last = self.last.max(time);
-        let parsed = parse(&mut frame).with_arp(false);
-        let total = match (parsed, parsed.info(&mut frame, true)) {
+        let mut bytes = &frame.bytes[..];
+        let parsed = parse(&mut bytes).with_arp(false);
+        let total = match (parsed, parsed.info(&mut bytes, true)) {
             (_, Some(info)) => {
                 self.sampler.see(&Seen {
                     time,
@@ -48,7 +49,7 @@ impl FromFrames {
             _ => &mut self.totals.not_ip,
         };
         total.packets += 1;
-        total.bytes += length;
+        total.bytes += frame.length;
     }
 
     /// Returns all traffic.

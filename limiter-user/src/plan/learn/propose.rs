@@ -85,8 +85,6 @@ pub struct Proposal {
     pub findings: Vec<Finding>,
     /// Services without a limit of their own, because the last limit is tight enough.
     pub without_limit: Vec<Service>,
-    /// Share of the usual sources that should lose nothing.
-    pub keep: f64,
     /// Sources in the sample that sent only one packet.
     pub once: u64,
     /// Sources in the sample that sent more than one packet.
@@ -97,8 +95,8 @@ pub struct Proposal {
     pub new_at_most: u64,
 }
 
-/// Proposes limits under which the share `keep` (above 0, at most 1) of the usual sources would have lost nothing.
-pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
+/// Proposes limits under which 99.9 % of the usual sources would have lost nothing.
+pub fn propose(watched: &Watched) -> Result<Proposal, TooLittle> {
     if watched.totals.seen.packets == 0 {
         return Err(TooLittle::Nothing);
     }
@@ -113,12 +111,12 @@ pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
         let seen = watched.totals.seen.packets;
         return Err(TooLittle::Sources(seen, returning.len()));
     }
-    let everything = examine(watched, &returning, None, keep).ok_or(TooLittle::Much)?;
+    let everything = examine(watched, &returning, None).ok_or(TooLittle::Much)?;
     let far: BTreeSet<Flow> = everything.far.iter().map(|(source, _)| *source).collect();
     let mut findings = Vec::new();
     let mut without_limit = Vec::new();
     for service in services(&returning, &far) {
-        match examine(watched, &returning, Some(service), keep) {
+        match examine(watched, &returning, Some(service)) {
             Some(finding) if is_tighter(&finding.choice, &everything.choice) => {
                 findings.push(finding);
             }
@@ -144,7 +142,6 @@ pub fn propose(watched: &Watched, keep: f64) -> Result<Proposal, TooLittle> {
         },
         findings,
         without_limit,
-        keep,
         once,
         returning: returning_count,
         made_up,
@@ -166,7 +163,6 @@ fn examine<'w>(
     watched: &'w Watched,
     returning: &Sources<'w>,
     service: Option<Service>,
-    keep: f64,
 ) -> Option<Finding> {
     let trace_of = |source: &'w Source| match service {
         None => Some(&source.trace),
@@ -192,7 +188,7 @@ fn examine<'w>(
         }
     }
     far.sort_unstable_by_key(|(flow, packets)| (std::cmp::Reverse(*packets), *flow));
-    let choice = choose(&usual, watched.duration, keep)?;
+    let choice = choose(&usual, watched.duration)?;
     let (cost, burst) = (choose::cost(&choice.rate), choice.burst.tokens);
     let refused = |trace: &Trace| need::refused(trace, cost, burst);
     let of_all: Vec<u64> = held.iter().map(|(_, trace)| refused(trace)).collect();
@@ -229,16 +225,10 @@ fn services(returning: &Sources<'_>, far: &BTreeSet<Flow>) -> Vec<Service> {
         of.0 >= SOURCES_MIN as u64
             && (of.0 * PART_OF_ALL >= sources || of.1 * PART_OF_ALL >= packets)
     };
-    let mut substantial: Vec<(Service, (u64, u64))> = by_service
-        .into_iter()
-        .filter(|(_, of)| is_substantial(of))
-        .collect();
-    substantial.sort_by_key(|(_, of)| std::cmp::Reverse(*of));
-    substantial.truncate(SERVICES_MAX);
-    let mut services: Vec<_> = substantial
-        .into_iter()
-        .map(|(service, _)| service)
-        .collect();
+    by_service.retain(|_, of| is_substantial(of));
+    let mut services: Vec<Service> = by_service.keys().copied().collect();
+    services.sort_by_key(|service| std::cmp::Reverse(by_service[service]));
+    services.truncate(SERVICES_MAX);
     services.sort_unstable();
     services
 }

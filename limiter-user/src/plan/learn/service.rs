@@ -54,3 +54,25 @@ impl Service {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_service_ports_and_opening_segments_are_services() {
+        for (protocol, port, opens, expected) in [
+            (17, 53, false, Some("udp-53")),
+            (17, 32_767, false, Some("udp-32767")),
+            (17, 32_768, false, None),
+            (17, 0, false, None),
+            (6, 443, true, Some("tcp-443")),
+            (6, 443, false, None),
+            (1, 8, true, None),
+        ] {
+            let flow = Flow::new([7, 0], 4, protocol, port, opens);
+            let name = Service::of(&flow).map(|service| service.name());
+            assert_eq!(name.as_deref(), expected, "{protocol}, {port}, {opens}");
+        }
+    }
+}

@@ -29,10 +29,10 @@ pub fn file(
     let mut parts = plain.split(LIMIT);
     let seen = what_was_seen(watched, proposal);
     let seen = seen.iter().map(|line| comment(line));
-    let mut text = comment(&what_it_is(proposal)) + "#\n" + &seen.collect::<String>() + "\n";
+    let mut text = comment(&what_it_is()) + "#\n" + &seen.collect::<String>() + "\n";
     text.push_str(parts.next().unwrap_or_default());
     for (part, finding) in parts.zip(&proposal.findings) {
-        let why = why(finding, proposal);
+        let why = why(finding);
         let why = why.iter().map(|line| comment(line));
         text.push_str(&format!(
             "\n{}{}{part}",
@@ -71,14 +71,13 @@ pub fn summary(watched: &Watched, proposal: &Proposal) -> Vec<String> {
     lines
 }
 
-fn what_it_is(proposal: &Proposal) -> String {
+fn what_it_is() -> String {
     format!(
-        "Proposed by `limiter learn`: the tightest limits with which {} % of the usual sources would have lost no packet if \
+        "Proposed by `limiter learn`: the tightest limits with which 99.9 % of the usual sources would have lost no packet if \
          the same traffic repeated, plus a quarter on the rate and half on the burst, rounded up. The tightest limit \
          passes the fewest packets of a source that sends at full speed for {}. Packets of the host's own connections \
          are exempt, but `learn` could not tell them apart: the limits drop less than this file says. In shadow, \
          limiter counts packets that it would drop, but drops nothing.",
-        in_percent(proposal.keep),
         seconds(choose::seconds(WINDOW)),
     )
 }
@@ -192,7 +191,7 @@ fn missing(lost: &Count, watched: &Watched) -> Option<String> {
     })
 }
 
-fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
+fn why(finding: &Finding) -> Vec<String> {
     let (choice, far) = (&finding.choice, &finding.far);
     let what = match finding.service {
         None => "All packets.".to_owned(),
@@ -206,10 +205,9 @@ fn why(finding: &Finding, proposal: &Proposal) -> Vec<String> {
         }
     };
     let mut lines = vec![format!(
-        "{what} {}, burst {} would just have been enough for {} % of {}.",
+        "{what} {}, burst {} would just have been enough for 99.9 % of {}.",
         choice.needed_rate,
         grouped(choice.needed_burst),
-        in_percent(proposal.keep),
         counted(finding.usual as u64, "usual source"),
     )];
     if !far.is_empty() {

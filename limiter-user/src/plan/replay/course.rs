@@ -12,7 +12,7 @@ use crate::{
         self,
         replay::{self, ReplayedLimit},
     },
-    plan::capture::{self, Capture, link},
+    plan::capture::Packet,
 };
 
 const MALFORMED: [Reason; 3] = [
@@ -49,15 +49,10 @@ impl Course {
         }
     }
 
-    pub fn count(
-        &mut self,
-        frame: &link::Frame<'_>,
-        time: u64,
-        is_cut: bool,
-        reason: Option<Reason>,
-    ) {
-        self.first.get_or_insert(time);
-        self.last = time;
+    pub fn count(&mut self, packet: &Packet, reason: Option<Reason>) {
+        let Packet { frame, time, .. } = packet;
+        self.first.get_or_insert(*time);
+        self.last = *time;
         let one = Count {
             packets: 1,
             bytes: frame.length,
@@ -68,23 +63,17 @@ impl Course {
         };
         let counted = &mut self.counters.by_reason[reason as usize];
         *counted = *counted + one;
-        let mut bytes = frame.bytes;
+        let mut bytes = &frame.bytes[..];
         let parsed = parse(&mut bytes).with_arp(self.control);
         let info = parsed.info(&mut bytes, self.transport);
         let hidden = self.transport && info.is_some_and(|info| info.is_hidden());
-        self.cut_short += u64::from((MALFORMED.contains(&reason) || hidden) && is_cut);
+        self.cut_short += u64::from((MALFORMED.contains(&reason) || hidden) && packet.is_cut);
         if let Some(info) = info {
             self.sources.count(&info.source, reason);
         }
     }
 
-    pub fn finish(
-        self,
-        capture: &Capture,
-        engine: &Engine,
-        compiled: &Compiled,
-    ) -> Result<replay::Replay> {
-        let of = |reason: Reason| self.counters.by_reason[reason as usize];
+    pub fn finish(self, engine: &Engine, compiled: &Compiled) -> Result<replay::Replay> {
         let mut verdicts = observe::verdicts(&self.counters);
         for count in [&mut verdicts.seen, &mut verdicts.passed] {
             count.packets += self.outgoing.packets;
@@ -96,8 +85,7 @@ impl Course {
         Ok(replay::Replay {
             engine: engine.name(),
             verdicts,
-            malformed: MALFORMED.map(of).into_iter().sum::<Count>().into(),
-            not_ip: of(Reason::NotIp).into(),
+            not_ip: self.counters.by_reason[Reason::NotIp as usize].into(),
             outgoing: self.outgoing.into(),
             seconds,
             drops: observe::Drops::new(&self.counters),
@@ -105,11 +93,6 @@ impl Course {
             sources,
             other_sources,
             cut_short_packets: self.cut_short,
-            cut: capture.cut().map(|cut| match cut {
-                capture::Cut::Short => "short",
-                capture::Cut::Damaged => "damaged",
-            }),
-            clock_set_back: capture.set_back(),
         })
     }
 }

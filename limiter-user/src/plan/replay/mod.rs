@@ -25,14 +25,10 @@ use crate::{
     },
     kernel::{self, ops::replay::Replay},
     observe::replay,
-    plan::capture::{self, Capture, link},
+    plan::capture::{self, Capture, Frame},
 };
 use course::Course;
 use model::Model;
-
-/// Maximum bytes of a frame that are read: the minimum that drivers show of a frame in several buffers, and the
-/// maximum of the kernel's test-run.
-pub const FRAME_MOST: usize = 3_072;
 
 /// The longest frame that limits are made for, in bytes: Ethernet with two tags.
 const FRAME_MAX: u64 = 1_522;
@@ -122,19 +118,14 @@ impl Engine {
         Self::Model(Box::new(model))
     }
 
-    /// Creates the chosen engine. With [`Choice::Any`], `watcher` is told if the kernel's engine fails and the model
+    /// Creates the chosen engine. With [`Choice::Any`], calls `tell` if the kernel's engine fails and the model
     /// replaces it.
-    fn start(
-        choice: Choice,
-        compiled: &Compiled,
-        begin: u64,
-        watcher: &mut dyn Watcher,
-    ) -> Result<Self> {
+    fn start(choice: Choice, compiled: &Compiled, begin: u64, tell: fn(&str)) -> Result<Self> {
         match choice {
             Choice::Model => Ok(Self::model(compiled, begin)),
             Choice::Kernel => Self::kernel(compiled, begin),
             Choice::Any => Self::kernel(compiled, begin).or_else(|why| {
-                watcher.tell(&format!(
+                tell(&format!(
                     "a model in this process decides instead of the program in the kernel: {why}"
                 ));
                 Ok(Self::model(compiled, begin))
@@ -151,13 +142,13 @@ impl Engine {
     }
 
     /// Decides about a frame at the time `now` (nanoseconds).
-    pub fn offer(&mut self, frame: &link::Frame<'_>, now: u64) -> Result<Reason> {
+    pub fn offer(&mut self, frame: &Frame, now: u64) -> Result<Reason> {
         // In the program, 0 means that the clock has not been read.
         let now = now.max(1);
         let length = frame.length.min(LENGTH_MAX);
         match self {
-            Self::Kernel(program) => Ok(program.offer(frame.bytes, length, now)?),
-            Self::Model(model) => Ok(model.offer(frame.bytes, length, now)),
+            Self::Kernel(program) => Ok(program.offer(&frame.bytes, length, now)?),
+            Self::Model(model) => Ok(model.offer(&frame.bytes, length, now)),
         }
     }
 
@@ -169,46 +160,29 @@ impl Engine {
     }
 }
 
-/// An observer of a replay.
-pub trait Watcher {
-    /// Receives each packet with its number. There is no reason if the host sent the packet, according to the capture:
-    /// a limiter would not have seen it.
-    fn verdict(&mut self, number: u64, reason: Option<Reason>) -> io::Result<()>;
-    /// Receives the capture's progress, after each packet.
-    fn progress(&mut self, _capture: &Capture) {}
-    /// Receives a message for people.
-    fn tell(&mut self, text: &str);
-}
-
-/// Replays the packets of a capture.
+/// Replays the packets of a capture. Calls `tell` with a message for people, before the first packet, and `each` with
+/// each packet's number and reason. There is no reason if the host sent the packet, according to the capture: a limiter
+/// would not have seen it.
 pub fn run(
     capture: &mut Capture,
     compiled: &Compiled,
     choice: Choice,
-    watcher: &mut dyn Watcher,
+    tell: fn(&str),
+    mut each: impl FnMut(&Capture, u64, Option<Reason>) -> io::Result<()>,
 ) -> Result<replay::Replay> {
-    let mut engine = None;
+    let mut next = capture.next().transpose()?;
+    let begin = next.as_ref().map_or(0, |packet| packet.time);
+    let mut engine = Engine::start(choice, compiled, begin, tell)?;
     let mut course = Course::new(compiled);
-    let mut room = Vec::new();
-    while let Some(packet) = capture.next()? {
-        let engine = match &mut engine {
-            Some(engine) => engine,
-            none => none.insert(Engine::start(choice, compiled, packet.time, watcher)?),
-        };
-        let frame = link::frame(&packet, FRAME_MOST, &mut room);
+    while let Some(packet) = next {
         let reason = if packet.outgoing {
             None
         } else {
-            Some(engine.offer(&frame, packet.time)?)
+            Some(engine.offer(&packet.frame, packet.time)?)
         };
-        let is_cut = (packet.bytes.len() as u64) < packet.length;
-        course.count(&frame, packet.time, is_cut, reason);
-        watcher.verdict(packet.number, reason)?;
-        watcher.progress(capture);
+        course.count(&packet, reason);
+        each(capture, packet.number, reason)?;
+        next = capture.next().transpose()?;
     }
-    let engine = match engine {
-        Some(engine) => engine,
-        None => Engine::start(choice, compiled, 0, watcher)?,
-    };
-    course.finish(capture, &engine, compiled)
+    course.finish(&engine, compiled)
 }

@@ -13,8 +13,8 @@ use limiter_common::{policy::verdict::Reason, table::key::SourceKey};
 use limiter_user::{
     config::{Limit, file},
     plan::{
-        capture::link::Frame,
-        replay::{Compiled, Engine as Replay, FRAME_MOST},
+        capture::Link,
+        replay::{Compiled, Engine as Replay},
     },
 };
 
@@ -114,13 +114,12 @@ impl Loaded {
         let _ = self.kernel.tables.sets.forget_all();
         let mut model = self.model.clone();
         let mut replay = Replay::model(&self.compiled, NOW);
-        let bytes = &frame[..frame.len().min(FRAME_MOST)];
-        let length = frame.len() as u64;
+        let shown = Link::Ethernet.frame(frame, frame.len() as u64);
         let [first, _] = [1, 2].map(|number| {
             let wanted = model.offer(frame, NOW);
             let about = || format!("packet {number}\n{}\n{wanted:?}\n{frame:02x?}", self.text);
             let reason = self.kernel.offer(frame, NOW);
-            let replayed = replay.offer(&Frame { bytes, length }, NOW).unwrap();
+            let replayed = replay.offer(&shown, NOW).unwrap();
             assert_eq!(reason, replayed, "kernel and policy, {}", about());
             assert_eq!(reason, wanted.reason, "{}", about());
             tally[reason as usize] += 1;
