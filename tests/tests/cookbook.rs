@@ -2,24 +2,22 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
-    fs,
     io::{Read, Write},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    ops::Deref,
     thread,
     time::{Duration, Instant},
 };
 
 use etherparse::PacketBuilder;
 use limiter_tests::{
-    command::{Outcome, prepared},
     eventually,
     hosts::{CLIENT, Hosts, SERVER, on},
-    need_kernel, number,
-    packet::{Ends, Segment},
+    need_kernel,
+    packet::Segment,
     raw::Raw,
-    recipes::{COOKBOOK, blocks, recipe},
+    recipes::{COOKBOOK, Site, blocks, recipe},
 };
-use limiter_user::testbed::Address;
 
 const SILENCE: Duration = Duration::from_millis(50);
 
@@ -30,10 +28,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A recipe that is attached to the server's `eth0`.
 struct Setup {
-    hosts: Hosts,
-    folder: tempfile::TempDir,
-    wire: Raw,
+    site: Site,
     behind: Raw,
+}
+
+impl Deref for Setup {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
+    }
 }
 
 /// The packets and bytes that arrived, and the time.
@@ -46,8 +50,8 @@ struct Arrived {
 
 impl Setup {
     /// Checks and attaches a recipe.
-    fn new(hosts: Hosts, heading: &str) -> Self {
-        let setup = Self::prepare(hosts, &recipe(heading));
+    fn new(site: Site, heading: &str) -> Self {
+        let setup = Self::prepare(site, &recipe(heading));
         setup.limiter("limiter config check limiter.toml").expect(0);
         setup
             .limiter("limiter attach --config limiter.toml")
@@ -55,51 +59,15 @@ impl Setup {
         setup
     }
 
-    /// Writes `text` to `limiter.toml` in a new folder.
-    fn prepare(hosts: Hosts, text: &str) -> Self {
-        let setup = Self {
-            folder: tempfile::tempdir().unwrap(),
-            wire: Raw::open(&hosts.client),
-            behind: Raw::open(&hosts.server),
-            hosts,
-        };
-        setup.write("limiter.toml", text);
-        setup
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.folder.path().join(name), text).unwrap();
-    }
-
-    /// Runs a line of the document in the folder.
-    fn limiter(&self, line: &str) -> Outcome {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let arguments = words.strip_prefix(&["limiter"]).expect(line);
-        let run = || prepared(arguments).current_dir(self.folder.path()).output();
-        Outcome::of(line.to_owned(), on(&self.hosts.server, run).unwrap())
-    }
-
-    /// Addresses from `source` to a host behind the server. The host does not exist, so that no answers are sent.
-    fn ends(&self, source: &str, from: u16, to: u16) -> Ends {
-        let source: IpAddr = source.parse().unwrap();
-        let target = if source.is_ipv4() {
-            "198.18.0.1"
-        } else {
-            "2001:db8:ffff::1"
-        };
-        Ends {
-            macs: (self.hosts.client.mac, self.hosts.server.mac),
-            from: SocketAddr::new(source, from),
-            to: SocketAddr::new(target.parse().unwrap(), to),
-        }
+    /// Writes `text` to `limiter.toml`.
+    fn prepare(site: Site, text: &str) -> Self {
+        site.folder.write("limiter.toml", text);
+        let behind = Raw::open(&site.hosts.server);
+        Self { site, behind }
     }
 
     fn udp(&self, source: &str, port: u16) -> Vec<u8> {
         self.ends(source, 40_000, port).udp(b"x")
-    }
-
-    fn syn(&self, source: &str, port: u16) -> Vec<u8> {
-        self.ends(source, 40_000, port).tcp(Segment::Syn)
     }
 
     /// A segment of a connection that does not exist.
@@ -119,12 +87,6 @@ impl Setup {
             .write(&mut bytes, &[0; 16])
             .unwrap();
         bytes
-    }
-
-    /// Number of packets that limiter has seen, and has passed.
-    fn counted(&self) -> [u64; 2] {
-        let status = self.hosts.status();
-        ["seen", "passed"].map(|verdict| number(&status[verdict]["packets"]))
     }
 
     /// The frames that arrive behind the server, of `passed` packets. Some packets are for the server itself.
@@ -198,12 +160,6 @@ fn agrees(what: &str, came: f64, burst: f64, refilled: f64) {
     assert!(came <= most, "{what}: {came} arrived, {most} are allowed");
 }
 
-/// Hosts that are on no list of a recipe.
-fn unlisted_hosts() -> Hosts {
-    let address = |text: &str| Address(text.parse().unwrap(), 24);
-    Hosts::with(&[address("198.18.1.1")], &[address("198.18.1.2")])
-}
-
 /// Both ends of a connection to `port` of the server.
 fn session(hosts: &Hosts, server: IpAddr, port: u16) -> (TcpStream, TcpStream) {
     let address = SocketAddr::new(server, port);
@@ -248,7 +204,7 @@ const LISTS: &str = "Lists";
 #[test]
 fn web_recipe_limits_new_connections() {
     need_kernel!();
-    let setup = Setup::new(unlisted_hosts(), WEB);
+    let setup = Setup::new(Site::unlisted(), WEB);
     for (source, port) in [("10.0.80.1", 80), ("10.0.43.1", 443)] {
         setup.holds(source, &[setup.syn(source, port)], 300, (20.0, 100.0));
     }
@@ -280,7 +236,7 @@ fn web_recipe_limits_new_connections() {
 #[test]
 fn web_recipe_exempts_established_connections() {
     need_kernel!();
-    let setup = Setup::new(unlisted_hosts(), WEB);
+    let setup = Setup::new(Site::unlisted(), WEB);
     let server = "198.18.1.1".parse().unwrap();
     let mut session = session(&setup.hosts, server, 80);
     let flood = [setup.syn("198.18.1.2", 80), setup.data("198.18.1.2", 80)];
@@ -300,7 +256,7 @@ fn web_recipe_exempts_established_connections() {
 #[test]
 fn dns_recipe_limits_queries_per_source() {
     need_kernel!();
-    let setup = Setup::new(unlisted_hosts(), DNS);
+    let setup = Setup::new(Site::unlisted(), DNS);
     for (stranger, own) in [
         ("10.0.0.1", "192.0.2.1"),
         ("2001:db8:2::1", "2001:db8:1::1"),
@@ -330,7 +286,7 @@ fn dns_recipe_limits_queries_per_source() {
 #[test]
 fn game_recipe_limits_players_and_networks() {
     need_kernel!();
-    let setup = Setup::new(unlisted_hosts(), GAME);
+    let setup = Setup::new(Site::unlisted(), GAME);
     for (player, port) in [("10.0.15.1", 27_015), ("10.0.30.1", 27_030)] {
         setup.holds(player, &[setup.udp(player, port)], 1_000, (200.0, 400.0));
     }
@@ -360,7 +316,7 @@ fn game_recipe_limits_players_and_networks() {
 #[test]
 fn ssh_recipe_limits_connection_attempts() {
     need_kernel!();
-    let setup = Setup::new(Hosts::new(), SSH);
+    let setup = Setup::new(Site::of(Hosts::new()), SSH);
     let syn = |source| setup.syn(source, 22);
     setup.holds("SYN", &[syn("10.0.0.1")], 50, (5.0 / 60.0, 5.0));
     let check = setup.hosts.json(&["check", "eth0", "10.0.0.1", "--json"]);
@@ -396,7 +352,7 @@ fn ssh_recipe_limits_connection_attempts() {
 #[test]
 fn ipv6_recipe_limits_subnets_and_sites() {
     need_kernel!();
-    let setup = Setup::new(unlisted_hosts(), IPV6);
+    let setup = Setup::new(Site::unlisted(), IPV6);
     let subnet: Vec<_> = (0..50)
         .map(|i| setup.udp(&format!("2001:db8:1:1::{i}"), 9))
         .collect();
@@ -416,9 +372,10 @@ fn ipv6_recipe_limits_subnets_and_sites() {
 #[test]
 fn cookbook_commands_succeed_in_order() {
     need_kernel!();
-    let recipe = blocks("toml").into_iter().find(|block| block.0 == DNS);
-    let setup = Setup::prepare(unlisted_hosts(), &recipe.unwrap().1);
-    setup.write("blocked.txt", "10.9.0.0/16  # strangers\n");
+    let setup = Setup::prepare(Site::unlisted(), &recipe(DNS));
+    setup
+        .folder
+        .write("blocked.txt", "10.9.0.0/16  # strangers\n");
     for (heading, block) in blocks("sh") {
         for line in block.lines() {
             let line = line.split('#').next().unwrap().trim();
@@ -436,115 +393,4 @@ fn cookbook_commands_succeed_in_order() {
     setup.limiter("limiter reload eth0").expect(0);
     setup.passes("the file's list is back", &[setup.udp("10.9.0.1", 9)], 10);
     assert!(!list("limiter tier list eth0 own").contains("192.0.2.128/25"));
-}
-
-/// The document says: "Begin with `shadow = true`".
-#[test]
-fn recipe_in_shadow_drops_nothing_until_shadow_is_off() {
-    need_kernel!();
-    let recipe = blocks("toml").into_iter().find(|block| block.0 == SSH);
-    let recipe = recipe.unwrap().1;
-    let setup = Setup::prepare(unlisted_hosts(), &format!("shadow = true\n{recipe}"));
-    setup
-        .limiter("limiter attach --config limiter.toml")
-        .expect(0);
-    let syn = setup.syn("10.0.0.1", 22);
-    setup.passes("shadow", std::slice::from_ref(&syn), 100);
-    let would_drop = number(&setup.hosts.status()["would_drop"]["packets"]);
-    assert!((1..=95).contains(&would_drop), "{would_drop}");
-    let top = setup.hosts.json(&["top", "eth0", "--once", "--json"]);
-    assert_eq!(top["sources"][0]["source"], "10.0.0.1", "{top}");
-
-    setup.write("limiter.toml", &recipe);
-    setup.limiter("limiter reload eth0").expect(0);
-    let came = setup.send(&[syn], 100);
-    let most = came.time.as_secs_f64() / 12.0 + 5.0;
-    assert!((came.packets as f64) <= most, "{}", came.packets);
-}
-
-/// An edit with host bits is refused.
-#[test]
-fn overlapping_lists_follow_the_longest_prefix_then_deny() {
-    need_kernel!();
-    let setup = Setup::prepare(
-        unlisted_hosts(),
-        r#"
-        interfaces = ["eth0"]
-        [lists]
-        allow = ["10.1.2.0/24", "10.1.2.0/24", "10.2.0.0/16"]
-        deny = { file = "blocked.txt" }
-        wide = ["10.3.0.0/16", "10.4.0.0/16"]
-        narrow = ["10.3.3.0/24", "10.4.0.0/16"]
-        [[limit]]
-        name = "tiers"
-        match = { source = ["wide", "narrow"] }
-        rate = "1M/s"
-        "#,
-    );
-    setup.write("blocked.txt", "10.1.0.0/16\n10.2.0.0/16\n");
-    setup
-        .limiter("limiter attach --config limiter.toml")
-        .expect(0);
-    let udp = |source| setup.udp(source, 9);
-    setup.passes("the longest prefix", &[udp("10.1.2.3")], 10);
-    setup.denies("its surroundings", udp("10.1.3.3"));
-    setup.denies("on both", udp("10.2.0.1"));
-    let allowed = setup.limiter("limiter allow list eth0").stdout;
-    assert_eq!(allowed.matches("10.1.2.0/24").count(), 1, "{allowed}");
-
-    for (source, tiers) in [
-        ("10.3.0.1", &["wide"][..]),
-        ("10.3.3.1", &["narrow"]),
-        ("10.4.0.1", &["narrow", "wide"]),
-    ] {
-        let check = setup.hosts.json(&["check", "eth0", source, "--json"]);
-        assert_eq!(check["tiers"], serde_json::json!(tiers), "{source}");
-    }
-
-    let before = setup.limiter("limiter deny list eth0").stdout;
-    for line in [
-        "limiter deny add eth0 10.7.0.0/16 192.0.2.7/24",
-        "limiter deny replace eth0 10.7.0.0/16 192.0.2.7/24",
-    ] {
-        assert_ne!(setup.limiter(line).status, 0, "{line}");
-        assert_eq!(
-            setup.limiter("limiter deny list eth0").stdout,
-            before,
-            "{line}"
-        );
-    }
-    setup.limiter("limiter deny add eth0 192.0.2.7").expect(0);
-    setup.denies("the one address", udp("192.0.2.7"));
-    setup.passes("its neighbour", &[udp("192.0.2.8")], 10);
-}
-
-#[test]
-fn cookbook_text_on_rate_and_burst_is_true() {
-    need_kernel!();
-    let setup = Setup::prepare(
-        unlisted_hosts(),
-        r#"
-        interfaces = ["eth0"]
-        [[limit]]
-        name = "rates"
-        rate = "300/s"
-        "#,
-    );
-    setup
-        .limiter("limiter attach --config limiter.toml")
-        .expect(0);
-    assert_eq!(setup.hosts.status()["limits"][0]["burst"], "300");
-    setup.limiter("limiter detach eth0").expect(0);
-    setup
-        .limiter("limiter attach eth0 --rate 10mbit --burst 1000b")
-        .expect(1);
-
-    // The burst is spent at once, and refilled after burst / rate, which is one second.
-    setup
-        .limiter("limiter attach eth0 --rate 300/m --burst 5")
-        .expect(0);
-    let packet = [setup.udp("10.0.0.1", 9)];
-    setup.holds("5 at once", &packet, 20, (5.0, 5.0));
-    thread::sleep(Duration::from_secs(1));
-    setup.holds("and again", &packet, 20, (5.0, 5.0));
 }

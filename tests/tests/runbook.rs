@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    net::SocketAddr,
     process::Stdio,
     thread,
     time::{Duration, Instant},
@@ -11,13 +10,10 @@ use std::{
 use limiter_tests::{
     command::{Outcome, prepared},
     eventually,
-    hosts::{Hosts, on},
-    need_kernel, number,
-    packet::{Ends, Segment},
-    raw::Raw,
-    recipes::{blocks_of, recipe},
+    hosts::on,
+    need_kernel,
+    recipes::{Site, blocks_of, recipe},
 };
-use limiter_user::testbed::Address;
 
 /// The sources in the document: an attacker, and a client that should pass.
 const FLOODER: &str = "203.0.113.66";
@@ -40,46 +36,27 @@ fn commands() -> Vec<String> {
 
 /// A host under attack.
 struct Attacked {
-    hosts: Hosts,
-    folder: tempfile::TempDir,
-    wire: Raw,
+    site: Site,
     /// Number of the next new source.
     fresh: u8,
 }
 
 impl Attacked {
     fn new() -> Self {
-        let address = |text: &str| Address(text.parse().unwrap(), 24);
-        let hosts = Hosts::with(&[address("198.18.1.1")], &[address("198.18.1.2")]);
         Self {
-            folder: tempfile::tempdir().unwrap(),
-            wire: Raw::open(&hosts.client),
-            hosts,
+            site: Site::unlisted(),
             fresh: 0,
         }
     }
 
     fn run(&self, line: &str) -> Outcome {
         let (command, file) = line.split_once(" > ").unwrap_or((line, ""));
-        let words: Vec<_> = command.split_whitespace().collect();
-        let arguments = words.strip_prefix(&["limiter"]).expect(line);
-        let run = || prepared(arguments).current_dir(self.folder.path()).output();
-        let outcome = Outcome::of(line.to_owned(), on(&self.hosts.server, run).unwrap());
+        let outcome = self.site.limiter(command);
         outcome.expect(0);
         if !file.is_empty() {
-            fs::write(self.folder.path().join(file), &outcome.stdout).unwrap();
+            self.site.folder.write(file, &outcome.stdout);
         }
         outcome
-    }
-
-    /// A SYN to a web server on the host.
-    fn syn(&self, source: &str) -> Vec<u8> {
-        let ends = Ends {
-            macs: (self.hosts.client.mac, self.hosts.server.mac),
-            from: SocketAddr::new(source.parse().unwrap(), 40_000),
-            to: SocketAddr::from(([198, 18, 0, 1], 443)),
-        };
-        ends.tcp(Segment::Syn)
     }
 
     /// Sends `count` packets from `source`. Returns the number that pass.
@@ -89,15 +66,16 @@ impl Attacked {
 
     /// Sends packets with a pause before each. Returns the number that pass.
     fn passed_at(&self, source: &str, count: u64, pause: Duration) -> u64 {
-        let frame = self.syn(source);
-        let packets = |verdict: &str| number(&self.hosts.status()[verdict]["packets"]);
-        let (seen, passed) = (packets("seen"), packets("passed"));
+        let frame = self.site.syn(source, 443);
+        let [seen, passed] = self.site.counted();
         for _ in 0..count {
             thread::sleep(pause);
-            self.wire.send(&frame);
+            self.site.wire.send(&frame);
         }
-        eventually("all packets are seen", || packets("seen") >= seen + count);
-        packets("passed") - passed
+        eventually("all packets are seen", || {
+            self.site.counted()[0] >= seen + count
+        });
+        self.site.counted()[1] - passed
     }
 
     fn fresh(&mut self) -> String {
@@ -121,11 +99,14 @@ impl Attacked {
     /// Attaches the limits that `limiter learn` proposes for polite clients of the web server.
     fn learn(&self) {
         let mut learn = prepared("learn eth0 --for 4s --output learned.toml");
-        learn.current_dir(self.folder.path()).stderr(Stdio::piped());
-        let mut learn = on(&self.hosts.server, || learn.spawn()).unwrap();
+        learn
+            .current_dir(self.site.folder.path(""))
+            .stderr(Stdio::piped());
+        let mut learn = on(&self.site.hosts.server, || learn.spawn()).unwrap();
         while learn.try_wait().unwrap().is_none() {
             for client in 1..=12 {
-                self.wire.send(&self.syn(&format!("198.18.9.{client}")));
+                let frame = self.site.syn(&format!("198.18.9.{client}"), 443);
+                self.site.wire.send(&frame);
             }
             thread::sleep(Duration::from_millis(250));
         }
@@ -178,7 +159,7 @@ impl Attacked {
             }
             "limiter set eth0 --new-sources x0.5" => {
                 self.expect_direction(line, "(tighter)", "(looser)");
-                assert_eq!(self.hosts.status()["new_sources"], "5k/s");
+                assert_eq!(self.site.hosts.status()["new_sources"], "5k/s");
             }
             "limiter set eth0 --rate x2 --new-sources x2" => {
                 self.expect_direction(line, "(looser)", "(tighter)");
@@ -192,7 +173,7 @@ impl Attacked {
             }
             "limiter set eth0 --rate x0.25 --try 2m" => {
                 self.expect_direction(line, "(tighter)", "(looser)");
-                assert!(self.hosts.status()["try_until"].is_string());
+                assert!(self.site.hosts.status()["try_until"].is_string());
                 let now = self.refills();
                 assert!(now < 0.5 * rate, "{now} of {rate} a second");
             }
@@ -236,14 +217,14 @@ impl Attacked {
             "limiter config show eth0 > attack.toml" => {
                 self.run(line);
                 self.run("limiter config check attack.toml");
-                let file = fs::read_to_string(self.folder.path().join("attack.toml")).unwrap();
+                let file = fs::read_to_string(self.site.folder.path("attack.toml")).unwrap();
                 assert!(file != before && file.contains(FLOODER), "{file}");
             }
             "limiter detach eth0" => {
-                let pins = self.hosts.pins();
+                let pins = self.site.hosts.pins();
                 self.run(line);
                 assert!(!pins.exists(), "{pins:?}");
-                let status = self.hosts.json("status --json");
+                let status = self.site.hosts.json("status --json");
                 assert_eq!(status["interfaces"], serde_json::json!([]));
             }
             other => panic!("no check for the runbook's '{other}'"),
@@ -261,7 +242,7 @@ impl Attacked {
         let words: Vec<_> = line.split_whitespace().skip(1).collect();
         let mut watch = prepared(&words);
         watch.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut watch = on(&self.hosts.server, || watch.spawn()).unwrap();
+        let mut watch = on(&self.site.hosts.server, || watch.spawn()).unwrap();
         while watch.try_wait().unwrap().is_none() {
             self.passed(FLOODER, 50);
         }
@@ -294,8 +275,8 @@ fn runbook_works_on_a_learned_configuration() {
 fn runbook_works_on_the_web_recipe() {
     need_kernel!();
     let attacked = Attacked::new();
-    let file = attacked.folder.path().join("limiter.toml");
-    fs::write(file, recipe("Web front end")).unwrap();
+    let recipe = recipe("Web front end");
+    attacked.site.folder.write("limiter.toml", recipe);
     attacked.run("limiter attach --config limiter.toml");
     attacked.run_all();
 }

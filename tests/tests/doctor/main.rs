@@ -198,21 +198,6 @@ fn doctor_predicts_that_attach_refuses_a_tun_device() {
 }
 
 #[test]
-fn doctor_reports_a_down_interface_and_jumbo_frames() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    assert!(ip(&hosts, "link set eth0 down"));
-    assert!(ip(&hosts, "link set eth0 mtu 9000"));
-    let diagnosis = diagnose(&hosts, "eth0", 0);
-    expect(
-        &diagnosis,
-        "interface",
-        &["warning", "down", "ip link set eth0 up"],
-    );
-    expect(&diagnosis, "mtu", &["ok", "9000", "several buffers"]);
-}
-
-#[test]
 fn doctor_changes_nothing() {
     need_kernel!();
     let hosts = Hosts::new();

@@ -15,9 +15,7 @@ use crate::{
         state::{
             foreign,
             foreign::Foreign,
-            generation, occupant,
-            occupant::Holder,
-            pins,
+            generation, occupant, pins,
             record::{Record, Trial},
             survey::{Pinned, Survey, trouble},
             unpin,
@@ -26,7 +24,7 @@ use crate::{
             bpffs, clock,
             folder::Dir,
             interface,
-            interface::{Interface, XdpMode, XdpState},
+            interface::{Interface, XdpMode},
             link::Link,
             lock,
             lock::Lock,
@@ -140,7 +138,7 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
         return Err(no_ethernet(&interface));
     }
     if let Some(xdp) = interface.xdp {
-        return Err(in_the_way(&interface, xdp));
+        return Err(occupant::refusal(&interface, xdp));
     }
     in_best_mode(&interface, wanted.settings.mode, |mode, fallback| {
         let mut record = record(&interface, mode, wanted)?;
@@ -289,28 +287,4 @@ pub(in crate::kernel) fn load(
         }
         loaded => loaded,
     }
-}
-
-/// Error that names the program in the way, and says what to do about it.
-fn in_the_way(interface: &Interface, xdp: XdpState) -> Error {
-    if let Some(error) = occupant::running(interface, xdp) {
-        return error;
-    }
-    let name = &interface.name;
-    let off = if xdp.mode == XdpMode::Generic {
-        "xdpgeneric"
-    } else {
-        "xdp"
-    };
-    let front = format!("`limiter attach {name} --chain ...` runs in front of it");
-    let how = match occupant::holder(xdp) {
-        Holder::Netlink => {
-            format!("{front}, or remove it first (`ip link set {name} {off} off`)")
-        }
-        Holder::Link(id) => occupant::end_link(id),
-        Holder::Unknown => format!(
-            "{front} if it was attached through netlink (as `ip link` does), and `ip link set {name} {off} off` removes it; otherwise remove it with the tool that attached it"
-        ),
-    };
-    Error::Refused(format!("{}: {how}", occupant::in_the_way(interface, xdp)))
 }

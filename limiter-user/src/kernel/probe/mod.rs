@@ -5,14 +5,11 @@ mod ethtool;
 mod netdev;
 mod virtio;
 
-use std::{fs, fs::File, io, thread};
-
-use nix::sched::{CloneFlags, setns};
+use std::thread;
 
 pub use super::state::occupant::Occupant;
 pub use ethtool::Channels;
 pub use netdev::Features;
-pub use virtio::Offloads;
 
 use crate::kernel::{
     error::Result,
@@ -42,8 +39,6 @@ pub struct Machine {
     pub release: String,
     /// The kernel's version; an error if it is too old.
     pub kernel: Result<KernelVersion>,
-    /// `net.core.bpf_jit_enable`; `None` if it cannot be read.
-    pub jit: Option<u32>,
     /// Needed capabilities that this process lacks.
     pub missing: Vec<Needed>,
     /// Whether this process may mount a bpffs.
@@ -71,8 +66,8 @@ pub struct Device {
     pub gro: Option<bool>,
     /// Whether the card takes the outer VLAN tag off.
     pub vlan: Option<bool>,
-    /// The agreed offloads of a virtio card; `None` for other cards.
-    pub virtio: Option<Offloads>,
+    /// True if the host of a virtio card may send merged or unchecked packets, and cannot be told not to.
+    pub fixed_offloads: bool,
     /// The XDP program on the interface.
     pub occupant: Occupant,
 }
@@ -91,7 +86,6 @@ fn machine() -> Result<Machine> {
     Ok(Machine {
         release: requirements::release()?,
         kernel: requirements::kernel(),
-        jit: jit(),
         missing: requirements::missing_capabilities()?,
         may_mount: requirements::may_mount()?,
         bpffs: bpffs::foresee(),
@@ -109,25 +103,8 @@ async fn device(name: &str) -> Result<Device> {
         lro: ask.lro(),
         gro: ask.gro(),
         vlan: ask.vlan(),
-        virtio: interface.parent.as_deref().and_then(virtio::offloads),
+        fixed_offloads: interface.parent.as_deref().is_some_and(virtio::fixed),
         occupant: super::state::occupant::of(&interface).await,
         interface,
     })
-}
-
-/// Reads `net.core.bpf_jit_enable`. It holds for all network namespaces, but only the initial one shows it.
-fn jit() -> Option<u32> {
-    let here = || fs::read_to_string("/proc/sys/net/core/bpf_jit_enable");
-    let there = || -> io::Result<String> {
-        let initial = File::open("/proc/1/ns/net")?;
-        // In its own thread, so that this one stays in its namespace.
-        thread::scope(|scope| {
-            let read = scope.spawn(|| {
-                setns(&initial, CloneFlags::CLONE_NEWNET)?;
-                here()
-            });
-            read.join().unwrap_or_else(|_| here())
-        })
-    };
-    here().or_else(|_| there()).ok()?.trim().parse().ok()
 }

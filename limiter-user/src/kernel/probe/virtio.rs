@@ -8,26 +8,18 @@ const SWITCHABLE: usize = 2;
 /// `VIRTIO_NET_F_GUEST_` CSUM, TSO4, TSO6, ECN, UFO, USO4, USO6.
 const GUEST: [usize; 7] = [1, 7, 8, 9, 10, 54, 55];
 
-/// The host's rights over received packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offloads {
-    /// The host may leave packets merged or unchecked, and cannot be told not to.
-    pub fixed: bool,
-}
-
-/// The offloads of the virtio device called `name`; `None` if there is no such device.
-pub fn offloads(name: &str) -> Option<Offloads> {
+/// Returns true if the host of the virtio device called `name` may leave packets merged or unchecked, and cannot be
+/// told not to.
+pub fn fixed(name: &str) -> bool {
     // This part of /sys is the same in every network namespace, unlike /sys/class/net.
-    let bits = fs::read_to_string(format!("/sys/bus/virtio/devices/{name}/features")).ok()?;
-    Some(parse(&bits))
+    fs::read_to_string(format!("/sys/bus/virtio/devices/{name}/features"))
+        .is_ok_and(|bits| are_fixed(&bits))
 }
 
 /// Reads `bits`, which has one digit for each feature, from the lowest.
-fn parse(bits: &str) -> Offloads {
+fn are_fixed(bits: &str) -> bool {
     let has = |bit: usize| bits.as_bytes().get(bit) == Some(&b'1');
-    Offloads {
-        fixed: !has(SWITCHABLE) && GUEST.into_iter().any(has),
-    }
+    !has(SWITCHABLE) && GUEST.into_iter().any(has)
 }
 
 #[cfg(test)]
@@ -41,7 +33,7 @@ mod tests {
             ("01", true),
             ("", false),
         ] {
-            assert_eq!(super::parse(bits).fixed, fixed, "{bits}");
+            assert_eq!(super::are_fixed(bits), fixed, "{bits}");
         }
     }
 }

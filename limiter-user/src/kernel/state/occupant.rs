@@ -17,18 +17,9 @@ pub enum Occupant {
     Free,
     /// Limiter's own program.
     Limiter(XdpState),
-    /// Another program.
-    Foreign {
-        /// The program's mode and id.
-        state: XdpState,
-        /// The program's name; reading it needs `CAP_SYS_ADMIN`.
-        name: Option<String>,
-        /// The holder that keeps the program on the interface.
-        holder: Holder,
-    },
     /// A program. This process has no privileges to find out its owner.
     Unknown(XdpState),
-    /// Pins of limiter are in the way.
+    /// Another program or pins of limiter are in the way. The error of `attach`.
     InTheWay(Error),
 }
 
@@ -61,12 +52,32 @@ pub async fn of(interface: &Interface) -> Occupant {
     match interface.xdp {
         None => Occupant::Free,
         Some(state) if no_rights => Occupant::Unknown(state),
-        Some(state) => Occupant::Foreign {
-            state,
-            name: name(state.program_id),
-            holder: holder(state),
-        },
+        Some(state) => Occupant::InTheWay(refusal(interface, state)),
     }
+}
+
+/// The error that names the program in the way, with advice to remove it.
+pub(in crate::kernel) fn refusal(interface: &Interface, xdp: XdpState) -> Error {
+    if let Some(error) = running(interface, xdp) {
+        return error;
+    }
+    let name = &interface.name;
+    let off = match xdp.mode {
+        XdpMode::Native | XdpMode::Multiple => "xdp",
+        XdpMode::Generic => "xdpgeneric",
+        XdpMode::Offloaded => "xdpoffload",
+    };
+    let front = format!("`limiter attach {name} --chain ...` runs in front of it");
+    let how = match holder(xdp) {
+        Holder::Netlink => {
+            format!("{front}, or remove it first (`ip link set {name} {off} off`)")
+        }
+        Holder::Link(id) => end_link(id),
+        Holder::Unknown => format!(
+            "{front} if it was attached through netlink (as `ip link` does), and `ip link set {name} {off} off` removes it; otherwise remove it with the tool that attached it"
+        ),
+    };
+    Error::Refused(format!("{}: {how}", in_the_way(interface, xdp)))
 }
 
 /// The error for pins of a renamed interface that are in the way.
@@ -77,7 +88,7 @@ pub(in crate::kernel) fn name_taken(old: &str, new: &str) -> Error {
 }
 
 /// The name of a program. Reading it needs `CAP_SYS_ADMIN`.
-pub(in crate::kernel) fn name(id: u32) -> Option<String> {
+fn name(id: u32) -> Option<String> {
     loaded_programs()
         .filter_map(Result::ok)
         .find(|program| program.id() == id)

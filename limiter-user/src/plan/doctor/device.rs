@@ -2,7 +2,7 @@
 
 use super::{
     Case, Finding, Mode,
-    mode::{ONE_BUFFER, ena_queues, fixed_offloads},
+    mode::{ONE_BUFFER, ena_queues},
     ok, problem, warning,
 };
 use crate::kernel::probe::{Channels, Features};
@@ -82,7 +82,7 @@ pub(super) fn driver(case: &Case<'_>) -> Finding {
             "`limiter attach` with --mode auto reports it, and falls back to generic mode if needed",
         );
     };
-    if fixed_offloads(device) {
+    if device.fixed_offloads {
         return warning(
             format!(
                 "{name}: refuses native mode, because the host may send merged or unchecked packets, and the card cannot switch that off"

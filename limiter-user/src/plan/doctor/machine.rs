@@ -1,6 +1,6 @@
 //! Kernel, privileges and bpffs.
 
-use super::{Finding, error, ok, problem, warning};
+use super::{Finding, error, ok, problem};
 use crate::kernel::{Error, probe::Machine, sys::bpffs::BPFFS};
 
 pub(super) fn kernel(machine: &Machine) -> Finding {
@@ -17,20 +17,6 @@ pub(super) fn frags(machine: &Machine) -> Finding {
         _ => "only frames in one buffer are supported: Linux 5.18 supports larger frames",
     };
     ok(found)
-}
-
-pub(super) fn jit(machine: &Machine) -> Finding {
-    match machine.jit {
-        Some(0) => warning(
-            "BPF programs are interpreted, which is several times slower",
-            "`sysctl -w net.core.bpf_jit_enable=1`",
-        ),
-        Some(_) => ok("BPF programs are compiled"),
-        None => warning(
-            "this process cannot see whether BPF programs are compiled",
-            "run as root in the initial network namespace: `sysctl net.core.bpf_jit_enable`",
-        ),
-    }
 }
 
 pub(super) fn privileges(machine: &Machine) -> Finding {

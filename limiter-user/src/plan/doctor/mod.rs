@@ -3,7 +3,6 @@
 mod device;
 mod machine;
 mod mode;
-mod occupant;
 mod offloads;
 pub mod room;
 
@@ -139,10 +138,9 @@ struct Case<'a> {
 type MachineCheck = (&'static str, fn(&Machine) -> Finding);
 type InterfaceCheck = (&'static str, fn(&Case<'_>) -> Finding);
 
-const MACHINE: [MachineCheck; 5] = [
+const MACHINE: [MachineCheck; 4] = [
     ("kernel", machine::kernel),
     ("frags", machine::frags),
-    ("jit", machine::jit),
     ("privileges", machine::privileges),
     ("bpffs", machine::bpffs),
 ];
@@ -156,7 +154,7 @@ const INTERFACE: [InterfaceCheck; 9] = [
     ("lro", offloads::lro),
     ("gro", offloads::gro),
     ("vlan", offloads::vlan),
-    ("program", occupant::program),
+    ("program", mode::program),
 ];
 
 impl Diagnosis {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::kernel::{
-    probe::{Channels, Device, Features, Machine, Offloads},
-    state::occupant::{Holder, Occupant},
+    probe::{Channels, Device, Features, Machine},
+    state::occupant::Occupant,
     sys::{
         interface::{Interface, XdpMode, XdpState},
         requirements,
@@ -15,7 +15,6 @@ fn machine() -> Machine {
     Machine {
         release: "6.18.5".to_owned(),
         kernel: Ok(KernelVersion(6, 18)),
-        jit: Some(1),
         missing: Vec::new(),
         may_mount: true,
         bpffs: Ok(true),
@@ -49,7 +48,7 @@ fn card() -> Device {
         lro: Some(false),
         gro: Some(true),
         vlan: Some(false),
-        virtio: None,
+        fixed_offloads: false,
         occupant: Occupant::Free,
     }
 }
@@ -129,7 +128,7 @@ fn more_queues_are_advised_if_the_device_has_them() {
 #[test]
 fn virtio_device_with_fixed_offloads_uses_generic_mode() {
     let device = Device {
-        virtio: Some(Offloads { fixed: true }),
+        fixed_offloads: true,
         ..card()
     };
     let diagnosis = judge(machine(), device);
@@ -198,13 +197,7 @@ fn attached_programs_are_reported_with_advice() {
         mode,
         program_id: 17,
     };
-    let foreign = |mode, holder| Occupant::Foreign {
-        state: state(mode),
-        name: Some("other".to_owned()),
-        holder,
-    };
-    let (native, generic) = (XdpMode::Native, XdpMode::Generic);
-    let ours = Occupant::Limiter(state(generic));
+    let ours = Occupant::Limiter(state(XdpMode::Generic));
     let diagnosis = judge(
         machine(),
         Device {
@@ -224,20 +217,7 @@ fn attached_programs_are_reported_with_advice() {
     );
     for (occupant, words) in [
         (
-            foreign(native, Holder::Netlink),
-            "'other'|program 17|by netlink|`limiter attach eth0 --chain ...`|eth0 xdp off",
-        ),
-        (foreign(generic, Holder::Netlink), "eth0 xdpgeneric off"),
-        (
-            foreign(native, Holder::Link(5)),
-            "link 5|cannot run in front|bpftool link detach id 5",
-        ),
-        (
-            foreign(native, Holder::Unknown),
-            "bpftool net show dev eth0",
-        ),
-        (
-            Occupant::Unknown(state(native)),
+            Occupant::Unknown(state(XdpMode::Native)),
             "hidden from unprivileged|sudo",
         ),
         (
@@ -260,7 +240,6 @@ fn missing_machine_requirements_are_problems() {
         kernel: Err(Error::Refused(
             "this kernel is 5.10.0: boot a newer one".to_owned(),
         )),
-        jit: Some(0),
         missing: vec![requirements::BPF, requirements::NET_ADMIN],
         may_mount: false,
         bpffs: Ok(false),
@@ -272,7 +251,6 @@ fn missing_machine_requirements_are_problems() {
     let diagnosis = judge(machine, device);
     for (check, level, words) in [
         ("kernel", Level::Problem, "5.10.0|boot a newer"),
-        ("jit", Level::Warning, "bpf_jit_enable=1"),
         ("privileges", Level::Problem, "CAP_BPF, CAP_NET_ADMIN|sudo"),
         ("bpffs", Level::Problem, "mount -t bpf"),
         ("interface", Level::Warning, "ip link set eth0 up"),
