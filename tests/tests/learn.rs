@@ -33,7 +33,7 @@ use limiter_user::{
     },
     plan::{
         capture::Link,
-        learn::{Bounds, Service, Watched, frames::FromFrames, sample, trace::Trace},
+        learn::{Bounds, Service, Watched, sample, trace::Trace},
     },
 };
 
@@ -450,11 +450,10 @@ fn learn_program_and_capture_agree_on_random_frames() {
         watch.finish().unwrap()
     };
     let ours = hosts.server.namespace.block_on(watch).unwrap();
-    let mut other = FromFrames::new(Seed::KNOWN, Bounds::default());
+    let mut other = Watched::new(Seed::KNOWN, Bounds::default());
     for (frame, time) in frames.iter().zip(1..) {
         other.see(time, &Link::Ethernet.frame(frame, frame.len() as u64));
     }
-    let other = other.finish();
     assert_eq!(ours.totals, other.totals);
     assert_eq!(ours.sampler.once(), other.sampler.once());
     assert!(ours.totals.malformed.packets > 100 && ours.totals.not_ip.packets > 100);

@@ -4,7 +4,10 @@ use std::net::IpAddr;
 
 use limiter_common::policy::verdict::Reason;
 
-use super::replay::{Compiled, model::Model};
+use super::{
+    capture::{Frame, Link},
+    replay::{Compiled, model::Model},
+};
 use crate::config::Settings;
 
 /// An SSH session.
@@ -55,65 +58,62 @@ impl Session {
             return Fate::Free;
         };
         // A limit may match short packets only, or long ones.
-        let fates = [0, 1_400].map(|payload| self.fate_of(&self.segment(payload), &compiled));
-        let mut held = fates.into_iter().filter(|fate| *fate != Fate::Free);
-        held.next().unwrap_or(Fate::Free)
-    }
-
-    fn fate_of(&self, frame: &[u8], compiled: &Compiled) -> Fate {
-        let mut model = Model::new(&compiled.config, &compiled.prefixes, 1);
-        match model.offer(frame, frame.len() as u64, 1) {
-            Reason::Deny => Fate::Denied,
-            Reason::Allowed => Fate::Free,
-            _ if compiled.settings.exempt.established => Fate::Free,
-            _ => {
-                let mut enforced = (0..).zip(&compiled.settings.limits);
-                let only = compiled.config.plain != 0;
-                let holds = |slot| {
-                    only || {
-                        let counters = model.limit(slot);
-                        counters.admitted.packets + counters.dropped.packets > 0
-                    }
-                };
-                let limit = enforced.find(|(slot, limit)| !limit.shadow && holds(*slot));
-                limit.map_or(Fate::Free, |(_, limit)| Fate::Limited(limit.name.clone()))
-            }
+        match fate_of(&self.segment(0), &compiled) {
+            Fate::Free => fate_of(&self.segment(1_400), &compiled),
+            held => held,
         }
     }
 
     /// An incoming segment of the open connection.
-    fn segment(&self, payload: u16) -> Vec<u8> {
+    fn segment(&self, payload: u16) -> Frame {
         const TCP: u8 = 6;
         const HEADER: u16 = 20;
         let length = HEADER + payload;
-        let mut frame = vec![2; 12];
+        let mut packet = Vec::new();
         match (self.client.0, self.server.0) {
             (IpAddr::V4(client), IpAddr::V4(server)) => {
-                frame.extend([8, 0, 0x45, 0]);
-                frame.extend((HEADER + length).to_be_bytes());
-                frame.extend([0, 0, 0x40, 0, 64, TCP, 0, 0]);
-                frame.extend(client.octets());
-                frame.extend(server.octets());
+                packet.extend([0x45, 0]);
+                packet.extend((HEADER + length).to_be_bytes());
+                packet.extend([0, 0, 0x40, 0, 64, TCP, 0, 0]);
+                packet.extend(client.octets());
+                packet.extend(server.octets());
             }
             (client, server) => {
                 let octets = |address| match address {
                     IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
                     IpAddr::V6(v6) => v6.octets(),
                 };
-                frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
-                frame.extend(length.to_be_bytes());
-                frame.extend([TCP, 64]);
-                frame.extend(octets(client));
-                frame.extend(octets(server));
+                packet.extend([0x60, 0, 0, 0]);
+                packet.extend(length.to_be_bytes());
+                packet.extend([TCP, 64]);
+                packet.extend(octets(client));
+                packet.extend(octets(server));
             }
         }
-        frame.extend(self.client.1.to_be_bytes());
-        frame.extend(self.server.1.to_be_bytes());
+        packet.extend(self.client.1.to_be_bytes());
+        packet.extend(self.server.1.to_be_bytes());
         // Sequence numbers, a header of five words, ACK.
-        frame.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
-        frame.resize(frame.len() + usize::from(payload), 0);
-        frame
+        packet.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+        packet.resize(packet.len() + usize::from(payload), 0);
+        Link::Raw.frame(&packet, packet.len() as u64)
     }
+}
+
+fn fate_of(frame: &Frame, compiled: &Compiled) -> Fate {
+    let mut model = Model::new(&compiled.config, &compiled.prefixes, 1);
+    match model.offer(&frame.bytes, frame.length, 1) {
+        Reason::Deny => return Fate::Denied,
+        Reason::Allowed => return Fate::Free,
+        _ if compiled.settings.exempt.established => return Fate::Free,
+        _ => {}
+    }
+    let holds = |slot| {
+        let counters = model.limit(slot);
+        compiled.config.plain != 0 || counters.admitted.packets + counters.dropped.packets > 0
+    };
+    let mut limits = (0..).zip(&compiled.settings.limits);
+    let limit = limits.find(|(slot, limit)| !limit.shadow && holds(*slot));
+    limit.map_or(Fate::Free, |(_, limit)| Fate::Limited(limit.name.clone()))
 }
 
 /// Parses an address, without its zone. An IPv4 address mapped into IPv6, as sockets for both families show it,

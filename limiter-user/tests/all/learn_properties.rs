@@ -2,7 +2,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
     reason = "a failed unwrap is a failed test, and figures that a test has chosen fit their types"
 )]
 
@@ -123,19 +122,6 @@ proptest! {
         let expected = refused(&arrivals, rate, burst, 0, 1);
         prop_assert_eq!(need::refused(&trace, cost(&rate), burst), expected);
     }
-}
-
-/// Two packets at the beginning of each minute, and three near its end.
-#[test]
-fn needed_burst_counts_tokens_spent_at_the_end_of_the_period() {
-    let arrivals = [(0, 2), (59 * SECOND, 3)];
-    let need = |rate: &str| {
-        let rate = rate.parse().unwrap();
-        need::burst(&trace_of(&arrivals, 10), cost(&rate), 60 * SECOND)
-    };
-    assert_eq!(need("5/m"), Some(5));
-    assert_eq!(need("1/s"), Some(4));
-    assert_eq!(need("4/m"), None);
 }
 
 fn flow(source: u64, port: u16) -> Flow {

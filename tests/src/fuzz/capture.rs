@@ -7,7 +7,7 @@ use limiter_user::{
     config::{Settings, file},
     plan::{
         capture::{Capture, Cut, Error, Frame, Link, link::FRAME_MOST},
-        learn::{Bounds, frames::FromFrames, propose, show},
+        learn::{Bounds, Watched, propose, show},
         replay::Choice,
     },
 };
@@ -53,7 +53,7 @@ type Ours = (Vec<Packet>, Result<Option<Cut>, Error>);
 /// All packets, and the end of the capture.
 fn ours(bytes: &[u8]) -> Result<Ours, Error> {
     let mut capture = Capture::new("test", Cursor::new(bytes.to_vec()))?;
-    let mut learnt = FromFrames::new(Seed::KNOWN, Bounds::default());
+    let mut watched = Watched::new(Seed::KNOWN, Bounds::default());
     let mut packets = Vec::new();
     let mut before = 0;
     let end = loop {
@@ -71,11 +71,10 @@ fn ours(bytes: &[u8]) -> Result<Ours, Error> {
         assert!((14..=FRAME_MOST).contains(&frame.bytes.len()));
         assert!(frame.length >= frame.bytes.len() as u64);
         before = time;
-        learnt.see(time, &frame);
+        watched.see(time, &frame);
         let time = Some(time);
         packets.push(Packet { frame, time });
     };
-    let watched = learnt.finish();
     if let Ok(proposal) = propose(&watched) {
         let text = show::file(Some("eth0"), &watched, &proposal).unwrap();
         assert!(file::parse(&text, ".".as_ref()).is_ok(), "{text}");

@@ -7,7 +7,7 @@ use crate::{
         output::{print, print_json},
         values::interface,
     },
-    kernel::{Attachment, probe::probe},
+    kernel::{Attachment, probe},
     plan::doctor::{Diagnosis, diagnose, room},
     show,
 };
@@ -24,8 +24,10 @@ pub struct Doctor {
 }
 
 pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
-    let mut diagnosis = diagnose(&probe(&arguments.interface).await?);
-    if let Ok(Attachment { record, .. }) = Attachment::open(&arguments.interface).await {
+    let interface = &arguments.interface;
+    let machine = probe::machine()?;
+    let mut diagnosis = diagnose(interface, &machine, &probe::device(interface).await);
+    if let Ok(Attachment { record, .. }) = Attachment::open(interface).await {
         let finding = room::finding(&record.settings, record.frame_max);
         diagnosis.findings.push(finding);
     }

@@ -24,7 +24,7 @@ use crate::{
     },
     plan::{
         capture::Capture,
-        learn::{Bounds, Proposal, Watched, frames::FromFrames, propose, show},
+        learn::{Bounds, Proposal, Watched, propose, show},
     },
     show::units::counted,
 };
@@ -150,7 +150,7 @@ fn write_whole(path: &Path, force: bool, text: &str) -> io::Result<()> {
 
 /// Reads a whole capture, without the host's own packets as far as the capture marks them.
 fn from_capture(path: &Path) -> anyhow::Result<Watched> {
-    let mut learnt = FromFrames::new(new_seed()?, Bounds::default());
+    let mut watched = Watched::new(new_seed()?, Bounds::default());
     let mut capture = Capture::open(path)?;
     let mut outgoing = 0;
     for packet in &mut capture {
@@ -158,7 +158,7 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
         if packet.outgoing {
             outgoing += 1;
         } else {
-            learnt.see(packet.time, &packet.frame);
+            watched.see(packet.time, &packet.frame);
         }
     }
     if outgoing > 0 {
@@ -169,7 +169,7 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
         ));
     }
     note_damage(&capture, path);
-    Ok(learnt.finish())
+    Ok(watched)
 }
 
 /// Watches an interface until the time is up, or the user interrupts.
@@ -226,13 +226,11 @@ fn conclude(watched: &Watched, proposal: &Proposal, arguments: &Learn) {
     }
     let limits = counted(proposal.settings.limits.len() as u64, "limit");
     let or = |path: &Option<PathBuf>, word: &str| {
-        path.as_ref()
-            .map_or_else(|| word.to_owned(), |path| path.display().to_string())
+        let path = path.clone().unwrap_or_else(|| word.into());
+        path.display().to_string()
     };
-    let (file, capture) = (
-        or(&arguments.output, "FILE"),
-        or(&arguments.capture, "CAPTURE"),
-    );
+    let file = or(&arguments.output, "FILE");
+    let capture = or(&arguments.capture, "CAPTURE");
     let interface = arguments.interface.as_deref().unwrap_or("IFACE");
     note(&format!(
         "{limits} proposed, in shadow: nothing is dropped until the last of these commands:"

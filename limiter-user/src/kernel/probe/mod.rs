@@ -21,17 +21,6 @@ use crate::kernel::{
     },
 };
 
-/// Facts about the machine, and about one interface.
-#[derive(Debug)]
-pub struct Probed {
-    /// The interface's name.
-    pub interface: String,
-    /// The machine and this process.
-    pub machine: Machine,
-    /// The interface; an error if it does not exist.
-    pub device: Result<Device>,
-}
-
 /// Facts that hold for all interfaces.
 #[derive(Debug)]
 pub struct Machine {
@@ -72,16 +61,8 @@ pub struct Device {
     pub occupant: Occupant,
 }
 
-/// Examines the machine and the interface called `name`.
-pub async fn probe(name: &str) -> Result<Probed> {
-    Ok(Probed {
-        interface: name.to_owned(),
-        machine: machine()?,
-        device: device(name).await,
-    })
-}
-
-fn machine() -> Result<Machine> {
+/// Examines the machine.
+pub fn machine() -> Result<Machine> {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     Ok(Machine {
         release: requirements::release()?,
@@ -93,7 +74,8 @@ fn machine() -> Result<Machine> {
     })
 }
 
-async fn device(name: &str) -> Result<Device> {
+/// Examines the interface called `name`.
+pub async fn device(name: &str) -> Result<Device> {
     let interface = interface::by_name(name).await?;
     let ask = ethtool::Ethtool::new(name)?;
     Ok(Device {

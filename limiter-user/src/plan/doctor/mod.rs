@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::kernel::{
     Error,
-    probe::{Device, Machine, Probed},
+    probe::{Device, Machine},
 };
 
 /// The output of `doctor --json`.
@@ -165,20 +165,19 @@ impl Diagnosis {
     }
 }
 
-/// Judges the results of the probe.
-pub fn diagnose(probed: &Probed) -> Diagnosis {
-    let machine = &probed.machine;
+/// Judges the results of the probe of the interface called `name`.
+pub fn diagnose(name: &str, machine: &Machine, device: &Result<Device, Error>) -> Diagnosis {
     let checks = MACHINE.iter();
     let mut findings: Vec<_> = checks
         .map(|(name, check)| check(machine).of(name))
         .collect();
     let mut expected = Mode::Unknown;
-    match &probed.device {
+    match device {
         Err(why) => findings.push(error(why).of("interface")),
         Ok(device) => {
             expected = mode::expected(device);
             let case = Case {
-                name: &probed.interface,
+                name,
                 machine,
                 device,
                 expected,
@@ -188,7 +187,7 @@ pub fn diagnose(probed: &Probed) -> Diagnosis {
         }
     }
     Diagnosis {
-        interface: probed.interface.clone(),
+        interface: name.to_owned(),
         findings,
         mode: expected,
     }

@@ -54,11 +54,7 @@ fn card() -> Device {
 }
 
 fn judge(machine: Machine, device: Device) -> Diagnosis {
-    diagnose(&Probed {
-        interface: "eth0".to_owned(),
-        machine,
-        device: Ok(device),
-    })
+    diagnose("eth0", &machine, &Ok(device))
 }
 
 /// Checks one finding. `words`: texts in the finding and its advice, separated by `|`.

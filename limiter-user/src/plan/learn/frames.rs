@@ -9,30 +9,21 @@ use limiter_common::{
 use super::{Bounds, Sampler, Seen, Watched};
 use crate::plan::capture::Frame;
 
-/// The traffic learnt from the frames so far.
-#[derive(Debug)]
-pub struct FromFrames {
-    sampler: Sampler,
-    totals: Totals,
-    first: Option<u64>,
-    last: u64,
-}
-
-impl FromFrames {
-    /// Creates an empty state.
+impl Watched {
+    /// Creates a state without traffic.
     pub fn new(seed: Seed, bounds: Bounds) -> Self {
         Self {
             sampler: Sampler::new(seed, bounds),
             totals: Totals::default(),
-            first: None,
-            last: 0,
+            begun: u64::MAX,
+            duration: 0,
         }
     }
 
     /// Adds a frame that arrived at `time` (nanoseconds), not before the previous frame.
     pub fn see(&mut self, time: u64, frame: &Frame) {
-        self.first.get_or_insert(time);
-        self.last = self.last.max(time);
+        self.begun = self.begun.min(time);
+        self.duration = time - self.begun;
         let mut bytes = &frame.bytes[..];
         let parsed = parse(&mut bytes).with_arp(false);
         let total = match (parsed, parsed.info(&mut bytes, true)) {
@@ -50,16 +41,5 @@ impl FromFrames {
         };
         total.packets += 1;
         total.bytes += frame.length;
-    }
-
-    /// Returns all traffic.
-    pub fn finish(self) -> Watched {
-        let begun = self.first.unwrap_or(0);
-        Watched {
-            sampler: self.sampler,
-            totals: self.totals,
-            begun,
-            duration: self.last.saturating_sub(begun),
-        }
     }
 }

@@ -6,7 +6,7 @@
 //! observed traffic, without the kernel, interfaces or capture formats.
 
 pub mod choose;
-pub mod frames;
+mod frames;
 pub mod human;
 pub mod need;
 pub mod propose;

@@ -28,7 +28,7 @@ pub struct Bounds {
 }
 
 impl Default for Bounds {
-    /// About 64 MiB of groups, and about 30 MiB of sources.
+    /// About 64 MiB of groups, and about 35 MiB of sources.
     fn default() -> Self {
         Self {
             sources: 16_384,
@@ -71,13 +71,6 @@ pub struct Source {
     pub services: HashMap<Service, Trace>,
 }
 
-/// A source that has sent only one packet so far.
-#[derive(Clone, Copy, Debug)]
-struct Once {
-    flow: Flow,
-    time: u64,
-}
-
 /// Time in nanoseconds after which the slowest proposed limit has refilled the cost of one packet. A source that is
 /// silent for longer needs no larger bucket because of its first packet.
 const FORGIVEN: u64 = 12_000_000_000;
@@ -93,7 +86,7 @@ pub struct Sampler {
     halvings: u32,
     sources: HashMap<Flow, Source>,
     groups: usize,
-    once: HashMap<Flow, Once>,
+    once: HashMap<Flow, Seen>,
     forgotten: u64,
     new_in_second: HashMap<u64, u64>,
 }
@@ -152,31 +145,20 @@ impl Sampler {
 
     /// Adds observed packets, if their source is in the sample.
     pub fn see(&mut self, seen: &Seen) {
-        let Seen {
-            time,
-            flow,
-            packets,
-            ..
-        } = *seen;
-        if !self.sample.has(&flow) {
+        if !self.sample.has(&seen.flow) {
             return;
         }
-        let source = flow.source();
+        let source = seen.flow.source();
         if self.sources.contains_key(&source) {
             self.add(seen);
-        } else if let Some(Once { flow, time }) = self.once.remove(&source) {
-            self.add(&Seen {
-                time,
-                spread: 0,
-                flow,
-                packets: 1,
-            });
+        } else if let Some(once) = self.once.remove(&source) {
+            self.add(&once);
             self.add(seen);
         } else {
-            self.count_new(time / SECOND);
-            if packets == 1 {
-                self.once.insert(source, Once { flow, time });
-                self.make_room(time);
+            self.count_new(seen.time / SECOND);
+            if seen.packets == 1 {
+                self.once.insert(source, *seen);
+                self.make_room(seen.time);
             } else {
                 self.add(seen);
             }

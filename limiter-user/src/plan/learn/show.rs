@@ -40,18 +40,15 @@ pub fn file(
             LIMIT.trim_start()
         ));
     }
-    match file::parse(&text, std::path::Path::new(".")) {
-        Ok(read) if read.settings == proposal.settings && read.interfaces == interfaces => Ok(text),
-        Ok(_) => Err(Invalid(
-            "the proposed file does not read back as proposed: please report this bug".to_owned(),
-        )),
-        Err(mistakes) => Err(Invalid(format!(
-            "the proposed file cannot be read back ({}): please report this bug",
-            mistakes
-                .first()
-                .map_or_else(String::new, ToString::to_string)
-        ))),
+    let read = file::parse(&text, std::path::Path::new("."));
+    let is_same =
+        |read: file::File| read.settings == proposal.settings && read.interfaces == interfaces;
+    if read.is_ok_and(is_same) {
+        return Ok(text);
     }
+    Err(Invalid(
+        "the proposed file does not read back as proposed: please report this bug".to_owned(),
+    ))
 }
 
 /// A few lines about the traffic and the proposal.
