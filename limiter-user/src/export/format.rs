@@ -45,93 +45,51 @@ impl Format {
     }
 }
 
-/// The kind of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows, and starts at 0 with a new attachment. Samples end in `_total`.
-    Counter,
-    /// The present value of something.
-    Gauge,
-    /// Always 1, with its content in the labels. Samples end in `_info`.
-    Info,
-}
+/// The labels of a sample, and its value.
+pub type Sample = (Vec<(&'static str, String)>, String);
 
-/// Labels of a sample: name and value.
-pub type Labels = Vec<(&'static str, String)>;
-
-/// The samples of a metric: labels and value.
-pub type Samples = Vec<(Labels, String)>;
-
-/// A metric of `T`.
-#[derive(Debug)]
-pub struct Metric<T> {
-    kind: Kind,
-    name: &'static str,
-    help: &'static str,
-    /// Returns the samples.
-    pub samples: fn(&T) -> Samples,
-}
-
-impl<T> Metric<T> {
-    /// Creates a metric.
-    pub const fn new(
-        kind: Kind,
-        name: &'static str,
-        help: &'static str,
-        samples: fn(&T) -> Samples,
-    ) -> Self {
-        Self {
-            kind,
-            name,
-            help,
-            samples,
-        }
+/// Appends a metric to a text. `metric`: kind, name and description. A counter only grows, and starts at 0 with a new
+/// attachment; an info is always 1, with its content in the labels. Without samples, the description is left out too.
+pub fn write(text: &mut String, format: Format, metric: &str, samples: &[Sample]) {
+    let mut parts = metric.splitn(3, ' ');
+    let mut part = || parts.next().unwrap_or_default();
+    let (kind, name, help) = (part(), part(), part());
+    if samples.is_empty() {
+        return;
     }
-
-    /// Appends the metric to a text. Without samples, the description is left out too.
-    pub fn write(&self, text: &mut String, format: Format, samples: Samples) {
-        if samples.is_empty() {
-            return;
-        }
-        let Self { name, help, .. } = self;
-        let (suffix, kind) = match self.kind {
-            Kind::Counter => ("_total", "counter"),
-            Kind::Gauge => ("", "gauge"),
-            Kind::Info => ("_info", "info"),
-        };
-        // The older format describes samples by their whole name, and knows neither infos nor units.
-        let (described, kind) = match format {
-            Format::OpenMetrics => ("", kind),
-            Format::Prometheus if self.kind == Kind::Info => (suffix, "gauge"),
-            Format::Prometheus => (suffix, kind),
-        };
-        text.push_str(&format!(
-            "# HELP {name}{described} {help}\n# TYPE {name}{described} {kind}\n"
-        ));
-        let unit = name.rsplit('_').next().filter(|unit| UNITS.contains(unit));
-        if let (Format::OpenMetrics, Some(unit)) = (format, unit) {
-            text.push_str(&format!("# UNIT {name} {unit}\n"));
-        }
-        for (labels, value) in samples {
-            text.push_str(&format!("{name}{suffix}{} {value}\n", in_braces(&labels)));
-        }
+    let suffix = match kind {
+        "counter" => "_total",
+        "info" => "_info",
+        _ => "",
+    };
+    // The older format describes samples by their whole name, and knows neither infos nor units.
+    let (described, kind) = match (format, kind) {
+        (Format::OpenMetrics, kind) => ("", kind),
+        (Format::Prometheus, "info") => (suffix, "gauge"),
+        (Format::Prometheus, kind) => (suffix, kind),
+    };
+    text.push_str(&format!(
+        "# HELP {name}{described} {help}\n# TYPE {name}{described} {kind}\n"
+    ));
+    let unit = name.rsplit('_').next().filter(|unit| UNITS.contains(unit));
+    if let (Format::OpenMetrics, Some(unit)) = (format, unit) {
+        text.push_str(&format!("# UNIT {name} {unit}\n"));
+    }
+    for (labels, value) in samples {
+        text.push_str(&format!("{name}{suffix}{} {value}\n", in_braces(labels)));
     }
 }
 
 /// Formats labels with their braces; without labels, there are none.
-fn in_braces(labels: &Labels) -> String {
+fn in_braces(labels: &[(&str, String)]) -> String {
     if labels.is_empty() {
         return String::new();
     }
-    let escaped = |value: &str| {
+    let labels = labels.iter().map(|(name, value)| {
         let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-        value.replace('\n', "\\n")
-    };
-    let labels = labels.iter();
-    let labels: Vec<_> = labels
-        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
-        .collect();
-    format!("{{{}}}", labels.join(","))
+        format!("{name}=\"{}\"", value.replace('\n', "\\n"))
+    });
+    format!("{{{}}}", labels.collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]
@@ -164,23 +122,20 @@ mod tests {
     #[test]
     fn each_metrics_format_writes_its_own_names_and_headers() {
         let metrics = [
-            Metric::new(Kind::Counter, "a_bytes", "Bytes.", |()| {
-                vec![(vec![("x", "a\\b\"\n".to_owned())], "3".to_owned())]
-            }),
-            Metric::new(Kind::Info, "b", "Text.", |()| {
-                let labels = ["v", "w"].map(|label| (label, "1".to_owned()));
-                vec![(labels.to_vec(), "1".to_owned())]
-            }),
-            Metric::new(Kind::Gauge, "c", "Number.", |()| {
-                vec![(Labels::new(), "0.5".to_owned())]
-            }),
-            Metric::new(Kind::Gauge, "d", "Nothing.", |()| Samples::new()),
+            ("counter a_bytes Bytes.", vec![("x", "a\\b\"\n")], "3"),
+            ("info b Text.", vec![("v", "1"), ("w", "1")], "1"),
+            ("gauge c Number.", Vec::new(), "0.5"),
         ];
         let text = |format| {
             let mut text = String::new();
-            for metric in &metrics {
-                metric.write(&mut text, format, (metric.samples)(&()));
+            for (metric, labels, value) in &metrics {
+                let labels = labels
+                    .iter()
+                    .map(|(name, value)| (*name, (*value).to_owned()));
+                let samples = [(labels.collect(), (*value).to_owned())];
+                write(&mut text, format, metric, &samples);
             }
+            write(&mut text, format, "gauge d Nothing.", &[]);
             text
         };
         assert_eq!(
