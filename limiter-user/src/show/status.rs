@@ -4,12 +4,9 @@ use limiter_common::policy::verdict::Reason;
 use limiter_fleet::status::Fleet;
 
 use crate::{
-    observe::{Interface, Limit, Sources, Status, reasons::ByReason},
+    observe::{Interface, Limit, Status, reasons::ByReason},
     show::units::{bytes, counted, grouped},
 };
-
-/// Indent of further lines of a limit or a fleet.
-const INDENT: &str = "           ";
 
 /// The state of all attachments.
 pub fn status(status: &Status) -> String {
@@ -20,19 +17,24 @@ pub fn status(status: &Status) -> String {
     interfaces.join("\n")
 }
 
+/// A line with its label; further lines of a limit or a fleet have none.
+fn line(label: &str, text: &str) -> String {
+    format!("  {label:<8} {text}\n")
+}
+
 fn limit_line(limit: &Limit) -> String {
     let mut text = format!(
         "{}: {}, burst {}, per {}",
         limit.name, limit.rate, limit.burst, limit.key
     );
     if let Some(cost) = limit.cost {
-        text.push_str(&format!(", cost {cost}"));
+        text += &format!(", cost {cost}");
     }
     if limit.algorithm != "token-bucket" {
-        text.push_str(&format!(", {}", limit.algorithm));
+        text += &format!(", {}", limit.algorithm);
     }
     if limit.shadow {
-        text.push_str(", shadow: drops nothing");
+        text += ", shadow: drops nothing";
     }
     text
 }
@@ -42,17 +44,17 @@ fn limit_line(limit: &Limit) -> String {
 fn own_lines(limit: &Limit, is_only: bool) -> String {
     let mut text = String::new();
     if let Some(matches) = &limit.r#match {
-        text.push_str(&format!("{INDENT}match {matches}\n"));
+        text += &line("", &format!("match {matches}"));
     } else if is_only {
         return text;
     }
-    text.push_str(&format!(
-        "{INDENT}{} passed, {} dropped{}\n",
+    let sums = format!(
+        "{} passed, {} dropped{}",
         grouped(limit.passed.packets),
         grouped(limit.dropped.packets),
         by_shadow(limit.would_drop.packets)
-    ));
-    text
+    );
+    text + &line("", &sums)
 }
 
 fn by_shadow(would_drop: u64) -> String {
@@ -64,109 +66,99 @@ fn by_shadow(would_drop: u64) -> String {
 }
 
 fn interface(interface: &Interface) -> String {
-    let shadow = if interface.shadow {
-        ", shadow: nothing is dropped"
-    } else {
-        ""
-    };
     let mut text = format!(
-        "{}: {} mode, program {}, since {}{shadow}\n{}",
+        "{}: {} mode, program {}, since {}{}\n{}",
         interface.name,
         interface.mode,
         interface.program_id,
         interface.attached_at,
+        if interface.shadow {
+            ", shadow: nothing is dropped"
+        } else {
+            ""
+        },
         notes(interface)
     );
     for limit in &interface.limits {
-        text.push_str(&format!("  limit    {}\n", limit_line(limit)));
-        text.push_str(&own_lines(limit, interface.limits.len() == 1));
+        text += &line("limit", &limit_line(limit));
+        text += &own_lines(limit, interface.limits.len() == 1);
     }
     for list in interface.lists.iter().filter(|list| list.prefixes > 0) {
-        text.push_str(&format!(
-            "  list     {}: {}, {}\n",
-            list.name,
-            counted(list.prefixes, "prefix"),
-            counted(list.hits.packets, "packet")
-        ));
+        let prefixes = counted(list.prefixes, "prefix");
+        let packets = counted(list.hits.packets, "packet");
+        text += &line("list", &format!("{}: {prefixes}, {packets}", list.name));
     }
-    if let Some(fleet) = &interface.fleet {
-        text.push_str(&fleet_lines(fleet));
-    }
+    text += &interface
+        .fleet
+        .as_ref()
+        .map_or_else(String::new, fleet_lines);
     if !interface.exempt.is_empty() {
-        text.push_str(&format!("  exempt   {}\n", interface.exempt.join(", ")));
+        text += &line("exempt", &interface.exempt.join(", "));
     }
     let verdicts = &interface.verdicts;
-    text.push_str(&format!(
-        "  packets  {} seen, {} passed, {} dropped{}\n",
+    let sums = format!(
+        "{} seen, {} passed, {} dropped{}",
         grouped(verdicts.seen.packets),
         grouped(verdicts.passed.packets),
         grouped(verdicts.dropped.packets),
         by_shadow(verdicts.would_drop.packets)
-    ));
-    text.push_str(&reasons_line("drops", &interface.drops));
-    text.push_str(&reasons_line("passes", &interface.passes));
-    text.push_str(&format!(
-        "  sources  {} of {}, {} of kernel memory\n",
-        room_taken(&interface.sources),
-        grouped(interface.sources.capacity),
-        bytes(interface.sources.memory_bytes)
-    ));
-    text.push_str(&new_sources_note(interface));
-    text
+    );
+    text += &line("packets", &sums);
+    text += &reasons_line("drops", &interface.drops);
+    text += &reasons_line("passes", &interface.passes);
+    let sources = &interface.sources;
+    // Some sources take two entries.
+    let entries = if sources.entries == sources.tracked {
+        String::new()
+    } else {
+        format!(" in {} entries", grouped(sources.entries))
+    };
+    let room = format!(
+        "{}{entries} of {}, {} of kernel memory",
+        grouped(sources.tracked),
+        grouped(sources.capacity),
+        bytes(sources.memory_bytes)
+    );
+    text + &line("sources", &room) + &new_sources_note(interface)
 }
 
 /// The fleet: its hosts, and by how much it may exceed its limits.
 fn fleet_lines(fleet: &Fleet) -> String {
-    let mut text = format!("  fleet    {}: ", fleet.name);
-    match fleet.staleness_seconds {
-        Some(seconds) => {
-            let hosts = counted(fleet.hosts.into(), "host");
-            text.push_str(&format!(
-                "{hosts}; data of the other hosts is at most {seconds:.1} s old\n"
-            ));
-        }
-        None => text.push_str("the limits apply to this host alone\n"),
-    }
-    if let Some(error) = &fleet.error {
-        text.push_str(&format!("{INDENT}{error}\n"));
-    }
+    let hosts = match fleet.staleness_seconds {
+        Some(seconds) => format!(
+            "{}; data of the other hosts is at most {seconds:.1} s old",
+            counted(fleet.hosts.into(), "host")
+        ),
+        None => "the limits apply to this host alone".to_owned(),
+    };
+    let mut text = line("fleet", &format!("{}: {hosts}", fleet.name));
+    let mut add = |note: &str| text += &line("", note);
+    fleet.error.iter().for_each(|error| add(error));
     if fleet.limits.is_empty() {
-        text.push_str(&format!(
-            "{INDENT}no limit here is shared: scope = \"fleet\" in a limit shares it\n"
-        ));
+        add("no limit here is shared: scope = \"fleet\" in a limit shares it");
     }
     for limit in &fleet.limits {
+        let name = &limit.name;
         if let Some(packets) = limit.overshoot_packets {
             let packets = counted(packets, "packet");
-            text.push_str(&format!(
-                "{INDENT}{}: all hosts together pass at most {packets} of one source beyond it\n",
-                limit.name
+            add(&format!(
+                "{name}: all hosts together pass at most {packets} of one source beyond it"
             ));
         }
         if !limit.conflicts.is_empty() {
-            text.push_str(&format!(
-                "{INDENT}{}: other hosts have {}; make it equal on all hosts\n",
-                limit.name,
-                limit.conflicts.join(", or ")
+            let others = limit.conflicts.join(", or ");
+            add(&format!(
+                "{name}: other hosts have {others}; make it equal on all hosts"
             ));
         }
     }
     if !fleet.missing_limits.is_empty() {
-        text.push_str(&format!(
-            "{INDENT}missing here, but shared by other hosts: {}\n",
-            fleet.missing_limits.join(", ")
+        let missing = fleet.missing_limits.join(", ");
+        add(&format!(
+            "missing here, but shared by other hosts: {missing}"
         ));
     }
     text
-}
-
-/// The number of sources, and of their entries if some take two.
-fn room_taken(sources: &Sources) -> String {
-    let tracked = grouped(sources.tracked);
-    if sources.entries == sources.tracked {
-        return tracked;
-    }
-    format!("{tracked} in {} entries", grouped(sources.entries))
 }
 
 /// Explains why new sources were refused, with advice in case they are real.
@@ -190,7 +182,7 @@ fn new_sources_note(interface: &Interface) -> String {
 }
 
 /// The reasons that have packets; empty if none has.
-fn reasons_line<const DROPS: bool>(what: &str, reasons: &ByReason<DROPS>) -> String {
+fn reasons_line<const DROPS: bool>(label: &str, reasons: &ByReason<DROPS>) -> String {
     let counted = reasons.iter().filter(|(_, count)| count.packets > 0);
     let texts: Vec<_> = counted
         .map(|(reason, count)| format!("{} {}", grouped(count.packets), reason.text()))
@@ -198,7 +190,7 @@ fn reasons_line<const DROPS: bool>(what: &str, reasons: &ByReason<DROPS>) -> Str
     if texts.is_empty() {
         return String::new();
     }
-    format!("  {what:<8} {}\n", texts.join(", "))
+    line(label, &texts.join(", "))
 }
 
 fn notes(interface: &Interface) -> String {
