@@ -39,20 +39,19 @@ impl Order {
 
     /// The order's name for people.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::DroppedPerSecond => "dropped/s",
-            Self::Dropped => "dropped",
-            Self::PassedPerSecond => "passed/s",
-            Self::Passed => "passed",
-            Self::Tokens => "tokens",
-            Self::Address => "address",
-        }
+        [
+            "dropped/s",
+            "dropped",
+            "passed/s",
+            "passed",
+            "tokens",
+            "address",
+        ][self as usize]
     }
 
     /// The order `steps` places further in [`Self::ALL`]. After the last comes the first.
     pub fn after(self, steps: usize) -> Self {
-        let at = Self::ALL.iter().position(|order| *order == self);
-        Self::ALL[(at.unwrap_or(0) + steps) % Self::ALL.len()]
+        Self::ALL[(self as usize + steps) % Self::ALL.len()]
     }
 }
 
@@ -97,10 +96,7 @@ impl Activity {
             Order::Tokens => [[u64::MAX - self.tokens.abs().to_bits(), 0, 0], since],
             Order::Address => [[0; 3]; 2],
         };
-        Rank {
-            numbers,
-            place: Reverse(place),
-        }
+        (numbers, Reverse(place))
     }
 }
 
@@ -134,11 +130,7 @@ impl From<IpNet> for Place {
 }
 
 /// A source's rank in an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rank {
-    numbers: [[u64; 3]; 2],
-    place: Reverse<Place>,
-}
+pub type Rank = ([[u64; 3]; 2], Reverse<Place>);
 
 /// A filter on sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -202,13 +194,8 @@ impl<T> Busiest<T> {
 
     /// Adds an item. If the collection is full, drops the item with the lowest rank.
     pub fn offer(&mut self, rank: Rank, of: T) {
-        let is_full = self.kept.len() >= self.most;
-        if is_full
-            && self
-                .kept
-                .first_key_value()
-                .is_none_or(|(last, _)| rank < *last)
-        {
+        let last = self.kept.first_key_value();
+        if self.kept.len() >= self.most && last.is_none_or(|(last, _)| rank < *last) {
             return;
         }
         self.kept.insert(rank, of);
