@@ -58,7 +58,12 @@ pub struct Row {
 impl Row {
     /// Creates a row of drops that are not attributed to a single source.
     fn of_many(reason: Reason, dropped: u64, since: u64) -> Self {
-        let (source, limit) = names_of(reason.name());
+        let (source, limit) = match reason {
+            Reason::Limit => ("other sources", "any"),
+            Reason::Deny => ("denied sources", denied::LABEL),
+            Reason::NewSource => ("new sources", "new source"),
+            reason => (reason.name(), reason.name()),
+        };
         Self {
             source: source.to_owned(),
             limit: limit.to_owned(),
@@ -86,16 +91,6 @@ impl Row {
             place: prefix.into(),
             ..Self::of_many(Reason::Deny, dropped, since)
         }
-    }
-}
-
-/// Texts in the columns for source and limit, for drops that are not attributed to a single source.
-pub fn names_of(reason: &str) -> (&str, &str) {
-    match reason {
-        "limit" => ("other sources", "any"),
-        "deny" => ("denied sources", denied::LABEL),
-        "new_source" => ("new sources", "new source"),
-        reason => (reason, reason),
     }
 }
 

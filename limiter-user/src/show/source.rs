@@ -2,13 +2,16 @@
 
 use crate::{
     observe::{
-        Verdicts, denied,
-        live::names_of,
-        source::{Check, CheckedLimit, OnList, Top, TopSource},
+        Interface,
+        live::{Row, Sample, per_second},
+        source::{Check, CheckedLimit, OnList},
     },
     show::{
         table::table,
-        top::draw::number::{maybe, over},
+        top::draw::{
+            number::maybe,
+            sources::{drop_rate, of_source},
+        },
         units::{grouped, seconds},
     },
 };
@@ -94,22 +97,19 @@ fn bucket(limit: &CheckedLimit, check: &Check) -> String {
 }
 
 /// The busiest sources, and the drops of others.
-pub fn top(top: &Top) -> String {
-    let Verdicts {
-        passed, dropped, ..
-    } = top.verdicts;
-    let interval = top.interval_seconds.map_or_else(String::new, |interval| {
-        format!("; rates over {}", seconds(interval))
+pub fn top(sample: &Sample) -> String {
+    let Interface { name, verdicts, .. } = &sample.interface;
+    if sample.rows.is_empty() {
+        return format!("{name}: no source is in the table\n");
+    }
+    let interval = sample.elapsed.map_or_else(String::new, |interval| {
+        format!("; rates over {}", seconds(interval.as_secs_f64()))
     });
     let head = format!(
-        "{}: {} passed, {} dropped{interval}\n",
-        top.interface,
-        grouped(passed.packets),
-        grouped(dropped.packets)
+        "{name}: {} passed, {} dropped{interval}\n",
+        grouped(verdicts.passed.packets),
+        grouped(verdicts.dropped.packets)
     );
-    if top.sources.is_empty() && top.denied.is_empty() && top.other_drops.is_empty() {
-        return format!("{}: no source is in the table\n", top.interface);
-    }
     let columns = [
         "SOURCE",
         "LIMIT",
@@ -120,39 +120,21 @@ pub fn top(top: &Top) -> String {
         "WOULD DROP",
         "TOKENS",
     ];
-    let sources = top.sources.iter().map(source_row);
-    let denied = top.denied.iter().map(|of| {
-        let rate = of.dropped_packets_per_second;
-        drops_row(&of.prefix, denied::LABEL, of.dropped_packets, rate)
-    });
-    let others = top.other_drops.iter().map(|of| {
-        let (source, limit) = names_of(&of.reason);
-        let rate = of.dropped_packets_per_second;
-        drops_row(source, limit, of.dropped_packets, rate)
-    });
-    let rows = sources.chain(denied).chain(others);
-    format!("{head}{}\n", table(columns, 2, rows))
-}
-
-fn source_row(source: &TopSource) -> [String; 8] {
-    let dropped = match source.would_drop_packets_per_second {
-        _ if source.listed.as_deref() == Some("deny") => "denied".to_owned(),
-        Some(would_drop) if would_drop > 0.0 => over(maybe(Some(would_drop)), false),
-        _ => maybe(source.dropped_packets_per_second),
+    let rate = |count| maybe(sample.elapsed.map(|elapsed| per_second(count, elapsed)));
+    let row = |row: &Row| {
+        let of = &row.activity;
+        let (dropped, would_drop) = of.split(of.over);
+        [
+            row.source.clone(),
+            row.limit.clone(),
+            of_source(row, rate(of.passed_since)),
+            drop_rate(row, &rate),
+            of_source(row, grouped(of.passed)),
+            grouped(dropped),
+            of_source(row, grouped(would_drop)),
+            of_source(row, format!("{:.1}", of.tokens)),
+        ]
     };
-    [
-        source.source.clone(),
-        source.limit.clone(),
-        maybe(source.passed_packets_per_second),
-        dropped,
-        grouped(source.passed_packets),
-        grouped(source.dropped_packets),
-        grouped(source.would_drop_packets),
-        format!("{:.1}", source.tokens),
-    ]
-}
-
-fn drops_row(source: &str, limit: &str, dropped: u64, rate: Option<f64>) -> [String; 8] {
-    let (rate, dropped) = (maybe(rate), grouped(dropped));
-    [source, limit, "-", &rate, "-", &dropped, "-", "-"].map(str::to_owned)
+    let rows = sample.rows.iter().map(row);
+    format!("{head}{}\n", table(columns, 2, rows))
 }

@@ -146,6 +146,7 @@ impl Opened {
     fn read(&mut self) {
         let attachment = &self.attachment;
         let sample = collect::once(attachment, 10).unwrap();
+        let _ = show::source::top(&sample);
         let (top, interface) = (Top::new(&sample), sample.interface);
         assert!(interface.sources.tracked <= interface.sources.capacity);
         let Verdicts {
@@ -158,7 +159,6 @@ impl Opened {
         assert_eq!(seen.bytes, passed.bytes.wrapping_add(dropped.bytes));
         assert!(top.sources.len() <= 10);
         serde_json::to_string(&top).unwrap();
-        let _ = show::source::top(&top);
         let status = Status {
             interfaces: vec![interface],
         };

@@ -1,20 +1,21 @@
 //! `limiter top`.
 
 mod actions;
-mod signals;
 
-use std::{env, io, num::NonZeroUsize, time::Duration};
+use std::{env, io, num::NonZeroUsize, pin::Pin, time::Duration};
 
 use clap::Args;
 use nix::sys::signal::{Signal, raise};
 use ratatui::crossterm::event::{Event as Input, KeyEventKind};
 use tokio::{
+    signal::unix::{self, SignalKind, signal},
     sync::mpsc::UnboundedReceiver,
     time::{self, MissedTickBehavior, sleep},
 };
 
 use crate::{
     cli::shared::{
+        interruption::interruption,
         output::{Usage, print, print_json},
         values::{duration, interface},
     },
@@ -34,7 +35,6 @@ use crate::{
         },
     },
 };
-use signals::{Said, Signals};
 
 const PRINTED: usize = 20;
 const HELD: usize = 200;
@@ -70,15 +70,15 @@ pub async fn run(arguments: Top) -> anyhow::Result<()> {
     if !arguments.once {
         return live(arguments).await;
     }
-    let top = twice(&arguments).await?;
+    let sample = twice(&arguments).await?;
     if arguments.json {
-        return print_json(&top);
+        return print_json(&source::Top::new(&sample));
     }
-    Ok(print(&show::source::top(&top))?)
+    Ok(print(&show::source::top(&sample))?)
 }
 
 /// The second of two samples, so that there are rates.
-async fn twice(arguments: &Top) -> anyhow::Result<source::Top> {
+async fn twice(arguments: &Top) -> Result<Sample, Error> {
     let wanted = Wanted {
         order: Order::default(),
         filter: Filter::All,
@@ -87,8 +87,7 @@ async fn twice(arguments: &Top) -> anyhow::Result<source::Top> {
     let mut gauge = Gauge::default();
     look(&arguments.interface, &wanted, &mut gauge).await?;
     sleep(arguments.interval).await;
-    let sample = look(&arguments.interface, &wanted, &mut gauge).await?;
-    Ok(source::Top::new(&sample))
+    look(&arguments.interface, &wanted, &mut gauge).await
 }
 
 async fn live(arguments: Top) -> anyhow::Result<()> {
@@ -106,23 +105,15 @@ async fn live(arguments: Top) -> anyhow::Result<()> {
     // Errors are reported before the view takes the screen.
     let first = look(&interface, &state.wanted(), &mut gauge).await?;
     (state, _) = state.after(Event::Sample(Box::new(first)));
-    let signals = Signals::new()?;
+    let mut happenings = Happenings::new(arguments.interval)?;
     // From here on this process has only the rights that its keys need.
     sandbox::confine()?;
-    let mut ticks = time::interval(arguments.interval);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick comes at once.
-    ticks.tick().await;
     let mut screen = Screen::enter()?;
-    let mut happenings = Happenings {
-        signals,
-        ticks,
-        input: terminal::input(),
-    };
+    let mut input = terminal::input();
     let theme = Theme::of(variable);
     loop {
         screen.draw(|frame| draw(frame, &state, theme))?;
-        let event = match happenings.next().await? {
+        let event = match happenings.next(&mut input).await? {
             Happening::Input(Input::Key(key)) if key.kind != KeyEventKind::Release => {
                 Event::Key(key)
             }
@@ -130,33 +121,32 @@ async fn live(arguments: Top) -> anyhow::Result<()> {
                 look(&interface, &state.wanted(), &mut gauge).await?,
             )),
             Happening::Input(_) => continue,
-            Happening::Said(Said::Leave) => return Ok(()),
-            Happening::Said(Said::Stop) => {
+            Happening::Leave => return Ok(()),
+            Happening::Stop => {
                 suspend(&mut screen)?;
                 continue;
             }
-            Happening::Said(Said::GoOn) => {
+            Happening::GoOn => {
                 screen.come_back()?;
                 continue;
             }
         };
-        let mut effect;
+        let effect;
         (state, effect) = state.after(event);
-        // The result of an effect may have an effect itself.
-        while effect != Effect::None {
-            screen.draw(|frame| draw(frame, &state, theme))?;
-            let event = match effect {
-                Effect::Leave => return Ok(()),
-                Effect::Suspend => {
-                    suspend(&mut screen)?;
-                    break;
-                }
-                Effect::Check(action) => Event::Warning(actions::warning(&interface, action).await),
-                Effect::Do(action) => Event::Done(actions::run(&interface, action).await),
-                Effect::None => break,
-            };
-            (state, effect) = state.after(event);
-        }
+        let result = match effect {
+            Effect::None => continue,
+            Effect::Leave => return Ok(()),
+            Effect::Suspend => {
+                suspend(&mut screen)?;
+                continue;
+            }
+            Effect::Check(action) => Event::Warning(actions::warning(&interface, action).await),
+            Effect::Do(action) => {
+                screen.draw(|frame| draw(frame, &state, theme))?;
+                Event::Done(actions::run(&interface, action).await)
+            }
+        };
+        (state, _) = state.after(result);
     }
 }
 
@@ -174,28 +164,55 @@ fn suspend(screen: &mut Screen) -> io::Result<()> {
     screen.come_back()
 }
 
+/// The signals, which have no default action any more, and the times of readings.
 struct Happenings {
-    signals: Signals,
+    interrupted: Pin<Box<dyn Future<Output = ()>>>,
+    quit: unix::Signal,
+    stop: unix::Signal,
+    go_on: unix::Signal,
     ticks: time::Interval,
-    input: UnboundedReceiver<io::Result<Input>>,
 }
 
 enum Happening {
     Input(Input),
     Tick,
-    Said(Said),
+    /// End the process.
+    Leave,
+    /// Stop the process for a while.
+    Stop,
+    /// Continue after a stop, even one that another process caused.
+    GoOn,
 }
 
 impl Happenings {
-    async fn next(&mut self) -> anyhow::Result<Happening> {
+    fn new(interval: Duration) -> io::Result<Self> {
+        // The caller has taken the first sample.
+        let mut ticks = time::interval_at(time::Instant::now() + interval, interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Self {
+            interrupted: Box::pin(interruption()?),
+            quit: signal(SignalKind::quit())?,
+            stop: signal(SignalKind::from_raw(libc::SIGTSTP))?,
+            go_on: signal(SignalKind::from_raw(libc::SIGCONT))?,
+            ticks,
+        })
+    }
+
+    async fn next(
+        &mut self,
+        input: &mut UnboundedReceiver<io::Result<Input>>,
+    ) -> io::Result<Happening> {
         tokio::select! {
-            // The signal to leave comes first, even if there is much else to do.
+            // The signals to leave come first, even if there is much else to do.
             biased;
-            said = self.signals.next() => Ok(Happening::Said(said)),
-            input = self.input.recv() => match input {
-                Some(input) => Ok(Happening::Input(input?)),
-                None => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-            },
+            () = &mut self.interrupted => Ok(Happening::Leave),
+            _ = self.quit.recv() => Ok(Happening::Leave),
+            _ = self.stop.recv() => Ok(Happening::Stop),
+            _ = self.go_on.recv() => Ok(Happening::GoOn),
+            input = input.recv() => {
+                let gone = || Err(io::ErrorKind::UnexpectedEof.into());
+                Ok(Happening::Input(input.unwrap_or_else(gone)?))
+            }
             _ = self.ticks.tick() => Ok(Happening::Tick),
         }
     }

@@ -68,16 +68,4 @@ impl Action {
             Self::Reset { .. } => format!("Reset {source}? Its bucket becomes full."),
         }
     }
-
-    /// The message during the action.
-    pub(super) fn doing(&self) -> String {
-        let source = show(&self.network());
-        match self {
-            Self::List {
-                list, add: true, ..
-            } => format!("adding {source} to {list} ..."),
-            Self::List { list, .. } => format!("removing {source} from {list} ..."),
-            Self::Reset { .. } => format!("resetting {source} ..."),
-        }
-    }
 }

@@ -60,9 +60,7 @@ pub(super) enum Mode {
     /// An action waits for confirmation.
     Ask(Action, Option<String>),
     /// An action is in progress.
-    Work(Action),
-    /// The help is shown.
-    Help,
+    Work,
 }
 
 /// The content of the screen.
@@ -199,8 +197,7 @@ impl State {
             Mode::Look => return self.look(key),
             Mode::Filter => self.type_filter(key),
             Mode::Ask(action, _) => return self.answer(action, key),
-            Mode::Work(_) => {}
-            Mode::Help => self.mode = Mode::Look,
+            Mode::Work => {}
         }
         Effect::None
     }
@@ -209,7 +206,6 @@ impl State {
         self.notice = None;
         match key {
             KeyCode::Char('q') => return Effect::Leave,
-            KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
             KeyCode::Char('s') => self.order = self.order.after(1),
             KeyCode::Char('S') => self.order = self.order.after(Order::ALL.len() - 1),
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
@@ -269,7 +265,7 @@ impl State {
 
     fn answer(&mut self, action: Action, key: KeyCode) -> Effect {
         if matches!(key, KeyCode::Char('y' | 'Y')) {
-            self.mode = Mode::Work(action);
+            self.mode = Mode::Work;
             return Effect::Do(action);
         }
         self.mode = Mode::Look;

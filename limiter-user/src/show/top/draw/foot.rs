@@ -9,23 +9,8 @@ use ratatui::{
 
 use crate::show::top::{State, Theme, state::Mode};
 
-/// Key hints, the most needed first. A narrow screen has no room for all of them.
-const KEYS: [&str; 8] = [
-    "q quit", "? help", "s sort", "/ filter", "p pause", "d deny", "a allow", "r reset",
-];
-
-/// The key hints that fit into the width.
-fn keys(width: u16) -> String {
-    let mut text = KEYS[0].to_owned();
-    for key in &KEYS[1..] {
-        if text.len() + 2 + key.len() > usize::from(width) {
-            break;
-        }
-        text.push_str("  ");
-        text.push_str(key);
-    }
-    text
-}
+/// Key hints, the most needed first. A narrow screen shows the first ones.
+const KEYS: &str = "q quit  s sort  / filter  p pause  d deny  a allow  r reset";
 
 /// The text of the last lines.
 pub fn text(state: &State, width: u16, theme: Theme) -> Text<'static> {
@@ -40,11 +25,11 @@ pub fn text(state: &State, width: u16, theme: Theme) -> Text<'static> {
             let lines = lines.map(|line| Line::styled(line.clone(), theme.warning()));
             Text::from(lines.collect::<Vec<_>>())
         }
-        Mode::Work(action) => Text::from(action.doing()),
-        Mode::Look | Mode::Help => match &state.notice {
+        Mode::Work => Text::from("working ..."),
+        Mode::Look => match &state.notice {
             Some((text, true)) => Text::styled(text.clone(), theme.warning()),
             Some((text, false)) => Text::from(text.clone()),
-            None => Text::from(keys(width)),
+            None => Text::from(&KEYS[..KEYS.len().min(width.into())]),
         },
     }
 }

@@ -63,10 +63,11 @@ pub fn curves(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     ];
     for (area, name, total, of, style) in lines {
         let rate = picture.rates.as_ref().map(|rates| of(&rates.all));
-        let mut text = format!("{name:<7} {:>9}/s", maybe(rate));
-        if area.width >= 60 {
-            text.push_str(&format!("  {:>10} in all", short(total)));
-        }
+        let text = format!(
+            "{name:<7} {:>9}/s  {:>10} in all",
+            maybe(rate),
+            short(total)
+        );
         let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
         let [words, line] =
             Layout::horizontal([Constraint::Length(length + 1), Constraint::Fill(1)]).areas(area);

@@ -38,18 +38,10 @@ pub fn height(state: &State, spare: u16) -> u16 {
 
 /// The limits to show. If not all fit, the ones with the most drops are shown.
 fn shown(picture: &Picture, room: usize) -> Vec<(&Limit, Option<Rate>)> {
-    let limits = &picture.sample.interface.limits;
-    let rate = |i: usize| {
-        picture
-            .rates
-            .as_ref()
-            .and_then(|rates| *rates.limits.get(i)?)
-    };
-    let mut shown: Vec<_> = limits
-        .iter()
-        .enumerate()
-        .map(|(i, limit)| (limit, rate(i)))
-        .collect();
+    let limits = picture.sample.interface.limits.iter();
+    let rates = picture.rates.as_ref().map_or(&[][..], |of| &of.limits);
+    let rates = rates.iter().copied().chain(std::iter::repeat(None));
+    let mut shown: Vec<_> = limits.zip(rates).collect();
     if shown.len() > room {
         shown.sort_by_key(|(limit, rate)| {
             let dropped = rate.map_or(0.0, |rate| rate.dropped);
@@ -73,15 +65,10 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
         hidden => format!("LIMIT (+{hidden})"),
     };
     let first_length = u16::try_from(first.len()).unwrap_or(u16::MAX);
-    let wide = area.width >= 70;
     let right = |text: String| Text::from(text).alignment(Alignment::Right);
     let columns = |name: String, rate: String, counters: [String; 4]| {
         let [pass, drop, passed, dropped] = counters.map(right);
-        if wide {
-            Row::new([name.into(), rate.into(), pass, drop, passed, dropped])
-        } else {
-            Row::new([name.into(), pass, drop, dropped])
-        }
+        Row::new([name.into(), rate.into(), pass, drop, passed, dropped])
     };
     let row = |(limit, rate): &(&Limit, Option<Rate>)| {
         let drops = !limit.shadow && !interface.shadow;
@@ -98,24 +85,15 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     let titles = columns(first, String::new(), titles).style(theme.heading());
     let longest = shown.iter().map(|(limit, _)| limit.name.chars().count());
     let longest = u16::try_from(longest.max().unwrap_or(0)).unwrap_or(u16::MAX);
-    let widths: &[Constraint] = if wide {
-        &[
-            Constraint::Length(longest.min(16).max(first_length)),
-            Constraint::Fill(1),
-            Constraint::Length(9),
-            Constraint::Length(9),
-            Constraint::Length(10),
-            Constraint::Length(10),
-        ]
-    } else {
-        &[
-            Constraint::Fill(1),
-            Constraint::Length(8),
-            Constraint::Length(8),
-            Constraint::Length(10),
-        ]
-    };
-    let table = Table::new(shown.iter().map(row), widths.iter().copied()).header(titles);
+    let widths = [
+        Constraint::Length(longest.min(16).max(first_length)),
+        Constraint::Fill(1),
+        Constraint::Length(9),
+        Constraint::Length(9),
+        Constraint::Length(10),
+        Constraint::Length(10),
+    ];
+    let table = Table::new(shown.iter().map(row), widths).header(titles);
     frame.render_widget(table, area);
 }
 

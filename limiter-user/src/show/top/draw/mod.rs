@@ -2,17 +2,16 @@
 
 mod foot;
 mod head;
-mod help;
 mod limits;
 pub(in crate::show) mod number;
-mod sources;
+pub(in crate::show) mod sources;
 
 use ratatui::{
     Frame,
     layout::{Constraint, Layout},
 };
 
-use super::{State, Theme, state::Mode};
+use super::{State, Theme};
 
 /// Lines reserved for sources after the first and the last line: title, column names, three sources.
 const SOURCES: u16 = 5;
@@ -38,9 +37,6 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: Theme) {
     limits::draw(frame, table, state, theme);
     sources::draw(frame, sources, state, theme);
     foot::draw(frame, last, said);
-    if state.mode == Mode::Help {
-        help::draw(frame, area, theme);
-    }
 }
 
 fn curves(height: u16) -> u16 {

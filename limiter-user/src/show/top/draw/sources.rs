@@ -21,8 +21,6 @@ use crate::{
 struct Column {
     title: &'static str,
     width: u16,
-    /// Importance of the column: a narrow screen omits the highest ranks. Columns of rank 0 are always shown.
-    rank: u8,
     /// The text for a row. The function converts a number of packets to a rate.
     text: fn(&Row, &dyn Fn(u64) -> String) -> String,
 }
@@ -33,42 +31,39 @@ const DROP_RATE: &str = "DROP/s";
 
 /// The columns from left to right. The first three are text, the others numbers.
 static COLUMNS: [Column; 8] = [
-    column(SOURCE, 17, 0, |row, _| row.source.clone()),
-    column(LIMIT, 10, 5, |row, _| row.limit.clone()),
-    column("LIST", 5, 4, |row, _| {
+    column(SOURCE, 17, |row, _| row.source.clone()),
+    column(LIMIT, 10, |row, _| row.limit.clone()),
+    column("LIST", 5, |row, _| {
         row.listed.unwrap_or_default().to_owned()
     }),
-    column("PASS/s", 9, 2, |row, rate| {
+    column("PASS/s", 9, |row, rate| {
         of_source(row, rate(row.activity.passed_since))
     }),
-    column(DROP_RATE, 9, 0, drop_rate),
-    column("PASSED", 10, 6, |row, _| {
+    column(DROP_RATE, 9, drop_rate),
+    column("PASSED", 10, |row, _| {
         of_source(row, short(row.activity.passed))
     }),
-    column("DROPPED", 10, 1, |row, _| {
+    column("DROPPED", 10, |row, _| {
         over(short(row.activity.over), row.activity.drops)
     }),
-    column("TOKENS", 9, 3, |row, _| {
+    column("TOKENS", 9, |row, _| {
         of_source(row, tokens(row.activity.tokens))
     }),
 ];
 
+/// The columns that a narrow screen omits, from the first.
+const OMITTED: [&str; 6] = ["PASSED", LIMIT, "LIST", "TOKENS", "PASS/s", "DROPPED"];
+
 const fn column(
     title: &'static str,
     width: u16,
-    rank: u8,
     text: fn(&Row, &dyn Fn(u64) -> String) -> String,
 ) -> Column {
-    Column {
-        title,
-        width,
-        rank,
-        text,
-    }
+    Column { title, width, text }
 }
 
 /// Returns the text for a single source, otherwise `-`.
-fn of_source(row: &Row, text: String) -> String {
+pub(in crate::show) fn of_source(row: &Row, text: String) -> String {
     if row.reason.is_some() {
         "-".to_owned()
     } else {
@@ -76,7 +71,8 @@ fn of_source(row: &Row, text: String) -> String {
     }
 }
 
-fn drop_rate(row: &Row, rate: &dyn Fn(u64) -> String) -> String {
+/// Packets over the limit per second.
+pub(in crate::show) fn drop_rate(row: &Row, rate: &dyn Fn(u64) -> String) -> String {
     // The drops are counted for the prefix.
     if row.listed == Some(DENY) && row.reason.is_none() {
         return "denied".to_owned();
@@ -87,22 +83,18 @@ fn drop_rate(row: &Row, rate: &dyn Fn(u64) -> String) -> String {
 /// The columns that fit beside sources of `longest` characters. `several`: there are several limits. A single limit
 /// has a line of its own above.
 fn columns(width: u16, longest: u16, several: bool) -> Vec<&'static Column> {
-    let columns = COLUMNS
-        .iter()
-        .filter(|column| several || column.title != LIMIT);
-    let mut by_rank: Vec<_> = columns.clone().collect();
-    by_rank.sort_by_key(|column| column.rank);
-    let mut used = longest.saturating_sub(COLUMNS[0].width);
-    let fits = |column: &&&Column| {
+    let shown = |column: &&Column| several || column.title != LIMIT;
+    let mut columns: Vec<_> = COLUMNS.iter().filter(shown).collect();
+    let longer = longest.saturating_sub(COLUMNS[0].width);
+    for omitted in OMITTED {
         // One space between two columns.
-        used += column.width + 1;
-        column.rank == 0 || used <= width + 1
-    };
-    let shown = by_rank.iter().take_while(fits).count();
-    by_rank.truncate(shown);
+        let used: u16 = columns.iter().map(|column| column.width + 1).sum();
+        if longer + used <= width + 1 {
+            break;
+        }
+        columns.retain(|column| column.title != omitted);
+    }
     columns
-        .filter(|column| by_rank.iter().any(|shown| shown.title == column.title))
-        .collect()
 }
 
 /// Draws the table.
