@@ -81,11 +81,6 @@ impl Screen {
         self.ask(&["capture-pane", "-p", "-J"])
     }
 
-    /// The screen with colour sequences.
-    pub fn coloured(&self) -> String {
-        self.ask(&["capture-pane", "-p", "-e"])
-    }
-
     /// The last line that is not empty.
     pub fn last(&self) -> String {
         let lines = self.lines();

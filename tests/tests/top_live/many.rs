@@ -2,7 +2,9 @@
 
 use std::{fs, thread, time::Duration};
 
-use limiter_tests::{hosts::Hosts, number, raw::Raw, screen::Screen, traffic::udp};
+use limiter_tests::{
+    hosts::Hosts, number, processes::status_of, raw::Raw, screen::Screen, traffic::udp,
+};
 
 use limiter_user::show::units::grouped;
 
@@ -40,31 +42,13 @@ fn processor_time(process: nix::unistd::Pid) -> f64 {
     (ticks(14) + ticks(15)) as f64 / 100.0
 }
 
-/// Memory of a process in bytes, from the field `name` of /proc/PID/status.
-fn memory(process: nix::unistd::Pid, name: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kib << 10
-}
-
 #[test]
 fn view_of_many_sources_takes_at_most_a_quarter_of_a_cpu() {
     need_terminal!();
     let hosts = Hosts::new();
-    let room = ROOM.to_string();
-    let attach = [
-        "attach",
-        "eth0",
-        "--rate",
-        "1/h",
-        "--burst",
-        "2",
-        "--new-sources",
-        "none",
-    ];
-    let attach = [&attach[..], &["--max-sources", &room]].concat();
-    hosts.limiter(&attach).expect(0);
+    hosts.run(&format!(
+        "attach eth0 --rate 1/h --burst 2 --new-sources none --max-sources {ROOM}"
+    ));
     fill(&hosts);
     let status = hosts.status();
     let tracked = number(&status["sources"]["tracked"]);
@@ -74,8 +58,6 @@ fn view_of_many_sources_takes_at_most_a_quarter_of_a_cpu() {
     screen.limiter("top eth0 --interval 1s");
     screen.wait_for(&format!("200 of {} sources by dropped/s", grouped(tracked)));
     let view = screen.process();
-    let processor_time = || processor_time(view);
-    let peak = || memory(view, "VmHWM");
     let passes = |screen: &Screen| {
         let lines = screen.lines();
         let line = lines
@@ -85,19 +67,19 @@ fn view_of_many_sources_takes_at_most_a_quarter_of_a_cpu() {
         shown(line.split_whitespace().nth_back(1).unwrap())
     };
     assert_eq!(passes(&screen), tracked, "each has sent one packet");
-    let (begin, before) = (std::time::Instant::now(), processor_time());
+    let (begin, before) = (std::time::Instant::now(), processor_time(view));
     thread::sleep(Duration::from_secs(5));
     // This order, and one tick more, make the check stricter, never looser.
-    let used = processor_time() - before;
-    let looks = begin.elapsed().as_secs_f64();
-    let share = used / looks;
-    eprintln!("{share:.3} of a processor, {} bytes at most", peak());
+    let used = processor_time(view) - before;
+    let share = used / begin.elapsed().as_secs_f64();
+    let peak = status_of(view, "VmHWM");
+    let peak = 1024 * peak.trim_end_matches(" kB").parse::<u64>().unwrap();
+    eprintln!("{share:.3} of a processor, {peak} bytes at most");
     // A reading takes about ten times as long without compiler optimisation.
     let allowed = if cfg!(debug_assertions) { 0.75 } else { 0.25 };
     assert!(share < allowed, "{share:.3} of a processor");
     // The table, twelve bytes for each entry, and the program. A list of all sources would not fit.
     let most = ROOM * (32 + 12) + (32 << 20);
-    let peak = peak();
     assert!(peak < most, "{peak} bytes, {most} expected at most");
     screen.press("q");
     screen.wait_for("status 0");
