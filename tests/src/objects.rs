@@ -2,16 +2,9 @@
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
-use std::{
-    collections::BTreeSet,
-    ffi::{CStr, CString},
-    fs,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
-    path::Path,
-    thread,
-    time::Duration,
-};
+use std::{collections::BTreeSet, fs, os::fd::AsRawFd, path::Path, thread, time::Duration};
 
+use limiter_user::kernel::sys::bpf;
 use nix::unistd::Pid;
 
 /// A BPF object.
@@ -23,24 +16,6 @@ pub enum Object {
     Program(u32),
     /// A link's id.
     Link(u32),
-}
-
-/// Opens a pin.
-fn open(path: &CStr) -> Option<OwnedFd> {
-    const OBJ_GET: libc::c_int = 7;
-    let mut attributes = [path.as_ptr().addr() as u64, 0];
-    // SAFETY: the attributes are live, of the passed size, and point to a live string.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            OBJ_GET,
-            attributes.as_mut_ptr(),
-            size_of_val(&attributes),
-        )
-    };
-    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-    // SAFETY: the kernel has just made the descriptor for this process.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 impl Object {
@@ -77,8 +52,7 @@ impl Object {
                 found.extend(Self::pinned_in(&path));
                 continue;
             }
-            let name = CString::new(path.to_str().unwrap()).unwrap();
-            if let Some(fd) = open(&name) {
+            if let Ok(fd) = bpf::open_pin(&path) {
                 let info = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());
                 found.extend(Self::of(&fs::read_to_string(info).unwrap()));
             }

@@ -136,32 +136,6 @@ fn chained_program_stays_in_place_after_every_change() {
     }
 }
 
-#[test]
-fn attach_with_a_file_and_reload_work_with_chain() {
-    need_all!();
-    let foreign = Foreign::load(PLAIN);
-    let hosts = hosts_with(&foreign, "xdpdrv");
-    let path = std::env::temp_dir().join(format!("limiter-chain-{}.toml", std::process::id()));
-    let write = |burst: u32| {
-        let text = format!(
-            "interfaces = [\"eth0\"]\n[[limit]]\nname = \"all\"\nrate = \"1/h\"\nburst = {burst}\n"
-        );
-        fs::write(&path, text).unwrap();
-    };
-    let file = path.to_str().unwrap();
-    write(4);
-    hosts
-        .limiter(&["attach", "--config", file, "--chain"])
-        .expect(0);
-    assert_eq!(arrive(&hosts, &[9], 20), 4);
-    write(7);
-    hosts.run("reload eth0");
-    hosts.run("reset eth0 --all");
-    assert_eq!(arrive(&hosts, &[9], 20), 7);
-    assert_eq!(foreign.seen(), 11);
-    fs::remove_file(&path).unwrap();
-}
-
 /// `detach` or the next `attach` then restores the program.
 #[test]
 fn chained_program_gets_all_packets_after_a_trial() {

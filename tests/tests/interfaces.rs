@@ -86,20 +86,6 @@ fn commands_report_an_interface_moved_to_another_namespace() {
     assert_eq!(away.unwrap().unwrap().xdp, None, "the program is detached");
 }
 
-#[test]
-fn interface_with_a_dot_in_its_name_works() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    let server = &hosts.server.namespace;
-    ip(server, "link add v.1 type veth peer name v.2");
-    hosts.run("attach v.1 --rate 5");
-    assert_eq!(
-        hosts.json("status v.1 --json")["interfaces"][0]["name"],
-        "v.1"
-    );
-    hosts.run("detach v.1");
-}
-
 /// Another interface gets the old name of a renamed interface.
 #[test]
 fn reused_interface_name_blocks_attach_until_detach() {

@@ -10,9 +10,8 @@ use std::{
 use limiter_tests::{
     command::prepared,
     eventually,
-    files::Folder,
-    hosts::{CLIENT, Hosts},
-    need_kernel, number,
+    hosts::Hosts,
+    need_kernel,
     trials::{has_program, passed},
 };
 
@@ -51,11 +50,11 @@ impl Moments {
         Self { life, round: 0 }
     }
 
-    /// The next time, `step` later.
-    fn next(&mut self, step: u32, one_ended: bool) -> Option<Duration> {
+    /// The next time.
+    fn next(&mut self, one_ended: bool) -> Option<Duration> {
         let last = if one_ended { ROUNDS } else { 8 * ROUNDS };
         let delay = self.life * 5 / 4 * self.round / ROUNDS;
-        self.round += step;
+        self.round += 1;
         (self.round <= last).then_some(delay)
     }
 }
@@ -82,7 +81,7 @@ fn killed_attach_is_whole_or_absent() {
 
     let mut attached = 0;
     let (mut moments, mut rounds) = (Moments::of(life), 0);
-    while let Some(delay) = moments.next(1, attached > 0) {
+    while let Some(delay) = moments.next(attached > 0) {
         rounds += 1;
         kill(&hosts, &attach, delay);
         if settled(&hosts) {
@@ -120,7 +119,7 @@ fn killed_set_is_whole_or_absent() {
     let mut changed = 0;
     let mut rate = "2/h".to_owned();
     let (mut moments, mut rounds) = (Moments::of(life), 0);
-    while let Some(delay) = moments.next(1, changed > 0) {
+    while let Some(delay) = moments.next(changed > 0) {
         rounds += 1;
         let next = if rate == "1/h" { "2/h" } else { "1/h" };
         kill(&hosts, &["set", "eth0", "--rate", next], delay);
@@ -156,79 +155,4 @@ fn killed_set_is_whole_or_absent() {
     );
     hosts.run("detach eth0");
     assert!(!folder.exists() && !has_program(&hosts));
-}
-
-#[test]
-fn killed_detach_is_finished_by_the_next_detach() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "3"];
-    hosts.limiter(&attach).expect(0);
-    let life = duration_of(&hosts, &["detach", "eth0"]);
-    let mut moments = Moments::of(life);
-    while let Some(delay) = moments.next(3, true) {
-        hosts.limiter(&attach).expect(0);
-        kill(&hosts, &["detach", "eth0"], delay);
-        let limits = settled(&hosts);
-        assert_eq!(
-            passed(&hosts),
-            if limits { 3 } else { 10 },
-            "killed after {delay:?}"
-        );
-        let folder = hosts.pins();
-        if folder.exists() {
-            hosts.run("detach eth0");
-        }
-        assert!(!folder.exists() && !has_program(&hosts));
-    }
-}
-
-/// Prefixes on both lists are always in force.
-#[test]
-fn killed_list_replacement_is_whole_or_absent() {
-    need_kernel!();
-    const PREFIXES: u32 = 1_000;
-    let (hosts, folder) = (Hosts::new(), Folder::new());
-    hosts.run("attach eth0 --rate 5");
-    // The command prints the prefixes in this order.
-    let lists = [1, 2].map(|network| {
-        let others = (0..PREFIXES).map(|i| format!("10.{network}.{}.{}\n", i / 256, i % 256));
-        others.collect::<String>() + &format!("{CLIENT}\n")
-    });
-    let files = [0, 1].map(|i| folder.write(&i.to_string(), &lists[i]));
-    let replace = |i: usize| ["deny", "replace", "eth0", "--file", &files[i]];
-    hosts.limiter(&replace(1)).expect(0);
-    let life = duration_of(&hosts, &replace(0));
-
-    let mut changed = 0;
-    let mut now = 0;
-    let (mut moments, mut rounds) = (Moments::of(life), 0);
-    while let Some(delay) = moments.next(3, changed > 0) {
-        rounds += 1;
-        let next = 1 - now;
-        kill(&hosts, &replace(next), delay);
-        let listed = hosts.limiter("deny list eth0");
-        listed.expect(0);
-        let is = |i: usize| listed.stdout == lists[i];
-        assert!(is(now) || is(next), "killed after {delay:?}: half a list");
-        changed += u32::from(is(next));
-        now = usize::from(is(1));
-        assert_eq!(passed(&hosts), 0, "killed after {delay:?}: denied");
-        let status = hosts.status();
-        let sizes = status["lists"].as_array().unwrap();
-        let deny = sizes.iter().find(|list| list["name"] == "deny").unwrap();
-        assert_eq!(deny["prefixes"], PREFIXES + 1, "{status}");
-    }
-    assert!(
-        (1..rounds).contains(&changed),
-        "moments on both sides: {changed} of {rounds}"
-    );
-    let status = hosts.status();
-    assert_eq!(status["drops"]["deny"]["packets"], 10 * rounds, "{status}");
-    let seen = number(&status["seen"]["packets"]) - number(&status["passes"]["not_ip"]["packets"]);
-    assert_eq!(seen, u64::from(10 * rounds), "{status}");
-
-    // The next command removes all leftovers.
-    hosts.run("deny add eth0 10.9.9.9");
-    assert_eq!(fs::read_dir(hosts.pins()).unwrap().count(), 17);
 }

@@ -1,10 +1,9 @@
 //! An attachment can be made, shown and removed, and leaves nothing behind.
 
-use std::{fs, path::PathBuf, process::Stdio};
+use std::{fs, process::Stdio};
 
 use limiter_tests::{
     command::{Outcome, prepared},
-    eventually,
     files::Folder,
     hosts::{Hosts, on},
     need_kernel,
@@ -43,31 +42,6 @@ fn detach_leaves_no_program_map_link_or_pin() {
         .limiter("detach eth0 --strict")
         .expect_error(1, &["not attached"]);
     hosts.run("attach eth0 --rate 5");
-}
-
-#[test]
-fn pins_are_accessible_only_to_root() {
-    need_kernel!();
-    use std::os::unix::fs::PermissionsExt;
-
-    let hosts = Hosts::new();
-    hosts.run("attach eth0 --rate 5");
-    let mut folders = vec![hosts.pins()];
-    let mut files = 0;
-    while let Some(folder) = folders.pop() {
-        let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(&folder), 0o700, "{folder:?}");
-        for entry in fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                assert_eq!(mode(&path), 0o600, "{path:?}");
-                files += 1;
-            }
-        }
-    }
-    assert_eq!(files, 20, "link, fifteen maps, program, two lists, record");
 }
 
 /// Without `--strict`, the command succeeds.
@@ -140,21 +114,6 @@ fn command_that_requests_the_existing_state_is_unchanged() {
 }
 
 #[test]
-fn trial_differs_from_a_permanent_attachment() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    let attach = ["attach", "eth0", "--rate", "5"];
-    let on_trial = [&attach[..], &["--try", "1h"]].concat();
-    hosts.limiter(&attach).expect(0);
-    hosts.limiter(&on_trial).expect_error(1, &["already"]);
-    hosts.run("detach eth0");
-    hosts.limiter(&on_trial).expect(0);
-    for again in [&attach[..], &on_trial] {
-        hosts.limiter(again).expect_error(1, &["already"]);
-    }
-}
-
-#[test]
 fn second_attach_is_refused() {
     need_kernel!();
     let hosts = Hosts::new();
@@ -200,23 +159,6 @@ fn attach_of_several_interfaces_attaches_all_or_none() {
 }
 
 #[test]
-fn attach_clears_what_a_killed_attach_left() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts.run("attach eth0 --rate 5");
-    // A process that is killed before its last step leaves pins without a link.
-    fs::remove_file(hosts.pins().join("link")).unwrap();
-    eventually("the kernel has detached the program", || {
-        hosts.json("status --json")["interfaces"]
-            .as_array()
-            .unwrap()
-            .is_empty()
-            && hosts.limiter("attach eth0 --rate 6").status == 0
-    });
-    assert_eq!(hosts.status()["limits"][0]["rate"], "6/s");
-}
-
-#[test]
 fn reported_mode_is_the_mode_in_use() {
     need_kernel!();
     let hosts = Hosts::new();
@@ -250,27 +192,6 @@ fn reported_mode_is_the_mode_in_use() {
     );
     assert_eq!(hosts.status()["mode"], "generic");
     assert_eq!(hosts.status()["fallback"], serde_json::Value::Null);
-}
-
-#[test]
-fn burst_in_every_notation_is_read_back_by_status() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    for (rate, burst) in [
-        ("8kbit", "2000"),
-        ("1.5mbit", "1mb"),
-        ("5", "1.5k"),
-        ("10/6s", "1000"),
-        ("1gbit", "1500000b"),
-        ("300/1m", "1"),
-    ] {
-        hosts
-            .limiter(&["attach", "eth0", "--rate", rate, "--burst", burst])
-            .expect(0);
-        assert_eq!(hosts.status()["mode"], "native", "{rate} {burst}");
-        hosts.run("set eth0 --shadow on");
-        hosts.run("detach eth0");
-    }
 }
 
 /// Standard output is on a full disk.

@@ -13,9 +13,7 @@ use limiter_tests::{
     need_kernel,
     probe::{Probe, SENT},
     steps::{End, Fault, run_with},
-    trials::{
-        LIMIT, attach, expect_nothing_left, has_program, passed, try_until, wait_for_the_end,
-    },
+    trials::{LIMIT, attach, expect_nothing_left, passed, try_until, wait_for_the_end},
 };
 use nix::sys::stat::stat;
 
@@ -157,47 +155,6 @@ fn trial_gives_and_takes_no_tokens() {
     set(&hosts, &["--burst", "9"]);
     assert_eq!(send(1, 9), 1);
     assert_eq!(hosts.status()["limits"][0]["rate"], "60/h");
-}
-
-/// The flood gets no extra burst.
-#[test]
-fn flood_across_a_trial_gets_the_rate_in_force_at_each_time() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    let probe = Probe::new(&hosts);
-    hosts.run("attach eth0 --rate 20/s --burst 5");
-    let source = probe.stranger();
-    let passed_in = |time: Duration| {
-        let begin = Instant::now();
-        let mut passed = 0;
-        while begin.elapsed() < time {
-            passed += probe.passed_of(source, 10);
-        }
-        (passed as f64, begin.elapsed().as_secs_f64())
-    };
-    let (before, first) = passed_in(Duration::from_secs(1));
-    set(&hosts, &["--rate", "200/s", "--try", "8s"]);
-    let begin = Instant::now();
-    let (during, second) = passed_in(Duration::from_secs(2));
-    let rest = 8.0 - begin.elapsed().as_secs_f64();
-    let (over_end, third) = passed_in(Duration::from_secs_f64(rest + 1.0));
-    let (after, fourth) = passed_in(Duration::from_secs(1));
-    println!(
-        "{before} in {first}, {during} in {second}, {over_end} in {third}, {after} in {fourth}"
-    );
-    assert!(before <= 6.0 + 20.0 * first, "{before}");
-    // On a busy machine, the flood sends less than could pass.
-    assert!(during <= 6.0 + 200.0 * second, "{during}");
-    assert!(
-        during > 10.0 + 20.0 * second,
-        "{during}: by the rate on trial"
-    );
-    assert!(
-        over_end <= 12.0 + 200.0 * rest + 20.0 * (third - rest),
-        "{over_end}"
-    );
-    assert!(after <= 6.0 + 20.0 * fourth, "{after}");
-    assert_eq!(processes(&hosts), 0);
 }
 
 #[test]
@@ -535,63 +492,4 @@ fn readers_show_the_settings_in_force_after_the_deadline() {
         .expect(0);
     assert_eq!(passed(&hosts), 3);
     assert!(hosts.status()["trial_ended"].is_string());
-}
-
-#[test]
-fn trial_of_several_interfaces_attaches_all_or_none() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    let generic = ["--rate", "5", "--mode", "generic", "--try", "1h"];
-    let failed = hosts.limiter(&[&["attach", "eth0", "eth9"][..], &generic].concat());
-    failed.expect(1);
-    expect_nothing_left(&hosts);
-
-    hosts
-        .limiter(&[&["attach", "eth0", "lo"][..], &generic].concat())
-        .expect(0);
-    let on_trial = || {
-        let status = hosts.json("status --json");
-        let interfaces = status["interfaces"].as_array().unwrap().iter();
-        interfaces
-            .map(|interface| interface["try_until"].is_string())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(on_trial(), [true, true]);
-    hosts.run("keep lo");
-    assert_eq!(on_trial(), [true, false]);
-    let keep = hosts.limiter("keep eth9 eth0");
-    keep.expect(1);
-    assert!(keep.stderr.contains("eth9"), "{keep:#?}");
-    assert_eq!(keep.stdout.lines().count(), 1, "{keep:#?}");
-    assert_eq!(on_trial(), [false, false]);
-    hosts.run("detach --all");
-    expect_nothing_left(&hosts);
-}
-
-#[test]
-fn keep_at_the_last_moment_succeeds_or_is_too_late() {
-    need_kernel!();
-    const TIME: u64 = 6_000;
-    // Milliseconds after the end of `attach`. The trial has begun before that.
-    const MOMENTS: [u64; 6] = [400, 5_000, 5_400, 5_600, 5_800, 6_400];
-    let round = |moment: u64| {
-        let hosts = Hosts::new();
-        attach(&hosts, "6s");
-        thread::sleep(Duration::from_millis(moment));
-        let keep = hosts.limiter("keep eth0");
-        thread::sleep(Duration::from_millis(TIME.saturating_sub(moment)));
-        if keep.status == 0 {
-            assert_eq!(passed(&hosts), 3, "{keep:#?}");
-        } else {
-            keep.expect_error(1, &["eth0", "ended at"]);
-            assert_eq!(passed(&hosts), SENT, "{keep:#?}");
-        }
-        assert!(has_program(&hosts));
-        keep.status == 0
-    };
-    let kept: Vec<bool> = thread::scope(|scope| {
-        let rounds = MOMENTS.map(|moment| scope.spawn(move || round(moment)));
-        rounds.into_iter().map(|r| r.join().unwrap()).collect()
-    });
-    assert!(kept.contains(&true) && kept.contains(&false), "{kept:?}");
 }

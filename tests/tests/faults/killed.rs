@@ -77,32 +77,12 @@ fn killed_detach_leaves_all_limits_or_none() {
 }
 
 #[test]
-fn killed_set_leaves_the_old_or_the_new_settings() {
-    need_kernel!();
-    let place = Place::attached();
-    let set = |burst| ["set", "eth0", "--limit", "strangers", "--burst", burst];
-    let after = [5, BY_OLD[1], BY_OLD[2]];
-    let counts = change(&place, &set("5"), after, &set("3"));
-    expect_both("set", counts, 15);
-}
-
-#[test]
 fn killed_reload_leaves_the_old_or_the_new_settings() {
     need_kernel!();
     let place = Place::attached();
     let reload = |file| ["reload", "eth0", "--config", file];
     let counts = change(&place, &reload(&place.new), BY_NEW, &reload(&place.old));
     expect_both("reload", counts, 15);
-}
-
-/// A package runs this command at an upgrade.
-#[test]
-fn killed_attach_or_reload_leaves_the_old_or_the_new_settings() {
-    need_kernel!();
-    let place = Place::attached();
-    let attach = |file| ["attach", "eth0", "--or-reload", "--config", file];
-    let counts = change(&place, &attach(&place.new), BY_NEW, &attach(&place.old));
-    expect_both("attach --or-reload", counts, 15);
 }
 
 #[test]
@@ -161,18 +141,4 @@ fn killed_revert_leaves_the_trial_or_the_old_settings() {
     need_kernel!();
     let counts = end_of_a_trial(&["keep", "eth0", "--revert"], BY_OLD);
     expect_both("keep --revert", counts, 15);
-}
-
-/// The trial of a killed command falls back in time too.
-#[test]
-fn killed_attach_on_trial_leaves_no_limits_or_the_trial() {
-    need_kernel!();
-    let place = Place::new();
-    let command = ["attach", "eth0", "--config", &place.old, "--try", "1h"];
-    let case = Case::new(&place, &command, ABSENT, BY_OLD);
-    let counts = case.at_each_step(kill, was_killed, |_| {
-        let again = place.limiter("detach eth0");
-        again.expect(0);
-    });
-    expect_both("attach --try", counts, 40);
 }
