@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     iter::successors,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr},
 };
 
 use aya::{
@@ -138,25 +138,23 @@ impl ListTables {
 
     /// All prefixes.
     pub fn entries(&self) -> Result<Vec<(IpNet, Listed)>> {
-        let mut entries = Vec::new();
-        for entry in self.ipv4.iter() {
+        let ipv4 = self.ipv4.iter().map(|entry| {
             let (key, Raw(listed)) = entry.map_err(broken)?;
             let [a, b, c, d, ..] = key.data();
-            let address = Ipv4Addr::new(a, b, c, d);
-            entries.push((prefix(address.into(), key.prefix_len())?, listed));
-        }
-        for entry in self.ipv6.iter() {
+            prefix(IpAddr::from([a, b, c, d]), key.prefix_len(), listed)
+        });
+        let ipv6 = self.ipv6.iter().map(|entry| {
             let (key, Raw(listed)) = entry.map_err(broken)?;
-            let address = Ipv6Addr::from(key.data());
-            entries.push((prefix(address.into(), key.prefix_len())?, listed));
-        }
-        Ok(entries)
+            prefix(IpAddr::from(key.data()), key.prefix_len(), listed)
+        });
+        ipv4.chain(ipv6).collect()
     }
 }
 
-fn prefix(address: IpAddr, length: u32) -> Result<IpNet> {
+fn prefix(address: IpAddr, length: u32, listed: Listed) -> Result<(IpNet, Listed)> {
     let length = u8::try_from(length).unwrap_or(u8::MAX);
-    IpNet::new(address, length).map_err(|error| failed(error.to_string()))
+    let prefix = IpNet::new(address, length).map_err(|error| failed(error.to_string()))?;
+    Ok((prefix, listed))
 }
 
 fn failed(why: String) -> Error {

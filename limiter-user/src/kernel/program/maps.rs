@@ -21,21 +21,41 @@ use crate::kernel::{
     sys::{folder::Dir, memory},
 };
 
+/// A map's type, bytes of its key and of its value, flags, and entries, as the kernel numbers them. 0 entries: the
+/// number depends on the size of the table.
+type Shape = [u32; 5];
+
+/// `BPF_F_MMAPABLE`.
+const MAPPED: u32 = 1 << 10;
+
+#[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
+const fn array(value: usize, flags: u32, entries: u32) -> Shape {
+    [2, 4, value as u32, flags, entries]
+}
+
+const fn per_cpu(value: usize, entries: u32) -> Shape {
+    let [_, key, value, flags, entries] = array(value, 0, entries);
+    [6, key, value, flags, entries]
+}
+
+const PROGRAMS: Shape = [3, 4, 4, 0, 2];
+const RING_BUFFER: Shape = [27, 0, 0, 0, EVENTS_BYTES];
+
 /// The maps that outlive a program, and their shapes.
 const SHAPES: [(&str, Shape); 15] = [
-    ("SETS", array(size_of::<Set>(), None).mapped()),
-    ("OVERFLOW", array(8, None)),
-    ("LOCKED", array(8, Some(LOCKS))),
-    ("TABLE", array(size_of::<Table>(), Some(1))),
-    ("SHARES", array(size_of::<Share>(), Some(SLOTS))),
+    ("SETS", array(size_of::<Set>(), MAPPED, 0)),
+    ("OVERFLOW", array(8, 0, 0)),
+    ("LOCKED", array(8, 0, LOCKS)),
+    ("TABLE", array(size_of::<Table>(), 0, 1)),
+    ("SHARES", array(size_of::<Share>(), 0, SLOTS)),
     ("LEASES", per_cpu(size_of::<Lease>(), SLOTS)),
     ("COUNTED", per_cpu(size_of::<Counters>(), 2)),
     ("LIMITS", per_cpu(size_of::<LimitCounters>(), SLOTS)),
     ("CPUS", per_cpu(size_of::<Cpu>(), 1)),
     ("LIST_HITS", per_cpu(size_of::<Count>(), LISTS_MAX)),
-    ("NEXT", shape(PROGRAM_ARRAY, 4, Some(2))),
-    ("NEXT_FRAGS", shape(PROGRAM_ARRAY, 4, Some(2))),
-    ("WATCH", array(size_of::<Watch>(), Some(1)).mapped()),
+    ("NEXT", PROGRAMS),
+    ("NEXT_FRAGS", PROGRAMS),
+    ("WATCH", array(size_of::<Watch>(), MAPPED, 1)),
     ("WATCHED", per_cpu(size_of::<Watched>(), 1)),
     ("EVENTS", RING_BUFFER),
 ];
@@ -68,66 +88,6 @@ pub struct Tables {
     pub memory: u64,
 }
 
-/// The shape of a map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
-    kind: u32,
-    key: usize,
-    value: usize,
-    /// Number of entries; `None`: it depends on the size of the table.
-    entries: Option<u32>,
-    flags: u32,
-}
-
-const PROGRAM_ARRAY: u32 = 3;
-const RING_BUFFER: Shape = Shape {
-    kind: 27,
-    key: 0,
-    value: 0,
-    entries: Some(EVENTS_BYTES),
-    flags: 0,
-};
-
-const fn shape(kind: u32, value: usize, entries: Option<u32>) -> Shape {
-    Shape {
-        kind,
-        key: 4,
-        value,
-        entries,
-        flags: 0,
-    }
-}
-
-const fn array(value: usize, entries: Option<u32>) -> Shape {
-    shape(2, value, entries)
-}
-
-const fn per_cpu(value: usize, entries: u32) -> Shape {
-    shape(6, value, Some(entries))
-}
-
-impl Shape {
-    /// A shape with `BPF_F_MMAPABLE`.
-    const fn mapped(self) -> Self {
-        Self {
-            flags: 1 << 10,
-            ..self
-        }
-    }
-}
-
-impl std::fmt::Display for Shape {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "type {}, key of {} bytes, value of {}, flags {:#x}",
-            self.kind, self.key, self.value, self.flags
-        )?;
-        self.entries
-            .map_or(Ok(()), |entries| write!(f, ", {entries} entries"))
-    }
-}
-
 /// Refuses maps that another build has pinned. They are never reused, because a program would misread maps of another
 /// shape.
 fn check_shapes(folder: &Dir, interface: &str) -> Result<()> {
@@ -136,16 +96,17 @@ fn check_shapes(folder: &Dir, interface: &str) -> Result<()> {
     for (name, wanted) in SHAPES {
         let pin = folder.pin(name).map_err(|error| unreadable(&error))?;
         let info = MapInfo::from_pin(pin.path()).map_err(|error| unreadable(&error))?;
-        let found = Shape {
-            kind: info.map_type().map_or(u32::MAX, |kind| kind as u32),
-            key: info.key_size() as usize,
-            value: info.value_size() as usize,
-            entries: wanted.entries.map(|_| info.max_entries()),
-            flags: info.map_flags(),
-        };
+        let [.., most] = wanted;
+        let found = [
+            info.map_type().map_or(u32::MAX, |kind| kind as u32),
+            info.key_size(),
+            info.value_size(),
+            info.map_flags(),
+            if most == 0 { 0 } else { info.max_entries() },
+        ];
         if found != wanted {
             return Err(Error::Refused(format!(
-                "the pinned map {name} was made by another build of limiter ({found}; expected {wanted}): `limiter detach {interface}`, then attach again"
+                "the pinned map {name} was made by another build of limiter (type, key, value, flags, entries: {found:?}; expected {wanted:?}): `limiter detach {interface}`, then attach again"
             )));
         }
         entries.push(info.max_entries());

@@ -56,7 +56,7 @@ fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<RawFd> {
     }
 }
 
-pub(in crate::kernel) fn owned(fd: RawFd) -> OwnedFd {
+fn owned(fd: RawFd) -> OwnedFd {
     // SAFETY: only called with a descriptor that the kernel has just made for this process.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }

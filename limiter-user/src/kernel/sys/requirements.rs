@@ -64,24 +64,33 @@ pub struct Needed {
     pub why: &'static str,
 }
 
-/// Loads programs and maps, and opens pinned ones.
-pub const BPF: Needed = Needed {
-    capability: Capability::CAP_BPF,
-    name: "CAP_BPF",
-    why: "load programs and maps, and open pinned ones",
-};
-/// Attaches programs.
-pub const NET_ADMIN: Needed = Needed {
-    capability: Capability::CAP_NET_ADMIN,
-    name: "CAP_NET_ADMIN",
-    why: "attach programs to interfaces",
-};
-/// Lets the verifier ignore speculative execution. Without it, the verifier refuses the program.
-pub const PERFMON: Needed = Needed {
-    capability: Capability::CAP_PERFMON,
-    name: "CAP_PERFMON",
-    why: "pass the kernel's verifier",
-};
+const fn needed(capability: Capability, name: &'static str, why: &'static str) -> Needed {
+    Needed {
+        capability,
+        name,
+        why,
+    }
+}
+
+/// The needed capabilities. Without `CAP_PERFMON`, the verifier does not ignore speculative execution, and refuses the
+/// program.
+pub const NEEDED: [Needed; 3] = [
+    needed(
+        Capability::CAP_BPF,
+        "CAP_BPF",
+        "load programs and maps, and open pinned ones",
+    ),
+    needed(
+        Capability::CAP_NET_ADMIN,
+        "CAP_NET_ADMIN",
+        "attach programs to interfaces",
+    ),
+    needed(
+        Capability::CAP_PERFMON,
+        "CAP_PERFMON",
+        "pass the kernel's verifier",
+    ),
+];
 
 /// Refuses early, with a clear message, operations that the kernel would refuse later with EPERM or a line of the
 /// verifier's log.
@@ -99,11 +108,10 @@ pub fn privileges() -> Result<()> {
 /// The needed capabilities that this thread lacks. `CAP_SYS_ADMIN` replaces all of them.
 pub fn missing_capabilities() -> Result<Vec<Needed>> {
     let own = own_capabilities()?;
-    let mut needed = vec![BPF, NET_ADMIN, PERFMON];
-    needed.retain(|needed| {
+    let lacks = |needed: &Needed| {
         !own.contains(&needed.capability) && !own.contains(&Capability::CAP_SYS_ADMIN)
-    });
-    Ok(needed)
+    };
+    Ok(NEEDED.into_iter().filter(lacks).collect())
 }
 
 /// Whether this process may mount a bpffs.
