@@ -10,14 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_common::{abi::learn::Flow, arithmetic::bucket, policy::verdict::Reason, table::Seed};
+use limiter_common::{abi::learn::Flow, policy::verdict::Reason, table::Seed};
 use limiter_tests::{
-    captures::{Captured, pcap},
+    captures::{Captured, pcap, replay},
     command::{Outcome, limiter, prepared},
     eventually,
     files::Folder,
     foreign::{Foreign, PLAIN},
-    generations::Generations,
     hosts::Hosts,
     need_kernel, number,
     packet::{Ends, Segment},
@@ -34,6 +33,7 @@ use limiter_user::{
     plan::{
         capture::Link,
         learn::{Bounds, Service, Watched, sample, trace::Trace},
+        replay::Choice,
     },
 };
 
@@ -117,7 +117,8 @@ fn limit<'a>(settings: &'a Settings, name: &str) -> &'a Limit {
 fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
     let folder = Folder::new();
     let frames = traffic();
-    let capture = folder.write("traffic.pcap", capture_of(&frames));
+    let bytes = capture_of(&frames);
+    let capture = folder.write("traffic.pcap", &bytes);
     let output = folder.path("proposed.toml");
     let learn = limiter(&["learn", "--capture", &capture, "--output", &output]);
     learn.expect(0);
@@ -141,15 +142,13 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
     again.expect(0);
     assert_eq!(again.stdout, text);
 
-    need_kernel!();
     let mut settings = read(&text).settings;
     assert!(settings.shadow, "the proposed file is in shadow mode");
     settings.shadow = false;
-    let kernel = Generations::new(&settings, 1_522);
-    kernel.fill_new_sources(bucket::ticks(FROM));
+    let (_, verdicts) = replay(&bytes, &settings, Choice::Model).unwrap();
     let mut passed: HashMap<Ipv4Addr, (u64, u64)> = HashMap::new();
-    for (time, frame) in &frames {
-        let reason = kernel.kernel.offer(frame, *time);
+    for ((time, frame), reason) in frames.iter().zip(verdicts) {
+        let reason = reason.unwrap();
         let (through, all) = passed.entry(source_of(frame)).or_default();
         *through += u64::from(reason.passes());
         *all += 1;

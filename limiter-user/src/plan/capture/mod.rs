@@ -75,14 +75,6 @@ impl std::fmt::Debug for Capture {
     }
 }
 
-/// The result of one call of the reader.
-enum Step {
-    Block(usize, Option<layout::Read>),
-    More,
-    Grow,
-    End(Option<Cut>),
-}
-
 impl Capture {
     /// Opens the file; `-` is standard input.
     pub fn open(path: &Path) -> Result<Self> {
@@ -116,45 +108,38 @@ impl Capture {
         })
     }
 
-    fn step(&mut self) -> Step {
-        match self.reader.next() {
-            Ok((size, block)) => Step::Block(size, self.layout.read(&block, self.clock.last())),
-            Err(PcapError::Incomplete(_)) => Step::More,
-            Err(PcapError::BufferTooSmall) if self.buffer < BUFFER_MAX => Step::Grow,
-            Err(PcapError::Eof) => Step::End(None),
-            Err(PcapError::UnexpectedEof) => Step::End(Some(Cut::Short)),
-            Err(_) => Step::End(Some(Cut::Damaged)),
-        }
-    }
-
     /// The next packet as the file has it; none at the end.
     fn find(&mut self) -> Result<Option<Packet>> {
         loop {
-            match self.step() {
-                Step::Block(size, packet) => {
+            let now = self.clock.last();
+            let read = |(size, block)| (size, self.layout.read(&block, now));
+            match self.reader.next().map(read).map_err(|e| e.to_owned_vec()) {
+                Ok((size, packet)) => {
                     self.reader.consume(size);
                     let number = self.packets + 1;
-                    match packet {
-                        None => {}
-                        Some(Ok(packet)) => return Ok(Some(packet)),
-                        Some(Err(why)) => {
-                            return Err(Error::Packet(self.name.clone(), number, why));
-                        }
+                    let named = |why| Error::Packet(self.name.clone(), number, why);
+                    if let Some(packet) = packet {
+                        return packet.map(Some).map_err(named);
                     }
                 }
-                Step::More => {
+                Err(PcapError::Incomplete(_)) => {
                     if self.reader.refill().is_err() {
                         return Err(unread(&self.name, &self.failure));
                     }
                 }
-                Step::Grow => {
+                Err(PcapError::BufferTooSmall) if self.buffer < BUFFER_MAX => {
                     self.buffer *= 2;
                     self.reader.grow(self.buffer);
                 }
-                Step::End(cut) => {
-                    // The reader also says that the end is missing after the last byte was consumed.
-                    let is_complete = cut == Some(Cut::Short) && self.reader.data().is_empty();
-                    self.cut = cut.filter(|_| !is_complete);
+                Err(PcapError::Eof) => return Ok(None),
+                // The reader also returns this after the last byte was consumed.
+                Err(PcapError::UnexpectedEof) if self.reader.data().is_empty() => return Ok(None),
+                Err(PcapError::UnexpectedEof) => {
+                    self.cut = Some(Cut::Short);
+                    return Ok(None);
+                }
+                Err(_) => {
+                    self.cut = Some(Cut::Damaged);
                     return Ok(None);
                 }
             }
