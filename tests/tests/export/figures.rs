@@ -117,9 +117,7 @@ fn at_one_moment(mut top: Value) -> Value {
 fn sources_add_no_metric_series() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 1");
     let exporter = Exporter::start(&hosts.server);
     let names = || exporter.samples().into_keys().collect::<BTreeSet<_>>();
     let before = names();
@@ -148,11 +146,7 @@ fn counters(hosts: &Hosts) -> PerCpuArray<MapData, raw::Raw<Counters>> {
 fn exported_counters_wrap_and_restart() {
     need_kernel!();
     let hosts = Hosts::new();
-    let attach = || {
-        hosts
-            .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
-            .expect(0)
-    };
+    let attach = || hosts.run("attach eth0 --rate 1/h --burst 1");
     // The sum of all reasons wraps earlier than each of them.
     const DENIED: u64 = 5;
     attach();
@@ -190,7 +184,7 @@ fn exported_counters_wrap_and_restart() {
     assert_eq!(of("dropped"), wrapped.wrapping_add(all_denied));
     assert_eq!(of("seen"), of("passed").wrapping_add(of("dropped")));
 
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     attach();
     expect(&exporter, dropped, 0.0);
 }
@@ -210,12 +204,10 @@ fn exporter_follows_detach_attach_and_a_removed_interface() {
         send(&hosts, source(1), round);
         expect(&exporter, passed, round as f64);
         // The reload makes another program and another generation of pins.
-        hosts
-            .limiter(&["set", "eth0", "--rate", "2000/s"])
-            .expect(0);
+        hosts.run("set eth0 --rate 2000/s");
         send(&hosts, source(1), 2);
         expect(&exporter, passed, (round + 2) as f64);
-        hosts.limiter(&["detach", "eth0"]).expect(0);
+        hosts.run("detach eth0");
         eventually("it has gone", || !exporter.samples().contains_key(attached));
     }
     attach("10/s");
@@ -232,27 +224,17 @@ fn exporter_follows_detach_attach_and_a_removed_interface() {
 fn concurrent_requests_share_a_reading() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "10/s"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 10/s");
     let exporter = Exporter::start(&hosts.server);
     let start = Instant::now();
-    let read: Vec<String> = thread::scope(|scope| {
-        let asking: Vec<_> = (0..16)
-            .map(|_| {
-                scope.spawn(|| -> Vec<String> {
-                    let ask = |_| exporter.ask("GET", "/api/status", "");
-                    (0..20)
-                        .map(ask)
-                        .map(|answer| answer.headers["limiter-read-at-ms"].clone())
-                        .collect()
-                })
-            })
-            .collect();
-        asking
-            .into_iter()
-            .flat_map(|thread| thread.join().unwrap())
-            .collect()
+    let asks = || {
+        let ask = |_| exporter.ask("GET", "/api/status", "").headers["limiter-read-at-ms"].clone();
+        (0..20).map(ask).collect::<Vec<String>>()
+    };
+    let read: Vec<_> = thread::scope(|scope| {
+        let asking: Vec<_> = (0..16).map(|_| scope.spawn(asks)).collect();
+        let read = asking.into_iter().flat_map(|thread| thread.join().unwrap());
+        read.collect()
     });
     assert_eq!(read.len(), 320);
     let readings = read.iter().collect::<BTreeSet<_>>().len() as u64;
@@ -266,9 +248,7 @@ fn concurrent_requests_share_a_reading() {
 fn exporter_memory_does_not_grow() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "1/h", "--burst", "1"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 1");
     (1..=20).for_each(|host| send(&hosts, source(host), 2));
     let exporter = Exporter::start(&hosts.server);
     let scrape = |count: u32| {

@@ -144,65 +144,13 @@ fn page_updates_under_flood() {
     });
 
     // The page reports the end of the attachment, and then the end of the exporter.
-    hosts.limiter(&["detach", "eth0"]).expect(0);
+    hosts.run("detach eth0");
     browser.wait_for(
         "!document.querySelector('#nothing').hidden && !document.querySelector('section')",
     );
     assert_eq!(browser.complaints, Vec::<String>::new());
     drop(exporter);
     browser.wait_for("document.querySelector('#state').textContent.startsWith('no answer since')");
-}
-
-/// Number of packets: the sum of an interface's rates over the time between its points.
-fn packets_in(history: &serde_json::Value, rates: &str) -> f64 {
-    let numbers = |name: &str| -> Vec<f64> {
-        let values = history[name].as_array().unwrap().iter();
-        values.map(|value| value.as_f64().unwrap_or(0.0)).collect()
-    };
-    let (at, rates) = (numbers("read_at_ms"), numbers(rates));
-    let between = at.windows(2).map(|at| (at[1] - at[0]) / 1_000.0);
-    between
-        .zip(&rates[1..])
-        .map(|(seconds, rate)| seconds * rate)
-        .sum()
-}
-
-#[test]
-fn page_draws_packets_from_before_it_was_opened() {
-    need_kernel!();
-    let name = "page_draws_packets_from_before_it_was_opened";
-    if !need::program(name, PROGRAM) {
-        return;
-    }
-    let hosts = Hosts::new();
-    let attach = ["attach", "eth0", "--rate", "1/h", "--burst", "100"];
-    hosts.limiter(&attach).expect(0);
-    let exporter = Exporter::start(&hosts.server);
-    // The first reading may have been made before the exporter listened.
-    thread::sleep(Duration::from_secs(3));
-    let wire = Raw::open(&hosts.client);
-    let frame = udp(&hosts, std::net::Ipv4Addr::new(203, 0, 113, 7).into(), 9);
-    (0..1_000).for_each(|_| wire.send(&frame));
-    // Without requests, no points are added.
-    thread::sleep(Duration::from_secs(30));
-    let history = exporter.json("/api/history/eth0");
-    for (rates, packets) in [
-        ("passed_packets_per_second", 100.0),
-        ("dropped_packets_per_second", 900.0),
-        ("would_drop_packets_per_second", 0.0),
-    ] {
-        let found = packets_in(&history, rates);
-        assert!((found - packets).abs() < 0.5, "{rates}: {found}: {history}");
-    }
-    let mut browser = Browser::start(&hosts.server);
-    browser.open(&format!("http://{}/", exporter.address));
-    browser.wait_for("document.querySelector('#state')?.textContent === 'live'");
-    for chart in ["hours", "minutes"] {
-        let line = format!("document.querySelector('[data-is={chart}] .line.dropped')");
-        let height = browser.evaluate(&format!("{line}.getBBox().height"));
-        assert!(height.as_f64().unwrap() > 20.0, "{chart}: {height}");
-    }
-    assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
 /// The number in the row `first` and the column `heading` of a table, if visible.
@@ -223,10 +171,7 @@ fn page_tables_show_shadow_drops_once_there_are_some() {
         return;
     }
     let hosts = Hosts::new();
-    let attach = [
-        "attach", "eth0", "--rate", "1/h", "--burst", "4", "--shadow",
-    ];
-    hosts.limiter(&attach).expect(0);
+    hosts.run("attach eth0 --rate 1/h --burst 4 --shadow");
     let exporter = Exporter::start(&hosts.server);
     let mut browser = Browser::start(&hosts.server);
     browser.open(&format!("http://{}/", exporter.address));
@@ -281,9 +226,7 @@ fn page_loads_nothing_from_other_servers() {
         return;
     }
     let hosts = Hosts::new();
-    hosts
-        .limiter(&["attach", "eth0", "--rate", "10/s"])
-        .expect(0);
+    hosts.run("attach eth0 --rate 10/s");
     let exporter = Exporter::start(&hosts.server);
     let mut browser = Browser::start(&hosts.server);
     browser.open(&format!("http://{}/", exporter.address));
