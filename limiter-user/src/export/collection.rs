@@ -75,8 +75,9 @@ impl Collection {
         loop {
             let wait = match self.latest().await {
                 Ok(reading) => {
-                    let interfaces = &reading.snapshot.status.interfaces;
-                    self.0.history.lock().await.add(reading.at, interfaces)
+                    let seen = reading.snapshot.status.interfaces.iter();
+                    let seen = seen.map(|of| (of.ifindex, of.attached_at.clone(), of.verdicts));
+                    self.0.history.lock().await.add(reading.at, seen)
                 }
                 // Requests report the error. The next point covers a longer time.
                 Err(_) => INTERVAL,

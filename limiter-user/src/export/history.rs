@@ -7,7 +7,7 @@ use std::{
 
 use serde::Serialize;
 
-use crate::observe::{Count, Interface, Verdicts};
+use crate::observe::{Count, Verdicts};
 
 /// Time that the history covers.
 const SPAN: Duration = Duration::from_secs(2 * 60 * 60);
@@ -65,20 +65,14 @@ impl Default for History {
 }
 
 impl History {
-    /// Adds a point for each interface. Returns the time to wait before the next points.
-    pub fn add(&mut self, at: Duration, interfaces: &[Interface]) -> Duration {
-        let seen = interfaces.iter().map(|interface| {
-            let attached_at = interface.attached_at.clone();
-            (interface.ifindex, attached_at, interface.verdicts)
-        });
-        self.add_counters(millis(at), seen)
-    }
-
-    fn add_counters(
+    /// Adds a point for each interface: its index, the time of its attachment, and its packets. Returns the time to wait
+    /// before the next points.
+    pub fn add(
         &mut self,
-        at_ms: u64,
+        at: Duration,
         seen: impl Iterator<Item = (u32, String, Verdicts)>,
     ) -> Duration {
+        let at_ms = millis(at);
         let oldest = at_ms.saturating_sub(millis(SPAN));
         while self
             .points
@@ -175,7 +169,7 @@ mod tests {
         for reading in 0..readings {
             let at = reading * step;
             let seen = (0..interfaces).map(|index| (index, String::new(), passed(at / 20)));
-            let _ = history.add_counters(at, seen);
+            let _ = history.add(Duration::from_millis(at), seen);
         }
         history
     }
@@ -203,7 +197,7 @@ mod tests {
         assert!(before * size_of::<Point>() <= 300 << 10);
         // With more interfaces there are fewer points, which still cover two hours.
         let seen = (0..100).map(|index| (index, String::new(), passed(0)));
-        let wait = history.add_counters(0, seen);
+        let wait = history.add(Duration::ZERO, seen);
         assert_eq!(wait, INTERVAL * 7);
         let rates = filled(100, 2_000, millis(wait)).of(99);
         let (first, last) = (rates.read_at_ms.first(), rates.read_at_ms.last());
@@ -212,7 +206,7 @@ mod tests {
             "{first:?} to {last:?}"
         );
         // Interfaces that are gone are removed.
-        let _ = history.add_counters(0, std::iter::empty());
+        let _ = history.add(Duration::ZERO, std::iter::empty());
         assert!(history.last.is_empty());
     }
 
@@ -231,7 +225,10 @@ mod tests {
         .enumerate()
         {
             let seen = [(7, attached(at), passed(packets))];
-            let _ = history.add_counters(reading as u64 * STEP, seen.into_iter());
+            let _ = history.add(
+                Duration::from_millis(reading as u64 * STEP),
+                seen.into_iter(),
+            );
         }
         let json = serde_json::to_value(history.of(7)).unwrap();
         let rates = &json["passed_packets_per_second"];

@@ -28,14 +28,10 @@ fn readable(written: &str, shadow: bool) -> Option<String> {
 
 /// Parses an IPv6 address, which the program writes as four 32-bit words.
 fn ipv6(text: &str) -> Option<Ipv6Addr> {
-    let words: Result<Vec<_>, _> = text
-        .split(':')
-        .map(|word| u32::from_str_radix(word, 16))
-        .collect();
-    let [a, b, c, d] = words.ok()?.try_into().ok()?;
-    let upper = u64::from(a) << 32 | u64::from(b);
-    let lower = u64::from(c) << 32 | u64::from(d);
-    Some((u128::from(upper) << 64 | u128::from(lower)).into())
+    let words = text.split(':').map(|word| u32::from_str_radix(word, 16));
+    let words: Vec<_> = words.collect::<Result<_, _>>().ok()?;
+    let address = |bits: u128, word: &u32| bits << 32 | u128::from(*word);
+    (words.len() == 4).then(|| words.iter().fold(0, address).into())
 }
 
 #[cfg(test)]

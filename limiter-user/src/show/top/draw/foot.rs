@@ -34,32 +34,16 @@ pub fn text(state: &State, width: u16, theme: Theme) -> Text<'static> {
     }
 }
 
-/// Lines that the text takes: as many as it needs, up to half of the screen.
+/// Lines that the text takes, up to half of the screen. A line that is broken between words may need one more than its
+/// length tells.
 pub fn height(text: &Text<'_>, area: Rect) -> u16 {
-    let wrapped = text.lines.iter().map(|line| wrapped(line, area.width));
-    wrapped.sum::<u16>().clamp(1, (area.height / 2).max(1))
-}
-
-/// Lines that one line of text takes, broken between words.
-fn wrapped(line: &Line<'_>, width: u16) -> u16 {
-    let text: String = line
-        .spans
-        .iter()
-        .map(|span| span.content.as_ref())
-        .collect();
-    let width = usize::from(width).max(1);
-    let (mut lines, mut used) = (1, 0);
-    for word in text.split(' ') {
-        let length = word.chars().count();
-        let wanted = used + usize::from(used > 0) + length;
-        if wanted <= width {
-            used = wanted;
-        } else {
-            lines += 1 + length.saturating_sub(1) / width - usize::from(used == 0);
-            used = (length.max(1) - 1) % width + 1;
-        }
-    }
-    u16::try_from(lines).unwrap_or(u16::MAX)
+    let width = usize::from(area.width).max(1);
+    let lines = text.lines.iter().map(|line| match line.width() {
+        fits if fits <= width => 1,
+        longer => longer / width + 2,
+    });
+    let lines = u16::try_from(lines.sum::<usize>()).unwrap_or(u16::MAX);
+    lines.clamp(1, (area.height / 2).max(1))
 }
 
 /// Draws the last lines.
