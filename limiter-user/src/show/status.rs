@@ -326,63 +326,37 @@ mod tests {
     }
 
     #[test]
-    fn conflicts_with_other_hosts_are_shown() {
-        let mut differing = fleet(2, Some(0.2));
-        differing.limits[1].conflicts = vec!["2/s, burst 2".to_owned(), "3/s, burst 2".to_owned()];
-        differing.missing_limits = vec!["htp".to_owned(), "ssh".to_owned()];
-        let text = fleet_lines(&differing);
-        let indent = " ".repeat(11);
-        let end = format!(
-            "{indent}dns: other hosts have 2/s, burst 2, or 3/s, burst 2; make it equal on all hosts\n\
-             {indent}missing here, but shared by other hosts: htp, ssh\n"
-        );
-        assert!(text.ends_with(&end), "{text}");
-        assert_eq!(differing.conflicts(), 3);
-        assert_eq!(fleet(2, Some(0.2)).conflicts(), 0);
-    }
-
-    #[test]
-    fn fleet_lines_show_the_possible_overshoot() {
+    fn fleet_lines_show_overshoot_conflicts_and_errors() {
+        let mut shared = fleet(3, Some(0.44));
+        shared.limits[1].conflicts = vec!["2/s, burst 2".to_owned(), "3/s, burst 2".to_owned()];
+        shared.missing_limits = vec!["htp".to_owned(), "ssh".to_owned()];
+        shared.error = Some("the store does not answer".to_owned());
         let indent = " ".repeat(11);
         assert_eq!(
-            fleet_lines(&fleet(3, Some(0.44))),
+            fleet_lines(&shared),
             format!(
                 "  fleet    edge: 3 hosts; data of the other hosts is at most 0.4 s old\n\
+                 {indent}the store does not answer\n\
                  {indent}http: all hosts together pass at most 1,250 packets of one source beyond it\n\
-                 {indent}dns: all hosts together pass at most 1 packet of one source beyond it\n"
+                 {indent}dns: all hosts together pass at most 1 packet of one source beyond it\n\
+                 {indent}dns: other hosts have 2/s, burst 2, or 3/s, burst 2; make it equal on all hosts\n\
+                 {indent}missing here, but shared by other hosts: htp, ssh\n"
             )
         );
+        assert_eq!((shared.conflicts(), shared.is_shared()), (3, false));
+        let sound = fleet(2, Some(0.2));
+        assert_eq!((sound.conflicts(), sound.is_shared()), (0, true));
     }
 
     #[test]
-    fn unreachable_store_is_shown() {
-        let mut known = fleet(2, Some(61.0));
-        known.error = Some("the store does not answer".to_owned());
-        let text = fleet_lines(&known);
-        assert!(
-            text.contains("61.0 s old\n           the store does not answer\n"),
-            "{text}"
-        );
-        assert!(!known.is_shared() && fleet(2, Some(0.2)).is_shared());
-    }
-
-    #[test]
-    fn fleet_without_a_shared_limit_is_shown() {
-        let mut lists_alone = fleet(2, Some(0.2));
-        let says = |fleet: &Fleet| fleet_lines(fleet).contains("no limit here is shared: ");
-        assert!(!says(&lists_alone));
-        lists_alone.limits.clear();
-        assert!(says(&lists_alone));
-    }
-
-    #[test]
-    fn fleet_without_an_agent_shows_no_unknown_values() {
-        let mut unknown = fleet(1, None);
-        (unknown.agent, unknown.error) = (false, Some("no agent runs here".to_owned()));
-        assert_eq!(
-            fleet_lines(&unknown),
-            "  fleet    edge: the limits apply to this host alone\n           no agent runs here\n"
-        );
-        assert!(!unknown.is_shared());
+    fn fleet_without_shared_limits_or_an_agent_is_shown() {
+        let mut alone = fleet(1, None);
+        alone.agent = false;
+        let line = "  fleet    edge: the limits apply to this host alone\n";
+        assert_eq!(fleet_lines(&alone), line);
+        assert!(!alone.is_shared());
+        alone.limits.clear();
+        let note = "no limit here is shared: scope = \"fleet\" in a limit shares it";
+        assert_eq!(fleet_lines(&alone), format!("{line}           {note}\n"));
     }
 }

@@ -80,13 +80,6 @@ fn dropping_sources_sort_before_shadow_sources() {
 }
 
 #[test]
-fn orders_repeat_in_a_cycle() {
-    let seen: Vec<_> = (0..6).map(|n| Order::default().after(n)).collect();
-    assert_eq!(seen, Order::ALL);
-    assert_eq!(Order::Address.after(1), Order::DroppedPerSecond);
-}
-
-#[test]
 fn filter_matches_text_and_networks() {
     let wants = |typed: &str, address: &str| {
         let (of, key) = (Key::default(), key(address));
