@@ -82,14 +82,9 @@ impl<'h> Exporter<'h> {
 
     /// Sends a request with these header lines besides the usual ones, and reads the whole answer.
     pub fn ask(&self, method: &str, path: &str, headers: &str) -> Answer {
-        self.ask_as("127.0.0.1", method, path, headers)
-    }
-
-    /// Sends a request for the host name `host`.
-    pub fn ask_as(&self, host: &str, method: &str, path: &str, headers: &str) -> Answer {
         let mut stream = self.connect();
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n"
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}\r\n"
         );
         stream.write_all(request.as_bytes()).unwrap();
         Answer::read(&mut stream)
@@ -133,13 +128,6 @@ impl<'h> Exporter<'h> {
     pub fn descriptors(&self) -> usize {
         let path = format!("/proc/{}/fd", self.process());
         std::fs::read_dir(path).unwrap().count()
-    }
-
-    /// Connects to the exporter; none if it does not listen.
-    pub fn connect_if_it_listens(&self) -> Option<TcpStream> {
-        let stream = on(self.host, || TcpStream::connect(self.address)).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Some(stream)
     }
 
     /// Waits for its end. Returns the exit status and the standard error.

@@ -67,16 +67,6 @@ fn listens(host: &Host, protocol: Protocol, port: u16) -> bool {
     })
 }
 
-/// Connections accepted by programs on `host` until now, from the kernel (RFC 1213, `tcpPassiveOpens`).
-pub fn accepted(host: &Host) -> u64 {
-    let table = on(host, || fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
-    let mut lines = table.lines().filter(|line| line.starts_with("Tcp:"));
-    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-    let mut fields = names.split_whitespace().zip(values.split_whitespace());
-    let found = fields.find(|(name, _)| *name == "PassiveOpens").unwrap();
-    found.1.parse().unwrap()
-}
-
 /// Starts `line` on `host`.
 pub fn spawn(host: &Host, line: &[&str]) -> Child {
     let mut command = Command::new(line[0]);

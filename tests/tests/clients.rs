@@ -16,7 +16,7 @@ use limiter_tests::{
     need_kernel, number,
     packet::{Ends, Segment},
     raw::Raw,
-    service::{Protocol, Service, accepted, printed, spawn},
+    service::{Protocol, Service, printed, spawn},
 };
 use limiter_user::testbed::Address;
 
@@ -121,69 +121,6 @@ fn from_client(hosts: &Hosts, port: u16) -> Ends {
         from: SocketAddr::new(CLIENT, 40_000),
         to: SocketAddr::new(SERVER, port),
     }
-}
-
-/// The web server closes each connection after one answer. The client is `wrk`.
-#[test]
-fn web_server_serves_allowed_clients_fully_and_others_at_the_limit() {
-    need_kernel!();
-    for name in ["busybox", "wrk"] {
-        if !tool(
-            "web_server_serves_allowed_clients_fully_and_others_at_the_limit",
-            name,
-        ) {
-            return;
-        }
-    }
-    const RATE: f64 = 20.0;
-    const BURST: f64 = 100.0;
-    let hosts = hosts();
-    hosts.attach_file(
-        r#"
-        interfaces = ["eth0"]
-        [lists]
-        allow = ["192.0.2.3"]
-        [[limit]]
-        name = "connect"
-        match = { protocol = "tcp", destination_port = 80, tcp_flags = "syn" }
-        rate = "20/s"
-        burst = 100
-        "#,
-    );
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("index.html"), "limited").unwrap();
-    let root = folder.path().to_str().unwrap();
-    let line = ["busybox", "httpd", "-f", "-p", "0.0.0.0:80", "-h", root];
-    let _server = Service::start(&hosts.server, &line, Protocol::Tcp, 80);
-
-    let url = format!("http://{SERVER_FOR_FRIENDS}/index.html");
-    let begin = Instant::now();
-    let friend = ["wrk", "-t1", "-c8", "-d1s", &url];
-    let friend = printed(spawn(&hosts.client, &friend));
-    let answered = figure(&friend, "", "requests in");
-    let most = BURST + RATE * begin.elapsed().as_secs_f64();
-    assert!(answered as f64 > most, "more than a limited one: {friend}");
-    let status = hosts.status();
-    assert_eq!(status["dropped"]["packets"], 0, "{status}");
-    assert_eq!(
-        status["passes"]["allowed"]["packets"], status["seen"]["packets"],
-        "{status}"
-    );
-    assert_eq!(figures(&hosts), (0, 0), "the client is allowed");
-
-    let url = format!("http://{SERVER}/index.html");
-    let line = ["wrk", "-t1", "-c8", "-d3s", &url];
-    let before = accepted(&hosts.server);
-    let spend = from_client(&hosts, 80).tcp(Segment::Syn);
-    let stranger = under_limit(&hosts, &line, (RATE, BURST), &spend);
-    let connections = accepted(&hosts.server) - before;
-    let answered = figure(&stranger.printed, "", "requests in");
-    assert!(stranger.dropped > 0);
-    // If the client is stopped for a second, it repeats answered requests.
-    let range = BURST as u64 - 8..=stranger.passed;
-    assert!(range.contains(&connections), "{connections} in {range:?}");
-    let range = BURST as u64 - 8..=connections;
-    assert!(range.contains(&answered), "{answered} in {range:?}");
 }
 
 /// The client is `dnsperf`.
