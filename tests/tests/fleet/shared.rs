@@ -46,7 +46,7 @@ pub fn url(port: u16) -> String {
 }
 
 /// Starts an agent on each host, and waits until the agents know of each other.
-fn agents(fleet: &Fleet, store: &Redis<'_>) -> Vec<Agent> {
+pub fn agents(fleet: &Fleet, store: &Redis<'_>) -> Vec<Agent> {
     let url = url(store.port);
     let agents: Vec<Agent> = (0..fleet.size())
         .map(|host| fleet.agent(host, &url, &[]))

@@ -11,7 +11,7 @@ use limiter_tests::{
 use limiter_user::kernel::sys::clock;
 use serde_json::Value;
 
-use crate::shared::{limits_of, store, url};
+use crate::shared::{agents, limits_of, store};
 
 /// The limit of the whole fleet on a source.
 pub const LIMIT: Bucket = Bucket {
@@ -50,20 +50,13 @@ pub struct Mark {
 impl<'f> Case<'f> {
     /// Starts a store, and agents that know of each other.
     pub fn new(fleet: &'f Fleet) -> Self {
-        Self::with(fleet, store(fleet))
-    }
-
-    /// Starts agents with this store.
-    pub fn with(fleet: &'f Fleet, store: Redis<'f>) -> Self {
-        let url = url(store.port);
-        let agents = (0..fleet.size()).map(|host| fleet.agent(host, &url, &[]));
-        let case = Self {
-            agents: agents.collect(),
+        let store = store(fleet);
+        let agents = agents(fleet, &store);
+        Self {
             fleet,
             store,
-        };
-        fleet.wait_until_all_agents_see(fleet.size() as u64);
-        case
+            agents,
+        }
     }
 
     /// Sends packets of both sources. Returns when the agents have a ledger of the hot source.
