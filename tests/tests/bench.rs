@@ -4,7 +4,7 @@
 
 use std::{fs, process::Command};
 
-use limiter_tests::{command::Outcome, need, need_kernel, need_redis, number};
+use limiter_tests::{command::Outcome, need, need_kernel, number};
 use serde_json::Value;
 
 fn run(arguments: &[&str]) -> Outcome {
@@ -41,8 +41,6 @@ fn wire_benchmark_measures_every_subject() {
             return;
         }
     }
-    // One subject runs the command.
-    let _ = limiter_tests::command::binary();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
     let outcome = run(&["--quick", "--only", "wire", "--out", out]);
@@ -60,7 +58,6 @@ fn wire_benchmark_measures_every_subject() {
     for subject in [
         "limiter",
         "limiter-nested",
-        "limiter-watched",
         "reference",
         "nft-ingress",
         "hashlimit",
@@ -88,40 +85,4 @@ fn look_at(result: &Value, packets: u64, rounds: u64) {
     } else if field(result, "sources") != "new" {
         assert!(delivered * 100 <= sent, "{result}");
     }
-}
-
-#[test]
-fn member_traffic_does_not_grow_with_the_fleet() {
-    need_redis!();
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().to_str().unwrap();
-    let outcome = run(&["--quick", "--only", "fleet", "--out", out]);
-    let report = fs::read_to_string(folder.path().join("fleet.json")).unwrap();
-    let report: Value = serde_json::from_str(&report).unwrap();
-    let results = report["fleet"]["results"].as_array().unwrap();
-    // Bytes of one member in one round, there and back.
-    let bytes = |agents: u64, at: u64| {
-        let is_it = |one: &&Value| {
-            let case = &one["case"];
-            let same = case["agents"] == agents && case["at"] == at;
-            same && case["sources"] == 200 && case["cluster"] == false
-        };
-        let found = results.iter().find(is_it);
-        let one = found.unwrap_or_else(|| panic!("{agents} at {at}: {outcome:#?}"));
-        one["to_store"].as_f64().unwrap() + one["from_store"].as_f64().unwrap()
-    };
-    for (few, many) in [(1, 1), (5, 20)] {
-        let (few, many) = (bytes(5, few), bytes(20, many));
-        // Each source needs at least its name and its figures.
-        assert!(few > 200.0 * 40.0, "{few} bytes: {outcome:#?}");
-        assert!(many < few * 1.2 && few < many * 1.2, "{few}, {many}");
-    }
-    // Every node of the cluster takes part.
-    let cluster = results.iter().find(|one| one["case"]["cluster"] == true);
-    let [received, records] = [0, 1].map(|of| cluster.unwrap()["unevenness"][of].as_f64());
-    assert!(received < Some(2.0) && records < Some(2.0), "{outcome:#?}");
-    assert!(
-        received >= Some(1.0) && records >= Some(1.0),
-        "{outcome:#?}"
-    );
 }

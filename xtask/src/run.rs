@@ -10,8 +10,7 @@ use crate::{
 };
 
 /// Debian packages that the benchmark uses: programs to compare limiter with, and tools to set up the hosts.
-/// `redis-tools` contains the server under another name. The server's own package starts a service.
-pub const BENCH_PACKAGES: &str = "ethtool iproute2 iptables nftables redis-tools";
+pub const BENCH_PACKAGES: &str = "ethtool iproute2 iptables nftables";
 
 pub fn demo(args: &[OsString]) -> Result<ExitCode> {
     let program = ["-p", "limiter-user", "--", "demo"];

@@ -1,6 +1,5 @@
 //! Measures the cost of limiting per packet: on a wire, compared with other limiters, and step by step.
 
-mod fleet;
 mod grid;
 mod machine;
 mod object;
@@ -20,7 +19,6 @@ use clap::{Parser, ValueEnum};
 use limiter_user::kernel::sys::requirements;
 use serde::Serialize;
 
-use fleet::Fleet;
 use machine::Machine;
 use steps::{Effort, Steps};
 use wire::{Plan, Sources, Subject, Wire};
@@ -55,15 +53,12 @@ struct Args {
     /// Also write all results to FILE as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also write results.txt and results.json to FOLDER (for a fleet: fleet.txt and fleet.json)
+    /// Also write results.txt and results.json to FOLDER
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Only check that the benchmark works, within seconds; the figures mean nothing
     #[arg(long, conflicts_with_all = ["rounds", "packets", "repeat", "sources"])]
     quick: bool,
-    /// Measure one fleet in this process
-    #[arg(long, hide = true)]
-    fleet_case: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -72,8 +67,6 @@ enum Part {
     Wire,
     /// The program alone, and the cost of each of its steps
     Steps,
-    /// The store of a fleet; measured only on request
-    Fleet,
 }
 
 #[derive(Debug, Serialize)]
@@ -83,8 +76,6 @@ struct Report {
     wire: Option<Wire>,
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<Steps>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fleet: Option<Fleet>,
 }
 
 impl Args {
@@ -126,9 +117,6 @@ impl Report {
             .wants(Part::Wire)
             .then(|| Wire::measure(args.plan(), &cpus));
         let wire = wire.transpose()?;
-        // The store needs a processor of its own, so this thread is not yet pinned.
-        let fleet = (args.only == Some(Part::Fleet)).then(|| Fleet::measure(args.quick));
-        let fleet = fleet.transpose()?;
         machine::stay_on(cpus[0]).context("staying on one processor")?;
         let (effort, sources) = args.effort();
         let steps = args
@@ -138,7 +126,6 @@ impl Report {
             machine,
             wire,
             steps: steps.transpose()?,
-            fleet,
         })
     }
 
@@ -152,10 +139,6 @@ impl Report {
             writeln!(text)?;
             steps.print(&mut text)?;
         }
-        if let Some(fleet) = &self.fleet {
-            writeln!(text)?;
-            fleet.print(&mut text)?;
-        }
         Ok(String::from_utf8(text)?)
     }
 
@@ -165,9 +148,8 @@ impl Report {
 
     fn write_all(&self, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        let name = self.fleet.as_ref().map_or("results", |_| "fleet");
-        write(&folder.join(name).with_extension("txt"), &self.text()?)?;
-        self.write_json(&folder.join(name).with_extension("json"))
+        write(&folder.join("results.txt"), &self.text()?)?;
+        self.write_json(&folder.join("results.json"))
     }
 }
 
@@ -177,9 +159,6 @@ fn write(path: &Path, text: &str) -> Result<()> {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    if let Some(case) = &args.fleet_case {
-        return fleet::measure_here(case);
-    }
     requirements::privileges()?;
     let report = Report::measure(&args)?;
     io::stdout().lock().write_all(report.text()?.as_bytes())?;

@@ -7,6 +7,7 @@ mod faults;
 mod lists;
 mod members;
 mod rounds;
+mod traffic;
 
 use std::{sync::Arc, time::Duration};
 

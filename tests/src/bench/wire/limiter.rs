@@ -17,30 +17,17 @@ use limiter_user::{
     },
 };
 
-use super::case::{Case, Family, Sources, Verdict};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Configured {
-    /// One limit by source.
-    Plain,
-    /// One limit by source, and eight that match an unused port.
-    EightMore,
-    /// One limit by source, and an allow list of 100,000 prefixes without any of the sources.
-    Lists,
-    /// One limit by source, with limits of the source's network and of the interface that are never reached.
-    Nested,
-    /// One limit by source that the hosts of a fleet share.
-    Fleet,
-    /// One limit by source, which exempts established connections.
-    Established,
-}
+use super::{
+    case::{Case, Family, Sources, Verdict},
+    subject::Subject,
+};
 
 /// Number of prefixes on the list.
 const PREFIXES: u32 = 100_000;
 
 const FRAME_MAX: u64 = 1_522;
 
-impl Configured {
+impl Subject {
     /// Loads the program as `attach` would, with private maps.
     pub fn load(self, case: Case) -> Result<Program> {
         let settings = self.settings(case)?;
@@ -62,8 +49,8 @@ impl Configured {
         compile(&self.settings(case)?, &TierBits::default())
     }
 
-    /// The settings for `attach`.
-    pub fn settings(self, case: Case) -> Result<Settings> {
+    /// The settings of the subject. Subjects without settings of their own have those of `limiter`.
+    fn settings(self, case: Case) -> Result<Settings> {
         let mut settings = Settings {
             max_sources: case.sources.capacity(),
             // New sources meet the default new-source limit. Other sources must be known, and are admitted at once.
@@ -72,8 +59,7 @@ impl Configured {
             ..Settings::default()
         };
         match self {
-            Self::Plain => {}
-            Self::EightMore => {
+            Self::LimiterEight => {
                 for number in 1..=8_u16 {
                     let mut limit = by_source(case.verdict)?;
                     limit.name = format!("port-{number}");
@@ -85,21 +71,22 @@ impl Configured {
                     settings.limits.push(limit);
                 }
             }
-            Self::Lists => settings.lists.allow = prefixes(case.family)?,
-            Self::Fleet => {
+            Self::LimiterLists => settings.lists.allow = prefixes(case.family)?,
+            Self::LimiterFleet => {
                 settings.fleet = Some("bench".to_owned());
                 for limit in &mut settings.limits {
                     limit.scope = Scope::Fleet;
                 }
             }
-            Self::Established => settings.exempt.established = true,
-            Self::Nested => {
+            Self::LimiterEstablished => settings.exempt.established = true,
+            Self::LimiterNested => {
                 for (name, key) in [("network", "/24,/48"), ("interface", "interface")] {
                     let mut limit = limit(name, "100M/s", "100M")?;
                     limit.key = key.parse()?;
                     settings.limits.push(limit);
                 }
             }
+            _ => {}
         }
         Ok(settings)
     }

@@ -6,19 +6,15 @@
 //! drops, or only passes.
 
 mod case;
-mod goals;
 mod limiter;
 mod netfilter;
 mod offer;
 mod plan;
 mod price;
-mod results;
-mod scaling;
 mod series;
 mod subject;
 mod table;
 mod testbed;
-mod watched;
 
 use std::io::{self, Write};
 
@@ -26,10 +22,8 @@ use anyhow::Result;
 use serde::Serialize;
 
 pub use case::Sources;
-use goals::Goal;
 pub use plan::Plan;
 use price::Price;
-use scaling::Scaling;
 use series::{LeftOut, Measured};
 pub use subject::Subject;
 
@@ -40,8 +34,6 @@ pub struct Wire {
     plan: Plan,
     results: Vec<Measured>,
     prices: Vec<Price>,
-    scaling: Vec<Scaling>,
-    goals: Vec<Goal>,
     left_out: Vec<LeftOut>,
 }
 
@@ -58,8 +50,6 @@ impl Wire {
             what: table::WHAT.trim().replace('\n', " "),
             plan,
             prices: price::all(&results),
-            scaling: scaling::all(&results),
-            goals: goals::all(&results),
             results,
             left_out,
         })
@@ -67,8 +57,6 @@ impl Wire {
 
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         table::print(out, &self.plan, &self.results)?;
-        scaling::print(out, &self.results)?;
-        goals::print(out, &self.goals)?;
         table::print_left_out(out, &self.left_out)
     }
 }

@@ -33,8 +33,6 @@ pub struct Senders(Vec<Sender>);
 pub struct Turn {
     /// Nanoseconds of processor time per packet.
     pub nanoseconds: f64,
-    /// Nanoseconds per packet on the slowest processor.
-    pub slowest: f64,
     /// Number of packets sent. All of them arrived.
     pub sent: u64,
     /// Number of packets that reached the socket.
@@ -81,7 +79,6 @@ impl Senders {
             bail!("{packets} packets were sent and {arrived} arrived: a figure would be wrong");
         }
         Ok(Turn {
-            slowest: times.iter().copied().fold(0.0, f64::max) / f64::from(count),
             nanoseconds: times.iter().sum::<f64>() / self.0.len() as f64 / f64::from(count),
             sent: packets,
             delivered: delivered - before.delivered,

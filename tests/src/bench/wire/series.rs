@@ -1,13 +1,15 @@
 //! Measures one case. Its subjects take turns, so that other load on the machine affects all of them equally.
 
+use std::any::Any;
+
 use anyhow::{Result, bail};
 use serde::Serialize;
 
 use super::{
-    case::{Case, Cpus, Sources, Verdict},
+    case::{Case, Sources, Verdict},
     offer::{Senders, Turn},
     plan::Plan,
-    subject::{Installed, Subject},
+    subject::Subject,
     testbed::Testbed,
 };
 use crate::sample::Sample;
@@ -25,11 +27,6 @@ pub struct Measured {
     pub over_floor: f64,
     /// The figure as a multiple of the bare program's figure.
     pub times_floor: f64,
-    /// Nanoseconds per packet on the slower of two processors: the median of the rounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub slower: Option<f64>,
-    /// Million packets per second, on all processors of the case together.
-    pub mpps: f64,
     /// Number of packets sent in all rounds. All of them arrived.
     pub sent: u64,
     /// Number of packets that were not dropped.
@@ -58,7 +55,7 @@ struct Standing {
     turns: Vec<Turn>,
     /// The error that ended the subject's turns.
     failed: Option<String>,
-    _installed: Installed,
+    _installed: Box<dyn Any>,
 }
 
 /// Measures a case.
@@ -166,18 +163,12 @@ impl Standing {
     }
 
     fn measured(&self, case: Case, sample: Sample) -> Measured {
-        let cpus = if case.cpus.count() == 1 { 1.0 } else { 2.0 };
-        let slowest = Sample::of(self.turns.iter().map(|turn| turn.slowest).collect());
         Measured {
             case,
             subject: self.subject,
             sample,
             over_floor: 0.0,
             times_floor: 1.0,
-            slower: slowest
-                .filter(|_| case.cpus != Cpus::One)
-                .map(|slowest| slowest.median),
-            mpps: cpus * 1e3 / sample.median,
             sent: self.turns.iter().map(|turn| turn.sent).sum(),
             delivered: self.turns.iter().map(|turn| turn.delivered).sum(),
         }

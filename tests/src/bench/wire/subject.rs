@@ -1,22 +1,20 @@
 //! Defines and installs the subjects: limiter, other limiters, and programs without a limit.
 
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::{
+    any::Any,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+};
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use limiter_common::abi::Config;
-use limiter_user::kernel::{
-    program::object::Program,
-    sys::{bpf, bpf::XDP_FLAGS_DRV_MODE},
-};
+use limiter_user::kernel::sys::{bpf, bpf::XDP_FLAGS_DRV_MODE};
 use serde::Serialize;
 
 use super::{
     case::{Case, Cpus, Verdict},
-    limiter::Configured,
     netfilter,
     testbed::Testbed,
-    watched::Watched,
 };
 use crate::object::{Code, Object};
 
@@ -39,8 +37,6 @@ pub enum Subject {
     LimiterNested,
     /// limiter with one limit by source that a fleet shares
     LimiterFleet,
-    /// limiter with one limit by source, and `limiter watch` beside it
-    LimiterWatched,
     /// limiter with one limit by source, which exempts established connections
     LimiterEstablished,
     /// A textbook XDP limiter: LRU hash, clock, compare-and-swap, and no counters
@@ -55,19 +51,6 @@ pub enum Subject {
     TcPolice,
     /// No limiter: the stack takes all packets
     None,
-}
-
-/// Keeps a subject installed.
-#[expect(dead_code, reason = "never read, only kept alive")]
-pub enum Installed {
-    /// Nothing but the hosts themselves.
-    InNamespace,
-    /// An object of the benchmark's own, and its link.
-    Own(Object, OwnedFd),
-    /// limiter, and its link.
-    Limiter(Program, OwnedFd),
-    /// limiter, and its watcher.
-    Watched(Watched),
 }
 
 impl Subject {
@@ -107,7 +90,6 @@ impl Subject {
                 | Self::LimiterLists
                 | Self::LimiterNested
                 | Self::LimiterFleet
-                | Self::LimiterWatched
                 | Self::LimiterEstablished
         )
     }
@@ -122,55 +104,40 @@ impl Subject {
         !matches!(self, Self::BarePass | Self::None)
     }
 
-    /// Installs the subject on the server.
-    pub fn install(self, case: Case, testbed: &Testbed) -> Result<Installed> {
-        let bare = |program: &str| {
-            own(
-                Object::load(Code::Bench, &SMALLEST, &[program])?,
-                program,
-                testbed,
-            )
+    /// Installs the subject on the server. It stays until the result is dropped, or the server is.
+    pub fn install(self, case: Case, testbed: &Testbed) -> Result<Box<dyn Any>> {
+        let own = |object: Object, program: &str| -> Result<Box<dyn Any>> {
+            let link = attach(object.program(program)?.as_fd(), testbed)?;
+            Ok(Box::new((object, link)))
         };
-        let limiter = |configured: Configured| {
-            let program = configured.load(case)?;
-            let link = attach(program.fd()?, testbed)?;
-            Ok(Installed::Limiter(program, link))
+        let bench = |config: &Config, program: &str| {
+            own(Object::load(Code::Bench, config, &[program])?, program)
         };
-        let in_namespace = |result: Result<()>| result.map(|()| Installed::InNamespace);
-        match self {
-            Self::BareDrop => bare("drop_only"),
-            Self::BarePass => bare("pass_only"),
-            Self::OneLine => {
-                let program = match case.verdict {
-                    Verdict::Dropped => "one_line_drop",
-                    Verdict::Passed => "one_line_pass",
-                };
-                // The table and the key are limiter's.
-                let config = Configured::Plain.config(case)?;
-                own(
-                    Object::load(Code::Bench, &config, &[program])?,
-                    program,
-                    testbed,
-                )
+        match (self, case.verdict) {
+            (Self::BareDrop, _) => return bench(&SMALLEST, "drop_only"),
+            (Self::BarePass, _) => return bench(&SMALLEST, "pass_only"),
+            // The table and the key are limiter's.
+            (Self::OneLine, Verdict::Dropped) => {
+                return bench(&self.config(case)?, "one_line_drop");
             }
-            Self::Limiter => limiter(Configured::Plain),
-            Self::LimiterEight => limiter(Configured::EightMore),
-            Self::LimiterLists => limiter(Configured::Lists),
-            Self::LimiterNested => limiter(Configured::Nested),
-            Self::LimiterFleet => limiter(Configured::Fleet),
-            Self::LimiterWatched => Watched::install(case, testbed).map(Installed::Watched),
-            Self::LimiterEstablished => limiter(Configured::Established),
-            Self::Reference => {
+            (Self::OneLine, Verdict::Passed) => return bench(&self.config(case)?, "one_line_pass"),
+            (Self::Reference, verdict) => {
                 let (program, capacity) = ("reference", case.sources.capacity());
-                let object = Object::load_wire(quota(case.verdict), capacity, &[program])?;
-                own(object, program, testbed)
+                let object = Object::load_wire(quota(verdict), capacity, &[program])?;
+                return own(object, program);
             }
-            Self::NftIngress => in_namespace(netfilter::nft_ingress(case, testbed)),
-            Self::NftPrerouting => in_namespace(netfilter::nft_prerouting(case, testbed)),
-            Self::Hashlimit => in_namespace(netfilter::hashlimit(case, testbed)),
-            Self::TcPolice => in_namespace(netfilter::tc_police(case, testbed)),
-            Self::None => Ok(Installed::InNamespace),
+            (Self::NftIngress, _) => netfilter::nft_ingress(case, testbed)?,
+            (Self::NftPrerouting, _) => netfilter::nft_prerouting(case, testbed)?,
+            (Self::Hashlimit, _) => netfilter::hashlimit(case, testbed)?,
+            (Self::TcPolice, _) => netfilter::tc_police(case, testbed)?,
+            (Self::None, _) => {}
+            _ => {
+                let program = self.load(case)?;
+                let link = attach(program.fd()?, testbed)?;
+                return Ok(Box::new((program, link)));
+            }
         }
+        Ok(Box::new(()))
     }
 }
 
@@ -179,11 +146,6 @@ const SMALLEST: Config = Config {
     sets: 2,
     ..Config::NONE
 };
-
-fn own(object: Object, program: &str, testbed: &Testbed) -> Result<Installed> {
-    let link = attach(object.program(program)?.as_fd(), testbed)?;
-    Ok(Installed::Own(object, link))
-}
 
 /// The reference's cost of a packet, and its burst, in nanoseconds.
 fn quota(verdict: Verdict) -> [u64; 2] {

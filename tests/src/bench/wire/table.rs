@@ -10,7 +10,6 @@ use super::{
     case::{Case, Sources},
     plan::Plan,
     price,
-    results::Results,
     series::{LeftOut, Measured},
     subject::Subject,
 };
@@ -55,13 +54,13 @@ pub fn print(out: &mut impl Write, plan: &Plan, measured: &[Measured]) -> io::Re
             |subject| vec![subject.name()],
             |one, _| Some(cell(one)),
         )?;
-        price::print(out, &table, Results(measured))?;
+        price::print(out, &table)?;
     }
     Ok(())
 }
 
 /// Groups the results into tables.
-pub fn tables(measured: &[Measured]) -> Vec<Vec<&Measured>> {
+fn tables(measured: &[Measured]) -> Vec<Vec<&Measured>> {
     let mut tables: Vec<Vec<&Measured>> = Vec::new();
     for one in measured {
         match tables
