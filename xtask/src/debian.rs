@@ -84,14 +84,9 @@ fn install(packages: &[&str]) -> Result<()> {
     // An error is not fatal: an unreachable third-party source must not stop an installation that does not need it. If
     // it is needed, the installation fails.
     if let Err(error) = run(apt_get().arg("update")) {
-        progress(&format!(
-            "going on with the package lists as they are: {error:#}"
-        ));
+        progress(&format!("going on with the old package lists: {error:#}"));
     }
-    progress(&format!(
-        "installing Debian packages: {}",
-        packages.join(" ")
-    ));
+    progress(&format!("installing {}", packages.join(" ")));
     run(apt_get()
         .args(["install", "--yes", "--no-install-recommends"])
         .args(packages))

@@ -27,9 +27,7 @@ impl<'a> Deny<'a> {
         } else {
             progress("LEFT OUT: licences and sources of dependencies");
             let version = CARGO_DENY.1;
-            progress(&format!(
-                "needs: cargo install --locked cargo-deny@{version}"
-            ));
+            progress(&format!("needs: cargo install cargo-deny@{version}"));
             return Ok(None);
         };
         Ok(Some(Self { program, rust }))

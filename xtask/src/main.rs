@@ -93,7 +93,6 @@ enum Verb {
     /// Fuzz the parsers, guided by coverage; needs a nightly compiler, and root for `packets` and `pins`
     Fuzz {
         /// The targets; without names, all
-        #[arg(value_parser = fuzz::TARGETS)]
         targets: Vec<String>,
         /// Duration of each target, in seconds
         #[arg(long, default_value_t = 60, value_name = "N")]

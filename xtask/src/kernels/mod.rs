@@ -77,11 +77,11 @@ pub fn run(strict: bool, names: &[String], out: Option<&Path>) -> Result<()> {
         fs::write(out, page).with_context(|| format!("cannot write {}", out.display()))?;
     }
     let failures: String = runs.iter().map(Run::failures).collect();
-    let (failed, passed): (Vec<_>, Vec<_>) =
-        runs.iter().partition(|run| !run.failures().is_empty());
+    let failed = runs.iter().filter(|run| !run.failures().is_empty());
+    let failed: Vec<_> = failed.map(Run::to_string).collect();
     let summary = Summary {
-        passed: passed.len() - flaky.len(),
-        failed: failed.iter().map(|run| run.to_string()).collect(),
+        passed: runs.len() - failed.len() - flaky.len(),
+        failed,
         flaky,
     };
     summary.close(chosen(names).count() - runs.len(), began.elapsed());
@@ -127,12 +127,9 @@ fn run_tests(strict: bool, names: &[String]) -> Result<(Vec<Run>, Vec<String>)> 
     // A machine that failed runs once more, alone. The emulator sometimes breaks a correct kernel, for example while
     // the kernel patches its own instructions.
     let mut flaky = Vec::new();
-    for (release, run) in releases.into_iter().zip(&mut runs) {
-        let failures = run.failures();
-        if failures.is_empty() {
-            continue;
-        }
-        println!("{failures}=== {run} runs once more");
+    let booted = releases.into_iter().zip(&mut runs);
+    for (release, run) in booted.filter(|(_, run)| !run.failures().is_empty()) {
+        println!("{}=== {run} runs once more", run.failures());
         *run = machine::boot(release, &image, ".again")?;
         if run.failures().is_empty() {
             flaky.push(run.to_string());
