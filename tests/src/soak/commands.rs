@@ -10,7 +10,6 @@ use super::{
     Soak,
     configurations::{CONFIGURATIONS, Configuration},
     frames::{ALLOWED, DENIED, PARTNER, RESET},
-    kernel::Kernel,
 };
 use crate::number;
 
@@ -20,7 +19,6 @@ pub fn run(soak: &Soak<'_>) {
         soak,
         denied: DENIED.to_string(),
     };
-    let mut kernel = Kernel::new(soak.hosts);
     let mut memory = [None; CONFIGURATIONS.len()];
     for round in 1.. {
         for (index, next) in CONFIGURATIONS.iter().enumerate() {
@@ -36,7 +34,6 @@ pub fn run(soak: &Soak<'_>) {
             };
             commands.touch(before, round);
             commands.deny_through(next);
-            kernel.expect_nothing_left_over(soak.hosts);
             let used = number(&soak.hosts.status()["sources"]["memory_bytes"]);
             let first = *memory[index].get_or_insert(used);
             assert_eq!(used, first, "memory of the maps under '{}'", next.name);
