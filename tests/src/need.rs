@@ -90,3 +90,13 @@ macro_rules! need_kernel {
         }
     };
 }
+
+/// Returns from a test if a program is not installed.
+#[macro_export]
+macro_rules! need_program {
+    ($name:literal) => {
+        if !$crate::need::program(concat!(module_path!(), ", line ", line!()), $name) {
+            return;
+        }
+    };
+}

@@ -12,7 +12,7 @@ use limiter_tests::{
     eventually,
     exporter::{Exporter, loopback_up},
     hosts::{Hosts, on},
-    need, need_kernel, need_redis,
+    need_kernel, need_program, need_redis,
     processes::status_of,
     redis::{Redis, Setup, certificates},
 };
@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::{
     sandbox::{KEPT, bits},
-    unprivileged::{CAPABILITIES, Copy, delegate},
+    unprivileged::{CAPABILITIES, Copy, USER, delegate, setpriv},
 };
 
 const TEXT: &str = "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[lists]\ndeny = { scope = \"fleet\" }\n\
@@ -142,9 +142,7 @@ fn root_agent_keeps_only_the_privileges_it_needs() {
 fn agent_runs_for_a_user_with_three_capabilities() {
     need_kernel!();
     need_redis!();
-    if !need::program("agent_runs_for_a_user_with_three_capabilities", "setpriv") {
-        return;
-    }
+    need_program!("setpriv");
     let hosts = Hosts::new();
     let limiter = Copy::new();
     let store = store(&hosts, None);
@@ -170,13 +168,7 @@ fn agent_runs_for_a_user_with_three_capabilities() {
         assert!(list.starts_with("203.0.113.7  # by "), "{list}");
         assert!(list.contains(" ago, for "), "{list}");
         // A user other than the agent's gets no answer, even with equal capabilities and paths.
-        let mut other = Command::new("setpriv");
-        other.args([
-            "--reuid=61235",
-            "--regid=61235",
-            "--clear-groups",
-            "--inh-caps=-all",
-        ]);
+        let mut other = setpriv(USER + 1, "-all");
         other.args([
             "sh",
             "-c",

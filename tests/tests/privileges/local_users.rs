@@ -10,26 +10,21 @@ use std::{
 };
 
 use limiter_tests::{
-    command::{Outcome, binary, limiter},
+    command::{Outcome, binary, ip, limiter},
     hosts::{Hosts, on},
-    need, need_kernel,
+    need_kernel, need_program,
     trials::has_program,
 };
 use limiter_user::testbed::Host;
 
-use crate::unprivileged::{Copy, PINS, USER, delegate, own_pins};
+use crate::unprivileged::{Copy, PINS, USER, delegate, own_pins, setpriv};
 
 const OTHER_USER: u32 = 65_534;
 const ATTACH: [&str; 4] = ["attach", "eth0", "--rate", "5/s"];
 
 /// A shell of a user without any capability.
 fn shell(user: u32, script: &str) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args([&format!("--reuid={user}"), &format!("--regid={user}")]);
-    command.args(["--clear-groups", "--no-new-privs"]);
-    for set in ["inh-caps", "ambient-caps", "bounding-set"] {
-        command.arg(format!("--{set}=-all"));
-    }
+    let mut command = setpriv(user, "-all");
     command.args(["sh", "-c", script]);
     command
 }
@@ -104,9 +99,7 @@ fn removal_script() -> tempfile::NamedTempFile {
 #[test]
 fn links_in_an_open_bpffs_are_not_followed() {
     need_kernel!();
-    if !need::program("links_in_an_open_bpffs_are_not_followed", "setpriv") {
-        return;
-    }
+    need_program!("setpriv");
     let hosts = Hosts::new();
     on(&hosts.server, || {
         own_pins("mode=1777");
@@ -134,12 +127,7 @@ fn links_in_an_open_bpffs_are_not_followed() {
 #[test]
 fn links_and_foreign_files_in_an_operators_folder_are_left_alone() {
     need_kernel!();
-    if !need::program(
-        "links_and_foreign_files_in_an_operators_folder_are_left_alone",
-        "setpriv",
-    ) {
-        return;
-    }
+    need_program!("setpriv");
     let hosts = Hosts::new();
     let operator = Copy::new();
     on(&hosts.server, || {
@@ -218,9 +206,7 @@ impl Drop for Running {
 #[test]
 fn locks_of_another_user_delay_no_command() {
     need_kernel!();
-    if !need::program("locks_of_another_user_delay_no_command", "setpriv") {
-        return;
-    }
+    need_program!("setpriv");
     let hosts = Hosts::new();
     on(&hosts.server, || {
         own_pins("mode=1777");
@@ -253,21 +239,15 @@ fn owners(folder: &Path) -> Vec<(PathBuf, u32)> {
 }
 
 fn second_interface(host: &Host) {
-    let add = [
-        "link", "add", "other0", "type", "veth", "peer", "name", "other1",
-    ];
-    on(host, || {
-        assert!(Command::new("ip").args(add).status().unwrap().success());
-    });
+    let add = "link add other0 type veth peer name other1";
+    ip(&host.namespace, add);
 }
 
 /// A failing command leaves nothing behind. A successful `detach` leaves the folder.
 #[test]
 fn root_leaves_nothing_in_an_operators_folder() {
     need_kernel!();
-    if !need::program("root_leaves_nothing_in_an_operators_folder", "setpriv") {
-        return;
-    }
+    need_program!("setpriv");
     let hosts = Hosts::new();
     second_interface(&hosts.server);
     let operator = Copy::new();
@@ -319,9 +299,7 @@ fn root_leaves_nothing_in_an_operators_folder() {
 #[test]
 fn root_does_not_restore_a_program_of_an_operator() {
     need_kernel!();
-    if !need::program("root_does_not_restore_a_program_of_an_operator", "setpriv") {
-        return;
-    }
+    need_program!("setpriv");
     let hosts = Hosts::new();
     second_interface(&hosts.server);
     let operator = Copy::new();

@@ -4,7 +4,6 @@ use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use limiter_tests::{
@@ -13,6 +12,8 @@ use limiter_tests::{
     watcher::Watcher,
 };
 use nix::sys::stat::{Mode, umask};
+
+use crate::unprivileged::setpriv;
 
 /// A folder and everything below it.
 fn tree(folder: &Path) -> Vec<PathBuf> {
@@ -60,11 +61,8 @@ fn pins_are_private_under_any_umask() {
     }
     // Another user can neither open nor list any of the files.
     let script = "for path; do test -e \"$path\" && echo \"$path\"; (: <\"$path\") 2>/dev/null && echo \"$path\"; done; true";
-    let mut unprivileged = Command::new("setpriv");
-    unprivileged.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    unprivileged
-        .args(["--inh-caps=-all", "sh", "-c", script, "sh"])
-        .args(&all);
+    let mut unprivileged = setpriv(65_534, "-all");
+    unprivileged.args(["sh", "-c", script, "sh"]).args(&all);
     let output = on(&hosts.server, || unprivileged.output()).unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");

@@ -11,7 +11,7 @@ use std::{
 use limiter_tests::{
     command::{Arguments, Outcome, binary},
     hosts::Hosts,
-    need, need_kernel, number,
+    need_kernel, need_program, number,
     raw::Raw,
     traffic::udp,
 };
@@ -26,6 +26,17 @@ pub const PINS: &str = "/sys/fs/bpf";
 
 /// The capabilities that limiter needs, in the notation of `setpriv`.
 pub const CAPABILITIES: &str = "-all,+bpf,+net_admin,+perfmon";
+
+/// Runs a command as another user, with these capabilities and no way to gain more.
+pub fn setpriv(user: u32, capabilities: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([&format!("--reuid={user}"), &format!("--regid={user}")]);
+    command.args(["--clear-groups", "--no-new-privs"]);
+    for set in ["inh-caps", "ambient-caps", "bounding-set"] {
+        command.arg(format!("--{set}={capabilities}"));
+    }
+    command
+}
 
 /// A copy of the command that every user may run.
 pub struct Copy(tempfile::TempDir);
@@ -43,18 +54,9 @@ impl Copy {
         self.0.path()
     }
 
-    /// The command as the user, with these capabilities and no way to gain more.
+    /// The command as the user, with these capabilities.
     pub fn command(&self, capabilities: &str, arguments: &(impl Arguments + ?Sized)) -> Command {
-        let mut command = Command::new("setpriv");
-        command.args([
-            &format!("--reuid={USER}"),
-            &format!("--regid={USER}"),
-            "--clear-groups",
-            "--no-new-privs",
-        ]);
-        for set in ["inh-caps", "ambient-caps", "bounding-set"] {
-            command.arg(format!("--{set}={capabilities}"));
-        }
+        let mut command = setpriv(USER, capabilities);
         command
             .arg(self.0.path().join("limiter"))
             .args(arguments.words());
@@ -102,16 +104,10 @@ pub fn delegate() {
     chown(&folder, Some(USER), Some(USER)).unwrap();
 }
 
-fn can_run(test: &str) -> bool {
-    need::program(test, "setpriv")
-}
-
 #[test]
 fn every_command_works_for_a_user_with_three_capabilities() {
     need_kernel!();
-    if !can_run("every_command_works_for_a_user_with_three_capabilities") {
-        return;
-    }
+    need_program!("setpriv");
     let hosts = Hosts::new();
     let limiter = Copy::new();
     let file = limiter.0.path().join("limits.toml");
@@ -188,9 +184,7 @@ fn every_command_works_for_a_user_with_three_capabilities() {
 #[test]
 fn commands_work_with_a_bpffs_of_the_user() {
     need_kernel!();
-    if !can_run("commands_work_with_a_bpffs_of_the_user") {
-        return;
-    }
+    need_program!("setpriv");
     let hosts = Hosts::new();
     let limiter = Copy::new();
     let run = || {
@@ -212,9 +206,7 @@ fn commands_work_with_a_bpffs_of_the_user() {
 #[test]
 fn missing_capabilities_are_reported_in_one_line() {
     need_kernel!();
-    if !can_run("missing_capabilities_are_reported_in_one_line") {
-        return;
-    }
+    need_program!("setpriv");
     let hosts = Hosts::new();
     let limiter = Copy::new();
     let attach = ["attach", "eth0", "--rate", "1/s"];
@@ -264,9 +256,7 @@ fn missing_capabilities_are_reported_in_one_line() {
 #[test]
 fn commands_of_root_and_the_user_wait_for_each_other() {
     need_kernel!();
-    if !can_run("commands_of_root_and_the_user_wait_for_each_other") {
-        return;
-    }
+    need_program!("setpriv");
     let hosts = Hosts::new();
     let limiter = Copy::new();
     hosts
