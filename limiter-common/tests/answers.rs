@@ -65,34 +65,6 @@ fn window_bucket_continues_when_window_numbers_wrap() {
     assert_eq!(quota.corrected(two_ahead, begins - 1), Some(corrected));
 }
 
-/// A clock that is behind reads the bucket as not full, or as just full.
-#[test]
-fn window_is_full_from_the_moment_that_filled_it() {
-    let window = Window {
-        period: 10,
-        phase: 3,
-        grant: 3,
-    };
-    let quota = Quota {
-        window,
-        ..windows(7)
-    };
-    let (begins, ends) = (997, 1_060);
-    for left in 0..=7 {
-        let word = window.word(begins + 4, left);
-        let is_full = |now: &u64| quota.left(word, *now) == quota.tau;
-        let full_at = (begins..ends).find(is_full).unwrap();
-        for now in begins..ends {
-            let expected = now.checked_sub(full_at);
-            assert_eq!(quota.full_for(word, now), expected, "{left} left, at {now}");
-        }
-        for now in begins - 20..begins {
-            let expected = (left == 7).then_some(0);
-            assert_eq!(quota.full_for(word, now), expected, "{left} left, at {now}");
-        }
-    }
-}
-
 #[test]
 fn tokens_left_and_spent_add_up_to_the_bucket() {
     let quota = Quota {

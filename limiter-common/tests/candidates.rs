@@ -5,46 +5,38 @@ use limiter_common::{
         ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, LIMITS_MAX, Limit, Match, NONE, PORTS_MAX,
         PortRange, Ports, WHOLE,
     },
-    policy::candidates::{ByByte, Candidates},
-    table::key::{IPV4, IPV6},
+    policy::{
+        PacketInfo,
+        candidates::{ByByte, Candidates},
+    },
+    table::key::{Address, IPV4, IPV6},
 };
 use proptest::{
     prelude::*,
     test_runner::{Config, RngSeed},
 };
 
-/// The packet fields that limits match on.
-#[derive(Clone, Copy, Debug)]
-struct Packet {
-    control: u32,
-    family: u32,
-    protocol: u32,
-    fragment: u32,
-    flags: u32,
-    lists: u32,
-    destination: u32,
-    source: u32,
-    length: u32,
-}
+/// The fields of a packet, and the lists that its source is on.
+type Packet = (PacketInfo, u32);
 
 /// Evaluates a match as `rules::Match` documents it.
-fn holds(matches: &Match, packet: Packet) -> bool {
+fn holds(matches: &Match, (packet, lists): Packet) -> bool {
     let on = |ports: &Ports, port: u32| {
         let ranges = &ports.ranges[..ports.length as usize];
         let is_in = |range: &PortRange| range.first() <= port && port <= range.last();
         ranges.is_empty() || port == ANY || ranges.iter().any(is_in)
     };
     matches.control == packet.control
-        && (matches.family == 0 || matches.family == packet.family)
+        && (matches.family == 0 || matches.family == packet.source.family)
         && (matches.protocol == ANY || [ANY, matches.protocol].contains(&packet.protocol))
         && matches.fragments & packet.fragment != 0
         && (matches.flags_mask == 0
             || packet.flags == ANY
             || packet.flags != NONE && packet.flags & matches.flags_mask == matches.flags)
-        && (matches.lists == 0 || matches.lists & packet.lists != 0)
-        && matches.unless & packet.lists == 0
-        && on(&matches.destination, packet.destination)
-        && on(&matches.source, packet.source)
+        && (matches.lists == 0 || matches.lists & lists != 0)
+        && matches.unless & lists == 0
+        && on(&matches.destination, packet.destination_port)
+        && on(&matches.source, packet.source_port)
         && (matches.length_min..=matches.length_max).contains(&packet.length)
 }
 
@@ -56,17 +48,14 @@ fn of_byte(bytes: &ByByte, value: u32, byte: u32) -> u64 {
     }
 }
 
-fn candidates(all: &Candidates, packet: Packet) -> u64 {
+fn candidates(all: &Candidates, packet: &PacketInfo) -> u64 {
+    let [to, from] = [packet.destination_port, packet.source_port];
     all.control[packet.control as usize]
-        & all.family[usize::from(packet.family == IPV6)]
+        & all.family[usize::from(packet.source.family == IPV6)]
         & all.fragments[(packet.fragment >> 1 & 3) as usize]
         & of_byte(&all.protocol, packet.protocol, packet.protocol)
-        & of_byte(
-            &all.destination,
-            packet.destination,
-            packet.destination >> 8,
-        )
-        & of_byte(&all.source, packet.source, packet.source >> 8)
+        & of_byte(&all.destination, to, to >> 8)
+        & of_byte(&all.source, from, from >> 8)
 }
 
 /// A few ports at byte boundaries, so that random packets often match random limits.
@@ -159,18 +148,22 @@ fn packets() -> impl Strategy<Value = Packet> {
         prop_oneof![Just(60), Just(1_500_u32)],
     )
         .prop_map(
-            |(control, family, protocol, fragment, flags, lists, destination, source, length)| {
-                Packet {
-                    control,
+            |(control, family, protocol, fragment, flags, lists, to, from, length)| {
+                let source = Address {
                     family,
+                    ..Address::default()
+                };
+                let info = PacketInfo {
+                    control,
                     protocol,
                     fragment,
                     flags,
-                    lists,
-                    destination,
-                    source,
+                    destination_port: to,
+                    source_port: from,
                     length,
-                }
+                    ..PacketInfo::of(source)
+                };
+                (info, lists)
             },
         )
 }
@@ -190,7 +183,7 @@ proptest! {
     ) {
         let all = Candidates::of(&limits);
         for packet in packets {
-            let found = candidates(&all, packet);
+            let found = candidates(&all, &packet.0);
             prop_assert_eq!(found >> limits.len(), 0);
             for (bit, limit) in limits.iter().enumerate() {
                 let is_candidate = found >> bit & 1 != 0;

@@ -4,10 +4,10 @@ use std::cell::Cell;
 
 use limiter_common::table::{
     entry::{
-        ADDRESS, BEHIND_MAX, ONE_PACKET, OVER, PASSED, Protocol, Shared, counter, epoch_in,
-        is_wide, slot_in, with_epoch, without_counter,
+        ADDRESS, BEHIND_MAX, ONE_PACKET, OVER, PASSED, Shared, counter, epoch_in, is_wide, slot_in,
+        with_epoch, without_counter,
     },
-    key::{Address, KeyMask, SourceKey, Tag},
+    key::{Address, KeyMask, SourceKey},
 };
 
 /// Two adjacent entries.
@@ -16,23 +16,13 @@ type Pair = [[Cell<u64>; 4]; 2];
 #[derive(Clone, Copy)]
 struct At<'a>(&'a Pair, usize);
 
-impl Shared for At<'_> {
-    fn load(self, word: usize) -> u64 {
-        self.0[self.1][word].get()
+impl<'a> Shared for At<'a> {
+    type Word = &'a Cell<u64>;
+
+    fn word(self, index: usize) -> &'a Cell<u64> {
+        &self.0[self.1][index]
     }
-    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
-        let is_expected = self.load(word) == expected;
-        if is_expected {
-            self.store(word, new);
-        }
-        is_expected
-    }
-    fn store(self, word: usize, value: u64) {
-        self.0[self.1][word].set(value);
-    }
-    fn add(self, word: usize, amount: u64) {
-        self.store(word, self.load(word) + amount);
-    }
+
     fn next(self) -> Self {
         Self(self.0, self.1 + 1)
     }
@@ -41,12 +31,12 @@ impl Shared for At<'_> {
 const EPOCH: u32 = 200;
 
 /// Writes the entry of a new source with one refused packet.
-fn write(pair: &Pair, tag: &Tag) {
+fn write(pair: &Pair, key: &SourceKey) {
     let entry = At(pair, 0);
-    entry.store(ADDRESS, tag.address);
-    entry.next().store(ADDRESS, tag.rest);
-    entry.store(PASSED, tag.port() | (5 * ONE_PACKET));
-    entry.store(OVER, with_epoch(tag.limit(), EPOCH) + ONE_PACKET);
+    entry.store(ADDRESS, key.first);
+    entry.next().store(ADDRESS, key.rest);
+    entry.store(PASSED, u64::from(key.port()) | (5 * ONE_PACKET));
+    entry.store(OVER, with_epoch(key.limit(), EPOCH) + ONE_PACKET);
 }
 
 /// Keys that differ in few bits: of sources, ports and limits, with and without the second half of an address.
@@ -78,6 +68,7 @@ fn keys() -> Vec<SourceKey> {
             for port in [0, 1, 2, 3, 4, 8, 12, 16, 255, 256, 0xfffe, 0xffff] {
                 let key = mask.key(slot, &address, port);
                 assert_eq!((key.slot(), key.port()), (slot, port.into()));
+                assert_eq!((key.family(), key.address()), mask.masked(&address));
                 keys.push(key);
             }
         }
@@ -90,9 +81,9 @@ fn entry_belongs_only_to_its_own_key() {
     let keys = keys();
     for own in &keys {
         let pair = Pair::default();
-        write(&pair, &own.tag());
+        write(&pair, own);
         for other in &keys {
-            let is_of = At(&pair, 0).is_of(&other.tag());
+            let is_of = At(&pair, 0).is_of(other);
             assert_eq!(is_of, own == other, "{own:?}, {other:?}");
         }
     }
@@ -102,17 +93,11 @@ fn entry_belongs_only_to_its_own_key() {
 fn entry_stores_its_key_and_counters() {
     for key in keys() {
         let pair = Pair::default();
-        let tag = key.tag();
-        write(&pair, &tag);
+        write(&pair, &key);
         let entry = At(&pair, 0);
-        assert_eq!(entry.tag(), tag);
-        assert_eq!(entry.tag().key(), key);
+        assert_eq!(entry.key(), key);
         let over = entry.load(OVER);
-        assert_eq!((slot_in(over), tag.slot()), (key.slot(), key.slot()));
-        assert_eq!(
-            (is_wide(over), tag.is_wide()),
-            (tag.rest != 0, tag.rest != 0)
-        );
+        assert_eq!((slot_in(over), is_wide(over)), (key.slot(), key.rest != 0));
         assert_eq!((counter(entry.load(PASSED)), counter(over)), (5, 1));
         assert_eq!(without_counter(over), over - ONE_PACKET);
         assert_eq!(without_counter(entry.load(PASSED)), u64::from(key.port()));

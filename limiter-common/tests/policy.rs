@@ -5,11 +5,11 @@ use std::cell::Cell;
 use limiter_common::{
     abi::rules::Limit,
     arithmetic::bucket,
-    policy::{Constants, Engine, Evaluation, full::evaluate, verdict::Reason},
+    policy::{Engine, Evaluation, full::evaluate, verdict::Reason},
     table::{
         Added,
-        entry::{ADDRESS, OVER, PASSED, Protocol, Shared, TAT, counter, with_epoch},
-        key::{Address, KeyMask, Tag},
+        entry::{ADDRESS, OVER, PASSED, Shared, TAT, counter, with_epoch},
+        key::{Address, KeyMask, SourceKey},
     },
 };
 
@@ -29,25 +29,11 @@ struct Row {
 #[derive(Clone, Copy)]
 struct Entry<'a>(&'a [Cell<u64>; 4]);
 
-impl Shared for Entry<'_> {
-    fn load(self, word: usize) -> u64 {
-        self.0[word].get()
-    }
+impl<'a> Shared for Entry<'a> {
+    type Word = &'a Cell<u64>;
 
-    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
-        let is_expected = self.load(word) == expected;
-        if is_expected {
-            self.store(word, new);
-        }
-        is_expected
-    }
-
-    fn store(self, word: usize, value: u64) {
-        self.0[word].set(value);
-    }
-
-    fn add(self, word: usize, amount: u64) {
-        self.store(word, self.load(word).wrapping_add(amount));
+    fn word(self, index: usize) -> &'a Cell<u64> {
+        &self.0[index]
     }
 
     fn next(self) -> Self {
@@ -55,8 +41,10 @@ impl Shared for Entry<'_> {
     }
 }
 
-impl<'a> Constants for &'a Row {
+impl<'a> Engine for &'a Row {
     type Limit = &'a Limit;
+    type Entry = Entry<'a>;
+    type Found = Option<Entry<'a>>;
 
     fn limit(&self, index: u32) -> Option<&'a Limit> {
         self.limits.get(index as usize)
@@ -93,11 +81,6 @@ impl<'a> Constants for &'a Row {
     fn established(&self) -> bool {
         true
     }
-}
-
-impl<'a> Engine for &'a Row {
-    type Entry = Entry<'a>;
-    type Found = Option<Entry<'a>>;
 
     fn candidates(&self, _: &Evaluation) -> u64 {
         0b11
@@ -115,12 +98,12 @@ impl<'a> Engine for &'a Row {
         0
     }
 
-    fn entry_number(&self, tag: &Tag) -> u32 {
+    fn entry_number(&self, key: &SourceKey) -> u32 {
         self.searches.set(self.searches.get() + 1);
         let mut places = 1..;
         let mut entries = self.entries.iter().zip(places.by_ref());
         entries
-            .find(|(entry, _)| Entry(entry).is_of(tag))
+            .find(|(entry, _)| Entry(entry).is_of(key))
             .map_or(0, |(_, place)| place)
     }
 
@@ -129,11 +112,11 @@ impl<'a> Engine for &'a Row {
         self.entries.get(index as usize).map(Entry)
     }
 
-    fn admits(&self, _: &Tag, _: u64, _: bool) -> bool {
+    fn admits(&self, _: &SourceKey, _: u64, _: bool) -> bool {
         false
     }
 
-    fn insert(&self, _: &Tag, _: u64, _: u32, _: u64) -> Added {
+    fn insert(&self, _: &SourceKey, _: u64, _: u32, _: u64) -> Added {
         Added::NoRoom
     }
 
@@ -147,12 +130,12 @@ fn address(last: u8) -> Address {
 }
 
 /// The key of a source under the limit in `slot`.
-fn tag(last: u8, slot: u32) -> Tag {
-    KeyMask::prefixes(32, 64).key(slot, &address(last), 0).tag()
+fn key(last: u8, slot: u32) -> SourceKey {
+    KeyMask::prefixes(32, 64).key(slot, &address(last), 0)
 }
 
 /// Two limits, and full buckets of these keys.
-fn row(tags: &[Tag]) -> Row {
+fn row(keys: &[SourceKey]) -> Row {
     let limit = |slot| {
         let mut limit = Limit::NONE;
         limit.mask = KeyMask::prefixes(32, 64);
@@ -162,17 +145,17 @@ fn row(tags: &[Tag]) -> Row {
     };
     Row {
         limits: [limit(0), limit(1)],
-        entries: tags.iter().map(entry_of).collect(),
+        entries: keys.iter().map(entry_of).collect(),
         searches: Cell::new(0),
     }
 }
 
-fn entry_of(tag: &Tag) -> [Cell<u64>; 4] {
+fn entry_of(key: &SourceKey) -> [Cell<u64>; 4] {
     let words: [Cell<u64>; 4] = Default::default();
-    words[ADDRESS].set(tag.address);
+    words[ADDRESS].set(key.first);
     words[TAT].set(bucket::ticks(NOW));
-    words[PASSED].set(tag.port());
-    words[OVER].set(with_epoch(tag.limit(), 0));
+    words[PASSED].set(key.port().into());
+    words[OVER].set(with_epoch(key.limit(), 0));
     words
 }
 
@@ -194,7 +177,7 @@ fn passed(row: &Row, index: usize) -> u64 {
 
 #[test]
 fn each_bucket_is_searched_once_per_packet() {
-    let row = row(&[tag(1, 0), tag(1, 1)]);
+    let row = row(&[key(1, 0), key(1, 1)]);
     assert_eq!(offer(&row, 1, || ()), Reason::Admitted);
     assert_eq!(row.searches.get(), 2);
     assert_eq!([passed(&row, 0), passed(&row, 1)], [1, 1]);
@@ -205,7 +188,7 @@ fn each_bucket_is_searched_once_per_packet() {
 
 #[test]
 fn entry_taken_by_another_source_is_not_charged() {
-    let row = row(&[tag(1, 0), tag(1, 1), tag(2, 0)]);
+    let row = row(&[key(1, 0), key(1, 1), key(2, 0)]);
     let change_hands = || {
         for word in 0..4 {
             row.entries[0][word].swap(&row.entries[2][word]);

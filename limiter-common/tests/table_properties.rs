@@ -1,6 +1,9 @@
 //! Entries of the table store and return their contents, and keys find their sets.
 
-use std::{cell::RefCell, collections::HashSet};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashSet,
+};
 
 use limiter_common::{
     arithmetic::{
@@ -11,12 +14,9 @@ use limiter_common::{
     table::{
         Home, OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet, SharedTable,
         WAYS,
-        entry::{
-            BEHIND_MAX, COUNTER_SHIFT, Shared, counter, epoch_in, slot_in, with_epoch,
-            without_counter,
-        },
+        entry::Shared,
         find,
-        key::{Address, KeyMask, SLOTS, SourceKey, Tag},
+        key::{Address, KeyMask, SLOTS, SourceKey, Words},
     },
 };
 use num_bigint::BigInt;
@@ -42,65 +42,46 @@ fn cases(cases: u32) -> Config {
     }
 }
 
-/// Any key that a limit can make.
-fn keys() -> impl Strategy<Value = SourceKey> {
-    let masks =
-        (0..=32_u32, 0..=128_u32, 0..4_u32, 0..2_u32).prop_map(|(ipv4, ipv6, kind, port)| {
-            KeyMask {
-                interface: u32::from(kind == 0),
-                port,
-                ..KeyMask::prefixes(ipv4, ipv6)
-            }
-        });
+type Parts = (u32, Words, u32, u32);
+
+/// Family, masked address, slot and port of any key that a limit can make.
+fn parts() -> impl Strategy<Value = Parts> {
+    let masks = (0..=32_u32, 0..=128_u32, 0..4_u32).prop_map(|(ipv4, ipv6, kind)| KeyMask {
+        interface: u32::from(kind == 0),
+        ..KeyMask::prefixes(ipv4, ipv6)
+    });
     let ipv6 = prop_oneof![3 => any::<[u64; 2]>(), 1 => any::<u64>().prop_map(|first| [first, 0]), 1 => Just([0, 0])];
     let address = prop_oneof![
         any::<u32>().prop_map(Address::ipv4),
         ipv6.prop_map(Address::ipv6)
     ];
-    (masks, 0..SLOTS, address, any::<u16>())
-        .prop_map(|(mask, slot, address, port)| mask.key(slot, &address, port))
+    let port = prop_oneof![1 => Just(0), 2 => any::<u16>()];
+    (masks, 0..SLOTS, address, port).prop_map(|(mask, slot, address, port)| {
+        let (family, address) = mask.masked(&address);
+        (family, address, slot, port.into())
+    })
 }
 
-/// The present epoch, and an epoch no further away than its stored bits can tell.
-fn epochs() -> impl Strategy<Value = (u32, u32)> {
-    let present = prop_oneof![3 => any::<u32>(), 1 => 0..300_u32, 1 => u32::MAX - 300..=u32::MAX];
-    (
-        present,
-        -(BEHIND_MAX.cast_signed())..=BEHIND_MAX.cast_signed(),
-    )
-        .prop_map(|(present, behind)| (present, present.wrapping_sub(behind.cast_unsigned())))
+fn key((family, address, slot, port): Parts) -> SourceKey {
+    SourceKey::new(family, address, slot, port)
+}
+
+fn keys() -> impl Strategy<Value = SourceKey> {
+    parts().prop_map(key)
 }
 
 proptest! {
     #![proptest_config(cases(4_000))]
 
     #[test]
-    fn tag_and_key_convert_into_each_other(key in keys()) {
-        let tag = key.tag();
-        prop_assert_eq!(tag.key(), key);
-        prop_assert_eq!(tag.key().tag(), tag);
-        prop_assert_eq!(tag.is_wide(), key.address[1] != 0);
-        prop_assert_eq!((tag.slot(), tag.port()), (key.slot(), u64::from(key.port())));
-        prop_assert_eq!(tag.scope >> 24, 0, "fields that an entry does not store");
-        prop_assert_eq!(tag.limit() >> 8, 0);
-    }
-
-    #[test]
-    fn different_keys_have_different_tags(one in keys(), slot in 0..SLOTS, port: u16, other in keys()) {
-        let like_it = SourceKey { scope: one.family() | slot << 8 | u32::from(port) << 16, ..one };
-        for other in [other, like_it] {
-            prop_assert_eq!(one.tag() == other.tag(), one == other);
+    fn different_keys_are_unequal_and_have_different_parts(one in parts(), slot in 0..SLOTS, port: u16, other in parts()) {
+        for other in [other, (one.0, one.1, slot, port.into())] {
+            prop_assert_eq!(key(one) == key(other), one == other);
         }
-    }
-
-    #[test]
-    fn entry_stores_an_epoch_without_other_changes((present, epoch) in epochs(), over: u64) {
-        let with = with_epoch(over, epoch);
-        prop_assert_eq!(epoch_in(with, present), epoch);
-        prop_assert_eq!((counter(with), slot_in(with)), (counter(over), slot_in(over)));
-        prop_assert_eq!(without_counter(with) & 0xff, over & 0xff);
-        prop_assert_eq!(with | without_counter(u64::MAX), over | without_counter(u64::MAX));
-        prop_assert_eq!(without_counter(with) >> COUNTER_SHIFT, 0);
+        let key = key(one);
+        prop_assert_eq!((key.family(), key.address(), key.slot(), key.port()), one);
+        prop_assert_eq!(key.is_wide(), one.1[1] != 0);
+        prop_assert_eq!(key.scope >> 24, 0, "fields that an entry does not store");
     }
 
     /// A bucket has been full for the time since its TAT.
@@ -174,10 +155,10 @@ proptest! {
         pairs in prop_oneof![1..100_u32, (0..20_u32).prop_map(|bits| 1 << bits)],
     ) {
         let (seed, sets) = (Seed::new(seed), pairs * SETS_OF_PAIR);
-        let looked: Vec<u32> = seed.home(&key.tag(), sets).sets().collect();
+        let looked: Vec<u32> = seed.home(&key, sets).sets().collect();
         prop_assert_eq!(looked.len(), SETS_OF_SOURCE as usize);
         prop_assert!(looked.iter().all(|&set| set < sets));
-        prop_assert_eq!(looked[0], seed.home(&key.tag(), sets).set);
+        prop_assert_eq!(looked[0], seed.home(&key, sets).set);
         prop_assert!(looked.chunks(2).all(|pair| pair[0] ^ 1 == pair[1]), "{:?}", looked);
         let distinct: HashSet<_> = looked.iter().collect();
         let most = sets.min(SETS_OF_SOURCE) as usize;
@@ -193,8 +174,8 @@ proptest! {
         let (seed, sets) = (Seed::new(seed), pairs * SETS_OF_PAIR);
         let overflow = with_all(&distances);
         let furthest = distances.iter().max().map_or(0, |distance| distance / SETS_OF_PAIR * SETS_OF_PAIR + 1);
-        let wanted: Vec<u32> = seed.home(&key.tag(), sets).sets().take(1 + furthest as usize).collect();
-        prop_assert_eq!(SearchLog::at(&seed, &key.tag(), sets, overflow), wanted);
+        let wanted: Vec<u32> = seed.home(&key, sets).sets().take(1 + furthest as usize).collect();
+        prop_assert_eq!(SearchLog::at(&seed, &key, sets, overflow), wanted);
     }
 
     /// The data of the neighbours in the word do not change.
@@ -267,80 +248,72 @@ fn is_prime(number: u32) -> bool {
 struct SearchLog {
     seed: Seed,
     sets: u32,
-    overflow: Overflow,
+    overflow: Cell<u64>,
     numbers: RefCell<Vec<u32>>,
 }
 
 impl SearchLog {
-    fn at(seed: &Seed, tag: &Tag, sets: u32, overflow: Overflow) -> Vec<u32> {
+    fn at(seed: &Seed, key: &SourceKey, sets: u32, overflow: Overflow) -> Vec<u32> {
         let table = Self {
             seed: *seed,
             sets,
-            overflow,
+            overflow: Cell::new(overflow.0),
             numbers: RefCell::default(),
         };
-        find(&table, tag, &table.home(tag));
+        let log = &table;
+        find(&log, key, &log.home(key));
         table.numbers.into_inner()
     }
 }
 
 /// A set or entry that does not exist.
 #[derive(Clone, Copy)]
-enum Nothing {}
+struct Nothing<'a>(&'a Cell<u64>);
 
-impl SharedSet for Nothing {
+impl SharedSet for Nothing<'_> {
     type Entry = Self;
     fn entry(self, _: u32) -> Self {
         self
     }
 }
 
-impl Shared for Nothing {
-    fn load(self, _: usize) -> u64 {
-        match self {}
+impl<'a> Shared for Nothing<'a> {
+    type Word = &'a Cell<u64>;
+    fn word(self, _: usize) -> &'a Cell<u64> {
+        self.0
     }
-    fn swap(self, _: usize, _: u64, _: u64) -> bool {
-        match self {}
-    }
-    fn store(self, _: usize, _: u64) {}
-    fn add(self, _: usize, _: u64) {}
     fn next(self) -> Self {
         self
     }
 }
 
-impl SharedTable for SearchLog {
-    type Set = Nothing;
+impl<'a> SharedTable for &'a SearchLog {
+    type Set = Nothing<'a>;
 
-    fn set(&self, number: u32) -> Option<Nothing> {
+    fn set(&self, number: u32) -> Option<Nothing<'a>> {
         self.numbers.borrow_mut().push(number);
         None
     }
-    fn home(&self, tag: &Tag) -> Home {
-        self.seed.home(tag, self.sets)
+    fn home(&self, key: &SourceKey) -> Home {
+        self.seed.home(key, self.sets)
     }
-    fn overflow(&self, _: u32) -> Overflow {
-        self.overflow
+    fn overflow_word(&self, _: u32) -> Option<(&'a Cell<u64>, u32)> {
+        Some((&self.overflow, 0))
     }
-    fn count_overflow(&self, _: u32, _: u32) -> bool {
-        false
+    fn lock_word(&self, _: u32) -> Option<&'a Cell<u64>> {
+        None
     }
-    fn uncount_overflow(&self, _: u32) {}
-    fn lock(&self, _: u32) -> bool {
-        false
-    }
-    fn unlock(&self, _: u32) {}
     fn full_for(&self, _: u64, _: u64, _: u64) -> Option<u64> {
         None
     }
     fn sets(&self) -> u32 {
         self.sets
     }
-    fn reserve(&self, _: &Tag) -> bool {
+    fn reserve(&self, _: &SourceKey) -> bool {
         false
     }
     fn release(&self, _: u32, _: u32) {}
-    fn has_room(&self, _: &Tag) -> bool {
+    fn has_room(&self, _: &SourceKey) -> bool {
         false
     }
     fn hand(&self) -> u32 {
@@ -376,7 +349,7 @@ const SEEDS: [[u64; 4]; 4] = [
 ];
 
 /// Consecutive sources of one kind: IPv4 addresses, IPv6 networks, hosts of one network, or ports.
-fn in_a_row(kind: usize, number: u32) -> Tag {
+fn in_a_row(kind: usize, number: u32) -> SourceKey {
     let mask = KeyMask {
         port: u32::from(kind == 5),
         ..KeyMask::prefixes(32, 128)
@@ -394,7 +367,7 @@ fn in_a_row(kind: usize, number: u32) -> Tag {
             (number & 0xffff) as u16,
         ),
     };
-    mask.key(0, &address, port).tag()
+    mask.key(0, &address, port)
 }
 
 /// The number of sources per set follows a Poisson distribution.

@@ -6,68 +6,77 @@
 
 use core::arch::asm;
 
-/// Replaces `expected` with `new` if the word is `expected`. Returns the former value.
-///
-/// # Safety
-/// `word` points into a map value and is aligned to eight bytes; the verifier checks the first.
-#[inline(always)]
-pub unsafe fn compare_and_swap(word: *mut u64, expected: u64, new: u64) -> u64 {
-    let before;
-    // SAFETY: the caller vouches for `word`; the instruction clobbers nothing but r0.
-    unsafe {
-        asm!(
-            "r0 = cmpxchg_64({word} + 0, r0, {new})",
-            word = in(reg) word,
-            new = in(reg) new,
-            inlateout("r0") expected => before,
-            options(nostack),
-        );
-    }
-    before
-}
+use limiter_common::table::word;
 
-/// Adds to the word. Returns the former value.
-///
-/// # Safety
-/// As for [`compare_and_swap`].
-#[inline(always)]
-pub unsafe fn fetch_add(word: *mut u64, amount: u64) -> u64 {
-    let mut before = amount;
-    // SAFETY: the caller vouches for `word`; the operand register takes the old value.
-    unsafe {
-        asm!(
-            "{amount} = atomic_fetch_add((u64 *)({word} + 0), {amount})",
-            word = in(reg) word,
-            amount = inout(reg) before,
-            options(nostack),
-        );
-    }
-    before
-}
+/// A word of a map value.
+#[derive(Clone, Copy)]
+pub struct Word(*mut u64);
 
-/// Adds to the word.
-///
-/// # Safety
-/// As for [`compare_and_swap`].
-#[inline(always)]
-pub unsafe fn add(word: *mut u64, amount: u64) {
-    // SAFETY: the caller vouches for `word`; no register changes.
-    unsafe {
-        asm!(
-            "lock *(u64 *)({word} + 0) += {amount}",
-            word = in(reg) word,
-            amount = in(reg) amount,
-            options(nostack),
-        );
+impl Word {
+    /// # Safety
+    /// `word` points into a map value and is aligned to eight bytes; the verifier checks the first.
+    #[inline(always)]
+    pub unsafe fn at(word: *mut u64) -> Self {
+        Self(word)
+    }
+
+    /// Adds to the word. Returns the former value.
+    #[inline(always)]
+    pub fn fetch_add(self, amount: u64) -> u64 {
+        let mut before = amount;
+        // SAFETY: `at` vouches for the word; the operand register takes the old value.
+        unsafe {
+            asm!(
+                "{amount} = atomic_fetch_add((u64 *)({word} + 0), {amount})",
+                word = in(reg) self.0,
+                amount = inout(reg) before,
+                options(nostack),
+            );
+        }
+        before
     }
 }
 
-/// Reads the word once. Not a memory barrier: callers that need an order read again after a compare-and-swap.
-///
-/// # Safety
-/// As for [`compare_and_swap`].
-#[inline(always)]
-pub unsafe fn load(word: *const u64) -> u64 {
-    // SAFETY: the caller vouches for `word`.
-    unsafe { word.read_volatile() }
+impl word::Word for Word {
+    /// Not a memory barrier: callers that need an order read again after a compare-and-swap.
+    #[inline(always)]
+    fn load(self) -> u64 {
+        // SAFETY: `at` vouches for the word.
+        unsafe { self.0.read_volatile() }
+    }
+
+    #[inline(always)]
+    fn swap(self, expected: u64, new: u64) -> bool {
+        let before: u64;
+        // SAFETY: `at` vouches for the word; the instruction clobbers nothing but r0.
+        unsafe {
+            asm!(
+                "r0 = cmpxchg_64({word} + 0, r0, {new})",
+                word = in(reg) self.0,
+                new = in(reg) new,
+                inlateout("r0") expected => before,
+                options(nostack),
+            );
+        }
+        before == expected
+    }
+
+    #[inline(always)]
+    fn store(self, value: u64) {
+        // SAFETY: `at` vouches for the word.
+        unsafe { self.0.write_volatile(value) }
+    }
+
+    #[inline(always)]
+    fn add(self, amount: u64) {
+        // SAFETY: `at` vouches for the word; no register changes.
+        unsafe {
+            asm!(
+                "lock *(u64 *)({word} + 0) += {amount}",
+                word = in(reg) self.0,
+                amount = in(reg) amount,
+                options(nostack),
+            );
+        }
+    }
 }

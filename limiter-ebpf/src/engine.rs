@@ -5,13 +5,13 @@
 
 use limiter_common::{
     policy::{Engine, Evaluation, TimeBounds, bucket, fast, step, verdict::Reason},
-    table::{Added, key::Tag},
+    table::{Added, key::SourceKey},
 };
 
 use crate::{
     clock,
-    config::{self, Kernel},
-    counters,
+    config::{self, Kernel, Limit},
+    constant, counters,
     entry::{Entry, Found},
     lists, new_sources, quota, table,
 };
@@ -19,12 +19,30 @@ use crate::{
 /// Implements [`Engine`] by functions of other files, and exports the steps of the full path.
 macro_rules! engine {
     (
+        constants { $($constant:ident),+ }
+        flags { $($flag:ident),+ }
         calls { $($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $call:path;)+ }
         steps { $($step:ident = $exported:ident;)+ }
     ) => {
         impl Engine for Kernel {
+            type Limit = Limit;
             type Entry = Entry;
             type Found = Found;
+
+            $(#[inline(always)]
+            fn $constant(&self) -> u32 {
+                constant!($constant)
+            })+
+
+            $(#[inline(always)]
+            fn $flag(&self) -> bool {
+                constant!($flag) != 0
+            })+
+
+            #[inline(always)]
+            fn uncertain(&self) -> u64 {
+                constant!(candidates.uncertain)
+            }
 
             $(#[inline(always)]
             fn $name(&self $(, $argument: $type)*) -> $result {
@@ -51,24 +69,27 @@ macro_rules! engine {
 }
 
 engine! {
+    constants { limits_length, room }
+    flags { shadow, malformed_passes, control, transport, established }
     calls {
+        limit(index: u32) -> Option<Limit> = config::limit;
+        index_of(slot: u32) -> Option<u32> = config::index_of;
         candidates(evaluation: &Evaluation) -> u64 = config::candidates;
-        uncertain() -> u64 = config::uncertain;
         now() -> u64 = clock::now;
         time_bounds() -> Option<TimeBounds> = clock::time_bounds;
         lists(evaluation: &Evaluation) -> u32 = lists::find;
-        entry_number(tag: &Tag) -> u32 = table::entry_number;
+        entry_number(key: &SourceKey) -> u32 = table::table_find;
         entry(number: u32) -> Option<Entry> = table::entry;
-        find(tag: &Tag) -> Option<Entry> = table::find_inline;
+        find(key: &SourceKey) -> Option<Entry> = table::find_inline;
         is_exhausted(slot: u32) -> bool = new_sources::is_exhausted;
-        admits(tag: &Tag, now: u64, take: bool) -> bool = table::admits;
-        insert(tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added = table::add;
+        admits(key: &SourceKey, now: u64, take: bool) -> bool = table::admits;
+        insert(key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added = table::add;
         on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> = quota::on_present;
         count_limit(slot: u32, reason: Reason, length: u64) -> () = counters::count_limit;
         uncount_limit(slot: u32, length: u64) -> () = counters::uncount_limit;
-        refresh_bucket(tag: &Tag, index: u32) -> u32 = bucket_refresh;
-        charge_again(tag: &Tag, length: u64) -> u32 = source_charge;
-        add_source(tag: &Tag, length: u64) -> u32 = source_add;
+        refresh_bucket(key: &SourceKey, index: u32) -> u32 = bucket_refresh;
+        charge_again(key: &SourceKey, length: u64) -> u32 = source_charge;
+        add_source(key: &SourceKey, length: u64) -> u32 = source_add;
     }
     steps {
         confirm = limit_matches;
@@ -87,10 +108,10 @@ engine! {
 /// [`bucket::refresh`]. Returns 0. A separate function: the callers' stacks have no room for it.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn bucket_refresh(tag: *const Tag, index: u32) -> u32 {
+extern "C" fn bucket_refresh(key: *const SourceKey, index: u32) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    match unsafe { tag.as_ref() } {
-        Some(tag) => bucket::refresh(&Kernel, tag, index),
+    match unsafe { key.as_ref() } {
+        Some(key) => bucket::refresh(&Kernel, key, index),
         None => 0,
     }
 }
@@ -99,21 +120,21 @@ extern "C" fn bucket_refresh(tag: *const Tag, index: u32) -> u32 {
 /// function: the caller's stack has no room for it beside the frame of `is_established` (Linux 6.1).
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn source_add(tag: *const Tag, length: u64) -> u32 {
+extern "C" fn source_add(key: *const SourceKey, length: u64) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    match unsafe { tag.as_ref() } {
-        Some(tag) => fast::add(&Kernel, tag, length),
+    match unsafe { key.as_ref() } {
+        Some(key) => fast::add(&Kernel, key, length),
         None => Reason::Contended as u32,
     }
 }
 
-/// [`fast::charge_again`]. Returns the number of a [`bucket::Tried`].
+/// [`fast::charge_again`]. Returns a code of [`bucket`].
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn source_charge(tag: *const Tag, length: u64) -> u32 {
+extern "C" fn source_charge(key: *const SourceKey, length: u64) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    match unsafe { tag.as_ref() } {
-        Some(tag) => fast::charge_again(&Kernel, tag, length),
-        None => step::LOST,
+    match unsafe { key.as_ref() } {
+        Some(key) => fast::charge_again(&Kernel, key, length),
+        None => bucket::LOST,
     }
 }

@@ -10,31 +10,19 @@ use limiter_common::{
     },
 };
 
-use crate::atomic;
+use crate::{atomic::Word, maps::SETS};
 
-/// A set in a value of the map `SETS`.
+/// A set in a value of the map [`SETS`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Set(*mut abi::Set);
 
 impl Set {
-    /// # Safety
-    /// `set` is from a lookup in this run of the program.
+    /// The set with this number.
     #[inline(always)]
-    pub(crate) unsafe fn new(set: *mut abi::Set) -> Self {
-        Self(set)
+    pub fn get(number: u32) -> Option<Self> {
+        SETS.get_ptr_mut(number).map(Self)
     }
-}
 
-impl SharedSet for Set {
-    type Entry = Entry;
-
-    #[inline(always)]
-    fn entry(self, way: u32) -> Entry {
-        Entry { set: self, way }
-    }
-}
-
-impl Set {
     /// The first entry with this address. None if no entry has it.
     ///
     /// Without branches, so that the verifier does not know the number of the entry: it would check the rest of the
@@ -67,6 +55,15 @@ impl Set {
     }
 }
 
+impl SharedSet for Set {
+    type Entry = Entry;
+
+    #[inline(always)]
+    fn entry(self, way: u32) -> Entry {
+        Entry { set: self, way }
+    }
+}
+
 /// An entry of a set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
@@ -75,19 +72,6 @@ pub struct Entry {
 }
 
 impl Entry {
-    #[inline(always)]
-    fn word(self, word: usize) -> *mut u64 {
-        let way = (self.way % WAYS) as usize;
-        // SAFETY: a word of one of the set's entries; callers name words by constants.
-        unsafe {
-            (&raw mut (*self.set.0).entries)
-                .cast::<entry::Entry>()
-                .add(way)
-                .cast::<u64>()
-                .add(word)
-        }
-    }
-
     /// The entry's number in the set.
     #[inline(always)]
     pub fn way(self) -> u32 {
@@ -132,28 +116,16 @@ impl From<Entry> for Found {
 }
 
 impl Shared for Entry {
-    #[inline(always)]
-    fn load(self, word: usize) -> u64 {
-        // SAFETY: an aligned word of a map value.
-        unsafe { atomic::load(self.word(word)) }
-    }
+    type Word = Word;
 
     #[inline(always)]
-    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
-        // SAFETY: an aligned word of a map value.
-        unsafe { atomic::compare_and_swap(self.word(word), expected, new) == expected }
-    }
-
-    #[inline(always)]
-    fn store(self, word: usize, value: u64) {
-        // SAFETY: an aligned word of a map value.
-        unsafe { self.word(word).write_volatile(value) }
-    }
-
-    #[inline(always)]
-    fn add(self, word: usize, amount: u64) {
-        // SAFETY: an aligned word of a map value.
-        unsafe { atomic::add(self.word(word), amount) }
+    fn word(self, index: usize) -> Word {
+        let way = (self.way % WAYS) as usize;
+        // SAFETY: a word of one of the set's entries; callers name words by constants.
+        unsafe {
+            let entries = (&raw mut (*self.set.0).entries).cast::<entry::Entry>();
+            Word::at(entries.add(way).cast::<u64>().add(index))
+        }
     }
 
     /// In assembly: LLVM would add to the address instead, and the verifier would not know its bounds.

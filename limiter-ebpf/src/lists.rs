@@ -7,18 +7,22 @@ use limiter_common::{
         rules::{LISTS_MAX, ON_DENY},
     },
     policy::{Evaluation, denied},
-    table::key::{Address, IPV4},
+    table::{
+        key::{Address, IPV4},
+        word::Word as _,
+    },
 };
 
 use crate::{
-    atomic, config, counters,
+    atomic::Word,
+    constant, counters,
     maps::{LISTED_IPV4, LISTED_IPV6},
 };
 
 /// Bits of the lists that decide about the packet's source. Counts the packet for each of these lists.
 #[inline(always)]
 pub fn find(evaluation: &Evaluation) -> u32 {
-    if config::lists_ipv4() || config::lists_ipv6() {
+    if constant!(lists_ipv4) | constant!(lists_ipv6) != 0 {
         list_find(&raw const *evaluation)
     } else {
         0
@@ -45,7 +49,7 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
         }
         if lists >> list & 1 != 0 {
             let hits = counters::count_hit(list, evaluation.length);
-            if 1 << list == ON_DENY && !config::shadow() {
+            if 1 << list == ON_DENY && constant!(shadow) == 0 {
                 count_drop(listed, hits);
             }
         }
@@ -56,25 +60,23 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
 /// Counts a packet that the deny list drops for its prefix. `denied`: packets that this CPU has denied.
 #[inline(always)]
 fn count_drop(listed: &Listed, denied: u64) {
-    let dropped = (&raw const listed.dropped).cast_mut();
     // SAFETY: an aligned field of a map value. All accesses are single instructions.
-    unsafe {
-        let increment = denied::increment(atomic::load(dropped), denied);
-        if increment != 0 {
-            atomic::add(dropped, increment);
-        }
+    let dropped = unsafe { Word::at((&raw const listed.dropped).cast_mut()) };
+    let increment = denied::increment(dropped.load(), denied);
+    if increment != 0 {
+        dropped.add(increment);
     }
 }
 
 #[inline(always)]
 fn of(source: &Address) -> Option<&'static Listed> {
     if source.family == IPV4 {
-        if !config::lists_ipv4() {
+        if constant!(lists_ipv4) == 0 {
             return None;
         }
         LISTED_IPV4.get(Whole::<2>::new(source).key())
     } else {
-        if !config::lists_ipv6() {
+        if constant!(lists_ipv6) == 0 {
             return None;
         }
         LISTED_IPV6.get(Whole::<4>::new(source).key())

@@ -1,13 +1,14 @@
 //! The new-source limit in maps: its buckets, and each CPU's leases.
 
 use limiter_common::{
-    abi::Lease,
-    policy::new_sources::{self, ATTEMPTS, LOST, Word},
+    abi::{Lease, rules::NewSourceQuota},
+    policy::new_sources::{self, ATTEMPTS, LOST},
     table::key::SLOTS,
 };
 
 use crate::{
-    atomic, clock, config,
+    atomic::Word,
+    clock, constant,
     maps::{LEASES, SHARES, TABLE},
     room,
 };
@@ -25,7 +26,7 @@ fn lease(slot: u32) -> Option<*mut Lease> {
 /// Whether the limit in `slot` has just refused a new source, and refuses this one too.
 #[inline(always)]
 pub fn is_exhausted(slot: u32) -> bool {
-    if config::new_sources().cost == 0 && !room::is_shared() {
+    if constant!(new_sources.cost) == 0 && !room::is_shared() {
         return false;
     }
     let Some(lease) = lease(slot) else {
@@ -45,7 +46,7 @@ pub fn is_exhausted(slot: u32) -> bool {
 #[inline(always)]
 fn exhaust(lease: *mut Lease) {
     // Without ticks, no event would end it.
-    let dry = if config::tick() == 0 { 0 } else { DRY };
+    let dry = if constant!(tick) == 0 { 0 } else { DRY };
     // SAFETY: this CPU's own map value; see `lease`.
     unsafe {
         (*lease).dry = dry;
@@ -56,7 +57,7 @@ fn exhaust(lease: *mut Lease) {
 /// Whether the limit in `slot` has a token at `now` (nanoseconds), in its lease or in a new one.
 #[inline(always)]
 pub fn reserve(slot: u32, now: u64) -> bool {
-    if config::new_sources().cost == 0 {
+    if constant!(new_sources.cost) == 0 {
         return true;
     }
     let Some(lease) = lease(slot) else {
@@ -78,7 +79,7 @@ pub fn reserve(slot: u32, now: u64) -> bool {
 /// Takes a token that [`reserve`] has found.
 #[inline(always)]
 pub fn take(slot: u32) {
-    if config::new_sources().cost == 0 {
+    if constant!(new_sources.cost) == 0 {
         return;
     }
     if let Some(lease) = lease(slot) {
@@ -115,38 +116,26 @@ extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
-    let limit = config::new_sources();
+    let limit = NewSourceQuota {
+        tau: constant!(new_sources.tau),
+        cost: constant!(new_sources.cost),
+        lease: constant!(new_sources.lease),
+        own_tau: constant!(new_sources.own_tau),
+        own_cost: constant!(new_sources.own_cost),
+    };
     let Some(table) = TABLE.get_ptr_mut(0) else {
         return 0;
     };
-    // SAFETY: a field of a map value.
-    let common = unsafe { &raw mut (*table).new_sources };
+    // SAFETY: an aligned field of a map value.
+    let common = unsafe { Word::at(&raw mut (*table).new_sources) };
     // A single limit has no bucket of its own.
     let own = if limit.own_cost == 0 {
         common
     } else if let Some(share) = SHARES.get_ptr_mut(slot % SLOTS) {
-        // SAFETY: a field of a map value.
-        unsafe { &raw mut (*share).new_sources }
+        // SAFETY: an aligned field of a map value.
+        unsafe { Word::at(&raw mut (*share).new_sources) }
     } else {
         return 0;
     };
-    new_sources::lease_once(&limit, Tat(common), Tat(own), now, clock::now)
-}
-
-/// The TAT of a bucket of new-source tokens, in a map value.
-#[derive(Clone, Copy)]
-struct Tat(*mut u64);
-
-impl Word for Tat {
-    #[inline(always)]
-    fn load(self) -> u64 {
-        // SAFETY: an aligned field of a map value.
-        unsafe { atomic::load(self.0) }
-    }
-
-    #[inline(always)]
-    fn swap(self, expected: u64, new: u64) -> bool {
-        // SAFETY: an aligned word of a map value.
-        unsafe { atomic::compare_and_swap(self.0, expected, new) == expected }
-    }
+    new_sources::lease_once(&limit, common, own, now, clock::now)
 }

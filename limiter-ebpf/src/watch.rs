@@ -17,21 +17,16 @@ use limiter_common::{
         events::{ANY_SLOT, ARP, Event, Watch, Watched},
     },
     policy::{self, Limit as _, verdict::Reason},
+    table::word::Word as _,
 };
 
 use crate::{
-    atomic, config,
+    atomic::Word,
+    config,
     maps::{EVENTS, WATCH, WATCHED},
     packet::{self, Cursor},
+    read,
 };
-
-/// Reads a field once, because user space may write it at any time.
-macro_rules! read {
-    ($pointer:expr, $($field:tt)+) => {
-        // SAFETY: an aligned field of a map value.
-        unsafe { (&raw const (*$pointer).$($field)+).read_volatile() }
-    };
-}
 
 /// Added to the number of the reason if the packet passes only because of shadow.
 const WOULD_DROP: u32 = 1 << 8;
@@ -128,7 +123,7 @@ unsafe fn is_on(watch: *mut Watch, cpu: *mut Watched) -> bool {
         if now > until {
             // Compare-and-swap: another watch may have just begun.
             if until != 0 {
-                atomic::compare_and_swap(&raw mut (*watch).until, until, 0);
+                Word::at(&raw mut (*watch).until).swap(until, 0);
             }
             return false;
         }

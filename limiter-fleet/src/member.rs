@@ -356,7 +356,7 @@ impl Seen {
 
 /// A 32-bit fingerprint of a key. Two sources of one entry rarely have equal ones.
 fn print(key: &SourceKey) -> u32 {
-    let mixed = limiter_common::table::Seed::KNOWN.mixed(&key.tag());
+    let mixed = limiter_common::table::Seed::KNOWN.mixed(key);
     (mixed >> 32) as u32 | 1
 }
 

@@ -198,8 +198,8 @@ fn sources_of_one_shard_are_in_one_round() {
         let shards = (group.index..600).step_by(256);
         let mut keys: Vec<_> = shards.map(key).collect();
         let mut of_round: Vec<_> = items.iter().map(|item| item.key).collect();
-        keys.sort_by_key(|key| key.address);
-        of_round.sort_by_key(|key| key.address);
+        keys.sort_by_key(|key| key.address());
+        of_round.sort_by_key(|key| key.address());
         assert_eq!(of_round, keys, "shard {}", group.index);
     }
     // The group waits while a round is under way.

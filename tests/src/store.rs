@@ -9,7 +9,7 @@ use limiter_common::{
     table::{
         OVERFLOW_WIDTH, Overflow, Seed, WAYS,
         entry::{ADDRESS, OVER, PASSED, TAT},
-        key::{SourceKey, Tag},
+        key::SourceKey,
     },
 };
 use limiter_user::kernel::program::{object::Program, raw::Raw};
@@ -62,7 +62,7 @@ impl Store {
 
     /// A source's home set.
     pub fn home(&self, key: &SourceKey) -> u32 {
-        self.seed.home(&key.tag(), self.sets()).set
+        self.seed.home(key, self.sets()).set
     }
 
     /// All sources with a bucket. Decodes the entries independently, from their documented layout.
@@ -80,21 +80,20 @@ impl Store {
                     );
                     continue;
                 }
-                let mut tag = Tag {
-                    address,
+                let mut key = SourceKey {
+                    first: address,
                     rest: 0,
                     scope: (passed & 0xffff) | (over & 0xff) << 16,
                 };
-                if tag.is_wide() {
+                if key.is_wide() {
                     let rest = entries[way as usize | 1];
                     assert_eq!(
                         (way % 2, rest.words[TAT]),
                         (0, REST),
                         "set {set}, entry {way}: a wide key has two entries"
                     );
-                    tag.rest = rest.words[ADDRESS];
+                    key.rest = rest.words[ADDRESS];
                 }
-                let key = tag.key();
                 found.push(Placed { set, way, key, tat });
             }
         }
@@ -131,7 +130,7 @@ impl Store {
         let mut room = 0;
         for Placed { set, way, key, .. } in &entries {
             assert!(keys.insert(*key), "two buckets of {key:?}");
-            let home = self.seed.home(&key.tag(), self.sets());
+            let home = self.seed.home(key, self.sets());
             let overflow = self.overflow_of(home.set);
             let looked_at = (0..).take_while(|place| overflow.reaches(*place));
             let mut looked_at = home.sets().zip(looked_at);
@@ -142,7 +141,7 @@ impl Store {
             if home.set != *set {
                 *away.entry(home.set).or_insert(0) += 1;
             }
-            room += if key.tag().is_wide() { 2 } else { 1 };
+            room += if key.is_wide() { 2 } else { 1 };
         }
         assert!(room <= self.sets() * WAYS, "more sources than entries");
         let overflow = self.overflow();

@@ -182,7 +182,7 @@ fn odd_frames_get_their_expected_verdicts() {
             let bits = [(32, 64), (24, 48), (32, 64), (16, 32)][key.slot() as usize];
             let bits = if source.is_ipv4() { bits.0 } else { bits.1 };
             let network = IpNet::new(source, bits).unwrap().network();
-            assert_eq!(key.address, address(network).words, "{line}");
+            assert_eq!(key.address(), address(network).words, "{line}");
         }
     }
     assert_eq!(written.next(), None, "a line for each frame");

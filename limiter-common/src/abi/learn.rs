@@ -7,7 +7,7 @@ use crate::{
     policy::PacketInfo,
     table::{
         Seed,
-        key::{KeyMask, Words},
+        key::{KeyMask, SourceKey, Words},
     },
 };
 
@@ -53,7 +53,7 @@ impl Flow {
         const TCP: u32 = 6;
 
         let family = packet.source.family;
-        let masked = MASK.key(0, &packet.source, 0).address;
+        let (_, masked) = MASK.masked(&packet.source);
         if packet.protocol == ANY {
             return Self::new(masked, family, HIDDEN, 0, false);
         }
@@ -146,12 +146,8 @@ impl Sample {
     /// Whether the source of `flow` is in the sample.
     #[must_use]
     pub const fn has(&self, flow: &Flow) -> bool {
-        let tag = crate::table::key::SourceKey {
-            address: flow.address,
-            scope: flow.family(),
-            reserved: 0,
-        };
-        self.seed.mixed(&tag.tag()) <= self.threshold
+        let key = SourceKey::new(flow.family(), flow.address, 0, 0);
+        self.seed.mixed(&key) <= self.threshold
     }
 }
 

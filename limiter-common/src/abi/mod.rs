@@ -27,7 +27,7 @@ use crate::{
     policy::candidates::{ByByte, Candidates},
     table::{
         entry::Entry,
-        key::{Address, KeyMask, SLOTS, SourceKey},
+        key::{Address, KeyMask, SLOTS},
     },
 };
 use counters::{Count, Counters, LimitCounters};
@@ -45,7 +45,6 @@ assert_bytes! {
     Window: 3 * 8,
     Quota: 8 + 8 + 4 + 4 + 24,
     KeyMask: 2 * 16 + 4 * 4,
-    SourceKey: 16 + 2 * 4,
     Address: 16 + 2 * 4,
     Shape: 8 + 24,
     Rescale: 8 + 2 * 32 + 4 * 8,

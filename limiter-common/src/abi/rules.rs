@@ -98,6 +98,13 @@ pub struct Ports {
     pub ranges: [PortRange; PORTS_MAX],
 }
 
+impl Ports {
+    const ALL: Self = Self {
+        length: 0,
+        ranges: [PortRange(0); PORTS_MAX],
+    };
+}
+
 /// The packets that a limit applies to. All fields must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -143,14 +150,8 @@ impl Match {
         unless: 0,
         length_min: 0,
         length_max: u32::MAX,
-        destination: Ports {
-            length: 0,
-            ranges: [PortRange(0); PORTS_MAX],
-        },
-        source: Ports {
-            length: 0,
-            ranges: [PortRange(0); PORTS_MAX],
-        },
+        destination: Ports::ALL,
+        source: Ports::ALL,
     };
 }
 
@@ -189,11 +190,7 @@ impl Limit {
             cost: 0,
             cost_shift: 0,
             flags: 0,
-            window: Window {
-                period: 0,
-                phase: 0,
-                grant: 0,
-            },
+            window: Window::NONE,
         },
         mask: KeyMask::interface(),
         slot: 0,

@@ -16,6 +16,13 @@ pub struct Shape {
     pub window: Window,
 }
 
+impl Shape {
+    const NONE: Self = Self {
+        tau: 0,
+        window: Window::NONE,
+    };
+}
+
 impl From<&Quota> for Shape {
     fn from(quota: &Quota) -> Self {
         Self {
@@ -52,22 +59,8 @@ impl Rescale {
     /// No change. Fills unused elements of [`crate::abi::rules::Limit::past`].
     pub const NONE: Self = Self {
         since: 0,
-        from: Shape {
-            tau: 0,
-            window: Window {
-                period: 0,
-                phase: 0,
-                grant: 0,
-            },
-        },
-        to: Shape {
-            tau: 0,
-            window: Window {
-                period: 0,
-                phase: 0,
-                grant: 0,
-            },
-        },
+        from: Shape::NONE,
+        to: Shape::NONE,
         chunk_from: 1,
         chunk_to: 1,
         chunk_shift: 0,

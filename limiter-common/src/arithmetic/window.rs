@@ -54,6 +54,13 @@ const fn written(index: u64, left: u64) -> u64 {
 }
 
 impl Window {
+    /// No windows.
+    pub const NONE: Self = Self {
+        period: 0,
+        phase: 0,
+        grant: 0,
+    };
+
     /// Number of the window at `now` (nanoseconds).
     #[inline(always)]
     const fn index(&self, now: u64) -> u64 {

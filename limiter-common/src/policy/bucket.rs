@@ -10,8 +10,8 @@ use crate::{
     policy::verdict::Reason,
     table::{
         Added,
-        entry::{OVER, Protocol, Shared, TAT, epoch_in, is_taken},
-        key::Tag,
+        entry::{OVER, Shared, TAT, epoch_in, is_taken},
+        key::SourceKey,
     },
 };
 
@@ -59,40 +59,18 @@ pub const fn reason(number: u32) -> Reason {
     }
 }
 
-/// The result of one attempt to check or charge a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Tried {
-    /// The bucket has enough tokens. A charge has taken them.
-    Admitted,
-    /// The bucket has too few tokens.
-    Refused,
-    /// The source has no bucket. A missing bucket counts as full.
-    New,
-    /// The caller must call [`refresh`] first.
-    Stale,
-    /// Another CPU was faster. The caller must try again.
-    Lost,
-}
+// Codes of an attempt to check or charge a bucket, and of the steps of the full path.
 
-impl Tried {
-    /// The result with this number.
-    #[must_use]
-    #[inline(always)]
-    pub const fn from_number(number: u32) -> Self {
-        const ADMITTED: u32 = Tried::Admitted as u32;
-        const REFUSED: u32 = Tried::Refused as u32;
-        const NEW: u32 = Tried::New as u32;
-        const STALE: u32 = Tried::Stale as u32;
-        match number {
-            ADMITTED => Self::Admitted,
-            REFUSED => Self::Refused,
-            NEW => Self::New,
-            STALE => Self::Stale,
-            _ => Self::Lost,
-        }
-    }
-}
+/// The bucket has enough tokens, and a charge has taken them. For a step: the limit does not refuse the packet.
+pub const DONE: u32 = 0;
+/// The bucket has too few tokens: the limit refuses the packet.
+pub const REFUSED: u32 = 1;
+/// The source has no bucket. A missing bucket counts as full.
+pub const NEW: u32 = 2;
+/// The caller must call [`refresh`] first.
+pub const STALE: u32 = 3;
+/// Another CPU was faster. The caller must try again.
+pub const LOST: u32 = 4;
 
 /// A packet's demand on the bucket of one limit.
 ///
@@ -100,7 +78,7 @@ impl Tried {
 pub struct Demand<'a, E: Engine, const INLINE: bool> {
     engine: &'a E,
     limit: E::Limit,
-    tag: &'a Tag,
+    key: &'a SourceKey,
     /// Arrival time of the packet, in nanoseconds; [`NOT_READ`] until it is needed.
     pub(super) now: u64,
     cost: u64,
@@ -111,12 +89,12 @@ pub struct Demand<'a, E: Engine, const INLINE: bool> {
 }
 
 impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
-    /// The demand of a packet of `length` bytes at `now` on the bucket of `tag`, last found in the entry `number`.
+    /// The demand of a packet of `length` bytes at `now` on the bucket of `key`, last found in the entry `number`.
     #[inline(always)]
     pub fn new(
         engine: &'a E,
         limit: E::Limit,
-        tag: &'a Tag,
+        key: &'a SourceKey,
         now: u64,
         length: u64,
         number: u32,
@@ -124,7 +102,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         Self {
             engine,
             limit,
-            tag,
+            key,
             now,
             cost: limit.quota().cost_of(length),
             number,
@@ -136,15 +114,15 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
     #[inline(always)]
     pub fn find(&mut self) -> Option<E::Entry> {
         if let Some(entry) = self.engine.entry(self.number)
-            && entry.is_of(self.tag)
+            && entry.is_of(self.key)
             && is_taken(entry.load(TAT))
         {
             return Some(entry);
         }
         if INLINE {
-            return self.engine.find(self.tag);
+            return self.engine.find(self.key);
         }
-        self.number = self.engine.entry_number(self.tag);
+        self.number = self.engine.entry_number(self.key);
         self.engine.entry(self.number)
     }
 
@@ -153,39 +131,39 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         self.limit.quota()
     }
 
-    /// Checks the bucket without charging it. [`Tried::Lost`] if another CPU is writing the entry: then the charge
+    /// Checks the bucket without charging it. [`LOST`] if another CPU is writing the entry: then the charge
     /// decides.
     #[inline(always)]
-    pub fn check(&mut self) -> Tried {
+    pub fn check(&mut self) -> u32 {
         self.attempt(false)
     }
 
     /// Charges the bucket if it has enough tokens.
     #[inline(always)]
-    pub fn charge(&mut self) -> Tried {
+    pub fn charge(&mut self) -> u32 {
         self.attempt(true)
     }
 
     #[inline(always)]
-    fn attempt(&mut self, charging: bool) -> Tried {
+    fn attempt(&mut self, charging: bool) -> u32 {
         let Some(entry) = self.find() else {
-            return Tried::New;
+            return NEW;
         };
         self.found = entry.into();
         let tat = match self.tat(entry) {
             Stored::Present(tat) => tat,
-            Stored::Busy => return Tried::Lost,
-            Stored::Stale => return Tried::Stale,
+            Stored::Busy => return LOST,
+            Stored::Stale => return STALE,
         };
         match self.decide(tat, charging) {
-            Decision::Refuse { .. } if !entry.is_of(self.tag) => Tried::Lost,
-            Decision::Refuse { .. } if self.is_too_far_ahead(tat) => Tried::Stale,
-            Decision::Refuse { .. } => Tried::Refused,
+            Decision::Refuse { .. } if !entry.is_of(self.key) => LOST,
+            Decision::Refuse { .. } if self.is_too_far_ahead(tat) => STALE,
+            Decision::Refuse { .. } => REFUSED,
             Decision::Admit { tat: charged } => {
-                if !charging || entry.charge(self.tag, tat, charged) {
-                    Tried::Admitted
+                if !charging || entry.charge(self.key, tat, charged) {
+                    DONE
                 } else {
-                    Tried::Lost
+                    LOST
                 }
             }
         }
@@ -195,7 +173,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
     /// another CPU has made the bucket.
     #[inline(always)]
     pub fn charge_new(&mut self, pay: bool) -> Option<Reason> {
-        if self.engine.is_exhausted(self.tag.slot()) {
+        if self.engine.is_exhausted(self.key.slot()) {
             return Some(Reason::NewSource);
         }
         let now = self.now();
@@ -203,11 +181,11 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         let Decision::Admit { tat } = self.quota().decide(full, now, self.cost) else {
             return Some(Reason::Limit);
         };
-        if !self.engine.admits(self.tag, now, pay) {
+        if !self.engine.admits(self.key, now, pay) {
             return Some(Reason::NewSource);
         }
-        match self.engine.insert(self.tag, tat, self.limit.epoch(), now) {
-            Added::Done | Added::Replaced => Some(Reason::Admitted),
+        match self.engine.insert(self.key, tat, self.limit.epoch(), now) {
+            Added::Done => Some(Reason::Admitted),
             Added::Raced => None,
             Added::NoRoom => Some(Reason::NewSource),
         }
@@ -227,7 +205,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         // The clock is read after the TAT, so that the TAT has all charges up to this time.
         let present = self.engine.now();
         let refunded = self.quota().refunded(tat, self.cost, self.now, present);
-        entry.charge(self.tag, tat, refunded)
+        entry.charge(self.key, tat, refunded)
     }
 
     /// Decides about the packet. Reads the clock only if the bounds of the time leave the decision open, or before a
@@ -291,12 +269,12 @@ enum Stored {
     Stale,
 }
 
-/// Converts the bucket of `tag`, under the limit with this index, from a past quota to the present one. Corrects a TAT
+/// Converts the bucket of `key`, under the limit with this index, from a past quota to the present one. Corrects a TAT
 /// that is too far ahead because the clock was set back, so that no source is locked out. Returns 0.
 #[inline(always)]
-pub fn refresh<E: Engine>(engine: &E, tag: &Tag, index: u32) -> u32 {
+pub fn refresh<E: Engine>(engine: &E, key: &SourceKey, index: u32) -> u32 {
     if let Some(limit) = engine.limit(index)
-        && let Some(entry) = engine.entry(engine.entry_number(tag))
+        && let Some(entry) = engine.entry(engine.entry_number(key))
     {
         let (over, tat) = (entry.load(OVER), entry.load(TAT));
         let epoch = epoch_in(over, limit.epoch());
@@ -306,12 +284,12 @@ pub fn refresh<E: Engine>(engine: &E, tag: &Tag, index: u32) -> u32 {
         if epoch != limit.epoch() {
             // None if the epoch is later than this program's: another program has replaced this one.
             if let Some(converted) = engine.on_present(index, epoch, tat) {
-                entry.convert(tag, over, tat, converted, limit.epoch());
+                entry.convert(key, over, tat, converted, limit.epoch());
             }
         } else if let Some(corrected) = limit.quota().corrected(tat, engine.now()) {
             // The clock is read after the TAT: a virtual CPU may have been stopped for milliseconds after its last
             // reading, while other CPUs charged the bucket.
-            entry.charge(tag, tat, corrected);
+            entry.charge(key, tat, corrected);
         }
     }
     0

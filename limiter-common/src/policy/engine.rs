@@ -8,7 +8,7 @@ use crate::{
     table::{
         Added,
         entry::Shared,
-        key::{KeyMask, Tag},
+        key::{KeyMask, SourceKey},
     },
 };
 
@@ -32,34 +32,6 @@ pub trait Limit: Copy {
     fn share(self) -> u64;
     /// Whether the limit may hold more than its share if no other limit keeps that room.
     fn borrows(self) -> bool;
-}
-
-/// The constants of a generation.
-pub trait Constants {
-    /// The type of its limits.
-    type Limit: Limit;
-
-    /// The limit with this index.
-    fn limit(&self, index: u32) -> Option<Self::Limit>;
-    /// Number of limits.
-    fn limits_length(&self) -> u32;
-    /// Index of the limit in `slot`.
-    fn index_of(&self, slot: u32) -> Option<u32>;
-    /// Whether nothing is dropped.
-    fn shadow(&self) -> bool;
-    /// Whether malformed IP packets pass.
-    fn malformed_passes(&self) -> bool;
-    /// Whether control traffic has limits of its own.
-    fn control(&self) -> bool;
-    /// Whether limits use fields behind the fixed part of the IP header.
-    fn transport(&self) -> bool;
-    /// Entries of the table that limits share; 0: one limit has the whole table.
-    fn room(&self) -> u32;
-    /// Whether packets of the host's connections are exempt.
-    #[inline(always)]
-    fn established(&self) -> bool {
-        false
-    }
 }
 
 /// An optional entry. Not an [`Option`] in the kernel: LLVM would copy a register that was never written, which the
@@ -103,11 +75,35 @@ macro_rules! steps {
 ///
 /// The kernel program overrides functions with a body, such as the steps of the full path, with global functions, which
 /// the verifier checks once.
-pub trait Engine: Constants + Sized {
+pub trait Engine: Sized {
+    /// The type of the limits in the constants.
+    type Limit: Limit;
     /// The type of the table's entries.
     type Entry: Shared;
     /// The result of a search for an entry.
     type Found: Found<Self::Entry>;
+
+    /// The limit with this index.
+    fn limit(&self, index: u32) -> Option<Self::Limit>;
+    /// Number of limits.
+    fn limits_length(&self) -> u32;
+    /// Index of the limit in `slot`.
+    fn index_of(&self, slot: u32) -> Option<u32>;
+    /// Whether nothing is dropped.
+    fn shadow(&self) -> bool;
+    /// Whether malformed IP packets pass.
+    fn malformed_passes(&self) -> bool;
+    /// Whether control traffic has limits of its own.
+    fn control(&self) -> bool;
+    /// Whether limits use fields behind the fixed part of the IP header.
+    fn transport(&self) -> bool;
+    /// Entries of the table that limits share; 0: one limit has the whole table.
+    fn room(&self) -> u32;
+    /// Whether packets of the host's connections are exempt.
+    #[inline(always)]
+    fn established(&self) -> bool {
+        false
+    }
 
     /// Bits of the limits that may match a packet, by index.
     fn candidates(&self, evaluation: &Evaluation) -> u64;
@@ -126,13 +122,13 @@ pub trait Engine: Constants + Sized {
     fn lists(&self, evaluation: &Evaluation) -> u32;
 
     /// Number of a source's entry, counted from 1; 0 if the source has no entry.
-    fn entry_number(&self, tag: &Tag) -> u32;
+    fn entry_number(&self, key: &SourceKey) -> u32;
     /// The entry with this number; none for 0.
     fn entry(&self, number: u32) -> Option<Self::Entry>;
     /// The entry of a source.
     #[inline(always)]
-    fn find(&self, tag: &Tag) -> Option<Self::Entry> {
-        self.entry(self.entry_number(tag))
+    fn find(&self, key: &SourceKey) -> Option<Self::Entry> {
+        self.entry(self.entry_number(key))
     }
     /// Whether the limit in `slot` has just refused a new source, and refuses further ones too.
     #[inline(always)]
@@ -141,9 +137,9 @@ pub trait Engine: Constants + Sized {
     }
     /// Whether the limit of a new source has a new-source token at `now`, and room in the table. `take`: takes the
     /// token.
-    fn admits(&self, tag: &Tag, now: u64, take: bool) -> bool;
+    fn admits(&self, key: &SourceKey, now: u64, take: bool) -> bool;
     /// Adds a source with this TAT and counts its packet.
-    fn insert(&self, tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added;
+    fn insert(&self, key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added;
     /// Converts a TAT of an earlier epoch to the present quota of the limit with this index. None if the epoch is
     /// later.
     #[inline(always)]
@@ -158,25 +154,25 @@ pub trait Engine: Constants + Sized {
 
     /// [`bucket::refresh`]. Returns 0.
     #[inline(always)]
-    fn refresh_bucket(&self, tag: &Tag, index: u32) -> u32 {
-        bucket::refresh(self, tag, index)
+    fn refresh_bucket(&self, key: &SourceKey, index: u32) -> u32 {
+        bucket::refresh(self, key, index)
     }
     /// [`fast::charge_again`].
     #[inline(always)]
-    fn charge_again(&self, tag: &Tag, length: u64) -> u32 {
-        fast::charge_again(self, tag, length)
+    fn charge_again(&self, key: &SourceKey, length: u64) -> u32 {
+        fast::charge_again(self, key, length)
     }
     /// [`fast::add`].
     #[inline(always)]
-    fn add_source(&self, tag: &Tag, length: u64) -> u32 {
-        fast::add(self, tag, length)
+    fn add_source(&self, key: &SourceKey, length: u64) -> u32 {
+        fast::add(self, key, length)
     }
 
     steps! { confirm, check, reserve, charge, refresh, add, contended, refund, uncount, count_over }
 }
 
 macro_rules! fields {
-    ($($name:ident: $type:ty = $limit:ident => $value:expr;)+) => {$(
+    ($limit:ident; $($name:ident: $type:ty = $value:expr;)+) => {$(
         fn $name(self) -> $type {
             let $limit = self;
             $value
@@ -187,14 +183,14 @@ macro_rules! fields {
 impl<'a> Limit for &'a rules::Limit {
     type Match = &'a rules::Match;
 
-    fields! {
-        matches: &'a rules::Match = limit => &limit.matches;
-        quota: Quota = limit => limit.quota;
-        mask: KeyMask = limit => limit.mask;
-        slot: u32 = limit => limit.slot;
-        shadow: bool = limit => limit.shadow != 0;
-        epoch: u32 = limit => limit.epoch;
-        share: u64 = limit => limit.share.into();
-        borrows: bool = limit => limit.borrows != 0;
+    fields! { limit;
+        matches: &'a rules::Match = &limit.matches;
+        quota: Quota = limit.quota;
+        mask: KeyMask = limit.mask;
+        slot: u32 = limit.slot;
+        shadow: bool = limit.shadow != 0;
+        epoch: u32 = limit.epoch;
+        share: u64 = limit.share.into();
+        borrows: bool = limit.borrows != 0;
     }
 }

@@ -2,14 +2,14 @@
 
 use super::{
     Engine, Found, Limit, Parsed, apply_shadow,
-    bucket::{self, ATTEMPTS, Charged, Demand, NOT_READ, Tried},
+    bucket::{self, ATTEMPTS, Charged, DONE, Demand, LOST, NEW, NOT_READ, REFUSED, STALE},
     full::{self, NOT_OPENING},
 };
 use crate::{
     policy::verdict::Reason,
     table::{
-        entry::Protocol,
-        key::{Address, Tag},
+        entry::Shared,
+        key::{Address, SourceKey},
     },
 };
 
@@ -37,8 +37,8 @@ pub fn evaluate<E: Engine>(
     let Some(limit) = engine.limit(0) else {
         return (Reason::Unlimited, Reason::Unlimited);
     };
-    let tag = limit.mask().key(0, source, 0).tag();
-    let charged = charge_unless_exempt(engine, limit, &tag, length, &has_connection);
+    let key = limit.mask().key(0, source, 0);
+    let charged = charge_unless_exempt(engine, limit, &key, length, &has_connection);
     let reason = full::unless_established(engine, charged.reason, has_connection);
     // As on the full path, packets that pass although the limit refused them are not counted for their source.
     let is_exempt = engine.established() && matches!(reason, Reason::Established);
@@ -55,15 +55,15 @@ pub fn evaluate<E: Engine>(
 fn charge_unless_exempt<E: Engine>(
     engine: &E,
     limit: E::Limit,
-    tag: &Tag,
+    key: &SourceKey,
     length: u64,
     has_connection: impl Fn(u32) -> bool,
 ) -> Charged<E::Found> {
     if engine.established() {
-        let mut demand = Demand::<_, true>::new(engine, limit, tag, NOT_READ, length, 0);
+        let mut demand = Demand::<_, true>::new(engine, limit, key, NOT_READ, length, 0);
         match demand.check() {
             // A lookup costs more than all other steps: most packets of a flood end here.
-            Tried::Refused => {
+            REFUSED => {
                 return Charged {
                     reason: Reason::Limit,
                     entry: demand.found,
@@ -73,59 +73,64 @@ fn charge_unless_exempt<E: Engine>(
             _ => {}
         }
     }
-    charge(engine, limit, tag, length)
+    charge(engine, limit, key, length)
 }
 
-/// Charges the bucket of `tag` for a packet of `length` bytes. Makes the bucket if there is none. Only the first
+/// Charges the bucket of `key` for a packet of `length` bytes. Makes the bucket if there is none. Only the first
 /// attempt is inlined: the verifier would follow each attempt.
 #[inline(always)]
-pub fn charge<E: Engine>(engine: &E, limit: E::Limit, tag: &Tag, length: u64) -> Charged<E::Found> {
-    let mut demand = Demand::<_, true>::new(engine, limit, tag, NOT_READ, length, 0);
+pub fn charge<E: Engine>(
+    engine: &E,
+    limit: E::Limit,
+    key: &SourceKey,
+    length: u64,
+) -> Charged<E::Found> {
+    let mut demand = Demand::<_, true>::new(engine, limit, key, NOT_READ, length, 0);
     let mut tried = demand.charge();
     let mut entry = demand.found;
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
-            tried = Tried::from_number(engine.charge_again(tag, length));
-            let again = engine.entry(engine.entry_number(tag));
+            tried = engine.charge_again(key, length);
+            let again = engine.entry(engine.entry_number(key));
             entry = again.map_or(E::Found::NONE, E::Found::from);
         }
         let reason = match tried {
-            Tried::Admitted => Reason::Admitted,
-            Tried::Refused => Reason::Limit,
-            Tried::New => match engine.add_source(tag, length) {
+            DONE => Reason::Admitted,
+            REFUSED => Reason::Limit,
+            NEW => match engine.add_source(key, length) {
                 RACED => continue,
                 added => return Charged::without_entry(bucket::reason(added)),
             },
-            Tried::Stale => {
-                engine.refresh_bucket(tag, 0);
+            STALE => {
+                engine.refresh_bucket(key, 0);
                 continue;
             }
-            Tried::Lost => continue,
+            _ => continue,
         };
         return Charged { reason, entry };
     }
     Charged::without_entry(Reason::Contended)
 }
 
-/// Tries again to charge the bucket of `tag`. Returns the number of a [`Tried`].
+/// Tries again to charge the bucket of `key`. Returns a code of [`bucket`].
 #[inline(always)]
-pub fn charge_again<E: Engine>(engine: &E, tag: &Tag, length: u64) -> u32 {
+pub fn charge_again<E: Engine>(engine: &E, key: &SourceKey, length: u64) -> u32 {
     let Some(limit) = engine.limit(0) else {
-        return Tried::Lost as u32;
+        return LOST;
     };
-    Demand::<_, false>::new(engine, limit, tag, NOT_READ, length, 0).charge() as u32
+    Demand::<_, false>::new(engine, limit, key, NOT_READ, length, 0).charge()
 }
 
 /// Returned by [`add`] if another CPU has made the bucket.
 const RACED: u32 = u32::MAX;
 
-/// Makes the bucket of `tag` and charges it. Returns the number of the reason, or `RACED`.
+/// Makes the bucket of `key` and charges it. Returns the number of the reason, or `RACED`.
 #[inline(always)]
-pub fn add<E: Engine>(engine: &E, tag: &Tag, length: u64) -> u32 {
+pub fn add<E: Engine>(engine: &E, key: &SourceKey, length: u64) -> u32 {
     let Some(limit) = engine.limit(0) else {
         return Reason::Contended as u32;
     };
-    match Demand::<_, false>::new(engine, limit, tag, NOT_READ, length, 0).charge_new(true) {
+    match Demand::<_, false>::new(engine, limit, key, NOT_READ, length, 0).charge_new(true) {
         Some(reason) => reason as u32,
         None => RACED,
     }

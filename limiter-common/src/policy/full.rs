@@ -3,9 +3,8 @@
 
 use super::{
     Bytes, Engine, Evaluation, Parsed, apply_shadow,
-    bucket::{self, ATTEMPTS, NOT_READ},
+    bucket::{self, ATTEMPTS, LOST, NEW, NOT_READ, REFUSED, STALE},
     parse,
-    step::{LOST, NEW, REFUSED, STALE},
 };
 use crate::{
     abi::rules::{LIMITS_MAX, ON_ALLOW, ON_DENY},

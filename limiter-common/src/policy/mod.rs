@@ -22,7 +22,7 @@ pub mod transport;
 pub mod verdict;
 
 pub use bytes::Bytes;
-pub use engine::{Constants, Engine, Found, Limit, TimeBounds};
+pub use engine::{Engine, Found, Limit, TimeBounds};
 pub use evaluation::Evaluation;
 pub use info::PacketInfo;
 pub use matches::{Match, Ports, matches};
@@ -34,10 +34,10 @@ use crate::policy::verdict::Reason;
 
 /// The reason under which a packet is counted: with shadow, no packet is dropped.
 #[inline(always)]
-pub fn apply_shadow<C: Constants>(constants: &C, reason: Reason) -> Reason {
+pub fn apply_shadow<E: Engine>(engine: &E, reason: Reason) -> Reason {
     match reason {
-        Reason::Malformed if constants.shadow() => Reason::MalformedWouldDrop,
-        reason if constants.shadow() && !reason.passes() => Reason::WouldDrop,
+        Reason::Malformed if engine.shadow() => Reason::MalformedWouldDrop,
+        reason if engine.shadow() && !reason.passes() => Reason::WouldDrop,
         reason => reason,
     }
 }

@@ -1,20 +1,16 @@
 //! The new-source limit: how fast new buckets may be created. It protects the table from floods of spoofed sources.
 
-use crate::{abi::rules::NewSourceQuota, arithmetic::bucket, table::share::Step};
+use crate::{
+    abi::rules::NewSourceQuota,
+    arithmetic::bucket,
+    table::{share::Step, word::Word},
+};
 
 /// Attempts to change a bucket of new-source tokens.
 pub const ATTEMPTS: u32 = 4;
 
 /// Returned by [`lease_once`] if another CPU was faster or a TAT was corrected. The caller must try again.
 pub const LOST: u64 = u64::MAX;
-
-/// A word that several CPUs write.
-pub trait Word: Copy {
-    /// Reads the word.
-    fn load(self) -> u64;
-    /// Replaces `expected` with `new` if the word is `expected`. Returns whether it did.
-    fn swap(self, expected: u64, new: u64) -> bool;
-}
 
 /// Tries once to take a lease at `now` (nanoseconds) from the `common` bucket or the limit's `own`. With one limit,
 /// both are the same bucket. `clock` reads the time. Returns the tokens of the lease, or [`LOST`].

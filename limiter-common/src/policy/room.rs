@@ -1,23 +1,21 @@
 //! Decides how many entries of the table a limit may hold.
 
-use super::{Constants, Limit};
+use super::{Engine, Limit};
 use crate::{abi::rules::LIMITS_MAX, table::share};
 
 /// Whether the limit in `slot` may hold `wanted` entries. `kept` returns the entries that another limit keeps from it;
 /// see [`kept`].
 #[inline(always)]
-pub fn has_room<C: Constants>(
-    constants: &C,
+pub fn has_room<E: Engine>(
+    engine: &E,
     kept: impl Fn(u32, u32) -> u64,
     slot: u32,
     wanted: u64,
 ) -> bool {
-    if constants.room() == 0 {
+    if engine.room() == 0 {
         return true;
     }
-    let limit = constants
-        .index_of(slot)
-        .and_then(|index| constants.limit(index));
+    let limit = engine.index_of(slot).and_then(|index| engine.limit(index));
     let Some(limit) = limit else {
         return false;
     };
@@ -29,19 +27,19 @@ pub fn has_room<C: Constants>(
     }
     let mut sum = wanted;
     for index in 0..LIMITS_MAX {
-        if index >= constants.limits_length() {
+        if index >= engine.limits_length() {
             break;
         }
         sum += kept(index, slot);
     }
-    sum <= constants.room().into()
+    sum <= engine.room().into()
 }
 
 /// Entries that the limit with this index keeps from the limit in `slot`; 0 for that limit itself. `held` returns the
 /// entries that the limit in a slot holds.
 #[inline(always)]
-pub fn kept<C: Constants>(constants: &C, held: impl Fn(u32) -> u64, index: u32, slot: u32) -> u64 {
-    match constants.limit(index) {
+pub fn kept<E: Engine>(engine: &E, held: impl Fn(u32) -> u64, index: u32, slot: u32) -> u64 {
+    match engine.limit(index) {
         Some(other) if other.slot() != slot => share::kept(held(other.slot()), other.share()),
         _ => 0,
     }

@@ -3,21 +3,13 @@
 
 use super::{
     Engine, Evaluation, Found, Limit, apply_shadow,
-    bucket::{Charged, Demand, NOT_READ, Tried},
+    bucket::{Charged, DONE, Demand, LOST, NEW, NOT_READ, REFUSED, STALE},
     matches,
 };
-use crate::{policy::verdict::Reason, table::entry::Protocol, table::key::Tag};
-
-/// The limit does not refuse the packet, or does not match it.
-pub const DONE: u32 = Tried::Admitted as u32;
-/// The limit refuses the packet.
-pub const REFUSED: u32 = Tried::Refused as u32;
-/// The source has no bucket.
-pub const NEW: u32 = Tried::New as u32;
-/// The caller must refresh the bucket first.
-pub const STALE: u32 = Tried::Stale as u32;
-/// Another CPU was faster.
-pub const LOST: u32 = Tried::Lost as u32;
+use crate::{
+    policy::verdict::Reason,
+    table::{entry::Shared, key::SourceKey},
+};
 
 const NEW_SOURCE: u32 = Reason::NewSource as u32;
 
@@ -46,21 +38,24 @@ impl<'a, E: Engine> Step<'a, E> {
     }
 
     #[inline(always)]
-    fn tag(&self) -> Tag {
+    fn key(&self) -> SourceKey {
         let info = &self.evaluation.info;
         let mask = self.limit.mask();
         mask.key(self.limit.slot(), &info.source, info.key_port())
-            .tag()
     }
 
     /// The packet's demand on the limit's bucket, last found in the entry `number`.
     #[inline(always)]
-    fn demand<'t, const INLINE: bool>(&self, tag: &'t Tag, number: u32) -> Demand<'t, E, INLINE>
+    fn demand<'t, const INLINE: bool>(
+        &self,
+        key: &'t SourceKey,
+        number: u32,
+    ) -> Demand<'t, E, INLINE>
     where
         'a: 't,
     {
         let Evaluation { now, length, .. } = *self.evaluation;
-        Demand::new(self.engine, self.limit, tag, now, length, number)
+        Demand::new(self.engine, self.limit, key, now, length, number)
     }
 
     /// Number of the entry in which the check has found the bucket.
@@ -139,20 +134,20 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
     let Some(step) = Step::new(engine, evaluation, matching, index) else {
         return DONE;
     };
-    let tag = step.tag();
-    let mut demand = step.demand::<false>(&tag, 0);
+    let key = step.key();
+    let mut demand = step.demand::<false>(&key, 0);
     let checked = demand.check();
     step.evaluation.now = demand.now;
     if let Some(number) = step.evaluation.entries.get_mut(index as usize) {
         *number = demand.number;
     }
     match checked {
-        Tried::Stale => STALE,
-        Tried::Refused if !step.limit.shadow() => step.refuse(Charged {
+        STALE => STALE,
+        REFUSED if !step.limit.shadow() => step.refuse(Charged {
             reason: Reason::Limit,
             entry: demand.found,
         }),
-        Tried::New => {
+        NEW => {
             step.evaluation.new |= 1 << index;
             // If a bucket cannot be made, the first limit that needs a new one refuses the packet.
             if !step.limit.shadow() && step.evaluation.refused != NEW_SOURCE {
@@ -160,7 +155,7 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
             }
             DONE
         }
-        Tried::Refused | Tried::Admitted | Tried::Lost => DONE,
+        _ => DONE,
     }
 }
 
@@ -176,7 +171,7 @@ pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
         if step.evaluation.now == NOT_READ {
             step.evaluation.now = engine.now();
         }
-        if engine.admits(&step.tag(), step.evaluation.now, false) {
+        if engine.admits(&step.key(), step.evaluation.now, false) {
             return DONE;
         }
     }
@@ -186,23 +181,21 @@ pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     REFUSED
 }
 
-/// Tries once to charge the packet to the limit. Returns any code of this module.
+/// Tries once to charge the packet to the limit. Returns any code of [`super::bucket`].
 #[inline(always)]
 pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
     let Some(step) = Step::new(engine, evaluation, matching, index) else {
         return DONE;
     };
-    let tag = step.tag();
-    let mut demand = step.demand::<true>(&tag, step.entry_number());
+    let key = step.key();
+    let mut demand = step.demand::<true>(&key, step.entry_number());
     let charged = demand.charge();
     step.evaluation.now = demand.now;
     let reason = match charged {
-        Tried::Admitted => Reason::Admitted,
-        Tried::Refused => Reason::Limit,
-        Tried::New => return NEW,
-        Tried::Stale => return STALE,
-        Tried::Lost => return LOST,
+        DONE => Reason::Admitted,
+        REFUSED => Reason::Limit,
+        code => return code,
     };
     step.take(Charged {
         reason,
@@ -215,7 +208,7 @@ pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
 pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
     if let Some(step) = Step::new(engine, evaluation, matching, index) {
-        engine.refresh_bucket(&step.tag(), index);
+        engine.refresh_bucket(&step.key(), index);
     }
     DONE
 }
@@ -228,8 +221,8 @@ pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u3
     let Some(step) = Step::new(engine, evaluation, matching, index) else {
         return DONE;
     };
-    let tag = step.tag();
-    let mut demand = step.demand::<false>(&tag, 0);
+    let key = step.key();
+    let mut demand = step.demand::<false>(&key, 0);
     let added = demand.charge_new(step.evaluation.paid == 0);
     step.evaluation.now = demand.now;
     let Some(reason) = added else {
@@ -256,7 +249,7 @@ pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
     match Step::new(engine, evaluation, charged, index) {
         Some(step)
             if !step
-                .demand::<false>(&step.tag(), step.entry_number())
+                .demand::<false>(&step.key(), step.entry_number())
                 .refund() =>
         {
             LOST
@@ -271,7 +264,7 @@ pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     let charged = evaluation.charged;
     if let Some(step) = Step::new(engine, evaluation, charged, index) {
         if let Some(entry) = step
-            .demand::<false>(&step.tag(), step.entry_number())
+            .demand::<false>(&step.key(), step.entry_number())
             .find()
         {
             entry.uncount();
@@ -293,7 +286,7 @@ pub fn count_over<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32
         Reason::Limit
     };
     if let Some(entry) = step
-        .demand::<false>(&step.tag(), step.entry_number())
+        .demand::<false>(&step.key(), step.entry_number())
         .find()
     {
         entry.count(reason);

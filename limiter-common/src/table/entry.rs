@@ -10,7 +10,7 @@
 use crate::{
     arithmetic::bucket::{self, BUSY, REST},
     policy::verdict::Reason,
-    table::key::Tag,
+    table::{key::SourceKey, word::Word},
 };
 
 /// Index of the word with the address: IPv4 with the key's scope, or the first half of IPv6.
@@ -94,35 +94,52 @@ pub const fn without_counter(over: u64) -> u64 {
 
 /// An entry that several CPUs use at the same time.
 pub trait Shared: Copy {
-    /// Reads a word.
-    fn load(self, word: usize) -> u64;
-    /// Replaces `expected` with `new` if the word is `expected`. Returns whether it did. A full memory barrier.
-    fn swap(self, word: usize, expected: u64, new: u64) -> bool;
-    /// Writes a word that no other CPU writes.
-    fn store(self, word: usize, value: u64);
-    /// Adds to a word.
-    fn add(self, word: usize, amount: u64);
+    /// The type of a word.
+    type Word: Word;
+    /// The word with this index.
+    fn word(self, index: usize) -> Self::Word;
     /// The next entry of the pair. Call it on an even-numbered entry.
     #[must_use]
     fn next(self) -> Self;
-}
 
-/// Operations on an entry.
-pub trait Protocol: Shared {
+    /// [`Word::load`] of the word with this index.
+    #[inline(always)]
+    fn load(self, word: usize) -> u64 {
+        self.word(word).load()
+    }
+
+    /// [`Word::swap`] of the word with this index.
+    #[inline(always)]
+    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
+        self.word(word).swap(expected, new)
+    }
+
+    /// [`Word::store`] to the word with this index.
+    #[inline(always)]
+    fn store(self, word: usize, value: u64) {
+        self.word(word).store(value);
+    }
+
+    /// [`Word::add`] to the word with this index.
+    #[inline(always)]
+    fn add(self, word: usize, amount: u64) {
+        self.word(word).add(amount);
+    }
+
     /// Whether the entry has this key. If its TAT is not a time, the key is not valid, or is about to change.
     #[inline(always)]
-    fn is_of(self, tag: &Tag) -> bool {
-        self.begins_with(tag) && (tag.rest == 0 || self.next().load(ADDRESS) == tag.rest)
+    fn is_of(self, key: &SourceKey) -> bool {
+        self.begins_with(key) && (key.rest == 0 || self.next().load(ADDRESS) == key.rest)
     }
 
     /// Whether the entry has this key, not comparing the second half of an address.
     #[inline(always)]
-    fn begins_with(self, tag: &Tag) -> bool {
-        if self.load(ADDRESS) != tag.address {
+    fn begins_with(self, key: &SourceKey) -> bool {
+        if self.load(ADDRESS) != key.first {
             return false;
         }
-        let other_port = (self.load(PASSED) ^ tag.port()) & BELOW_COUNTER;
-        let other_limit = (self.load(OVER) ^ tag.limit()) & SCOPE_MASK;
+        let other_port = (self.load(PASSED) ^ u64::from(key.port())) & BELOW_COUNTER;
+        let other_limit = (self.load(OVER) ^ key.limit()) & SCOPE_MASK;
         other_port | other_limit == 0
     }
 
@@ -145,27 +162,27 @@ pub trait Protocol: Shared {
 
     /// The key of the entry.
     #[inline(always)]
-    fn tag(self) -> Tag {
-        let mut tag = Tag {
-            address: self.load(ADDRESS),
+    fn key(self) -> SourceKey {
+        let mut key = SourceKey {
+            first: self.load(ADDRESS),
             rest: 0,
             scope: (self.load(PASSED) & BELOW_COUNTER)
                 | ((self.load(OVER) & SCOPE_MASK) << COUNTER_SHIFT),
         };
-        if tag.is_wide() {
-            tag.rest = self.next().load(ADDRESS);
+        if key.is_wide() {
+            key.rest = self.next().load(ADDRESS);
         }
-        tag
+        key
     }
 
     /// Replaces the TAT `expected` with `charged`. Returns whether the key's bucket was charged.
     #[inline(always)]
-    fn charge(self, tag: &Tag, expected: u64, charged: u64) -> bool {
+    fn charge(self, key: &SourceKey, expected: u64, charged: u64) -> bool {
         // Checked before the swap too: the entry may belong to another source at the swap, and be back afterwards.
-        if !self.is_of(tag) || !self.swap(TAT, expected, charged) {
+        if !self.is_of(key) || !self.swap(TAT, expected, charged) {
             return false;
         }
-        if self.is_of(tag) {
+        if self.is_of(key) {
             return true;
         }
         // Another source was charged. If its bucket has changed since, the charge stays, which errs towards refusing.
@@ -175,7 +192,14 @@ pub trait Protocol: Shared {
 
     /// Replaces the TAT `expected`, on a past quota, with `converted`, on the quota of `epoch`. Returns whether it did.
     #[inline(always)]
-    fn convert(self, tag: &Tag, over: u64, expected: u64, converted: u64, epoch: u32) -> bool {
+    fn convert(
+        self,
+        key: &SourceKey,
+        over: u64,
+        expected: u64,
+        converted: u64,
+        epoch: u32,
+    ) -> bool {
         if !self.swap(TAT, expected, BUSY) {
             return false;
         }
@@ -184,7 +208,7 @@ pub trait Protocol: Shared {
         let mut done = false;
         for _ in 0..2 {
             let present = self.load(OVER);
-            if !self.is_of(tag) || without_counter(present) != without_counter(over) {
+            if !self.is_of(key) || without_counter(present) != without_counter(over) {
                 break;
             }
             if self.swap(OVER, present, with_epoch(present, epoch)) {
@@ -196,8 +220,6 @@ pub trait Protocol: Shared {
         done
     }
 }
-
-impl<T: Shared> Protocol for T {}
 
 /// Whether an entry with this TAT belongs to a source.
 #[must_use]

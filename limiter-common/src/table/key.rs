@@ -16,20 +16,6 @@ pub const fn ipv4_words(address: u32) -> Words {
     }
 }
 
-/// The key of a bucket. Without padding, because the kernel compares keys bytewise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(C)]
-pub struct SourceKey {
-    /// The masked address.
-    pub address: Words,
-    /// Family in bits 0-7, the limit's slot in bits 8-15, destination port in bits 16-31.
-    ///
-    /// The family keeps an IPv6 source, which may be any 128 bits, out of the bucket of an IPv4 address.
-    pub scope: u32,
-    /// Makes the size a multiple of eight without padding.
-    pub reserved: u32,
-}
-
 /// Family of the key that stands for all sources.
 pub const INTERFACE: u32 = 0;
 /// Family of an IPv4 address.
@@ -40,93 +26,110 @@ pub const IPV6: u32 = 6;
 /// Slots of limits: more than limits, so that a new limit need not take the slot of one that was just removed.
 pub const SLOTS: u32 = 64;
 
+/// The key of a bucket, in the form of the table's entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct SourceKey {
+    /// The first half of the address. An IPv4 address shares the word with slot, family and port, so that one
+    /// comparison tells limits apart.
+    pub first: u64,
+    /// The second half of an IPv6 address; 0 for other keys, and if the limit's mask omits it.
+    pub rest: u64,
+    /// Destination port in bits 0-15, kind in bits 16-17, the limit's slot in bits 18-23.
+    pub scope: u64,
+}
+
+const KIND_SHIFT: u32 = 16;
+const SLOT_SHIFT: u32 = KIND_SHIFT + 2;
+
+/// Kinds in [`SourceKey::scope`]. The family keeps an IPv6 source, which may be any 128 bits, out of the bucket of an
+/// IPv4 address.
+const KIND_INTERFACE: u64 = 0;
+const KIND_IPV4: u64 = 1;
+const KIND_IPV6: u64 = 2;
+/// IPv6 with a second half of the address.
+const KIND_WIDE: u64 = 3;
+
+/// Shift of the scope in the word with an IPv4 address.
+const BESIDE: u32 = if cfg!(target_endian = "big") { 0 } else { 32 };
+
+/// Whether a key takes two entries, from its [`SourceKey::limit`].
+#[inline(always)]
+pub(crate) const fn is_wide(limit: u64) -> bool {
+    limit & 3 == KIND_WIDE
+}
+
+/// The slot of the limit, from [`SourceKey::limit`].
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "of eight bits")]
+pub(crate) const fn slot_in(limit: u64) -> u32 {
+    (limit >> (SLOT_SHIFT - KIND_SHIFT)) as u32
+}
+
 impl SourceKey {
-    /// The family: [`INTERFACE`], [`IPV4`] or [`IPV6`].
+    /// The key of a masked address of this family, under the limit in `slot`. `port`: 0 if it is not part of the key.
     #[must_use]
     #[inline(always)]
-    pub const fn family(&self) -> u32 {
-        self.scope & 0xff
+    pub const fn new(family: u32, address: Words, slot: u32, port: u32) -> Self {
+        let [first, rest] = address;
+        let beside = first | (((family | (slot << 8) | (port << 16)) as u64) << BESIDE);
+        let (first, kind) = match family {
+            IPV6 if rest != 0 => (first, KIND_WIDE),
+            IPV6 => (first, KIND_IPV6),
+            IPV4 => (beside, KIND_IPV4),
+            _ => (beside, KIND_INTERFACE),
+        };
+        Self {
+            first,
+            rest,
+            scope: port as u64 | (kind << KIND_SHIFT) | ((slot as u64) << SLOT_SHIFT),
+        }
     }
 
-    /// The slot of its limit.
-    #[must_use]
     #[inline(always)]
-    pub const fn slot(&self) -> u32 {
-        (self.scope >> 8) & 0xff
+    const fn kind(&self) -> u64 {
+        (self.scope >> KIND_SHIFT) & 3
+    }
+
+    /// The family: [`INTERFACE`], [`IPV4`] or [`IPV6`].
+    #[must_use]
+    pub const fn family(&self) -> u32 {
+        match self.kind() {
+            KIND_INTERFACE => INTERFACE,
+            KIND_IPV4 => IPV4,
+            _ => IPV6,
+        }
+    }
+
+    /// The masked address.
+    #[must_use]
+    pub const fn address(&self) -> Words {
+        match self.kind() {
+            KIND_INTERFACE => [0; 2],
+            KIND_IPV4 => [self.first & !((u32::MAX as u64) << BESIDE), 0],
+            _ => [self.first, self.rest],
+        }
     }
 
     /// The destination port; 0 if the port is not part of the key, or the packet has none.
     #[must_use]
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "of 16 bits")]
     pub const fn port(&self) -> u32 {
-        self.scope >> 16
-    }
-}
-
-/// A key in the form of the table's entries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tag {
-    /// The address. An IPv4 address shares the word with the key's scope, so that one comparison tells limits apart.
-    pub address: u64,
-    /// The second half of an IPv6 address; 0 for other keys, and if the limit's mask omits it.
-    pub rest: u64,
-    /// Destination port in bits 0-15, family in bits 16-17, the limit's slot in bits 18-23.
-    pub scope: u64,
-}
-
-const FAMILY_SHIFT: u32 = 16;
-const SLOT_SHIFT: u32 = FAMILY_SHIFT + 2;
-
-/// Families in [`Tag::scope`].
-const TAG_INTERFACE: u64 = 0;
-const TAG_IPV4: u64 = 1;
-const TAG_IPV6: u64 = 2;
-/// IPv6 with a second half of the address.
-const TAG_WIDE: u64 = 3;
-
-/// Whether a key takes two entries, from its [`Tag::limit`].
-#[inline(always)]
-pub(crate) const fn is_wide(limit: u64) -> bool {
-    limit & 3 == TAG_WIDE
-}
-
-/// The slot of the limit, from [`Tag::limit`].
-#[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "of eight bits")]
-pub(crate) const fn slot_in(limit: u64) -> u32 {
-    (limit >> (SLOT_SHIFT - FAMILY_SHIFT)) as u32
-}
-
-impl Tag {
-    #[inline(always)]
-    const fn family(&self) -> u64 {
-        (self.scope >> FAMILY_SHIFT) & 3
+        (self.scope & 0xffff) as u32
     }
 
-    /// The destination port.
-    #[must_use]
-    #[inline(always)]
-    pub const fn port(&self) -> u64 {
-        self.scope & 0xffff
-    }
-
-    /// Family and slot, in bits 0-7.
+    /// Kind and slot, in bits 0-7.
     #[must_use]
     #[inline(always)]
     pub const fn limit(&self) -> u64 {
-        self.scope >> FAMILY_SHIFT
+        self.scope >> KIND_SHIFT
     }
-}
 
-/// Shift of the scope in the word with an IPv4 address.
-const BESIDE: u32 = if cfg!(target_endian = "big") { 0 } else { 32 };
-
-impl Tag {
     /// Whether the key takes two entries.
     #[must_use]
     #[inline(always)]
     pub const fn is_wide(&self) -> bool {
-        self.rest != 0 || self.family() == TAG_WIDE
+        self.rest != 0 || self.kind() == KIND_WIDE
     }
 
     /// Number of entries that the key takes.
@@ -141,45 +144,6 @@ impl Tag {
     #[inline(always)]
     pub const fn slot(&self) -> u32 {
         slot_in(self.limit())
-    }
-
-    /// The key as a [`SourceKey`].
-    #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "of 16 bits")]
-    pub const fn key(&self) -> SourceKey {
-        let scope = (self.slot() << 8) | ((self.port() as u32) << 16);
-        let (family, address) = match self.family() {
-            TAG_INTERFACE => (INTERFACE, [0; 2]),
-            TAG_IPV4 => (IPV4, [self.address & !((u32::MAX as u64) << BESIDE), 0]),
-            _ => (IPV6, [self.address, self.rest]),
-        };
-        SourceKey {
-            address,
-            scope: scope | family,
-            reserved: 0,
-        }
-    }
-}
-
-impl SourceKey {
-    /// The key in the form of the table's entries.
-    #[must_use]
-    #[inline(always)]
-    pub const fn tag(&self) -> Tag {
-        let [first, rest] = self.address;
-        let (address, family) = match self.family() {
-            IPV6 if rest != 0 => (first, TAG_WIDE),
-            IPV6 => (first, TAG_IPV6),
-            IPV4 => (first | ((self.scope as u64) << BESIDE), TAG_IPV4),
-            _ => (first | ((self.scope as u64) << BESIDE), TAG_INTERFACE),
-        };
-        Tag {
-            address,
-            rest,
-            scope: self.port() as u64
-                | (family << FAMILY_SHIFT)
-                | ((self.slot() as u64) << SLOT_SHIFT),
-        }
     }
 }
 
@@ -274,12 +238,24 @@ impl KeyMask {
     #[must_use]
     pub const fn interface() -> Self {
         Self {
-            ipv4: [0; 2],
-            ipv6: [0; 2],
             interface: 1,
-            port: 0,
-            link_local: 0,
-            reserved: 0,
+            ..Self::prefixes(0, 0)
+        }
+    }
+
+    /// Family and masked address of packets from `address`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn masked(&self, address: &Address) -> (u32, Words) {
+        let [a, b] = address.words;
+        if self.interface != 0 {
+            (INTERFACE, [0; 2])
+        } else if address.family == IPV4 {
+            (IPV4, [a & self.ipv4[0], 0])
+        } else if self.link_local != 0 && is_link_local(&address.words) {
+            (IPV6, [a, b])
+        } else {
+            (IPV6, [a & self.ipv6[0], b & self.ipv6[1]])
         }
     }
 
@@ -288,37 +264,18 @@ impl KeyMask {
     #[inline(always)]
     pub const fn key(&self, slot: u32, address: &Address, port: u16) -> SourceKey {
         let port = if self.port != 0 { port as u32 } else { 0 };
-        let scope = (slot << 8) | (port << 16);
-        let [a, b] = address.words;
-        let (family, address) = if self.interface != 0 {
-            (INTERFACE, [0; 2])
-        } else if address.family == IPV4 {
-            (IPV4, [a & self.ipv4[0], 0])
-        } else if self.link_local != 0 && is_link_local(&address.words) {
-            (IPV6, [a, b])
-        } else {
-            (IPV6, [a & self.ipv6[0], b & self.ipv6[1]])
-        };
-        SourceKey {
-            address,
-            scope: scope | family,
-            reserved: 0,
-        }
+        let (family, address) = self.masked(address);
+        SourceKey::new(family, address, slot, port)
     }
 }
 
 const fn leading_ones_32(bits: u32) -> u32 {
-    if bits == 0 {
-        0
-    } else {
-        u32::MAX << (32 - bits)
-    }
+    (leading_ones_128(bits) >> 96) as u32
 }
 
 const fn leading_ones_128(bits: u32) -> u128 {
-    if bits == 0 {
-        0
-    } else {
-        u128::MAX << (128 - bits)
+    match u128::MAX.checked_shl(128 - bits) {
+        Some(ones) => ones,
+        None => 0,
     }
 }

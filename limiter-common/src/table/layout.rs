@@ -1,6 +1,6 @@
 //! The home set and the probe sequence of a source.
 
-use super::key::Tag;
+use super::key::SourceKey;
 
 /// Entries of a set. Two entries of 32 bytes fill one cache line, so that a packet of a known source needs one line.
 pub const WAYS: u32 = 2;
@@ -42,8 +42,8 @@ impl Seed {
     /// The home set of a source in a table of `sets` sets.
     #[must_use]
     #[inline(always)]
-    pub const fn home(&self, tag: &Tag, sets: u32) -> Home {
-        let mixed = self.mixed(tag);
+    pub const fn home(&self, key: &SourceKey, sets: u32) -> Home {
+        let mixed = self.mixed(key);
         Home {
             set: scaled(mixed >> 32, sets),
             mixed,
@@ -54,14 +54,14 @@ impl Seed {
     /// 64 bits that cannot be guessed without the seed; the higher bits are better.
     #[must_use]
     #[inline(always)]
-    pub const fn mixed(&self, tag: &Tag) -> u64 {
+    pub const fn mixed(&self, key: &SourceKey) -> u64 {
         let [mask, first, second, third] = self.0;
         // Without the byte swap, hosts that count up in networks that count up would have equal sums, and keys that
         // differ only in their highest bits would be equal under every seed.
-        let rest = tag.rest.wrapping_mul(third).swap_bytes();
-        let mut mixed = (tag.address ^ mask).wrapping_mul(first).wrapping_add(rest);
+        let rest = key.rest.wrapping_mul(third).swap_bytes();
+        let mut mixed = (key.first ^ mask).wrapping_mul(first).wrapping_add(rest);
         mixed ^= mixed >> 32;
-        mixed = (mixed ^ tag.scope).wrapping_mul(second);
+        mixed = (mixed ^ key.scope).wrapping_mul(second);
         // Without this shift, one of some hundreds of seeds puts most consecutive networks into few sets.
         (mixed ^ (mixed >> 32)).wrapping_mul(third)
     }

@@ -1,7 +1,7 @@
 //! The table of buckets: an array of small sets. A keyed hash assigns each source to a home set.
 //!
 //! - [`key`]: the bucket that a packet belongs to
-//! - [`entry`]: one bucket in memory
+//! - [`word`], [`entry`]: one bucket in memory
 //! - `layout`: the probe sequence of a source
 //! - `overflow`: the count of a set's sources in overflow sets
 //! - `search`: finds, adds and clears entries
@@ -10,6 +10,7 @@
 pub mod entry;
 pub mod key;
 pub mod share;
+pub mod word;
 
 mod layout;
 mod overflow;

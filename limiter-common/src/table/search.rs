@@ -11,10 +11,11 @@
 use super::{
     Home, Overflow, SETS_OF_SOURCE, WAYS,
     entry::{
-        ADDRESS, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, counter, is_out_of_reach,
-        is_taken, is_wide, with_epoch,
+        ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT, counter, is_out_of_reach, is_taken,
+        is_wide, with_epoch,
     },
-    key::Tag,
+    key::SourceKey,
+    word::Word,
 };
 use crate::{
     abi::KEPT_FOR,
@@ -33,42 +34,90 @@ pub trait SharedSet: Copy {
 pub trait SharedTable {
     /// The type of a set.
     type Set: SharedSet;
+    /// Attempts to take a lock: enough for another CPU to add a source that finds room.
+    const LOCK_TRIES: u32 = 64;
+    /// Attempts to count a source in overflow sets: other CPUs change the word for other sets.
+    const COUNT_TRIES: u32 = 4;
     /// The set with this number; none if there is no such set.
     fn set(&self, number: u32) -> Option<Self::Set>;
     /// The home set of a source.
-    fn home(&self, tag: &Tag) -> Home;
-    /// The count and reach of a set's sources in overflow sets.
-    fn overflow(&self, set: u32) -> Overflow;
-    /// Adds a source at `distance` to the overflow of `set`. Returns false if the count is at its maximum.
-    fn count_overflow(&self, set: u32, distance: u32) -> bool;
-    /// Subtracts a source from the overflow of `set`.
-    fn uncount_overflow(&self, set: u32);
-    /// Counts the second of two sources that a wide source replaces; [`Added::Replaced`] stands for the first.
-    fn count_second_removed(&self) {}
-    /// Tries to lock the set for new sources. Returns whether it did.
-    fn lock(&self, set: u32) -> bool;
-    /// Unlocks the set.
-    fn unlock(&self, set: u32);
+    fn home(&self, key: &SourceKey) -> Home;
+    /// The word with the [`Overflow`] byte of a set, and the shift of the byte.
+    fn overflow_word(&self, set: u32) -> Option<(WordOf<Self>, u32)>;
+    /// The lock of a set for new sources: 1 while a CPU holds it. Sets may share a lock.
+    fn lock_word(&self, set: u32) -> Option<WordOf<Self>>;
     /// Nanoseconds since the bucket of an entry with these words became full, at `now`. None if it is not full;
     /// `u64::MAX` if its limit is gone.
     fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64>;
     /// Number of sets.
     fn sets(&self) -> u32;
     /// Reserves the entries of a new source for its limit. Returns false if the limit has no room for them.
-    fn reserve(&self, tag: &Tag) -> bool;
+    fn reserve(&self, key: &SourceKey) -> bool;
     /// Subtracts `entries` from the entries that the limit in `slot` holds.
     fn release(&self, slot: u32, entries: u32);
     /// Undoes [`Self::reserve`]. The kernel program overrides it with a separate function.
     #[inline(always)]
-    fn release_source(&self, tag: &Tag) {
-        self.release(tag.slot(), tag.entries());
+    fn release_source(&self, key: &SourceKey) {
+        self.release(key.slot(), key.entries());
     }
     /// Whether the limit of the source has room for its entries.
-    fn has_room(&self, tag: &Tag) -> bool;
+    fn has_room(&self, key: &SourceKey) -> bool;
     /// The set at which the next sweep begins, below [`Self::sets`]. Each call advances it by [`SWEPT`].
     fn hand(&self) -> u32;
-    /// Counts a source that a sweep has removed.
-    fn count_cleared(&self) {}
+    /// Counts a source that was removed.
+    fn count_removed(&self) {}
+    /// The count and reach of a set's sources in overflow sets.
+    #[inline(always)]
+    fn overflow(&self, set: u32) -> Overflow {
+        self.overflow_word(set)
+            .map_or(Overflow::default(), |(word, shift)| {
+                Overflow::in_word(word.load(), shift)
+            })
+    }
+    /// Adds a source at `distance` to the overflow of `set`. Returns false if the count is at its maximum.
+    #[inline(always)]
+    fn count_overflow(&self, set: u32, distance: u32) -> bool {
+        let Some((word, shift)) = self.overflow_word(set) else {
+            return false;
+        };
+        for _ in 0..Self::COUNT_TRIES {
+            let before = word.load();
+            let Some(more) = Overflow::in_word(before, shift).with_one_more(distance) else {
+                return false;
+            };
+            if word.swap(before, more.put_into(before, shift)) {
+                return true;
+            }
+        }
+        false
+    }
+    /// Subtracts a source from the overflow of `set`. The count is at least 1, so the bits above it do not change.
+    #[inline(always)]
+    fn uncount_overflow(&self, set: u32) {
+        if let Some((word, shift)) = self.overflow_word(set) {
+            word.add(u64::MAX << shift);
+        }
+    }
+    /// Tries to lock the set for new sources. Returns whether it did.
+    #[inline(always)]
+    fn lock(&self, set: u32) -> bool {
+        let Some(word) = self.lock_word(set) else {
+            return false;
+        };
+        for _ in 0..Self::LOCK_TRIES {
+            if word.swap(0, 1) {
+                return true;
+            }
+        }
+        false
+    }
+    /// Unlocks the set, by compare-and-swap, which is a memory barrier.
+    #[inline(always)]
+    fn unlock(&self, set: u32) {
+        if let Some(word) = self.lock_word(set) {
+            word.swap(1, 0);
+        }
+    }
     /// [`clear`]. The kernel program overrides it with a separate function.
     #[inline(always)]
     fn clear(&self, number: u32, now: u64) {
@@ -76,23 +125,24 @@ pub trait SharedTable {
     }
     /// Whether the source has an entry.
     #[inline(always)]
-    fn has(&self, tag: &Tag, home: &Home) -> bool {
-        find(self, tag, home).is_some()
+    fn has(&self, key: &SourceKey, home: &Home) -> bool {
+        find(self, key, home).is_some()
     }
     /// [`settle`]. The kernel program overrides it with a separate function.
     #[inline(always)]
-    fn settle(&self, set: u32, way: u32, new: &New<'_>, distance: u32) -> Option<Added> {
-        settle(self, set, way, new, distance, new.tag.is_wide())
+    fn settle(&self, set: u32, way: u32, new: &New<'_>, distance: u32) -> Option<()> {
+        settle(self, set, way, new, distance, new.key.is_wide())
     }
 }
 
 type EntryOf<T> = <<T as SharedTable>::Set as SharedSet>::Entry;
+type WordOf<T> = <EntryOf<T> as Shared>::Word;
 
 /// A new source.
 #[derive(Clone, Copy, Debug)]
 pub struct New<'a> {
     /// Its key.
-    pub tag: &'a Tag,
+    pub key: &'a SourceKey,
     /// The first TAT of its bucket.
     pub tat: u64,
     /// The epoch of the TAT.
@@ -106,8 +156,6 @@ pub struct New<'a> {
 pub enum Added {
     /// The source is added and charged, and its packet is counted.
     Done,
-    /// As [`Self::Done`], in the entry of another source, or of two.
-    Replaced,
     /// Another CPU has added the source, or has locked its home set.
     Raced,
     /// There is no room.
@@ -116,15 +164,15 @@ pub enum Added {
 
 /// Finds the entry of a source in one set. `wide`: its key takes two entries.
 #[inline(always)]
-pub fn find_in<S: SharedSet>(set: S, tag: &Tag, wide: bool) -> Option<S::Entry> {
+pub fn find_in<S: SharedSet>(set: S, key: &SourceKey, wide: bool) -> Option<S::Entry> {
     let step = if wide { 2 } else { 1 };
     let mut way = 0;
     while way < WAYS {
         let entry = set.entry(way);
         let is_its = if wide {
-            entry.is_of(tag)
+            entry.is_of(key)
         } else {
-            entry.begins_with(tag)
+            entry.begins_with(key)
         };
         if is_its && is_taken(entry.load(TAT)) {
             return Some(entry);
@@ -138,7 +186,7 @@ pub fn find_in<S: SharedSet>(set: S, tag: &Tag, wide: bool) -> Option<S::Entry> 
 #[inline(always)]
 pub fn find<T: SharedTable + ?Sized>(
     table: &T,
-    tag: &Tag,
+    key: &SourceKey,
     home: &Home,
 ) -> Option<(u32, EntryOf<T>)> {
     let mut sequence = home.probe_sequence();
@@ -149,7 +197,7 @@ pub fn find<T: SharedTable + ?Sized>(
         }
         let number = sequence.set(distance);
         if let Some(set) = table.set(number)
-            && let Some(entry) = find_in(set, tag, tag.is_wide())
+            && let Some(entry) = find_in(set, key, key.is_wide())
         {
             return Some((number, entry));
         }
@@ -161,19 +209,19 @@ pub fn find<T: SharedTable + ?Sized>(
 #[inline(always)]
 pub fn add<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
     // Reserved first: a limit never holds more entries than are counted.
-    if !table.reserve(new.tag) {
+    if !table.reserve(new.key) {
         return Added::NoRoom;
     }
     let added = add_reserved(table, new);
-    if !matches!(added, Added::Done | Added::Replaced) {
-        table.release_source(new.tag);
+    if !matches!(added, Added::Done) {
+        table.release_source(new.key);
     }
     added
 }
 
 #[inline(always)]
 fn add_reserved<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
-    let home = table.home(new.tag);
+    let home = table.home(new.key);
     if !table.lock(home.set) {
         return Added::Raced;
     }
@@ -184,12 +232,12 @@ fn add_reserved<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
 
 /// Whether the limit of a new source has room for it, if need be after a sweep.
 #[inline(always)]
-pub fn make_room<T: SharedTable + ?Sized>(table: &T, tag: &Tag, now: u64) -> bool {
-    if table.has_room(tag) {
+pub fn make_room<T: SharedTable + ?Sized>(table: &T, key: &SourceKey, now: u64) -> bool {
+    if table.has_room(key) {
         return true;
     }
     sweep(table, now);
-    table.has_room(tag)
+    table.has_room(key)
 }
 
 /// Sets in a sweep. They hold about four entries of the smallest share: one 66th of the table, with 33 limits that
@@ -240,7 +288,7 @@ fn clear_entry<T: SharedTable + ?Sized>(
     entry.swap(TAT, BUSY, FREE);
     leave(table, former, number);
     if bucket::is_time(tat) {
-        table.count_cleared();
+        table.count_removed();
     }
 }
 
@@ -249,7 +297,7 @@ const PROBES: u32 = SETS_OF_SOURCE * WAYS;
 
 #[inline(always)]
 fn add_locked<T: SharedTable + ?Sized>(table: &T, new: &New<'_>, home: &Home) -> Added {
-    if table.has(new.tag, home) {
+    if table.has(new.key, home) {
         return Added::Raced;
     }
     let mut sequence = home.probe_sequence();
@@ -259,18 +307,18 @@ fn add_locked<T: SharedTable + ?Sized>(table: &T, new: &New<'_>, home: &Home) ->
         let (distance, way) = (index / WAYS, index % WAYS);
         if way == 0 {
             number = sequence.set(distance);
-        } else if new.tag.is_wide() {
+        } else if new.key.is_wide() {
             continue;
         }
-        if let Some(added) = table.settle(number, way, new, distance) {
-            return added;
+        if table.settle(number, way, new, distance).is_some() {
+            return Added::Done;
         }
     }
     Added::NoRoom
 }
 
-/// Puts the source into an entry of the set with this number, if the entry may be taken. `wide`: the source takes two
-/// entries.
+/// Puts the source into an entry of the set with this number. None if the entry may not be taken. `wide`: the source
+/// takes two entries.
 #[inline(always)]
 pub fn settle<T: SharedTable + ?Sized>(
     table: &T,
@@ -279,18 +327,17 @@ pub fn settle<T: SharedTable + ?Sized>(
     new: &New<'_>,
     distance: u32,
     wide: bool,
-) -> Option<Added> {
+) -> Option<()> {
     let entry = table.set(number)?.entry(way);
     let tat = take(table, entry, BUSY, new.now)?;
     // Counted before the key is written: the count is never too low.
-    let home = table.home(new.tag).set;
+    let home = table.home(new.key).set;
     if number != home && !table.count_overflow(home, distance) {
         entry.swap(TAT, BUSY, tat);
         return None;
     }
     // A cleared entry still has the former key, but no second half.
     let was_wide = tat != FREE && way.is_multiple_of(2) && is_wide(entry.load(OVER));
-    let mut was_taken = bucket::is_time(tat);
     if wide {
         let second = entry.next();
         if !was_wide {
@@ -302,32 +349,28 @@ pub fn settle<T: SharedTable + ?Sized>(
             let former = home_of_former(table, second, second_tat, number, false);
             second.store(PASSED, 0);
             second.store(OVER, 0);
-            second.store(ADDRESS, new.tag.rest);
+            second.store(ADDRESS, new.key.rest);
             leave(table, former, number);
             if bucket::is_time(second_tat) {
-                if was_taken {
-                    table.count_second_removed();
-                }
-                was_taken = true;
+                table.count_removed();
             }
         }
     }
     let former = home_of_former(table, entry, tat, number, was_wide);
     if wide {
-        entry.next().store(ADDRESS, new.tag.rest);
+        entry.next().store(ADDRESS, new.key.rest);
     } else if was_wide {
         entry.next().swap(TAT, REST, FREE);
     }
-    entry.store(ADDRESS, new.tag.address);
-    entry.store(PASSED, new.tag.port() | ONE_PACKET);
-    entry.store(OVER, with_epoch(new.tag.limit(), new.epoch));
+    entry.store(ADDRESS, new.key.first);
+    entry.store(PASSED, u64::from(new.key.port()) | ONE_PACKET);
+    entry.store(OVER, with_epoch(new.key.limit(), new.epoch));
     entry.swap(TAT, BUSY, new.tat);
     leave(table, former, number);
-    Some(if was_taken {
-        Added::Replaced
-    } else {
-        Added::Done
-    })
+    if bucket::is_time(tat) {
+        table.count_removed();
+    }
+    Some(())
 }
 
 /// Releases the entries of the former source of a taken entry. Returns the source's home set; if there was no source,
@@ -343,9 +386,9 @@ fn home_of_former<T: SharedTable + ?Sized>(
     if tat == FREE {
         return number;
     }
-    let tag = entry.tag();
-    table.release(tag.slot(), if was_wide { 2 } else { 1 });
-    table.home(&tag).set
+    let key = entry.key();
+    table.release(key.slot(), if was_wide { 2 } else { 1 });
+    table.home(&key).set
 }
 
 /// Uncounts a source that has left the set `number`, once its key is overwritten: the count is never too low.

@@ -1,17 +1,11 @@
 //! CPUs that add sources at the same time create one bucket for each source, within the room of the table.
 
-use limiter_common::{
-    arithmetic::bucket::ticks,
-    table::{Added, SharedTable},
-};
+use limiter_common::arithmetic::bucket::ticks;
 
 use crate::{
-    cpu::{
-        Outcome::{Charged, Contended, New, NoRoom, Refused, Replaced},
-        Packet,
-    },
+    cpu::Outcome::{Charged, Contended, New, NoRoom, Refused, Replaced},
     scene::Scene,
-    world::{FULL, GONE, ONE_SET, START, TWO_SETS},
+    world::{GONE, ONE_SET, START, TWO_SETS},
 };
 
 /// No more packets pass than the burst.
@@ -72,31 +66,4 @@ fn one_of_two_new_sources_takes_the_last_entry() {
         ends.contain(&[&[NoRoom], &[Replaced]]);
         ends.never_admit_all();
     }
-}
-
-#[test]
-fn two_new_sources_take_two_entries() {
-    let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
-    let mut scene = Scene::of(TWO_SETS);
-    let [c, d] = [TWO_SETS.narrow(0, 2), TWO_SETS.narrow(1, 3)];
-    scene.put(0, 0, c, FULL, 1);
-    scene.put(0, 1, d, FULL, 1);
-    scene.fill();
-    scene.race([a, b]);
-    scene.explore().contain(&[&[Replaced], &[Replaced]]);
-}
-
-#[test]
-fn new_source_changes_nothing_without_the_lock() {
-    let tag = ONE_SET.narrow(0, 0);
-    let mut scene = Scene::of(ONE_SET);
-    scene.cpu(move |table| {
-        assert!(table.lock(0));
-        let added = Packet { tag, now: START }.charge_new(table);
-        table.unlock(0);
-        assert_eq!(added, Added::Raced);
-        vec![Contended]
-    });
-    scene.changes_nothing();
-    assert_eq!(scene.explore().len(), 1);
 }

@@ -4,11 +4,8 @@ use limiter_common::{
     arithmetic::bucket::{self, Decision, FORGOTTEN},
     table::{
         self, Added, New, SharedSet, SharedTable, WAYS,
-        entry::{
-            ADDRESS, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in, is_taken,
-            with_epoch,
-        },
-        key::Tag,
+        entry::{ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT, epoch_in, is_taken, with_epoch},
+        key::SourceKey,
     },
 };
 
@@ -64,7 +61,7 @@ impl Outcome {
 /// A packet of a source at `now` nanoseconds.
 #[derive(Clone, Copy)]
 pub struct Packet {
-    pub tag: Tag,
+    pub tag: SourceKey,
     pub now: u64,
 }
 
@@ -92,7 +89,7 @@ impl Packet {
     }
 
     /// Only adds the source.
-    pub fn charge_new(self, table: &Table<'_>) -> Added {
+    fn charge_new(self, table: &Table<'_>) -> Added {
         let Self { tag, now } = self;
         let Decision::Admit { tat } = QUOTA.decide(QUOTA.full(now), now, QUOTA.cost) else {
             unreachable!("a full bucket admits a packet");
@@ -101,7 +98,7 @@ impl Packet {
         table::add(
             table,
             &New {
-                tag: &tag,
+                key: &tag,
                 tat,
                 epoch,
                 now,
@@ -111,11 +108,13 @@ impl Packet {
 
     /// Adds the source, and returns the packet's outcome.
     pub fn charge_new_outcome(self, table: &Table<'_>) -> Outcome {
-        let before = table.seconds.get();
+        let before = table.removed.get();
         match self.charge_new(table) {
-            Added::Done => Outcome::New,
-            Added::Replaced if table.seconds.get() > before => Outcome::ReplacedTwo,
-            Added::Replaced => Outcome::Replaced,
+            Added::Done => match table.removed.get() - before {
+                0 => Outcome::New,
+                1 => Outcome::Replaced,
+                _ => Outcome::ReplacedTwo,
+            },
             Added::NoRoom => Outcome::NoRoom,
             Added::Raced => Outcome::Contended,
         }
@@ -192,12 +191,12 @@ enum Tried<'a> {
 }
 
 /// Finds the entry of a source as the program does.
-fn find<'a>(table: &Table<'a>, tag: &Tag) -> Option<Entry<'a>> {
+fn find<'a>(table: &Table<'a>, tag: &SourceKey) -> Option<Entry<'a>> {
     let home = table.home(tag);
     if !tag.is_wide() {
         let set = table.set(home.set)?;
         // The entry with the address is found without branches.
-        let differs = [0, 1].map(|way| set.entry(way).load(ADDRESS) != tag.address);
+        let differs = [0, 1].map(|way| set.entry(way).load(ADDRESS) != tag.first);
         if differs == [true; 2] {
             if table.overflow(home.set).count() == 0 {
                 return None;
@@ -213,7 +212,7 @@ fn find<'a>(table: &Table<'a>, tag: &Tag) -> Option<Entry<'a>> {
 }
 
 /// Resets the source.
-pub fn forget(table: &Table<'_>, tag: &Tag) -> Outcome {
+pub fn forget(table: &Table<'_>, tag: &SourceKey) -> Outcome {
     for _ in 0..ATTEMPTS {
         let home = table.home(tag);
         let Some((_, entry)) = table::find(table, tag, &home) else {
@@ -229,9 +228,9 @@ pub fn forget(table: &Table<'_>, tag: &Tag) -> Outcome {
 
 /// Clears the entries of a set that may be taken.
 pub fn clear(table: &Table<'_>, set: u32, now: u64) -> Outcome {
-    let before = table.cleared.get();
+    let before = table.removed.get();
     table::clear(table, set, now);
-    Outcome::Cleared(table.cleared.get() - before)
+    Outcome::Cleared(table.removed.get() - before)
 }
 
 /// Marks the entries of a set that are of epoch `old` as of epoch `new`.

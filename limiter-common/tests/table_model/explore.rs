@@ -36,7 +36,7 @@ pub struct Explored<O> {
 /// was not known as written.
 ///
 /// # Panics
-/// If a rule does not hold; the message has the order that led there.
+/// If a rule does not hold.
 pub fn explore<O: Clone + Debug + PartialEq>(
     machine: Machine,
     words: &[u64],
@@ -128,7 +128,7 @@ impl<'a, O: Clone + Debug + PartialEq> Search<'a, O> {
             memory,
             results: vec![None; cpus.len()],
             found: vec![[0; 2]; cpus.len()],
-            last: None,
+            read: vec![None; cpus.len()],
         };
         let search = RefCell::new(self);
         search.borrow_mut().visit(&start, None);
@@ -139,12 +139,7 @@ impl<'a, O: Clone + Debug + PartialEq> Search<'a, O> {
             match task.next {
                 Next::Publish(index) => {
                     let mut state = task.state;
-                    let (cpu, place) = state.memory.publish(index);
-                    state.remember(Step {
-                        cpu,
-                        what: Event::Seen { place },
-                        earlier: None,
-                    });
+                    state.memory.publish(index);
                     search.borrow_mut().visit(&state, None);
                 }
                 Next::Run { cpu, choice } => run(&search, task.state, cpu, choice, &cpus[cpu]),
@@ -194,55 +189,30 @@ struct State<O> {
     results: Vec<Option<O>>,
     /// A hash of the values that each CPU has read.
     found: Vec<[u64; 2]>,
-    last: Option<Rc<Step>>,
+    /// The values that each CPU has read, newest first.
+    read: Vec<Option<Rc<Read>>>,
 }
 
-/// One step on the way to a state.
-struct Step {
-    cpu: usize,
-    what: Event,
-    earlier: Option<Rc<Step>>,
-}
-
-enum Event {
-    Did {
-        place: usize,
-        access: Access,
-        found: u64,
-    },
-    Seen {
-        place: usize,
-    },
+struct Read {
+    found: u64,
+    earlier: Option<Rc<Read>>,
 }
 
 impl<O: Debug> State<O> {
-    fn remember(&mut self, step: Step) {
-        if let Event::Did { found, .. } = step.what {
-            for (lane, key) in self.found[step.cpu].iter_mut().zip(LANES) {
-                *lane = mixed(*lane, found, key);
-            }
+    fn remember(&mut self, cpu: usize, found: u64) {
+        for (lane, key) in self.found[cpu].iter_mut().zip(LANES) {
+            *lane = mixed(*lane, found, key);
         }
-        let earlier = self.last.take();
-        self.last = Some(Rc::new(Step { earlier, ..step }));
-    }
-
-    fn steps(&self) -> Vec<&Step> {
-        let mut steps = Vec::new();
-        let mut step = self.last.as_deref();
-        while let Some(this) = step {
-            steps.push(this);
-            step = this.earlier.as_deref();
-        }
-        steps.reverse();
-        steps
+        let earlier = self.read[cpu].take();
+        self.read[cpu] = Some(Rc::new(Read { found, earlier }));
     }
 
     fn found_by(&self, cpu: usize) -> Vec<u64> {
-        let found = |step: &&Step| match step.what {
-            Event::Did { found, .. } if step.cpu == cpu => Some(found),
-            _ => None,
-        };
-        self.steps().iter().filter_map(found).collect()
+        let newest = self.read[cpu].as_deref();
+        let all = std::iter::successors(newest, |read| read.earlier.as_deref());
+        let mut found: Vec<_> = all.map(|read| read.found).collect();
+        found.reverse();
+        found
     }
 
     fn fingerprint(&self) -> [u64; 2] {
@@ -262,24 +232,7 @@ impl<O: Debug> State<O> {
     }
 
     fn fail(&self, error: &str) -> ! {
-        for step in self.steps() {
-            let cpu = step.cpu;
-            match step.what {
-                Event::Did {
-                    place,
-                    access,
-                    found,
-                } => {
-                    eprintln!("CPU {cpu}: {access:x?} at {place}: {found:#x}");
-                }
-                Event::Seen { place } => eprintln!("CPU {cpu}: what it wrote at {place} is seen"),
-            }
-        }
-        panic!(
-            "{error}\nsaid {:?}, in this order of {} steps",
-            self.results,
-            self.steps().len()
-        );
+        panic!("{error}, with the results {:?}", self.results);
     }
 }
 
@@ -351,16 +304,7 @@ impl<O: Clone + Debug + PartialEq> Run<'_, '_, O> {
             found = owner + 1;
         }
         if self.is_new {
-            let what = Event::Did {
-                place,
-                access,
-                found,
-            };
-            self.state.remember(Step {
-                cpu,
-                what,
-                earlier: None,
-            });
+            self.state.remember(cpu, found);
             self.is_new = search.visit(&self.state, Some(cpu));
         }
         found

@@ -188,11 +188,10 @@ impl Memory {
         (0..self.pending.len()).filter(is_first).collect()
     }
 
-    /// Makes one of these writes visible. Returns its CPU and its place.
-    pub fn publish(&mut self, index: usize) -> (usize, usize) {
+    /// Makes one of these writes visible.
+    pub fn publish(&mut self, index: usize) {
         let pending = self.pending.remove(index);
         self.apply(pending);
-        (pending.cpu, pending.place)
     }
 
     pub fn is_settled(&self) -> bool {

@@ -123,24 +123,6 @@ fn stored_reach_is_never_less_than_the_furthest_source() {
 }
 
 #[test]
-fn far_source_returns_while_others_arrive_and_leave() {
-    let [gone, near] = [0, 1].map(|number| FOUR_SETS.narrow(0, number));
-    let other = FOUR_SETS.narrow(2, 2);
-    let mut scene = Scene::with(
-        FOUR_SETS,
-        [
-            (2, 0, gone, FULL),
-            (1, 1, FOUR_SETS.narrow(1, 3), FORGOTTEN),
-            (3, 0, FOUR_SETS.narrow(3, 4), FORGOTTEN),
-        ],
-    );
-    scene.sends([gone]);
-    scene.brings_in([other, near]);
-    scene.all_are_charged(gone, &[0], 0, 0);
-    scene.explore().contain(&[&[New], &[Replaced, New]]);
-}
-
-#[test]
 fn sets_that_share_a_counter_word_lose_no_change() {
     let [a, b] = [FOUR_SETS.narrow(0, 0), FOUR_SETS.narrow(2, 0)];
     let mut scene = Scene::with(

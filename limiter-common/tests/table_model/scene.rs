@@ -4,7 +4,7 @@ use std::{cell::Cell, ops::Deref};
 
 use limiter_common::{
     arithmetic::bucket::{is_time, ticks},
-    table::key::Tag,
+    table::key::SourceKey,
 };
 
 use crate::{
@@ -74,7 +74,7 @@ impl Scene {
     }
 
     /// A full table with these sources, each with one packet: set, entry, key, TAT.
-    pub fn with<const N: usize>(world: World, sources: [(u32, u32, Tag, u64); N]) -> Self {
+    pub fn with<const N: usize>(world: World, sources: [(u32, u32, SourceKey, u64); N]) -> Self {
         let mut scene = Self::of(world);
         for (set, way, tag, word) in sources {
             scene.put(set, way, tag, word, 1);
@@ -83,7 +83,7 @@ impl Scene {
         scene
     }
 
-    pub fn put(&mut self, set: u32, way: u32, tag: Tag, word: u64, packets: u64) {
+    pub fn put(&mut self, set: u32, way: u32, tag: SourceKey, word: u64, packets: u64) {
         self.world
             .put(&mut self.words, set, way, &tag, word, packets);
     }
@@ -107,12 +107,12 @@ impl Scene {
     }
 
     /// Adds a CPU with a packet of each source in turn.
-    pub fn sends<const N: usize>(&mut self, tags: [Tag; N]) {
+    pub fn sends<const N: usize>(&mut self, tags: [SourceKey; N]) {
         self.sends_in(0, tags);
     }
 
     /// Adds a CPU with a packet of each source, and a program of this epoch.
-    pub fn sends_in<const N: usize>(&mut self, epoch: u32, tags: [Tag; N]) {
+    pub fn sends_in<const N: usize>(&mut self, epoch: u32, tags: [SourceKey; N]) {
         self.cpu_in(epoch, move |table| {
             tags.map(|tag| Packet { tag, now: START }.pass(table))
                 .into()
@@ -120,7 +120,7 @@ impl Scene {
     }
 
     /// Adds a CPU with packets at these moments.
-    pub fn sends_at<const N: usize>(&mut self, packets: [(Tag, u64); N]) {
+    pub fn sends_at<const N: usize>(&mut self, packets: [(SourceKey, u64); N]) {
         self.cpu(move |table| {
             packets
                 .map(|(tag, now)| Packet { tag, now }.pass(table))
@@ -129,7 +129,7 @@ impl Scene {
     }
 
     /// Adds a CPU that only adds each source in turn.
-    pub fn brings_in<const N: usize>(&mut self, tags: [Tag; N]) {
+    pub fn brings_in<const N: usize>(&mut self, tags: [SourceKey; N]) {
         self.cpu(move |table| {
             tags.map(|tag| Packet { tag, now: START }.charge_new_outcome(table))
                 .into()
@@ -137,12 +137,12 @@ impl Scene {
     }
 
     /// Adds a CPU that resets a source.
-    pub fn forgets(&mut self, tag: Tag) {
+    pub fn forgets(&mut self, tag: SourceKey) {
         self.cpu(move |table| vec![forget(table, &tag)]);
     }
 
     /// Adds a CPU with a packet for each source. Each bucket is full at first and is charged with its packet.
-    pub fn race<const N: usize>(&mut self, tags: [Tag; N]) {
+    pub fn race<const N: usize>(&mut self, tags: [SourceKey; N]) {
         for tag in tags {
             self.sends([tag]);
             self.all_are_charged(tag, &[self.works.len() - 1], 0, 0);
@@ -166,7 +166,7 @@ impl Scene {
 
     /// Adds the rule that the bucket of a source is charged with all packets that these CPUs admitted, and with at most
     /// `beyond` ticks more. At the start it was charged with `before` packets.
-    pub fn all_are_charged(&mut self, tag: Tag, cpus: &[usize], before: u64, beyond: u64) {
+    pub fn all_are_charged(&mut self, tag: SourceKey, cpus: &[usize], before: u64, beyond: u64) {
         let (world, cpus) = (self.world, cpus.to_vec());
         self.rule(
             "all admitted packets of a source are charged",
@@ -233,14 +233,13 @@ impl Scene {
             .iter()
             .map(|(epoch, work)| {
                 let body = move |bus: &dyn Bus| {
-                    let [changed, seconds, cleared] = [const { Cell::new(0) }; 3];
+                    let [changed, removed] = [const { Cell::new(0) }; 2];
                     work(&Table {
                         bus,
                         world,
                         epoch: *epoch,
                         changed: &changed,
-                        seconds: &seconds,
-                        cleared: &cleared,
+                        removed: &removed,
                     })
                 };
                 Box::new(body) as Body<'_, _>

@@ -11,10 +11,11 @@ use limiter_common::{
         Home, OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet, SharedTable,
         WAYS,
         entry::{
-            ADDRESS, COUNTER_SHIFT, ONE_PACKET, OVER, PASSED, Protocol, Shared, TAT, epoch_in,
-            is_taken, slot_in, with_epoch,
+            ADDRESS, COUNTER_SHIFT, ONE_PACKET, OVER, PASSED, Shared, TAT, epoch_in, is_taken,
+            slot_in, with_epoch,
         },
-        key::{IPV4, IPV6, SourceKey, Tag, ipv4_words},
+        key::{IPV4, IPV6, SourceKey, ipv4_words},
+        word::Word,
     },
 };
 
@@ -43,11 +44,7 @@ pub const QUOTA: Quota = Quota {
     cost: COST << TICK_SHIFT,
     cost_shift: 0,
     flags: 0,
-    window: limiter_common::arithmetic::window::Window {
-        period: 0,
-        phase: 0,
-        grant: 0,
-    },
+    window: limiter_common::arithmetic::window::Window::NONE,
 };
 /// Slot of a removed limit.
 pub const GONE: u32 = 63;
@@ -62,9 +59,6 @@ pub const FOUR_SETS: World = World::of(4);
 
 /// Maximum number of sources in other sets that a set can count.
 pub const COUNT_MAX: u64 = 15;
-
-/// Attempts to count a source. The program makes more attempts, and gives up in the same way.
-const TRIES: u32 = 2;
 
 /// A table of a few sets.
 #[derive(Clone, Copy)]
@@ -99,12 +93,12 @@ impl World {
         }
     }
 
-    pub fn home(self, tag: &Tag) -> u32 {
+    pub fn home(self, tag: &SourceKey) -> u32 {
         SEED.home(tag, WHOLE).set
     }
 
     /// True if `home` is the home set of the source, and the second pair follows the first in its probe sequence.
-    fn is_at(self, tag: &Tag, home: u32) -> bool {
+    fn is_at(self, tag: &SourceKey, home: u32) -> bool {
         let [own, _, next] = [0, 1, 2].map(|distance| SEED.home(tag, WHOLE).sets().nth(distance));
         let is_first_pair = home < SETS_OF_PAIR;
         own == Some(home)
@@ -112,7 +106,7 @@ impl World {
     }
 
     /// The distance of a set in the probe sequence of the source.
-    fn distance_of(self, tag: &Tag, set: u32) -> u32 {
+    fn distance_of(self, tag: &SourceKey, set: u32) -> u32 {
         (0..SETS_OF_SOURCE)
             .zip(SEED.home(tag, WHOLE).sets())
             .find_map(|(distance, at)| (at == set).then_some(distance))
@@ -120,17 +114,9 @@ impl World {
     }
 
     /// The `number`-th IPv4 source with the home set `home`, under the limit in `slot`.
-    pub fn narrow_of(self, slot: u32, home: u32, number: usize) -> Tag {
-        let tag = |address: u32| {
-            let scope = IPV4 | slot << 8 | PORT << 16;
-            SourceKey {
-                address: ipv4_words(address),
-                scope,
-                reserved: 0,
-            }
-            .tag()
-        };
-        let is_at_home = |tag: &Tag| self.is_at(tag, home);
+    pub fn narrow_of(self, slot: u32, home: u32, number: usize) -> SourceKey {
+        let tag = |address: u32| SourceKey::new(IPV4, ipv4_words(address), slot, PORT);
+        let is_at_home = |tag: &SourceKey| self.is_at(tag, home);
         (1..)
             .map(tag)
             .filter(is_at_home)
@@ -138,21 +124,14 @@ impl World {
             .expect("some source has this home set")
     }
 
-    pub fn narrow(self, home: u32, number: usize) -> Tag {
+    pub fn narrow(self, home: u32, number: usize) -> SourceKey {
         self.narrow_of(0, home, number)
     }
 
     /// The `number`-th IPv6 source with the home set `home`. The first half of the address is the same for all.
-    pub fn wide(self, home: u32, number: usize) -> Tag {
-        let tag = |rest: u64| {
-            SourceKey {
-                address: [0xb80d_0120, rest],
-                scope: IPV6,
-                reserved: 0,
-            }
-            .tag()
-        };
-        let is_at_home = |tag: &Tag| self.is_at(tag, home);
+    pub fn wide(self, home: u32, number: usize) -> SourceKey {
+        let tag = |rest: u64| SourceKey::new(IPV6, [0xb80d_0120, rest], 0, 0);
+        let is_at_home = |tag: &SourceKey| self.is_at(tag, home);
         (1..)
             .map(tag)
             .filter(is_at_home)
@@ -202,10 +181,18 @@ impl World {
     }
 
     /// Puts a source into an entry.
-    pub fn put(self, words: &mut [u64], set: u32, way: u32, tag: &Tag, word: u64, packets: u64) {
+    pub fn put(
+        self,
+        words: &mut [u64],
+        set: u32,
+        way: u32,
+        tag: &SourceKey,
+        word: u64,
+        packets: u64,
+    ) {
         let first = place(set, way);
-        words[first + ADDRESS] = tag.address;
-        words[first + PASSED] = tag.port() | packets << COUNTER_SHIFT;
+        words[first + ADDRESS] = tag.first;
+        words[first + PASSED] = u64::from(tag.port()) | packets << COUNTER_SHIFT;
         words[first + OVER] = with_epoch(tag.limit(), 0);
         words[first + TAT] = word;
         if self.is_counted {
@@ -251,7 +238,7 @@ impl World {
     }
 
     /// The TATs of the source's buckets, including entries that a CPU is working on.
-    pub fn buckets(self, words: &[u64], tag: &Tag) -> Vec<u64> {
+    pub fn buckets(self, words: &[u64], tag: &SourceKey) -> Vec<u64> {
         self.entries(words)
             .filter(|(_, way, entry)| {
                 (!tag.is_wide() || way % 2 == 0) && is_taken(entry.load(TAT)) && entry.is_of(tag)
@@ -261,7 +248,7 @@ impl World {
     }
 
     /// The epoch of the source's bucket.
-    pub fn epoch(self, words: &[u64], tag: &Tag) -> Option<u32> {
+    pub fn epoch(self, words: &[u64], tag: &SourceKey) -> Option<u32> {
         self.entries(words)
             .find(|(_, _, entry)| is_taken(entry.load(TAT)) && entry.is_of(tag))
             .map(|(_, _, entry)| epoch_in(entry.load(OVER), 0))
@@ -289,7 +276,7 @@ impl World {
             if !is_taken(word) || self.is_counted && !is_time(word) {
                 continue;
             }
-            let tag = entry.tag();
+            let tag = entry.key();
             let home = self.home(&tag);
             if home == set || home >= self.sets {
                 continue;
@@ -309,7 +296,7 @@ impl World {
         let live = self
             .entries(words)
             .filter(|(_, _, entry)| is_time(entry.load(TAT)));
-        let tags: Vec<Tag> = live.map(|(_, _, entry)| entry.tag()).collect();
+        let tags: Vec<SourceKey> = live.map(|(_, _, entry)| entry.key()).collect();
         for (number, tag) in tags.iter().enumerate() {
             if tags[..number].contains(tag) {
                 return Err(format!("two buckets of {tag:x?}"));
@@ -330,7 +317,7 @@ impl World {
                 words,
                 first: place(set, way & !1),
             };
-            let is_second = way % 2 == 1 && before.load(TAT) != FREE && before.tag().is_wide();
+            let is_second = way % 2 == 1 && before.load(TAT) != FREE && before.key().is_wide();
             if (word == REST) != is_second {
                 return Err(format!(
                     "set {set} way {way}: a second half and its first do not go together"
@@ -348,7 +335,7 @@ impl World {
         for home in 0..self.sets {
             let elsewhere = self.entries(words).filter(|(set, _, entry)| {
                 let is_owned = ![FREE, REST].contains(&entry.load(TAT));
-                is_owned && *set != home && self.home(&entry.tag()) == home
+                is_owned && *set != home && self.home(&entry.key()) == home
             });
             let there = elsewhere.count() as u64 + self.hidden[home as usize];
             let counted = self.overflow(words, home).count();
@@ -372,7 +359,7 @@ impl World {
                     words,
                     first: at / WORDS * WORDS,
                 }
-                .tag(),
+                .key(),
             )
         } else {
             0
@@ -380,13 +367,9 @@ impl World {
     }
 
     /// A number for the key, below 2^63.
-    pub fn number_of(tag: &Tag) -> u64 {
-        let Tag {
-            address,
-            rest,
-            scope,
-        } = *tag;
-        let mixed = address.wrapping_mul(SEED.0[1]) ^ rest.wrapping_mul(SEED.0[2]);
+    pub fn number_of(tag: &SourceKey) -> u64 {
+        let SourceKey { first, rest, scope } = *tag;
+        let mixed = first.wrapping_mul(SEED.0[1]) ^ rest.wrapping_mul(SEED.0[2]);
         (mixed ^ scope).wrapping_mul(SEED.0[3]) >> 1
     }
 }
@@ -402,18 +385,30 @@ struct Seen<'a> {
     first: usize,
 }
 
+/// A word as it was read.
+#[derive(Clone, Copy)]
+struct SeenWord(u64);
+
+impl Word for SeenWord {
+    fn load(self) -> u64 {
+        self.0
+    }
+    fn swap(self, _: u64, _: u64) -> bool {
+        unreachable!("the view is read-only")
+    }
+    fn store(self, _: u64) {
+        unreachable!("the view is read-only")
+    }
+    fn add(self, _: u64) {
+        unreachable!("the view is read-only")
+    }
+}
+
 impl Shared for Seen<'_> {
-    fn load(self, word: usize) -> u64 {
-        self.words[self.first + word]
-    }
-    fn swap(self, _: usize, _: u64, _: u64) -> bool {
-        unreachable!("the view is read-only")
-    }
-    fn store(self, _: usize, _: u64) {
-        unreachable!("the view is read-only")
-    }
-    fn add(self, _: usize, _: u64) {
-        unreachable!("the view is read-only")
+    type Word = SeenWord;
+
+    fn word(self, index: usize) -> SeenWord {
+        SeenWord(self.words[self.first + index])
     }
     fn next(self) -> Self {
         Self {
@@ -431,10 +426,8 @@ pub struct Table<'a> {
     pub epoch: u32,
     /// Number of the owner of the bucket that this CPU changed last; see [`World::number_of`].
     pub changed: &'a Cell<u64>,
-    /// Number of times that a wide source has replaced two sources.
-    pub seconds: &'a Cell<u64>,
-    /// Number of cleared sources.
-    pub cleared: &'a Cell<u64>,
+    /// Number of sources that this CPU has removed.
+    pub removed: &'a Cell<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -457,25 +450,43 @@ impl Entry<'_> {
     }
 }
 
-impl Shared for Entry<'_> {
-    fn load(self, word: usize) -> u64 {
-        self.bus.access(self.first + word, Access::Load)
+/// A word of the model's memory.
+#[derive(Clone, Copy)]
+pub struct BusWord<'a> {
+    bus: &'a dyn Bus,
+    place: usize,
+    /// Gets the number of the owner of a changed TAT.
+    changed: Option<&'a Cell<u64>>,
+}
+
+impl Word for BusWord<'_> {
+    fn load(self) -> u64 {
+        self.bus.access(self.place, Access::Load)
     }
-    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
-        let found = self
-            .bus
-            .access(self.first + word, Access::Swap { expected, new });
-        let is_done = found != 0;
-        if is_done && word == TAT {
-            self.changed.set(found - 1);
+    fn swap(self, expected: u64, new: u64) -> bool {
+        let found = self.bus.access(self.place, Access::Swap { expected, new });
+        if let (true, Some(changed)) = (found != 0, self.changed) {
+            changed.set(found - 1);
         }
-        is_done
+        found != 0
     }
-    fn store(self, word: usize, value: u64) {
-        self.bus.access(self.first + word, Access::Store(value));
+    fn store(self, value: u64) {
+        self.bus.access(self.place, Access::Store(value));
     }
-    fn add(self, word: usize, amount: u64) {
-        self.bus.access(self.first + word, Access::Add(amount));
+    fn add(self, amount: u64) {
+        self.bus.access(self.place, Access::Add(amount));
+    }
+}
+
+impl<'a> Shared for Entry<'a> {
+    type Word = BusWord<'a>;
+
+    fn word(self, index: usize) -> BusWord<'a> {
+        BusWord {
+            bus: self.bus,
+            place: self.first + index,
+            changed: (index == TAT).then_some(self.changed),
+        }
     }
     fn next(self) -> Self {
         Self {
@@ -498,10 +509,18 @@ impl<'a> SharedSet for Set<'a> {
     }
 }
 
-impl Table<'_> {
+impl<'a> Table<'a> {
+    fn word(&self, place: usize) -> BusWord<'a> {
+        BusWord {
+            bus: self.bus,
+            place,
+            changed: None,
+        }
+    }
+
     fn count_held(&self, amount: u64) {
         if self.world.is_counted {
-            self.bus.access(self.world.held(), Access::Add(amount));
+            self.word(self.world.held()).add(amount);
         }
     }
 
@@ -514,6 +533,10 @@ impl Table<'_> {
 
 impl<'a> SharedTable for Table<'a> {
     type Set = Set<'a>;
+    /// A CPU that tries again is like one that comes later.
+    const LOCK_TRIES: u32 = 1;
+    /// The program makes more attempts, and gives up in the same way.
+    const COUNT_TRIES: u32 = 2;
 
     fn set(&self, number: u32) -> Option<Set<'a>> {
         (number < self.world.sets).then_some(Set {
@@ -522,77 +545,34 @@ impl<'a> SharedTable for Table<'a> {
             number,
         })
     }
-    fn home(&self, tag: &Tag) -> Home {
+    fn home(&self, tag: &SourceKey) -> Home {
         SEED.home(tag, WHOLE)
     }
-    fn overflow(&self, set: u32) -> Overflow {
-        let word = self.bus.access(self.world.counts(), Access::Load);
-        Overflow::in_word(word, set * OVERFLOW_WIDTH)
+    fn overflow_word(&self, set: u32) -> Option<(BusWord<'a>, u32)> {
+        Some((self.word(self.world.counts()), set * OVERFLOW_WIDTH))
     }
-    fn count_overflow(&self, set: u32, distance: u32) -> bool {
-        for _ in 0..TRIES {
-            let before = self.bus.access(self.world.counts(), Access::Load);
-            let shift = set * OVERFLOW_WIDTH;
-            let Some(more) = Overflow::in_word(before, shift).with_one_more(distance) else {
-                return false;
-            };
-            let new = more.put_into(before, shift);
-            let expected = before;
-            if self
-                .bus
-                .access(self.world.counts(), Access::Swap { expected, new })
-                != 0
-            {
-                return true;
-            }
-        }
-        false
-    }
-    fn uncount_overflow(&self, set: u32) {
-        let one_less = u64::MAX << (set * OVERFLOW_WIDTH);
-        self.bus.access(self.world.counts(), Access::Add(one_less));
-    }
-    fn count_second_removed(&self) {
-        self.seconds.set(self.seconds.get() + 1);
-    }
-    /// Tries once. A CPU that tries again is like one that comes later.
-    fn lock(&self, set: u32) -> bool {
-        self.bus.access(
-            self.world.lock(set),
-            Access::Swap {
-                expected: 0,
-                new: 1,
-            },
-        ) != 0
-    }
-    fn unlock(&self, set: u32) {
-        self.bus.access(
-            self.world.lock(set),
-            Access::Swap {
-                expected: 1,
-                new: 0,
-            },
-        );
+    fn lock_word(&self, set: u32) -> Option<BusWord<'a>> {
+        Some(self.word(self.world.lock(set)))
     }
     fn sets(&self) -> u32 {
         self.world.sets
     }
     /// Every limit has room.
-    fn reserve(&self, tag: &Tag) -> bool {
+    fn reserve(&self, tag: &SourceKey) -> bool {
         self.count_held(tag.entries().into());
         true
     }
     fn release(&self, _: u32, entries: u32) {
         self.count_held(u64::from(entries).wrapping_neg());
     }
-    fn has_room(&self, _: &Tag) -> bool {
+    fn has_room(&self, _: &SourceKey) -> bool {
         true
     }
     fn hand(&self) -> u32 {
         0
     }
-    fn count_cleared(&self) {
-        self.cleared.set(self.cleared.get() + 1);
+    fn count_removed(&self) {
+        self.removed.set(self.removed.get() + 1);
     }
     fn full_for(&self, over: u64, word: u64, now: u64) -> Option<u64> {
         if slot_in(over) == GONE {

@@ -73,7 +73,7 @@ fn watch(context: &XdpContext, length: u64) {
     let Some(sample) = sample() else {
         return;
     };
-    if sample.seed.mixed(&key.tag()) > sample.threshold {
+    if sample.seed.mixed(&key) > sample.threshold {
         return;
     }
     let mut place = MaybeUninit::uninit();

@@ -47,7 +47,7 @@ pub struct Source<'a>(pub &'a SourceKey);
 
 impl fmt::Display for Source<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [first, rest] = self.0.address.map(u64::to_ne_bytes);
+        let [first, rest] = self.0.address().map(u64::to_ne_bytes);
         match self.0.family() {
             IPV4 => {
                 let [a, b, c, d, ..] = first;
@@ -128,11 +128,7 @@ mod tests {
     use super::*;
 
     fn v4(address: u32, port: u32) -> SourceKey {
-        SourceKey {
-            address: ipv4_words(address.to_be()),
-            scope: IPV4 | (3 << 8) | (port << 16),
-            reserved: 0,
-        }
+        SourceKey::new(IPV4, ipv4_words(address.to_be()), 3, port)
     }
 
     #[test]
@@ -145,16 +141,9 @@ mod tests {
         address[..4].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
         address[15] = 9;
         let words = [0, 8].map(|at| u64::from_ne_bytes(address[at..at + 8].try_into().unwrap()));
-        let v6 = SourceKey {
-            address: words,
-            scope: IPV6,
-            reserved: 0,
-        };
+        let v6 = SourceKey::new(IPV6, words, 0, 0);
         assert_eq!(Source(&v6).to_string(), "2001:db8::9");
-        let all = SourceKey {
-            scope: INTERFACE,
-            ..v6
-        };
+        let all = SourceKey::new(INTERFACE, [0; 2], 0, 0);
         assert_eq!(Source(&all).to_string(), "interface");
     }
 

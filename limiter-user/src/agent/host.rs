@@ -148,7 +148,7 @@ impl Attached {
 /// Returns true if the source is a link-local address. It belongs to another neighbour on each host, so hosts do not
 /// share its bucket.
 fn is_of_one_link(key: &SourceKey) -> bool {
-    key.family() == IPV6 && is_link_local(&key.address)
+    key.family() == IPV6 && is_link_local(&key.address())
 }
 
 impl Table for Attached {

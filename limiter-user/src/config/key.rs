@@ -150,13 +150,13 @@ impl Key {
         };
         Some(match key.family() {
             limiter_common::table::key::IPV4 => {
-                let [a, b, c, d, ..] = octets(key.address);
+                let [a, b, c, d, ..] = octets(key.address());
                 (IpAddr::from([a, b, c, d]), ipv4)
             }
-            _ if self.mask().link_local != 0 && is_link_local(&key.address) => {
-                (IpAddr::from(octets(key.address)), 128)
+            _ if self.mask().link_local != 0 && is_link_local(&key.address()) => {
+                (IpAddr::from(octets(key.address())), 128)
             }
-            _ => (IpAddr::from(octets(key.address)), ipv6),
+            _ => (IpAddr::from(octets(key.address())), ipv6),
         })
     }
 }

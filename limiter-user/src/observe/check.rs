@@ -139,7 +139,9 @@ fn buckets_of(
         return vec![(key.show(&first), tables.sets.source(&first))];
     }
     let of_any_port = |entry: &SourceKey| {
-        entry.slot() == slot && entry.family() == first.family() && entry.address == first.address
+        entry.slot() == slot
+            && entry.family() == first.family()
+            && entry.address() == first.address()
     };
     let of_ports = tables
         .sets

@@ -38,7 +38,7 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
 
 fn count(sources: &mut Sources, key: &SourceKey) {
     sources.tracked += 1;
-    sources.entries += 1 + u64::from(key.tag().is_wide());
+    sources.entries += 1 + u64::from(key.is_wide());
 }
 
 /// Takes a single sample of the attachment, with the most dropped sources.

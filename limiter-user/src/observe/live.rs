@@ -231,8 +231,7 @@ fn grown(last: u32, counter: u64) -> u64 {
 fn fingerprint(key: &SourceKey) -> u32 {
     // The golden ratio: an odd number without a pattern.
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-    let [first, rest] = key.address;
-    let mixed = (first ^ rest.rotate_left(23) ^ (u64::from(key.scope) << 32)).wrapping_mul(MIX);
+    let mixed = (key.first ^ key.rest.rotate_left(23) ^ (key.scope << 32)).wrapping_mul(MIX);
     ((mixed ^ (mixed >> 29)).wrapping_mul(MIX) >> 32) as u32 | 1
 }
 

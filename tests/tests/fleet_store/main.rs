@@ -137,11 +137,7 @@ impl Asked {
 
 /// A source of the first limit.
 fn source(number: u32) -> SourceKey {
-    SourceKey {
-        address: ipv4_words((0x0a00_0000 + number).to_be()),
-        scope: IPV4,
-        reserved: 0,
-    }
+    SourceKey::new(IPV4, ipv4_words((0x0a00_0000 + number).to_be()), 0, 0)
 }
 
 /// A round of sources of [`SLOW`], each with its number of packets.

@@ -15,7 +15,7 @@ use aya_ebpf::{
 use limiter_common::{
     abi::counters::FAST,
     policy::{Found as _, Limit as _, Parsed, bucket::Charged, fast, full, parse, verdict::Reason},
-    table::{entry::Protocol, key::Tag},
+    table::{entry::Shared as _, key::SourceKey},
 };
 use limiter_ebpf::{
     clock,
@@ -162,7 +162,7 @@ fn count(charged: Charged<Found>, reason: Reason) {
 }
 
 #[inline(always)]
-fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &Tag) -> u32) -> u32 {
+fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &SourceKey) -> u32) -> u32 {
     let source = match parse(&mut Cursor::new(context)) {
         Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
         Parsed::Arp(_) | Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => {
@@ -170,7 +170,7 @@ fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &Tag) -> u32) -> u32 
         }
     };
     match config::limit(0) {
-        Some(limit) => rest(limit, &limit.mask().key(0, &source, 0).tag()),
+        Some(limit) => rest(limit, &limit.mask().key(0, &source, 0)),
         None => XDP_ABORTED,
     }
 }

@@ -13,8 +13,11 @@ use aya_ebpf::{
     macros::{btf_map, xdp},
     programs::XdpContext,
 };
-use limiter_common::policy::{Limit as _, Parsed, parse};
-use limiter_ebpf::{atomic, config, maps::SETS, packet::Cursor};
+use limiter_common::{
+    policy::{Limit as _, Parsed, parse},
+    table::word::Word as _,
+};
+use limiter_ebpf::{atomic::Word, config, constant, maps::SETS, packet::Cursor};
 use network_types::{
     eth::{EthHdr, EtherType},
     ip::{Ipv4Hdr, Ipv6Hdr},
@@ -182,15 +185,15 @@ fn decide(bucket: Option<*mut u64>, insert: impl FnOnce(u64)) -> u32 {
         insert(now + cost);
         return XDP_PASS;
     };
+    // SAFETY: an aligned map value.
+    let bucket = unsafe { Word::at(bucket) };
     for _ in 0..TRIES {
-        // SAFETY: an aligned word of a map value.
-        let seen = unsafe { atomic::load(bucket) };
+        let seen = bucket.load();
         let full_at = seen.max(now) + cost;
         if full_at - now > tau {
             return XDP_DROP;
         }
-        // SAFETY: an aligned word of a map value.
-        if unsafe { atomic::compare_and_swap(bucket, seen, full_at) } == seen {
+        if bucket.swap(seen, full_at) {
             return XDP_PASS;
         }
     }
@@ -223,13 +226,13 @@ fn one_line(context: &XdpContext, verdict: u32, otherwise: u32) -> u32 {
     let Some(limit) = config::limit(0) else {
         return XDP_ABORTED;
     };
-    let tag = limit.mask().key(0, &source, 0).tag();
-    let home = config::seed().home(&tag, config::sets());
+    let key = limit.mask().key(0, &source, 0);
+    let home = config::seed().home(&key, constant!(sets));
     let Some(set) = SETS.get_ptr_mut(home.set) else {
         return XDP_ABORTED;
     };
     // SAFETY: the first of eight words of a map value, aligned.
-    if unsafe { atomic::load(set.cast()) } == NEVER {
+    if unsafe { Word::at(set.cast()) }.load() == NEVER {
         return otherwise;
     }
     verdict

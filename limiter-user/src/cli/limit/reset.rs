@@ -95,8 +95,8 @@ fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<Outcom
             continue;
         }
         for (other, _) in attachment.tables.sets.sources() {
-            let same = (other.slot(), other.family(), other.address)
-                == (key.slot(), key.family(), key.address);
+            let same = (other.slot(), other.family(), other.address())
+                == (key.slot(), key.family(), key.address());
             found |= same && attachment.tables.sets.forget(&other);
         }
     }

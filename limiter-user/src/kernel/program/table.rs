@@ -12,10 +12,11 @@ use limiter_common::{
     table::{
         Seed, WAYS,
         entry::{
-            self, BEHIND_MAX, OVER, PASSED, Protocol, Shared, TAT, counter, epoch_in, slot_in,
-            with_epoch, without_counter,
+            self, BEHIND_MAX, OVER, PASSED, Shared, TAT, counter, epoch_in, slot_in, with_epoch,
+            without_counter,
         },
-        key::{SLOTS, SourceKey, Tag},
+        key::{SLOTS, SourceKey},
+        word::Word,
     },
 };
 
@@ -102,9 +103,9 @@ impl Sets {
     /// The number of entries that the limit in each slot holds.
     pub fn held(&self) -> [u64; SLOTS as usize] {
         let mut held = [0; SLOTS as usize];
-        for tag in self.counted() {
-            if let Some(held) = held.get_mut(tag.slot() as usize) {
-                *held += u64::from(tag.entries());
+        for key in self.counted() {
+            if let Some(held) = held.get_mut(key.slot() as usize) {
+                *held += u64::from(key.entries());
             }
         }
         held
@@ -112,10 +113,10 @@ impl Sets {
 
     /// The keys that the program counts for their limits. A forgotten source counts until another one takes its
     /// entry.
-    fn counted(&self) -> impl Iterator<Item = Tag> {
+    fn counted(&self) -> impl Iterator<Item = SourceKey> {
         self.entries().filter_map(|entry| match entry.load(TAT) {
-            FORGOTTEN => Some(entry.tag()),
-            _ => entry.read().map(|(key, _)| key.tag()),
+            FORGOTTEN => Some(entry.key()),
+            _ => entry.read().map(|(key, _)| key),
         })
     }
 
@@ -131,9 +132,8 @@ impl Sets {
     }
 
     fn find(&self, key: &SourceKey) -> Option<Mapped<'_>> {
-        let tag = key.tag();
         self.seed
-            .home(&tag, self.sets)
+            .home(key, self.sets)
             .sets()
             .flat_map(|set| self.of_set(set))
             .find(|entry| entry.read().is_some_and(|(found, _)| found == *key))
@@ -159,7 +159,7 @@ impl Sets {
         epoch: u32,
         mut change: impl FnMut(&Source) -> Charge,
     ) -> bool {
-        let (Some(entry), tag) = (self.entry(number), key.tag()) else {
+        let Some(entry) = self.entry(number) else {
             return false;
         };
         for _ in 0..TRIES {
@@ -170,10 +170,10 @@ impl Sets {
                 Charge::Nothing => return false,
                 // Later packets are charged to the bucket under the present quota.
                 Charge::Convert(word) => {
-                    entry.convert(&tag, source.over, source.tat, word, epoch);
+                    entry.convert(key, source.over, source.tat, word, epoch);
                     false
                 }
-                Charge::To(word) => entry.charge(&tag, source.tat, word),
+                Charge::To(word) => entry.charge(key, source.tat, word),
             };
             if done {
                 return true;
@@ -242,23 +242,35 @@ struct Mapped<'a> {
     first: usize,
 }
 
-impl Shared for Mapped<'_> {
-    fn load(self, word: usize) -> u64 {
-        self.words[self.first + word].load(Ordering::Acquire)
+/// A word of the table.
+#[derive(Clone, Copy)]
+struct MappedWord<'a>(&'a AtomicU64);
+
+impl Word for MappedWord<'_> {
+    fn load(self) -> u64 {
+        self.0.load(Ordering::Acquire)
     }
 
-    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
-        self.words[self.first + word]
+    fn swap(self, expected: u64, new: u64) -> bool {
+        self.0
             .compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst)
             .is_ok()
     }
 
-    fn store(self, word: usize, value: u64) {
-        self.words[self.first + word].store(value, Ordering::Release);
+    fn store(self, value: u64) {
+        self.0.store(value, Ordering::Release);
     }
 
-    fn add(self, word: usize, amount: u64) {
-        self.words[self.first + word].fetch_add(amount, Ordering::SeqCst);
+    fn add(self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::SeqCst);
+    }
+}
+
+impl<'a> Shared for Mapped<'a> {
+    type Word = MappedWord<'a>;
+
+    fn word(self, index: usize) -> MappedWord<'a> {
+        MappedWord(&self.words[self.first + index])
     }
 
     /// The other entry of the pair, even of the second one: in a torn table, the first half of a key may be in the
@@ -280,7 +292,7 @@ impl Mapped<'_> {
             if !entry::is_taken(word) {
                 return None;
             }
-            let tag = self.tag();
+            let key = self.key();
             let source = Source {
                 tat: word,
                 over: self.load(OVER),
@@ -288,7 +300,7 @@ impl Mapped<'_> {
                 refused: counter(self.load(OVER)),
             };
             if bucket::is_time(word) && self.load(TAT) == word {
-                return Some((tag.key(), source));
+                return Some((key, source));
             }
             // The thread that changes the entry may have been stopped.
             std::thread::yield_now();

@@ -113,7 +113,7 @@ impl From<&SourceKey> for Place {
     fn from(key: &SourceKey) -> Self {
         Self {
             family: key.family(),
-            address: u128::from_be_bytes(octets(key.address)),
+            address: u128::from_be_bytes(octets(key.address())),
             port: key.port(),
             slot: key.slot(),
         }

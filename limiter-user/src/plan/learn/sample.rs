@@ -248,9 +248,5 @@ impl Source {
 
 /// The text for a source.
 pub fn show(source: &Flow) -> String {
-    Key::default().show(&SourceKey {
-        address: source.address,
-        scope: source.family(),
-        reserved: 0,
-    })
+    Key::default().show(&SourceKey::new(source.family(), source.address, 0, 0))
 }

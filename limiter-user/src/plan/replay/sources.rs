@@ -68,7 +68,7 @@ impl Sources {
     /// The sources, most dropped first, then most passed. Also the sum of all others, if there are any.
     pub fn finish(self) -> (Vec<ReplayedSource>, Option<SourceCounters>) {
         let mut all: Vec<_> = self.counters.into_iter().collect();
-        all.sort_by_key(|(key, counters)| (rank(counters), key.address.map(u64::from_be)));
+        all.sort_by_key(|(key, counters)| (rank(counters), key.address().map(u64::from_be)));
         let sources = all.into_iter().map(|(key, counters)| ReplayedSource {
             source: self.key.show_source(&key),
             counters,

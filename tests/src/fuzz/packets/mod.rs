@@ -151,6 +151,6 @@ impl Loaded {
 
 fn sorted(buckets: impl Iterator<Item = Counted>) -> Vec<Counted> {
     let mut buckets: Vec<_> = buckets.collect();
-    buckets.sort_by_key(|(key, ..)| (key.scope, key.address));
+    buckets.sort_by_key(|(key, ..)| (key.scope, key.address()));
     buckets
 }

@@ -1,7 +1,6 @@
 //! The program's decisions in user space. Used on hosts that cannot load the program, or to be faster than a system
 //! call per packet. Runs the program's policy ([`limiter_common::policy`]) on memory of this process, as a single CPU.
 
-mod constants;
 mod lists;
 mod new_sources;
 mod table;
@@ -13,11 +12,12 @@ use limiter_common::{
     abi::{
         Config, Listed,
         counters::{Count, LimitCounters},
+        rules::Limit,
     },
     policy::{Engine, Evaluation, apply_shadow, fast, full, parse, verdict::Reason},
     table::{
         Added,
-        key::{SLOTS, Tag},
+        key::{SLOTS, SourceKey},
     },
 };
 
@@ -108,9 +108,37 @@ impl View<'_> {
     }
 }
 
+macro_rules! flags {
+    ($($name:ident),+) => {$(
+        fn $name(&self) -> bool {
+            self.0.config.$name != 0
+        }
+    )+};
+}
+
 impl<'a> Engine for View<'a> {
+    type Limit = &'a Limit;
     type Entry = Entry<'a>;
     type Found = Option<Entry<'a>>;
+
+    flags! { shadow, malformed_passes, control, transport }
+
+    fn limit(&self, index: u32) -> Option<&'a Limit> {
+        let limits = &self.0.config.limits[..self.0.config.limits_length as usize];
+        limits.get(index as usize)
+    }
+
+    fn limits_length(&self) -> u32 {
+        self.0.config.limits_length
+    }
+
+    fn index_of(&self, slot: u32) -> Option<u32> {
+        self.0.config.indices.get(slot as usize).copied()
+    }
+
+    fn room(&self) -> u32 {
+        self.0.config.room
+    }
 
     fn candidates(&self, _: &Evaluation) -> u64 {
         (1 << self.0.config.limits_length) - 1
@@ -128,29 +156,29 @@ impl<'a> Engine for View<'a> {
         self.0.lists.of(&evaluation.info.source)
     }
 
-    fn entry_number(&self, tag: &Tag) -> u32 {
-        table::entry_number(self, tag)
+    fn entry_number(&self, key: &SourceKey) -> u32 {
+        table::entry_number(self, key)
     }
 
     fn entry(&self, number: u32) -> Option<Entry<'a>> {
         table::entry(self, number)
     }
 
-    fn admits(&self, tag: &Tag, now: u64, take: bool) -> bool {
+    fn admits(&self, key: &SourceKey, now: u64, take: bool) -> bool {
         let new_sources = &self.0.new_sources;
-        if !new_sources.reserve(tag.slot(), now) {
+        if !new_sources.reserve(key.slot(), now) {
             return false;
         }
-        let has_room = limiter_common::table::make_room(self, tag, now);
+        let has_room = limiter_common::table::make_room(self, key, now);
         if take || !has_room {
-            new_sources.take(tag.slot());
+            new_sources.take(key.slot());
         }
         has_room
     }
 
-    fn insert(&self, tag: &Tag, tat: u64, epoch: u32, now: u64) -> Added {
+    fn insert(&self, key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added {
         let new = limiter_common::table::New {
-            tag,
+            key,
             tat,
             epoch,
             now,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use limiter_common::{
     abi::rules::NewSourceQuota,
     arithmetic::bucket,
-    policy::new_sources::{ATTEMPTS, LOST, Word, lease_once},
+    policy::new_sources::{ATTEMPTS, LOST, lease_once},
     table::key::SLOTS,
 };
 
@@ -17,23 +17,6 @@ pub struct NewSources {
     /// The limits' own buckets, by slot.
     own: [Cell<u64>; SLOTS as usize],
     leases: [Cell<u64>; SLOTS as usize],
-}
-
-#[derive(Clone, Copy)]
-struct Tat<'a>(&'a Cell<u64>);
-
-impl Word for Tat<'_> {
-    fn load(self) -> u64 {
-        self.0.get()
-    }
-
-    fn swap(self, expected: u64, new: u64) -> bool {
-        let is_expected = self.load() == expected;
-        if is_expected {
-            self.0.set(new);
-        }
-        is_expected
-    }
 }
 
 impl NewSources {
@@ -65,7 +48,7 @@ impl NewSources {
 
     /// Takes a lease: as many tokens as a CPU takes at once. If there are fewer, takes one or none.
     fn take_lease(&self, slot: usize, now: u64) -> u64 {
-        let (common, own) = (Tat(&self.common), Tat(&self.own[slot]));
+        let (common, own) = (&self.common, &self.own[slot]);
         let mut tries = (0..ATTEMPTS).map(|_| lease_once(&self.limit, common, own, now, || now));
         tries.find(|tokens| *tokens != LOST).unwrap_or(0)
     }

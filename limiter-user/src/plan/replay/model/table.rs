@@ -4,12 +4,13 @@
 use std::cell::Cell;
 
 use limiter_common::{
-    policy::{Constants, has_room, kept},
+    abi::SETS_OF_WORD,
+    policy::{Engine as _, has_room, kept},
     table::{
-        Home, Overflow, SWEPT, SharedSet, SharedTable, WAYS,
+        Home, OVERFLOW_WIDTH, SWEPT, SharedSet, SharedTable, WAYS,
         entry::{Shared, slot_in},
         find,
-        key::{SLOTS, Tag},
+        key::{SLOTS, SourceKey},
     },
 };
 
@@ -24,7 +25,9 @@ type Line = [[Cell<u64>; WORDS]; WAYS as usize];
 #[derive(Debug)]
 pub struct Memory {
     sets: Vec<Line>,
-    overflow: Vec<Cell<u8>>,
+    overflow: Vec<Cell<u64>>,
+    /// The lock of all sets: this is a single CPU.
+    lock: Cell<u64>,
     /// Entries of each limit, by slot.
     held: [Cell<u64>; SLOTS as usize],
     /// The set at which the next sweep begins.
@@ -36,7 +39,8 @@ impl Memory {
     pub fn new(sets: u32) -> Self {
         Self {
             sets: (0..sets).map(|_| Line::default()).collect(),
-            overflow: vec![Cell::new(0); sets as usize],
+            overflow: vec![Cell::new(0); sets.div_ceil(SETS_OF_WORD) as usize],
+            lock: Cell::new(0),
             held: std::array::from_fn(|_| Cell::new(0)),
             hand: Cell::new(0),
         }
@@ -48,8 +52,8 @@ impl Memory {
 }
 
 /// The number of a source's entry, counted from 1; 0 if the source has none.
-pub fn entry_number(view: &View<'_>, tag: &Tag) -> u32 {
-    let found = find(view, tag, &view.home(tag));
+pub fn entry_number(view: &View<'_>, key: &SourceKey) -> u32 {
+    let found = find(view, key, &view.home(key));
     found.map_or(0, |(set, entry)| set * WAYS + entry.way + 1)
 }
 
@@ -66,31 +70,11 @@ pub struct Entry<'a> {
     way: u32,
 }
 
-impl Entry<'_> {
-    fn word(&self, word: usize) -> &Cell<u64> {
-        &self.line[self.way as usize][word]
-    }
-}
+impl<'a> Shared for Entry<'a> {
+    type Word = &'a Cell<u64>;
 
-impl Shared for Entry<'_> {
-    fn load(self, word: usize) -> u64 {
-        self.word(word).get()
-    }
-
-    fn swap(self, word: usize, expected: u64, new: u64) -> bool {
-        let is_expected = self.load(word) == expected;
-        if is_expected {
-            self.store(word, new);
-        }
-        is_expected
-    }
-
-    fn store(self, word: usize, value: u64) {
-        self.word(word).set(value);
-    }
-
-    fn add(self, word: usize, amount: u64) {
-        self.store(word, self.load(word).wrapping_add(amount));
+    fn word(self, index: usize) -> &'a Cell<u64> {
+        &self.line[self.way as usize][index]
     }
 
     fn next(self) -> Self {
@@ -123,39 +107,18 @@ impl<'a> SharedTable for View<'a> {
         self.0.memory.sets.get(number as usize).map(Set)
     }
 
-    fn home(&self, tag: &Tag) -> Home {
-        self.0.config.seed.home(tag, self.sets())
+    fn home(&self, key: &SourceKey) -> Home {
+        self.0.config.seed.home(key, self.sets())
     }
 
-    fn overflow(&self, set: u32) -> Overflow {
-        let byte = self.0.memory.overflow.get(set as usize);
-        Overflow(byte.map_or(0, Cell::get).into())
+    fn overflow_word(&self, set: u32) -> Option<(&'a Cell<u64>, u32)> {
+        let word = self.0.memory.overflow.get((set / SETS_OF_WORD) as usize)?;
+        Some((word, set % SETS_OF_WORD * OVERFLOW_WIDTH))
     }
 
-    fn count_overflow(&self, set: u32, distance: u32) -> bool {
-        let more = self.overflow(set).with_one_more(distance);
-        let more = more.and_then(|more| u8::try_from(more.0).ok());
-        match (self.0.memory.overflow.get(set as usize), more) {
-            (Some(byte), Some(more)) => {
-                byte.set(more);
-                true
-            }
-            _ => false,
-        }
+    fn lock_word(&self, _: u32) -> Option<&'a Cell<u64>> {
+        Some(&self.0.memory.lock)
     }
-
-    fn uncount_overflow(&self, set: u32) {
-        if let Some(byte) = self.0.memory.overflow.get(set as usize) {
-            // The count is at least 1: the bits above stay as they are.
-            byte.set(byte.get().wrapping_sub(1));
-        }
-    }
-
-    fn lock(&self, _: u32) -> bool {
-        true
-    }
-
-    fn unlock(&self, _: u32) {}
 
     fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64> {
         let limit = self
@@ -171,17 +134,17 @@ impl<'a> SharedTable for View<'a> {
         self.0.config.sets
     }
 
-    fn has_room(&self, tag: &Tag) -> bool {
-        let wanted = self.0.memory.held(tag.slot()) + u64::from(tag.entries());
+    fn has_room(&self, key: &SourceKey) -> bool {
+        let wanted = self.0.memory.held(key.slot()) + u64::from(key.entries());
         let held = |slot| self.0.memory.held(slot);
         let kept = |index, slot| kept(self, held, index, slot);
-        has_room(self, kept, tag.slot(), wanted)
+        has_room(self, kept, key.slot(), wanted)
     }
 
-    fn reserve(&self, tag: &Tag) -> bool {
-        let has_room = self.has_room(tag);
-        if let (true, Some(held)) = (has_room, self.0.memory.held.get(tag.slot() as usize)) {
-            held.set(held.get() + u64::from(tag.entries()));
+    fn reserve(&self, key: &SourceKey) -> bool {
+        let has_room = self.has_room(key);
+        if let (true, Some(held)) = (has_room, self.0.memory.held.get(key.slot() as usize)) {
+            held.set(held.get() + u64::from(key.entries()));
         }
         has_room
     }
