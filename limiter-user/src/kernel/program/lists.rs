@@ -44,19 +44,18 @@ pub(in crate::kernel) fn sizes(prefixes: &BTreeMap<IpNet, Listed>) -> (u32, u32)
 
 /// Puts the prefixes into the maps of a program that is not loaded yet.
 pub(in crate::kernel) fn fill(ebpf: &mut Ebpf, prefixes: &BTreeMap<IpNet, Listed>) -> Result<()> {
-    let ipv4 = prefixes.iter().filter_map(|(prefix, listed)| match prefix {
-        IpNet::V4(net) => Some((net.prefix_len(), ipv4_bytes(net.addr()), *listed)),
-        IpNet::V6(_) => None,
-    });
+    let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
+    for (prefix, listed) in prefixes {
+        match prefix {
+            IpNet::V4(net) => ipv4.push((net.prefix_len(), ipv4_bytes(net.addr()), *listed)),
+            IpNet::V6(net) => ipv6.push((net.prefix_len(), net.addr().octets(), *listed)),
+        }
+    }
     insert(maps::named(ebpf, "LISTED_IPV4")?, ipv4)?;
-    let ipv6 = prefixes.iter().filter_map(|(prefix, listed)| match prefix {
-        IpNet::V4(_) => None,
-        IpNet::V6(net) => Some((net.prefix_len(), net.addr().octets(), *listed)),
-    });
     insert(maps::named(ebpf, "LISTED_IPV6")?, ipv6)
 }
 
-fn insert<K: Pod>(map: &mut Map, prefixes: impl Iterator<Item = (u8, K, Listed)>) -> Result<()> {
+fn insert<K: Pod>(map: &mut Map, prefixes: Vec<(u8, K, Listed)>) -> Result<()> {
     let mut trie: Trie<_, K> = map.try_into().map_err(broken)?;
     for (length, address, listed) in prefixes {
         let key = Key::new(length.into(), address);
