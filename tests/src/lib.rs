@@ -13,7 +13,6 @@ pub mod engine;
 pub mod exporter;
 pub mod files;
 pub mod fleet;
-pub mod flow;
 pub mod foreign;
 pub mod forms;
 pub mod fuzz;
