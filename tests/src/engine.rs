@@ -42,8 +42,6 @@ pub struct Limit {
     pub cost: Option<u64>,
     /// `algorithm`.
     pub algorithm: Algorithm,
-    /// `--shadow`.
-    pub shadow: bool,
     /// `--max-sources`.
     pub capacity: u32,
 }
@@ -60,7 +58,6 @@ impl Limit {
             key: Key::default(),
             cost: None,
             algorithm: Algorithm::TokenBucket,
-            shadow: false,
             capacity: 4_096,
         }
     }
@@ -90,7 +87,6 @@ impl Limit {
     pub fn config(&self) -> Config {
         let settings = Settings {
             limits: vec![self.written()],
-            shadow: self.shadow,
             max_sources: self.capacity,
             new_sources: None,
             ..Settings::default()
@@ -111,7 +107,7 @@ impl Limit {
         let limit = self.written();
         Reader {
             slot: FIRST_SLOT,
-            shadow: self.shadow,
+            shadow: false,
             quota: limit.quota(FRAME_MAX).unwrap(),
             epoch: 0,
             past: Vec::new(),

@@ -2,30 +2,18 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use etherparse::{
-    EtherType, Ethernet2Header, IpHeaders, PacketBuilder, PacketBuilderStep, SingleVlanHeader,
-    VlanId,
-};
+use etherparse::{IpHeaders, PacketBuilder, PacketBuilderStep};
 
-/// VLAN tags of a frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tags {
-    /// No tag.
-    #[default]
-    None,
-    /// One 802.1Q tag.
-    One,
-    /// An 802.1ad tag with an 802.1Q tag inside.
-    Two,
-}
+/// VLAN tags of a frame: none, an 802.1Q tag, or an 802.1ad tag with an 802.1Q tag inside.
+pub const TAGS: [&[u16]; 3] = [&[], &[0x8100], &[0x88a8, 0x8100]];
 
 /// Description of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     /// Hardware addresses: source, destination.
     pub macs: ([u8; 6], [u8; 6]),
-    /// VLAN tags.
-    pub tags: Tags,
+    /// EtherTypes of VLAN tags.
+    pub tags: &'static [u16],
     /// Source address.
     pub source: IpAddr,
     /// Bytes of the UDP payload.
@@ -37,7 +25,7 @@ impl Frame {
     pub fn from(source: IpAddr) -> Self {
         Self {
             macs: ([2; 6], [4; 6]),
-            tags: Tags::None,
+            tags: &[],
             source,
             payload: 18,
         }
@@ -45,33 +33,17 @@ impl Frame {
 
     /// The frame's bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        let ip = if self.source.is_ipv4() {
-            EtherType::IPV4
+        let mut bytes = [self.macs.1, self.macs.0].concat();
+        for tag in self.tags {
+            bytes.extend(tag.to_be_bytes());
+            bytes.extend([0, 7]);
+        }
+        let ip: u16 = if self.source.is_ipv4() {
+            0x0800
         } else {
-            EtherType::IPV6
+            0x86dd
         };
-        let tag = EtherType::VLAN_TAGGED_FRAME;
-        let types: &[EtherType] = match self.tags {
-            Tags::None => &[ip],
-            Tags::One => &[tag, ip],
-            Tags::Two => &[EtherType::PROVIDER_BRIDGING, tag, ip],
-        };
-        let mut bytes = Ethernet2Header {
-            source: self.macs.0,
-            destination: self.macs.1,
-            ether_type: types[0],
-        }
-        .to_bytes()
-        .to_vec();
-        for ether_type in &types[1..] {
-            let vlan_id = VlanId::try_new(7).unwrap();
-            let header = SingleVlanHeader {
-                vlan_id,
-                ether_type: *ether_type,
-                ..Default::default()
-            };
-            bytes.extend(header.to_bytes());
-        }
+        bytes.extend(ip.to_be_bytes());
         self.write_ip(&mut bytes);
         bytes
     }

@@ -15,6 +15,7 @@ use limiter_common::{
     table::key::SourceKey,
 };
 use limiter_tests::{
+    cpus::pin_to,
     generations::Generations,
     model::{Id, Model, bucket::State},
     need_kernel,
@@ -290,21 +291,11 @@ fn state(source: &Source, quota: &Quota, now: u64) -> State {
     }
 }
 
-/// Pins this thread, because each CPU has its own lease of new-source tokens.
-fn stay_on_this_cpu() {
-    use nix::{
-        sched::{CpuSet, sched_getcpu, sched_setaffinity},
-        unistd::Pid,
-    };
-    let mut one = CpuSet::new();
-    one.set(sched_getcpu().unwrap()).unwrap();
-    sched_setaffinity(Pid::from_raw(0), &one).unwrap();
-}
-
 #[test]
 fn kernel_and_model_agree_on_random_configurations() {
     need_kernel!();
-    stay_on_this_cpu();
+    // Each CPU has its own lease of new-source tokens.
+    pin_to(0);
     let first = seed(0x0c0f_1600);
     let (mut seen, mut changes) = ([0_u64; Reason::ALL.len()], 0);
     let (mut removed, mut left_out) = (0, 0);

@@ -9,7 +9,7 @@ use std::{
 use limiter_tests::{
     hosts::{CLIENT, Hosts, SERVER, on},
     need_kernel, number,
-    packet::{Frame, Tags},
+    packet::{Frame, TAGS},
     raw::Raw,
     traffic::Flood,
 };
@@ -77,7 +77,7 @@ fn udp_flood_between_sockets_is_limited() {
 fn flood_of_both_ip_versions_is_limited_with_and_without_vlan_tags() {
     need_kernel!();
     for source in ["192.0.2.2", "2001:db8::2"] {
-        for tags in [Tags::None, Tags::One, Tags::Two] {
+        for tags in TAGS {
             let hosts = Hosts::new();
             hosts.run("attach eth0 --rate 40/s --burst 10");
             let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));

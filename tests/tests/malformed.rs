@@ -6,7 +6,7 @@ use limiter_common::policy::verdict::Reason;
 use limiter_tests::{
     engine::{Kernel, Limit},
     need_kernel,
-    packet::{Frame, Tags, arp},
+    packet::{Frame, TAGS, arp},
     settings,
 };
 
@@ -22,12 +22,12 @@ fn kernel(lines: &str) -> Kernel {
 fn kinds() -> Vec<(Frame, usize, usize)> {
     let mut kinds = Vec::new();
     for (source, header) in [("192.0.2.7", 20), ("2001:db8::7", 40)] {
-        for (tags, length) in [(Tags::None, 0), (Tags::One, 4), (Tags::Two, 8)] {
+        for tags in TAGS {
             let frame = Frame {
                 tags,
                 ..Frame::from(source.parse().unwrap())
             };
-            kinds.push((frame, ETHERNET + length, header));
+            kinds.push((frame, ETHERNET + 4 * tags.len(), header));
         }
     }
     kinds

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::{
     hosts::{Hosts, SERVER},
-    packet::{Ends, Frame, Segment, Tags, arp},
+    packet::{Ends, Frame, Segment, TAGS, arp},
 };
 
 /// Source that is denied at times.
@@ -110,9 +110,9 @@ fn odd(hosts: &Hosts) -> Vec<Vec<u8>> {
         bytes
     };
     vec![
-        tagged(of(1), Tags::One),
-        tagged(of(2), Tags::Two),
-        tagged(six, Tags::One),
+        tagged(of(1), TAGS[1]),
+        tagged(of(2), TAGS[2]),
+        tagged(six, TAGS[1]),
         sized(of(3), 1_400),
         sized(of(4), 5_000),
         sized(six, 8_000),
