@@ -67,7 +67,6 @@ attach 192.0.2.1 --rate 5 => is an address
 check 192.0.2.7 eth0 => is an address
 deny add 192.0.2.7 => is an address
 tier add eth0 own => CIDR
-set eth0 --new-sources-burst x => factor
 set eth0 --limit web => --rate
 config check => FILE
 config show => IFACE

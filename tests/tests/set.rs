@@ -119,15 +119,11 @@ fn factors_scale_the_current_values() {
         "eth0: new sources: rate 1k/s -> 500/s (tighter)\n\
          eth0: new sources: burst stays 40: an empty bucket is full again after 80ms\n"
     );
-    assert_eq!(
-        set(&["--new-sources", "x2", "--new-sources-burst", "x2"]),
-        "eth0: new sources: rate 500/s -> 1k/s (looser)\neth0: new sources: burst 40 -> 80 (looser)\n"
-    );
     // With a fixed number, the output shows the direction of the change.
     assert_eq!(
         set(&["--new-sources", "5k"]),
-        "eth0: new sources: rate 1k/s -> 5k/s (looser)\n\
-         eth0: new sources: burst stays 80: an empty bucket is full again after 16ms\n"
+        "eth0: new sources: rate 500/s -> 5k/s (looser)\n\
+         eth0: new sources: burst stays 40: an empty bucket is full again after 8ms\n"
     );
     set(&["--new-sources", "none"]);
     hosts.limiter("set eth0 --new-sources x0.5").expect_error(
@@ -144,14 +140,13 @@ fn bad_factors_change_nothing() {
     let before = shown();
     let set = |option: &str, factor: &str| hosts.limiter(&["set", "eth0", option, factor]);
     for factor in ["x0", "x-1", "xNaN", "x1e9", "x", "x0.0001", "x1001"] {
-        for option in ["--rate", "--burst", "--new-sources", "--new-sources-burst"] {
+        for option in ["--rate", "--burst", "--new-sources"] {
             set(option, factor).expect_error(2, &[factor, "not a factor", "as in x0.5"]);
         }
     }
     // The burst of the other limit would be 2.
     let smallest = ["limit 'web'", "burst 5 x0.1", "smallest factor", "x0.2"];
     set("--burst", "x0.1").expect_error(1, &smallest);
-    set("--new-sources-burst", "x0.001").expect_error(1, &["burst 40", "x0.025"]);
     assert_eq!(shown(), before);
     let wide = &["set", "eth0", "--limit", "web", "--rate", "1G/s"];
     hosts.limiter(wide).expect(0);
@@ -205,13 +200,8 @@ fn set_changes_the_new_source_limit() {
         "eth0: new sources 1/h burst 40 -> none (looser)\n"
     );
     assert_eq!(of(3), 60);
-    hosts
-        .limiter("set eth0 --new-sources-burst 5")
-        .expect_error(1, &["--new-sources RATE"]);
-    set(&["--new-sources", "2/h", "--new-sources-burst", "50"]);
-    assert!(shown().contains("new_sources = \"2/h\"\nnew_sources_burst = 50\n"));
-    set(&["--new-sources-burst", "60"]);
-    assert!(shown().contains("new_sources = \"2/h\"\nnew_sources_burst = 60\n"));
+    set(&["--new-sources", "2/h"]);
+    assert!(shown().contains("new_sources = \"2/h\"\n"));
     hosts
         .limiter("set eth0 --new-sources 10mbit")
         .expect_error(1, &["in bits"]);

@@ -10,7 +10,7 @@ use crate::{
         ssh::{allow_first, warning_of_change},
         values::{
             Change::{self, By, To},
-            OrNone, change, count,
+            OrNone,
         },
     },
     config::{
@@ -61,9 +61,6 @@ pub struct Set {
         allow_hyphen_values = true
     )]
     new_sources: Option<Change<OrNone<Rate>>>,
-    /// New maximum number of new sources at once, or a factor
-    #[arg(long, value_name = "N|xFACTOR", group = "change", value_parser = |text: &str| change(text, count), allow_hyphen_values = true)]
-    new_sources_burst: Option<Change<u64>>,
     /// Verdict for malformed IP packets
     #[arg(long, value_enum, group = "change")]
     malformed: Option<Malformed>,
@@ -181,10 +178,11 @@ fn change_limit(limit: &mut Limit, arguments: &Set, frame_max: u64) -> Result<()
 }
 
 fn new_sources(new: &mut Settings, arguments: &Set) -> Result<(), Invalid> {
-    let old = new.new_sources;
     match arguments.new_sources {
         None => {}
-        Some(To(rate)) => new.new_sources = rate.with_burst(old.and_then(|limit| limit.burst)),
+        Some(To(rate)) => {
+            new.new_sources = rate.with_burst(new.new_sources.and_then(|limit| limit.burst));
+        }
         Some(By(factor)) => {
             let limit = new.new_sources.as_mut().ok_or_else(|| {
                 Invalid(
@@ -193,16 +191,6 @@ fn new_sources(new: &mut Settings, arguments: &Set) -> Result<(), Invalid> {
             })?;
             limit.rate = limit.rate.scaled(factor, false)?;
         }
-    }
-    if let Some(burst) = arguments.new_sources_burst {
-        let limit = new.new_sources.as_mut().ok_or_else(|| {
-            Invalid("a burst needs a rate of new sources: write --new-sources RATE too".to_owned())
-        })?;
-        let in_force = old.unwrap_or(*limit).burst();
-        limit.burst = Some(match burst {
-            To(burst) => burst,
-            By(factor) => factor.of(in_force, &format_args!("new-sources burst {in_force}"))?,
-        });
     }
     Ok(())
 }

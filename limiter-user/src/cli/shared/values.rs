@@ -45,19 +45,11 @@ impl<T: FromStr<Err = Invalid>> FromStr for Change<T> {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        change(text, str::parse)
-    }
-}
-
-/// Reads a factor, or a value by `read`.
-pub fn change<T>(
-    text: &str,
-    read: impl Fn(&str) -> Result<T, Invalid>,
-) -> Result<Change<T>, Invalid> {
-    if text.starts_with('x') {
-        text.parse().map(Change::By)
-    } else {
-        read(text).map(Change::To)
+        if text.starts_with('x') {
+            text.parse().map(Self::By)
+        } else {
+            text.parse().map(Self::To)
+        }
     }
 }
 
