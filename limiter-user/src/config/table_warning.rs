@@ -38,28 +38,9 @@ pub fn needed(sources: u64, period: u64, held: u64) -> u64 {
     u64::try_from(needed.div_ceil(u128::from(period.max(1)))).unwrap_or(u64::MAX)
 }
 
-/// The smallest `max_sources` that gives the limit at `index` room for `needed` entries, if there is one.
-pub fn enough(needed: u64, claims: &[Claim], index: usize) -> Option<u32> {
-    let is_enough = |max_sources: u32| {
-        let shares = divide(entries(max_sources), claims);
-        shares
-            .of
-            .get(index)
-            .is_some_and(|share| u64::from(share.most) >= needed)
-    };
-    let (mut least, mut most) = (1, SOURCES_MAX);
-    if !is_enough(most) {
-        return None;
-    }
-    while least < most {
-        let middle = least + (most - least) / 2;
-        if is_enough(middle) {
-            most = middle;
-        } else {
-            least = middle + 1;
-        }
-    }
-    Some(most)
+/// True if the largest table gives the limit at `index` room for `needed` entries.
+fn largest_is_enough(needed: u64, claims: &[Claim], index: usize) -> bool {
+    u64::from(divide(entries(SOURCES_MAX), claims).of[index].most) >= needed
 }
 
 /// A limit that loses its room in the table to a flood of new sources.
@@ -73,8 +54,8 @@ pub struct TableWarning {
     pub held_for: u64,
     /// Entries that the limit would need; `None` without a limit on new sources.
     pub needed: Option<u64>,
-    /// The smallest sufficient `max_sources`, if there is one.
-    pub max_sources: Option<u32>,
+    /// True if there is a sufficient `max_sources`.
+    pub larger_is_enough: bool,
     /// The highest sufficient `new_sources`: sources, and the period in nanoseconds.
     pub new_sources: Option<(u64, u64)>,
 }
@@ -102,7 +83,7 @@ impl TableWarning {
 
     /// The advice, as text.
     pub fn advice(&self) -> String {
-        let more = (self.max_sources).map(|sources| format!("max_sources = {sources} or more"));
+        let more = (self.larger_is_enough).then(|| "raise max_sources".to_owned());
         let fewer = (self.new_sources).map(|(sources, period)| {
             let unit = match period / SECOND {
                 1 => "s",
@@ -110,13 +91,13 @@ impl TableWarning {
                 3_600 => "h",
                 _ => "d",
             };
-            format!("new_sources = \"{sources}/{unit}\" or less")
+            format!("set new_sources = \"{sources}/{unit}\" or less")
         });
         let ways: Vec<_> = more.into_iter().chain(fewer).collect();
         if ways.is_empty() {
             return "raise the limit's rate".to_owned();
         }
-        format!("set {}", ways.join(", or "))
+        ways.join(", or ")
     }
 }
 
@@ -148,7 +129,8 @@ impl Settings {
                 room: share.most,
                 held_for: held,
                 needed,
-                max_sources: needed.and_then(|needed| enough(needed, &claims, index)),
+                larger_is_enough: needed
+                    .is_some_and(|needed| largest_is_enough(needed, &claims, index)),
                 new_sources: fastest(share.most, held),
             });
         }
