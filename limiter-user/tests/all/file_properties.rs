@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path, sync::LazyLock};
 
+use crate::exact::cases;
 use crate::files::{
-    cases,
     changes::{CORPUS, PIECES, change, changes},
     draw::{interfaces, settings},
 };

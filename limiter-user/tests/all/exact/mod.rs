@@ -1,8 +1,5 @@
 //! An exact token bucket over integers of any size, for comparison with the program's arithmetic.
 
-// Each test binary compiles this module itself and uses its own part of it.
-#![allow(dead_code)]
-
 pub mod draw;
 
 use std::{env, fmt, slice};
