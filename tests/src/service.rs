@@ -67,6 +67,16 @@ fn listens(host: &Host, protocol: Protocol, port: u16) -> bool {
     })
 }
 
+/// A counter of a protocol on `host`, from the kernel.
+pub fn counter(host: &Host, protocol: &str, name: &str) -> u64 {
+    let table = on(host, || fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
+    let mut lines = table.lines().filter(|line| line.starts_with(protocol));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let mut fields = names.split_whitespace().zip(values.split_whitespace());
+    let found = fields.find(|(found, _)| *found == name).unwrap();
+    found.1.parse().unwrap()
+}
+
 /// Starts `line` on `host`.
 pub fn spawn(host: &Host, line: &[&str]) -> Child {
     let mut command = Command::new(line[0]);
