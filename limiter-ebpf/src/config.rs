@@ -14,13 +14,12 @@ use limiter_common::{
     },
 };
 
-/// Filled by the loader, under this name. [`constant!`](crate::constant) reads its fields.
+/// Filled by the loader, under this name. [`constant!`] reads its fields.
 #[unsafe(no_mangle)]
 pub static CONFIG: Config = Config::NONE;
 
 /// Reads a field of the constants or of a map value once. Volatile, because the compiler would use the initial value of
 /// a constant, and user space may write a map value at any time.
-#[macro_export]
 macro_rules! read {
     ($pointer:expr, $($field:tt)+) => {
         // SAFETY: the pointer is to the constants or to a map value, which are initialised, and the field aligned.
@@ -29,11 +28,36 @@ macro_rules! read {
 }
 
 /// Reads a field of the constants; see [`Config`].
-#[macro_export]
 macro_rules! constant {
     ($($field:tt)+) => {
-        $crate::read!(&raw const $crate::config::CONFIG, $($field)+)
+        $crate::config::read!(&raw const $crate::config::CONFIG, $($field)+)
     };
+}
+
+pub(crate) use {constant, read};
+
+/// The value of [`Config::after_deadline`].
+#[inline(always)]
+pub fn after_deadline() -> u32 {
+    constant!(after_deadline)
+}
+
+/// The value of [`Config::clock`].
+#[inline(always)]
+pub fn clock() -> u32 {
+    constant!(clock)
+}
+
+/// True if a program of another owner runs after this one.
+#[inline(always)]
+pub fn is_chained() -> bool {
+    constant!(chained) != 0
+}
+
+/// Number of sets of the table.
+#[inline(always)]
+pub fn sets() -> u32 {
+    constant!(sets)
 }
 
 /// A pointer to a field of the constants.

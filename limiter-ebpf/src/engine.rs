@@ -78,7 +78,7 @@ engine! {
         now() -> u64 = clock::now;
         time_bounds() -> Option<TimeBounds> = clock::time_bounds;
         lists(evaluation: &Evaluation) -> u32 = lists::find;
-        entry_number(key: &SourceKey) -> u32 = table::table_find;
+        entry_number(key: &SourceKey) -> u32 = table::entry_number;
         entry(number: u32) -> Option<Entry> = table::entry;
         find(key: &SourceKey) -> Option<Entry> = table::find_inline;
         is_exhausted(slot: u32) -> bool = new_sources::is_exhausted;

@@ -42,6 +42,8 @@ mod log;
 pub mod maps;
 pub mod quota;
 
+pub(crate) use config::{constant, read};
+
 #[cfg(not(test))]
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo) -> ! {

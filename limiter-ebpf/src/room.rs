@@ -29,10 +29,24 @@ fn word(slot: u32) -> Option<Word> {
     Some(unsafe { Word::at(&raw mut (*share).held) })
 }
 
-/// Reserves the entries of a new source for its limit. Returns 1, or 0 if the limit has no room.
+/// Reserves the entries of a new source for its limit. Returns false if the limit has no room.
+#[inline(always)]
+pub fn reserve(key: &SourceKey) -> bool {
+    !is_shared() || room_reserve(key) != 0
+}
+
+/// Undoes [`reserve`].
+#[inline(always)]
+pub fn release_source(key: &SourceKey) {
+    if is_shared() {
+        room_release(key);
+    }
+}
+
+/// [`reserve`]: returns 1 or 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn room_reserve(key: *const SourceKey) -> u32 {
+extern "C" fn room_reserve(key: *const SourceKey) -> u32 {
     if !is_shared() {
         return 1;
     }
@@ -56,10 +70,10 @@ pub extern "C" fn room_reserve(key: *const SourceKey) -> u32 {
     0
 }
 
-/// Undoes [`room_reserve`]. Returns 0. A separate function, for its stack frame.
+/// [`release_source`]: returns 0. A separate function, for its stack frame.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn room_release(key: *const SourceKey) -> u32 {
+extern "C" fn room_release(key: *const SourceKey) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     if let Some(key) = unsafe { key.as_ref() } {
         release(key.slot(), key.entries());

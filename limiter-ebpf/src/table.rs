@@ -33,7 +33,7 @@ pub fn find_inline(key: &SourceKey) -> Option<Entry> {
             None => {}
         }
     }
-    entry(table_find(key))
+    entry(entry_number(key))
 }
 
 /// The entry with this number; none for 0.
@@ -43,11 +43,16 @@ pub fn entry(number: u32) -> Option<Entry> {
     Some(Set::get(index / WAYS)?.entry(index % WAYS))
 }
 
-/// Number of a source's entry, counted from 1; 0 if the source has no entry. A global function: the verifier checks the
-/// loop once (Linux 5.6; pointers to memory, 5.12).
+/// Number of a source's entry, counted from 1; 0 if the source has no entry.
+#[inline(always)]
+pub fn entry_number(key: &SourceKey) -> u32 {
+    table_find(key)
+}
+
+/// [`entry_number`]. A global function: the verifier checks the loop once (Linux 5.6; pointers to memory, 5.12).
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn table_find(key: *const SourceKey) -> u32 {
+extern "C" fn table_find(key: *const SourceKey) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     let Some(key) = (unsafe { key.as_ref() }) else {
         return 0;
@@ -202,7 +207,7 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn reserve(&self, key: &SourceKey) -> bool {
-        !room::is_shared() || room::room_reserve(key) != 0
+        room::reserve(key)
     }
 
     #[inline(always)]
@@ -212,9 +217,7 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn release_source(&self, key: &SourceKey) {
-        if room::is_shared() {
-            room::room_release(key);
-        }
+        room::release_source(key);
     }
 
     #[inline(always)]
@@ -244,7 +247,7 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn has(&self, key: &SourceKey, _: &Home) -> bool {
-        table_find(key) != 0
+        entry_number(key) != 0
     }
 
     #[inline(always)]

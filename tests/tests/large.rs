@@ -99,7 +99,7 @@ fn largest_configuration_attaches_and_reports_the_kernels_memory() {
     need_kernel!();
     let prefixes = prefixes();
     let folder = Folder::new();
-    let path = &folder.write("large.toml", &text(&prefixes));
+    let path = &folder.write("large.toml", text(&prefixes));
     let hosts = Hosts::new();
     let check = hosts.limiter(&["config", "check", path]);
     check.expect(0);

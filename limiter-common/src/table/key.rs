@@ -113,7 +113,6 @@ impl SourceKey {
     /// The destination port; 0 if the port is not part of the key, or the packet has none.
     #[must_use]
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "of 16 bits")]
     pub const fn port(&self) -> u32 {
         (self.scope & 0xffff) as u32
     }

@@ -17,7 +17,7 @@ use limiter_common::{
     policy::{Limit as _, Parsed, parse},
     table::word::Word as _,
 };
-use limiter_ebpf::{atomic::Word, config, constant, maps::SETS, packet::Cursor};
+use limiter_ebpf::{atomic::Word, config, maps::SETS, packet::Cursor};
 use network_types::{
     eth::{EthHdr, EtherType},
     ip::{Ipv4Hdr, Ipv6Hdr},
@@ -227,7 +227,7 @@ fn one_line(context: &XdpContext, verdict: u32, otherwise: u32) -> u32 {
         return XDP_ABORTED;
     };
     let key = limit.mask().key(0, &source, 0);
-    let home = config::seed().home(&key, constant!(sets));
+    let home = config::seed().home(&key, config::sets());
     let Some(set) = SETS.get_ptr_mut(home.set) else {
         return XDP_ABORTED;
     };
