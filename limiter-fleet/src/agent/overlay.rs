@@ -66,9 +66,8 @@ impl<H: Host + 'static> Agent<H> {
             let (member, revision) = (membership.id, membership.known.revision);
             let (wanted, left_out) = membership.known.wanted(&self.store_at);
             let edited = H::edit_lists(membership.about().interface.clone(), wanted);
-            self.edits.push(edited, move |agent, result| {
+            self.edits.push(edited, move |agent, (result, took)| {
                 if let Some(at) = agent.at(member) {
-                    let took = start.elapsed();
                     agent.put_in_force(at, revision, &result, left_out, took);
                 }
             });

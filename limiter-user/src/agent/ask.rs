@@ -22,11 +22,17 @@ use limiter_fleet::{
     status::{Fleet, Listed, SharedLimit},
 };
 
-use crate::{config::Scope, helper::Channel, kernel::Attachment};
+use crate::{
+    config::Scope,
+    helper::Channel,
+    kernel::{Attachment, sys::lock},
+};
 
 const NAME: &str = "limiter-agent";
-/// Timeout of a question. An edit loads a new program for each interface.
+/// Timeout of a question.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of an edit. The agent waits for the lock of the attachment at most twice, and its error must arrive.
+const PATIENCE_FOR_EDIT: Duration = Duration::from_secs(2 * lock::PATIENCE.as_secs() + 5);
 
 /// The reason why there was no answer.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +103,10 @@ fn is_trusted(user: u32) -> bool {
 }
 
 async fn ask<T: serde::de::DeserializeOwned>(question: &Question) -> Result<T, Error> {
+    let patience = match question {
+        Question::Edit { .. } => PATIENCE_FOR_EDIT,
+        _ => PATIENCE,
+    };
     let silent = |error: io::Error| Error::Silent(error.to_string());
     let socket = match address().and_then(|address| UnixStream::connect_addr(&address)) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -109,11 +119,11 @@ async fn ask<T: serde::de::DeserializeOwned>(question: &Question) -> Result<T, E
         return Err(Error::NotOurs(user));
     }
     let mut channel = Channel::new(socket).map_err(silent)?;
-    let answer = tokio::time::timeout(PATIENCE, channel.ask::<Result<T, String>>(question)).await;
+    let answer = tokio::time::timeout(patience, channel.ask::<Result<T, String>>(question)).await;
     match answer {
         Ok(Ok(answer)) => answer.map_err(Error::Refused),
         Ok(Err(broken)) => Err(Error::Silent(broken.cause())),
-        Err(_) => Err(Error::Silent(format!("within {PATIENCE:?}"))),
+        Err(_) => Err(Error::Silent(format!("within {patience:?}"))),
     }
 }
 

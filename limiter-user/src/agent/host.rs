@@ -1,6 +1,6 @@
 //! The implementation of limiter-fleet's host.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use limiter_common::{
     abi::Source,
@@ -17,7 +17,8 @@ use limiter_fleet::{
     quota::Quota,
     refill::{self, Reading},
 };
-use tokio::runtime::Handle;
+use nix::time::{ClockId, clock_gettime};
+use tokio::{runtime::Handle, sync::Semaphore};
 
 use crate::{
     config::Scope,
@@ -66,18 +67,27 @@ impl Host for Here {
         }
     }
 
-    async fn edit_lists(interface: String, lists: OnLists) -> Result<bool, String> {
+    async fn edit_lists(interface: String, lists: OnLists) -> (Result<bool, String>, Duration) {
+        // Bounds the memory and the threads of a host with many interfaces.
+        static EDITS: Semaphore = Semaphore::const_new(4);
+        let _permit = EDITS.acquire().await;
         // Waits for other commands, and loads a program. The agent has other work meanwhile.
         let runtime = Handle::current();
         let edit = move || {
+            let start = worked();
             let edited = runtime.block_on(set::overlay(&interface, lists));
-            edited
-                .map(|swapped| swapped.is_some())
-                .map_err(|error| error.to_string())
+            let edited = edited.map(|swapped| swapped.is_some());
+            let took = worked().saturating_sub(start);
+            (edited.map_err(|error| error.to_string()), took)
         };
         let edited = tokio::task::spawn_blocking(edit).await;
-        edited.map_err(|error| error.to_string())?
+        edited.unwrap_or_else(|error| (Err(error.to_string()), Duration::ZERO))
     }
+}
+
+/// The processor time of this thread.
+fn worked() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// An attachment that belongs to a fleet.

@@ -186,7 +186,12 @@ fn finish(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
         .enable_all()
         .build();
     let result = match runtime {
-        Ok(runtime) => runtime.block_on(work),
+        Ok(runtime) => {
+            let result = runtime.block_on(work);
+            // An agent that was told to end does not wait for a change of lists: it is safe against `kill`.
+            runtime.shutdown_background();
+            result
+        }
         Err(error) => Err(error.into()),
     };
     match result {
