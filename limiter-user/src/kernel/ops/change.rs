@@ -260,6 +260,11 @@ impl Change {
     /// Puts the change in force. The caller holds the lock of the attachment.
     pub fn put_in_force(mut self) -> Result<Swapped> {
         let (attachment, plan) = (&mut self.attachment, &self.plan);
+        if attachment.is_on_trial() {
+            // A command that was killed may have changed it after this change was prepared.
+            let frags = attachment.record.frags;
+            attachment.current.fallback = Generation::fallback(&attachment.dir, frags)?;
+        }
         // The generations that packets may go to now.
         let stay = [&attachment.current.linked].into_iter();
         let stay = stay.chain(&attachment.current.fallback);
