@@ -91,6 +91,26 @@ fn new_rate_applies_from_the_moment_it_is_set() {
     assert!(passed >= allowed - 8.0, "{passed} < {allowed}");
 }
 
+/// Packets that the old program admits while the new one is loaded are charged.
+#[test]
+fn changes_under_flood_create_no_tokens() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let start = Instant::now();
+    hosts.run("attach eth0 --rate 10k/s --burst 10000");
+    let flood = flood(&hosts);
+    for i in 0..20 {
+        let burst = ["10001", "10000"][i % 2];
+        hosts.limiter(&["set", "eth0", "--burst", burst]).expect(0);
+    }
+    end(flood);
+    let passed = hosts.status()["passed"]["packets"].as_f64().unwrap();
+    // Half of the changes raise the burst by one token.
+    let most = 10_000.0 + 10.0 + 10_000.0 * start.elapsed().as_secs_f64();
+    assert!(passed <= most, "{passed} > {most}");
+    assert!(passed > 10_000.0, "the flood met the limit: {passed}");
+}
+
 /// The number of spent tokens stays the same.
 #[test]
 fn bucket_keeps_its_tokens_when_the_rate_changes() {

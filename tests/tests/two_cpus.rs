@@ -38,12 +38,16 @@ fn example_10_two_cpus_admit_one_packet_for_one_token() {
             (0..ROUNDS).for_each(|round| assert_eq!(offer(round), Reason::Admitted));
         }
         let reasons = in_rounds(ROUNDS, |_, round| offer(round));
+        let mut contended = 0;
         for (round, mut pair) in reasons.into_iter().enumerate() {
             pair.sort();
-            // A test-run can be preempted while it holds the lock of a set. Then the other CPU gives up.
-            let is_exact = matches!(pair, [Reason::Admitted, Reason::Limit | Reason::Contended]);
+            // A test-run can be preempted while it holds the lock of a set for a new source. Then the other CPU gives up.
+            let gave_up = !charged_before && pair == [Reason::Admitted, Reason::Contended];
+            contended += usize::from(gave_up);
+            let is_exact = gave_up || pair == [Reason::Admitted, Reason::Limit];
             assert!(is_exact, "round {round}, burst {burst}: {pair:?}");
         }
+        assert!(contended <= ROUNDS / 100, "{contended} contended");
     }
 }
 

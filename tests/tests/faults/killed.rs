@@ -142,3 +142,16 @@ fn killed_revert_leaves_the_trial_or_the_old_settings() {
     let counts = end_of_a_trial(&["keep", "eth0", "--revert"], BY_OLD);
     expect_both("keep --revert", counts, 15);
 }
+
+/// The trial of a killed command falls back in time too.
+#[test]
+fn killed_attach_on_trial_leaves_no_limits_or_the_trial() {
+    need_kernel!();
+    let place = Place::new();
+    let command = ["attach", "eth0", "--config", &place.old, "--try", "1h"];
+    let case = Case::new(&place, &command, ABSENT, BY_OLD);
+    let counts = case.at_each_step(kill, was_killed, |_| {
+        place.limiter("detach eth0").expect(0);
+    });
+    expect_both("attach --try", counts, 40);
+}

@@ -6,7 +6,7 @@ use limiter_tests::{
     steps::{End, Fault, Stopped},
 };
 
-use crate::case::{ABSENT, BY_NEW, BY_OLD, Case, Counts, Look, Place};
+use crate::case::{ABSENT, BY_NEW, BY_OLD, Case, Counts, EDITED, Look, Place};
 
 /// Errors of maps, programs, links and pins: no memory, memory limit, missing rights, full table, conflict.
 const ERRORS: [i32; 5] = [
@@ -106,4 +106,14 @@ fn reload_with_a_refused_system_call_succeeds_or_reports_it() {
     let reload = |file| ["reload", "eth0", "--config", file];
     let counts = change(&place, &reload(&place.new), BY_NEW, &reload(&place.old));
     expect_both("reload", counts, 20);
+}
+
+#[test]
+fn list_edit_with_a_refused_system_call_succeeds_or_reports_it() {
+    need_kernel!();
+    let place = Place::attached();
+    let after = [BY_OLD[0], 0, BY_OLD[2]];
+    let add = ["deny", "add", "eth0", EDITED];
+    let counts = change(&place, &add, after, &["reload", "eth0"]);
+    expect_both("deny add", counts, 15);
 }

@@ -1,9 +1,11 @@
 //! The store counts each round once, and keeps a record until its bucket is full.
 
-use limiter_fleet::{ledger::Record, member::Group, store::shard};
+use std::sync::Arc;
+
+use limiter_fleet::{host::Limit, ledger::Record, member::Group, store::shard};
 use limiter_tests::{need_redis, redis::Redis};
 
-use super::{ALONE, Asked, FLEET, SECOND, SLOW, round, round_of, source, store, totals};
+use super::{ALONE, Asked, FLEET, SECOND, SLOW, limit, round, round_of, source, store, totals};
 
 /// A round that is older than the last one does not count.
 #[test]
@@ -40,6 +42,27 @@ fn round_is_counted_once() {
         (due - elapsed..due).contains(&last.spent),
         "{last:?} after {elapsed}"
     );
+}
+
+/// A round has two limits, with costs that are no whole nanoseconds. Each source is charged by its own limit.
+#[test]
+fn each_source_is_charged_by_its_own_limit() {
+    let (_redis, mut store) = store!();
+    let quick = ("quick", 20 * SECOND, SECOND / 7);
+    let slow = ("slow", 60_000 * SECOND, 900 * SECOND + 1);
+    let charges = [(1, 7, quick), (2, 3, slow), (3, 200, quick)];
+    let mut all = round(1, &charges.map(|(source, packets, _)| (source, packets)));
+    for (item, (_, _, (name, tau, cost))) in all.items.iter_mut().zip(charges) {
+        let mut of = Limit::clone(&limit((name, tau)));
+        of.quota.cost = cost;
+        item.limit = Arc::new(of);
+    }
+    for (record, (_, packets, (name, tau, cost))) in store.exchange(1, &all).iter().zip(charges) {
+        assert_eq!(record.total, packets, "{name}");
+        // The store counts whole nanoseconds, of 256 ticks.
+        let due = (packets * cost).min(tau);
+        assert!(due - record.spent < 256, "{name}: {record:?}, due {due}");
+    }
 }
 
 /// Rounds of different members, and of different groups of one member, may be in flight at the same time.
