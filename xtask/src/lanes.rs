@@ -12,8 +12,8 @@ use crate::{
     summary::{Report, Summary},
 };
 
-/// Number of programs that run at once. Each has as many threads as there are processors. Most of them wait: `trial`
-/// uses a processor for 20 of its 102 seconds, `runbook` for 13 of 53. `faults` and `model` keep one busy each.
+/// Number of programs that run at once. Each has as many threads as there are processors. Most of them wait, for example
+/// `trial` and `runbook`. `faults` and `model` keep a processor busy each.
 const LANES: usize = 3;
 
 /// The slow programs. They start first, so that nothing waits for them at the end. `--quick` skips them.
