@@ -89,17 +89,17 @@ pub trait Engine: Sized {
     fn limits_length(&self) -> u32;
     /// Index of the limit in `slot`.
     fn index_of(&self, slot: u32) -> Option<u32>;
-    /// Whether nothing is dropped.
+    /// True if nothing is dropped.
     fn shadow(&self) -> bool;
-    /// Whether malformed IP packets pass.
+    /// True if malformed IP packets pass.
     fn malformed_passes(&self) -> bool;
-    /// Whether control traffic has limits of its own.
+    /// True if control traffic has limits of its own.
     fn control(&self) -> bool;
-    /// Whether limits use fields behind the fixed part of the IP header.
+    /// True if limits use fields behind the fixed part of the IP header.
     fn transport(&self) -> bool;
     /// Entries of the table that limits share; 0: one limit has the whole table.
     fn room(&self) -> u32;
-    /// Whether packets of the host's connections are exempt.
+    /// True if packets of the host's connections are exempt.
     #[inline(always)]
     fn established(&self) -> bool {
         false

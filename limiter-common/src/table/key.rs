@@ -52,7 +52,7 @@ const KIND_WIDE: u64 = 3;
 /// Shift of the scope in the word with an IPv4 address.
 const BESIDE: u32 = if cfg!(target_endian = "big") { 0 } else { 32 };
 
-/// Whether a key takes two entries, from its [`SourceKey::limit`].
+/// True if a key takes two entries, from its [`SourceKey::limit`].
 #[inline(always)]
 pub(crate) const fn is_wide(limit: u64) -> bool {
     limit & 3 == KIND_WIDE

@@ -169,7 +169,7 @@ pub fn folders() -> Result<Vec<Folder>> {
 }
 
 impl Folder {
-    /// Whether this version's layout is that of the folder's pins.
+    /// True if this version's layout is that of the folder's pins.
     pub(in crate::kernel) fn is_of_this_layout(&self) -> bool {
         self.layout == abi::VERSION
     }
