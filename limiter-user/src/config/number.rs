@@ -75,15 +75,6 @@ mod tests {
     const SI: &[(&str, u64)] = &[("", 1), ("k", 1_000), ("M", 1_000_000)];
 
     #[test]
-    fn whole_numbers_are_parsed() {
-        assert_eq!(parse("5", SI), Ok(5));
-        assert_eq!(parse("1.5k", SI), Ok(1_500));
-        assert_eq!(parse("2M", SI), Ok(2_000_000));
-        assert_eq!(parse("1.000000000k", SI), Ok(1_000));
-        assert_eq!(parse("9223372036854775807", SI), Ok((1 << 63) - 1));
-    }
-
-    #[test]
     fn invalid_numbers_are_refused() {
         for text in [
             "",
@@ -107,14 +98,5 @@ mod tests {
             panic!("there is no unit x");
         };
         assert!(why.ends_with("write a number, alone or with k, M"), "{why}");
-    }
-
-    #[test]
-    fn formatted_numbers_read_back() {
-        for value in [0, 1, 999, 1_000, 1_500, 2_000_000] {
-            assert_eq!(parse(&format(value, SI), SI), Ok(value));
-        }
-        assert_eq!(format(1_500, SI), "1500");
-        assert_eq!(format(2_000, SI), "2k");
     }
 }

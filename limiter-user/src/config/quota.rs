@@ -227,40 +227,6 @@ mod tests {
         }
     }
 
-    fn of(rate: &str, burst: &str) -> Result<quota::Quota, Invalid> {
-        of_limit(&limit(rate, burst), 1_522).map(|quota| quota.in_kernel)
-    }
-
-    #[test]
-    fn cost_at_five_per_second_is_a_fifth_of_a_second() {
-        let quota = of("300/1m", "10").unwrap();
-        assert_eq!(quota, of("5/s", "10").unwrap());
-        assert_eq!(quota.cost, 200_000_000 << TICK_SHIFT);
-        assert_eq!(quota.tau, 2_000_000_000 << TICK_SHIFT);
-    }
-
-    #[test]
-    fn limit_that_no_packet_could_pass_is_refused() {
-        assert!(of("10mbit", "1521").is_err());
-        assert!(of("10mbit", "1522").is_ok());
-        assert!(of("1/d", "208").is_ok());
-        assert!(of("1/d", "209").is_err());
-        assert!(of("1/208d", "2").is_err());
-    }
-
-    #[test]
-    fn packet_as_long_as_the_burst_costs_the_whole_bucket() {
-        for (rate, burst) in [
-            ("400gbit", 65_536),
-            ("1bit", 1_522),
-            ("64kbit", 9_000),
-            ("1tbit", 100_000),
-        ] {
-            let quota = of(rate, &burst.to_string()).unwrap();
-            assert_eq!(quota.cost_of(burst), quota.tau, "{rate}");
-        }
-    }
-
     #[test]
     fn fixed_window_quota_counts_tokens() {
         let window = |rate: &str, burst: Option<&str>| {

@@ -2,15 +2,7 @@
 
 use std::path::Path;
 
-use limiter_common::{
-    abi::{
-        Config,
-        rules::{
-            ANY, FIRST_FRAGMENT, LATER_FRAGMENT, ON_ALLOW, ON_DENY, PORTS_MAX, PortRange, WHOLE,
-        },
-    },
-    table::key::{IPV4, IPV6, KeyMask},
-};
+use limiter_common::{abi::Config, table::key::KeyMask};
 use limiter_user::config::{Settings, compile::TierBits, file, slot::Slot};
 
 const FRAME_MAX: u64 = 1_522;
@@ -48,24 +40,6 @@ fn compiled(text: &str) -> Config {
 }
 
 const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"5/s\"\nburst = 10\n";
-
-#[test]
-fn settings_left_out_are_off() {
-    let config = compiled(ONE);
-    let switches = [
-        config.shadow,
-        config.malformed_passes,
-        config.lists_ipv4,
-        config.lists_ipv6,
-        config.control,
-        config.established,
-        config.transport,
-    ];
-    assert_eq!(switches, [0; 7]);
-    assert_eq!((config.plain, config.limits_length), (1, 1));
-    assert_eq!(config.indices[0], 0);
-    assert_eq!(config.candidates.protocol.without, 1);
-}
 
 #[test]
 fn each_switch_sets_only_its_own_flags() {
@@ -132,63 +106,16 @@ fn transport_header_is_read_only_if_a_match_needs_it() {
     let with = |matches: &str| compiled(&format!("{ONE}match = {{ {matches} }}\n"));
     for matches in [
         "protocol = \"udp\"",
-        "protocol = \"tcp\", destination_port = 22",
-        "protocol = \"udp\", source_port = 53",
-        "protocol = \"tcp\", tcp_flags = \"syn\"",
+        "destination_port = 22",
+        "source_port = 53",
+        "tcp_flags = \"syn\"",
         "fragments = true",
         "fragments = false",
+        "length = 60",
     ] {
         assert_eq!(with(matches).transport, 1, "{matches}");
     }
     assert_eq!(with("ip_version = 4").transport, 0);
-}
-
-#[test]
-fn match_conditions_are_compiled() {
-    let with =
-        |matches: &str| compiled(&format!("{ONE}match = {{ {matches} }}\n")).limits[0].matches;
-    let all = with("ip_version = 4");
-    assert_eq!((all.family, all.protocol), (IPV4, ANY));
-    assert_eq!(all.fragments, WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT);
-    assert_eq!(with("ip_version = 6").family, IPV6);
-    assert_eq!(
-        with("fragments = true").fragments,
-        FIRST_FRAGMENT | LATER_FRAGMENT
-    );
-    assert_eq!(with("fragments = false").fragments, WHOLE);
-    let syn = with("protocol = \"tcp\", tcp_flags = \"syn\"");
-    assert_eq!((syn.protocol, syn.flags), (6, 2));
-    assert_ne!(syn.flags_mask & 2, 0);
-    let ports = with("protocol = \"udp\", destination_port = [53, \"5300-5353\"]").destination;
-    assert_eq!(ports.length, 2);
-    let expected = [PortRange::new(53, 53), PortRange::new(5_300, 5_353)];
-    assert_eq!(ports.ranges[..2], expected);
-    let most = |count: usize| {
-        let ports: Vec<_> = (1..=count).map(|port| (2 * port).to_string()).collect();
-        let text = format!(
-            "{ONE}match = {{ protocol = \"udp\", source_port = [{}] }}\n",
-            ports.join(", ")
-        );
-        file::parse(&text, Path::new(".")).ok().and_then(|file| {
-            let bits = TierBits::default();
-            let compiled = file.settings.compile(&[slot(0)], &bits, FRAME_MAX);
-            compiled
-                .ok()
-                .map(|config| config.limits[0].matches.source.length)
-        })
-    };
-    assert_eq!(most(PORTS_MAX), Some(16));
-    assert_eq!(most(PORTS_MAX + 1), None, "one more than the maximum");
-}
-
-#[test]
-fn source_and_unless_lists_compile_to_tier_bits() {
-    let text = format!(
-        "{ONE}match = {{ source = [\"b\", \"c\"], unless = \"a\" }}\n[lists]\na = []\nb = [\"192.0.2.0/24\"]\nc = []\n"
-    );
-    let matches = compiled(&text).limits[0].matches;
-    assert_eq!((matches.lists, matches.unless), (0b11_000, 0b100));
-    assert_eq!((matches.lists | matches.unless) & (ON_ALLOW | ON_DENY), 0);
 }
 
 #[test]

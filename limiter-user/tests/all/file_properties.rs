@@ -3,10 +3,7 @@
 use std::{fs, path::Path, sync::LazyLock};
 
 use crate::exact::cases;
-use crate::files::{
-    changes::{CORPUS, PIECES, change, changes},
-    draw::{interfaces, settings},
-};
+use crate::file_changes::{CORPUS, PIECES, change, changes};
 use limiter_user::config::file::{File, parse, show};
 use proptest::{collection::vec, prelude::*, sample::select};
 
@@ -50,17 +47,6 @@ fn is_accepted(text: &str) -> Result<bool, TestCaseError> {
             }
             Ok(false)
         }
-    }
-}
-
-proptest! {
-    #![proptest_config(cases(500))]
-
-    /// All settings can be shown, and read back as equal ones.
-    #[test]
-    fn settings_read_back(settings in settings(), interfaces in interfaces()) {
-        prop_assert_eq!(settings.problems(), vec![]);
-        reads_back(&File { interfaces, settings })?;
     }
 }
 

@@ -99,12 +99,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn prefix_longer_than_an_address_is_refused(ipv4: u8, ipv6: u8) {
-        let key = format!("/{ipv4},/{ipv6}").parse::<Key>();
-        prop_assert_eq!(key.is_ok(), ipv4 <= 32 && ipv6 <= 128);
-    }
-
     /// A number has its written value: `1.5k` is 1500.
     #[test]
     fn rate_has_its_written_value(

@@ -130,26 +130,6 @@ mod tests {
     }
 
     #[test]
-    fn matches_on_transport_fields_need_the_transport_header() {
-        let needs = |change: fn(&mut Match)| {
-            let mut matches = Match::default();
-            change(&mut matches);
-            matches.needs_transport()
-        };
-        assert!(!needs(|_| ()));
-        assert!(!needs(|matches| matches.ip_version = Some(IpVersion::V4)));
-        assert!(needs(|matches| matches.protocol = Some(Protocol::TCP)));
-        assert!(needs(
-            |matches| matches.destination_port.0 = vec!["53".parse().unwrap()]
-        ));
-        assert!(needs(
-            |matches| matches.source_port.0 = vec!["53".parse().unwrap()]
-        ));
-        assert!(needs(|matches| matches.tcp_flags = "syn".parse().ok()));
-        assert!(needs(|matches| matches.fragments = Some(false)));
-    }
-
-    #[test]
     fn syn_flag_matches_only_connection_opening_segments() {
         let syn: TcpFlags = "syn".parse().unwrap();
         let matches = |flags: u8| flags & syn.looked_at == syn.set;

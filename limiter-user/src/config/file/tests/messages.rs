@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::{super::parse, LIMIT};
+use super::{
+    super::{USUAL_FRAME, parse, read},
+    LIMIT,
+};
 
 /// The mistakes of a text, each as `LINE: MESSAGE`.
 fn mistakes(text: &str) -> Vec<String> {
@@ -38,6 +41,7 @@ max-sources = 5 => line 1: 'max-sources' is not a key of the file: did you mean 
 Mode = "auto" => line 1: 'Mode' is not a key of the file: did you mean 'mode'?
 rate = "5/s" => line 1: 'rate' is not a key of the file: write it under [[limit]]
 zzz = 1 => line 1: 'zzz' is not a key of the file: write one of interfaces, mode,
+max_sources = 0 => line 1: max_sources: the table holds 1 to 16777216 sources
 "#,
     ) {
         assert_told(&format!("{above}\n{LIMIT}"), &[expected]);
@@ -162,6 +166,44 @@ match = { destination_port = [\n  53,\n  70000,\n] } => line 6: destination_port
     ) {
         assert_told(&format!("{LIMIT}{below}"), &[expected]);
     }
+    assert_told(
+        "[[limit]]\nname = \"a\"\nrate = \"1/d\"\nburst = \"1M\"",
+        &["line 4: burst: a burst of 1M takes more than 208 days"],
+    );
+}
+
+/// Each setting has no effect, and the warning has its line.
+#[test]
+fn settings_without_effect_get_a_warning() {
+    let warnings = |text: &str| {
+        let read = read(text, Path::new("/nowhere"), |_| USUAL_FRAME);
+        let (_, warnings) = read.unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}"));
+        let warnings = warnings.iter().map(ToString::to_string);
+        warnings.collect::<Vec<_>>()
+    };
+    let lists = "[lists]\nold = [\"192.0.2.0/24\"]\nown = [\"192.0.2.0/24\"]\n";
+    // The list is in use if another limit names it.
+    let other = "[[limit]]\nname = \"other\"\nrate = \"5/s\"\nmatch = { unless = \"own\" }\n";
+    for (below, expected) in cases(
+        r#"
+match = { source = "old", protocol = "icmpv6", ip_version = 4 } => line 7: warning: protocol: icmpv6 is a protocol of IPv6
+match = { unless = "old", protocol = "icmp", ip_version = 6 } => line 7: warning: protocol: icmp is a protocol of IPv4
+match = { source = "old", unless = "old" } => line 7: warning: unless: old is in source too, so the limit matches no packet
+match = { source = ["old", "own"], unless = "old" } => line 7: warning: unless: old is in source too, so no source on it
+match = { source = "old", ip_version = 6 } => line 7: warning: ip_version: old has no prefix of that version
+match = { source = "own" } => line 2: warning: lists: no limit uses the list 'old'
+burst = "100b"\nmatch = { source = "old" } => line 7: warning: burst: a burst of 100b could never admit a frame of 1522
+match = { source = "old" }\n[[limit]]\nname = "b"\nrate = "16mbit"\nmatch = { source = "old" } => line 10: warning: rate: limit 'a' has
+"#,
+    ) {
+        let text = format!("{lists}[[limit]]\nname = \"a\"\nrate = \"8mbit\"\n{below}\n{other}");
+        let told = warnings(&text);
+        assert_eq!(told.len(), 1, "{text}{told:#?}");
+        assert!(told[0].starts_with(expected), "{text}{told:#?}");
+    }
+    // A looser limit behind a stricter one has an effect if the stricter one is in shadow.
+    let shadow = format!("{LIMIT}shadow = true\n[[limit]]\nname = \"b\"\nrate = \"9/s\"\n");
+    assert_eq!(warnings(&shadow), [""; 0]);
 }
 
 #[test]

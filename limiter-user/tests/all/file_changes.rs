@@ -51,6 +51,7 @@ source_port = "1024-65535"
 ip_version = 4
 "#,
     r#"
+interfaces = ["eth0.7@x-y", 'a"b\c#d=é']
 new_sources = "10k/s"
 new_sources_burst = "1.5k"
 lists.partners = ["192.0.2.0/24"]

@@ -1,4 +1,0 @@
-//! Files and settings for the properties of the configuration file.
-
-pub mod changes;
-pub mod draw;
