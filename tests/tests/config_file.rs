@@ -471,7 +471,7 @@ fn attach_warns_of_settings_without_effect() {
     let strict = hosts.limiter(&[&attach[..], &["--strict"]].concat());
     strict.expect(1);
     assert!(strict.stderr.contains("nothing was changed"), "{strict:#?}");
-    let warning = "line 2: warning: lists: no limit uses the list 'old'";
+    let warning = "limiter.toml: warning: no limit uses the list 'old'";
     for arguments in [&attach[..], &["reload", "eth0"]] {
         let done = hosts.limiter(arguments);
         done.expect(0);

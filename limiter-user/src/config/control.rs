@@ -1,10 +1,8 @@
 //! `[control]`: the built-in limits on control traffic.
 
-use std::cmp::Ordering;
-
 use serde::{Deserialize, Serialize};
 
-use super::{Burst, Found, Invalid, Key, Limit, Rate, Unit, key::Source};
+use super::{Burst, Key, Limit, Rate, key::Source};
 
 /// Name of the limit on each source of control traffic.
 pub const CONTROL_LIMIT: &str = "control";
@@ -66,37 +64,6 @@ impl Control {
             tokens: self.rate.tokens_in(TWO_SECONDS).max(1),
             unit: None,
         })
-    }
-
-    /// All problems, each with its key.
-    pub(super) fn problems(&self) -> Vec<Found> {
-        let rates = [("rate", Some(self.rate)), ("total", self.total)];
-        let in_bits = rates.into_iter().filter_map(|(key, rate)| {
-            let rate = rate.filter(|rate| rate.unit == Unit::Bytes)?;
-            let why = format!(
-                "control traffic is counted in packets, and {rate} is in bits: write a rate as in 100/s"
-            );
-            Some((key, Invalid::new(why)))
-        });
-        let mut problems: Vec<_> = in_bits.collect();
-        if !problems.is_empty() {
-            return problems;
-        }
-        if let Some(total) = self.total
-            && total.compare(&self.rate) == Some(Ordering::Less)
-        {
-            let why = format!(
-                "{total} for all sources is less than the rate of one source: write at least {}",
-                self.rate
-            );
-            problems.push(("total", Invalid::new(why)));
-        }
-        for (limit, key) in self.limits().iter().zip(["burst", "total"]) {
-            if let Err(why) = limit.quota(1) {
-                problems.push((key, why));
-            }
-        }
-        problems
     }
 }
 

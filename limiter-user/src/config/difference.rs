@@ -7,7 +7,7 @@ use std::{
     fmt::Display,
 };
 
-use super::{Limit, Lists, NewSources, Scope, Settings, lists::Prefixes, names::NO_FLEET};
+use super::{Limit, Lists, NewSources, Scope, Settings, lists::Prefixes, or_none::NONE};
 use depth::Depth;
 
 /// One line for each difference, on an interface with frames of up to `frame_max` bytes. Empty if there is none.
@@ -18,7 +18,7 @@ pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String>
         names => names,
     };
     let malformed = [old, new].map(|settings| settings.malformed.name());
-    let fleet = |settings: &Settings| settings.fleet.clone().unwrap_or(NO_FLEET.to_owned());
+    let fleet = |settings: &Settings| settings.fleet.clone().unwrap_or(NONE.to_owned());
     new_sources(&mut changes, old.new_sources, new.new_sources);
     note(&mut changes, "exempt", [exempt(old), exempt(new)]);
     note(&mut changes, "shadow", [on(old.shadow), on(new.shadow)]);

@@ -3,9 +3,8 @@
 use std::cmp::Ordering;
 
 use super::{
-    Invalid, Limit, Match, Settings,
+    Limit, Match, Settings,
     matches::IpVersion,
-    problems::{Part, Problem},
     settings::{Algorithm, Scope},
 };
 
@@ -13,9 +12,9 @@ use super::{
 pub const USUAL_FRAME: u64 = 1_522;
 
 impl Settings {
-    /// All settings that can never have an effect on frames of at most `frame_max` bytes.
-    pub fn ineffective(&self, frame_max: u64) -> Vec<Problem> {
-        let mut problems = Vec::new();
+    /// All settings that can never have an effect on frames of at most `frame_max` bytes, and the advice for each.
+    pub fn ineffective(&self, frame_max: u64) -> Vec<String> {
+        let mut warnings = Vec::new();
         for (index, limit) in self.limits.iter().enumerate() {
             let found = [
                 wrong_version(&limit.matches),
@@ -25,68 +24,50 @@ impl Settings {
                 self.never_refuses(index, limit, frame_max),
             ];
             let found = found.into_iter().flatten();
-            problems.extend(found.map(|(key, why)| Problem {
-                of: Part::Limit(index),
-                key,
-                why: Invalid::new(why),
-            }));
+            warnings.extend(found.map(|why| format!("limit '{}': {why}", limit.name)));
         }
-        let names = |list| {
-            let holds = |matches: &Match| {
-                [&matches.source, &matches.unless].map(|lists| lists.contains(list))
-            };
-            self.limits
-                .iter()
-                .any(|limit| holds(&limit.matches).contains(&true))
+        let is_named = |list: &&String| {
+            let mut matches = self.limits.iter().map(|limit| &limit.matches);
+            matches.any(|limit| limit.source.contains(list) || limit.unless.contains(list))
         };
-        let unused = self.lists.tiers.keys().filter(|list| !names(list));
-        problems.extend(unused.map(|list| Problem {
-            of: Part::List(list.clone()),
-            key: "lists",
-            why: Invalid::new(format!(
+        let unused = self.lists.tiers.keys().filter(|list| !is_named(list));
+        warnings.extend(unused.map(|list| {
+            format!(
                 "no limit uses the list '{list}': write match = {{ source = \"{list}\" }} in a limit, or remove the list"
-            )),
+            )
         }));
-        problems
+        warnings
     }
 
     /// Finds a version of IP that no prefix of the lists has.
-    fn wrong_sources(&self, matches: &Match) -> Option<(&'static str, String)> {
-        let version = matches.ip_version?;
+    fn wrong_sources(&self, matches: &Match) -> Option<String> {
+        let is_v4 = matches.ip_version? == IpVersion::V4;
         let lists = matches.source.iter();
         let mut prefixes = lists
             .filter_map(|list| self.lists.tiers.get(list))
             .flatten()
             .peekable();
         prefixes.peek()?;
-        let is_of_it = |is_v4: bool| is_v4 == (version == IpVersion::V4);
-        (!prefixes.any(|prefix| is_of_it(prefix.addr().is_ipv4()))).then(|| {
-            let why = format!(
-                "{} has no prefix of that version, so the limit matches no packet: leave ip_version out, or name another list",
+        (!prefixes.any(|prefix| prefix.addr().is_ipv4() == is_v4)).then(|| {
+            format!(
+                "{} has no prefix of its version of IP, so it matches no packet: leave ip_version out, or name another list",
                 matches.source.join(", ")
-            );
-            ("ip_version", why)
+            )
         })
     }
 
     /// Finds another limit on the same packets and buckets that always refuses first.
-    fn never_refuses(
-        &self,
-        index: usize,
-        limit: &Limit,
-        frame_max: u64,
-    ) -> Option<(&'static str, String)> {
+    fn never_refuses(&self, index: usize, limit: &Limit, frame_max: u64) -> Option<String> {
         let mut others = self.limits.iter().enumerate();
         let (_, stricter) = others.find(|(other, stricter)| {
             *other != index
                 && is_covered(limit, stricter, frame_max)
                 && (*other < index || !is_covered(stricter, limit, frame_max))
         })?;
-        let why = format!(
+        Some(format!(
             "limit '{}' has the same match and key, and always refuses first: remove one of the two",
             stricter.name
-        );
-        Some(("rate", why))
+        ))
     }
 }
 
@@ -108,21 +89,20 @@ fn is_covered(limit: &Limit, stricter: &Limit, frame_max: u64) -> bool {
 }
 
 /// Finds a protocol that belongs to the other version of IP.
-fn wrong_version(matches: &Match) -> Option<(&'static str, String)> {
+fn wrong_version(matches: &Match) -> Option<String> {
     let (protocol, version) = (matches.protocol?, matches.ip_version?);
     let (other, instead) = match (protocol.0, version) {
         (1 | 2, IpVersion::V6) => (4, "protocol = \"icmpv6\""),
         (58, IpVersion::V4) => (6, "protocol = \"icmp\""),
         _ => return None,
     };
-    let why = format!(
-        "{protocol} is a protocol of IPv{other}, so the limit matches no valid packet: write {instead}, or ip_version = {other}"
-    );
-    Some(("protocol", why))
+    Some(format!(
+        "{protocol} is a protocol of IPv{other}, so it matches no valid packet: write {instead}, or ip_version = {other}"
+    ))
 }
 
 /// Finds lists that are both in `source` and in `unless`.
-fn in_both(matches: &Match) -> Option<(&'static str, String)> {
+fn in_both(matches: &Match) -> Option<String> {
     let source = matches.source.iter();
     let both: Vec<_> = source
         .filter(|list| matches.unless.contains(list))
@@ -130,18 +110,58 @@ fn in_both(matches: &Match) -> Option<(&'static str, String)> {
         .collect();
     let effect = match both.len() {
         0 => return None,
-        len if len == matches.source.len() => "the limit matches no packet",
+        len if len == matches.source.len() => "it matches no packet",
         _ => "no source on it matches",
     };
-    let why = format!(
-        "{} is in source too, so {effect}: remove it from one of the two",
+    Some(format!(
+        "{} is in source and in unless, so {effect}: remove it from one of the two",
         both.join(", ")
-    );
-    Some(("unless", why))
+    ))
 }
 
 /// Finds a burst that never admits a whole frame.
-fn too_small(limit: &Limit, frame_max: u64) -> Option<(&'static str, String)> {
+fn too_small(limit: &Limit, frame_max: u64) -> Option<String> {
     let why = limit.quota(frame_max).err()?;
-    limit.quota(1).is_ok().then(|| ("burst", why.to_string()))
+    limit.quota(1).is_ok().then(|| why.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::file::parse;
+
+    #[test]
+    fn settings_without_effect_get_a_warning() {
+        let warnings = |text: &str| {
+            let file = parse(text, Path::new("."));
+            let file = file.unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}"));
+            file.settings.ineffective(USUAL_FRAME)
+        };
+        // Another limit names the list.
+        let above = "[lists]\nold = [\"192.0.2.0/24\"]\nown = [\"192.0.2.0/24\"]\n[[limit]]\nname = \"other\"\nrate = \"5/s\"\n\
+                     match = { unless = \"own\" }\n[[limit]]\nname = \"a\"\nrate = \"8mbit\"\n";
+        let cases = r#"
+match = { source = "old", protocol = "icmpv6", ip_version = 4 } => limit 'a': icmpv6 is a protocol of IPv6
+match = { unless = "old", protocol = "icmp", ip_version = 6 } => limit 'a': icmp is a protocol of IPv4
+match = { source = "old", unless = "old" } => limit 'a': old is in source and in unless, so it matches no packet
+match = { source = ["old", "own"], unless = "old" } => limit 'a': old is in source and in unless, so no source on it
+match = { source = "old", ip_version = 6 } => limit 'a': old has no prefix of its version
+match = { source = "own" } => no limit uses the list 'old'
+burst = "100b"\nmatch = { source = "old" } => limit 'a': a burst of 100b could never admit a frame of 1522
+match = { source = "old" }\n[[limit]]\nname = "b"\nrate = "16mbit"\nmatch = { source = "old" } => limit 'b': limit 'a' has the same
+"#;
+        for case in cases.lines().skip(1) {
+            let (below, expected) = case.split_once(" => ").unwrap();
+            let found = warnings(&format!("{above}{}\n", below.replace("\\n", "\n")));
+            assert_eq!(found.len(), 1, "{below}: {found:#?}");
+            assert!(found[0].starts_with(expected), "{below}: {found:#?}");
+        }
+        // A looser limit behind a stricter one has an effect if the stricter one is in shadow.
+        let limit =
+            |name: &str, rate: &str| format!("[[limit]]\nname = \"{name}\"\nrate = \"{rate}\"\n");
+        let shadow = format!("{}shadow = true\n{}", limit("a", "5/s"), limit("b", "9/s"));
+        assert_eq!(warnings(&shadow), [""; 0]);
+    }
 }

@@ -19,6 +19,7 @@ pub mod matches;
 pub mod names;
 pub mod new_sources;
 pub mod number;
+pub mod or_none;
 pub mod origin;
 pub mod overlay;
 pub mod problems;
@@ -36,6 +37,7 @@ pub use key::Key;
 pub use lists::Lists;
 pub use matches::Match;
 pub use new_sources::NewSources;
+pub use or_none::OrNone;
 pub use rate::{Rate, Unit};
 pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, Scope, Settings};
 
@@ -58,9 +60,6 @@ macro_rules! as_text {
     )+};
 }
 use as_text;
-
-/// A key of the configuration file, and what is wrong with its value.
-type Found = (&'static str, Invalid);
 
 /// A value that cannot be used. The message has the reason, and ends with what to write instead.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

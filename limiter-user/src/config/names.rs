@@ -3,6 +3,7 @@
 use super::{
     Invalid,
     control::{CONTROL_LIMIT, CONTROL_TOTAL, is_control},
+    or_none::NONE,
 };
 
 /// The most characters of a name.
@@ -24,14 +25,11 @@ pub fn name(text: &str) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// The word for no fleet on the command line.
-pub const NO_FLEET: &str = "none";
-
 /// Checks the name of a fleet. Hosts with the same name share.
 pub fn fleet(text: &str) -> Result<String, Invalid> {
-    if text == NO_FLEET {
+    if text == NONE {
         return Err(Invalid::new(format!(
-            "'{NO_FLEET}' stands for no fleet: write another name, or leave the fleet out"
+            "'{NONE}' stands for no fleet: write another name, or leave the fleet out"
         )));
     }
     name(text).map(|()| text.to_owned()).map_err(|_| {

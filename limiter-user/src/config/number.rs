@@ -2,6 +2,11 @@
 
 use super::Invalid;
 
+/// Reads a count, as in 200 or 2k.
+pub fn count(text: &str) -> Result<u64, Invalid> {
+    parse(text, COUNTS)
+}
+
 /// Suffixes of counts.
 pub const COUNTS: &[(&str, u64)] = &[
     ("", 1),

@@ -1,26 +1,26 @@
 //! Contradictions between settings that are each well-formed.
 
-use std::collections::BTreeSet;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 use limiter_common::abi::rules::PORTS_MAX;
 
 use super::{
-    Algorithm, Found, Invalid, Limit, Match, Scope, Settings, Unit,
+    Algorithm, Control, Invalid, Limit, Match, Rate, Scope, Settings, Unit,
     lists::{ALLOW, DENY, TIERS_MAX},
-    matches::{Ports, Protocol},
+    matches::Protocol,
     names,
     settings::{LIMITS_MAX, SOURCES_MAX},
 };
 
 /// A part of the settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The settings as a whole.
     Whole,
     /// The limits on control traffic.
     Control,
-    /// The list with this name.
-    List(String),
+    /// The lists.
+    Lists,
     /// The limit with this index.
     Limit(usize),
 }
@@ -31,47 +31,75 @@ pub struct Problem {
     /// The part that the problem concerns.
     pub of: Part,
     /// The key that the problem concerns, as the configuration file names it.
-    pub key: &'static str,
+    pub key: String,
     /// The problem, and what to write.
     pub why: Invalid,
 }
 
-/// The problems among `checks`: whether there is one, its key, its message.
-fn found(checks: impl IntoIterator<Item = (bool, &'static str, String)>) -> Vec<Found> {
-    let wrong = checks.into_iter().filter(|(is_wrong, ..)| *is_wrong);
-    wrong.map(|(_, key, why)| (key, Invalid(why))).collect()
+/// The problems found so far, and the part that is being checked.
+struct Problems {
+    of: Part,
+    found: Vec<Problem>,
+}
+
+impl Problems {
+    /// Adds a problem with `key` if `is_wrong`.
+    fn check(&mut self, is_wrong: bool, key: &str, why: impl FnOnce() -> String) {
+        if is_wrong {
+            self.add(key, Err::<(), _>(Invalid(why())));
+        }
+    }
+
+    /// Adds the problem of a failed check.
+    fn add<T>(&mut self, key: &str, checked: Result<T, Invalid>) {
+        let Some(why) = checked.err() else { return };
+        self.found.push(Problem {
+            of: self.of,
+            key: key.to_owned(),
+            why,
+        });
+    }
 }
 
 impl Settings {
     /// All problems that do not depend on the interface.
     pub fn problems(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        let mut add = |of: Part, found: Vec<Found>| {
-            let found = found.into_iter();
-            problems.extend(found.map(|(key, why)| Problem {
-                of: of.clone(),
-                key,
-                why,
-            }));
+        let mut problems = Problems {
+            of: Part::Whole,
+            found: Vec::new(),
         };
-        let fleet = self.fleet.as_deref().map(names::fleet);
-        let fleet = fleet.and_then(Result::err).map(|why| ("fleet", why));
-        add(Part::Whole, fleet.into_iter().collect());
+        problems.add(
+            "fleet",
+            self.fleet
+                .as_deref()
+                .map_or(Ok(String::new()), names::fleet),
+        );
+        problems.of = Part::Lists;
         for list in &self.fleet_lists {
-            add(Part::List(list.clone()), self.problems_of_shared(list));
+            let is_missing = self.lists.all().all(|(name, _)| name != list);
+            problems.check(is_missing, list, || {
+                format!("there is no list '{list}' for a fleet to share: write it under [lists]")
+            });
+            problems.check(!is_missing && self.fleet.is_none(), list, || {
+                no_fleet(&format!("list '{list}'"))
+            });
         }
-        add(Part::Whole, self.problems_of_the_whole());
-        add(Part::Control, self.control.problems());
+        problems.of = Part::Whole;
+        self.check_whole(&mut problems);
+        problems.of = Part::Control;
+        self.control.check(&mut problems);
         let mut names = BTreeSet::new();
         for (index, limit) in self.limits.iter().enumerate() {
-            let is_new = names.insert(&limit.name);
-            add(
-                Part::Limit(index),
-                self.problems_among_limits(limit, is_new),
-            );
-            add(Part::Limit(index), limit.problems());
+            problems.of = Part::Limit(index);
+            let name = &limit.name;
+            problems.add("name", names::name(name));
+            problems.check(!names.insert(name), "name", || {
+                format!("two limits are called '{name}': write another name")
+            });
+            self.check_references(limit, &mut problems);
+            limit.check(&mut problems);
         }
-        problems
+        problems.found
     }
 
     /// Fails with the first problem, if there is one.
@@ -82,86 +110,48 @@ impl Settings {
         }
     }
 
-    fn problems_of_the_whole(&self) -> Vec<Found> {
-        let (limits, tiers) = (self.limits.len(), self.lists.tiers.len());
-        let mut problems = found([
-            (
-                limits > LIMITS_MAX,
-                "limit",
-                format!("{limits} limits are too many: write at most {LIMITS_MAX}"),
-            ),
-            (
-                !(1..=SOURCES_MAX).contains(&self.max_sources),
-                "max_sources",
-                format!("the table holds 1 to {SOURCES_MAX} sources: write a number in between"),
-            ),
-            (
-                tiers > TIERS_MAX,
-                "lists",
-                format!(
-                    "{tiers} lists beside allow and deny are too many: write at most {TIERS_MAX}"
-                ),
-            ),
-        ]);
-        let names = self.lists.tiers.keys();
-        problems.extend(names.filter_map(|tier| Some(("lists", names::name(tier).err()?))));
-        let new_sources = self.new_sources.and_then(|limit| limit.quota().err());
-        problems.extend(new_sources.map(|why| ("new_sources", why)));
-        problems
+    fn check_whole(&self, problems: &mut Problems) {
+        let (limits, tiers) = (self.limits.len(), &self.lists.tiers);
+        problems.check(limits > LIMITS_MAX, "limit", || {
+            format!("{limits} limits are too many: write at most {LIMITS_MAX}")
+        });
+        let fits = (1..=SOURCES_MAX).contains(&self.max_sources);
+        problems.check(!fits, "max_sources", || {
+            format!("the table holds 1 to {SOURCES_MAX} sources: write a number in between")
+        });
+        problems.check(tiers.len() > TIERS_MAX, "lists", || {
+            format!(
+                "{} lists beside allow and deny are too many: write at most {TIERS_MAX}",
+                tiers.len()
+            )
+        });
+        for tier in tiers.keys() {
+            problems.add("lists", names::name(tier));
+        }
+        if let Some(new_sources) = self.new_sources {
+            problems.add("new_sources", new_sources.quota());
+        }
     }
 
-    /// Problems of a list that a fleet shares.
-    fn problems_of_shared(&self, list: &str) -> Vec<Found> {
-        let is_missing = self.lists.all().all(|(name, _)| name != list);
-        found([
-            (
-                is_missing,
-                "scope",
-                format!("there is no list '{list}' for a fleet to share: write it under [lists]"),
-            ),
-            (
-                !is_missing && self.fleet.is_none(),
-                "scope",
-                no_fleet(&format!("list '{list}'")),
-            ),
-        ])
-    }
-
-    /// Problems of a limit with the other limits, the lists and the fleet.
-    fn problems_among_limits(&self, limit: &Limit, is_new: bool) -> Vec<Found> {
-        let Limit { name, matches, .. } = limit;
-        let mut problems = match names::name(name) {
-            Err(why) => vec![("name", why)],
-            Ok(()) => found([(
-                !is_new,
-                "name",
-                format!("two limits are called '{name}': write another name"),
-            )]),
-        };
+    /// Checks the lists and the fleet that a limit names.
+    fn check_references(&self, limit: &Limit, problems: &mut Problems) {
+        let Limit { matches, .. } = limit;
         for (key, lists) in [("source", &matches.source), ("unless", &matches.unless)] {
-            let unknown = lists.iter().filter_map(|list| self.knows(list).err());
-            problems.extend(unknown.map(|why| (key, why)));
+            for list in lists {
+                let is_action = list == ALLOW || list == DENY;
+                problems.check(is_action, key, || {
+                    format!("packets from sources on '{list}' never reach a limit: use a list with another name")
+                });
+                let is_unknown = !is_action && !self.lists.tiers.contains_key(list);
+                problems.check(is_unknown, key, || {
+                    format!("there is no list '{list}': write it under [lists]")
+                });
+            }
         }
-        problems.extend(found([(
-            limit.scope == Scope::Fleet && self.fleet.is_none(),
-            "scope",
-            no_fleet(&format!("limit '{name}'")),
-        )]));
-        problems
-    }
-
-    fn knows(&self, list: &str) -> Result<(), Invalid> {
-        if list == ALLOW || list == DENY {
-            return Err(Invalid(format!(
-                "packets from sources on '{list}' never reach a limit: use a list with another name"
-            )));
-        }
-        if self.lists.tiers.contains_key(list) {
-            return Ok(());
-        }
-        Err(Invalid(format!(
-            "there is no list '{list}': write it under [lists]"
-        )))
+        let has_no_fleet = limit.scope == Scope::Fleet && self.fleet.is_none();
+        problems.check(has_no_fleet, "scope", || {
+            no_fleet(&format!("limit '{}'", limit.name))
+        });
     }
 }
 
@@ -171,75 +161,88 @@ fn no_fleet(what: &str) -> String {
     )
 }
 
+impl Control {
+    /// Checks the rates and bursts.
+    fn check(&self, problems: &mut Problems) {
+        let in_packets = |rate: Rate| match rate.unit {
+            Unit::Packets => Ok(()),
+            Unit::Bytes => Err(Invalid(format!(
+                "control traffic is counted in packets, and {rate} is in bits: write a rate as in 100/s"
+            ))),
+        };
+        let (rate, total) = (in_packets(self.rate), self.total.map_or(Ok(()), in_packets));
+        if rate.is_err() || total.is_err() {
+            problems.add("rate", rate);
+            problems.add("total", total);
+            return;
+        }
+        if let Some(total) = self.total {
+            let is_less = total.compare(&self.rate) == Some(Ordering::Less);
+            problems.check(is_less, "total", || {
+                format!(
+                    "{total} for all sources is less than the rate of one source: write at least {}",
+                    self.rate
+                )
+            });
+        }
+        for (limit, key) in self.limits().iter().zip(["burst", "total"]) {
+            problems.add(key, limit.quota(1));
+        }
+    }
+}
+
 impl Limit {
-    /// The limit's problems that do not depend on the interface.
-    fn problems(&self) -> Vec<Found> {
+    /// Checks everything that does not depend on the interface.
+    fn check(&self, problems: &mut Problems) {
         let Self { rate, cost, .. } = self;
         let (is_shared, in_bits) = (self.scope == Scope::Fleet, rate.unit == Unit::Bytes);
-        let cost_fits = *cost != Some(0) && (cost.is_none() || !in_bits);
-        let mut problems = found([
-            (
-                is_shared && self.algorithm == Algorithm::FixedWindow,
-                "algorithm",
-                "a fleet cannot share a fixed window, which begins at a different time on each host: write \"token-bucket\", or scope = \"host\"".to_owned(),
-            ),
-            (
-                is_shared && in_bits,
-                "rate",
-                format!("a fleet shares only rates in packets, and {rate} is in bits: write a rate as in 100/s, or scope = \"host\""),
-            ),
-            (
-                *cost == Some(0),
-                "cost",
-                "packets with a cost of 0 would never be limited: write at least 1".to_owned(),
-            ),
-            (
-                !cost_fits && *cost != Some(0),
-                "cost",
-                format!("a fixed cost goes with a rate in packets, and {rate} is in bits: leave the cost out, or write another rate"),
-            ),
-        ]);
-        problems.extend(self.matches.problems());
+        let is_window = self.algorithm == Algorithm::FixedWindow;
+        problems.check(is_shared && is_window, "algorithm", || {
+            "a fleet cannot share a fixed window, which begins at a different time on each host: write \"token-bucket\", or scope = \"host\"".to_owned()
+        });
+        problems.check(is_shared && in_bits, "rate", || {
+            format!("a fleet shares only rates in packets, and {rate} is in bits: write a rate as in 100/s, or scope = \"host\"")
+        });
+        problems.check(*cost == Some(0), "cost", || {
+            "packets with a cost of 0 would never be limited: write at least 1".to_owned()
+        });
+        let has_unit = cost.is_some_and(|cost| cost > 0) && in_bits;
+        problems.check(has_unit, "cost", || {
+            format!("a fixed cost goes with a rate in packets, and {rate} is in bits: leave the cost out, or write another rate")
+        });
+        self.matches.check(problems);
         // Checked with the shortest frame, because the longest one depends on the interface.
-        let (key, quota) = match self.burst.map(|burst| burst.for_rate(rate)) {
-            Some(Err(why)) => ("burst", Err(why)),
-            _ if !cost_fits => return problems,
-            _ if cost.is_some() => ("cost", self.quota(1)),
-            _ => ("burst", self.quota(1)),
-        };
-        problems.extend(quota.err().map(|why| (key, why)));
-        problems
+        let fits = self
+            .burst
+            .map_or(Ok(()), |burst| burst.for_rate(rate).map(drop));
+        if fits.is_err() || cost.is_none() {
+            problems.add("burst", fits.and_then(|()| self.quota(1)));
+        } else if *cost != Some(0) && !in_bits {
+            problems.add("cost", self.quota(1));
+        }
     }
 }
 
 impl Match {
-    fn problems(&self) -> Vec<Found> {
-        let ports = [
-            ("destination_port", &self.destination_port),
-            ("source_port", &self.source_port),
-        ];
-        let mut problems = found(ports.map(|(key, Ports(ports))| {
+    fn check(&self, problems: &mut Problems) {
+        let (destination, source) = (&self.destination_port.0, &self.source_port.0);
+        for (key, ports) in [("destination_port", destination), ("source_port", source)] {
             let count = ports.len();
-            let why = format!("{count} ports or ranges are too many for one limit: write at most {PORTS_MAX}, or two limits");
-            (count > PORTS_MAX, key, why)
-        }));
+            problems.check(count > PORTS_MAX, key, || {
+                format!("{count} ports or ranges are too many for one limit: write at most {PORTS_MAX}, or two limits")
+            });
+        }
         let Some(protocol) = self.protocol else {
-            return problems;
+            return;
         };
         let only_tcp = self.tcp_flags.is_some() && protocol != Protocol::TCP;
-        let has_ports = ports.iter().any(|(_, ports)| !ports.0.is_empty());
-        problems.extend(found([
-            (
-                only_tcp,
-                "protocol",
-                format!("tcp_flags with protocol {protocol} never match: write protocol = \"tcp\", or leave it out"),
-            ),
-            (
-                !only_tcp && has_ports && !protocol.has_ports(),
-                "protocol",
-                format!("protocol {protocol} has no ports: leave the ports out, or write tcp or udp"),
-            ),
-        ]));
-        problems
+        problems.check(only_tcp, "protocol", || {
+            format!("tcp_flags with protocol {protocol} never match: write protocol = \"tcp\", or leave it out")
+        });
+        let has_ports = !destination.is_empty() || !source.is_empty();
+        let is_without = !only_tcp && has_ports && !protocol.has_ports();
+        problems.check(is_without, "protocol", || {
+            format!("protocol {protocol} has no ports: leave the ports out, or write tcp or udp")
+        });
     }
 }

@@ -32,10 +32,9 @@ gold = [
     r#"
 [[limit]]
 name = 'ssh'
-match = { protocol = "tcp", destination_port = 22, tcp_flags = ["syn"], fragments = false }
+match = { protocol = "tcp", destination_port = 22, tcp_flags = "syn", fragments = false }
 rate = "5/m"
 burst = 5
-cost = "packets"
 
 [[limit]]
 name = "dns"
@@ -62,7 +61,6 @@ match.source = "partners"
 match.unless = ["a.b"]
 rate = "100mbit"
 burst = "1mb"
-cost = "bytes"
 shadow = true
 "#,
     r#"

@@ -8,7 +8,7 @@ use super::reload::{allow_in, put_in_force};
 use crate::{
     agent::ask,
     cli::shared::{
-        file::{Frames, read, warn_of_full_tables},
+        file::{read_for, warn_of_full_tables},
         interfaces::unique,
         lasting::try_for,
         limiting::{Limiting, settings},
@@ -193,7 +193,7 @@ async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
         let wanted = Wanted::new(settings);
         return Ok((arguments.interfaces.clone(), wanted));
     };
-    let (in_file, wanted) = read(path, &Frames::of(&arguments.interfaces).await)?;
+    let (in_file, wanted) = read_for(&arguments.interfaces, path).await?;
     let interfaces = if arguments.interfaces.is_empty() {
         in_file
     } else {

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::{
     cli::shared::{
-        file::{Frames, read},
+        file::read_for,
         interfaces::{On, each},
         lasting::{Lasting, changes_text, is_unchanged},
         output::{about, note, outcome},
@@ -42,8 +42,7 @@ pub async fn run(arguments: Reload) -> anyhow::Result<()> {
         lasting,
     } = arguments;
     let reload = async |interface: &str, path: &Path| {
-        let frames = Frames::of(&[interface.to_owned()]).await;
-        let (_, wanted) = read(path, &frames)?;
+        let (_, wanted) = read_for(&[interface.to_owned()], path).await?;
         let advice = |client| {
             allow_in(path, client) + ", or use --try 2m, which undoes the change after two minutes"
         };

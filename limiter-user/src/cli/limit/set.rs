@@ -8,15 +8,11 @@ use crate::{
         lasting::{Lasting, changes_text, is_unchanged},
         output::{about, note, outcome, usage},
         ssh::{allow_first, warning_of_change},
-        values::{
-            Change::{self, By, To},
-            OrNone,
-        },
+        values::Change::{self, By, To},
     },
     config::{
-        Algorithm, Burst, Invalid, Limit, Malformed, Rate, Scope, Settings,
-        control::is_control,
-        names::{self, NO_FLEET},
+        Algorithm, Burst, Invalid, Limit, Malformed, OrNone, Rate, Scope, Settings,
+        control::is_control, names,
     },
     kernel::{
         Attachment,
@@ -78,10 +74,7 @@ enum Switch {
 }
 
 fn fleet_or_none(text: &str) -> Result<OrNone<String>, Invalid> {
-    if text == NO_FLEET {
-        return Ok(OrNone(None));
-    }
-    names::fleet(text).map(|name| OrNone(Some(name)))
+    OrNone::by(text, names::fleet)
 }
 
 pub async fn run(arguments: Set) -> anyhow::Result<()> {

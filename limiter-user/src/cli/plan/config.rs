@@ -6,12 +6,12 @@ use clap::Subcommand;
 
 use crate::{
     cli::shared::{
-        file::{Frames, read, refuse_warnings, warn_of_full_tables},
+        file::{frame_max, read, refuse_warnings, warn_of_full_tables, warn_of_ineffective},
         interfaces::{On, each},
         output::{note, print, write},
     },
-    config::file::{self, File},
-    kernel::{Attachment, ops::set::Wanted},
+    config::file,
+    kernel::Attachment,
     show::units::counted,
 };
 
@@ -39,17 +39,12 @@ pub async fn run(verb: Verb) -> anyhow::Result<()> {
 }
 
 async fn check(path: &Path) -> anyhow::Result<()> {
-    let frames = Frames::of(&[]).await;
-    let (interfaces, Wanted { settings, .. }) = read(path, &frames)?;
+    let file = read(path)?;
+    let frame_max = frame_max(&[], &file).await;
     let subject = path.display().to_string();
-    let file = File {
-        interfaces,
-        settings,
-    };
-    refuse_warnings(
-        path,
-        warn_of_full_tables(&subject, &file.settings, frames.longest(&file)),
-    )?;
+    let warnings = warn_of_ineffective(path, &file, frame_max)
+        + warn_of_full_tables(&subject, &file.settings, frame_max);
+    refuse_warnings(path, warnings)?;
     let limits = file.settings.limits.len();
     let prefixes: usize = file.settings.lists.all().map(|(_, list)| list.len()).sum();
     Ok(print(&format!(

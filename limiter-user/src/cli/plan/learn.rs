@@ -15,9 +15,9 @@ use crate::{
     cli::shared::{
         interruption::interruption,
         output::{about, note, print, progress, usage},
-        values::{OrNone, duration, interface},
+        values::{duration, interface},
     },
-    config::{Mode, Rate},
+    config::{Mode, OrNone, Rate},
     kernel::{
         ops::learn::{INTERVAL, Watch},
         program::object::new_seed,

@@ -12,7 +12,7 @@ use limiter_common::policy::verdict::Reason;
 
 use crate::{
     cli::shared::{
-        file::{Frames, read},
+        file::read,
         limiting::{Limiting, settings},
         output::{note, print, progress, unwritten, usage},
     },
@@ -43,7 +43,7 @@ pub struct Replay {
 
 pub fn run(arguments: &Replay) -> anyhow::Result<()> {
     let settings = match &arguments.limiting.config {
-        Some(path) => read(path, &Frames::default())?.1.settings,
+        Some(path) => read(path)?.settings,
         None => settings(&arguments.limiting, Mode::Auto, None)?,
     };
     if settings.exempt.established {

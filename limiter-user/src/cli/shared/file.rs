@@ -12,53 +12,44 @@ use crate::{
     },
     kernel::{
         ops::set::Wanted,
-        sys::interface::{self, Interface, XdpMode},
+        sys::interface::{self, XdpMode},
     },
     show::units::counted,
 };
 
 /// Reads a file. Each mistake is reported on its own line; the returned error sums them up.
-pub fn read(path: &Path, frames: &Frames) -> anyhow::Result<(Vec<String>, Wanted)> {
+pub fn read(path: &Path) -> anyhow::Result<File> {
     let shown = path.display();
     let text = crate::config::read_text(path).map_err(|error| {
         anyhow::anyhow!("{shown} cannot be read ({error}): check the path and its permissions")
     })?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    let (
-        File {
-            interfaces,
-            settings,
-        },
-        warnings,
-    ) = file::read(&text, folder, |file| frames.longest(file)).map_err(|mistakes| {
+    file::parse(&text, folder).map_err(|mistakes| {
         for mistake in &mistakes {
             note(&format!("{shown}, {mistake}"));
         }
-        let count = mistakes.len();
-        let mistakes = if count == 1 {
-            "1 mistake"
-        } else {
-            &format!("{count} mistakes")
-        };
+        let mistakes = counted(mistakes.len() as u64, "mistake");
         anyhow::anyhow!(
             "{shown} has {mistakes}, and nothing was changed: correct the lines named above"
         )
-    })?;
-    for warning in &warnings {
-        note(&format!("{shown}, {warning}"));
-    }
-    refuse_warnings(path, warnings.len())?;
-    let file = std::path::absolute(path).map_err(|error| {
+    })
+}
+
+/// Reads a file for the interfaces `on`, or those that it names if `on` is empty. Warns of settings without effect.
+pub async fn read_for(on: &[String], path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
+    let file = read(path)?;
+    let warnings = warn_of_ineffective(path, &file, frame_max(on, &file).await);
+    refuse_warnings(path, warnings)?;
+    let absolute = std::path::absolute(path).map_err(|error| {
+        let shown = path.display();
         anyhow::anyhow!("{shown} has no absolute path ({error}): write the full path")
     })?;
-    Ok((
-        interfaces,
-        Wanted {
-            file: Some(file),
-            by: By::File,
-            ..Wanted::new(settings)
-        },
-    ))
+    let wanted = Wanted {
+        file: Some(absolute),
+        by: By::File,
+        ..Wanted::new(file.settings)
+    };
+    Ok((file.interfaces, wanted))
 }
 
 /// Fails because of warnings, with `--strict`.
@@ -71,6 +62,15 @@ pub fn refuse_warnings(path: &Path, count: usize) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Warns of settings without effect on frames of at most `frame_max` bytes. Returns the number of warnings.
+pub fn warn_of_ineffective(path: &Path, file: &File, frame_max: u64) -> usize {
+    let warnings = file.settings.ineffective(frame_max);
+    for warning in &warnings {
+        note(&format!("{}: warning: {warning}", path.display()));
+    }
+    warnings.len()
 }
 
 /// Warns about each limit that loses its room in the table to a flood of new sources. `subject` names the limits' file
@@ -88,37 +88,17 @@ pub fn warn_of_full_tables(subject: &str, settings: &Settings, frame_max: u64) -
     warnings.len()
 }
 
-/// Interfaces with the lengths of their frames.
-#[derive(Debug, Default)]
-pub struct Frames {
-    known: Vec<Interface>,
-    on: Vec<String>,
-}
-
-impl Frames {
-    /// The frames of the interfaces `on`. If `on` is empty: of those that the file names.
-    pub async fn of(on: &[String]) -> Self {
-        Self {
-            // A user who may not ask the kernel gets warnings for the usual frame.
-            known: interface::all().await.unwrap_or_default(),
-            on: on.to_vec(),
-        }
-    }
-
-    /// The longest frame, in bytes, on those of the interfaces that exist, in the mode that `attach` would use. The
-    /// usual frame if none exists.
-    pub fn longest(&self, file: &File) -> u64 {
-        let names = match &self.on[..] {
-            [] => &file.interfaces,
-            on => on,
-        };
-        let mode = match file.settings.mode {
-            Mode::Generic => XdpMode::Generic,
-            Mode::Auto | Mode::Native => XdpMode::Native,
-        };
-        let named = self.known.iter();
-        let named = named.filter(|interface| names.contains(&interface.name));
-        let frames = named.map(|interface| interface.frame_max(mode));
-        frames.max().unwrap_or(USUAL_FRAME)
-    }
+/// The longest frame, in bytes, on those of the interfaces `on` (if empty: of the file's) that exist, in the mode that
+/// `attach` would use. The usual frame if none exists.
+pub async fn frame_max(on: &[String], file: &File) -> u64 {
+    let names = if on.is_empty() { &file.interfaces } else { on };
+    let mode = match file.settings.mode {
+        Mode::Generic => XdpMode::Generic,
+        Mode::Auto | Mode::Native => XdpMode::Native,
+    };
+    // A user who may not ask the kernel gets warnings for the usual frame.
+    let known = interface::all().await.unwrap_or_default();
+    let named = known.iter().filter(|known| names.contains(&known.name));
+    let frames = named.map(|interface| interface.frame_max(mode));
+    frames.max().unwrap_or(USUAL_FRAME)
 }

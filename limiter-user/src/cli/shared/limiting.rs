@@ -7,10 +7,10 @@ use ipnet::IpNet;
 
 use super::{
     output::{Usage, usage},
-    values::{OrNone, count, prefix},
+    values::{count, prefix},
 };
 use crate::config::{
-    Burst, Exempt, Key, Limit, Lists, Malformed, Mode, Rate, Scope, Settings,
+    Burst, Exempt, Key, Limit, Lists, Malformed, Mode, OrNone, Rate, Scope, Settings,
     settings::{DEFAULT_LIMIT, Exemption, SOURCES_MAX},
 };
 

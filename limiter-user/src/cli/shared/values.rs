@@ -2,19 +2,14 @@
 
 use std::{net::IpAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
-pub use crate::config::{lists::prefix, names::interface};
+pub use crate::config::{lists::prefix, names::interface, number::count};
 
-use crate::config::{Factor, Invalid, NewSources, Rate, number};
+use crate::config::{Factor, Invalid};
 
 /// Reads the address of a source.
 pub fn address(text: &str) -> Result<IpAddr, String> {
     text.parse()
         .map_err(|_| "not an address: write one as in 192.0.2.7 or 2001:db8::7".to_owned())
-}
-
-/// Reads a number, as in 200 or 2k.
-pub fn count(text: &str) -> Result<u64, Invalid> {
-    number::parse(text, number::COUNTS)
 }
 
 /// Reads a duration within `bounds`. `example` is one for messages.
@@ -50,27 +45,5 @@ impl<T: FromStr<Err = Invalid>> FromStr for Change<T> {
         } else {
             text.parse().map(Self::To)
         }
-    }
-}
-
-/// A value, or the word `none`.
-#[derive(Clone, Copy, Debug)]
-pub struct OrNone<T>(pub Option<T>);
-
-impl<T: FromStr<Err = Invalid>> FromStr for OrNone<T> {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        if text == "none" {
-            return Ok(Self(None));
-        }
-        text.parse().map(|value| Self(Some(value)))
-    }
-}
-
-impl OrNone<Rate> {
-    /// The limit on new sources with this rate.
-    pub fn with_burst(self, burst: Option<u64>) -> Option<NewSources> {
-        self.0.map(|rate| NewSources { rate, burst })
     }
 }

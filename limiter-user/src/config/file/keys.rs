@@ -57,7 +57,7 @@ match: Packets that the limit applies to, as in `{ protocol = "udp", destination
 key: Parts of a packet that select its bucket. `"/32,/64"` (default): that many bits of the source address, for IPv4 and IPv6. `"interface"`: one bucket for all packets. With `,destination_port` at the end, each destination port has its own bucket.
 rate: Rate at which a bucket refills: `"5/s"`, `"300/m"`, `"1k/s"` in packets; `"64kbit"`, `"10mbit"` in bits per second. Required.
 burst: Size of a bucket: packets (`10`, `"2k"`), or bytes (`"64kb"`) for a rate in bits. Default: one second of `rate`, and at least one packet or one frame.
-cost: Tokens that a packet takes: `"packets"` (one) or `"bytes"` (its length), as the unit of `rate` requires, or a fixed number. Default: by the unit of `rate`.
+cost: Tokens that a packet takes, as in `2`, with a `rate` in packets. Default: one, or the length of the packet in bytes with a `rate` in bits.
 algorithm: `"token-bucket"` (default): a bucket refills continuously. `"fixed-window"`: it refills at the start of each period.
 shadow: `true`: the limit counts packets that it would drop, but drops nothing. Default: `false`.
 scope: `"host"` (default), or `"fleet"`: one limit per source for all hosts of the fleet together.

@@ -1,62 +1,49 @@
 //! `[lists]`: prefixes, or files with prefixes, for this host or for its fleet.
 
-use std::{collections::BTreeSet, path::Path};
+use std::path::Path;
 
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use super::{
     super::{
-        Lists, Scope,
+        Scope, Settings,
         lists::{self, Prefixes},
-        names, read_text,
+        names,
+        problems::Part,
+        read_text,
     },
     keys,
-    section::{Places, Section},
-    value::{self, Value},
+    section::Section,
+    value::Item,
 };
 
 const PREFIX: &str = "a prefix as in \"192.0.2.0/24\"";
 const ARRAY: &str = "an array of prefixes as in [\"192.0.2.0/24\"]";
 const LIST: &str = "an array of prefixes as in [\"192.0.2.0/24\"], or { file = \"path\" }";
+const FILE: &str = "the path of a file";
 /// The most lines of one file that are reported as wrong.
 const BAD_LINES: usize = 5;
 
-/// All lists, as written.
-#[derive(Debug, Default)]
-pub struct Read {
-    /// The prefixes on the lists.
-    pub lists: Lists,
-    /// Names of the lists that the fleet shares.
-    pub of_fleet: BTreeSet<String>,
-    /// The lines of the lists.
-    pub places: Places,
-}
-
-/// Reads all lists. A list with mistakes is kept without them, so that limits may name it.
-pub fn read(table: &DeTable, mut section: Section, folder: &Path) -> Read {
-    let mut read = Lists::default();
-    let mut of_fleet = BTreeSet::new();
-    for key in table.keys() {
+/// Reads all lists into `settings`. A list with mistakes is kept without them, so that limits may name it.
+pub fn read(mut section: Section, folder: &Path, settings: &mut Settings) {
+    for key in section.table.keys() {
         let name = key.get_ref().as_ref();
-        let is_name = names::name(name);
-        if let Err(why) = &is_name {
-            section.refuse(name, &why.0);
-        }
         let (prefixes, scope) = list(name, &mut section, folder);
-        if is_name.is_ok() && read.named_mut(name).is_none() {
-            read.tiers.insert(name.to_owned(), Prefixes::new());
+        if let Err(why) = names::name(name) {
+            section.refuse(name, &why.0);
+            // A limit may name a list that is missing because of its wrong name.
+            section.mistakes.is_wrong(Part::Whole, "lists");
+            continue;
         }
-        if let Some(list) = read.named_mut(name) {
-            *list = prefixes;
-            if scope == Scope::Fleet {
-                of_fleet.insert(name.to_owned());
+        match settings.lists.named_mut(name) {
+            Some(list) => *list = prefixes,
+            None => {
+                settings.lists.tiers.insert(name.to_owned(), prefixes);
             }
         }
-    }
-    Read {
-        lists: read,
-        of_fleet,
-        places: section.close(),
+        if scope == Scope::Fleet {
+            settings.fleet_lists.insert(name.to_owned());
+        }
     }
 }
 
@@ -66,53 +53,38 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
         return Default::default();
     };
     let DeValue::Table(table) = value.get_ref() else {
-        let prefixes = section.read(name, |value| written_out(name, value));
+        let prefixes = section.read(name, |item| match keys::place_of(name) {
+            // Keys for the top of the file end up here if they are below the header.
+            Some(place) if !value.get_ref().is_array() => item.refuse(&format!(
+                "this is under [lists], where it would be a list: write it {place}"
+            )),
+            _ => array(item, LIST),
+        });
         return (prefixes.unwrap_or_default(), Scope::Host);
     };
     let line = section.line_of(name);
-    let mut inner = Section::open(table, line, &keys::LIST, section.mistakes());
-    let scope = inner.read("scope", value::variant).unwrap_or_default();
-    let prefixes = inner.read("prefixes", |value| match value.get_ref() {
-        DeValue::Array(_) => array(value),
-        _ => value::wrong(value, ARRAY),
-    });
-    let path =
-        |value: &Value| value::text_with(value, "the path of a file", |text| Ok(text.to_owned()));
-    let path = if inner.has("prefixes") || inner.has("scope") {
-        inner.read("file", path)
-    } else {
-        inner.require(&keys::LIST, ("file", "{ file = \"partners.txt\" }"), path)
-    };
+    let mut inner = section.within(table, line).with_keys(&keys::LIST);
+    let scope = inner.variant("scope").unwrap_or_default();
+    let prefixes = inner.read("prefixes", |item| array(item, ARRAY));
+    if !inner.has("prefixes") && !inner.has("scope") {
+        inner.require("file", &keys::LIST, "{ file = \"partners.txt\" }");
+    }
+    let path = inner.read("file", |item| item.text(FILE, |path| Ok(folder.join(path))));
     let mut prefixes = prefixes.unwrap_or_default();
-    match path.map(|path| from_file(&folder.join(path))) {
+    match path.map(|path| from_file(&path)) {
         Some(Ok(in_file)) => prefixes.extend(in_file),
-        Some(Err(mistakes)) => {
-            for why in mistakes {
-                section.refuse(name, &why);
-            }
-        }
+        Some(Err(mistakes)) => mistakes.iter().for_each(|why| section.refuse(name, why)),
         None => {}
     }
     (prefixes, scope)
 }
 
-fn array(value: &Value) -> value::Read<Prefixes> {
-    let one = |value: &Value| value::text_with(value, PREFIX, lists::prefix);
-    value::each(value, one).map(|prefixes| prefixes.into_iter().collect())
-}
-
-fn written_out(name: &str, value: &Value) -> value::Read<Prefixes> {
-    if let DeValue::Array(_) = value.get_ref() {
-        return array(value);
+fn array(item: &mut Item, write: &str) -> Option<Prefixes> {
+    if !item.value.get_ref().is_array() {
+        return item.wrong(write);
     }
-    // Keys for the top of the file end up here if they are below the header.
-    match keys::place_of(name) {
-        Some(place) => value::fault(
-            value,
-            format!("this is under [lists], where it would be a list: write it {place}"),
-        ),
-        None => value::wrong(value, LIST),
-    }
+    let prefixes = item.each(|prefix| prefix.text(PREFIX, lists::prefix))?;
+    Some(prefixes.into_iter().collect())
 }
 
 fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use super::super::on_one_line;
+use super::super::{on_one_line, problems::Part};
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,14 +19,15 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// The mistakes and warnings found so far.
+/// The mistakes found so far.
 pub struct Mistakes {
     /// Offset of each line's first byte.
     starts: Vec<usize>,
     /// Lines that are not TOML, so that their values mean nothing.
     broken: BTreeSet<usize>,
+    /// Keys with wrong values.
+    wrong: BTreeSet<(Part, String)>,
     found: Vec<Mistake>,
-    warnings: Vec<Mistake>,
 }
 
 impl Mistakes {
@@ -38,8 +39,8 @@ impl Mistakes {
                 .chain(ends.map(|(end, _)| end + 1))
                 .collect(),
             broken: BTreeSet::new(),
+            wrong: BTreeSet::new(),
             found: Vec::new(),
-            warnings: Vec::new(),
         }
     }
 
@@ -57,15 +58,25 @@ impl Mistakes {
 
     /// Reports a mistake on `line`.
     pub fn add(&mut self, line: usize, message: String) {
-        if !self.is_broken(line) {
+        if !self.broken.contains(&line) {
             self.found.push(Mistake { line, message });
         }
     }
 
-    /// Warns that the text on `line` has no effect, without being a mistake.
-    pub fn warn(&mut self, line: usize, message: &str) {
-        let message = on_one_line(&format!("warning: {message}"));
-        self.warnings.push(Mistake { line, message });
+    /// Marks the value of `key` as wrong.
+    pub fn is_wrong(&mut self, of: Part, key: &str) {
+        self.wrong.insert((of, key.to_owned()));
+    }
+
+    /// Returns true if one of `keys` has a wrong value.
+    pub fn any_wrong(&self, of: Part, keys: &[&str]) -> bool {
+        keys.iter()
+            .any(|key| self.wrong.contains(&(of, (*key).to_owned())))
+    }
+
+    /// Returns true if the fleet may be named in an unreadable part, or in a wrong place.
+    pub fn fleet_is_doubtful(&self) -> bool {
+        self.any_broken() || self.wrong.iter().any(|(_, key)| key == "fleet")
     }
 
     /// Returns true if `line` is not TOML.
@@ -74,7 +85,7 @@ impl Mistakes {
     }
 
     /// Returns true if any line is not TOML.
-    pub fn any_is_broken(&self) -> bool {
+    pub fn any_broken(&self) -> bool {
         !self.broken.is_empty()
     }
 
@@ -83,18 +94,15 @@ impl Mistakes {
         self.found.is_empty()
     }
 
-    /// The value and the warnings, if there is no mistake.
-    pub fn none_or<T>(self, read: Option<T>) -> Result<(T, Vec<Mistake>), Vec<Mistake>> {
-        let mut found = self.found;
-        if let Some(read) = read.filter(|_| found.is_empty()) {
-            let mut warnings = self.warnings;
-            warnings.sort_by_key(|warning| warning.line);
-            return Ok((read, warnings));
+    /// The value that was read, if there is no mistake.
+    pub fn none_or<T>(mut self, read: Option<T>) -> Result<T, Vec<Mistake>> {
+        if let Some(read) = read.filter(|_| self.are_none()) {
+            return Ok(read);
         }
-        found.sort_by_key(|mistake| mistake.line);
-        for mistake in &mut found {
+        self.found.sort_by_key(|mistake| mistake.line);
+        for mistake in &mut self.found {
             mistake.message = on_one_line(&mistake.message);
         }
-        Err(found)
+        Err(self.found)
     }
 }

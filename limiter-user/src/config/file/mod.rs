@@ -27,7 +27,7 @@ pub use mistakes::Mistake;
 pub use packets::show as matches;
 pub use show::show;
 
-use super::{Settings, ineffective::USUAL_FRAME};
+use super::Settings;
 use mistakes::Mistakes;
 
 /// The content of a configuration file.
@@ -42,18 +42,8 @@ pub struct File {
 /// Reads a configuration file. `folder` is the file's folder: the files of its lists are relative to it. Mistakes are
 /// in the order of their lines.
 pub fn parse(text: &str, folder: &Path) -> Result<File, Vec<Mistake>> {
-    read(text, folder, |_| USUAL_FRAME).map(|(file, _)| file)
-}
-
-/// Reads a configuration file like [`parse`], with warnings about settings that have no effect on frames of at most
-/// `frame_max` bytes.
-pub fn read(
-    text: &str,
-    folder: &Path,
-    frame_max: impl Fn(&File) -> u64,
-) -> Result<(File, Vec<Mistake>), Vec<Mistake>> {
     let mut mistakes = Mistakes::new(text);
     let tree = syntax::tree(text, &mut mistakes);
-    let file = tree.map(|tree| whole::read(tree.get_ref(), folder, frame_max, &mut mistakes));
+    let file = tree.map(|tree| whole::read(tree.get_ref(), folder, &mut mistakes));
     mistakes.none_or(file)
 }

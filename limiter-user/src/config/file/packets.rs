@@ -2,16 +2,11 @@
 
 use std::fmt::Display;
 
-use toml::de::DeValue;
-
 use super::{
-    super::{
-        Match,
-        matches::{IpVersion, PortRange, Ports, TcpFlags},
-    },
+    super::{Match, matches::Ports},
     keys::Keys,
-    section::{Places, Section},
-    value::{self, Read, Value},
+    section::Section,
+    value::Item,
     written::{one_or_array, text},
 };
 
@@ -39,19 +34,27 @@ fragments: `true`: only fragments. `false`: only packets that are not fragments.
 };
 
 /// Reads a `match` section.
-pub fn read(mut section: Section) -> (Match, Places) {
-    let matches = Match {
-        protocol: section.read("protocol", |value| value::number(value, PROTOCOL)),
+pub fn read(mut section: Section) -> Match {
+    Match {
+        protocol: section.number("protocol", PROTOCOL),
         destination_port: section.read("destination_port", ports).unwrap_or_default(),
         source_port: section.read("source_port", ports).unwrap_or_default(),
-        tcp_flags: section.read("tcp_flags", tcp_flags),
+        tcp_flags: section.text("tcp_flags", FLAGS),
         source: section.read("source", lists).unwrap_or_default(),
         unless: section.read("unless", lists).unwrap_or_default(),
-        ip_version: section.read("ip_version", ip_version),
-        fragments: section.read("fragments", value::boolean),
-        length: section.read("length", |value| value::number(value, LENGTH)),
-    };
-    (matches, section.close())
+        ip_version: section.number("ip_version", "4 or 6"),
+        fragments: section.boolean("fragments"),
+        length: section.number("length", LENGTH),
+    }
+}
+
+fn ports(item: &mut Item) -> Option<Ports> {
+    let ports = item.some(PORT, |port| port.number(PORT, str::parse));
+    ports.map(Ports)
+}
+
+fn lists(item: &mut Item) -> Option<Vec<String>> {
+    item.some(LIST, |list| list.text(LIST, |name| Ok(name.to_owned())))
 }
 
 /// Prints `match` as in the file.
@@ -69,12 +72,7 @@ pub fn show(matches: &Match) -> String {
         ("tcp_flags", matches.tcp_flags.map(text)),
         ("source", lists(&matches.source)),
         ("unless", lists(&matches.unless)),
-        (
-            "ip_version",
-            matches
-                .ip_version
-                .map(|version| version.number().to_string()),
-        ),
+        ("ip_version", matches.ip_version.map(number_or_text)),
         ("length", matches.length.map(number_or_text)),
         ("fragments", matches.fragments.map(|only| only.to_string())),
     ];
@@ -91,46 +89,4 @@ fn number_or_text(value: impl Display) -> String {
         Ok(_) => shown,
         Err(_) => text(shown),
     }
-}
-
-fn ports(value: &Value) -> Read<Ports> {
-    let one = |value: &Value| value::number::<PortRange>(value, PORT);
-    value::some(value, PORT, one).map(Ports)
-}
-
-fn lists(value: &Value) -> Read<Vec<String>> {
-    let one = |value: &Value| value::text_with(value, LIST, |text| Ok(text.to_owned()));
-    value::some(value, LIST, one)
-}
-
-fn ip_version(value: &Value) -> Read<IpVersion> {
-    let DeValue::Integer(number) = value.get_ref() else {
-        return value::wrong(value, "4 or 6");
-    };
-    let number = value::integer(number).and_then(|number| i64::try_from(number).ok());
-    let version = IpVersion::from_number(number.unwrap_or(i64::MAX));
-    version.or_else(|why| value::fault(value, why.0))
-}
-
-/// Reads flags. An array names the flags that must be set, like a text with commas.
-fn tcp_flags(value: &Value) -> Read<TcpFlags> {
-    if !matches!(value.get_ref(), DeValue::Array(_)) {
-        return value::text(value, FLAGS);
-    }
-    let names = value::some(value, FLAGS, |value| {
-        let name = value::text_with(value, FLAGS, |text| Ok(text.to_owned()))?;
-        if name.contains([',', '/']) {
-            return value::fault(
-                value,
-                format!(
-                    "'{name}' is more than one flag: write it as tcp_flags = \"{name}\", without an array"
-                ),
-            );
-        }
-        value::text::<TcpFlags>(value, FLAGS).map(|_| name)
-    })?;
-    names
-        .join(",")
-        .parse()
-        .or_else(|why: super::super::Invalid| value::fault(value, why.0))
 }

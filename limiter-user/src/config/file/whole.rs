@@ -6,68 +6,58 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     super::{
-        Burst, Control, Exempt, Invalid, Limit, NewSources, Rate, Settings, Unit, names, number,
+        Burst, Control, Exempt, Invalid, Limit, NewSources, OrNone, Rate, Settings, Unit, names,
+        number, problems::Part,
     },
     File,
-    keys::{CONTROL, TOP},
+    keys::{CONTROL, LIMIT, TOP},
     limit, lists,
     mistakes::Mistakes,
     problems,
-    section::{Places, Section},
-    value::{self, Read, Value},
+    section::Section,
+    value::Item,
 };
 
 const INTERFACES: &str = "the name of an interface as in \"eth0\", or an array of them";
 const SOURCES: &str = "a number as in 65536 or \"64k\"";
-const NEW_SOURCES: &str = "a rate as in \"10k/s\", or \"none\"";
 const PACKETS: &str = "packets as in 200 or \"2k\"";
 const CONTROL_RATE: &str = "a rate as in \"100/s\"";
-const TOTAL: &str = "a rate as in \"10k/s\", or \"none\"";
+const RATE_OR_NONE: &str = "a rate as in \"10k/s\", or \"none\"";
 const FLEET: &str = "a name as in \"edge\"";
-const LIMIT: &str = "[[limit]] above each limit, and its keys below";
+const LIMITS: &str = "[[limit]] above each limit, and its keys below";
 
-/// Reads everything, and reports mistakes. Also warns about settings that have no effect on frames of at most
-/// `frame_max` bytes.
-pub fn read(
-    root: &DeTable,
-    folder: &Path,
-    frame_max: impl Fn(&File) -> u64,
-    mistakes: &mut Mistakes,
-) -> File {
-    let mut top = Section::open(root, 1, &TOP, mistakes);
-    let interfaces = top.read("interfaces", interfaces).unwrap_or_default();
-    no_interface_twice(&interfaces, &mut top);
-    let defaults = Settings::default();
+/// Reads everything, and reports mistakes.
+pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
+    let top = Section {
+        table: root,
+        part: Part::Whole,
+        line: 1,
+        mistakes,
+    };
+    let mut top = top.with_keys(&TOP);
+    let interfaces = interfaces(&mut top);
     let mut settings = Settings {
-        mode: top.read("mode", value::variant).unwrap_or_default(),
-        max_sources: top
-            .read("max_sources", max_sources)
-            .unwrap_or(defaults.max_sources),
+        mode: top.variant("mode").unwrap_or_default(),
         new_sources: new_sources(&mut top),
-        exempt: top.read("exempt", exempt).unwrap_or_default(),
-        malformed: top.read("malformed", value::variant).unwrap_or_default(),
-        shadow: top.read("shadow", value::boolean).unwrap_or_default(),
-        fleet: top.read("fleet", fleet),
-        ..defaults
+        exempt: exempt(&mut top),
+        malformed: top.variant("malformed").unwrap_or_default(),
+        shadow: top.boolean("shadow").unwrap_or_default(),
+        fleet: top.read("fleet", |item| item.text(FLEET, names::fleet)),
+        ..Settings::default()
     };
-    let control;
-    (settings.control, control) = read_control(&mut top, settings.exempt);
-    let lists = all_lists(&mut top, folder);
-    (settings.lists, settings.fleet_lists) = (lists.lists, lists.of_fleet);
-    let limits;
-    (settings.limits, limits) = all_limits(&mut top);
-    let read = problems::Read {
-        top: top.close(),
-        control,
-        lists: lists.places,
-        limits,
-    };
-    let file = File {
-        interfaces,
-        settings,
-    };
-    problems::tell(&file.settings, frame_max(&file), &read, mistakes);
-    let settings = &file.settings;
+    if let Some(sources) = top.read("max_sources", |item| item.number(SOURCES, number::count)) {
+        // A number beyond `u32` is beyond the table too, which is reported with the other problems.
+        settings.max_sources = u32::try_from(sources).unwrap_or(u32::MAX);
+    }
+    settings.control = control(&mut top, settings.exempt);
+    if let Some(table) = top.table("lists", "[lists], and each list below it") {
+        let line = top.line_of("lists");
+        let mut section = top.within(table, line);
+        section.part = Part::Lists;
+        lists::read(section, folder, &mut settings);
+    }
+    settings.limits = limits(&mut top);
+    problems::report(&settings, root, mistakes);
     let lists_do_nothing = settings.lists.are_empty() && settings.fleet_lists.is_empty();
     if mistakes.are_none() && settings.limits.is_empty() && lists_do_nothing {
         mistakes.add(
@@ -76,153 +66,104 @@ pub fn read(
                 .to_owned(),
         );
     }
-    file
-}
-
-fn interfaces(value: &Value) -> Read<Vec<String>> {
-    value::each(value, |value| {
-        value::text_with(value, INTERFACES, names::interface)
-    })
-}
-
-fn no_interface_twice(interfaces: &[String], top: &mut Section) {
-    let mut before = HashSet::new();
-    for interface in interfaces {
-        if !before.insert(interface) {
-            top.refuse(
-                "interfaces",
-                &format!("'{interface}' is listed twice: remove one"),
-            );
-        }
+    File {
+        interfaces,
+        settings,
     }
 }
 
-fn fleet(value: &Value) -> Read<String> {
-    value::text_with(value, FLEET, names::fleet)
+fn interfaces(top: &mut Section) -> Vec<String> {
+    let one = |item: &mut Item| item.text(INTERFACES, names::interface);
+    let interfaces = top.read("interfaces", |item| item.each(one));
+    let interfaces = interfaces.unwrap_or_default();
+    let mut before = HashSet::new();
+    for interface in &interfaces {
+        if !before.insert(interface) {
+            let why = format!("'{interface}' is listed twice: remove one");
+            top.refuse("interfaces", &why);
+        }
+    }
+    interfaces
 }
 
-/// Reads `max_sources`. A number beyond `u32` is beyond the table too, which is reported with the other problems.
-fn max_sources(value: &Value) -> Read<u32> {
-    value::number_with(value, SOURCES, |text| {
-        let number = number::parse(text, number::COUNTS)?;
-        Ok(u32::try_from(number).unwrap_or(u32::MAX))
-    })
+fn exempt(top: &mut Section) -> Exempt {
+    let named = top.read("exempt", |item| item.each(|kind| kind.variant()));
+    Exempt::new(&named.unwrap_or_default())
 }
 
-fn exempt(value: &Value) -> Read<Exempt> {
-    value::each(value, value::variant).map(|named| Exempt::new(&named))
-}
-
-fn read_control(top: &mut Section, exempt: Exempt) -> (Control, Places) {
+fn control(top: &mut Section, exempt: Exempt) -> Control {
     let default = Control::default();
     let Some(table) = top.table("control", "[control], and its keys below") else {
-        return (default, Places::default());
+        return default;
     };
-    if !exempt.control && !top.places().any_wrong(&["exempt"]) {
+    if !exempt.control && !top.mistakes.any_wrong(Part::Whole, &["exempt"]) {
         top.refuse(
             "control",
             "these limits apply only to exempt control traffic: write exempt = [\"control\"] at the top of the file, or remove [control]",
         );
     }
     let line = top.line_of("control");
-    let mut section = Section::open(table, line, &CONTROL, top.mistakes());
-    let rate = section.read("rate", |value| value::number(value, CONTROL_RATE));
-    let total = section.read("total", |value| rate_or_none(value, TOTAL));
-    let control = Control {
-        rate: rate.unwrap_or(default.rate),
-        burst: section.read("burst", |value| value::number(value, PACKETS)),
-        total: total.unwrap_or(default.total),
-    };
-    (control, section.close())
-}
-
-fn rate_or_none(value: &Value, write: &str) -> Read<Option<Rate>> {
-    match value.get_ref() {
-        DeValue::Boolean(false) => Ok(None),
-        DeValue::String(text) if text == "none" => Ok(None),
-        _ => value::number(value, write).map(Some),
+    let mut section = top.within(table, line);
+    section.part = Part::Control;
+    let mut section = section.with_keys(&CONTROL);
+    let total: Option<OrNone<Rate>> = section.number("total", RATE_OR_NONE);
+    Control {
+        rate: section.number("rate", CONTROL_RATE).unwrap_or(default.rate),
+        burst: section.number("burst", PACKETS),
+        total: total.map_or(default.total, |total| total.0),
     }
 }
 
 fn new_sources(top: &mut Section) -> Option<NewSources> {
-    let rate = top.read("new_sources", |value| rate_or_none(value, NEW_SOURCES));
-    let burst = top.read("new_sources_burst", new_sources_burst);
-    let default = NewSources::default();
-    match rate {
-        Some(None) => {
-            if burst.is_some() {
-                top.refuse("new_sources_burst", "a burst needs a rate of new sources: write one as in new_sources = \"10k/s\", or leave the burst out");
-            }
-            None
-        }
-        rate => Some(NewSources {
-            rate: rate.flatten().unwrap_or(default.rate),
-            burst,
-        }),
+    let rate: Option<OrNone<Rate>> = top.number("new_sources", RATE_OR_NONE);
+    let burst = top.read("new_sources_burst", |item| {
+        item.number(SOURCES, new_sources_burst)
+    });
+    let rate = rate.map_or(Some(NewSources::default().rate), |rate| rate.0);
+    if rate.is_none() && burst.is_some() {
+        top.refuse("new_sources_burst", "a burst needs a rate of new sources: write one as in new_sources = \"10k/s\", or leave the burst out");
     }
+    rate.map(|rate| NewSources { rate, burst })
 }
 
-fn new_sources_burst(value: &Value) -> Read<u64> {
-    value::number_with(value, SOURCES, |text| {
-        let burst: Burst = text.parse()?;
-        if burst.unit == Some(Unit::Bytes) {
-            return Err(Invalid(format!(
-                "'{text}' is in bytes, but new sources are counted: write {SOURCES}"
-            )));
-        }
-        Ok(burst.tokens)
-    })
-}
-
-fn all_lists(top: &mut Section, folder: &Path) -> lists::Read {
-    let Some(table) = top.table("lists", "[lists], and each list below it") else {
-        return lists::Read::default();
-    };
-    if table
-        .keys()
-        .any(|name| names::name(name.get_ref()).is_err())
-    {
-        // A limit may name a list that is missing because of its wrong name.
-        top.places().is_wrong("lists");
+fn new_sources_burst(text: &str) -> Result<u64, Invalid> {
+    let burst: Burst = text.parse()?;
+    if burst.unit == Some(Unit::Bytes) {
+        return Err(Invalid(format!(
+            "'{text}' is in bytes, but new sources are counted: write {SOURCES}"
+        )));
     }
-    let line = top.line_of("lists");
-    let section = Section::with_any_key(table, line, top.mistakes());
-    lists::read(table, section, folder)
+    Ok(burst.tokens)
 }
 
-fn all_limits(top: &mut Section) -> (Vec<Limit>, Vec<Places>) {
-    let Some(value) = top.value("limit") else {
-        return (Vec::new(), Vec::new());
-    };
-    let line = top.line_of("limit");
-    let items = match value.get_ref() {
-        DeValue::Array(items) => &items[..],
-        DeValue::Table(table) => {
-            top.mistakes().add(
-                line,
-                "[limit] allows one limit only: write [[limit]] above each".to_owned(),
+fn limits(top: &mut Section) -> Vec<Limit> {
+    let items = match top.value("limit").map(|value| value.get_ref()) {
+        None => return Vec::new(),
+        Some(DeValue::Array(items)) => items,
+        Some(DeValue::Table(_)) => {
+            top.refuse(
+                "limit",
+                "[limit] allows one limit only: write [[limit]] above each",
             );
-            // The message above also covers a lone [limit.match], without any header of its limit.
-            let is_limit = table.contains_key("name") || table.contains_key("rate");
-            if is_limit {
-                std::slice::from_ref(value)
-            } else {
-                &[]
-            }
+            return Vec::new();
         }
-        _ => {
-            let _ = top.read("limit", |value| value::wrong::<()>(value, LIMIT));
-            &[]
+        Some(_) => {
+            return top
+                .read("limit", |item| item.wrong(LIMITS))
+                .unwrap_or_default();
         }
     };
     let mut limits = Vec::new();
     for (index, item) in items.iter().enumerate() {
-        let mistakes = top.mistakes();
-        let line = mistakes.line(item.span().start);
-        match item.get_ref() {
-            DeValue::Table(table) => limits.push(limit::read(table, (index, line), mistakes)),
-            _ => mistakes.add(line, format!("limit: a limit is a table: write {LIMIT}")),
-        }
+        let line = top.mistakes.line(item.span().start);
+        let DeValue::Table(table) = item.get_ref() else {
+            let why = format!("a limit is a table: write {LIMITS}");
+            top.refuse("limit", &why);
+            break;
+        };
+        let mut section = top.within(table, line);
+        section.part = Part::Limit(index);
+        limits.push(limit::read(section.with_keys(&LIMIT), index));
     }
-    limits.into_iter().unzip()
+    limits
 }

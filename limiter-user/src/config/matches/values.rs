@@ -256,24 +256,23 @@ pub enum IpVersion {
     V6,
 }
 
-impl IpVersion {
-    /// The number: 4 or 6.
-    pub fn number(self) -> u8 {
-        match self {
-            Self::V4 => 4,
-            Self::V6 => 6,
-        }
-    }
+impl FromStr for IpVersion {
+    type Err = Invalid;
 
-    /// The version with this number.
-    pub fn from_number(number: i64) -> Result<Self, Invalid> {
-        match number {
-            4 => Ok(Self::V4),
-            6 => Ok(Self::V6),
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        match text {
+            "4" => Ok(Self::V4),
+            "6" => Ok(Self::V6),
             _ => Err(Invalid::new(format!(
-                "{number} is not a version of IP: write 4 or 6"
+                "{text} is not a version of IP: write 4 or 6"
             ))),
         }
+    }
+}
+
+impl fmt::Display for IpVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::V4 { "4" } else { "6" })
     }
 }
 
