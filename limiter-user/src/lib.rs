@@ -6,7 +6,6 @@
 pub mod agent;
 pub mod cli;
 pub mod config;
-pub mod demo;
 #[cfg(test)]
 mod documents;
 pub mod export;
@@ -17,4 +16,3 @@ pub mod observe;
 pub mod plan;
 pub mod sandbox;
 pub mod show;
-pub mod testbed;

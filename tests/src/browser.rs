@@ -5,7 +5,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-use limiter_user::testbed::Host;
+use crate::testbed::Host;
 use serde_json::{Value, json};
 
 use crate::hosts::on;

@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-use limiter_user::testbed::Namespace;
+use crate::testbed::Namespace;
 
 /// Runs `ip` with the words of `line` in a network namespace. It must succeed.
 #[track_caller]

@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use limiter_user::testbed::Host;
+use crate::testbed::Host;
 
 use crate::{command::Outcome, eventually, hosts::on};
 

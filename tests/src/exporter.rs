@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_user::testbed::Host;
+use crate::testbed::Host;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -6,14 +6,12 @@ use std::{
     path::PathBuf,
 };
 
-use limiter_user::{
-    kernel::{ops::detach::detach, state::pins},
-    testbed::{Address, Host, INTERFACE, Pair},
-};
+use limiter_user::kernel::{ops::detach::detach, state::pins};
 
 use crate::{
     command::{Arguments, Outcome, limiter},
     packet::Frame,
+    testbed::{Address, Host, INTERFACE, Pair},
 };
 
 /// The host that is protected.

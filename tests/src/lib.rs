@@ -35,6 +35,7 @@ pub mod service;
 pub mod soak;
 pub mod steps;
 pub mod store;
+pub mod testbed;
 pub mod traffic;
 pub mod trials;
 pub mod watcher;

@@ -15,7 +15,7 @@ fn missing_for_kernel() -> Option<&'static str> {
         if limiter_user::kernel::sys::requirements::privileges().is_err() {
             return Some("no CAP_BPF or CAP_NET_ADMIN");
         }
-        if limiter_user::testbed::Namespace::new().is_err() {
+        if crate::testbed::Namespace::new().is_err() {
             return Some("no network namespaces");
         }
         None

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_user::testbed::{Host, Namespace};
+use crate::testbed::{Host, Namespace};
 use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
 
 /// A packet socket on a host's `eth0`.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use limiter_user::testbed::Address;
+use crate::testbed::Address;
 
 use crate::{
     command::{Outcome, prepared},

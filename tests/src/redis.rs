@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use limiter_user::testbed::Namespace;
+use crate::testbed::Namespace;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

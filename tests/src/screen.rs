@@ -5,7 +5,7 @@ use std::{
     process::{Command, Output},
 };
 
-use limiter_user::testbed::Host;
+use crate::testbed::Host;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use limiter_tests::testbed::Address;
 use limiter_tests::{
     eventually,
     hosts::{CLIENT, Hosts, SERVER, on},
@@ -18,7 +19,6 @@ use limiter_tests::{
     raw::Raw,
     service::{Protocol, Service, printed, spawn},
 };
-use limiter_user::testbed::Address;
 
 /// A hundred times the usual duration. Only a failed test waits that long.
 const PATIENCE: Duration = Duration::from_secs(30);

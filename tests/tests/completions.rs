@@ -77,7 +77,7 @@ fn bash_completes_attached_interfaces_limits_and_lists() {
         (&["limiter", "tier", "add", "eth0", ""], &["partners"]),
         (&["limiter", "attach", "e"], &["eth0"]),
         (&["limiter", "attach", "eth0", "--mode", "na"], &["native"]),
-        (&["limiter", "dem"], &["demo"]),
+        (&["limiter", "det"], &["detach"]),
     ] {
         let offered = bash(&hosts, words);
         let values: Vec<_> = offered

@@ -1,37 +1,51 @@
 //! The demonstration shows the main job, and leaves nothing behind however it ends.
 
-use std::{process::Stdio, thread, time::Duration};
-
-use limiter_tests::{
-    command::{limiter, prepared},
-    need_kernel,
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
-/// Ids of all loaded programs of limiter.
-fn programs() -> Vec<u32> {
-    let ours = |program: &aya::programs::ProgramInfo| {
-        program
-            .name_as_str()
-            .is_some_and(|name| name.starts_with("limiter"))
+use limiter_tests::{command::binary, eventually, need_kernel};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+fn demo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_demo"));
+    command.args(arguments).env("LIMITER_BINARY", binary());
+    command
+}
+
+/// Ids of the programs that are pinned under `folder`.
+fn pinned(folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    let of = |path: &PathBuf| {
+        if path.is_dir() {
+            return pinned(path);
+        }
+        let program = aya::programs::ProgramInfo::from_pin(path);
+        program.map_or(Vec::new(), |program| vec![program.id()])
     };
+    paths.iter().flat_map(of).collect()
+}
+
+fn is_loaded(id: u32) -> bool {
     aya::programs::loaded_programs()
         .flatten()
-        .filter(ours)
-        .map(|program| program.id())
-        .collect()
+        .any(|program| program.id() == id)
 }
 
 #[test]
 fn demo_passes_as_many_packets_as_calculated() {
     need_kernel!();
-    let demo = limiter("demo --for 3s");
-    demo.expect(0);
-    assert!(demo.stdout.contains("native mode"), "{demo:#?}");
-    assert!(
-        demo.stdout.contains("are as expected: 10 at once"),
-        "{demo:#?}"
-    );
-    let last = demo.stdout.rsplit("CLIENT").next().unwrap();
+    let output = demo(&["--for", "3s"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("are as expected: 10 at once"), "{text}");
+    let last = text.rsplit("CLIENT").next().unwrap();
     for client in ["192.0.2.10", "192.0.2.66", "2001:db8:0:66::/64"] {
         let row = last.lines().find(|line| line.contains(client)).unwrap();
         let numbers: Vec<u64> = row
@@ -60,37 +74,19 @@ fn demo_passes_as_many_packets_as_calculated() {
 #[test]
 fn interrupted_or_killed_demo_leaves_nothing_behind() {
     need_kernel!();
-    use nix::{
-        sys::signal::{Signal, kill},
-        unistd::Pid,
-    };
-
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
-        let mut child = prepared("demo --for 30s")
+        let mut child = demo(&["--for", "30s"])
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let before = programs();
-        thread::sleep(Duration::from_millis(700));
-        let new: Vec<_> = programs()
-            .into_iter()
-            .filter(|id| !before.contains(id))
-            .collect();
+        // The bpffs as the process sees it: its own, with the program.
+        let bpffs = PathBuf::from(format!("/proc/{}/root/sys/fs/bpf/limiter", child.id()));
+        eventually("the demo attaches", || !pinned(&bpffs).is_empty());
+        let programs = pinned(&bpffs);
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
         child.wait().unwrap();
-        // Other tests load programs too. At least one of the new ones belonged to the demonstration.
-        assert!(!new.is_empty(), "{signal}: the demonstration did not run");
-        let pins = limiter_user::kernel::state::pins::root();
-        let folders = std::fs::read_dir(pins).map_or(0, |entries| {
-            entries
-                .flatten()
-                .filter(|entry| !entry.file_name().to_string_lossy().contains('@'))
-                .count()
-        });
-        assert_eq!(
-            folders, 0,
-            "{signal}: nothing is pinned in the initial namespace"
-        );
+        for id in programs {
+            eventually("the program goes", || !is_loaded(id));
+        }
     }
 }

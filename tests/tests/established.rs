@@ -18,6 +18,7 @@ use limiter_common::{
     policy::verdict::Reason,
     table::{Seed, key::SourceKey},
 };
+use limiter_tests::testbed::Host;
 use limiter_tests::{
     cpus::pin_to,
     engine::Kernel,
@@ -28,7 +29,6 @@ use limiter_tests::{
     raw::Raw,
     settings,
 };
-use limiter_user::testbed::Host;
 
 const SILENCE: Duration = Duration::from_millis(100);
 /// A hundred times the usual duration. Only a failed test waits that long.

@@ -106,7 +106,7 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Run the demonstration (`limiter demo`)
+    /// Run the demonstration: two hosts, two floods, what gets through
     Demo(Rest),
     /// Build the static binary, and pack it as a tarball, .deb and .rpm
     Dist(dist::Options),

@@ -12,9 +12,10 @@ use crate::{
 /// Debian packages that the benchmark uses: programs to compare limiter with, and tools to set up the hosts.
 pub const BENCH_PACKAGES: &str = "ethtool iproute2 iptables nftables";
 
+/// Runs the demonstration.
 pub fn demo(args: &[OsString]) -> Result<ExitCode> {
-    let program = ["-p", "limiter-user", "--", "demo"];
-    in_release("run", &program, args)
+    debian::ensure("iproute2", "the demo")?;
+    beside_the_command("demo", args)
 }
 
 /// Runs the benchmark of the cost per packet.

@@ -31,7 +31,6 @@ mod observe {
 }
 mod other {
     pub mod completions;
-    pub mod demo;
     pub mod helper;
     pub mod man;
 }
@@ -61,7 +60,7 @@ use fleet::agent;
 use limit::{attach, detach, keep, reload, reset, set};
 use lists::edit;
 use observe::{check, export, log, status, top, watch};
-use other::{completions, demo, helper, man};
+use other::{completions, helper, man};
 use plan::{config, doctor, learn, replay};
 use shared::{
     interfaces::{self, OnOne},
@@ -97,7 +96,7 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
     ("Lists", &["allow", "deny", "tier"]),
     ("Plan", &["doctor", "learn", "replay", "config"]),
     ("Fleet", &["agent"]),
-    ("Other", &["demo", "completions", "man"]),
+    ("Other", &["completions", "man"]),
 ];
 
 #[derive(Debug, Subcommand)]
@@ -138,7 +137,6 @@ enum Verb {
         verb: config::Verb,
     },
     Agent(agent::Agent),
-    Demo(demo::Demo),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -222,7 +220,6 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Config { verb } => config::run(verb).await,
         Verb::Agent(arguments) => agent::run(arguments).await,
-        Verb::Demo(arguments) => demo::run(arguments).await,
         Verb::Completions(arguments) => completions::run(&arguments),
         Verb::Man(arguments) => man::run(&arguments, Cli::command()),
     }

@@ -7,7 +7,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use limiter_user::testbed::Host;
+use crate::testbed::Host;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

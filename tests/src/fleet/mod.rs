@@ -23,7 +23,7 @@ pub use sender::{Load, Packet, Sent, Stream};
 
 use std::net::Ipv4Addr;
 
-use limiter_user::testbed::Host;
+use crate::testbed::Host;
 use serde_json::Value;
 
 use self::router::Router;

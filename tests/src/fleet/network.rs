@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use limiter_user::testbed::{Host, INTERFACE, Namespace};
+use crate::testbed::{Host, INTERFACE, Namespace};
 
 use crate::hosts::{CLIENT, SERVER, on};
 
@@ -193,7 +193,7 @@ fn host(namespace: Namespace, mac: [u8; 6]) -> Host {
 
 /// Runs the lines as `ip` commands.
 fn ip(namespace: &Namespace, lines: &str) {
-    with_input(namespace, &["ip", "-batch", "-"], lines);
+    namespace.ip(lines).unwrap();
 }
 
 /// Runs a command in a namespace, with `input` on standard input. It must succeed.

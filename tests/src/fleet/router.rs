@@ -9,7 +9,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use limiter_user::testbed::Namespace;
+use crate::testbed::Namespace;
 
 use super::network::with_input;
 

@@ -35,8 +35,9 @@ use limiter_user::{
         source::Top,
     },
     show,
-    testbed::Namespace,
 };
+
+use crate::testbed::Namespace;
 
 /// Few sets, so that random words often meet the same entries.
 const SETTINGS: &str = "mode = \"generic\"\nmax_sources = 16\nexempt = [\"control\"]\n\

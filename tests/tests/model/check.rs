@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
 use aya::programs::ProgramInfo;
 use limiter_common::policy::verdict::Reason;
 use limiter_tests::objects::Object;
+use limiter_tests::testbed::Namespace;
 use limiter_user::{
     config::Lists,
     kernel::{
@@ -12,7 +13,6 @@ use limiter_user::{
         state::{pins, record::Record},
         sys::{bpffs::BPFFS, folder::Dir, interface, interface::Interface},
     },
-    testbed::Namespace,
 };
 use serde_json::{Value, json};
 

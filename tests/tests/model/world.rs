@@ -18,11 +18,9 @@ use limiter_tests::{
     files::Folder,
     packet::Frame,
     raw::Raw,
-};
-use limiter_user::{
-    kernel::{program::raw, state::pins, sys::bpffs::BPFFS},
     testbed::Namespace,
 };
+use limiter_user::kernel::{program::raw, state::pins, sys::bpffs::BPFFS};
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},

@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use limiter_tests::testbed::Host;
 use limiter_tests::{
     command::{Outcome, binary, ip, limiter},
     hosts::{Hosts, on},
     need_kernel, need_program,
     trials::has_program,
 };
-use limiter_user::testbed::Host;
 
 use crate::unprivileged::{Copy, PINS, USER, delegate, own_pins, setpriv};
 

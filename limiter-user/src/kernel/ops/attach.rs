@@ -34,16 +34,9 @@ use crate::{
 };
 
 /// A program on an interface that only this process holds.
-#[derive(Debug)]
-pub struct Linked {
-    /// The interface.
-    pub interface: Interface,
-    /// The XDP mode that the program runs in.
-    pub mode: XdpMode,
-    /// The record that the program was made from.
-    pub record: Record,
-    /// The program.
-    pub program: Program,
+struct Linked {
+    record: Record,
+    program: Program,
     link: Link,
 }
 
@@ -99,13 +92,6 @@ async fn put_in(folder: &Dir, name: &str, wanted: &Wanted) -> Result<()> {
     linked.link.pin(folder)
 }
 
-/// Attaches to `name` for as long as the returned value lives.
-pub async fn attach_unpinned(name: &str, wanted: &Wanted) -> Result<Linked> {
-    requirements::kernel()?;
-    requirements::privileges()?;
-    link(interface::by_name(name).await?, wanted)
-}
-
 /// Fails if there is no such interface, something is attached to it, or has its name.
 fn check_free(survey: &mut Survey, name: &str) -> Result<()> {
     interface::named(&survey.interfaces, name)?;
@@ -146,8 +132,6 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
         let program = load(&mut record, |_| Ok(()))?;
         let link = Link::create(program.fd()?, interface.index, mode);
         Ok(link.map(|link| Linked {
-            interface: interface.clone(),
-            mode,
             record,
             program,
             link,

@@ -59,7 +59,7 @@ const INITIAL_COOKIE: u64 = 1;
 /// This thread's network namespace.
 pub fn namespace() -> Result<Namespace> {
     let inode = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).map(|m| m.ino());
-    // Read for this thread: threads of the demonstration are in their own namespaces.
+    // Read for this thread: threads of tests are in their own namespaces.
     let own = inode("thread-self")
         .map_err(|error| Error::system("reading the network namespace", error))?;
     let cookie = cookie()?;

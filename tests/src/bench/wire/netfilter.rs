@@ -3,7 +3,7 @@
 //! They have room for all sources, keep buckets until these are refilled, and drop packets as early as possible.
 
 use anyhow::Result;
-use limiter_user::testbed::INTERFACE;
+use limiter_tests::testbed::INTERFACE;
 
 use super::{
     case::{Case, Family, Verdict},

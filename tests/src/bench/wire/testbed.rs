@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use limiter_user::testbed::{Address, Host, INTERFACE, Pair};
+use limiter_tests::testbed::{Address, Host, INTERFACE, Pair};
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
 
 /// Counters of the traffic until now.

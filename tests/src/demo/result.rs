@@ -2,24 +2,21 @@
 
 use std::time::Duration;
 
+use limiter_user::show::{table::table, units::grouped};
+
 use super::{BURST, RATE};
-use crate::{
-    kernel::sys::interface::XdpMode,
-    show::{table::table, units::grouped},
-};
 
 /// The counters of all clients at one moment.
 #[derive(Debug)]
 pub struct Outcome {
-    pub(super) mode: XdpMode,
     /// Time since the start.
-    pub(super) elapsed: Duration,
-    pub(super) rows: Vec<Row>,
+    pub elapsed: Duration,
+    pub rows: Vec<Row>,
 }
 
 /// The counters of one client.
 #[derive(Debug)]
-pub(super) struct Row {
+pub struct Row {
     pub name: &'static str,
     /// Key of the client's bucket.
     pub source: String,
@@ -67,9 +64,8 @@ impl Outcome {
         };
         let columns = ["CLIENT", "SOURCE", "SENT", "PASSED", "DROPPED", "ALLOWED"];
         format!(
-            "{:4.1} s  limit {RATE}/s, burst {BURST}, {} mode\n\n{}\n",
+            "{:4.1} s  limit {RATE}/s, burst {BURST}\n\n{}\n",
             self.elapsed.as_secs_f64(),
-            self.mode.name(),
             table(columns, 2, self.rows.iter().map(row))
         )
     }
@@ -77,10 +73,10 @@ impl Outcome {
     /// The conclusion in words.
     pub fn conclusion(&self) -> String {
         if !self.agrees() {
-            return "\nThe numbers of received packets are NOT as expected.\n".to_owned();
+            return "The numbers of received packets are NOT as expected.".to_owned();
         }
         format!(
-            "\nThe numbers of received packets are as expected: {BURST} at once, then {RATE} per second. The polite client lost no packet.\n"
+            "The numbers of received packets are as expected: {BURST} at once, then {RATE} per second. The polite client lost no packet."
         )
     }
 }

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::testbed::Namespace;
+use limiter_tests::testbed::Namespace;
 
 /// The port of the discard service, which does not answer.
 const PORT: u16 = 9;

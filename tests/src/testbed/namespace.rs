@@ -1,25 +1,28 @@
 //! An unnamed network namespace.
 
-use std::{fs::File, os::fd::AsFd, sync::Arc, thread};
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    os::fd::AsFd,
+    process::{Command, Stdio},
+    sync::Arc,
+    thread,
+};
 
 use nix::sched::{CloneFlags, setns, unshare};
-
-use super::Error;
 
 /// A network namespace, kept alive by its descriptor.
 #[derive(Clone, Debug)]
 pub struct Namespace(Arc<File>);
 
 impl Namespace {
-    /// Creates an empty namespace.
-    pub fn new() -> Result<Self, Error> {
+    /// Creates an empty namespace. Needs `CAP_SYS_ADMIN`.
+    pub fn new() -> io::Result<Self> {
         // Uses another thread, so that the caller's namespace does not change.
         in_thread(|| {
-            unshare(CloneFlags::CLONE_NEWNET)
-                .map_err(|error| Error::system("making a network namespace", error))?;
-            File::open("/proc/thread-self/ns/net")
-                .map(|file| Self(Arc::new(file)))
-                .map_err(|error| Error::system("opening a network namespace", error))
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            let file = File::open("/proc/thread-self/ns/net")?;
+            Ok(Self(Arc::new(file)))
         })
     }
 
@@ -29,13 +32,12 @@ impl Namespace {
     }
 
     /// Moves the calling thread into the namespace, for good.
-    pub fn enter(&self) -> Result<(), Error> {
-        setns(self.0.as_fd(), CloneFlags::CLONE_NEWNET)
-            .map_err(|error| Error::system("entering a network namespace", error))
+    pub fn enter(&self) -> io::Result<()> {
+        Ok(setns(self.0.as_fd(), CloneFlags::CLONE_NEWNET)?)
     }
 
     /// Runs `work` in the namespace, in a new thread, and waits for it.
-    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         in_thread(|| {
             self.enter()?;
             Ok(work())
@@ -43,7 +45,7 @@ impl Namespace {
     }
 
     /// Runs asynchronous `work` in the namespace, in a new thread with a runtime.
-    pub fn block_on<F>(&self, work: impl FnOnce() -> F + Send) -> Result<F::Output, Error>
+    pub fn block_on<F>(&self, work: impl FnOnce() -> F + Send) -> io::Result<F::Output>
     where
         F: Future,
         F::Output: Send,
@@ -52,8 +54,7 @@ impl Namespace {
             self.enter()?;
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
-                .build()
-                .map_err(|error| Error::system("starting a runtime", error))?;
+                .build()?;
             Ok(runtime.block_on(work()))
         })
     }
@@ -62,16 +63,33 @@ impl Namespace {
     pub fn spawn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> thread::JoinHandle<Result<T, Error>> {
+    ) -> thread::JoinHandle<io::Result<T>> {
         let inside = self.clone();
         thread::spawn(move || {
             inside.enter()?;
             Ok(work())
         })
     }
+
+    /// Gives `lines` to `ip -batch` in the namespace.
+    pub fn ip(&self, lines: &str) -> io::Result<()> {
+        self.run(|| {
+            let mut ip = Command::new("ip")
+                .args(["-batch", "-"])
+                .stdin(Stdio::piped())
+                .spawn()?;
+            if let Some(mut stdin) = ip.stdin.take() {
+                stdin.write_all(lines.as_bytes())?;
+            }
+            if !ip.wait()?.success() {
+                return Err(io::Error::other(format!("ip failed: {lines}")));
+            }
+            Ok(())
+        })?
+    }
 }
 
-fn in_thread<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| match scope.spawn(work).join() {
         Ok(result) => result,
         // A panic of the thread continues here.
