@@ -342,12 +342,14 @@ fn only_regular_files_are_read() {
 #[test]
 fn long_files_are_read_in_linear_time() {
     const LIMIT: &str = "[[limit]]\nname = \"all\"\nrate = 5\n";
+    /// A kind of file, by the number of its parts.
+    type File = (&'static str, fn(u32) -> String);
     /// `count` pieces of text.
     fn all(count: u32, one: impl Fn(u32) -> String) -> String {
         (0..count).map(one).collect()
     }
     let folder = Folder::new();
-    let files: [(&str, fn(u32) -> String); 8] = [
+    let files: [File; 8] = [
         ("one interface again and again", |count| {
             format!(
                 "interfaces = [{}]\n{LIMIT}",
