@@ -9,15 +9,14 @@ use nix::{
 };
 use serde::Serialize;
 
-use crate::topology::Topology;
-
 /// The machine, and the date.
 #[derive(Debug, Serialize)]
 pub struct Machine {
     pub cpu: String,
     /// Processors that this process may use.
     pub cpus: usize,
-    pub topology: Topology,
+    /// Caches of the first measured processor: level, kind, size, and processors that share it.
+    pub caches: Vec<String>,
     pub kernel: String,
     /// Source of the kernel's clock, which decides the cost of reading it.
     pub clock_source: String,
@@ -37,7 +36,7 @@ impl Machine {
         Self {
             cpu: cpu_model(),
             cpus: cpus.len(),
-            topology: Topology::of(cpus),
+            caches: cpus.first().copied().map_or_else(Vec::new, caches),
             kernel: line_of("/proc/sys/kernel/osrelease"),
             clock_source: line_of(
                 "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -52,7 +51,7 @@ impl Machine {
         let Self {
             cpu,
             cpus,
-            topology,
+            caches,
             kernel,
             clock_source,
             spectre_v2,
@@ -62,14 +61,28 @@ impl Machine {
         format!(
             "{cpus} x {cpu}, Linux {kernel}, clock {clock_source}, {date}\n\
              spectre_v2: {spectre_v2}\n\
-             load average before: {load}\n{}",
-            topology.lines()
+             load average before: {load}\n\
+             caches, by the system: {}\n",
+            caches.join(", ")
         )
     }
 }
 
 fn line_of(path: &str) -> String {
     fs::read_to_string(path).map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
+}
+
+fn caches(cpu: usize) -> Vec<String> {
+    let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
+    let present = |index: &u32| fs::exists(format!("{folder}/index{index}")).unwrap_or(false);
+    (0..)
+        .take_while(present)
+        .map(|index| {
+            let say = |file: &str| line_of(&format!("{folder}/index{index}/{file}"));
+            let [level, kind, size] = ["level", "type", "size"].map(say);
+            format!("L{level} {kind} {size} of {}", say("shared_cpu_list"))
+        })
+        .collect()
 }
 
 fn cpu_model() -> String {

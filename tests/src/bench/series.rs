@@ -12,7 +12,26 @@ use super::{
     subject::Subject,
     testbed::Testbed,
 };
-use crate::sample::Sample;
+
+/// A figure over all rounds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Sample {
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+}
+
+impl Sample {
+    /// Statistics of the rounds' figures; none without rounds. Of two middle figures, the median is the higher one.
+    pub fn of(mut rounds: Vec<f64>) -> Option<Self> {
+        rounds.sort_by(f64::total_cmp);
+        Some(Self {
+            median: *rounds.get(rounds.len() / 2)?,
+            min: *rounds.first()?,
+            max: *rounds.last()?,
+        })
+    }
+}
 
 /// The result of one subject in one case.
 #[derive(Clone, Debug, Serialize)]
