@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use serde_json::Value;
 
-use super::{Soak, wire};
+use super::Soak;
 use crate::{eventually, number};
 
 /// The counters in the last reading.
@@ -96,7 +96,7 @@ fn expect_sums(status: &Value) {
 /// Panics unless the program has seen every packet sent, and every packet that it passed has arrived.
 pub fn expect_all_seen(soak: &Soak<'_>) {
     let sent = soak.sent.all();
-    let lost = wire::lost(soak);
+    let lost = soak.lost();
     eventually("the program has seen all sent packets", || {
         number(&soak.hosts.status()["seen"]["packets"]) + lost >= sent
     });

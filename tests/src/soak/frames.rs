@@ -11,8 +11,6 @@ use crate::{
 pub const DENIED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 200);
 /// Source that is allowed at times.
 pub const ALLOWED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 201);
-/// Source that is on a tier at times.
-pub const PARTNER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 202);
 /// Source that is reset at times.
 pub const RESET: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 100);
 
@@ -32,7 +30,7 @@ pub fn slow() -> Vec<IpAddr> {
 
 /// Heavy sources that commands affect at times.
 pub fn touched() -> Vec<IpAddr> {
-    [DENIED, ALLOWED, PARTNER, RESET].map(IpAddr::V4).to_vec()
+    [DENIED, ALLOWED, RESET].map(IpAddr::V4).to_vec()
 }
 
 /// The source of an address: the IPv4 address, or the IPv6 /64 network.
@@ -74,19 +72,18 @@ fn odd(hosts: &Hosts) -> Vec<Vec<u8>> {
     let of = |host: u8| IpAddr::V4(Ipv4Addr::new(100, 64, 0, host));
     let six = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0x77, 0, 0, 0, 0, 9));
     let frame = |source| hosts.frame(source);
+    let made = |frame: Frame| frame.bytes();
     let tagged = |source, tags| {
-        Frame {
+        made(Frame {
             tags,
             ..frame(source)
-        }
-        .bytes()
+        })
     };
     let sized = |source, payload| {
-        Frame {
+        made(Frame {
             payload,
             ..frame(source)
-        }
-        .bytes()
+        })
     };
     let ends = |host, port| Ends {
         macs: (hosts.client.mac, hosts.server.mac),
@@ -94,11 +91,6 @@ fn odd(hosts: &Hosts) -> Vec<Vec<u8>> {
         to: SocketAddr::new(SERVER, port),
     };
     // Bytes 20 and 21 of an untagged IPv4 frame are the "more fragments" bit and the offset.
-    let fragment = |host, more: u8, offset: u8| {
-        let mut bytes = frame(of(host)).bytes();
-        (bytes[20], bytes[21]) = (more, offset);
-        bytes
-    };
     let with = |host, at: usize, byte: u8| {
         let mut bytes = frame(of(host)).bytes();
         bytes[at] = byte;
@@ -116,8 +108,8 @@ fn odd(hosts: &Hosts) -> Vec<Vec<u8>> {
         sized(of(3), 1_400),
         sized(of(4), 5_000),
         sized(six, 8_000),
-        fragment(5, 0x20, 0),
-        fragment(5, 0, 3),
+        with(5, 20, 0x20),
+        with(5, 21, 3),
         with(6, 14, 0x44),
         with(6, 14, 0x65),
         cut(of(7), 30),
