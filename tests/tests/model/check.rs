@@ -5,13 +5,12 @@ use std::{collections::BTreeSet, fs, net::IpAddr, path::Path};
 use aya::programs::ProgramInfo;
 use limiter_common::policy::verdict::Reason;
 use limiter_tests::objects::Object;
-use limiter_tests::testbed::Namespace;
 use limiter_user::{
     config::Lists,
     kernel::{
         program::lists::ListTables,
         state::{pins, record::Record},
-        sys::{bpffs::BPFFS, folder::Dir, interface, interface::Interface},
+        sys::{bpffs::BPFFS, folder::Dir, interface},
     },
 };
 use serde_json::{Value, json};
@@ -19,7 +18,7 @@ use serde_json::{Value, json};
 use super::{
     bucket::Moments,
     config::{Config, Fate, prefix},
-    model::{Attached, Device, Model},
+    model::{Attached, Model},
     world::World,
 };
 
@@ -62,25 +61,17 @@ pub fn state(world: &World, model: &Model) -> Result<BTreeSet<Object>, String> {
         let program = pinned(world, name, attached, &mut loaded)?;
         programs.push((attached.device, program));
     }
-    for (away, namespace) in [(false, &world.here), (true, &world.away)] {
-        let found = interfaces(namespace);
-        let devices = model.devices.iter().filter(|(_, of)| of.away == away);
-        for (far, device) in devices {
-            let interface = found.iter().find(|interface| interface.name == device.name);
-            let Some(interface) = interface else {
-                return Err(format!("no interface {device:?}"));
-            };
-            let runs = interface.xdp.map(|xdp| xdp.program_id);
-            let wanted = programs.iter().find(|(on, _)| *on == Some(*far));
-            let what = format!("program on {device:?}");
-            same(&what, &runs, &wanted.map(|(_, program)| *program))?;
-        }
+    let found = world.here.block_on(interface::all).unwrap().unwrap();
+    for (far, name) in &model.devices {
+        let Some(interface) = found.iter().find(|interface| interface.name == *name) else {
+            return Err(format!("no interface {name}"));
+        };
+        let runs = interface.xdp.map(|xdp| xdp.program_id);
+        let wanted = programs.iter().find(|(on, _)| *on == Some(*far));
+        let what = format!("program on {name}");
+        same(&what, &runs, &wanted.map(|(_, program)| *program))?;
     }
     Ok(loaded)
-}
-
-fn interfaces(namespace: &Namespace) -> Vec<Interface> {
-    namespace.block_on(interface::all).unwrap().unwrap()
 }
 
 /// Checks that no pin is left.
@@ -178,18 +169,26 @@ fn packets_of(value: &Value) -> Value {
         .unwrap_or_else(|| each().collect())
 }
 
+/// A burst as `status` shows it: whole thousands in short.
+fn shown_burst(tokens: u64) -> String {
+    if tokens.is_multiple_of(1_000) {
+        return format!("{}k", tokens / 1_000);
+    }
+    tokens.to_string()
+}
+
 /// Checks `status --json` of one interface.
 pub fn status(
     world: &World,
     shown: &Value,
-    device: &Device,
+    device: &str,
     attached: &Attached,
 ) -> Result<(), String> {
     let config = &attached.config;
     let sum = |which: &dyn Fn(Reason) -> bool| attached.sum(which);
     let of = |reason: Reason| attached.counts[reason as usize];
     let wanted = json!({
-        "name": device.name,
+        "name": device,
         "mode": "native",
         "shadow": config.shadow,
         "file": attached.file.as_ref().map(|file| world.path(file)),
@@ -231,7 +230,7 @@ pub fn status(
         json!([
             limit.name,
             limit.rate,
-            limit.burst().to_string(),
+            shown_burst(limit.burst()),
             limit.shadow,
             of.passed,
             of.dropped,

@@ -86,15 +86,13 @@ impl Model {
         changes.into()
     }
 
-    /// The reason why the attachment of this name cannot be used, if its interface was renamed or moved.
+    /// The reason why the attachment of this name cannot be used, if its interface is gone or was renamed.
     fn stray<T>(&self, name: &str) -> Option<Result<T>> {
         let attached = self.attached.get(name)?;
-        let detach = format!("limiter detach {name}");
         Some(match attached.device.map(|far| &self.devices[&far]) {
-            None => refused(&["gone", &detach]),
-            Some(device) if device.away => refused(&["another network namespace", &detach]),
-            Some(device) if device.name != name => {
-                refused(&[&format!("'{}'", device.name), &format!("'{name}'")])
+            None => refused(&["gone", &format!("limiter detach {name}")]),
+            Some(device) if device != name => {
+                refused(&[&format!("'{device}'"), &format!("'{name}'")])
             }
             Some(_) => return None,
         })
@@ -116,11 +114,8 @@ impl Model {
     }
 
     fn show_all(&self) -> Result<Vec<Change>> {
-        let strays = self
-            .attached
-            .values()
-            .filter(|attached| attached.device.is_none_or(|far| self.devices[&far].away));
-        match strays.count() {
+        let all = self.attached.values();
+        match all.filter(|attached| attached.device.is_none()).count() {
             0 => Ok(vec![]),
             count => refused(&[&format!("{count} of the attachments")]),
         }
@@ -288,12 +283,8 @@ impl Model {
         if let Some(found) = self.of_name(name) {
             return Ok(vec![Change::Detach(found.to_owned())]);
         }
-        let left = self.attached.get(name);
-        let is_elsewhere = left.is_some_and(|attached| {
-            let device = attached.device.map(|far| &self.devices[&far]);
-            device.is_some_and(|device| !device.away)
-        });
-        if left.is_some() && !is_elsewhere {
+        let gone = |attached: &Attached| attached.device.is_none();
+        if self.attached.get(name).is_some_and(gone) {
             return Ok(vec![Change::Detach(name.to_owned())]);
         }
         // For a renamed interface, the message has the new name.

@@ -48,7 +48,7 @@ pub fn next(rng: &mut Rng, model: &Model) -> String {
     match rng.u32(0..100) {
         0..56 => send(rng, model),
         56..64 => format!("sleep {}", rng.u32(1..=8)),
-        64..86 => format!("limiter {}", command(rng, model)),
+        64..94 => format!("limiter {}", command(rng, model)),
         _ => device(rng, model),
     }
 }
@@ -71,14 +71,10 @@ fn device(rng: &mut Rng, model: &Model) -> String {
     if !model.devices.contains_key(&far) && percent(rng, 60) {
         return create(rng);
     }
-    match rng.u32(0..16) {
+    match rng.u32(0..8) {
         0 => format!("delete {far}"),
         1 => create(rng),
-        2..4 => format!("down {far}"),
-        4..7 => format!("up {far}"),
-        7..10 => format!("rename {far} {}", one(rng, &NAMES)),
-        10..12 => format!("away {far}"),
-        _ => format!("back {far}"),
+        _ => format!("rename {far} {}", one(rng, &NAMES)),
     }
 }
 
@@ -152,12 +148,10 @@ fn command(rng: &mut Rng, model: &Model) -> String {
 fn attach(rng: &mut Rng, model: &Model) -> String {
     let mut line = format!("attach {}", name(rng, model, false));
     // Mostly interfaces without an attachment.
-    let bare = model.devices.values().filter(|device| !device.away);
-    let bare: Vec<_> = bare
-        .filter(|device| model.of_name(&device.name).is_none())
-        .collect();
+    let bare = model.devices.values();
+    let bare: Vec<_> = bare.filter(|name| model.of_name(name).is_none()).collect();
     if !bare.is_empty() && percent(rng, 60) {
-        line = format!("attach {}", one(rng, &bare).name);
+        line = format!("attach {}", one(rng, &bare));
     }
     if percent(rng, 20) {
         let second = name(rng, model, false);

@@ -58,10 +58,7 @@ impl Session {
     pub fn finish(&mut self, steps: &mut Vec<String>) -> Result<(), String> {
         while let Some((name, attached)) = self.model.attached.iter().next() {
             let device = attached.device.map(|far| &self.model.devices[&far]);
-            let now = device
-                .filter(|device| !device.away)
-                .map(|device| &device.name);
-            let name = now.unwrap_or(name).clone();
+            let name = device.unwrap_or(name).clone();
             steps.push(format!("limiter detach {name}"));
             self.command(&["detach", &name])?;
         }
@@ -83,7 +80,7 @@ impl Session {
     fn move_device(&mut self, words: &[&str]) -> Result<bool, String> {
         let device = self.model.devices.get(&words[1].parse().unwrap()).cloned();
         let can = self.model.move_device(words);
-        let could = self.world.move_device(words, device.as_ref());
+        let could = self.world.move_device(words, device.as_deref());
         if can != could {
             return Err(format!("the model says {can}, the kernel {could}"));
         }
@@ -95,14 +92,10 @@ impl Session {
         let far: u8 = words[1].parse().unwrap();
         let source: IpAddr = words[2].parse().unwrap();
         let count: u64 = words[3].parse().unwrap();
-        let Some(device) = self.model.devices.get(&far) else {
+        let Some(name) = self.model.of_device(far).map(str::to_owned) else {
             return Ok(false);
         };
-        let name = self.model.of_device(far).map(str::to_owned);
-        let Some(name) = name.filter(|_| device.up) else {
-            self.world.send_in_vain(device, far, source, count);
-            return Ok(false);
-        };
+        let device = &self.model.devices[&far];
         let attached = self.model.attached.get_mut(&name).unwrap();
         let seen = attached.seen() + count;
         let (counts, at) = self
@@ -148,20 +141,20 @@ impl Session {
         check::list(&shown, attached, words[0])
     }
 
-    /// Checks `status --json` of all attachments in this namespace, or of the one with this name.
+    /// Checks `status --json` of all attachments, or of the one with this name.
     fn status(&self, shown: &Value, name: Option<&str>) -> Result<(), String> {
         let shown = shown["interfaces"].as_array().unwrap();
         let mut wanted = 0;
         for (far, device) in &self.model.devices {
-            let Some(attached) = self.model.of_device(*far).filter(|_| !device.away) else {
+            let Some(attached) = self.model.of_device(*far) else {
                 continue;
             };
-            if name.is_some_and(|name| name != device.name) {
+            if name.is_some_and(|name| name != device) {
                 continue;
             }
             wanted += 1;
-            let found = shown.iter().find(|shown| shown["name"] == *device.name);
-            let found = found.ok_or(format!("status does not show {}", device.name))?;
+            let found = shown.iter().find(|shown| shown["name"] == *device);
+            let found = found.ok_or(format!("status does not show {device}"))?;
             check::status(&self.world, found, device, &self.model.attached[attached])?;
         }
         check::same("interfaces of status", &shown.len(), &wanted)
