@@ -4,7 +4,6 @@
 
 mod apt;
 mod artifacts;
-mod book;
 mod compile;
 mod debian;
 mod deny;
@@ -112,8 +111,6 @@ enum Verb {
     Dist(dist::Options),
     /// Run floods, changes and readers at once for half an hour, and check the promises all the time
     Soak(Rest),
-    /// Build the documents as a book, with mdBook
-    Book,
     /// Run the benchmarks
     Bench(Rest),
 }
@@ -151,7 +148,6 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds)?,
         Verb::Dist(options) => dist::run(&options)?,
         Verb::Mutations { names, out } => mutations::run(&names, out.as_deref())?,
-        Verb::Book => book::build()?,
         Verb::Demo(Rest { args }) => return run::demo(&args),
         Verb::Bench(Rest { args }) => return run::bench(&args),
         Verb::Soak(Rest { args }) => return run::soak(&args),

@@ -31,24 +31,17 @@ struct Release {
     name: &'static str,
     /// Debian suites that have the kernel. The newest version in them is used.
     suites: &'static [&'static str],
-    /// The function of `init.sh` to run.
-    plan: &'static str,
 }
 
 /// All kernels, oldest first.
-const RELEASES: [Release; 4] = [
-    release("5.10", &["bullseye"], "refusal"),
-    release("6.1", &["bookworm"], "tests"),
-    release("6.12", &["trixie"], "tests"),
-    release("newest", &["trixie-backports", "sid"], "tests"),
+const RELEASES: [Release; 3] = [
+    release("6.1", &["bookworm"]),
+    release("6.12", &["trixie"]),
+    release("newest", &["trixie-backports", "sid"]),
 ];
 
-const fn release(
-    name: &'static str,
-    suites: &'static [&'static str],
-    plan: &'static str,
-) -> Release {
-    Release { name, suites, plan }
+const fn release(name: &'static str, suites: &'static [&'static str]) -> Release {
+    Release { name, suites }
 }
 
 /// Debian packages to boot a kernel, and to fill its boot image.
@@ -59,7 +52,7 @@ const META: &str = "linux-image-cloud-amd64";
 /// The packages of a kernel. Before Linux 7, everything is in the first one.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
 
-pub fn names() -> [&'static str; 4] {
+pub fn names() -> [&'static str; 3] {
     RELEASES.map(|release| release.name)
 }
 
