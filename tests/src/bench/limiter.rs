@@ -1,13 +1,10 @@
 //! Defines the measured settings of limiter.
 
 use anyhow::Result;
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use limiter_common::abi::Config;
+use limiter_tests::settings;
 use limiter_user::{
-    config::{
-        Burst, Limit, Match, NewSources, Rate, Scope, Settings, compile::TierBits, matches::Ports,
-        slot::Slot,
-    },
+    config::{Settings, compile::TierBits, slot::Slot},
     kernel::{
         program::{
             object,
@@ -30,7 +27,7 @@ const FRAME_MAX: u64 = 1_522;
 impl Subject {
     /// Loads the program as `attach` would, with private maps.
     pub fn load(self, case: Case) -> Result<Program> {
-        let settings = self.settings(case)?;
+        let settings = settings(&self.file(case));
         let bits = TierBits::default().for_lists(&settings.lists).0;
         let config = compile(&settings, &bits)?;
         let frags = requirements::kernel()?.has_frags();
@@ -46,54 +43,54 @@ impl Subject {
 
     /// The program's constants, with empty lists.
     pub fn config(self, case: Case) -> Result<Config> {
-        compile(&self.settings(case)?, &TierBits::default())
+        compile(&settings(&self.file(case)), &TierBits::default())
     }
 
-    /// The settings of the subject. Subjects without settings of their own have those of `limiter`.
-    fn settings(self, case: Case) -> Result<Settings> {
-        let mut settings = Settings {
-            max_sources: case.sources.capacity(),
-            // New sources meet the default new-source limit. Other sources must be known, and are admitted at once.
-            new_sources: (case.sources == Sources::New).then(NewSources::default),
-            limits: vec![by_source(case.verdict)?],
-            ..Settings::default()
+    /// The configuration file. Subjects without settings of their own have those of `limiter`.
+    fn file(self, case: Case) -> String {
+        let (rate, burst) = match case.verdict {
+            Verdict::Dropped => ("1/h", "1"),
+            Verdict::Passed => ("1M/s", "1M"),
         };
+        let limit = |name: &str, rest: &str| {
+            format!(
+                "[[limit]]\nname = \"{name}\"\nrate = \"{rate}\"\nburst = \"{burst}\"\n{rest}\n"
+            )
+        };
+        // New sources meet the default new-source limit. Other sources must be known, and are admitted at once.
+        let new_sources = match case.sources {
+            Sources::New => "",
+            Sources::Number(_) => "new_sources = \"none\"",
+        };
+        let mut top = String::new();
+        let mut limits = limit("source", "");
         match self {
-            Self::LimiterEight => {
-                for number in 1..=8_u16 {
-                    let mut limit = by_source(case.verdict)?;
-                    limit.name = format!("port-{number}");
-                    limit.matches = Match {
-                        protocol: Some("tcp".parse()?),
-                        destination_port: Ports(vec![(7_000 + number).to_string().parse()?]),
-                        ..Match::default()
-                    };
-                    settings.limits.push(limit);
-                }
-            }
-            Self::LimiterLists => settings.lists.allow = prefixes(case.family)?,
+            Self::LimiterEight => limits.extend((1..=8).map(|number| {
+                let port = format!("destination_port = {}", 7_000 + number);
+                let matches = format!("match = {{ protocol = \"tcp\", {port} }}");
+                limit(&format!("port-{number}"), &matches)
+            })),
+            Self::LimiterLists => top = format!("[lists]\nallow = {:?}", prefixes(case.family)),
             Self::LimiterFleet => {
-                settings.fleet = Some("bench".to_owned());
-                for limit in &mut settings.limits {
-                    limit.scope = Scope::Fleet;
-                }
+                top = "fleet = \"bench\"".to_owned();
+                limits = limit("source", "scope = \"fleet\"");
             }
-            Self::LimiterEstablished => settings.exempt.established = true,
-            Self::LimiterNested => {
-                for (name, key) in [("network", "/24,/48"), ("interface", "interface")] {
-                    let mut limit = limit(name, "100M/s", "100M")?;
-                    limit.key = key.parse()?;
-                    settings.limits.push(limit);
-                }
-            }
+            Self::LimiterEstablished => top = "exempt = [\"established\"]".to_owned(),
+            Self::LimiterNested => limits.extend(
+                [("network", "/24,/48"), ("interface", "interface")].map(|(name, key)| {
+                    let high = "rate = \"100M/s\"\nburst = \"100M\"";
+                    format!("[[limit]]\nname = \"{name}\"\nkey = \"{key}\"\n{high}\n")
+                }),
+            ),
             _ => {}
         }
-        Ok(settings)
+        let capacity = case.sources.capacity();
+        format!("max_sources = {capacity}\n{new_sources}\n{top}\n{limits}")
     }
 }
 
 fn compile(settings: &Settings, bits: &TierBits) -> Result<Config> {
-    let slot = |(number, limit): (u32, Limit)| Slot {
+    let slot = |(number, limit)| Slot {
         phase: 0,
         ..Slot::new(&limit, number)
     };
@@ -101,32 +98,14 @@ fn compile(settings: &Settings, bits: &TierBits) -> Result<Config> {
     Ok(settings.compile(&slots, bits, FRAME_MAX)?)
 }
 
-fn by_source(verdict: Verdict) -> Result<Limit> {
-    match verdict {
-        Verdict::Dropped => limit("source", "1/h", "1"),
-        Verdict::Passed => limit("source", "1M/s", "1M"),
-    }
-}
-
-fn limit(name: &str, rate: &str, burst: &str) -> Result<Limit> {
-    let (rate, burst): (Rate, Burst) = (rate.parse()?, burst.parse()?);
-    Ok(Limit {
-        burst: Some(burst),
-        ..Limit::new(name, rate)
-    })
-}
-
 /// Consecutive prefixes in 10.0.0.0/8 or 2001:db8::/32.
-fn prefixes(family: Family) -> Result<std::collections::BTreeSet<IpNet>> {
-    (0..PREFIXES)
-        .map(|number| {
-            Ok(match family {
-                Family::Ipv4 => Ipv4Net::new((0x0a00_0000 + number * 16).into(), 28)?.into(),
-                Family::Ipv6 => {
-                    let network = (0x2001_0db8 << 96) | (u128::from(number) << 64);
-                    Ipv6Net::new(network.into(), 64)?.into()
-                }
-            })
-        })
-        .collect()
+fn prefixes(family: Family) -> Vec<String> {
+    let prefix = |number: u32| match family {
+        Family::Ipv4 => {
+            let [_, b, c, d] = (number * 16).to_be_bytes();
+            format!("10.{b}.{c}.{d}/28")
+        }
+        Family::Ipv6 => format!("2001:db8:{:x}:{:x}::/64", number >> 16, number & 0xffff),
+    };
+    (0..PREFIXES).map(prefix).collect()
 }

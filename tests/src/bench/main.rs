@@ -5,7 +5,7 @@
 //! time per packet, including its sending. The price of a subject is its figure minus the figure of a program that only
 //! drops, or only passes.
 //!
-//! A new subject is a value of [`Subject`], and a line of its `install`.
+//! A new subject is a value of [`subject::Subject`], and a line of its `install`.
 
 mod case;
 mod limiter;
@@ -25,43 +25,23 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use clap::{Parser, ValueEnum as _};
+use clap::Parser;
 use limiter_user::kernel::sys::requirements;
 use serde::Serialize;
 
-use case::Sources;
 use machine::Machine;
 use plan::Plan;
 use series::{LeftOut, Measured};
-use subject::Subject;
 
 /// Measure the cost of limiting per packet.
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 struct Args {
-    /// Turns of each subject
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-    /// Packets of one turn
-    #[arg(long, value_name = "N", default_value = "200000", value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
-    packets: u32,
-    /// Numbers of sources: powers of two, or `new` for a new source in every packet
-    #[arg(
-        long,
-        value_name = "N,...",
-        value_delimiter = ',',
-        default_value = "1,1024,65536,1048576,new"
-    )]
-    sources: Vec<Sources>,
-    /// Only these subjects, and the bare programs that they are compared with
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
-    subject: Vec<Subject>,
+    #[command(flatten)]
+    plan: Plan,
     /// Also write results.txt and results.json to FOLDER
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Only check that the benchmark works, within seconds; the figures mean nothing
-    #[arg(long, conflicts_with_all = ["rounds", "packets", "sources"])]
-    quick: bool,
 }
 
 /// All results.
@@ -73,21 +53,6 @@ struct Report {
     plan: Plan,
     results: Vec<Measured>,
     left_out: Vec<LeftOut>,
-}
-
-impl Args {
-    fn plan(&self) -> Plan {
-        let floors = [Subject::BareDrop, Subject::BarePass];
-        let wanted = |subject: &Subject| {
-            self.subject.is_empty() || self.subject.contains(subject) || floors.contains(subject)
-        };
-        let all = Subject::value_variants().iter().copied();
-        let subjects = all.filter(wanted).collect();
-        if self.quick {
-            return Plan::quick(subjects);
-        }
-        Plan::new(self.rounds, self.packets, subjects, self.sources.clone())
-    }
 }
 
 impl Report {
@@ -130,7 +95,7 @@ impl Report {
 fn main() -> Result<()> {
     let args = Args::parse();
     requirements::privileges()?;
-    let report = Report::measure(args.plan())?;
+    let report = Report::measure(args.plan.checked())?;
     print!("{}", report.text());
     args.out.map_or(Ok(()), |folder| report.write(&folder))
 }

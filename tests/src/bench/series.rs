@@ -81,11 +81,7 @@ struct Standing {
 pub fn measure(case: Case, plan: &Plan, cpus: &[usize]) -> Result<Series> {
     let (mut standing, mut left_out) = (Vec::new(), Vec::new());
     let leave_out = |subject, why| LeftOut { case, subject, why };
-    for &subject in plan
-        .subjects
-        .iter()
-        .filter(|subject| subject.has_turns(case))
-    {
+    for subject in plan.subjects(case) {
         match Standing::set_up(subject, case, plan, cpus) {
             Ok(set_up) => standing.push(set_up),
             Err(error) => left_out.push(leave_out(subject, format!("{error:#}"))),

@@ -35,14 +35,14 @@ const WORKED: [(u32, &str); 3] = [
     (500, "send"),
     (
         7,
-        "attach upgrade set reload reset detach status check sleep create rename",
+        "attach upgrade set reload reset detach status sleep create rename",
     ),
     (1, "allow deny tier delete"),
 ];
 /// Minimum number of refused steps.
 const REFUSED: [(u32, &str); 2] = [
     (5, "attach upgrade set reload detach status create rename"),
-    (1, "reset check allow deny tier"),
+    (1, "reset allow deny tier"),
 ];
 
 /// Runs a sequence. Returns its steps by kind. Panics with the steps if one fails.

@@ -46,7 +46,8 @@ fn key_of(source: IpAddr) -> IpAddr {
 }
 
 impl Attached {
-    fn new(device: u8, config: Config, file: Option<String>) -> Self {
+    /// A new attachment.
+    pub fn new(device: u8, config: Config, file: Option<String>) -> Self {
         Self {
             device: Some(device),
             config,
@@ -74,7 +75,15 @@ impl Attached {
         reasons.map(|reason| self.counts[reason as usize]).sum()
     }
 
-    fn changed(&mut self, config: Config, at: &Moments) {
+    /// Forgets the buckets of a source, or all.
+    pub fn forget(&mut self, source: Option<IpAddr>) {
+        let gone = source.map(key_of);
+        self.buckets
+            .retain(|(_, key), _| gone.is_some_and(|source| *key != source));
+    }
+
+    /// Sets another configuration. Limits keep their buckets.
+    pub fn changed(&mut self, config: Config, at: &Moments) {
         let old = std::mem::replace(&mut self.config, config);
         self.limits
             .retain(|name, _| self.config.limit(name).is_some());
@@ -164,19 +173,6 @@ impl Attached {
     }
 }
 
-/// An effect of a command.
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// Attach to the interface of this name.
-    Attach(String, Config, Option<String>),
-    /// Set another configuration and file in the attachment of this name.
-    Config(String, Config, Option<String>),
-    /// Remove the attachment.
-    Detach(String),
-    /// Reset a source, or all sources.
-    Reset(String, Option<IpAddr>),
-}
-
 /// The whole model. An attachment has the name that its interface had at `attach`.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
@@ -209,30 +205,6 @@ impl Model {
     pub fn names(&self) -> BTreeSet<String> {
         let devices = self.devices.values().cloned();
         devices.chain(self.attached.keys().cloned()).collect()
-    }
-
-    /// Applies the changes of a command that ran at `at`.
-    pub fn apply(&mut self, changes: Vec<Change>, at: &Moments) {
-        for change in changes {
-            match change {
-                Change::Attach(name, config, file) => {
-                    let device = self.here(&name).unwrap();
-                    let attached = Attached::new(device, config, file);
-                    self.attached.insert(name, attached);
-                }
-                Change::Config(name, config, file) => {
-                    let attached = self.attached.get_mut(&name).unwrap();
-                    attached.changed(config, at);
-                    attached.file = file;
-                }
-                Change::Detach(name) => drop(self.attached.remove(&name)),
-                Change::Reset(name, source) => {
-                    let buckets = &mut self.attached.get_mut(&name).unwrap().buckets;
-                    let forgotten = source.map(key_of);
-                    buckets.retain(|(_, key), _| forgotten.is_some_and(|source| *key != source));
-                }
-            }
-        }
     }
 
     /// Creates, deletes or renames an interface. Returns false if that is not possible.

@@ -13,7 +13,7 @@ use limiter_tests::{
 };
 use serde_json::Value;
 
-use super::{bucket::Moments, check, commands::Refusal, model::Model, world::World};
+use super::{check, commands::Refusal, model::Model, world::World};
 
 /// Number of steps of each kind: with an effect, and refused.
 pub type Done = BTreeMap<String, [u32; 2]>;
@@ -106,52 +106,33 @@ impl Session {
     }
 
     fn command(&mut self, words: &[&str]) -> Result<bool, String> {
-        let prediction = self.model.predict(words);
         let (outcome, at) = self.world.limiter(words);
-        match &prediction.refusal {
-            Some(refusal) => refused(&outcome, refusal)?,
-            None if outcome.status != 0 => return Err(format!("it was to succeed: {outcome:#?}")),
-            None => {}
+        let predicted = self.model.run(words, &at);
+        match &predicted {
+            Err(refusal) => refused(&outcome, refusal)?,
+            Ok(()) if outcome.status != 0 => {
+                return Err(format!("it was to succeed: {outcome:#?}"));
+            }
+            Ok(()) => {}
         }
-        self.model.apply(prediction.changes, &at);
         self.look()?;
-        let worked = prediction.refusal.is_none();
-        if words.contains(&"--json") && (worked || words[1] == "--json") {
-            self.shown(words, &outcome, &at)?;
+        let worked = predicted.is_ok();
+        if worked && words[0] == "status" {
+            self.status(&outcome)?;
         }
         Ok(worked)
     }
 
-    /// Checks the JSON output of a command.
-    fn shown(&self, words: &[&str], outcome: &Outcome, at: &Moments) -> Result<(), String> {
+    /// Checks `status --json` of all attachments.
+    fn status(&self, outcome: &Outcome) -> Result<(), String> {
         let shown: Value = serde_json::from_str(&outcome.stdout)
             .map_err(|error| format!("{error}: {outcome:#?}"))?;
-        if words[0] == "status" {
-            return self.status(&shown, (words[1] != "--json").then_some(words[1]));
-        }
-        let name = if words[1] == "list" {
-            words[2]
-        } else {
-            words[1]
-        };
-        let attached = &self.model.attached[self.model.of_name(name).unwrap()];
-        if words[0] == "check" {
-            return check::check(&shown, attached, words[2].parse().unwrap(), at);
-        }
-        check::list(&shown, attached, words[0])
-    }
-
-    /// Checks `status --json` of all attachments, or of the one with this name.
-    fn status(&self, shown: &Value, name: Option<&str>) -> Result<(), String> {
         let shown = shown["interfaces"].as_array().unwrap();
         let mut wanted = 0;
         for (far, device) in &self.model.devices {
             let Some(attached) = self.model.of_device(*far) else {
                 continue;
             };
-            if name.is_some_and(|name| name != device) {
-                continue;
-            }
             wanted += 1;
             let found = shown.iter().find(|shown| shown["name"] == *device);
             let found = found.ok_or(format!("status does not show {device}"))?;
