@@ -140,7 +140,7 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
             out,
             args,
         } => match kernels {
-            Some(names) => kernels::run(strict, &names, out.as_deref())?,
+            Some(names) => kernels::run(&names, out.as_deref())?,
             None => return test::run(strict, quick, &args),
         },
         Verb::Lint { strict } => lint::run(strict)?,

@@ -100,7 +100,7 @@ fn build(strict: bool, quick: bool, all: bool) -> Result<Vec<Program>> {
 }
 
 /// True if a skipped test is a failure: with `strict`, and on a build server.
-pub fn nothing_skipped(strict: bool) -> bool {
+fn nothing_skipped(strict: bool) -> bool {
     strict || env::var("CI").is_ok_and(|ci| ci == "true")
 }
 
