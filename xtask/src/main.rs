@@ -12,7 +12,6 @@ mod dist;
 mod documents;
 mod flags;
 mod fuzz;
-mod host;
 mod imports;
 mod install;
 mod kernels;
@@ -148,9 +147,9 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds)?,
         Verb::Dist(options) => dist::run(&options)?,
         Verb::Mutations { names, out } => mutations::run(&names, out.as_deref())?,
-        Verb::Demo(Rest { args }) => return run::demo(&args),
-        Verb::Bench(Rest { args }) => return run::bench(&args),
-        Verb::Soak(Rest { args }) => return run::soak(&args),
+        Verb::Demo(Rest { args }) => return run::program("demo", &args),
+        Verb::Bench(Rest { args }) => return run::program("bench", &args),
+        Verb::Soak(Rest { args }) => return run::program("soak", &args),
     }
     Ok(ExitCode::SUCCESS)
 }

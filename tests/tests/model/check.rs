@@ -152,22 +152,6 @@ fn settings(name: &str, record: &Record, lists: &Lists, config: &Config) -> Resu
     same(&what("lists"), &found.collect(), &config.lists)
 }
 
-/// Replaces each count in a value by its number of packets.
-fn packets_of(value: &Value) -> Value {
-    let Value::Object(fields) = value else {
-        return value.clone();
-    };
-    let each = || {
-        fields
-            .iter()
-            .map(|(key, value)| (key.clone(), packets_of(value)))
-    };
-    fields
-        .get("packets")
-        .cloned()
-        .unwrap_or_else(|| each().collect())
-}
-
 /// Checks `status --json` of one interface.
 pub fn status(
     world: &World,
@@ -176,37 +160,32 @@ pub fn status(
     attached: &Attached,
 ) -> Result<(), String> {
     let config = &attached.config;
+    let file = attached.file.as_ref().map(|file| world.path(file));
+    for (key, wanted) in [
+        ("name", json!(device)),
+        ("shadow", json!(config.shadow)),
+        ("file", json!(file)),
+    ] {
+        same(&format!("{key} of status"), &shown[key], &wanted)?;
+    }
     let sum = |which: &dyn Fn(Reason) -> bool| attached.sum(which);
     let of = |reason: Reason| attached.counts[reason as usize];
-    let wanted = json!({
-        "name": device,
-        "shadow": config.shadow,
-        "file": attached.file.as_ref().map(|file| world.path(file)),
-        "seen": attached.seen(),
-        "passed": sum(&|reason| reason.passes()),
-        "dropped": sum(&|reason| !reason.passes()),
-        "would_drop": sum(&|reason| reason.would_drop()),
-        "drops": {
-            "limit": of(Reason::Limit),
-            "deny": of(Reason::Deny),
-            "new_source": 0,
-            "malformed": 0,
-            "contended": of(Reason::Contended),
-        },
-        "passes": {
-            "not_ip": 0,
-            "allowed": of(Reason::Allowed),
-            "unlimited": of(Reason::Unlimited),
-            "established": 0,
-            "malformed_passed": 0,
-        },
-    });
-    for (key, wanted) in wanted.as_object().unwrap() {
-        same(
-            &format!("{key} of status"),
-            &packets_of(&shown[key]),
-            wanted,
-        )?;
+    for (place, wanted) in [
+        ("/seen", attached.seen()),
+        ("/passed", sum(&|reason| reason.passes())),
+        ("/dropped", sum(&|reason| !reason.passes())),
+        ("/would_drop", sum(&|reason| reason.would_drop())),
+        ("/drops/limit", of(Reason::Limit)),
+        ("/drops/deny", of(Reason::Deny)),
+        ("/drops/new_source", 0),
+        ("/drops/malformed", 0),
+        ("/drops/contended", of(Reason::Contended)),
+        ("/passes/not_ip", 0),
+        ("/passes/allowed", of(Reason::Allowed)),
+        ("/passes/unlimited", of(Reason::Unlimited)),
+    ] {
+        let found = shown.pointer(place).map(|count| &count["packets"]);
+        same(place, &found, &Some(&json!(wanted)))?;
     }
     let limits = config.limits.iter().map(|limit| {
         let of = attached

@@ -30,21 +30,6 @@ const LENGTH: u32 = 250;
 const WORKERS: usize = 2;
 const STEPS: u32 = 2_500;
 
-/// Minimum number of steps with an effect in [`STEPS`] steps, of each of these kinds.
-const WORKED: [(u32, &str); 3] = [
-    (500, "send"),
-    (
-        7,
-        "attach upgrade set reload reset detach status sleep create rename",
-    ),
-    (1, "allow deny tier delete"),
-];
-/// Minimum number of refused steps.
-const REFUSED: [(u32, &str); 2] = [
-    (5, "attach upgrade set reload detach status create rename"),
-    (1, "reset allow deny tier"),
-];
-
 /// Runs a sequence. Returns its steps by kind. Panics with the steps if one fails.
 fn sequence(seed: u64) -> Done {
     let mut rng = Rng::with_seed(seed);
@@ -63,19 +48,6 @@ fn sequence(seed: u64) -> Done {
         panic!("the sequence of LIMITER_SEED={seed} failed at its last step:\n\n{steps}\n\n{why}");
     }
     session.done
-}
-
-/// Panics if there were too few steps of a kind. `outcome`: 0 for steps with an effect, 1 for refused ones.
-fn expect_variety(done: &Done, outcome: usize, floors: &[(u32, &str)]) {
-    for (floor, kinds) in floors {
-        for kind in kinds.split(' ') {
-            let of_kind = done
-                .iter()
-                .filter(|(of, _)| of.split(' ').next() == Some(kind));
-            let found: u32 = of_kind.map(|(_, done)| done[outcome]).sum();
-            assert!(found >= *floor, "{kind}: {found} are too few: {done:?}");
-        }
-    }
 }
 
 #[test]
@@ -98,19 +70,15 @@ fn random_command_sequences_agree_with_the_model() {
             })
             .into()
     });
-    let mut done = Done::new();
-    for (kind, [worked, refused]) in results.into_iter().flatten().flatten() {
-        let sum = done.entry(kind).or_default();
-        *sum = [sum[0] + worked, sum[1] + refused];
-    }
-    let total: u32 = done.values().flatten().sum();
+    let [worked, refused] = results
+        .iter()
+        .flatten()
+        .fold([0, 0], |sum, done| [sum[0] + done[0], sum[1] + done[1]]);
     println!(
-        "{total} steps in {:.0?}, done and refused: {done:#?}",
+        "{worked} steps done and {refused} refused in {:.0?}",
         start.elapsed()
     );
-    assert_eq!(u64::from(total), sequences * u64::from(LENGTH));
-    if steps >= STEPS {
-        expect_variety(&done, 0, &WORKED);
-        expect_variety(&done, 1, &REFUSED);
-    }
+    assert_eq!(u64::from(worked + refused), sequences * u64::from(LENGTH));
+    assert!(refused * 10 > worked, "too few refused steps");
+    assert!(worked > refused, "too few steps with an effect");
 }
