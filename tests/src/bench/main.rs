@@ -58,7 +58,7 @@ struct Report {
 impl Report {
     fn measure(plan: Plan) -> Result<Self> {
         let cpus = machine::cpus().context("asking for processors")?;
-        let machine = Machine::this(&cpus);
+        let machine = machine::describe(&cpus);
         let (mut results, mut left_out) = (Vec::new(), Vec::new());
         for case in plan.cases(cpus.len()) {
             eprintln!("bench: {case}");
@@ -78,7 +78,11 @@ impl Report {
     fn text(&self) -> String {
         let tables = table::tables(&self.plan, &self.results);
         let left_out = table::left_out(&self.left_out);
-        format!("{}\n{tables}{left_out}", self.machine.lines())
+        let facts = self.machine.iter();
+        let facts: String = facts
+            .map(|(name, value)| format!("{name}: {value}\n"))
+            .collect();
+        format!("{facts}\n{tables}{left_out}")
     }
 
     fn write(&self, folder: &Path) -> Result<()> {
