@@ -83,11 +83,7 @@ enum Verb {
         strict: bool,
     },
     /// Run tests in miri, which finds undefined behaviour
-    Miri {
-        /// Install the nightly toolchain with miri first
-        #[arg(long)]
-        install: bool,
-    },
+    Miri,
     /// Fuzz the parsers, guided by coverage; needs a nightly compiler, and root for `packets` and `pins`
     Fuzz {
         /// The targets; without names, all
@@ -143,7 +139,7 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
             None => return test::run(strict, quick, &args),
         },
         Verb::Lint { strict } => lint::run(strict)?,
-        Verb::Miri { install } => miri::run_all(install)?,
+        Verb::Miri => miri::run_all()?,
         Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds)?,
         Verb::Dist(options) => dist::run(&options)?,
         Verb::Mutations { names, out } => mutations::run(&names, out.as_deref())?,
