@@ -1,5 +1,6 @@
 //! Defines the subjects and the effort of the measurement.
 
+use clap::{Args, ValueEnum as _};
 use serde::Serialize;
 
 use super::{
@@ -21,38 +22,56 @@ const TABLES: [(Cpus, Family, Verdict); 7] = {
     ]
 };
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Debug, Args, Serialize)]
 pub struct Plan {
-    /// Turns of each subject in each case.
+    /// Turns of each subject
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Packets per turn on each processor.
+    /// Packets of one turn
+    #[arg(long, value_name = "N", default_value = "200000", value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
     pub packets: u32,
+    /// Numbers of sources: powers of two, or `new` for a new source in every packet
+    #[arg(
+        long,
+        value_name = "N,...",
+        value_delimiter = ',',
+        default_value = "1,1024,65536,1048576,new"
+    )]
     #[serde(skip)]
-    pub subjects: Vec<Subject>,
+    sources: Vec<Sources>,
+    /// Only these subjects, and the bare programs that they are compared with
+    #[arg(long = "subject", value_name = "NAME,...", value_delimiter = ',')]
     #[serde(skip)]
-    pub sources: Vec<Sources>,
-    /// Measure only enough cases to run every part.
+    subjects: Vec<Subject>,
+    /// Only check that the benchmark works, within seconds; the figures mean nothing
+    #[arg(long, conflicts_with_all = ["rounds", "packets", "sources"])]
     #[serde(skip)]
-    pub quick: bool,
+    quick: bool,
 }
 
 impl Plan {
-    pub fn new(rounds: u32, packets: u32, subjects: Vec<Subject>, sources: Vec<Sources>) -> Self {
+    /// The plan with the effort of `--quick`, if that is set.
+    pub fn checked(self) -> Self {
+        if !self.quick {
+            return self;
+        }
         Self {
-            rounds,
-            packets,
-            subjects,
-            sources,
-            quick: false,
+            rounds: 1,
+            packets: 4_000,
+            sources: vec![Sources::Number(64), Sources::New],
+            ..self
         }
     }
 
-    /// Only to check that it works.
-    pub fn quick(subjects: Vec<Subject>) -> Self {
-        Self {
-            quick: true,
-            ..Self::new(1, 4_000, subjects, vec![Sources::Number(64), Sources::New])
-        }
+    /// The subjects of a case.
+    pub fn subjects(&self, case: Case) -> impl Iterator<Item = Subject> {
+        let wanted = move |subject: &Subject| {
+            let chosen = self.subjects.is_empty() || self.subjects.contains(subject);
+            chosen || *subject == Subject::floor(case.verdict)
+        };
+        let all = Subject::value_variants().iter().copied();
+        all.filter(wanted)
+            .filter(move |subject| subject.has_turns(case))
     }
 
     /// All cases for this number of processors.

@@ -9,18 +9,15 @@ use limiter_user::kernel::sys::bpf;
 
 use super::{
     case::{Case, Cpus, Family},
-    testbed::{Counters, Testbed},
-};
-use crate::{
     machine::{processor_time, stay_on},
     object::Object,
+    testbed::{Counters, Testbed},
 };
 
 /// A sender on one processor.
 struct Sender {
     cpu: usize,
     object: Object,
-    program: &'static str,
     frame: Vec<u8>,
     /// Keeps the position among the sources.
     _flow: Array<MapData, [u64; 5]>,
@@ -88,11 +85,12 @@ impl Senders {
 
 impl Sender {
     fn new(case: Case, testbed: &Testbed, index: u32, cpu: usize) -> Result<Self> {
-        let (program, frame) = match case.family {
-            Family::Ipv4 => ("send_ipv4", frame(case.family, testbed)),
-            Family::Ipv6 => ("send_ipv6", frame(case.family, testbed)),
+        let program = match case.family {
+            Family::Ipv4 => "send_ipv4",
+            Family::Ipv6 => "send_ipv6",
         };
-        let mut object = Object::load_wire([1, 1], 1, &[program])?;
+        let frame = frame(case.family, testbed);
+        let mut object = Object::load_wire([1, 1], 1, program)?;
         let mut flow: Array<_, [u64; 5]> = object.take_map("FLOW")?.try_into()?;
         let count = case.sources.count();
         let first = match case.cpus {
@@ -109,7 +107,6 @@ impl Sender {
         Ok(Self {
             cpu,
             object,
-            program,
             frame,
             _flow: flow,
         })
@@ -120,7 +117,7 @@ impl Sender {
         let ready = stay_on(self.cpu).context("staying on one processor");
         barrier.wait();
         ready?;
-        let program = self.object.program(self.program)?;
+        let program = self.object.program()?;
         let before = processor_time()?;
         bpf::test_run_live(program.as_fd(), &self.frame, count, BATCH)
             .context("the kernel's test-run with live frames (Linux 5.18)")?;

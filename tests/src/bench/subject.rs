@@ -14,11 +14,11 @@ use serde::Serialize;
 use super::{
     case::{Case, Cpus, Verdict},
     netfilter,
+    object::Object,
     testbed::Testbed,
 };
-use crate::object::{Code, Object};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
     /// An XDP program that only drops; the reference for all packets that are dropped
@@ -81,24 +81,6 @@ impl Subject {
         }
     }
 
-    /// True if the subject is limiter, in any configuration.
-    pub fn is_limiter(self) -> bool {
-        matches!(
-            self,
-            Self::Limiter
-                | Self::LimiterEight
-                | Self::LimiterLists
-                | Self::LimiterNested
-                | Self::LimiterFleet
-                | Self::LimiterEstablished
-        )
-    }
-
-    /// True if the subject has a price: it does more than the bare programs.
-    pub fn has_price(self) -> bool {
-        !matches!(self, Self::BareDrop | Self::BarePass | Self::None)
-    }
-
     /// True if the subject refuses packets over the limit of a source that it has seen before.
     pub fn limits(self) -> bool {
         !matches!(self, Self::BarePass | Self::None)
@@ -106,25 +88,24 @@ impl Subject {
 
     /// Installs the subject on the server. It stays until the result is dropped, or the server is.
     pub fn install(self, case: Case, testbed: &Testbed) -> Result<Box<dyn Any>> {
-        let own = |object: Object, program: &str| -> Result<Box<dyn Any>> {
-            let link = attach(object.program(program)?.as_fd(), testbed)?;
+        let own = |object: Object| -> Result<Box<dyn Any>> {
+            let link = attach(object.program()?.as_fd(), testbed)?;
             Ok(Box::new((object, link)))
         };
-        let bench = |config: &Config, program: &str| {
-            own(Object::load(Code::Bench, config, &[program])?, program)
-        };
         match (self, case.verdict) {
-            (Self::BareDrop, _) => return bench(&SMALLEST, "drop_only"),
-            (Self::BarePass, _) => return bench(&SMALLEST, "pass_only"),
-            // The table and the key are limiter's.
-            (Self::OneLine, Verdict::Dropped) => {
-                return bench(&self.config(case)?, "one_line_drop");
+            (Self::BareDrop, _) => return own(Object::load(&SMALLEST, "drop_only")?),
+            (Self::BarePass, _) => return own(Object::load(&SMALLEST, "pass_only")?),
+            (Self::OneLine, verdict) => {
+                let program = match verdict {
+                    Verdict::Dropped => "one_line_drop",
+                    Verdict::Passed => "one_line_pass",
+                };
+                // The table and the key are limiter's.
+                return own(Object::load(&self.config(case)?, program)?);
             }
-            (Self::OneLine, Verdict::Passed) => return bench(&self.config(case)?, "one_line_pass"),
             (Self::Reference, verdict) => {
-                let (program, capacity) = ("reference", case.sources.capacity());
-                let object = Object::load_wire(quota(verdict), capacity, &[program])?;
-                return own(object, program);
+                let capacity = case.sources.capacity();
+                return own(Object::load_wire(quota(verdict), capacity, "reference")?);
             }
             (Self::NftIngress, _) => netfilter::nft_ingress(case, testbed)?,
             (Self::NftPrerouting, _) => netfilter::nft_prerouting(case, testbed)?,

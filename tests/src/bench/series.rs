@@ -12,7 +12,26 @@ use super::{
     subject::Subject,
     testbed::Testbed,
 };
-use crate::sample::Sample;
+
+/// A figure over all rounds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Sample {
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+}
+
+impl Sample {
+    /// Statistics of the rounds' figures; none without rounds. Of two middle figures, the median is the higher one.
+    pub fn of(mut rounds: Vec<f64>) -> Option<Self> {
+        rounds.sort_by(f64::total_cmp);
+        Some(Self {
+            median: *rounds.get(rounds.len() / 2)?,
+            min: *rounds.first()?,
+            max: *rounds.last()?,
+        })
+    }
+}
 
 /// The result of one subject in one case.
 #[derive(Clone, Debug, Serialize)]
@@ -62,11 +81,7 @@ struct Standing {
 pub fn measure(case: Case, plan: &Plan, cpus: &[usize]) -> Result<Series> {
     let (mut standing, mut left_out) = (Vec::new(), Vec::new());
     let leave_out = |subject, why| LeftOut { case, subject, why };
-    for &subject in plan
-        .subjects
-        .iter()
-        .filter(|subject| subject.has_turns(case))
-    {
+    for subject in plan.subjects(case) {
         match Standing::set_up(subject, case, plan, cpus) {
             Ok(set_up) => standing.push(set_up),
             Err(error) => left_out.push(leave_out(subject, format!("{error:#}"))),
