@@ -8,13 +8,7 @@ use crate::exporter::Exporter;
 /// Scrapes until the soak ends.
 pub fn run(soak: &Soak<'_>, exporter: &Exporter<'_>) {
     let mut figures = Figures::default();
-    let pages = [
-        "/",
-        "/healthz",
-        "/api/status",
-        "/api/top/eth0",
-        "/script.js",
-    ];
+    let pages = ["/", "/healthz", "/api/status", "/script.js"];
     for page in pages.iter().cycle() {
         if !soak.goes_on() {
             return;
