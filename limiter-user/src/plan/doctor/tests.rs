@@ -47,7 +47,6 @@ fn card() -> Device {
         }),
         lro: Some(false),
         gro: Some(true),
-        vlan: Some(false),
         fixed_offloads: false,
         occupant: Occupant::Free,
     }
@@ -91,34 +90,6 @@ fn ena_device_needs_half_of_its_queues_free() {
     let advice = "8 of 8|ethtool -L eth0 combined 4";
     expect(&diagnosis, "queues", Level::Warning, advice);
     assert_eq!(diagnosis.mode, Mode::Generic);
-}
-
-#[test]
-fn more_queues_are_advised_if_the_device_has_them() {
-    for (channels, cpus, advice) in [
-        ((0, 0, 4, 16), 8, Some("combined 8")),
-        ((0, 0, 4, 6), 8, Some("combined 6")),
-        ((0, 0, 8, 16), 8, None),
-        ((0, 0, 16, 16), 8, None),
-        ((2, 4, 0, 0), 8, Some("rx 4")),
-        ((1, 1, 0, 0), 8, None),
-    ] {
-        let (rx, max_rx, combined, max_combined) = channels;
-        let mut device = card();
-        device.driver = Some("ixgbe".to_owned());
-        device.channels = Some(Channels {
-            rx,
-            max_rx,
-            combined,
-            max_combined,
-        });
-        let diagnosis = judge(Machine { cpus, ..machine() }, device);
-        match advice {
-            Some(advice) => expect(&diagnosis, "queues", Level::Warning, advice),
-            None => expect(&diagnosis, "queues", Level::Ok, ""),
-        }
-        assert_eq!(diagnosis.mode, Mode::Native);
-    }
 }
 
 #[test]
