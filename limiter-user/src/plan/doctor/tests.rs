@@ -79,28 +79,25 @@ fn healthy_device_has_only_ok_findings() {
 }
 
 #[test]
-fn ena_device_needs_half_of_its_queues_free() {
-    let mut device = card();
-    device.channels = Some(Channels {
+fn devices_that_refuse_native_mode_use_generic_mode() {
+    let mut busy = card();
+    busy.channels = Some(Channels {
         combined: 8,
         max_combined: 8,
         ..Channels::default()
     });
-    let diagnosis = judge(machine(), device);
-    let advice = "8 of 8|ethtool -L eth0 combined 4";
-    expect(&diagnosis, "queues", Level::Warning, advice);
-    assert_eq!(diagnosis.mode, Mode::Generic);
-}
-
-#[test]
-fn virtio_device_with_fixed_offloads_uses_generic_mode() {
-    let device = Device {
+    let fixed = Device {
         fixed_offloads: true,
         ..card()
     };
-    let diagnosis = judge(machine(), device);
-    expect(&diagnosis, "driver", Level::Warning, "refuses native");
-    assert_eq!(diagnosis.mode, Mode::Generic);
+    for (device, check, words) in [
+        (busy, "queues", "8 of 8|ethtool -L eth0 combined 4"),
+        (fixed, "driver", "refuses native"),
+    ] {
+        let diagnosis = judge(machine(), device);
+        expect(&diagnosis, check, Level::Warning, words);
+        assert_eq!(diagnosis.mode, Mode::Generic);
+    }
 }
 
 #[test]
