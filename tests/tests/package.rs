@@ -5,23 +5,19 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
 
 use limiter_tests::{
-    SetOnDrop,
     command::{Outcome, binary},
     container::Container,
     eventually,
     hosts::{CLIENT, Hosts},
     need, need_kernel, number,
-    raw::Raw,
     service::counter,
+    traffic::Flood,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -199,36 +195,6 @@ fn manual_pages_are_complete() {
     );
 }
 
-#[test]
-fn installed_documents_link_to_installed_files() {
-    if !need::packages("package") {
-        return;
-    }
-    let root = installed();
-    let folder = root.path().join("usr/share/doc/limiter");
-    let mut checked = 0;
-    for document in files_below(&folder) {
-        if document
-            .extension()
-            .is_none_or(|extension| extension != "md")
-        {
-            continue;
-        }
-        let text = fs::read_to_string(&document).unwrap();
-        let links = ["](", "src=\"", "srcset=\""].map(|begin| text.split(begin).skip(1));
-        for link in links.into_iter().flatten() {
-            let link = link.split([')', '"', '#']).next().unwrap();
-            if link.is_empty() || link.contains(':') || link.contains(char::is_whitespace) {
-                continue;
-            }
-            let target = document.parent().unwrap().join(link);
-            assert!(target.exists(), "{} links to {link}", document.display());
-            checked += 1;
-        }
-    }
-    assert!(checked > 50, "{checked} links");
-}
-
 /// A host with systemd, and the package at `/mnt`.
 struct Installed {
     hosts: Hosts,
@@ -316,30 +282,19 @@ impl Installed {
 
     /// Floods from one source while `during` runs. Returns the number of packets sent, after all have arrived.
     fn flood(&self, during: impl FnOnce(&dyn Fn())) -> u64 {
-        let wire = Raw::open(&self.hosts.client);
         let frame = self.hosts.frame(CLIENT).bytes();
-        let (sent, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        // The pauses leave processor time to systemd.
+        let flood = Flood::start(&self.hosts, vec![frame], Duration::from_micros(100));
         let more = || {
-            let before = sent.load(Ordering::Relaxed);
-            while sent.load(Ordering::Relaxed) < before + 100 {
+            let before = flood.sent();
+            while flood.sent() < before + 100 {
                 thread::yield_now();
             }
         };
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    wire.send(&frame);
-                    sent.fetch_add(1, Ordering::Relaxed);
-                    // Leaves processor time to systemd.
-                    thread::sleep(Duration::from_micros(100));
-                }
-            });
-            // Ends the flood even if `during` panics.
-            let _end = SetOnDrop(&stop);
-            during(&more);
-        });
+        during(&more);
+        let sent = flood.end();
         thread::sleep(Duration::from_millis(100));
-        sent.into_inner()
+        sent
     }
 }
 

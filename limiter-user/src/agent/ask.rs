@@ -78,7 +78,7 @@ pub fn listen_to(socket: tokio::net::UnixStream, questions: mpsc::Sender<(Questi
         let Ok(mut channel) = socket.into_std().and_then(Channel::new) else {
             return;
         };
-        let question = tokio::time::timeout(ATTENTION, channel.question::<Question>()).await;
+        let question = tokio::time::timeout(ATTENTION, channel.receive::<Question>()).await;
         let Ok(Ok(Some(question))) = question else {
             return;
         };
@@ -88,7 +88,7 @@ pub fn listen_to(socket: tokio::net::UnixStream, questions: mpsc::Sender<(Questi
             && let Ok(answer) = comes.await
         {
             // If the client is gone, it needs no answer.
-            let _ = tokio::time::timeout(ATTENTION, channel.answer(&answer)).await;
+            let _ = tokio::time::timeout(ATTENTION, channel.send(&answer)).await;
         }
     });
 }
@@ -122,7 +122,7 @@ async fn ask<T: serde::de::DeserializeOwned>(question: &Question) -> Result<T, E
     let answer = tokio::time::timeout(patience, channel.ask::<Result<T, String>>(question)).await;
     match answer {
         Ok(Ok(answer)) => answer.map_err(Error::Refused),
-        Ok(Err(broken)) => Err(Error::Silent(broken.cause())),
+        Ok(Err(error)) => Err(silent(error)),
         Err(_) => Err(Error::Silent(format!("within {patience:?}"))),
     }
 }

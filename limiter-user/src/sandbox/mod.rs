@@ -5,10 +5,15 @@
 //! attachments: the helper process ([`crate::helper`]), `top`, and the agent of a fleet.
 
 mod capabilities;
-mod files;
 mod syscalls;
 
 use std::{fs, io};
+
+use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, Scope};
+
+/// The newest Landlock version known here. The kernel applies the part that it supports (Linux 5.13 and later, if
+/// enabled).
+const NEWEST: ABI = ABI::V6;
 
 /// A privilege cannot be dropped.
 #[derive(Debug, thiserror::Error)]
@@ -45,11 +50,11 @@ pub fn enter() -> Result<()> {
     capabilities::leave_root()?;
     capabilities::clear()?;
     no_new_privileges()?;
-    files::hide_all()?;
+    hide_all().map_err(|error| Error::new("Landlock", error))?;
     syscalls::allow_few()
 }
 
-/// Keeps the capabilities to open and change attachments, and drops the rest. No other program can be started.
+/// Keeps the capabilities to open and change attachments, and drops the rest.
 ///
 /// # Errors
 ///
@@ -58,8 +63,7 @@ pub fn confine() -> Result<()> {
     only_thread()?;
     capabilities::drop_bounds()?;
     capabilities::keep_needed()?;
-    no_new_privileges()?;
-    syscalls::refuse_dangerous_but_bpf()
+    no_new_privileges()
 }
 
 /// Fails unless this process has a single thread. Capabilities and Landlock apply to the calling thread only.
@@ -74,4 +78,15 @@ fn only_thread() -> Result<()> {
 
 fn no_new_privileges() -> Result<()> {
     nix::sys::prctl::set_no_new_privs().map_err(|error| Error::new("no_new_privs", error))
+}
+
+/// Forbids everything that Landlock can forbid: files by name, TCP connections, and other processes.
+fn hide_all() -> std::result::Result<(), RulesetError> {
+    Ruleset::default()
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .restrict_self()
+        .map(drop)
 }

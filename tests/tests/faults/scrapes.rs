@@ -2,6 +2,7 @@
 
 use std::{
     io::{Read, Write},
+    net::TcpStream,
     sync::atomic::{AtomicU32, Ordering},
     thread,
     time::Duration,
@@ -9,6 +10,7 @@ use std::{
 
 use limiter_tests::{
     exporter::Exporter,
+    hosts::on,
     need_kernel,
     objects::{Object, expect_gone},
 };
@@ -45,15 +47,11 @@ fn killed_exporter_leaves_limits_and_port_intact() {
         let mut held = Object::all_of(process);
         thread::scope(|scope| {
             for _ in 0..2 {
-                let (mut scraper, cut_short) = (exporter.connect(), &cut_short);
-                scope.spawn(move || {
-                    let mut answer = [0; 4096];
-                    // Sends requests as fast as possible until the connection breaks.
-                    while scraper.write_all(REQUEST).is_ok() {
-                        match scraper.read(&mut answer) {
-                            Ok(length) if length > 0 => {}
-                            _ => break,
-                        }
+                scope.spawn(|| {
+                    // Asks as fast as possible until the exporter is gone.
+                    while let Ok(mut scraper) = on(server, || TcpStream::connect(ADDRESS)) {
+                        let _ = scraper.write_all(REQUEST);
+                        let _ = scraper.read_to_end(&mut Vec::new());
                     }
                     cut_short.fetch_add(1, Ordering::Relaxed);
                 });
@@ -62,7 +60,7 @@ fn killed_exporter_leaves_limits_and_port_intact() {
             held.extend(Object::all_of(process));
             nix::sys::signal::kill(process, Signal::SIGKILL).unwrap();
         });
-        let _ = exporter.end(Signal::SIGKILL);
+        exporter.wait();
         assert_eq!(case.settled("killed"), BY_OLD);
         case.expect_tidy("killed");
         assert_eq!(pins(), before);
