@@ -1,9 +1,10 @@
 //! Commands handle file systems that are full, read-only, or owned by another user.
 
-use std::{process::Command, thread};
+use std::{fs, process::Command};
 
 use limiter_tests::{
-    command::{Outcome, binary},
+    command::{Outcome, binary, limiter},
+    files::Folder,
     need_kernel,
 };
 use nix::{
