@@ -34,7 +34,7 @@ pub enum Why {
     /// The link type is not supported.
     #[error(
         "has link type {0}, which limiter does not read: capture on an interface with Ethernet (1), Linux cooked \
-         (113, 276), raw IP (101, 228, 229) or BSD loopback (0, 108) framing"
+         (113, 276) or raw IP (101, 228, 229) framing"
     )]
     OtherLink(u32),
     /// The capture contradicts itself.

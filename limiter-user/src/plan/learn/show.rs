@@ -41,7 +41,7 @@ fn about(watched: &Watched) -> Vec<String> {
         "rate, and half more burst. Packets of the host's own connections are exempt, but counted here.".to_owned(),
         format!(
             "Seen in {}: {} ({}), of {} that came back and about {} that sent one packet.",
-            seconds((watched.duration / 1_000_000_000) as f64),
+            seconds((watched.duration / 100_000_000) as f64 / 10.0),
             counted(totals.seen.packets, "IP packet"),
             bytes(totals.seen.bytes),
             counted(sampler.sources().len() as u64, "source"),
