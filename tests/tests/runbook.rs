@@ -98,10 +98,8 @@ impl Attacked {
 
     /// Attaches the limits that `limiter learn` proposes for polite clients of the web server.
     fn learn(&self) {
-        let mut learn = prepared("learn eth0 --for 4s --output learned.toml");
-        learn
-            .current_dir(self.site.folder.path(""))
-            .stderr(Stdio::piped());
+        let mut learn = prepared("learn eth0 --for 4s");
+        learn.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut learn = on(&self.site.hosts.server, || learn.spawn()).unwrap();
         while learn.try_wait().unwrap().is_none() {
             for client in 1..=12 {
@@ -111,7 +109,9 @@ impl Attacked {
             thread::sleep(Duration::from_millis(250));
         }
         let learnt = learn.wait_with_output().unwrap();
-        Outcome::of("limiter learn".to_owned(), learnt).expect(0);
+        let learnt = Outcome::of("limiter learn".to_owned(), learnt);
+        learnt.expect(0);
+        self.site.folder.write("learned.toml", &learnt.stdout);
         self.run("limiter attach eth0 --config learned.toml");
         self.run("limiter set eth0 --shadow off");
     }

@@ -7,7 +7,7 @@ use limiter_user::{
     config::{Settings, file},
     plan::{
         capture::{Capture, Cut, Error, Frame, Link, link::FRAME_MOST},
-        learn::{Bounds, Watched, propose, show},
+        learn::{Watched, propose, show},
         replay::Choice,
     },
 };
@@ -43,7 +43,7 @@ type Ours = (Vec<Frame>, Result<Option<Cut>, Error>);
 /// All packets, and the end of the capture.
 fn ours(bytes: &[u8]) -> Result<Ours, Error> {
     let mut capture = Capture::new("test", Cursor::new(bytes.to_vec()))?;
-    let mut watched = Watched::new(Seed::KNOWN, Bounds::default());
+    let mut watched = Watched::new(Seed::KNOWN);
     let mut packets = Vec::new();
     let mut before = 0;
     let end = loop {
@@ -65,7 +65,7 @@ fn ours(bytes: &[u8]) -> Result<Ours, Error> {
         packets.push(frame);
     };
     if let Ok(proposal) = propose(&watched) {
-        let text = show::file(Some("eth0"), &watched, &proposal).unwrap();
+        let text = show::file(Some("eth0"), &watched, &proposal);
         assert!(file::parse(&text, ".".as_ref()).is_ok(), "{text}");
     }
     Ok((packets, end))
