@@ -8,7 +8,6 @@ use crate::{
         Mode, Settings,
         file::{self, File},
         ineffective::USUAL_FRAME,
-        origin::By,
     },
     kernel::{
         ops::set::Wanted,
@@ -46,7 +45,6 @@ pub async fn read_for(on: &[String], path: &Path) -> anyhow::Result<(Vec<String>
     })?;
     let wanted = Wanted {
         file: Some(absolute),
-        by: By::File,
         ..Wanted::new(file.settings)
     };
     Ok((file.interfaces, wanted))
