@@ -19,7 +19,6 @@ use crate::{
     config::{
         self, Key,
         lists::{ALLOW, DENY, show},
-        origin::By,
     },
     kernel::{
         Attachment,
@@ -110,19 +109,12 @@ fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<O
 
 fn on_list(record: &Record, list: &str, prefix: &IpNet) -> OnList {
     let of_fleet = (record.overlay.alone.get(list)).is_some_and(|alone| alone.contains(prefix));
-    let origin = record.origins.of(list, prefix).filter(|_| !of_fleet);
-    let by = match &origin {
-        _ if of_fleet => Some(By::Fleet),
-        origin => origin.as_ref().map(|origin| origin.by),
-    };
-    let file = record.file.as_ref().filter(|_| by == Some(By::File));
     OnList {
         list: list.to_owned(),
         prefix: show(prefix),
-        by: by.map(By::name),
-        file: file.map(|path| path.display().to_string()),
+        by: of_fleet.then_some("fleet"),
         host: None,
-        since: origin.map(|origin| origin.since),
+        since: None,
         dropped_packets: None,
     }
 }

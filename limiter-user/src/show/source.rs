@@ -67,7 +67,7 @@ pub fn check(check: &Check) -> String {
     text
 }
 
-/// The prefix that decides, its meaning, and its origin.
+/// The prefix that decides, its meaning, and the host of the fleet that added it.
 fn list_line(on_list: &OnList, check: &Check) -> String {
     let OnList { list, prefix, .. } = on_list;
     let meaning = match list.as_str() {
@@ -76,15 +76,13 @@ fn list_line(on_list: &OnList, check: &Check) -> String {
         "allow" => ": passes before any limit",
         _ => "",
     };
-    let by = match (on_list.by, &on_list.file, &on_list.host) {
-        (Some("file"), Some(file), _) => format!("from {file}, loaded "),
-        (Some("fleet"), _, Some(host)) => format!("added by {host} of the fleet, "),
-        (Some("fleet"), ..) => "added by the fleet, ".to_owned(),
-        (Some("command"), ..) => "added by a command, ".to_owned(),
-        _ => "added by an earlier version, ".to_owned(),
+    let by = match (&on_list.host, &on_list.since) {
+        (Some(host), Some(since)) => format!(" (added by {host} of the fleet, {since})"),
+        (Some(host), None) => format!(" (added by {host} of the fleet)"),
+        (None, _) if on_list.by.is_some() => " (added by the fleet)".to_owned(),
+        (None, _) => String::new(),
     };
-    let since = on_list.since.as_deref().unwrap_or("time unknown");
-    format!("{prefix} on the {list} list{meaning} ({by}{since})")
+    format!("{prefix} on the {list} list{meaning}{by}")
 }
 
 /// The source of the bucket, if it differs from the source in the first line.

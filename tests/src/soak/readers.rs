@@ -49,10 +49,7 @@ fn json(soak: &Soak<'_>, what: &'static str, line: &str) -> Value {
 /// Scrapes the exporter until the soak ends, and hangs up before some answers.
 pub fn scrape(soak: &Soak<'_>, exporter: &Exporter<'_>) {
     let mut figures = Figures::default();
-    for page in ["/", "/healthz", "/api/status", "/api/top/eth0"]
-        .iter()
-        .cycle()
-    {
+    for page in ["/", "/healthz", "/api/status"].iter().cycle() {
         if !soak.goes_on() {
             return;
         }

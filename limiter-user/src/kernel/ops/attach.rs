@@ -4,7 +4,7 @@
 use std::io;
 
 use crate::{
-    config::{Mode, origin::Origins},
+    config::Mode,
     kernel::{
         error::{Error, Result},
         ops::{chain, change::Wanted},
@@ -224,11 +224,9 @@ pub(in crate::kernel) fn record(
     mode: XdpMode,
     wanted: &Wanted,
 ) -> Result<Record> {
-    let now = clock::today();
     let mut record = Record {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        origins: Origins::new(&wanted.settings.lists, wanted.by, &now),
-        attached_at: now,
+        attached_at: clock::today(),
         namespace: pins::cookie()?,
         settings: wanted.settings.clone(),
         file: wanted.file.clone(),
