@@ -114,17 +114,6 @@ fn command_that_requests_the_existing_state_is_unchanged() {
 }
 
 #[test]
-fn second_attach_is_refused() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts.run("attach eth0 --rate 5");
-    let before = hosts.status();
-    let again = hosts.limiter("attach eth0 --rate 6");
-    again.expect_error(1, &["already", "limiter set eth0", "limiter detach eth0"]);
-    assert_eq!(hosts.status(), before);
-}
-
-#[test]
 fn attach_of_several_interfaces_attaches_all_or_none() {
     need_kernel!();
     let hosts = Hosts::new();
