@@ -8,8 +8,8 @@ use tokio::{
     net::UnixStream,
 };
 
-/// Maximum bytes of a question. The longest part is the prefixes of an edit.
-const QUESTION_MAX: u32 = 64 << 10;
+/// Maximum bytes of a question: an edit of 100,000 prefixes, with as much to spare.
+const QUESTION_MAX: u32 = 10 << 20;
 /// Maximum bytes of an answer: enough for 1,000 attachments with all that is shown of each.
 const ANSWER_MAX: u32 = 64 << 20;
 
