@@ -15,6 +15,11 @@ pub fn status_of(process: Pid, name: &str) -> String {
         .to_owned()
 }
 
+/// Number of open files, sockets, maps and links of a process.
+pub fn descriptors_of(process: Pid) -> usize {
+    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+}
+
 /// The children of a process.
 pub fn children_of(process: Pid) -> Vec<Pid> {
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();
