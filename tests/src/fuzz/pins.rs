@@ -2,7 +2,7 @@
 //!
 //! Such contents may come from another version, a torn write or another writer.
 
-use std::{cell::RefCell, net::IpAddr};
+use std::{cell::RefCell, net::IpAddr, time::Duration};
 
 use arbitrary::{Result, Unstructured};
 use aya::maps::{
@@ -29,7 +29,7 @@ use limiter_user::{
     },
     observe::{
         Status, Verdicts,
-        busiest::{Filter, Order},
+        busiest::Order,
         check, collect, event,
         live::{Gauge, Wanted},
         source::Top,
@@ -147,7 +147,7 @@ impl Opened {
     fn read(&mut self) {
         let attachment = &self.attachment;
         let sample = collect::once(attachment, 10).unwrap();
-        let _ = show::source::top(&sample);
+        let _ = show::top::once(&sample);
         let (top, interface) = (Top::new(&sample), sample.interface);
         assert!(interface.sources.tracked <= interface.sources.capacity);
         let Verdicts {
@@ -179,14 +179,15 @@ impl Opened {
                 );
             }
             serde_json::to_string(&check).unwrap();
-            let _ = show::source::check(&check);
+            let _ = show::check::check(&check);
         }
         let wanted = Wanted {
-            order: Order::Tokens,
-            filter: Filter::new("192"),
+            order: Order::PassedPerSecond,
             most: 5,
         };
-        collect::sample(attachment, &wanted, &mut self.gauge).unwrap();
+        let sample = collect::sample(attachment, wanted, &mut self.gauge).unwrap();
+        let before = Some(&sample.interface);
+        let _ = show::top::live(&sample, before, Duration::from_secs(1));
         let settings = attachment.settings().unwrap();
         let _ = file::show(&["lo".to_owned()], &settings);
         let sources: Vec<_> = attachment.tables.sets.sources().collect();
