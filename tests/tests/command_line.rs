@@ -205,9 +205,9 @@ fn help_version_manual_and_completions_are_printed() {
         (&["--version"], env!("CARGO_PKG_VERSION")),
         (&["man"], ".TH limiter"),
         (&["man", "attach"], "max\\-sources"),
-        (&["completions", "bash"], "_limiter limiter"),
+        (&["completions", "bash"], "_limiter()"),
         (&["completions", "zsh"], "#compdef limiter"),
-        (&["completions", "fish"], "--command limiter"),
+        (&["completions", "fish"], "complete -c limiter"),
     ] {
         let outcome = limiter(arguments);
         outcome.expect(0);

@@ -141,8 +141,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     found.iter().map(PathBuf::from).collect()
 }
 
-/// They are valid roff, refer only to installed pages, and have the usual sections. Options of nested verbs are on one
-/// page.
+/// They are valid roff, refer only to installed pages, and have the usual sections.
 #[test]
 fn manual_pages_are_complete() {
     if !need::packages("package") || !need::program("package", "groff") {
@@ -157,7 +156,7 @@ fn manual_pages_are_complete() {
     };
     let names: BTreeSet<_> = pages.iter().map(name).collect();
     assert!(
-        names.len() > 20 && names.contains("limiter.toml(5)"),
+        names.len() > 30 && names.contains("limiter.toml(5)"),
         "{names:?}"
     );
     for page in &pages {
@@ -168,7 +167,7 @@ fn manual_pages_are_complete() {
         groff.args(["-man", "-ww", "-z"]).arg(&plain);
         let output = groff.output().unwrap();
         assert!(output.stderr.is_empty(), "{}: {output:?}", name(page));
-        for section in ["EXAMPLES", "FILES", "EXIT STATUS"] {
+        for section in ["NAME", "DESCRIPTION", "SEE ALSO"] {
             let heading = format!(".SH {section}\n");
             let (_, text) = roff.split_once(&heading).unwrap_or_default();
             assert!(
@@ -187,12 +186,9 @@ fn manual_pages_are_complete() {
             assert!(names.contains(&named), "{} names {named}", name(page));
         }
     }
-    let deny = root.path().join("usr/share/man/man8/limiter-deny.8");
+    let deny = root.path().join("usr/share/man/man8/limiter-deny-add.8");
     let deny = fs::read_to_string(deny).unwrap().replace('\\', "");
-    assert!(
-        deny.contains(".SS limiter deny add") && deny.contains("fB--forfR"),
-        "{deny}"
-    );
+    assert!(deny.contains("fB--forfR"), "{deny}");
 }
 
 /// A host with systemd, and the package at `/mnt`.

@@ -187,7 +187,7 @@ impl TopSource {
             passed_packets: activity.passed,
             dropped_packets: dropped,
             would_drop_packets: would_drop,
-            tokens: activity.tokens,
+            tokens: row.tokens,
             listed: row.listed.map(str::to_owned),
             passed_packets_per_second: rate(activity.passed_since),
             dropped_packets_per_second: rate(dropped_since).filter(|_| row.listed != Some(DENY)),

@@ -2,7 +2,7 @@
 //!
 //! [`enter`] is for a process that talks to the network and has all its descriptors open. After it, there is no
 //! capability, no file, no new socket and no other program. [`confine`] is for processes that read and change
-//! attachments: the helper process ([`crate::helper`]), `top`, and the agent of a fleet.
+//! attachments: the helper process ([`crate::helper`]) and the agent of a fleet. [`confine_reader`] is for `top`.
 
 mod capabilities;
 mod syscalls;
@@ -60,9 +60,22 @@ pub fn enter() -> Result<()> {
 ///
 /// Returns the errors of [`enter`].
 pub fn confine() -> Result<()> {
+    keep(capabilities::TO_CHANGE)
+}
+
+/// Keeps the capabilities to open and read attachments, and drops the rest.
+///
+/// # Errors
+///
+/// Returns the errors of [`enter`].
+pub fn confine_reader() -> Result<()> {
+    keep(capabilities::TO_READ)
+}
+
+fn keep(needed: &[caps::Capability]) -> Result<()> {
     only_thread()?;
     capabilities::drop_bounds()?;
-    capabilities::keep_needed()?;
+    capabilities::keep(needed)?;
     no_new_privileges()
 }
 

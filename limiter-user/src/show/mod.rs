@@ -1,10 +1,11 @@
 //! Text for people, from the results of `observe` and `plan`.
 
+pub mod check;
 pub mod doctor;
 pub mod lists;
 pub mod log;
 pub mod replay;
-pub mod source;
+pub mod screen;
 pub mod status;
 pub mod table;
 pub mod top;

@@ -94,7 +94,7 @@ impl Opened {
     fn read(&self) {
         let attachment = &self.attachment;
         let sample = collect::once(attachment, 10).unwrap();
-        let _ = show::source::top(&sample);
+        let _ = show::top::once(&sample);
         let (top, interface) = (Top::new(&sample), sample.interface);
         assert!(interface.sources.tracked <= interface.sources.capacity);
         let of = &interface.verdicts;
@@ -116,7 +116,7 @@ impl Opened {
                 assert!(wait.is_none_or(|wait| wait >= 0.0), "{limit:?}");
             }
             serde_json::to_string(&check).unwrap();
-            let _ = show::source::check(&check);
+            let _ = show::check::check(&check);
         }
         let sets = &attachment.tables.sets;
         let _ = sets.forget_all();

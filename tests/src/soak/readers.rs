@@ -116,7 +116,7 @@ pub fn top(soak: &Soak<'_>) {
     if !crate::need::program("the live view during the soak", "tmux") {
         return;
     }
-    let screen = Screen::open(&soak.hosts.server, (100, 30), &[]);
+    let screen = Screen::open(&soak.hosts.server, (100, 30));
     screen.limiter("top eth0");
     while !screen.text().contains("q quit") {
         if !soak.goes_on() {

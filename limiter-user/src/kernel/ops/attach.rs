@@ -43,6 +43,7 @@ struct Linked {
 /// Attaches to `name` and pins: afterwards no process is needed.
 pub async fn attach(name: &str, wanted: &Wanted) -> Result<()> {
     requirements::kernel()?;
+    requirements::privileges()?;
     check_free(&mut Survey::take().await?, name)?;
     bpffs::ensure()?;
     let (folder, _lock) = lock_folder(name)?;

@@ -28,7 +28,7 @@ use crate::{
             record::{Moves, Record, Trial},
             unpin,
         },
-        sys::{clock, folder::Dir, lock, lock::Lock},
+        sys::{clock, folder::Dir, lock, lock::Lock, requirements},
     },
 };
 
@@ -167,6 +167,7 @@ impl Change {
         lasts: Lasts,
         wanted: &impl Fn(&Record, &Settings) -> Result<(Record, Wanted)>,
     ) -> Result<Self> {
+        requirements::privileges()?;
         if let (Lasts::Trial(_), Some(until)) = (lasts, attachment.try_until()) {
             let name = &attachment.interface.name;
             return Err(Error::Refused(format!(

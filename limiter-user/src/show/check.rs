@@ -1,19 +1,8 @@
-//! The output of `check` and `top`.
+//! The output of `check`.
 
 use crate::{
-    observe::{
-        Interface,
-        live::{Row, Sample, per_second},
-        source::{Check, CheckedLimit, OnList},
-    },
-    show::{
-        table::table,
-        top::draw::{
-            number::maybe,
-            sources::{drop_rate, of_source},
-        },
-        units::{grouped, seconds},
-    },
+    observe::source::{Check, CheckedLimit, OnList},
+    show::units::{grouped, seconds},
 };
 
 /// The state of one source.
@@ -92,47 +81,4 @@ fn bucket(limit: &CheckedLimit, check: &Check) -> String {
     } else {
         format!(" for {}", limit.bucket)
     }
-}
-
-/// The busiest sources, and the drops of others.
-pub fn top(sample: &Sample) -> String {
-    let Interface { name, verdicts, .. } = &sample.interface;
-    if sample.rows.is_empty() {
-        return format!("{name}: no source is in the table\n");
-    }
-    let interval = sample.elapsed.map_or_else(String::new, |interval| {
-        format!("; rates over {}", seconds(interval.as_secs_f64()))
-    });
-    let head = format!(
-        "{name}: {} passed, {} dropped{interval}\n",
-        grouped(verdicts.passed.packets),
-        grouped(verdicts.dropped.packets)
-    );
-    let columns = [
-        "SOURCE",
-        "LIMIT",
-        "PASS/s",
-        "DROP/s",
-        "PASSED",
-        "DROPPED",
-        "WOULD DROP",
-        "TOKENS",
-    ];
-    let rate = |count| maybe(sample.elapsed.map(|elapsed| per_second(count, elapsed)));
-    let row = |row: &Row| {
-        let of = &row.activity;
-        let (dropped, would_drop) = of.split(of.over);
-        [
-            row.source.clone(),
-            row.limit.clone(),
-            of_source(row, rate(of.passed_since)),
-            drop_rate(row, &rate),
-            of_source(row, grouped(of.passed)),
-            grouped(dropped),
-            of_source(row, grouped(would_drop)),
-            of_source(row, format!("{:.1}", of.tokens)),
-        ]
-    };
-    let rows = sample.rows.iter().map(row);
-    format!("{head}{}\n", table(columns, 2, rows))
 }
