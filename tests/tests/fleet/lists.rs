@@ -252,7 +252,7 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
     let not_shared = deny(&fleet, 1, "add", &["203.0.113.5"]);
     not_shared.expect(0);
     assert!(
-        not_shared.stdout.contains("1 added, 2 on it now"),
+        not_shared.stdout.contains("deny: 1 added, 0 removed"),
         "{not_shared:?}"
     );
     fleet.reload(1, &settings().replace("edge", "core"));
