@@ -37,8 +37,6 @@ pub mod counters;
 pub mod atomic;
 pub mod clock;
 pub mod config;
-#[cfg(feature = "log")]
-mod log;
 pub mod maps;
 pub mod quota;
 

@@ -23,7 +23,7 @@ use limiter_user::{
     kernel::{
         program::{
             object,
-            object::{ListMaps, Maps, Program, Variant},
+            object::{ListMaps, Maps, Program},
             raw::Raw,
         },
         state::record::Record,
@@ -196,5 +196,5 @@ fn load(record: &Record, maps: Maps<'_>) -> Program {
     };
     let prefixes = record.settings.lists.compile(&record.tiers);
     let lists = ListMaps::New(&prefixes);
-    object::load(Variant::Plain, &config, maps, lists, true).unwrap()
+    object::load(&config, maps, lists, true).unwrap()
 }

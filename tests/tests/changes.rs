@@ -17,7 +17,6 @@ use limiter_user::{
     kernel::{
         Attachment,
         ops::{set, set::Wanted},
-        program::object::Variant,
     },
 };
 
@@ -143,10 +142,7 @@ impl Server<'_> {
     fn swap(&self, new: Written) {
         let swap = || async {
             let wanted = Wanted::new(new.settings());
-            set::swap("eth0", Variant::Plain, set::Lasts::ForGood, |_| {
-                Ok(wanted.clone())
-            })
-            .await
+            set::swap("eth0", set::Lasts::ForGood, |_| Ok(wanted.clone())).await
         };
         let namespace = &self.hosts.server.namespace;
         namespace.block_on(swap).unwrap().unwrap();

@@ -2,7 +2,6 @@
 
 pub mod doctor;
 pub mod lists;
-pub mod log;
 pub mod replay;
 pub mod source;
 pub mod status;
