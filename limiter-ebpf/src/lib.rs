@@ -40,7 +40,7 @@ pub mod config;
 pub mod maps;
 pub mod quota;
 
-pub(crate) use config::{constant, read};
+pub(crate) use config::{constants, read};
 
 #[cfg(not(test))]
 #[panic_handler]

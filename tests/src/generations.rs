@@ -176,7 +176,7 @@ impl Generations {
         if behind > 0 {
             let past = &slot.past;
             let known = u32::try_from(past.len()).unwrap();
-            let of = |index: u32| past.get(index as usize).copied();
+            let of = |index: u32| past.get(index as usize);
             source.tat = rescale::carry_over(source.tat, behind, known, of).unwrap();
         }
         Some(source)
