@@ -3,9 +3,9 @@
 use std::cell::Cell;
 
 use limiter_common::{
-    abi::rules::Limit,
+    abi::{Config, rules::Limit},
     arithmetic::bucket,
-    policy::{Engine, Evaluation, full::evaluate, verdict::Reason},
+    policy::{Engine, Evaluation, candidates::Candidates, full::evaluate, verdict::Reason},
     table::{
         Added,
         entry::{ADDRESS, OVER, PASSED, Shared, TAT, counter, with_epoch},
@@ -20,7 +20,7 @@ const NOW: u64 = 1_000_000;
 
 /// An engine with two limits over a row of entries.
 struct Row {
-    limits: [Limit; 2],
+    config: Box<Config>,
     entries: Vec<[Cell<u64>; 4]>,
     /// Number of searches for an entry.
     searches: Cell<u32>,
@@ -42,52 +42,11 @@ impl<'a> Shared for Entry<'a> {
 }
 
 impl<'a> Engine for &'a Row {
-    type Limit = &'a Limit;
     type Entry = Entry<'a>;
     type Found = Option<Entry<'a>>;
 
-    fn limit(&self, index: u32) -> Option<&'a Limit> {
-        self.limits.get(index as usize)
-    }
-
-    fn limits_length(&self) -> u32 {
-        2
-    }
-
-    fn index_of(&self, slot: u32) -> Option<u32> {
-        Some(slot)
-    }
-
-    fn shadow(&self) -> bool {
-        false
-    }
-
-    fn malformed_passes(&self) -> bool {
-        false
-    }
-
-    fn control(&self) -> bool {
-        false
-    }
-
-    fn transport(&self) -> bool {
-        false
-    }
-
-    fn room(&self) -> u32 {
-        0
-    }
-
-    fn established(&self) -> bool {
-        true
-    }
-
-    fn candidates(&self, _: &Evaluation) -> u64 {
-        0b11
-    }
-
-    fn uncertain(&self) -> u64 {
-        0
+    fn config(&self) -> &Config {
+        &self.config
     }
 
     fn now(&self) -> u64 {
@@ -143,8 +102,12 @@ fn row(keys: &[SourceKey]) -> Row {
         limit.slot = slot;
         limit
     };
+    let mut config = Box::new(Config::NONE);
+    (config.limits[0], config.limits[1]) = (limit(0), limit(1));
+    (config.limits_length, config.established) = (2, 1);
+    config.candidates = Candidates::of(&config.limits[..2]);
     Row {
-        limits: [limit(0), limit(1)],
+        config,
         entries: keys.iter().map(entry_of).collect(),
         searches: Cell::new(0),
     }

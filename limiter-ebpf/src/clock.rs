@@ -13,7 +13,7 @@ use limiter_common::{
     policy::TimeBounds,
 };
 
-use crate::{constant, maps::CPUS, packet};
+use crate::{constants, maps::CPUS, packet};
 
 /// Packets that use one reading at most. A late tick (a virtual CPU may be stopped for milliseconds) makes the upper
 /// bound too low; this bounds how many packets are refused because of it.
@@ -28,7 +28,7 @@ pub fn begin(context: &XdpContext) {
     let Some(cpu) = of_this_cpu() else {
         return;
     };
-    if constant!(clock) == CLOCK_PACKET {
+    if constants().clock == CLOCK_PACKET {
         if let Some(stamp) = packet::stamp(context) {
             // SAFETY: `stamp` has checked that it lies within the metadata, and the map value is this
             // CPU's own.
@@ -42,7 +42,7 @@ pub fn begin(context: &XdpContext) {
         }
         return;
     }
-    if constant!(tick) == 0 {
+    if constants().tick == 0 {
         return;
     }
     // SAFETY: this CPU's own map value; the helper has no preconditions.
@@ -62,7 +62,7 @@ pub fn begin(context: &XdpContext) {
 /// Whether this program's trial is over, by the precise clock.
 #[inline(always)]
 pub fn is_past_deadline() -> bool {
-    let deadline = constant!(deadline);
+    let deadline = constants().deadline;
     // SAFETY: the helper has no preconditions.
     deadline != 0 && unsafe { bpf_ktime_get_ns() } >= deadline
 }
@@ -77,7 +77,7 @@ pub fn jiffy() -> u64 {
 /// The bounds of the time. None if the length of a tick is not known.
 #[inline(always)]
 pub fn time_bounds() -> Option<TimeBounds> {
-    if constant!(clock) != CLOCK_PACKET && constant!(tick) == 0 {
+    if constants().clock != CLOCK_PACKET && constants().tick == 0 {
         return None;
     }
     let cpu = of_this_cpu()?;
@@ -96,9 +96,9 @@ pub fn now() -> u64 {
     let cpu = of_this_cpu();
     match cpu {
         // SAFETY: this CPU's own map value.
-        Some(cpu) if constant!(clock) == CLOCK_PACKET => unsafe { (*cpu).jiffy },
+        Some(cpu) if constants().clock == CLOCK_PACKET => unsafe { (*cpu).jiffy },
         // SAFETY: this CPU's own map value.
-        Some(cpu) if constant!(tick) != 0 => unsafe { read(cpu) },
+        Some(cpu) if constants().tick != 0 => unsafe { read(cpu) },
         // SAFETY: the helper has no preconditions.
         _ => unsafe { bpf_ktime_get_ns() },
     }
@@ -108,7 +108,7 @@ pub fn now() -> u64 {
 /// `cpu` is this CPU's own map value.
 #[inline(always)]
 unsafe fn read(cpu: *mut Cpu) -> u64 {
-    let tick = constant!(tick);
+    let tick = constants().tick;
     // SAFETY: the caller vouches for the pointer; the helper has no preconditions.
     unsafe {
         let now = bpf_ktime_get_ns();

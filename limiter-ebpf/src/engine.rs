@@ -4,14 +4,15 @@
 //! memory, 5.12). Each has a stack frame of its own.
 
 use limiter_common::{
+    abi::Config,
     policy::{Engine, Evaluation, TimeBounds, bucket, fast, step, verdict::Reason},
     table::{Added, key::SourceKey},
 };
 
 use crate::{
     clock,
-    config::{self, Kernel, Limit},
-    constant, counters,
+    config::{Kernel, constants},
+    counters,
     entry::{Entry, Found},
     lists, new_sources, quota, table,
 };
@@ -19,29 +20,16 @@ use crate::{
 /// Implements [`Engine`] by functions of other files, and exports the steps of the full path.
 macro_rules! engine {
     (
-        constants { $($constant:ident),+ }
-        flags { $($flag:ident),+ }
         calls { $($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $call:path;)+ }
         steps { $($step:ident = $exported:ident;)+ }
     ) => {
         impl Engine for Kernel {
-            type Limit = Limit;
             type Entry = Entry;
             type Found = Found;
 
-            $(#[inline(always)]
-            fn $constant(&self) -> u32 {
-                constant!($constant)
-            })+
-
-            $(#[inline(always)]
-            fn $flag(&self) -> bool {
-                constant!($flag) != 0
-            })+
-
             #[inline(always)]
-            fn uncertain(&self) -> u64 {
-                constant!(candidates.uncertain)
+            fn config(&self) -> &Config {
+                constants()
             }
 
             $(#[inline(always)]
@@ -69,12 +57,7 @@ macro_rules! engine {
 }
 
 engine! {
-    constants { limits_length, room }
-    flags { shadow, malformed_passes, control, transport, established }
     calls {
-        limit(index: u32) -> Option<Limit> = config::limit;
-        index_of(slot: u32) -> Option<u32> = config::index_of;
-        candidates(evaluation: &Evaluation) -> u64 = config::candidates;
         now() -> u64 = clock::now;
         time_bounds() -> Option<TimeBounds> = clock::time_bounds;
         lists(evaluation: &Evaluation) -> u32 = lists::find;

@@ -31,11 +31,6 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let (limit, limits) = evaluation.over();
     let why = why(reason, evaluation);
     watch::emit(context, evaluation.length, reason, why, limit, limits);
-    // Packets without a source are not logged.
-    #[cfg(feature = "log")]
-    if evaluation.info.source.family != 0 {
-        crate::log::packet(context, &evaluation.info.source, reason, evaluation.length);
-    }
     reason
 }
 

@@ -37,12 +37,10 @@ pub mod counters;
 pub mod atomic;
 pub mod clock;
 pub mod config;
-#[cfg(feature = "log")]
-mod log;
 pub mod maps;
 pub mod quota;
 
-pub(crate) use config::{constant, read};
+pub(crate) use config::{constants, read};
 
 #[cfg(not(test))]
 #[panic_handler]

@@ -15,14 +15,14 @@ use limiter_common::{
 
 use crate::{
     atomic::Word,
-    constant, counters,
+    constants, counters,
     maps::{LISTED_IPV4, LISTED_IPV6},
 };
 
 /// Bits of the lists that decide about the packet's source. Counts the packet for each of these lists.
 #[inline(always)]
 pub fn find(evaluation: &Evaluation) -> u32 {
-    if constant!(lists_ipv4) | constant!(lists_ipv6) != 0 {
+    if constants().lists_ipv4 | constants().lists_ipv6 != 0 {
         list_find(&raw const *evaluation)
     } else {
         0
@@ -49,7 +49,7 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
         }
         if lists >> list & 1 != 0 {
             let hits = counters::count_hit(list, evaluation.length);
-            if 1 << list == ON_DENY && constant!(shadow) == 0 {
+            if 1 << list == ON_DENY && constants().shadow == 0 {
                 count_drop(listed, hits);
             }
         }
@@ -71,12 +71,12 @@ fn count_drop(listed: &Listed, denied: u64) {
 #[inline(always)]
 fn of(source: &Address) -> Option<&'static Listed> {
     if source.family == IPV4 {
-        if constant!(lists_ipv4) == 0 {
+        if constants().lists_ipv4 == 0 {
             return None;
         }
         LISTED_IPV4.get(Whole::<2>::new(source).key())
     } else {
-        if constant!(lists_ipv6) == 0 {
+        if constants().lists_ipv6 == 0 {
             return None;
         }
         LISTED_IPV6.get(Whole::<4>::new(source).key())

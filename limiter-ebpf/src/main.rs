@@ -8,7 +8,9 @@ use limiter_common::{
     policy::verdict::Reason,
 };
 use limiter_ebpf::{
-    clock, config, counters, fast, full,
+    clock,
+    config::constants,
+    counters, fast, full,
     maps::{NEXT, NEXT_FRAGS},
     packet, verdict,
 };
@@ -19,7 +21,7 @@ macro_rules! entries {
         $(#[$attribute])+
         pub fn $name(context: XdpContext) -> u32 {
             if clock::is_past_deadline() {
-                let after = config::after_deadline();
+                let after = constants().after_deadline;
                 // SAFETY: nothing here needs dropping.
                 unsafe { $next.tail_call(&context, after) };
                 // The tail call failed. A missing fallback was just replaced: the trial's program decides.
@@ -30,10 +32,10 @@ macro_rules! entries {
             let length = packet::length::<$frags>(&context);
             let reason = $way::decide(&context, length);
             counters::count($way::ROW, reason, length);
-            if config::clock() == CLOCK_PACKET {
+            if constants().clock == CLOCK_PACKET {
                 report(&context, reason);
             }
-            if config::is_chained() && reason.passes() {
+            if constants().chained != 0 && reason.passes() {
                 // SAFETY: nothing here needs dropping.
                 unsafe { $next.tail_call(&context, NEXT_FOREIGN) };
                 // The other program is gone: the packet passes.

@@ -1,14 +1,14 @@
 //! The new-source limit in maps: its buckets, and each CPU's leases.
 
 use limiter_common::{
-    abi::{Lease, rules::NewSourceQuota},
+    abi::Lease,
     policy::new_sources::{self, ATTEMPTS, LOST},
     table::key::SLOTS,
 };
 
 use crate::{
     atomic::Word,
-    clock, constant,
+    clock, constants,
     maps::{LEASES, SHARES, TABLE},
     room,
 };
@@ -26,7 +26,7 @@ fn lease(slot: u32) -> Option<*mut Lease> {
 /// Whether the limit in `slot` has just refused a new source, and refuses this one too.
 #[inline(always)]
 pub fn is_exhausted(slot: u32) -> bool {
-    if constant!(new_sources.cost) == 0 && !room::is_shared() {
+    if constants().new_sources.cost == 0 && !room::is_shared() {
         return false;
     }
     let Some(lease) = lease(slot) else {
@@ -46,7 +46,7 @@ pub fn is_exhausted(slot: u32) -> bool {
 #[inline(always)]
 fn exhaust(lease: *mut Lease) {
     // Without ticks, no event would end it.
-    let dry = if constant!(tick) == 0 { 0 } else { DRY };
+    let dry = if constants().tick == 0 { 0 } else { DRY };
     // SAFETY: this CPU's own map value; see `lease`.
     unsafe {
         (*lease).dry = dry;
@@ -57,7 +57,7 @@ fn exhaust(lease: *mut Lease) {
 /// Whether the limit in `slot` has a token at `now` (nanoseconds), in its lease or in a new one.
 #[inline(always)]
 pub fn reserve(slot: u32, now: u64) -> bool {
-    if constant!(new_sources.cost) == 0 {
+    if constants().new_sources.cost == 0 {
         return true;
     }
     let Some(lease) = lease(slot) else {
@@ -79,7 +79,7 @@ pub fn reserve(slot: u32, now: u64) -> bool {
 /// Takes a token that [`reserve`] has found.
 #[inline(always)]
 pub fn take(slot: u32) {
-    if constant!(new_sources.cost) == 0 {
+    if constants().new_sources.cost == 0 {
         return;
     }
     if let Some(lease) = lease(slot) {
@@ -116,13 +116,7 @@ extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
-    let limit = NewSourceQuota {
-        tau: constant!(new_sources.tau),
-        cost: constant!(new_sources.cost),
-        lease: constant!(new_sources.lease),
-        own_tau: constant!(new_sources.own_tau),
-        own_cost: constant!(new_sources.own_cost),
-    };
+    let limit = &constants().new_sources;
     let Some(table) = TABLE.get_ptr_mut(0) else {
         return 0;
     };
@@ -137,5 +131,5 @@ extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
     } else {
         return 0;
     };
-    new_sources::lease_once(&limit, common, own, now, clock::now)
+    new_sources::lease_once(limit, common, own, now, clock::now)
 }

@@ -11,7 +11,7 @@ use limiter_common::{
     policy::{self, Bytes, PacketInfo},
 };
 
-use crate::constant;
+use crate::constants;
 
 /// A reader of the packet's headers, from front to back.
 #[derive(Clone, Copy)]
@@ -115,7 +115,7 @@ const _: fn(PacketInfo) = |info| {
 /// is asked. In a replay, the stamp has the length, because a capture may be truncated.
 #[inline(always)]
 pub fn length<const FRAGS: bool>(context: &XdpContext) -> u64 {
-    if constant!(clock) == CLOCK_PACKET
+    if constants().clock == CLOCK_PACKET
         && let Some(stamp) = stamp(context)
     {
         // SAFETY: `stamp` has checked that it lies within the metadata.

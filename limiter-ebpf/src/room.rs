@@ -11,7 +11,7 @@ use limiter_common::{
     },
 };
 
-use crate::{atomic::Word, config::Kernel, constant, maps::SHARES};
+use crate::{atomic::Word, constants, maps::SHARES};
 
 /// Attempts to reserve entries. If other CPUs win all of them, the source is refused.
 const ATTEMPTS: u32 = 8;
@@ -19,7 +19,7 @@ const ATTEMPTS: u32 = 8;
 /// Whether limits share the table.
 #[inline(always)]
 pub fn is_shared() -> bool {
-    constant!(room) != 0
+    constants().room != 0
 }
 
 #[inline(always)]
@@ -109,12 +109,12 @@ pub fn is_left(key: &SourceKey) -> bool {
 #[inline(never)]
 extern "C" fn room_is_left(slot: u32, wanted: u64) -> u32 {
     let kept = |index, slot| room_kept(index, slot);
-    policy::has_room(&Kernel, kept, slot, wanted).into()
+    policy::has_room(constants(), kept, slot, wanted).into()
 }
 
 /// [`policy::kept`]: returns entries. A global function: the verifier checks it once, not once for each limit.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn room_kept(index: u32, slot: u32) -> u64 {
-    policy::kept(&Kernel, held, index, slot)
+    policy::kept(constants(), held, index, slot)
 }

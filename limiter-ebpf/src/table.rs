@@ -2,7 +2,6 @@
 
 use limiter_common::{
     abi::{LOCKS, SETS_OF_WORD},
-    policy::Limit as _,
     table::{
         self, Added, Home, New, OVERFLOW_WIDTH, SWEPT, SharedSet as _, SharedTable, WAYS,
         entry::{Shared as _, TAT, is_taken},
@@ -12,7 +11,7 @@ use limiter_common::{
 
 use crate::{
     atomic::Word,
-    config, constant, counters,
+    constants, counters,
     entry::{Entry, Set},
     maps::{LOCKED, OVERFLOW, TABLE},
     new_sources, quota, room,
@@ -95,13 +94,13 @@ fn settle(key: *const SourceKey, index: u32, distance: u32, tat: u64, now: u64, 
     let Some(key) = (unsafe { key.as_ref() }) else {
         return 0;
     };
-    let Some(limit) = config::index_of(key.slot()).and_then(config::limit) else {
+    let Some((_, limit)) = constants().limit_in(key.slot()) else {
         return 0;
     };
     let new = New {
         key,
         tat,
-        epoch: limit.epoch(),
+        epoch: limit.epoch,
         now,
     };
     let settled = table::settle(&Maps, index / WAYS, index % WAYS, &new, distance, wide);
@@ -128,7 +127,7 @@ pub fn add(key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added {
 /// `take`: takes the token.
 #[inline(always)]
 pub fn admits(key: &SourceKey, now: u64, take: bool) -> bool {
-    let is_free = constant!(new_sources.cost) == 0 && !room::is_shared();
+    let is_free = constants().new_sources.cost == 0 && !room::is_shared();
     is_free || table_admits(key, now, take.into()) != 0
 }
 
@@ -175,7 +174,7 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn home(&self, key: &SourceKey) -> Home {
-        config::seed().home(key, self.sets())
+        constants().seed.home(key, self.sets())
     }
 
     #[inline(always)]
@@ -202,7 +201,7 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn sets(&self) -> u32 {
-        constant!(sets)
+        constants().sets
     }
 
     #[inline(always)]

@@ -16,13 +16,13 @@ use limiter_common::{
         NO_LIMIT,
         events::{ANY_SLOT, ARP, Event, Watch, Watched},
     },
-    policy::{self, Limit as _, verdict::Reason},
+    policy::{self, verdict::Reason},
     table::word::Word as _,
 };
 
 use crate::{
     atomic::Word,
-    config,
+    constants,
     maps::{EVENTS, WATCH, WATCHED},
     packet::{self, Cursor},
     read,
@@ -79,10 +79,12 @@ extern "C" fn watch_drop(
     let slot = if !is_of_limit(why) {
         NO_LIMIT
     } else if wanted == ANY_SLOT {
-        config::limit(limit).map_or(NO_LIMIT, config::Limit::slot)
+        constants()
+            .limit(limit)
+            .map_or(NO_LIMIT, |limit| limit.slot)
     } else {
-        match config::index_of(wanted as u32) {
-            Some(index) if limits >> index & 1 != 0 => wanted as u32,
+        match constants().limit_in(wanted as u32) {
+            Some((index, _)) if limits >> index & 1 != 0 => wanted as u32,
             _ => return 0,
         }
     };

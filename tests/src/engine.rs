@@ -20,7 +20,7 @@ use limiter_user::{
         program::{
             maps::Tables,
             object,
-            object::{ListMaps, Maps, Program, Variant},
+            object::{ListMaps, Maps, Program},
         },
         sys::bpf,
     },
@@ -174,7 +174,7 @@ impl Kernel {
         maps: Maps<'_>,
     ) -> Self {
         let lists = ListMaps::New(prefixes);
-        let loaded = object::load(Variant::Plain, config, maps, lists, frags);
+        let loaded = object::load(config, maps, lists, frags);
         Self {
             limit: limit.clone(),
             ..Self::over(loaded.unwrap())

@@ -23,7 +23,7 @@ use limiter_user::{
     kernel::{
         program::{
             object,
-            object::{ListMaps, Maps, Program, Variant},
+            object::{ListMaps, Maps, Program},
             raw::Raw,
         },
         state::record::Record,
@@ -176,7 +176,7 @@ impl Generations {
         if behind > 0 {
             let past = &slot.past;
             let known = u32::try_from(past.len()).unwrap();
-            let of = |index: u32| past.get(index as usize).copied();
+            let of = |index: u32| past.get(index as usize);
             source.tat = rescale::carry_over(source.tat, behind, known, of).unwrap();
         }
         Some(source)
@@ -196,5 +196,5 @@ fn load(record: &Record, maps: Maps<'_>) -> Program {
     };
     let prefixes = record.settings.lists.compile(&record.tiers);
     let lists = ListMaps::New(&prefixes);
-    object::load(Variant::Plain, &config, maps, lists, true).unwrap()
+    object::load(&config, maps, lists, true).unwrap()
 }

@@ -158,7 +158,6 @@ deny add eth0 192.0.2.7 => not attached
 status eth9 => eth9
 top eth0 --once => not attached
 reset eth0 --all => not attached
-log eth0 => not attached
 ";
     for (line, words) in cases.lines().filter_map(|line| line.split_once(" => ")) {
         let words: Vec<_> = words.split(" | ").collect();

@@ -13,10 +13,7 @@ use limiter_tests::{
 };
 use limiter_user::kernel::sys::{requirements, requirements::KernelVersion};
 
-/// Objects that other tools must load on every kernel.
 const OBJECTS: [&str; 3] = ["limiter", "learn", "bench"];
-
-const BUILT: [&str; 4] = ["limiter", "limiter-log", "learn", "bench"];
 
 fn prebuilt(name: &str) -> PathBuf {
     let endian = if cfg!(target_endian = "little") {
@@ -59,7 +56,7 @@ fn bpftool_loads_every_object() {
 /// The object also contains no path of the build machine.
 #[test]
 fn objects_are_stripped_and_contain_btf() {
-    for name in BUILT {
+    for name in OBJECTS {
         for endian in ["bpfel", "bpfeb"] {
             let path = prebuilt(name).with_file_name(format!("{name}.{endian}.o"));
             let object = fs::read(&path).unwrap();

@@ -18,7 +18,7 @@ use limiter_user::{
     kernel::{
         program::{
             object,
-            object::{ListMaps, Maps, Variant},
+            object::{ListMaps, Maps},
         },
         sys::requirements,
     },
@@ -66,7 +66,7 @@ fn entries_of(settings: &Settings, bound: u32) {
         config.after_deadline = if trial { NEXT_FALLBACK } else { NEXT_FOREIGN };
         for frags in [false, has_frags] {
             let lists = ListMaps::New(&prefixes);
-            let program = object::load(Variant::Plain, &config, Maps::New, lists, frags).unwrap();
+            let program = object::load(&config, Maps::New, lists, frags).unwrap();
             check(program.entry(), verified_instructions(&program), bound);
         }
     }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     flags::{self, CARGO, FLAGS, TARGET},
-    objects::{ENDIANS, PROGRAMS, Program, target},
+    objects::{self, ENDIANS, PROGRAMS, target},
     paths,
     process::{joined, progress, run},
     rustc_wrapper,
@@ -58,8 +58,8 @@ impl<'a> Compiler<'a> {
     }
 
     fn compile_order(&self, endian: &str, to: &Path) -> Result<()> {
-        for program in &PROGRAMS {
-            let file = program.file(endian);
+        for program in PROGRAMS {
+            let file = objects::file(program, endian);
             progress(&format!("compiling {file}"));
             self.compile(program, endian, &to.join(&file))
                 .with_context(|| format!("cannot make {file}"))?;
@@ -68,12 +68,12 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles one object to the file `to`.
-    pub fn compile(&self, program: &Program, endian: &str, to: &Path) -> Result<()> {
+    pub fn compile(&self, program: &str, endian: &str, to: &Path) -> Result<()> {
         let target = target(endian);
         let target_dir = self.target_dir.join(endian);
         let mut cargo = self.tools.rust.tool("cargo");
-        cargo.args(["build", "--quiet", "--bin", program.bin]);
-        cargo.args(["--features", program.features, "--target", &target]);
+        cargo.args(["build", "--quiet", "--bin", program]);
+        cargo.args(["--target", &target]);
         cargo.arg("--manifest-path");
         cargo.arg(self.root.join("limiter-ebpf/Cargo.toml"));
         cargo.arg("--target-dir").arg(&target_dir).args(CARGO);
@@ -83,7 +83,7 @@ impl<'a> Compiler<'a> {
         rustc_wrapper::put_into(&mut cargo)?;
         run(&mut cargo)?;
         let linked = target_dir.join(target).join("release");
-        self.tools.rust.strip(&linked.join(program.bin), to)?;
+        self.tools.rust.strip(&linked.join(program), to)?;
         flags::refuse_local_paths(to, &self.folders)
     }
 

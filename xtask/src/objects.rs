@@ -1,29 +1,7 @@
 //! Lists the objects and their sources.
 
-/// A program of `limiter-ebpf`, built once for each byte order.
-pub struct Program {
-    /// Name of its objects: `<name>.<endian>.o`.
-    pub name: &'static str,
-    /// The source: a binary of `limiter-ebpf`.
-    pub bin: &'static str,
-    /// The enabled features of `limiter-ebpf`, separated by commas.
-    pub features: &'static str,
-}
-
-const fn program(name: &'static str, bin: &'static str, features: &'static str) -> Program {
-    Program {
-        name,
-        bin,
-        features,
-    }
-}
-
-pub const PROGRAMS: [Program; 4] = [
-    program("limiter", "limiter", ""),
-    program("limiter-log", "limiter", "log"),
-    program("learn", "learn", ""),
-    program("bench", "bench", ""),
-];
+/// The binaries of `limiter-ebpf`, each built once for each byte order.
+pub const PROGRAMS: [&str; 3] = ["limiter", "learn", "bench"];
 
 pub const ENDIANS: [&str; 2] = ["bpfel", "bpfeb"];
 
@@ -36,11 +14,9 @@ pub const SOURCES: [&str; 5] = [
     "limiter-ebpf/src",
 ];
 
-impl Program {
-    /// The file name of the object for one byte order.
-    pub fn file(&self, endian: &str) -> String {
-        format!("{}.{endian}.o", self.name)
-    }
+/// The file name of a program's object for one byte order.
+pub fn file(program: &str, endian: &str) -> String {
+    format!("{program}.{endian}.o")
 }
 
 /// rustc's target name for one byte order.
@@ -51,6 +27,6 @@ pub fn target(endian: &str) -> String {
 pub fn files() -> Vec<String> {
     let pairs = PROGRAMS
         .iter()
-        .flat_map(|program| ENDIANS.map(|endian| program.file(endian)));
+        .flat_map(|program| ENDIANS.map(|endian| file(program, endian)));
     pairs.collect()
 }

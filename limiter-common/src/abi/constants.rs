@@ -73,6 +73,21 @@ pub struct Config {
 }
 
 impl Config {
+    /// The limit with this index.
+    #[must_use]
+    #[inline(always)]
+    pub fn limit(&self, index: u32) -> Option<&Limit> {
+        self.limits.get(index as usize)
+    }
+
+    /// The limit in this slot, with its index. None if it is gone.
+    #[must_use]
+    #[inline(always)]
+    pub fn limit_in(&self, slot: u32) -> Option<(u32, &Limit)> {
+        let index = *self.indices.get(slot as usize)?;
+        Some((index, self.limit(index)?))
+    }
+
     /// No limit.
     pub const NONE: Self = Self {
         limits: [Limit::NONE; LIMITS_MAX as usize],

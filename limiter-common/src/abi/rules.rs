@@ -3,7 +3,7 @@
 use crate::{
     arithmetic::{
         quota::Quota,
-        rescale::{PAST_QUOTAS, Rescale},
+        rescale::{self, PAST_QUOTAS, Rescale},
         window::Window,
     },
     table::key::KeyMask,
@@ -182,6 +182,20 @@ pub struct Limit {
 }
 
 impl Limit {
+    /// Converts a TAT of `epoch` to the present quota. None if the epoch is later than this program's: another program
+    /// has replaced this one, which decides about its last packets on this CPU.
+    #[must_use]
+    #[inline(always)]
+    pub fn on_present(&self, epoch: u32, tat: u64) -> Option<u64> {
+        let behind = self.epoch.wrapping_sub(epoch);
+        if behind.cast_signed() < 0 {
+            return None;
+        }
+        rescale::carry_over(tat, behind, self.past_length, |index| {
+            self.past.get(index as usize)
+        })
+    }
+
     /// A limit that matches every packet and admits none. Fills unused elements.
     pub const NONE: Self = Self {
         matches: Match::EVERYTHING,

@@ -171,11 +171,11 @@ impl Rescale {
 /// bucket that has missed more changes counts as empty at the oldest known change, which errs towards refusing.
 #[must_use]
 #[inline(always)]
-pub fn carry_over(
+pub fn carry_over<'a>(
     word: u64,
     behind: u32,
     known: u32,
-    past: impl Fn(u32) -> Option<Rescale>,
+    past: impl Fn(u32) -> Option<&'a Rescale>,
 ) -> Option<u64> {
     let mut word = word;
     let mut steps = behind;

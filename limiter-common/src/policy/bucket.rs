@@ -1,12 +1,10 @@
 //! Charges one bucket for one packet: find, decide, compare-and-swap. This module handles races; the arithmetic is in
 //! [`crate::arithmetic::bucket`].
 
-use super::{Engine, Evaluation, Found, Limit, TimeBounds};
+use super::{Engine, Evaluation, Found, TimeBounds};
 use crate::{
-    arithmetic::{
-        bucket::{self, Decision},
-        quota::Quota,
-    },
+    abi::rules::Limit,
+    arithmetic::bucket::{self, Decision},
     policy::verdict::Reason,
     table::{
         Added,
@@ -77,7 +75,7 @@ pub const LOST: u32 = 4;
 /// `INLINE`: search the bucket with [`Engine::find`] instead of [`Engine::entry_number`].
 pub struct Demand<'a, E: Engine, const INLINE: bool> {
     engine: &'a E,
-    limit: E::Limit,
+    limit: &'a Limit,
     key: &'a SourceKey,
     /// Arrival time of the packet, in nanoseconds; [`NOT_READ`] until it is needed.
     pub(super) now: u64,
@@ -93,7 +91,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
     #[inline(always)]
     pub fn new(
         engine: &'a E,
-        limit: E::Limit,
+        limit: &'a Limit,
         key: &'a SourceKey,
         now: u64,
         length: u64,
@@ -104,7 +102,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             limit,
             key,
             now,
-            cost: limit.quota().cost_of(length),
+            cost: limit.quota.cost_of(length),
             number,
             found: E::Found::NONE,
         }
@@ -124,11 +122,6 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         }
         self.number = self.engine.entry_number(self.key);
         self.engine.entry(self.number)
-    }
-
-    #[inline(always)]
-    fn quota(&self) -> Quota {
-        self.limit.quota()
     }
 
     /// Checks the bucket without charging it. [`LOST`] if another CPU is writing the entry: then the charge
@@ -177,14 +170,14 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             return Some(Reason::NewSource);
         }
         let now = self.now();
-        let full = self.quota().full(now);
-        let Decision::Admit { tat } = self.quota().decide(full, now, self.cost) else {
+        let full = self.limit.quota.full(now);
+        let Decision::Admit { tat } = self.limit.quota.decide(full, now, self.cost) else {
             return Some(Reason::Limit);
         };
         if !self.engine.admits(self.key, now, pay) {
             return Some(Reason::NewSource);
         }
-        match self.engine.insert(self.key, tat, self.limit.epoch(), now) {
+        match self.engine.insert(self.key, tat, self.limit.epoch, now) {
             Added::Done => Some(Reason::Admitted),
             Added::Raced => None,
             Added::NoRoom => Some(Reason::NewSource),
@@ -204,7 +197,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         };
         // The clock is read after the TAT, so that the TAT has all charges up to this time.
         let present = self.engine.now();
-        let refunded = self.quota().refunded(tat, self.cost, self.now, present);
+        let refunded = self.limit.quota.refunded(tat, self.cost, self.now, present);
         entry.charge(self.key, tat, refunded)
     }
 
@@ -215,7 +208,10 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         if self.now == NOT_READ
             && let Some(TimeBounds { earliest, latest }) = self.engine.time_bounds()
         {
-            let decided = self.quota().decide_within(tat, earliest, latest, self.cost);
+            let decided = self
+                .limit
+                .quota
+                .decide_within(tat, earliest, latest, self.cost);
             match decided {
                 Some(Decision::Admit { .. }) if charging => {}
                 Some(decision) => return decision,
@@ -223,7 +219,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             }
         }
         let now = self.now();
-        self.quota().decide(tat, now, self.cost)
+        self.limit.quota.decide(tat, now, self.cost)
     }
 
     /// Arrival time of the packet, in nanoseconds.
@@ -239,12 +235,12 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
     /// that out.
     #[inline(always)]
     fn is_too_far_ahead(&self, tat: u64) -> bool {
-        self.now != NOT_READ && self.quota().corrected(tat, self.now).is_some()
+        self.now != NOT_READ && self.limit.quota.corrected(tat, self.now).is_some()
     }
 
     #[inline(always)]
     fn tat(&self, entry: E::Entry) -> Stored {
-        let epoch = self.limit.epoch();
+        let epoch = self.limit.epoch;
         // The epoch is read before and after the TAT: during a change, the other program may convert the TAT meanwhile.
         let before = epoch_in(entry.load(OVER), epoch);
         let tat = entry.load(TAT);
@@ -273,20 +269,20 @@ enum Stored {
 /// that is too far ahead because the clock was set back, so that no source is locked out. Returns 0.
 #[inline(always)]
 pub fn refresh<E: Engine>(engine: &E, key: &SourceKey, index: u32) -> u32 {
-    if let Some(limit) = engine.limit(index)
+    if let Some(limit) = engine.config().limit(index)
         && let Some(entry) = engine.entry(engine.entry_number(key))
     {
         let (over, tat) = (entry.load(OVER), entry.load(TAT));
-        let epoch = epoch_in(over, limit.epoch());
+        let epoch = epoch_in(over, limit.epoch);
         if !bucket::is_time(tat) {
             return 0;
         }
-        if epoch != limit.epoch() {
+        if epoch != limit.epoch {
             // None if the epoch is later than this program's: another program has replaced this one.
             if let Some(converted) = engine.on_present(index, epoch, tat) {
-                entry.convert(key, over, tat, converted, limit.epoch());
+                entry.convert(key, over, tat, converted, limit.epoch);
             }
-        } else if let Some(corrected) = limit.quota().corrected(tat, engine.now()) {
+        } else if let Some(corrected) = limit.quota.corrected(tat, engine.now()) {
             // The clock is read after the TAT: a virtual CPU may have been stopped for milliseconds after its last
             // reading, while other CPUs charged the bucket.
             entry.charge(key, tat, corrected);

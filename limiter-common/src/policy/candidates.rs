@@ -1,8 +1,9 @@
 //! Finds the limits that may match a packet. Each value of a field has a word with one bit per limit. A limit with its
 //! bit set in all words of the packet is a candidate. Other limits cost nothing.
 
+use super::PacketInfo;
 use crate::{
-    abi::rules::{ANY, ANYWHERE, Limit, Match, PortRange, Ports},
+    abi::rules::{ANY, ANYWHERE, Limit, Match, NONE, PortRange, Ports},
     table::key::{IPV4, IPV6},
 };
 
@@ -21,6 +22,16 @@ impl ByByte {
         without: 0,
         with: [0; 256],
     };
+
+    /// Bits of the limits that may match a field with this value, of which `byte` counts: all if it cannot be seen.
+    #[inline(always)]
+    const fn of(&self, value: u32, byte: u32) -> u64 {
+        match value {
+            ANY => u64::MAX,
+            NONE => self.without,
+            _ => self.with[(byte & 0xff) as usize],
+        }
+    }
 }
 
 /// Bits of limits by the fields of a packet.
@@ -67,6 +78,24 @@ impl Candidates {
             all.add(1 << index, limit);
         }
         all
+    }
+
+    /// Bits of the limits that may match the packet. `transport`: limits use fields behind the fixed part of the IP
+    /// header.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of_packet(&self, info: &PacketInfo, transport: bool) -> u64 {
+        let of_kind = self.family[(info.source.family == IPV6) as usize]
+            & self.control[(info.control != 0) as usize]
+            & self.fragments[(info.fragment >> 1 & 3) as usize];
+        if !transport {
+            return of_kind;
+        }
+        let (to, from) = (info.destination_port, info.source_port);
+        of_kind
+            & self.protocol.of(info.protocol, info.protocol)
+            & self.destination.of(to, to >> 8)
+            & self.source.of(from, from >> 8)
     }
 
     fn add(&mut self, bit: u64, limit: &Limit) {

@@ -1,38 +1,11 @@
 //! The policy's environment: constants, the table of buckets, a clock and counters.
 
-use super::{Evaluation, Match, bucket, fast, step};
+use super::{Evaluation, bucket, fast, step};
 use crate::{
-    abi::rules,
-    arithmetic::quota::Quota,
+    abi::Config,
     policy::verdict::Reason,
-    table::{
-        Added,
-        entry::Shared,
-        key::{KeyMask, SourceKey},
-    },
+    table::{Added, entry::Shared, key::SourceKey},
 };
-
-/// A limit in the constants.
-pub trait Limit: Copy {
-    /// The type of its match.
-    type Match: Match;
-    /// The packets that the limit matches.
-    fn matches(self) -> Self::Match;
-    /// The limit's rate and burst. Callers read them when needed: the kernel program's stack cannot hold them.
-    fn quota(self) -> Quota;
-    /// The part of a packet that selects its bucket.
-    fn mask(self) -> KeyMask;
-    /// The limit's position in the maps.
-    fn slot(self) -> u32;
-    /// Whether the limit drops nothing.
-    fn shadow(self) -> bool;
-    /// Number of changes of the limit's quota.
-    fn epoch(self) -> u32;
-    /// Entries of the table that are reserved for the limit.
-    fn share(self) -> u64;
-    /// Whether the limit may hold more than its share if no other limit keeps that room.
-    fn borrows(self) -> bool;
-}
 
 /// An optional entry. Not an [`Option`] in the kernel: LLVM would copy a register that was never written, which the
 /// verifier refuses.
@@ -76,39 +49,13 @@ macro_rules! steps {
 /// The kernel program overrides functions with a body, such as the steps of the full path, with global functions, which
 /// the verifier checks once.
 pub trait Engine: Sized {
-    /// The type of the limits in the constants.
-    type Limit: Limit;
     /// The type of the table's entries.
     type Entry: Shared;
     /// The result of a search for an entry.
     type Found: Found<Self::Entry>;
 
-    /// The limit with this index.
-    fn limit(&self, index: u32) -> Option<Self::Limit>;
-    /// Number of limits.
-    fn limits_length(&self) -> u32;
-    /// Index of the limit in `slot`.
-    fn index_of(&self, slot: u32) -> Option<u32>;
-    /// True if nothing is dropped.
-    fn shadow(&self) -> bool;
-    /// True if malformed IP packets pass.
-    fn malformed_passes(&self) -> bool;
-    /// True if control traffic has limits of its own.
-    fn control(&self) -> bool;
-    /// True if limits use fields behind the fixed part of the IP header.
-    fn transport(&self) -> bool;
-    /// Entries of the table that limits share; 0: one limit has the whole table.
-    fn room(&self) -> u32;
-    /// True if packets of the host's connections are exempt.
-    #[inline(always)]
-    fn established(&self) -> bool {
-        false
-    }
-
-    /// Bits of the limits that may match a packet, by index.
-    fn candidates(&self, evaluation: &Evaluation) -> u64;
-    /// Bits of the candidates that need not match: [`step::confirm`] decides.
-    fn uncertain(&self) -> u64;
+    /// The constants.
+    fn config(&self) -> &Config;
 
     /// The present time in nanoseconds; never 0.
     fn now(&self) -> u64;
@@ -140,11 +87,10 @@ pub trait Engine: Sized {
     fn admits(&self, key: &SourceKey, now: u64, take: bool) -> bool;
     /// Adds a source with this TAT and counts its packet.
     fn insert(&self, key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added;
-    /// Converts a TAT of an earlier epoch to the present quota of the limit with this index. None if the epoch is
-    /// later.
+    /// [`crate::abi::rules::Limit::on_present`] of the limit with this index.
     #[inline(always)]
-    fn on_present(&self, _index: u32, _epoch: u32, tat: u64) -> Option<u64> {
-        Some(tat)
+    fn on_present(&self, index: u32, epoch: u32, tat: u64) -> Option<u64> {
+        self.config().limit(index)?.on_present(epoch, tat)
     }
 
     /// Counts one packet for the limit in `slot`.
@@ -169,28 +115,4 @@ pub trait Engine: Sized {
     }
 
     steps! { confirm, check, reserve, charge, refresh, add, contended, refund, uncount, count_over }
-}
-
-macro_rules! fields {
-    ($limit:ident; $($name:ident: $type:ty = $value:expr;)+) => {$(
-        fn $name(self) -> $type {
-            let $limit = self;
-            $value
-        }
-    )+};
-}
-
-impl<'a> Limit for &'a rules::Limit {
-    type Match = &'a rules::Match;
-
-    fields! { limit;
-        matches: &'a rules::Match = &limit.matches;
-        quota: Quota = limit.quota;
-        mask: KeyMask = limit.mask;
-        slot: u32 = limit.slot;
-        shadow: bool = limit.shadow != 0;
-        epoch: u32 = limit.epoch;
-        share: u64 = limit.share.into();
-        borrows: bool = limit.borrows != 0;
-    }
 }

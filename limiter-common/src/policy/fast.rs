@@ -1,11 +1,12 @@
 //! The fast path: one limit that matches every IP packet, and no lists.
 
 use super::{
-    Engine, Found, Limit, Parsed, apply_shadow,
+    Engine, Found, Parsed, apply_shadow,
     bucket::{self, ATTEMPTS, Charged, DONE, Demand, LOST, NEW, NOT_READ, REFUSED, STALE},
     full::{self, NOT_OPENING},
 };
 use crate::{
+    abi::rules::Limit,
     policy::verdict::Reason,
     table::{
         entry::Shared,
@@ -34,14 +35,14 @@ pub fn evaluate<E: Engine>(
     length: u64,
     has_connection: impl Fn(u32) -> bool,
 ) -> (Reason, Reason) {
-    let Some(limit) = engine.limit(0) else {
+    let Some(limit) = engine.config().limit(0) else {
         return (Reason::Unlimited, Reason::Unlimited);
     };
-    let key = limit.mask().key(0, source, 0);
+    let key = limit.mask.key(0, source, 0);
     let charged = charge_unless_exempt(engine, limit, &key, length, &has_connection);
     let reason = full::unless_established(engine, charged.reason, has_connection);
     // As on the full path, packets that pass although the limit refused them are not counted for their source.
-    let is_exempt = engine.established() && matches!(reason, Reason::Established);
+    let is_exempt = engine.config().established != 0 && matches!(reason, Reason::Established);
     if let Some(entry) = charged.entry.entry()
         && !is_exempt
     {
@@ -54,12 +55,12 @@ pub fn evaluate<E: Engine>(
 #[inline(always)]
 fn charge_unless_exempt<E: Engine>(
     engine: &E,
-    limit: E::Limit,
+    limit: &Limit,
     key: &SourceKey,
     length: u64,
     has_connection: impl Fn(u32) -> bool,
 ) -> Charged<E::Found> {
-    if engine.established() {
+    if engine.config().established != 0 {
         let mut demand = Demand::<_, true>::new(engine, limit, key, NOT_READ, length, 0);
         match demand.check() {
             // A lookup costs more than all other steps: most packets of a flood end here.
@@ -81,7 +82,7 @@ fn charge_unless_exempt<E: Engine>(
 #[inline(always)]
 pub fn charge<E: Engine>(
     engine: &E,
-    limit: E::Limit,
+    limit: &Limit,
     key: &SourceKey,
     length: u64,
 ) -> Charged<E::Found> {
@@ -115,7 +116,7 @@ pub fn charge<E: Engine>(
 /// Tries again to charge the bucket of `key`. Returns a code of [`bucket`].
 #[inline(always)]
 pub fn charge_again<E: Engine>(engine: &E, key: &SourceKey, length: u64) -> u32 {
-    let Some(limit) = engine.limit(0) else {
+    let Some(limit) = engine.config().limit(0) else {
         return LOST;
     };
     Demand::<_, false>::new(engine, limit, key, NOT_READ, length, 0).charge()
@@ -127,7 +128,7 @@ const RACED: u32 = u32::MAX;
 /// Makes the bucket of `key` and charges it. Returns the number of the reason, or `RACED`.
 #[inline(always)]
 pub fn add<E: Engine>(engine: &E, key: &SourceKey, length: u64) -> u32 {
-    let Some(limit) = engine.limit(0) else {
+    let Some(limit) = engine.config().limit(0) else {
         return Reason::Contended as u32;
     };
     match Demand::<_, false>::new(engine, limit, key, NOT_READ, length, 0).charge_new(true) {

@@ -22,7 +22,7 @@ macro_rules! any {
     ($engine:expr, $evaluation:expr, $bits:ident, $step:expr) => {{
         let mut answered = false;
         for index in 0..LIMITS_MAX {
-            if index >= $engine.limits_length() {
+            if index >= $engine.config().limits_length {
                 break;
             }
             if $evaluation.$bits >> index & 1 != 0 && $step($engine, $evaluation, index) != 0 {
@@ -46,13 +46,13 @@ pub fn read<E: Engine, B: Bytes + Copy>(
     let parsed = parse(packet);
     match parsed {
         Parsed::Ipv4(_) | Parsed::Ipv6(_) => {}
-        Parsed::Arp(_) if engine.control() => {}
+        Parsed::Arp(_) if engine.config().control != 0 => {}
         Parsed::NotIp | Parsed::Arp(_) => return Err(Reason::NotIp),
         Parsed::Malformed | Parsed::TooManyTags => return Err(unreadable(engine, parsed)),
     }
     begin();
-    parsed.read(packet, engine.transport(), &mut evaluation.info);
-    if !engine.control() {
+    parsed.read(packet, engine.config().transport != 0, &mut evaluation.info);
+    if engine.config().control == 0 {
         evaluation.info.control = 0;
     }
     Ok(())
@@ -63,7 +63,7 @@ pub fn read<E: Engine, B: Bytes + Copy>(
 #[inline(always)]
 pub fn unreadable<E: Engine>(engine: &E, parsed: Parsed) -> Reason {
     match parsed {
-        Parsed::Malformed if engine.malformed_passes() => Reason::MalformedPassed,
+        Parsed::Malformed if engine.config().malformed_passes != 0 => Reason::MalformedPassed,
         _ => Reason::Malformed,
     }
 }
@@ -101,7 +101,7 @@ pub fn unless_established<E: Engine>(
     decided: Reason,
     has_connection: impl Fn(u32) -> bool,
 ) -> Reason {
-    if !decided.passes() && engine.established() && has_connection(ANY_SEGMENT) {
+    if !decided.passes() && engine.config().established != 0 && has_connection(ANY_SEGMENT) {
         return Reason::Established;
     }
     apply_shadow(engine, decided)
@@ -109,15 +109,17 @@ pub fn unless_established<E: Engine>(
 
 #[inline(always)]
 fn find_matching<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
-    evaluation.matching = engine.candidates(evaluation);
-    if evaluation.matching & engine.uncertain() != 0 {
+    let config = engine.config();
+    let candidates = &config.candidates;
+    evaluation.matching = candidates.of_packet(&evaluation.info, config.transport != 0);
+    if evaluation.matching & candidates.uncertain != 0 {
         any!(engine, evaluation, matching, confirm_if_uncertain);
     }
 }
 
 #[inline(always)]
 fn confirm_if_uncertain<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    if engine.uncertain() >> index & 1 != 0 {
+    if engine.config().candidates.uncertain >> index & 1 != 0 {
         engine.confirm(evaluation, index);
     }
     0
@@ -134,10 +136,10 @@ fn decide<E: Engine>(
         return Reason::Unlimited;
     }
     let several = evaluation.matching & (evaluation.matching - 1) != 0;
-    let refused = if several || engine.established() {
+    let refused = if several || engine.config().established != 0 {
         evaluation.checked = 1;
         let refused = any!(engine, evaluation, matching, check_fresh);
-        if !refused && engine.established() && has_connection(NOT_OPENING) {
+        if !refused && engine.config().established != 0 && has_connection(NOT_OPENING) {
             return Reason::Established;
         }
         refused

@@ -22,10 +22,10 @@ pub mod transport;
 pub mod verdict;
 
 pub use bytes::Bytes;
-pub use engine::{Engine, Found, Limit, TimeBounds};
+pub use engine::{Engine, Found, TimeBounds};
 pub use evaluation::Evaluation;
 pub use info::PacketInfo;
-pub use matches::{Match, Ports, matches};
+pub use matches::matches;
 pub use parse::{Parsed, parse, read};
 pub use room::{has_room, kept};
 pub use transport::size_of_header;
@@ -35,9 +35,10 @@ use crate::policy::verdict::Reason;
 /// The reason under which a packet is counted: with shadow, no packet is dropped.
 #[inline(always)]
 pub fn apply_shadow<E: Engine>(engine: &E, reason: Reason) -> Reason {
+    let shadow = engine.config().shadow != 0;
     match reason {
-        Reason::Malformed if engine.shadow() => Reason::MalformedWouldDrop,
-        reason if engine.shadow() && !reason.passes() => Reason::WouldDrop,
+        Reason::Malformed if shadow => Reason::MalformedWouldDrop,
+        reason if shadow && !reason.passes() => Reason::WouldDrop,
         reason => reason,
     }
 }

@@ -2,11 +2,12 @@
 //! checks it once, for any number of limits.
 
 use super::{
-    Engine, Evaluation, Found, Limit, apply_shadow,
+    Engine, Evaluation, Found, apply_shadow,
     bucket::{Charged, DONE, Demand, LOST, NEW, NOT_READ, REFUSED, STALE},
     matches,
 };
 use crate::{
+    abi::rules::Limit,
     policy::verdict::Reason,
     table::{entry::Shared, key::SourceKey},
 };
@@ -18,7 +19,7 @@ struct Step<'a, E: Engine> {
     engine: &'a E,
     evaluation: &'a mut Evaluation,
     index: u32,
-    limit: E::Limit,
+    limit: &'a Limit,
 }
 
 impl<'a, E: Engine> Step<'a, E> {
@@ -28,7 +29,7 @@ impl<'a, E: Engine> Step<'a, E> {
         if bits >> index & 1 == 0 {
             return None;
         }
-        let limit = engine.limit(index)?;
+        let limit = engine.config().limit(index)?;
         Some(Self {
             engine,
             evaluation,
@@ -40,8 +41,8 @@ impl<'a, E: Engine> Step<'a, E> {
     #[inline(always)]
     fn key(&self) -> SourceKey {
         let info = &self.evaluation.info;
-        let mask = self.limit.mask();
-        mask.key(self.limit.slot(), &info.source, info.key_port())
+        let mask = &self.limit.mask;
+        mask.key(self.limit.slot, &info.source, info.key_port())
     }
 
     /// The packet's demand on the limit's bucket, last found in the entry `number`.
@@ -69,7 +70,7 @@ impl<'a, E: Engine> Step<'a, E> {
     fn take(self, charged: Charged<E::Found>) -> u32 {
         let bit = 1 << self.index;
         if !matches!(charged.reason, Reason::Admitted) {
-            if !self.limit.shadow() {
+            if self.limit.shadow == 0 {
                 return self.refuse(charged);
             }
             if self.evaluation.would_drop == 0 {
@@ -89,7 +90,7 @@ impl<'a, E: Engine> Step<'a, E> {
     #[inline(always)]
     fn refuse(self, charged: Charged<E::Found>) -> u32 {
         self.evaluation.note(self.index, charged.reason);
-        if !self.engine.established()
+        if self.engine.config().established == 0
             && let Some(entry) = charged.entry.entry()
         {
             let reason = apply_shadow(self.engine, Reason::Limit);
@@ -103,7 +104,7 @@ impl<'a, E: Engine> Step<'a, E> {
     /// Counts the packet for the limit.
     #[inline(always)]
     fn count(self, reason: Reason) -> u32 {
-        let slot = self.limit.slot();
+        let slot = self.limit.slot;
         self.engine
             .count_limit(slot, reason, self.evaluation.length);
         DONE
@@ -116,7 +117,7 @@ pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     let matching = evaluation.matching;
     if let Some(step) = Step::new(engine, evaluation, matching, index)
         && !matches(
-            step.limit.matches(),
+            &step.limit.matches,
             &step.evaluation.info,
             step.evaluation.lists,
         )
@@ -143,14 +144,14 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
     }
     match checked {
         STALE => STALE,
-        REFUSED if !step.limit.shadow() => step.refuse(Charged {
+        REFUSED if step.limit.shadow == 0 => step.refuse(Charged {
             reason: Reason::Limit,
             entry: demand.found,
         }),
         NEW => {
             step.evaluation.new |= 1 << index;
             // If a bucket cannot be made, the first limit that needs a new one refuses the packet.
-            if !step.limit.shadow() && step.evaluation.refused != NEW_SOURCE {
+            if step.limit.shadow == 0 && step.evaluation.refused != NEW_SOURCE {
                 step.evaluation.note(index, Reason::NewSource);
             }
             DONE
@@ -167,7 +168,7 @@ pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     let Some(step) = Step::new(engine, evaluation, new, index) else {
         return DONE;
     };
-    if !engine.is_exhausted(step.limit.slot()) {
+    if !engine.is_exhausted(step.limit.slot) {
         if step.evaluation.now == NOT_READ {
             step.evaluation.now = engine.now();
         }
@@ -175,7 +176,7 @@ pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
             return DONE;
         }
     }
-    if !step.limit.shadow() {
+    if step.limit.shadow == 0 {
         step.evaluation.refused_by = index;
     }
     REFUSED
@@ -269,7 +270,7 @@ pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
         {
             entry.uncount();
         }
-        engine.uncount_limit(step.limit.slot(), step.evaluation.length);
+        engine.uncount_limit(step.limit.slot, step.evaluation.length);
     }
     DONE
 }

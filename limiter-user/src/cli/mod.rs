@@ -24,7 +24,6 @@ mod lists {
 mod observe {
     pub mod check;
     pub mod export;
-    pub mod log;
     pub mod status;
     pub mod top;
     pub mod watch;
@@ -59,7 +58,7 @@ use crate::config::lists::{ALLOW, DENY};
 use fleet::agent;
 use limit::{attach, detach, keep, reload, reset, set};
 use lists::edit;
-use observe::{check, export, log, status, top, watch};
+use observe::{check, export, status, top, watch};
 use other::{completions, helper, man};
 use plan::{config, doctor, learn, replay};
 use shared::{interfaces::OnOne, output};
@@ -86,10 +85,7 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
         "Limit",
         &["attach", "set", "reload", "keep", "reset", "detach"],
     ),
-    (
-        "Observe",
-        &["status", "top", "watch", "check", "log", "export"],
-    ),
+    ("Observe", &["status", "top", "watch", "check", "export"]),
     ("Lists", &["allow", "deny", "tier"]),
     ("Plan", &["doctor", "learn", "replay", "config"]),
     ("Fleet", &["agent"]),
@@ -108,7 +104,6 @@ enum Verb {
     Top(top::Top),
     Watch(watch::Watch),
     Check(check::Check),
-    Log(log::Log),
     Export(export::Export),
     /// Edit the list of sources that pass before any limit
     Allow {
@@ -203,7 +198,6 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Top(arguments) => top::run(arguments).await,
         Verb::Watch(arguments) => watch::run(arguments).await,
         Verb::Check(arguments) => check::run(arguments).await,
-        Verb::Log(arguments) => log::run(arguments).await,
         Verb::Export(arguments) => export::run(arguments).await,
         Verb::Allow { verb } => edit::run(ALLOW, verb).await,
         Verb::Deny { verb } => edit::run(DENY, verb).await,

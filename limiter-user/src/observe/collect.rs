@@ -76,7 +76,6 @@ fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
         trial_ended: attachment.trial_ended(),
         shadow: settings.shadow,
         malformed: settings.malformed.name().to_owned(),
-        logging: record.logging,
         frags: record.frags,
         chained: record.chained,
         next_program: attachment.next()?.map(|next| NextProgram {

@@ -80,9 +80,6 @@ pub struct Interface {
     pub shadow: bool,
     /// Treatment of malformed IP packets: `drop` or `pass`.
     pub malformed: String,
-    /// Whether each packet is logged (`limiter log`). Logging is slow.
-    #[serde(default)]
-    pub logging: bool,
     /// Whether frames in several buffers (jumbo frames) are supported.
     pub frags: bool,
     /// Whether packets that pass continue to another XDP program.

@@ -72,7 +72,7 @@ impl Reader {
         }
         let behind = self.epoch.wrapping_sub(epoch_in(source.over, self.epoch));
         let known = u32::try_from(self.past.len()).unwrap_or(0);
-        let past = |i: u32| self.past.get(i as usize).copied();
+        let past = |i: u32| self.past.get(i as usize);
         let tat = rescale::carry_over(source.tat, behind, known, past).unwrap_or(source.tat);
         let corrected = self.quota.in_kernel.corrected(tat, self.now);
         corrected.unwrap_or(tat)

@@ -3,7 +3,6 @@
 pub mod check;
 pub mod doctor;
 pub mod lists;
-pub mod log;
 pub mod replay;
 pub mod screen;
 pub mod status;

@@ -243,12 +243,6 @@ fn mode_notes(interface: &Interface) -> String {
             interface.name
         ));
     }
-    if interface.logging {
-        text.push_str(&format!(
-            "  Each packet is LOGGED, which is slow: end `limiter log`, or change any setting with `limiter set {}`.\n",
-            interface.name
-        ));
-    }
     if !interface.frags && interface.chained {
         text.push_str("  No jumbo frames (MTU above about 3500): the program behind limiter, or this kernel, does not support them.\n");
     } else if !interface.frags {

@@ -82,7 +82,7 @@ fn carried(word: u64, behind: u32, past: &[Rescale]) -> Option<u64> {
     let known = u32::try_from(past.len()).expect("eight at most");
     carry_over(word, behind, known, |index| {
         assert!(index < known, "no change is known at {index}");
-        past.get(index as usize).copied()
+        past.get(index as usize)
     })
 }
 

@@ -40,7 +40,7 @@ impl History {
     fn carry(&self, word: u64, epoch: u32) -> u64 {
         let known = u32::try_from(self.past.len()).expect("eight at most");
         carry_over(word, self.epoch - epoch, known, |index| {
-            self.past.get(index as usize).copied()
+            self.past.get(index as usize)
         })
         .expect("every change is known, or the last eight are")
     }

@@ -8,7 +8,7 @@ use limiter_user::{
     kernel::{
         program::{
             object,
-            object::{ListMaps, Maps, Program, Variant},
+            object::{ListMaps, Maps, Program},
         },
         sys::requirements,
     },
@@ -33,7 +33,6 @@ impl Subject {
         let frags = requirements::kernel()?.has_frags();
         let lists = settings.lists.compile(&bits);
         Ok(object::load(
-            Variant::Plain,
             &config,
             Maps::New,
             ListMaps::New(&lists),

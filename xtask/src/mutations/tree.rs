@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::list::{Mutation, Side, Test};
 use crate::{
     compile::Compiler,
-    objects::{ENDIANS, PROGRAMS},
+    objects::{self, ENDIANS, PROGRAMS},
     paths,
     process::{cargo, output, progress},
     tools::Tools,
@@ -99,9 +99,13 @@ impl Tree {
     fn compile(&self) -> Result<()> {
         let target = folder().join("ebpf");
         let compiler = Compiler::new(&self.tools, target)?.of(&self.kernel);
-        let (program, endian) = (&PROGRAMS[0], ENDIANS[0]);
+        let (program, endian) = (PROGRAMS[0], ENDIANS[0]);
         let object = self.host.join("limiter-ebpf/prebuilt");
-        compiler.compile(program, endian, &object.join(program.file(endian)))
+        compiler.compile(
+            program,
+            endian,
+            &object.join(objects::file(program, endian)),
+        )
     }
 
     pub fn cargo_test(&self, test: &Test) -> Command {

@@ -13,13 +13,13 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use limiter_common::{
-    abi::counters::FAST,
-    policy::{Found as _, Limit as _, Parsed, bucket::Charged, fast, full, parse, verdict::Reason},
+    abi::{counters::FAST, rules::Limit},
+    policy::{Found as _, Parsed, bucket::Charged, fast, full, parse, verdict::Reason},
     table::{entry::Shared as _, key::SourceKey},
 };
 use limiter_ebpf::{
     clock,
-    config::{self, Kernel, Limit},
+    config::{Kernel, constants},
     connection, counters,
     entry::Found,
     packet::{self, Cursor},
@@ -162,15 +162,15 @@ fn count(charged: Charged<Found>, reason: Reason) {
 }
 
 #[inline(always)]
-fn with_key(context: &XdpContext, rest: impl FnOnce(Limit, &SourceKey) -> u32) -> u32 {
+fn with_key(context: &XdpContext, rest: impl FnOnce(&Limit, &SourceKey) -> u32) -> u32 {
     let source = match parse(&mut Cursor::new(context)) {
         Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
         Parsed::Arp(_) | Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => {
             return XDP_ABORTED;
         }
     };
-    match config::limit(0) {
-        Some(limit) => rest(limit, &limit.mask().key(0, &source, 0)),
+    match constants().limit(0) {
+        Some(limit) => rest(limit, &limit.mask.key(0, &source, 0)),
         None => XDP_ABORTED,
     }
 }

@@ -14,10 +14,10 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use limiter_common::{
-    policy::{Limit as _, Parsed, parse},
+    policy::{Parsed, parse},
     table::word::Word as _,
 };
-use limiter_ebpf::{atomic::Word, config, maps::SETS, packet::Cursor};
+use limiter_ebpf::{atomic::Word, config::constants, maps::SETS, packet::Cursor};
 use network_types::{
     eth::{EthHdr, EtherType},
     ip::{Ipv4Hdr, Ipv6Hdr},
@@ -223,11 +223,11 @@ fn one_line(context: &XdpContext, verdict: u32, otherwise: u32) -> u32 {
             return XDP_PASS;
         }
     };
-    let Some(limit) = config::limit(0) else {
+    let Some(limit) = constants().limit(0) else {
         return XDP_ABORTED;
     };
-    let key = limit.mask().key(0, &source, 0);
-    let home = config::seed().home(&key, config::sets());
+    let key = limit.mask.key(0, &source, 0);
+    let home = constants().seed.home(&key, constants().sets);
     let Some(set) = SETS.get_ptr_mut(home.set) else {
         return XDP_ABORTED;
     };

@@ -19,7 +19,6 @@ use crate::{
     kernel::{
         Attachment,
         ops::set::{Lasts, Wanted, swap},
-        program::object::Variant,
     },
 };
 
@@ -68,7 +67,7 @@ pub async fn put_in_force(
     };
     let warning = warning_of_change(interface, change, advice).await;
     warning.iter().for_each(|text| note(text));
-    let changed = swap(interface, Variant::Plain, lasts, |_| Ok(wanted.clone()))
+    let changed = swap(interface, lasts, |_| Ok(wanted.clone()))
         .await
         .map_err(|error| about(interface, error))?;
     report_changes(interface, &changed, lasts, false);

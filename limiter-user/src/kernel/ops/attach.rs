@@ -10,7 +10,7 @@ use crate::{
         ops::{chain, change::Wanted},
         program::{
             object,
-            object::{ListMaps, Maps, Program, Variant},
+            object::{ListMaps, Maps, Program},
         },
         state::{
             foreign,
@@ -254,7 +254,7 @@ pub(in crate::kernel) fn load(
     let prefixes = record.settings.lists.compile(&record.tiers);
     let load = |frags: bool| {
         let lists = ListMaps::New(&prefixes);
-        let mut program = object::load(Variant::Plain, &config, Maps::New, lists, frags)?;
+        let mut program = object::load(&config, Maps::New, lists, frags)?;
         accept(&mut program)?;
         Ok(program)
     };

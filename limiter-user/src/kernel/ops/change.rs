@@ -18,7 +18,7 @@ use crate::{
             lists,
             lists::ListTables,
             maps, object,
-            object::{ListMaps, Maps, Program, Variant},
+            object::{ListMaps, Maps, Program},
         },
         state::{
             attachment::Attachment,
@@ -163,7 +163,6 @@ impl Change {
     /// and its settings without the fleet's overlay. It returns the record to begin with, and what is wanted.
     pub fn prepare(
         attachment: Attachment,
-        variant: Variant,
         lasts: Lasts,
         wanted: &impl Fn(&Record, &Settings) -> Result<(Record, Wanted)>,
     ) -> Result<Self> {
@@ -180,7 +179,6 @@ impl Change {
         let (old, trial) = (own(&now.record), now.record.trial);
         let (record, change) = wanted(&now.record, &old)?;
         let (mut record, moves) = next(&record.kept(others)?, others, &change, at)?;
-        record.logging = variant == Variant::Log;
         let fallback = match (lasts, &after) {
             (Lasts::Trial(duration), _) if change.settings != old => {
                 record.trial = Some(Trial::lasting(duration, true)?);
@@ -208,7 +206,6 @@ impl Change {
             record,
             fallback,
             moves,
-            variant,
         };
         plan.load(attachment, now, after)
     }
@@ -225,7 +222,6 @@ impl Change {
             record: kept,
             fallback: None,
             moves: Moves::default(),
-            variant: Variant::Plain,
         };
         if let Some(others) = others.filter(|_| revert) {
             plan.new = own(others);
@@ -304,7 +300,6 @@ struct Plan {
     /// The fallback of its trial.
     fallback: Option<Record>,
     moves: Moves,
-    variant: Variant,
 }
 
 impl Plan {
@@ -316,19 +311,16 @@ impl Plan {
             // At the end of the trial no process is there to count the table's entries.
             let counts = counted || record.config()?.room != 0 || fallback.config()?.room != 0;
             (record.counts_shares, fallback.counts_shares) = (counts, counts);
-            fallback.logging = false;
         }
         let config = self.record.trial_config(self.fallback.as_ref())?;
         let views: Vec<View> = [Some(now), after].into_iter().flatten().collect();
         let gone = slots(views.iter().map(|view| &view.record));
         let kept = slots([&self.record].into_iter().chain(&self.fallback));
         self.moves.slots_left = gone.difference(&kept).copied().collect();
-        let load = |record: &Record, config: &Config, variant| {
-            load(&attachment.dir, &views, record, config, variant)
-        };
-        let next = load(&self.record, &config, self.variant)?;
+        let load = |record: &Record, config: &Config| load(&attachment.dir, &views, record, config);
+        let next = load(&self.record, &config)?;
         let fallback = self.fallback.as_ref();
-        let fallback = fallback.map(|record| load(record, &record.config()?, Variant::Plain));
+        let fallback = fallback.map(|record| load(record, &record.config()?));
         Ok(Change {
             begins_to_share: config.room != 0 && !counted,
             fallback: fallback.transpose()?,
@@ -359,13 +351,7 @@ fn slots<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<u32> {
 
 /// Loads the program of `record` over the maps of an attachment. If one of its generations has equal lists, their
 /// maps are shared.
-fn load(
-    dir: &Dir,
-    views: &[View],
-    record: &Record,
-    config: &Config,
-    variant: Variant,
-) -> Result<Loaded> {
+fn load(dir: &Dir, views: &[View], record: &Record, config: &Config) -> Result<Loaded> {
     let lists = &record.settings.lists;
     let same =
         |view: &&View| view.record.settings.lists == *lists && view.record.tiers == record.tiers;
@@ -376,7 +362,7 @@ fn load(
         Some(view) => ListMaps::Pinned(&view.folder),
         None => ListMaps::New(prefixes.as_ref().unwrap_or(&none)),
     };
-    let program = object::load(variant, config, Maps::Pinned(dir), lists, record.frags)?;
+    let program = object::load(config, Maps::Pinned(dir), lists, record.frags)?;
     Ok(Loaded { program, prefixes })
 }
 

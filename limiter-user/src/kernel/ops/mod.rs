@@ -5,7 +5,6 @@ pub mod chain;
 mod change;
 pub mod detach;
 pub mod learn;
-pub mod log;
 pub mod replace;
 pub mod replay;
 pub mod set;

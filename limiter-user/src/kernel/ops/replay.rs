@@ -21,7 +21,7 @@ use crate::kernel::{
     program::{
         maps::Tables,
         object,
-        object::{ListMaps, Maps, Variant},
+        object::{ListMaps, Maps},
         raw::Raw,
     },
     sys::{bpf, requirements},
@@ -82,7 +82,7 @@ impl Replay {
             full_at: begin,
         };
         let lists = ListMaps::New(prefixes);
-        let mut loaded = object::load(Variant::Plain, &config, maps, lists, version.has_frags())?;
+        let mut loaded = object::load(&config, maps, lists, version.has_frags())?;
         let program = loaded.fd()?.try_clone_to_owned();
         Ok(Self {
             program: program.map_err(|error| Error::system("keeping the program", error))?,

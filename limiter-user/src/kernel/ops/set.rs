@@ -9,7 +9,6 @@ use crate::{
     kernel::{
         error::Result,
         ops::{change::Change, trial},
-        program::object::Variant,
         state::{attachment::Attachment, record::Record},
     },
 };
@@ -20,7 +19,7 @@ pub async fn set(
     lasts: Lasts,
     change: impl Fn(&Settings) -> Result<Settings, Invalid>,
 ) -> Result<Swapped> {
-    swap(name, Variant::Plain, lasts, |wanted| {
+    swap(name, lasts, |wanted| {
         Ok(Wanted {
             settings: change(&wanted.settings)?,
             ..wanted
@@ -29,12 +28,11 @@ pub async fn set(
     .await
 }
 
-/// Replaces the running program by another build or configuration. `change` is called again if another command has
+/// Replaces the running program by one with another configuration. `change` is called again if another command has
 /// changed something meanwhile. It is also called for the fallback of a running trial, because only a change with
 /// [`Lasts::Trial`] is undone.
 pub async fn swap(
     name: &str,
-    variant: Variant,
     lasts: Lasts,
     change: impl Fn(Wanted) -> Result<Wanted>,
 ) -> Result<Swapped> {
@@ -46,7 +44,7 @@ pub async fn swap(
         fixed_at_attach(name, own, &wanted.settings)?;
         Ok((record.clone(), wanted))
     };
-    let prepare = |attachment| Change::prepare(attachment, variant, lasts, &wanted);
+    let prepare = |attachment| Change::prepare(attachment, lasts, &wanted);
     if lasts == Lasts::DryRun {
         return prepare(Attachment::open(name).await?).map(Swapped::from);
     }
@@ -98,7 +96,7 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
         };
         Ok((record, wanted))
     };
-    let prepare = |attachment| Change::prepare(attachment, Variant::Plain, Lasts::ForGood, &wanted);
+    let prepare = |attachment| Change::prepare(attachment, Lasts::ForGood, &wanted);
     put_in_force(name, attachment, prepare).await.map(Some)
 }
 

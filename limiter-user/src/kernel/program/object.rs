@@ -36,15 +36,6 @@ pub const LEARN_ENTRIES: [&str; 2] = ["learn_frags", "learn"];
 /// The name of a program's pin in the folder of its generation.
 pub const PIN: &str = "program";
 
-/// Build of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Variant {
-    /// The normal build.
-    Plain,
-    /// The build with debug lines through aya-log.
-    Log,
-}
-
 #[cfg(target_endian = "little")]
 macro_rules! prebuilt {
     ($name:literal) => {
@@ -64,15 +55,6 @@ macro_rules! prebuilt {
             ".bpfeb.o"
         ))
     };
-}
-
-impl Variant {
-    fn object(self) -> &'static [u8] {
-        match self {
-            Self::Plain => prebuilt!("limiter"),
-            Self::Log => prebuilt!("limiter-log"),
-        }
-    }
 }
 
 /// The maps that a program works on.
@@ -118,13 +100,7 @@ pub struct Program {
 }
 
 /// Loads the program with the constants of `config`. `frags`: the entry that takes packets in several buffers.
-pub fn load(
-    variant: Variant,
-    config: &Config,
-    maps: Maps<'_>,
-    lists: ListMaps<'_>,
-    frags: bool,
-) -> Result<Program> {
+pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -> Result<Program> {
     let seed = match maps {
         Maps::New => new_seed()?,
         Maps::Replayed { seed, .. } => seed,
@@ -162,7 +138,7 @@ pub fn load(
             held.extend(pin_paths(&mut loader, &maps::LIST_MAPS, folder)?);
         }
     }
-    let mut ebpf = loader.load(variant.object()).map_err(load_error)?;
+    let mut ebpf = loader.load(prebuilt!("limiter")).map_err(load_error)?;
     if let ListMaps::New(prefixes) = lists {
         lists::fill(&mut ebpf, prefixes)?;
     }
@@ -301,12 +277,6 @@ impl Program {
         drops: &BTreeMap<IpNet, u64>,
     ) -> Result<()> {
         lists::carry_over(&mut self.ebpf, prefixes, drops)
-    }
-
-    /// The logger of a program that logs. It writes to `sink`.
-    pub fn logger<S: log::Log>(&mut self, sink: S) -> Result<aya_log::EbpfLogger<S>> {
-        aya_log::EbpfLogger::init_with_logger(&mut self.ebpf, sink)
-            .map_err(|error| Error::system("opening the log", io::Error::other(error)))
     }
 
     /// One of the program's maps.

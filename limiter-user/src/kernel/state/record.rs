@@ -52,8 +52,6 @@ pub struct Record {
     pub frags: bool,
     /// The reason why the mode is not native, if mode was `auto`.
     pub fallback: Option<String>,
-    /// Whether the program that runs logs each packet.
-    pub logging: bool,
     /// Whether packets that pass go on to another program.
     pub chained: bool,
     /// The slot of each limit of [`Settings::all_limits`], in their order.

@@ -12,7 +12,6 @@ use limiter_common::{
     abi::{
         Config, Listed,
         counters::{Count, LimitCounters},
-        rules::Limit,
     },
     policy::{Engine, Evaluation, apply_shadow, fast, full, parse, verdict::Reason},
     table::{
@@ -108,44 +107,12 @@ impl View<'_> {
     }
 }
 
-macro_rules! flags {
-    ($($name:ident),+) => {$(
-        fn $name(&self) -> bool {
-            self.0.config.$name != 0
-        }
-    )+};
-}
-
 impl<'a> Engine for View<'a> {
-    type Limit = &'a Limit;
     type Entry = Entry<'a>;
     type Found = Option<Entry<'a>>;
 
-    flags! { shadow, malformed_passes, control, transport }
-
-    fn limit(&self, index: u32) -> Option<&'a Limit> {
-        let limits = &self.0.config.limits[..self.0.config.limits_length as usize];
-        limits.get(index as usize)
-    }
-
-    fn limits_length(&self) -> u32 {
-        self.0.config.limits_length
-    }
-
-    fn index_of(&self, slot: u32) -> Option<u32> {
-        self.0.config.indices.get(slot as usize).copied()
-    }
-
-    fn room(&self) -> u32 {
-        self.0.config.room
-    }
-
-    fn candidates(&self, _: &Evaluation) -> u64 {
-        (1 << self.0.config.limits_length) - 1
-    }
-
-    fn uncertain(&self) -> u64 {
-        u64::MAX
+    fn config(&self) -> &Config {
+        &self.0.config
     }
 
     fn now(&self) -> u64 {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use limiter_common::{
     abi::SETS_OF_WORD,
-    policy::{Engine as _, has_room, kept},
+    policy::{has_room, kept},
     table::{
         Home, OVERFLOW_WIDTH, SWEPT, SharedSet, SharedTable, WAYS,
         entry::{Shared, slot_in},
@@ -121,11 +121,9 @@ impl<'a> SharedTable for View<'a> {
     }
 
     fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64> {
-        let limit = self
-            .index_of(slot_in(over))
-            .and_then(|index| self.limit(index));
+        let limit = self.0.config.limit_in(slot_in(over));
         match limit {
-            Some(limit) => limit.quota.full_for(tat, now),
+            Some((_, limit)) => limit.quota.full_for(tat, now),
             None => Some(u64::MAX),
         }
     }
@@ -137,8 +135,8 @@ impl<'a> SharedTable for View<'a> {
     fn has_room(&self, key: &SourceKey) -> bool {
         let wanted = self.0.memory.held(key.slot()) + u64::from(key.entries());
         let held = |slot| self.0.memory.held(slot);
-        let kept = |index, slot| kept(self, held, index, slot);
-        has_room(self, kept, key.slot(), wanted)
+        let kept = |index, slot| kept(&self.0.config, held, index, slot);
+        has_room(&self.0.config, kept, key.slot(), wanted)
     }
 
     fn reserve(&self, key: &SourceKey) -> bool {
