@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
 use ipnet::IpNet;
@@ -89,9 +88,9 @@ pub trait Host {
     fn attachments(&mut self) -> impl Future<Output = Found<Self::Table>>;
 
     /// Replaces the fleet's entries on the lists of an interface. The agent's other work goes on meanwhile. Returns
-    /// whether the lists changed, and the time that this host worked for it, without waiting for other commands.
+    /// whether the lists changed.
     fn edit_lists(
         interface: String,
         lists: OnLists,
-    ) -> impl Future<Output = (Result<bool, String>, Duration)> + 'static;
+    ) -> impl Future<Output = Result<bool, String>> + 'static;
 }

@@ -1,7 +1,7 @@
 //! A member of a fleet: an attachment, its sources, and the rounds that it exchanges with the store.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, btree_map::Entry},
     sync::Arc,
 };
 
@@ -14,15 +14,10 @@ use super::{
 };
 use crate::host::{Limit, Limits};
 
-/// Possible numbers of groups of sources, each with its own rounds. More groups make rounds shorter, fewer groups make
-/// them worth sending.
-const GROUPS: [u32; 3] = [1, 16, SHARDS];
-/// Maximum sources per group, if more groups are possible.
-const OF_GROUP: usize = 2_000;
+/// Maximum sources per round. The store does nothing else meanwhile.
+const OF_ROUND: usize = 1_000;
 /// Maximum packets of one source that other limits may refund at once.
 const TAKEN_BACK: i32 = 16;
-/// Number of parts into which a fleet's sources are divided in the store.
-pub const SHARDS: u32 = 256;
 
 /// A reading of an entry of the table.
 #[derive(Clone, Copy, Debug)]
@@ -48,20 +43,11 @@ pub struct Item {
     pub packets: u64,
 }
 
-/// The sources that share rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Group {
-    /// Number of groups.
-    pub of: u32,
-    /// Index of this group.
-    pub index: u32,
-}
-
-/// One message to the store. It is repeated unchanged until it is answered.
+/// One message to the store: a part of an exchange. It is repeated unchanged until it is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// The group that the round is about.
-    pub group: Group,
+    /// Index of the part in its exchange. The store keeps the last number of each part.
+    pub part: u32,
     /// Number of the round, higher than all numbers before.
     pub number: u64,
     /// The sources, with their packets.
@@ -108,14 +94,14 @@ pub struct Member {
     scan: u64,
     /// Times of this scan and of the two before, in ticks.
     scans: [Option<u64>; 3],
-    groups: u32,
     number: u64,
-    under_way: HashMap<Group, Round>,
+    /// The parts of the present exchange without an answer.
+    under_way: BTreeMap<u32, Arc<Round>>,
 }
 
 impl Member {
-    /// Creates a member for a table with `entries` entries. In a cluster (`in_shards`) each round is about one shard.
-    pub fn new(entries: usize, in_shards: bool) -> Self {
+    /// Creates a member for a table with `entries` entries.
+    pub fn new(entries: usize) -> Self {
         Self {
             limits: [const { None }; SLOTS as usize],
             since: [0; SLOTS as usize],
@@ -127,9 +113,8 @@ impl Member {
             ledgers: HashMap::new(),
             scan: 0,
             scans: [None; 3],
-            groups: if in_shards { SHARDS } else { GROUPS[0] },
             number: 0,
-            under_way: HashMap::new(),
+            under_way: BTreeMap::new(),
         }
     }
 
@@ -214,49 +199,41 @@ impl Member {
         }
     }
 
-    /// Ends the scan. Returns the rounds to send to the store. `shard`: returns the part of a limit's source, out
-    /// of [`SHARDS`].
-    pub fn end(&mut self, shard: impl Fn(&str, &SourceKey) -> u32) -> Vec<Round> {
+    /// Ends the scan. Returns the rounds to send to the store; none before all rounds of the last exchange are
+    /// answered.
+    pub fn end(&mut self) -> Vec<Arc<Round>> {
         let scan = self.scan;
         self.ledgers
             .retain(|_, kept| kept.scan == scan && !kept.ledger.is_over());
-        if self.groups != SHARDS && self.under_way.is_empty() {
-            self.groups = groups(self.ledgers.len());
+        if !self.under_way.is_empty() {
+            return Vec::new();
         }
-        let mut rounds: HashMap<Group, Round> = HashMap::new();
-        for (key, kept) in &mut self.ledgers {
-            let Some(Some(limit)) = self.limits.get(key.slot() as usize) else {
-                continue;
+        let limits = &self.limits;
+        let items = self.ledgers.iter_mut().filter_map(|(key, kept)| {
+            let limit = limits.get(key.slot() as usize)?.as_ref()?;
+            let packets = kept.ledger.publish()?;
+            Some(Item {
+                key: *key,
+                limit: Arc::clone(limit),
+                packets,
+            })
+        });
+        let items: Vec<_> = items.collect();
+        for (part, items) in (0..).zip(items.chunks(OF_ROUND)) {
+            self.number += 1;
+            let (number, items) = (self.number, items.to_vec());
+            let round = Round {
+                part,
+                number,
+                items,
             };
-            let of = self.groups;
-            let index = shard(&limit.held.name, key) % SHARDS / (SHARDS / of);
-            let group = Group { of, index };
-            if self.under_way.contains_key(&group) {
-                continue;
-            }
-            if let Some(packets) = kept.ledger.publish() {
-                let round = rounds.entry(group).or_insert_with(|| {
-                    self.number += 1;
-                    Round {
-                        group,
-                        number: self.number,
-                        items: Vec::new(),
-                    }
-                });
-                round.items.push(Item {
-                    key: *key,
-                    limit: Arc::clone(limit),
-                    packets,
-                });
-            }
+            self.under_way.insert(part, Arc::new(round));
         }
-        self.under_way
-            .extend(rounds.iter().map(|(group, round)| (*group, round.clone())));
-        rounds.into_values().collect()
+        self.unanswered().cloned().collect()
     }
 
     /// The rounds without an answer.
-    pub fn unanswered(&self) -> impl Iterator<Item = &Round> {
+    pub fn unanswered(&self) -> impl Iterator<Item = &Arc<Round>> {
         self.under_way.values()
     }
 
@@ -264,17 +241,16 @@ impl Member {
     /// `reading` reads an entry again. Repeated and late answers are ignored.
     pub fn answer(
         &mut self,
-        round: u64,
-        group: Group,
+        round: &Round,
         records: &[Record],
         mut read: impl FnMut(usize, &SourceKey) -> Option<Sighting>,
     ) -> Vec<Charge> {
-        let sent = match self.under_way.entry(group) {
-            Entry::Occupied(sent) if sent.get().number == round => sent.remove(),
+        match self.under_way.entry(round.part) {
+            Entry::Occupied(sent) if sent.get().number == round.number => sent.remove(),
             _ => return Vec::new(),
         };
         let mut charges = Vec::new();
-        for (item, record) in sent.items.iter().zip(records) {
+        for (item, record) in round.items.iter().zip(records) {
             let quota = self.quota(&item.key);
             let (Some(quota), Some(kept)) = (quota, self.ledgers.get_mut(&item.key)) else {
                 continue;
@@ -319,12 +295,6 @@ impl Member {
     pub fn sources(&self) -> usize {
         self.ledgers.len()
     }
-}
-
-/// The number of groups for this many sources.
-fn groups(sources: usize) -> u32 {
-    let enough = |groups: &u32| sources <= OF_GROUP * *groups as usize;
-    GROUPS.into_iter().find(enough).unwrap_or(SHARDS)
 }
 
 impl Seen {
@@ -390,7 +360,7 @@ mod tests {
     impl Case {
         fn new() -> Self {
             let mut case = Self {
-                member: Member::new(1, false),
+                member: Member::new(1),
                 now: 1 << 60,
                 spent: 0,
                 admitted: 0,
@@ -434,7 +404,7 @@ mod tests {
             };
             self.member.begin(&all, fleet);
             self.member.sight(&self.sighting());
-            let rounds = self.member.end(|_, _| 0);
+            let rounds = self.member.end();
             rounds.iter().map(|round| round.items[0].packets).sum()
         }
 
@@ -447,9 +417,7 @@ mod tests {
             self.record.total += round.items[0].packets;
             self.record.born = 5;
             let sighting = is_seen.then(|| self.sighting());
-            let charges = self
-                .member
-                .answer(round.number, round.group, &[self.record], |_, _| sighting);
+            let charges = self.member.answer(&round, &[self.record], |_, _| sighting);
             charges.iter().map(|charge| charge.ticks).sum()
         }
     }

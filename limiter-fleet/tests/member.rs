@@ -1,6 +1,6 @@
-//! A member keeps ledgers of the right sources, groups them into rounds, and bounds the debt of its buckets.
+//! A member keeps ledgers of the right sources, sends them in rounds, and bounds the debt of its buckets.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use limiter_common::{
     arithmetic::bucket::DEBT_MAX,
@@ -9,7 +9,7 @@ use limiter_common::{
 use limiter_fleet::{
     conflicts::Held,
     host::Limit,
-    member::{Group, Item, Member, Round, Sighting},
+    member::{Item, Member, Round, Sighting},
     quota::{Fleet, Quota, STALENESS, ticks},
     refill::{Reading, charged},
 };
@@ -61,17 +61,13 @@ fn begin(member: &mut Member) {
     member.begin(&limits, FLEET);
 }
 
-/// Scans a table with these entries. A source's number is its shard.
-fn scan(member: &mut Member, entries: &[Entry]) -> Vec<Round> {
+/// Scans a table with these entries.
+fn scan(member: &mut Member, entries: &[Entry]) -> Vec<Arc<Round>> {
     begin(member);
     for entry in entries {
         member.sight(&sighting(entry));
     }
-    let numbers: HashMap<_, _> = entries
-        .iter()
-        .map(|entry| (key(entry.1), entry.1))
-        .collect();
-    member.end(|_, key| numbers[key])
+    member.end()
 }
 
 /// Sources numbered from 0, each with three packets in its own entry.
@@ -84,10 +80,13 @@ fn crowd(sources: u32) -> Vec<Entry> {
 fn next_items(member: &mut Member, entries: &[Entry]) -> Vec<Item> {
     let waiting: Vec<_> = member.unanswered().cloned().collect();
     for round in waiting {
-        member.answer(round.number, round.group, &[], |_, _| None);
+        member.answer(&round, &[], |_, _| None);
     }
     let rounds = scan(member, entries);
-    rounds.into_iter().flat_map(|round| round.items).collect()
+    rounds
+        .iter()
+        .flat_map(|round| round.items.clone())
+        .collect()
 }
 
 fn item(source: u32, packets: u64) -> Item {
@@ -100,14 +99,14 @@ fn item(source: u32, packets: u64) -> Item {
 
 /// A member that has scanned an empty table.
 fn begun(entries: usize) -> Member {
-    let mut member = Member::new(entries, false);
+    let mut member = Member::new(entries);
     assert_eq!(scan(&mut member, &[]), []);
     member
 }
 
 #[test]
 fn source_charged_before_the_start_is_queried() {
-    let mut member = Member::new(4, false);
+    let mut member = Member::new(4);
     // The second bucket is full: the store is not asked about it.
     let rounds = scan(&mut member, &[(0, 1, 3, 50), (1, 2, 0, 50)]);
     assert_eq!(rounds.len(), 1);
@@ -164,7 +163,7 @@ fn missing_source_is_forgotten_and_unreadable_source_is_kept() {
     assert_eq!(next_items(&mut member, &both).len(), 2);
     begin(&mut member);
     member.skip(&key(1));
-    assert_eq!(member.end(|_, _| 0), []);
+    assert_eq!(member.end(), []);
     assert_eq!(member.sources(), 1);
     assert_eq!(member.number(&key(1)), Some(0));
     assert_eq!(next_items(&mut member, &[]), []);
@@ -172,66 +171,35 @@ fn missing_source_is_forgotten_and_unreadable_source_is_kept() {
 }
 
 #[test]
-fn rounds_are_split_into_groups_as_sources_grow() {
-    for (sources, groups) in [(1, 1), (2_000, 1), (2_001, 16), (32_000, 16), (32_001, 256)] {
+fn exchange_has_a_round_for_each_thousand_sources() {
+    for (sources, parts) in [(1, 1), (1_000, 1), (1_001, 2), (32_001, 33)] {
         let mut member = begun(sources as usize);
         let rounds = scan(&mut member, &crowd(sources));
-        assert!(rounds.iter().all(|round| round.group.of == groups));
         let items: usize = rounds.iter().map(|round| round.items.len()).sum();
-        assert_eq!(items, sources as usize);
-        let mut numbers: Vec<_> = rounds.iter().map(|round| round.number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        assert_eq!(numbers.len(), rounds.len());
-    }
-}
-
-#[test]
-fn sources_of_one_shard_are_in_one_round() {
-    let mut member = Member::new(600, true);
-    scan(&mut member, &[]);
-    let entries = crowd(600);
-    let rounds = scan(&mut member, &entries);
-    assert_eq!(rounds.len(), 256);
-    for Round { group, items, .. } in &rounds {
-        assert_eq!(group.of, 256);
-        let shards = (group.index..600).step_by(256);
-        let mut keys: Vec<_> = shards.map(key).collect();
-        let mut of_round: Vec<_> = items.iter().map(|item| item.key).collect();
-        keys.sort_by_key(|key| key.address());
-        of_round.sort_by_key(|key| key.address());
-        assert_eq!(of_round, keys, "shard {}", group.index);
-    }
-    // The group waits while a round is under way.
-    assert_eq!(scan(&mut member, &entries), []);
-}
-
-#[test]
-fn each_group_has_consecutive_shards() {
-    let mut member = begun(2_001);
-    let mut entries = crowd(2_001);
-    let rounds = scan(&mut member, &entries);
-    assert_eq!(rounds.len(), 16);
-    let numbers: HashMap<_, _> = (0..2_001).map(|source| (key(source), source)).collect();
-    for Round { group, items, .. } in rounds {
-        for item in items {
-            let index = numbers[&item.key] % 256 / 16;
-            assert_eq!(group, Group { of: 16, index });
+        assert_eq!((items, rounds.len()), (sources as usize, parts));
+        for (at, round) in (0..).zip(&rounds) {
+            assert_eq!((round.part, round.number), (at, u64::from(at) + 1));
         }
     }
-    // The number of groups does not change while a round is under way, even if few sources are left.
-    entries.truncate(1);
-    scan(&mut member, &entries);
-    assert_eq!(member.sources(), 1);
-    let waiting: Vec<_> = member.unanswered().cloned().collect();
-    assert!(waiting.iter().all(|round| round.group.of == 16));
-    let first = waiting.iter().find(|round| round.group.index == 0);
-    let first = first.expect("sixteen groups");
-    member.answer(first.number, first.group, &[], |_, _| None);
-    entries[0].3 += 2;
+}
+
+#[test]
+fn next_exchange_waits_for_all_answers() {
+    let mut member = begun(1_001);
+    let mut entries = crowd(1_001);
     let rounds = scan(&mut member, &entries);
-    let groups: Vec<_> = rounds.iter().map(|round| round.group).collect();
-    assert_eq!(groups, [Group { of: 16, index: 0 }]);
+    for round in &rounds {
+        entries.iter_mut().for_each(|entry| entry.3 += 1);
+        assert_eq!(scan(&mut member, &entries), []);
+        member.answer(round, &[], |_, _| None);
+    }
+    // A repeated answer changes nothing.
+    let next = scan(&mut member, &entries);
+    member.answer(&rounds[0], &[], |_, _| None);
+    assert_eq!(member.unanswered().count(), 2);
+    let packets = next.iter().flat_map(|round| &round.items);
+    assert!(packets.map(|item| item.packets).all(|packets| packets == 2));
+    assert_eq!(next[0].number, 3);
 }
 
 #[test]

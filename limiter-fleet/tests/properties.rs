@@ -12,7 +12,7 @@ use limiter_fleet::{
     conflicts::Held,
     host::Limit,
     ledger::Record,
-    member::{Charge, Group, Member, Round, Sighting},
+    member::{Charge, Member, Round, Sighting},
     quota::{Fleet, Quota},
     refill::{Reading, charged},
 };
@@ -79,15 +79,15 @@ struct Kept {
     total: u64,
     /// True time at which the fleet's bucket is full.
     full_at: u64,
-    rounds: BTreeMap<(usize, u32, Group), u64>,
+    rounds: BTreeMap<(usize, u32), u64>,
     packets: Packets,
 }
 
 #[derive(Clone)]
 enum Message {
     /// A round of a host, in one of its agent's lives.
-    Round((usize, u32), Round),
-    Answer((usize, u32), u64, Group, Vec<Record>, Packets),
+    Round((usize, u32), Arc<Round>),
+    Answer((usize, u32), Arc<Round>, Record, Packets),
 }
 
 struct World {
@@ -111,7 +111,7 @@ impl World {
             offset: *offset,
             tat: None,
             admitted: Vec::new(),
-            member: Member::new(1, false),
+            member: Member::new(1),
             lives: 0,
             sent: BTreeMap::new(),
             heard: vec![Vec::new(); hosts],
@@ -193,7 +193,7 @@ impl World {
                 admitted: count as u64,
             });
         }
-        let rounds = host.member.end(|_, _| 0);
+        let rounds = host.member.end();
         if host.member.sources() == 0 {
             // The source was dropped: the next reading of the record is the first one.
             host.born = 0;
@@ -226,7 +226,7 @@ impl World {
         self.wires
             .retain(|message| !matches!(message, Message::Round((from, _), _) if *from == at));
         let host = &mut self.hosts[at];
-        host.member = Member::new(1, false);
+        host.member = Member::new(1);
         host.lives += 1;
         host.born = 0;
         self.scan(at);
@@ -235,20 +235,16 @@ impl World {
     fn deliver(&mut self, message: Message) {
         match message {
             Message::Round(from, round) => self.serve(from, &round),
-            Message::Answer(to, number, group, records, packets) => {
-                self.take(to, (number, group), &records, &packets);
+            Message::Answer(to, round, record, packets) => {
+                self.take(to, &round, record, &packets);
             }
         }
     }
 
     /// Does the work of the store's script.
-    fn serve(&mut self, (from, life): (usize, u32), round: &Round) {
+    fn serve(&mut self, (from, life): (usize, u32), round: &Arc<Round>) {
         let (now, cost) = (self.now, self.quota.cost);
-        let last = self
-            .store
-            .rounds
-            .entry((from, life, round.group))
-            .or_default();
+        let last = self.store.rounds.entry((from, life)).or_default();
         let packets = round.items[0].packets;
         if round.number > *last {
             *last = round.number;
@@ -274,20 +270,13 @@ impl World {
         };
         self.wires.push(Message::Answer(
             (from, life),
-            round.number,
-            round.group,
-            vec![record],
+            Arc::clone(round),
+            record,
             self.store.packets.clone(),
         ));
     }
 
-    fn take(
-        &mut self,
-        (to, life): (usize, u32),
-        (number, group): (u64, Group),
-        records: &[Record],
-        of: &Packets,
-    ) {
+    fn take(&mut self, (to, life): (usize, u32), round: &Round, record: Record, of: &Packets) {
         let (now, cost) = (self.now, self.quota.cost);
         let times: Vec<Vec<u64>> = self
             .hosts
@@ -305,16 +294,16 @@ impl World {
             reading,
             admitted: host.admitted.len() as u64,
         });
-        let waits = host.member.unanswered().any(|round| round.number == number);
-        let charges = host
-            .member
-            .answer(number, group, records, |_, _| reading.take());
+        let mut unanswered = host.member.unanswered();
+        let waits = unanswered.any(|waiting| waiting.number == round.number);
+        drop(unanswered);
+        let charges = host.member.answer(round, &[record], |_, _| reading.take());
         if !waits || reading.is_some() {
             assert_eq!(charges, [], "the packet came before its retry-after");
             return;
         }
-        let is_first = host.born != records[0].born;
-        host.born = records[0].born;
+        let is_first = host.born != record.born;
+        host.born = record.born;
         if is_first {
             let known = of[to].iter().filter(|known| **known).count();
             host.unpublished = (host.admitted.len() - known) as u64;
@@ -347,7 +336,7 @@ impl World {
         let ticks = charges.first().map_or(0, |charge| charge.ticks);
         let due = if is_first {
             let own = spent.saturating_sub(host.unpublished * cost);
-            records[0].spent.saturating_sub(own).min(new * cost)
+            record.spent.saturating_sub(own).min(new * cost)
         } else {
             assert!(ticks <= new * cost, "more than others have charged");
             new * cost

@@ -1,7 +1,9 @@
 //! Drives a headless browser by the DevTools protocol over a pipe: JSON documents, each ended by a zero byte.
 
 use std::{
+    fs::File,
     io::{BufRead, BufReader, Write},
+    path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
@@ -152,11 +154,19 @@ impl Browser {
         );
     }
 
-    /// A picture of the whole page (PNG), in base64.
-    pub fn picture(&mut self) -> String {
+    /// Writes a picture of the whole page (PNG).
+    pub fn picture(&mut self, file: &Path) {
         let request = json!({"format": "png", "captureBeyondViewport": true});
         let picture = self.call("Page.captureScreenshot", request);
-        picture["data"].as_str().unwrap().to_owned()
+        let mut decode = Command::new("base64");
+        decode.arg("--decode").stdin(Stdio::piped());
+        decode.stdout(File::create(file).unwrap());
+        let mut decoding = decode.spawn().unwrap();
+        let text = picture["data"].as_str().unwrap();
+        let mut input = decoding.stdin.take().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        drop(input);
+        assert!(decoding.wait().unwrap().success());
     }
 }
 

@@ -8,10 +8,9 @@ use std::{
 use limiter_common::policy::verdict::Reason;
 use limiter_user::{
     config::{Settings, file},
-    observe::replay::Replay,
     plan::{
         capture::Capture,
-        replay::{self, Choice, Compiled},
+        replay::{self, Choice, Compiled, Outcome},
     },
 };
 
@@ -104,7 +103,7 @@ pub fn replay(
     file: &[u8],
     settings: &Settings,
     choice: Choice,
-) -> Result<(Replay, Vec<Option<Reason>>), replay::Error> {
+) -> Result<(Outcome, Vec<Option<Reason>>), replay::Error> {
     let mut capture = Capture::new("test", io::Cursor::new(file.to_vec()))?;
     let compiled = Compiled::new(settings).unwrap();
     let mut verdicts = Vec::new();
@@ -123,7 +122,7 @@ pub fn replay_by_both(
     about: &str,
     file: &[u8],
     settings: &Settings,
-) -> Result<(Replay, Vec<Option<Reason>>), replay::Error> {
+) -> Result<(Outcome, Vec<Option<Reason>>), replay::Error> {
     let kernel = replay(file, settings, Choice::Kernel);
     let model = replay(file, settings, Choice::Model);
     let (kernel, model) = match (kernel, model) {
@@ -140,7 +139,7 @@ pub fn replay_by_both(
         panic!("{about}: packet {number}: {kernel:?} in the kernel, {model:?} in the model");
     }
     assert_eq!(kernel.1.len(), model.1.len(), "{about}");
-    let named = |replay: &Replay| Replay {
+    let named = |replay: &Outcome| Outcome {
         engine: "either",
         ..replay.clone()
     };

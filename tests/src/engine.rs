@@ -236,8 +236,9 @@ impl Kernel {
             length: 0,
         };
         let mut room = Vec::new();
-        let result = replay::run(self.program.fd().unwrap(), stamp, packet, &mut room).unwrap();
-        (result.action, result.reason, room.split_off(STAMP))
+        let (action, reason) =
+            replay::run(self.program.fd().unwrap(), stamp, packet, &mut room).unwrap();
+        (action, reason, room.split_off(STAMP))
     }
 }
 

@@ -4,20 +4,17 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ExitStatus, Stdio},
     time::Duration,
 };
 
 use crate::testbed::Host;
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::unistd::Pid;
 
 use crate::{
-    command::prepared,
+    command::{ip, prepared},
     hosts::on,
-    processes::{helper_of, status_of},
+    processes::{descriptors_of, helper_of, status_of},
 };
 
 /// Maximum time of an answer, even on a busy machine.
@@ -80,19 +77,24 @@ impl<'h> Exporter<'h> {
         stream
     }
 
-    /// Sends a request with these header lines besides the usual ones, and reads the whole answer.
-    pub fn ask(&self, method: &str, path: &str, headers: &str) -> Answer {
+    /// Sends a request, and reads the whole answer.
+    pub fn ask(&self, method: &str, path: &str) -> Answer {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+        let answer = self.send(request.as_bytes());
+        answer.unwrap_or_else(|| panic!("no answer: {method} {path}"))
+    }
+
+    /// Sends bytes, and reads the whole answer, if there is one.
+    pub fn send(&self, request: &[u8]) -> Option<Answer> {
         let mut stream = self.connect();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{headers}\r\n"
-        );
-        stream.write_all(request.as_bytes()).unwrap();
+        // The exporter may close the connection before it has read everything.
+        let _ = stream.write_all(request);
         Answer::read(&mut stream)
     }
 
     /// The body at `path`, which must exist.
     pub fn get(&self, path: &str) -> String {
-        let answer = self.ask("GET", path, "");
+        let answer = self.ask("GET", path);
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         answer.body
     }
@@ -126,8 +128,7 @@ impl<'h> Exporter<'h> {
 
     /// Number of open descriptors.
     pub fn descriptors(&self) -> usize {
-        let path = format!("/proc/{}/fd", self.process());
-        std::fs::read_dir(path).unwrap().count()
+        descriptors_of(self.process())
     }
 
     /// Waits for its end. Returns the exit status and the standard error.
@@ -136,12 +137,6 @@ impl<'h> Exporter<'h> {
         let stderr = self.process.stderr.take();
         stderr.unwrap().read_to_string(&mut text).unwrap();
         (self.process.wait().unwrap(), text)
-    }
-
-    /// Sends the exporter a signal, and waits for its end.
-    pub fn end(mut self, signal: Signal) -> ExitStatus {
-        kill(self.process(), signal).unwrap();
-        self.process.wait().unwrap()
     }
 }
 
@@ -153,29 +148,24 @@ impl Drop for Exporter<'_> {
 }
 
 impl Answer {
-    /// Reads an answer until the connection ends.
-    pub fn read(stream: &mut TcpStream) -> Self {
+    /// Reads an answer until the connection ends; none if it ends without one.
+    pub fn read(stream: &mut TcpStream) -> Option<Self> {
         let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
+        let _ = stream.read_to_end(&mut bytes);
         let text = String::from_utf8(bytes).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let mut lines = head.lines();
-        let first = lines.next().unwrap_or_default();
-        let status = first.split(' ').nth(1).unwrap_or_default().parse();
-        let headers = lines.filter_map(|line| line.split_once(": "));
-        Self {
-            status: status.unwrap_or_else(|_| panic!("no answer: {text:?}")),
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        let headers = head.lines().filter_map(|line| line.split_once(": "));
+        Some(Self {
+            status: head.split(' ').nth(1)?.parse().ok()?,
             headers: headers
                 .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
                 .collect(),
             body: body.to_owned(),
-        }
+        })
     }
 }
 
 /// Sets loopback up, which is down by default.
 pub fn loopback_up(host: &Host) {
-    let mut command = Command::new("ip");
-    command.args(["link", "set", "lo", "up"]);
-    assert!(on(host, || command.status()).unwrap().success());
+    ip(&host.namespace, "link set lo up");
 }

@@ -23,23 +23,18 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Opens a terminal of this size on `host`, with these variables besides the usual ones.
-    pub fn open(host: &Host, (columns, lines): (u16, u16), variables: &[(&str, &str)]) -> Self {
+    /// Opens a terminal of this size on `host`.
+    pub fn open(host: &Host, (columns, lines): (u16, u16)) -> Self {
         let screen = Self {
             folder: tempfile::tempdir().unwrap(),
         };
         let mut tmux = screen.tmux(&["-f", "/dev/null", "new-session", "-d"]);
         tmux.args(["-x", &columns.to_string(), "-y", &lines.to_string()]);
-        for (name, value) in [("PS1", PROMPT), ("LC_ALL", "C.UTF-8")]
-            .iter()
-            .chain(variables)
-        {
-            tmux.arg("-e").arg(format!("{name}={value}"));
-        }
+        tmux.args(["-e", &format!("PS1={PROMPT}"), "-e", "LC_ALL=C.UTF-8"]);
         // Line editing would change the terminal while the shell waits.
         tmux.args(["bash", "--norc", "--noprofile", "--noediting"]);
         // These variables of the test's own environment must not affect it.
-        for name in ["NO_COLOR", "TMUX", "SSH_CONNECTION"] {
+        for name in ["TMUX", "SSH_CONNECTION"] {
             tmux.env_remove(name);
         }
         done(on(host, || tmux.output()).unwrap());

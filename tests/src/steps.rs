@@ -19,10 +19,12 @@ use nix::{
 
 use crate::{
     calls::{Call, LOOK, stop_before_them},
+    command::prepared,
+    hosts::Hosts,
     objects::Object,
 };
 
-/// Of equal calls in a row, such as pinning the maps, one in this many is a step of [`run_until`].
+/// Of equal calls in a row, such as pinning the maps, one in this many is a step.
 const EACH: usize = 4;
 
 /// End of a command.
@@ -58,27 +60,58 @@ pub struct Stopped {
     pub held: Vec<Object>,
 }
 
-/// Runs `command`, and kills it before its step number `step`, from 0. Only calls with an effect that outlives the
-/// process are steps. Must be called in the network namespace of the command.
-pub fn run_until(command: &mut Command, step: usize) -> io::Result<End> {
-    let (mut steps, mut last, mut alike) = (0, String::new(), 0);
-    let stopped = run_with(command, |call| {
-        if !call.lasts {
-            return Fault::None;
-        }
-        alike = if call.name == last { alike + 1 } else { 0 };
-        last.clone_from(&call.name);
-        if alike % EACH != 0 {
-            return Fault::None;
-        }
-        steps += 1;
-        if steps > step {
-            Fault::Kill
+/// Counts the steps of a command.
+#[derive(Debug, Default)]
+pub struct Steps {
+    last: String,
+    alike: usize,
+    count: usize,
+}
+
+impl Steps {
+    /// The number of steps up to this call.
+    pub fn with(&mut self, call: &Call) -> usize {
+        self.alike = if call.name == self.last {
+            self.alike + 1
         } else {
-            Fault::None
+            0
+        };
+        self.last.clone_from(&call.name);
+        self.count += usize::from(self.alike.is_multiple_of(EACH));
+        self.count
+    }
+}
+
+/// Kills `command` on the server of `hosts` before its first step, then before its second one, until it completes. Only
+/// calls with an effect that outlives the process are steps. Calls `before` and `after` each time, `after` with the
+/// number of the step and its description.
+pub fn kill_at_each_step(
+    hosts: &Hosts,
+    command: &[&str],
+    mut before: impl FnMut(),
+    mut after: impl FnMut(usize, &str),
+) {
+    const MOST: usize = 200;
+    for step in 0..MOST {
+        before();
+        let mut steps = Steps::default();
+        let run = || {
+            run_with(&mut prepared(command), |call| {
+                match call.lasts && steps.with(call) > step {
+                    true => Fault::Kill,
+                    false => Fault::None,
+                }
+            })
+        };
+        let end = hosts.server.namespace.run(run).unwrap().unwrap().end;
+        after(step, &format!("killed before step {step}, {end:?}"));
+        if let End::Done(status) = end {
+            assert_eq!(status, 0);
+            assert!(step > 5, "only {step} steps");
+            return;
         }
-    })?;
-    Ok(stopped.end)
+    }
+    panic!("more than {MOST} steps");
 }
 
 /// Runs `command`, and applies the result of `fault` before each call that changes something. Must be called in the

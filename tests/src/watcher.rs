@@ -15,12 +15,7 @@ use nix::{
 };
 use serde_json::Value;
 
-use crate::{
-    command::prepared,
-    eventually,
-    hosts::Hosts,
-    processes::{descriptors_of, status_of},
-};
+use crate::{command::prepared, hosts::Hosts};
 
 /// A running `limiter watch eth0` on the server.
 #[derive(Debug)]
@@ -130,28 +125,6 @@ impl Watcher {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
-    }
-
-    /// Stops the process (SIGSTOP) while it holds only its usual descriptors. While it checks the attachment, it holds
-    /// the link, and the program would stay as long as the process is stopped.
-    pub fn stop_between_looks(&self) {
-        let process = Pid::from_raw(self.child.id().try_into().unwrap());
-        let always = (0..100).map(|_| {
-            thread::sleep(Duration::from_millis(2));
-            descriptors_of(process)
-        });
-        let always = always.min().unwrap();
-        eventually("the watcher holds no link", || {
-            self.signal(Signal::SIGSTOP);
-            eventually("the watcher has stopped", || {
-                status_of(process, "State").starts_with('T')
-            });
-            let between = descriptors_of(process) == always;
-            if !between {
-                self.signal(Signal::SIGCONT);
-            }
-            between
-        });
     }
 
     /// Waits for its end. The process does not wait for a reader.

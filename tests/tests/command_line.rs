@@ -128,47 +128,16 @@ fn wrong_command_lines_are_refused_and_change_nothing() {
     assert!(alone.stderr.contains("Usage"), "{alone:#?}");
 }
 
-/// The layout has a suggestion and the usage.
+/// The layout is clap's, with a suggestion and the usage.
 #[test]
-fn errors_of_unknown_verbs_and_options_have_the_clap_layout() {
-    for (arguments, message) in [
-        (
-            &["atach", "eth0"][..],
-            "error: unrecognized subcommand 'atach'
-
-  tip: some similar subcommands exist: 'detach', 'watch', 'attach'
-
-Usage: limiter [OPTIONS] <COMMAND>
-",
-        ),
-        (
-            &["status", "--jsno"],
-            "error: unexpected argument '--jsno' found
-
-  tip: a similar argument exists: '--json'
-
-Usage: limiter status --json [IFACE]...
-",
-        ),
-        (
-            &["deny", "ad\u{202e}d", "eth0"],
-            "error: unrecognized subcommand 'ad\\u{202e}d'
+fn control_characters_in_a_wrong_command_line_are_escaped() {
+    let message = "error: unrecognized subcommand 'ad\\u{202e}d'
 
   tip: a similar subcommand exists: 'add'
 
 Usage: limiter deny [OPTIONS] <COMMAND>
-",
-        ),
-    ] {
-        let outcome = limiter(arguments);
-        outcome.expect_error(2, &[message]);
-        assert!(
-            outcome
-                .stderr
-                .ends_with("\nFor more information, try '--help'.\n"),
-            "{outcome:#?}"
-        );
-    }
+";
+    limiter(&["deny", "ad\u{202e}d", "eth0"]).expect_error(2, &[message]);
 }
 
 #[test]
@@ -204,9 +173,9 @@ fn help_version_manual_and_completions_are_printed() {
         (&["--version"], env!("CARGO_PKG_VERSION")),
         (&["man"], ".TH limiter"),
         (&["man", "attach"], "max\\-sources"),
-        (&["completions", "bash"], "_limiter limiter"),
+        (&["completions", "bash"], "_limiter()"),
         (&["completions", "zsh"], "#compdef limiter"),
-        (&["completions", "fish"], "--command limiter"),
+        (&["completions", "fish"], "complete -c limiter"),
     ] {
         let outcome = limiter(arguments);
         outcome.expect(0);
@@ -215,32 +184,6 @@ fn help_version_manual_and_completions_are_printed() {
             "wanted '{word}': {outcome:#?}"
         );
         assert_eq!(outcome.stderr, "");
-    }
-}
-
-#[test]
-fn usage_shows_the_interface_first() {
-    for verb in [
-        "set",
-        "allow add",
-        "deny replace",
-        "tier remove",
-        "check",
-        "reset",
-        "top",
-    ] {
-        let words: Vec<_> = verb.split(' ').chain(["--help"]).collect();
-        let help = limiter(&words);
-        help.expect(0);
-        let usage = help.stdout.lines().find(|line| line.starts_with("Usage: "));
-        let usage = usage.unwrap();
-        let operands: Vec<_> = usage
-            .split(' ')
-            .skip(2 + verb.split(' ').count())
-            .filter(|word| !word.contains("OPTIONS") && !word.contains("--"))
-            .collect();
-        let first = operands.first().map(|first| first.trim_end_matches("..."));
-        assert_eq!(first, Some("<IFACE>"), "{usage}");
     }
 }
 

@@ -14,6 +14,7 @@ use limiter_tests::{
     hosts::Hosts,
     need_kernel,
     random::{seed, settings},
+    recipes::blocks,
 };
 use limiter_user::config::{Control, file};
 use nix::sys::{
@@ -84,15 +85,6 @@ fn shown(hosts: &Hosts) -> String {
     show.stdout
 }
 
-/// The recipes of the cookbook.
-fn recipes() -> Vec<String> {
-    let cookbook = include_str!("../../docs/cookbook.md");
-    let blocks = cookbook.split("```toml\n").skip(1);
-    blocks
-        .map(|block| block.split("```").next().unwrap().to_owned())
-        .collect()
-}
-
 #[test]
 fn all_mistakes_are_reported_at_once() {
     let folder = Folder::new();
@@ -157,7 +149,8 @@ fn config_show_output_makes_an_equal_attachment() {
     need_kernel!();
     let folder = Folder::new();
     folder.write("partners.txt", "192.0.2.0/24\n2001:db8:7::/48\n");
-    let mut files = recipes();
+    let recipes = blocks("toml").into_iter();
+    let mut files: Vec<_> = recipes.map(|(_, text)| text).collect();
     assert!(files.len() >= 5, "{files:#?}");
     files.push(EVERYTHING.to_owned());
     let (here, elsewhere) = (Hosts::new(), Hosts::new());

@@ -104,7 +104,7 @@ fn reused_interface_name_blocks_attach_until_detach() {
     hosts.run("detach eth0 wan9");
 }
 
-/// This also holds for `all` and `--all`. A failing interface is named and does not stop the others. The status is 1.
+/// This also holds for `all`. A failing interface is named and does not stop the others. The status is 1.
 #[test]
 fn every_verb_accepts_several_interfaces() {
     need_kernel!();
@@ -122,19 +122,19 @@ fn every_verb_accepts_several_interfaces() {
     };
     for (line, lines) in [
         ("deny add eth0,lo 192.0.2.7", 2),
-        ("deny add --all 192.0.2.8", 2),
+        ("deny add all 192.0.2.8", 2),
         ("allow replace all 192.0.2.9", 2),
-        ("tier add own 192.0.2.9 --all", 2),
-        ("deny list --all", 4),
+        ("tier add all own 192.0.2.9", 2),
+        ("deny list all", 4),
         ("deny list eth0,lo --json", 2),
         ("tier list all own", 2),
         ("set eth0 lo --rate 6", 2),
-        ("set --all --shadow on", 2),
+        ("set all --shadow on", 2),
         ("reset eth0,lo 192.0.2.9", 2),
         ("reset all --all", 2),
-        ("keep --all", 2),
+        ("keep all", 2),
         ("keep eth0 lo", 2),
-        ("check --all 192.0.2.7 --json", 2),
+        ("check all 192.0.2.7 --json", 2),
     ] {
         let text = done(line);
         assert!(text.lines().count() >= lines, "{line}: {text}");
@@ -143,18 +143,13 @@ fn every_verb_accepts_several_interfaces() {
             "{text}"
         );
     }
-    for line in [
-        "status eth0 lo",
-        "status lo,eth0",
-        "status --all",
-        "status all",
-    ] {
+    for line in ["status eth0 lo", "status lo,eth0", "status all"] {
         let shown = done(line);
         for name in ["eth0", "lo"] {
             assert!(shown.contains(&format!("{name}: generic mode")), "{shown}");
         }
     }
-    for line in ["config show --all", "config show eth0 lo"] {
+    for line in ["config show all", "config show eth0 lo"] {
         let shown = done(line);
         assert!(shown.contains("interfaces = [\"eth0\"]"), "{shown}");
         assert!(shown.contains("interfaces = [\"lo\"]"), "{shown}");
@@ -181,7 +176,7 @@ fn every_verb_accepts_several_interfaces() {
         assert!(outcome.stderr.contains("eth9"), "{outcome:#?}");
     }
     hosts
-        .limiter("set --all --rate 5")
+        .limiter("set all --rate 5")
         .expect_error(1, &["not attached to any interface"]);
     hosts.limiter("keep all,eth0").expect_error(2, &["'all'"]);
 }

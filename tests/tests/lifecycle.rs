@@ -67,23 +67,23 @@ fn command_that_requests_the_existing_state_is_unchanged() {
         (&["set", "eth0", "--rate", "5"], "eth0: unchanged: "),
         (
             &["deny", "add", "eth0", "192.0.2.7"],
-            "eth0: unchanged: already in force, 1 on deny now",
+            "eth0: unchanged: already in force",
         ),
         (
             &["deny", "replace", "eth0", "192.0.2.7"],
-            "eth0: unchanged: already in force, 1 on deny now",
+            "eth0: unchanged: already in force",
         ),
         (
             &["deny", "remove", "eth0", "192.0.2.9"],
-            "eth0: unchanged: 192.0.2.9 is not on deny, 1 on deny now",
+            "eth0: unchanged: already in force",
         ),
         (
             &["allow", "remove", "eth0", "192.0.2.9"],
-            "eth0: unchanged: 192.0.2.9 is not on allow",
+            "eth0: unchanged: already in force",
         ),
         (
             &["tier", "remove", "eth0", "own", "192.0.2.9"],
-            "eth0: unchanged: 192.0.2.9 is not on own",
+            "eth0: unchanged: already in force",
         ),
         (
             &["reset", "eth0", "192.0.2.8"],
@@ -111,17 +111,6 @@ fn command_that_requests_the_existing_state_is_unchanged() {
     hosts
         .limiter("--strict detach --all")
         .expect_error(1, &["unchanged"]);
-}
-
-#[test]
-fn second_attach_is_refused() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts.run("attach eth0 --rate 5");
-    let before = hosts.status();
-    let again = hosts.limiter("attach eth0 --rate 6");
-    again.expect_error(1, &["already", "limiter set eth0", "limiter detach eth0"]);
-    assert_eq!(hosts.status(), before);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::Write,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr},
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
 };
@@ -20,7 +20,7 @@ use limiter_tests::{
     random::{moment, packets, seed, settings},
 };
 use limiter_user::{
-    config::{Limit, NewSources, Settings, file},
+    config::{Limit, Settings, file},
     observe::Verdicts,
     plan::{
         capture::{Capture, clock::Clock},
@@ -33,47 +33,6 @@ const MS: u64 = 1_000_000;
 /// Start time of the captures.
 const START: u64 = 1_700_000_000 * SECOND;
 const SOURCE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
-
-/// The captures, with the number of packets, counted by another program; none for an unsupported link type.
-const FIXTURES: [(&str, Option<u64>); 37] = [
-    ("arp-too-long-tha.pcap", Some(1)),
-    ("babel.pcap", Some(25)),
-    ("babel_rtt.pcap", Some(9)),
-    ("bad-ipv4-version-pgm-heapoverflow.pcap", Some(1)),
-    ("bgp-encap.pcap", Some(1)),
-    ("bgp-shutdown-communication.pcapng", Some(2)),
-    ("dccp_partial_csum_v4_longer.pcap", Some(15)),
-    ("dhcp-rfc3004.pcap", Some(4)),
-    ("dhcpv6-ia-na.pcap", Some(4)),
-    ("dns_tcp.pcap", Some(11)),
-    ("dns_udp.pcap", Some(2)),
-    ("empty.pcapng", Some(0)),
-    ("heapoverflow-tcp_print.pcap", Some(1)),
-    ("hoobr_nfs_printfh.pcap", Some(9)),
-    ("hoobr_rt6_print.pcap", Some(3)),
-    ("icmpv6-RFC2894-RR.pcap", Some(6)),
-    ("ikev2pI2.pcap", Some(2)),
-    ("ip6_frag_asan.pcap", Some(1)),
-    ("ipv6-bad-version.pcap", Some(4)),
-    ("ipv6-routing-header.pcap", Some(4)),
-    ("ipv6-srh-ext-header.pcap", Some(1)),
-    ("ipv6-too-long-jumbo.pcap", Some(1)),
-    ("ipv6hdr-heapoverflow.pcap", Some(1)),
-    ("isup.pcap", Some(6)),
-    ("mobility_opt_asan.pcap", Some(2)),
-    ("nflog.pcap", None),
-    ("nfs-attr-oobr.pcap", Some(48)),
-    ("nfs-write-verf-cookie.pcapng", Some(2)),
-    ("of10_7050q.pcapng", Some(4)),
-    ("pptp.pcap", Some(23)),
-    ("reason_code-0.pcap", None),
-    ("resp_2_inline.pcap", Some(14)),
-    ("ripv2-invalid-length.pcap", Some(1)),
-    ("rpvstp-trunk-native-vid5.pcap", Some(22)),
-    ("tcp_header_heapoverflow.pcap", Some(1)),
-    ("test010-le.pcapng", Some(4)),
-    ("test016-be.pcapng", Some(4)),
-];
 
 /// One limit on all packets.
 fn plain(rate: &str, burst: &str) -> Settings {
@@ -91,7 +50,7 @@ fn plain(rate: &str, burst: &str) -> Settings {
 fn kernel_and_model_agree_on_foreign_captures() {
     need_kernel!();
     let files = fixtures();
-    assert_eq!(files.len(), FIXTURES.len());
+    let mut refused = 0;
     let mut seen = BTreeMap::<&str, u64>::new();
     let roomy = Settings {
         max_sources: Settings::default().max_sources,
@@ -102,26 +61,29 @@ fn kernel_and_model_agree_on_foreign_captures() {
         let mut kernel = Engine::kernel(&compiled, 0).unwrap();
         let mut model = Engine::model(&compiled, 0);
         let mut clock = Clock::default();
-        for (path, (name, packets)) in files.iter().zip(FIXTURES) {
-            assert!(path.ends_with(name), "{} is not {name}", path.display());
+        for path in &files {
+            let name = path.display();
             let mut capture = Capture::open(path).unwrap();
-            let Some(packets) = packets else {
-                let error = capture.next().unwrap().unwrap_err().to_string();
-                assert!(error.contains("link type"), "{name}: {error}");
-                continue;
-            };
             for packet in &mut capture {
-                let packet = packet.unwrap();
+                let packet = match packet {
+                    Ok(packet) => packet,
+                    Err(error) => {
+                        assert!(error.to_string().contains("link type"), "{error}");
+                        refused += 1;
+                        break;
+                    }
+                };
                 let now = clock.at(packet.time);
                 let by_kernel = kernel.offer(&packet.frame, now).unwrap();
                 let by_model = model.offer(&packet.frame, now).unwrap();
                 assert_eq!(by_kernel, by_model, "{name}, packet {}", packet.number);
                 *seen.entry(by_model.name()).or_default() += 1;
             }
-            let read = (capture.packets(), capture.cut());
-            assert_eq!(read, (packets, None), "{name}");
+            assert_eq!(capture.cut(), None, "{name}");
         }
     }
+    // Link types of logs, wireless interfaces and BSD loopback, with each of the settings.
+    assert_eq!(refused, 3 * 4);
     // The captures contain packets with each of these verdicts.
     for reason in "admitted limit malformed not_ip deny would_drop".split(' ') {
         assert!(seen.get(reason) > Some(&4), "{reason}: {seen:?}");
@@ -172,42 +134,6 @@ fn kernel_and_model_agree_on_random_captures() {
                    malformed_passed malformed_would_drop";
     for reason in reasons.split(' ') {
         assert!(seen.get(reason) > Some(&20), "{reason}: {seen:?}");
-    }
-}
-
-/// There are more sources than the table holds. Both engines have equal entries at every time.
-#[test]
-fn kernel_and_model_agree_when_the_table_is_full() {
-    need_kernel!();
-    let mut rng = Rng::with_seed(seed(0xf100d));
-    let pool: Vec<IpAddr> = (0..3_000)
-        .map(|number| match number % 3 {
-            0 => Ipv6Addr::from(rng.u128(..)).into(),
-            _ => Ipv4Addr::from(rng.u32(..)).into(),
-        })
-        .collect();
-    let mut time = START;
-    let packets: Vec<_> = (0..25_000)
-        .map(|_| {
-            time += rng.u64(0..20 * MS);
-            let source = pool[rng.usize(0..pool.len())];
-            Captured::whole(time, Frame::from(source).bytes())
-        })
-        .collect();
-    for key in ["/32,/64", "/32,/128"] {
-        let mut settings = plain("6/m", "3");
-        settings.limits[0].key = key.parse().unwrap();
-        settings.max_sources = 1_024;
-        settings.new_sources = Some(NewSources {
-            rate: "30/s".parse().unwrap(),
-            burst: Some(600),
-        });
-        let (replay, _) = replay_by_both(key, &pcap(&packets), &settings).unwrap();
-        assert!(
-            replay.drops.of(Reason::NewSource).packets > 1_000,
-            "{replay:?}"
-        );
-        assert!(replay.verdicts.passed.packets > 5_000, "{replay:?}");
     }
 }
 
@@ -333,18 +259,6 @@ fn words(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-#[test]
-fn replay_reads_standard_input() {
-    let arguments = ["replay", "-", "--rate", "1/h", "--engine", "model"];
-    let mut child = piped(&arguments);
-    let mut input = child.stdin.take().unwrap();
-    input.write_all(&pcap(&twenty())).unwrap();
-    drop(input);
-    let outcome = Outcome::of("replay".to_owned(), child.wait_with_output().unwrap());
-    outcome.expect(0);
-    assert!(outcome.stdout.contains("19 dropped"), "{outcome:#?}");
-}
-
 fn piped(arguments: &[&str]) -> Child {
     let mut command = prepared(arguments);
     command.stdin(Stdio::piped());
@@ -393,21 +307,6 @@ fn unreadable_captures_and_missing_limits_are_refused() {
     let text = folder.write("text", "not a capture, but long enough for one to begin\n");
     limiter(&["replay", &text, "--rate", "5"]).expect_error(1, &["neither pcap", "pcapng"]);
     limiter(&["replay", &capture]).expect_error(2, &["--rate"]);
-}
-
-#[test]
-fn closed_pipe_is_not_an_error() {
-    let frame = Frame::from(SOURCE).bytes();
-    let packets: Vec<_> = (0..30_000)
-        .map(|i| Captured::whole(START + i, frame.clone()))
-        .collect();
-    let (_folder, capture) = folder_with(&packets);
-    let model = ["--rate", "5", "--engine", "model", "--verdicts"];
-    let mut child = piped(&[&["replay", &capture], &model[..]].concat());
-    drop(child.stdout.take());
-    let outcome = Outcome::of("closed".to_owned(), child.wait_with_output().unwrap());
-    outcome.expect(0);
-    assert_eq!(outcome.stderr, "");
 }
 
 /// Users without the right to load programs get the model's result and a note. A request for the kernel is refused.

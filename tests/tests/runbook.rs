@@ -1,4 +1,4 @@
-//! The commands for an attack in docs/operating.md work as documented, on three configurations.
+//! The commands for an attack in docs/operating.md work as documented, on two configurations.
 
 use std::{
     fs,
@@ -94,26 +94,6 @@ impl Attacked {
 
     fn shown(&self) -> String {
         self.run("limiter config show eth0").stdout
-    }
-
-    /// Attaches the limits that `limiter learn` proposes for polite clients of the web server.
-    fn learn(&self) {
-        let mut learn = prepared("learn eth0 --for 4s --output learned.toml");
-        learn
-            .current_dir(self.site.folder.path(""))
-            .stderr(Stdio::piped());
-        let mut learn = on(&self.site.hosts.server, || learn.spawn()).unwrap();
-        while learn.try_wait().unwrap().is_none() {
-            for client in 1..=12 {
-                let frame = self.site.syn(&format!("198.18.9.{client}"), 443);
-                self.site.wire.send(&frame);
-            }
-            thread::sleep(Duration::from_millis(250));
-        }
-        let learnt = learn.wait_with_output().unwrap();
-        Outcome::of("limiter learn".to_owned(), learnt).expect(0);
-        self.run("limiter attach eth0 --config learned.toml");
-        self.run("limiter set eth0 --shadow off");
     }
 
     /// Runs all commands, and checks that each has the documented effect.
@@ -260,14 +240,6 @@ fn runbook_works_on_the_plain_configuration() {
     need_kernel!();
     let attacked = Attacked::new();
     attacked.run("limiter attach eth0 --rate 5 --burst 10");
-    attacked.run_all();
-}
-
-#[test]
-fn runbook_works_on_a_learned_configuration() {
-    need_kernel!();
-    let attacked = Attacked::new();
-    attacked.learn();
     attacked.run_all();
 }
 

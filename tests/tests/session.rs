@@ -75,35 +75,12 @@ fn attach_that_limits_the_ssh_session_prints_a_warning() {
         "{text}"
     );
 
-    assert_eq!(with(&["--shadow"]), "");
-    assert_eq!(with(&["--exempt", "established"]), "");
-    let text = with(&["--deny", "192.0.2.0/24"]);
-    assert!(
-        text.contains("deny list") && text.contains("--allow"),
-        "{text}"
-    );
     let text = with(&["--deny", "192.0.2.2"]);
     assert!(
         text.contains("remove 192.0.2.2 from the deny list") && !text.contains("--allow"),
         "{text}"
     );
     assert_eq!(warning(&hosts, None, &rate), "", "no session, no warning");
-
-    let file = std::env::temp_dir().join(format!("limiter-session-{}", std::process::id()));
-    let limit = "[[limit]]\nname = \"ssh\"\nmatch = { destination_port = 22 }\nrate = \"5/s\"\n";
-    std::fs::write(&file, limit).unwrap();
-    let text = warning(&hosts, client, &["--config", file.to_str().unwrap()]);
-    assert!(
-        text.contains("'ssh'") && text.contains("allow = [\"192.0.2.2\"] under [lists]"),
-        "{text}"
-    );
-    let limit = limit.replace("22", "80");
-    std::fs::write(&file, limit).unwrap();
-    assert_eq!(
-        warning(&hosts, client, &["--config", file.to_str().unwrap()]),
-        ""
-    );
-    std::fs::remove_file(&file).unwrap();
 }
 
 /// A change that does not affect the session, or is refused, causes no warning.
@@ -125,17 +102,8 @@ fn change_that_limits_the_ssh_session_prints_a_warning() {
     for part in ["WARNING", "'default'", advice, "--try 2m"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert_eq!(
-        session(&["set", "eth0", "--rate", "7"]),
-        "",
-        "a limit that applied already, and is looser now"
-    );
     let text = session(&["set", "eth0", "--rate", "x0.5"]);
     assert!(text.contains("WARNING") && text.contains(advice), "{text}");
-    let text = session(&["set", "eth0", "--burst", "4"]);
-    assert_eq!(text, "", "a larger burst than the rate gives");
-    let text = session(&["set", "eth0", "--burst", "2"]);
-    assert!(text.contains("WARNING"), "{text}");
     assert_eq!(session(&["deny", "add", "eth0", "203.0.113.0/24"]), "");
     let text = session(&["deny", "add", "eth0", "192.0.2.0/24"]);
     for part in ["WARNING", "deny list", advice] {
@@ -159,8 +127,6 @@ fn change_that_limits_the_ssh_session_prints_a_warning() {
     for part in ["WARNING", "'ssh'", "allow = [\"192.0.2.2\"] under [lists]"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let nothing = ["deny", "remove", "eth0", "1.2.3.4", "--strict"];
-    in_session(&hosts, Some(CLIENT), &nothing).expect_error(1, &["1.2.3.4 is not on deny"]);
 }
 
 #[test]

@@ -109,8 +109,8 @@ fn lists_come_before_limits_and_the_longest_prefix_decides() {
     let kernel = Kernel::of(&settings(
         r#"
         [lists]
-        allow = ["10.1.0.0/16", "2001:db8::/32"]
-        deny = ["10.0.0.0/8", "10.1.2.0/24", "2001:db8:bad::/48"]
+        allow = ["10.1.0.0/16", "10.1.2.3", "172.16.0.0/12", "2001:db8::/32"]
+        deny = ["10.0.0.0/8", "10.1.2.0/24", "172.16.0.0/12", "2001:db8:bad::/48"]
         [[limit]]
         name = "rest"
         rate = "1/h"
@@ -121,6 +121,8 @@ fn lists_come_before_limits_and_the_longest_prefix_decides() {
         ("10.9.9.9", Reason::Deny),
         ("10.1.9.9", Reason::Allowed),
         ("10.1.2.9", Reason::Deny),
+        ("10.1.2.3", Reason::Allowed),
+        ("172.16.0.1", Reason::Deny),
         ("2001:db8::1", Reason::Allowed),
         ("2001:db8:bad::1", Reason::Deny),
         ("192.0.2.7", Reason::Admitted),
@@ -130,7 +132,7 @@ fn lists_come_before_limits_and_the_longest_prefix_decides() {
         assert_eq!(kernel.offer(&from(source), START), reason, "{source}");
     }
     let hits = |bit| kernel.tables.hits(bit).unwrap().packets;
-    assert_eq!((hits(0), hits(1)), (2, 3), "allow, deny");
+    assert_eq!((hits(0), hits(1)), (3, 4), "allow, deny");
 }
 
 #[test]

@@ -256,20 +256,6 @@ fn watch_reports_drops_of_several_limits_and_lists() {
     watcher.end();
 }
 
-#[test]
-fn watch_prints_readable_lines() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts.attach_file(SEVERAL);
-    let wires = Wires::new(&hosts);
-    let mut watcher = Watcher::start(&hosts, &[]);
-    wires.flood("203.0.113.66", 7, 1);
-    let line = watcher.line();
-    let end = "Z 203.0.113.66:40000 to 192.0.2.1:7, udp, 60 bytes, dropped: denied\n";
-    assert!(line.ends_with(end), "{line}");
-    watcher.end();
-}
-
 /// Filtered events take nothing of the budget, and are not counted as lost.
 #[test]
 fn watch_filter_finds_one_packet_in_a_flood() {

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -10,13 +11,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     apt::Apt,
-    host, paths,
+    paths,
     process::{output, progress, run},
 };
 
 /// True if packages can be installed here.
 pub fn can_install() -> bool {
-    is_debian() && host::is_root()
+    is_debian() && is_root()
 }
 
 /// Makes sure that `packages`, separated by spaces, are installed. `purpose`: their use, for messages.
@@ -30,7 +31,7 @@ pub fn ensure(packages: &str, purpose: &str) -> Result<()> {
         return Ok(());
     }
     let names = missing.join(" ");
-    if !host::is_root() {
+    if !is_root() {
         bail!("{purpose} needs Debian packages: run as root: apt-get install {names}");
     }
     install(&missing).with_context(|| format!("{purpose} needs Debian packages {names}"))
@@ -67,6 +68,10 @@ fn release() -> Result<String> {
         .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     name.map(|name| name.trim_matches('"').to_owned())
         .context("/etc/os-release has no VERSION_CODENAME")
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
 fn is_debian() -> bool {

@@ -3,11 +3,12 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use anyhow::{Result, bail};
 
-use crate::{book, paths};
+use crate::{paths, process::output};
 
 /// Lines that README.md may have.
 const README_MAX: usize = 180;
@@ -31,7 +32,7 @@ pub fn check() -> Result<()> {
             wrong.extend(comments(&file, &text));
         }
     }
-    for page in book::pages()? {
+    for page in pages()? {
         let text = fs::read_to_string(root.join(&page))?;
         wrong.extend(headings(&page, &text));
         wrong.extend(links(&root, &page, &text)?);
@@ -40,6 +41,14 @@ pub fn check() -> Result<()> {
         return Ok(());
     }
     bail!("{}", wrong.join("\n"))
+}
+
+/// The pages that git tracks.
+fn pages() -> Result<Vec<String>> {
+    let mut git = Command::new("git");
+    git.current_dir(paths::root());
+    let files = output(git.args(["ls-files", ":(glob)*.md", ":(glob)docs/**/*.md"]))?;
+    Ok(files.lines().map(str::to_owned).collect())
 }
 
 /// First lines of comments that break a rule.
@@ -152,5 +161,25 @@ mod tests {
     #[test]
     fn documents_keep_the_rules() {
         check().unwrap();
+    }
+
+    #[test]
+    fn every_page_is_in_the_summary() {
+        let root = paths::root();
+        let summary = fs::read_to_string(root.join("docs/SUMMARY.md")).unwrap();
+        // Links are relative to the page's folder.
+        let summary = summary.replace("](", "](docs/").replace("](docs/../", "](");
+        for page in pages().unwrap() {
+            if page != "docs/SUMMARY.md" {
+                assert!(
+                    summary.contains(&format!("]({page})")),
+                    "{page} is not in docs/SUMMARY.md"
+                );
+            }
+        }
+        for link in summary.split("](").skip(1) {
+            let page = link.split(')').next().unwrap();
+            assert!(root.join(page).is_file(), "docs/SUMMARY.md names {page}");
+        }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 const LANES: usize = 3;
 
 /// The slow programs. They start first, so that nothing waits for them at the end. `--quick` skips them.
-const LONG: &str = "changes faults model export package bench kill demo soak configurations replay top_live set lists \
+const LONG: &str = "faults package trial export chain model bench demo soak configurations replay top_live set lists \
     watch fuzz_corpus";
 
 /// The programs that need the machine for themselves. They run one after the other, after all others.

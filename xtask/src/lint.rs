@@ -59,28 +59,22 @@ pub fn run(strict: bool) -> Result<()> {
 
 /// The checks of the dependencies.
 fn dependencies(deny: &Deny<'_>) -> Vec<(&'static str, Command)> {
-    let checks = ["bans", "licenses", "sources"];
-    let advisories = ["advisories"];
-    let (workspace, ebpf) = ("Cargo.toml", "limiter-ebpf/Cargo.toml");
+    const OTHERS: [&str; 3] = ["bans", "licenses", "sources"];
+    let (workspace, ebpf, fuzz) = ("Cargo.toml", "limiter-ebpf/Cargo.toml", "fuzz/Cargo.toml");
     let mut commands = vec![
         (
             "dependencies of the workspace",
-            deny.check(workspace, &checks),
+            deny.check(workspace, &OTHERS),
         ),
-        ("dependencies of limiter-ebpf", deny.check(ebpf, &checks)),
-        (
-            "dependencies of fuzz",
-            deny.check("fuzz/Cargo.toml", &checks),
-        ),
+        ("dependencies of limiter-ebpf", deny.check(ebpf, &OTHERS)),
+        ("dependencies of fuzz", deny.check(fuzz, &OTHERS)),
     ];
     match deny::database_is_out_of_reach() {
-        None => commands.extend([
-            (
-                "advisories of the workspace",
-                deny.check(workspace, &advisories),
-            ),
-            ("advisories of limiter-ebpf", deny.check(ebpf, &advisories)),
-        ]),
+        None => {
+            let advisories = |manifest| deny.check(manifest, &["advisories"]);
+            commands.push(("advisories of the workspace", advisories(workspace)));
+            commands.push(("advisories of limiter-ebpf", advisories(ebpf)));
+        }
         // Printed, but not a failure even with `strict`: it says nothing about the code.
         Some(why) => progress(&format!(
             "NOT CHECKED: advisories: RustSec's database cannot be fetched from here ({why})"

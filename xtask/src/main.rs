@@ -4,7 +4,6 @@
 
 mod apt;
 mod artifacts;
-mod book;
 mod compile;
 mod debian;
 mod deny;
@@ -13,7 +12,6 @@ mod dist;
 mod documents;
 mod flags;
 mod fuzz;
-mod host;
 mod imports;
 mod install;
 mod kernels;
@@ -85,11 +83,7 @@ enum Verb {
         strict: bool,
     },
     /// Run tests in miri, which finds undefined behaviour
-    Miri {
-        /// Install the nightly toolchain with miri first
-        #[arg(long)]
-        install: bool,
-    },
+    Miri,
     /// Fuzz the parsers, guided by coverage; needs a nightly compiler, and root for `packets` and `pins`
     Fuzz {
         /// The targets; without names, all
@@ -112,8 +106,6 @@ enum Verb {
     Dist(dist::Options),
     /// Run floods, changes and readers at once for half an hour, and check the promises all the time
     Soak(Rest),
-    /// Build the documents as a book, with mdBook
-    Book,
     /// Run the benchmarks
     Bench(Rest),
 }
@@ -143,18 +135,17 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
             out,
             args,
         } => match kernels {
-            Some(names) => kernels::run(strict, &names, out.as_deref())?,
+            Some(names) => kernels::run(&names, out.as_deref())?,
             None => return test::run(strict, quick, &args),
         },
         Verb::Lint { strict } => lint::run(strict)?,
-        Verb::Miri { install } => miri::run_all(install)?,
+        Verb::Miri => miri::run_all()?,
         Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds)?,
         Verb::Dist(options) => dist::run(&options)?,
         Verb::Mutations { names, out } => mutations::run(&names, out.as_deref())?,
-        Verb::Book => book::build()?,
-        Verb::Demo(Rest { args }) => return run::demo(&args),
-        Verb::Bench(Rest { args }) => return run::bench(&args),
-        Verb::Soak(Rest { args }) => return run::soak(&args),
+        Verb::Demo(Rest { args }) => return run::program("demo", &args),
+        Verb::Bench(Rest { args }) => return run::program("bench", &args),
+        Verb::Soak(Rest { args }) => return run::program("soak", &args),
     }
     Ok(ExitCode::SUCCESS)
 }

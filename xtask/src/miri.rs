@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     paths,
-    process::{nightly, progress, run, rustup},
+    process::{nightly, run, rustup},
 };
 
 /// The packages and the tests to run. Tests with thousands of cases run only a few of them.
@@ -20,14 +20,11 @@ const RUNS: [&str; 3] = [
 /// Number of cases per property.
 const CASES: &str = "6";
 
-/// Runs the tests. `install`: adds miri if it is missing.
-pub fn run_all(install: bool) -> Result<()> {
-    if install {
-        progress("adding miri to the nightly toolchain");
-        let mut add = rustup();
-        add.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
-        run(add.args(["--component", "miri", "--component", "rust-src"]))?;
-    }
+/// Runs the tests. rustup adds miri if it is missing.
+pub fn run_all() -> Result<()> {
+    let mut add = rustup();
+    add.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
+    run(add.args(["--component", "miri", "--component", "rust-src"]))?;
     for arguments in RUNS {
         let mut miri = nightly("cargo");
         miri.args(["miri", "test", "--locked", "--target-dir"]);
@@ -36,8 +33,7 @@ pub fn run_all(install: bool) -> Result<()> {
         // Allows access to the tests' own files, and to the clock.
         miri.env("MIRIFLAGS", "-Zmiri-disable-isolation");
         miri.env("PROPTEST_CASES", CASES);
-        run(miri.current_dir(paths::root()))
-            .context("miri found something, or is missing: `cargo xtask miri --install` adds it")?;
+        run(miri.current_dir(paths::root())).context("miri found something")?;
     }
     Ok(())
 }

@@ -1,6 +1,10 @@
 //! `RECORD.toml`: the sources and the tools of the committed objects.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -28,7 +32,7 @@ pub struct Record {
 }
 
 /// The properties of a tool that determine the bytes of the objects.
-#[derive(Serialize, Deserialize)]
+#[derive(PartialEq, Serialize, Deserialize)]
 pub struct Tool {
     version: String,
     /// The release's commit, for rustc.
@@ -82,31 +86,23 @@ impl Record {
     /// compared.
     pub fn differences(&self) -> Result<Vec<String>> {
         let present = Self::of_tree(&self.rustc.llvm, &self.bpf_linker.llvm)?;
-        let (recorded, mut present) = (values(self)?, values(&present)?);
         let mut names = Vec::new();
-        for (name, value) in recorded {
-            if present.remove(&name) != Some(value) {
-                names.push(name);
-            }
+        if (&self.cargo, &self.flags) != (&present.cargo, &present.flags) {
+            names.push("flags".to_owned());
         }
-        names.extend(present.into_keys());
+        if (&self.rustc, &self.bpf_linker) != (&present.rustc, &present.bpf_linker) {
+            names.push("tools".to_owned());
+        }
+        for (recorded, present) in [
+            (&self.sources, &present.sources),
+            (&self.objects, &present.objects),
+        ] {
+            let all: BTreeSet<_> = recorded.keys().chain(present.keys()).collect();
+            let differs = |name: &&String| recorded.get(*name) != present.get(*name);
+            names.extend(all.into_iter().filter(differs).cloned());
+        }
         Ok(names)
     }
-}
-
-/// The values of a record by name, such as `flags` and `sources limiter-ebpf/src`.
-fn values(record: &Record) -> Result<BTreeMap<String, toml::Value>> {
-    let mut values = BTreeMap::new();
-    for (name, value) in toml::Table::try_from(record)? {
-        match value {
-            toml::Value::Table(table) => {
-                let named = table.into_iter();
-                values.extend(named.map(|(part, value)| (format!("{name} {part}"), value)));
-            }
-            value => drop(values.insert(name, value)),
-        }
-    }
-    Ok(values)
 }
 
 fn path() -> PathBuf {

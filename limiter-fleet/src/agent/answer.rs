@@ -1,20 +1,17 @@
 //! Answers the questions of other commands.
 
-use std::{
-    net::IpAddr,
-    time::{Duration, Instant},
-};
+use std::{net::IpAddr, time::Instant};
 
 use super::{
     lists::cuts_off,
     membership::{Membership, Waiting, printable},
-    question::{Answer, Edit, Question, reply},
+    question::{Answer, Question, Subject, reply},
     run::Agent,
 };
 use crate::{
     host::{Host, Table},
     status::Fleet,
-    store::{self, Entry},
+    store::Edit,
     text::show,
 };
 
@@ -49,29 +46,22 @@ fn may_edit(
 impl<H: Host + 'static> Agent<H> {
     /// Answers a question, at once or when the answer is known.
     pub fn answer(&mut self, question: Question, answer: Answer) {
-        let (Question::Fleet(interface)
-        | Question::Listed { interface, .. }
-        | Question::Edit { interface, .. }) = &question;
-        let is_of = |membership: &Membership<_>| membership.about().interface == *interface;
+        let Question { interface, about } = question;
+        let is_of = |membership: &Membership<_>| membership.about().interface == interface;
         let Some(at) = self.memberships.iter().position(is_of) else {
             let unknown = format!(
                 "the agent has not found {interface} in a fleet yet: try again in a second"
             );
             return reply::<()>(answer, Err(self.connection.why_or(&unknown)));
         };
-        match question {
-            Question::Fleet(_) => reply(answer, Ok(self.fleet(at))),
-            Question::Listed { list, .. } => {
+        match about {
+            Subject::Fleet => reply(answer, Ok(self.fleet(at))),
+            Subject::Listed(list) => {
                 let listed = self.memberships[at].known.listed(&list, Instant::now());
                 let unread = "the agent has not read the fleet's lists yet";
                 reply(answer, listed.ok_or_else(|| self.connection.why_or(unread)));
             }
-            Question::Edit {
-                list,
-                edit,
-                is_part,
-                ..
-            } => self.edit(at, list, edit, is_part, answer),
+            Subject::Edit(list, edit) => self.edit(at, list, edit, answer),
         }
     }
 
@@ -93,7 +83,7 @@ impl<H: Host + 'static> Agent<H> {
         }
     }
 
-    fn edit(&mut self, at: usize, list: String, edit: Edit, is_part: bool, answer: Answer) {
+    fn edit(&mut self, at: usize, list: String, edit: Edit, answer: Answer) {
         let membership = &self.memberships[at];
         if let Err(why) = may_edit(membership, &list, &edit, &self.store_at) {
             return reply::<()>(answer, Err(why));
@@ -104,23 +94,10 @@ impl<H: Host + 'static> Agent<H> {
         };
         let (member, fleet) = (membership.id, membership.fleet());
         let by = printable(&self.options.host);
-        let edit = match edit {
-            Edit::Add { prefixes, lasts } => {
-                let entry = |prefix| Entry {
-                    prefix,
-                    by: by.clone(),
-                    age: Duration::ZERO,
-                    left: lasts,
-                };
-                store::Edit::Add(prefixes.into_iter().map(entry).collect())
-            }
-            Edit::Remove(prefixes) => store::Edit::Remove(prefixes),
-        };
-        let edited = async move { store.edit(&fleet, &list, &edit).await };
+        let edited = async move { store.edit(&fleet, &list, &by, &edit).await };
         self.edits
             .push(edited, move |agent, changed| match changed {
                 Err(error) => reply::<()>(answer, Err(error.to_string())),
-                Ok(changed) if is_part => reply(answer, Ok(changed.prefixes)),
                 Ok(changed) => agent.edited(member, Waiting { changed, answer }),
             });
     }

@@ -9,8 +9,8 @@ use std::{
 
 use crate::store::{Error, Fault, Store, Target};
 
-/// Time between two attempts to connect: at first, and at most.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// Time between two attempts to connect.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Trouble is over when nothing has failed for this time. Until then, no message is repeated.
 const QUIET: Duration = Duration::from_secs(3);
@@ -24,10 +24,7 @@ pub struct Connection {
     store: Option<Store>,
     is_connecting: bool,
     trouble: Option<Trouble>,
-    /// True if the store is a cluster, once it is known.
-    pub in_shards: Option<bool>,
     next_try: Instant,
-    pause: Duration,
     say: fn(&str),
 }
 
@@ -57,9 +54,7 @@ impl Connection {
             store: None,
             is_connecting: false,
             trouble: None,
-            in_shards: None,
             next_try: Instant::now(),
-            pause: AGAIN.0,
             say,
         }
     }
@@ -97,19 +92,15 @@ impl Connection {
         })
     }
 
-    /// Notes a successful attempt. Returns whether the form of the rounds has changed.
-    pub fn connected(&mut self, store: Store) -> bool {
+    /// Notes a successful attempt.
+    pub fn connected(&mut self, store: Store) {
         self.is_connecting = false;
-        self.pause = AGAIN.0;
-        let in_shards = store.is_cluster();
         self.store = Some(store);
-        self.in_shards.replace(in_shards) != Some(in_shards)
     }
 
     pub fn refused(&mut self, error: &Error) {
         self.is_connecting = false;
-        self.next_try = Instant::now() + self.pause;
-        self.pause = (2 * self.pause).min(AGAIN.1);
+        self.next_try = Instant::now() + AGAIN;
         self.failed(error);
     }
 

@@ -1,6 +1,6 @@
 //! Exchanges rounds and heartbeats with the store.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use super::{
     freshness::BEAT,
@@ -11,69 +11,52 @@ use crate::{
     host::Host,
     ledger::Record,
     member::Round,
-    store::{Beat, Error, Fault, Lists},
+    store::{Beat, Error, Lists},
     text::counted,
 };
 
 impl<H: Host + 'static> Agent<H> {
-    /// Scans the table of a member, unless a long scan would delay answers under way.
+    /// Scans the table of a member.
     pub(super) fn scan(&mut self, at: usize, now: Instant) -> Result<(), String> {
         let membership = &mut self.memberships[at];
         let late = membership.freshness.lateness(self.options.interval, now);
-        let is_awaiting = self.connection.store().is_some() && self.under_way.of(membership.id) > 0;
-        if is_awaiting && !membership.freshness.may_scan(now) {
-            return Ok(());
-        }
-        let begin = Instant::now();
-        for group in membership.scan(late, self.host.now()?) {
-            membership.freshness.sent.insert(group, now);
-        }
-        membership.freshness.scanned(now, begin.elapsed());
+        membership.scan(late, self.host.now()?, now);
         Ok(())
     }
 
+    /// Sends a member's next round. One is under way at a time, so that a slow store gets fewer.
     pub(super) fn send(&mut self, at: usize, now: Instant) {
         let membership = &mut self.memberships[at];
-        let Some(store) = self.connection.store().filter(|_| membership.is_counted) else {
+        let may_send = membership.is_counted && !membership.is_sending;
+        let store = self.connection.store().filter(|_| may_send);
+        let (Some(mut store), Some(round)) = (store, membership.next_round()) else {
             return;
         };
+        membership.is_sending = true;
+        membership.freshness.sends(now);
         let late = membership.freshness.lateness(self.options.interval, now);
-        let fleet = membership.state(late);
-        for round in self.under_way.take(membership) {
-            let (mut store, name, id) = (store.clone(), membership.fleet(), membership.id);
-            let sent = Instant::now();
-            let exchanged = async move {
-                let records = store.exchange(&name, id, &round, fleet).await;
-                (round, records)
-            };
-            self.asked.push(exchanged, move |agent, (round, records)| {
-                agent.exchanged(id, &round, sent, records);
-            });
-        }
+        let (fleet, name, id) = (membership.state(late), membership.fleet(), membership.id);
+        let exchanged = async move {
+            let records = store.exchange(&name, id, &round, fleet).await;
+            (round, records)
+        };
+        self.asked.push(exchanged, move |agent, (round, records)| {
+            agent.exchanged(id, &round, records);
+        });
     }
 
-    /// Takes the result of a round that was sent at `sent`.
-    fn exchanged(
-        &mut self,
-        member: u64,
-        round: &Round,
-        sent: Instant,
-        records: Result<Vec<Record>, Error>,
-    ) {
-        let is_late = matches!(records, Err(Error::At(_, Fault::Timeout(..))));
-        let took = (!is_late).then(|| sent.elapsed());
-        self.under_way.ended(member, round.group, took);
+    fn exchanged(&mut self, member: u64, round: &Arc<Round>, records: Result<Vec<Record>, Error>) {
+        let at = self.at(member);
+        if let Some(at) = at {
+            self.memberships[at].is_sending = false;
+        }
         let records = match records {
             Ok(records) => records,
             Err(error) => return self.connection.failed(&error),
         };
         // If the clock cannot be read, the next scan ends the agent.
-        if let (Some(at), Ok(ticks)) = (self.at(member), self.host.now()) {
-            let membership = &mut self.memberships[at];
-            membership.answer(round.number, round.group, &records, ticks);
-            membership.freshness.sent.remove(&round.group);
-            membership.freshness.answered(sent);
-            // Send rounds that waited for this answer.
+        if let (Some(at), Ok(ticks)) = (at, self.host.now()) {
+            self.memberships[at].answer(round, &records, ticks);
             self.send(at, Instant::now());
         }
         self.works();

@@ -10,7 +10,8 @@ use crate::{host::DENY, text::show};
 #[derive(Debug)]
 pub struct Force {
     rested: Instant,
-    is_under_way: bool,
+    /// Time at which the present change began.
+    begun: Option<Instant>,
     error: Option<String>,
     left_out: Vec<IpNet>,
 }
@@ -18,13 +19,13 @@ pub struct Force {
 impl Force {
     /// Time until a retry after an error.
     const AGAIN: Duration = Duration::from_secs(5);
-    /// Durations up to this need no pause between changes.
-    const SHORT: Duration = Duration::from_millis(250);
+    /// A change that takes no longer needs no pause before the next one.
+    const SHORT: Duration = Duration::from_millis(500);
 
     pub fn new(now: Instant) -> Self {
         Self {
             rested: now,
-            is_under_way: false,
+            begun: None,
             error: None,
             left_out: Vec::new(),
         }
@@ -35,26 +36,26 @@ impl Force {
         now >= self.rested
     }
 
-    /// Returns true if the next change may begin. One that a command waits for begins at once.
-    pub fn is_due(&self, now: Instant, is_awaited: bool) -> bool {
-        !self.is_under_way && (is_awaited || self.is_rested(now))
+    /// Begins a change. One that a command waits for begins at once. Returns false if it may not begin yet.
+    pub fn begin(&mut self, now: Instant, is_awaited: bool) -> bool {
+        let may_begin = self.begun.is_none() && (is_awaited || self.is_rested(now));
+        if may_begin {
+            self.begun = Some(now);
+        }
+        may_begin
     }
 
-    /// Notes that a change begins.
-    pub fn begin(&mut self) {
-        self.is_under_way = true;
-    }
-
-    /// Notes the result of an attempt. Returns lines to report.
+    /// Notes the result of a change. Returns lines to report.
     pub fn done(
         &mut self,
         result: &Result<(), String>,
         left_out: Vec<IpNet>,
-        took: Duration,
+        now: Instant,
     ) -> Vec<String> {
         let mut lines = Vec::new();
         // Long lists that change all the time take at most half of the time.
-        let mut rest = (2 * took).saturating_sub(Self::SHORT);
+        let begun = self.begun.take().unwrap_or(now);
+        let mut rest = now.duration_since(begun).saturating_sub(Self::SHORT);
         let error = result.as_ref().err();
         if let Some(error) = error {
             rest = rest.max(Self::AGAIN);
@@ -63,8 +64,7 @@ impl Force {
             }
         }
         self.error = error.cloned();
-        self.is_under_way = false;
-        self.rested = Instant::now() + rest;
+        self.rested = now + rest;
         if let Some(first) = left_out.first().filter(|_| self.left_out != left_out) {
             let more = match left_out.len() - 1 {
                 0 => String::new(),
@@ -87,20 +87,20 @@ mod tests {
     #[test]
     fn slow_or_failed_update_is_followed_by_a_pause() {
         let now = Instant::now();
+        let later = |seconds| now + Duration::from_secs(seconds);
         let mut force = Force::new(now);
-        assert!(force.is_rested(now));
-        assert_eq!(
-            force.done(&Ok(()), Vec::new(), Duration::from_millis(100)),
-            [""; 0]
-        );
-        assert!(force.is_rested(Instant::now()));
+        assert!(force.begin(now, false));
+        assert!(!force.begin(now, true), "under way");
+        assert_eq!(force.done(&Ok(()), Vec::new(), now), [""; 0]);
         let store = vec!["0.0.0.0/0".parse().unwrap()];
-        let lines = force.done(&Ok(()), store.clone(), Duration::from_secs(60));
+        assert!(force.begin(now, false));
+        let lines = force.done(&Ok(()), store.clone(), later(60));
         assert!(lines[0].contains("0.0.0.0/0"), "{lines:?}");
-        assert!(!force.is_rested(Instant::now() + Duration::from_secs(60)));
+        assert!(!force.begin(later(119), false));
+        assert!(force.begin(later(119), true), "a command waits");
         let failed = Err("no".to_owned());
-        assert_eq!(force.done(&failed, store.clone(), Duration::ZERO).len(), 1);
-        assert_eq!(force.done(&failed, store, Duration::ZERO), [""; 0]);
-        assert!(!force.is_rested(Instant::now()));
+        assert_eq!(force.done(&failed, store.clone(), later(119)).len(), 1);
+        assert!(!force.is_rested(later(123)) && force.is_rested(later(124)));
+        assert_eq!(force.done(&failed, store, later(124)), [""; 0]);
     }
 }

@@ -1,28 +1,21 @@
 //! The age of a member's knowledge of the others.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use crate::{member::Group, quota};
+use crate::quota;
 
 /// Interval of a member's heartbeats, which also ask whether lists have changed.
 pub const BEAT: Duration = Duration::from_millis(250);
-/// Scans up to this duration run even while answers are awaited.
-const SHORT: Duration = Duration::from_millis(100);
-/// Longer scans wait for at most this time until no answers are awaited.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 /// The times of a member's scans and messages.
 #[derive(Debug)]
 pub struct Freshness {
     last_scan: Instant,
-    scan_took: Duration,
     /// Time between the last two scans.
     gap: Duration,
-    /// Time at which each unanswered round was first sent.
-    pub sent: HashMap<Group, Instant>,
+    /// Time of the scan that the unanswered exchange is about.
+    exchange: Option<Instant>,
+    /// Time at which the exchange was first sent on the present connection.
+    pub began: Option<Instant>,
     /// Time at which the latest answered message was sent.
     heard: Option<Instant>,
     /// The longest recent time from a message to its answer.
@@ -37,9 +30,9 @@ impl Freshness {
     pub fn new(now: Instant) -> Self {
         Self {
             last_scan: now,
-            scan_took: Duration::ZERO,
             gap: Duration::ZERO,
-            sent: HashMap::new(),
+            exchange: None,
+            began: None,
             heard: None,
             trip: Duration::ZERO,
             oldest: [Duration::ZERO; 2],
@@ -47,14 +40,28 @@ impl Freshness {
         }
     }
 
-    /// Returns true if a scan may begin while answers are awaited.
-    pub fn may_scan(&self, now: Instant) -> bool {
-        self.scan_took <= SHORT || now.saturating_duration_since(self.last_scan) >= PATIENCE
+    /// Notes a scan. `has_begun`: it has begun an exchange.
+    pub fn scanned(&mut self, now: Instant, has_begun: bool) {
+        self.gap = now.saturating_duration_since(self.last_scan);
+        self.last_scan = now;
+        if has_begun {
+            self.exchange = Some(now);
+        }
     }
 
-    pub fn scanned(&mut self, now: Instant, took: Duration) {
-        self.gap = now.saturating_duration_since(self.last_scan);
-        (self.last_scan, self.scan_took) = (now, took);
+    /// Notes that a round is sent.
+    pub fn sends(&mut self, now: Instant) {
+        self.began.get_or_insert(now);
+    }
+
+    /// Notes that a round was answered. `is_last`: the exchange is over.
+    pub fn exchanged(&mut self, is_last: bool) {
+        if let Some(began) = self.began {
+            self.answered(began);
+        }
+        if is_last {
+            (self.exchange, self.began) = (None, None);
+        }
     }
 
     /// Time between scans: between the last two, or since the last one if that is longer.
@@ -75,8 +82,7 @@ impl Freshness {
     /// The maximum age of this host's knowledge of the others. Other hosts scan their tables every `interval` and send
     /// the results, and so does this host.
     pub fn staleness(&self, interval: Duration, now: Instant) -> Option<Duration> {
-        let oldest = self.sent.values().min().copied();
-        let fresh = self.heard?.min(oldest.unwrap_or(now));
+        let fresh = self.heard?.min(self.exchange.unwrap_or(now));
         let ways = interval + interval.max(self.between_scans(now)) + 2 * self.trip;
         let [oldest, before] = self.oldest;
         let silent = oldest.max(before).saturating_sub(2 * BEAT);
@@ -102,20 +108,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scan_after_a_long_scan_waits_for_answers_for_a_limited_time() {
+    fn unanswered_exchange_and_long_scans_make_knowledge_stale() {
         let now = Instant::now();
         let later = |millis| now + Duration::from_millis(millis);
         let mut freshness = Freshness::new(now);
-        freshness.scanned(later(100), Duration::from_millis(30));
-        assert!(freshness.may_scan(later(200)));
-        freshness.scanned(later(200), Duration::from_millis(600));
-        assert!(!freshness.may_scan(later(1_100)));
-        assert!(freshness.may_scan(later(1_200)));
-        // The time between two scans counts until the next scan.
-        let millis = |freshness: &Freshness, at| freshness.between_scans(later(at)).as_millis();
-        assert_eq!(millis(&freshness, 200), 100);
-        assert_eq!(millis(&freshness, 1_200), 1_000);
-        freshness.scanned(later(1_300), Duration::from_millis(600));
-        assert_eq!(millis(&freshness, 1_400), 1_100);
+        let interval = Duration::from_millis(100);
+        let stale = |freshness: &Freshness, at| freshness.staleness(interval, later(at));
+        assert_eq!(stale(&freshness, 100), None);
+        freshness.scanned(later(100), true);
+        freshness.heard = Some(later(100));
+        let millis = |freshness: &Freshness, at| stale(freshness, at).map(|it| it.as_millis());
+        assert_eq!(millis(&freshness, 100), Some(200));
+        // A heartbeat is answered, and the exchange is not. The table was not scanned again.
+        freshness.heard = Some(later(1_100));
+        assert_eq!(millis(&freshness, 1_100), Some(1_000 + 100 + 1_000));
+        freshness.exchanged(true);
+        assert_eq!(millis(&freshness, 1_100), Some(100 + 1_000));
+        freshness.scanned(later(1_100), false);
+        assert_eq!(millis(&freshness, 1_200), Some(100 + 100 + 1_000));
     }
 }

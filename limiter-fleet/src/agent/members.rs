@@ -27,9 +27,9 @@ impl<H: Host + 'static> Agent<H> {
             .iter()
             .any(|membership| membership.is_outdated);
         let is_due = self.seen.next.is_none_or(|next| now >= next);
-        let Some(in_shards) = self.connection.in_shards.filter(|_| is_due || is_outdated) else {
+        if !is_due && !is_outdated {
             return;
-        };
+        }
         self.seen.next = Some(now + EVERY);
         let Found { tables, errors } = self.host.attachments().await;
         let is_new = |text: &&String| !self.seen.unreadable.contains(text);
@@ -55,7 +55,7 @@ impl<H: Host + 'static> Agent<H> {
                 // Another table or another fleet needs another member.
                 gone.push(membership);
             }
-            let membership = Membership::new(table, in_shards, &self.options.host, now);
+            let membership = Membership::new(table, &self.options.host, now);
             let shares = format!("shares the limits of fleet '{}'", membership.fleet());
             (self.options.say)(&membership.line(&shares));
             self.memberships.push(membership);

@@ -2,6 +2,7 @@
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -17,10 +18,10 @@ use crate::{
     conflicts::{Conflicts, Held},
     host::{About, Limit, Table},
     ledger::Record,
-    member::{Group, Member, Round},
+    member::{Member, Round},
     quota::{self, Fleet, Quota},
     status::SharedLimit,
-    store::{Changed, shard},
+    store::Changed,
 };
 
 /// A member, and the state of its exchange.
@@ -39,15 +40,15 @@ pub struct Membership<T> {
     /// True if the configuration has changed since it was read.
     pub is_outdated: bool,
     pub freshness: Freshness,
+    /// True while a round is under way.
+    pub is_sending: bool,
     pub next_beat: Instant,
     pub is_beating: bool,
     pub conflicts: Conflicts,
     /// The fleet's entries on the lists.
     pub known: Known,
-    /// Time at which the present reading of the fleet's lists began, if there is one.
-    pub reading: Option<Instant>,
-    /// Duration of the last reading of lists.
-    pub read_took: Duration,
+    /// True while the fleet's lists are being read.
+    pub is_reading: bool,
     /// Controls when the lists are put in force.
     pub force: Force,
     /// Commands that wait until a change of lists is in force.
@@ -61,25 +62,25 @@ pub struct Waiting {
 }
 
 impl<T: Table> Membership<T> {
-    /// Creates a member for an attachment. In a cluster (`in_shards`) each round is about one shard.
-    pub fn new(table: T, in_shards: bool, host: &str, now: Instant) -> Self {
+    /// Creates a member for an attachment.
+    pub fn new(table: T, host: &str, now: Instant) -> Self {
         let about = table.about();
         Self {
             id: id(),
             label: printable(&format!("{host}/{}", about.interface)),
-            member: Member::new(about.entries, in_shards),
+            member: Member::new(about.entries),
             table,
             hosts: 1,
             is_counted: false,
             returning: now,
             is_outdated: false,
             freshness: Freshness::new(now),
+            is_sending: false,
             next_beat: now,
             is_beating: false,
             conflicts: Conflicts::default(),
             known: Known::default(),
-            reading: None,
-            read_took: Duration::ZERO,
+            is_reading: false,
             force: Force::new(now),
             waiting: Vec::new(),
         }
@@ -100,8 +101,10 @@ impl<T: Table> Membership<T> {
 
     /// Begins anew with a new connection. Until `returning`, missing members may not have come back yet.
     pub fn begin_anew(&mut self, now: Instant, returning: Instant) {
+        self.is_sending = false;
         self.is_beating = false;
-        self.reading = None;
+        self.is_reading = false;
+        self.freshness.began = None;
         self.known.revision = None;
         self.next_beat = now;
         self.returning = returning;
@@ -130,8 +133,8 @@ impl<T: Table> Membership<T> {
         }
     }
 
-    /// Scans the table at the time `now`, in ticks. Returns the groups with new rounds.
-    pub fn scan(&mut self, staleness: Duration, now: u64) -> Vec<Group> {
+    /// Scans the table. `ticks`: the time of the host's clock.
+    pub fn scan(&mut self, staleness: Duration, ticks: u64, now: Instant) {
         let state = self.state(staleness);
         let Self {
             table,
@@ -140,26 +143,27 @@ impl<T: Table> Membership<T> {
             ..
         } = self;
         member.begin(&table.about().limits, state);
-        table.scan(now, |key, sighting| match sighting {
+        table.scan(ticks, |key, sighting| match sighting {
             Some(sighting) => member.sight(&sighting),
             None => {
                 member.skip(key);
                 *is_outdated = true;
             }
         });
-        let rounds = member.end(shard);
-        rounds.iter().map(|round| round.group).collect()
+        let has_begun = !member.end().is_empty();
+        self.freshness.scanned(now, has_begun);
     }
 
-    pub fn unanswered(&self) -> impl Iterator<Item = &Round> {
-        self.member.unanswered()
+    /// The next round to send.
+    pub fn next_round(&self) -> Option<Arc<Round>> {
+        self.member.unanswered().next().cloned()
     }
 
     /// Takes the store's answer to a round at the time `now`, in ticks, and charges the packets of other hosts.
-    pub fn answer(&mut self, number: u64, group: Group, records: &[Record], now: u64) {
+    pub fn answer(&mut self, round: &Round, records: &[Record], now: u64) {
         let Self { table, member, .. } = self;
         let read = |number, key: &SourceKey| table.read(number, key, now);
-        for charge in member.answer(number, group, records, read) {
+        for charge in member.answer(round, records, read) {
             if let Some(number) = member.number(&charge.key) {
                 let added = table.charge(number, &charge.key, now, charge.ticks, charge.most);
                 if added > 0 {
@@ -167,6 +171,8 @@ impl<T: Table> Membership<T> {
                 }
             }
         }
+        let is_last = member.unanswered().next().is_none();
+        self.freshness.exchanged(is_last);
     }
 
     /// The shared limits, in the form that other hosts receive.

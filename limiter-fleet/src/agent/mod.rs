@@ -12,9 +12,8 @@ mod lists;
 mod members;
 mod membership;
 mod overlay;
-mod pace;
 mod question;
 mod run;
 
-pub use question::{Answer, Edit, Question};
+pub use question::{Answer, Question, Subject};
 pub use run::{Agent, Options};

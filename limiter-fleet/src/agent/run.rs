@@ -6,13 +6,12 @@ use std::{
 };
 
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
-use tokio::{sync::mpsc, time::MissedTickBehavior};
+use tokio::sync::mpsc;
 
 use super::{
     connection::{Connected, Connection},
     members::Seen,
     membership::Membership,
-    pace::UnderWay,
     question::{Answer, Question},
 };
 use crate::{
@@ -45,7 +44,6 @@ pub struct Agent<H: Host> {
     pub(super) memberships: Vec<Membership<H::Table>>,
     /// The addresses of the store. The fleet's deny list must not block them.
     pub(super) store_at: Vec<IpAddr>,
-    pub(super) under_way: UnderWay,
     /// Requests on the present connection.
     pub(super) asked: Asked<H>,
     /// Changes of lists, in the store and on this host. They go on after the connection is lost.
@@ -84,7 +82,6 @@ impl<H: Host + 'static> Agent<H> {
             options,
             memberships: Vec::new(),
             store_at: Vec::new(),
-            under_way: UnderWay::default(),
             asked: Asked(FuturesUnordered::new()),
             edits: Asked(FuturesUnordered::new()),
         })
@@ -98,12 +95,16 @@ impl<H: Host + 'static> Agent<H> {
         stop: impl Future<Output = ()>,
     ) -> Result<(), String> {
         let mut ticks = tokio::time::interval(self.options.interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tokio::pin!(stop);
         loop {
             tokio::select! {
                 () = &mut stop => break,
-                _ = ticks.tick() => self.tick().await?,
+                _ = ticks.tick() => {
+                    let took = self.tick().await?;
+                    // After a long scan, answers have their turn.
+                    let interval = self.options.interval;
+                    ticks.reset_after(interval.saturating_sub(took).max(interval / 2));
+                }
                 Some(then) = self.asked.0.next() => then(&mut self),
                 Some(then) = self.edits.0.next() => then(&mut self),
                 Some((question, answer)) = questions.recv() => self.answer(question, answer),
@@ -113,7 +114,8 @@ impl<H: Host + 'static> Agent<H> {
         Ok(())
     }
 
-    async fn tick(&mut self) -> Result<(), String> {
+    /// Scans the tables, and sends what is due. Returns the time that it took.
+    async fn tick(&mut self) -> Result<Duration, String> {
         let now = Instant::now();
         self.find_members(now).await;
         if let Some(connecting) = self.connection.connect(now) {
@@ -125,10 +127,9 @@ impl<H: Host + 'static> Agent<H> {
             if self.connection.store().is_some() {
                 self.send(at, now);
                 self.beat(at, now);
-                self.restore_lists(at, now);
             }
         }
-        Ok(())
+        Ok(now.elapsed())
     }
 
     fn connected(&mut self, connected: Connected) {
@@ -136,13 +137,9 @@ impl<H: Host + 'static> Agent<H> {
             Ok(connected) => connected,
             Err(error) => return self.connection.refused(&error),
         };
-        if self.connection.connected(store) {
-            // The form of the rounds has changed.
-            self.memberships.clear();
-        }
+        self.connection.connected(store);
         // Requests on the old connection get no answer. Rounds are sent again.
         self.asked.0.clear();
-        self.under_way.begin_anew();
         let now = Instant::now();
         // If the name cannot be resolved at present, the old addresses stay.
         let has_moved = !addresses.is_empty() && self.store_at != addresses;

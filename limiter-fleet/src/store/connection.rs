@@ -1,4 +1,4 @@
-//! The connection to a server or a cluster.
+//! The connection to the server.
 
 use std::{
     fmt,
@@ -6,9 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redis::{
-    Cmd, FromRedisValue, ToRedisArgs, cluster::ClusterClient, cluster_async::ClusterConnection,
-};
+use redis::{Cmd, FromRedisValue, ToRedisArgs};
 
 use super::{
     error::{Error, Fault},
@@ -23,13 +21,7 @@ const OLDEST: u32 = 7;
 #[derive(Clone)]
 pub struct Store {
     pub(super) target: Arc<Target>,
-    connection: Connection,
-}
-
-#[derive(Clone)]
-enum Connection {
-    One(Link),
-    Cluster(ClusterConnection<Link>),
+    link: Link,
 }
 
 impl fmt::Debug for Store {
@@ -39,34 +31,32 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Connects once. Checks that the server is a store, and whether it is a cluster.
+    /// Connects once, and checks that the server is a store.
     /// Fails if the server cannot be reached, refuses this host, or is not a store.
     pub async fn connect(target: &Arc<Target>) -> Result<Self, Error> {
         let both = target.options.connect_timeout + target.options.response_timeout;
-        let connection = within(both, Connection::new(target)).await;
-        Ok(Self {
-            connection: connection.map_err(|fault| target.error(fault))?,
-            target: Arc::clone(target),
-        })
-    }
-
-    /// Returns true if the store is a cluster. Then each round must be about one shard.
-    pub fn is_cluster(&self) -> bool {
-        matches!(self.connection, Connection::Cluster(_))
-    }
-
-    pub(super) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Error> {
-        let Self { target, connection } = self;
-        let asked = async {
-            match connection {
-                Connection::One(one) => command.query_async(one).await,
-                Connection::Cluster(cluster) => command.query_async(cluster).await,
-            }
-            .map_err(|error| Fault::of(target, &error))
+        let connected = async {
+            let link = Link::new(target).await;
+            let link = link.map_err(|error| Fault::of(target, &error))?;
+            let target = Arc::clone(target);
+            let mut store = Self { target, link };
+            let info: String = store.send(redis::cmd("INFO").arg("server")).await?;
+            check(&store.target, &info)?;
+            Ok(store)
         };
-        // The client's own timeout is per attempt.
-        let answer = within(2 * target.options.response_timeout, asked).await;
-        answer.map_err(|fault| target.error(fault))
+        let connected = within(both, connected).await;
+        connected.map_err(|fault| target.error(fault))
+    }
+
+    async fn send<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Fault> {
+        let answer = self.link.query(command).await;
+        answer.map_err(|error| Fault::of(&self.target, &error))
+    }
+
+    async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Error> {
+        let timeout = self.target.options.response_timeout;
+        let answer = within(timeout, self.send(command)).await;
+        answer.map_err(|fault| self.target.error(fault))
     }
 
     /// Calls a script. Sends it first if the server does not have it yet.
@@ -98,29 +88,6 @@ impl Store {
     }
 }
 
-impl Connection {
-    /// Connects, and identifies the server.
-    async fn new(target: &Arc<Target>) -> Result<Self, Fault> {
-        let failed = |error| Fault::of(target, &error);
-        let mut one = Link::new(target).await.map_err(failed)?;
-        let mut info = redis::cmd("INFO");
-        let info = info.arg("server").query_async::<String>(&mut one).await;
-        if !is_cluster(target, &info.map_err(failed)?)? {
-            return Ok(Self::One(one));
-        }
-        Link::nodes_as(Arc::clone(target));
-        let cluster = ClusterClient::builder([target.info.clone()])
-            .connection_timeout(target.options.connect_timeout)
-            .response_timeout(target.options.response_timeout)
-            // Retries find a slot that has moved. The caller waits for a node that is gone.
-            .retries(2)
-            .max_retry_wait(100);
-        let cluster = cluster.build().map_err(failed)?;
-        let cluster = cluster.get_async_generic_connection().await;
-        Ok(Self::Cluster(cluster.map_err(failed)?))
-    }
-}
-
 /// A script, and the name under which a server has it after it was sent.
 pub(super) struct LuaScript {
     source: &'static str,
@@ -142,22 +109,25 @@ async fn within<T>(
     done.unwrap_or(Err(Fault::Timeout(time)))
 }
 
-/// Reads `INFO server`: whether the server is part of a cluster.
-fn is_cluster(target: &Target, info: &str) -> Result<bool, Fault> {
+/// Reads `INFO server`.
+/// Fails if the server cannot be a store.
+fn check(target: &Target, info: &str) -> Result<(), Fault> {
     let field = |name: &str| {
         info.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
             .map(str::trim)
     };
-    let not = |what: &str| Fault::NotAStore(what.to_owned());
-    let version = field("redis_version").ok_or_else(|| not("not a Redis"))?;
+    let not = |what: String| Err(Fault::NotAStore(what));
+    let Some(version) = field("redis_version") else {
+        return not("not a Redis".to_owned());
+    };
     let major = version.split('.').next().and_then(|it| it.parse().ok());
     if major.is_none_or(|major: u32| major < OLDEST) {
-        return Err(not(&format!("Redis {}", target.quoted(version))));
+        return not(format!("Redis {}", target.quoted(version)));
     }
     // Valkey uses another name.
     match field("redis_mode").or(field("server_mode")) {
-        Some("sentinel") => Err(not("a Sentinel")),
-        mode => Ok(mode == Some("cluster")),
+        Some(mode @ ("sentinel" | "cluster")) => not(format!("a {mode}")),
+        _ => Ok(()),
     }
 }

@@ -4,7 +4,7 @@ use std::{error::Error as _, sync::Arc, time::Duration};
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use super::{options::Target, reply::Refused};
+use super::{link::TooLong, options::Target};
 
 /// Texts of errors about missing rights: from scripts of Redis and Valkey, and from the client about a forbidden
 /// database.
@@ -22,8 +22,8 @@ pub enum Error {
         "the store's address is invalid ({0}): write redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// with TLS, or unix:///PATH; write [2001:db8::1] for an IPv6 address, and %XX for a special character of a password"
     )]
     Address(&'static str),
-    /// A certificate or key is not valid.
-    #[error("{0}: check --ca, --cert and --key, which name files in PEM format")]
+    /// A certificate is not valid.
+    #[error("{0}: check --ca, which names a file in PEM format")]
     Certificates(String),
     /// A name has characters that keys in the store cannot have.
     #[error("'{0}' is not a name: write 1 to 64 letters, digits, '-', '_' or '.'")]
@@ -39,6 +39,9 @@ pub enum Error {
     /// The key of a list holds something else. Fields: the list's name, and the key.
     #[error("the fleet's list '{0}' is not a list in the store: delete the key {1} there")]
     NotAList(String, String),
+    /// A change ended early. Fields: the number of prefixes that were changed before, and the error.
+    #[error("{1}; {0} prefixes were changed before the error: repeat the command for the rest")]
+    Partly(u64, Box<Self>),
     /// The store at this address cannot be reached, or refuses.
     #[error("the store at {0} {1}")]
     At(String, Fault),
@@ -53,9 +56,7 @@ pub enum Fault {
     )]
     Unreachable(String),
     /// The TLS handshake failed.
-    #[error(
-        "and this host cannot agree on TLS: {0}: check --ca, --cert and --key, and that the port speaks TLS"
-    )]
+    #[error("and this host cannot agree on TLS: {0}: check --ca, and that the port speaks TLS")]
     Tls(String),
     /// There was no answer within this time.
     #[error(
@@ -85,15 +86,20 @@ pub enum Fault {
     /// The answer is not valid for the request.
     #[error("sent an invalid answer ({0}): check what runs at this address")]
     Invalid(String),
-    /// The round spans several shards, which a cluster cannot process.
-    #[error("has become a cluster: restart the agent")]
-    NotOneShard,
     /// Any other error.
     #[error("refuses: {0}: read its log")]
     Refused(String),
 }
 
 impl Error {
+    /// Adds the number of prefixes that were changed before the error.
+    pub(super) fn after(changed: u64, error: Self) -> Self {
+        match changed {
+            0 => error,
+            _ => Self::Partly(changed, Box::new(error)),
+        }
+    }
+
     /// Returns true if the connection cannot be used any more.
     pub fn is_of_the_connection(&self) -> bool {
         use Fault::{Denied, Invalid, NotAStore, Replica, Timeout, Tls, Unreachable};
@@ -110,9 +116,7 @@ impl Error {
 impl Fault {
     /// Converts an error of the client.
     pub(super) fn of(target: &Target, error: &RedisError) -> Self {
-        use ServerErrorKind::{
-            Ask, BusyLoading, ClusterDown, MasterDown, Moved, NoPerm, ReadOnly, TryAgain,
-        };
+        use ServerErrorKind::{BusyLoading, MasterDown, NoPerm, ReadOnly};
         if error.is_timeout() {
             return Self::Timeout(target.options.response_timeout);
         }
@@ -126,12 +130,10 @@ impl Fault {
             ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Self::Invalid(why),
             ErrorKind::Server(NoPerm) => Self::Forbidden(why),
             ErrorKind::Server(ReadOnly) => Self::Replica,
-            ErrorKind::Server(BusyLoading | ClusterDown | MasterDown | TryAgain | Moved | Ask) => {
-                Self::NotReady(why)
-            }
-            ErrorKind::Io if is_caused_by::<Refused>(error) => Self::Invalid(why),
+            ErrorKind::Server(BusyLoading | MasterDown) => Self::NotReady(why),
+            ErrorKind::Io if is_caused_by::<TooLong>(error) => Self::Invalid(why),
             ErrorKind::Io if is_caused_by::<rustls::Error>(error) => Self::Tls(why),
-            ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => Self::Unreachable(why),
+            ErrorKind::Io => Self::Unreachable(why),
             _ => match error.code() {
                 // DENIED: the server is in protected mode.
                 Some("NOAUTH" | "WRONGPASS" | "DENIED") => Self::Denied,

@@ -2,18 +2,8 @@
 
 use limiter_common::arithmetic::bucket::TICK_SHIFT;
 
-use super::{
-    Store,
-    connection::LuaScript,
-    error::{Error, Fault},
-    names,
-};
-use crate::{
-    host::Limit,
-    ledger::Record,
-    member::{Round, SHARDS},
-    quota::Fleet,
-};
+use super::{Store, connection::LuaScript, error::Error, names};
+use crate::{host::Limit, ledger::Record, member::Round, quota::Fleet};
 
 static SCRIPT: LuaScript = LuaScript::new(include_str!("exchange.lua"));
 
@@ -27,8 +17,7 @@ const LIFE_MOST: u64 = 30 * 86_400_000;
 
 impl Store {
     /// Sends a round to the store. Returns a record for each of its items, in the same order. A round that is sent
-    /// several times counts once. Rounds of different groups may be under way at the same time: clone the store. The
-    /// clones share one connection.
+    /// several times counts once.
     /// Fails if the store is not reached, refuses, or returns an invalid answer. Then the round may have been counted
     /// or not: repeat it unchanged.
     pub async fn exchange(
@@ -39,15 +28,12 @@ impl Store {
         state: Fleet,
     ) -> Result<Vec<Record>, Error> {
         let fleet = names::name(fleet)?;
-        if self.is_cluster() && round.group.of != SHARDS {
-            return Err(self.target.error(Fault::NotOneShard));
-        }
         if round.items.is_empty() {
             return Ok(Vec::new());
         }
         let mut quotas: Vec<(u64, u64)> = Vec::new();
         let mut keys = Vec::with_capacity(1 + round.items.len());
-        keys.push(names::last_round(fleet, member, round.group));
+        keys.push(names::last_round(fleet, member, round.part));
         let mut items = Vec::with_capacity(2 * round.items.len());
         let mut caps = Vec::with_capacity(round.items.len());
         for item in &round.items {

@@ -1,20 +1,23 @@
 //! A connection to one server, with bounded replies.
+//!
+//! The client's parser buffers everything that a server sends until a reply is complete. In memory, a hostile reply
+//! takes up to 45 times its length.
 
 use std::{
-    cell::RefCell,
     io,
     net::SocketAddr,
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     task::{Context, Poll, ready},
 };
 
-use futures_util::future::{FutureExt, select_ok};
+use futures_util::future::select_ok;
 use redis::{
-    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, Pipeline,
-    RedisFuture, RedisResult, Value,
-    aio::{ConnectionLike, MultiplexedConnection},
-    cluster_async::Connect,
+    AsyncConnectionConfig, Cmd, ConnectionAddr, FromRedisValue, RedisResult,
+    aio::MultiplexedConnection,
 };
 use rustls::pki_types::ServerName;
 use tokio::{
@@ -25,97 +28,77 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::{options::Target, reply::Reply};
+use super::options::Target;
 
-thread_local! {
-    /// The store that the nodes of a cluster belong to. The client asks for connections to nodes with only an address.
-    /// It does so on the thread of the request, and the agent has one thread.
-    static NODES_AS: RefCell<Option<Arc<Target>>> = const { RefCell::new(None) };
-}
+/// Maximum bytes of a reply. The longest is a part of a list: `lists.rs` asks for 500 prefixes of at most 375 bytes.
+const REPLY: usize = 256 << 10;
 
 /// A connection. Its background task ends with the last clone.
 #[derive(Clone)]
 pub(super) struct Link {
     connection: MultiplexedConnection,
+    traffic: Arc<Traffic>,
     _driver: Arc<JoinSet<()>>,
+}
+
+/// The replies under way.
+#[derive(Default)]
+struct Traffic {
+    /// Number of requests without a reply.
+    asked: AtomicUsize,
+    /// Bytes received since the last complete reply.
+    received: AtomicUsize,
+}
+
+/// A request under way. Ends when it is dropped.
+struct Asked<'a>(&'a Traffic);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.asked.fetch_sub(1, Relaxed);
+        self.0.received.store(0, Relaxed);
+    }
 }
 
 impl Link {
     /// Connects to a server.
     pub async fn new(target: &Target) -> RedisResult<Self> {
-        let timeout = Some(target.options.response_timeout);
-        let config = AsyncConnectionConfig::new().set_response_timeout(timeout);
-        Self::with(&target.info, target, config).await
-    }
-
-    /// Sets the store for connections to a cluster's nodes on this thread.
-    pub fn nodes_as(target: Arc<Target>) {
-        NODES_AS.set(Some(target));
-    }
-
-    async fn with(
-        info: &ConnectionInfo,
-        target: &Target,
-        config: AsyncConnectionConfig,
-    ) -> RedisResult<Self> {
-        let opened = timeout(target.options.connect_timeout, open(info.addr(), target));
+        let opened = timeout(target.options.connect_timeout, open(target));
         let (from, to) = opened
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let traffic = Arc::new(Traffic::default());
         let bounded = Bounded {
             from,
-            reply: Reply::default(),
+            traffic: Arc::clone(&traffic),
         };
-        let settings = info.redis_settings();
+        // The caller limits the time.
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let settings = target.info.redis_settings();
         let (connection, driver) =
             MultiplexedConnection::new_with_config(settings, join(bounded, to), config).await?;
         let mut task = JoinSet::new();
         task.spawn(driver);
         Ok(Self {
             connection,
+            traffic,
             _driver: Arc::new(task),
         })
     }
-}
 
-impl Connect for Link {
-    fn connect_with_config<'a, T>(info: T, config: AsyncConnectionConfig) -> RedisFuture<'a, Self>
-    where
-        T: IntoConnectionInfo + Send + 'a,
-    {
-        async move {
-            let target = NODES_AS.with_borrow(Clone::clone);
-            let target = target.ok_or_else(|| io::Error::other("no cluster is known"))?;
-            Self::with(&info.into_connection_info()?, &target, config).await
-        }
-        .boxed()
-    }
-}
-
-impl ConnectionLike for Link {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.connection.req_packed_command(command)
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        commands: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        self.connection.req_packed_commands(commands, offset, count)
-    }
-
-    fn get_db(&self) -> i64 {
-        self.connection.get_db()
+    /// Sends a command, and waits for the reply.
+    pub async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
+        self.traffic.asked.fetch_add(1, Relaxed);
+        let _asked = Asked(&self.traffic);
+        command.query_async(&mut self.connection).await
     }
 }
 
 type From = Box<dyn AsyncRead + Send + Unpin>;
 type To = Box<dyn AsyncWrite + Send + Unpin>;
 
-async fn open(address: &ConnectionAddr, target: &Target) -> io::Result<(From, To)> {
-    match address {
+async fn open(target: &Target) -> io::Result<(From, To)> {
+    match target.info.addr() {
         ConnectionAddr::Tcp(host, port) => Ok(halves(tcp(host, *port).await?)),
         ConnectionAddr::TcpTls { host, port, .. } => {
             let tls = TlsConnector::from(Arc::new(target.tls().map_err(io::Error::other)?));
@@ -140,16 +123,21 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     }
     let tries = addresses
         .into_iter()
-        .map(|address| TcpStream::connect(address).boxed());
+        .map(|address| Box::pin(TcpStream::connect(address)));
     let (stream, _) = select_ok(tries).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-/// A stream from a server that checks the size of replies before the client reads them.
+/// The reason why a reply is refused.
+#[derive(Debug, thiserror::Error)]
+#[error("a reply that is too long")]
+pub(super) struct TooLong;
+
+/// A stream from a server that refuses replies that are too long.
 struct Bounded {
     from: From,
-    reply: Reply,
+    traffic: Arc<Traffic>,
 }
 
 impl AsyncRead for Bounded {
@@ -160,7 +148,11 @@ impl AsyncRead for Bounded {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.from).poll_read(cx, buffer))?;
-        let read = self.reply.read(&buffer.filled()[before..]);
-        Poll::Ready(read.map_err(io::Error::other))
+        let read = buffer.filled().len() - before;
+        let received = self.traffic.received.fetch_add(read, Relaxed) + read;
+        if received > REPLY * self.traffic.asked.load(Relaxed).max(1) {
+            return Poll::Ready(Err(io::Error::other(TooLong)));
+        }
+        Poll::Ready(Ok(()))
     }
 }

@@ -1,9 +1,10 @@
--- Reads a list.
+-- Reads a part of a list.
 --
--- KEYS: the revision of all lists; the list. ARGV: maximum prefixes of a list.
--- Answer: the store's time (us); revision; number of prefixes on the list (-1: the key is not a list); and prefix,
---         value, prefix, value..., without entries longer than limiter writes. reply.rs derives the longest reply
---         from this.
+-- KEYS: the revision of all lists; the list.
+-- ARGV: maximum prefixes of a list; the place where the part begins ('0': the beginning); prefixes per part (about).
+-- Answer: the store's time (us); revision; number of prefixes on the list (-1: the key is not a list); the place of the
+--         next part ('0': there is none); and prefix, value, prefix, value..., without entries longer than limiter
+--         writes. link.rs derives the longest reply from this.
 local PREFIX, VALUE = 43, 320
 local call = redis.call
 local time = call('TIME')
@@ -12,17 +13,19 @@ revision = revision and #revision <= 16 and string.find(revision, '^%d+$') and t
 
 local kind = call('TYPE', KEYS[2])
 kind = kind.ok or kind
-local length, list = -1, {}
+local length, place, list = -1, '0', {}
 if kind == 'hash' or kind == 'none' then
   length = call('HLEN', KEYS[2])
   if length <= tonumber(ARGV[1]) then
-    local all = call('HGETALL', KEYS[2])
-    for i = 1, #all, 2 do
-      if #all[i] <= PREFIX and #all[i + 1] <= VALUE then
-        list[#list + 1] = all[i]
-        list[#list + 1] = all[i + 1]
+    local part = call('HSCAN', KEYS[2], ARGV[2], 'COUNT', ARGV[3])
+    place = part[1]
+    for i = 1, #part[2], 2 do
+      local prefix, value = part[2][i], part[2][i + 1]
+      if #prefix <= PREFIX and #value <= VALUE then
+        list[#list + 1] = prefix
+        list[#list + 1] = value
       end
     end
   end
 end
-return { time[1] * 1000000 + time[2], revision, length, list }
+return { time[1] * 1000000 + time[2], revision, length, place, list }

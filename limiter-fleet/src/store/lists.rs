@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use redis::Value;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Store,
@@ -19,17 +19,23 @@ static READ: LuaScript = LuaScript::new(include_str!("lists.lua"));
 
 /// Maximum prefixes on a list.
 pub const PREFIXES: usize = 100_000;
-/// Maximum prefixes per message. The store does nothing else meanwhile.
+/// Maximum prefixes per message of an edit. The store does nothing else meanwhile.
 const AT_ONCE: usize = 1_000;
+/// Prefixes per message of a reading.
+const READ_AT_ONCE: usize = 500;
+/// Maximum messages of a reading. A list that was longer before has empty parts.
+const PARTS: usize = 1_000;
 
 /// A change of a list.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Edit {
     /// Adds prefixes, and renews prefixes that are already there.
-    Add(Vec<Entry>),
-    /// Adds prefixes that are missing, because the store has lost them. Prefixes that were removed within the last 10
-    /// minutes, and not added again, stay removed.
-    Restore(Vec<Entry>),
+    Add {
+        /// The prefixes.
+        prefixes: Vec<IpNet>,
+        /// Lifetime of the entries; without it, they stay until they are removed.
+        lasts: Option<Duration>,
+    },
     /// Removes prefixes.
     Remove(Vec<IpNet>),
 }
@@ -75,29 +81,33 @@ struct Kept {
 }
 
 impl Store {
-    /// Changes a list. Up to 1,000 prefixes change at the same moment. Adding prefixes also removes expired prefixes
-    /// from the store. No host depends on that: all hosts know when an entry expires.
+    /// Changes a list in the name of a host. Up to 1,000 prefixes change at the same moment. Adding prefixes also
+    /// removes expired prefixes from the store. No host depends on that: all hosts know when an entry expires.
     /// Fails if the list would be too long, or the key holds something else.
-    pub async fn edit(&mut self, fleet: &str, list: &str, edit: &Edit) -> Result<Changed, Error> {
+    pub async fn edit(
+        &mut self,
+        fleet: &str,
+        list: &str,
+        by: &str,
+        edit: &Edit,
+    ) -> Result<Changed, Error> {
         let keys = [
             names::list(names::name(fleet)?, names::name(list)?),
             names::revision(fleet),
-            names::removed(fleet, list),
         ];
-        let (verb, parts) = match edit {
-            Edit::Add(entries) => ("add", in_parts(entries, written)?),
-            Edit::Restore(entries) => ("restore", in_parts(entries, written)?),
-            Edit::Remove(prefixes) => {
-                let written = |prefix: &IpNet| Ok([prefix.trunc().to_string()]);
-                ("remove", in_parts(prefixes, written)?)
+        let (verb, prefixes, entry) = match edit {
+            Edit::Add { prefixes, lasts } => {
+                self.edit_part(list, &keys, "clear", Vec::new()).await?;
+                ("add", prefixes, written(by, *lasts)?)
             }
+            Edit::Remove(prefixes) => ("remove", prefixes, Vec::new()),
         };
-        if verb != "remove" {
-            self.edit_part(list, &keys, "clear", Vec::new()).await?;
-        }
         let mut all = Changed::default();
-        for part in parts {
-            let changed = self.edit_part(list, &keys, verb, part).await?;
+        for part in prefixes.chunks(AT_ONCE) {
+            let prefixes = part.iter().map(|prefix| prefix.trunc().to_string());
+            let part = entry.iter().cloned().chain(prefixes).collect();
+            let changed = self.edit_part(list, &keys, verb, part).await;
+            let changed = changed.map_err(|error| Error::after(all.prefixes, error))?;
             all.prefixes += changed.prefixes;
             all.revision = changed.revision;
         }
@@ -107,7 +117,7 @@ impl Store {
     async fn edit_part(
         &mut self,
         list: &str,
-        keys: &[String; 3],
+        keys: &[String; 2],
         verb: &str,
         part: Vec<String>,
     ) -> Result<Changed, Error> {
@@ -126,36 +136,49 @@ impl Store {
             revision: MOST,
             lists: Vec::with_capacity(lists.len()),
         };
-        // One call per list, because a single list can fill a reply.
         for list in lists {
-            let (revision, list) = self.list(fleet, list).await?;
-            // The lowest revision counts: changes between the calls are read again.
-            read.revision = read.revision.min(revision);
-            read.lists.push(list);
+            let entries = self.list(fleet, list, &mut read.revision).await?;
+            read.lists.push(entries);
         }
         Ok(read)
     }
 
+    /// Reads a list in parts. `lowest` becomes the lowest revision: changes between the parts are read again.
     async fn list(
         &mut self,
         fleet: &str,
         list: &str,
-    ) -> Result<(u64, Result<Vec<Entry>, Error>), Error> {
+        lowest: &mut u64,
+    ) -> Result<Result<Vec<Entry>, Error>, Error> {
         let keys = [
             names::revision(names::name(fleet)?),
             names::list(fleet, names::name(list)?),
         ];
-        type Answer = (u64, u64, i64, Vec<Value>);
-        let (now, revision, length, fields): Answer = self.call(&READ, &keys, PREFIXES).await?;
-        if now > MOST || revision > MOST {
-            return Err(self.invalid("a number that is too large"));
+        let (mut all, mut place) = (Vec::new(), "0".to_owned());
+        for _ in 0..PARTS {
+            type Answer = (u64, u64, i64, String, Vec<Value>);
+            let arguments = (PREFIXES, place, READ_AT_ONCE);
+            let (now, revision, length, next, fields): Answer =
+                self.call(&READ, &keys, arguments).await?;
+            if now > MOST || revision > MOST {
+                return Err(self.invalid("a number that is too large"));
+            }
+            *lowest = revision.min(*lowest);
+            match usize::try_from(length) {
+                Err(_) => return Ok(Err(no_list(list, &keys[1]))),
+                Ok(length) if length > PREFIXES => return Ok(Err(full(list))),
+                Ok(_) => all.extend(entries(&fields, now)),
+            }
+            if next == "0" {
+                return Ok(Ok(all));
+            }
+            // Parts may repeat prefixes.
+            if all.len() > 2 * PREFIXES {
+                break;
+            }
+            place = next;
         }
-        let read = match usize::try_from(length) {
-            Err(_) => Err(no_list(list, &keys[1])),
-            Ok(length) if length > PREFIXES => Err(full(list)),
-            Ok(_) => Ok(entries(&fields, now)),
-        };
-        Ok((revision, read))
+        Err(self.invalid("a list without an end"))
     }
 }
 
@@ -167,32 +190,18 @@ fn no_list(list: &str, key: &str) -> Error {
     Error::NotAList(list.to_owned(), key.to_owned())
 }
 
-/// Divides the arguments into as many calls as needed.
-fn in_parts<T, const N: usize>(
-    all: &[T],
-    written: impl Fn(&T) -> Result<[String; N], Error>,
-) -> Result<Vec<Vec<String>>, Error> {
-    let part = |part: &[T]| {
-        let each: Result<Vec<_>, Error> = part.iter().map(&written).collect();
-        Ok(each?.concat())
-    };
-    all.chunks(AT_ONCE).map(part).collect()
-}
-
-/// Writes an entry: prefix, host (JSON), time left (µs, or empty), age (µs).
-fn written(entry: &Entry) -> Result<[String; 4], Error> {
+/// Writes the host (JSON) and the time left (µs, or empty) of new entries.
+fn written(by: &str, lasts: Option<Duration>) -> Result<Vec<String>, Error> {
     let micros = |time: Duration| time.as_micros().min(u128::from(MOST / 2)).to_string();
-    Ok([
-        entry.prefix.trunc().to_string(),
-        serde_json::Value::from(label(&entry.by)?).to_string(),
-        entry.left.map_or_else(String::new, micros),
-        micros(entry.age),
+    Ok(vec![
+        serde_json::Value::from(label(by)?).to_string(),
+        lasts.map_or_else(String::new, micros),
     ])
 }
 
-fn entries(fields: &[Value], now: u64) -> Vec<Entry> {
-    let pairs = fields.chunks_exact(2).take(PREFIXES);
-    pairs.filter_map(|pair| entry(pair, now)).collect()
+fn entries(fields: &[Value], now: u64) -> impl Iterator<Item = Entry> {
+    let pairs = fields.chunks_exact(2);
+    pairs.filter_map(move |pair| entry(pair, now))
 }
 
 fn entry(pair: &[Value], now: u64) -> Option<Entry> {

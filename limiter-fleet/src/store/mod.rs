@@ -1,4 +1,4 @@
-//! The store: Redis 7.0 or Valkey, or a cluster. The scripts in this folder define the stored data, `names` its keys.
+//! The store: Redis 7.0 or Valkey. The scripts in this folder define the stored data, `names` its keys.
 //! All times are the store's.
 //!
 //! Data of other hosts is not trusted: the scripts and this module ignore malformed data. Nothing here waits for a
@@ -13,11 +13,10 @@ mod link;
 mod lists;
 mod names;
 mod options;
-mod reply;
 
 pub use connection::Store;
 pub use error::{Error, Fault};
 pub use heartbeat::{Beat, LIMITS, MEMBERS};
 pub use lists::{Changed, Edit, Entry, Lists, PREFIXES};
-pub use names::{Source, name, shard};
+pub use names::name;
 pub use options::{Options, Target};

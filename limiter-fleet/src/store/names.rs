@@ -1,5 +1,4 @@
-//! The names of the store's keys. All begin with `limiter:{FLEET}:` or `limiter:{FLEET:SHARD}:`. A user of the store
-//! needs access to these. A cluster divides the keys by the text in braces.
+//! The names of the store's keys. All begin with `limiter:{FLEET}:`. A user of the store needs access to these.
 
 use std::{
     fmt,
@@ -9,7 +8,6 @@ use std::{
 use limiter_common::table::key::{IPV4, IPV6, SourceKey};
 
 use super::error::Error;
-use crate::member::{Group, SHARDS};
 
 /// Maximum length of the name of a fleet, a limit or a list.
 const LONGEST: usize = 64;
@@ -43,7 +41,7 @@ pub fn name(text: &str) -> Result<&str, Error> {
 /// A source as written in the name of its record: `192.0.2.7`, `2001:db8::` or `interface`, followed by `,PORT` if the
 /// limit's key has a port.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a>(pub &'a SourceKey);
+struct Source<'a>(&'a SourceKey);
 
 impl fmt::Display for Source<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,38 +65,14 @@ impl fmt::Display for Source<'_> {
     }
 }
 
-/// The shard of a source's record, out of [`SHARDS`]. It is equal on all hosts and in all versions.
-pub fn shard(limit: &str, source: &SourceKey) -> u32 {
-    part(&format!("{limit}:{}", Source(source)))
-}
-
-/// Returns the shard of a text: its 64-bit FNV-1a hash, folded, because the lower bits do not depend on the upper ones.
-fn part(text: &str) -> u32 {
-    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0100_0000_01b3;
-    let add = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
-    let hash = text.bytes().fold(BASIS, add);
-    let folded = hash ^ (hash >> 32);
-    let folded = folded ^ (folded >> 16);
-    let folded = folded ^ (folded >> 8);
-    u32::from(folded.to_le_bytes()[0]) % SHARDS
-}
-
 /// The key of a source's record.
 pub(super) fn record(fleet: &str, limit: &str, source: &SourceKey) -> String {
-    let name = format!("{limit}:{}", Source(source));
-    format!("limiter:{{{fleet}:{:02x}}}:s:{name}", part(&name))
+    format!("limiter:{{{fleet}}}:s:{limit}:{}", Source(source))
 }
 
-/// The key of a member's last round, one per group, because rounds of several groups are under way at once. If a group
-/// is one shard, its key is in that shard.
-pub(super) fn last_round(fleet: &str, member: u64, group: Group) -> String {
-    let Group { of, index } = group;
-    if of == SHARDS {
-        format!("limiter:{{{fleet}:{index:02x}}}:m:{member:016x}")
-    } else {
-        format!("limiter:{{{fleet}}}:m:{member:016x}:{of}:{index}")
-    }
+/// The key of the last round of one part of a member's exchange.
+pub(super) fn last_round(fleet: &str, member: u64, part: u32) -> String {
+    format!("limiter:{{{fleet}}}:m:{member:016x}:{part}")
 }
 
 pub(super) fn members(fleet: &str) -> String {
@@ -111,10 +85,6 @@ pub(super) fn limits(fleet: &str) -> String {
 
 pub(super) fn list(fleet: &str, list: &str) -> String {
     format!("limiter:{{{fleet}}}:list:{list}")
-}
-
-pub(super) fn removed(fleet: &str, list: &str) -> String {
-    format!("limiter:{{{fleet}}}:removed:{list}")
 }
 
 pub(super) fn revision(fleet: &str) -> String {
@@ -134,8 +104,7 @@ mod tests {
     #[test]
     fn record_names_contain_limit_and_source() {
         let key = record("edge", "http", &v4(0xc000_0207, 0));
-        assert!(key.starts_with("limiter:{edge:"), "{key}");
-        assert!(key.ends_with("}:s:http:192.0.2.7"), "{key}");
+        assert_eq!(key, "limiter:{edge}:s:http:192.0.2.7");
         assert!(record("edge", "http", &v4(0xc000_0207, 443)).ends_with(":192.0.2.7,443"));
         let mut address = [0; 16];
         address[..4].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
@@ -145,20 +114,6 @@ mod tests {
         assert_eq!(Source(&v6).to_string(), "2001:db8::9");
         let all = SourceKey::new(INTERFACE, [0; 2], 0, 0);
         assert_eq!(Source(&all).to_string(), "interface");
-    }
-
-    #[test]
-    fn shard_numbers_are_stable_and_evenly_spread() {
-        // Running fleets have these values in their stores. Other values would lose their records at an upgrade.
-        assert_eq!(part(""), 0xe1);
-        assert_eq!(part("http:2001:db8::,443"), 0x94);
-        assert_eq!(shard("http", &v4(0xc000_0207, 0)), 0xe1);
-        let mut counts = [0_u32; SHARDS as usize];
-        for address in 0..65_536 {
-            counts[shard("http", &v4(0x0a00_0000 + address, 0)) as usize] += 1;
-        }
-        let (least, most) = (counts.iter().min(), counts.iter().max());
-        assert!(least >= Some(&180) && most <= Some(&340), "{counts:?}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use rustls::{
     ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    pki_types::{CertificateDer, pem::PemObject},
 };
 
 use super::error::{Error, Fault};
@@ -19,10 +19,6 @@ pub struct Options {
     pub password: Option<Vec<u8>>,
     /// The trusted CA certificates (PEM); without them, the system's.
     pub ca: Option<Vec<u8>>,
-    /// This host's certificate (PEM).
-    pub cert: Option<Vec<u8>>,
-    /// The key of this host's certificate (PEM).
-    pub key: Option<Vec<u8>>,
     /// Timeout for a connection.
     pub connect_timeout: Duration,
     /// Timeout for an answer.
@@ -36,8 +32,6 @@ impl Options {
             url: url.to_owned(),
             password: None,
             ca: None,
-            cert: None,
-            key: None,
             connect_timeout: Duration::from_secs(1),
             response_timeout: Duration::from_secs(1),
         }
@@ -89,13 +83,8 @@ impl Target {
             info: info.set_redis_settings(settings),
             options: options.clone(),
         };
-        let Options { ca, cert, key, .. } = options;
-        if !target.is_tls() && (ca.is_some() || cert.is_some() || key.is_some()) {
+        if !target.is_tls() && options.ca.is_some() {
             return Err(Error::Address("certificates are given, but it has no TLS"));
-        }
-        if cert.is_some() != key.is_some() {
-            let why = "a certificate needs its key".to_owned();
-            return Err(Error::Certificates(why));
         }
         target.tls().map_err(Error::Certificates)?;
         Ok(Arc::new(target))
@@ -105,15 +94,13 @@ impl Target {
         matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
-    /// The TLS settings: trusted certificates and this host's own. The system's certificates are read for each
-    /// connection.
+    /// The TLS settings. The system's certificates are read for each connection.
     pub(super) fn tls(&self) -> Result<ClientConfig, String> {
         // Sets the process's TLS cryptography once. An error means that it is already set.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let Options { ca, cert, key, .. } = &self.options;
         let mut trusted = RootCertStore::empty();
-        if let Some(text) = ca {
-            for certificate in all_of("the CA file", text)? {
+        if let Some(text) = &self.options.ca {
+            for certificate in all_of(text)? {
                 let added = trusted.add(certificate);
                 added.map_err(|error| format!("a certificate of the CA file: {error}"))?;
             }
@@ -121,19 +108,7 @@ impl Target {
             trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         let config = ClientConfig::builder().with_root_certificates(trusted);
-        let (Some(certificate), Some(key)) = (cert, key) else {
-            return Ok(config.with_no_client_auth());
-        };
-        let chain = all_of("the certificate file", certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(key)
-            .map_err(|_| "the key file has no private key".to_owned())?;
-        let config = config.with_client_auth_cert(chain, key);
-        config.map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => {
-                "the key does not belong to the certificate".to_owned()
-            }
-            error => error.to_string(),
-        })
+        Ok(config.with_no_client_auth())
     }
 
     pub(super) fn error(&self, fault: Fault) -> Error {
@@ -180,12 +155,12 @@ impl Target {
     }
 }
 
-/// Reads the certificates in a file. At least one is required.
-fn all_of(what: &str, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+/// Reads the certificates in the CA file. At least one is required.
+fn all_of(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    let found = found.map_err(|error| format!("{what}: {error}"))?;
+    let found = found.map_err(|error| format!("the CA file: {error}"))?;
     if found.is_empty() {
-        return Err(format!("{what} has no certificate"));
+        return Err("the CA file has no certificate".to_owned());
     }
     Ok(found)
 }
@@ -236,10 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn certificates_need_tls_and_their_key() {
-        let empty = || Some(Vec::new());
+    fn certificates_need_tls() {
         let mut options = Options::new("redis://host");
-        options.ca = empty();
+        options.ca = Some(Vec::new());
         assert!(matches!(Target::read(&options), Err(Error::Address(_))));
         options.url = "rediss://host".into();
         // This CA file has no certificate.
@@ -247,8 +221,5 @@ mod tests {
         assert!(matches!(error, Error::Certificates(_)), "{error}");
         options.ca = None;
         assert!(Target::read(&options).is_ok());
-        options.cert = empty();
-        let error = Target::read(&options).unwrap_err();
-        assert!(matches!(error, Error::Certificates(_)), "{error}");
     }
 }

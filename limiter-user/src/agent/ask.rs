@@ -18,8 +18,9 @@ use nix::{
 use tokio::sync::{mpsc, oneshot};
 
 use limiter_fleet::{
-    agent::{Answer, Edit, Question},
+    agent::{Answer, Question, Subject},
     status::{Fleet, Listed, SharedLimit},
+    store::Edit,
 };
 
 use crate::{
@@ -78,7 +79,7 @@ pub fn listen_to(socket: tokio::net::UnixStream, questions: mpsc::Sender<(Questi
         let Ok(mut channel) = socket.into_std().and_then(Channel::new) else {
             return;
         };
-        let question = tokio::time::timeout(ATTENTION, channel.question::<Question>()).await;
+        let question = tokio::time::timeout(ATTENTION, channel.receive::<Question>()).await;
         let Ok(Ok(Some(question))) = question else {
             return;
         };
@@ -88,7 +89,7 @@ pub fn listen_to(socket: tokio::net::UnixStream, questions: mpsc::Sender<(Questi
             && let Ok(answer) = comes.await
         {
             // If the client is gone, it needs no answer.
-            let _ = tokio::time::timeout(ATTENTION, channel.answer(&answer)).await;
+            let _ = tokio::time::timeout(ATTENTION, channel.send(&answer)).await;
         }
     });
 }
@@ -102,10 +103,14 @@ fn is_trusted(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
-async fn ask<T: serde::de::DeserializeOwned>(question: &Question) -> Result<T, Error> {
-    let patience = match question {
-        Question::Edit { .. } => PATIENCE_FOR_EDIT,
+async fn ask<T: serde::de::DeserializeOwned>(interface: &str, about: Subject) -> Result<T, Error> {
+    let patience = match about {
+        Subject::Edit(..) => PATIENCE_FOR_EDIT,
         _ => PATIENCE,
+    };
+    let question = Question {
+        interface: interface.to_owned(),
+        about,
     };
     let silent = |error: io::Error| Error::Silent(error.to_string());
     let socket = match address().and_then(|address| UnixStream::connect_addr(&address)) {
@@ -119,10 +124,10 @@ async fn ask<T: serde::de::DeserializeOwned>(question: &Question) -> Result<T, E
         return Err(Error::NotOurs(user));
     }
     let mut channel = Channel::new(socket).map_err(silent)?;
-    let answer = tokio::time::timeout(patience, channel.ask::<Result<T, String>>(question)).await;
+    let answer = tokio::time::timeout(patience, channel.ask::<Result<T, String>>(&question)).await;
     match answer {
         Ok(Ok(answer)) => answer.map_err(Error::Refused),
-        Ok(Err(broken)) => Err(Error::Silent(broken.cause())),
+        Ok(Err(error)) => Err(silent(error)),
         Err(_) => Err(Error::Silent(format!("within {patience:?}"))),
     }
 }
@@ -130,39 +135,20 @@ async fn ask<T: serde::de::DeserializeOwned>(question: &Question) -> Result<T, E
 /// The state of the fleet of an interface.
 /// Fails if no agent answers.
 pub async fn fleet(interface: &str) -> Result<Fleet, Error> {
-    ask(&Question::Fleet(interface.to_owned())).await
+    ask(interface, Subject::Fleet).await
 }
 
 /// The fleet's entries on a list.
 /// Fails if no agent answers.
 pub async fn listed(interface: &str, list: &str) -> Result<Vec<Listed>, Error> {
-    let (interface, list) = (interface.to_owned(), list.to_owned());
-    ask(&Question::Listed { interface, list }).await
+    ask(interface, Subject::Listed(list.to_owned())).await
 }
 
 /// Changes a list of the whole fleet. It is in force on this host when the function returns, and on the others within
 /// a second. Returns the number of prefixes changed.
 /// Fails if no agent answers, or the store does not take the change.
-pub async fn edit(interface: &str, list: &str, edit: &Edit) -> Result<u64, Error> {
-    let mut parts = edit.parts().into_iter().peekable();
-    let mut done = 0;
-    while let Some(edit) = parts.next() {
-        let question = Question::Edit {
-            interface: interface.to_owned(),
-            list: list.to_owned(),
-            edit,
-            is_part: parts.peek().is_some(),
-        };
-        done += match ask::<u64>(&question).await {
-            Err(Error::Refused(why)) if done > 0 => {
-                return Err(Error::Refused(format!(
-                    "{why}; {done} prefixes were changed before the error: repeat the command for the rest"
-                )));
-            }
-            changed => changed?,
-        };
-    }
-    Ok(done)
+pub async fn edit(interface: &str, list: &str, edit: Edit) -> Result<u64, Error> {
+    ask(interface, Subject::Edit(list.to_owned(), edit)).await
 }
 
 /// The state of an attachment's fleet, if it belongs to one: the agent's answer within `patience`. Without an answer,

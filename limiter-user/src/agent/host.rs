@@ -1,6 +1,6 @@
 //! The implementation of limiter-fleet's host.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use limiter_common::{
     abi::Source,
@@ -17,7 +17,6 @@ use limiter_fleet::{
     quota::Quota,
     refill::{self, Reading},
 };
-use nix::time::{ClockId, clock_gettime};
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use crate::{
@@ -67,27 +66,18 @@ impl Host for Here {
         }
     }
 
-    async fn edit_lists(interface: String, lists: OnLists) -> (Result<bool, String>, Duration) {
+    async fn edit_lists(interface: String, lists: OnLists) -> Result<bool, String> {
         // Bounds the memory and the threads of a host with many interfaces.
         static EDITS: Semaphore = Semaphore::const_new(4);
         let _permit = EDITS.acquire().await;
         // Waits for other commands, and loads a program. The agent has other work meanwhile.
         let runtime = Handle::current();
-        let edit = move || {
-            let start = worked();
-            let edited = runtime.block_on(set::overlay(&interface, lists));
-            let edited = edited.map(|swapped| swapped.is_some());
-            let took = worked().saturating_sub(start);
-            (edited.map_err(|error| error.to_string()), took)
-        };
+        let edit = move || runtime.block_on(set::overlay(&interface, lists));
         let edited = tokio::task::spawn_blocking(edit).await;
-        edited.unwrap_or_else(|error| (Err(error.to_string()), Duration::ZERO))
+        let edited = edited.map_err(|error| error.to_string())?;
+        let edited = edited.map(|swapped| swapped.is_some());
+        edited.map_err(|error| error.to_string())
     }
-}
-
-/// The processor time of this thread.
-fn worked() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// An attachment that belongs to a fleet.

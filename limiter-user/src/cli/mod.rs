@@ -61,10 +61,7 @@ use lists::edit;
 use observe::{check, export, status, top, watch};
 use other::{completions, helper, man};
 use plan::{config, doctor, learn, replay};
-use shared::{
-    interfaces::{self, OnOne},
-    output,
-};
+use shared::{interfaces::OnOne, output};
 
 /// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
 /// enforced at the network driver by XDP.
@@ -133,7 +130,7 @@ enum Verb {
     },
     Agent(agent::Agent),
     Completions(completions::Completions),
-    Man(man::Man),
+    Man(man::Manual),
 }
 
 /// The command line. Its help lists the verbs in groups, which clap has no option for.
@@ -160,11 +157,7 @@ pub fn main() -> ExitCode {
     if helper::is_one(std::env::args_os()) {
         return finish(helper::run());
     }
-    if let Some(status) = completions::answer(Cli::command) {
-        return status;
-    }
-    let words = interfaces::all_as_operand(std::env::args_os());
-    let matches = command().try_get_matches_from(words);
+    let matches = command().try_get_matches();
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
             output::be_strict(cli.strict);
@@ -214,7 +207,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Config { verb } => config::run(verb).await,
         Verb::Agent(arguments) => agent::run(arguments).await,
-        Verb::Completions(arguments) => completions::run(&arguments),
+        Verb::Completions(arguments) => completions::run(&arguments, Cli::command()),
         Verb::Man(arguments) => man::run(&arguments, Cli::command()),
     }
 }

@@ -1,12 +1,6 @@
-//! Settings without effect: limits that match no packet or never refuse one, lists that no limit names.
+//! Settings without effect: limits that match no packet, lists that no limit names.
 
-use std::cmp::Ordering;
-
-use super::{
-    Limit, Match, Settings,
-    matches::IpVersion,
-    settings::{Algorithm, Scope},
-};
+use super::{Limit, Match, Settings, matches::IpVersion};
 
 /// The longest frame of an interface with the usual MTU, in bytes.
 pub const USUAL_FRAME: u64 = 1_522;
@@ -15,13 +9,12 @@ impl Settings {
     /// All settings that can never have an effect on frames of at most `frame_max` bytes, and the advice for each.
     pub fn ineffective(&self, frame_max: u64) -> Vec<String> {
         let mut warnings = Vec::new();
-        for (index, limit) in self.limits.iter().enumerate() {
+        for limit in &self.limits {
             let found = [
                 wrong_version(&limit.matches),
                 in_both(&limit.matches),
                 self.wrong_sources(&limit.matches),
                 too_small(limit, frame_max),
-                self.never_refuses(index, limit, frame_max),
             ];
             let found = found.into_iter().flatten();
             warnings.extend(found.map(|why| format!("limit '{}': {why}", limit.name)));
@@ -55,37 +48,6 @@ impl Settings {
             )
         })
     }
-
-    /// Finds another limit on the same packets and buckets that always refuses first.
-    fn never_refuses(&self, index: usize, limit: &Limit, frame_max: u64) -> Option<String> {
-        let mut others = self.limits.iter().enumerate();
-        let (_, stricter) = others.find(|(other, stricter)| {
-            *other != index
-                && is_covered(limit, stricter, frame_max)
-                && (*other < index || !is_covered(stricter, limit, frame_max))
-        })?;
-        Some(format!(
-            "limit '{}' has the same match and key, and always refuses first: remove one of the two",
-            stricter.name
-        ))
-    }
-}
-
-/// Returns true if `limit` never refuses packets that `stricter` has admitted.
-fn is_covered(limit: &Limit, stricter: &Limit, frame_max: u64) -> bool {
-    let both = |is: fn(&Limit) -> bool| is(limit) && is(stricter);
-    let (Ok(burst), Ok(strict_burst)) = (limit.burst(frame_max), stricter.burst(frame_max)) else {
-        return false;
-    };
-    both(|limit| limit.algorithm == Algorithm::TokenBucket && limit.scope == Scope::Host)
-        && !stricter.shadow
-        && (&limit.matches, limit.key, limit.cost)
-            == (&stricter.matches, stricter.key, stricter.cost)
-        && stricter
-            .rate
-            .compare(&limit.rate)
-            .is_some_and(Ordering::is_le)
-        && strict_burst.tokens <= burst.tokens
 }
 
 /// Finds a protocol that belongs to the other version of IP.
@@ -150,7 +112,6 @@ match = { source = ["old", "own"], unless = "old" } => limit 'a': old is in sour
 match = { source = "old", ip_version = 6 } => limit 'a': old has no prefix of its version
 match = { source = "own" } => no limit uses the list 'old'
 burst = "100b"\nmatch = { source = "old" } => limit 'a': a burst of 100b could never admit a frame of 1522
-match = { source = "old" }\n[[limit]]\nname = "b"\nrate = "16mbit"\nmatch = { source = "old" } => limit 'b': limit 'a' has the same
 "#;
         for case in cases.lines().skip(1) {
             let (below, expected) = case.split_once(" => ").unwrap();
@@ -158,10 +119,5 @@ match = { source = "old" }\n[[limit]]\nname = "b"\nrate = "16mbit"\nmatch = { so
             assert_eq!(found.len(), 1, "{below}: {found:#?}");
             assert!(found[0].starts_with(expected), "{below}: {found:#?}");
         }
-        // A looser limit behind a stricter one has an effect if the stricter one is in shadow.
-        let limit =
-            |name: &str, rate: &str| format!("[[limit]]\nname = \"{name}\"\nrate = \"{rate}\"\n");
-        let shadow = format!("{}shadow = true\n{}", limit("a", "5/s"), limit("b", "9/s"));
-        assert_eq!(warnings(&shadow), [""; 0]);
     }
 }

@@ -20,7 +20,6 @@ pub mod names;
 pub mod new_sources;
 pub mod number;
 pub mod or_none;
-pub mod origin;
 pub mod overlay;
 pub mod problems;
 pub mod quota;

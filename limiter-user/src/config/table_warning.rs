@@ -6,7 +6,7 @@ use std::time::Duration;
 use limiter_common::arithmetic::quota::Quota;
 
 use super::{
-    Invalid, NewSources, Settings,
+    Invalid, NewSources, Rate, Settings, Unit,
     settings::SOURCES_MAX,
     shares::{Claim, claims, divide, entries, until_full},
 };
@@ -46,59 +46,46 @@ fn largest_is_enough(needed: u64, claims: &[Claim], index: usize) -> bool {
 /// A limit that loses its room in the table to a flood of new sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableWarning {
-    /// The limit's name.
-    pub limit: String,
-    /// Entries that the limit may hold.
-    pub room: u32,
-    /// Nanoseconds for which a source that sends one packet is held.
-    pub held_for: u64,
-    /// Entries that the limit would need; `None` without a limit on new sources.
-    pub needed: Option<u64>,
-    /// True if there is a sufficient `max_sources`.
-    pub larger_is_enough: bool,
-    /// The highest sufficient `new_sources`: sources, and the period in nanoseconds.
-    pub new_sources: Option<(u64, u64)>,
+    /// The finding.
+    pub found: String,
+    /// The settings to change.
+    pub advice: String,
 }
 
-impl TableWarning {
-    /// The finding, as text.
-    pub fn found(&self) -> String {
-        // Long times are rounded down to a second.
-        let nanoseconds = match self.held_for {
-            long if long > SECOND => long - long % SECOND,
-            short => short,
-        };
-        let held_for = Duration::from_nanos(nanoseconds);
-        let needed = self.needed.map_or_else(
-            || "there is no limit on new sources".to_owned(),
-            |needed| format!("new sources at the permitted rate need {needed} entries"),
-        );
-        format!(
-            "a flood of new sources fills the table for limit '{}' ({} entries), because each entry is kept for {}; {needed}",
-            self.limit,
-            self.room,
-            humantime::format_duration(held_for),
-        )
-    }
+/// The finding about a limit with `room` entries that are held for `held` nanoseconds each.
+fn finding(limit: &str, room: u32, held: u64, needed: Option<u64>) -> String {
+    // Long times are rounded down to a second.
+    let rounded = if held > SECOND {
+        held - held % SECOND
+    } else {
+        held
+    };
+    let needed = needed.map_or_else(
+        || "there is no limit on new sources".to_owned(),
+        |needed| format!("new sources at the permitted rate need {needed} entries"),
+    );
+    format!(
+        "a flood of new sources fills the table for limit '{limit}' ({room} entries), because each entry is kept for {}; {needed}",
+        humantime::format_duration(Duration::from_nanos(rounded)),
+    )
+}
 
-    /// The advice, as text.
-    pub fn advice(&self) -> String {
-        let more = (self.larger_is_enough).then(|| "raise max_sources".to_owned());
-        let fewer = (self.new_sources).map(|(sources, period)| {
-            let unit = match period / SECOND {
-                1 => "s",
-                60 => "m",
-                3_600 => "h",
-                _ => "d",
-            };
-            format!("set new_sources = \"{sources}/{unit}\" or less")
-        });
-        let ways: Vec<_> = more.into_iter().chain(fewer).collect();
-        if ways.is_empty() {
-            return "raise the limit's rate".to_owned();
-        }
-        ways.join(", or ")
+/// The advice. `new_sources` is the highest sufficient rate: sources, and the period in nanoseconds.
+fn advice(larger_is_enough: bool, new_sources: Option<(u64, u64)>) -> String {
+    let more = larger_is_enough.then(|| "raise max_sources".to_owned());
+    let fewer = new_sources.map(|(sources, period_ns)| {
+        let rate = Rate {
+            amount: sources,
+            period_ns,
+            unit: Unit::Packets,
+        };
+        format!("set new_sources = \"{rate}\" or less")
+    });
+    let ways: Vec<_> = more.into_iter().chain(fewer).collect();
+    if ways.is_empty() {
+        return "raise the limit's rate".to_owned();
     }
+    ways.join(", or ")
 }
 
 impl Settings {
@@ -124,14 +111,10 @@ impl Settings {
             if needed.is_some_and(|needed| needed <= share.most.into()) {
                 continue;
             }
+            let larger = needed.is_some_and(|needed| largest_is_enough(needed, &claims, index));
             warnings.push(TableWarning {
-                limit: limit.name.clone(),
-                room: share.most,
-                held_for: held,
-                needed,
-                larger_is_enough: needed
-                    .is_some_and(|needed| largest_is_enough(needed, &claims, index)),
-                new_sources: fastest(share.most, held),
+                found: finding(&limit.name, share.most, held, needed),
+                advice: advice(larger, fastest(share.most, held)),
             });
         }
         Ok(warnings)

@@ -1,27 +1,28 @@
 //! The metrics. No label depends on received packets: sources are counted and ranked, but never named.
 
-use std::time::UNIX_EPOCH;
+use std::{fmt::Write, time::UNIX_EPOCH};
 
 use limiter_fleet::status::Fleet;
 
-use super::{
-    collection::Reading,
-    format::{Format, Sample, write},
-};
+use super::collection::Reading;
 use crate::observe::{Count, Interface, reasons::ByReason, source::Top};
 
-/// The metrics, one line each: kind, name, description.
+/// The metrics, one line each: kind, name, description. A counter only grows, and starts at 0 with a new attachment.
 const METRICS: &str = include_str!("metrics.txt");
 
 /// Number of ranks of `limiter_top_dropped_packets`.
 const RANKS: usize = 10;
 
-/// Writes all metrics.
-pub fn text(reading: &Reading, format: Format) -> String {
+/// The labels of a sample, and its value.
+type Sample = (Vec<(&'static str, String)>, String);
+
+/// Writes all metrics that have samples, in the text format 0.0.4 of Prometheus.
+pub fn text(reading: &Reading) -> String {
     let snapshot = &reading.snapshot;
     let mut text = String::new();
     for metric in METRICS.lines() {
-        let name = metric.split(' ').nth(1).unwrap_or_default();
+        let (kind, described) = metric.split_once(' ').unwrap_or_default();
+        let name = described.split(' ').next().unwrap_or_default();
         let mut samples = of_host(name, reading);
         for (interface, top) in snapshot.status.interfaces.iter().zip(&snapshot.tops) {
             for (mut labels, value) in of_interface(name, interface, top) {
@@ -29,17 +30,31 @@ pub fn text(reading: &Reading, format: Format) -> String {
                 samples.push((labels, value));
             }
         }
-        write(&mut text, format, metric, &samples);
-    }
-    if format == Format::OpenMetrics {
-        text.push_str("# EOF\n");
+        if !samples.is_empty() {
+            let _ = writeln!(text, "# HELP {described}\n# TYPE {name} {kind}");
+        }
+        for (labels, value) in samples {
+            let _ = writeln!(text, "{name}{} {value}", in_braces(&labels));
+        }
     }
     text
 }
 
+/// Formats labels with their braces; without labels, there are none.
+fn in_braces(labels: &[(&str, String)]) -> String {
+    if labels.is_empty() {
+        return String::new();
+    }
+    let labels = labels.iter().map(|(name, value)| {
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+        format!("{name}=\"{}\"", value.replace('\n', "\\n"))
+    });
+    format!("{{{}}}", labels.collect::<Vec<_>>().join(","))
+}
+
 fn of_host(name: &str, reading: &Reading) -> Vec<Sample> {
     match name {
-        "limiter_build" => vec![sample(&[("version", env!("CARGO_PKG_VERSION"))], 1)],
+        "limiter_build_info" => vec![sample(&[("version", env!("CARGO_PKG_VERSION"))], 1)],
         "limiter_unreadable_attachments" => one(reading.snapshot.unreadable.len()),
         "limiter_collection_duration_seconds" => one(reading.took.as_secs_f64()),
         _ => Vec::new(),
@@ -56,7 +71,7 @@ fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
     };
     match name {
         "limiter_top_dropped_packets" => ranks(top),
-        "limiter_attached" => {
+        "limiter_attached_info" => {
             let program = it.program_id.to_string();
             vec![sample(&[("mode", &it.mode), ("program_id", &program)], 1)]
         }
@@ -68,22 +83,22 @@ fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
         "limiter_fallback" => one(u8::from(it.fallback.is_some())),
         "limiter_shadow" => one(u8::from(it.shadow)),
         "limiter_memory_bytes" => one(it.sources.memory_bytes),
-        "limiter_events_lost" => one(it.events_lost),
-        "limiter_limit" => limits(it),
-        "limiter_packets" => by_limit(it, |count| count.packets),
-        "limiter_bytes" => by_limit(it, |count| count.bytes),
-        "limiter_interface_packets" => of_all(it, |count| count.packets),
-        "limiter_interface_bytes" => of_all(it, |count| count.bytes),
-        "limiter_drops" => by_reason(&it.drops),
-        "limiter_passes" => by_reason(&it.passes),
+        "limiter_events_lost_total" => one(it.events_lost),
+        "limiter_limit_info" => limits(it),
+        "limiter_packets_total" => by_limit(it, |count| count.packets),
+        "limiter_bytes_total" => by_limit(it, |count| count.bytes),
+        "limiter_interface_packets_total" => of_all(it, |count| count.packets),
+        "limiter_interface_bytes_total" => of_all(it, |count| count.bytes),
+        "limiter_drops_total" => by_reason(&it.drops),
+        "limiter_passes_total" => by_reason(&it.passes),
         "limiter_list_prefixes" => by_list(|list| list.prefixes),
-        "limiter_list_packets" => by_list(|list| list.hits.packets),
-        "limiter_list_bytes" => by_list(|list| list.hits.bytes),
+        "limiter_list_packets_total" => by_list(|list| list.hits.packets),
+        "limiter_list_bytes_total" => by_list(|list| list.hits.bytes),
         "limiter_sources" => one(it.sources.tracked),
         "limiter_sources_entries" => one(it.sources.entries),
         "limiter_sources_capacity" => one(it.sources.capacity),
-        "limiter_new_sources" => one(it.sources.added),
-        "limiter_forgotten_sources" => one(it.sources.removed),
+        "limiter_new_sources_total" => one(it.sources.added),
+        "limiter_forgotten_sources_total" => one(it.sources.removed),
         name => {
             let fleet = it.fleet.as_ref();
             fleet.map_or_else(Vec::new, |fleet| of_fleet(name, fleet))
@@ -173,4 +188,15 @@ fn ranks(top: &Top) -> Vec<Sample> {
     ranked
         .map(|(rank, packets)| sample(&[("rank", &rank.to_string())], packets))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_braces;
+
+    #[test]
+    fn label_values_are_escaped() {
+        let labels = [("x", "a\\b\"\n".to_owned()), ("y", "1".to_owned())];
+        assert_eq!(in_braces(&labels), "{x=\"a\\\\b\\\"\\n\",y=\"1\"}");
+    }
 }

@@ -1,15 +1,12 @@
 //! `limiter export`: the counters over HTTP, for Prometheus and for people. Read-only.
 //!
-//! `connections` accepts and limits connections. `http` answers from a reading of `collection` that is at most one
-//! second old. `history` keeps the rates of the last two hours. `metrics` and `format` write the counters for
-//! Prometheus.
+//! `server` accepts and limits connections. `http` answers from a reading of `collection` that is at most one second
+//! old. `metrics` writes the counters for Prometheus.
 
 mod collection;
-mod connections;
-mod format;
-mod history;
 mod http;
 mod metrics;
+mod server;
 
 use std::{
     io::{self, ErrorKind},
@@ -17,9 +14,8 @@ use std::{
 };
 
 pub use collection::{Collection, Reading};
-pub use connections::Server;
-pub use format::Format;
 pub use http::is_local;
+pub use server::Server;
 
 /// Default address. Prometheus allocates the ports below 10,000 to its list of exporters.
 pub const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 10_546));

@@ -1,52 +1,19 @@
-//! Questions and answers over a socket, as JSON with a length prefix.
+//! Messages over a socket, as JSON with a length prefix.
 
-use std::{io, sync::Arc};
+use std::io;
 
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, Interest},
+    io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
 };
 
-/// Maximum bytes of a question. The longest part is the prefixes of an edit.
-const QUESTION_MAX: u32 = 64 << 10;
-/// Maximum bytes of an answer: enough for 1,000 attachments with all that is shown of each.
-const ANSWER_MAX: u32 = 64 << 20;
+/// Maximum bytes of a message: enough for 1,000 attachments with all that is shown of each.
+const MESSAGE_MAX: u32 = 64 << 20;
 
-/// The other process is gone, or violates the protocol. The channel cannot be used any more.
-#[derive(Debug, thiserror::Error)]
-#[error("the helper process has ended ({0}): start limiter again; `dmesg` may say why")]
-pub struct Broken(#[from] io::Error);
-
-impl Broken {
-    /// The cause in words.
-    pub fn cause(&self) -> String {
-        self.0.to_string()
-    }
-}
-
-/// One end of the channel.
+/// One end of the channel. After an error, it cannot be used any more.
 #[derive(Debug)]
-pub struct Channel {
-    socket: UnixStream,
-    end: End,
-}
-
-/// The end of a channel, which is noticed as soon as the other process is gone, even without a question.
-#[derive(Clone, Debug)]
-pub struct End(Arc<UnixStream>);
-
-impl End {
-    /// Waits for the end.
-    pub async fn wait(&self) -> Broken {
-        // Linux reports a peer that hung up together with urgent data, which our Unix sockets never have. Answers do
-        // not end this wait.
-        match self.0.ready(Interest::PRIORITY).await {
-            Ok(_) => Broken(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) => Broken(error),
-        }
-    }
-}
+pub struct Channel(UnixStream);
 
 impl Channel {
     /// Creates a channel from a socket.
@@ -56,17 +23,7 @@ impl Channel {
     /// Fails if the runtime does not accept the socket.
     pub fn new(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        // A second descriptor of the socket, to wait for the end while an answer is read.
-        let watched = UnixStream::from_std(socket.try_clone()?)?;
-        Ok(Self {
-            socket: UnixStream::from_std(socket)?,
-            end: End(Arc::new(watched)),
-        })
-    }
-
-    /// The waiter for the end of this channel.
-    pub fn end(&self) -> End {
-        self.end.clone()
+        UnixStream::from_std(socket).map(Self)
     }
 
     /// Asks, and waits for the answer.
@@ -74,55 +31,61 @@ impl Channel {
     /// # Errors
     ///
     /// Fails if the other process does not answer.
-    pub async fn ask<A: DeserializeOwned>(
-        &mut self,
-        question: &impl Serialize,
-    ) -> Result<A, Broken> {
-        self.send(question, QUESTION_MAX).await?;
-        let answer = self.receive(ANSWER_MAX).await?;
-        Ok(answer.ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?)
+    pub async fn ask<A: DeserializeOwned>(&mut self, question: &impl Serialize) -> io::Result<A> {
+        self.send(question).await?;
+        self.receive().await?.ok_or_else(end)
     }
 
-    /// Reads the next question; none if there are no more.
+    /// Waits until the other process is gone, or sends something without a question.
+    pub async fn ended(&self) -> io::Error {
+        loop {
+            let read = match self.0.readable().await {
+                Ok(()) => self.0.try_read(&mut [0]),
+                Err(error) => return error,
+            };
+            match read {
+                Ok(_) => return end(),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return error,
+                // The readiness was that of an earlier answer.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Sends a message.
     ///
     /// # Errors
     ///
-    /// Fails if the question is not valid or too long.
-    pub async fn question<Q: DeserializeOwned>(&mut self) -> io::Result<Option<Q>> {
-        self.receive(QUESTION_MAX).await
+    /// Fails if the other process is gone, or the message is too long.
+    pub async fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
+        let bytes = serde_json::to_vec(message)?;
+        let length = u32::try_from(bytes.len()).ok();
+        let length = length.filter(|length| *length <= MESSAGE_MAX);
+        self.0.write_u32(length.ok_or_else(too_long)?).await?;
+        self.0.write_all(&bytes).await
     }
 
-    /// Sends the answer to a question.
+    /// Reads the next message; none if the other process is gone.
     ///
     /// # Errors
     ///
-    /// Fails if the other process is gone.
-    pub async fn answer(&mut self, answer: &impl Serialize) -> io::Result<()> {
-        self.send(answer, ANSWER_MAX).await
-    }
-
-    async fn send(&mut self, value: &impl Serialize, most: u32) -> io::Result<()> {
-        let bytes = serde_json::to_vec(value)?;
-        let length = u32::try_from(bytes.len()).ok().filter(|n| *n <= most);
-        let length = length.ok_or_else(too_long)?;
-        self.socket.write_all(&length.to_le_bytes()).await?;
-        self.socket.write_all(&bytes).await
-    }
-
-    async fn receive<T: DeserializeOwned>(&mut self, most: u32) -> io::Result<Option<T>> {
-        let mut length = [0; 4];
-        match self.socket.read_exact(&mut length).await {
+    /// Fails if the message is not valid or too long.
+    pub async fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let length = match self.0.read_u32().await {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            read => read?,
+            length => length?,
         };
-        let length = u32::from_le_bytes(length);
-        if length > most {
+        if length > MESSAGE_MAX {
             return Err(too_long());
         }
         let mut bytes = vec![0; length as usize];
-        self.socket.read_exact(&mut bytes).await?;
+        self.0.read_exact(&mut bytes).await?;
         Ok(Some(serde_json::from_slice(&bytes)?))
     }
+}
+
+fn end() -> io::Error {
+    io::ErrorKind::UnexpectedEof.into()
 }
 
 fn too_long() -> io::Error {
@@ -131,7 +94,9 @@ fn too_long() -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, os::unix::net::UnixStream as Socket};
+    use std::{io::Write, os::unix::net::UnixStream as Socket, time::Duration};
+
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -141,58 +106,39 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn questions_are_answered() {
+    async fn questions_are_answered_until_the_end() {
         let (mut here, there) = pair();
         let mut there = Channel::new(there).expect("a channel");
         let answering = tokio::spawn(async move {
-            while let Some(number) = there.question::<u64>().await.expect("a question") {
+            for _ in 0..3 {
+                let number: u64 = there.receive().await.expect("a question").expect("one");
                 let text = "x".repeat(1 << 20);
-                there.answer(&(number + 1, text)).await.expect("answered");
+                there.send(&(number + 1, text)).await.expect("answered");
             }
         });
-        for number in 0..3 {
+        for number in 0..3_u64 {
             let (next, text): (u64, String) = here.ask(&number).await.expect("an answer");
             assert_eq!((next, text.len()), (number + 1, 1 << 20));
+            let early = timeout(Duration::from_millis(20), here.ended()).await;
+            assert!(number == 2 || early.is_err(), "{early:?}");
         }
-        drop(here);
-        answering.await.expect("it ends with the last question");
+        assert_eq!(here.ended().await.kind(), io::ErrorKind::UnexpectedEof);
+        answering.await.expect("the other end has ended");
+        assert!(here.ask::<u64>(&1).await.is_err());
     }
 
     #[tokio::test]
-    async fn malformed_question_is_an_error() {
+    async fn malformed_message_is_an_error() {
         for bytes in [
-            // Too long for a question, not JSON, shorter than announced.
-            &u32::MAX.to_le_bytes()[..],
-            &[3, 0, 0, 0, b'a', b'b', b'c'],
-            &[9, 0, 0, 0, b'1'],
+            // Too long, not JSON, shorter than announced.
+            &u32::MAX.to_be_bytes()[..],
+            &[0, 0, 0, 3, b'a', b'b', b'c'],
+            &[0, 0, 0, 9, b'1'],
         ] {
             let (mut here, mut there) = pair();
             there.write_all(bytes).expect("written");
             drop(there);
-            assert!(here.question::<u64>().await.is_err(), "{bytes:?}");
+            assert!(here.receive::<u64>().await.is_err(), "{bytes:?}");
         }
-    }
-
-    #[tokio::test]
-    async fn end_is_reported_when_the_peer_closes_and_not_on_an_answer() {
-        use std::time::Duration;
-
-        use tokio::time::timeout;
-
-        let (here, mut there) = pair();
-        let end = here.end();
-        there.write_all(b"an answer").expect("written");
-        let early = timeout(Duration::from_millis(100), end.wait()).await;
-        assert!(early.is_err(), "{early:?}");
-        drop(there);
-        let end = timeout(Duration::from_secs(60), end.wait()).await;
-        assert_eq!(end.expect("the end").0.kind(), io::ErrorKind::UnexpectedEof);
-    }
-
-    #[tokio::test]
-    async fn question_fails_if_the_other_end_is_closed() {
-        let (mut here, there) = pair();
-        drop(there);
-        assert!(here.ask::<u64>(&1).await.is_err());
     }
 }

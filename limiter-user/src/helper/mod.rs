@@ -2,7 +2,7 @@
 //!
 //! `export` talks to the network without any privilege ([`crate::sandbox`]). It asks this process, its child, to read
 //! attachments, which needs privileges. An unnamed socket joins the two. Each ends with the other, even without a
-//! question ([`End`]).
+//! question.
 //!
 //! The helper sends answers, not descriptors. Before Linux 5.19, `bpf(2)` refuses to read even an open map if the
 //! process lacks `CAP_BPF` and `kernel.unprivileged_bpf_disabled` is set. Attachments that are made or changed later
@@ -11,7 +11,7 @@
 mod channel;
 mod start;
 
-pub use channel::{Broken, Channel, End};
+pub use channel::Channel;
 pub use start::{attend, start};
 
 /// The hidden subcommand: `limiter helper`.

@@ -19,7 +19,6 @@ use crate::{
     config::{
         self, Key,
         lists::{ALLOW, DENY, show},
-        origin::By,
     },
     kernel::{
         Attachment,
@@ -45,17 +44,23 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
     // The clock is read after the buckets. Otherwise a packet in between would seem to come from the future.
     let limits = record.with_slots();
     let buckets = limits.iter().map(|(limit, slot)| {
-        if holds(limit) {
-            buckets_of(&limit.key, slot.number, source, tables)
-        } else {
-            Vec::new()
-        }
+        let keys = match holds(limit) {
+            true => keys_of(&limit.key, slot.number, source, tables),
+            false => Vec::new(),
+        };
+        let with_bucket = |key| (key, tables.sets.source(&key));
+        keys.into_iter().map(with_bucket).collect::<Vec<_>>()
     });
     let buckets: Vec<_> = buckets.collect();
     let readers = readers(record)?;
     let checked = readers.iter().zip(buckets).flat_map(|(reader, buckets)| {
+        let key = &reader.limit.key;
+        let name = |of: &SourceKey, bucket: &Option<Source>| match bucket {
+            None => key.show_source(of),
+            Some(_) => key.show(of),
+        };
         let lines = buckets.into_iter();
-        lines.map(|(name, entry)| reader.check(name, entry.as_ref()))
+        lines.map(move |(of, bucket)| reader.check(name(&of, &bucket), bucket.as_ref()))
     });
     let mut limits: Vec<CheckedLimit> = checked.collect();
     let decides = decided_by(listed);
@@ -110,52 +115,33 @@ fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<O
 
 fn on_list(record: &Record, list: &str, prefix: &IpNet) -> OnList {
     let of_fleet = (record.overlay.alone.get(list)).is_some_and(|alone| alone.contains(prefix));
-    let origin = record.origins.of(list, prefix).filter(|_| !of_fleet);
-    let by = match &origin {
-        _ if of_fleet => Some(By::Fleet),
-        origin => origin.as_ref().map(|origin| origin.by),
-    };
-    let file = record.file.as_ref().filter(|_| by == Some(By::File));
     OnList {
         list: list.to_owned(),
         prefix: show(prefix),
-        by: by.map(By::name),
-        file: file.map(|path| path.display().to_string()),
+        by: of_fleet.then_some("fleet"),
         host: None,
-        since: origin.map(|origin| origin.since),
+        since: None,
         dropped_packets: None,
     }
 }
 
-/// The buckets of a source under one limit: one bucket, or one for each port that the source has sent to.
-fn buckets_of(
-    key: &Key,
-    slot: u32,
-    source: IpAddr,
-    tables: &Tables,
-) -> Vec<(String, Option<Source>)> {
+/// The keys of a source's buckets under one limit: one, or one for each port in the table that the source has sent to.
+/// If there is no such port, the key of port 0, which has no bucket.
+pub fn keys_of(key: &Key, slot: u32, source: IpAddr, tables: &Tables) -> Vec<SourceKey> {
     let first = key.of(slot, source, 0);
     if !key.by_port {
-        return vec![(key.show(&first), tables.sets.source(&first))];
+        return vec![first];
     }
-    let of_any_port = |entry: &SourceKey| {
-        entry.slot() == slot
-            && entry.family() == first.family()
-            && entry.address() == first.address()
-    };
-    let of_ports = tables
-        .sets
-        .sources()
-        .filter(|(entry, _)| of_any_port(entry));
-    let mut of_ports: Vec<_> = of_ports.collect();
+    let of_source = |key: &SourceKey| (key.slot(), key.family(), key.address());
+    let all = tables.sets.sources().map(|(entry, _)| entry);
+    let mut of_ports: Vec<_> = all
+        .filter(|entry| of_source(entry) == of_source(&first))
+        .collect();
+    of_ports.sort_by_key(SourceKey::port);
     if of_ports.is_empty() {
-        return vec![(key.show_source(&first), None)];
+        of_ports.push(first);
     }
-    of_ports.sort_by_key(|(entry, _)| entry.port());
-    let shown = of_ports.into_iter();
-    shown
-        .map(|(entry, bucket)| (key.show(&entry), Some(bucket)))
-        .collect()
+    of_ports
 }
 
 /// The list that decides about a source before any limit.

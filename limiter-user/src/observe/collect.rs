@@ -1,6 +1,6 @@
 //! Converts an attachment's maps to plain types.
 
-use std::time::Instant;
+use std::{cmp::Reverse, time::Instant};
 
 use limiter_common::{
     abi::Source,
@@ -13,7 +13,7 @@ use limiter_common::{
 
 use super::{
     Drops, Interface, Limit, List, NextProgram, Passes, Sources,
-    busiest::{Busiest, Filter, Order, Place},
+    busiest::{Busiest, Order},
     check::decided_by,
     denied,
     live::{Gauge, Row, Sample, Since, Wanted, rest},
@@ -22,7 +22,7 @@ use super::{
     verdicts,
 };
 use crate::{
-    config::{self, Key, compile::FIRST_SLOT, slot::Slot},
+    config::{self, compile::FIRST_SLOT, key::octets, slot::Slot},
     kernel::{Attachment, error::Result, program::maps::Tables, state::record::Record},
 };
 
@@ -45,10 +45,9 @@ fn count(sources: &mut Sources, key: &SourceKey) {
 pub fn once(attachment: &Attachment, most: usize) -> Result<Sample> {
     let wanted = Wanted {
         order: Order::Dropped,
-        filter: Filter::All,
         most,
     };
-    sample(attachment, &wanted, &mut Gauge::once())
+    sample(attachment, wanted, &mut Gauge::once())
 }
 
 fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
@@ -150,15 +149,15 @@ fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
 }
 
 /// Scans the table once. `gauge` remembers the previous scan, if there was one.
-pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<Sample> {
+pub fn sample(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Result<Sample> {
     let interface = &attachment.interface;
     let of = (interface.index, attachment.record.attached_at.clone());
     let elapsed = gauge.begin(of, attachment.tables.sets.capacity(), Instant::now());
-    let scanned = scan(attachment, wanted, gauge)?;
-    let mut rows = rows(attachment, scanned.busiest)?;
+    let (sources, busiest) = scan(attachment, wanted, gauge)?;
+    let mut rows = rows(attachment, busiest)?;
     let mut denied = gauge.denied.read(attachment, wanted)?;
     // The interface is read after the sources, so that it includes all their packets.
-    let interface = described(attachment, scanned.sources)?;
+    let interface = described(attachment, sources)?;
     let before = gauge.drops(interface.drops);
     let deny = interface.drops.of(Reason::Deny);
     let since = deny.packets.saturating_sub(before.of(Reason::Deny).packets);
@@ -167,59 +166,37 @@ pub fn sample(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Re
     rows.extend(rest(&interface.drops, &before, &rows));
     Ok(Sample {
         interface,
-        matching: scanned.matching,
         elapsed,
         rows,
     })
 }
 
-/// The result of one scan of the table.
-struct Scanned {
-    sources: Sources,
-    matching: u64,
-    busiest: Vec<(SourceKey, Source, Since)>,
-}
+/// Buckets of sources, each with its packets since the last scan.
+type Found = Vec<(SourceKey, Source, Since)>;
 
-/// Reads each source once, and passes it to `gauge`.
-fn scan(attachment: &Attachment, wanted: &Wanted, gauge: &mut Gauge) -> Result<Scanned> {
+/// Reads each source once, and passes it to `gauge`. Returns the busiest sources, in order.
+fn scan(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Result<(Sources, Found)> {
     let Attachment { record, tables, .. } = attachment;
     let readers = readers(record)?;
     let by_slot = by_slot(&readers);
-    let names = by_slot.map(|reader| reader.map(|reader| reader.limit.name.to_lowercase()));
-    let (mut sources, mut matching, mut text) = (Sources::default(), 0, String::new());
+    let mut sources = Sources::default();
     let mut busiest = Busiest::new(wanted.most);
     tables.sets.scan(|number, key, source| {
         count(&mut sources, key);
         let since = gauge.since(number, key, source);
-        let slot = key.slot() as usize;
         // The buckets of a removed limit stay in the table until they are cleared.
-        let (Some(Some(reader)), Some(Some(name))) = (by_slot.get(slot), names.get(slot)) else {
-            return;
-        };
-        let of = &reader.limit.key;
-        if wanted
-            .filter
-            .wants(|| written(of, key, &mut text), name, || of.network(key))
-        {
-            matching += 1;
-            let activity = reader.activity(source, since, wanted.order);
-            let rank = activity.rank(wanted.order, key.into());
-            busiest.offer(rank, (*key, *source, since));
+        if let Some(Some(reader)) = by_slot.get(key.slot() as usize) {
+            let rank = reader.activity(source, since).rank(wanted.order);
+            busiest.offer((rank, Reverse(place(key))), (*key, *source, since));
         }
     });
-    Ok(Scanned {
-        sources,
-        matching,
-        busiest: busiest.in_order(),
-    })
+    Ok((sources, busiest.in_order()))
 }
 
-/// Writes the text of a source into `room`.
-fn written<'r>(of: &Key, key: &SourceKey, room: &'r mut String) -> &'r str {
-    room.clear();
-    // Writing to a string does not fail.
-    let _ = of.write(key, room);
-    room
+/// The tie-breaker between sources with equal numbers. No two sources have the same place.
+fn place(key: &SourceKey) -> (u32, u128, u32, u32) {
+    let address = u128::from_be_bytes(octets(key.address()));
+    (key.family(), address, key.port(), key.slot())
 }
 
 fn by_slot(readers: &[Reader]) -> [Option<&Reader>; SLOTS as usize] {
@@ -233,7 +210,7 @@ fn by_slot(readers: &[Reader]) -> [Option<&Reader>; SLOTS as usize] {
 }
 
 /// The rows of sources. The clock is read again, after the buckets.
-fn rows(attachment: &Attachment, sources: Vec<(SourceKey, Source, Since)>) -> Result<Vec<Row>> {
+fn rows(attachment: &Attachment, sources: Found) -> Result<Vec<Row>> {
     let readers = readers(&attachment.record)?;
     let by_slot = by_slot(&readers);
     let row = |(key, source, since): (SourceKey, Source, Since)| {
@@ -247,8 +224,8 @@ fn rows(attachment: &Attachment, sources: Vec<(SourceKey, Source, Since)>) -> Re
             network,
             listed: listed.and_then(|listed| decided_by(listed.lists)),
             reason: None,
-            activity: reader.activity(&source, since, Order::Tokens),
-            place: Place::from(&key),
+            activity: reader.activity(&source, since),
+            tokens: reader.tokens(&source),
         }))
     };
     sources.into_iter().filter_map(row).collect()

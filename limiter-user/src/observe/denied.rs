@@ -1,6 +1,6 @@
 //! Denied prefixes: packets that the deny list dropped for each prefix, and their rate.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use ipnet::IpNet;
 use limiter_common::policy::verdict::Reason;
@@ -30,7 +30,7 @@ pub struct Denied {
 impl Denied {
     /// The prefixes that `wanted` asks for. The lists may be long: they are read only if the deny list has dropped
     /// packets since the last scan.
-    pub fn read(&mut self, attachment: &Attachment, wanted: &Wanted) -> Result<Vec<Row>> {
+    pub fn read(&mut self, attachment: &Attachment, wanted: Wanted) -> Result<Vec<Row>> {
         let counters = attachment.tables.counters()?;
         let dropped = counters.by_reason[Reason::Deny as usize].packets;
         let at = Some((attachment.program_id, dropped));
@@ -50,18 +50,14 @@ impl Denied {
 fn busiest(
     drops: &BTreeMap<IpNet, u64>,
     before: &BTreeMap<IpNet, u64>,
-    wanted: &Wanted,
+    wanted: Wanted,
 ) -> Vec<Row> {
     let mut kept = Busiest::new(wanted.most);
     for (prefix, dropped) in drops {
-        let name = show(prefix);
-        if wanted.filter.wants(|| &name, LABEL, || Some(*prefix)) {
-            let known = before.get(prefix).filter(|known| *known <= dropped);
-            let since = dropped - known.unwrap_or(&0);
-            let row = Row::denied(*prefix, name, *dropped, since);
-            let rank = row.activity.rank(wanted.order, row.place);
-            kept.offer(rank, row);
-        }
+        let known = before.get(prefix).filter(|known| *known <= dropped);
+        let since = dropped - known.unwrap_or(&0);
+        let row = Row::denied(*prefix, show(prefix), *dropped, since);
+        kept.offer((row.activity.rank(wanted.order), Reverse(*prefix)), row);
     }
     kept.in_order()
 }
@@ -80,7 +76,7 @@ pub fn bound(rows: &mut [Row], dropped: Count, since: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::busiest::{Filter, Order};
+    use crate::observe::busiest::Order;
 
     fn drops(of: &[(&str, u64)]) -> BTreeMap<IpNet, u64> {
         let of = of.iter();
@@ -88,10 +84,9 @@ mod tests {
             .collect()
     }
 
-    fn wanted(filter: &str, most: usize) -> Wanted {
+    fn wanted(most: usize) -> Wanted {
         Wanted {
             order: Order::DroppedPerSecond,
-            filter: Filter::new(filter),
             most,
         }
     }
@@ -115,21 +110,19 @@ mod tests {
             ("192.0.2.1/32", 9),
             ("203.0.113.0/24", 8),
         ]);
-        let rows = busiest(&now, &before, &wanted("", 3));
+        let rows = busiest(&now, &before, wanted(3));
         let all = [
             ("2001:db8::/32", 150, 100),
             ("192.0.2.1", 9, 9),
             ("203.0.113.0/24", 8, 8),
         ];
         assert_eq!(seen(&rows), all, "of a count that began anew, all");
-        let rows = busiest(&now, &before, &wanted("192.0.2.0/24", 3));
-        assert_eq!(seen(&rows), all[1..2]);
     }
 
     #[test]
     fn rows_do_not_exceed_the_drops_of_the_deny_list() {
         let now = drops(&[("192.0.2.1/32", 1_085), ("192.0.2.2/32", 61)]);
-        let mut rows = busiest(&now, &drops(&[]), &wanted("", 9));
+        let mut rows = busiest(&now, &drops(&[]), wanted(9));
         let dropped = Count {
             packets: 1_100,
             bytes: 0,

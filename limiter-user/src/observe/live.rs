@@ -7,18 +7,16 @@ use limiter_common::{abi::Source, policy::verdict::Reason, table::key::SourceKey
 
 use super::{
     Count, Drops, Interface,
-    busiest::{Activity, Filter, Order, Place},
+    busiest::{Activity, Order},
     denied::{self, Denied},
 };
 use crate::config::lists::DENY;
 
 /// A selection of sources.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Order of the sources.
     pub order: Order,
-    /// Filter on the sources.
-    pub filter: Filter,
     /// Maximum number of sources.
     pub most: usize,
 }
@@ -28,8 +26,6 @@ pub struct Wanted {
 pub struct Sample {
     /// Everything that `status` shows.
     pub interface: Interface,
-    /// Number of sources that match the filter. The first of them are among the rows.
-    pub matching: u64,
     /// Time since the last scan; none if there is no earlier scan to compare with.
     pub elapsed: Option<Duration>,
     /// The wanted sources, in order, then drops of others.
@@ -51,8 +47,8 @@ pub struct Row {
     pub reason: Option<Reason>,
     /// The numbers that the row is sorted by.
     pub activity: Activity,
-    /// The tie-breaker between rows with equal numbers.
-    pub place: Place,
+    /// Tokens left.
+    pub tokens: f64,
 }
 
 impl Row {
@@ -74,11 +70,9 @@ impl Row {
                 over: dropped,
                 drops: true,
                 over_since: since,
-                // Comes last if sorted by tokens.
-                tokens: f64::MAX,
                 ..Activity::default()
             },
-            place: Place::default(),
+            tokens: 0.0,
         }
     }
 
@@ -88,7 +82,6 @@ impl Row {
             source: name,
             network: Some(prefix),
             listed: Some(DENY),
-            place: prefix.into(),
             ..Self::of_many(Reason::Deny, dropped, since)
         }
     }

@@ -11,7 +11,6 @@ pub mod event;
 pub mod live;
 pub mod reader;
 pub mod reasons;
-pub mod replay;
 pub mod snapshot;
 pub mod source;
 

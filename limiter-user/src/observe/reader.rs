@@ -6,11 +6,7 @@ use limiter_common::{
     table::entry::epoch_in,
 };
 
-use super::{
-    busiest::{Activity, Order},
-    live::Since,
-    source::CheckedLimit,
-};
+use super::{busiest::Activity, live::Since, source::CheckedLimit};
 use crate::{
     config::{Invalid, Limit, quota::LimitQuota, slot::Slot},
     kernel::{error::Result, state::record::Record, sys::clock},
@@ -119,19 +115,14 @@ impl Reader {
         }
     }
 
-    /// The numbers that a source is sorted by. The tokens are computed only if `order` needs them.
-    pub fn activity(&self, source: &Source, since: Since, order: Order) -> Activity {
+    /// The numbers that a source is sorted by.
+    pub fn activity(&self, source: &Source, since: Since) -> Activity {
         Activity {
             passed: source.passed,
             over: source.refused,
             drops: !self.shadow,
             passed_since: since.passed,
             over_since: since.over,
-            tokens: if order == Order::Tokens {
-                self.tokens(source)
-            } else {
-                0.0
-            },
         }
     }
 }

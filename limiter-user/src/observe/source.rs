@@ -36,14 +36,11 @@ pub struct OnList {
     pub list: String,
     /// The prefix.
     pub prefix: String,
-    /// `file`, `command` or `fleet`; null if an earlier version added it.
+    /// `fleet`; null if the prefix is this host's own.
     pub by: Option<&'static str>,
-    /// The file that the prefix comes from; null if it does not come from a file.
-    pub file: Option<String>,
     /// The host of the fleet that added the prefix; null if no fleet added it, or the fleet's agent does not answer.
     pub host: Option<String>,
-    /// When the prefix was added, RFC 3339. For a prefix from a file: when the file was loaded. Null if it is not
-    /// known.
+    /// When a host of the fleet added the prefix, RFC 3339. Null if `host` is.
     pub since: Option<String>,
     /// Packets of this prefix that the deny list dropped; null for other lists. Exact up to 1,024 packets, an estimate
     /// above.
@@ -190,7 +187,7 @@ impl TopSource {
             passed_packets: activity.passed,
             dropped_packets: dropped,
             would_drop_packets: would_drop,
-            tokens: activity.tokens,
+            tokens: row.tokens,
             listed: row.listed.map(str::to_owned),
             passed_packets_per_second: rate(activity.passed_since),
             dropped_packets_per_second: rate(dropped_since).filter(|_| row.listed != Some(DENY)),

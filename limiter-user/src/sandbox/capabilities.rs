@@ -8,9 +8,16 @@ use super::{Error, Result};
 /// User and group id of `nobody` and `nogroup` on every distribution: the kernel's overflow ids.
 const UNPRIVILEGED: u32 = 65_534;
 
-/// The capabilities to open and change attachments. `CAP_SYS_PTRACE`: to compare namespaces with those of process 1.
+/// The capabilities to read attachments. `CAP_SYS_PTRACE`: to compare namespaces with those of process 1.
 /// `CAP_DAC_OVERRIDE`: root needs it to open the pins of a user without privileges.
-const NEEDED: [Capability; 5] = [
+pub const TO_READ: &[Capability] = &[
+    Capability::CAP_BPF,
+    Capability::CAP_SYS_PTRACE,
+    Capability::CAP_DAC_OVERRIDE,
+];
+
+/// The capabilities to read and change attachments.
+pub const TO_CHANGE: &[Capability] = &[
     Capability::CAP_BPF,
     Capability::CAP_NET_ADMIN,
     Capability::CAP_PERFMON,
@@ -51,10 +58,10 @@ pub fn clear() -> Result<()> {
 }
 
 /// Drops all capabilities except the needed ones. Gains none.
-pub fn keep_needed() -> Result<()> {
+pub fn keep(needed: &[Capability]) -> Result<()> {
     let own = caps::read(None, CapSet::Permitted)
         .map_err(|error| Error::new("reading capabilities", error))?;
-    let needed = NEEDED.into_iter().filter(|needed| own.contains(needed));
+    let needed = needed.iter().copied().filter(|needed| own.contains(needed));
     // Without CAP_BPF, CAP_SYS_ADMIN is needed, which includes CAP_BPF.
     let mut kept: CapsHashSet = needed.collect();
     if own.contains(&Capability::CAP_SYS_ADMIN) && !kept.contains(&Capability::CAP_BPF) {

@@ -2,13 +2,18 @@
 //!
 //! [`enter`] is for a process that talks to the network and has all its descriptors open. After it, there is no
 //! capability, no file, no new socket and no other program. [`confine`] is for processes that read and change
-//! attachments: the helper process ([`crate::helper`]), `top`, and the agent of a fleet.
+//! attachments: the helper process ([`crate::helper`]) and the agent of a fleet. [`confine_reader`] is for `top`.
 
 mod capabilities;
-mod files;
 mod syscalls;
 
 use std::{fs, io};
+
+use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, Scope};
+
+/// The newest Landlock version known here. The kernel applies the part that it supports (Linux 5.13 and later, if
+/// enabled).
+const NEWEST: ABI = ABI::V6;
 
 /// A privilege cannot be dropped.
 #[derive(Debug, thiserror::Error)]
@@ -45,21 +50,33 @@ pub fn enter() -> Result<()> {
     capabilities::leave_root()?;
     capabilities::clear()?;
     no_new_privileges()?;
-    files::hide_all()?;
+    hide_all().map_err(|error| Error::new("Landlock", error))?;
     syscalls::allow_few()
 }
 
-/// Keeps the capabilities to open and change attachments, and drops the rest. No other program can be started.
+/// Keeps the capabilities to open and change attachments, and drops the rest.
 ///
 /// # Errors
 ///
 /// Returns the errors of [`enter`].
 pub fn confine() -> Result<()> {
+    keep(capabilities::TO_CHANGE)
+}
+
+/// Keeps the capabilities to open and read attachments, and drops the rest.
+///
+/// # Errors
+///
+/// Returns the errors of [`enter`].
+pub fn confine_reader() -> Result<()> {
+    keep(capabilities::TO_READ)
+}
+
+fn keep(needed: &[caps::Capability]) -> Result<()> {
     only_thread()?;
     capabilities::drop_bounds()?;
-    capabilities::keep_needed()?;
-    no_new_privileges()?;
-    syscalls::refuse_dangerous_but_bpf()
+    capabilities::keep(needed)?;
+    no_new_privileges()
 }
 
 /// Fails unless this process has a single thread. Capabilities and Landlock apply to the calling thread only.
@@ -74,4 +91,15 @@ fn only_thread() -> Result<()> {
 
 fn no_new_privileges() -> Result<()> {
     nix::sys::prctl::set_no_new_privs().map_err(|error| Error::new("no_new_privs", error))
+}
+
+/// Forbids everything that Landlock can forbid: files by name, TCP connections, and other processes.
+fn hide_all() -> std::result::Result<(), RulesetError> {
+    Ruleset::default()
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .restrict_self()
+        .map(drop)
 }

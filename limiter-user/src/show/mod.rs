@@ -1,9 +1,10 @@
 //! Text for people, from the results of `observe` and `plan`.
 
+pub mod check;
 pub mod doctor;
 pub mod lists;
 pub mod replay;
-pub mod source;
+pub mod screen;
 pub mod status;
 pub mod table;
 pub mod top;

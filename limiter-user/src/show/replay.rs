@@ -1,10 +1,10 @@
 //! The output of `replay`: the sources that would have been dropped.
 
+use limiter_common::abi::counters::LimitCounters;
+
 use crate::{
-    observe::{
-        Count,
-        replay::{Replay, ReplayedLimit, ReplayedSource},
-    },
+    config::Limit,
+    plan::replay::{FRAME_MAX, Outcome, SourceCounters},
     show::{
         table::table,
         units::{counted, grouped, seconds},
@@ -14,7 +14,7 @@ use crate::{
 const SHOWN: usize = 10;
 
 /// The packets by limit and by source.
-pub fn text(replay: &Replay) -> String {
+pub fn text(replay: &Outcome) -> String {
     let mut text = format!(
         "{} in {}: {} passed, {} dropped ({})\n",
         counted(replay.verdicts.seen.packets, "packet"),
@@ -23,59 +23,50 @@ pub fn text(replay: &Replay) -> String {
         grouped(replay.verdicts.dropped.packets),
         replay.engine
     );
-    let drops = &replay.drops;
-    let mut line = |what: &str, count: Count| {
-        if count.packets > 0 {
-            text.push_str(&format!("  {} {what}\n", grouped(count.packets)));
+    let drops = replay.drops.iter();
+    let lines = drops.map(|(reason, count)| (reason.text(), count.packets));
+    let would_drop = replay.verdicts.would_drop.packets;
+    for (what, packets) in lines.chain([
+        ("passed only because of shadow", would_drop),
+        ("not IP: passed", replay.not_ip),
+        (
+            "sent by the host itself: passed, not limited",
+            replay.outgoing,
+        ),
+        (
+            "of sources beyond those that fit into memory",
+            replay.of_others,
+        ),
+    ]) {
+        if packets > 0 {
+            text.push_str(&format!("  {} {what}\n", grouped(packets)));
         }
-    };
-    for (reason, count) in drops.iter() {
-        line(reason.text(), count);
     }
-    line("passed only because of shadow", replay.verdicts.would_drop);
-    line("not IP: passed", replay.not_ip);
-    line(
-        "sent by the host itself: passed, not limited",
-        replay.outgoing,
-    );
-    let others = replay.other_sources.map_or(0, |others| others.seen_packets);
-    line(
-        "of sources beyond those that fit into memory",
-        Count {
-            packets: others,
-            bytes: 0,
-        },
-    );
     text.push_str(&format!("\n{}\n", limits(&replay.limits)));
-    let lost = |source: &&ReplayedSource| {
-        source.counters.dropped_packets + source.counters.would_drop_packets > 0
-    };
-    let dropped: Vec<_> = replay.sources.iter().filter(lost).collect();
-    if dropped.is_empty() {
-        text.push_str("\nNo source would have lost a packet.\n");
-        return text;
+    let is_hit = |(_, one): &&(String, SourceCounters)| one.dropped + one.would_drop > 0;
+    let hit: Vec<_> = replay.sources.iter().filter(is_hit).collect();
+    if hit.is_empty() {
+        return text + "\nNo source would have lost a packet.\n";
     }
-    text.push_str(&format!(
-        "\n{}\n",
-        sources(&dropped[..dropped.len().min(SHOWN)])
-    ));
-    if dropped.len() > SHOWN {
-        let more = counted((dropped.len() - SHOWN) as u64, "source");
+    text.push_str(&format!("\n{}\n", sources(&hit[..hit.len().min(SHOWN)])));
+    if hit.len() > SHOWN {
+        let more = counted((hit.len() - SHOWN) as u64, "source");
         text.push_str(&format!("and {more} more\n"));
     }
     text
 }
 
-fn limits(limits: &[ReplayedLimit]) -> String {
-    let row = |limit: &ReplayedLimit| {
+fn limits(limits: &[(Limit, LimitCounters)]) -> String {
+    let row = |(limit, counters): &(Limit, LimitCounters)| {
+        let burst = limit.burst(FRAME_MAX).map(|burst| burst.to_string());
         [
             limit.name.clone(),
-            limit.rate.clone(),
-            limit.burst.clone(),
-            limit.key.clone(),
-            grouped(limit.passed.packets),
-            grouped(limit.dropped.packets),
-            grouped(limit.would_drop.packets),
+            limit.rate.to_string(),
+            burst.unwrap_or_default(),
+            limit.key.to_string(),
+            grouped(counters.admitted.packets + counters.would_drop.packets),
+            grouped(counters.dropped.packets),
+            grouped(counters.would_drop.packets),
         ]
     };
     let columns = [
@@ -90,14 +81,14 @@ fn limits(limits: &[ReplayedLimit]) -> String {
     table(columns, 4, limits.iter().map(row))
 }
 
-fn sources(sources: &[&ReplayedSource]) -> String {
-    let row = |ReplayedSource { source, counters }: &&ReplayedSource| {
+fn sources(sources: &[&(String, SourceCounters)]) -> String {
+    let row = |(source, counters): &&(String, SourceCounters)| {
         [
             source.clone(),
-            grouped(counters.seen_packets),
-            grouped(counters.passed_packets),
-            grouped(counters.dropped_packets),
-            grouped(counters.would_drop_packets),
+            grouped(counters.passed + counters.dropped),
+            grouped(counters.passed),
+            grouped(counters.dropped),
+            grouped(counters.would_drop),
         ]
     };
     let columns = ["SOURCE", "PACKETS", "PASSED", "DROPPED", "WOULD DROP"];

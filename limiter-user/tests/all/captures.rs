@@ -123,19 +123,6 @@ fn read(file: &[u8]) -> Result<(Vec<Seen>, Option<Cut>), Error> {
     Ok((seen, capture.cut()))
 }
 
-/// A reader that returns one byte at a time, as a slow pipe does, and fails at the end.
-struct Failing(io::Cursor<Vec<u8>>);
-
-impl io::Read for Failing {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = buffer.len().min(1);
-        match self.0.read(&mut buffer[..most])? {
-            0 => Err(io::Error::other("the disk is on fire")),
-            read => Ok(read),
-        }
-    }
-}
-
 #[test]
 fn pcap_is_read_in_both_byte_orders_and_time_units() {
     let (short, long) = (&[1_u8, 2, 3][..], &[7_u8; 2_000][..]);
@@ -183,22 +170,6 @@ fn pcapng_with_several_interfaces_and_sections_is_read() {
         ]);
     }
     assert_eq!(read(&file).unwrap(), (wanted, None));
-}
-
-/// The error comes after the part that is read at first.
-#[test]
-fn read_error_in_the_middle_keeps_its_reason() {
-    let bytes = [7_u8; 1_000];
-    let packets = vec![(0, 0, 1_000, &bytes[..]); 100];
-    let file = ORDERS[0].pcap(MICROSECONDS, 1, &packets);
-    let mut capture = Capture::new("disk", Failing(io::Cursor::new(file))).unwrap();
-    let read: Result<Vec<_>, _> = (&mut capture).collect();
-    let error = read.unwrap_err().to_string();
-    assert!(
-        error.starts_with("disk cannot be read (the disk is on fire)"),
-        "{error}"
-    );
-    assert_eq!(capture.packets(), 100);
 }
 
 #[test]

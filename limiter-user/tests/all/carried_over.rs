@@ -101,38 +101,6 @@ fn nine() -> [LimitQuota; PAST_QUOTAS as usize + 1] {
     ]
 }
 
-/// Between a window and a bucket, a part of a token may be rounded up to a whole token.
-#[test]
-fn missed_changes_are_applied_in_order() {
-    let all = nine();
-    let past = changes(&all);
-    for behind in 0..=PAST_QUOTAS {
-        let quota = &all[(PAST_QUOTAS - behind) as usize];
-        let full = quota.in_kernel.full(SINCE);
-        assert_eq!(carried(full, 0, &past), Some(full));
-        let one_by_one = |word: u64| {
-            let missed = past[..behind as usize].iter().rev();
-            missed.fold(word, |word, change| change.apply(word))
-        };
-        let newest = &all[PAST_QUOTAS as usize];
-        let none = carried(full, behind, &past);
-        assert_eq!(none, Some(one_by_one(full)), "{behind} missed");
-        expect_left(newest, none, SINCE, 100.0, "full");
-        let empty = empty(quota);
-        let some = carried(empty, behind, &past);
-        assert_eq!(some, Some(one_by_one(empty)), "{behind} missed");
-        // At most the smallest burst on the way can have been spent.
-        let bursts = all[(PAST_QUOTAS - behind) as usize..].iter();
-        let spent = bursts.map(|quota| quota.burst).min().expect("one");
-        let left = left(newest, some.expect("all are known"), SINCE);
-        let expected = 100.0 - spent as f64;
-        assert!(
-            (expected - 2.1..=expected).contains(&left),
-            "{behind} missed: {left} left, not {expected}"
-        );
-    }
-}
-
 /// The TAT of a bucket that is empty at [`SINCE`].
 fn empty(quota: &LimitQuota) -> u64 {
     if quota.in_kernel.window.period == 0 {
@@ -166,12 +134,6 @@ fn bucket_that_missed_too_many_changes_is_taken_as_empty() {
         let carried = carried(full, PAST_QUOTAS, &past);
         expect_left(newest, carried, SINCE, 100.0, "all are known");
     }
-}
-
-#[test]
-fn unknown_change_gives_no_bucket() {
-    assert_eq!(carry_over(1_000, 1, 1, |_| None), None);
-    assert_eq!(carry_over(1_000, 9, 8, |_| None), None);
 }
 
 /// This holds for buckets that are no deeper than their number of parts.

@@ -76,14 +76,3 @@ fn corpus_files_are_accepted() {
         assert!(accepted, "{:?}", parse(file, folder()));
     }
 }
-
-/// An error of a key is reported at the key's line, wherever it is.
-#[test]
-fn errors_have_the_line_of_their_key() {
-    for empty_lines in 0..50 {
-        let text = format!("{}mood = 1\n{}", "\n".repeat(empty_lines), CORPUS[1]);
-        let mistakes = parse(&text, folder()).expect_err("not a key");
-        let lines: Vec<_> = mistakes.iter().map(|mistake| mistake.line).collect();
-        assert_eq!(lines, [empty_lines + 1], "{mistakes:?}");
-    }
-}

@@ -50,13 +50,13 @@ fn only_a_slow_limit_gets_a_table_warning() {
     let warnings = of("");
     assert_eq!(warnings.len(), 1);
     assert_eq!(
-        format!("{}: {}", warnings[0].found(), warnings[0].advice()),
+        format!("{}: {}", warnings[0].found, warnings[0].advice),
         "a flood of new sources fills the table for limit 'ssh' (14336 entries), because each entry is kept for 12m; new sources at the permitted rate need 7200000 entries: set new_sources = \"19/s\" or less"
     );
     assert_eq!(of("new_sources = \"19/s\"\n"), []);
     let few = of("new_sources = \"20/s\"\n");
     assert_eq!(
-        few[0].advice(),
+        few[0].advice,
         "raise max_sources, or set new_sources = \"19/s\" or less"
     );
 }

@@ -99,22 +99,6 @@ proptest! {
         }
     }
 
-    /// A number has its written value: `1.5k` is 1500.
-    #[test]
-    fn rate_has_its_written_value(
-        amount in magnitude(1_000_000),
-        (unit, factor) in select(&[("", 1), ("k", 1_000)]),
-        number in 1..=59_u64,
-        (period, seconds) in select(&[("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)]),
-    ) {
-        let rate = format!("{amount}{unit}/{number}{period}").parse::<Rate>();
-        let period_ns = number * seconds * 1_000_000_000;
-        prop_assert_eq!(rate, Ok(Rate { amount: amount * factor, period_ns, unit: Unit::Packets }));
-        let (whole, thousandths) = (amount / 1_000, amount % 1_000);
-        let rate = format!("{whole}.{thousandths:03}kbit").parse::<Rate>();
-        prop_assert_eq!(rate, Ok(Rate { amount, period_ns: 1_000_000_000, unit: Unit::Bytes }));
-    }
-
     /// A decimal fraction of a unit has its written value, or is refused if that is not whole: `1.5k` is 1500, and
     /// `1.5` is invalid.
     #[test]

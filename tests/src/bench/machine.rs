@@ -1,75 +1,56 @@
 //! Describes the machine of a benchmark.
 
-use std::{fs, time::SystemTime};
+use std::{collections::BTreeMap, fs, time::SystemTime};
 
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
     time::{ClockId, clock_gettime},
     unistd::Pid,
 };
-use serde::Serialize;
 
-use crate::topology::Topology;
+/// Facts about the machine by name, and the date.
+pub type Machine = BTreeMap<&'static str, String>;
 
-/// The machine, and the date.
-#[derive(Debug, Serialize)]
-pub struct Machine {
-    pub cpu: String,
-    /// Processors that this process may use.
-    pub cpus: usize,
-    pub topology: Topology,
-    pub kernel: String,
-    /// Source of the kernel's clock, which decides the cost of reading it.
-    pub clock_source: String,
-    /// The kernel's mitigation of Spectre v2, which decides the cost of jumps and calls.
-    pub spectre_v2: String,
-    /// Load averages over 1, 5 and 15 minutes, before the benchmark.
-    pub load: String,
-    /// Date in RFC 3339 format.
-    pub date: String,
-}
-
-impl Machine {
-    /// Describes this machine now, with these processors.
-    pub fn this(cpus: &[usize]) -> Self {
-        let load = line_of("/proc/loadavg");
-        let load: Vec<&str> = load.split(' ').take(3).collect();
-        Self {
-            cpu: cpu_model(),
-            cpus: cpus.len(),
-            topology: Topology::of(cpus),
-            kernel: line_of("/proc/sys/kernel/osrelease"),
-            clock_source: line_of(
-                "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-            ),
-            spectre_v2: line_of("/sys/devices/system/cpu/vulnerabilities/spectre_v2"),
-            load: load.join(" "),
-            date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        }
-    }
-
-    pub fn lines(&self) -> String {
-        let Self {
-            cpu,
-            cpus,
-            topology,
-            kernel,
-            clock_source,
-            spectre_v2,
-            load,
-            date,
-        } = self;
-        format!(
-            "{cpus} x {cpu}, Linux {kernel}, clock {clock_source}, {date}\n\
-             spectre_v2: {spectre_v2}\n\
-             load average before: {load}\n{}",
-            topology.lines()
-        )
-    }
+/// Describes this machine now, with these processors.
+pub fn describe(cpus: &[usize]) -> Machine {
+    let clock = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let caches = cpus.first().copied().map_or_else(Vec::new, caches);
+    BTreeMap::from([
+        ("cpu", format!("{} x {}", cpus.len(), cpu_model())),
+        // Caches of the first measured processor: level, kind, size, and processors that share it.
+        ("caches", caches.join(", ")),
+        ("kernel", line_of("/proc/sys/kernel/osrelease")),
+        // The source of the kernel's clock decides the cost of reading it.
+        ("clock", line_of(clock)),
+        // The mitigation of Spectre v2 decides the cost of jumps and calls.
+        (
+            "spectre_v2",
+            line_of("/sys/devices/system/cpu/vulnerabilities/spectre_v2"),
+        ),
+        // Over 1, 5 and 15 minutes, before the benchmark.
+        ("load", line_of("/proc/loadavg")),
+        (
+            "date",
+            humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        ),
+    ])
 }
 
 fn line_of(path: &str) -> String {
     fs::read_to_string(path).map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
+}
+
+fn caches(cpu: usize) -> Vec<String> {
+    let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
+    let present = |index: &u32| fs::exists(format!("{folder}/index{index}")).unwrap_or(false);
+    (0..)
+        .take_while(present)
+        .map(|index| {
+            let say = |file: &str| line_of(&format!("{folder}/index{index}/{file}"));
+            let [level, kind, size] = ["level", "type", "size"].map(say);
+            format!("L{level} {kind} {size} of {}", say("shared_cpu_list"))
+        })
+        .collect()
 }
 
 fn cpu_model() -> String {

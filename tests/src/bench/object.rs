@@ -1,66 +1,25 @@
-//! Loads the compiled programs: the unchanged limiter, and the programs of the benchmark.
+//! Loads the benchmark's own programs: sender, reference, and programs without a limit.
 
 use anyhow::{Context as _, Result, anyhow};
-use aya::{
-    Ebpf, EbpfLoader, include_bytes_aligned,
-    maps::{Map, PerCpuArray},
-    programs::{ProgramError, ProgramFd, Xdp},
-};
-use limiter_common::{
-    abi::{
-        Config, SETS_OF_WORD,
-        counters::{Counters, FAST, FULL},
-    },
-    policy::verdict::Reason,
-};
+use aya::{Ebpf, EbpfLoader, include_bytes_aligned, maps::Map, programs::ProgramFd, programs::Xdp};
+use limiter_common::abi::{Config, SETS_OF_WORD};
 use limiter_user::kernel::{program::raw::Raw, sys::clock};
 
-/// The object to load.
-#[derive(Clone, Copy, Debug)]
-pub enum Code {
-    /// The object that `attach` loads.
-    Limiter,
-    /// The benchmark's object: driver, steps, sender, reference.
-    Bench,
-}
-
 #[cfg(target_endian = "little")]
-macro_rules! prebuilt {
-    ($name:literal) => {
-        include_bytes_aligned!(concat!(
-            "../../../limiter-ebpf/prebuilt/",
-            $name,
-            ".bpfel.o"
-        ))
-    };
-}
+const OBJECT: &[u8] = include_bytes_aligned!("../../../limiter-ebpf/prebuilt/bench.bpfel.o");
 #[cfg(target_endian = "big")]
-macro_rules! prebuilt {
-    ($name:literal) => {
-        include_bytes_aligned!(concat!(
-            "../../../limiter-ebpf/prebuilt/",
-            $name,
-            ".bpfeb.o"
-        ))
-    };
-}
+const OBJECT: &[u8] = include_bytes_aligned!("../../../limiter-ebpf/prebuilt/bench.bpfeb.o");
 
-impl Code {
-    fn bytes(self) -> &'static [u8] {
-        match self {
-            Self::Limiter => prebuilt!("limiter"),
-            Self::Bench => prebuilt!("bench"),
-        }
-    }
-}
-
-/// Loaded programs of one object, with private maps.
+/// A loaded program, with private maps.
 #[derive(Debug)]
-pub struct Object(Ebpf);
+pub struct Object {
+    ebpf: Ebpf,
+    program: &'static str,
+}
 
 impl Object {
-    /// Loads `programs` with the constants of `config`.
-    pub fn load(code: Code, config: &Config, programs: &[&str]) -> Result<Self> {
+    /// Loads a program with the constants of `config`.
+    pub fn load(config: &Config, program: &'static str) -> Result<Self> {
         let constants = Raw(Config {
             tick: clock::tick()?,
             ..*config
@@ -70,82 +29,45 @@ impl Object {
             .override_global("CONFIG", &constants, false)
             .map_max_entries("SETS", config.sets)
             .map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD));
-        Self::finish(&mut loader, code, programs)
+        Self::finish(&mut loader, program)
     }
 
-    /// Loads `programs` of [`Code::Bench`] that send or serve as reference, with the reference's cost and burst in
-    /// nanoseconds, and room for `capacity` sources.
-    pub fn load_wire(quota: [u64; 2], capacity: u32, programs: &[&str]) -> Result<Self> {
+    /// Loads a sender or the reference, with the reference's cost and burst in nanoseconds, and room for `capacity`
+    /// sources.
+    pub fn load_wire(quota: [u64; 2], capacity: u32, program: &'static str) -> Result<Self> {
         let mut loader = EbpfLoader::new();
         loader
             .override_global("QUOTA", &quota, true)
             .map_max_entries("LRU_IPV4", capacity)
             .map_max_entries("LRU_IPV6", capacity);
-        Self::finish(&mut loader, Code::Bench, programs)
+        Self::finish(&mut loader, program)
     }
 
-    fn finish(loader: &mut EbpfLoader<'_>, code: Code, programs: &[&str]) -> Result<Self> {
+    fn finish(loader: &mut EbpfLoader<'_>, program: &'static str) -> Result<Self> {
         // The object needs no relocation against the kernel's types. Reading them would take about 50 ms.
-        let mut object = loader
+        let mut ebpf = loader
             .btf(None)
-            .load(code.bytes())
+            .load(OBJECT)
             .context("the maps of the benchmark")?;
-        for name in programs {
-            let program = object.program_mut(name).ok_or_else(|| missing(name))?;
-            let program: &mut Xdp = program.try_into()?;
-            program.load().map_err(|error| refused(name, &error))?;
-        }
-        Ok(Self(object))
+        let found = ebpf.program_mut(program).ok_or_else(|| missing(program))?;
+        let xdp: &mut Xdp = found.try_into()?;
+        xdp.load()
+            .with_context(|| format!("the kernel refused {program}"))?;
+        Ok(Self { ebpf, program })
     }
 
-    pub fn program(&self, name: &str) -> Result<&ProgramFd> {
-        let program = self.0.program(name).ok_or_else(|| missing(name))?;
-        let program: &Xdp = program.try_into()?;
-        Ok(program.fd()?)
+    pub fn program(&self) -> Result<&ProgramFd> {
+        let found = self.ebpf.program(self.program);
+        let xdp: &Xdp = found.ok_or_else(|| missing(self.program))?.try_into()?;
+        Ok(xdp.fd()?)
     }
 
     /// Takes a map out of the object.
     pub fn take_map(&mut self, name: &str) -> Result<Map> {
-        self.0.take_map(name).ok_or_else(|| missing(name))
-    }
-
-    /// Packets that its programs have counted by reason, on the fast path and the full path.
-    pub fn counted(&self) -> Result<Vec<(Reason, u64)>> {
-        let map = self.0.map("COUNTED").ok_or_else(|| missing("COUNTED"))?;
-        let rows = PerCpuArray::<_, Raw<Counters>>::try_from(map)?;
-        let rows = [rows.get(&FAST, 0)?, rows.get(&FULL, 0)?];
-        let of = |reason: Reason| -> u64 {
-            rows.iter()
-                .flat_map(|row| row.iter())
-                .map(|Raw(one)| one.by_reason[reason as usize].packets)
-                .sum()
-        };
-        Ok(Reason::ALL
-            .into_iter()
-            .map(|reason| (reason, of(reason)))
-            .collect())
+        self.ebpf.take_map(name).ok_or_else(|| missing(name))
     }
 }
 
 fn missing(name: &str) -> anyhow::Error {
     anyhow!("the prebuilt object lacks {name}: run `cargo xtask build-ebpf`")
-}
-
-/// An error with only the verifier's last line, which has the reason. The whole log has thousands of lines.
-fn refused(name: &str, error: &ProgramError) -> anyhow::Error {
-    match error {
-        ProgramError::LoadError {
-            io_error,
-            verifier_log,
-        } => {
-            let log = verifier_log.to_string();
-            let last = log
-                .lines()
-                .rev()
-                .find(|line| !line.is_empty())
-                .unwrap_or("no log");
-            anyhow!("the kernel refused {name} ({io_error}; {last})")
-        }
-        other => anyhow!("the kernel refused {name} ({other})"),
-    }
 }

@@ -3,13 +3,11 @@
 //!
 //! The hosts and their bpffs have no name outside this process, so the demo leaves nothing behind, however it ends.
 
-mod result;
-mod traffic;
-
 use std::{
-    io::{IsTerminal as _, Write as _},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    sync::Arc,
+    collections::HashMap,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -17,15 +15,15 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use limiter_tests::{
+    SetOnDrop,
     hosts::Hosts,
     testbed::{Address, INTERFACE},
 };
+use limiter_user::show::{table::table, units::grouped};
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
 };
-use result::{Outcome, Row};
-use traffic::{Receiver, Sender};
 
 /// Demonstrate a limit under a flood, between network namespaces
 #[derive(Debug, Parser)]
@@ -40,45 +38,28 @@ struct Args {
 const RATE: u64 = 5;
 /// Burst of the limit, in packets.
 const BURST: u64 = 10;
-/// Time between two looks at the counters.
-const INTERVAL: Duration = Duration::from_millis(500);
-
-/// A sender.
-struct Client {
-    name: &'static str,
-    /// The client's addresses, which share one bucket.
-    sources: Vec<IpAddr>,
-    per_second: u32,
-}
-
-fn clients() -> [Client; 3] {
-    let subnet = (1..=8)
-        .map(|i| IpAddr::from([0x2001, 0xdb8, 0, 0x66, 0, 0, 0, i]))
-        .collect();
-    [
-        Client {
-            name: "polite",
-            sources: vec![[192, 0, 2, 10].into()],
-            per_second: 4,
-        },
-        Client {
-            name: "flooder",
-            sources: vec![[192, 0, 2, 66].into()],
-            per_second: 2_000,
-        },
-        Client {
-            name: "flooder, 8 addresses of a /64",
-            sources: subnet,
-            per_second: 2_000,
-        },
-    ]
-}
+/// The port of the discard service, which does not answer.
+const PORT: u16 = 9;
 
 const SERVER_IPV6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0x66, 0xffff, 0, 0, 1);
 const SERVER: [Address; 2] = [
     Address(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 24),
     Address(IpAddr::V6(SERVER_IPV6), 64),
 ];
+
+/// A sender: its name, its addresses, which share one bucket, and its packets per second.
+struct Client(&'static str, Vec<IpAddr>, u32);
+
+fn clients() -> [Client; 3] {
+    let subnet = (1..=8)
+        .map(|i| IpAddr::from([0x2001, 0xdb8, 0, 0x66, 0, 0, 0, i]))
+        .collect();
+    [
+        Client("polite", vec![[192, 0, 2, 10].into()], 4),
+        Client("flooder", vec![[192, 0, 2, 66].into()], 2_000),
+        Client("flooder, 8 addresses of a /64", subnet, 2_000),
+    ]
+}
 
 fn main() -> Result<()> {
     let Args { duration } = Args::parse();
@@ -88,20 +69,29 @@ fn main() -> Result<()> {
     );
     let clients = clients();
     let prefix = |address: &IpAddr| if address.is_ipv4() { 24 } else { 64 };
-    let addresses: Vec<_> = clients
-        .iter()
-        .flat_map(|client| &client.sources)
+    let sources = clients.iter().flat_map(|Client(_, sources, _)| sources);
+    let addresses: Vec<_> = sources
         .map(|address| Address(*address, prefix(address)))
         .collect();
     let hosts = Hosts::with(&SERVER, &addresses);
     let command = format!("attach {INTERFACE} --rate {RATE} --burst {BURST}");
     println!("# limiter {command}");
     println!("{}", hosts.run(command.as_str()));
-    let last = flood(&hosts, &clients, duration)?;
-    println!("\n{}", last.conclusion());
+    println!("sending for {}", humantime::format_duration(duration));
+    let (sent, received) = flood(&hosts, &clients, duration)?;
+    let rows: Vec<Row> = clients
+        .iter()
+        .zip(sent)
+        .map(|(client, sent)| Row::new(&hosts, client, sent, &received))
+        .collect();
+    let columns = ["CLIENT", "SOURCE", "SENT", "PASSED", "DROPPED", "ALLOWED"];
+    println!("{}", table(columns, 2, rows.iter().map(Row::cells)));
     ensure!(
-        last.agrees(),
+        rows.iter().all(Row::agrees),
         "the numbers are not as expected, perhaps because other programs use the CPUs: run it again, and report a bug if it fails again"
+    );
+    println!(
+        "The numbers of received packets are as expected: {BURST} at once, then {RATE} per second. The polite client lost no packet."
     );
     Ok(())
 }
@@ -115,84 +105,128 @@ fn own_bpffs() -> Result<()> {
     Ok(mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), flags, mode)?)
 }
 
-/// Sends for `duration` and shows the counters meanwhile. Returns the final ones.
-fn flood(hosts: &Hosts, clients: &[Client], duration: Duration) -> Result<Outcome> {
-    let receiver = Receiver::start(&hosts.server.namespace)?;
-    let start = |client: &Client| {
-        let target = SERVER[usize::from(client.sources[0].is_ipv6())].0;
-        let namespace = &hosts.client.namespace;
-        Sender::start(namespace, &client.sources, target, client.per_second)
-    };
-    let senders: Vec<Arc<Sender>> = clients.iter().map(start).collect::<Result<_>>()?;
-    let counters = |elapsed: Duration| {
-        let rows = clients.iter().zip(&senders);
-        Outcome {
-            elapsed,
-            rows: rows
-                .map(|(client, sender)| row(client, sender, &receiver, hosts))
-                .collect(),
+/// Packets that a client sent, and the time from the first to the last.
+type Sent = (u64, Duration);
+
+/// Packets received from each source.
+type Received = HashMap<IpAddr, u64>;
+
+/// Sends from all clients for `duration`.
+fn flood(hosts: &Hosts, clients: &[Client], duration: Duration) -> Result<(Vec<Sent>, Received)> {
+    let server = &hosts.server.namespace;
+    let receiver = server.run(|| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, PORT)))??;
+    // Packets on the wire have this time to arrive.
+    receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let receiving = scope.spawn(|| receive(&receiver, &done));
+        let sent = {
+            let _done = SetOnDrop(&done);
+            let send = |client| scope.spawn(move || send(hosts, client, duration));
+            let senders: Vec<_> = clients.iter().map(send).collect();
+            let sent = senders.into_iter().map(|sender| sender.join().unwrap());
+            sent.collect::<io::Result<Vec<Sent>>>()?
+        };
+        Ok((sent, receiving.join().unwrap()))
+    })
+}
+
+/// Receives until `done`, and until no packet comes.
+fn receive(socket: &UdpSocket, done: &AtomicBool) -> Received {
+    let mut received = Received::new();
+    loop {
+        let last = done.load(Ordering::Relaxed);
+        while let Ok((_, from)) = socket.recv_from(&mut [0; 64]) {
+            *received.entry(from.ip().to_canonical()).or_default() += 1;
         }
-    };
-    let mut screen = Screen::default();
-    let start = Instant::now();
-    while start.elapsed() < duration {
-        thread::sleep(INTERVAL.min(duration.saturating_sub(start.elapsed())));
-        screen.show(&counters(start.elapsed()))?;
-    }
-    for sender in &senders {
-        sender.stop();
-    }
-    // Time for packets on the wire to arrive.
-    thread::sleep(Duration::from_millis(200));
-    let last = counters(duration);
-    screen.printed = None;
-    screen.show(&last)?;
-    Ok(last)
-}
-
-fn row(client: &Client, sender: &Sender, receiver: &Receiver, hosts: &Hosts) -> Row {
-    let source = client.sources[0];
-    let check = hosts.json(format!("check {INTERFACE} {source} --json").as_str());
-    let limit = &check["limits"][0];
-    let (sent, sending_for) = sender.progress();
-    Row {
-        name: client.name,
-        source: limit["bucket"].as_str().unwrap_or_default().to_owned(),
-        sent,
-        passed: (client.sources.iter())
-            .map(|address| receiver.received(*address))
-            .sum(),
-        dropped: limit["dropped_packets"].as_u64().unwrap_or_default(),
-        sending_for,
-    }
-}
-
-/// The table's output. On a terminal it is redrawn in place; elsewhere it is printed every few seconds.
-#[derive(Default)]
-struct Screen {
-    lines: usize,
-    printed: Option<Instant>,
-}
-
-impl Screen {
-    const INTERVAL: Duration = Duration::from_secs(3);
-
-    fn show(&mut self, outcome: &Outcome) -> Result<()> {
-        let mut out = std::io::stdout();
-        let table = outcome.table();
-        if out.is_terminal() {
-            // To the first line of the table, and clear the screen from there on (ECMA-48 CPL and ED).
-            if self.lines > 0 {
-                write!(out, "\x1b[{}F\x1b[J", self.lines)?;
-            }
-            self.lines = table.lines().count();
-        } else if self
-            .printed
-            .is_some_and(|printed| printed.elapsed() < Self::INTERVAL)
-        {
-            return Ok(());
+        if last {
+            return received;
         }
-        self.printed = Some(Instant::now());
-        Ok(out.write_all(table.as_bytes())?)
+    }
+}
+
+/// Sends evenly spaced packets from a client's addresses in turn.
+fn send(
+    hosts: &Hosts,
+    Client(_, sources, per_second): &Client,
+    duration: Duration,
+) -> io::Result<Sent> {
+    let target = SERVER[usize::from(sources[0].is_ipv6())].0;
+    let bind = |source: &IpAddr| -> io::Result<UdpSocket> {
+        let socket = UdpSocket::bind(SocketAddr::new(*source, 0))?;
+        socket.connect(SocketAddr::new(target, PORT))?;
+        Ok(socket)
+    };
+    let client = &hosts.client.namespace;
+    let sockets: Vec<_> = client.run(|| sources.iter().map(bind).collect::<io::Result<_>>())??;
+    let (start, mut sent, mut last) = (Instant::now(), 0, Duration::ZERO);
+    for (number, socket) in (0_u32..).zip(sockets.iter().cycle()) {
+        let due = Duration::from_secs(1) / *per_second * number;
+        if due >= duration || start.elapsed() >= duration {
+            break;
+        }
+        thread::sleep(due.saturating_sub(start.elapsed()));
+        if socket.send(b"limiter").is_ok() {
+            sent += 1;
+            last = start.elapsed();
+        }
+    }
+    Ok((sent, last))
+}
+
+/// The counters of one client.
+struct Row {
+    name: &'static str,
+    /// Key of the client's bucket.
+    source: String,
+    sent: u64,
+    /// Packets that the server's socket received.
+    passed: u64,
+    /// Packets that limiter dropped.
+    dropped: u64,
+    /// The maximum number of packets that may pass: burst + rate × time, but at most the packets sent.
+    allowed: u64,
+}
+
+impl Row {
+    fn new(
+        hosts: &Hosts,
+        Client(name, sources, _): &Client,
+        (sent, time): Sent,
+        received: &Received,
+    ) -> Self {
+        let check = hosts.json(format!("check {INTERFACE} {} --json", sources[0]).as_str());
+        let limit = &check["limits"][0];
+        let refilled = u128::from(RATE) * time.as_nanos() / 1_000_000_000;
+        Self {
+            name,
+            source: limit["bucket"].as_str().unwrap_or_default().to_owned(),
+            sent,
+            passed: sources
+                .iter()
+                .filter_map(|source| received.get(source))
+                .sum(),
+            dropped: limit["dropped_packets"].as_u64().unwrap_or_default(),
+            allowed: (BURST + u64::try_from(refilled).unwrap_or(u64::MAX)).min(sent),
+        }
+    }
+
+    /// True if every packet is accounted for, and the packets passed are as expected. One packet more or less is
+    /// allowed, because sending and arrival differ in time.
+    fn agrees(&self) -> bool {
+        self.passed.abs_diff(self.allowed) <= 1 && self.sent == self.passed + self.dropped
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let [sent, passed, dropped, allowed] =
+            [self.sent, self.passed, self.dropped, self.allowed].map(grouped);
+        [
+            self.name.to_owned(),
+            self.source.clone(),
+            sent,
+            passed,
+            dropped,
+            allowed,
+        ]
     }
 }

@@ -7,7 +7,7 @@ use limiter_user::{
     config::{Settings, file},
     plan::{
         capture::{Capture, Cut, Error, Frame, Link, link::FRAME_MOST},
-        learn::{Bounds, Watched, propose, show},
+        learn::{Watched, propose, show},
         replay::Choice,
     },
 };
@@ -20,20 +20,10 @@ use pcap_file::{
 use super::expect_one_line;
 use crate::captures::{match_all_fields, replay};
 
-/// A packet: its frame, and its time in nanoseconds, if that can be compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Packet {
-    frame: Frame,
-    time: Option<u64>,
-}
-
-impl Packet {
-    /// Creates a packet; none if its framing is not supported.
-    fn new(link: DataLink, bytes: &[u8], length: u32, time: Option<u64>) -> Option<Self> {
-        let length = u64::from(length).max(bytes.len() as u64);
-        let frame = Link::of_number(link.into())?.frame(bytes, length);
-        Some(Self { frame, time })
-    }
+/// A frame that another reader has read; none if its framing is not supported.
+fn their(link: DataLink, bytes: &[u8], length: u32) -> Option<Frame> {
+    let length = u64::from(length).max(bytes.len() as u64);
+    Some(Link::of_number(link.into())?.frame(bytes, length))
 }
 
 /// Reads a capture. Another reader must find the same packets, and replay must decide about each once.
@@ -48,12 +38,12 @@ pub(super) fn run(bytes: &[u8]) {
     }
 }
 
-type Ours = (Vec<Packet>, Result<Option<Cut>, Error>);
+type Ours = (Vec<Frame>, Result<Option<Cut>, Error>);
 
 /// All packets, and the end of the capture.
 fn ours(bytes: &[u8]) -> Result<Ours, Error> {
     let mut capture = Capture::new("test", Cursor::new(bytes.to_vec()))?;
-    let mut watched = Watched::new(Seed::KNOWN, Bounds::default());
+    let mut watched = Watched::new(Seed::KNOWN);
     let mut packets = Vec::new();
     let mut before = 0;
     let end = loop {
@@ -72,25 +62,23 @@ fn ours(bytes: &[u8]) -> Result<Ours, Error> {
         assert!(frame.length >= frame.bytes.len() as u64);
         before = time;
         watched.see(time, &frame);
-        let time = Some(time);
-        packets.push(Packet { frame, time });
+        packets.push(frame);
     };
     if let Ok(proposal) = propose(&watched) {
-        let text = show::file(Some("eth0"), &watched, &proposal).unwrap();
+        let text = show::file(Some("eth0"), &watched, &proposal);
         assert!(file::parse(&text, ".".as_ref()).is_ok(), "{text}");
     }
     Ok((packets, end))
 }
 
 /// The packets that pcap-file reads, up to the first error.
-fn theirs(bytes: &[u8]) -> Vec<Packet> {
+fn theirs(bytes: &[u8]) -> Vec<Frame> {
     if let Ok(mut reader) = PcapReader::new(Cursor::new(bytes)) {
         // The bits above are the length of the frames' checksum.
         let link = DataLink::from(u32::from(reader.header().datalink) & 0xffff);
         let packets = std::iter::from_fn(|| {
             let packet = reader.next_packet()?.ok()?;
-            let time = u64::try_from(packet.timestamp.as_nanos()).ok();
-            Packet::new(link, &packet.data, packet.orig_len, time)
+            their(link, &packet.data, packet.orig_len)
         });
         return packets.collect();
     }
@@ -106,9 +94,8 @@ fn theirs(bytes: &[u8]) -> Vec<Packet> {
             Some(Ok(_)) => continue,
         };
         let interface = reader.interfaces().get(packet.interface_id as usize);
-        let read = interface.and_then(|interface| {
-            Packet::new(interface.linktype, &packet.data, packet.original_len, None)
-        });
+        let read = interface
+            .and_then(|interface| their(interface.linktype, &packet.data, packet.original_len));
         let Some(read) = read else { break };
         packets.push(read);
     }
@@ -116,18 +103,9 @@ fn theirs(bytes: &[u8]) -> Vec<Packet> {
 }
 
 /// Panics unless both readers agree. Our reader may read fewer packets if it reports an error.
-fn compare(ours: &[Packet], end: &Result<Option<Cut>, Error>, theirs: &[Packet]) {
-    let mut ordered = true;
-    let mut last = 0;
+fn compare(ours: &[Frame], end: &Result<Option<Cut>, Error>, theirs: &[Frame]) {
     for (number, (our, their)) in ours.iter().zip(theirs).enumerate() {
-        assert_eq!(our.frame, their.frame, "packet {number}");
-        // Only our reader orders packets by time.
-        let time = their.time.unwrap_or(0);
-        ordered &= time >= last;
-        last = time;
-        if ordered && their.time.is_some() {
-            assert_eq!(our.time, their.time, "packet {number}");
-        }
+        assert_eq!(our, their, "packet {number}");
     }
     let complete = matches!(end, Ok(None));
     assert!(

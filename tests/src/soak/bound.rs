@@ -1,13 +1,13 @@
 //! Checks that no source gets more than burst + rate × t between any two readings.
 
-use std::{net::IpAddr, sync::atomic::Ordering, time::Instant};
+use std::{net::IpAddr, time::Instant};
 
 use super::{
     BURST, RATE, Soak,
-    frames::{DENIED, PARTNER, RESET, heavy},
+    frames::{DENIED, heavy},
 };
 
-/// The bounds of all heavy sources.
+/// The bounds of all heavy sources, and of the source that is denied at times.
 #[derive(Debug)]
 pub struct Bounds {
     began: Instant,
@@ -26,48 +26,39 @@ struct Bound {
     room: f64,
 }
 
-/// Packets that a reset may add: a full bucket, and the packet that is being processed.
-const PER_RESET: f64 = BURST as f64 + 1.0;
-
 impl Bounds {
     /// Bounds for an attachment that was made after `began`.
     pub fn new(began: Instant) -> Self {
-        let touched = [DENIED, PARTNER, RESET].map(IpAddr::V4);
-        let sources = heavy().into_iter().chain(touched);
         let bound = |source| Bound {
             source,
             least: 0.0,
             used: 0.0,
             room: f64::INFINITY,
         };
-        Self {
-            began,
-            each: sources.map(bound).collect(),
-        }
+        let sources = heavy().into_iter().chain([DENIED.into()]);
+        let each = sources.map(bound).collect();
+        Self { began, each }
     }
 
     /// Takes a reading. It includes all packets that passed before `before`, and none that passed after `after`.
     pub fn check(&mut self, soak: &Soak<'_>) {
-        let given = |count: u64| PER_RESET * count as f64;
-        let done = soak.resets.1.load(Ordering::SeqCst);
         let before = self.began.elapsed().as_secs_f64();
         soak.arrivals.settle(soak.hosts);
-        let come: Vec<_> = self
-            .each
-            .iter()
-            .map(|one| soak.arrivals.from(one.source))
-            .collect();
+        let come = |bound: &Bound| soak.arrivals.from(bound.source) as f64;
+        let come: Vec<f64> = self.each.iter().map(come).collect();
         let after = self.began.elapsed().as_secs_f64();
-        let begun = soak.resets.0.load(Ordering::SeqCst);
         for (bound, come) in self.each.iter_mut().zip(come) {
-            let (begun, done) = if bound.source == RESET {
-                (given(begun), given(done))
-            } else {
-                (0.0, 0.0)
-            };
-            bound.look(come as f64, (before, done), (after, begun));
+            let granted = f64::from(BURST) + f64::from(RATE) * after;
+            let most = granted + bound.least;
+            assert!(
+                come <= most,
+                "{}: {come} packets passed until {after:.6} s, but burst + rate × t allows {most:.3}",
+                bound.source
+            );
+            bound.room = bound.room.min(most - come);
+            bound.least = bound.least.min(come - f64::from(RATE) * before);
             if soak.goes_on() {
-                bound.used = come as f64 / (f64::from(BURST) + f64::from(RATE) * after);
+                bound.used = come / granted;
             }
         }
         soak.count("check of the bounds");
@@ -75,32 +66,16 @@ impl Bounds {
 
     /// The smallest and the largest used share since the beginning, of the sources that no command affects.
     pub fn used(&self) -> (f64, f64) {
-        let heavy = heavy();
-        let of = self.each.iter().filter(|one| heavy.contains(&one.source));
-        let shares = of.map(|one| one.used);
-        shares.fold((1.0, 0.0), |(least, most), share| {
-            (share.min(least), share.max(most))
-        })
+        let of = self.each.iter().filter(|one| one.source != DENIED);
+        of.map(|one| one.used)
+            .fold((1.0, 0.0), |(least, most), share| {
+                (share.min(least), share.max(most))
+            })
     }
 
     /// Smallest distance of any source to its bound, in packets.
     pub fn room(&self) -> f64 {
         let each = self.each.iter().map(|one| one.room);
         each.fold(f64::INFINITY, f64::min)
-    }
-}
-
-impl Bound {
-    fn look(&mut self, come: f64, before: (f64, f64), after: (f64, f64)) {
-        let brought = |(time, given): (f64, f64)| f64::from(RATE) * time + given;
-        let most = f64::from(BURST) + brought(after) + self.least;
-        assert!(
-            come <= most,
-            "{}: {come} packets passed until {:.6} s, but burst + rate × t allows {most:.3}",
-            self.source,
-            after.0
-        );
-        self.room = self.room.min(most - come);
-        self.least = self.least.min(come - brought(before));
     }
 }

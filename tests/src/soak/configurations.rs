@@ -6,82 +6,97 @@ use super::{BURST, RATE, frames::DENIED};
 #[derive(Debug)]
 pub struct Configuration {
     pub name: &'static str,
+    /// Lines before the tables.
     top: &'static str,
     lists: &'static str,
     limits: &'static str,
-    /// True if the configuration has a list `partners`.
-    pub partners: bool,
     /// Another limit besides the common one.
     pub other: Option<&'static str>,
 }
 
 /// All configurations. The first takes the fast path: one limit, no lists.
-pub const CONFIGURATIONS: [Configuration; 5] = [
+pub const CONFIGURATIONS: [Configuration; 4] = [
     Configuration {
         name: "plain",
         top: "",
         lists: "",
         limits: "",
-        partners: false,
         other: None,
     },
     Configuration {
         name: "several limits and a tier",
-        top: "",
+        top: "malformed = \"pass\"",
         lists: "allow = [\"192.0.2.128/25\"]\npartners = [\"203.0.113.210\"]",
-        limits: "[[limit]]\nname = \"dns\"\nmatch = { protocol = \"udp\", destination_port = 53 }\nrate = \"20/s\"\nburst = 40\n\
-            [[limit]]\nname = \"partners\"\nmatch = { source = \"partners\" }\nkey = \"/24,/48\"\nrate = \"1mbit\"\nburst = \"128kb\"\n\
-            [[limit]]\nname = \"syn\"\nmatch = { protocol = \"tcp\", tcp_flags = \"syn\", unless = \"partners\" }\nrate = \"10/s\"\n",
-        partners: true,
+        limits: r#"
+[[limit]]
+name = "dns"
+match = { protocol = "udp", destination_port = 53 }
+rate = "20/s"
+burst = 40
+[[limit]]
+name = "partners"
+match = { source = "partners" }
+key = "/24,/48"
+rate = "1mbit"
+burst = "128kb"
+[[limit]]
+name = "fragments"
+match = { fragments = true }
+rate = "5/s"
+cost = 2
+"#,
         other: Some("dns"),
     },
     Configuration {
         name: "shadow",
         top: "",
         lists: "",
-        limits: "[[limit]]\nname = \"subnet\"\nkey = \"/24,/48\"\nrate = \"1k/s\"\nshadow = true\n\
-            [[limit]]\nname = \"all-together\"\nkey = \"interface\"\nrate = \"5k/s\"\nshadow = true\n",
-        partners: false,
+        limits: r#"
+[[limit]]
+name = "subnet"
+key = "/24,/48"
+rate = "1k/s"
+shadow = true
+[[limit]]
+name = "all-together"
+key = "interface"
+rate = "5k/s"
+shadow = true
+"#,
         other: Some("subnet"),
     },
     Configuration {
-        name: "established and control exempt",
+        name: "established and control exempt, and a window",
         top: "exempt = [\"established\", \"control\"]",
         lists: "",
-        limits: "[[limit]]\nname = \"dns\"\nmatch = { protocol = \"udp\", destination_port = 53 }\nkey = \"/24,/56\"\nrate = \"100/s\"\n",
-        partners: false,
-        other: Some("dns"),
-    },
-    Configuration {
-        name: "windows, ports and fragments",
-        top: "malformed = \"pass\"",
-        lists: "partners = [\"203.0.113.0/28\"]",
-        limits: "[[limit]]\nname = \"window\"\nmatch = { protocol = \"udp\", destination_port = \"50-60\" }\nkey = \"/32,/128,destination_port\"\nrate = \"20/s\"\nalgorithm = \"fixed-window\"\n\
-            [[limit]]\nname = \"fragments\"\nmatch = { fragments = true }\nrate = \"5/s\"\ncost = 2\n",
-        partners: true,
+        limits: r#"
+[[limit]]
+name = "window"
+match = { protocol = "udp", destination_port = "50-60" }
+key = "/32,/128,destination_port"
+rate = "20/s"
+algorithm = "fixed-window"
+"#,
         other: Some("window"),
     },
 ];
 
 impl Configuration {
-    /// The configuration file; with `denied`, the denied source is on its list.
-    pub fn text(&self, denied: bool) -> String {
+    /// The configuration file, with the denied source on its list.
+    pub fn text(&self) -> String {
         let Self {
             top, lists, limits, ..
         } = self;
-        let denied = if denied {
-            format!("deny = [\"{DENIED}\"]\n")
-        } else {
-            String::new()
-        };
-        let lists = if lists.is_empty() && denied.is_empty() {
-            String::new()
-        } else {
-            format!("[lists]\n{denied}{lists}\n")
-        };
         format!(
-            "max_sources = 65536\nnew_sources = \"2k/s\"\nnew_sources_burst = 4000\n{top}\n{lists}\
+            "max_sources = 65536\nnew_sources = \"2k/s\"\nnew_sources_burst = 4000\n{top}\n\
+             [lists]\ndeny = [\"{DENIED}\"]\n{lists}\n\
              [[limit]]\nname = \"all\"\nrate = \"{RATE}/s\"\nburst = {BURST}\n{limits}"
         )
+    }
+
+    /// The first file: without lists.
+    pub fn first() -> String {
+        let text = CONFIGURATIONS[0].text();
+        text.replace(&format!("[lists]\ndeny = [\"{DENIED}\"]\n"), "")
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use serde_json::Value;
 
-use super::{Soak, wire};
+use super::Soak;
 use crate::{eventually, number};
 
 /// The counters in the last reading.
@@ -51,34 +51,40 @@ fn stays(name: &str) -> bool {
     !of_a_limit && !name.contains("list=\"")
 }
 
-/// The counters of `status --json`, by name. Panics if they do not add up.
+/// The counters of `status --json`, by path. Panics if they do not add up.
 pub fn of(status: &Value) -> BTreeMap<String, u64> {
     expect_sums(status);
     let mut figures = BTreeMap::new();
-    let mut add = |name: String, value: &Value| {
-        for (key, value) in value.as_object().unwrap() {
-            figures.insert(format!("{name} {key}"), number(value));
-        }
-    };
-    for verdict in ["seen", "passed", "dropped", "would_drop"] {
-        add(verdict.to_owned(), &status[verdict]);
-    }
-    for table in ["passes", "drops"] {
-        for (reason, count) in status[table].as_object().unwrap() {
-            add(format!("{table} {reason}"), count);
-        }
+    for part in [
+        "seen",
+        "passed",
+        "dropped",
+        "would_drop",
+        "passes",
+        "drops",
+        "events_lost",
+    ] {
+        collect(part, &status[part], &mut figures);
     }
     for limit in status["limits"].as_array().unwrap() {
-        let name = format!("limit={}", limit["name"]);
         for verdict in ["passed", "dropped", "would_drop"] {
-            add(format!("{name} {verdict}"), &limit[verdict]);
+            let name = format!("limit={} {verdict}", limit["name"]);
+            collect(&name, &limit[verdict], &mut figures);
         }
     }
-    for name in ["added", "removed"] {
-        figures.insert(format!("sources {name}"), number(&status["sources"][name]));
-    }
-    figures.insert("events lost".into(), number(&status["events_lost"]));
     figures
+}
+
+/// Adds all numbers of a value.
+fn collect(name: &str, value: &Value, to: &mut BTreeMap<String, u64>) {
+    match value.as_object() {
+        Some(fields) => {
+            for (key, value) in fields {
+                collect(&format!("{name} {key}"), value, to);
+            }
+        }
+        None => drop(to.insert(name.to_owned(), number(value))),
+    }
 }
 
 fn expect_sums(status: &Value) {
@@ -96,7 +102,7 @@ fn expect_sums(status: &Value) {
 /// Panics unless the program has seen every packet sent, and every packet that it passed has arrived.
 pub fn expect_all_seen(soak: &Soak<'_>) {
     let sent = soak.sent.all();
-    let lost = wire::lost(soak);
+    let lost = soak.lost();
     eventually("the program has seen all sent packets", || {
         number(&soak.hosts.status()["seen"]["packets"]) + lost >= sent
     });

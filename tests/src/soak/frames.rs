@@ -1,18 +1,19 @@
 //! Makes the sources and frames of the soak.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use arbitrary::Unstructured;
 
 use crate::{
-    hosts::{Hosts, SERVER},
-    packet::{Ends, Frame, Segment, TAGS, arp},
+    fuzz::packets::{Pool, frame},
+    hosts::Hosts,
+    packet::Frame,
 };
 
 /// Source that is denied at times.
 pub const DENIED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 200);
 /// Source that is allowed at times.
 pub const ALLOWED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 201);
-/// Source that is on a tier at times.
-pub const PARTNER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 202);
 /// Source that is reset at times.
 pub const RESET: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 100);
 
@@ -32,7 +33,7 @@ pub fn slow() -> Vec<IpAddr> {
 
 /// Heavy sources that commands affect at times.
 pub fn touched() -> Vec<IpAddr> {
-    [DENIED, ALLOWED, PARTNER, RESET].map(IpAddr::V4).to_vec()
+    [DENIED, ALLOWED, RESET].map(IpAddr::V4).to_vec()
 }
 
 /// The source of an address: the IPv4 address, or the IPv6 /64 network.
@@ -69,65 +70,23 @@ pub fn usual(hosts: &Hosts) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Tagged, fragmented, large, malformed and other frames, from a few sources.
+/// Large frames, and random ones: tagged, fragmented, malformed and others.
 fn odd(hosts: &Hosts) -> Vec<Vec<u8>> {
-    let of = |host: u8| IpAddr::V4(Ipv4Addr::new(100, 64, 0, host));
-    let six = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0x77, 0, 0, 0, 0, 9));
-    let frame = |source| hosts.frame(source);
-    let tagged = |source, tags| {
-        Frame {
-            tags,
-            ..frame(source)
-        }
-        .bytes()
+    const RANDOM: usize = 20;
+    let sized = |host: u8, payload| {
+        let frame = hosts.frame(Ipv4Addr::new(100, 64, 0, host).into());
+        Frame { payload, ..frame }.bytes()
     };
-    let sized = |source, payload| {
-        Frame {
-            payload,
-            ..frame(source)
-        }
-        .bytes()
-    };
-    let ends = |host, port| Ends {
-        macs: (hosts.client.mac, hosts.server.mac),
-        from: SocketAddr::new(of(host), 40_000),
-        to: SocketAddr::new(SERVER, port),
-    };
-    // Bytes 20 and 21 of an untagged IPv4 frame are the "more fragments" bit and the offset.
-    let fragment = |host, more: u8, offset: u8| {
-        let mut bytes = frame(of(host)).bytes();
-        (bytes[20], bytes[21]) = (more, offset);
-        bytes
-    };
-    let with = |host, at: usize, byte: u8| {
-        let mut bytes = frame(of(host)).bytes();
-        bytes[at] = byte;
-        bytes
-    };
-    let cut = |source, length| {
-        let mut bytes = frame(source).bytes();
-        bytes.truncate(length);
-        bytes
-    };
-    vec![
-        tagged(of(1), TAGS[1]),
-        tagged(of(2), TAGS[2]),
-        tagged(six, TAGS[1]),
-        sized(of(3), 1_400),
-        sized(of(4), 5_000),
-        sized(six, 8_000),
-        fragment(5, 0x20, 0),
-        fragment(5, 0, 3),
-        with(6, 14, 0x44),
-        with(6, 14, 0x65),
-        cut(of(7), 30),
-        cut(six, 40),
-        arp(),
-        ends(8, 53).udp(&[1; 40]),
-        ends(9, 55).udp(&[2; 40]),
-        ends(10, 80).tcp(Segment::Syn),
-        ends(10, 80).tcp(Segment::Data),
-    ]
+    let mut odd = vec![sized(1, 1_400), sized(2, 5_000)];
+    let mut random = fastrand::Rng::with_seed(1);
+    odd.extend((0..RANDOM).map(|_| {
+        let bytes: [u8; 256] = std::array::from_fn(|_| random.u8(..));
+        let mut frame = frame(&mut Unstructured::new(&bytes), &Pool::default()).unwrap();
+        frame[..6].copy_from_slice(&hosts.server.mac);
+        frame[6..12].copy_from_slice(&hosts.client.mac);
+        frame
+    }));
+    odd
 }
 
 /// Frames of made-up sources.

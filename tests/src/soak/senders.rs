@@ -9,17 +9,14 @@ use std::{
 use super::{
     Soak,
     frames::{Spoofed, slow as slow_sources, usual},
-    wire,
 };
 use crate::{cpus::pin_to, eventually, raw::Raw};
 
 /// Counts of packets sent.
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// Packets from made-up sources.
-    pub spoofed: AtomicU64,
-    /// Packets from heavy sources, and odd frames.
-    pub usual: AtomicU64,
+    /// Packets of the floods.
+    pub flood: AtomicU64,
     /// Packets from each slow source, in order.
     pub slow: [AtomicU64; 6],
 }
@@ -27,7 +24,7 @@ pub struct Sent {
 impl Sent {
     /// All packets sent.
     pub fn all(&self) -> u64 {
-        let parts = [&self.spoofed, &self.usual].into_iter().chain(&self.slow);
+        let parts = [&self.flood].into_iter().chain(&self.slow);
         parts.map(|part| part.load(Ordering::SeqCst)).sum()
     }
 }
@@ -51,8 +48,8 @@ pub fn flood(soak: &Soak<'_>, cpu: usize) {
             wire.send(spoofed.next());
             wire.send(usual.next().unwrap());
         }
-        soak.sent.spoofed.fetch_add(pairs.into(), Ordering::SeqCst);
-        soak.sent.usual.fetch_add(pairs.into(), Ordering::SeqCst);
+        let sent = u64::from(2 * pairs);
+        soak.sent.flood.fetch_add(sent, Ordering::SeqCst);
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
 }
@@ -79,18 +76,17 @@ fn round(soak: &Soak<'_>, wire: &Raw) {
     thread::sleep(BETWEEN);
 }
 
-/// Panics unless all packets of slow sources arrive. Returns their number.
-pub fn expect_no_loss(soak: &Soak<'_>) -> u64 {
+/// Panics unless all packets of slow sources arrive.
+pub fn expect_no_loss(soak: &Soak<'_>) {
     let sent = soak
         .sent
         .slow
         .each_ref()
         .map(|sent| sent.load(Ordering::SeqCst));
-    let lost = wire::lost(soak);
+    let lost = soak.lost();
     for (source, sent) in slow_sources().into_iter().zip(sent) {
         eventually(&format!("{source} loses none of {sent} packets"), || {
             soak.arrivals.from(source) + lost >= sent
         });
     }
-    sent.iter().sum()
 }

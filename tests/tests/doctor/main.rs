@@ -65,7 +65,6 @@ fn doctor_finds_no_problem_on_a_healthy_interface() {
         ("queues", "CPUs"),
         ("lro", "off"),
         ("gro", "each packet is counted"),
-        ("vlan", "tag"),
         ("program", "no XDP program"),
     ] {
         expect(&diagnosis, check, &["ok", word]);

@@ -2,6 +2,5 @@
 
 mod figures;
 mod http;
-mod layout;
 mod page;
 mod prometheus;

@@ -7,8 +7,6 @@ use std::{
     net::TcpStream,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
     time::Duration,
 };
 
@@ -17,43 +15,36 @@ use limiter_tests::{
     exporter::{Answer, Exporter, PATIENCE},
     hosts::{Hosts, on},
     need, need_kernel,
-    raw::Raw,
     service::{Protocol, Service},
-    traffic::udp,
+    traffic::{Flood, udp},
 };
 use serde_json::Value;
 
-const PROGRAMS: [&str; 2] = ["prometheus", "promtool"];
-
 fn is_there(test: &str) -> bool {
-    PROGRAMS.iter().all(|program| need::program(test, program))
+    let programs = ["prometheus", "promtool"];
+    programs.iter().all(|program| need::program(test, program))
 }
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
-        .canonicalize()
-        .unwrap()
+/// The path of a file of the repository.
+fn repository(file: &str) -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.join("..").canonicalize().unwrap().join(file)
+}
+
+fn text(file: &str) -> String {
+    fs::read_to_string(repository(file)).unwrap()
 }
 
 /// Runs promtool in the folder of the rules, with `input` on standard input. Panics if it finds an error.
 fn promtool(arguments: &[&str], input: &str) {
     let mut command = Command::new("promtool");
-    command
-        .args(arguments)
-        .current_dir(repository().join("packaging/prometheus"));
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.args(arguments).stdin(Stdio::piped());
+    command.current_dir(repository("packaging/prometheus"));
     let mut tool = command.spawn().unwrap();
-    tool.stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .unwrap();
-    let output = tool.wait_with_output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    let mut to = tool.stdin.take().unwrap();
+    to.write_all(input.as_bytes()).unwrap();
+    drop(to);
+    assert!(tool.wait().unwrap().success(), "{arguments:?}");
 }
 
 #[test]
@@ -64,10 +55,8 @@ fn alert_rules_pass_their_tests() {
     promtool(&["check", "rules", "--lint-fatal", "limiter.rules.yml"], "");
     promtool(&["test", "rules", "limiter.rules.test.yml"], "");
     // The tests for the rules cover each rule.
-    let read = |file: &str| {
-        fs::read_to_string(repository().join("packaging/prometheus").join(file)).unwrap()
-    };
-    let (rules, tests) = (read("limiter.rules.yml"), read("limiter.rules.test.yml"));
+    let rules = text("packaging/prometheus/limiter.rules.yml");
+    let tests = text("packaging/prometheus/limiter.rules.test.yml");
     let alerts: Vec<_> = rules
         .lines()
         .filter_map(|line| line.trim().strip_prefix("- alert: "))
@@ -91,20 +80,16 @@ struct Prometheus<'h> {
 impl<'h> Prometheus<'h> {
     fn start(hosts: &'h Hosts, exporter: &Exporter<'_>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let rules = repository().join("packaging/prometheus/limiter.rules.yml");
         let file = folder.path().join("prometheus.yml");
         let text = format!(
             "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: ['{}']\n\
              scrape_configs:\n- job_name: limiter\n  static_configs:\n  - targets: ['{}']\n",
-            rules.display(),
+            repository("packaging/prometheus/limiter.rules.yml").display(),
             exporter.address
         );
         fs::write(&file, text).unwrap();
         let config = format!("--config.file={}", file.display());
-        let data = format!(
-            "--storage.tsdb.path={}",
-            folder.path().join("data").display()
-        );
+        let data = format!("--storage.tsdb.path={}/data", folder.path().display());
         let listen = "--web.listen-address=127.0.0.1:9090";
         let line = ["prometheus", &config, &data, listen, "--log.level=error"];
         let prometheus = Self {
@@ -125,7 +110,7 @@ impl<'h> Prometheus<'h> {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         // HTTP/1.0 has no chunks.
         write!(stream, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
-        Answer::read(&mut stream)
+        Answer::read(&mut stream).unwrap()
     }
 
     /// The data of an answer of Prometheus' API.
@@ -148,19 +133,6 @@ impl<'h> Prometheus<'h> {
     }
 }
 
-/// Sends packets until `over`, for at most two minutes.
-fn send(hosts: &Hosts, over: &AtomicBool) {
-    let wire = Raw::open(&hosts.client);
-    let frame = udp(hosts, "203.0.113.7".parse().unwrap(), 9);
-    for _ in 0..12_000 {
-        if over.load(Ordering::Relaxed) {
-            break;
-        }
-        wire.send(&frame);
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn prometheus_scrapes_the_packets_that_were_sent() {
     need_kernel!();
@@ -176,19 +148,14 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
     let exporter = Exporter::start(&hosts.server);
     promtool(&["check", "metrics"], &exporter.get("/metrics"));
     let prometheus = Prometheus::start(&hosts, &exporter);
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| send(&hosts, &over));
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            eventually("Prometheus has scraped for a while", || {
-                let scraped = "count_over_time(up{job='limiter'}[2m]) >= 10";
-                !prometheus.query(scraped).is_empty()
-            });
-            everything_documented_can_be_asked(&prometheus, &exporter);
-        }));
-        over.store(true, Ordering::Relaxed);
-        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let frame = udp(&hosts, "203.0.113.7".parse().unwrap(), 9);
+    let flood = Flood::start(&hosts, vec![frame], Duration::from_millis(10));
+    eventually("Prometheus has scraped for a while", || {
+        let scraped = "count_over_time(up{job='limiter'}[2m]) >= 10";
+        !prometheus.query(scraped).is_empty()
     });
+    everything_documented_can_be_asked(&prometheus, &exporter);
+    drop(flood);
     let up = prometheus.query("min_over_time(up{job='limiter'}[2m]) == 1");
     assert_eq!(up.len(), 1, "the exporter was down");
     // Prometheus has the exporter's counters, after the last packet.
@@ -209,41 +176,30 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
 
 /// Panics unless every documented query has an answer, and the reference lists every metric.
 fn everything_documented_can_be_asked(prometheus: &Prometheus<'_>, exporter: &Exporter<'_>) {
-    let reference = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
-    let mut queries: Vec<&str> = reference
-        .split("```promql\n")
-        .skip(1)
-        .map(|rest| rest.split("\n```").next().unwrap())
+    let reference = text("docs/metrics.md");
+    let blocks = reference.split("```promql\n").skip(1);
+    let mut queries: Vec<&str> = blocks
+        .map(|block| block.split("\n```").next().unwrap())
         .collect();
     assert!(queries.len() > 15, "{queries:?}");
-    let names: BTreeSet<String> = exporter
-        .samples()
-        .into_keys()
+    let samples = exporter.samples().into_keys();
+    let names: BTreeSet<String> = samples
         .map(|name| name.split('{').next().unwrap().to_owned())
         .collect();
     for name in &names {
-        assert!(
-            reference.contains(&format!("`{name}")),
-            "{name} is not in the reference"
-        );
-        assert!(
-            queries.iter().any(|query| query.contains(name.as_str())),
-            "no example of {name}"
-        );
+        let is_listed = reference.contains(&format!("`{name}"));
+        assert!(is_listed, "{name} is not in the reference");
+        let is_used = queries.iter().any(|query| query.contains(name.as_str()));
+        assert!(is_used, "no example of {name}");
     }
-    let dashboard: Value = serde_json::from_str(
-        &fs::read_to_string(repository().join("packaging/grafana/limiter.json")).unwrap(),
-    )
-    .unwrap();
-    let targets = dashboard["panels"]
-        .as_array()
-        .unwrap()
+    let dashboard: Value = serde_json::from_str(&text("packaging/grafana/limiter.json")).unwrap();
+    let array = |value: &Value| value.as_array().unwrap().clone();
+    let targets: Vec<_> = array(&dashboard["panels"])
         .iter()
-        .flat_map(|panel| panel["targets"].as_array().unwrap());
-    let of_dashboard: Vec<&str> = targets
-        .map(|target| target["expr"].as_str().unwrap())
+        .flat_map(|panel| array(&panel["targets"]))
         .collect();
-    assert!(of_dashboard.len() > 12);
+    assert!(targets.len() > 12);
+    let of_dashboard = targets.iter().map(|of| of["expr"].as_str().unwrap());
     queries.extend(of_dashboard);
     for query in queries {
         let query = query
@@ -259,23 +215,11 @@ fn everything_documented_can_be_asked(prometheus: &Prometheus<'_>, exporter: &Ex
         assert!(!empty || query.contains("=="), "{query}: nothing");
     }
     // The variables of the dashboard.
-    for variable in dashboard["templating"]["list"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .skip(1)
-    {
+    for variable in array(&dashboard["templating"]["list"]).iter().skip(1) {
         let definition = variable["query"]["query"].as_str().unwrap();
-        let series = definition
-            .trim_start_matches("label_values(")
-            .rsplit_once(", ")
-            .unwrap()
-            .0;
-        assert!(
-            !prometheus
-                .query(&series.replace("$instance", ".*"))
-                .is_empty(),
-            "{definition}"
-        );
+        let series = definition.trim_start_matches("label_values(");
+        let series = series.rsplit_once(", ").unwrap().0;
+        let found = prometheus.query(&series.replace("$instance", ".*"));
+        assert!(!found.is_empty(), "{definition}");
     }
 }

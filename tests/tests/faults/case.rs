@@ -10,7 +10,7 @@ use limiter_tests::{
     hosts::Hosts,
     objects::{Object, expect_gone},
     probe::{Probe, SENT},
-    steps::{End, Fault, Stopped, run_with},
+    steps::{End, Fault, Steps, Stopped, run_with},
     trials::has_program,
 };
 
@@ -92,8 +92,12 @@ impl Place {
         place
     }
 
+    fn attaching(&self) -> [&str; 4] {
+        ["attach", "eth0", "--config", &self.old]
+    }
+
     pub fn attach(&self) -> Outcome {
-        self.limiter(&["attach", "eth0", "--config", &self.old])
+        self.limiter(&self.attaching())
     }
 
     /// Runs `limiter` on the server. Retries while other commands hold the lock for too long.
@@ -117,18 +121,67 @@ pub struct Case<'p> {
     pub after: Look,
 }
 
-/// Counts of outcomes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    pub faults: usize,
-    /// Faults after which the settings were the old ones.
-    pub old: usize,
-    /// Faults after which the settings were the new ones.
-    pub new: usize,
+/// A command that is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// `attach`.
+    Attach,
+    /// `detach`.
+    Detach,
+    /// `reload --try`: loads two programs with other lists, and swaps one in, as every change does.
+    Change,
+    /// `keep --revert`, which ends a trial.
+    Revert,
 }
 
-/// Of equal calls in a row, one in this many is tried, if their effect ends with the process.
-pub const EACH: usize = 8;
+impl Verb {
+    /// Stops the command at each step by `fault`. `judge` checks the result.
+    pub fn at_each_step(
+        self,
+        fault: impl Fn(usize) -> Fault + Sync,
+        judge: impl Fn(&Case<'_>, &Stopped, &Call, Look),
+    ) {
+        let place = Place::new();
+        let reload = |file| ["reload", "eth0", "--config", file];
+        let on_trial = [&reload(&place.new)[..], &["--try", "1h"]].concat();
+        let (command, before, after) = match self {
+            Self::Attach => (place.attaching().to_vec(), ABSENT, BY_OLD),
+            Self::Detach => (vec!["detach", "eth0"], BY_OLD, ABSENT),
+            Self::Change => (on_trial.clone(), BY_OLD, BY_NEW),
+            Self::Revert => (vec!["keep", "eth0", "--revert"], BY_NEW, BY_OLD),
+        };
+        let case = Case::new(&place, &command, before, after);
+        let is_attached = || place.hosts.pins().join("link").exists();
+        let restore = || match self {
+            Self::Attach => place.limiter("detach eth0").expect(0),
+            _ if !is_attached() => place.attach().expect(0),
+            Self::Detach => {}
+            Self::Change | Self::Revert => place.limiter(&reload(&place.old)).expect(0),
+        };
+        let begin = || {
+            restore();
+            if self == Self::Revert {
+                place.limiter(&on_trial).expect(0);
+            }
+        };
+        begin();
+        let counts = case.at_each_step(&fault, &judge, |step| {
+            // After every second step, the stopped command is the next one.
+            if step % 2 == 0 && [Self::Attach, Self::Detach].contains(&self) {
+                place.limiter(&command).expect(0);
+                assert_eq!(case.settled("repeated"), after);
+                case.expect_tidy("repeated");
+            }
+            begin();
+        });
+        println!("{self:?}: {counts:?}");
+        let [before, after] = counts;
+        assert!(
+            before > 0 && after > 0 && before + after >= 10,
+            "{counts:?}"
+        );
+    }
+}
 
 impl<'p> Case<'p> {
     pub fn new(place: &'p Place, command: &[&'p str], before: Look, after: Look) -> Self {
@@ -147,31 +200,21 @@ impl<'p> Case<'p> {
         [self.probe.burst(), of(EDITED), of(ALLOWED)]
     }
 
-    /// Runs the command with a fault at the tried step number `step`. At every second step, all later calls of that
-    /// kind fail too.
-    pub fn fault_at(
-        &self,
-        step: usize,
-        fault: impl Fn(&Call) -> Fault + Sync,
-    ) -> (Stopped, Option<Call>) {
-        let mut at = None;
-        let (mut steps, mut last, mut alike) = (0, None, 0);
+    /// Runs the command with `fault` at step number `step`. At every second step, all later calls of that kind fail too.
+    fn fault_at(&self, step: usize, fault: Fault) -> (Stopped, Option<Call>) {
+        let (mut at, mut steps) = (None::<Call>, Steps::default());
         let run = || {
             run_with(&mut prepared(&self.command), |call| {
-                alike = if last.as_ref() == Some(call) {
-                    alike + 1
-                } else {
-                    0
+                let is_next = steps.with(call) > step;
+                let is_hit = match &at {
+                    Some(at) => step % 2 == 1 && at.name == call.name,
+                    None => is_next,
                 };
-                last = Some(call.clone());
-                steps += usize::from(call.lasts || alike % EACH == 0);
-                let again = |at: &Call| step % 2 == 1 && at.name == call.name;
-                if at.is_none() && steps > step {
-                    at = Some(call.clone());
-                } else if !at.as_ref().is_some_and(again) {
+                if !is_hit {
                     return Fault::None;
                 }
-                fault(call)
+                at.get_or_insert_with(|| call.clone());
+                fault
             })
         };
         let stopped = self.place.hosts.server.namespace.run(run).unwrap().unwrap();
@@ -223,22 +266,23 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// Tries all steps in order. `next` is the next command, which must restore the state `before`.
-    pub fn at_each_step(
+    /// Tries all steps in order. `next` is the next command, which must restore the state `before`. Returns after how
+    /// many faults the state was `before`, and `after`.
+    fn at_each_step(
         &self,
-        fault: impl Fn(usize, &Call) -> Fault + Sync,
-        judge: impl Fn(&Stopped, &Call, Look),
+        fault: impl Fn(usize) -> Fault,
+        judge: impl Fn(&Self, &Stopped, &Call, Look),
         next: impl Fn(usize),
-    ) -> Counts {
+    ) -> [usize; 2] {
         const MOST: usize = 300;
         // The number of calls varies slightly between runs: the steps are at an end after several runs without a fault.
         const TIMES: usize = 3;
         let (mut step, mut done) = (0, 0);
-        let mut counts = Counts::default();
+        let mut counts = [0, 0];
         let mut held = BTreeSet::new();
         assert_eq!(self.settled("at the beginning"), self.before);
         while step < MOST {
-            let mut tries = (0..10).map(|_| self.fault_at(step, |call| fault(step, call)));
+            let mut tries = (0..10).map(|_| self.fault_at(step, fault(step)));
             let (stopped, call) = tries
                 .find(|(stopped, _)| !stopped.stderr.contains(BUSY))
                 .unwrap();
@@ -256,17 +300,11 @@ impl<'p> Case<'p> {
                 continue;
             };
             assert!([self.before, self.after].contains(&look), "{look:?}: {at}");
-            judge(&stopped, &call, look);
-            counts.faults += 1;
-            counts.old += usize::from(look == self.before);
-            counts.new += usize::from(look == self.after);
+            judge(self, &stopped, &call, look);
+            counts[usize::from(look == self.after)] += 1;
             held.extend(stopped.held);
             next(step);
-            assert_eq!(
-                self.settled(&at),
-                self.before,
-                "after the next command: {at}"
-            );
+            assert_eq!(self.settled(&at), self.before, "next: {at}");
             self.expect_tidy(&at);
             (step, done) = (step + 1, 0);
         }

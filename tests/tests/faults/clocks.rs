@@ -1,12 +1,10 @@
-//! Changed and differing clocks do not affect limits, because the program uses only the kernel's monotonic clock.
+//! Differing clocks do not affect limits, because the program uses only the kernel's monotonic clock.
 
 use std::{net::IpAddr, process::Command};
 
 use limiter_tests::{
     command::{Outcome, binary},
-    engine::{Kernel, Limit},
     need_kernel,
-    packet::Frame,
 };
 
 use crate::case::{ABSENT, BY_OLD, Case, Place};
@@ -58,42 +56,4 @@ fn limiter_works_from_a_time_namespace() {
         limiter(&["detach", "eth0"]).expect(0);
         assert_eq!(case.settled(ahead), ABSENT);
     }
-}
-
-#[test]
-fn clock_step_costs_and_gives_at_most_one_burst() {
-    need_kernel!();
-    const SECOND: u64 = 1_000_000_000;
-    const BURST: u64 = 7;
-    const HOUR: u64 = 3_600 * SECOND;
-    let mut tried = 0;
-    for (forth, step) in [
-        (true, SECOND / 2),
-        (true, HOUR),
-        (true, 9_000 * HOUR),
-        (false, SECOND / 2),
-        (false, 10 * SECOND),
-        (false, HOUR),
-        (false, 9_000 * HOUR),
-    ] {
-        // The limit gives one token per second. The source sends every 250 ms.
-        let kernel = Kernel::new(&Limit::new("1/s", &BURST.to_string()));
-        let packet = Frame::from("192.0.2.7".parse().unwrap()).bytes();
-        let from = 10_000 * HOUR;
-        let admitted = |start: u64, seconds: u64| {
-            let times = (0..seconds * 4).map(|quarter| start + quarter * SECOND / 4);
-            let passed = |time: &u64| kernel.run(&packet, *time).1.passes();
-            times.filter(passed).count() as u64
-        };
-        // The first packet finds a full bucket, and one of its tokens is back after a second.
-        assert_eq!(admitted(from, 20), BURST + 19);
-        let last = from + 20 * SECOND;
-        let start = if forth { last + step } else { last - step };
-        let after = admitted(start, 20);
-        let at = format!("{step} ns, forth: {forth}: {after} in 20 s");
-        assert!(after <= BURST + 20, "{at}");
-        assert!(after >= 20 - BURST, "{at}");
-        tried += 1;
-    }
-    assert_eq!(tried, 7);
 }

@@ -1,13 +1,11 @@
 //! Commands handle file systems that are full, read-only, or owned by another user.
 
-use std::{fs, process::Command, thread};
+use std::{fs, process::Command};
 
 use limiter_tests::{
-    captures::{Captured, pcap},
     command::{Outcome, binary, limiter},
     files::Folder,
     need_kernel,
-    packet::Frame,
 };
 use nix::{
     mount::{MsFlags, mount},
@@ -94,73 +92,4 @@ fn commands_on_pins_of_another_user_are_refused() {
         assert_eq!(case.settled(command[0]), BY_OLD);
         case.expect_tidy(command[0]);
     }
-}
-
-/// A capture of two minutes with clients that send at times.
-fn traffic() -> Vec<u8> {
-    let second = 1_000_000_000;
-    let packets = (0..120).flat_map(|time| {
-        (1..=40_u8).map(move |client| {
-            let frame = Frame::from([198, 51, 100, client].into());
-            Captured::whole((1_000 + time) * second, frame.bytes())
-        })
-    });
-    pcap(&packets.collect::<Vec<_>>())
-}
-
-#[test]
-fn learn_on_a_full_disk_leaves_the_existing_file() {
-    need_kernel!();
-    let folder = Folder::new();
-    let capture = folder.write("traffic.pcap", traffic());
-    let disk = tempfile::tempdir().unwrap();
-    let at = |name: &str| disk.path().join(name).to_str().unwrap().to_owned();
-    let (old, new) = (at("old.toml"), at("new.toml"));
-    let learn = |output: &str| {
-        let learn = [
-            "learn",
-            "--capture",
-            &capture,
-            "--force",
-            "--output",
-            output,
-        ];
-        limiter(&learn)
-    };
-    let work = || {
-        own_mounts();
-        // The file system has one page, which is less than the file needs.
-        let size = Some("size=4k,mode=0700");
-        mount(
-            Some("tmpfs"),
-            disk.path(),
-            Some("tmpfs"),
-            MsFlags::empty(),
-            size,
-        )
-        .unwrap();
-        fs::write(&old, "rate = \"5/s\"\n").unwrap();
-        for output in [&new, &old] {
-            let full = learn(output);
-            full.expect(1);
-            assert!(full.stderr.contains("No space left on device"), "{full:#?}");
-            assert!(full.stdout.contains("[[limit]]"), "not lost: {full:#?}");
-            assert_eq!(fs::read_to_string(&old).unwrap(), "rate = \"5/s\"\n");
-            let there: Vec<_> = fs::read_dir(disk.path()).unwrap().collect();
-            assert_eq!(there.len(), 1, "nothing else: {there:?}");
-        }
-        mount(
-            None::<&str>,
-            disk.path(),
-            None::<&str>,
-            MsFlags::MS_REMOUNT,
-            Some("size=1m"),
-        )
-        .unwrap();
-        for output in [&new, &old] {
-            learn(output).expect(0);
-            limiter(&["config", "check", output]).expect(0);
-        }
-    };
-    thread::scope(|scope| scope.spawn(work).join().unwrap());
 }

@@ -37,28 +37,6 @@ fn change_is_prepared_without_the_lock() {
     place.hosts.run("detach lo");
 }
 
-/// A command that holds the lock before the swap does not delay a change of another attachment.
-#[test]
-fn lock_belongs_to_one_attachment() {
-    need_kernel!();
-    let place = Place::attached();
-    let lo = ["attach", "lo", "--rate", "5/s", "--mode", "generic"];
-    let run = || {
-        run_with(&mut prepared(&["deny", "add", "eth0", EDITED]), |call| {
-            if call.name == "swap" {
-                limiter(&lo).expect(0);
-                limiter("set lo --rate 6/s").expect(0);
-                limiter("detach lo").expect(0);
-                let other = limiter("set eth0 --limit strangers --burst 5");
-                other.expect_error(1, &["another limiter command"]);
-            }
-            Fault::None
-        })
-    };
-    let stopped = place.hosts.server.namespace.run(run).unwrap().unwrap();
-    assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
-}
-
 /// Another command attaches limiter again before the change is ready.
 #[test]
 fn change_does_not_apply_if_detached_during_its_preparation() {

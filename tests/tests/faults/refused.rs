@@ -6,7 +6,7 @@ use limiter_tests::{
     steps::{End, Fault, Stopped},
 };
 
-use crate::case::{ABSENT, BY_NEW, BY_OLD, Case, Counts, EDITED, Look, Place};
+use crate::case::{Case, Look, Verb};
 
 /// Errors of maps, programs, links and pins: no memory, memory limit, missing rights, full table, conflict.
 const ERRORS: [i32; 5] = [
@@ -16,10 +16,6 @@ const ERRORS: [i32; 5] = [
     libc::EBUSY,
     libc::ENOSPC,
 ];
-
-fn refuse(step: usize, _: &Call) -> Fault {
-    Fault::Refuse(ERRORS[step % ERRORS.len()])
-}
 
 /// Panics unless the command has done its work, or has changed nothing and reported that.
 fn done_or_said(case: &Case<'_>, stopped: &Stopped, call: &Call, look: Look) {
@@ -57,63 +53,27 @@ fn says_why(message: &str, call: &Call) -> bool {
         }
 }
 
-/// Makes the kernel refuse each step of `command`. `back` is the next command, which restores the settings.
-fn change(place: &Place, command: &[&str], after: Look, back: &[&str]) -> Counts {
-    let case = Case::new(place, command, BY_OLD, after);
-    let judge = |stopped: &Stopped, call: &Call, look| done_or_said(&case, stopped, call, look);
-    case.at_each_step(refuse, judge, |_| place.limiter(back).expect(0))
-}
-
-fn expect_both(what: &str, counts: Counts, least: usize) {
-    println!("{what}: {counts:?}");
-    assert!(counts.faults >= least, "{what}: {counts:?}");
-    assert!(counts.old > 0 && counts.new > 0, "{what}: {counts:?}");
+fn refuse_at_each_step(verb: Verb) {
+    verb.at_each_step(
+        |step| Fault::Refuse(ERRORS[step % ERRORS.len()]),
+        done_or_said,
+    );
 }
 
 #[test]
 fn attach_with_a_refused_system_call_succeeds_or_reports_it() {
     need_kernel!();
-    let place = Place::new();
-    let command = ["attach", "eth0", "--config", &place.old];
-    let case = Case::new(&place, &command, ABSENT, BY_OLD);
-    let judge = |stopped: &Stopped, call: &Call, look| done_or_said(&case, stopped, call, look);
-    let counts = case.at_each_step(refuse, judge, |_| {
-        if place.hosts.pins().exists() {
-            place.limiter("detach eth0").expect(0);
-        }
-    });
-    expect_both("attach", counts, 30);
+    refuse_at_each_step(Verb::Attach);
 }
 
 #[test]
 fn detach_with_a_refused_system_call_succeeds_or_reports_it() {
     need_kernel!();
-    let place = Place::attached();
-    let case = Case::new(&place, &["detach", "eth0"], BY_OLD, ABSENT);
-    let judge = |stopped: &Stopped, call: &Call, look| done_or_said(&case, stopped, call, look);
-    let counts = case.at_each_step(refuse, judge, |_| {
-        if !place.hosts.pins().join("link").exists() {
-            place.attach().expect(0);
-        }
-    });
-    expect_both("detach", counts, 10);
+    refuse_at_each_step(Verb::Detach);
 }
 
 #[test]
-fn reload_with_a_refused_system_call_succeeds_or_reports_it() {
+fn change_with_a_refused_system_call_succeeds_or_reports_it() {
     need_kernel!();
-    let place = Place::attached();
-    let reload = |file| ["reload", "eth0", "--config", file];
-    let counts = change(&place, &reload(&place.new), BY_NEW, &reload(&place.old));
-    expect_both("reload", counts, 20);
-}
-
-#[test]
-fn list_edit_with_a_refused_system_call_succeeds_or_reports_it() {
-    need_kernel!();
-    let place = Place::attached();
-    let after = [BY_OLD[0], 0, BY_OLD[2]];
-    let add = ["deny", "add", "eth0", EDITED];
-    let counts = change(&place, &add, after, &["reload", "eth0"]);
-    expect_both("deny add", counts, 15);
+    refuse_at_each_step(Verb::Change);
 }

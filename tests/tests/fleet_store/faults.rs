@@ -7,29 +7,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_fleet::store::{Error, Fault, Options, shard};
+use limiter_fleet::store::{Error, Fault, Options};
 use limiter_tests::{
     need_redis,
     redis::{Redis, free_port},
 };
 
-use super::{Asked, expect_fault, options, refused, round, source, store, totals, try_connect};
-
-fn record(number: u32) -> String {
-    format!(
-        "limiter:{{edge:{:02x}}}:s:http:10.0.0.{number}",
-        shard("http", &source(number))
-    )
-}
+use super::{Asked, expect_fault, options, refused, round, store, totals, try_connect};
 
 /// The source's next packets make a new record.
 #[test]
 fn garbled_record_counts_as_none() {
     let (redis, mut store) = store!();
-    let key = record(1);
+    let key = "limiter:{edge}:s:http:10.0.0.1";
     let pack = |numbers: &str| {
         let script = format!("redis.call('SET',KEYS[1],struct.pack('<dddd',{numbers}))");
-        redis.cli(&["EVAL", &script, "1", &key]);
+        redis.cli(&["EVAL", &script, "1", key]);
     };
     let mut number = 0;
     let mut starts_anew = |store: &mut Asked, what: &str| {
@@ -59,18 +52,18 @@ fn garbled_record_counts_as_none() {
         pack(bad);
         starts_anew(&mut store, bad);
     }
-    redis.cli(&["SET", &key, "junk"]);
+    redis.cli(&["SET", key, "junk"]);
     starts_anew(&mut store, "text");
-    redis.cli(&["SET", &key, ""]);
+    redis.cli(&["SET", key, ""]);
     starts_anew(&mut store, "nothing");
     for command in [
-        ["RPUSH", &key, "x"].as_slice(),
-        &["HSET", &key, "x", "y"],
-        &["SADD", &key, "x"],
-        &["ZADD", &key, "1", "x"],
-        &["XADD", &key, "*", "x", "y"],
+        ["RPUSH", key, "x"].as_slice(),
+        &["HSET", key, "x", "y"],
+        &["SADD", key, "x"],
+        &["ZADD", key, "1", "x"],
+        &["XADD", key, "*", "x", "y"],
     ] {
-        redis.cli(&["DEL", &key]);
+        redis.cli(&["DEL", key]);
         redis.cli(command);
         starts_anew(&mut store, command[0]);
     }
@@ -86,7 +79,7 @@ fn garbled_record_counts_as_none() {
 #[test]
 fn rounds_continue_after_a_garbled_round_number() {
     let (redis, mut store) = store!();
-    let key = "limiter:{edge}:m:0000000000000001:1:0";
+    let key = "limiter:{edge}:m:0000000000000001:0";
     let mut total = 0;
     for (i, value) in [
         "junk",
@@ -206,12 +199,14 @@ fn address_without_a_suitable_store_is_refused() {
     );
     let old = b"$38\r\n# Server\r\nredis_version:6.2.1\r\nx:yyyyy\r\n".as_slice();
     let sentinel = b"$46\r\nredis_version:7.0.0\r\nredis_mode:sentinel\r\nxxxx\r\n";
+    let cluster = b"$39\r\nredis_version:7.0.0\r\nredis_mode:cluster\r\n\r\n";
     for (what, reply) in [
         ("not Redis", b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice()),
         ("another type", b"*1\r\n:5\r\n"),
         ("no field", b"$5\r\nhello\r\n"),
         ("old", old),
         ("Sentinel", sentinel),
+        ("cluster", cluster),
         ("unknown", b"-ERR unknown command 'INFO'\r\n"),
         ("gone", b""),
         ("escape", b"-ERR \x1b[31mred\x07\r\n"),
@@ -221,7 +216,7 @@ fn address_without_a_suitable_store_is_refused() {
         assert!(!error.to_string().contains('\u{1b}'), "{what}");
         let is_right = match what {
             "not Redis" | "another type" => matches!(error, Error::At(_, Fault::Invalid { .. })),
-            "no field" | "old" | "Sentinel" | "unknown" => {
+            "no field" | "old" | "Sentinel" | "cluster" | "unknown" => {
                 matches!(error, Error::At(_, Fault::NotAStore { .. }))
             }
             "gone" => matches!(error, Error::At(_, Fault::Unreachable { .. })),

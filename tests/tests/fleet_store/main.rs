@@ -2,12 +2,10 @@
 
 mod access;
 mod bounds;
-mod cluster;
 mod faults;
 mod lists;
 mod members;
 mod rounds;
-mod traffic;
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +17,7 @@ use limiter_fleet::{
     conflicts::Held,
     host::Limit,
     ledger::Record,
-    member::{Group, Item, Round},
+    member::{Item, Round},
     quota::{Fleet, Quota},
     store::{Error, Options, Store, Target},
 };
@@ -148,7 +146,7 @@ fn round(number: u64, items: &[(u32, u64)]) -> Round {
 fn round_of(of: (&str, u64), number: u64, items: &[(u32, u64)]) -> Round {
     let limit = limit(of);
     Round {
-        group: Group { of: 1, index: 0 },
+        part: 0,
         number,
         items: items
             .iter()

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use limiter_fleet::{host::Limit, ledger::Record, member::Group, store::shard};
-use limiter_tests::{need_redis, redis::Redis};
-
-use super::{ALONE, Asked, FLEET, SECOND, SLOW, limit, round, round_of, source, store, totals};
+use super::{ALONE, FLEET, SECOND, SLOW, limit, round, round_of, store, totals};
+use limiter_fleet::{host::Limit, ledger::Record};
 
 /// A round that is older than the last one does not count.
 #[test]
@@ -65,21 +63,21 @@ fn each_source_is_charged_by_its_own_limit() {
     }
 }
 
-/// Rounds of different members, and of different groups of one member, may be in flight at the same time.
+/// Rounds of different members, and different parts of one member's exchange, may be in flight at the same time.
 #[test]
-fn members_add_up_and_groups_have_independent_rounds() {
+fn members_add_up_and_parts_have_independent_rounds() {
     let (_redis, mut store) = store!();
     assert_eq!(totals(&store.exchange(1, &round(5, &[(1, 5)]))), [5]);
     assert_eq!(totals(&store.exchange(2, &round(1, &[(1, 3)]))), [8]);
-    let in_group = |index, number, source| {
-        let mut round = round(number, &[(source, 1)]);
-        round.group = Group { of: 16, index };
+    let in_part = |part, number| {
+        let mut round = round(number, &[(1, 1)]);
+        round.part = part;
         round
     };
     // The later round arrives first.
-    assert_eq!(totals(&store.exchange(1, &in_group(3, 7, 1))), [9]);
-    assert_eq!(totals(&store.exchange(1, &in_group(2, 6, 1))), [10]);
-    assert_eq!(totals(&store.exchange(1, &in_group(2, 6, 1))), [10]);
+    assert_eq!(totals(&store.exchange(1, &in_part(3, 7))), [9]);
+    assert_eq!(totals(&store.exchange(1, &in_part(2, 6))), [10]);
+    assert_eq!(totals(&store.exchange(1, &in_part(2, 6))), [10]);
     // Other fleets and other limits have other records.
     let mut ask = |fleet, of| {
         let round = round_of(of, 9, &[(1, 1)]);
@@ -100,11 +98,8 @@ fn records_expire_after_their_bucket_is_full() {
         let exchange = store.store.exchange(FLEET, 1, &round, ALONE);
         store.runtime.block_on(exchange).unwrap()[0]
     };
-    let name = format!(
-        "limiter:{{edge:{:02x}}}:s:http:10.0.0.1",
-        shard("http", &source(1))
-    );
-    let left = || redis.cli(&["PTTL", &name]).parse::<u64>().unwrap();
+    let name = "limiter:{edge}:s:http:10.0.0.1";
+    let left = || redis.cli(&["PTTL", name]).parse::<u64>().unwrap();
     let first = ask(1, short);
     assert!((130_000..=140_000).contains(&left()), "{}", left());
     // A quota with a longer or shorter expiry takes effect at the next charge.
@@ -116,8 +111,8 @@ fn records_expire_after_their_bucket_is_full() {
     let second = ask(4, short);
     assert_eq!((second.born, second.total), (first.born, 4));
     assert!((130_000..=140_000).contains(&left()), "{}", left());
-    redis.cli(&["PEXPIRE", &name, "1"]);
-    limiter_tests::eventually("it expires", || redis.cli(&["EXISTS", &name]) == "0");
+    redis.cli(&["PEXPIRE", name, "1"]);
+    limiter_tests::eventually("it expires", || redis.cli(&["EXISTS", name]) == "0");
     let third = ask(5, short);
     assert!(third.born > first.born, "{third:?}");
     assert_eq!(third.total, 1);
@@ -134,31 +129,17 @@ fn large_round_is_counted_in_pieces() {
     }
 }
 
+/// The answer to one member has no more bytes if many members are charged.
 #[test]
-fn rounds_share_a_connection() {
-    need_redis!();
-    let redis = Redis::start();
-    let Asked { runtime, store } = Asked::of(&redis);
-    let connections = || {
-        let clients = redis.cli(&["CLIENT", "LIST"]);
-        // Does not count the connection of redis-cli.
-        clients
-            .lines()
-            .filter(|line| !line.contains("cmd=client"))
-            .count()
+fn member_traffic_does_not_grow_with_the_fleet() {
+    let (redis, mut store) = store!();
+    let items: Vec<_> = (0..200).map(|source| (source, 3)).collect();
+    let mut sent = |member| {
+        let before = redis.sent();
+        store.exchange(member, &round(1, &items));
+        redis.sent() - before
     };
-    assert_eq!(connections(), 1);
-    let one = |index: u32| {
-        let mut store = store.clone();
-        async move {
-            let mut round = round(1, &[(index, 1), (1_000, 1)]);
-            round.group = Group { of: 16, index };
-            store.exchange(FLEET, 1, &round, ALONE).await.unwrap()
-        }
-    };
-    let all = runtime.block_on(futures_util::future::join_all((0..16).map(one)));
-    let mut sorted: Vec<_> = all.iter().map(|records| records[1].total).collect();
-    sorted.sort_unstable();
-    assert_eq!(sorted, (1..=16).collect::<Vec<_>>());
-    assert_eq!(connections(), 1);
+    // The first member sends the script.
+    let sizes: Vec<_> = (1..=20).map(&mut sent).collect();
+    assert!(5 * sizes[19] < 6 * sizes[1], "{sizes:?}");
 }

@@ -3,7 +3,62 @@
 use fastrand::Rng;
 use limiter_tests::random::{one, percent};
 
-use super::model::Model;
+use super::model::{Attached, Model};
+
+/// Steps with their weights. A word that begins with `$` stands for a random value: see [`Draw::value`].
+const STEPS: [(u32, &str); 36] = [
+    (560, "send $FAR $SOURCE $COUNT"),
+    (80, "sleep $MILLISECONDS"),
+    (8, "create $DEVICE $NAME $INDEX"),
+    (4, "delete $DEVICE"),
+    (50, "rename $DEVICE $NAME"),
+    (
+        22,
+        "limiter attach $BARE --max-sources 256 --rate $RATE --burst $BURST",
+    ),
+    (
+        8,
+        "limiter attach $BARE --max-sources 256 --rate $RATE --burst $BURST --allow $PREFIX --deny $PREFIX",
+    ),
+    (
+        5,
+        "limiter attach $BARE --max-sources 256 --rate $RATE --burst $BURST --deny $PREFIX --shadow",
+    ),
+    (
+        3,
+        "limiter attach $BARE $OTHER --max-sources 256 --rate $RATE",
+    ),
+    (
+        2,
+        "limiter attach $BARE --max-sources 256 --rate $RATE --burst 1kb",
+    ),
+    (12, "limiter attach $BARE --config $FILE"),
+    (4, "limiter attach $BARE $OTHER --config $FILE"),
+    (6, "limiter attach $HELD --config $FILE"),
+    (12, "limiter attach $HELD --config $FILE --or-reload"),
+    (12, "limiter attach $BARE --config $FILE --or-reload"),
+    (8, "limiter set $HELD $LIMIT --rate $RATE"),
+    (8, "limiter set $HELD $LIMIT --burst $BURST"),
+    (3, "limiter set $HELD $LIMIT --rate $RATE --burst $BURST"),
+    (1, "limiter set $HELD $LIMIT --rate 5/h --burst 1kb"),
+    (1, "limiter set $HELD $LIMIT --burst 1kb"),
+    (3, "limiter set $HELD $LIMIT --shadow on"),
+    (3, "limiter set $HELD $LIMIT --shadow off"),
+    (1, "limiter set $HELD --rate $RATE"),
+    (18, "limiter reload $HELD --config $FILE"),
+    (8, "limiter reload $HELD"),
+    (12, "limiter $LIST add $HELD $PREFIX $PREFIX"),
+    (12, "limiter tier add $HELD own $PREFIX"),
+    (4, "limiter $LIST replace $HELD $PREFIX"),
+    (3, "limiter tier replace $HELD own $PREFIX"),
+    (14, "limiter $LIST remove $HELD $LISTED"),
+    (8, "limiter tier remove $HELD own $LISTED"),
+    (3, "limiter $LIST add $HELD 10.0.0.1/24"),
+    (28, "limiter reset $HELD $WHOM"),
+    (17, "limiter detach $NAME"),
+    (1, "limiter detach --all"),
+    (24, "limiter status --json"),
+];
 
 const NAMES: [&str; 4] = ["dmz", "lan", "vlan.7", "wan"];
 const SOURCES: [&str; 6] = [
@@ -35,229 +90,120 @@ const FILES: [&str; 5] = [
     "renamed.toml",
 ];
 const OTHER_FILES: [&str; 3] = ["large.toml", "broken.toml", "missing.toml"];
-/// Percentage of invalid files.
-const UNSOUND: u32 = 15;
 /// Maximum number of interfaces.
 const DEVICES: u8 = 3;
 
 /// The next step.
 pub fn next(rng: &mut Rng, model: &Model) -> String {
-    if model.devices.len() < 2 && percent(rng, 50) {
-        return create(rng);
-    }
-    match rng.u32(0..100) {
-        0..56 => send(rng, model),
-        56..64 => format!("sleep {}", rng.u32(1..=8)),
-        64..86 => format!("limiter {}", command(rng, model)),
-        _ => device(rng, model),
-    }
-}
-
-fn file(rng: &mut Rng) -> &'static str {
-    if percent(rng, UNSOUND) {
-        OTHER_FILES[rng.usize(0..OTHER_FILES.len())]
-    } else {
-        FILES[rng.usize(0..FILES.len())]
-    }
-}
-
-fn create(rng: &mut Rng) -> String {
-    let (far, index) = (rng.u8(0..DEVICES), rng.u32(10..14));
-    format!("create {far} {} {index}", one(rng, &NAMES))
-}
-
-fn device(rng: &mut Rng, model: &Model) -> String {
-    let far = rng.u8(0..DEVICES);
-    if !model.devices.contains_key(&far) && percent(rng, 60) {
-        return create(rng);
-    }
-    match rng.u32(0..16) {
-        0 => format!("delete {far}"),
-        1 => create(rng),
-        2..4 => format!("down {far}"),
-        4..7 => format!("up {far}"),
-        7..10 => format!("rename {far} {}", one(rng, &NAMES)),
-        10..12 => format!("away {far}"),
-        _ => format!("back {far}"),
-    }
-}
-
-fn send(rng: &mut Rng, model: &Model) -> String {
-    let attached: Vec<u8> = model.attached.values().filter_map(|a| a.device).collect();
-    let far = if attached.is_empty() || percent(rng, 5) {
-        rng.u8(0..DEVICES)
-    } else {
-        *one(rng, &attached)
-    };
-    let count = one(rng, &[1, 1, 2, 3, 5, 9, 20]);
-    format!("send {far} {} {count}", one(rng, &SOURCES))
-}
-
-/// An interface name, mostly of an interface or an attachment.
-fn name(rng: &mut Rng, model: &Model, attached: bool) -> String {
-    let known: Vec<String> = model
-        .names()
-        .into_iter()
-        .filter(|name| model.of_name(name).is_some() == attached)
-        .collect();
-    if known.is_empty() || percent(rng, 12) {
-        (*one(rng, &NAMES)).to_owned()
-    } else {
-        one(rng, &known).clone()
-    }
-}
-
-fn command(rng: &mut Rng, model: &Model) -> String {
-    match rng.u32(0..100) {
-        0..18 => attach(rng, model),
-        18..26 => {
-            let attached = rng.bool();
-            let name = name(rng, model, attached);
-            format!("attach {name} --config {} --or-reload", file(rng))
-        }
-        26..38 => set(rng, model),
-        38..46 => reload(rng, model),
-        46..66 => edit(rng, model),
-        66..75 => {
-            let name = name(rng, model, true);
-            let source = if percent(rng, 30) {
-                "--all"
-            } else {
-                *one(rng, &SOURCES)
-            };
-            format!("reset {name} {source}")
-        }
-        75..82 => {
-            let attached = percent(rng, 45);
-            if percent(rng, 5) {
-                return "detach --all".to_owned();
+    let total = STEPS.iter().map(|(weight, _)| weight).sum();
+    let mut left = rng.u32(0..total);
+    let mut step = "create $DEVICE $NAME $INDEX";
+    if model.devices.len() >= 2 || percent(rng, 50) {
+        for (weight, text) in STEPS {
+            step = text;
+            if left < weight {
+                break;
             }
-            format!("detach {}", name(rng, model, attached))
-        }
-        82..90 => match rng.bool() {
-            true => "status --json".to_owned(),
-            false => format!("status {} --json", name(rng, model, true)),
-        },
-        90..96 => {
-            let name = name(rng, model, true);
-            format!("check {name} {} --json", one(rng, &SOURCES))
-        }
-        _ => {
-            let list = one(rng, &["allow", "deny"]);
-            format!("{list} list {} --json", name(rng, model, true))
+            left -= weight;
         }
     }
+    let name = String::new();
+    let mut draw = Draw { rng, model, name };
+    let words = step.split(' ').map(|word| match word.strip_prefix('$') {
+        Some(what) => draw.value(what),
+        None => word.to_owned(),
+    });
+    let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
+    words.join(" ")
 }
 
-fn attach(rng: &mut Rng, model: &Model) -> String {
-    let mut line = format!("attach {}", name(rng, model, false));
-    // Mostly interfaces without an attachment.
-    let bare = model.devices.values().filter(|device| !device.away);
-    let bare: Vec<_> = bare
-        .filter(|device| model.of_name(&device.name).is_none())
-        .collect();
-    if !bare.is_empty() && percent(rng, 60) {
-        line = format!("attach {}", one(rng, &bare).name);
+/// The choices of one step.
+struct Draw<'a> {
+    rng: &'a mut Rng,
+    model: &'a Model,
+    /// The interface name that was drawn last.
+    name: String,
+}
+
+impl Draw<'_> {
+    fn value(&mut self, what: &str) -> String {
+        let words: &[&str] = match what {
+            "FAR" => return self.far().to_string(),
+            "DEVICE" => return self.rng.u8(0..DEVICES).to_string(),
+            "INDEX" => return self.rng.u32(10..14).to_string(),
+            "MILLISECONDS" => return self.rng.u32(1..=8).to_string(),
+            // A name, mostly of an interface without an attachment, or of an attachment.
+            "BARE" => return self.named(false),
+            "HELD" => return self.named(true),
+            "NAME" => return (*one(self.rng, &NAMES)).to_owned(),
+            "OTHER" => {
+                let others: Vec<_> = NAMES.iter().filter(|name| **name != self.name).collect();
+                return (**one(self.rng, &others)).to_owned();
+            }
+            "LIMIT" => return self.limit().to_owned(),
+            "LISTED" => return self.listed(),
+            "WHOM" if percent(self.rng, 30) => return "--all".to_owned(),
+            "FILE" if percent(self.rng, 15) => &OTHER_FILES,
+            "SOURCE" | "WHOM" => &SOURCES,
+            "COUNT" => &["1", "1", "2", "3", "5", "9", "20"],
+            "RATE" => &RATES,
+            "BURST" => &BURSTS,
+            "PREFIX" => &PREFIXES,
+            "FILE" => &FILES,
+            "LIST" => &["allow", "deny"],
+            other => panic!("no value: {other}"),
+        };
+        (*one(self.rng, words)).to_owned()
     }
-    if percent(rng, 20) {
-        let second = name(rng, model, false);
-        if !line.ends_with(&second) {
-            line = format!("{line} {second}");
+
+    /// Mostly an interface with an attachment.
+    fn far(&mut self) -> u8 {
+        let attached = self.model.attached.values();
+        let attached: Vec<u8> = attached.filter_map(|one| one.device).collect();
+        if attached.is_empty() || percent(self.rng, 5) {
+            return self.rng.u8(0..DEVICES);
         }
+        *one(self.rng, &attached)
     }
-    if percent(rng, 40) {
-        return format!("{line} --config {}", file(rng));
+
+    fn named(&mut self, is_attached: bool) -> String {
+        let mut known: Vec<String> = self.model.names().into_iter().collect();
+        known.retain(|name| self.model.of_name(name).is_some() == is_attached);
+        self.name = if known.is_empty() || percent(self.rng, 12) {
+            (*one(self.rng, &NAMES)).to_owned()
+        } else {
+            one(self.rng, &known).clone()
+        };
+        self.name.clone()
     }
-    line = format!("{line} --max-sources 256 --rate {}", one(rng, &RATES));
-    match rng.u32(0..12) {
-        0..10 => line = format!("{line} --burst {}", one(rng, &BURSTS)),
-        10 => line.push_str(" --burst 1kb"),
-        _ => {}
+
+    /// The attachment of the last name.
+    fn attached(&self) -> Option<&Attached> {
+        let found = self.model.of_name(&self.name)?;
+        self.model.attached.get(found)
     }
-    for flag in ["--allow", "--deny"] {
-        if percent(rng, 30) {
-            line = format!("{line} {flag} {}", one(rng, &PREFIXES));
+
+    /// Mostly names a limit if there are several.
+    fn limit(&mut self) -> &'static str {
+        let limits = self.attached().map_or(0, |found| found.config.limits.len());
+        if percent(self.rng, if limits > 1 { 85 } else { 10 }) {
+            return ["--limit default", "--limit own", "--limit own"][self.rng.usize(0..3)];
         }
+        ""
     }
-    if percent(rng, 15) {
-        line.push_str(" --shadow");
-    }
-    line
-}
 
-fn set(rng: &mut Rng, model: &Model) -> String {
-    let name = name(rng, model, true);
-    let found = model
-        .of_name(&name)
-        .map(|found| &model.attached[found].config.limits);
-    let several = found.is_some_and(|limits| limits.len() > 1);
-    let mut line = format!("set {name}");
-    if percent(rng, if several { 85 } else { 10 }) {
-        line = format!("{line} --limit {}", one(rng, &["default", "own", "own"]));
+    /// Mostly a prefix on a list.
+    fn listed(&mut self) -> String {
+        let lists = self.attached().map(|found| found.config.lists.values());
+        let listed: Vec<String> = lists
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(ToString::to_string)
+            .collect();
+        if listed.is_empty() || percent(self.rng, 20) {
+            return (*one(self.rng, &PREFIXES)).to_owned();
+        }
+        one(self.rng, &listed).clone()
     }
-    match rng.u32(0..12) {
-        0..4 => format!("{line} --rate {}", one(rng, &RATES)),
-        4..8 => format!("{line} --burst {}", one(rng, &BURSTS)),
-        8 => format!(
-            "{line} --rate {} --burst {}",
-            one(rng, &RATES),
-            one(rng, &BURSTS)
-        ),
-        9 => one(
-            rng,
-            &[
-                format!("{line} --rate 5/h --burst 1kb"),
-                format!("{line} --burst 1kb"),
-            ],
-        )
-        .clone(),
-        _ => format!("{line} --shadow {}", one(rng, &["on", "off"])),
-    }
-}
-
-fn reload(rng: &mut Rng, model: &Model) -> String {
-    let name = name(rng, model, true);
-    if percent(rng, 30) {
-        format!("reload {name}")
-    } else {
-        format!("reload {name} --config {}", file(rng))
-    }
-}
-
-fn edit(rng: &mut Rng, model: &Model) -> String {
-    let name = name(rng, model, true);
-    let found = model
-        .of_name(&name)
-        .map(|found| &model.attached[found].config.lists);
-    let lists: Vec<&str> = match found {
-        Some(lists) if percent(rng, 90) => lists.keys().map(String::as_str).collect(),
-        _ => vec!["allow", "deny", "own"],
-    };
-    let list = *one(rng, &lists);
-    let on_it = found
-        .and_then(|lists| lists.get(list))
-        .into_iter()
-        .flatten();
-    let on_it: Vec<String> = on_it.map(ToString::to_string).collect();
-    // Nothing can be removed from an empty list.
-    let chances = if on_it.is_empty() { 8 } else { 14 };
-    let edit = match rng.u32(0..chances) {
-        0..6 => "add",
-        6 => "replace",
-        _ => "remove",
-    };
-    let mut line = match list {
-        "own" => format!("tier {edit} {name} own"),
-        list => format!("{list} {edit} {name}"),
-    };
-    if edit == "remove" && !on_it.is_empty() && percent(rng, 80) {
-        return format!("{line} {}", one(rng, &on_it));
-    }
-    if percent(rng, 5) {
-        line.push_str(" 10.0.0.1/24");
-    }
-    for _ in 0..rng.u32(1..=2) {
-        line = format!("{line} {}", one(rng, &PREFIXES));
-    }
-    line
 }

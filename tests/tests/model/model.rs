@@ -12,15 +12,6 @@ use super::{
     config::{Config, Fate, Limit},
 };
 
-/// An interface. Its other end is called `far`, followed by its number.
-#[derive(Clone, Debug)]
-pub struct Device {
-    pub name: String,
-    /// True if the interface is in the other network namespace.
-    pub away: bool,
-    pub up: bool,
-}
-
 /// The counters of a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OfLimit {
@@ -55,7 +46,8 @@ fn key_of(source: IpAddr) -> IpAddr {
 }
 
 impl Attached {
-    fn new(device: u8, config: Config, file: Option<String>) -> Self {
+    /// A new attachment.
+    pub fn new(device: u8, config: Config, file: Option<String>) -> Self {
         Self {
             device: Some(device),
             config,
@@ -83,7 +75,15 @@ impl Attached {
         reasons.map(|reason| self.counts[reason as usize]).sum()
     }
 
-    fn changed(&mut self, config: Config, at: &Moments) {
+    /// Forgets the buckets of a source, or all.
+    pub fn forget(&mut self, source: Option<IpAddr>) {
+        let gone = source.map(key_of);
+        self.buckets
+            .retain(|(_, key), _| gone.is_some_and(|source| *key != source));
+    }
+
+    /// Sets another configuration. Limits keep their buckets.
+    pub fn changed(&mut self, config: Config, at: &Moments) {
         let old = std::mem::replace(&mut self.config, config);
         self.limits
             .retain(|name, _| self.config.limit(name).is_some());
@@ -173,35 +173,19 @@ impl Attached {
     }
 }
 
-/// An effect of a command.
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// Attach to the interface of this name.
-    Attach(String, Config, Option<String>),
-    /// Set another configuration and file in the attachment of this name.
-    Config(String, Config, Option<String>),
-    /// Remove the attachment.
-    Detach(String),
-    /// Reset a source, or all sources.
-    Reset(String, Option<IpAddr>),
-}
-
 /// The whole model. An attachment has the name that its interface had at `attach`.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    pub devices: BTreeMap<u8, Device>,
+    /// Names of the interfaces. The other end of interface 1 is called `far1`.
+    pub devices: BTreeMap<u8, String>,
     pub attached: BTreeMap<String, Attached>,
 }
 
 impl Model {
-    /// The interface with this name in the namespace of the commands.
+    /// The interface with this name.
     pub fn here(&self, name: &str) -> Option<u8> {
-        self.named(name, false)
-    }
-
-    fn named(&self, name: &str, away: bool) -> Option<u8> {
         let mut devices = self.devices.iter();
-        let found = devices.find(|(_, device)| device.name == name && device.away == away);
+        let found = devices.find(|(_, device)| *device == name);
         found.map(|(far, _)| *far)
     }
 
@@ -212,83 +196,33 @@ impl Model {
         found.map(|(name, _)| name.as_str())
     }
 
-    /// The name of the attachment of the interface that has this name in the namespace of the commands.
+    /// The name of the attachment of the interface that has this name.
     pub fn of_name(&self, name: &str) -> Option<&str> {
         self.here(name).and_then(|far| self.of_device(far))
     }
 
     /// Names of interfaces and attachments.
     pub fn names(&self) -> BTreeSet<String> {
-        let devices = self.devices.values().map(|device| device.name.clone());
+        let devices = self.devices.values().cloned();
         devices.chain(self.attached.keys().cloned()).collect()
     }
 
-    /// Applies the changes of a command that ran at `at`.
-    pub fn apply(&mut self, changes: Vec<Change>, at: &Moments) {
-        for change in changes {
-            match change {
-                Change::Attach(name, config, file) => {
-                    let device = self.here(&name).unwrap();
-                    let attached = Attached::new(device, config, file);
-                    self.attached.insert(name, attached);
-                }
-                Change::Config(name, config, file) => {
-                    let attached = self.attached.get_mut(&name).unwrap();
-                    attached.changed(config, at);
-                    attached.file = file;
-                }
-                Change::Detach(name) => drop(self.attached.remove(&name)),
-                Change::Reset(name, source) => {
-                    let buckets = &mut self.attached.get_mut(&name).unwrap().buckets;
-                    let forgotten = source.map(key_of);
-                    buckets.retain(|(_, key), _| forgotten.is_some_and(|source| *key != source));
-                }
-            }
-        }
-    }
-
-    /// Changes an interface. Returns false if that is not possible.
+    /// Creates, deletes or renames an interface. Returns false if that is not possible.
     pub fn move_device(&mut self, words: &[&str]) -> bool {
         let far: u8 = words[1].parse().unwrap();
-        if words[0] == "create" {
-            if self.devices.contains_key(&far) || self.here(words[2]).is_some() {
-                return false;
+        if words[0] == "delete" {
+            for attached in self.attached.values_mut() {
+                attached.device = attached.device.filter(|device| *device != far);
             }
-            let device = Device {
-                name: words[2].to_owned(),
-                away: false,
-                up: true,
-            };
-            self.devices.insert(far, device);
-            return true;
+            return self.devices.remove(&far).is_some();
         }
-        let Some(mut device) = self.devices.get(&far).cloned() else {
-            return false;
-        };
-        let mut place = (device.name.clone(), device.away);
-        match words[0] {
-            "delete" => {
-                self.devices.remove(&far);
-                for attached in self.attached.values_mut() {
-                    attached.device = attached.device.filter(|device| *device != far);
-                }
-                return true;
-            }
-            "up" => device.up = true,
-            "down" => device.up = false,
-            "rename" => place.0 = words[2].to_owned(),
-            "away" => (place.1, device.up) = (true, true),
-            "back" => (place.1, device.up) = (false, true),
-            other => panic!("no step: {other}"),
-        }
-        if self
-            .named(&place.0, place.1)
-            .is_some_and(|there| there != far)
-        {
+        let name = words[2];
+        let creates = words[0] == "create";
+        let is_taken = self.here(name).is_some_and(|there| creates || there != far);
+        if is_taken || self.devices.contains_key(&far) == creates {
             return false;
         }
-        (device.name, device.away) = place;
-        self.devices.insert(far, device);
+        self.devices.insert(far, name.to_owned());
         true
     }
 }

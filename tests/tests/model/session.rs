@@ -1,11 +1,6 @@
 //! Runs one sequence of steps, with its own network and its own model.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    thread,
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::IpAddr, thread, time::Duration};
 
 use limiter_tests::{
     command::Outcome,
@@ -13,10 +8,10 @@ use limiter_tests::{
 };
 use serde_json::Value;
 
-use super::{bucket::Moments, check, commands::Refusal, model::Model, world::World};
+use super::{check, commands::Refusal, model::Model, world::World};
 
-/// Number of steps of each kind: with an effect, and refused.
-pub type Done = BTreeMap<String, [u32; 2]>;
+/// Number of steps with an effect, and of refused ones.
+pub type Done = [u32; 2];
 
 pub struct Session {
     world: World,
@@ -34,7 +29,7 @@ impl Session {
             model: Model::default(),
             loaded: BTreeSet::new(),
             condemned: BTreeSet::new(),
-            done: Done::new(),
+            done: Done::default(),
         }
     }
 
@@ -50,7 +45,7 @@ impl Session {
             }
             _ => self.move_device(&words)?,
         };
-        self.done.entry(kind_of(line)).or_default()[usize::from(!worked)] += 1;
+        self.done[usize::from(!worked)] += 1;
         Ok(())
     }
 
@@ -58,10 +53,7 @@ impl Session {
     pub fn finish(&mut self, steps: &mut Vec<String>) -> Result<(), String> {
         while let Some((name, attached)) = self.model.attached.iter().next() {
             let device = attached.device.map(|far| &self.model.devices[&far]);
-            let now = device
-                .filter(|device| !device.away)
-                .map(|device| &device.name);
-            let name = now.unwrap_or(name).clone();
+            let name = device.unwrap_or(name).clone();
             steps.push(format!("limiter detach {name}"));
             self.command(&["detach", &name])?;
         }
@@ -83,7 +75,7 @@ impl Session {
     fn move_device(&mut self, words: &[&str]) -> Result<bool, String> {
         let device = self.model.devices.get(&words[1].parse().unwrap()).cloned();
         let can = self.model.move_device(words);
-        let could = self.world.move_device(words, device.as_ref());
+        let could = self.world.move_device(words, device.as_deref());
         if can != could {
             return Err(format!("the model says {can}, the kernel {could}"));
         }
@@ -95,14 +87,10 @@ impl Session {
         let far: u8 = words[1].parse().unwrap();
         let source: IpAddr = words[2].parse().unwrap();
         let count: u64 = words[3].parse().unwrap();
-        let Some(device) = self.model.devices.get(&far) else {
+        let Some(name) = self.model.of_device(far).map(str::to_owned) else {
             return Ok(false);
         };
-        let name = self.model.of_device(far).map(str::to_owned);
-        let Some(name) = name.filter(|_| device.up) else {
-            self.world.send_in_vain(device, far, source, count);
-            return Ok(false);
-        };
+        let device = &self.model.devices[&far];
         let attached = self.model.attached.get_mut(&name).unwrap();
         let seen = attached.seen() + count;
         let (counts, at) = self
@@ -113,55 +101,36 @@ impl Session {
     }
 
     fn command(&mut self, words: &[&str]) -> Result<bool, String> {
-        let prediction = self.model.predict(words);
         let (outcome, at) = self.world.limiter(words);
-        match &prediction.refusal {
-            Some(refusal) => refused(&outcome, refusal)?,
-            None if outcome.status != 0 => return Err(format!("it was to succeed: {outcome:#?}")),
-            None => {}
+        let predicted = self.model.run(words, &at);
+        match &predicted {
+            Err(refusal) => refused(&outcome, refusal)?,
+            Ok(()) if outcome.status != 0 => {
+                return Err(format!("it was to succeed: {outcome:#?}"));
+            }
+            Ok(()) => {}
         }
-        self.model.apply(prediction.changes, &at);
         self.look()?;
-        let worked = prediction.refusal.is_none();
-        if words.contains(&"--json") && (worked || words[1] == "--json") {
-            self.shown(words, &outcome, &at)?;
+        let worked = predicted.is_ok();
+        if worked && words[0] == "status" {
+            self.status(&outcome)?;
         }
         Ok(worked)
     }
 
-    /// Checks the JSON output of a command.
-    fn shown(&self, words: &[&str], outcome: &Outcome, at: &Moments) -> Result<(), String> {
+    /// Checks `status --json` of all attachments.
+    fn status(&self, outcome: &Outcome) -> Result<(), String> {
         let shown: Value = serde_json::from_str(&outcome.stdout)
             .map_err(|error| format!("{error}: {outcome:#?}"))?;
-        if words[0] == "status" {
-            return self.status(&shown, (words[1] != "--json").then_some(words[1]));
-        }
-        let name = if words[1] == "list" {
-            words[2]
-        } else {
-            words[1]
-        };
-        let attached = &self.model.attached[self.model.of_name(name).unwrap()];
-        if words[0] == "check" {
-            return check::check(&shown, attached, words[2].parse().unwrap(), at);
-        }
-        check::list(&shown, attached, words[0])
-    }
-
-    /// Checks `status --json` of all attachments in this namespace, or of the one with this name.
-    fn status(&self, shown: &Value, name: Option<&str>) -> Result<(), String> {
         let shown = shown["interfaces"].as_array().unwrap();
         let mut wanted = 0;
         for (far, device) in &self.model.devices {
-            let Some(attached) = self.model.of_device(*far).filter(|_| !device.away) else {
+            let Some(attached) = self.model.of_device(*far) else {
                 continue;
             };
-            if name.is_some_and(|name| name != device.name) {
-                continue;
-            }
             wanted += 1;
-            let found = shown.iter().find(|shown| shown["name"] == *device.name);
-            let found = found.ok_or(format!("status does not show {}", device.name))?;
+            let found = shown.iter().find(|shown| shown["name"] == *device);
+            let found = found.ok_or(format!("status does not show {device}"))?;
             check::status(&self.world, found, device, &self.model.attached[attached])?;
         }
         check::same("interfaces of status", &shown.len(), &wanted)
@@ -175,15 +144,4 @@ fn refused(outcome: &Outcome, refusal: &Refusal) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("it was to be refused, {refusal:?}: {outcome:#?}"))
-}
-
-/// The kind of a step: `send`, `set`, `allow add`.
-pub fn kind_of(line: &str) -> String {
-    let line = line.strip_prefix("limiter ").unwrap_or(line);
-    let words: Vec<&str> = line.split(' ').collect();
-    match words[0] {
-        "attach" if words.contains(&"--or-reload") => "upgrade".to_owned(),
-        "allow" | "deny" | "tier" => format!("{} {}", words[0], words[1]),
-        verb => verb.to_owned(),
-    }
 }

@@ -1,4 +1,4 @@
-//! Runs steps on the real kernel: three network namespaces, the command, and packets.
+//! Runs steps on the real kernel: two network namespaces, the command, and packets.
 
 use std::{
     cell::RefCell,
@@ -27,7 +27,7 @@ use nix::{
     time::{ClockId, clock_gettime},
 };
 
-use super::{bucket::Moments, config::files, model::Device};
+use super::{bucket::Moments, config::files};
 
 /// Number of packets by the reason's number.
 pub type Counts = [u64; Reason::ALL.len()];
@@ -35,8 +35,6 @@ pub type Counts = [u64; Reason::ALL.len()];
 pub struct World {
     /// Namespace of the commands.
     pub here: Namespace,
-    /// Namespace that interfaces are moved to.
-    pub away: Namespace,
     /// Namespace of the senders.
     peer: Namespace,
     folder: Folder,
@@ -93,7 +91,6 @@ impl World {
         }
         Self {
             here: quiet(),
-            away: quiet(),
             peer: quiet(),
             folder,
             pins: RefCell::default(),
@@ -104,10 +101,6 @@ impl World {
     /// A file's path, as `status` shows it.
     pub fn path(&self, file: &str) -> String {
         self.folder.path(file)
-    }
-
-    fn namespace(&self, device: &Device) -> &Namespace {
-        if device.away { &self.away } else { &self.here }
     }
 
     /// The folder of an attachment's pins.
@@ -129,82 +122,56 @@ impl World {
     }
 
     /// Runs `ip` in a namespace. Returns false if it fails.
-    fn ip(&self, namespace: &Namespace, line: &str) -> bool {
+    fn ip(namespace: &Namespace, line: &str) -> bool {
         let mut command = Command::new("ip");
         command.args(line.split_whitespace());
         let output = namespace.run(|| command.output()).unwrap().unwrap();
         output.status.success()
     }
 
-    /// Changes an interface with the state `device`, if it exists. Returns false if that fails.
-    pub fn move_device(&self, words: &[&str], device: Option<&Device>) -> bool {
-        use std::os::fd::AsRawFd;
-
-        // The sockets survive only the changes up, down and rename.
-        if ["create", "delete", "away", "back"].contains(&words[0]) {
-            self.sockets.borrow_mut().remove(&words[1].parse().unwrap());
-        }
-        let far = format!("far{}", words[1]);
-        let path = |namespace: &Namespace| {
-            let fd = namespace.file().as_raw_fd();
-            format!("/proc/{}/fd/{fd}", std::process::id())
-        };
+    /// Creates, deletes or renames an interface, which has the name `device` if it exists. Returns false if that fails.
+    pub fn move_device(&self, words: &[&str], device: Option<&str>) -> bool {
         if words[0] == "create" {
-            let queues = "numtxqueues 1 numrxqueues 1";
-            let add = |index: &str| {
-                let (name, peer) = (words[2], path(&self.peer));
-                self.ip(
-                    &self.here,
-                    &format!(
-                        "link add dev {name} {index} {queues} type veth peer name {far} {queues} netns {peer}"
-                    ),
-                )
-            };
-            // Interface numbers are used again, as they may be with several namespaces.
-            return (add(&format!("index {}", words[3])) || add(""))
-                && self.ip(&self.peer, &format!("link set dev {far} up"))
-                && self.ip(&self.here, &format!("link set dev {} up", words[2]));
+            return self.create(words[1], words[2], words[3]);
         }
-        let Some(device) = device else {
+        let Some(name) = device else {
             return false;
         };
-        let name = &device.name;
-        let set = |namespace: &Namespace, what: &str| {
-            self.ip(namespace, &format!("link set dev {name} {what}"))
-        };
-        let carry = |from: &Namespace, to: &Namespace| {
-            (device.away == words[0].eq("away") || set(from, &format!("netns {}", path(to))))
-                && set(to, "up")
-        };
-        match words[0] {
-            "delete" => self.ip(self.namespace(device), &format!("link delete dev {name}")),
-            "up" | "down" => set(self.namespace(device), words[0]),
-            "rename" if words[2] == name => true,
-            "rename" => set(self.namespace(device), &format!("name {}", words[2])),
-            "away" => carry(&self.here, &self.away),
-            "back" => carry(&self.away, &self.here),
-            other => panic!("no step: {other}"),
+        if words[0] == "delete" {
+            self.sockets.borrow_mut().remove(&words[1].parse().unwrap());
+            return Self::ip(&self.here, &format!("link delete dev {name}"));
         }
+        let new = words[2];
+        new == name || Self::ip(&self.here, &format!("link set dev {name} name {new}"))
     }
 
-    /// Sends `count` packets to an interface that has no limiter or is down.
-    pub fn send_in_vain(&self, device: &Device, far: u8, source: IpAddr, count: u64) {
-        let mut sockets = self.sockets.borrow_mut();
-        let (wire, _) = self.sockets_of(&mut sockets, device, far);
-        let frame = Frame::from(source).bytes();
-        // Ignores errors, because an interface that is down takes no packets.
-        (0..count).for_each(|_| drop(wire.try_send(&frame)));
+    fn create(&self, far: &str, name: &str, index: &str) -> bool {
+        use std::os::fd::AsRawFd;
+
+        let fd = self.peer.file().as_raw_fd();
+        let peer = format!("/proc/{}/fd/{fd}", std::process::id());
+        let queues = "numtxqueues 1 numrxqueues 1";
+        let add = |index: &str| {
+            let line = format!(
+                "link add dev {name} {index} {queues} type veth peer name far{far} {queues} netns {peer}"
+            );
+            Self::ip(&self.here, &line)
+        };
+        // Interface numbers are used again, as they may be with several namespaces.
+        (add(&format!("index {index}")) || add(""))
+            && Self::ip(&self.peer, &format!("link set dev far{far} up"))
+            && Self::ip(&self.here, &format!("link set dev {name} up"))
     }
 
     fn sockets_of<'a>(
         &self,
         sockets: &'a mut BTreeMap<u8, (Raw, Raw)>,
-        device: &Device,
+        device: &str,
         far: u8,
     ) -> &'a (Raw, Raw) {
         sockets.entry(far).or_insert_with(|| {
             let wire = Raw::on(&self.peer, &format!("far{far}")).unwrap();
-            let host = Raw::on(self.namespace(device), &device.name).unwrap();
+            let host = Raw::on(&self.here, device).unwrap();
             (wire, host)
         })
     }
@@ -213,7 +180,7 @@ impl World {
     /// its counts, which must agree with the packets that arrive.
     pub fn send(
         &self,
-        device: &Device,
+        device: &str,
         far: u8,
         (source, count): (IpAddr, u64),
         (name, seen): (&str, u64),

@@ -22,9 +22,6 @@ use crate::{
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The processor, as Rust and rpm call it.
 const ARCHITECTURE: &str = env::consts::ARCH;
-/// The programs that make the packages, and the Debian packages that contain them.
-const TOOLS: [(&str, &str); 2] = [("dpkg-deb", "dpkg"), ("rpmbuild", "rpm")];
-
 #[derive(Args)]
 pub struct Options {
     /// Output folder; without it, dist in the target folder
@@ -40,9 +37,9 @@ pub struct Options {
 
 /// Makes all files, and prints their folder.
 pub fn run(options: &Options) -> Result<()> {
-    for (tool, package) in TOOLS {
+    for tool in ["dpkg-deb", "rpmbuild"] {
         if output(Command::new(tool).arg("--version")).is_err() {
-            debian::ensure(package, "packing")?;
+            debian::ensure("dpkg rpm", "packing")?;
         }
     }
     let out = options

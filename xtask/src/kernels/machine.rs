@@ -25,7 +25,7 @@ const MACHINE: &str = "-accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 2048 \
 
 /// Boots a kernel with `image`. Returns the results of the tests. The names of the logs contain `turn`.
 pub fn boot(release: Release, image: &Path, turn: &str) -> Result<Run> {
-    let Release { name, plan, .. } = release;
+    let name = release.name;
     let [console, results] =
         ["console", "results"].map(|what| folder().join(format!("{name}{turn}.{what}.log")));
     progress(&format!(
@@ -40,7 +40,7 @@ pub fn boot(release: Release, image: &Path, turn: &str) -> Result<Run> {
         .arg("-kernel")
         .arg(folder().join(name).join("vmlinuz"));
     machine.arg("-initrd").arg(image);
-    let command_line = format!("{COMMAND_LINE} release={name} plan={plan}");
+    let command_line = format!("{COMMAND_LINE} release={name}");
     machine.args(["-append", &command_line]);
     for file in [&console, &results] {
         machine.args(["-serial", &format!("file:{}", file.display())]);

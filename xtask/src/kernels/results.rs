@@ -4,9 +4,6 @@ use std::{fmt, fmt::Write as _, os::unix::process::ExitStatusExt, process::ExitS
 
 use crate::summary::Report;
 
-/// Title of the target that tries to attach on a kernel that limiter does not support.
-pub const REFUSAL: &str = "`attach` refuses in one clear line";
-
 /// The results on one kernel.
 #[derive(Debug, Default)]
 pub struct Run {
@@ -105,25 +102,8 @@ impl Target {
     }
 
     fn report(&self) -> Report {
-        if self.title == REFUSAL {
-            return Report {
-                passed: usize::from(self.is_refusal()),
-                failures: Vec::new(),
-            };
-        }
         let status = ExitStatus::from_raw(self.exit.unwrap_or(1) << 8);
         Report::of(status, &self.printed)
-    }
-
-    /// True if `attach` was refused correctly: it failed with one line that names the problem (the kernel) and the
-    /// solution (another version).
-    fn is_refusal(&self) -> bool {
-        self.exit == Some(1)
-            && self.printed.lines().count() == 1
-            && self.printed.starts_with("limiter: ")
-            && ["kernel", "5.15"]
-                .iter()
-                .all(|word| self.printed.contains(word))
     }
 }
 
@@ -170,18 +150,5 @@ mod tests {
         for bug in ["[ 1.0] Kernel panic - x\n", "[ 1.0] WARNING: CPU: 0\n"] {
             assert_ne!(Run::read("6.1", GOOD, bug).failures(), "");
         }
-    }
-
-    #[test]
-    fn refusal_is_one_clear_line_and_a_failed_command() {
-        let is_good = |line: &str, code: i32| {
-            let text = format!("=== target {REFUSAL}\n{line}\n=== exit {code}\n=== end\n");
-            Run::read("5.10", &text, "").failures().is_empty()
-        };
-        let clear = "limiter: this kernel is 5.10.0, and 5.15 is needed: boot a newer one";
-        assert!(is_good(clear, 1));
-        assert!(!is_good(clear, 0));
-        assert!(!is_good("error: Invalid argument", 1));
-        assert!(!is_good(&format!("{clear}\nand more"), 1));
     }
 }

@@ -24,7 +24,7 @@ const LONGEST: u64 = 1 << 20;
 /// It runs until it is interrupted.
 #[derive(Debug, Args)]
 pub struct Agent {
-    /// Address of the store (Redis 7.0, Valkey or later, also a cluster): redis://[USER[:PASSWORD]@]HOST[:PORT][/DB],
+    /// Address of the store (Redis 7.0, Valkey or later): redis://[USER[:PASSWORD]@]HOST[:PORT][/DB],
     /// rediss:// with TLS, or unix:///PATH
     #[arg(long, value_name = "URL")]
     store: String,
@@ -34,12 +34,6 @@ pub struct Agent {
     /// Certificate authority of the store (PEM). Default: the authorities that this host trusts
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Certificate of this host for the store (PEM)
-    #[arg(long, value_name = "FILE", requires = "key")]
-    cert: Option<PathBuf>,
-    /// Private key of --cert (PEM)
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
     /// Time between exchanges with the store: 10ms to 10s
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = interval)]
     interval: Duration,
@@ -61,8 +55,6 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
         store: url,
         password_file,
         ca,
-        cert,
-        key,
         interval,
         host,
     } = arguments;
@@ -70,8 +62,6 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
         store: store::Options {
             password: read("the password file", password_file.as_deref())?,
             ca: read("the CA file", ca.as_deref())?,
-            cert: read("the certificate", cert.as_deref())?,
-            key: read("the key", key.as_deref())?,
             ..store::Options::new(&url)
         },
         interval,

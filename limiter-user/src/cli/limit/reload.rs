@@ -11,8 +11,8 @@ use crate::{
     cli::shared::{
         file::read_for,
         interfaces::{On, each},
-        lasting::{Lasting, changes_text, is_unchanged},
-        output::{about, note, outcome},
+        lasting::{Lasting, report_changes},
+        output::{about, note},
         ssh::warning_of_change,
     },
     config::Settings,
@@ -70,10 +70,7 @@ pub async fn put_in_force(
     let changed = swap(interface, lasts, |_| Ok(wanted.clone()))
         .await
         .map_err(|error| about(interface, error))?;
-    outcome(
-        is_unchanged(&changed),
-        &changes_text(interface, &changed, lasts),
-    );
+    report_changes(interface, &changed, lasts, false);
     Ok(())
 }
 

@@ -7,10 +7,11 @@ use clap::Args;
 use crate::{
     cli::shared::{
         interfaces::{Names, each, names},
-        output::Outcome,
+        output::outcome,
         values::address,
     },
     kernel::Attachment,
+    observe::check::keys_of,
     show::units::grouped,
 };
 
@@ -37,83 +38,59 @@ pub async fn run(arguments: Reset) -> anyhow::Result<()> {
 }
 
 async fn one(interface: &str, address: Option<IpAddr>) -> anyhow::Result<()> {
-    let outcome = match address {
-        Some(address) => reset(interface, address).await?,
-        None => {
-            let attachment = Attachment::open(interface).await?;
-            let _lock = attachment.lock()?;
-            let count = attachment.tables.sets.forget_all();
-            match count {
-                0 => unchanged("no source is in the table".to_owned()),
-                _ => forgotten(format!(
-                    "{} forgotten: every bucket is full again",
-                    grouped(count)
-                )),
-            }
-        }
+    let attachment = Attachment::open(interface).await?;
+    let _lock = attachment.lock()?;
+    let (unchanged, text) = match address {
+        Some(address) => forget(&attachment, address),
+        None => match attachment.tables.sets.forget_all() {
+            0 => (true, "no source is in the table".to_owned()),
+            count => (
+                false,
+                format!("{} forgotten: every bucket is full again", grouped(count)),
+            ),
+        },
     };
-    outcome.tell(interface);
+    let why = if unchanged { "unchanged: " } else { "" };
+    outcome(unchanged, &format!("{interface}: {why}{text}\n"));
     Ok(())
 }
 
-fn forgotten(text: String) -> Outcome {
-    Outcome {
-        unchanged: false,
-        text,
-        notes: Vec::new(),
-    }
-}
-
-fn unchanged(why: String) -> Outcome {
-    Outcome {
-        unchanged: true,
-        ..forgotten(format!("unchanged: {why}"))
-    }
-}
-
-/// Forgets a source.
-pub async fn reset(interface: &str, address: IpAddr) -> anyhow::Result<Outcome> {
-    let mut attachment = Attachment::open(interface).await?;
-    let _lock = attachment.lock()?;
-    forget(&mut attachment, address)
-}
-
-/// Forgets the address's buckets under all limits that may apply to it.
-fn forget(attachment: &mut Attachment, address: IpAddr) -> anyhow::Result<Outcome> {
+/// Forgets the address's buckets under all limits that may apply to it. Returns whether there were none, and a report.
+fn forget(attachment: &Attachment, address: IpAddr) -> (bool, String) {
     let mut names: Vec<String> = Vec::new();
     let mut found = false;
-    let limits = attachment.record.with_slots().into_iter();
-    let holding = limits.filter(|(limit, _)| limit.matches.holds_version_of(address));
-    for (limit, slot) in holding {
-        let key = limit.key.of(slot.number, address, 0);
-        let name = limit.key.show_source(&key);
+    let tables = &attachment.tables;
+    for (limit, slot) in attachment.record.with_slots() {
+        if !limit.matches.holds_version_of(address) {
+            continue;
+        }
+        let name = (limit.key).show_source(&limit.key.of(slot.number, address, 0));
         if !names.contains(&name) {
             names.push(name);
         }
-        if !limit.key.by_port {
-            found |= attachment.tables.sets.forget(&key);
-            continue;
-        }
-        for (other, _) in attachment.tables.sets.sources() {
-            let same = (other.slot(), other.family(), other.address())
-                == (key.slot(), key.family(), key.address());
-            found |= same && attachment.tables.sets.forget(&other);
+        for key in keys_of(&limit.key, slot.number, address, tables) {
+            found |= tables.sets.forget(&key);
         }
     }
     if names.is_empty() {
-        return Ok(unchanged(format!(
-            "no limit matches {address}: it has no bucket"
-        )));
+        return (
+            true,
+            format!("no limit matches {address}: it has no bucket"),
+        );
     }
-    let (are, were, buckets) = if names.len() == 1 {
-        ("is", "was", "its bucket is")
-    } else {
-        ("are", "were", "their buckets are")
+    let (are, were, buckets) = match names.len() {
+        1 => ("is", "was", "its bucket is"),
+        _ => ("are", "were", "their buckets are"),
     };
     let names = names.join(" and ");
-    Ok(if found {
-        forgotten(format!("{names} {are} forgotten: {buckets} full again"))
-    } else {
-        unchanged(format!("{names} {were} not in the table: {buckets} full"))
-    })
+    match found {
+        true => (
+            false,
+            format!("{names} {are} forgotten: {buckets} full again"),
+        ),
+        false => (
+            true,
+            format!("{names} {were} not in the table: {buckets} full"),
+        ),
+    }
 }

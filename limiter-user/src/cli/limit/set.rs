@@ -5,8 +5,8 @@ use clap::{Args, ValueEnum};
 use crate::{
     cli::shared::{
         interfaces::{On, each},
-        lasting::{Lasting, changes_text, is_unchanged},
-        output::{about, note, outcome, usage},
+        lasting::{Lasting, note_stale_file, report_changes},
+        output::{about, note, usage},
         ssh::{allow_first, warning_of_change},
         values::Change::{self, By, To},
     },
@@ -14,10 +14,7 @@ use crate::{
         Algorithm, Burst, Invalid, Limit, Malformed, OrNone, Rate, Scope, Settings,
         control::is_control, names,
     },
-    kernel::{
-        Attachment,
-        ops::set::{Lasts, set},
-    },
+    kernel::{Attachment, ops::set::set},
 };
 
 /// Change rate, burst and other settings while traffic flows
@@ -105,18 +102,8 @@ async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
     let changed = set(interface, lasts, merged)
         .await
         .map_err(|error| about(interface, error))?;
-    outcome(
-        is_unchanged(&changed),
-        &changes_text(interface, &changed, lasts),
-    );
-    let stays = lasts == Lasts::ForGood && changed.old != changed.new;
-    // The next reload, or the next boot of a service, would silently undo the change.
-    if let Some(file) = changed.file.filter(|_| stays) {
-        note(&format!(
-            "{} does not have this change: `limiter reload {interface}` would undo it; `limiter config show {interface}` prints the settings in force",
-            file.display()
-        ));
-    }
+    report_changes(interface, &changed, lasts, false);
+    note_stale_file(interface, &changed, lasts);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Edits of a list that a fleet shares: the agent passes them to the store, and so to all hosts.
 
 use super::edit::{Edit, denied_too, first_of, missing};
-use limiter_fleet::agent;
+use limiter_fleet::store;
 
 use crate::{
     agent::ask,
@@ -57,7 +57,7 @@ pub async fn put_in_force(
         }
         Edit::Add(lasts) => {
             let prefixes = given;
-            (agent::Edit::Add { prefixes, lasts }, "added")
+            (store::Edit::Add { prefixes, lasts }, "added")
         }
         Edit::Remove => {
             let listed = ask::listed(&interface, name).await.map_err(unchanged)?;
@@ -65,10 +65,10 @@ pub async fn put_in_force(
             let of_fleet = of_fleet.collect();
             may_remove(name, prefixes, &own, &of_fleet)?;
             not_there = missing(name, prefixes, &of_fleet);
-            (agent::Edit::Remove(given), "removed")
+            (store::Edit::Remove(given), "removed")
         }
     };
-    let changed = ask::edit(&interface, name, &change)
+    let changed = ask::edit(&interface, name, change)
         .await
         .map_err(unchanged)?;
     let time = match edit {

@@ -14,8 +14,8 @@ use crate::{
     agent::ask,
     cli::shared::{
         interfaces::{OnOne, each},
-        lasting::{Lasting, duration_text},
-        output::{Outcome, Usage, note, print, print_json},
+        lasting::{Lasting, note_stale_file, report_changes},
+        output::{Usage, note, print, print_json},
         ssh::{allow_first, warning_of_change},
         values::{duration, prefix},
     },
@@ -138,9 +138,7 @@ async fn execute<On: Args>(
     each(&on.interfaces.0, async |interface| {
         let warning = warning(edit, interface, &name, &prefixes).await;
         warning.iter().for_each(|text| note(text));
-        let outcome = put_in_force(edit, lasts, interface, &name, &prefixes).await?;
-        outcome.tell(interface);
-        Ok(())
+        put_in_force(edit, lasts, interface, &name, &prefixes).await
     })
     .await
 }
@@ -182,12 +180,7 @@ async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
 }
 
 /// The warning if the edit makes things worse for the SSH session of this command.
-pub async fn warning(
-    edit: Edit,
-    interface: &str,
-    name: &str,
-    prefixes: &Prefixes,
-) -> Option<String> {
+async fn warning(edit: Edit, interface: &str, name: &str, prefixes: &Prefixes) -> Option<String> {
     let after = |attachment: &Attachment, in_force: &Settings| {
         let own = attachment.own_settings().ok()?;
         if own.shares(name) {
@@ -200,13 +193,13 @@ pub async fn warning(
 }
 
 /// Edits a list while traffic flows: the fleet's list if the fleet shares it, otherwise the host's.
-pub async fn put_in_force(
+async fn put_in_force(
     edit: Edit,
     lasts: Lasts,
     interface: &str,
     name: &str,
     prefixes: &Prefixes,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     if attachment.record.settings.shares(name) {
         if lasts != Lasts::ForGood {
@@ -215,7 +208,9 @@ pub async fn put_in_force(
             ))
             .into());
         }
-        return by_fleet::put_in_force(edit, attachment, name, prefixes).await;
+        let outcome = by_fleet::put_in_force(edit, attachment, name, prefixes).await?;
+        outcome.tell(interface);
+        return Ok(());
     }
     if let Edit::Add(Some(_)) = edit {
         find(&mut attachment.own_settings()?, name)?;
@@ -224,58 +219,22 @@ pub async fn put_in_force(
         ))
         .into());
     }
-    let swapped = set(interface, lasts, |settings| {
+    let mut changed = set(interface, lasts, |settings| {
         edited(edit, settings, name, prefixes)
     })
     .await?;
-    let lasting = duration_text(interface, &swapped, lasts);
-    let (mut old, mut new) = (swapped.old, swapped.new);
-    let (before, after) = (find(&mut old, name)?, find(&mut new, name)?);
-    let (added, removed) = (
-        after.difference(before).count(),
-        before.difference(after).count(),
-    );
     // Some of the prefixes to be removed are not on the list.
     let missing = match edit {
-        Edit::Remove => missing(name, prefixes, before),
+        Edit::Remove => missing(name, prefixes, find(&mut changed.old, name)?),
         _ => None,
     };
-    let changed = match (added, removed) {
-        (0, 0) => {
-            let why = missing.clone().unwrap_or("already in force".to_owned());
-            format!("unchanged: {why}")
-        }
-        (added, 0) => format!("{added} added"),
-        (0, removed) => format!("{removed} removed"),
-        (added, removed) => format!("{added} added, {removed} removed"),
-    };
-    let on_it = after.len();
-    let (mut text, unchanged) = match added + removed {
-        0 => (format!("{changed}, {on_it} on {name} now"), true),
-        _ => (
-            format!("{name}: {changed}, {on_it} on it now"),
-            missing.is_some(),
-        ),
-    };
-    if let Some(lasting) = lasting {
-        text = format!("{text}; {lasting}");
-    }
-    let missing = missing.filter(|_| removed > 0);
-    let stays = lasts == Lasts::ForGood && added + removed > 0;
-    let file = swapped.file.filter(|_| stays);
-    new.lists = swapped.overlay.with(new.lists);
-    let unknown_to = |file: PathBuf| {
-        format!(
-            "{} does not have this change: `limiter reload {interface}` would undo it",
-            file.display()
-        )
-    };
+    report_changes(interface, &changed, lasts, missing.is_some());
+    note_stale_file(interface, &changed, lasts);
+    let mut new = changed.new;
+    new.lists = changed.overlay.with(new.lists);
     let notes = missing.into_iter().chain(denied_too(name, prefixes, &new));
-    Ok(Outcome {
-        unchanged,
-        text,
-        notes: notes.chain(file.map(unknown_to)).collect(),
-    })
+    notes.for_each(|text| note(&text));
+    Ok(())
 }
 
 fn edited(

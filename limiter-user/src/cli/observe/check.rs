@@ -50,7 +50,7 @@ async fn one(interface: &str, arguments: &Check) -> anyhow::Result<()> {
     if arguments.json {
         return print_json(&check);
     }
-    Ok(print(&show::source::check(&check))?)
+    Ok(print(&show::check::check(&check))?)
 }
 
 /// Adds the host of the fleet that has put a prefix on a list, and the time. Without the agent both are unknown.

@@ -31,15 +31,16 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
 
 pub async fn run(arguments: Export) -> anyhow::Result<()> {
     let stop = interruption()?;
-    let collection = Collection::new(helper::start()?);
+    let (collection, lost) = Collection::start(helper::start()?);
     // Unreadable attachments are reported now, not at the first scrape.
-    for error in &collection.latest().await?.snapshot.unreadable {
+    let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
+    for error in &reading.snapshot.unreadable {
         note(error);
     }
     let server = Server::bind(arguments.listen).await?;
     // From here on, requests can make this process do nothing more than ask the helper.
     sandbox::enter()?;
-    let address = server.address();
+    let address = server.address;
     if !server.is_local() {
         note(&format!(
             "{address}: clients that can reach this address can read counters and source addresses without a password, \
@@ -49,14 +50,9 @@ pub async fn run(arguments: Export) -> anyhow::Result<()> {
     print(&format!(
         "web page: http://{address}/, metrics: http://{address}/metrics\n"
     ))?;
-    let mut broken = None;
-    let end = async {
-        tokio::select! {
-            () = stop => {}
-            why = collection.lost() => broken = Some(why),
-            never = collection.keep_history() => never,
-        }
-    };
-    server.run(collection.clone(), end).await;
-    broken.map_or(Ok(()), |why| Err(anyhow::Error::msg(why)))
+    tokio::select! {
+        () = stop => Ok(()),
+        why = lost => Err(why?.into()),
+        never = server.run(collection) => never,
+    }
 }

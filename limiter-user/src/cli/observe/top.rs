@@ -1,17 +1,10 @@
 //! `limiter top`.
 
-mod actions;
-
-use std::{env, io, num::NonZeroUsize, pin::Pin, time::Duration};
+use std::{cmp::Reverse, env, num::NonZeroUsize, time::Duration};
 
 use clap::Args;
-use nix::sys::signal::{Signal, raise};
-use ratatui::crossterm::event::{Event as Input, KeyEventKind};
-use tokio::{
-    signal::unix::{self, SignalKind, signal},
-    sync::mpsc::UnboundedReceiver,
-    time::{self, MissedTickBehavior, sleep},
-};
+use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
+use tokio::time::{self, MissedTickBehavior, sleep};
 
 use crate::{
     cli::shared::{
@@ -21,25 +14,23 @@ use crate::{
     },
     kernel::{Attachment, Error},
     observe::{
-        busiest::{Filter, Order},
+        Interface,
+        busiest::Order,
         collect,
         live::{Gauge, Sample, Wanted},
         source,
     },
     sandbox,
     show::{
-        self,
-        top::{
-            Effect, Event, State, Theme, draw,
-            terminal::{self, Screen},
-        },
+        screen::{self, Screen},
+        top,
     },
 };
 
 const PRINTED: usize = 20;
+/// More sources than lines on a screen.
 const HELD: usize = 200;
-/// The maximum number of sources in the view.
-const HELD_MAX: usize = 1000;
+const KEYS: &str = "q quit  s sort  p pause";
 
 /// Show the sources that send most and are dropped most, live
 #[derive(Debug, Args)]
@@ -50,8 +41,8 @@ pub struct Top {
     /// Print once and exit
     #[arg(long)]
     once: bool,
-    /// Number of sources. Default: 20 with --once, 200 in the live view (at most 1,000)
-    #[arg(short = 'n', value_name = "N")]
+    /// Number of sources that --once prints. Default: 20
+    #[arg(short = 'n', value_name = "N", requires = "once")]
     most: Option<NonZeroUsize>,
     /// Print JSON, for programs
     #[arg(long, requires = "once")]
@@ -68,152 +59,125 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 pub async fn run(arguments: Top) -> anyhow::Result<()> {
     if !arguments.once {
-        return live(arguments).await;
+        return live(&arguments.interface, arguments.interval).await;
     }
     let sample = twice(&arguments).await?;
     if arguments.json {
         return print_json(&source::Top::new(&sample));
     }
-    Ok(print(&show::source::top(&sample))?)
+    Ok(print(&top::once(&sample))?)
 }
 
 /// The second of two samples, so that there are rates.
 async fn twice(arguments: &Top) -> Result<Sample, Error> {
     let wanted = Wanted {
         order: Order::default(),
-        filter: Filter::All,
         most: arguments.most.map_or(PRINTED, NonZeroUsize::get),
     };
     let mut gauge = Gauge::default();
-    look(&arguments.interface, &wanted, &mut gauge).await?;
+    look(&arguments.interface, wanted, &mut gauge).await?;
     sleep(arguments.interval).await;
-    look(&arguments.interface, &wanted, &mut gauge).await
-}
-
-async fn live(arguments: Top) -> anyhow::Result<()> {
-    let interface = arguments.interface;
-    let variable = |name: &str| env::var(name).ok();
-    if let Some(why) = terminal::missing(variable) {
-        return Err(Usage(format!(
-            "the live view needs a terminal, and {why}: use `limiter top {interface} --once`"
-        ))
-        .into());
-    }
-    let most = arguments.most.map_or(HELD, NonZeroUsize::get).min(HELD_MAX);
-    let mut state = State::new(most, arguments.interval);
-    let mut gauge = Gauge::default();
-    // Errors are reported before the view takes the screen.
-    let first = look(&interface, &state.wanted(), &mut gauge).await?;
-    (state, _) = state.after(Event::Sample(Box::new(first)));
-    let mut happenings = Happenings::new(arguments.interval)?;
-    // From here on this process has only the rights that its keys need.
-    sandbox::confine()?;
-    let mut screen = Screen::enter()?;
-    let mut input = terminal::input();
-    let theme = Theme::of(variable);
-    loop {
-        screen.draw(|frame| draw(frame, &state, theme))?;
-        let event = match happenings.next(&mut input).await? {
-            Happening::Input(Input::Key(key)) if key.kind != KeyEventKind::Release => {
-                Event::Key(key)
-            }
-            Happening::Tick => Event::Sample(Box::new(
-                look(&interface, &state.wanted(), &mut gauge).await?,
-            )),
-            Happening::Input(_) => continue,
-            Happening::Leave => return Ok(()),
-            Happening::Stop => {
-                suspend(&mut screen)?;
-                continue;
-            }
-            Happening::GoOn => {
-                screen.come_back()?;
-                continue;
-            }
-        };
-        let effect;
-        (state, effect) = state.after(event);
-        let result = match effect {
-            Effect::None => continue,
-            Effect::Leave => return Ok(()),
-            Effect::Suspend => {
-                suspend(&mut screen)?;
-                continue;
-            }
-            Effect::Check(action) => Event::Warning(actions::warning(&interface, action).await),
-            Effect::Do(action) => {
-                screen.draw(|frame| draw(frame, &state, theme))?;
-                Event::Done(actions::run(&interface, action).await)
-            }
-        };
-        (state, _) = state.after(result);
-    }
+    look(&arguments.interface, wanted, &mut gauge).await
 }
 
 /// Takes a sample. Opens the attachment anew each time, because a change may have brought another program, or
 /// `detach` may have removed it.
-async fn look(interface: &str, wanted: &Wanted, gauge: &mut Gauge) -> Result<Sample, Error> {
+async fn look(interface: &str, wanted: Wanted, gauge: &mut Gauge) -> Result<Sample, Error> {
     let attachment = Attachment::open(interface).await?;
     collect::sample(&attachment, wanted, gauge)
 }
 
-/// Gives the terminal to the shell, which may continue this process later.
-fn suspend(screen: &mut Screen) -> io::Result<()> {
-    screen.leave();
-    raise(Signal::SIGSTOP)?;
-    screen.come_back()
-}
-
-/// The signals, which have no default action any more, and the times of readings.
-struct Happenings {
-    interrupted: Pin<Box<dyn Future<Output = ()>>>,
-    quit: unix::Signal,
-    stop: unix::Signal,
-    go_on: unix::Signal,
-    ticks: time::Interval,
-}
-
-enum Happening {
-    Input(Input),
-    Tick,
-    /// End the process.
-    Leave,
-    /// Stop the process for a while.
-    Stop,
-    /// Continue after a stop, even one that another process caused.
-    GoOn,
-}
-
-impl Happenings {
-    fn new(interval: Duration) -> io::Result<Self> {
-        // The caller has taken the first sample.
-        let mut ticks = time::interval_at(time::Instant::now() + interval, interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(Self {
-            interrupted: Box::pin(interruption()?),
-            quit: signal(SignalKind::quit())?,
-            stop: signal(SignalKind::from_raw(libc::SIGTSTP))?,
-            go_on: signal(SignalKind::from_raw(libc::SIGCONT))?,
-            ticks,
-        })
+async fn live(interface: &str, interval: Duration) -> anyhow::Result<()> {
+    if let Some(why) = screen::missing(env::var("TERM").ok().as_deref()) {
+        let text = format!(
+            "the live view needs a terminal, and {why}: use `limiter top {interface} --once`"
+        );
+        return Err(Usage(text).into());
     }
-
-    async fn next(
-        &mut self,
-        input: &mut UnboundedReceiver<io::Result<Input>>,
-    ) -> io::Result<Happening> {
+    let mut view = View::default();
+    // Errors are reported before the view takes the screen.
+    view.look(interface).await?;
+    let interrupted = interruption()?;
+    tokio::pin!(interrupted);
+    let mut ticks = time::interval_at(time::Instant::now() + interval, interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The view changes nothing: from here on this process has only the rights to read.
+    sandbox::confine_reader()?;
+    let screen = Screen::enter()?;
+    let mut input = screen::input();
+    loop {
+        view.draw(&screen, interval)?;
         tokio::select! {
             // The signals to leave come first, even if there is much else to do.
             biased;
-            () = &mut self.interrupted => Ok(Happening::Leave),
-            _ = self.quit.recv() => Ok(Happening::Leave),
-            _ = self.stop.recv() => Ok(Happening::Stop),
-            _ = self.go_on.recv() => Ok(Happening::GoOn),
-            input = input.recv() => {
-                let gone = || Err(io::ErrorKind::UnexpectedEof.into());
-                Ok(Happening::Input(input.unwrap_or_else(gone)?))
-            }
-            _ = self.ticks.tick() => Ok(Happening::Tick),
+            () = &mut interrupted => return Ok(()),
+            event = input.recv() => match event.transpose()? {
+                Some(event) if view.goes_on(&event) => {}
+                _ => return Ok(()),
+            },
+            _ = ticks.tick() => view.look(interface).await?,
         }
+    }
+}
+
+/// The state of the live view.
+#[derive(Default)]
+struct View {
+    order: Order,
+    paused: bool,
+    gauge: Gauge,
+    sample: Option<Sample>,
+    before: Option<Interface>,
+}
+
+impl View {
+    /// Takes a sample. A paused view keeps its own.
+    async fn look(&mut self, interface: &str) -> Result<(), Error> {
+        let wanted = Wanted {
+            order: self.order,
+            most: HELD,
+        };
+        let sample = look(interface, wanted, &mut self.gauge).await?;
+        if !self.paused {
+            self.before = self.sample.replace(sample).map(|sample| sample.interface);
+            self.sort();
+        }
+        Ok(())
+    }
+
+    /// Sorts the rows on the screen. All others follow with the next sample.
+    fn sort(&mut self) {
+        if let Some(sample) = &mut self.sample {
+            (sample.rows).sort_by_key(|row| Reverse(row.activity.rank(self.order)));
+        }
+    }
+
+    /// Handles an event of the terminal. Returns `false` to end the view.
+    fn goes_on(&mut self, event: &Event) -> bool {
+        let Event::Key(key) = event else { return true };
+        if key.kind == KeyEventKind::Release {
+            return true;
+        }
+        match key.code {
+            KeyCode::Char('q') => return false,
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
+            KeyCode::Char('p') => self.paused = !self.paused,
+            KeyCode::Char('s') => {
+                self.order = self.order.next();
+                self.sort();
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn draw(&self, screen: &Screen, interval: Duration) -> std::io::Result<()> {
+        let Some(sample) = &self.sample else {
+            return Ok(());
+        };
+        let text = top::live(sample, self.before.as_ref(), interval);
+        let paused = if self.paused { "PAUSED  " } else { "" };
+        let last = format!("{paused}{KEYS}  (by {})", self.order.name());
+        screen.draw(&text, &last)
     }
 }

@@ -118,8 +118,8 @@ impl Showing {
             self.show_all()?;
             if checked.elapsed() >= CHECK {
                 checked = Instant::now();
+                self.note_missing()?;
                 self.watching.check().await?;
-                self.say_what_is_missing()?;
             }
         }
         Ok(())
@@ -143,8 +143,9 @@ impl Showing {
         Ok(())
     }
 
-    fn say_what_is_missing(&mut self) -> anyhow::Result<()> {
-        if self.watching.has_lapsed() {
+    fn note_missing(&mut self) -> anyhow::Result<()> {
+        // The output never waits for its reader, so that this is often enough.
+        if self.watching.renew()? {
             note(
                 "this process was stopped for some time; drops in that time are not counted as lost",
             );

@@ -15,9 +15,9 @@ pub fn is_one(line: impl Iterator<Item = OsString>) -> bool {
 /// Reads all attachments each time it is asked.
 pub async fn run() -> anyhow::Result<()> {
     let mut channel = attend()?;
-    while let Some(TakeSnapshot) = channel.question().await? {
+    while let Some(TakeSnapshot) = channel.receive().await? {
         let taken = Snapshot::take().await.map_err(|error| error.to_string());
-        channel.answer(&taken).await?;
+        channel.send(&taken).await?;
     }
     Ok(())
 }

@@ -1,22 +1,32 @@
 //! `limiter man`: pages made from the definitions of the command line and of the configuration file.
 
 mod file;
-mod page;
 
 use std::{fs, path::PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Command};
+use clap_mangen::{
+    Man,
+    roff::{Roff, roman},
+};
 
 use crate::cli::shared::output::{Usage, write};
 
 /// The EXAMPLES section of each page: under the verb's name, each task and its command lines.
 const EXAMPLES: &str = include_str!("man/examples.txt");
 
+/// The section of the manual for commands of the administrator.
+const SECTION: u8 = 8;
+/// The program and its version, as the pages show them.
+const SOURCE: &str = concat!("limiter ", env!("CARGO_PKG_VERSION"));
+const EXIT_STATUS: &str = "0: success, also if there was nothing to change. 1: failure, explained on standard error; \
+                           with --strict, also if there was nothing to change, or a file has warnings. 2: wrong command line.";
+
 /// Print a manual page (roff), or write all pages
 #[derive(Debug, Args)]
-pub struct Man {
-    /// The page: a verb, or limiter.toml. Default: the page of limiter
+pub struct Manual {
+    /// The page: a verb, as in attach or deny-add, or limiter.toml. Default: the page of limiter
     #[arg(value_name = "PAGE")]
     page: Option<String>,
     /// Write all pages into this folder
@@ -32,7 +42,7 @@ struct Page {
 }
 
 /// Prints a page, or writes all of them into a folder.
-pub fn run(arguments: &Man, command: Command) -> anyhow::Result<()> {
+pub fn run(arguments: &Manual, command: Command) -> anyhow::Result<()> {
     let pages = pages(command)?;
     if let Some(folder) = &arguments.folder {
         for page in pages {
@@ -70,30 +80,54 @@ pub fn examples(verb: &str) -> Vec<(&'static str, Vec<&'static str>)> {
     examples
 }
 
-/// All pages: of the command, of each verb, and of the configuration file.
+/// All pages: of the command, of each verb, also within verbs, and of the configuration file.
 fn pages(command: Command) -> anyhow::Result<Vec<Page>> {
     // Otherwise each group of verbs would refer to a page of its `help`.
     let mut whole = command.disable_help_subcommand(true);
     whole.build();
-    let verbs = whole.get_subcommands();
-    let verbs = verbs.map(|verb| {
-        verb.clone()
-            .display_name(format!("limiter-{}", verb.get_name()))
-    });
-    let commands = std::iter::once(whole.clone()).chain(verbs);
-    let mut pages = commands
-        .map(|command| {
-            Ok(Page {
-                name: command.get_display_name().unwrap_or("limiter").to_owned(),
-                section: page::SECTION,
-                roff: page::of(&command)?,
-            })
-        })
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    pages.push(Page {
-        name: file::NAME.to_owned(),
-        section: file::SECTION,
-        roff: file::page(),
-    });
+    let mut pages = vec![file::page()];
+    add(&whole, &mut pages)?;
     Ok(pages)
+}
+
+fn add(command: &Command, pages: &mut Vec<Page>) -> anyhow::Result<()> {
+    let man = Man::new(command.clone()).section(SECTION.to_string());
+    let mut out = Vec::new();
+    man.manual("limiter").source(SOURCE).render(&mut out)?;
+    let examples = examples(command.get_name());
+    let mut end = Roff::new();
+    if !examples.is_empty() {
+        end.control("SH", ["EXAMPLES"]);
+    }
+    for (task, lines) in examples {
+        end.control("PP", []).text([roman(task)]);
+        literal(&mut end, lines.into_iter());
+    }
+    end.control("SH", ["EXIT", "STATUS"])
+        .text([roman(EXIT_STATUS)]);
+    end.control("SH", ["SEE", "ALSO"]);
+    end.text([roman(format!(
+        "limiter({SECTION}), {}({})",
+        file::NAME,
+        file::SECTION
+    ))]);
+    pages.push(Page {
+        name: command.get_display_name().unwrap_or("limiter").to_owned(),
+        section: SECTION,
+        roff: String::from_utf8(out)? + &end.to_roff(),
+    });
+    command
+        .get_subcommands()
+        .try_for_each(|inner| add(inner, pages))
+}
+
+/// Adds lines without any formatting.
+fn literal<'a>(page: &mut Roff, lines: impl Iterator<Item = &'a str>) {
+    page.control("PP", [])
+        .control("RS", ["4"])
+        .control("nf", []);
+    for line in lines {
+        page.text([roman(line)]);
+    }
+    page.control("fi", []).control("RE", []);
 }

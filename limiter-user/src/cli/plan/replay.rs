@@ -71,10 +71,10 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
         outcome => outcome?,
     };
     note_damage(&capture, &arguments.capture);
-    if replay.cut_short_packets > 0 {
+    if replay.cut_short > 0 {
         note(&format!(
             "{} were truncated in the capture, and charged as if the missing fields matched: capture more bytes of each packet (tcpdump -s)",
-            counted(replay.cut_short_packets, "packet")
+            counted(replay.cut_short, "packet")
         ));
     }
     let text = show::replay::text(&replay);

@@ -8,7 +8,6 @@ use crate::{
         Mode, Settings,
         file::{self, File},
         ineffective::USUAL_FRAME,
-        origin::By,
     },
     kernel::{
         ops::set::Wanted,
@@ -46,7 +45,6 @@ pub async fn read_for(on: &[String], path: &Path) -> anyhow::Result<(Vec<String>
     })?;
     let wanted = Wanted {
         file: Some(absolute),
-        by: By::File,
         ..Wanted::new(file.settings)
     };
     Ok((file.interfaces, wanted))
@@ -79,11 +77,7 @@ pub fn warn_of_full_tables(subject: &str, settings: &Settings, frame_max: u64) -
     // Invalid settings are reported elsewhere.
     let warnings = settings.table_warnings(frame_max).unwrap_or_default();
     for warning in &warnings {
-        note(&format!(
-            "{subject}: {}: {}",
-            warning.found(),
-            warning.advice()
-        ));
+        note(&format!("{subject}: {}: {}", warning.found, warning.advice));
     }
     warnings.len()
 }

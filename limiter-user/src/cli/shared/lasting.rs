@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::values::duration;
+use super::{
+    output::{note, outcome},
+    values::duration,
+};
 use crate::{
     config::difference::difference,
     kernel::ops::{
@@ -40,24 +43,33 @@ pub fn try_for(text: &str) -> Result<Duration, String> {
     duration(text, trial::BOUNDS, "90s")
 }
 
-/// Returns true if the change had no effect.
-pub fn is_unchanged(changed: &Swapped) -> bool {
-    changed.old == changed.new
-}
-
-/// The changes, one per line, and their duration.
-pub fn changes_text(interface: &str, changed: &Swapped, lasts: Lasts) -> String {
+/// Prints the changes, one per line, and their duration. `partly`: a part of the request changed nothing.
+pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: bool) {
     let mut changes = difference(&changed.old, &changed.new, changed.frame_max);
-    if changes.is_empty() {
+    let unchanged = changes.is_empty();
+    if unchanged {
         changes.push("unchanged: already in force".to_owned());
     }
     changes.extend(duration_text(interface, changed, lasts));
     let lines = changes.into_iter();
-    lines.map(|line| format!("{interface}: {line}\n")).collect()
+    let text: String = lines.map(|line| format!("{interface}: {line}\n")).collect();
+    outcome(unchanged || partly, &text);
+}
+
+/// Notes that the configuration file does not have a change that lasts: the next reload, or the next boot of a
+/// service, would silently undo it.
+pub fn note_stale_file(interface: &str, changed: &Swapped, lasts: Lasts) {
+    let stays = lasts == Lasts::ForGood && changed.old != changed.new;
+    if let Some(file) = changed.file.as_ref().filter(|_| stays) {
+        note(&format!(
+            "{} does not have this change: `limiter reload {interface}` would undo it; `limiter config show {interface}` prints the settings in force",
+            file.display()
+        ));
+    }
 }
 
 /// The duration of a change as text, if there is a trial or nothing was changed.
-pub fn duration_text(interface: &str, changed: &Swapped, lasts: Lasts) -> Option<String> {
+fn duration_text(interface: &str, changed: &Swapped, lasts: Lasts) -> Option<String> {
     match (lasts, &changed.try_until) {
         (Lasts::DryRun, _) => Some("dry run: nothing was changed".to_owned()),
         (Lasts::Trial(_), Some(until)) => Some(format!(

@@ -1,10 +1,10 @@
 //! The warning before limits apply to the SSH session that runs the command.
 
-use std::{cmp::Ordering, env, fs, net::IpAddr, os::unix::process::parent_id};
+use std::{env, fs, net::IpAddr, os::unix::process::parent_id};
 
 use crate::{
     cli::shared::output::note,
-    config::{Limit, Settings},
+    config::Settings,
     kernel::Attachment,
     plan::session::{Fate, Session},
 };
@@ -36,8 +36,8 @@ pub fn warn(interface: &str, settings: &Settings, advice: impl Fn(IpAddr) -> Str
     warning.iter().for_each(|text| note(text));
 }
 
-/// The warning before `change` is made to an attachment. `None` if no tighter limit applies to the session, or the
-/// change is not possible: the command itself reports that.
+/// The warning before `change` is made to an attachment. `None` if no other or changed limit applies to the session, or
+/// the change is not possible: the command itself reports that.
 pub async fn warning_of_change(
     interface: &str,
     change: impl FnOnce(&Attachment, &Settings) -> Option<Settings>,
@@ -48,24 +48,10 @@ pub async fn warning_of_change(
     let old = attachment.settings().ok()?;
     let new = change(&attachment, &old)?;
     let fate = session.fate(&new);
-    let is_tighter = matches!(&fate, Fate::Limited(limit) if is_tighter(limit, &old, &new, attachment.record.frame_max));
-    if session.fate(&old) == fate && !is_tighter {
+    if session.fate(&old) == fate {
         return None;
     }
     warning(interface, &session, fate, &new, advice)
-}
-
-/// Returns true if the limit of this name has a lower rate or a smaller burst in the new settings.
-fn is_tighter(limit: &str, old: &Settings, new: &Settings, frame_max: u64) -> bool {
-    let of = |settings: &Settings| {
-        let mut limits = settings.limits.iter().filter(|one| one.name == limit);
-        limits.next().cloned()
-    };
-    let (Some(old), Some(new)) = (of(old), of(new)) else {
-        return true;
-    };
-    let burst = |limit: &Limit| limit.burst(frame_max).map_or(0, |burst| burst.tokens);
-    new.rate.compare(&old.rate).is_none_or(Ordering::is_lt) || burst(&new) < burst(&old)
 }
 
 fn warning(
@@ -77,7 +63,7 @@ fn warning(
 ) -> Option<String> {
     let danger = match fate {
         Fate::Free => return None,
-        Fate::Limited(limit) => format!("limit '{limit}' applies to its packets"),
+        Fate::Limited(limit) => format!("limit '{}' applies to its packets", limit.name),
         Fate::Denied => "the deny list drops its packets".to_owned(),
     };
     let (client, _) = session.client;

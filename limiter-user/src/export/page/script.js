@@ -3,10 +3,7 @@
 import { draw } from "./chart.js";
 
 const MINUTES = 120_000;
-const HOURS = 7_200_000;
 const INTERVAL = 1_000;
-/** The exporter adds to its history every 10 seconds. */
-const HISTORY_INTERVAL = 10_000;
 const PATIENCE = 10_000;
 
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
@@ -20,26 +17,11 @@ const byId = (id) => document.getElementById(id);
 async function fetchJson(path) {
   const answer = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
   if (!answer.ok) throw new Error((await answer.text()).trim());
-  return { at: Number(answer.headers.get("limiter-read-at-ms")), value: await answer.json() };
+  return answer.json();
 }
 
 /** Growth of a counter. A counter that has become smaller restarted at 0. */
 const growth = (now, before) => (now >= before ? now - before : now);
-
-/** Reads the exporter's history. The chart of the last minutes begins with it, so that it is not empty at first. */
-async function loadHistory(state, name, at) {
-  state.historyAt = at;
-  const history = await fetchJson(`api/history/${encodeURIComponent(name)}`).catch(() => null);
-  if (!history) return;
-  const { value } = history;
-  state.history = value.read_at_ms.map((readAt, index) => ({
-    at: readAt,
-    passed: value.passed_packets_per_second[index],
-    dropped: value.dropped_packets_per_second[index],
-    wouldDrop: value.would_drop_packets_per_second[index],
-  }));
-  if (!state.last) state.points = state.history.filter((point) => at - point.at <= MINUTES);
-}
 
 /** Appends the rates since the last reading to the points of the last minutes. */
 function addPoint(state, at, attachment) {
@@ -54,7 +36,7 @@ function addPoint(state, at, attachment) {
 }
 
 function forget(state) {
-  Object.assign(state, { history: [], historyAt: -Infinity, points: [], last: null });
+  Object.assign(state, { points: [], last: null });
 }
 
 function section(name) {
@@ -109,7 +91,6 @@ function showInterface(state, attachment) {
   parts.sources.textContent = short.format(tracked);
   parts.full.textContent = `table ${Math.floor((100 * entries) / capacity)} % full`;
   const axis = (number) => short.format(number);
-  draw(parts.hours, state.history, state.last.at, HOURS, axis);
   draw(parts.minutes, state.points, state.last.at, MINUTES, axis);
 
   fill(parts.limits, attachment.limits.map((limit) => [
@@ -137,14 +118,15 @@ function showTop(state, top) {
 }
 
 async function refresh() {
-  const { at, value } = await fetchJson("api/status");
+  const value = await fetchJson("api/status");
+  const at = value.read_at_ms;
   for (const attachment of value.interfaces) {
     const state = section(attachment.name);
     // The exporter was restarted, and its clock with it.
     if (state.last && at < state.last.at) forget(state);
-    if (at - state.historyAt >= HISTORY_INTERVAL) await loadHistory(state, attachment.name, at);
     addPoint(state, at, attachment);
     showInterface(state, attachment);
+    showTop(state, value.tops.find((top) => top.interface === attachment.name));
   }
   const names = new Set(value.interfaces.map((attachment) => attachment.name));
   for (const [name, state] of shown) {
@@ -158,11 +140,6 @@ async function refresh() {
     const line = document.createElement("li");
     line.textContent = error;
     return line;
-  }));
-  // An interface that was detached meanwhile is missing at the next reading.
-  await Promise.all([...shown].map(async ([name, state]) => {
-    const top = await fetchJson(`api/top/${encodeURIComponent(name)}`).catch(() => null);
-    if (top) showTop(state, top.value);
   }));
 }
 

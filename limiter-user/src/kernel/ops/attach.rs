@@ -4,7 +4,7 @@
 use std::io;
 
 use crate::{
-    config::{Mode, origin::Origins},
+    config::Mode,
     kernel::{
         error::{Error, Result},
         ops::{chain, change::Wanted},
@@ -43,6 +43,7 @@ struct Linked {
 /// Attaches to `name` and pins: afterwards no process is needed.
 pub async fn attach(name: &str, wanted: &Wanted) -> Result<()> {
     requirements::kernel()?;
+    requirements::privileges()?;
     check_free(&mut Survey::take().await?, name)?;
     bpffs::ensure()?;
     let (folder, _lock) = lock_folder(name)?;
@@ -224,11 +225,9 @@ pub(in crate::kernel) fn record(
     mode: XdpMode,
     wanted: &Wanted,
 ) -> Result<Record> {
-    let now = clock::today();
     let mut record = Record {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        origins: Origins::new(&wanted.settings.lists, wanted.by, &now),
-        attached_at: now,
+        attached_at: clock::today(),
         namespace: pins::cookie()?,
         settings: wanted.settings.clone(),
         file: wanted.file.clone(),

@@ -11,11 +11,7 @@ use ipnet::IpNet;
 use limiter_common::abi::{Config, Listed, NEXT_FALLBACK};
 
 use crate::{
-    config::{
-        Lists, Settings,
-        origin::{By, Origins},
-        overlay::Overlay,
-    },
+    config::{Lists, Settings, overlay::Overlay},
     kernel::{
         error::{Error, Result},
         program::{
@@ -32,7 +28,7 @@ use crate::{
             record::{Moves, Record, Trial},
             unpin,
         },
-        sys::{clock, folder::Dir, lock, lock::Lock},
+        sys::{clock, folder::Dir, lock, lock::Lock, requirements},
     },
 };
 
@@ -74,8 +70,6 @@ pub struct Wanted {
     pub settings: Settings,
     /// The file that the settings come from.
     pub file: Option<PathBuf>,
-    /// The author of the prefixes on its lists.
-    pub by: By,
     /// `attach`: run in front of the program that is on the interface. Without it, the interface must have none.
     pub chain: bool,
     /// `attach`: after this time nothing is limited, unless the trial is kept before.
@@ -88,7 +82,6 @@ impl Wanted {
         Self {
             settings,
             file: None,
-            by: By::Command,
             chain: false,
             trial: None,
         }
@@ -173,6 +166,7 @@ impl Change {
         lasts: Lasts,
         wanted: &impl Fn(&Record, &Settings) -> Result<(Record, Wanted)>,
     ) -> Result<Self> {
+        requirements::privileges()?;
         if let (Lasts::Trial(_), Some(until)) = (lasts, attachment.try_until()) {
             let name = &attachment.interface.name;
             return Err(Error::Refused(format!(
@@ -184,7 +178,7 @@ impl Change {
         let others = after.as_ref().map(|after| &after.record);
         let (old, trial) = (own(&now.record), now.record.trial);
         let (record, change) = wanted(&now.record, &old)?;
-        let (mut record, moves) = next(&record.kept(others)?, others, &old, &change, at)?;
+        let (mut record, moves) = next(&record.kept(others)?, others, &change, at)?;
         let fallback = match (lasts, &after) {
             (Lasts::Trial(duration), _) if change.settings != old => {
                 record.trial = Some(Trial::lasting(duration, true)?);
@@ -195,7 +189,7 @@ impl Change {
             (_, Some(after)) => {
                 let old = own(&after.record);
                 let (before, change) = wanted(&after.record, &old)?;
-                let changed = next(&before, None, &old, &change, at)?.0;
+                let changed = next(&before, None, &change, at)?.0;
                 let differs = changed.settings != record.settings;
                 record.trial = trial.filter(|_| differs);
                 differs.then_some(changed)
@@ -342,17 +336,11 @@ impl Plan {
 fn next(
     record: &Record,
     fallback: Option<&Record>,
-    old: &Settings,
     wanted: &Wanted,
     at: u64,
 ) -> Result<(Record, Moves)> {
     let (mut next, moves) = record.changed(wanted.settings.clone(), fallback, at)?;
     next.file.clone_from(&wanted.file);
-    let (lists, today) = (&wanted.settings.lists, clock::today());
-    next.origins = match wanted.by {
-        By::File => Origins::new(lists, By::File, &today),
-        By::Command | By::Fleet => next.origins.edited(&old.lists, lists, &today),
-    };
     Ok((next, moves))
 }
 

@@ -21,6 +21,7 @@ use crate::kernel::{
 /// Returns the program that limiter ran in front of, which runs again.
 pub async fn detach(name: &str) -> Result<Option<Foreign>> {
     const TRIES: usize = 10;
+    requirements::privileges()?;
     for _ in 0..TRIES {
         let (folder, _) = pins_of(&mut Survey::take().await?, name)?;
         let Some((dir, _lock)) = lock_folder(&folder)? else {

@@ -26,7 +26,7 @@ use crate::{
             requirements,
         },
     },
-    plan::learn::{Bounds, Sampler, Seen, Watched},
+    plan::learn::{Sampler, Watched, sample::SOURCES_MAX},
 };
 
 /// Interval between reads of the ring buffer, which has room for some 80,000 sightings.
@@ -64,7 +64,6 @@ pub struct Watch {
 /// Packets since the last search for loud flows.
 struct Round {
     began: Instant,
-    began_at: u64,
     by_flow: HashMap<Flow, u32>,
     muted: HashMap<Flow, u64>,
 }
@@ -79,7 +78,7 @@ impl std::fmt::Debug for Watch {
 
 impl Watch {
     /// Attaches the program to the interface called `name`, in `mode`.
-    pub async fn start(name: &str, mode: Mode, bounds: Bounds) -> Result<Self> {
+    pub async fn start(name: &str, mode: Mode) -> Result<Self> {
         let kernel = requirements::kernel()?;
         requirements::privileges()?;
         let interface = interface::by_name(name).await?;
@@ -100,7 +99,7 @@ impl Watch {
                 occupant::in_the_way(&interface, xdp)
             )));
         }
-        let sampler = Sampler::new(object::new_seed()?, bounds);
+        let sampler = Sampler::new(object::new_seed()?, SOURCES_MAX);
         let mut program = object::load_learn(kernel.has_frags())?;
         let mut map = |name| program.take_map(name);
         let sightings = map("SIGHTINGS")?.try_into().map_err(read_failed)?;
@@ -129,7 +128,6 @@ impl Watch {
             begun,
             round: Round {
                 began: Instant::now(),
-                began_at: begun,
                 by_flow: HashMap::new(),
                 muted: HashMap::new(),
             },
@@ -157,12 +155,7 @@ impl Watch {
                 continue;
             };
             *self.round.by_flow.entry(sighting.flow).or_default() += 1;
-            self.sampler.see(&Seen {
-                time: sighting.nanoseconds,
-                spread: 0,
-                flow: sighting.flow,
-                packets: 1,
-            });
+            self.sampler.see(sighting.nanoseconds, sighting.flow, 1);
         }
         true
     }
@@ -184,7 +177,6 @@ impl Watch {
         self.sample.set(0, Raw(sample), 0).map_err(read_failed)?;
         self.round.by_flow.clear();
         self.round.began = Instant::now();
-        self.round.began_at = clock::now()?;
         Ok(())
     }
 
@@ -205,20 +197,14 @@ impl Watch {
     }
 
     fn count_muted(&mut self) -> Result<()> {
-        let time = self.round.began_at;
-        let spread = clock::now()?.saturating_sub(time);
+        let now = clock::now()?;
         for (flow, counted) in &mut self.round.muted {
             let of_cpus = self.muted.get(&Raw(*flow), 0).map_err(read_failed)?;
             let all: Count = of_cpus.iter().map(|Raw(one)| *one).sum();
             let packets = all.packets.wrapping_sub(*counted);
             *counted = all.packets;
             if packets > 0 {
-                self.sampler.see(&Seen {
-                    time,
-                    spread,
-                    flow: *flow,
-                    packets,
-                });
+                self.sampler.see(now, *flow, packets);
             }
         }
         Ok(())

@@ -34,6 +34,7 @@ use crate::{
 /// repeating the command moves the remaining pins.
 pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
     requirements::kernel()?;
+    requirements::privileges()?;
     let folder = match Survey::take().await?.take_named(name) {
         Some((folder, Ok(Pinned::On(_, on)))) if on.name == name && !folder.is_of_this_layout() => {
             folder

@@ -30,23 +30,15 @@ use crate::kernel::{
 /// Bytes in front of a packet.
 const STAMP: usize = size_of::<Stamp>();
 
-/// The program's decision about a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// `enum xdp_action`.
-    pub action: u32,
-    /// The reason for the action.
-    pub reason: Reason,
-}
-
-/// Runs a program that was loaded with [`CLOCK_PACKET`] once, on a frame with this stamp. Afterwards `room` has the
+/// Runs a program that was loaded with [`CLOCK_PACKET`] once, on a frame with this stamp. Returns its `enum xdp_action`
+/// and the reason for it. Afterwards `room` has the
 /// program's output: the stamp, followed by the frame. The kernel takes frames of at least 14 bytes.
 pub fn run(
     program: BorrowedFd<'_>,
     stamp: Stamp,
     frame: &[u8],
     room: &mut Vec<u8>,
-) -> io::Result<Said> {
+) -> io::Result<(u32, Reason)> {
     room.clear();
     room.extend(stamp.nanoseconds.to_ne_bytes());
     room.extend(stamp.reason.to_ne_bytes());
@@ -56,10 +48,7 @@ pub fn run(
     let run = bpf::test_run(program, room, STAMP_LENGTH, 1)?;
     let left = Raw::<Stamp>::read(room);
     let reason = left.and_then(|stamp| Reason::from_number(stamp.reason));
-    Ok(Said {
-        action: run.action,
-        reason: reason.ok_or(io::ErrorKind::InvalidData)?,
-    })
+    Ok((run.action, reason.ok_or(io::ErrorKind::InvalidData)?))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "some bytes")]
@@ -113,8 +102,9 @@ impl Replay {
             length,
         };
         let said = run(self.program.as_fd(), stamp, frame, &mut self.room);
-        let said = said.map_err(|error| Error::system("running the program on a packet", error))?;
-        Ok(said.reason)
+        let (_, reason) =
+            said.map_err(|error| Error::system("running the program on a packet", error))?;
+        Ok(reason)
     }
 
     /// Counters of the limit in `slot`, from the full path.

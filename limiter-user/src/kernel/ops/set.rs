@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 pub use crate::kernel::ops::change::{Lasts, Swapped, Wanted};
 use crate::{
-    config::{Invalid, Settings, lists::Prefixes, origin::By, overlay::Overlay},
+    config::{Invalid, Settings, lists::Prefixes, overlay::Overlay},
     kernel::{
         error::Result,
         ops::{change::Change, trial},
@@ -92,7 +92,6 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
         record.overlay = overlay(&record, own);
         let wanted = Wanted {
             file: record.file.clone(),
-            by: By::Fleet,
             ..Wanted::new(own.clone())
         };
         Ok((record, wanted))

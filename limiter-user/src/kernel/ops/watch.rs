@@ -7,12 +7,7 @@ use std::{
     mem::offset_of,
     net::IpAddr,
     process,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-        mpsc::{self, RecvTimeoutError},
-    },
-    thread,
+    sync::atomic::Ordering,
     time::Duration,
 };
 
@@ -37,10 +32,8 @@ use crate::{
     },
 };
 
-/// The switch goes off this long after the last renewal.
+/// The switch goes off this long after the last renewal ([`Watching::renew`]).
 const LEASE: Duration = Duration::from_secs(3);
-/// Interval between renewals.
-const RENEWAL: Duration = Duration::from_secs(1);
 
 /// Drops to report.
 #[derive(Clone, Debug, Default)]
@@ -64,14 +57,19 @@ pub struct Watching {
     /// `names` are in force for as long as this holds.
     standing: Standing,
     switch_id: u32,
-    switch: Arc<Switch>,
+    switch: Switch,
     tables: Tables,
     lost_before: u64,
     events: Events,
     session: u64,
-    // The order of the fields matters: the switch is off before another process may watch.
-    lease: Option<Lease>,
     _alone: File,
+}
+
+impl Drop for Watching {
+    /// The switch is off before the fields are dropped, and so before another process may watch.
+    fn drop(&mut self) {
+        self.stop();
+    }
 }
 
 /// The ring buffer. aya's type has no `Debug`.
@@ -98,7 +96,7 @@ impl Watching {
         let open = |map: &str| open_map(&dir, map);
         let switch = open("WATCH")?;
         let switch_id = switch.info().map_err(read_failed)?.id();
-        let switch = Arc::new(Switch::map(&switch)?);
+        let switch = Switch::map(&switch)?;
         let alone = be_alone(&dir, name, &switch)?;
         let events = RingBuf::try_from(Map::RingBuf(open("EVENTS")?)).map_err(read_failed)?;
         let mut watching = Self {
@@ -106,7 +104,6 @@ impl Watching {
             names: BTreeMap::new(),
             lost_before: tables.events_lost()?,
             session: fastrand::u64(1..),
-            lease: None,
             events: Events(events),
             _alone: alone,
             dir,
@@ -129,7 +126,7 @@ impl Watching {
         while self.events.0.next().is_some() {}
         self.switch.want(&self.filter, self.session);
         self.know(record);
-        self.lease = Some(Lease::begin(Arc::clone(&self.switch))?);
+        self.switch.renew()?;
         Ok(())
     }
 
@@ -171,6 +168,11 @@ impl Watching {
         Ok(self.tables.events_lost()?.wrapping_sub(self.lost_before))
     }
 
+    /// Renews the lease of the switch. Returns `true` if the switch was off, because this process was stopped.
+    pub fn renew(&self) -> Result<bool> {
+        self.switch.renew()
+    }
+
     /// Checks that the attachment is still there, and follows changes of the configuration. Fails if there is nothing
     /// to watch any more.
     pub async fn check(&mut self) -> Result<()> {
@@ -206,14 +208,9 @@ impl Watching {
         Ok(())
     }
 
-    /// Whether the switch was off for some time because this process was stopped. Returns `true` once for each time.
-    pub fn has_lapsed(&self) -> bool {
-        self.lease.as_ref().is_some_and(Lease::has_lapsed)
-    }
-
     /// Stops reporting. [`Self::next_event`] still returns earlier events.
     pub fn stop(&mut self) {
-        self.lease = None;
+        self.switch.off();
     }
 }
 
@@ -356,56 +353,6 @@ fn in_packets(prefix: IpNet) -> (u64, AddressWords, AddressWords) {
         words(prefix.netmask()),
         words(prefix.network()),
     )
-}
-
-/// Keeps the switch on from its own thread. A reader of the output may be slow, and drops that are lost meanwhile
-/// must be counted.
-#[derive(Debug)]
-struct Lease {
-    switch: Arc<Switch>,
-    lapses: Arc<AtomicU64>,
-    end: Option<mpsc::Sender<()>>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl Lease {
-    fn begin(switch: Arc<Switch>) -> Result<Self> {
-        switch.renew()?;
-        let (end, ended) = mpsc::channel();
-        let lapses = Arc::new(AtomicU64::new(0));
-        let (own, counted) = (Arc::clone(&switch), Arc::clone(&lapses));
-        let thread = thread::Builder::new().spawn(move || {
-            while ended.recv_timeout(RENEWAL) == Err(RecvTimeoutError::Timeout) {
-                // Without a clock the lease lapses, as it should.
-                if own.renew().unwrap_or(false) {
-                    counted.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        });
-        Ok(Self {
-            switch,
-            lapses,
-            end: Some(end),
-            thread: Some(
-                thread.map_err(|error| Error::system("starting a thread to watch", error))?,
-            ),
-        })
-    }
-
-    fn has_lapsed(&self) -> bool {
-        self.lapses.swap(0, Ordering::Relaxed) != 0
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            // The thread does nothing that could fail.
-            let _ = thread.join();
-        }
-        self.switch.off();
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
-const ETH_FLAG_RXVLAN: u32 = 1 << 8;
 const ETH_FLAG_LRO: u32 = 1 << 15;
 
 /// Words of `struct ethtool_value`: the command and its answer.
@@ -30,8 +29,6 @@ const CHANNELS: usize = 9;
 pub struct Channels {
     /// Separate receive queues in use.
     pub rx: u32,
-    /// The most separate receive queues.
-    pub max_rx: u32,
     /// Combined queues in use.
     pub combined: u32,
     /// The most combined queues.
@@ -73,11 +70,10 @@ impl Ethtool {
 
     /// The receive queues.
     pub fn channels(&self) -> Option<Channels> {
-        let [_, max_rx, _, _, max_combined, rx, _, _, combined]: [u32; CHANNELS] =
+        let [_, _, _, _, max_combined, rx, _, _, combined]: [u32; CHANNELS] =
             self.ask(ETHTOOL_GCHANNELS)?;
         Some(Channels {
             rx,
-            max_rx,
             combined,
             max_combined,
         })
@@ -86,11 +82,6 @@ impl Ethtool {
     /// Whether the card merges packets.
     pub fn lro(&self) -> Option<bool> {
         Some(self.value(ETHTOOL_GFLAGS)? & ETH_FLAG_LRO != 0)
-    }
-
-    /// Whether the card takes the outer VLAN tag off.
-    pub fn vlan(&self) -> Option<bool> {
-        Some(self.value(ETHTOOL_GFLAGS)? & ETH_FLAG_RXVLAN != 0)
     }
 
     /// Whether the stack merges packets.

@@ -53,8 +53,6 @@ pub struct Device {
     pub lro: Option<bool>,
     /// Whether the stack merges packets.
     pub gro: Option<bool>,
-    /// Whether the card takes the outer VLAN tag off.
-    pub vlan: Option<bool>,
     /// True if the host of a virtio card may send merged or unchecked packets, and cannot be told not to.
     pub fixed_offloads: bool,
     /// The XDP program on the interface.
@@ -84,7 +82,6 @@ pub async fn device(name: &str) -> Result<Device> {
         channels: ask.channels(),
         lro: ask.lro(),
         gro: ask.gro(),
-        vlan: ask.vlan(),
         fixed_offloads: interface.parent.as_deref().is_some_and(virtio::fixed),
         occupant: super::state::occupant::of(&interface).await,
         interface,

@@ -16,7 +16,6 @@ use crate::{
         Invalid, Key, Limit, Settings,
         compile::{FIRST_SLOT, TierBits},
         on_one_line,
-        origin::Origins,
         overlay::Overlay,
         quota,
         slot::Slot,
@@ -64,9 +63,6 @@ pub struct Record {
     /// The prefixes that the fleet adds to the lists.
     #[serde(default, alias = "spread")]
     pub overlay: Overlay,
-    /// The origin of the prefixes on the host's own lists.
-    #[serde(default)]
-    pub origins: Origins,
     /// The end of the trial, if this generation is one.
     #[serde(default)]
     pub trial: Option<Trial>,

@@ -65,7 +65,7 @@ impl Survey {
     pub async fn take() -> Result<Self> {
         // Readers take no lock. A swap takes longer than a read, so a few attempts are enough.
         const TRIES: usize = 3;
-        requirements::privileges()?;
+        requirements::may_read()?;
         bpffs::look()?;
         let mut survey = Self::default();
         for _ in 0..TRIES {

@@ -95,7 +95,17 @@ pub const NEEDED: [Needed; 3] = [
 /// Refuses early, with a clear message, operations that the kernel would refuse later with EPERM or a line of the
 /// verifier's log.
 pub fn privileges() -> Result<()> {
-    let missing = missing_capabilities()?;
+    refuse(&missing_capabilities()?)
+}
+
+/// Refuses to open pins without `CAP_BPF`, the only capability that reading needs.
+pub fn may_read() -> Result<()> {
+    let mut missing = missing_capabilities()?;
+    missing.retain(|needed| needed.capability == Capability::CAP_BPF);
+    refuse(&missing)
+}
+
+fn refuse(missing: &[Needed]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }

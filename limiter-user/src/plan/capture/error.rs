@@ -25,21 +25,7 @@ pub enum Error {
     NoCapture(String),
     /// The packet with this number cannot be read.
     #[error("{0}: packet {1} {2}")]
-    Packet(String, u64, Why),
-}
-
-/// A reason why a packet cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum Why {
-    /// The link type is not supported.
-    #[error(
-        "has link type {0}, which limiter does not read: capture on an interface with Ethernet (1), Linux cooked \
-         (113, 276), raw IP (101, 228, 229) or BSD loopback (0, 108) framing"
-    )]
-    OtherLink(u32),
-    /// The capture contradicts itself.
-    #[error("{0}")]
-    Inconsistent(&'static str),
+    Packet(String, u64, String),
 }
 
 /// The result of reading a capture.

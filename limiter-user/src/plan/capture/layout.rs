@@ -5,11 +5,12 @@ use pcap_parser::{
     PcapBlockOwned, PcapHeader, SimplePacketBlock, UnknownBlock,
 };
 
-use super::{Link, Packet, error::Why};
+use super::{Link, Packet};
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
-pub(super) type Read = Result<Packet, Why>;
+/// A packet, or the reason why it cannot be read.
+pub(super) type Read = Result<Packet, String>;
 
 #[derive(Clone, Copy, Debug)]
 struct Interface {
@@ -23,10 +24,10 @@ struct Interface {
 }
 
 impl Interface {
-    fn time(&self, units: u64) -> Result<u64, Why> {
-        let resolution = self.resolution.ok_or(Why::Inconsistent(
-            "has an invalid unit of time: use another capture",
-        ))?;
+    fn time(&self, units: u64) -> Result<u64, String> {
+        let resolution = self
+            .resolution
+            .ok_or("has an invalid unit of time: use another capture")?;
         let nanoseconds = if NANOSECONDS.is_multiple_of(resolution) {
             units.saturating_mul(NANOSECONDS / resolution)
         } else {
@@ -39,7 +40,13 @@ impl Interface {
 
     /// Creates a packet of `length` bytes, of which some are captured. It has no number yet.
     fn packet(&self, captured: &[u8], length: u32, time: u64) -> Read {
-        let link = Link::of_number(self.link).ok_or(Why::OtherLink(self.link))?;
+        let link = Link::of_number(self.link).ok_or_else(|| {
+            format!(
+                "has link type {}, which limiter does not read: capture on an interface with Ethernet (1), Linux \
+                 cooked (113, 276) or raw IP (101, 228, 229) framing",
+                self.link
+            )
+        })?;
         let length = u64::from(length).max(captured.len() as u64);
         Ok(Packet {
             number: 0,
@@ -154,10 +161,11 @@ impl Layout {
         interface.packet(captured, packet.origlen, now)
     }
 
-    fn of(&self, number: u32) -> Result<&Interface, Why> {
-        self.0.get(number as usize).ok_or(Why::Inconsistent(
+    fn of(&self, number: u32) -> Result<&Interface, String> {
+        let interface = self.0.get(number as usize);
+        Ok(interface.ok_or(
             "belongs to an interface that the capture does not describe: use another capture",
-        ))
+        )?)
     }
 }
 
@@ -165,9 +173,12 @@ impl Layout {
 fn unknown(block: &UnknownBlock<'_>) -> Option<Read> {
     const OLD_PACKET: u32 = 2;
     let kind = block.block_type;
-    (kind == OLD_PACKET || kind.swap_bytes() == OLD_PACKET).then_some(Err(Why::Inconsistent(
-        "is in an obsolete kind of block: convert the capture with editcap -F pcapng IN OUT",
-    )))
+    (kind == OLD_PACKET || kind.swap_bytes() == OLD_PACKET).then(|| {
+        Err(
+            "is in an obsolete kind of block: convert the capture with editcap -F pcapng IN OUT"
+                .to_owned(),
+        )
+    })
 }
 
 /// The units of time per second: a power of ten, or of two.

@@ -11,8 +11,6 @@ pub enum Link {
     Cooked2,
     /// No header: IPv4 or IPv6.
     Raw,
-    /// The address family in four bytes, in the byte order of the capturing host.
-    Null,
 }
 
 /// Maximum bytes of a frame that are read: the minimum that drivers show of a frame in several buffers, and the
@@ -40,7 +38,6 @@ impl Link {
     /// The framing with a link type's number, from the registry of link types or as some systems write it.
     pub fn of_number(number: u32) -> Option<Self> {
         match number {
-            0 | 108 => Some(Self::Null),
             1 => Some(Self::Ethernet),
             12 | 14 | 101 | 228 | 229 => Some(Self::Raw),
             113 => Some(Self::Cooked),
@@ -56,7 +53,6 @@ impl Link {
             Self::Cooked => 16,
             Self::Cooked2 => 20,
             Self::Raw => 0,
-            Self::Null => 4,
         }
     }
 
@@ -68,15 +64,13 @@ impl Link {
         };
         match self {
             Self::Ethernet => at(TYPE_AT),
-            Self::Cooked if is_ethernet_type_in(at(2)) => at(14),
-            Self::Cooked2 if is_ethernet_type_in(at(8)) => at(0),
-            Self::Cooked | Self::Cooked2 => NOTHING,
+            Self::Cooked => at(14),
+            Self::Cooked2 => at(0),
             // A packet that is neither counts as IPv4, and is malformed.
             Self::Raw => match bytes.first() {
                 Some(first) if first >> 4 == 6 => IPV6,
                 _ => IPV4,
             },
-            Self::Null => of_family(bytes),
         }
     }
 
@@ -108,31 +102,6 @@ impl Link {
             Self::Cooked2 => bytes.get(10) == Some(&OUTGOING),
             _ => false,
         }
-    }
-}
-
-/// Returns true if interfaces of this kind (ARPHRD) have an Ethernet type as protocol. Netlink, GRE, radio and Frame
-/// Relay have none.
-fn is_ethernet_type_in(kind: u16) -> bool {
-    !matches!(kind, 770 | 778 | 801..=803 | 824)
-}
-
-/// The Ethernet type for an address family. Each system has another number for IPv6.
-fn of_family(bytes: &[u8]) -> u16 {
-    let Some(&[a, b, c, d]) = bytes.first_chunk() else {
-        return NOTHING;
-    };
-    let family = if a == 0 && b == 0 {
-        u16::from_be_bytes([c, d])
-    } else if c == 0 && d == 0 {
-        u16::from_le_bytes([a, b])
-    } else {
-        return NOTHING;
-    };
-    match family {
-        2 => IPV4,
-        10 | 24 | 28 | 30 => IPV6,
-        _ => NOTHING,
     }
 }
 
@@ -179,21 +148,6 @@ mod tests {
             (Link::Cooked2, cooked2(&v6), ethernet(0x86dd, &v6), 120, 114),
             (Link::Cooked, vec![0; 15], ethernet(0, &[]), 15, 14),
             (
-                Link::Null,
-                [&[2, 0, 0, 0][..], &v4].concat(),
-                ethernet(0x0800, &v4),
-                104,
-                114,
-            ),
-            (
-                Link::Null,
-                [&[0, 0, 0, 30][..], &v6].concat(),
-                ethernet(0x86dd, &v6),
-                104,
-                114,
-            ),
-            (Link::Null, vec![0, 0, 0, 7, 9], ethernet(0, &[9]), 5, 15),
-            (
                 Link::Ethernet,
                 ethernet(0x0800, &v4),
                 ethernet(0x0800, &v4),
@@ -209,10 +163,6 @@ mod tests {
             };
             assert_eq!(link.frame(&bytes, length), wanted, "{link:?}: {bytes:?}");
         }
-        // For netlink, the field of the Ethernet type has a netlink family.
-        let netlink = [&[0, 4, 3, 56][..], &[0; 10], &[8, 0, 0x45]].concat();
-        let frame = Link::Cooked.frame(&netlink, 17);
-        assert_eq!(frame.bytes, ethernet(0, &[0x45]));
     }
 
     #[test]

@@ -5,14 +5,13 @@
 
 pub mod clock;
 mod error;
-mod input;
 mod layout;
 pub mod link;
 
 use std::{
-    io::Read,
+    fs::File,
+    io::{self, Cursor, Read},
     path::Path,
-    sync::{Arc, OnceLock},
 };
 
 use pcap_parser::{PcapError, create_reader, traits::PcapReaderIterator};
@@ -21,13 +20,15 @@ pub use error::{Error, Result};
 pub use link::{Frame, Link};
 
 use clock::Clock;
-use input::Input;
 use layout::Layout;
 
 /// Initial size of the buffer, in bytes: the longest packet that capture tools write, with its block.
 const BUFFER: usize = 512 << 10;
 /// Maximum size of the buffer, in bytes. Some blocks without packets are long. A longer block is damaged.
 const BUFFER_MAX: usize = 16 << 20;
+
+/// Bytes of the first read. The parser needs the whole first block in it, but a pipe delivers little at a time.
+const FIRST: u64 = 64 << 10;
 
 /// One packet of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +58,6 @@ pub enum Cut {
 pub struct Capture {
     name: String,
     reader: Box<dyn PcapReaderIterator + Send>,
-    /// The system's reason, if reading failed.
-    failure: Arc<OnceLock<String>>,
     layout: Layout,
     clock: Clock,
     buffer: usize,
@@ -78,20 +77,26 @@ impl std::fmt::Debug for Capture {
 impl Capture {
     /// Opens the file; `-` is standard input.
     pub fn open(path: &Path) -> Result<Self> {
-        let (name, input) = input::open(path)?;
-        Self::new(&name, input)
+        if path.as_os_str() == "-" {
+            return Self::new("standard input", io::stdin());
+        }
+        let name = path.display().to_string();
+        match File::open(path) {
+            Ok(file) => Self::new(&name, file),
+            Err(why) => Err(Error::Unopened(name, why)),
+        }
     }
 
     /// Reads from `from`. Messages call it `name`.
-    pub fn new(name: &str, from: impl Read + Send + 'static) -> Result<Self> {
-        let (name, failure) = (name.to_owned(), Arc::default());
-        let input = match Input::new(from, Arc::clone(&failure)) {
-            Ok(input) => input,
-            Err(why) => return Err(Error::Unread(name, why.to_string())),
-        };
-        let reader = match create_reader(BUFFER, input) {
+    pub fn new(name: &str, mut from: impl Read + Send + 'static) -> Result<Self> {
+        let name = name.to_owned();
+        let mut first = Vec::new();
+        if let Err(why) = from.by_ref().take(FIRST).read_to_end(&mut first) {
+            return Err(Error::Unread(name, why.to_string()));
+        }
+        let reader = match create_reader(BUFFER, Cursor::new(first).chain(from)) {
             Ok(reader) => reader,
-            Err(PcapError::ReadError) => return Err(unread(&name, &failure)),
+            Err(PcapError::ReadError) => return Err(unread(&name)),
             Err(PcapError::Eof) => return Err(Error::Empty(name)),
             Err(PcapError::Incomplete(_)) => return Err(Error::NoHeader(name)),
             Err(_) => return Err(Error::NoCapture(name)),
@@ -99,7 +104,6 @@ impl Capture {
         Ok(Self {
             name,
             reader,
-            failure,
             layout: Layout::default(),
             clock: Clock::default(),
             buffer: BUFFER,
@@ -124,7 +128,7 @@ impl Capture {
                 }
                 Err(PcapError::Incomplete(_)) => {
                     if self.reader.refill().is_err() {
-                        return Err(unread(&self.name, &self.failure));
+                        return Err(unread(&self.name));
                     }
                 }
                 Err(PcapError::BufferTooSmall) if self.buffer < BUFFER_MAX => {
@@ -183,7 +187,7 @@ impl Iterator for Capture {
     }
 }
 
-fn unread(name: &str, failure: &OnceLock<String>) -> Error {
-    let why = failure.get().cloned().unwrap_or_default();
-    Error::Unread(name.to_owned(), why)
+/// The parser does not pass the system's reason on.
+fn unread(name: &str) -> Error {
+    Error::Unread(name.to_owned(), "reading failed".to_owned())
 }

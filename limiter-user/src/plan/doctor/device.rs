@@ -5,7 +5,7 @@ use super::{
     mode::{ONE_BUFFER, ena_queues},
     ok, problem, warning,
 };
-use crate::kernel::probe::{Channels, Features};
+use crate::kernel::probe::Features;
 
 pub(super) fn interface(case: &Case<'_>) -> Finding {
     let Case { name, device, .. } = case;
@@ -122,48 +122,15 @@ pub(super) fn queues(case: &Case<'_>) -> Finding {
             "unknown: the driver does not report them; {cpus} CPUs"
         ));
     };
-    let Channels {
-        rx,
-        combined,
-        max_combined,
-        ..
-    } = channels;
-    let receive = rx + combined;
-    let found = format!("{receive} receive queues, {cpus} CPUs");
     if let Some(half) = ena_queues(device) {
         return warning(
             format!(
-                "{combined} of {max_combined} in use, and ena refuses native mode above half of them"
+                "{} of {} in use, and ena refuses native mode above half of them",
+                channels.combined, channels.max_combined
             ),
             format!("`ethtool -L {name} combined {half}`"),
         );
     }
-    // Software interfaces have queues for other reasons, and ena would refuse more.
-    let hardware = device.interface.parent.is_some() && device.driver.as_deref() != Some("ena");
-    match more(channels, cpus) {
-        Some(more) if hardware => warning(
-            format!("{found}: the card supports more queues"),
-            format!("`ethtool -L {name} {more}`"),
-        ),
-        _ => ok(found),
-    }
-}
-
-/// The `ethtool -L` arguments for a queue per CPU, or for the maximum. None if that is not more than now.
-fn more(channels: Channels, cpus: u32) -> Option<String> {
-    let Channels {
-        rx,
-        max_rx,
-        combined,
-        max_combined,
-    } = channels;
-    let wanted = |most: u32, others: u32| most.min(cpus.saturating_sub(others));
-    let (by_combined, by_rx) = (wanted(max_combined, rx), wanted(max_rx, combined));
-    if by_combined > combined {
-        Some(format!("combined {by_combined}"))
-    } else if by_rx > rx && max_combined == 0 {
-        Some(format!("rx {by_rx}"))
-    } else {
-        None
-    }
+    let receive = channels.rx + channels.combined;
+    ok(format!("{receive} receive queues, {cpus} CPUs"))
 }

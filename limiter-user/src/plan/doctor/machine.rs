@@ -10,15 +10,6 @@ pub(super) fn kernel(machine: &Machine) -> Finding {
     }
 }
 
-/// Checks for frames in several buffers. Missing support is reported by the check of the MTU, if it matters.
-pub(super) fn frags(machine: &Machine) -> Finding {
-    let found = match &machine.kernel {
-        Ok(version) if version.has_frags() => "frames in several buffers are supported",
-        _ => "only frames in one buffer are supported: Linux 5.18 supports larger frames",
-    };
-    ok(found)
-}
-
 pub(super) fn privileges(machine: &Machine) -> Finding {
     let missing = &machine.missing;
     if missing.is_empty() {

@@ -138,14 +138,13 @@ struct Case<'a> {
 type MachineCheck = (&'static str, fn(&Machine) -> Finding);
 type InterfaceCheck = (&'static str, fn(&Case<'_>) -> Finding);
 
-const MACHINE: [MachineCheck; 4] = [
+const MACHINE: [MachineCheck; 3] = [
     ("kernel", machine::kernel),
-    ("frags", machine::frags),
     ("privileges", machine::privileges),
     ("bpffs", machine::bpffs),
 ];
 
-const INTERFACE: [InterfaceCheck; 9] = [
+const INTERFACE: [InterfaceCheck; 8] = [
     ("interface", device::interface),
     ("frames", device::frames),
     ("mtu", device::mtu),
@@ -153,7 +152,6 @@ const INTERFACE: [InterfaceCheck; 9] = [
     ("queues", device::queues),
     ("lro", offloads::lro),
     ("gro", offloads::gro),
-    ("vlan", offloads::vlan),
     ("program", mode::program),
 ];
 

@@ -44,14 +44,3 @@ pub(super) fn gro(case: &Case<'_>) -> Finding {
         ),
     }
 }
-
-pub(super) fn vlan(case: &Case<'_>) -> Finding {
-    let found = match case.device.vlan {
-        Some(true) => "the card removes the outer tag; the program needs no tag",
-        Some(false) => "tags stay in the frame: the program skips up to eight",
-        None => {
-            "unknown: the driver does not report it; the program skips up to eight tags in the frame"
-        }
-    };
-    ok(found)
-}

@@ -7,11 +7,11 @@ use crate::config::{Settings, table_warning::TableWarning};
 pub fn finding(settings: &Settings, frame_max: u64) -> Finding {
     let warnings = settings.table_warnings(frame_max).unwrap_or_default();
     let all =
-        |of: fn(&TableWarning) -> String| warnings.iter().map(of).collect::<Vec<_>>().join("; ");
+        |of: fn(&TableWarning) -> &str| warnings.iter().map(of).collect::<Vec<_>>().join("; ");
     let finding = if warnings.is_empty() {
         ok("a flood of new sources fills the table for no limit")
     } else {
-        warning(all(TableWarning::found), all(TableWarning::advice))
+        warning(all(|one| &one.found), all(|one| &one.advice))
     };
     finding.of("room")
 }

@@ -47,7 +47,6 @@ fn card() -> Device {
         }),
         lro: Some(false),
         gro: Some(true),
-        vlan: Some(false),
         fixed_offloads: false,
         occupant: Occupant::Free,
     }
@@ -80,56 +79,25 @@ fn healthy_device_has_only_ok_findings() {
 }
 
 #[test]
-fn ena_device_needs_half_of_its_queues_free() {
-    let mut device = card();
-    device.channels = Some(Channels {
+fn devices_that_refuse_native_mode_use_generic_mode() {
+    let mut busy = card();
+    busy.channels = Some(Channels {
         combined: 8,
         max_combined: 8,
         ..Channels::default()
     });
-    let diagnosis = judge(machine(), device);
-    let advice = "8 of 8|ethtool -L eth0 combined 4";
-    expect(&diagnosis, "queues", Level::Warning, advice);
-    assert_eq!(diagnosis.mode, Mode::Generic);
-}
-
-#[test]
-fn more_queues_are_advised_if_the_device_has_them() {
-    for (channels, cpus, advice) in [
-        ((0, 0, 4, 16), 8, Some("combined 8")),
-        ((0, 0, 4, 6), 8, Some("combined 6")),
-        ((0, 0, 8, 16), 8, None),
-        ((0, 0, 16, 16), 8, None),
-        ((2, 4, 0, 0), 8, Some("rx 4")),
-        ((1, 1, 0, 0), 8, None),
-    ] {
-        let (rx, max_rx, combined, max_combined) = channels;
-        let mut device = card();
-        device.driver = Some("ixgbe".to_owned());
-        device.channels = Some(Channels {
-            rx,
-            max_rx,
-            combined,
-            max_combined,
-        });
-        let diagnosis = judge(Machine { cpus, ..machine() }, device);
-        match advice {
-            Some(advice) => expect(&diagnosis, "queues", Level::Warning, advice),
-            None => expect(&diagnosis, "queues", Level::Ok, ""),
-        }
-        assert_eq!(diagnosis.mode, Mode::Native);
-    }
-}
-
-#[test]
-fn virtio_device_with_fixed_offloads_uses_generic_mode() {
-    let device = Device {
+    let fixed = Device {
         fixed_offloads: true,
         ..card()
     };
-    let diagnosis = judge(machine(), device);
-    expect(&diagnosis, "driver", Level::Warning, "refuses native");
-    assert_eq!(diagnosis.mode, Mode::Generic);
+    for (device, check, words) in [
+        (busy, "queues", "8 of 8|ethtool -L eth0 combined 4"),
+        (fixed, "driver", "refuses native"),
+    ] {
+        let diagnosis = judge(machine(), device);
+        expect(&diagnosis, check, Level::Warning, words);
+        assert_eq!(diagnosis.mode, Mode::Generic);
+    }
 }
 
 #[test]

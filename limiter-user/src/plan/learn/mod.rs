@@ -1,26 +1,26 @@
 //! `limiter learn`: proposes limits that would have passed the observed traffic.
 //!
-//! [`sample`] keeps a uniform sample of the sources, with every packet of each ([`trace`]). [`need`] computes the
-//! bucket that a source needs to lose nothing, by the limiter's own arithmetic. [`choose`] computes it for nearly all
-//! sources. [`propose`] makes a configuration, and [`show`] writes it with the reasons. All are pure functions of the
-//! observed traffic, without the kernel, interfaces or capture formats.
+//! [`sample`] keeps a uniform sample of the sources. [`demand`] computes the buckets that each of them needs, by the
+//! limiter's own arithmetic. [`propose`] makes a configuration that suffices for nearly all, and [`show`] writes it with
+//! the reasons. All are pure functions of the observed traffic, without the kernel, interfaces or capture formats.
 
-pub mod choose;
-mod frames;
-pub mod human;
-pub mod need;
+pub mod demand;
 pub mod propose;
-mod room;
 pub mod sample;
 pub mod service;
 pub mod show;
-pub mod trace;
 
-pub use propose::{Finding, Proposal, TooLittle, propose};
-pub use sample::{Bounds, Sampler, Seen};
+pub use propose::{Proposal, propose};
+pub use sample::Sampler;
 pub use service::Service;
 
-use limiter_common::abi::learn::Totals;
+use limiter_common::{
+    abi::learn::{Flow, Totals},
+    policy::{Parsed, parse},
+    table::Seed,
+};
+
+use crate::plan::capture::Frame;
 
 /// All observed traffic.
 #[derive(Debug)]
@@ -33,4 +33,34 @@ pub struct Watched {
     pub begun: u64,
     /// Duration of the observation, in nanoseconds.
     pub duration: u64,
+}
+
+impl Watched {
+    /// Creates a state without traffic.
+    pub fn new(seed: Seed) -> Self {
+        Self {
+            sampler: Sampler::new(seed, sample::SOURCES_MAX),
+            totals: Totals::default(),
+            begun: u64::MAX,
+            duration: 0,
+        }
+    }
+
+    /// Adds a frame that arrived at `time` (nanoseconds), not before the previous frame.
+    pub fn see(&mut self, time: u64, frame: &Frame) {
+        self.begun = self.begun.min(time);
+        self.duration = time - self.begun;
+        let mut bytes = &frame.bytes[..];
+        let parsed = parse(&mut bytes).with_arp(false);
+        let total = match (parsed, parsed.info(&mut bytes, true)) {
+            (_, Some(info)) => {
+                self.sampler.see(time, Flow::of(&info), 1);
+                &mut self.totals.seen
+            }
+            (Parsed::Malformed | Parsed::TooManyTags, _) => &mut self.totals.malformed,
+            _ => &mut self.totals.not_ip,
+        };
+        total.packets += 1;
+        total.bytes += frame.length;
+    }
 }

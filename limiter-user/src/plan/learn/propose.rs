@@ -1,80 +1,44 @@
-//! Proposes limits from observed traffic, and computes their effect on it.
+//! Proposes limits from observed traffic: the tightest under which nearly all usual sources lose nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use limiter_common::abi::learn::Flow;
 
 use super::{
     Watched,
-    choose::{self, Choice, SOURCES_MIN, WINDOW, choose, far_above},
-    need,
-    room::{max_sources, new_sources},
-    sample::Source,
+    demand::{self, Demand},
     service::Service,
-    trace::Trace,
 };
-use crate::config::{Exempt, Limit, Match, Settings, settings::DEFAULT_LIMIT};
+use crate::config::{
+    Burst, Exempt, Limit, Match, Rate, Settings,
+    settings::{DEFAULT_LIMIT, SOURCES_MAX},
+};
 
 const SECOND: u64 = 1_000_000_000;
-/// Minimum duration, in nanoseconds. Shorter traffic says nothing.
-const DURATION_MIN: u64 = SECOND;
-/// Maximum duration, in nanoseconds. A bucket's clock has room for a few times as much.
-const DURATION_MAX: u64 = 60 * 86_400 * SECOND;
+const DAY: u64 = 86_400 * SECOND;
+/// Limits of the duration, in nanoseconds. Less traffic says nothing. A bucket's clock has room for a few times as much.
+const DURATION: std::ops::RangeInclusive<u64> = SECOND..=60 * DAY;
+/// The minimum number of sources to tell usual sources from unusual ones.
+const SOURCES_MIN: usize = 5;
+/// Minimum size of the table. Entries cost little.
+const TABLE_MIN: u64 = 65_536;
 /// Maximum number of services with a limit of their own.
 const SERVICES_MAX: usize = 8;
 /// A service gets a limit if it has at least 1 of 20 sources or packets.
 const PART_OF_ALL: u64 = 20;
+/// The minimum burst, in packets. People often come several times at once, and five packets do not help a flood.
+const BURST_MIN: u64 = 5;
+/// Conditions for sources far above the rest: factor, part. The load of each is at least the factor times the load of
+/// the next smaller source. They are at most one in `part` of all sources, but one source is always allowed.
+const FAR_ABOVE: [(u64, usize); 2] = [(10, 20), (50, 4)];
 
-/// A reason why the traffic is not enough for a proposal.
+/// The reason why the traffic is not enough for a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TooLittle {
-    /// The time is too short.
-    #[error("nothing is proposed, because {0} ms of traffic are too short: watch for at least 1 s")]
-    Time(u64),
-    /// The time is too long: the clock was set.
-    #[error(
-        "nothing is proposed, because the first and the last packet are {0} days apart, more than 60: if the clock was set in between, use only the part of the capture before or after that"
-    )]
-    Clock(u64),
-    /// There were no IP packets.
-    #[error(
-        "nothing is proposed, because no IP packet arrived: watch the interface that the traffic arrives on"
-    )]
-    Nothing,
-    /// Too few sources came back. A source that sends once may be made up.
-    #[error(
-        "nothing is proposed, because of {0} IP packets only {1} sources sent more than one: watch until at least {SOURCES_MIN} sources have, or write limits by hand"
-    )]
-    Sources(u64, usize),
-    /// No limit that can be written would pass the traffic.
-    #[error(
-        "nothing is proposed, because the usual sources send more than 1M/s, the highest rate that learn proposes: write limits by hand"
-    )]
-    Much,
-}
-
-/// The facts behind one limit.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// The service that the limit is for; none: all packets.
-    pub service: Option<Service>,
-    /// Rate and burst.
-    pub choice: Choice,
-    /// Number of usual sources that the choice is based on.
-    pub usual: usize,
-    /// Number of usual sources that would have lost packets.
-    pub usual_hit: usize,
-    /// Sources far above the usual ones, with their packets. The source that sends most comes first.
-    pub far: Vec<(Flow, u64)>,
-    /// Sources in the sample that sent more than one packet, and at least one that the limit matches.
-    pub sources: usize,
-    /// Number of these sources that would have lost packets.
-    pub hit: usize,
-    /// Packets of these sources.
-    pub packets: u64,
-    /// Number of these packets that the limit would have dropped.
-    pub dropped: u64,
-}
+#[error("nothing is proposed: {0}")]
+pub struct TooLittle(String);
 
 /// A proposed configuration, with the facts behind it.
 #[derive(Clone, Debug)]
@@ -83,176 +47,205 @@ pub struct Proposal {
     pub settings: Settings,
     /// The findings: one for each limit, in the limits' order.
     pub findings: Vec<Finding>,
-    /// Services without a limit of their own, because the last limit is tight enough.
-    pub without_limit: Vec<Service>,
-    /// Sources in the sample that sent only one packet.
-    pub once: u64,
-    /// Sources in the sample that sent more than one packet.
-    pub returning: u64,
-    /// True if the sources that sent only one packet look made up.
-    pub made_up: bool,
-    /// New sources in the busiest second, among all sources.
-    pub new_at_most: u64,
+}
+
+/// The facts behind one limit.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The service that the limit is for; none: all packets.
+    pub service: Option<Service>,
+    /// The limit, with a margin.
+    pub limit: Limit,
+    /// The rate that is just enough for 99.9 % of the usual sources.
+    pub rate: Rate,
+    /// The burst that is just enough with this rate, in packets.
+    pub burst: u64,
+    /// Number of usual sources.
+    pub usual: usize,
+    /// Sources far above the usual ones, with their packets. The source that sends most comes first.
+    pub far: Vec<(Flow, u64)>,
+    /// Number of all sources that would have lost packets.
+    pub hit: usize,
 }
 
 /// Proposes limits under which 99.9 % of the usual sources would have lost nothing.
 pub fn propose(watched: &Watched) -> Result<Proposal, TooLittle> {
-    if watched.totals.seen.packets == 0 {
-        return Err(TooLittle::Nothing);
+    let too_little = |why: String| Err(TooLittle(why));
+    if !DURATION.contains(&watched.duration) {
+        return too_little(format!(
+            "the traffic lasts {} s; watch for at least 1 s, and use captures of at most 60 days in which the clock was not set",
+            watched.duration / SECOND
+        ));
     }
-    if watched.duration < DURATION_MIN {
-        return Err(TooLittle::Time(watched.duration / 1_000_000));
+    let sources = watched.sampler.sources();
+    if sources.len() < SOURCES_MIN {
+        return too_little(format!(
+            "of {} IP packets, only {} sources sent more than one; watch the interface that the traffic arrives on until at least {SOURCES_MIN} sources have, or write limits by hand",
+            watched.totals.seen.packets,
+            sources.len()
+        ));
     }
-    if watched.duration > DURATION_MAX {
-        return Err(TooLittle::Clock(watched.duration / SECOND / 86_400));
-    }
-    let returning = returning(watched);
-    if returning.len() < SOURCES_MIN {
-        let seen = watched.totals.seen.packets;
-        return Err(TooLittle::Sources(seen, returning.len()));
-    }
-    let everything = examine(watched, &returning, None).ok_or(TooLittle::Much)?;
-    let far: BTreeSet<Flow> = everything.far.iter().map(|(source, _)| *source).collect();
-    let mut findings = Vec::new();
-    let mut without_limit = Vec::new();
-    for service in services(&returning, &far) {
-        match examine(watched, &returning, Some(service)) {
-            Some(finding) if is_tighter(&finding.choice, &everything.choice) => {
-                findings.push(finding);
-            }
-            Some(_) => without_limit.push(service),
-            None => {}
-        }
-    }
+    let Some(everything) = examine(watched, None) else {
+        return too_little(
+            "usual sources send more than 1M/s, the highest rate that learn proposes; write limits by hand"
+                .to_owned(),
+        );
+    };
+    let services = services(watched, &everything.far).into_iter();
+    let mut findings: Vec<Finding> = services
+        .filter_map(|service| examine(watched, Some(service)))
+        .filter(|finding| is_tighter(&finding.limit, &everything.limit))
+        .collect();
     findings.push(everything);
-    let returning_count = returning.len() as u64;
-    let once = watched.sampler.once();
-    let (new_sources, made_up, new_at_most) = new_sources(watched, once, returning_count);
+    let returning = (sources.len() as u64) << watched.sampler.halvings();
+    let room = (2 * returning).clamp(TABLE_MIN, SOURCES_MAX.into());
     Ok(Proposal {
         settings: Settings {
-            max_sources: max_sources(returning_count << watched.sampler.halvings()),
-            new_sources: Some(new_sources),
+            max_sources: u32::try_from(room.next_power_of_two()).unwrap_or(SOURCES_MAX),
             exempt: Exempt {
                 established: true,
                 control: true,
             },
             shadow: true,
-            limits: findings.iter().map(limit).collect(),
+            limits: findings.iter().map(|one| one.limit.clone()).collect(),
             ..Settings::default()
         },
         findings,
-        without_limit,
-        once,
-        returning: returning_count,
-        made_up,
-        new_at_most,
     })
-}
-
-type Sources<'a> = Vec<(&'a Flow, &'a Source)>;
-
-/// Sources that sent more than one packet. Made-up sources rarely come twice, and one packet passes every limit.
-fn returning(watched: &Watched) -> Sources<'_> {
-    let mut returning: Sources<'_> = watched.sampler.sources().iter().collect();
-    returning.sort_unstable_by_key(|(flow, _)| **flow);
-    returning
 }
 
 /// Chooses a limit for the packets of `service`, and computes its effect.
-fn examine<'w>(
-    watched: &'w Watched,
-    returning: &Sources<'w>,
-    service: Option<Service>,
-) -> Option<Finding> {
-    let trace_of = |source: &'w Source| match service {
-        None => Some(&source.trace),
-        Some(service) => source.services.get(&service),
-    };
-    let held: Vec<(&Flow, &Trace)> = returning
-        .iter()
-        .filter_map(|(flow, source)| Some((*flow, trace_of(source)?)))
+fn examine(watched: &Watched, service: Option<Service>) -> Option<Finding> {
+    let duration = watched.duration;
+    let sources = watched.sampler.sources().iter();
+    let sources: Vec<(Flow, &Demand)> = sources
+        .filter_map(|(flow, source)| Some((*flow, source.of(service)?)))
         .collect();
-    if held.len() < SOURCES_MIN {
+    if sources.len() < SOURCES_MIN {
         return None;
     }
-    let busiest = held.iter().map(|(_, trace)| trace.busiest(WINDOW));
-    let busiest: Vec<u64> = busiest.collect();
-    let least_far = far_above(&busiest).unwrap_or(u64::MAX);
-    let mut usual = Vec::new();
-    let mut far = Vec::new();
-    for ((flow, trace), busiest) in held.iter().zip(&busiest) {
-        if *busiest >= least_far {
-            far.push((**flow, trace.packets()));
+    let loads: Vec<u64> = sources.iter().map(|(_, one)| one.load(duration)).collect();
+    let far_from = far_above(&loads).unwrap_or(u64::MAX);
+    let (mut usual, mut far) = (Vec::new(), Vec::new());
+    for (&(flow, demand), load) in sources.iter().zip(loads) {
+        if load < far_from {
+            usual.push(demand);
         } else {
-            usual.push(*trace);
+            far.push((flow, demand.packets()));
         }
     }
-    far.sort_unstable_by_key(|(flow, packets)| (std::cmp::Reverse(*packets), *flow));
-    let choice = choose(&usual, watched.duration)?;
-    let (cost, burst) = (choose::cost(&choice.rate), choice.burst.tokens);
-    let refused = |trace: &Trace| need::refused(trace, cost, burst);
-    let of_all: Vec<u64> = held.iter().map(|(_, trace)| refused(trace)).collect();
+    far.sort_unstable_by_key(|(flow, packets)| (Reverse(*packets), *flow));
+    let (index, needed) = choose(&usual, duration)?;
+    let higher = (index + 1).min(demand::rates().len() - 1);
+    let burst = needed.saturating_add(needed / 2).max(BURST_MIN);
+    let is_hit = |demand: &Demand| demand.burst(higher, duration).is_none_or(|one| one > burst);
     Some(Finding {
         service,
-        choice,
+        limit: limit(service, demand::rates().nth(higher)?, burst),
+        rate: demand::rates().nth(index)?,
+        burst: needed,
         usual: usual.len(),
-        usual_hit: usual.iter().filter(|trace| refused(trace) > 0).count(),
         far,
-        sources: held.len(),
-        hit: of_all.iter().filter(|dropped| **dropped > 0).count(),
-        packets: held.iter().map(|(_, trace)| trace.packets()).sum(),
-        dropped: of_all.iter().sum(),
+        hit: sources.iter().filter(|(_, one)| is_hit(one)).count(),
     })
 }
 
+fn limit(service: Option<Service>, rate: Rate, burst: u64) -> Limit {
+    let name = service.map_or_else(|| DEFAULT_LIMIT.to_owned(), |service| service.name());
+    Limit {
+        matches: service.map_or_else(Match::default, Service::matches),
+        burst: Some(Burst {
+            tokens: burst,
+            unit: None,
+        }),
+        ..Limit::new(&name, rate)
+    }
+}
+
+/// Finds the sources that are far above the rest. Returns the lowest load of these; none if there is no such source.
+fn far_above(loads: &[u64]) -> Option<u64> {
+    let mut falling = loads.to_vec();
+    falling.sort_unstable_by_key(|load| Reverse(*load));
+    let is_gap = |above: &usize| {
+        FAR_ABOVE.iter().any(|(times, part)| {
+            *above <= (falling.len() / part).max(1)
+                && falling[above - 1] >= times.saturating_mul(falling[*above].max(1))
+        })
+    };
+    let above = (1..falling.len()).rev().find(is_gap)?;
+    Some(falling[above - 1])
+}
+
+/// Chooses the bucket with which 99.9 % of the sources lose nothing and a source at full speed gets the fewest packets
+/// through: the index of its rate, and its burst.
+fn choose(sources: &[&Demand], duration: u64) -> Option<(usize, u64)> {
+    let last = kept(sources.len()).checked_sub(1)?;
+    let enough = (0..demand::rates().len()).filter_map(|index| {
+        let bursts = sources.iter().map(|one| one.burst(index, duration));
+        let mut bursts: Vec<u64> = bursts.map(|burst| burst.unwrap_or(u64::MAX)).collect();
+        let (_, burst, _) = bursts.select_nth_unstable(last);
+        (*burst != u64::MAX).then(|| (demand::through(index, *burst), index, *burst))
+    });
+    enough.min().map(|(_, index, burst)| (index, burst))
+}
+
+/// The number of sources that should lose nothing: 99.9 %, rounded up.
+fn kept(sources: usize) -> usize {
+    sources - sources / 1_000
+}
+
 /// Services with a substantial share of the sources or the packets, by number. Sources in `far` are not counted.
-fn services(returning: &Sources<'_>, far: &BTreeSet<Flow>) -> Vec<Service> {
+fn services(watched: &Watched, far: &[(Flow, u64)]) -> Vec<Service> {
+    let far: BTreeSet<&Flow> = far.iter().map(|(source, _)| source).collect();
     let mut by_service: BTreeMap<Service, (u64, u64)> = BTreeMap::new();
     let (mut sources, mut packets) = (0, 0);
-    for (flow, source) in returning {
+    for (flow, source) in watched.sampler.sources() {
         if far.contains(flow) {
             continue;
         }
         sources += 1;
-        packets += source.trace.packets();
-        for (service, trace) in &source.services {
+        packets += source.all.packets();
+        for (service, demand) in &source.services {
             let (sources, packets) = by_service.entry(*service).or_default();
             *sources += 1;
-            *packets += trace.packets();
+            *packets += demand.packets();
         }
     }
-    let is_substantial = |of: &(u64, u64)| {
-        of.0 >= SOURCES_MIN as u64
-            && (of.0 * PART_OF_ALL >= sources || of.1 * PART_OF_ALL >= packets)
-    };
-    by_service.retain(|_, of| is_substantial(of));
+    by_service.retain(|_, of| of.0 * PART_OF_ALL >= sources || of.1 * PART_OF_ALL >= packets);
     let mut services: Vec<Service> = by_service.keys().copied().collect();
-    services.sort_by_key(|service| std::cmp::Reverse(by_service[service]));
+    services.sort_by_key(|service| Reverse(by_service[service]));
     services.truncate(SERVICES_MAX);
     services.sort_unstable();
     services
 }
 
 /// Returns true if a limit is tighter than the last one in rate or burst. Otherwise the limit is superfluous.
-fn is_tighter(choice: &Choice, than: &Choice) -> bool {
-    choice.rate.per_second() < than.rate.per_second() || choice.burst.tokens < than.burst.tokens
+fn is_tighter(limit: &Limit, than: &Limit) -> bool {
+    let burst = |limit: &Limit| limit.burst.map(|burst| burst.tokens);
+    limit.rate.per_second() < than.rate.per_second() || burst(limit) < burst(than)
 }
 
-fn limit(finding: &Finding) -> Limit {
-    let choice = &finding.choice;
-    Limit {
-        matches: finding
-            .service
-            .map_or_else(Match::default, Service::matches),
-        burst: Some(choice.burst),
-        ..Limit::new(&finding.name(), choice.rate)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_above_finds_outliers_only_if_they_stand_apart() {
+        let usual = [4, 5, 6, 7, 8, 9, 10, 11, 12, 30];
+        for (more, expected, why) in [
+            (&[][..], None, "usual sources"),
+            (&[300], Some(300), "ten times the next one"),
+            (&[299], None, "less than ten times the next one"),
+            (&[5_000, 1_500], Some(1_500), "two, far enough"),
+            (&[1_400, 1_400], None, "two, not so far"),
+        ] {
+            assert_eq!(far_above(&[&usual[..], more].concat()), expected, "{why}");
+        }
+        assert_eq!(far_above(&[0; 5]), None);
     }
-}
 
-impl Finding {
-    /// The name of the finding's limit.
-    pub fn name(&self) -> String {
-        let service = self.service.as_ref();
-        service.map_or_else(|| DEFAULT_LIMIT.to_owned(), Service::name)
+    #[test]
+    fn kept_share_of_sources_is_rounded_up() {
+        assert_eq!([0, 1, 999, 1_000, 1_001].map(kept), [0, 1, 999, 999, 1_000]);
     }
 }

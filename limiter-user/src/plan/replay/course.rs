@@ -1,19 +1,45 @@
 //! The results of a replay, counted by reason, limit and source.
 
 use limiter_common::{
-    abi::counters::{Count, Counters},
+    abi::counters::{Count, Counters, LimitCounters},
     policy::{parse, verdict::Reason},
 };
 
-use super::{Compiled, Engine, FRAME_MAX, Result, sources::Sources};
+use super::{
+    Compiled, Engine, Result,
+    sources::{SourceCounters, Sources},
+};
 use crate::{
-    config::compile::FIRST_SLOT,
-    observe::{
-        self,
-        replay::{self, ReplayedLimit},
-    },
+    config::{Limit, compile::FIRST_SLOT},
+    observe::{self, Drops, Verdicts},
     plan::capture::Packet,
 };
+
+/// The result of a replay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The engine that decided: `kernel` or `model`.
+    pub engine: &'static str,
+    /// All packets by verdict; `seen` is the whole capture.
+    pub verdicts: Verdicts,
+    /// Packets that are not IP; part of `passed`.
+    pub not_ip: u64,
+    /// Packets that the host sent, according to the capture; part of `passed`. Limits do not apply to them.
+    pub outgoing: u64,
+    /// Seconds from the first packet to the last.
+    pub seconds: f64,
+    /// Dropped packets by reason.
+    pub drops: Drops,
+    /// The limits, and their decisions.
+    pub limits: Vec<(Limit, LimitCounters)>,
+    /// Sources, most dropped first, then most passed.
+    pub sources: Vec<(String, SourceCounters)>,
+    /// Packets of sources that did not fit into memory.
+    pub of_others: u64,
+    /// Truncated packets: the capture has too little of them for the limits. Missing fields are charged as if they
+    /// matched. A packet without its IP header counts as malformed.
+    pub cut_short: u64,
+}
 
 const MALFORMED: [Reason; 3] = [
     Reason::Malformed,
@@ -73,31 +99,35 @@ impl Course {
         }
     }
 
-    pub fn finish(self, engine: &Engine, compiled: &Compiled) -> Result<replay::Replay> {
+    pub fn finish(self, engine: &Engine, compiled: &Compiled) -> Result<Outcome> {
         let mut verdicts = observe::verdicts(&self.counters);
         for count in [&mut verdicts.seen, &mut verdicts.passed] {
             count.packets += self.outgoing.packets;
             count.bytes += self.outgoing.bytes;
         }
-        let (sources, other_sources) = self.sources.finish();
+        let (sources, of_others) = self.sources.finish();
         #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
         let seconds = (self.last - self.first.unwrap_or(self.last)) as f64 / 1e9;
-        Ok(replay::Replay {
+        Ok(Outcome {
             engine: engine.name(),
             verdicts,
-            not_ip: self.counters.by_reason[Reason::NotIp as usize].into(),
-            outgoing: self.outgoing.into(),
+            not_ip: self.counters.by_reason[Reason::NotIp as usize].packets,
+            outgoing: self.outgoing.packets,
             seconds,
-            drops: observe::Drops::new(&self.counters),
+            drops: Drops::new(&self.counters),
             limits: limits(engine, compiled, &self.counters)?,
             sources,
-            other_sources,
-            cut_short_packets: self.cut_short,
+            of_others,
+            cut_short: self.cut_short,
         })
     }
 }
 
-fn limits(engine: &Engine, compiled: &Compiled, all: &Counters) -> Result<Vec<ReplayedLimit>> {
+fn limits(
+    engine: &Engine,
+    compiled: &Compiled,
+    all: &Counters,
+) -> Result<Vec<(Limit, LimitCounters)>> {
     let limits = compiled.settings.all_limits();
     let counted = (FIRST_SLOT..).zip(limits).map(|(slot, limit)| {
         let counters = if compiled.config.plain == 0 {
@@ -105,15 +135,7 @@ fn limits(engine: &Engine, compiled: &Compiled, all: &Counters) -> Result<Vec<Re
         } else {
             observe::of_the_only_limit(all)
         };
-        Ok(ReplayedLimit {
-            rate: limit.rate.to_string(),
-            burst: limit.burst(FRAME_MAX)?.to_string(),
-            key: limit.key.to_string(),
-            passed: (counters.admitted + counters.would_drop).into(),
-            dropped: counters.dropped.into(),
-            would_drop: counters.would_drop.into(),
-            name: limit.name,
-        })
+        Ok((limit, counters))
     });
     counted.collect()
 }

@@ -24,14 +24,15 @@ use crate::{
         slot::Slot,
     },
     kernel::{self, ops::replay::Replay},
-    observe::replay,
     plan::capture::{self, Capture, Frame},
 };
 use course::Course;
+pub use course::Outcome;
 use model::Model;
+pub use sources::SourceCounters;
 
 /// The longest frame that limits are made for, in bytes: Ethernet with two tags.
-const FRAME_MAX: u64 = 1_522;
+pub const FRAME_MAX: u64 = 1_522;
 
 /// A reason why a replay fails.
 #[derive(Debug, thiserror::Error)]
@@ -169,7 +170,7 @@ pub fn run(
     choice: Choice,
     tell: fn(&str),
     mut each: impl FnMut(&Capture, u64, Option<Reason>) -> io::Result<()>,
-) -> Result<replay::Replay> {
+) -> Result<Outcome> {
     let mut next = capture.next().transpose()?;
     let begin = next.as_ref().map_or(0, |packet| packet.time);
     let mut engine = Engine::start(choice, compiled, begin, tell)?;

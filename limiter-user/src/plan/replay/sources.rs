@@ -7,13 +7,21 @@ use limiter_common::{
     table::key::{Address, KeyMask, SourceKey},
 };
 
-use crate::{
-    config::{Key, Limit, key::Source},
-    observe::replay::{ReplayedSource, SourceCounters},
-};
+use crate::config::{Key, Limit, key::Source};
 
 /// Minimum number of sources kept. The maximum is twice as many.
 const KEPT: usize = 1 << 16;
+
+/// Packets of a source by verdict. The order is that of harm: most dropped first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceCounters {
+    /// Packets that were dropped.
+    pub dropped: u64,
+    /// Packets that passed only because of shadow; part of `passed`.
+    pub would_drop: u64,
+    /// Packets that passed.
+    pub passed: u64,
+}
 
 /// The sources of the packets read so far.
 #[derive(Debug)]
@@ -21,8 +29,8 @@ pub struct Sources {
     key: Key,
     mask: KeyMask,
     counters: HashMap<SourceKey, SourceCounters>,
-    /// Counters of the sources that were dropped to make room.
-    others: SourceCounters,
+    /// Packets of the sources that were dropped to make room.
+    others: u64,
 }
 
 impl Sources {
@@ -41,7 +49,7 @@ impl Sources {
             mask: key.mask(),
             key,
             counters: HashMap::new(),
-            others: SourceCounters::default(),
+            others: 0,
         }
     }
 
@@ -49,7 +57,9 @@ impl Sources {
     pub fn count(&mut self, source: &Address, reason: Reason) {
         let key = self.mask.key(0, source, 0);
         let counters = self.counters.entry(key).or_default();
-        counters.count(reason);
+        counters.passed += u64::from(reason.passes());
+        counters.dropped += u64::from(!reason.passes());
+        counters.would_drop += u64::from(reason.would_drop());
         if self.counters.len() > 2 * KEPT {
             self.make_room();
         }
@@ -58,29 +68,21 @@ impl Sources {
     /// Keeps the sources that lost or sent the most packets.
     fn make_room(&mut self) {
         let mut all: Vec<_> = self.counters.drain().collect();
-        all.select_nth_unstable_by_key(KEPT, |(_, counters)| rank(counters));
-        for (_, counters) in all.drain(KEPT..) {
-            self.others.add(&counters);
-        }
+        all.select_nth_unstable_by_key(KEPT, |(_, counters)| Reverse(*counters));
+        let others = all.drain(KEPT..);
+        self.others += others.map(|(_, one)| one.passed + one.dropped).sum::<u64>();
         self.counters.extend(all);
     }
 
-    /// The sources, most dropped first, then most passed. Also the sum of all others, if there are any.
-    pub fn finish(self) -> (Vec<ReplayedSource>, Option<SourceCounters>) {
+    /// The sources, most dropped first, then most passed. Also the packets of all others.
+    pub fn finish(self) -> (Vec<(String, SourceCounters)>, u64) {
         let mut all: Vec<_> = self.counters.into_iter().collect();
-        all.sort_by_key(|(key, counters)| (rank(counters), key.address().map(u64::from_be)));
-        let sources = all.into_iter().map(|(key, counters)| ReplayedSource {
-            source: self.key.show_source(&key),
-            counters,
-        });
-        let others = (self.others.seen_packets > 0).then_some(self.others);
-        (sources.collect(), others)
+        all.sort_by_key(|(key, counters)| (Reverse(*counters), key.address().map(u64::from_be)));
+        let sources = all
+            .into_iter()
+            .map(|(key, counters)| (self.key.show_source(&key), counters));
+        (sources.collect(), self.others)
     }
-}
-
-fn rank(counters: &SourceCounters) -> impl Ord + use<> {
-    let (dropped, passed) = (counters.dropped_packets, counters.passed_packets);
-    Reverse((dropped, counters.would_drop_packets, passed))
 }
 
 #[cfg(test)]
@@ -102,16 +104,9 @@ mod tests {
             assert!(sources.counters.len() <= 2 * KEPT);
         }
         let (kept, others) = sources.finish();
-        assert_eq!(kept[0].source, "192.0.2.7");
-        assert_eq!(
-            kept[0].counters.dropped_packets,
-            u64::from(many.div_ceil(3))
-        );
-        let others = others.unwrap();
-        let passed: u64 = kept
-            .iter()
-            .map(|source| source.counters.passed_packets)
-            .sum();
-        assert_eq!(passed + others.passed_packets, u64::from(many));
+        assert_eq!(kept[0].0, "192.0.2.7");
+        assert_eq!(kept[0].1.dropped, u64::from(many.div_ceil(3)));
+        let passed: u64 = kept.iter().map(|(_, counters)| counters.passed).sum();
+        assert_eq!(passed + others, u64::from(many));
     }
 }

@@ -1,8 +1,8 @@
 //! The page of the configuration file, with all its keys.
 
-use clap_mangen::roff::{Roff, roman};
+use clap_mangen::roff::{Inline, Roff, bold, roman};
 
-use super::page::{SECTION as COMMANDS, SOURCE, items, literal, with_code};
+use super::{Page, SECTION as COMMANDS, SOURCE, literal};
 use crate::config::file::TABLES;
 
 /// The page's name.
@@ -49,7 +49,7 @@ const FILES: [(&str, &str); 2] = [
 ];
 
 /// The whole page.
-pub fn page() -> String {
+pub fn page() -> Page {
     let mut page = Roff::new();
     let section = SECTION.to_string();
     page.control("TH", [NAME, &section, "", SOURCE, "limiter"]);
@@ -61,30 +61,41 @@ pub fn page() -> String {
     for paragraph in DESCRIPTION {
         page.control("PP", []).text(with_code(paragraph));
     }
-    page.control("SH", ["KEYS"]);
-    for table in TABLES {
+    let tables = TABLES.iter().map(|table| {
         let heading = format!("Keys of {} ({})", table.table, table.place);
+        (heading, table.meanings().collect())
+    });
+    let files = ("Files".to_owned(), FILES.to_vec());
+    page.control("SH", ["KEYS", "AND", "FILES"]);
+    for (heading, items) in tables.chain([files]) {
+        let items: Vec<(&str, &str)> = items;
         page.control("SS", [heading.as_str()]);
-        items(&mut page, table.meanings());
+        for (term, is) in items {
+            let text = page.control("TP", []).text([bold(term)]);
+            text.text(with_code(is));
+        }
     }
     page.control("SH", ["EXAMPLES"]);
     literal(&mut page, EXAMPLE.lines());
-    page.control("SH", ["FILES"]);
-    items(&mut page, FILES);
-    page.control("SH", ["EXIT", "STATUS"]);
-    page.text(with_code(
-        "Of `limiter config check`: 0 if the file is valid, 1 if it is not.",
-    ));
     page.control("SH", ["SEE", "ALSO"]);
-    let others = [
-        "limiter",
-        "limiter-attach",
-        "limiter-config",
-        "limiter-reload",
-    ];
-    let others = others.map(|other| format!("`{other}` ({COMMANDS})"));
-    page.text(with_code(&others.join(", ")));
-    page.to_roff()
+    page.text([roman(format!(
+        "limiter({COMMANDS}), limiter-config({COMMANDS})"
+    ))]);
+    Page {
+        name: NAME.to_owned(),
+        section: SECTION,
+        roff: page.to_roff(),
+    }
+}
+
+/// Makes the text between backquotes bold.
+fn with_code(text: &str) -> Vec<Inline> {
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(index, part)| match index % 2 {
+        0 => roman(part),
+        _ => bold(part),
+    });
+    parts.collect()
 }
 
 #[cfg(test)]
@@ -109,7 +120,7 @@ mod tests {
             TABLES.len(),
             "a table of keys is not among all of them"
         );
-        let page = page();
+        let page = page().roff;
         for table in TABLES {
             for (key, is) in table.meanings() {
                 assert!(page.contains(&format!(".TP\n\\fB{key}\\fR\n")), "{key}");

@@ -1,0 +1,123 @@
+//! Defines the subjects and the effort of the measurement.
+
+use clap::{Args, ValueEnum as _};
+use serde::Serialize;
+
+use super::{
+    case::{Case, Cpus, Family, Sources, Verdict},
+    subject::Subject,
+};
+
+/// The tables of results, in order.
+const TABLES: [(Cpus, Family, Verdict); 7] = {
+    use Verdict::{Dropped, Passed};
+    [
+        (Cpus::One, Family::Ipv4, Dropped),
+        (Cpus::One, Family::Ipv4, Passed),
+        (Cpus::One, Family::Ipv6, Passed),
+        (Cpus::One, Family::Ipv6, Dropped),
+        (Cpus::Same, Family::Ipv4, Dropped),
+        (Cpus::Different, Family::Ipv4, Dropped),
+        (Cpus::Different, Family::Ipv4, Passed),
+    ]
+};
+
+#[derive(Debug, Args, Serialize)]
+pub struct Plan {
+    /// Turns of each subject
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Packets of one turn
+    #[arg(long, value_name = "N", default_value = "200000", value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
+    pub packets: u32,
+    /// Numbers of sources: powers of two, or `new` for a new source in every packet
+    #[arg(
+        long,
+        value_name = "N,...",
+        value_delimiter = ',',
+        default_value = "1,1024,65536,1048576,new"
+    )]
+    #[serde(skip)]
+    sources: Vec<Sources>,
+    /// Only these subjects, and the bare programs that they are compared with
+    #[arg(long = "subject", value_name = "NAME,...", value_delimiter = ',')]
+    #[serde(skip)]
+    subjects: Vec<Subject>,
+    /// Only check that the benchmark works, within seconds; the figures mean nothing
+    #[arg(long, conflicts_with_all = ["rounds", "packets", "sources"])]
+    #[serde(skip)]
+    quick: bool,
+}
+
+impl Plan {
+    /// The plan with the effort of `--quick`, if that is set.
+    pub fn checked(self) -> Self {
+        if !self.quick {
+            return self;
+        }
+        Self {
+            rounds: 1,
+            packets: 4_000,
+            sources: vec![Sources::Number(64), Sources::New],
+            ..self
+        }
+    }
+
+    /// The subjects of a case.
+    pub fn subjects(&self, case: Case) -> impl Iterator<Item = Subject> {
+        let wanted = move |subject: &Subject| {
+            let chosen = self.subjects.is_empty() || self.subjects.contains(subject);
+            chosen || *subject == Subject::floor(case.verdict)
+        };
+        let all = Subject::value_variants().iter().copied();
+        all.filter(wanted)
+            .filter(move |subject| subject.has_turns(case))
+    }
+
+    /// All cases for this number of processors.
+    pub fn cases(&self, cpus: usize) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for (cpus, family, verdict) in TABLES.into_iter().filter(|(on, ..)| on.count() <= cpus) {
+            if self.quick && (family, verdict) == (Family::Ipv6, Verdict::Passed) {
+                continue;
+            }
+            let is_measured = |sources: &&Sources| match sources {
+                Sources::Number(_) => true,
+                // Packets that pass are measured for known sources only. Two processors would send the same new
+                // sources, or run out of them. The setup is long, so the quick plan has it only once.
+                Sources::New => {
+                    (cpus, verdict) == (Cpus::One, Verdict::Dropped)
+                        && !(self.quick && family == Family::Ipv6)
+                }
+            };
+            let sources = self.sources.iter().filter(is_measured);
+            cases.extend(sources.map(|&sources| Case {
+                family,
+                verdict,
+                sources,
+                cpus,
+            }));
+        }
+        cases
+    }
+
+    /// Packets that are sent before all turns.
+    pub fn to_fill(&self, sources: Sources) -> u32 {
+        match sources {
+            // Filling the table takes about a second per subject, and hardly changes the result.
+            Sources::New if self.quick => self.warm_up(sources),
+            _ => sources.to_fill(),
+        }
+    }
+
+    /// Packets before each turn, which bring code and table into the caches. They also use up limiter's burst of new
+    /// sources, like the beginning of a flood.
+    pub fn warm_up(&self, sources: Sources) -> u32 {
+        const BEYOND_BURST: u32 = 1 << 17;
+        let tenth = self.packets.div_ceil(10);
+        match sources {
+            Sources::New => tenth.max(BEYOND_BURST),
+            Sources::Number(_) => tenth,
+        }
+    }
+}

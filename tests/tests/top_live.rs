@@ -1,0 +1,183 @@
+//! `limiter top` works on a real terminal, with a flood on a real wire, and gives the terminal back.
+
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use limiter_tests::{
+    command::{Outcome, prepared},
+    hosts::{Hosts, on},
+    need_kernel, need_program, number,
+    screen::Screen,
+    traffic::{Flood, udp},
+};
+use nix::sys::signal::Signal;
+
+const SIZE: (u16, u16) = (80, 24);
+const FLOODER: &str = "192.0.2.66";
+
+/// Two hosts. The server passes 5 packets per second of each source.
+fn limited() -> Hosts {
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 5 --burst 10");
+    hosts
+}
+
+/// Starts the view on a terminal. Returns the terminal, and its settings before.
+fn opened(hosts: &Hosts) -> (Screen, String) {
+    let screen = Screen::open(&hosts.server, SIZE);
+    let state = screen.state();
+    start(&screen);
+    (screen, state)
+}
+
+fn start(screen: &Screen) {
+    screen.limiter("top eth0 --interval 200ms");
+    screen.wait_for("q quit");
+    assert_eq!(screen.variable("alternate_on"), "1");
+}
+
+/// The fields of the lines below the title `SOURCE`.
+fn rows(screen: &Screen) -> Vec<Vec<String>> {
+    let lines = screen.lines().into_iter();
+    let lines = lines
+        .skip_while(|line| !line.trim_start().starts_with("SOURCE"))
+        .skip(1);
+    lines
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split_whitespace().map(str::to_owned).collect())
+        .collect()
+}
+
+fn is_first(screen: &Screen, source: &str) -> bool {
+    rows(screen).first().is_some_and(|row| row[0] == source)
+}
+
+/// Number of drops of the first source.
+fn dropped(screen: &Screen) -> u64 {
+    rows(screen)[0][5].replace(',', "").parse().unwrap()
+}
+
+#[test]
+fn view_shows_a_flood_and_follows_its_keys() {
+    need_kernel!();
+    need_program!("tmux");
+    let hosts = limited();
+    // Each source sends more than the next.
+    let frames = [(FLOODER, 16), ("192.0.2.7", 4), ("192.0.2.9", 1)];
+    let frames = frames.map(|(source, count)| vec![udp(&hosts, source.parse().unwrap(), 9); count]);
+    let flood = Flood::start(&hosts, frames.concat(), Duration::from_millis(10));
+    let (screen, _) = opened(&hosts);
+    screen.wait("the flooder is first", |screen| is_first(screen, FLOODER));
+    let before = dropped(&screen);
+    screen.wait("its drops grow", |screen| dropped(screen) > before);
+    assert!(dropped(&screen) <= number(&hosts.status()["dropped"]["packets"]));
+
+    screen.press("p");
+    screen.wait_for("PAUSED");
+    let seen = screen.lines();
+    let then = number(&hosts.status()["dropped"]["packets"]);
+    limiter_tests::eventually("the flood continues", || {
+        number(&hosts.status()["dropped"]["packets"]) > then + 1_000
+    });
+    assert_eq!(screen.lines(), seen, "a paused view does not change");
+    screen.press("p");
+    for order in ["dropped)", "passed/s", "passed)", "dropped/s"] {
+        screen.press("s");
+        screen.wait_for(&format!("by {order}"));
+    }
+    hosts.run(&format!("deny add eth0 {FLOODER}"));
+    screen.wait("it is marked", |screen| {
+        rows(screen).concat().contains(&"denied".to_owned())
+    });
+    drop(flood);
+    screen.wait_for("dropped 0/s");
+    screen.press("q");
+    screen.wait_for("status 0");
+}
+
+#[test]
+fn keys_and_signals_end_the_view() {
+    need_kernel!();
+    need_program!("tmux");
+    let hosts = limited();
+    let (screen, state) = opened(&hosts);
+    let after = |end: &dyn Fn(&Screen)| {
+        end(&screen);
+        screen.wait_for("status 0");
+        screen.expect_given_back(&state);
+    };
+    after(&|screen| screen.press("q"));
+    start(&screen);
+    after(&|screen| screen.press("C-c"));
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
+        start(&screen);
+        after(&|screen| screen.signal(signal));
+    }
+    start(&screen);
+    let process = screen.process();
+    drop(screen);
+    limiter_tests::eventually("the view ends with its terminal", || {
+        nix::sys::signal::kill(process, None).is_err()
+    });
+}
+
+#[test]
+fn view_follows_changes_and_ends_on_detach_or_without_the_interface() {
+    need_kernel!();
+    need_program!("tmux");
+    let hosts = limited();
+    let (screen, state) = opened(&hosts);
+    for (columns, lines) in [(40, 10), (120, 40), (20, 4), SIZE] {
+        screen.resize((columns, lines));
+        screen.wait("the last line is the last", |screen| {
+            let seen = screen.lines();
+            let (first, last) = (seen.first(), seen.last());
+            seen.len() == usize::from(lines)
+                && first.is_some_and(|line| line.starts_with("eth0 native"))
+                && last.is_some_and(|line| line.starts_with("q quit"))
+        });
+    }
+    hosts.run("set eth0 --rate 7");
+    screen.wait_for("7/s");
+    hosts.run("detach eth0");
+    screen.wait_for("status 1");
+    let text = screen.text();
+    assert!(text.contains("limiter is not attached to 'eth0'"), "{text}");
+    screen.expect_given_back(&state);
+
+    hosts.run("attach eth0 --rate 5");
+    start(&screen);
+    let gone = on(&hosts.server, || {
+        let mut delete = Command::new("ip");
+        delete.args(["link", "delete", "eth0"]).status().unwrap()
+    });
+    assert!(gone.success());
+    screen.wait_for("status 1");
+    let text = screen.text();
+    assert!(text.contains("is gone, so nothing is limited"), "{text}");
+    screen.expect_given_back(&state);
+}
+
+#[test]
+fn top_without_a_terminal_names_option_once() {
+    need_kernel!();
+    need_program!("tmux");
+    let hosts = limited();
+    let piped = on(&hosts.server, || {
+        let mut top = prepared("top eth0");
+        top.stdin(Stdio::null())
+            .env("TERM", "xterm")
+            .output()
+            .unwrap()
+    });
+    Outcome::of("top".to_owned(), piped).expect_error(2, &["--once", "terminal"]);
+    let screen = Screen::open(&hosts.server, SIZE);
+    let binary = limiter_tests::command::binary();
+    screen.run(&format!("TERM=dumb {} top eth0", binary.display()));
+    screen.wait_for("status 2");
+    assert_eq!(screen.variable("alternate_on"), "0");
+    let text = screen.text();
+    assert!(text.contains("`limiter top eth0 --once`"), "{text}");
+}
