@@ -120,6 +120,7 @@ fn carrying(source: Address, protocol: u8) -> PacketInfo {
         } else {
             40 + 0x1111
         },
+        reserved: 0,
     }
 }
 

@@ -12,8 +12,7 @@ use limiter_common::{
         window::{TOKENS_MAX, Window},
     },
     table::{
-        Home, OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet, SharedTable,
-        WAYS,
+        Home, OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedTable, WAYS,
         entry::Shared,
         find,
         key::{Address, KeyMask, SLOTS, SourceKey, Words},
@@ -266,16 +265,9 @@ impl SearchLog {
     }
 }
 
-/// A set or entry that does not exist.
+/// An entry that does not exist.
 #[derive(Clone, Copy)]
 struct Nothing<'a>(&'a Cell<u64>);
-
-impl SharedSet for Nothing<'_> {
-    type Entry = Self;
-    fn entry(self, _: u32) -> Self {
-        self
-    }
-}
 
 impl<'a> Shared for Nothing<'a> {
     type Word = &'a Cell<u64>;
@@ -288,7 +280,7 @@ impl<'a> Shared for Nothing<'a> {
 }
 
 impl<'a> SharedTable for &'a SearchLog {
-    type Set = Nothing<'a>;
+    type Entry = Nothing<'a>;
 
     fn set(&self, number: u32) -> Option<Nothing<'a>> {
         self.numbers.borrow_mut().push(number);

@@ -13,7 +13,7 @@ use crate::{
     clock,
     config::{Kernel, constants},
     counters,
-    entry::{Entry, Found},
+    entry::Entry,
     lists, new_sources, quota, table,
 };
 
@@ -25,7 +25,7 @@ macro_rules! engine {
     ) => {
         impl Engine for Kernel {
             type Entry = Entry;
-            type Found = Found;
+            type Found = Entry;
 
             #[inline(always)]
             fn config(&self) -> &Config {

@@ -5,32 +5,44 @@ use core::arch::asm;
 use limiter_common::{
     abi, policy,
     table::{
-        SharedSet, WAYS,
+        WAYS,
         entry::{self, ADDRESS, Shared},
     },
 };
 
 use crate::{atomic::Word, maps::SETS};
 
-/// A set in a value of the map [`SETS`].
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Set(*mut abi::Set);
+/// An entry in a value of the map [`SETS`].
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// The set; null for [`policy::Found::NONE`].
+    set: *mut abi::Set,
+    /// The entry's number in the set.
+    way: u32,
+}
 
-impl Set {
-    /// The set with this number.
+impl Entry {
+    /// The first entry of the set with this number.
     #[inline(always)]
-    pub fn get(number: u32) -> Option<Self> {
-        SETS.get_ptr_mut(number).map(Self)
+    pub fn first_of(set: u32) -> Option<Self> {
+        let set = SETS.get_ptr_mut(set)?;
+        Some(Self { set, way: 0 })
     }
 
-    /// The first entry with this address. None if no entry has it.
+    /// The entry's number in the set.
+    #[inline(always)]
+    pub fn way(self) -> u32 {
+        self.way % WAYS
+    }
+
+    /// The first entry with this address in the set of this first entry. None if no entry has it.
     ///
     /// Without branches, so that the verifier does not know the number of the entry: it would check the rest of the
     /// program once for each entry. The run time is equal.
     #[inline(always)]
-    pub fn entry_with(self, address: u64) -> Option<Entry> {
+    pub fn with(self, address: u64) -> Option<Self> {
         let differs = |way| {
-            let mut word = self.entry(way).load(ADDRESS);
+            let mut word = self.at(way).load(ADDRESS);
             // SAFETY: arithmetic on registers. In assembly, because LLVM compiles a comparison to a branch.
             unsafe {
                 asm!(
@@ -51,67 +63,20 @@ impl Set {
         if first & second != 0 {
             return None;
         }
-        Some(self.entry(first as u32))
-    }
-}
-
-impl SharedSet for Set {
-    type Entry = Entry;
-
-    #[inline(always)]
-    fn entry(self, way: u32) -> Entry {
-        Entry { set: self, way }
-    }
-}
-
-/// An entry of a set.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
-    set: Set,
-    way: u32,
-}
-
-impl Entry {
-    /// The entry's number in the set.
-    #[inline(always)]
-    pub fn way(self) -> u32 {
-        self.way % WAYS
+        Some(self.at(first as u32))
     }
 }
 
 /// The result of a search for an entry.
-#[derive(Clone, Copy)]
-pub struct Found {
-    /// Null if there is no entry.
-    set: *mut abi::Set,
-    way: u32,
-}
-
-impl policy::Found<Entry> for Found {
+impl policy::Found<Entry> for Entry {
     const NONE: Self = Self {
         set: core::ptr::null_mut(),
         way: 0,
     };
 
     #[inline(always)]
-    fn entry(self) -> Option<Entry> {
-        if self.set.is_null() {
-            return None;
-        }
-        Some(Entry {
-            set: Set(self.set),
-            way: self.way,
-        })
-    }
-}
-
-impl From<Entry> for Found {
-    #[inline(always)]
-    fn from(entry: Entry) -> Self {
-        Self {
-            set: entry.set.0,
-            way: entry.way,
-        }
+    fn entry(self) -> Option<Self> {
+        (!self.set.is_null()).then_some(self)
     }
 }
 
@@ -123,9 +88,14 @@ impl Shared for Entry {
         let way = (self.way % WAYS) as usize;
         // SAFETY: a word of one of the set's entries; callers name words by constants.
         unsafe {
-            let entries = (&raw mut (*self.set.0).entries).cast::<entry::Entry>();
+            let entries = (&raw mut (*self.set).entries).cast::<entry::Entry>();
             Word::at(entries.add(way).cast::<u64>().add(index))
         }
+    }
+
+    #[inline(always)]
+    fn at(self, way: u32) -> Self {
+        Self { way, ..self }
     }
 
     /// In assembly: LLVM would add to the address instead, and the verifier would not know its bounds.

@@ -4,7 +4,7 @@
 //! - [`fast`]: one limit that matches every packet; [`full`]: any other configuration
 //! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`room`] and [`entry`]) and [`counters`]
 //! - [`connection`]: looks a packet up among the host's [`sockets`]
-//! - [`verdict`], [`watch`]: the XDP action; events of drops
+//! - [`watch`]: events of drops
 //! - [`quota`], [`clock`], [`config`], [`maps`], [`atomic`]: used by all
 //!
 //! A file calls only later files of this list, except that `connection` and `watch` parse a packet again.
@@ -27,8 +27,6 @@ pub mod entry;
 
 pub mod connection;
 pub mod sockets;
-
-pub mod verdict;
 
 pub mod watch;
 

@@ -12,7 +12,7 @@ use limiter_ebpf::{
     config::constants,
     counters, fast, full,
     maps::{NEXT, NEXT_FRAGS},
-    packet, verdict,
+    packet,
 };
 
 /// Defines the programs. One per path, because the stack has no room for both paths in one program.
@@ -40,7 +40,11 @@ macro_rules! entries {
                 unsafe { $next.tail_call(&context, NEXT_FOREIGN) };
                 // The other program is gone: the packet passes.
             }
-            verdict::action(reason)
+            if reason.passes() {
+                xdp_action::XDP_PASS
+            } else {
+                xdp_action::XDP_DROP
+            }
         }
     )+};
 }

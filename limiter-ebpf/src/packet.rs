@@ -1,14 +1,12 @@
 //! A packet from the driver: a bounds-checked cursor over its bytes, its length, and the metadata in front of it.
 
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, transmute};
 
 use aya_ebpf::{helpers::generated::bpf_xdp_get_buff_len, programs::XdpContext};
 use limiter_common::{
-    abi::{
-        CLOCK_PACKET, Stamp,
-        rules::{ANY, WHOLE},
-    },
+    abi::{CLOCK_PACKET, Stamp},
     policy::{self, Bytes, PacketInfo},
+    table::key::Address,
 };
 
 use crate::constants;
@@ -77,39 +75,21 @@ extern "C" fn header_size(kind: u32, length: u32) -> u32 {
 
 /// The fields of an unknown packet, on the stack.
 ///
-/// Written field by field: LLVM would write two fields of four bytes at once, and the verifier requires eight bytes to
-/// be aligned on the stack.
+/// Written by words: LLVM would write two fields of four bytes at once, and the verifier requires eight bytes to be
+/// aligned on the stack.
 #[inline(always)]
 pub fn no_info(place: &mut MaybeUninit<PacketInfo>) -> &mut PacketInfo {
-    let info = place.as_mut_ptr();
-    macro_rules! write {
-        ($($field:ident$(.$inner:ident)?$([$index:literal])?: $value:expr),+ $(,)?) => {
-            // SAFETY: fields of the place, which is aligned.
-            unsafe { $((&raw mut (*info).$field$(.$inner)?$([$index])?).write_volatile($value);)+ }
-        };
+    const WORDS: usize = size_of::<PacketInfo>() / size_of::<u64>();
+    // SAFETY: a type without padding, of whole words.
+    const NONE: [u64; WORDS] = unsafe { transmute(PacketInfo::of(Address::NONE)) };
+    let words = place.as_mut_ptr().cast::<u64>();
+    for (index, word) in NONE.into_iter().enumerate() {
+        // SAFETY: a word of the place, which is aligned.
+        unsafe { words.add(index).write_volatile(word) };
     }
-    write! {
-        source.words[0]: 0, source.words[1]: 0, source.family: 0, source.reserved: 0,
-        protocol: ANY, flags: ANY, source_port: ANY, destination_port: ANY,
-        fragment: WHOLE, control: 0, length: 0,
-    }
-    // SAFETY: every field is written.
-    unsafe { &mut *info }
+    // SAFETY: every word is written.
+    unsafe { place.assume_init_mut() }
 }
-
-// A new field of the packet fails to compile here: `no_info` must write it too.
-const _: fn(PacketInfo) = |info| {
-    let PacketInfo {
-        source: _,
-        protocol: _,
-        flags: _,
-        source_port: _,
-        destination_port: _,
-        fragment: _,
-        control: _,
-        length: _,
-    } = info;
-};
 
 /// Bytes of the frame. In a program for multi-buffer frames, `data_end` is the end of the first buffer, so the kernel
 /// is asked. In a replay, the stamp has the length, because a capture may be truncated.

@@ -3,7 +3,7 @@
 use limiter_common::{
     abi::{LOCKS, SETS_OF_WORD},
     table::{
-        self, Added, Home, New, OVERFLOW_WIDTH, SWEPT, SharedSet as _, SharedTable, WAYS,
+        self, Added, Home, New, OVERFLOW_WIDTH, SWEPT, SharedTable, WAYS,
         entry::{Shared as _, TAT, is_taken},
         key::SourceKey,
     },
@@ -12,7 +12,7 @@ use limiter_common::{
 use crate::{
     atomic::Word,
     constants, counters,
-    entry::{Entry, Set},
+    entry::Entry,
     maps::{LOCKED, OVERFLOW, TABLE},
     new_sources, quota, room,
 };
@@ -22,7 +22,7 @@ use crate::{
 pub fn find_inline(key: &SourceKey) -> Option<Entry> {
     if !key.is_wide() {
         let home = Maps.home(key);
-        match Set::get(home.set)?.entry_with(key.first) {
+        match Entry::first_of(home.set)?.with(key.first) {
             Some(entry) if entry.begins_with(key) && is_taken(entry.load(TAT)) => {
                 return Some(entry);
             }
@@ -39,7 +39,7 @@ pub fn find_inline(key: &SourceKey) -> Option<Entry> {
 #[inline(always)]
 pub fn entry(number: u32) -> Option<Entry> {
     let index = number.checked_sub(1)?;
-    Some(Set::get(index / WAYS)?.entry(index % WAYS))
+    Some(Entry::first_of(index / WAYS)?.at(index % WAYS))
 }
 
 /// Number of a source's entry, counted from 1; 0 if the source has no entry.
@@ -165,11 +165,11 @@ extern "C" fn table_clear(number: u32, now: u64) -> u32 {
 struct Maps;
 
 impl SharedTable for Maps {
-    type Set = Set;
+    type Entry = Entry;
 
     #[inline(always)]
-    fn set(&self, number: u32) -> Option<Set> {
-        Set::get(number)
+    fn set(&self, number: u32) -> Option<Entry> {
+        Entry::first_of(number)
     }
 
     #[inline(always)]

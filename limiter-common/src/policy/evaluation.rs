@@ -51,11 +51,7 @@ impl Evaluation {
         charged: 0,
         would_drop: 0,
         new: 0,
-        info: PacketInfo::of(Address {
-            words: [0; 2],
-            family: 0,
-            reserved: 0,
-        }),
+        info: PacketInfo::of(Address::NONE),
         lists: 0,
         refused_by: 0,
         refused: 0,

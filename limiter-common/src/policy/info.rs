@@ -28,6 +28,8 @@ pub struct PacketInfo {
     pub control: u32,
     /// Length of the IP packet from its header, in bytes; 0 if no limit uses it.
     pub length: u32,
+    /// Makes the size a multiple of eight without padding.
+    pub reserved: u32,
 }
 
 impl PacketInfo {
@@ -44,6 +46,7 @@ impl PacketInfo {
             fragment: WHOLE,
             control: 0,
             length: 0,
+            reserved: 0,
         }
     }
 

@@ -102,6 +102,13 @@ pub trait Shared: Copy {
     #[must_use]
     fn next(self) -> Self;
 
+    /// The entry with this number, below [`crate::table::WAYS`], of the set. Call it on the set's first entry.
+    #[must_use]
+    #[inline(always)]
+    fn at(self, way: u32) -> Self {
+        if way == 0 { self } else { self.next() }
+    }
+
     /// [`Word::load`] of the word with this index.
     #[inline(always)]
     fn load(self, word: usize) -> u64 {

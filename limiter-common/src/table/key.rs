@@ -159,6 +159,13 @@ pub struct Address {
 }
 
 impl Address {
+    /// No address.
+    pub const NONE: Self = Self {
+        words: [0; 2],
+        family: 0,
+        reserved: 0,
+    };
+
     /// An IPv4 address in network byte order.
     #[must_use]
     #[inline(always)]

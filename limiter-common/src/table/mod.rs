@@ -18,6 +18,4 @@ mod search;
 
 pub use layout::{ENTRIES_OF_PAIR, Home, ProbeSequence, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, WAYS};
 pub use overflow::{OVERFLOW_WIDTH, Overflow};
-pub use search::{
-    Added, New, SWEPT, SharedSet, SharedTable, add, clear, find, find_in, make_room, settle, sweep,
-};
+pub use search::{Added, New, SWEPT, SharedTable, add, clear, find, make_room, settle, sweep};

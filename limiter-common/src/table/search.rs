@@ -22,24 +22,16 @@ use crate::{
     arithmetic::bucket::{self, BUSY, FREE, REST},
 };
 
-/// A set that several CPUs use at the same time.
-pub trait SharedSet: Copy {
-    /// The type of an entry.
-    type Entry: Shared;
-    /// The entry with this number, below [`WAYS`].
-    fn entry(self, way: u32) -> Self::Entry;
-}
-
 /// A table that several CPUs use at the same time.
 pub trait SharedTable {
-    /// The type of a set.
-    type Set: SharedSet;
+    /// The type of an entry.
+    type Entry: Shared;
     /// Attempts to take a lock: enough for another CPU to add a source that finds room.
     const LOCK_TRIES: u32 = 64;
     /// Attempts to count a source in overflow sets: other CPUs change the word for other sets.
     const COUNT_TRIES: u32 = 4;
-    /// The set with this number; none if there is no such set.
-    fn set(&self, number: u32) -> Option<Self::Set>;
+    /// The first entry of the set with this number; none if there is no such set.
+    fn set(&self, number: u32) -> Option<Self::Entry>;
     /// The home set of a source.
     fn home(&self, key: &SourceKey) -> Home;
     /// The word with the [`Overflow`] byte of a set, and the shift of the byte.
@@ -135,8 +127,7 @@ pub trait SharedTable {
     }
 }
 
-type EntryOf<T> = <<T as SharedTable>::Set as SharedSet>::Entry;
-type WordOf<T> = <EntryOf<T> as Shared>::Word;
+type WordOf<T> = <<T as SharedTable>::Entry as Shared>::Word;
 
 /// A new source.
 #[derive(Clone, Copy, Debug)]
@@ -162,13 +153,13 @@ pub enum Added {
     NoRoom,
 }
 
-/// Finds the entry of a source in one set. `wide`: its key takes two entries.
+/// Finds the entry of a source in the set with this first entry. `wide`: its key takes two entries.
 #[inline(always)]
-pub fn find_in<S: SharedSet>(set: S, key: &SourceKey, wide: bool) -> Option<S::Entry> {
+fn find_in<E: Shared>(set: E, key: &SourceKey, wide: bool) -> Option<E> {
     let step = if wide { 2 } else { 1 };
     let mut way = 0;
     while way < WAYS {
-        let entry = set.entry(way);
+        let entry = set.at(way);
         let is_its = if wide {
             entry.is_of(key)
         } else {
@@ -188,7 +179,7 @@ pub fn find<T: SharedTable + ?Sized>(
     table: &T,
     key: &SourceKey,
     home: &Home,
-) -> Option<(u32, EntryOf<T>)> {
+) -> Option<(u32, T::Entry)> {
     let mut sequence = home.probe_sequence();
     let overflow = table.overflow(home.set);
     for distance in 0..SETS_OF_SOURCE {
@@ -262,14 +253,14 @@ pub fn clear<T: SharedTable + ?Sized>(table: &T, number: u32, now: u64) {
         return;
     };
     for way in 0..WAYS {
-        clear_entry(table, set.entry(way), number, way, now);
+        clear_entry(table, set.at(way), number, way, now);
     }
 }
 
 #[inline(always)]
 fn clear_entry<T: SharedTable + ?Sized>(
     table: &T,
-    entry: EntryOf<T>,
+    entry: T::Entry,
     number: u32,
     way: u32,
     now: u64,
@@ -328,7 +319,7 @@ pub fn settle<T: SharedTable + ?Sized>(
     distance: u32,
     wide: bool,
 ) -> Option<()> {
-    let entry = table.set(number)?.entry(way);
+    let entry = table.set(number)?.at(way);
     let tat = take(table, entry, BUSY, new.now)?;
     // Counted before the key is written: the count is never too low.
     let home = table.home(new.key).set;
@@ -378,7 +369,7 @@ pub fn settle<T: SharedTable + ?Sized>(
 #[inline(always)]
 fn home_of_former<T: SharedTable + ?Sized>(
     table: &T,
-    entry: EntryOf<T>,
+    entry: T::Entry,
     tat: u64,
     number: u32,
     was_wide: bool,
@@ -401,7 +392,7 @@ fn leave<T: SharedTable + ?Sized>(table: &T, home: u32, number: u32) {
 
 /// Takes an entry that may be taken: replaces its TAT with `mark`. Returns the former TAT.
 #[inline(always)]
-fn take<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, mark: u64, now: u64) -> Option<u64> {
+fn take<T: SharedTable + ?Sized>(table: &T, entry: T::Entry, mark: u64, now: u64) -> Option<u64> {
     let tat = entry.load(TAT);
     if is_out_of_reach(tat) || !may_be_taken(table, entry, tat, now) {
         return None;
@@ -419,7 +410,7 @@ fn take<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, mark: u64, now: u
 
 /// Whether the entry has no source, or its bucket is full and not kept for its source.
 #[inline(always)]
-fn may_be_taken<T: SharedTable + ?Sized>(table: &T, entry: EntryOf<T>, tat: u64, now: u64) -> bool {
+fn may_be_taken<T: SharedTable + ?Sized>(table: &T, entry: T::Entry, tat: u64, now: u64) -> bool {
     if !bucket::is_time(tat) {
         return true;
     }

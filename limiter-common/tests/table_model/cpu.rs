@@ -3,7 +3,7 @@
 use limiter_common::{
     arithmetic::bucket::{self, Decision, FORGOTTEN},
     table::{
-        self, Added, New, SharedSet, SharedTable, WAYS,
+        self, Added, New, SharedTable, WAYS,
         entry::{ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT, epoch_in, is_taken, with_epoch},
         key::SourceKey,
     },
@@ -196,13 +196,13 @@ fn find<'a>(table: &Table<'a>, tag: &SourceKey) -> Option<Entry<'a>> {
     if !tag.is_wide() {
         let set = table.set(home.set)?;
         // The entry with the address is found without branches.
-        let differs = [0, 1].map(|way| set.entry(way).load(ADDRESS) != tag.first);
+        let differs = [0, 1].map(|way| set.at(way).load(ADDRESS) != tag.first);
         if differs == [true; 2] {
             if table.overflow(home.set).count() == 0 {
                 return None;
             }
         } else {
-            let entry = set.entry(u32::from(differs[0]));
+            let entry = set.at(u32::from(differs[0]));
             if entry.begins_with(tag) && is_taken(entry.load(TAT)) {
                 return Some(entry);
             }
@@ -237,7 +237,7 @@ pub fn clear(table: &Table<'_>, set: u32, now: u64) -> Outcome {
 pub fn mark(table: &Table<'_>, set: u32, old: u32, new: u32) {
     let Some(set) = table.set(set) else { return };
     for way in 0..WAYS {
-        let entry = set.entry(way);
+        let entry = set.at(way);
         for _ in 0..ATTEMPTS {
             let over = entry.load(OVER);
             if epoch_in(over, old) != old || entry.swap(OVER, over, with_epoch(over, new)) {

@@ -8,8 +8,7 @@ use limiter_common::{
         quota::Quota,
     },
     table::{
-        Home, OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedSet, SharedTable,
-        WAYS,
+        Home, OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedTable, WAYS,
         entry::{
             ADDRESS, COUNTER_SHIFT, ONE_PACKET, OVER, PASSED, Shared, TAT, epoch_in, is_taken,
             slot_in, with_epoch,
@@ -431,13 +430,6 @@ pub struct Table<'a> {
 }
 
 #[derive(Clone, Copy)]
-pub struct Set<'a> {
-    bus: &'a dyn Bus,
-    changed: &'a Cell<u64>,
-    number: u32,
-}
-
-#[derive(Clone, Copy)]
 pub struct Entry<'a> {
     bus: &'a dyn Bus,
     changed: &'a Cell<u64>,
@@ -496,19 +488,6 @@ impl<'a> Shared for Entry<'a> {
     }
 }
 
-impl<'a> SharedSet for Set<'a> {
-    type Entry = Entry<'a>;
-
-    fn entry(self, way: u32) -> Entry<'a> {
-        assert!(way < WAYS, "a set has no entry {way}");
-        Entry {
-            bus: self.bus,
-            changed: self.changed,
-            first: place(self.number, way),
-        }
-    }
-}
-
 impl<'a> Table<'a> {
     fn word(&self, place: usize) -> BusWord<'a> {
         BusWord {
@@ -532,17 +511,17 @@ impl<'a> Table<'a> {
 }
 
 impl<'a> SharedTable for Table<'a> {
-    type Set = Set<'a>;
+    type Entry = Entry<'a>;
     /// A CPU that tries again is like one that comes later.
     const LOCK_TRIES: u32 = 1;
     /// The program makes more attempts, and gives up in the same way.
     const COUNT_TRIES: u32 = 2;
 
-    fn set(&self, number: u32) -> Option<Set<'a>> {
-        (number < self.world.sets).then_some(Set {
+    fn set(&self, number: u32) -> Option<Entry<'a>> {
+        (number < self.world.sets).then_some(Entry {
             bus: self.bus,
             changed: self.changed,
-            number,
+            first: place(number, 0),
         })
     }
     fn home(&self, tag: &SourceKey) -> Home {

@@ -7,7 +7,7 @@ use limiter_common::{
     abi::SETS_OF_WORD,
     policy::{has_room, kept},
     table::{
-        Home, OVERFLOW_WIDTH, SWEPT, SharedSet, SharedTable, WAYS,
+        Home, OVERFLOW_WIDTH, SWEPT, SharedTable, WAYS,
         entry::{Shared, slot_in},
         find,
         key::{SLOTS, SourceKey},
@@ -60,7 +60,7 @@ pub fn entry_number(view: &View<'_>, key: &SourceKey) -> u32 {
 /// The entry with this number; none for 0.
 pub fn entry<'a>(view: &View<'a>, number: u32) -> Option<Entry<'a>> {
     let index = number.checked_sub(1)?;
-    Some(view.set(index / WAYS)?.entry(index % WAYS))
+    Some(view.set(index / WAYS)?.at(index % WAYS))
 }
 
 /// An entry of the table.
@@ -85,26 +85,12 @@ impl<'a> Shared for Entry<'a> {
     }
 }
 
-/// A set of the table.
-#[derive(Clone, Copy)]
-pub struct Set<'a>(&'a Line);
-
-impl<'a> SharedSet for Set<'a> {
+impl<'a> SharedTable for View<'a> {
     type Entry = Entry<'a>;
 
-    fn entry(self, way: u32) -> Entry<'a> {
-        Entry {
-            line: self.0,
-            way: way % WAYS,
-        }
-    }
-}
-
-impl<'a> SharedTable for View<'a> {
-    type Set = Set<'a>;
-
-    fn set(&self, number: u32) -> Option<Set<'a>> {
-        self.0.memory.sets.get(number as usize).map(Set)
+    fn set(&self, number: u32) -> Option<Entry<'a>> {
+        let line = self.0.memory.sets.get(number as usize)?;
+        Some(Entry { line, way: 0 })
     }
 
     fn home(&self, key: &SourceKey) -> Home {

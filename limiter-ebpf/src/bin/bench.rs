@@ -1,7 +1,9 @@
-//! Programs of the benchmark on a wire: a sender that gives every packet another source, and two references: a simple
+//! Programs of the benchmark: a sender that gives every packet another source, and references: a bare verdict, a simple
 //! limiter, and a program that only reads one cache line of the packet's source.
 //!
 //! The kernel's test-run runs the sender with live frames, and transmits the packets that it redirects.
+#![no_std]
+#![no_main]
 
 use aya_ebpf::{
     bindings::{
@@ -200,6 +202,16 @@ fn decide(bucket: Option<*mut u64>, insert: impl FnOnce(u64)) -> u32 {
     XDP_DROP
 }
 
+#[xdp]
+pub fn drop_only(_context: XdpContext) -> u32 {
+    XDP_DROP
+}
+
+#[xdp]
+pub fn pass_only(_context: XdpContext) -> u32 {
+    XDP_PASS
+}
+
 /// Reads the cache line of the packet's source and drops the packet.
 #[xdp]
 pub fn one_line_drop(context: XdpContext) -> u32 {
@@ -237,3 +249,7 @@ fn one_line(context: &XdpContext, verdict: u32, otherwise: u32) -> u32 {
     }
     verdict
 }
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
