@@ -10,6 +10,10 @@ use limiter_common::abi::Config;
 static CONFIG: Config = Config::NONE;
 
 /// The constants.
+#[expect(
+    clippy::pointers_in_nomem_asm_block,
+    reason = "the empty assembly reads nothing"
+)]
 #[inline(always)]
 pub fn constants() -> &'static Config {
     let mut config = &raw const CONFIG;
