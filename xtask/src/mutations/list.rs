@@ -112,9 +112,27 @@ impl Test {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn every_mutation_applies_and_names_a_test() -> anyhow::Result<()> {
-        assert!(super::read()?.len() >= 12);
+    fn every_mutation_applies_and_names_a_test() -> Result<()> {
+        assert!(read()?.len() >= 12);
+        Ok(())
+    }
+
+    #[test]
+    fn plan_for_other_kernels_names_tests() -> Result<()> {
+        let plan = include_str!("../kernels/init.sh").replace("\\\n", " ");
+        let mut count = 0;
+        for line in plan.lines().filter(|line| line.starts_with("target ")) {
+            let (program, tests) = (line.split(' ').nth(1), line.rsplit('"').next());
+            let program = program.context("a line without a program")?;
+            for test in tests.into_iter().flat_map(str::split_whitespace) {
+                Test("limiter-tests".into(), program.into(), test.into()).look_up()?;
+                count += 1;
+            }
+        }
+        assert!(count >= 12, "{count}");
         Ok(())
     }
 }
