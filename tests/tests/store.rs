@@ -238,39 +238,6 @@ fn table_of_wide_keys_fills_from_empty_to_full() {
     from_empty_to_full_and_over(Filling::new("/32,/128", wide, 2), [20, 90]);
 }
 
-/// The entry is kept for [`KEPT_FOR`] after its bucket is full, exact to the nanosecond. A source with one packet is
-/// not kept.
-#[test]
-fn entry_of_a_source_with_several_packets_is_kept_longer() {
-    need_kernel!();
-    const SECOND: u64 = 1_000_000_000;
-    let limit = Limit {
-        capacity: 4,
-        ..Limit::new("1/s", "2")
-    };
-    // The table has one set. The bucket is full one second after one packet, and two seconds after two packets.
-    for (packets, free_at) in [(1, SECOND), (2, 2 * SECOND + KEPT_FOR)] {
-        for (later, reason) in [
-            (free_at - 1, Reason::NewSource),
-            (free_at, Reason::Admitted),
-        ] {
-            let kernel = Kernel::new(&limit);
-            for number in 0..4 {
-                for _ in 0..packets {
-                    let packet = Frame::from(narrow(number)).bytes();
-                    assert!(kernel.passes(&packet, START));
-                }
-            }
-            let new = Frame::from(narrow(9)).bytes();
-            let what = format!("{packets} packets, {later} ns later");
-            assert_eq!(kernel.offer(&new, START + later), reason, "{what}");
-            let removed = kernel.tables.counters().unwrap().sources_removed;
-            assert_eq!(removed, u64::from(reason == Reason::Admitted), "{what}");
-            kernel.store.expect_sound(false);
-        }
-    }
-}
-
 /// An attacker cannot find such sources without the seed.
 #[test]
 fn sources_of_one_set_have_separate_buckets() {

@@ -172,82 +172,62 @@ fn check(generations: &Generations, name: &str, source: IpAddr, now: u64) -> Che
 
 /// The count of packets over the limit restarts when the limit begins to drop them, or begins to pass them. It
 /// continues at all other changes.
+///
+/// `steps`: settings, packets, and then the counts of the source: passed, dropped, passed in shadow.
+fn expect_counts(name: &str, steps: &[(Settings, u32, [u64; 3])]) {
+    let mut generations = Generations::new(&steps[0].0, FRAME_MAX);
+    let packet = Frame::from(BUSY).bytes();
+    let mut now = START;
+    for (index, (settings, packets, counts)) in steps.iter().enumerate() {
+        now += MILLISECOND;
+        generations.change(settings, now);
+        for _ in 0..*packets {
+            generations.kernel.offer(&packet, now);
+        }
+        let checked = check(&generations, name, BUSY, now);
+        let found = [
+            checked.passed_packets,
+            checked.dropped_packets,
+            checked.would_drop_packets,
+        ];
+        assert_eq!(found, *counts, "{name}, step {index}: {packets} packets");
+    }
+}
+
 #[test]
 fn counters_of_a_source_restart_when_shadow_changes() {
     need_kernel!();
+    // Columns: interface in shadow, limit in shadow, rate.
     let of = |all: bool, watched: bool, rate: u32| {
         settings(&format!(
             "shadow = {all}\n[[limit]]\nname = \"watched\"\nmatch = {{ protocol = \"udp\" }}\nrate = \"{rate}/h\"\nburst = 3\nshadow = {watched}\n\
              [[limit]]\nname = \"other\"\nmatch = {{ protocol = \"tcp\" }}\nrate = \"1/h\"\n"
         ))
     };
-    let mut generations = Generations::new(&of(false, false, 1), FRAME_MAX);
-    let packet = Frame::from(BUSY).bytes();
-    let mut now = START;
-    // Columns: interface in shadow, limit in shadow, rate; packets; counts of the source: passed, dropped, passed in
-    // shadow.
-    for (index, (settings, packets, figures)) in [
-        ((false, false, 1), 5, (3, 2, 0)),
-        ((false, true, 1), 4, (7, 0, 4)),
-        ((false, true, 2), 1, (8, 0, 5)),
-        ((true, true, 2), 1, (9, 0, 6)),
-        ((true, false, 2), 1, (10, 0, 7)),
-        ((false, false, 2), 0, (10, 0, 0)),
-        ((false, false, 2), 2, (10, 2, 0)),
-        ((false, false, 1), 1, (10, 3, 0)),
-        ((true, false, 1), 1, (11, 0, 1)),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        now += MILLISECOND;
-        let (all, watched, rate) = settings;
-        generations.change(&of(all, watched, rate), now);
-        for _ in 0..packets {
-            generations.kernel.offer(&packet, now);
-        }
-        let checked = check(&generations, "watched", BUSY, now);
-        let found = (
-            checked.passed_packets,
-            checked.dropped_packets,
-            checked.would_drop_packets,
-        );
-        assert_eq!(
-            found, figures,
-            "step {index}: {settings:?}, {packets} packets"
-        );
-        assert!(!check(&generations, "other", BUSY, now).tracked);
-    }
-}
-
-/// The fast path has only the shadow mode of the interface.
-#[test]
-fn counters_on_the_fast_path_restart_when_shadow_changes() {
-    need_kernel!();
+    let steps = [
+        (of(false, false, 1), 5, [3, 2, 0]),
+        (of(false, true, 1), 4, [7, 0, 4]),
+        (of(false, true, 2), 1, [8, 0, 5]),
+        (of(true, true, 2), 1, [9, 0, 6]),
+        (of(true, false, 2), 1, [10, 0, 7]),
+        (of(false, false, 2), 0, [10, 0, 0]),
+        (of(false, false, 2), 2, [10, 2, 0]),
+        (of(false, false, 1), 1, [10, 3, 0]),
+        (of(true, false, 1), 1, [11, 0, 1]),
+    ];
+    expect_counts("watched", &steps);
+    // The fast path has only the shadow mode of the interface.
     let of = |shadow: bool| {
         settings(&format!(
-            "shadow = {shadow}\n[[limit]]\nname = \"all\"\nrate = \"1/h\"\nburst = 3\n"
+            "shadow = {shadow}\n[[limit]]\nname = \"all\"\nrate = \"1/d\"\nburst = 3\n"
         ))
     };
-    let mut generations = Generations::new(&of(false), FRAME_MAX);
-    let packet = Frame::from(BUSY).bytes();
-    for (shadow, packets, figures) in [
-        (false, 5, (3, 2, 0)),
-        (true, 4, (7, 0, 4)),
-        (false, 1, (7, 1, 0)),
-        (false, 1, (7, 2, 0)),
-        (true, 0, (7, 0, 0)),
-    ] {
-        generations.change(&of(shadow), START);
-        for _ in 0..packets {
-            generations.kernel.offer(&packet, START);
-        }
-        let checked = check(&generations, "all", BUSY, START);
-        let found = (
-            checked.passed_packets,
-            checked.dropped_packets,
-            checked.would_drop_packets,
-        );
-        assert_eq!(found, figures, "shadow {shadow}, {packets} packets");
-    }
+    let steps = [
+        (of(false), 5, [3, 2, 0]),
+        (of(true), 4, [7, 0, 4]),
+        (of(false), 1, [7, 1, 0]),
+        (of(false), 1, [7, 2, 0]),
+        (of(true), 0, [7, 0, 0]),
+    ];
+    expect_counts("all", &steps);
 }
