@@ -1,14 +1,23 @@
 //! The largest configuration works: 32 limits and 100,000 prefixes, attached by the command.
 
-use std::{collections::BTreeSet, fs, time::Instant};
+use std::{collections::BTreeSet, fs, net::IpAddr, time::Instant};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use limiter_common::abi::rules::{ON_ALLOW, ON_DENY};
+use limiter_common::{
+    abi::{
+        CLOCK_PACKET,
+        rules::{ON_ALLOW, ON_DENY},
+    },
+    policy::verdict::Reason,
+};
 use limiter_tests::{
+    engine::Kernel,
     files::Folder,
     hosts::Hosts,
     largest::{self, LIMITS},
     need_kernel, number,
+    packet::Frame,
+    settings,
 };
 use limiter_user::kernel::{Attachment, sys::memory};
 
@@ -38,6 +47,51 @@ fn text(prefixes: &[IpNet]) -> String {
     };
     let lists: String = LISTS.into_iter().enumerate().map(list).collect();
     largest::file(&lists)
+}
+
+/// Possible verdicts on packets of a source within the prefix with this number.
+fn expected(number: usize) -> &'static [Reason] {
+    match LISTS[number % LISTS.len()] {
+        "allow" => &[Reason::Allowed],
+        "deny" => &[Reason::Deny],
+        "gold" => &[Reason::Admitted, Reason::Unlimited],
+        _ => &[Reason::Unlimited],
+    }
+}
+
+/// The verifier refuses a program after a million instructions (since Linux 5.2).
+#[test]
+fn largest_configuration_loads_and_finds_the_right_list() {
+    need_kernel!();
+    let prefixes = prefixes();
+    let kernel = Kernel::with_clock(&settings(&text(&prefixes)), CLOCK_PACKET);
+    if let Some(verified) = limiter_tests::verified_instructions(&kernel.program) {
+        println!("32 limits: {verified} instructions verified");
+        assert!((1_000..500_000).contains(&verified), "{verified}");
+    }
+    let v4 = |address: u32| IpAddr::V4(address.into());
+    let v6 = |address: u128| IpAddr::V6(address.into());
+    let mut rng = fastrand::Rng::with_seed(7);
+    for _ in 0..2_000 {
+        let number = rng.usize(0..PREFIXES);
+        let within: IpAddr = match prefixes[number] {
+            IpNet::V4(net) => v4(u32::from(net.addr()) | rng.u32(0..16)),
+            IpNet::V6(net) => v6(u128::from(net.addr()) | u128::from(rng.u64(..))),
+        };
+        let reason = kernel.offer(&Frame::from(within).bytes(), 1_000_000_000_000);
+        assert!(
+            expected(number).contains(&reason),
+            "{within} of {}: {reason:?}",
+            prefixes[number]
+        );
+        let beside: IpAddr = match prefixes[number] {
+            // The sixteen addresses after a prefix are on no list.
+            IpNet::V4(net) => v4(u32::from(net.addr()) + 16 + rng.u32(0..16)),
+            IpNet::V6(net) => v6(u128::from(net.addr()) ^ (1 << 100)),
+        };
+        let reason = kernel.offer(&Frame::from(beside).bytes(), 1_000_000_000_000);
+        assert_eq!(reason, Reason::Admitted, "{beside}");
+    }
 }
 
 #[test]

@@ -54,7 +54,7 @@ target several "several limits" \
     limits_match_ports_flags_and_tiers
 target nested "nested limits" flood_from_two_cpus_stays_within_nested_limits
 target large "32 limits, 100,000 prefixes" \
-    largest_configuration_attaches_and_reports_the_kernels_memory
+    largest_configuration_loads_and_finds_the_right_list
 target keys "jumbo frames" jumbo_frames_count_with_their_whole_length
 target store "the table" sources_of_one_set_have_separate_buckets
 target two_cpus "two CPUs on one source" example_10_two_cpus_admit_one_packet_for_one_token
