@@ -45,7 +45,7 @@ pub struct Activity {
     pub passed: u64,
     /// Packets that were over the limit.
     pub over: u64,
-    /// Whether packets over the limit were dropped. If not, they passed because of shadow.
+    /// True if packets over the limit were dropped, false if they passed because of shadow.
     pub drops: bool,
     /// Packets that passed since the last scan.
     pub passed_since: u64,
