@@ -1,15 +1,25 @@
-//! The full path searches each bucket once per packet, and does not charge a source that takes over an entry.
+//! The policy searches each bucket once per packet, and stays right if another CPU acts between two of its steps.
 
 use std::cell::Cell;
 
 use limiter_common::{
-    abi::{Config, rules::Limit},
+    abi::{
+        Config,
+        rules::{Limit, NewSourceQuota},
+    },
     arithmetic::bucket,
-    policy::{Engine, Evaluation, candidates::Candidates, full::evaluate, verdict::Reason},
+    policy::{
+        Engine, Evaluation,
+        candidates::Candidates,
+        full::evaluate,
+        new_sources::{LOST, lease_once},
+        verdict::Reason,
+    },
     table::{
         Added,
         entry::{ADDRESS, OVER, PASSED, Shared, TAT, counter, with_epoch},
         key::{Address, KeyMask, SourceKey},
+        word::Word,
     },
 };
 
@@ -165,4 +175,58 @@ fn entry_taken_by_another_source_is_not_charged() {
     );
     assert_eq!(row.entries[0][TAT].get(), bucket::ticks(NOW));
     assert_eq!(row.entries[2][TAT].get(), bucket::ticks(NOW) + COST);
+}
+
+#[test]
+fn packet_that_loses_the_last_token_to_another_cpu_is_charged_to_no_limit() {
+    let row = row(&[key(1, 0), key(1, 1)]);
+    let take_all = || row.entries[1][TAT].set(bucket::ticks(NOW) + TAU);
+    assert_eq!(offer(&row, 1, take_all), Reason::Limit);
+    assert_eq!([passed(&row, 0), passed(&row, 1)], [0, 0]);
+    assert_eq!(row.entries[0][TAT].get(), bucket::ticks(NOW));
+}
+
+/// A word that another CPU replaces with `other`, if any, right after it is read.
+#[derive(Clone, Copy)]
+struct Contested<'a> {
+    word: &'a Cell<u64>,
+    other: &'a Cell<Option<u64>>,
+}
+
+impl Word for Contested<'_> {
+    fn load(self) -> u64 {
+        let read = self.word.get();
+        self.word.set(self.other.take().unwrap_or(read));
+        read
+    }
+    fn swap(self, expected: u64, new: u64) -> bool {
+        Word::swap(self.word, expected, new)
+    }
+    fn store(self, value: u64) {
+        self.word.set(value);
+    }
+    fn add(self, amount: u64) {
+        Word::add(self.word, amount);
+    }
+}
+
+#[test]
+fn tokens_that_another_cpu_leases_are_not_leased_again() {
+    const LEASE: u64 = 4;
+    let limit = NewSourceQuota {
+        tau: TAU,
+        cost: COST,
+        lease: LEASE,
+        own_tau: 0,
+        own_cost: 0,
+    };
+    let leased = bucket::ticks(NOW) + LEASE * COST;
+    let (word, other) = (Cell::new(bucket::ticks(NOW)), Cell::new(Some(leased)));
+    let common = Contested {
+        word: &word,
+        other: &other,
+    };
+    let lease = || lease_once(&limit, common, common, NOW, || NOW);
+    assert_eq!([lease(), lease()], [LOST, LEASE]);
+    assert_eq!(word.get(), leased + LEASE * COST);
 }

@@ -14,7 +14,7 @@ use crate::{
 /// The packages and the tests to run. Tests with thousands of cases run only a few of them.
 const RUNS: [&str; 3] = [
     "--package limiter-common --lib",
-    "--package limiter-common --test table_properties -- different_keys is_full does_not_fill",
+    "--package limiter-common --test table_properties -- different_keys entry_",
     "--package limiter-user --lib -- kernel::program::raw",
 ];
 /// Number of cases per property.

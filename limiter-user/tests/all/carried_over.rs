@@ -2,7 +2,7 @@
 
 use limiter_common::arithmetic::{
     bucket::ticks,
-    rescale::{PAST_QUOTAS, Rescale, carry_over},
+    rescale::{Rescale, carry_over},
 };
 use limiter_user::config::{
     Algorithm, Limit,
@@ -70,69 +70,17 @@ fn window_written_during_a_change_counts_from_its_start() {
     }
 }
 
-/// One change between each two neighbours in `quota`, all at the same time; the newest first.
-fn changes(quota: &[LimitQuota]) -> Vec<Rescale> {
-    let pairs = quota.windows(2).rev();
-    pairs
-        .map(|pair| rescale(&pair[0], &pair[1], SINCE))
-        .collect()
-}
-
-fn carried(word: u64, behind: u32, past: &[Rescale]) -> Option<u64> {
-    let known = u32::try_from(past.len()).expect("eight at most");
-    carry_over(word, behind, known, |index| {
-        assert!(index < known, "no change is known at {index}");
-        past.get(index as usize)
-    })
-}
-
-/// Nine quotas: as many changes as are remembered.
-fn nine() -> [LimitQuota; PAST_QUOTAS as usize + 1] {
-    [
-        bucket("5/s", "10"),
-        bucket("1/s", "40"),
-        window("100/m", "150"),
-        bucket("1k/s", "2k"),
-        bucket("1/h", "20"),
-        window("5/s", "12"),
-        bucket("1M/s", "200"),
-        bucket("3/m", "30"),
-        bucket("7/s", "100"),
-    ]
-}
-
-/// The TAT of a bucket that is empty at [`SINCE`].
-fn empty(quota: &LimitQuota) -> u64 {
-    if quota.in_kernel.window.period == 0 {
-        ticks(SINCE) + quota.in_kernel.tau
-    } else {
-        quota.in_kernel.window.word(SINCE, 0)
-    }
-}
-
 /// A bucket may have had any state before the oldest remembered change: it is taken to be empty then.
 #[test]
 fn bucket_that_missed_too_many_changes_is_taken_as_empty() {
-    for first in [bucket("5/s", "9"), window("100/m", "9")] {
-        let mut all = nine();
-        all[0] = first;
-        let past = changes(&all);
-        let newest = &all[PAST_QUOTAS as usize];
-        for behind in [PAST_QUOTAS + 1, PAST_QUOTAS + 2, 1_000, u32::MAX] {
-            let full = newest.in_kernel.full(SINCE);
-            for word in [full, empty(newest), first.in_kernel.full(SINCE - 1_000)] {
-                let carried = carried(word, behind, &past);
-                let left = left(newest, carried.expect("all are known"), SINCE);
-                assert!(
-                    (88.9..=91.0).contains(&left),
-                    "{behind} missed: {left} left"
-                );
-            }
+    let new = bucket("7/s", "100");
+    for old in [bucket("5/s", "9"), window("100/m", "9")] {
+        let only = rescale(&old, &new, SINCE);
+        let full = old.in_kernel.full(SINCE - 1_000);
+        for (behind, expected) in [(1, 100.0), (2, 91.0), (1_000, 91.0), (u32::MAX, 91.0)] {
+            let carried = carry_over(full, behind, 1, |index| (index == 0).then_some(&only));
+            expect_left(&new, carried, SINCE, expected, &format!("{behind} missed"));
         }
-        // One change less: all are remembered.
-        let full = first.in_kernel.full(SINCE);
-        let carried = carried(full, PAST_QUOTAS, &past);
-        expect_left(newest, carried, SINCE, 100.0, "all are known");
     }
 }
 

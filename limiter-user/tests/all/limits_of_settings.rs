@@ -14,82 +14,72 @@ fn is_accepted(text: &str) -> bool {
 }
 
 #[test]
-fn limit_names_are_bounded() {
+fn names_are_bounded() {
     assert!(name(&"a".repeat(32)).is_ok() && name("a-b_c.9").is_ok());
     for wrong in ["", &"a".repeat(33), "a b", "control"] {
         assert!(name(wrong).is_err(), "{wrong}");
     }
-}
-
-#[test]
-fn interface_names_are_checked() {
     assert!(interface("eth0.7@x-y").is_ok() && interface(&"e".repeat(15)).is_ok());
-    let long = "e".repeat(16);
-    for wrong in [
-        "",
-        ".",
-        "..",
-        "a/b",
-        "a:b",
-        "a b",
-        "a\u{7}b",
-        "192.0.2.1",
-        &long,
-    ] {
+    for wrong in "|.|..|a/b|a:b|a b|a\u{7}b|192.0.2.1|eeeeeeeeeeeeeeee".split('|') {
         assert!(interface(wrong).is_err(), "{wrong:?}");
     }
 }
 
 #[test]
-fn at_most_32_limits_are_accepted() {
-    let with = |count: usize| -> String {
-        (0..count)
-            .map(|i| ONE.replace("one", &format!("l{i}")))
-            .collect()
+fn numbers_of_limits_tiers_and_sources_are_bounded() {
+    let limits = |count: usize| -> String {
+        let named = |number| ONE.replace("one", &format!("l{number}"));
+        (0..count).map(named).collect()
     };
-    assert!(is_accepted(&with(32)) && !is_accepted(&with(33)));
-}
-
-#[test]
-fn table_size_is_bounded() {
-    let with = |sources: u64| is_accepted(&format!("max_sources = {sources}\n{ONE}"));
-    assert!(with(1) && with(65_536) && !with(0) && !with(u64::from(u32::MAX)));
-}
-
-#[test]
-fn at_most_30_tiers_are_accepted() {
-    let with = |count: usize| {
+    let tiers = |count: usize| {
         let lists: String = (0..count).map(|i| format!("t{i} = []\n")).collect();
-        is_accepted(&format!("{ONE}[lists]\n{lists}"))
+        format!("{ONE}[lists]\n{lists}")
     };
-    assert!(with(30) && !with(31));
-}
-
-#[test]
-fn costs_and_tcp_flags_are_checked() {
-    let with = |line: &str| is_accepted(&format!("{ONE}{line}\n"));
-    assert!(with("cost = 1") && with("cost = 10"));
-    assert!(!with("cost = 0") && !with("cost = 11"));
-    assert!(!is_accepted(
-        "[[limit]]\nname = \"one\"\nrate = \"1mbit\"\nburst = \"10kb\"\ncost = 1\n"
-    ));
-    assert!(with("match = { tcp_flags = \"syn\" }"));
-    assert!(!with("match = { protocol = \"udp\", tcp_flags = \"syn\" }"));
+    let sources = |sources: u32| format!("max_sources = {sources}\n{ONE}");
+    for (what, text, accepted) in [
+        ("32 limits", limits(32), true),
+        ("33 limits", limits(33), false),
+        ("30 tiers", tiers(30), true),
+        ("31 tiers", tiers(31), false),
+        ("no source", sources(0), false),
+        ("one source", sources(1), true),
+        ("65,536 sources", sources(65_536), true),
+        ("all sources", sources(u32::MAX), false),
+    ] {
+        assert_eq!(is_accepted(&text), accepted, "{what}");
+    }
 }
 
 /// A window gives at least one token, and holds as many as fit into its stored state.
 #[test]
-fn fixed_window_tokens_are_bounded() {
-    let with = |rate: &str, rest: &str| {
-        is_accepted(&format!(
-            "[[limit]]\nname = \"one\"\nrate = \"{rate}\"\nalgorithm = \"fixed-window\"\n{rest}\n"
-        ))
-    };
-    assert!(with("4294967295/m", "") && !with("4294967296/m", ""));
-    assert!(with("5/s", "burst = 4294967295") && !with("5/s", "burst = 4294967296"));
-    let large = "burst = \"4294967295b\"";
-    assert!(with("8bit", large) && !with("7bit", large));
-    assert!(with("34359738367bit", large) && !with("34359738368bit", large));
+fn costs_flags_and_windows_are_bounded() {
+    let (buckets, windows) = ("token-bucket", "fixed-window");
+    for (accepted, algorithm, rate, rest) in [
+        (true, buckets, "5/s", "burst = 10\ncost = 1"),
+        (true, buckets, "5/s", "burst = 10\ncost = 10"),
+        (false, buckets, "5/s", "burst = 10\ncost = 0"),
+        (false, buckets, "5/s", "burst = 10\ncost = 11"),
+        (false, buckets, "1mbit", "burst = \"10kb\"\ncost = 1"),
+        (true, buckets, "5/s", "match.tcp_flags = \"syn\""),
+        (
+            false,
+            buckets,
+            "5/s",
+            "match = { protocol = \"udp\", tcp_flags = \"syn\" }",
+        ),
+        (true, windows, "4294967295/m", ""),
+        (false, windows, "4294967296/m", ""),
+        (true, windows, "5/s", "burst = 4294967295"),
+        (false, windows, "5/s", "burst = 4294967296"),
+        (true, windows, "8bit", "burst = \"4294967295b\""),
+        (false, windows, "7bit", "burst = \"4294967295b\""),
+        (true, windows, "34359738367bit", "burst = \"4294967295b\""),
+        (false, windows, "34359738368bit", "burst = \"4294967295b\""),
+    ] {
+        let limit = format!("name = \"one\"\nrate = \"{rate}\"\nalgorithm = \"{algorithm}\"");
+        let text = format!("[[limit]]\n{limit}\n{rest}\n");
+        assert_eq!(is_accepted(&text), accepted, "{algorithm}, {rate}, {rest}");
+    }
 }
 
 /// A packet costs its length in a limit on bits, and one token in a limit on packets, with either algorithm.

@@ -8,8 +8,6 @@ mod clock_properties;
 mod compile;
 mod differences;
 mod exact;
-mod file_changes;
-mod file_properties;
 mod fleet_settings;
 mod learn_properties;
 mod limits_of_settings;

@@ -2,7 +2,7 @@
 
 use crate::exact::{cases, draw::magnitude, expect_exact_within};
 use limiter_common::arithmetic::{
-    bucket::{Decision, is_time},
+    bucket::{Decision, TICK_SHIFT, is_time},
     quota::Quota,
     window::{TOKENS_MAX, Window},
 };
@@ -60,6 +60,29 @@ impl Model {
     fn left(&self, now: u64) -> BigInt {
         let windows = (Self::number(&self.quota, now) - &self.window).max(BigInt::ZERO);
         (&self.left + windows * self.quota.window.grant).min(self.quota.tau.into())
+    }
+
+    /// Windows that give this number of tokens.
+    fn windows(&self, tokens: BigInt) -> BigInt {
+        (tokens + self.quota.window.grant - 1_u32) / self.quota.window.grant
+    }
+
+    /// Nanoseconds from `now` to the beginning of a window.
+    fn until(&self, window: BigInt, now: u64) -> BigInt {
+        window * self.quota.window.period - self.quota.window.phase - now
+    }
+
+    /// Nanoseconds since the beginning of the window that filled the bucket.
+    fn full_for(&self, now: u64) -> Option<BigInt> {
+        let filled = &self.window + self.windows(self.quota.tau - &self.left);
+        let is_full = self.left(now) == self.quota.tau.into();
+        is_full.then(|| (-self.until(filled, now)).max(BigInt::ZERO))
+    }
+
+    /// Nanoseconds until the bucket has `cost` tokens, if no burst stopped it.
+    fn wait(&self, now: u64, cost: u64) -> BigInt {
+        let present = Self::number(&self.quota, now).max(self.window.clone());
+        self.until(present + self.windows(cost - self.left(now)), now)
     }
 
     /// Refused packets change nothing, because their clock may be wrong.
@@ -133,7 +156,7 @@ proptest! {
                 Event::Behind(share, cost) => (now - period / 100 * share, cost),
             };
             prop_assert_eq!(BigInt::from(quota.left(word, at)), model.left(at));
-            prop_assert_eq!(quota.full_for(word, at).is_some(), model.left(at) == quota.tau.into());
+            prop_assert_eq!(quota.full_for(word, at).map(BigInt::from), model.full_for(at));
             let fits = model.admits(at, cost);
             match quota.decide(word, at, cost) {
                 Decision::Admit { tat } => {
@@ -141,8 +164,11 @@ proptest! {
                     prop_assert!(is_time(tat));
                     (word, last) = (tat, Some((cost, at)));
                 }
-                Decision::Refuse { .. } => {
+                Decision::Refuse { wait } => {
                     prop_assert!(!fits, "{} tokens could have passed", cost);
+                    // Longer waits do not fit into ticks.
+                    let exact = model.wait(at, cost);
+                    prop_assert!(exact.bits() > 55 || exact == (wait >> TICK_SHIFT).into());
                     // A packet that is a window behind needs no correction.
                     prop_assert_eq!(quota.corrected(word, at), None);
                 }
@@ -216,4 +242,34 @@ proptest! {
         let now = written + windows * quota.window.period / 2;
         expect_exact_within(&quota, word, cost, (now - before, now, now + after))?;
     }
+}
+
+#[test]
+fn window_bucket_continues_when_window_numbers_wrap() {
+    let window = Window {
+        period: 1_000,
+        phase: 70,
+        grant: 3,
+    };
+    let quota = Quota {
+        tau: 10,
+        cost: 1,
+        window,
+        ..Quota::default()
+    };
+    let begins = (1 << 31) * 1_000 - 70;
+    let word = window.word(begins - 1, 1);
+    for (later, left) in [(0, 4), (999, 4), (1_000, 7), (2_000, 10), (9_000, 10)] {
+        assert_eq!(quota.left(word, begins + later), left, "{later} ns later");
+    }
+    let Decision::Admit { tat } = quota.decide(word, begins, 4) else {
+        panic!("four tokens are left");
+    };
+    assert_eq!(quota.left(tat, begins + 1_000), 3);
+    // A clock that is behind refills nothing. The clocks of two CPUs differ by less than a window.
+    assert_eq!(quota.left(tat, begins - 1), 0);
+    assert_eq!(quota.corrected(tat, begins - 1), None);
+    let two_ahead = window.word(begins + 1_000, 5);
+    let corrected = window.word(begins - 1, 5);
+    assert_eq!(quota.corrected(two_ahead, begins - 1), Some(corrected));
 }

@@ -27,6 +27,7 @@ pub(super) fn run(bytes: &[u8]) {
             assert!(mistakes.is_sorted_by_key(|mistake| mistake.line));
             for mistake in mistakes {
                 assert!((1..=lines).contains(&mistake.line), "{mistake}");
+                assert!(mistake.message.contains([':', '?']), "{mistake}");
                 expect_one_line(&mistake.message);
             }
         }
