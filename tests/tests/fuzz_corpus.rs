@@ -1,22 +1,30 @@
-//! All fuzz targets pass on the inputs in `fixtures/fuzz`, and random frames get correct verdicts in the kernel.
+//! All fuzz targets pass on the inputs in `fixtures/fuzz`, and odd frames get correct verdicts in the kernel.
 //!
 //! The inputs are some basic ones, and all that have found a bug. `cargo xtask fuzz` searches for more.
 
-use std::{fs, net::IpAddr, path::Path};
+use std::{
+    fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
-use arbitrary::Unstructured;
 use fastrand::Rng;
 use ipnet::IpNet;
-use limiter_common::policy::verdict::Reason;
+use limiter_common::{abi::CLOCK_PACKET, policy::verdict::Reason};
 use limiter_tests::{
-    fuzz::{
-        TARGETS,
-        packets::{CONFIGURATIONS_LENGTH, Pool, Tally, frame, offer},
-    },
+    engine::{Kernel, Limit, constants},
+    fuzz::{TARGETS, Target},
     need_kernel,
     random::seed,
+    settings,
 };
-use limiter_user::{config::key::address, plan::capture::Capture};
+use limiter_user::{
+    config::{file, key::address},
+    plan::{
+        capture::Capture,
+        replay::{Compiled, Engine},
+    },
+};
 
 /// Runs all inputs of the targets with this need of the kernel.
 fn all(kernel: bool) {
@@ -56,7 +64,7 @@ fn damaged_fuzz_inputs_pass() {
         let inputs = target.inputs();
         let inputs: Vec<_> = inputs.iter().map(|path| fs::read(path).unwrap()).collect();
         // A block with a wrong length costs up to 16 MiB before the error is found.
-        let rounds = if target.name == "capture" { 2 } else { 10 };
+        let rounds = if target.name == "capture" { 2 } else { 50 };
         for input in &inputs {
             for _ in 0..rounds {
                 let mut torn = input.clone();
@@ -91,78 +99,88 @@ fn tear(rng: &mut Rng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     }
 }
 
-/// Half of the frames have a fixed seed, and half have a new one.
+/// The inputs that are whole files show that all settings can be read.
 #[test]
-fn kernel_and_another_parser_agree_on_random_frames() {
-    need_kernel!();
-    const FRAMES: u32 = 4_000;
-    let mut tally = Tally::default();
-    for seed in [0xf4a3e, seed(fastrand::u64(..))] {
-        // The printed seed repeats the frames of a failure.
-        println!("LIMITER_SEED={seed:#x}");
-        let mut rng = Rng::with_seed(seed);
-        let mut bytes = [0; 256];
-        for _ in 0..FRAMES {
-            rng.fill(&mut bytes);
-            let frame = frame(&mut Unstructured::new(&bytes), &Pool::default()).unwrap();
-            offer(rng.usize(0..CONFIGURATIONS_LENGTH), &frame, &mut tally);
-        }
-    }
-    println!("{tally:?}");
-    for reason in [
-        Reason::Admitted,
-        Reason::NotIp,
-        Reason::WouldDrop,
-        Reason::Limit,
-        Reason::Deny,
-        Reason::Malformed,
-        Reason::MalformedPassed,
-        Reason::MalformedWouldDrop,
-        Reason::Allowed,
-        Reason::Unlimited,
-    ] {
-        let seen = tally[reason as usize];
-        assert!(seen > 20, "{reason:?} came up {seen} times");
+fn whole_configuration_files_are_accepted() {
+    let inputs = Target::named("configuration").inputs().into_iter();
+    let is_whole = |path: &PathBuf| path.to_str().unwrap().contains("/whole-");
+    let whole: Vec<_> = inputs.filter(is_whole).collect();
+    assert_eq!(whole.len(), 4);
+    for path in whole {
+        let read = file::parse(&fs::read_to_string(&path).unwrap(), ".".as_ref());
+        assert!(read.is_ok(), "{}: {read:?}", path.display());
     }
 }
 
-/// Another program made the frames. The verdicts were written by hand.
+/// Another program made the frames. The verdicts were written by hand. They hold for the programs with and without
+/// frames in several buffers, and for the policy in user space.
 #[test]
 fn odd_frames_get_their_expected_verdicts() {
     need_kernel!();
-    const LIMITS: [&str; 4] = ["dns", "syn", "ports", "fragments"];
-    const OF_LIMITS: usize = 4;
+    const NOW: u64 = 1_000_000_000_000;
+    const KEYS: [(&str, u8, u8); 4] = [
+        ("dns", 32, 64),
+        ("syn", 24, 48),
+        ("ports", 32, 64),
+        ("fragments", 16, 32),
+    ];
+    let settings = settings(
+        r#"
+        max_sources = 256
+        new_sources = "none"
+        [[limit]]
+        name = "dns"
+        match = { protocol = "udp", destination_port = [53, "5300-5353"] }
+        rate = "1/s"
+        [[limit]]
+        name = "syn"
+        match = { protocol = "tcp", tcp_flags = "syn" }
+        key = "/24,/48"
+        rate = "1/s"
+        [[limit]]
+        name = "ports"
+        match = { fragments = false }
+        key = "/32,/64,destination_port"
+        rate = "1/s"
+        [[limit]]
+        name = "fragments"
+        match = { fragments = true }
+        key = "/16,/32"
+        rate = "1/s"
+        "#,
+    );
+    let config = constants(&settings, CLOCK_PACKET).0;
+    let load = |frags| Kernel::load(&Limit::new("1/s", "1"), &config, frags);
+    let kernels = [false, true].map(load);
+    let compiled = Compiled::new(&settings).unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/frames");
     let written = fs::read_to_string(folder.join("odd.txt")).unwrap();
     let mut written = written.lines();
-    let mut tally = Tally::default();
     for packet in Capture::open(&folder.join("odd.pcap")).unwrap() {
-        let bytes = packet.unwrap().frame.bytes;
+        let frame = packet.unwrap().frame;
         let line = written.next().unwrap();
-        for configuration in 0..CONFIGURATIONS_LENGTH {
-            offer(configuration, &bytes, &mut tally);
-        }
-        let (reason, buckets) = offer(OF_LIMITS, &bytes, &mut tally);
-        let wanted = line.split_once(": ").unwrap().1;
-        let (source, limits) = match wanted {
-            "not-ip" | "malformed" => {
-                let right = [("not-ip", Reason::NotIp), ("malformed", Reason::Malformed)];
-                assert!(right.contains(&(wanted, reason)), "{line}: {reason:?}");
-                assert_eq!(buckets, [], "{line}");
-                continue;
-            }
-            held => held.split_once(' ').unwrap(),
+        let reason = Engine::model(&compiled, NOW).offer(&frame, NOW).unwrap();
+        let [charged, others] = kernels.each_ref().map(|kernel| {
+            assert_eq!(kernel.offer(&frame.bytes, NOW), reason, "{line}");
+            let mut charged: Vec<_> = kernel.tables.sets.sources().map(|(key, _)| key).collect();
+            charged.sort_by_key(|key| key.slot());
+            let _ = kernel.tables.sets.forget_all();
+            charged
+        });
+        assert_eq!(charged, others, "{line}");
+        let (_, wanted) = line.split_once(": ").unwrap();
+        let Some((source, limits)) = wanted.split_once(' ') else {
+            assert_eq!(reason.name().replace('_', "-"), wanted, "{line}");
+            assert_eq!(charged, [], "{line}");
+            continue;
         };
         assert_eq!(reason, Reason::Admitted, "{line}");
-        let charged: Vec<_> = buckets
-            .iter()
-            .map(|key| LIMITS[key.slot() as usize])
-            .collect();
-        assert_eq!(charged.join(","), limits, "{line}");
+        let keys = charged.iter().map(|key| KEYS[key.slot() as usize]);
+        let names: Vec<_> = keys.clone().map(|(name, ..)| name).collect();
+        assert_eq!(names.join(","), limits, "{line}");
         let source: IpAddr = source.parse().unwrap();
-        for key in buckets {
-            let bits = [(32, 64), (24, 48), (32, 64), (16, 32)][key.slot() as usize];
-            let bits = if source.is_ipv4() { bits.0 } else { bits.1 };
+        for (key, (_, ipv4, ipv6)) in charged.iter().zip(keys) {
+            let bits = if source.is_ipv4() { ipv4 } else { ipv6 };
             let network = IpNet::new(source, bits).unwrap().network();
             assert_eq!(key.address(), address(network).words, "{line}");
         }

@@ -8,7 +8,7 @@ use limiter_common::{
     policy::verdict::Reason,
 };
 use limiter_tests::{
-    cpus::{alone, in_rounds, on_two},
+    cpus::{alone, on_two},
     engine::{FRAME_MAX, Kernel},
     need_kernel,
     packet::udp_of_length,
@@ -25,11 +25,8 @@ struct Nest {
     what: &'static str,
     /// Rate and burst of the limits by source and by /24.
     deep: &'static str,
-    /// Rate and burst of the interface's limit: one packet per `step` nanoseconds.
-    scarce: &'static str,
-    step: u64,
-    /// The interface's limit in the flood: rate and burst, burst in packets, and rate in packets per second.
-    flood: (&'static str, f64, f64),
+    /// The interface's limit: rate and burst, burst in packets, and rate in packets per second.
+    scarce: (&'static str, f64, f64),
     /// Bytes of a packet.
     length: usize,
 }
@@ -38,27 +35,20 @@ const NESTS: [Nest; 3] = [
     Nest {
         what: "packets",
         deep: "rate = \"1/m\"\nburst = \"250k\"",
-        scarce: "rate = \"1k/s\"\nburst = 1",
-        step: 1_000_000,
-        flood: ("rate = \"20k/s\"\nburst = 10", 10.0, 20_000.0),
+        scarce: ("rate = \"20k/s\"\nburst = 10", 10.0, 20_000.0),
         length: 60,
     },
     Nest {
         what: "bytes",
         deep: "rate = \"80bit\"\nburst = \"170mb\"",
-        // The burst is one of the longest frames.
-        scarce: "rate = \"13mbit\"\nburst = \"1522b\"",
-        step: 1_000_000,
         // The rate is 2,000 packets per second.
-        flood: ("rate = \"24352kbit\"\nburst = \"3044b\"", 2.0, 2_000.0),
+        scarce: ("rate = \"24352kbit\"\nburst = \"3044b\"", 2.0, 2_000.0),
         length: FRAME_MAX as usize,
     },
     Nest {
         what: "windows",
         deep: "rate = \"250k/200d\"\nalgorithm = \"fixed-window\"",
-        scarce: "rate = \"1/s\"\nalgorithm = \"fixed-window\"",
-        step: 1_000_000_000,
-        flood: ("rate = \"20k/s\"\nburst = 10", 10.0, 20_000.0),
+        scarce: ("rate = \"20k/s\"\nburst = 10", 10.0, 20_000.0),
         length: 60,
     },
 ];
@@ -129,39 +119,6 @@ impl Nest {
     }
 }
 
-/// The buckets exist before, because a CPU could wait in vain for a new bucket while the other CPU is stopped, as
-/// emulated CPUs are at times.
-#[test]
-fn two_packets_for_one_token_admit_one_and_refund_the_other() {
-    need_kernel!();
-    let _alone = alone();
-    const START: u64 = 1_000_000_000_000;
-    const ROUNDS: u64 = 3_000;
-    for (nest, order) in NESTS
-        .iter()
-        .flat_map(|nest| ORDERS.map(|order| (nest, order)))
-    {
-        let settings = nest.settings(order, nest.scarce);
-        let kernel = Kernel::with_clock(&settings, CLOCK_PACKET);
-        let since = START - CPUS * nest.step;
-        for cpu in 0..CPUS {
-            let packet = nest.packet(cpu as usize);
-            let reason = kernel.offer(&packet, since + cpu * nest.step);
-            assert_eq!(reason, Reason::Admitted, "{}, {order:?}", nest.what);
-        }
-        let packets = [0, 1].map(|cpu| nest.packet(cpu));
-        let reasons = in_rounds(ROUNDS as usize, |cpu, round| {
-            kernel.offer(&packets[cpu], START + round as u64 * nest.step)
-        });
-        for (round, mut pair) in reasons.into_iter().enumerate() {
-            pair.sort();
-            let what = format!("{}, {order:?}, round {round}", nest.what);
-            assert_eq!(pair, [Reason::Admitted, Reason::Limit], "{what}");
-        }
-        nest.expect_all_or_nothing(&kernel, &settings, since, CPUS + ROUNDS);
-    }
-}
-
 /// The table has no room for one of a packet's buckets. Room is reserved before the first limit is charged.
 #[test]
 fn packet_without_table_room_is_charged_to_no_limit() {
@@ -201,7 +158,7 @@ fn flood_from_two_cpus_stays_within_nested_limits() {
         .iter()
         .flat_map(|nest| ORDERS.map(|order| (nest, order)))
     {
-        let (quota, burst, per_second) = nest.flood;
+        let (quota, burst, per_second) = nest.scarce;
         let settings = nest.settings(order, quota);
         let kernel = Kernel::with_clock(&settings, CLOCK_KERNEL);
         let before = clock::now().unwrap();

@@ -6,7 +6,6 @@
 mod capture;
 mod configuration;
 mod list;
-pub mod packets;
 mod pins;
 mod record;
 mod request;
@@ -29,12 +28,14 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 7] = [
     Target::new("capture", capture::run),
     Target::new("configuration", configuration::run),
     Target::new("list", list::run),
-    Target::in_kernel("packets", packets::run),
-    Target::in_kernel("pins", pins::run),
+    Target {
+        kernel: true,
+        ..Target::new("pins", pins::run)
+    },
     Target::new("record", record::run),
     Target::new("request", request::run),
     Target::new("values", values::run),
@@ -46,13 +47,6 @@ impl Target {
             name,
             run,
             kernel: false,
-        }
-    }
-
-    const fn in_kernel(name: &'static str, run: fn(&[u8])) -> Self {
-        Self {
-            kernel: true,
-            ..Self::new(name, run)
         }
     }
 

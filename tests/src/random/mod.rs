@@ -1,5 +1,6 @@
 //! Draws random settings, packets near the boundaries of the settings, and times.
 
+pub mod frames;
 pub mod moment;
 pub mod packets;
 pub mod settings;

@@ -8,10 +8,10 @@ use ipnet::IpNet;
 use limiter_user::config::{Settings, matches::PortRange};
 
 use super::{
+    frames::{self, Pool},
     one, percent,
     settings::{IPV4, IPV6, PORTS},
 };
-use crate::fuzz::packets::{self, Pool};
 
 /// The longest payload.
 const PAYLOAD_MAX: usize = 1_100;
@@ -26,7 +26,7 @@ pub fn frame(rng: &mut Rng, settings: &Settings) -> Vec<u8> {
         payloads: vec![rng.usize(0..if long { PAYLOAD_MAX } else { 40 })],
     };
     let bytes: [u8; 256] = array::from_fn(|_| rng.u8(..));
-    packets::frame(&mut Unstructured::new(&bytes), &pool).unwrap()
+    frames::frame(&mut Unstructured::new(&bytes), &pool).unwrap()
 }
 
 /// A prefix on one of the lists, in 40 % of cases.

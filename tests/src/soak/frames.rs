@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use arbitrary::Unstructured;
 
 use crate::{
-    fuzz::packets::{Pool, frame},
     hosts::Hosts,
     packet::Frame,
+    random::frames::{Pool, frame},
 };
 
 /// Source that is denied at times.
@@ -79,9 +79,14 @@ fn odd(hosts: &Hosts) -> Vec<Vec<u8>> {
     };
     let mut odd = vec![sized(1, 1_400), sized(2, 5_000)];
     let mut random = fastrand::Rng::with_seed(1);
+    let pool = Pool {
+        ipv4: vec![[192, 0, 2, 7], [203, 0, 113, 5]],
+        payloads: vec![0, 18, 64],
+        ..Pool::default()
+    };
     odd.extend((0..RANDOM).map(|_| {
         let bytes: [u8; 256] = std::array::from_fn(|_| random.u8(..));
-        let mut frame = frame(&mut Unstructured::new(&bytes), &Pool::default()).unwrap();
+        let mut frame = frame(&mut Unstructured::new(&bytes), &pool).unwrap();
         frame[..6].copy_from_slice(&hosts.server.mac);
         frame[6..12].copy_from_slice(&hosts.client.mac);
         frame

@@ -51,7 +51,7 @@ target worked_examples "exactness" \
     clock_wrap_does_not_change_decisions
 target several "several limits" \
     example_9_packet_is_charged_to_all_limits_or_none \
-    limits_match_ports_flags_and_tiers
+    lists_come_before_limits_and_the_longest_prefix_decides
 target nested "nested limits" flood_from_two_cpus_stays_within_nested_limits
 target large "32 limits, 100,000 prefixes" \
     largest_configuration_loads_and_finds_the_right_list

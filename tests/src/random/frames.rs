@@ -6,7 +6,7 @@ use arbitrary::{Result, Unstructured};
 const LENGTHS: (usize, usize) = (14, 1_514);
 
 /// Values that frames take besides random ones.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Pool {
     /// Sources.
     pub ipv4: Vec<[u8; 4]>,
@@ -16,28 +16,6 @@ pub struct Pool {
     pub ports: Vec<u16>,
     /// Bytes after the transport header.
     pub payloads: Vec<usize>,
-}
-
-impl Default for Pool {
-    /// Values that the configurations of the fuzz target name.
-    fn default() -> Self {
-        Self {
-            ipv4: vec![
-                [192, 0, 2, 7],
-                [198, 51, 100, 66],
-                [203, 0, 113, 5],
-                [203, 0, 113, 129],
-            ],
-            ipv6: vec![
-                0x2001_0db8_0001_0002_0003_0004_0005_0006,
-                0x2001_0db8_000d_0000_0000_0000_0000_0066,
-                0x2001_0db8_000a_0007_0000_0000_0000_0005,
-                0xfe80_0000_0000_0000_0000_0000_0000_0001,
-            ],
-            ports: vec![53, 5_300, 5_353, 67, 68, 546, 547],
-            payloads: vec![0, 0, 1, 8, 18, 64],
-        }
-    }
 }
 
 /// A value of the pool, or any value.

@@ -1,5 +1,0 @@
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(
-    |bytes: &[u8]| (limiter_tests::fuzz::Target::named("packets").run)(bytes)
-);
