@@ -207,22 +207,19 @@ fn attach_shares_a_limit_by_flags() {
     assert!(shown().contains("fleet = \"edge\"\n") && shown().contains("scope = \"fleet\"\n"));
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed("192.0.2.2", 3), 3);
+    let attach = "attach eth0 --rate 1/h --burst 5 --or-reload";
     for (fleet, expected) in [
-        ("core", "fleet edge -> core"),
-        ("none", "fleet core -> none\neth0: scope fleet -> host"),
-        ("none", "unchanged"),
-        ("edge", "fleet none -> edge\neth0: scope host -> fleet"),
+        (" --fleet core", "fleet edge -> core"),
+        ("", "fleet core -> none\neth0: scope fleet -> host"),
+        (
+            " --fleet edge",
+            "fleet none -> edge\neth0: scope host -> fleet",
+        ),
     ] {
-        let done = hosts.limiter(&["set", "eth0", "--fleet", fleet]);
-        done.expect(0);
-        assert!(done.stdout.contains(expected), "{done:?}");
+        let done = hosts.run(&format!("{attach}{fleet}"));
+        assert!(done.contains(expected), "{done:?}");
     }
     assert_eq!(traffic.passed("192.0.2.2", 9), 2, "spent tokens stay spent");
-    let refused = hosts.limiter(&["set", "eth0", "--limit", "default", "--fleet", "none"]);
-    refused.expect_error(
-        1,
-        &["--fleet none removes the whole interface from its fleet"],
-    );
     let refused = hosts.limiter(&["set", "eth0", "--rate", "1mbit", "--burst", "64kb"]);
     refused.expect_error(1, &["a fleet shares only rates in packets"]);
 }

@@ -1,7 +1,7 @@
 //! Checks the documents against the command line: `docs/reference` is made of its definitions, and every command in a
 //! console block is a command line.
 
-use std::{cmp::Reverse, fmt::Write, fs, path::Path};
+use std::{fmt::Write, fs, path::Path};
 
 use clap::{Arg, Command, CommandFactory, Parser};
 use limiter_common::policy::verdict::{Reason, Verdict};
@@ -12,13 +12,8 @@ use crate::{config::file::TABLES, documents::compare};
 const COMMANDS: &str = "\
 # Commands
 
-Made from the definitions of the command line. `limiter help VERB` prints the same, `man limiter-VERB` too. Every verb
-also takes `--strict`: exit status 1 if there is nothing to change, or if a configuration file has warnings.
-
-Several verbs take these arguments; under each verb, \"Also\" names them.
-
-| argument | meaning |
-|---|---|
+The help that `limiter help VERB` prints, and examples. Every verb also takes `--strict`: exit status 1 if there is
+nothing to change, or if a configuration file has warnings.
 ";
 
 const FILE: &str = "\
@@ -42,88 +37,26 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// An argument as it is typed, and its help with default and possible values.
-fn row(argument: &Arg) -> String {
-    let names = argument.get_value_names().unwrap_or_default().iter();
-    let names: Vec<_> = names.map(ToString::to_string).collect();
-    let mut typed = match argument.get_long() {
-        Some(long) => format!("--{long} "),
-        None => String::new(),
-    };
-    if let Some(short) = argument.get_short() {
-        typed = format!("-{short}, {typed}");
-    }
-    if argument.get_action().takes_values() {
-        typed += &names.join(" ");
-    }
-    let help = argument.get_long_help().or(argument.get_help());
-    let mut meaning = help.map(ToString::to_string).unwrap_or_default();
-    let values = argument.get_possible_values();
-    let values: Vec<_> = values.iter().map(|value| value.get_name()).collect();
-    if argument.get_action().takes_values() && !values.is_empty() {
-        let _ = write!(meaning, ": `{}`", values.join("`, `"));
-    }
-    let defaults = argument.get_default_values().iter();
-    let defaults: Vec<_> = defaults.map(|value| value.to_string_lossy()).collect();
-    if argument.get_action().takes_values() && !defaults.is_empty() {
-        let _ = write!(meaning, " (default: `{}`)", defaults.join(","));
-    }
-    format!("| `{}` | {} |\n", cell(typed.trim_end()), cell(&meaning))
-}
-
-/// An argument that this many verbs take is described once.
-const COMMON: usize = 3;
-
-/// The rows of all arguments of a verb.
-fn rows(verb: &Command) -> Vec<String> {
-    let is_own = |argument: &&Arg| {
-        !argument.is_hide_set()
-            && !["help", "strict", "version"].contains(&argument.get_id().as_str())
-    };
-    verb.get_arguments().filter(is_own).map(row).collect()
-}
-
-/// Adds the rows of a verb and of the verbs within it.
-fn count(verb: &Command, counts: &mut Vec<(String, usize)>) {
-    for row in rows(verb) {
-        match counts.iter_mut().find(|(other, _)| *other == row) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((row, 1)),
-        }
-    }
-    let inner = verb.get_subcommands();
-    inner
-        .filter(|inner| inner.get_name() != "help")
-        .for_each(|inner| count(inner, counts));
-}
-
-/// The section of a verb, or of a verb within a verb. `common` are the rows that are described elsewhere.
-fn section(verb: &Command, common: &[String], depth: usize) -> String {
+/// The help of a verb and of the verbs within it, and its examples.
+fn section(verb: &Command, depth: usize) -> String {
+    const OF_ALL: [&str; 2] = ["help", "strict"];
     let name = verb.get_bin_name().unwrap_or_default().to_owned();
-    let about = verb.get_long_about().or(verb.get_about());
-    let about = about.map(ToString::to_string).unwrap_or_default();
-    let about = about.trim_end_matches('.').replace("\n\n", ".\n\n");
-    let mut text = format!("\n{} {name}\n\n{about}.\n", "#".repeat(depth));
-    if !verb.has_subcommands() {
-        let usage = verb.clone().render_usage().to_string();
-        let _ = write!(text, "\n`{}`\n", usage.trim_start_matches("Usage: "));
-    }
-    let (also, own): (Vec<_>, Vec<_>) =
-        rows(verb).into_iter().partition(|row| common.contains(row));
-    if !own.is_empty() {
-        text += &format!("\n| argument | meaning |\n|---|---|\n{}", own.concat());
-    }
-    let also: Vec<_> = also
-        .iter()
-        .filter_map(|row| row.split('`').nth(1))
-        .collect();
-    if !also.is_empty() {
-        let _ = write!(text, "\nAlso `{}`.\n", also.join("`, `"));
-    }
-    for inner in verb.get_subcommands() {
-        if inner.get_name() != "help" {
-            text += &section(inner, common, depth + 1);
-        }
+    let hidden = |argument: Arg| match OF_ALL.contains(&argument.get_id().as_str()) {
+        true => argument.hide(true),
+        false => argument,
+    };
+    let help = verb
+        .clone()
+        .mut_args(hidden)
+        .term_width(100)
+        .render_long_help();
+    let help = help.to_string();
+    let help: Vec<_> = help.trim_end().lines().map(str::trim_end).collect();
+    let (marks, help) = ("#".repeat(depth), help.join("\n"));
+    let mut text = format!("\n{marks} {name}\n\n```text\n{help}\n```\n");
+    let inner = verb.get_subcommands();
+    for inner in inner.filter(|inner| inner.get_name() != "help") {
+        text += &section(inner, depth + 1);
     }
     for (task, lines) in examples(verb.get_name()) {
         if depth == 3 {
@@ -137,21 +70,11 @@ fn section(verb: &Command, common: &[String], depth: usize) -> String {
 fn command_reference_matches_the_program() {
     let mut command = Cli::command();
     command.build();
-    let mut counts = Vec::new();
-    for verb in GROUPS.iter().flat_map(|(_, verbs)| verbs.iter()) {
-        count(command.find_subcommand(verb).unwrap(), &mut counts);
-    }
-    // Of the meanings of one name, as of `IFACE`, the most frequent.
-    let typed = |row: &str| row.split('`').nth(1).map(str::to_owned);
-    counts.sort_by_key(|(row, count)| (typed(row), Reverse(*count)));
-    counts.dedup_by_key(|(row, _)| typed(row));
-    counts.retain(|(_, count)| *count >= COMMON);
-    let common: Vec<_> = counts.into_iter().map(|(row, _)| row).collect();
-    let mut page = COMMANDS.to_owned() + &common.concat();
+    let mut page = COMMANDS.to_owned();
     for (group, verbs) in GROUPS {
         let _ = write!(page, "\n## {group}\n");
         for verb in verbs {
-            page += &section(command.find_subcommand(verb).unwrap(), &common, 3);
+            page += &section(command.find_subcommand(verb).unwrap(), 3);
         }
     }
     compare("reference/commands.md", &page);

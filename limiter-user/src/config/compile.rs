@@ -271,63 +271,41 @@ impl Lists {
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeSet, net::IpAddr, path::Path};
+
     use super::*;
-    use crate::config::lists::{TIERS_MAX, prefix};
+    use crate::config::{file::parse, lists::TIERS_MAX};
 
-    fn prefixes(texts: &[&str]) -> Prefixes {
-        texts.iter().map(|text| prefix(text).unwrap()).collect()
+    const LISTS: &str = r#"
+allow = ["10.1.0.0/16", "10.1.2.3", "192.0.2.0/24", "2001:db8::/32"]
+deny = ["10.0.0.0/8", "10.1.2.0/24", "192.0.2.0/24"]
+gold = ["10.1.2.3", "2001:db8::/48"]
+all = ["0.0.0.0/0", "10.1.2.3"]
+"#;
+
+    fn lists(lines: &str) -> Lists {
+        let text = format!("[[limit]]\nname = \"a\"\nrate = 5\n[lists]\n{lines}");
+        parse(&text, Path::new("")).unwrap().settings.lists
     }
 
-    fn lists() -> Lists {
-        let mut lists = Lists {
-            allow: prefixes(&["10.1.0.0/16", "10.1.2.3", "192.0.2.0/24", "2001:db8::/32"]),
-            deny: prefixes(&["10.0.0.0/8", "10.1.2.0/24", "192.0.2.0/24"]),
-            ..Lists::default()
-        };
-        lists
-            .tiers
-            .insert("gold".to_owned(), prefixes(&["10.1.2.3", "2001:db8::/48"]));
-        lists
-            .tiers
-            .insert("all".to_owned(), prefixes(&["0.0.0.0/0", "10.1.2.3"]));
-        lists
-    }
-
-    fn bits() -> TierBits {
-        TierBits::default().for_lists(&lists()).0
-    }
-
-    #[test]
-    fn a_tier_keeps_its_bit() {
-        let mut lists = lists();
-        lists.tiers.insert("bronze".to_owned(), Prefixes::new());
-        let (bits, new) = bits().for_lists(&lists);
-        assert_eq!(
-            (bits.of("all"), bits.of("gold"), bits.of("bronze")),
-            (Some(2), Some(3), Some(4))
-        );
-        assert_eq!(new, [4]);
-        lists.tiers.remove("all");
-        assert_eq!(bits.for_lists(&lists).0.of("gold"), Some(3));
+    fn bits(lists: &Lists) -> TierBits {
+        TierBits::default().for_lists(lists).0
     }
 
     /// New tiers get bits of removed ones before two tiers would have to share a bit.
     #[test]
-    fn new_tiers_reuse_bits_of_removed_tiers_when_all_bits_are_taken() {
-        let named = |names: &[String]| Lists {
-            tiers: (names.iter())
-                .map(|name| (name.clone(), Prefixes::new()))
-                .collect(),
-            ..Lists::default()
+    fn tier_keeps_its_bit_and_new_tiers_reuse_bits_if_all_are_taken() {
+        let named = |names: &[String]| {
+            let lines = names.iter().map(|name| format!("{name} = []\n"));
+            lists(&lines.collect::<String>())
         };
-        let mut names: Vec<_> = (0..TIERS_MAX)
-            .map(|number| format!("t{number:02}"))
-            .collect();
-        let before = TierBits::default().for_lists(&named(&names)).0;
+        let names = (0..TIERS_MAX).map(|number| format!("t{number:02}"));
+        let mut names: Vec<_> = names.collect();
+        let before = bits(&named(&names));
         names[3] = "a".to_owned();
         names[7] = "z".to_owned();
         let (after, new) = before.for_lists(&named(&names));
-        let distinct: std::collections::BTreeSet<_> = after.0.values().collect();
+        let distinct: BTreeSet<_> = after.0.values().collect();
         assert_eq!(distinct.len(), TIERS_MAX, "{after:?}");
         assert_eq!(new.len(), 2);
         for name in names.iter().filter(|name| name.starts_with('t')) {
@@ -335,43 +313,33 @@ mod tests {
         }
     }
 
-    /// The value of the longest matching prefix, as the kernel's trie looks it up.
-    fn lists_of(address: &str) -> u32 {
-        let address: std::net::IpAddr = address.parse().unwrap();
-        let compiled = lists().compile(&bits());
-        let longest = compiled
-            .iter()
-            .filter(|(prefix, _)| prefix.contains(&address))
-            .max_by_key(|(prefix, _)| prefix.prefix_len());
-        longest.map_or(0, |(_, listed)| listed.lists)
-    }
-
     #[test]
-    fn a_longer_prefix_beats_a_shorter_one_and_deny_beats_allow() {
-        let (all, gold) = (1 << 2, 1 << 3);
-        assert_eq!(lists_of("10.9.9.9"), ON_DENY | all);
-        assert_eq!(lists_of("10.1.9.9"), ON_ALLOW | all);
-        assert_eq!(lists_of("10.1.2.9"), ON_DENY | all);
-        assert_eq!(lists_of("10.1.2.3"), ON_ALLOW | all | gold);
-        assert_eq!(
-            lists_of("192.0.2.1"),
-            ON_DENY | all,
-            "the same prefix on both"
-        );
-        assert_eq!(lists_of("198.51.100.1"), all);
-        assert_eq!(
-            lists_of("2001:db8:0:1::1"),
-            ON_ALLOW | gold,
-            "the tier's prefix is within"
-        );
-        assert_eq!(lists_of("2001:db8:1::1"), ON_ALLOW);
-        assert_eq!(lists_of("2001:db9::1"), 0);
-    }
-
-    #[test]
-    fn lists_read_back() {
-        let lists = lists();
-        let compiled: Vec<_> = lists.compile(&bits()).into_iter().collect();
-        assert_eq!(Lists::from_compiled(&bits(), &compiled), lists);
+    fn longer_prefix_beats_a_shorter_one_and_deny_beats_allow() {
+        let lists = lists(LISTS);
+        let bits = bits(&lists);
+        let compiled = lists.compile(&bits);
+        let [all, gold] = ["all", "gold"].map(|name| 1 << bits.of(name).unwrap());
+        for (address, expected) in [
+            ("10.9.9.9", ON_DENY | all),
+            ("10.1.9.9", ON_ALLOW | all),
+            ("10.1.2.9", ON_DENY | all),
+            ("10.1.2.3", ON_ALLOW | all | gold),
+            ("192.0.2.1", ON_DENY | all),
+            ("198.51.100.1", all),
+            ("2001:db8:0:1::1", ON_ALLOW | gold),
+            ("2001:db8:1::1", ON_ALLOW),
+            ("2001:db9::1", 0),
+        ] {
+            // The kernel's trie finds the longest prefix.
+            let source: IpAddr = address.parse().unwrap();
+            let around = compiled
+                .iter()
+                .filter(|(prefix, _)| prefix.contains(&source));
+            let longest = around.max_by_key(|(prefix, _)| prefix.prefix_len());
+            let found = longest.map_or(0, |(_, listed)| listed.lists);
+            assert_eq!(found, expected, "{address}");
+        }
+        let compiled: Vec<_> = compiled.into_iter().collect();
+        assert_eq!(Lists::from_compiled(&bits, &compiled), lists);
     }
 }

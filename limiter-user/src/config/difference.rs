@@ -1,14 +1,12 @@
 //! The differences between two settings, in words.
 
-mod depth;
-
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
 };
 
 use super::{Limit, Lists, NewSources, Scope, Settings, lists::Prefixes, or_none::NONE};
-use depth::Depth;
 
 /// One line for each difference, on an interface with frames of up to `frame_max` bytes. Empty if there is none.
 pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String> {
@@ -17,12 +15,12 @@ pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String>
         names if names.is_empty() => "nothing".to_owned(),
         names => names,
     };
-    let malformed = [old, new].map(|settings| settings.malformed.name());
     let fleet = |settings: &Settings| settings.fleet.clone().unwrap_or(NONE.to_owned());
-    new_sources(&mut changes, old.new_sources, new.new_sources);
+    let [before, after] = [old, new].map(|settings| new_sources(settings.new_sources));
+    limits_of(&mut changes, &before, &after, frame_max, true);
     note(&mut changes, "exempt", [exempt(old), exempt(new)]);
     note(&mut changes, "shadow", [on(old.shadow), on(new.shadow)]);
-    note(&mut changes, "malformed", malformed);
+    note(&mut changes, "malformed", [old.malformed, new.malformed]);
     note(&mut changes, "fleet", [fleet(old), fleet(new)]);
     limits(&mut changes, &old.limits, &new.limits, frame_max);
     if old.exempt.control && new.exempt.control {
@@ -32,21 +30,33 @@ pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String>
     lists(&mut changes, &old.lists, &new.lists);
     for name in old.fleet_lists.union(&new.fleet_lists) {
         let scope = |settings: &Settings| match settings.fleet_lists.contains(name) {
-            true => Scope::Fleet.name(),
-            false => Scope::Host.name(),
+            true => Scope::Fleet,
+            false => Scope::Host,
         };
-        note(
-            &mut changes,
-            &format!("{name}: scope"),
-            [scope(old), scope(new)],
-        );
+        let scopes = [scope(old), scope(new)];
+        note(&mut changes, &format!("{name}: scope"), scopes);
     }
     changes
 }
 
-fn note<T: Display + PartialEq>(changes: &mut Vec<String>, what: &str, [from, to]: [T; 2]) {
+fn note<T: Display + PartialEq>(changes: &mut Vec<String>, what: &str, values: [T; 2]) {
+    directed(changes, what, values, None);
+}
+
+/// Notes a difference, and its direction if the new value compares to the old one.
+fn directed<T: Display + PartialEq>(
+    changes: &mut Vec<String>,
+    what: &str,
+    [from, to]: [T; 2],
+    order: Option<Ordering>,
+) {
+    let direction = match order {
+        Some(Ordering::Less) => " (tighter)",
+        Some(Ordering::Greater) => " (looser)",
+        _ => "",
+    };
     if from != to {
-        changes.push(format!("{what} {from} -> {to}"));
+        changes.push(format!("{what} {from} -> {to}{direction}"));
     }
 }
 
@@ -54,20 +64,13 @@ fn on(shadow: bool) -> &'static str {
     if shadow { "on" } else { "off" }
 }
 
-fn new_sources(changes: &mut Vec<String>, old: Option<NewSources>, new: Option<NewSources>) {
-    let shown = |limit: NewSources| format!("{} burst {}", limit.rate, limit.burst());
-    match (old, new) {
-        (Some(old), Some(new)) => {
-            let of_limit = Depth::of_new_sources(old).change(&Depth::of_new_sources(new));
-            let named = of_limit
-                .into_iter()
-                .map(|change| format!("new sources: {change}"));
-            changes.extend(named);
-        }
-        (Some(old), None) => changes.push(format!("new sources {} -> none (looser)", shown(old))),
-        (None, Some(new)) => changes.push(format!("new sources none -> {} (tighter)", shown(new))),
-        (None, None) => {}
-    }
+/// The limit on new sources as one of the limits.
+fn new_sources(limit: Option<NewSources>) -> Vec<Limit> {
+    let named = |limit: NewSources| Limit {
+        name: "new sources".to_owned(),
+        ..limit.limit()
+    };
+    limit.map(named).into_iter().collect()
 }
 
 fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit], frame_max: u64) {
@@ -108,18 +111,23 @@ fn limits_of(
 }
 
 fn one_limit(old: &Limit, new: &Limit, frame_max: u64) -> Vec<String> {
-    let [before, after] = [old, new].map(|limit| Depth::of_limit(limit, frame_max));
-    let mut changes = before.change(&after);
+    let mut changes = Vec::new();
     let cost = |limit: &Limit| {
         limit
             .cost
             .map_or("by unit".to_owned(), |cost| cost.to_string())
     };
-    let algorithm = [old, new].map(|limit| limit.algorithm.name());
+    let rates = [old.rate, new.rate];
+    directed(&mut changes, "rate", rates, new.rate.compare(&old.rate));
+    let tokens = |limit: &Limit| limit.burst(frame_max).map_or(0, |burst| burst.tokens);
+    let same_unit = old.rate.unit == new.rate.unit;
+    let order = same_unit.then(|| tokens(new).cmp(&tokens(old)));
+    let bursts = [old, new].map(|limit| burst(limit, frame_max));
+    directed(&mut changes, "burst", bursts, order);
     note(&mut changes, "cost", [cost(old), cost(new)]);
     note(&mut changes, "shadow", [on(old.shadow), on(new.shadow)]);
-    note(&mut changes, "algorithm", algorithm);
-    note(&mut changes, "scope", [old.scope.name(), new.scope.name()]);
+    note(&mut changes, "algorithm", [old.algorithm, new.algorithm]);
+    note(&mut changes, "scope", [old.scope, new.scope]);
     if old.key != new.key {
         changes.push(format!("key {} -> {}, with new buckets", old.key, new.key));
     }
@@ -127,6 +135,16 @@ fn one_limit(old: &Limit, new: &Limit, frame_max: u64) -> Vec<String> {
         changes.push("match".to_owned());
     }
     changes
+}
+
+/// The burst in force, and whether it follows the rate.
+fn burst(limit: &Limit, frame_max: u64) -> String {
+    let burst = limit.burst(frame_max);
+    let burst = burst.map_or_else(|_| String::new(), |burst| burst.to_string());
+    match limit.burst {
+        Some(_) => burst,
+        None => format!("{burst} by the rate"),
+    }
 }
 
 fn lists(changes: &mut Vec<String>, old: &Lists, new: &Lists) {

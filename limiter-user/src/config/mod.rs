@@ -28,6 +28,8 @@ pub mod settings;
 pub mod shares;
 pub mod slot;
 pub mod table_warning;
+#[cfg(test)]
+mod tests;
 
 pub use burst::Burst;
 pub use control::Control;
@@ -42,8 +44,8 @@ pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, Scope, Settings};
 
 /// Reads and writes types as the text that users write, in JSON too.
 macro_rules! as_text {
-    ($($type:ty),+) => {$(
-        impl TryFrom<String> for $type {
+    ([$($parameter:tt)*] $type:ty) => {
+        impl<$($parameter)*> TryFrom<String> for $type {
             type Error = Invalid;
 
             fn try_from(text: String) -> Result<Self, Invalid> {
@@ -51,11 +53,14 @@ macro_rules! as_text {
             }
         }
 
-        impl From<$type> for String {
+        impl<$($parameter)*> From<$type> for String {
             fn from(value: $type) -> Self {
                 value.to_string()
             }
         }
+    };
+    ($($type:ty),+) => {$(
+        as_text!([] $type);
     )+};
 }
 use as_text;
@@ -113,26 +118,4 @@ pub(crate) fn on_one_line(message: &str) -> String {
     let front: String = line.chars().take(LONGEST / 2).collect();
     let back: String = line.chars().skip(count - LONGEST / 2).collect();
     format!("{front} … {back}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Invalid, escape};
-
-    #[test]
-    fn error_message_is_one_line_with_escapes() {
-        let told = Invalid::new("'a\u{1b}[2J\n' is no rate").to_string();
-        assert_eq!(told, "'a\\u{1b}[2J\\n' is no rate");
-    }
-
-    #[test]
-    fn letters_are_kept_and_unprintable_characters_are_escaped() {
-        let kept = "naïve e\u{301} 日本 \\n 'it' \"is\" → …";
-        assert_eq!(escape(kept, |_| false), kept);
-        for c in "\u{0}\u{7f}\u{85}\u{ad}\u{61c}\u{200b}\u{200e}\u{202e}\u{2066}\u{feff}\u{fff9}\u{e0001}\u{e007f}".chars() {
-            let text = format!("a{c}b");
-            assert_eq!(escape(&text, |_| false), format!("a{}b", c.escape_default()));
-            assert_eq!(escape(&text, |kept| kept == c), text);
-        }
-    }
 }

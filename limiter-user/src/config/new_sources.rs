@@ -44,13 +44,17 @@ impl NewSources {
                 "a burst of 0 would admit no new source: write at least 1, or leave it out",
             ));
         }
-        let limit = Limit {
+        self.limit().quota(1)
+    }
+
+    /// The limit as one on packets, each of which is a new source.
+    pub(super) fn limit(&self) -> Limit {
+        Limit {
             burst: Some(Burst {
                 tokens: self.burst(),
                 unit: None,
             }),
             ..Limit::new("new_sources", self.rate)
-        };
-        limit.quota(1)
+        }
     }
 }

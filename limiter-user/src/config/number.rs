@@ -72,36 +72,3 @@ pub fn format(value: u64, suffixes: &[(&str, u64)]) -> String {
         None => value.to_string(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SI: &[(&str, u64)] = &[("", 1), ("k", 1_000), ("M", 1_000_000)];
-
-    #[test]
-    fn invalid_numbers_are_refused() {
-        for text in [
-            "",
-            "k",
-            "0.5",
-            "1.2.3",
-            ".",
-            ".5",
-            ".5k",
-            "1.0000000000k",
-            "9223372036854775808",
-            "-1",
-            "1e400",
-            "5x",
-            "99999999999999999999",
-            "1 k",
-        ] {
-            assert!(parse(text, SI).is_err(), "{text}");
-        }
-        let Err(Invalid(why)) = parse("5x", SI) else {
-            panic!("there is no unit x");
-        };
-        assert!(why.ends_with("write a number, alone or with k, M"), "{why}");
-    }
-}

@@ -11,21 +11,14 @@ pub const NONE: &str = "none";
 #[derive(Clone, Copy, Debug)]
 pub struct OrNone<T>(pub Option<T>);
 
-impl<T> OrNone<T> {
-    /// Reads the word, or a value by `read`.
-    pub fn by(text: &str, read: impl Fn(&str) -> Result<T, Invalid>) -> Result<Self, Invalid> {
-        if text == NONE {
-            return Ok(Self(None));
-        }
-        read(text).map(|value| Self(Some(value)))
-    }
-}
-
 impl<T: FromStr<Err = Invalid>> FromStr for OrNone<T> {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        Self::by(text, str::parse)
+        if text == NONE {
+            return Ok(Self(None));
+        }
+        text.parse().map(|value| Self(Some(value)))
     }
 }
 

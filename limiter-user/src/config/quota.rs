@@ -227,29 +227,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn fixed_window_quota_counts_tokens() {
-        let window = |rate: &str, burst: Option<&str>| {
-            let limit = Limit {
-                burst: burst.map(|burst| burst.parse().unwrap()),
-                algorithm: Algorithm::FixedWindow,
-                ..Limit::new("default", rate.parse().unwrap())
-            };
-            of_limit(&limit, 1_522)
-        };
-        let minute = window("100/m", None).unwrap();
-        assert_eq!((minute.burst, minute.in_kernel.window.grant), (100, 100));
-        assert_eq!(minute.in_kernel.window.period, 60_000_000_000);
-        assert_eq!(window("100/m", Some("150")).unwrap().in_kernel.tau, 150);
-        assert_eq!(
-            window("8mbit", None).unwrap().in_kernel.window.grant,
-            1_000_000
-        );
-        for rate in ["7bit", "1tbit", "1kbit"] {
-            assert!(window(rate, None).is_err(), "{rate}");
-        }
-    }
-
     /// Spent tokens stay spent between a token bucket and a window too.
     #[test]
     fn spent_tokens_stay_spent_after_an_algorithm_change() {

@@ -1,6 +1,6 @@
 //! Settings: one value for everything that can be configured, by flags or by a file.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -136,16 +136,6 @@ pub enum Scope {
     Fleet,
 }
 
-impl Scope {
-    /// The name in files and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Fleet => "fleet",
-        }
-    }
-}
-
 /// The way a bucket refills.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -155,16 +145,6 @@ pub enum Algorithm {
     TokenBucket,
     /// At the beginning of each period; unused tokens are kept, up to the burst.
     FixedWindow,
-}
-
-impl Algorithm {
-    /// The name in files and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TokenBucket => "token-bucket",
-            Self::FixedWindow => "fixed-window",
-        }
-    }
 }
 
 /// A kind of packets that may be exempt from the limits.
@@ -214,16 +194,6 @@ pub enum Malformed {
     Pass,
 }
 
-impl Malformed {
-    /// The name in files and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Pass => "pass",
-        }
-    }
-}
-
 /// The wanted XDP mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -237,13 +207,15 @@ pub enum Mode {
     Generic,
 }
 
-impl Mode {
-    /// The name in files and on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Native => "native",
-            Self::Generic => "generic",
+/// Prints values by their names in files and on the command line.
+macro_rules! shown_by_name {
+    ($($type:ty),+) => {$(
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let value = self.to_possible_value();
+                f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+            }
         }
-    }
+    )+};
 }
+shown_by_name!(Scope, Algorithm, Malformed, Mode);

@@ -59,56 +59,44 @@ fn read_past<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Rescale>,
     Ok(past.into_iter().map(from_words).collect())
 }
 
-fn words(change: &Rescale) -> Words {
-    let Rescale { from, to, .. } = change;
-    [
-        change.since,
-        from.tau,
-        from.window.period,
-        from.window.phase,
-        from.window.grant,
-        to.tau,
-        to.window.period,
-        to.window.phase,
-        to.window.grant,
-        change.chunk_from,
-        change.chunk_to,
-        change.chunk_shift,
-        change.chunks_most,
-    ]
-}
-
-fn from_words(words: Words) -> Rescale {
-    let [
-        since,
-        a,
-        b,
-        c,
-        d,
-        e,
-        f,
-        g,
-        h,
-        chunk_from,
-        chunk_to,
-        chunk_shift,
-        chunks_most,
-    ] = words;
-    let shape = |tau, period, phase, grant| Shape {
-        tau,
-        window: Window {
+fn words(change: &Rescale) -> Vec<u64> {
+    let shape = |of: &Shape| {
+        let Window {
             period,
             phase,
             grant,
+        } = of.window;
+        [of.tau, period, phase, grant]
+    };
+    let Rescale { from, to, .. } = change;
+    let chunks = [change.chunk_from, change.chunk_to];
+    let most = [change.chunk_shift, change.chunks_most];
+    [
+        &[change.since][..],
+        &shape(from),
+        &shape(to),
+        &chunks,
+        &most,
+    ]
+    .concat()
+}
+
+fn from_words(words: Words) -> Rescale {
+    let shape = |at: usize| Shape {
+        tau: words[at],
+        window: Window {
+            period: words[at + 1],
+            phase: words[at + 2],
+            grant: words[at + 3],
         },
     };
     Rescale {
-        since,
-        from: shape(a, b, c, d),
-        to: shape(e, f, g, h),
-        chunk_from,
-        chunk_to,
-        chunk_shift,
-        chunks_most,
+        since: words[0],
+        from: shape(1),
+        to: shape(5),
+        chunk_from: words[9],
+        chunk_to: words[10],
+        chunk_shift: words[11],
+        chunks_most: words[12],
     }
 }

@@ -75,7 +75,7 @@ fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
         try_until: attachment.try_until(),
         trial_ended: attachment.trial_ended(),
         shadow: settings.shadow,
-        malformed: settings.malformed.name().to_owned(),
+        malformed: settings.malformed.to_string(),
         frags: record.frags,
         chained: record.chained,
         next_program: attachment.next()?.map(|next| NextProgram {
@@ -126,7 +126,7 @@ fn limit(of: &config::Limit, slot: &Slot, record: &Record, tables: &Tables) -> R
         key: of.key.to_string(),
         r#match: (!of.matches.is_everything()).then(|| config::file::matches(&of.matches)),
         cost: of.cost,
-        algorithm: of.algorithm.name().to_owned(),
+        algorithm: of.algorithm.to_string(),
         shadow: of.shadow,
         passed: (counters.admitted + counters.would_drop).into(),
         dropped: counters.dropped.into(),

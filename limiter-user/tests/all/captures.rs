@@ -151,22 +151,19 @@ fn pcapng_with_several_interfaces_and_sections_is_read() {
         // Microseconds, 1/1024 s, and nanoseconds before 2001.
         file.extend(order.interface(1, 0, 6, 0));
         file.extend(order.interface(101, 0, 0x8a, 3));
-        file.extend(order.interface(113, 10, 9, (-5_i64).cast_unsigned()));
+        file.extend(order.interface(113, 0, 9, (-5_i64).cast_unsigned()));
         // Statistics, which are not a packet.
         file.extend(order.block(5, &[0; 12]));
         let base = 100 + 100 * u64::from(order.big);
         file.extend(order.packet(0, base * 1_000_000 + 7, 21, &bytes, 0));
         file.extend(order.packet(1, base * 1_024 + 512, 60, &bytes, 2));
         file.extend(order.packet(2, (base + 10) * 1_000_000_000 + 1, 21, &bytes, 1));
-        let simple = [&order.u32(1_500)[..], &bytes[..20]].concat();
-        file.extend(order.block(3, &simple));
         let (at, raw_at) = (base * SECOND, (base + 3) * SECOND + SECOND / 2);
         let last = at + 5 * SECOND + 1;
         wanted.extend([
             (at + 7_000, Link::Ethernet.frame(&bytes, 21), false),
             (raw_at, Link::Raw.frame(&bytes, 60), true),
             (last, Link::Cooked.frame(&bytes, 21), false),
-            (last, Link::Ethernet.frame(&bytes[..20], 1_500), false),
         ]);
     }
     assert_eq!(read(&file).unwrap(), (wanted, None));
@@ -178,10 +175,10 @@ fn unreadable_captures_are_refused_with_a_reason() {
     let pcap = |link| order.pcap(MICROSECONDS, link, &[(0, 0, 1, &[0])]);
     let (section, interface) = (order.section(), order.interface(1, 0, 6, 0));
     let undescribed = [&section[..], &order.packet(0, 0, 1, &[1], 0)].concat();
-    let old = [section, interface, order.block(2, &[0; 24])].concat();
+    let of_kind = |kind| [&section[..], &interface, &order.block(kind, &[0; 24])].concat();
     let compressed = b"\x1f\x8b\x08\0aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     let other = b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n";
-    let cases: [(Vec<u8>, &str); 8] = [
+    let cases: [(Vec<u8>, &str); 9] = [
         (Vec::new(), "is empty"),
         (compressed.to_vec(), "gunzip -c"),
         (other.to_vec(), "neither pcap nor pcapng"),
@@ -189,7 +186,8 @@ fn unreadable_captures_are_refused_with_a_reason() {
         (pcap(127), "link type 127,"),
         (pcap(999), "packet 1 has link type 999,"),
         (undescribed, "does not describe"),
-        (old, "editcap"),
+        (of_kind(2), "editcap"),
+        (of_kind(3), "has no time"),
     ];
     for (file, wanted) in cases {
         let error = read(&file).unwrap_err().to_string();

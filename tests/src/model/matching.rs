@@ -91,7 +91,7 @@ fn port_holds(wanted: &Ports, ports: &Field<(u16, u16)>, end: impl Fn((u16, u16)
     let Ports(ranges) = wanted;
     ranges.is_empty()
         || ports.may(|ports| {
-            let port = end(*ports);
+            let port = u32::from(end(*ports));
             ranges
                 .iter()
                 .any(|range| range.first <= port && port <= range.last)

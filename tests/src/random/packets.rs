@@ -65,7 +65,7 @@ fn port(rng: &mut Rng, settings: &Settings) -> u16 {
         *one(rng, &PORTS)
     } else {
         let range = one(rng, &ranges);
-        *one(rng, &[range.first, range.last])
+        u16::try_from(*one(rng, &[range.first, range.last])).unwrap()
     };
     near.wrapping_add(*one(rng, &[0, 0, 0, 1, u16::MAX]))
 }

@@ -273,7 +273,7 @@ fn ports(rng: &mut Rng, chance: u32) -> Ports {
     let range = |rng: &mut Rng| {
         let first = *one(rng, &PORTS);
         let last = first.saturating_add(*one(rng, &[0, 0, 1, 5, 900, u16::MAX]));
-        PortRange { first, last }
+        PortRange::new(first, last)
     };
     let most = if rng.bool() { 2 } else { 16 };
     Ports((0..rng.usize(1..=most)).map(|_| range(rng)).collect())

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::{
     cli::shared::{
-        interfaces::{Names, each, names},
+        interfaces::{OnOne, each},
         output::outcome,
         values::address,
     },
@@ -18,9 +18,8 @@ use crate::{
 /// Refill the buckets of one source, or of all sources
 #[derive(Debug, Args)]
 pub struct Reset {
-    /// The interface, several as in eth0,eth1, or `all` for all that limiter is attached to
-    #[arg(value_name = "IFACE", value_parser = names)]
-    interfaces: Names,
+    #[command(flatten)]
+    on: OnOne,
     /// Address of the source, as in 192.0.2.7
     #[arg(value_name = "ADDRESS", value_parser = address, required_unless_present = "all", conflicts_with = "all")]
     address: Option<IpAddr>,
@@ -30,8 +29,7 @@ pub struct Reset {
 }
 
 pub async fn run(arguments: Reset) -> anyhow::Result<()> {
-    let interfaces = &arguments.interfaces.0;
-    each(interfaces, async |interface| {
+    each(&arguments.on.interfaces, async |interface| {
         one(interface, arguments.address).await
     })
     .await

@@ -11,8 +11,7 @@ use crate::{
         values::Change::{self, By, To},
     },
     config::{
-        Algorithm, Burst, Invalid, Limit, Malformed, OrNone, Rate, Scope, Settings,
-        control::is_control, names,
+        Algorithm, Burst, Invalid, Limit, Malformed, OrNone, Rate, Settings, control::is_control,
     },
     kernel::{Attachment, ops::set::set},
 };
@@ -57,9 +56,6 @@ pub struct Set {
     /// Verdict for malformed IP packets
     #[arg(long, value_enum, group = "change")]
     malformed: Option<Malformed>,
-    /// Fleet to share the limit with (the one of --limit, if there are several), or none for no fleet
-    #[arg(long, value_name = "NAME|none", group = "change", value_parser = fleet_or_none)]
-    fleet: Option<OrNone<String>>,
     #[command(flatten)]
     lasting: Lasting,
 }
@@ -68,10 +64,6 @@ pub struct Set {
 enum Switch {
     On,
     Off,
-}
-
-fn fleet_or_none(text: &str) -> Result<OrNone<String>, Invalid> {
-    OrNone::by(text, names::fleet)
 }
 
 pub async fn run(arguments: Set) -> anyhow::Result<()> {
@@ -132,10 +124,6 @@ fn merged(settings: &Settings, arguments: &Set, frame_max: u64) -> Result<Settin
         new.malformed = malformed;
     }
     new_sources(&mut new, arguments)?;
-    if let Some(OrNone(fleet)) = &arguments.fleet {
-        let limit = arguments.limit.as_deref();
-        share(&mut new, fleet.as_deref(), limit, frame_max)?;
-    }
     new.check()?;
     Ok(new)
 }
@@ -172,38 +160,6 @@ fn new_sources(new: &mut Settings, arguments: &Set) -> Result<(), Invalid> {
             limit.rate = limit.rate.scaled(factor, false)?;
         }
     }
-    Ok(())
-}
-
-/// Shares the limit with a fleet. Without `fleet`, ends all sharing.
-fn share(
-    new: &mut Settings,
-    fleet: Option<&str>,
-    limit: Option<&str>,
-    frame_max: u64,
-) -> Result<(), Invalid> {
-    let limits = &mut new.limits;
-    if fleet.is_some() {
-        // Shared limits stay shared, and the user may want no others.
-        let shared = |limit: &Limit| limit.scope == Scope::Fleet;
-        let shares = limits.iter().any(shared) || !new.fleet_lists.is_empty();
-        if limit.is_some() || !shares {
-            for limit in chosen(limits, limit, false, frame_max)? {
-                limit.scope = Scope::Fleet;
-            }
-        }
-    } else if limit.is_some() {
-        return Err(Invalid(
-            "--fleet none removes the whole interface from its fleet: write it without --limit"
-                .to_owned(),
-        ));
-    } else {
-        for limit in limits {
-            limit.scope = Scope::Host;
-        }
-        new.fleet_lists.clear();
-    }
-    new.fleet = fleet.map(str::to_owned);
     Ok(())
 }
 

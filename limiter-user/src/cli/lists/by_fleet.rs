@@ -5,7 +5,7 @@ use limiter_fleet::store;
 
 use crate::{
     agent::ask,
-    cli::shared::output::Outcome,
+    cli::shared::output::{note, outcome},
     config::{
         Invalid, Settings,
         lists::{Prefixes, prefix},
@@ -32,13 +32,13 @@ pub fn after(
     Some(in_force)
 }
 
-/// Edits the list on all hosts. On return, the edit is in force on this host.
+/// Edits the list on all hosts, and prints the result. On return, the edit is in force on this host.
 pub async fn put_in_force(
     edit: Edit,
     attachment: Attachment,
     name: &str,
     prefixes: &Prefixes,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<()> {
     let interface = attachment.interface.name.clone();
     let fleet = attachment.record.settings.fleet.clone();
     let fleet = fleet.unwrap_or_default();
@@ -94,12 +94,10 @@ pub async fn put_in_force(
         Edit::Remove => stays(),
         _ => denied_too(name, prefixes, &in_force),
     };
+    outcome(unchanged, &format!("{interface}: {text}\n"));
     let notes = not_there.filter(|_| changed > 0).into_iter().chain(notes);
-    Ok(Outcome {
-        unchanged,
-        text,
-        notes: notes.collect(),
-    })
+    notes.for_each(|text| note(&text));
+    Ok(())
 }
 
 /// Fails if one of the prefixes is only this host's own. Then nothing is removed.

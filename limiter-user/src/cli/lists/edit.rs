@@ -1,9 +1,6 @@
 //! `limiter allow`, `limiter deny` and `limiter tier`.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
@@ -126,16 +123,17 @@ async fn execute<On: Args>(
         Verb::List { on, json } => {
             let (on, name) = which(on)?;
             let list = async |interface: &str| list(interface, &name, json).await;
-            return each(&on.interfaces.0, list).await;
+            return each(&on.interfaces, list).await;
         }
     };
     let (on, name) = which(given.on)?;
     let lasts = given.lasting.lasts();
     let mut prefixes: Prefixes = given.prefixes.into_iter().collect();
     if let Some(path) = &given.file {
-        prefixes.extend(read(path)?);
+        let in_file = lists::from_file(path);
+        prefixes.extend(in_file.map_err(|mistakes| anyhow::anyhow!(mistakes.join("; ")))?);
     }
-    each(&on.interfaces.0, async |interface| {
+    each(&on.interfaces, async |interface| {
         let warning = warning(edit, interface, &name, &prefixes).await;
         warning.iter().for_each(|text| note(text));
         put_in_force(edit, lasts, interface, &name, &prefixes).await
@@ -208,9 +206,7 @@ async fn put_in_force(
             ))
             .into());
         }
-        let outcome = by_fleet::put_in_force(edit, attachment, name, prefixes).await?;
-        outcome.tell(interface);
-        return Ok(());
+        return by_fleet::put_in_force(edit, attachment, name, prefixes).await;
     }
     if let Edit::Add(Some(_)) = edit {
         find(&mut attachment.own_settings()?, name)?;
@@ -288,26 +284,6 @@ pub fn denied_too(name: &str, given: &Prefixes, new: &Settings) -> Option<String
     Some(format!(
         "{on_both} is on deny too, and deny takes precedence if both lists have the same prefix"
     ))
-}
-
-fn read(path: &Path) -> anyhow::Result<Prefixes> {
-    let text = crate::config::read_text(path).map_err(|error| {
-        anyhow::anyhow!(
-            "{} cannot be read ({error}): check the path and its permissions",
-            path.display()
-        )
-    })?;
-    lists::read(&text).map_err(|mistakes| {
-        let mut lines = mistakes.iter();
-        let first = lines
-            .next()
-            .map_or_else(String::new, |(line, why)| format!(", line {line}: {why}"));
-        let more = match lines.len() {
-            0 => String::new(),
-            more => format!("; and {more} more such lines"),
-        };
-        anyhow::anyhow!("{}{first}{more}", path.display())
-    })
 }
 
 fn find<'a>(settings: &'a mut Settings, name: &str) -> Result<&'a mut Prefixes, Invalid> {

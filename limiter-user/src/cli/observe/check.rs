@@ -36,7 +36,7 @@ pub struct Check {
 }
 
 pub async fn run(arguments: Check) -> anyhow::Result<()> {
-    let interfaces = &arguments.on.interfaces.0;
+    let interfaces = &arguments.on.interfaces;
     each(interfaces, async |interface| {
         one(interface, &arguments).await
     })

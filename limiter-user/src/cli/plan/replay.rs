@@ -86,7 +86,7 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
     Ok(print(&text)?)
 }
 
-/// Prints a note if a capture ends too early, and one if its clock was set back.
+/// Prints a note if a capture ends too early.
 pub(super) fn note_damage(capture: &Capture, path: &Path) {
     let name = path.display();
     if let Some(cut) = capture.cut() {
@@ -97,12 +97,6 @@ pub(super) fn note_damage(capture: &Capture, path: &Path) {
         let packets = capture.packets();
         note(&format!(
             "{name} is {how} after packet {packets}: the results cover the packets before that"
-        ));
-    }
-    if capture.set_back() > 0 {
-        note(&format!(
-            "{name}: the clock was set back {} times: time continues from there",
-            capture.set_back()
         ));
     }
 }

@@ -8,6 +8,7 @@ use crate::{
         Mode, Settings,
         file::{self, File},
         ineffective::USUAL_FRAME,
+        table_warning::ADVICE,
     },
     kernel::{
         ops::set::Wanted,
@@ -77,7 +78,7 @@ pub fn warn_of_full_tables(subject: &str, settings: &Settings, frame_max: u64) -
     // Invalid settings are reported elsewhere.
     let warnings = settings.table_warnings(frame_max).unwrap_or_default();
     for warning in &warnings {
-        note(&format!("{subject}: {}: {}", warning.found, warning.advice));
+        note(&format!("{subject}: {warning}: {ADVICE}"));
     }
     warnings.len()
 }

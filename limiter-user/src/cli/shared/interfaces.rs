@@ -2,13 +2,13 @@
 
 use std::{collections::HashSet, io};
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use super::{
     output::{Usage, note},
     values::interface,
 };
-use crate::{config::Invalid, kernel::Attachment};
+use crate::kernel::Attachment;
 
 // Interfaces as the only operands of a verb.
 #[derive(Debug, Args)]
@@ -22,18 +22,8 @@ pub struct On {
 #[derive(Debug, Args)]
 pub struct OnOne {
     /// The interface, several as in eth0,eth1, or `all` for all that limiter is attached to
-    #[arg(value_name = "IFACE", value_parser = names)]
-    pub interfaces: Names,
-}
-
-/// Names separated by commas.
-#[derive(Clone, Debug)]
-pub struct Names(pub Vec<String>);
-
-/// Reads names separated by commas.
-pub fn names(text: &str) -> Result<Names, Invalid> {
-    let names: Result<_, _> = text.split(',').map(interface).collect();
-    names.map(Names)
+    #[arg(value_name = "IFACE", required = true, action = ArgAction::Set, num_args = 1, value_delimiter = ',', value_parser = interface)]
+    pub interfaces: Vec<String>,
 }
 
 /// The word for every interface that limiter is attached to. The kernel gives no interface of that name an IPv4

@@ -10,8 +10,8 @@ use super::{
     values::{count, prefix},
 };
 use crate::config::{
-    Burst, Exempt, Key, Limit, Lists, Malformed, Mode, OrNone, Rate, Scope, Settings,
-    settings::{DEFAULT_LIMIT, Exemption, SOURCES_MAX},
+    Burst, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, OrNone, Rate, Scope, Settings,
+    settings::{DEFAULT_LIMIT, Exemption},
 };
 
 // The limit, and other settings of a configuration file. No doc comment: clap would make it the help of the verb.
@@ -75,12 +75,9 @@ pub struct Limiting {
     pub config: Option<PathBuf>,
 }
 
-fn max_sources(text: &str) -> Result<u32, String> {
-    let number = count(text).map_err(|error| error.to_string())?;
-    let fits = |number: &u32| (1..=SOURCES_MAX).contains(number);
-    u32::try_from(number).ok().filter(fits).ok_or_else(|| {
-        format!("the table holds 1 to {SOURCES_MAX} sources: write a number in between")
-    })
+/// Numbers beyond `u32` are beyond the table too, which is reported with the other problems.
+fn max_sources(text: &str) -> Result<u32, Invalid> {
+    count(text).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 /// The settings from flags. `fleet` shares the limit.

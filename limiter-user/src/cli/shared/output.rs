@@ -20,25 +20,6 @@ pub struct Usage(pub String);
 static FAILED: AtomicBool = AtomicBool::new(false);
 static STRICT: AtomicBool = AtomicBool::new(false);
 
-/// The result of a change, as text.
-#[derive(Debug)]
-pub struct Outcome {
-    /// True if the request, or a part of it, changed nothing.
-    pub unchanged: bool,
-    /// The result.
-    pub text: String,
-    /// Further information for the user.
-    pub notes: Vec<String>,
-}
-
-impl Outcome {
-    /// Prints the result.
-    pub fn tell(&self, interface: &str) {
-        outcome(self.unchanged, &format!("{interface}: {}\n", self.text));
-        self.notes.iter().for_each(|text| note(text));
-    }
-}
-
 /// Sets `--strict`: unchanged settings and warnings become failures.
 pub fn be_strict(strict: bool) {
     STRICT.store(strict, Ordering::Relaxed);

@@ -10,7 +10,6 @@ use super::{
         lists::{self, Prefixes},
         names,
         problems::Part,
-        read_text,
     },
     keys,
     section::Section,
@@ -21,8 +20,6 @@ const PREFIX: &str = "a prefix as in \"192.0.2.0/24\"";
 const ARRAY: &str = "an array of prefixes as in [\"192.0.2.0/24\"]";
 const LIST: &str = "an array of prefixes as in [\"192.0.2.0/24\"], or { file = \"path\" }";
 const FILE: &str = "the path of a file";
-/// The most lines of one file that are reported as wrong.
-const BAD_LINES: usize = 5;
 
 /// Reads all lists into `settings`. A list with mistakes is kept without them, so that limits may name it.
 pub fn read(mut section: Section, folder: &Path, settings: &mut Settings) {
@@ -71,7 +68,7 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
     }
     let path = inner.read("file", |item| item.text(FILE, |path| Ok(folder.join(path))));
     let mut prefixes = prefixes.unwrap_or_default();
-    match path.map(|path| from_file(&path)) {
+    match path.map(|path| lists::from_file(&path)) {
         Some(Ok(in_file)) => prefixes.extend(in_file),
         Some(Err(mistakes)) => mistakes.iter().for_each(|why| section.refuse(name, why)),
         None => {}
@@ -85,22 +82,4 @@ fn array(item: &mut Item, write: &str) -> Option<Prefixes> {
     }
     let prefixes = item.each(|prefix| prefix.text(PREFIX, lists::prefix))?;
     Some(prefixes.into_iter().collect())
-}
-
-fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {
-    let shown = path.display();
-    let text = read_text(path).map_err(|error| {
-        vec![format!("cannot read {shown}: {error}: write the path of a text file, relative to the folder of this file")]
-    })?;
-    lists::read(&text).map_err(|errors| {
-        let messages = errors.iter().take(BAD_LINES);
-        let mut messages: Vec<_> = messages
-            .map(|(line, why)| format!("{shown} line {line}: {why}"))
-            .collect();
-        if errors.len() > BAD_LINES {
-            let more = errors.len() - BAD_LINES;
-            messages.push(format!("{shown}: and {more} more: correct them too"));
-        }
-        messages
-    })
 }

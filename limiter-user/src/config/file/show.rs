@@ -21,7 +21,7 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
     out.unless(interfaces.is_empty(), "interfaces", || {
         array(interfaces.iter().map(text))
     });
-    out.line("mode", text(settings.mode.name()));
+    out.line("mode", text(settings.mode));
     out.line("max_sources", settings.max_sources);
     match &settings.new_sources {
         None => out.line("new_sources", text("none")),
@@ -37,7 +37,7 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
     out.unless(
         settings.malformed == Malformed::default(),
         "malformed",
-        || text(settings.malformed.name()),
+        || text(settings.malformed),
     );
     out.unless(!settings.shadow, "shadow", || "true".to_owned());
     out.some("fleet", settings.fleet.as_ref().map(text));
@@ -124,12 +124,10 @@ impl Lines {
         self.some("burst", limit.burst.map(burst));
         self.some("cost", limit.cost);
         self.unless(limit.algorithm == Algorithm::default(), "algorithm", || {
-            text(limit.algorithm.name())
+            text(limit.algorithm)
         });
         self.unless(!limit.shadow, "shadow", || "true".to_owned());
-        self.unless(limit.scope == Scope::Host, "scope", || {
-            text(limit.scope.name())
-        });
+        self.unless(limit.scope == Scope::Host, "scope", || text(limit.scope));
     }
 }
 

@@ -65,104 +65,64 @@ impl fmt::Display for Protocol {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ports(pub Vec<PortRange>);
 
-/// A range of ports, including both ends.
+/// A range of ports, or one port.
+pub type PortRange = Range<{ u16::MAX as u32 }, false>;
+
+/// Lengths of IP packets in bytes. The longest packet has an IPv6 header and 65,535 bytes after it.
+pub type Lengths = Range<{ 40 + u16::MAX as u32 }, true>;
+
+/// A range of numbers up to `MOST`, including both ends. If it may be `OPEN`, `1200-` means 1200 and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct PortRange {
-    /// The lowest.
-    pub first: u16,
-    /// The highest; equal to `first` for one port.
-    pub last: u16,
-}
-
-impl FromStr for PortRange {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        let port = |digits: &str| number(digits, u16::MAX.into());
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let ends = port(first).zip(port(last)).ok_or_else(|| {
-            Invalid::new(format!(
-                "'{text}' is not a port: write a number from 0 to 65535, or a range as in 5300-5353"
-            ))
-        })?;
-        let (first, last) = in_order(text, ends)?;
-        Ok(Self {
-            first: u16::try_from(first).unwrap_or(u16::MAX),
-            last: u16::try_from(last).unwrap_or(u16::MAX),
-        })
-    }
-}
-
-/// Reads digits only, up to the number `most`.
-fn number(digits: &str, most: u32) -> Option<u32> {
-    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
-    let number = digits.parse().ok().filter(|number| *number <= most);
-    number.filter(|_| is_number)
-}
-
-/// Checks that the two ends of a range are in order.
-fn in_order(text: &str, (first, last): (u32, u32)) -> Result<(u32, u32), Invalid> {
-    if first > last {
-        return Err(Invalid::new(format!(
-            "'{text}' is a range that ends before it begins: write {last}-{first}"
-        )));
-    }
-    Ok((first, last))
-}
-
-impl fmt::Display for PortRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.first == self.last {
-            write!(f, "{}", self.first)
-        } else {
-            write!(f, "{}-{}", self.first, self.last)
-        }
-    }
-}
-
-/// Lengths of IP packets in bytes, including both ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Lengths {
-    /// The smallest length.
+pub struct Range<const MOST: u32, const OPEN: bool> {
+    /// The lowest number.
     pub first: u32,
-    /// The largest length.
+    /// The highest number; equal to `first` for one number.
     pub last: u32,
 }
 
-impl Lengths {
-    /// The longest IP packet: an IPv6 header and 65,535 bytes after it.
-    const MAX: u32 = 40 + u16::MAX as u32;
+impl PortRange {
+    /// The ports from `first` to `last`.
+    pub fn new(first: u16, last: u16) -> Self {
+        let [first, last] = [first, last].map(u32::from);
+        Self { first, last }
+    }
 }
 
-impl FromStr for Lengths {
+impl<const MOST: u32, const OPEN: bool> FromStr for Range<MOST, OPEN> {
     type Err = Invalid;
 
-    /// Reads `60`, `0-100`, or `1200-` for 1200 and more.
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let bytes = |digits: &str| number(digits, Self::MAX);
-        let ends = match text.split_once('-') {
-            None => bytes(text).zip(bytes(text)),
-            Some((first, "")) => bytes(first).map(|first| (first, Self::MAX)),
-            Some((first, last)) => bytes(first).zip(bytes(last)),
+        let number = |digits: &str| {
+            let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+            let number = digits.parse().ok().filter(|number| *number <= MOST);
+            number.filter(|_| is_number)
         };
-        let ends = ends.ok_or_else(|| {
-            Invalid::new(format!(
-                "'{text}' is not a length: write bytes from 0 to {}, as in 60, 0-100 or 1200-",
-                Self::MAX
-            ))
-        })?;
-        let (first, last) = in_order(text, ends)?;
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let last = match last {
+            "" if OPEN && !first.is_empty() => Some(MOST),
+            last => number(last),
+        };
+        let Some((first, last)) = number(first).zip(last) else {
+            let example = if OPEN { "0-100 or 1200-" } else { "5300-5353" };
+            return Err(Invalid::new(format!(
+                "'{text}' is not a number from 0 to {MOST}: write one, or a range as in {example}"
+            )));
+        };
+        if first > last {
+            return Err(Invalid::new(format!(
+                "'{text}' is a range that ends before it begins: write {last}-{first}"
+            )));
+        }
         Ok(Self { first, last })
     }
 }
 
-impl fmt::Display for Lengths {
+impl<const MOST: u32, const OPEN: bool> fmt::Display for Range<MOST, OPEN> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.first, self.last) {
             (first, last) if first == last => write!(f, "{first}"),
-            (first, Self::MAX) => write!(f, "{first}-"),
+            (first, last) if OPEN && last == MOST => write!(f, "{first}-"),
             (first, last) => write!(f, "{first}-{last}"),
         }
     }
@@ -276,63 +236,5 @@ impl fmt::Display for IpVersion {
     }
 }
 
-as_text!(Protocol, PortRange, Lengths, TcpFlags);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn match_values_read_back() {
-        for (text, shown) in [("tcp", "tcp"), ("17", "udp"), ("253", "253"), ("0", "0")] {
-            assert_eq!(text.parse::<Protocol>().unwrap().to_string(), shown);
-        }
-        for (text, shown) in [
-            ("53", "53"),
-            ("5300-5353", "5300-5353"),
-            ("7-7", "7"),
-            ("0-65535", "0-65535"),
-        ] {
-            assert_eq!(text.parse::<PortRange>().unwrap().to_string(), shown);
-        }
-        for (text, shown) in [
-            ("60", "60"),
-            ("60-60", "60"),
-            ("0-100", "0-100"),
-            ("1200-", "1200-"),
-            ("1200-65575", "1200-"),
-        ] {
-            assert_eq!(text.parse::<Lengths>().unwrap().to_string(), shown);
-        }
-        for (text, shown) in [
-            ("syn", "syn"),
-            ("ack,syn", "syn,ack"),
-            ("syn/syn", "syn/syn"),
-            ("/syn", "/syn"),
-            ("syn/syn,ack,fin,rst", "syn"),
-            ("psh,ack", "psh,ack"),
-        ] {
-            assert_eq!(
-                text.parse::<TcpFlags>().unwrap().to_string(),
-                shown,
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn invalid_match_values_are_refused() {
-        for text in ["", "TCP", "256", "-1", "tcp,udp"] {
-            assert!(text.parse::<Protocol>().is_err(), "{text}");
-        }
-        for text in ["", "65536", "9-8", "-1", "1-2-3", "+5", "http"] {
-            assert!(text.parse::<PortRange>().is_err(), "{text}");
-        }
-        for text in ["", "-", "-100", "100-60", "65576", "1k", "0-1-2"] {
-            assert!(text.parse::<Lengths>().is_err(), "{text}");
-        }
-        for text in ["", "SYN", "syn,", "syn/ack", "syn/", "xyz"] {
-            assert!(text.parse::<TcpFlags>().is_err(), "{text}");
-        }
-    }
-}
+as_text!(Protocol, TcpFlags);
+as_text!([const MOST: u32, const OPEN: bool] Range<MOST, OPEN>);

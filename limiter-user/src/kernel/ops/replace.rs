@@ -100,13 +100,12 @@ async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<
 
 /// Refuses another mode than the link's: a link stays in its mode.
 fn same_mode(name: &str, mode: XdpMode, wanted: Mode) -> Result<()> {
-    if wanted == Mode::Auto || wanted.name() == mode.name() {
+    if wanted == Mode::Auto || wanted.to_string() == mode.name() {
         return Ok(());
     }
     Err(Invalid(format!(
-        "mode is fixed at attach ({}, {} wanted): to change it, `limiter detach {name}` and attach again",
-        mode.name(),
-        wanted.name()
+        "mode is fixed at attach ({}, {wanted} wanted): to change it, `limiter detach {name}` and attach again",
+        mode.name()
     ))
     .into())
 }

@@ -103,7 +103,7 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
 /// Refuses changes of settings that are fixed at attach.
 fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
     let sources = [old, new].map(|settings| settings.max_sources.to_string());
-    let mode = [old, new].map(|settings| settings.mode.name().to_owned());
+    let mode = [old, new].map(|settings| settings.mode.to_string());
     for (what, [old, new]) in [("max_sources", sources), ("mode", mode)] {
         if old != new {
             return Err(Invalid(format!(

@@ -2,7 +2,7 @@
 
 use pcap_parser::{
     Block, EnhancedPacketBlock, InterfaceDescriptionBlock, LegacyPcapBlock, OptionCode,
-    PcapBlockOwned, PcapHeader, SimplePacketBlock, UnknownBlock,
+    PcapBlockOwned, PcapHeader,
 };
 
 use super::{Link, Packet};
@@ -15,8 +15,6 @@ pub(super) type Read = Result<Packet, String>;
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: u32,
-    /// Maximum bytes captured per packet; 0: all.
-    most: u32,
     /// Units of time per second; none if the capture's value is invalid.
     resolution: Option<u64>,
     /// Seconds to add to times.
@@ -63,13 +61,20 @@ impl Interface {
 pub(super) struct Layout(Vec<Interface>);
 
 impl Layout {
-    /// Reads a block; none if it has no packet. `now`: time of a packet without a time.
-    pub fn read(&mut self, block: &PcapBlockOwned<'_>, now: u64) -> Option<Read> {
+    /// Reads a block; none if it has no packet.
+    pub fn read(&mut self, block: &PcapBlockOwned<'_>) -> Option<Read> {
         match block {
             PcapBlockOwned::Legacy(packet) => Some(self.legacy(packet)),
             PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => Some(self.enhanced(packet)),
-            PcapBlockOwned::NG(Block::SimplePacket(packet)) => Some(self.simple(packet, now)),
-            PcapBlockOwned::NG(Block::Unknown(block)) => unknown(block),
+            PcapBlockOwned::NG(Block::SimplePacket(_)) => Some(Err(
+                "has no time: capture again with tcpdump -w".to_owned(),
+            )),
+            PcapBlockOwned::NG(Block::Unknown(block)) if is_old_packet(block.block_type) => {
+                Some(Err(
+                    "is in an obsolete kind of block: convert the capture with editcap -F pcapng IN OUT"
+                        .to_owned(),
+                ))
+            }
             PcapBlockOwned::LegacyHeader(header) => {
                 self.header(header);
                 None
@@ -98,7 +103,6 @@ impl Layout {
         };
         self.0 = vec![Interface {
             link: header.network.0.cast_unsigned() & LINK,
-            most: header.snaplen,
             resolution: Some(resolution),
             offset: 0,
         }];
@@ -123,7 +127,6 @@ impl Layout {
         };
         self.0.push(Interface {
             link: block.linktype.0.cast_unsigned(),
-            most: block.snaplen,
             resolution: resolution(block.if_tsresol),
             offset,
         });
@@ -150,17 +153,6 @@ impl Layout {
         Ok(found)
     }
 
-    /// Reads a packet of pcapng without a time.
-    fn simple(&self, packet: &SimplePacketBlock<'_>, now: u64) -> Read {
-        let interface = self.of(0)?;
-        let most = match interface.most {
-            0 => packet.origlen,
-            most => packet.origlen.min(most),
-        };
-        let captured = packet.data.get(..most as usize).unwrap_or(packet.data);
-        interface.packet(captured, packet.origlen, now)
-    }
-
     fn of(&self, number: u32) -> Result<&Interface, String> {
         let interface = self.0.get(number as usize);
         Ok(interface.ok_or(
@@ -169,16 +161,10 @@ impl Layout {
     }
 }
 
-/// Refuses packets in a kind of block that the parser does not know.
-fn unknown(block: &UnknownBlock<'_>) -> Option<Read> {
+/// Returns true for packets in a kind of block that the parser does not know.
+fn is_old_packet(kind: u32) -> bool {
     const OLD_PACKET: u32 = 2;
-    let kind = block.block_type;
-    (kind == OLD_PACKET || kind.swap_bytes() == OLD_PACKET).then(|| {
-        Err(
-            "is in an obsolete kind of block: convert the capture with editcap -F pcapng IN OUT"
-                .to_owned(),
-        )
-    })
+    kind == OLD_PACKET || kind.swap_bytes() == OLD_PACKET
 }
 
 /// The units of time per second: a power of ten, or of two.

@@ -109,59 +109,36 @@ impl Link {
 mod tests {
     use super::{FRAME_MOST, Frame, Link};
 
-    fn ethernet(kind: u16, carried: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![0; 12];
-        bytes.extend(kind.to_be_bytes());
-        bytes.extend(carried);
-        bytes
+    /// A header of zeros, with the bytes `at` an offset.
+    fn header(length: usize, at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut header = vec![0; length];
+        header[at..at + bytes.len()].copy_from_slice(bytes);
+        header
     }
 
     #[test]
     fn every_link_type_is_converted_to_ethernet() {
-        let (v4, v6) = ([0x45, 1, 2], [0x60, 1, 2]);
-        let cooked = |kind: u8, carried: &[u8]| {
-            let mut bytes = vec![0; 14];
-            bytes[3] = kind;
-            bytes.extend([0x08, 0]);
-            bytes.extend(carried);
-            bytes
-        };
-        let cooked2 = |carried: &[u8]| {
-            let mut bytes = vec![0; 20];
-            bytes[..2].copy_from_slice(&[0x86, 0xdd]);
-            bytes[9] = 1;
-            bytes.extend(carried);
-            bytes
-        };
-        let cases = [
-            (Link::Raw, v4.to_vec(), ethernet(0x0800, &v4), 103, 117),
-            (Link::Raw, v6.to_vec(), ethernet(0x86dd, &v6), 103, 117),
-            (Link::Raw, vec![0x10], ethernet(0x0800, &[0x10]), 1, 15),
-            (Link::Raw, vec![], ethernet(0x0800, &[]), 0, 14),
-            (
-                Link::Cooked,
-                cooked(1, &v4),
-                ethernet(0x0800, &v4),
-                116,
-                114,
-            ),
-            (Link::Cooked2, cooked2(&v6), ethernet(0x86dd, &v6), 120, 114),
-            (Link::Cooked, vec![0; 15], ethernet(0, &[]), 15, 14),
-            (
-                Link::Ethernet,
-                ethernet(0x0800, &v4),
-                ethernet(0x0800, &v4),
-                99,
-                99,
-            ),
-            (Link::Ethernet, vec![8; 13], ethernet(0, &[]), 13, 14),
-        ];
-        for (link, bytes, wanted, length, counted) in cases {
+        let (v4, v6, none) = ([0x45, 1, 2], [0x60, 1, 2], &[][..]);
+        let cooked = header(16, 14, &[0x08, 0]);
+        let cooked2 = header(20, 0, &[0x86, 0xdd]);
+        let ethernet = header(14, 12, &[0x08, 0]);
+        for (link, from, carried, length, kind, counted) in [
+            (Link::Raw, none, &v4[..], 103, 0x0800, 117),
+            (Link::Raw, none, &v6, 103, 0x86dd, 117),
+            (Link::Raw, none, &[0x10], 1, 0x0800, 15),
+            (Link::Raw, none, none, 0, 0x0800, 14),
+            (Link::Cooked, &cooked, &v4, 116, 0x0800, 114),
+            (Link::Cooked2, &cooked2, &v6, 120, 0x86dd, 114),
+            (Link::Cooked, &[0; 15], none, 15, 0, 14),
+            (Link::Ethernet, &ethernet, &v4, 99, 0x0800, 99),
+            (Link::Ethernet, &[8; 13], none, 13, 0, 14),
+        ] {
+            let packet = [from, carried].concat();
             let wanted = Frame {
-                bytes: wanted,
+                bytes: [&header(14, 12, &u16::to_be_bytes(kind))[..], carried].concat(),
                 length: counted,
             };
-            assert_eq!(link.frame(&bytes, length), wanted, "{link:?}: {bytes:?}");
+            assert_eq!(link.frame(&packet, length), wanted, "{link:?}: {packet:?}");
         }
     }
 

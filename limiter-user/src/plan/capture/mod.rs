@@ -1,9 +1,8 @@
 //! Captures: packets and their times, from a pcap or pcapng file.
 //!
 //! Packets are read one at a time, in memory that does not depend on the capture's length. Times never go back, like a
-//! limiter's clock: see [`clock`].
+//! limiter's clock: a packet with an earlier time gets the previous packet's.
 
-pub mod clock;
 mod error;
 mod layout;
 pub mod link;
@@ -19,7 +18,6 @@ use pcap_parser::{PcapError, create_reader, traits::PcapReaderIterator};
 pub use error::{Error, Result};
 pub use link::{Frame, Link};
 
-use clock::Clock;
 use layout::Layout;
 
 /// Initial size of the buffer, in bytes: the longest packet that capture tools write, with its block.
@@ -59,7 +57,8 @@ pub struct Capture {
     name: String,
     reader: Box<dyn PcapReaderIterator + Send>,
     layout: Layout,
-    clock: Clock,
+    /// The time of the last packet.
+    last: u64,
     buffer: usize,
     packets: u64,
     cut: Option<Cut>,
@@ -105,7 +104,7 @@ impl Capture {
             name,
             reader,
             layout: Layout::default(),
-            clock: Clock::default(),
+            last: 0,
             buffer: BUFFER,
             packets: 0,
             cut: None,
@@ -115,8 +114,7 @@ impl Capture {
     /// The next packet as the file has it; none at the end.
     fn find(&mut self) -> Result<Option<Packet>> {
         loop {
-            let now = self.clock.last();
-            let read = |(size, block)| (size, self.layout.read(&block, now));
+            let read = |(size, block)| (size, self.layout.read(&block));
             match self.reader.next().map(read).map_err(|e| e.to_owned_vec()) {
                 Ok((size, packet)) => {
                     self.reader.consume(size);
@@ -164,11 +162,6 @@ impl Capture {
     pub fn cut(&self) -> Option<Cut> {
         self.cut
     }
-
-    /// Number of times that the capture's clock was set back.
-    pub fn set_back(&self) -> u64 {
-        self.clock.set_back()
-    }
 }
 
 impl Iterator for Capture {
@@ -178,9 +171,10 @@ impl Iterator for Capture {
         let found = self.find().transpose()?;
         Some(found.map(|packet| {
             self.packets += 1;
+            self.last = self.last.max(packet.time);
             Packet {
                 number: self.packets,
-                time: self.clock.at(packet.time),
+                time: self.last,
                 ..packet
             }
         }))

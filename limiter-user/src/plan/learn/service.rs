@@ -45,10 +45,7 @@ impl Service {
         };
         Match {
             protocol: Some(Protocol(self.protocol)),
-            destination_port: Ports(vec![PortRange {
-                first: self.port,
-                last: self.port,
-            }]),
+            destination_port: Ports(vec![PortRange::new(self.port, self.port)]),
             tcp_flags: (self.protocol == Self::TCP).then_some(OPENS),
             ..Match::default()
         }

@@ -30,107 +30,55 @@ fn cases(table: &str) -> impl Iterator<Item = (String, &str)> {
     cases.map(|(text, message)| (text.trim().replace("\\n", "\n"), message))
 }
 
+/// Each table has lines between the same text above and below.
 #[test]
-fn unknown_key_error_suggests_the_nearest_key() {
-    for (above, expected) in cases(
-        r#"
+fn each_mistake_is_reported_with_its_line_and_advice() {
+    let fleet = &format!("fleet = \"edge\"\n{LIMIT}");
+    for (above, table, below) in [
+        ("", TOP, LIMIT),
+        (LIMIT, IN_LIMIT, ""),
+        ("", WHOLE, ""),
+        ("", OF_FLEET, SHARED),
+        (fleet, IN_FLEET, ""),
+    ] {
+        for (text, expected) in cases(table) {
+            let end = if below.is_empty() { "" } else { "\n" };
+            assert_told(&format!("{above}{text}{end}{below}"), &[expected]);
+        }
+    }
+}
+
+const TOP: &str = r#"
 max-sources = 5 => line 1: 'max-sources' is not a key of the file: did you mean 'max_sources'?
 Mode = "auto" => line 1: 'Mode' is not a key of the file: did you mean 'mode'?
 rate = "5/s" => line 1: 'rate' is not a key of the file: write it under [[limit]]
 zzz = 1 => line 1: 'zzz' is not a key of the file: write one of interfaces, mode,
 max_sources = 0 => line 1: max_sources: the table holds 1 to 16777216 sources
-"#,
-    ) {
-        assert_told(&format!("{above}\n{LIMIT}"), &[expected]);
-    }
-    for (below, expected) in cases(
-        r#"
+interfaces = ["eth0", "eth1", "eth0"] => line 1: interfaces: 'eth0' is listed twice: remove one
+[control]\nrate = "50/s" => line 1: control: these limits apply only to exempt control traffic: write exempt = ["control"]
+exempt = ["established"]\n[control]\n => line 2: control: these limits apply only to exempt control traffic
+exempt = ["control"]\n[control]\ntotal = "99/s" => line 3: total: 99/s for all sources is less than the rate of one source: write at least 100/s
+exempt = ["control"]\n[control]\nrate = "1mbit" => line 3: rate: control traffic is counted in packets, and 1mbit is in bits: write a rate as in 100/s
+exempt = ["control"]\n[control]\ntotal = "1gbit" => line 3: total: control traffic is counted in packets, and 1gbit is in bits
+exempt = ["control"]\n[control]\nburst = "64kb" => line 3: burst: burst 64kb is in bytes, rate 100/s in packets: write the burst in packets
+exempt = ["control"]\n[control]\nburst = 0 => line 3: burst: a burst of 0 would let nothing through
+exempt = ["control"]\n[control]\nrate = true => line 3: rate: true is not allowed here: write a rate as in "100/s"
+exempt = ["control"]\n[control]\ntotl = 5 => line 3: 'totl' is not a key of [control]: did you mean 'total'?
+exempt = ["control"]\ncontrol = 5 => line 2: control: the number 5 is not allowed here: write [control], and its keys below
+exempt = ["contrl"]\n[control]\nrate = 5 => line 1: exempt: 'contrl' is not a valid value: did you mean "control"?
+"#;
+
+const IN_LIMIT: &str = r#"
 brust = 5 => line 4: 'brust' is not a key of a limit: did you mean 'burst'?
 exempt = [] => line 4: 'exempt' is not a key of a limit: write it at the top of the file
 limit = 5 => line 4: 'limit' is not a key of a limit: write it as [[limit]], a header of its own
 lists = 5 => line 4: 'lists' is not a key of a limit: write it as [lists], a header of its own
 protocol = "tcp" => line 4: 'protocol' is not a key of a limit: write it in match
 match = { protcol = 6 } => line 4: 'protcol' is not a key of match: did you mean 'protocol'?
-"#,
-    ) {
-        assert_told(&format!("{LIMIT}{below}"), &[expected]);
-    }
-    assert_told(
-        "[[limit]]\nname = \"a\"\nrat = 5",
-        &["line 3: 'rat' is not a key of a limit: did you mean 'rate'?"],
-    );
-    assert_told(
-        "[[limits]]\nname = \"a\"",
-        &["line 1: 'limits' is not a key of the file: did you mean 'limit'?"],
-    );
-}
-
-/// The limit is 64 letters: no typing mistake is longer.
-#[test]
-fn key_over_64_letters_gets_no_suggestion() {
-    for (letters, advice) in [
-        (64, "did you mean 'new_sources_burst'?"),
-        (65, "write one of"),
-    ] {
-        let key = format!("{:z<letters$}", "new_sources_burst");
-        let error = format!("line 1: '{key}' is not a key of the file: {advice}");
-        assert_told(&format!("{key} = 1\n{LIMIT}"), &[&error]);
-    }
-}
-
-#[test]
-fn duplicates_and_too_many_values_are_errors() {
-    assert_told(
-        &format!("interfaces = [\"eth0\", \"eth1\", \"eth0\"]\n{LIMIT}"),
-        &["line 1: interfaces: 'eth0' is listed twice: remove one"],
-    );
-    let ports = |count: u16| {
-        let ports: Vec<_> = (1..=count).collect();
-        format!("{LIMIT}match = {{ protocol = \"tcp\", source_port = {ports:?} }}")
-    };
-    assert!(parse(&ports(16), Path::new("/nowhere")).is_ok());
-    assert_told(
-        &ports(17),
-        &["line 4: source_port: 17 ports or ranges are too many for one limit"],
-    );
-}
-
-#[test]
-fn first_bad_lines_of_a_list_file_are_reported() {
-    let folder = tempfile::tempdir().unwrap();
-    for (lines, told) in [(5, 5), (6, 6), (9, 6)] {
-        std::fs::write(folder.path().join("list"), "x\n".repeat(lines)).unwrap();
-        let text = format!("{LIMIT}[lists]\ndeny = {{ file = \"list\" }}");
-        let mistakes = parse(&text, folder.path()).expect_err("it is no prefix");
-        assert_eq!(mistakes.len(), told, "{mistakes:?}");
-        let first = mistakes[0].to_string();
-        assert!(
-            first.starts_with("line 5: deny: ")
-                && first.contains("/list line 1: 'x' is not a prefix"),
-            "{first}"
-        );
-        let last = mistakes[told - 1].to_string();
-        let more = format!("and {} more: correct them too", lines - 5);
-        assert_eq!(last.ends_with(&more), lines > 5, "{last}");
-    }
-}
-
-#[test]
-fn limit_cannot_match_the_allow_or_deny_list() {
-    for list in ["allow", "deny"] {
-        assert_told(
-            &format!("{LIMIT}match = {{ source = \"{list}\" }}"),
-            &[&format!(
-                "line 4: source: packets from sources on '{list}' never reach a limit"
-            )],
-        );
-    }
-}
-
-#[test]
-fn error_about_a_value_names_a_valid_form() {
-    for (below, expected) in cases(
-        r#"
+total = 5 => line 4: 'total' is not a key of a limit: write it under [control]
+scope = "fleet"\nfleet = "edge" => line 5: 'fleet' is not a key of a limit: write it at the top of the file
+match = { source = "allow" } => line 4: source: packets from sources on 'allow' never reach a limit
+match = { source = "deny" } => line 4: source: packets from sources on 'deny' never reach a limit
 burst = -5 => line 4: burst: the negative number -5 is not allowed here: write packets as in 10
 key = 0 => line 4: key: the number 0 is not allowed here
 key = [] => line 4: key: an empty array is not allowed here
@@ -148,16 +96,61 @@ match = "tcp" => line 4: match: the text 'tcp' is not allowed here: write a tabl
 match = { source = "gold" } => line 4: source: there is no list 'gold': write it under [lists]
 match = { unless = [] } => line 4: unless: an empty array is not allowed
 match = { ip_version = 5 } => line 4: ip_version: 5 is not a version of IP: write 4 or 6
-match = { destination_port = [\n  53,\n  70000,\n] } => line 6: destination_port: '70000' is not a port
+match = { destination_port = [\n  53,\n  70000,\n] } => line 6: destination_port: '70000' is not a number from 0 to 65535
 [limit.match]\nprotocol = "icmp"\nsource_port = 5 => line 5: protocol: protocol icmp has no ports
-"#,
-    ) {
-        assert_told(&format!("{LIMIT}{below}"), &[expected]);
+"#;
+
+const WHOLE: &str = r#"
+[lists]\ndeny = { scope = "fleet" }\nfleet = "edge"\n[[limit]]\nname = "a"\nrate = 5 => line 3: fleet: this is under [lists], where it would be a list: write it at the top of the file
+[[limit]]\nname = "a"\nrat = 5 => line 3: 'rat' is not a key of a limit: did you mean 'rate'?
+[[limits]]\nname = "a" => line 1: 'limits' is not a key of the file: did you mean 'limit'?
+[[limit]]\nname = "a"\nrate = "1/d"\nburst = "1M" => line 4: burst: a burst of 1M takes more than 208 days
+ => line 1: nothing to limit: write [[limit]]
+[[limit]\nname = "a"\nrate = 5 => line 1: unclosed array table: write `]`
+[limit]\nname = "a"\nrate = 5 => line 1: limit: [limit] allows one limit only: write [[limit]]
+[limit]\nname = "a"\nrate = 5\n[limit]\nname = "b"\nrate = 5 => line 4: this header appears twice: write [[limit]] above each limit
+mode = \n[[limit]]\nname = "a"\nrate = 5 => line 1: a value is missing after '='
+mode\n[[limit]]\nname = "a"\nrate = 5 => line 1: key with no value: write `=`
+interfaces = [\n"a",\n[[limit]]\nname = "a"\nrate = 5 => line 3: a bracket is open above this header: write ']'
+[[limit]]\nname = "a"\nmatch = { protocol = 6\nrate = 5 => line 4: missing comma between key-value pairs: write `,`
+[[limit]]\nname = "a\nrate = 5 => line 2: invalid basic string: write `"
+[[limit]]\nname = """a\nrate = 5 => line 3: invalid multi-line basic string: write `"
+lists = 5\n[[limit]]\nname = "a"\nrate = 5\nmatch = { source = "p" } => line 1: lists: the number 5
+"#;
+
+/// A list and a limit that a fleet shares. Problems that follow from a mistake about the fleet are not reported.
+const SHARED: &str = "[lists]\ndeny = { scope = \"fleet\" }\n[[limit]]\nname = \"a\"\nrate = \"5/s\"\nscope = \"fleet\"\n";
+
+const OF_FLEET: &str = r#"
+fleet = 5 => line 1: fleet: the number 5 is not allowed here: write a name as in "edge"
+fleet = "ed ge" => line 1: fleet: 'ed ge' is not the name of a fleet: write 1 to 32
+fleet = "none" => line 1: fleet: 'none' stands for no fleet
+fleet = "control" => line 1: fleet: 'control' is not the name of a fleet
+fleet =  => line 1: a value is missing after '='
+fleets = "edge" => line 1: 'fleets' is not a key of the file: did you mean 'fleet'?
+"#;
+
+const IN_FLEET: &str = r#"
+scope = "all" => line 5: scope: 'all' is not a valid value: write "host" or "fleet"
+[lists]\ndeny = { scope = 1 } => line 6: scope: the number 1 is not allowed here: write "host"
+[lists]\ndeny = {} => line 6: a list needs 'file', which is missing
+[lists]\ndeny = { prefix = [] } => line 6: 'prefix' is not a key of a list: did you mean 'prefixes'?
+[lists]\ndeny = { prefixes = "192.0.2.7" } => line 6: prefixes: the text '192.0.2.7' is not allowed here: write an array
+[lists]\ndeny = { prefixes = ["x"] } => line 6: prefixes: 'x' is not a prefix
+[lists]\ndeny = { scope = "fleet", file = "few" } => line 6: deny: /nowhere/few cannot be read (No such file
+"#;
+
+/// The limit is 64 letters: no typing mistake is longer.
+#[test]
+fn key_over_64_letters_gets_no_suggestion() {
+    for (letters, advice) in [
+        (64, "did you mean 'new_sources_burst'?"),
+        (65, "write one of"),
+    ] {
+        let key = format!("{:z<letters$}", "new_sources_burst");
+        let error = format!("line 1: '{key}' is not a key of the file: {advice}");
+        assert_told(&format!("{key} = 1\n{LIMIT}"), &[&error]);
     }
-    assert_told(
-        "[[limit]]\nname = \"a\"\nrate = \"1/d\"\nburst = \"1M\"",
-        &["line 4: burst: a burst of 1M takes more than 208 days"],
-    );
 }
 
 #[test]
@@ -170,7 +163,7 @@ fn all_mistakes_are_reported_at_once_in_line_order() {
             "line 1: mode: 'atuo' is not a valid value: did you mean \"auto\"?",
             "line 4: allow: '192.0.2.7/24' has bits set after its prefix",
             "line 5: allow: the number 5 is not allowed here: write a prefix as in \"192.0.2.0/24\"",
-            "line 7: few: cannot read /nowhere/few.txt: No such file",
+            "line 7: few: /nowhere/few.txt cannot be read (No such file",
             "line 8: a limit needs 'rate', which is missing: write it as in rate = \"5/s\"",
             "line 11: the value 5 / s is a text without quotes: write \"5 / s\"",
             "line 12: name: 'b c' is not a name",
@@ -178,119 +171,6 @@ fn all_mistakes_are_reported_at_once_in_line_order() {
             "line 16: 'name' is written twice: remove one",
         ],
     );
-}
-
-#[test]
-fn invalid_control_traffic_limits_are_errors() {
-    let exempt = "exempt = [\"control\"]\n";
-    for (text, expected) in cases(
-        r#"
-[control]\nrate = "50/s" => line 1: control: these limits apply only to exempt control traffic: write exempt = ["control"]
-exempt = ["established"]\n[control]\n => line 2: control: these limits apply only to exempt control traffic
-exempt = ["control"]\n[control]\ntotal = "99/s" => line 3: total: 99/s for all sources is less than the rate of one source: write at least 100/s
-exempt = ["control"]\n[control]\nrate = "1mbit" => line 3: rate: control traffic is counted in packets, and 1mbit is in bits: write a rate as in 100/s
-exempt = ["control"]\n[control]\ntotal = "1gbit" => line 3: total: control traffic is counted in packets, and 1gbit is in bits
-exempt = ["control"]\n[control]\nburst = "64kb" => line 3: burst: burst 64kb is in bytes, rate 100/s in packets: write the burst in packets
-exempt = ["control"]\n[control]\nburst = 0 => line 3: burst: a burst of 0 would let nothing through
-exempt = ["control"]\n[control]\nrate = true => line 3: rate: true is not allowed here: write a rate as in "100/s"
-exempt = ["control"]\n[control]\ntotl = 5 => line 3: 'totl' is not a key of [control]: did you mean 'total'?
-"#,
-    ) {
-        assert_told(&format!("{text}\n{LIMIT}"), &[expected]);
-    }
-    assert_told(
-        &format!("{exempt}control = 5\n{LIMIT}"),
-        &["line 2: control: the number 5 is not allowed here: write [control], and its keys below"],
-    );
-    // The text does not show if control traffic is exempt.
-    assert_told(
-        &format!("exempt = [\"contrl\"]\n[control]\nrate = 5\n{LIMIT}"),
-        &["line 1: exempt: 'contrl' is not a valid value: did you mean \"control\"?"],
-    );
-    assert_told(
-        &format!("{LIMIT}total = 5"),
-        &["line 4: 'total' is not a key of a limit: write it under [control]"],
-    );
-}
-
-#[test]
-fn invalid_fleet_settings_are_reported_at_once() {
-    let shared = format!("{LIMIT}scope = \"fleet\"\n");
-    let lists = "[lists]\ndeny = { scope = \"fleet\" }\n[lists.gold]\nscope = \"fleet\"\nprefixes = [\"192.0.2.7\"]\n";
-    assert_told(
-        &format!(
-            "{lists}{shared}algorithm = \"fixed-window\"\n[[limit]]\nname = \"b\"\nscope = \"fleet\"\nrate = \"1mbit\"\n"
-        ),
-        &[
-            "line 2: deny: list 'deny' is shared by a fleet, but no fleet is named: write fleet = \"NAME\"",
-            "line 3: gold: list 'gold' is shared by a fleet",
-            "line 9: scope: limit 'a' is shared by a fleet, but no fleet is named: write",
-            "line 10: algorithm: a fleet cannot share a fixed window",
-            "line 13: scope: limit 'b'",
-            "line 14: rate: a fleet shares only rates in packets",
-        ],
-    );
-    // Problems that follow from a mistake about the fleet are not reported.
-    for (top, expected) in cases(
-        r#"
-fleet = 5 => line 1: fleet: the number 5 is not allowed here: write a name as in "edge"
-fleet = "ed ge" => line 1: fleet: 'ed ge' is not the name of a fleet: write 1 to 32
-fleet = "none" => line 1: fleet: 'none' stands for no fleet
-fleet = "control" => line 1: fleet: 'control' is not the name of a fleet
-fleet =  => line 1: a value is missing after '='
-fleets = "edge" => line 1: 'fleets' is not a key of the file: did you mean 'fleet'?
-"#,
-    ) {
-        assert_told(&format!("{top}\n{lists}{shared}"), &[expected]);
-    }
-    assert_told(
-        &format!("{shared}fleet = \"edge\""),
-        &["line 5: 'fleet' is not a key of a limit: write it at the top of the file"],
-    );
-    assert_told(
-        &format!("{lists}[lists]\nfleet = \"edge\"\n{shared}").replace(
-            "[lists.gold]\nscope = \"fleet\"\nprefixes = [\"192.0.2.7\"]\n[lists]\n",
-            "",
-        ),
-        &[
-            "line 3: fleet: this is under [lists], where it would be a list: write it at the top of the file",
-        ],
-    );
-    let fleet = format!("fleet = \"edge\"\n{LIMIT}");
-    for (below, expected) in cases(
-        r#"
-scope = "all" => line 5: scope: 'all' is not a valid value: write "host" or "fleet"
-[lists]\ndeny = { scope = 1 } => line 6: scope: the number 1 is not allowed here: write "host"
-[lists]\ndeny = {} => line 6: a list needs 'file', which is missing
-[lists]\ndeny = { prefix = [] } => line 6: 'prefix' is not a key of a list: did you mean 'prefixes'?
-[lists]\ndeny = { prefixes = "192.0.2.7" } => line 6: prefixes: the text '192.0.2.7' is not allowed here: write an array
-[lists]\ndeny = { prefixes = ["x"] } => line 6: prefixes: 'x' is not a prefix
-[lists]\ndeny = { scope = "fleet", file = "few" } => line 6: deny: cannot read /nowhere/few
-"#,
-    ) {
-        assert_told(&format!("{fleet}{below}"), &[expected]);
-    }
-}
-
-#[test]
-fn toml_syntax_error_is_reported_once() {
-    for (text, expected) in cases(
-        r#"
- => line 1: nothing to limit: write [[limit]]
-[[limit]\nname = "a"\nrate = 5 => line 1: unclosed array table: write `]`
-[limit]\nname = "a"\nrate = 5 => line 1: limit: [limit] allows one limit only: write [[limit]]
-[limit]\nname = "a"\nrate = 5\n[limit]\nname = "b"\nrate = 5 => line 4: this header appears twice: write [[limit]] above each limit
-mode = \n[[limit]]\nname = "a"\nrate = 5 => line 1: a value is missing after '='
-mode\n[[limit]]\nname = "a"\nrate = 5 => line 1: key with no value: write `=`
-interfaces = [\n"a",\n[[limit]]\nname = "a"\nrate = 5 => line 3: a bracket is open above this header: write ']'
-[[limit]]\nname = "a"\nmatch = { protocol = 6\nrate = 5 => line 4: missing comma between key-value pairs: write `,`
-[[limit]]\nname = "a\nrate = 5 => line 2: invalid basic string: write `"
-[[limit]]\nname = """a\nrate = 5 => line 3: invalid multi-line basic string: write `"
-lists = 5\n[[limit]]\nname = "a"\nrate = 5\nmatch = { source = "p" } => line 1: lists: the number 5
-"#,
-    ) {
-        assert_told(&text, &[expected]);
-    }
 }
 
 #[test]
@@ -304,4 +184,33 @@ fn error_messages_are_short_and_printable() {
             assert!(!told.contains(['\n', '\u{1b}']), "{told}");
         }
     }
+}
+
+#[test]
+fn up_to_16_ports_are_accepted() {
+    let ports = |count: u16| {
+        let ports: Vec<_> = (1..=count).collect();
+        format!("{LIMIT}match = {{ protocol = \"tcp\", source_port = {ports:?} }}")
+    };
+    assert!(parse(&ports(16), Path::new("/nowhere")).is_ok());
+    let expected = "line 4: source_port: 17 ports or ranges are too many for one limit";
+    assert_told(&ports(17), &[expected]);
+}
+
+#[test]
+fn invalid_fleet_settings_are_reported_at_once() {
+    let lists = "[lists]\ndeny = { scope = \"fleet\" }\n[lists.gold]\nscope = \"fleet\"\nprefixes = [\"192.0.2.7\"]\n";
+    assert_told(
+        &format!(
+            "{lists}{LIMIT}scope = \"fleet\"\nalgorithm = \"fixed-window\"\n[[limit]]\nname = \"b\"\nscope = \"fleet\"\nrate = \"1mbit\"\n"
+        ),
+        &[
+            "line 2: deny: list 'deny' is shared by a fleet, but no fleet is named: write fleet = \"NAME\"",
+            "line 3: gold: list 'gold' is shared by a fleet",
+            "line 9: scope: limit 'a' is shared by a fleet, but no fleet is named: write",
+            "line 10: algorithm: a fleet cannot share a fixed window",
+            "line 13: scope: limit 'b'",
+            "line 14: rate: a fleet shares only rates in packets",
+        ],
+    );
 }

@@ -1,0 +1,175 @@
+//! Tests of the values that users write: each is read and shown, or refused.
+
+use std::{fmt::Display, net::IpAddr, str::FromStr};
+
+use super::{
+    Burst, Factor, Invalid, Key, Rate, escape,
+    lists::{prefix, show},
+    matches::{Lengths, PortRange, Protocol, TcpFlags},
+    number::{COUNTS, parse},
+};
+
+fn shown<T: FromStr<Err = Invalid> + Display>(text: &str) -> Result<String, Invalid> {
+    text.parse().map(|value: T| value.to_string())
+}
+
+/// Reads a value of this kind, and shows it.
+fn read(kind: &str, text: &str) -> Result<String, Invalid> {
+    match kind {
+        "rate" => shown::<Rate>(text),
+        "burst" => shown::<Burst>(text),
+        "factor" => shown::<Factor>(text),
+        "key" => shown::<Key>(text),
+        "protocol" => shown::<Protocol>(text),
+        "port" => shown::<PortRange>(text),
+        "length" => shown::<Lengths>(text),
+        "flags" => shown::<TcpFlags>(text),
+        "prefix" => prefix(text).map(|prefix| show(&prefix)),
+        "number" => parse(text, COUNTS).map(|number| number.to_string()),
+        _ => panic!("{kind} is no kind of value"),
+    }
+}
+
+/// The lines of a table: a kind, and texts.
+fn table(table: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
+    let lines = table.lines().filter_map(|line| line.split_once(": "));
+    lines.map(|(kind, texts)| (kind, texts.split(" | ").collect()))
+}
+
+/// What is shown reads back. The record of an attachment stores it.
+#[test]
+fn values_are_read_and_shown() {
+    let values = "
+rate: 5 = 5/s | 5/s | 300/1m = 300/m | 10/6s | 1k/s | 2M/s | 1/d | 100/10d | 10mbit | 64kbit | 1.5gbit = 1500mbit
+burst: 10 | 2k | 64kb | 1mb | 1500b
+factor: x0.5 | x2 | x0.001 | x1000 | x1 | x0.05 | x12.345
+key: /32,/64 | /24,/48 | /0,/0 | interface | /32,/64,destination_port | interface,destination_port
+protocol: tcp | 17 = udp | 253 | 0
+port: 53 | 5300-5353 | 7-7 = 7 | 0-65535
+length: 60 | 60-60 = 60 | 0-100 | 1200- | 1200-65575 = 1200-
+flags: syn | ack,syn = syn,ack | syn/syn | /syn | syn/syn,ack,fin,rst = syn | psh,ack = psh,ack
+prefix: 192.0.2.0/24 | 192.0.2.7 | 192.0.2.7/32 = 192.0.2.7 | 0.0.0.0/0 | 2001:DB8::/32 = 2001:db8::/32 | 2001:db8::7
+number: 5 | 1.5k = 1500 | 2M = 2000000
+";
+    for (kind, texts) in table(values) {
+        for text in texts {
+            let (text, expected) = text.split_once(" = ").unwrap_or((text, text));
+            assert_eq!(read(kind, text).as_deref(), Ok(expected), "{kind} {text}");
+            assert_eq!(read(kind, expected).as_deref(), Ok(expected), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn invalid_values_are_refused() {
+    let values = "
+rate: 0 | 5/x | 5/0.5s | 2G/s | 2tbit | 1/209d | 10mbps
+burst: 0 | -1 | 0kb | 1.5 | kb | 10x | 10KB | 1e9
+factor: x | x0 | x-1 | xNaN | xinf | x1e9 | x1000.001 | x0.0001 | x.5 | 0.5 | 2x | x0,5 | x 2 | xx2 | x1k
+key: /33,/64 | /32,/129 | /32 | 32,64 | /32,/64,/1 | /-1,/64 | /32,/+64 | Interface | /32,/64,source_port | destination_port
+protocol: TCP | 256 | -1 | tcp,udp
+port: 65536 | 9-8 | -1 | 1-2-3 | +5 | http | 9-
+length: - | -100 | 100-60 | 65576 | 1k | 0-1-2
+flags: SYN | syn, | syn/ack | syn/ | xyz
+prefix: 192.0.2.7/24 | 192.0.2.0/33 | 192.0.2 | 2001:db8::1/64 | host | 192.0.2.0/-1 | 192.0.2.0/+24 | 192.0.2.0/ | 010.0.0.0/8 | 010.0.0.1
+number: k | 0.5 | 1.2.3 | . | .5 | .5k | 1.0000000000k | 9223372036854775808 | -1 | 1e400 | 5x | 99999999999999999999 | 1 k
+";
+    for (kind, texts) in table(values) {
+        for text in texts.into_iter().chain([""]) {
+            assert!(read(kind, text).is_err(), "{kind} {text}");
+        }
+    }
+}
+
+/// Rates of packets stay exact; windows and bit rates are rounded in the direction of the change, as bursts are.
+#[test]
+fn factors_scale_exactly_or_in_the_direction_of_the_change() {
+    let values = "
+rate: 5/s x0.5 = 5/2s | 5/2s x2 = 5/s | 1/s x0.1 = 1/10s | 300/m x0.5 = 150/m | 150/m x2 = 300/m | 1/2m x2 = 1/m
+rate: 10/6s x0.5 = 5/6s | 1/d x0.005 = 1/200d | 1k/s x1.5 = 1500/s | 10mbit x0.5 = 5mbit | 3bit x0.5 = 1bit
+rate: 1bit x0.5 = - | 1/d x0.001 = - | 1G/s x2 = - | 1tbit x1.001 = -
+window: 5/s x0.5 = 2/s | 1/s x0.5 = -
+burst: 10 x0.5 = 5 | 5 x0.5 = 2 | 5 x0.9 = 4 | 1000000 x0.999 = 999000 | 5 x1.1 = 6 | 10 x0.1 = 1 | 3 x0.334 = 1
+burst: 3 x0.333 = - | 4611686018427387904 x2 = -
+";
+    for (kind, texts) in table(values) {
+        for text in texts {
+            let (before, expected) = text.split_once(" = ").unwrap();
+            let (value, factor) = before.split_once(' ').unwrap();
+            let factor: Factor = factor.parse().unwrap();
+            let scaled = if kind == "burst" {
+                let burst: Burst = value.parse().unwrap();
+                burst.scaled(factor).map(|burst| burst.to_string())
+            } else {
+                let rate: Rate = value.parse().unwrap();
+                let scaled = rate.scaled(factor, kind == "window");
+                scaled.map(|rate| rate.to_string())
+            };
+            assert_eq!(scaled.as_deref().unwrap_or("-"), expected, "{text}");
+        }
+    }
+}
+
+#[test]
+fn default_burst_is_one_second_and_at_least_one_packet() {
+    for (rate, tokens) in [("5/s", 5), ("300/m", 5), ("1/d", 1), ("8kbit", 1_522)] {
+        let burst = Burst::default_for(&rate.parse().unwrap(), 1_522);
+        assert_eq!(burst.tokens, tokens, "{rate}");
+    }
+}
+
+#[test]
+fn sources_are_cut_to_their_prefix() {
+    for (key, address, expected) in [
+        ("/32,/64", "192.0.2.7", "192.0.2.7"),
+        ("/25,/64", "192.0.2.200", "192.0.2.128/25"),
+        ("/32,/64", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("/32,/65", "2001:db8::8000:0:0:1", "2001:db8:0:0:8000::/65"),
+        ("/32,/128", "::1", "::1"),
+        ("/0,/0", "192.0.2.7", "0.0.0.0/0"),
+        ("/32,/48", "fe80:1:2:3::1", "fe80:1:2:3::1"),
+        ("/32,/64", "fec0::1", "fec0::/64"),
+        ("/32,/10", "fe80::1", "fe80::/10"),
+        ("interface", "192.0.2.7", "interface"),
+        (
+            "/24,/64,destination_port",
+            "192.0.2.7",
+            "192.0.2.0/24 port 53",
+        ),
+    ] {
+        let key: Key = key.parse().unwrap();
+        let source = key.of(3, address.parse().unwrap(), 53);
+        assert_eq!(key.show(&source), expected);
+        let shown = key.show_source(&source);
+        let network = key.network(&source).map(|network| show(&network));
+        assert_eq!(network.unwrap_or("interface".to_owned()), shown);
+    }
+}
+
+#[test]
+fn ipv4_and_ipv6_sources_never_share_a_bucket() {
+    let key: Key = "/32,/128".parse().unwrap();
+    let addresses = ["192.0.2.7", "::ffff:192.0.2.7", "c000:0207::"];
+    let [v4, mapped, first_word] = addresses.map(|address| {
+        let address: IpAddr = address.parse().unwrap();
+        key.of(0, address, 0)
+    });
+    assert!(v4 != mapped && v4 != first_word);
+}
+
+#[test]
+fn error_message_is_one_line_with_escapes() {
+    let told = Invalid::new("'a\u{1b}[2J\n' is no rate").to_string();
+    assert_eq!(told, "'a\\u{1b}[2J\\n' is no rate");
+}
+
+#[test]
+fn letters_are_kept_and_unprintable_characters_are_escaped() {
+    let kept = "naïve e\u{301} 日本 \\n 'it' \"is\" → …";
+    assert_eq!(escape(kept, |_| false), kept);
+    for c in "\u{0}\u{7f}\u{85}\u{ad}\u{61c}\u{200b}\u{200e}\u{202e}\u{2066}\u{feff}\u{fff9}\u{e0001}\u{e007f}".chars() {
+        let text = format!("a{c}b");
+        assert_eq!(escape(&text, |_| false), format!("a{}b", c.escape_default()));
+        assert_eq!(escape(&text, |kept| kept == c), text);
+    }
+}
