@@ -145,14 +145,13 @@ impl Generations {
 
     /// Changes the settings without loading a program. Another change must follow before any packet.
     pub fn change_unseen(&mut self, settings: &Settings, now: u64) {
-        let (record, moves) = self.record.changed(settings.clone(), None, now).unwrap();
+        let (record, taken) = self.record.changed(settings.clone(), None, now).unwrap();
         let tables = &mut self.kernel.tables;
         let epochs = record.limits.iter().map(|slot| (slot.number, slot.epoch));
-        tables
-            .prepare(&moves.slots_taken, &moves.bits_taken, epochs)
-            .unwrap();
-        tables.clean_up(&moves.slots_left, &moves.slots_turned);
-        self.fill_own(moves.slots_taken);
+        tables.prepare(&taken.slots, &taken.bits, epochs).unwrap();
+        let (left, turned) = self.record.left_and_turned(&record);
+        tables.clean_up(&left, &turned);
+        self.fill_own(taken.slots);
         self.slots = record.with_slots();
         self.record = record;
     }

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Of equal calls in a row, such as pinning the maps, one in this many is a step.
-const EACH: usize = 4;
+const EACH: usize = 8;
 
 /// End of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]

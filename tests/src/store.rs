@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use aya::maps::{Array, Map, MapData};
 use limiter_common::{
     abi::{SETS_OF_WORD, Set, Table},
-    arithmetic::bucket::{FREE, REST, is_time},
+    arithmetic::bucket::{BUSY, FREE, REST, is_time},
     table::{
         OVERFLOW_WIDTH, Overflow, Seed, WAYS,
         entry::{ADDRESS, OVER, PASSED, TAT},
@@ -123,8 +123,8 @@ impl Store {
     /// Panics unless the table is consistent. Returns the sources. No program may run meanwhile.
     ///
     /// In a consistent table, each source has one entry, in one of its sets. Each set counts its sources in overflow
-    /// sets (unless the operator has reset some). No set is locked, and no step is half done.
-    pub fn expect_sound(&self, forgotten: bool) -> Vec<Placed> {
+    /// sets. No set is locked, and no step is half done.
+    pub fn expect_sound(&self) -> Vec<Placed> {
         let entries = self.entries();
         let (mut keys, mut away) = (HashSet::new(), BTreeMap::new());
         let mut room = 0;
@@ -144,16 +144,7 @@ impl Store {
             room += if key.is_wide() { 2 } else { 1 };
         }
         assert!(room <= self.sets() * WAYS, "more sources than entries");
-        let overflow = self.overflow();
-        if forgotten {
-            // Reset sources are counted until their entries are taken.
-            for (set, sources) in &away {
-                let count = overflow.get(set).copied().unwrap_or_default();
-                assert!(count >= *sources, "set {set} has missed one: {count}");
-            }
-        } else {
-            assert_eq!(overflow, away, "sources in other sets");
-        }
+        assert_eq!(self.overflow(), away, "sources in other sets");
         self.expect_at_rest();
         entries
     }
@@ -168,11 +159,7 @@ impl Store {
             let Raw(Set { entries }) = self.sets.get(&set, 0).unwrap();
             let words = entries.map(|entry| entry.words[TAT]);
             for (way, word) in words.into_iter().enumerate() {
-                assert_ne!(
-                    word,
-                    limiter_common::arithmetic::bucket::BUSY,
-                    "set {set}: {words:?}"
-                );
+                assert_ne!(word, BUSY, "set {set}: {words:?}");
                 let halves = word == REST;
                 assert!(
                     !halves || words[way & !1] != FREE,

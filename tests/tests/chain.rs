@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use limiter_tests::{
-    command::{Outcome, ip},
+    command::ip,
     eventually,
     foreign::{DROPPED_PORT, FRAGS, Foreign, Kind, PLAIN, bpftool, on_server},
     hosts::{CLIENT, Hosts},
@@ -114,23 +114,21 @@ fn chained_program_stays_in_place_after_every_change() {
         let hosts = hosts_with(&foreign, "xdpdrv");
         hosts.limiter(&CHAIN).expect(0);
         let mut seen = 0;
-        let mut expect = |change: &[&str], reach: u64, pass: usize| {
-            hosts.limiter(change).expect(0);
+        // Packets that reach the other program, and those that pass it too.
+        for (change, reach, pass) in [
+            ("set eth0 --burst 4", 4, 2),
+            // A program with lists calls the other program in another way.
+            ("deny add eth0 203.0.113.0/24", 4, 2),
+            ("allow add eth0 192.0.2.2", 20, 10),
+            ("allow remove eth0 192.0.2.2", 4, 2),
+            ("set eth0 --shadow on", 20, 10),
+        ] {
+            hosts.run(change);
             hosts.run("reset eth0 --all");
-            assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), pass, "{change:?}");
-            assert_eq!(foreign.seen() - seen, reach, "{change:?}");
-            seen = foreign.seen();
-        };
-        expect(&["set", "eth0", "--burst", "4"], 4, 2);
-        // A program with lists calls the other program in another way.
-        expect(&["deny", "add", "eth0", "203.0.113.0/24"], 4, 2);
-        if kind == FRAGS {
-            continue;
+            assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), pass, "{change}");
+            seen += reach;
+            assert_eq!(foreign.seen(), seen, "{change}");
         }
-        expect(&["set", "eth0", "--burst", "8"], 8, 4);
-        expect(&["allow", "add", "eth0", "192.0.2.2"], 20, 10);
-        expect(&["allow", "remove", "eth0", "192.0.2.2"], 8, 4);
-        expect(&["set", "eth0", "--shadow", "on"], 20, 10);
         assert_eq!(hosts.status()["chained"], true);
         hosts.run("detach eth0");
         expect_back(&hosts, &foreign, "native");
@@ -141,9 +139,12 @@ fn chained_program_stays_in_place_after_every_change() {
 #[test]
 fn chained_program_gets_all_packets_after_a_trial() {
     need_all!();
-    for kind in [FRAGS, PLAIN] {
+    for (kind, how, mode) in [
+        (FRAGS, "xdpdrv", "native"),
+        (PLAIN, "xdpgeneric", "generic"),
+    ] {
         let foreign = Foreign::load(kind);
-        let hosts = hosts_with(&foreign, "xdpdrv");
+        let hosts = hosts_with(&foreign, how);
         let on_trial = [&CHAIN[..], &["--try", "8s"]].concat();
         hosts.limiter(&on_trial).expect(0);
         // Six packets pass; the other program drops every second one.
@@ -163,7 +164,7 @@ fn chained_program_gets_all_packets_after_a_trial() {
         assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 20), 3);
         assert_eq!(foreign.seen(), seen + 6);
         hosts.run("detach eth0");
-        expect_back(&hosts, &foreign, "native");
+        expect_back(&hosts, &foreign, mode);
     }
 }
 
@@ -185,8 +186,7 @@ fn expect_waiting(hosts: &Hosts) {
 fn foreign_program_is_restored_after_a_killed_command() {
     need_all!();
     let foreign = Foreign::load(PLAIN);
-    for how in ["xdpdrv", "xdpgeneric"] {
-        let mode = if how == "xdpdrv" { "native" } else { "generic" };
+    for (how, mode) in [("xdpdrv", "native"), ("xdpgeneric", "generic")] {
         let hosts = hosts_with(&foreign, how);
         hosts.limiter(&CHAIN).expect(0);
         remove_link(&hosts);
@@ -194,9 +194,8 @@ fn foreign_program_is_restored_after_a_killed_command() {
         Hosts::new().limiter("detach --all").expect(0);
         expect_waiting(&hosts);
         // Without --chain, `attach` refuses because of the program.
-        hosts
-            .limiter(&CHAIN[..6])
-            .expect_error(1, &["'other_xdp'", mode, "--chain"]);
+        let words = ["'other_xdp'", mode, "--chain"];
+        hosts.limiter(&CHAIN[..6]).expect_error(1, &words);
         expect_back(&hosts, &foreign, mode);
 
         hosts.limiter(&CHAIN).expect(0);
@@ -223,47 +222,44 @@ fn foreign_program_is_restored_after_a_killed_command() {
 fn foreign_program_is_not_restored_over_another_program() {
     need_all!();
     let (foreign, other) = (Foreign::load(PLAIN), Foreign::load(FRAGS));
-    for (how, mode) in [("xdpdrv", "native"), ("xdpgeneric", "generic")] {
-        let hosts = hosts_with(&foreign, "xdpdrv");
-        hosts.limiter(&CHAIN).expect(0);
-        remove_link(&hosts);
-        other.attach(&hosts, how);
-        let pin = foreign_pin(&hosts).unwrap();
-        let words = [
-            "could not be put back",
-            "taken its place",
-            "`limiter detach eth0` again",
-            pin.to_str().unwrap(),
-        ];
-        for command in [&["detach", "eth0"][..], &CHAIN, &CHAIN[..6]] {
-            hosts.limiter(command).expect_error(1, &words);
-            assert_eq!(on_server(&hosts), Some((mode, other.id)), "unchanged");
-            assert!(pin.exists());
-        }
-        assert!(bpftool(&hosts, &["net", "detach", how, "dev", "eth0"]));
-        hosts.run("detach eth0");
-        expect_back(&hosts, &foreign, "native");
-
-        hosts.limiter(&CHAIN).expect(0);
-        remove_link(&hosts);
-        other.attach(&hosts, how);
-        // The operator gives up the program, as the message advises.
-        fs::remove_file(foreign_pin(&hosts).unwrap()).unwrap();
-        hosts.run("detach eth0");
-        assert_eq!(on_server(&hosts), Some((mode, other.id)));
-        assert!(!hosts.pins().exists());
+    let (how, mode) = ("xdpgeneric", "generic");
+    let hosts = hosts_with(&foreign, "xdpdrv");
+    hosts.limiter(&CHAIN).expect(0);
+    remove_link(&hosts);
+    other.attach(&hosts, how);
+    let pin = foreign_pin(&hosts).unwrap();
+    let words = [
+        "could not be put back",
+        "taken its place",
+        "`limiter detach eth0` again",
+        pin.to_str().unwrap(),
+    ];
+    for command in [&["detach", "eth0"][..], &CHAIN, &CHAIN[..6]] {
+        hosts.limiter(command).expect_error(1, &words);
+        assert_eq!(on_server(&hosts), Some((mode, other.id)), "unchanged");
+        assert!(pin.exists());
     }
+    assert!(bpftool(&hosts, &["net", "detach", how, "dev", "eth0"]));
+    hosts.run("detach eth0");
+    expect_back(&hosts, &foreign, "native");
+
+    hosts.limiter(&CHAIN).expect(0);
+    remove_link(&hosts);
+    other.attach(&hosts, how);
+    // The operator gives up the program, as the message advises.
+    fs::remove_file(foreign_pin(&hosts).unwrap()).unwrap();
+    hosts.run("detach eth0");
+    assert_eq!(on_server(&hosts), Some((mode, other.id)));
+    assert!(!hosts.pins().exists());
 }
 
 /// Runs `limiter` on the server. It must fail with these words, and change nothing.
 #[track_caller]
-fn refused(hosts: &Hosts, arguments: &[&str], words: &[&str]) -> Outcome {
+fn refused(hosts: &Hosts, arguments: &[&str], words: &[&str]) {
     let before = on_server(hosts);
-    let outcome = hosts.limiter(arguments);
-    outcome.expect_error(1, words);
+    hosts.limiter(arguments).expect_error(1, words);
     assert_eq!(on_server(hosts), before);
     assert!(!hosts.pins().exists(), "pins are left");
-    outcome
 }
 
 #[test]
@@ -291,9 +287,6 @@ fn chain_is_refused_without_a_suitable_program() {
     outcome.expect(1);
     assert!(outcome.stderr.contains("eth9"), "{outcome:#?}");
     expect_back(&hosts, &foreign, "native");
-    hosts.limiter(&CHAIN).expect(0);
-    refused_by_limiter_itself(&hosts);
-    hosts.run("detach eth0");
     assert!(bpftool(&hosts, &["net", "detach", "xdpdrv", "dev", "eth0"]));
 
     // A program without an attach type, as old loaders load it.
@@ -306,17 +299,6 @@ fn chain_is_refused_without_a_suitable_program() {
     expect_back(&hosts, &old, "native");
 }
 
-fn refused_by_limiter_itself(hosts: &Hosts) {
-    let before = on_server(hosts);
-    let again = hosts.limiter(&CHAIN);
-    again.expect(0);
-    assert!(again.stdout.contains("unchanged"), "{again:#?}");
-    hosts
-        .limiter("attach eth0 --rate 2/h --chain")
-        .expect_error(1, &["limiter is attached", "already"]);
-    assert_eq!(on_server(hosts), before);
-}
-
 #[test]
 fn chain_is_refused_for_a_program_held_by_a_link() {
     need_all!();
@@ -325,11 +307,9 @@ fn chain_is_refused_for_a_program_held_by_a_link() {
     let (hosts, foreign) = (Hosts::new(), Foreign::load(PLAIN));
     let create = || Link::create(foreign.fd.as_fd(), hosts.server.index, XdpMode::Native);
     let link = hosts.server.namespace.run(create).unwrap().unwrap();
-    let process = format!("process {}", std::process::id());
     let words = [
         "'other_xdp'",
         "attached through netlink",
-        &process,
         "bpftool link detach id",
     ];
     refused(&hosts, &CHAIN, &words);
@@ -396,22 +376,7 @@ fn killed_attach_does_not_lose_the_foreign_program() {
     need_all!();
     let foreign = Foreign::load(FRAGS);
     let hosts = hosts_with(&foreign, "xdpdrv");
-    let mut gone = 0;
-    kill_at_each_step(
-        &hosts,
-        &CHAIN,
-        || {},
-        |step, at| {
-            gone += u32::from(expect_truth(&hosts, &foreign, at));
-            // After every second step, `attach` follows. Otherwise `detach` follows at once.
-            if step % 2 == 0 {
-                hosts.limiter(&CHAIN).expect(0);
-            }
-            hosts.run("detach eth0");
-            expect_back(&hosts, &foreign, "native");
-        },
-    );
-    assert!(gone >= 2, "never killed between the two programs: {gone}");
+    kill(&hosts, &foreign, &CHAIN, || {});
 }
 
 #[test]
@@ -419,12 +384,20 @@ fn killed_detach_does_not_lose_the_foreign_program() {
     need_all!();
     let foreign = Foreign::load(PLAIN);
     let hosts = hosts_with(&foreign, "xdpdrv");
-    let mut gone = 0;
     let attach = || hosts.limiter(&CHAIN).expect(0);
-    kill_at_each_step(&hosts, &["detach", "eth0"], attach, |_, at| {
-        gone += u32::from(expect_truth(&hosts, &foreign, at));
+    kill(&hosts, &foreign, &["detach", "eth0"], attach);
+}
+
+/// Kills `command` at each step. After every second step, `attach` follows. Otherwise `detach` follows at once.
+fn kill(hosts: &Hosts, foreign: &Foreign, command: &[&str], before: impl FnMut()) {
+    let mut gone = 0;
+    kill_at_each_step(hosts, command, before, |step, at| {
+        gone += u32::from(expect_truth(hosts, foreign, at));
+        if step % 2 == 0 {
+            hosts.limiter(&CHAIN).expect(0);
+        }
         hosts.run("detach eth0");
-        expect_back(&hosts, &foreign, "native");
+        expect_back(hosts, foreign, "native");
     });
     assert!(gone >= 2, "never killed between the two programs: {gone}");
 }

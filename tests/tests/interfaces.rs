@@ -29,9 +29,10 @@ fn vanished_interface_is_reported() {
     // A stale pin blocks a new interface with the name.
     let server = &hosts.server.namespace;
     ip(server, "link add eth0 type veth peer name far");
-    hosts
-        .limiter("attach eth0 --rate 5")
-        .expect_error(1, &["another one has its name", "limiter detach eth0"]);
+    hosts.limiter("attach eth0 --rate 5").expect_error(
+        1,
+        &["does not run on 'eth0' any more", "limiter detach eth0"],
+    );
     assert!(pins.exists());
     hosts.run("detach eth0");
     assert!(!pins.exists());

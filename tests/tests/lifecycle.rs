@@ -51,63 +51,46 @@ fn command_that_requests_the_existing_state_is_unchanged() {
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let limits = "[lists]\nown = [\"192.0.2.8\"]\ndeny = [\"192.0.2.7\"]\n[[limit]]\nname = \"all\"\n\
                   rate = \"5/s\"\nmatch = { source = \"own\" }\n";
+    const IN_FORCE: &str = "eth0: unchanged: already in force";
     let file = folder.write("limiter.toml", limits);
-    let attach = ["attach", "eth0", "--config", &file];
-    hosts.limiter(&attach).expect(0);
+    let attach = format!("attach eth0 --config {file}");
+    hosts.run(&attach);
     let before = hosts.status();
-    let detach_other = ["detach", "lo"];
-    for (arguments, text) in [
-        (&attach[..], "eth0: unchanged: already attached with this"),
+    for (command, text) in [
         (
-            &["attach", "eth0", "--or-reload", "--config", &file],
-            "eth0: unchanged: ",
+            attach.as_str(),
+            "eth0: unchanged: already attached with this",
         ),
-        (&["reload", "eth0"], "eth0: unchanged: "),
-        (&["keep", "eth0"], "eth0: unchanged: not on trial"),
-        (&["set", "eth0", "--rate", "5"], "eth0: unchanged: "),
+        (&format!("{attach} --or-reload"), "eth0: unchanged: "),
+        ("reload eth0", "eth0: unchanged: "),
+        ("keep eth0", "eth0: unchanged: not on trial"),
+        ("set eth0 --rate 5", "eth0: unchanged: "),
+        ("deny add eth0 192.0.2.7", IN_FORCE),
+        ("deny replace eth0 192.0.2.7", IN_FORCE),
+        ("allow remove eth0 192.0.2.9", IN_FORCE),
+        ("tier remove eth0 own 192.0.2.9", IN_FORCE),
         (
-            &["deny", "add", "eth0", "192.0.2.7"],
-            "eth0: unchanged: already in force",
-        ),
-        (
-            &["deny", "replace", "eth0", "192.0.2.7"],
-            "eth0: unchanged: already in force",
-        ),
-        (
-            &["deny", "remove", "eth0", "192.0.2.9"],
-            "eth0: unchanged: already in force",
-        ),
-        (
-            &["allow", "remove", "eth0", "192.0.2.9"],
-            "eth0: unchanged: already in force",
-        ),
-        (
-            &["tier", "remove", "eth0", "own", "192.0.2.9"],
-            "eth0: unchanged: already in force",
-        ),
-        (
-            &["reset", "eth0", "192.0.2.8"],
+            "reset eth0 192.0.2.8",
             "eth0: unchanged: 192.0.2.8 was not in the table",
         ),
-        (&["reset", "eth0", "--all"], "eth0: unchanged: no source"),
-        (&detach_other, "lo: unchanged: limiter is not attached"),
+        ("reset eth0 --all", "eth0: unchanged: no source"),
+        ("detach lo", "lo: unchanged: limiter is not attached"),
     ] {
-        let plain = hosts.limiter(arguments);
-        plain.expect(0);
-        assert!(plain.stdout.starts_with(text), "{plain:#?}");
-        let strict = hosts.limiter(&[arguments, &["--strict"]].concat());
+        let plain = hosts.run(command);
+        assert!(plain.starts_with(text), "{plain}");
+        let strict = hosts.limiter(&format!("{command} --strict"));
         strict.expect(1);
         assert_eq!(strict.stdout, "", "{strict:#?}");
-        let line = strict.stderr.lines().next().unwrap_or_default();
-        assert!(line.starts_with(&format!("limiter: {text}")), "{strict:#?}");
+        assert!(
+            strict.stderr.starts_with(&format!("limiter: {text}")),
+            "{strict:#?}"
+        );
     }
     let after = hosts.status();
     assert_eq!(after["limits"], before["limits"]);
 
     hosts.run("detach --all");
-    let nothing = hosts.limiter("detach --all");
-    nothing.expect(0);
-    assert!(nothing.stdout.starts_with("unchanged: "), "{nothing:#?}");
+    assert!(hosts.run("detach --all").starts_with("unchanged: "));
     hosts
         .limiter("--strict detach --all")
         .expect_error(1, &["unchanged"]);
@@ -117,34 +100,21 @@ fn command_that_requests_the_existing_state_is_unchanged() {
 fn attach_of_several_interfaces_attaches_all_or_none() {
     need_kernel!();
     let hosts = Hosts::new();
+    let names = || {
+        let status = hosts.json("status --json");
+        let interfaces = status["interfaces"].as_array().unwrap().iter();
+        interfaces
+            .map(|one| one["name"].clone())
+            .collect::<Vec<_>>()
+    };
     let attach = hosts.limiter("attach eth0 eth9 --rate 5");
     attach.expect(1);
     assert!(attach.stderr.contains("eth9"), "{attach:#?}");
-    assert_eq!(
-        hosts.json("status --json")["interfaces"]
-            .as_array()
-            .unwrap()
-            .len(),
-        0
-    );
-
+    assert_eq!(names(), [""; 0]);
     hosts.run("attach eth0 lo --rate 5 --mode generic");
-    let status = hosts.json("status --json");
-    let names: Vec<_> = status["interfaces"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|i| &i["name"])
-        .collect();
-    assert_eq!(names, ["eth0", "lo"]);
+    assert_eq!(names(), ["eth0", "lo"]);
     hosts.run("detach --all");
-    assert_eq!(
-        hosts.json("status --json")["interfaces"]
-            .as_array()
-            .unwrap()
-            .len(),
-        0
-    );
+    assert_eq!(names(), [""; 0]);
 }
 
 #[test]
@@ -193,12 +163,12 @@ fn change_that_cannot_be_printed_is_made_and_reported_as_such() {
         "limits.toml",
         "[[limit]]\nname = \"all\"\nrate = \"9/s\"\n[lists]\npartners = []\n",
     );
-    let unprinted = |arguments: &[&str], text: &str| {
+    let unprinted = |arguments: &str, text: &str| {
         let mut command = prepared(arguments);
         let full = fs::OpenOptions::new().write(true).open("/dev/full");
         command.stdout(full.unwrap()).stderr(Stdio::piped());
         let output = on(&hosts.server, || command.output()).unwrap();
-        let outcome = Outcome::of(arguments.join(" "), output);
+        let outcome = Outcome::of(arguments.to_owned(), output);
         outcome.expect(1);
         let why = "standard output cannot be written (No space left on device";
         for words in [text, why, "in force", "`limiter status`"] {
@@ -206,27 +176,22 @@ fn change_that_cannot_be_printed_is_made_and_reported_as_such() {
         }
     };
     let rate = || hosts.status()["limits"][0]["rate"].clone();
-    unprinted(&["attach", "eth0", "--rate", "5"], "5/s");
+    unprinted("attach eth0 --rate 5", "5/s");
     assert_eq!(rate(), "5/s");
-    unprinted(&["set", "eth0", "--rate", "7"], "rate 5/s -> 7/s");
+    unprinted("set eth0 --rate 7", "rate 5/s -> 7/s");
     assert_eq!(rate(), "7/s");
-    unprinted(&["reload", "eth0", "--config", &file], "9/s");
+    unprinted(&format!("reload eth0 --config {file}"), "9/s");
     assert_eq!(rate(), "9/s");
-    unprinted(&["deny", "add", "eth0", "192.0.2.7"], "deny: 1 added");
-    unprinted(&["allow", "add", "eth0", "192.0.2.8"], "allow: 1 added");
-    unprinted(
-        &["tier", "add", "eth0", "partners", "192.0.2.9"],
-        "partners: 1 added",
-    );
-    unprinted(&["reset", "eth0", "192.0.2.7"], "192.0.2.7");
-    unprinted(&["detach", "eth0"], "eth0: detached");
+    unprinted("deny add eth0 192.0.2.7", "deny: 1 added");
+    unprinted("tier add eth0 partners 192.0.2.9", "partners: 1 added");
+    unprinted("reset eth0 192.0.2.7", "192.0.2.7");
+    unprinted("detach eth0", "eth0: detached");
     assert!(!hosts.pins().exists());
     // The command does all of its work: nothing stays on trial, and no interface is skipped.
-    unprinted(&["attach", "eth0", "--rate", "5", "--try", "60s"], "5/s");
-    let again = ["attach", "eth0", "--or-reload", "--config", &file];
-    unprinted(&again, "9/s");
+    unprinted("attach eth0 --rate 5 --try 60s", "5/s");
+    unprinted(&format!("attach eth0 --or-reload --config {file}"), "9/s");
     assert_eq!(hosts.status()["trial"], serde_json::Value::Null);
-    unprinted(&["keep", "eth0"], "not on trial");
+    unprinted("keep eth0", "not on trial");
 }
 
 /// The commands are the first ones of README.md.

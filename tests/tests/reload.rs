@@ -1,11 +1,11 @@
 //! `reload` applies the whole file or nothing; limits that stay keep their buckets, and removed limits leave none.
 
-use std::{fs, process::Command, time::Instant};
+use std::{fs, time::Instant};
 
 use limiter_tests::{
-    command::{Outcome, binary},
+    command::{Outcome, prepared},
     files::Folder,
-    hosts::Hosts,
+    hosts::{Hosts, on},
     need_kernel, number,
     packet::arp,
     raw::Raw,
@@ -83,27 +83,6 @@ impl Attached {
     }
 }
 
-#[test]
-fn reload_of_a_changed_file_keeps_buckets_and_counters() {
-    need_kernel!();
-    let attached = Attached::with(&(hourly("a", 1, 5) + &hourly("b", 2, 5)));
-    let traffic = Traffic::new(&attached.hosts);
-    assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
-    assert_eq!(traffic.passed_to(2, SOURCE, 3), 3);
-    let since = attached.hosts.status()["attached_at"].clone();
-
-    let text = attached.reloaded(&(hourly("a", 1, 6) + &hourly("b", 2, 5)));
-    assert!(text.contains("a: burst 5 -> 6"), "{text}");
-    assert!(!text.contains("b:"), "{text}");
-    assert_eq!(traffic.passed_to(1, SOURCE, 7), 1, "the burst grew by one");
-    assert_eq!(traffic.passed_to(2, SOURCE, 7), 2, "two tokens were left");
-    assert_eq!(attached.counted("a"), (6, 8));
-    assert_eq!(attached.counted("b"), (5, 5));
-    let status = attached.hosts.status();
-    assert_eq!(status["seen"]["packets"], 24, "{status}");
-    assert_eq!(status["attached_at"], since, "the same attachment");
-}
-
 /// The limits have rate, burst and total.
 #[test]
 fn reload_changes_limits_on_control_traffic() {
@@ -150,36 +129,20 @@ fn reload_changes_limits_on_control_traffic() {
 }
 
 #[test]
-fn reload_of_an_unchanged_file_changes_nothing() {
+fn reload_of_an_unchanged_file_undoes_other_changes() {
     need_kernel!();
     let text = hourly("a", 1, 5) + &hourly("b", 2, 5) + "[lists]\ndeny = [\"203.0.113.66\"]\n";
     let attached = Attached::with(&text);
-    let traffic = Traffic::new(&attached.hosts);
-    assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
     let shown = attached.shown();
-    for _ in 0..10 {
-        let output = attached.reloaded(&text);
-        assert!(output.contains("unchanged"), "{output}");
-    }
-    assert_eq!(attached.shown(), shown);
-    assert_eq!(
-        traffic.passed_to(1, SOURCE, 3),
-        0,
-        "the bucket is unchanged"
-    );
-    assert_eq!(traffic.passed_to(2, SOURCE, 7), 5);
-    assert_eq!(attached.counted("a"), (5, 5));
-    // The reload undoes changes that other commands made.
+    let output = attached.reloaded(&text);
+    assert!(output.contains("unchanged"), "{output}");
     attached.hosts.run("deny add eth0 203.0.113.67");
-    let set = ["set", "eth0", "--limit", "b", "--burst", "9"];
-    for (already, warnings) in [(false, 1), (true, 0)] {
-        let outcome = attached.hosts.limiter(&set);
-        outcome.expect(0);
-        assert_eq!(
-            outcome.stderr.matches("does not have this change").count(),
-            warnings,
-            "changed already: {already}: {outcome:#?}"
-        );
+    // A change that is there already gets no warning.
+    for warnings in [1, 0] {
+        let set = attached.hosts.limiter("set eth0 --limit b --burst 9");
+        set.expect(0);
+        let warned = set.stderr.matches("does not have this change").count();
+        assert_eq!(warned, warnings, "{set:#?}");
     }
     let output = attached.reloaded(&text);
     assert!(output.contains("deny: 0 added, 1 removed"), "{output}");
@@ -187,21 +150,35 @@ fn reload_of_an_unchanged_file_changes_nothing() {
     assert_eq!(attached.shown(), shown);
 }
 
+/// The burst must hold the interface's longest frame; table size and mode are fixed at attach.
 #[test]
-fn reload_of_a_wrong_or_missing_file_changes_nothing() {
+fn reload_of_an_unusable_or_missing_file_changes_nothing() {
     need_kernel!();
     let text = hourly("a", 1, 5);
     let attached = Attached::with(&text);
-    let before = attached.hosts.status();
-    let shown = attached.shown();
+    let (before, shown) = (attached.hosts.status(), attached.shown());
+    let small = limit("a", 1, "rate = \"10mbit\"\nburst = \"100b\"");
+    let fixed = |setting: &str| format!("{setting}\n{text}");
     for (wrong, words) in [
-        (format!("{text}brust = 3\n"), &["line 6: ", "'burst'"][..]),
+        (
+            format!("{text}brust = 3\n"),
+            &["line 6: ", "'burst'", "nothing was changed"][..],
+        ),
         (text.replace("1/h", "1/x"), &["line 4: ", "period"]),
         (text.replace("[[limit]]", "[[limit"), &["line 1: "]),
         (String::new(), &["line 1: ", "nothing to limit"]),
+        (small, &["eth0: ", "100b", "1522"]),
         (
-            text.replace("burst = 5", "burst = \"64kb\""),
-            &["line 5: ", "packets"],
+            fixed("max_sources = 1000"),
+            &[
+                "fixed at attach",
+                "65536, 1000 wanted",
+                "limiter detach eth0",
+            ],
+        ),
+        (
+            fixed("mode = \"generic\""),
+            &["fixed at attach", "auto, generic wanted"],
         ),
     ] {
         let refused = attached.reload(&wrong);
@@ -210,51 +187,15 @@ fn reload_of_a_wrong_or_missing_file_changes_nothing() {
         for word in words {
             assert!(refused.stderr.contains(word), "{word}: {refused:#?}");
         }
-        assert!(
-            refused.stderr.contains("nothing was changed"),
-            "{refused:#?}"
-        );
     }
     fs::remove_file(&attached.file).unwrap();
+    let missing = ["limiter.toml cannot be read", "No such file"];
     attached
         .hosts
         .limiter("reload eth0")
-        .expect_error(1, &["limiter.toml cannot be read", "No such file"]);
+        .expect_error(1, &missing);
     assert_eq!(attached.shown(), shown);
     assert_eq!(attached.hosts.status(), before, "the same program runs");
-}
-
-/// The burst is smaller than the interface's longest frame.
-#[test]
-fn reload_that_does_not_fit_the_interface_changes_nothing() {
-    need_kernel!();
-    let attached = Attached::with(&hourly("a", 1, 5));
-    let before = attached.hosts.status();
-    let outcome = attached.reload(&limit("a", 1, "rate = \"10mbit\"\nburst = \"100b\""));
-    outcome.expect(1);
-    // The first lines are a warning about the file. The last line is the error about the interface.
-    let error = outcome.stderr.lines().last().unwrap();
-    for word in ["eth0: ", "100b", "1522"] {
-        assert!(error.contains(word), "{outcome:#?}");
-    }
-    assert_eq!(attached.hosts.status(), before);
-}
-
-#[test]
-fn reload_refuses_settings_fixed_at_attach() {
-    need_kernel!();
-    let text = hourly("a", 1, 5);
-    let attached = Attached::with(&text);
-    let before = attached.hosts.status();
-    for (change, words) in [
-        ("max_sources = 1000", ["max_sources", "65536, 1000 wanted"]),
-        ("mode = \"generic\"", ["mode", "auto, generic wanted"]),
-    ] {
-        let refused = attached.reload(&format!("{change}\n{text}"));
-        refused.expect_error(1, &["fixed at attach", "limiter detach eth0"]);
-        refused.expect_error(1, &words);
-    }
-    assert_eq!(attached.hosts.status(), before);
 }
 
 /// A limit keeps its buckets if it keeps its name and key.
@@ -282,21 +223,24 @@ fn reload_adds_and_removes_limits() {
     assert_eq!(traffic.passed_to(2, SOURCE, 7), 0);
     assert_eq!(traffic.passed_to(3, SOURCE, 7), 0);
 
-    // A limit that is added again begins with empty counters.
-    attached.reloaded(&(a.clone() + &b + &c));
-    assert_eq!(attached.counted("a"), (0, 0));
-    assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
-    assert_eq!(attached.counted("a"), (5, 2));
-    assert_eq!(attached.counted("b"), (5, 16));
-
-    // A renamed limit is new, and a limit with another key has new buckets.
-    let other_key = c.replace("rate", "key = \"/24,/48\"\nrate");
-    let text = attached.reloaded(&(a.replace("\"a\"", "\"z\"") + &b + &other_key));
-    assert!(text.contains("limit a gone\neth0: limit z new"), "{text}");
+    // A limit that is added again begins with empty counters, a renamed one is new, and another key means new buckets.
+    let (z, wide) = (
+        a.replace("\"a\"", "\"z\""),
+        c.replace("rate", "key = \"/24,/48\"\nrate"),
+    );
+    let text = attached.reloaded(&(a + &b + &wide));
     assert!(
         text.contains("c: key /32,/64 -> /24,/48, with new buckets"),
         "{text}"
     );
+    assert_eq!(attached.counted("a"), (0, 0));
+    assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
+    assert_eq!(
+        (attached.counted("a"), attached.counted("b")),
+        ((5, 2), (5, 16))
+    );
+    let text = attached.reloaded(&(z.clone() + &b + &wide));
+    assert!(text.contains("limit a gone\neth0: limit z new"), "{text}");
     assert_eq!(attached.tracked(), 1, "b's");
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 5);
     assert_eq!(traffic.passed_to(2, SOURCE, 7), 0);
@@ -304,7 +248,7 @@ fn reload_adds_and_removes_limits() {
     assert_eq!(traffic.passed_to(3, SOURCE, 7), 0, "the same /24");
 
     // This reload changes only the order.
-    let text = attached.reloaded(&(other_key + &b + &a.replace("\"a\"", "\"z\"")));
+    let text = attached.reloaded(&(wide + &b + &z));
     assert!(text.contains("order of the limits"), "{text}");
     assert_eq!(traffic.passed_to(1, SOURCE, 7), 0);
     let status = attached.hosts.status();
@@ -318,27 +262,18 @@ fn reload_remembers_the_file_of_the_last_reload() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 5");
-    hosts.limiter("reload eth0").expect_error(
-        1,
-        &[
-            "not attached from a file",
-            "limiter reload eth0 --config FILE",
-        ],
-    );
-    hosts
-        .limiter("reload lo")
-        .expect_error(1, &["not attached to 'lo'"]);
-
+    let words = [
+        "not attached from a file",
+        "limiter reload eth0 --config FILE",
+    ];
+    hosts.limiter("reload eth0").expect_error(1, &words);
     let folder = Folder::new();
     let file = folder.write("other.toml", hourly("a", 1, 5));
     // The command runs in the file's folder, with a relative name.
-    let from_there = hosts.server.namespace.run(|| {
-        Command::new(binary())
-            .args(["reload", "eth0", "--config", "other.toml"])
-            .current_dir(folder.path(""))
-            .output()
-    });
-    Outcome::of("reload".to_owned(), from_there.unwrap().unwrap()).expect(0);
+    let mut reload = prepared("reload eth0 --config other.toml");
+    reload.current_dir(folder.path(""));
+    let output = on(&hosts.server, || reload.output()).unwrap();
+    Outcome::of("reload".to_owned(), output).expect(0);
     assert_eq!(hosts.status()["file"], file.as_str());
     assert_eq!(hosts.status()["limits"][0]["name"], "a");
     fs::write(&file, hourly("a", 1, 6)).unwrap();
@@ -366,12 +301,6 @@ fn attach_or_reload_takes_over_an_attachment() {
     fs::write(&file, "nothing = 1").unwrap();
     hosts.limiter(&take_over).expect(1);
     assert_eq!(hosts.status()["limits"][0]["burst"], "6");
-    let flags = ["attach", "eth0", "--rate", "7", "--or-reload"];
-    hosts.limiter(&flags).expect(0);
-    assert_eq!(hosts.status()["limits"][0]["rate"], "7/s");
-    hosts
-        .limiter("reload eth0")
-        .expect_error(1, &["not attached from a file"]);
 
     hosts.run("detach eth0");
     fs::write(&file, hourly("a", 1, 5)).unwrap();

@@ -1,12 +1,11 @@
 //! A flood of made-up sources on one limit leaves other limits their shares of the table and of new sources.
 
-use std::fs;
-
 use aya::maps::{Array, Map, MapData};
 use limiter_common::abi::Share;
 use limiter_tests::{
     engine::Kernel,
     eventually,
+    files::Folder,
     hosts::Hosts,
     need_kernel,
     packet::{Ends, Segment},
@@ -138,8 +137,7 @@ fn flood_leaves_the_other_limit_its_share_of_new_sources() {
 fn entries_are_counted_when_a_second_limit_begins_to_share_the_table() {
     need_kernel!();
     let hosts = Hosts::new();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let path = file.path().to_str().unwrap();
+    let folder = Folder::new();
     let held = || {
         let map = MapData::from_pin(hosts.pins().join("SHARES")).unwrap();
         let shares: Array<_, raw::Raw<Share>> = Map::Array(map).try_into().unwrap();
@@ -147,8 +145,8 @@ fn entries_are_counted_when_a_second_limit_begins_to_share_the_table() {
     };
     let change = |verb: &str, second: &str| {
         let limits = format!("[[limit]]\nname = \"one\"\nrate = \"5/h\"\n{second}");
-        fs::write(file.path(), limits).unwrap();
-        hosts.limiter(&[verb, "eth0", "--config", path]).expect(0);
+        let path = folder.write("limiter.toml", limits);
+        hosts.run(&[verb, "eth0", "--config", &path]);
     };
     change("attach", "");
     let sources: Vec<_> = (1..=7_u8).map(|n| [192, 0, 2, 100 + n]).collect();
@@ -168,9 +166,8 @@ fn entries_are_counted_when_a_second_limit_begins_to_share_the_table() {
 fn config_check_attach_and_doctor_warn_of_a_limit_that_a_flood_fills() {
     need_kernel!();
     let hosts = Hosts::new();
-    let file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(file.path(), SSH_AND_WEB).unwrap();
-    let path = file.path().to_str().unwrap();
+    let folder = Folder::new();
+    let path = &folder.write("limiter.toml", SSH_AND_WEB);
     let expect = |text: &str| {
         assert!(
             text.contains("limit 'ssh'") && !text.contains("'web'"),

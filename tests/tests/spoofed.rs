@@ -149,7 +149,7 @@ fn new_sources_get_all_their_buckets_or_none() {
         // Some of the entries were replaced, because their buckets were full again.
         let counters = kernel.tables.counters().unwrap();
         assert_eq!(counters.sources_added, 2 * taken_in, "shadow {shadow}");
-        let entries = kernel.store.expect_sound(false);
+        let entries = kernel.store.expect_sound();
         assert_eq!(
             entries.len() as u64,
             counters.sources_added - counters.sources_removed

@@ -158,7 +158,7 @@ fn buckets_survive_six_hundred_rate_changes() {
             "{number}"
         );
     }
-    generations.kernel.store.expect_sound(false);
+    generations.kernel.store.expect_sound();
 }
 
 fn check(generations: &Generations, name: &str, source: IpAddr, now: u64) -> CheckedLimit {

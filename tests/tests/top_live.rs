@@ -156,7 +156,7 @@ fn view_follows_changes_and_ends_on_detach_or_without_the_interface() {
     assert!(gone.success());
     screen.wait_for("status 1");
     let text = screen.text();
-    assert!(text.contains("is gone, so nothing is limited"), "{text}");
+    assert!(text.contains("the interface is gone"), "{text}");
     screen.expect_given_back(&state);
 }
 

@@ -31,10 +31,8 @@ fn processes(hosts: &Hosts) -> usize {
     inside.count()
 }
 
-fn set(hosts: &Hosts, arguments: &[&str]) -> String {
-    let outcome = hosts.limiter(&[&["set", "eth0"], arguments].concat());
-    outcome.expect(0);
-    outcome.stdout
+fn set(hosts: &Hosts, options: &str) {
+    hosts.run(&format!("set eth0 {options}"));
 }
 
 #[test]
@@ -57,11 +55,7 @@ fn trial_of_attach_ends_at_the_deadline_without_a_process() {
 
     wait_for_the_end(&hosts);
     assert_eq!(passed(&hosts), SENT, "packets that pass after the trial");
-    for command in [
-        &["status", "eth0"][..],
-        &["keep", "eth0"],
-        &["check", "eth0", "192.0.2.2"],
-    ] {
+    for command in ["status eth0", "keep eth0", "check eth0 192.0.2.2"] {
         hosts
             .limiter(command)
             .expect_error(1, &["the trial on 'eth0' ended at", "nothing is limited"]);
@@ -82,12 +76,12 @@ fn trial_of_attach_ends_at_the_deadline_without_a_process() {
 fn trial_of_attach_can_be_kept_or_reverted() {
     need_kernel!();
     let hosts = Hosts::new();
-    hosts
-        .limiter("keep eth0")
-        .expect_error(1, &["nothing to keep", "eth0"]);
-    hosts
-        .limiter("keep eth9")
-        .expect_error(1, &["no interface 'eth9'"]);
+    for (command, words) in [
+        ("keep eth0", "nothing to keep"),
+        ("keep eth9", "no interface 'eth9'"),
+    ] {
+        hosts.limiter(command).expect_error(1, &[words]);
+    }
     attach(&hosts, "10s");
     let until = SystemTime::now() + Duration::from_secs(10);
     let keep = hosts.limiter("keep eth0");
@@ -117,15 +111,9 @@ fn detach_works_during_and_after_a_trial() {
     hosts.run("detach eth0");
     expect_nothing_left(&hosts);
     hosts.limiter(&LIMIT).expect(0);
-    for time in ["1h", "5s"] {
-        set(&hosts, &["--burst", "5", "--try", time]);
-        if time == "5s" {
-            wait_for_the_end(&hosts);
-        }
-        hosts.run("detach eth0");
-        expect_nothing_left(&hosts);
-        hosts.limiter(&LIMIT).expect(0);
-    }
+    set(&hosts, "--burst 5 --try 1h");
+    hosts.run("detach eth0");
+    expect_nothing_left(&hosts);
 }
 
 /// Rate and burst are eight, then twenty, then eight again. The test takes seconds, which give less than a token at
@@ -141,7 +129,7 @@ fn trial_gives_and_takes_no_tokens() {
     assert_eq!(send(0, 3), 3);
     assert_eq!(send(1, 3), 3);
     assert_eq!(send(3, 10), 8);
-    set(&hosts, &["--rate", "90/h", "--burst", "20", "--try", "12s"]);
+    set(&hosts, "--rate 90/h --burst 20 --try 12s");
     assert_eq!(send(0, 2), 2, "5 tokens of 20 are spent");
     assert_eq!(send(2, 5), 5);
     assert_eq!(send(3, 20), 12, "8 tokens of 20 are spent");
@@ -152,7 +140,7 @@ fn trial_gives_and_takes_no_tokens() {
     assert_eq!(send(3, 9), 0);
     assert_eq!(probe.passed_of(probe.stranger(), 20), 8);
     // The next change, which removes the leftovers of the trial, gives and takes no tokens either.
-    set(&hosts, &["--burst", "9"]);
+    set(&hosts, "--burst 9");
     assert_eq!(send(1, 9), 1);
     assert_eq!(hosts.status()["limits"][0]["rate"], "60/h");
 }
@@ -165,7 +153,7 @@ fn kept_trial_keeps_its_buckets() {
     let source = probe.stranger();
     hosts.run("attach eth0 --rate 60/h --burst 8");
     assert_eq!(probe.passed_of(source, 6), 6);
-    set(&hosts, &["--burst", "12", "--try", "8s"]);
+    set(&hosts, "--burst 12 --try 8s");
     let end = Instant::now() + Duration::from_secs(9);
     assert_eq!(probe.passed_of(source, 3), 3);
     hosts.run("keep eth0");
@@ -174,7 +162,7 @@ fn kept_trial_keeps_its_buckets() {
     assert_eq!(probe.passed_of(source, 9), 3, "9 tokens of 12 are spent");
     assert_eq!(probe.passed_of(probe.stranger(), 20), 12);
     // The next trial is undone.
-    set(&hosts, &["--burst", "15", "--rate", "90/h", "--try", "1h"]);
+    set(&hosts, "--burst 15 --rate 90/h --try 1h");
     assert_eq!(probe.passed_of(source, 9), 3);
     hosts.run("keep eth0 --revert");
     assert_eq!(probe.passed_of(source, 9), 0);
@@ -190,30 +178,33 @@ fn generations(hosts: &Hosts) -> usize {
         .count()
 }
 
+/// Readers show the settings in force even before a command has removed the leftovers of the trial.
 #[test]
 fn keep_after_the_deadline_leaves_the_former_settings() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.limiter(&LIMIT).expect(0);
-    set(&hosts, &["--burst", "5", "--try", "5s"]);
-    assert_eq!(generations(&hosts), 2);
+    set(&hosts, "--burst 5 --try 5s");
     let probe = Probe::new(&hosts);
-    assert_eq!(probe.burst(), 5);
+    let shown = || {
+        let check = hosts.json(&format!("check eth0 {CLIENT} --json"));
+        let burst = check["limits"][0]["burst_tokens"].as_u64().unwrap();
+        (generations(&hosts), burst, probe.burst())
+    };
+    assert_eq!(shown(), (2, 5, 5));
     wait_for_the_end(&hosts);
-    assert_eq!(probe.burst(), 3);
+    assert_eq!(shown(), (2, 3, 3));
     let status = hosts.status();
     assert_eq!(status["try_until"], serde_json::Value::Null);
     assert!(status["trial_ended"].is_string(), "{status}");
     assert_eq!(status["limits"][0]["burst"], "3");
-    let text = hosts.limiter("status eth0").stdout;
+    assert!(hosts.run("config show eth0").contains("burst = 3"));
+    let text = hosts.run("status eth0");
     assert!(text.contains("A trial ended at"), "{text}");
-    hosts.limiter("keep eth0").expect_error(
-        1,
-        &["ended at", "the settings before it are in force again"],
-    );
+    let words = ["ended at", "the settings before it are in force again"];
+    hosts.limiter("keep eth0").expect_error(1, &words);
     assert_eq!(hosts.status()["trial_ended"], serde_json::Value::Null);
-    assert_eq!(generations(&hosts), 1, "no leftovers");
-    assert_eq!(probe.burst(), 3);
+    assert_eq!(shown(), (1, 3, 3));
 }
 
 /// The command is stopped between its last reading of the clock and the swap, until packets have met the fallback.
@@ -224,7 +215,7 @@ fn keep_delayed_past_the_deadline_knows_the_buckets_of_both_programs() {
     let probe = Probe::new(&hosts);
     let (both, tried) = (probe.stranger(), probe.stranger());
     hosts.run("attach eth0 --rate 60/h --burst 9");
-    set(&hosts, &["--rate", "90/h", "--burst", "20", "--try", "16s"]);
+    set(&hosts, "--rate 90/h --burst 20 --try 16s");
     assert_eq!(probe.passed_of(both, 2), 2);
     assert_eq!(probe.passed_of(tried, 15), 15);
     let mut late = false;
@@ -257,7 +248,7 @@ fn permanent_change_during_a_trial_outlives_it() {
     let source = probe.stranger();
     hosts.limiter(&LIMIT).expect(0);
     assert_eq!(probe.passed_of(source, 2), 2);
-    set(&hosts, &["--burst", "8", "--try", "16s"]);
+    set(&hosts, "--burst 8 --try 16s");
     assert_eq!(probe.passed_of(source, 3), 3);
     let until = try_until(&hosts);
     let second = hosts.limiter("deny add eth0 192.0.2.3 --try 2m");
@@ -269,7 +260,7 @@ fn permanent_change_during_a_trial_outlives_it() {
     );
     assert_eq!(try_until(&hosts), until, "the trial continues");
     assert_eq!(probe.passed(CLIENT), 0);
-    set(&hosts, &["--rate", "2/h"]);
+    set(&hosts, "--rate 2/h");
     assert_eq!(probe.passed_of(source, 9), 3, "5 tokens of 8 are spent");
     assert_eq!(probe.burst(), 8);
     wait_for_the_end(&hosts);
@@ -278,8 +269,8 @@ fn permanent_change_during_a_trial_outlives_it() {
     assert_eq!(probe.passed_of(source, 9), 0);
     assert_eq!(hosts.status()["limits"][0]["rate"], "2/h");
     // A permanent change to the settings on trial ends the trial.
-    set(&hosts, &["--burst", "9", "--try", "1h"]);
-    set(&hosts, &["--burst", "7"]);
+    set(&hosts, "--burst 9 --try 1h");
+    set(&hosts, "--burst 7");
     assert_eq!(try_until(&hosts), None);
     assert_eq!(probe.burst(), 7);
     assert_eq!(generations(&hosts), 1);
@@ -298,14 +289,10 @@ fn limit_missing_in_a_trial_keeps_its_buckets() {
     let others = "[[limit]]\nname = \"others\"\nrate = \"100/s\"\nburst = 9\n";
     let both = files.write("both.toml", format!("{all}{own}{others}"));
     let one = files.write("one.toml", format!("{all}{others}"));
-    hosts
-        .limiter(&["attach", "eth0", "--config", &both])
-        .expect(0);
+    hosts.run(&format!("attach eth0 --config {both}"));
     let source = "10.99.0.7".parse().unwrap();
     assert_eq!(probe.passed_of(source, 4), 4);
-    hosts
-        .limiter(&["reload", "eth0", "--config", &one, "--try", "12s"])
-        .expect(0);
+    hosts.run(&format!("reload eth0 --config {one} --try 12s"));
     assert_eq!(probe.passed_of(source, 9), 9, "by the other limit");
     for _ in 0..200 {
         let _ = probe.passed_of(probe.stranger(), 1);
@@ -313,81 +300,44 @@ fn limit_missing_in_a_trial_keeps_its_buckets() {
     wait_for_the_end(&hosts);
     assert_eq!(probe.passed_of(source, 9), 2, "4 tokens of 6 are spent");
     // The buckets are removed if the trial is kept.
-    hosts
-        .limiter(&["reload", "eth0", "--config", &one, "--try", "1h"])
-        .expect(0);
+    hosts.run(&format!("reload eth0 --config {one} --try 1h"));
     hosts.run("keep eth0");
-    hosts
-        .limiter(&["reload", "eth0", "--config", &both])
-        .expect(0);
+    hosts.run(&format!("reload eth0 --config {both}"));
     assert_eq!(probe.passed_of(source, 9), 6);
 }
 
 #[test]
 fn dry_run_changes_nothing() {
     need_kernel!();
-    let hosts = Hosts::new();
-    let files = Folder::new();
+    let (hosts, files) = (Hosts::new(), Folder::new());
     hosts.limiter(&LIMIT).expect(0);
-    let file = files.write(
-        "new.toml",
-        "[[limit]]\nname = \"default\"\nrate = \"7/s\"\n",
+    let text = "[[limit]]\nname = \"default\"\nrate = \"7/s\"\n";
+    let reload = format!(
+        "reload eth0 --config {} --dry-run",
+        files.write("new.toml", text)
     );
-    let pins = || {
-        let mut names: Vec<_> = fs::read_dir(hosts.pins())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        names.sort();
-        (names, hosts.status()["program_id"].clone())
+    let picture = || {
+        (
+            generations(&hosts),
+            hosts.status(),
+            hosts.run("config show eth0"),
+        )
     };
-    let before = pins();
-    let shown = hosts.limiter("config show eth0").stdout;
+    let before = picture();
     for (command, says) in [
-        (&["set", "eth0", "--rate", "2/h", "--dry-run"][..], "2/h"),
-        (&["reload", "eth0", "--config", &file, "--dry-run"], "7/s"),
-        (
-            &["deny", "add", "eth0", "192.0.2.2", "--dry-run"],
-            "1 added",
-        ),
-        (
-            &["allow", "add", "eth0", "192.0.2.2", "--dry-run"],
-            "1 added",
-        ),
+        ("set eth0 --rate 2/h --dry-run", "2/h"),
+        (reload.as_str(), "7/s"),
+        ("deny add eth0 192.0.2.2 --dry-run", "1 added"),
+        ("allow add eth0 192.0.2.2 --dry-run", "1 added"),
     ] {
-        let outcome = hosts.limiter(command);
-        outcome.expect(0);
-        assert!(outcome.stdout.contains(says), "{outcome:?}");
-        assert!(
-            outcome.stdout.contains("dry run: nothing was changed"),
-            "{outcome:?}"
-        );
+        let said = hosts.run(command);
+        assert!(said.contains(says), "{said}");
+        assert!(said.contains("dry run: nothing was changed"), "{said}");
     }
     hosts.limiter("set eth0 --burst 0 --dry-run").expect(2);
     hosts
         .limiter("set eth0 --burst 9 --dry-run --try 2m")
         .expect(2);
-    assert_eq!(pins(), before);
-    assert_eq!(hosts.limiter("config show eth0").stdout, shown);
+    assert_eq!(picture(), before);
     assert_eq!(passed(&hosts), 3);
-}
-
-/// This holds even before a command has removed the leftovers of the trial.
-#[test]
-fn readers_show_the_settings_in_force_after_the_deadline() {
-    need_kernel!();
-    let hosts = Hosts::new();
-    hosts.limiter(&LIMIT).expect(0);
-    set(&hosts, &["--burst", "8", "--try", "8s"]);
-    let burst = || {
-        let check = hosts.json(&["check", "eth0", &CLIENT.to_string(), "--json"]);
-        check["limits"][0]["burst_tokens"].clone()
-    };
-    assert_eq!(burst(), 8);
-    wait_for_the_end(&hosts);
-    assert_eq!(burst(), 3);
-    let show = hosts.limiter("config show eth0").stdout;
-    assert!(show.contains("burst = 3"), "{show}");
-    assert_eq!(passed(&hosts), 3);
-    assert!(hosts.status()["trial_ended"].is_string());
 }

@@ -12,28 +12,9 @@ pub enum Error {
     /// The operation was refused. The string is the whole message.
     #[error("{0}")]
     Refused(String),
-    /// This process lacks capabilities. The string has their names and the purpose of each.
-    #[error(
-        "not permitted: this process lacks {0}: run it with sudo, or give it the missing capabilities (docs/security.md)"
-    )]
-    Lacks(String),
-    /// The kernel refused although the process has the capabilities.
-    #[error(
-        "not permitted: the kernel refused an operation that CAP_BPF and CAP_NET_ADMIN normally allow: run it with sudo, and check whether a security module or a container forbids it"
-    )]
-    NotPermitted,
-    /// A file or folder belongs to another user.
-    #[error(
-        "not permitted: {what} {path} failed, because user {user} has no right to it: run it with sudo, or give that user /sys/fs/bpf/limiter (docs/security.md)"
-    )]
-    Denied {
-        /// The operation that failed.
-        what: &'static str,
-        /// Path of the file or folder.
-        path: PathBuf,
-        /// Effective user id of this process.
-        user: u32,
-    },
+    /// This process has no right to the operation. The string has the reason and advice.
+    #[error("not permitted: {0}")]
+    NotPermitted(String),
     /// There is no such interface.
     #[error("no interface '{0}' in this network namespace: {advice}", advice = names_of_interfaces(.0))]
     NoInterface(String),
@@ -52,14 +33,9 @@ pub enum Error {
         /// The layout of its pins.
         layout: u32,
     },
-    /// The link outlived its interface.
+    /// The link is on no interface any more.
     #[error(
-        "the interface that limiter was attached to as '{0}' is gone, so nothing is limited: `limiter detach {0}` removes the leftover pins"
-    )]
-    InterfaceGone(String),
-    /// The link is on no interface any more, but an interface of that name exists.
-    #[error(
-        "limiter does not run on '{0}' any more: another tool detached its program (as `bpftool link detach` does), or the interface is gone and another one has its name: `limiter detach {0}` removes the leftover pins, then attach again"
+        "limiter does not run on '{0}' any more: the interface is gone, or another tool detached its program (as `bpftool link detach` does): `limiter detach {0}` removes the leftover pins"
     )]
     TakenOff(String),
     /// The link follows the interface, which has a new name.
@@ -224,18 +200,23 @@ impl Error {
     ) -> Self {
         let path = path.into();
         if source.kind() == io::ErrorKind::PermissionDenied {
-            return Self::Denied {
-                what,
-                path,
-                user: nix::unistd::geteuid().as_raw(),
-            };
+            return Self::NotPermitted(format!(
+                "{what} {} failed, because user {} has no right to it: run it with sudo, or give that user /sys/fs/bpf/limiter (docs/security.md)",
+                path.display(),
+                nix::unistd::geteuid()
+            ));
         }
         Self::Path { what, path, source }
     }
 
+    /// Error if the kernel refuses although the process has the capabilities.
+    pub(in crate::kernel) fn refused_by_kernel() -> Self {
+        Self::NotPermitted("the kernel refused an operation that CAP_BPF and CAP_NET_ADMIN normally allow: run it with sudo, and check whether a security module or a container forbids it".to_owned())
+    }
+
     pub(in crate::kernel) fn system(what: &'static str, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::PermissionDenied {
-            return Self::NotPermitted;
+            return Self::refused_by_kernel();
         }
         Self::System { what, source }
     }

@@ -2,13 +2,13 @@
 
 use std::{
     any::Any,
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd},
 };
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use limiter_common::abi::Config;
-use limiter_user::kernel::sys::{bpf, bpf::XDP_FLAGS_DRV_MODE};
+use limiter_user::kernel::sys::{interface::XdpMode, link::Link};
 use serde::Serialize;
 
 use super::{
@@ -137,10 +137,10 @@ fn quota(verdict: Verdict) -> [u64; 2] {
     }
 }
 
-fn attach(program: BorrowedFd<'_>, testbed: &Testbed) -> Result<OwnedFd> {
+fn attach(program: BorrowedFd<'_>, testbed: &Testbed) -> Result<Link> {
     let link = testbed
         .server
         .namespace
-        .run(|| bpf::link_create(program, testbed.server.index, XDP_FLAGS_DRV_MODE))?;
+        .run(|| Link::create(program, testbed.server.index, XdpMode::Native))?;
     link.context("attaching")
 }

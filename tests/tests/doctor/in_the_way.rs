@@ -4,12 +4,10 @@ use std::{fs, os::unix::process::CommandExt, process::Command};
 
 use limiter_tests::{
     command::{Outcome, binary},
-    engine::{Kernel, Limit},
-    eventually,
-    hosts::Hosts,
+    foreign::{Foreign, PLAIN},
+    hosts::{Hosts, on},
     need, need_kernel,
 };
-use limiter_user::kernel::sys::{interface::XdpMode, link::Link};
 use serde_json::Value;
 
 use crate::{diagnose, expect, ip};
@@ -20,50 +18,16 @@ fn doctor_names_a_foreign_program() {
     if !need::tool("doctor_names_a_foreign_program", "bpftool") {
         return;
     }
-    let hosts = Hosts::new();
-    // Any XDP program serves as the obstacle. This is limiter's own, attached in another way.
-    let foreign = Kernel::new(&Limit::new("5/s", "1"));
-    let fd = foreign.program.fd().unwrap();
-    let create = || Link::create(fd, hosts.server.index, XdpMode::Native);
-    let link = hosts.server.namespace.run(create).unwrap().unwrap();
-    let id = link.info().unwrap().program_id.to_string();
-    let diagnosis = diagnose(&hosts, "eth0", 1);
-    expect(
-        &diagnosis,
-        "program",
-        &[
-            "problem",
-            "'limiter_frags'",
-            &id,
-            "native",
-            "a link holds it",
-            "bpftool link detach",
-        ],
-    );
-    assert_eq!(diagnosis["mode"], "native");
-    assert_ne!(link.info().unwrap().interface, 0, "still attached");
-    drop(link);
-    eventually("the link is gone", || {
-        hosts.limiter(&["doctor", "eth0"]).status == 0
-    });
-
+    let (hosts, foreign) = (Hosts::new(), Foreign::load(PLAIN));
     for (how, mode, off) in [
         ("xdpdrv", "native", "xdp"),
         ("xdpgeneric", "generic", "xdpgeneric"),
     ] {
-        let attach = || {
-            let arguments = ["net", "attach", how, "id", &id, "dev", "eth0"];
-            Command::new("bpftool").args(arguments).output()
-        };
-        let output = hosts.server.namespace.run(attach).unwrap().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        foreign.attach(&hosts, how);
         let diagnosis = diagnose(&hosts, "eth0", 1);
         let advice = format!("ip link set eth0 {off} off");
-        expect(
-            &diagnosis,
-            "program",
-            &["problem", &id, mode, "--chain", &advice],
-        );
+        let words = ["problem", "'other_xdp'", mode, "--chain", &advice];
+        expect(&diagnosis, "program", &words);
         // The advised command works.
         assert!(ip(&hosts, &advice["ip ".len()..]));
         diagnose(&hosts, "eth0", 0);
@@ -78,14 +42,13 @@ fn doctor_runs_for_any_user_and_names_missing_privileges() {
     let copy = std::env::temp_dir().join(format!("limiter-doctor-{}", std::process::id()));
     fs::copy(binary(), &copy).unwrap();
     let run = || {
-        let output = hosts.server.namespace.run(|| {
-            Command::new(&copy)
-                .args(["doctor", "eth0", "--json"])
-                .uid(65_534)
-                .gid(65_534)
-                .output()
-        });
-        let outcome = Outcome::of("doctor as a user".to_owned(), output.unwrap().unwrap());
+        let mut doctor = Command::new(&copy);
+        doctor
+            .args(["doctor", "eth0", "--json"])
+            .uid(65_534)
+            .gid(65_534);
+        let output = on(&hosts.server, || doctor.output()).unwrap();
+        let outcome = Outcome::of("doctor as a user".to_owned(), output);
         outcome.expect(1);
         serde_json::from_str::<Value>(&outcome.stdout).unwrap()
     };
@@ -159,17 +122,4 @@ fn attach_refuses_and_doctor_reports_a_vanishing_bpffs() {
             .all(|line| line.contains("might vanish"))
     );
     assert_eq!(outcome.stderr.lines().count(), 2, "{outcome:#?}");
-
-    let name = format!("limiter-doctor-{}", std::process::id());
-    assert!(ip(&hosts, &format!("netns add {name}")));
-    let inside = Command::new("ip")
-        .args(["netns", "exec", &name])
-        .arg(binary())
-        .args(["doctor", "lo"])
-        .output();
-    assert!(ip(&hosts, &format!("netns delete {name}")));
-    let inside = Outcome::of("doctor in ip netns exec".to_owned(), inside.unwrap());
-    inside.expect(1);
-    let advice = format!("nsenter --net=/run/netns/{name}");
-    assert!(inside.stderr.contains(&advice), "{inside:#?}");
 }

@@ -1,12 +1,6 @@
-//! Commands handle file systems that are full, read-only, or owned by another user.
+//! Commands handle a read-only bpffs.
 
-use std::{fs, process::Command};
-
-use limiter_tests::{
-    command::{Outcome, binary, limiter},
-    files::Folder,
-    need_kernel,
-};
+use limiter_tests::{command::limiter, need_kernel};
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
@@ -57,39 +51,4 @@ fn commands_on_a_read_only_bpffs_change_nothing() {
     read_only(&["reset", "eth0", "--all"]).expect(0);
     place.hosts.run("detach eth0");
     assert_eq!(case.settled("detach"), ABSENT);
-}
-
-/// The user has all capabilities that limiter needs, but is not the user who attached it.
-#[test]
-fn commands_on_pins_of_another_user_are_refused() {
-    need_kernel!();
-    let place = Place::attached();
-    let case = Case::new(&place, &[], ABSENT, BY_OLD);
-    let folder = Folder::new();
-    // Any user may run this copy.
-    let copy = folder.path("limiter");
-    fs::copy(binary(), &copy).unwrap();
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(std::path::Path::new(&copy).parent().unwrap(), open).unwrap();
-    let capabilities = "+bpf,+net_admin,+perfmon";
-    for command in [
-        &["set", "eth0", "--limit", "strangers", "--burst", "5"][..],
-        &["deny", "add", "eth0", EDITED],
-        &["reset", "eth0", "--all"],
-        &["status", "eth0"],
-        &["attach", "eth0", "--rate", "5"],
-        &["detach", "eth0"],
-    ] {
-        let run = || {
-            let mut prepared = Command::new("setpriv");
-            prepared.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-            prepared.args(["--inh-caps", capabilities, "--ambient-caps", capabilities]);
-            prepared.arg(&copy).args(command).output().unwrap()
-        };
-        let output = place.hosts.server.namespace.run(run).unwrap();
-        let outcome = Outcome::of(command.join(" "), output);
-        outcome.expect_error(1, &["not permitted", "user 65534"]);
-        assert_eq!(case.settled(command[0]), BY_OLD);
-        case.expect_tidy(command[0]);
-    }
 }

@@ -2,15 +2,17 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
-    os::unix::fs::{PermissionsExt, chown},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
     path::Path,
     process::{Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 use limiter_tests::{
     command::{Arguments, Outcome, binary},
-    hosts::Hosts,
+    eventually,
+    hosts::{Hosts, on},
     need_kernel, need_program, number,
     raw::Raw,
     traffic::udp,
@@ -108,76 +110,65 @@ pub fn delegate() {
 fn every_command_works_for_a_user_with_three_capabilities() {
     need_kernel!();
     need_program!("setpriv");
-    let hosts = Hosts::new();
-    let limiter = Copy::new();
-    let file = limiter.0.path().join("limits.toml");
-    fs::write(
-        &file,
-        "interfaces = [\"eth0\"]\n[[limit]]\nname = \"default\"\nrate = \"20/h\"\nburst = 4\n",
-    )
-    .unwrap();
+    let (hosts, limiter) = (Hosts::new(), Copy::new());
+    let file = limiter.folder().join("limits.toml");
+    let text = "[[limit]]\nname = \"default\"\nrate = \"20/h\"\nburst = 4\n";
+    fs::write(&file, text).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    let file = file.to_str().unwrap();
     let wire = Raw::open(&hosts.client);
     let send = |source: [u8; 4], count: u32| {
         let frame = udp(&hosts, source.into(), 9);
         (0..count).for_each(|_| wire.send(&frame));
     };
-    hosts
-        .server
-        .namespace
-        .run(|| {
-            delegate();
-            let doctor = limiter.json("doctor eth0 --json");
-            assert_eq!(doctor["mode"], "native", "{doctor}");
-            limiter.done("attach eth0 --rate 10/h --burst 3");
-            limiter.done("set eth0 --rate 30/h");
-            limiter.done("allow add eth0 192.0.2.77");
-            limiter.done("deny add eth0 192.0.2.66");
-            send([192, 0, 2, 7], 5);
-            send([192, 0, 2, 66], 2);
-            send([192, 0, 2, 77], 9);
-            limiter_tests::eventually("limiter has counted all packets", || {
-                let status = limiter.json("status eth0 --json");
-                number(&status["interfaces"][0]["seen"]["packets"]) == 16
-            });
-            let status = limiter.json("status eth0 --json")["interfaces"][0].clone();
-            assert_eq!(number(&status["dropped"]["packets"]), 2 + 2, "{status}");
-            assert!(number(&status["sources"]["memory_bytes"]) > 0, "{status}");
-            let check = limiter.json("check eth0 192.0.2.7 --json");
-            assert_eq!(number(&check["limits"][0]["dropped_packets"]), 2, "{check}");
-            let top = limiter.json("top eth0 --once --json");
-            assert_eq!(top["sources"][0]["source"], "192.0.2.7", "{top}");
-
-            let mut watch = limiter
-                .command(CAPABILITIES, &["watch", "eth0", "--json", "-n", "1"])
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let mut lines = BufReader::new(watch.stderr.take().unwrap()).lines();
-            let text = lines.next().unwrap().unwrap();
-            assert!(text.contains("drops are shown"), "{text}");
+    let status = || limiter.json("status eth0 --json")["interfaces"][0].clone();
+    on(&hosts.server, || {
+        delegate();
+        let doctor = limiter.json("doctor eth0 --json");
+        assert_eq!(doctor["mode"], "native", "{doctor}");
+        for command in [
+            "attach eth0 --rate 10/h --burst 3",
+            "set eth0 --rate 30/h",
+            "allow add eth0 192.0.2.77",
+            "deny add eth0 192.0.2.66",
+        ] {
+            limiter.done(command);
+        }
+        send([192, 0, 2, 7], 5);
+        send([192, 0, 2, 66], 2);
+        send([192, 0, 2, 77], 9);
+        eventually("limiter has counted all packets", || {
+            number(&status()["seen"]["packets"]) == 16
+        });
+        assert_eq!(number(&status()["dropped"]["packets"]), 2 + 2);
+        assert!(number(&status()["sources"]["memory_bytes"]) > 0);
+        let check = limiter.json("check eth0 192.0.2.7 --json");
+        assert_eq!(number(&check["limits"][0]["dropped_packets"]), 2, "{check}");
+        let top = limiter.json("top eth0 --once --json");
+        assert_eq!(top["sources"][0]["source"], "192.0.2.7", "{top}");
+        let mut watch = limiter.command(CAPABILITIES, "watch eth0 -n 1");
+        let mut watch = watch.stdout(Stdio::null()).spawn().unwrap();
+        while watch.try_wait().unwrap().is_none() {
             send([192, 0, 2, 66], 1);
-            let watched = watch.wait_with_output().unwrap();
-            let event: serde_json::Value = serde_json::from_slice(&watched.stdout).unwrap();
-            assert_eq!(event["source"], "192.0.2.66", "{event}");
-
-            let reset = limiter.done("reset eth0 192.0.2.7");
-            assert!(reset.stdout.contains("full again"), "{reset:?}");
-            limiter.done(&["reload", "eth0", "--config", file]);
-            let shown = limiter.done("config show eth0");
-            assert!(shown.stdout.contains("20/h"), "{shown:?}");
-            limiter.done("detach eth0");
-            let left: Vec<_> = fs::read_dir(format!("{PINS}/limiter")).unwrap().collect();
-            assert!(left.is_empty(), "{left:?}");
-            limiter.done("attach eth0 --rate 1/s --try 60s");
-            let status = limiter.json("status eth0 --json");
-            assert!(status["interfaces"][0]["try_until"].is_string(), "{status}");
-            limiter.done("keep eth0");
-            limiter.done("detach eth0");
-        })
-        .unwrap();
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert!(watch.wait().unwrap().success());
+        let reload = format!("reload eth0 --config {}", file.display());
+        for (command, shown) in [
+            ("reset eth0 192.0.2.7", "full again"),
+            (reload.as_str(), "20/h"),
+            ("config show eth0", "20/h"),
+            ("detach eth0", "eth0"),
+        ] {
+            let done = limiter.done(command);
+            assert!(done.stdout.contains(shown), "{done:?}");
+        }
+        let left: Vec<_> = fs::read_dir(format!("{PINS}/limiter")).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+        limiter.done("attach eth0 --rate 1/s --try 60s");
+        assert!(status()["try_until"].is_string());
+        limiter.done("keep eth0");
+        limiter.done("detach eth0");
+    });
 }
 
 /// A bpffs with an owner needs Linux 6.9.
@@ -185,71 +176,72 @@ fn every_command_works_for_a_user_with_three_capabilities() {
 fn commands_work_with_a_bpffs_of_the_user() {
     need_kernel!();
     need_program!("setpriv");
-    let hosts = Hosts::new();
-    let limiter = Copy::new();
-    let run = || {
+    let (hosts, limiter) = (Hosts::new(), Copy::new());
+    on(&hosts.server, || {
         own_pins(&format!("uid={USER},gid={USER},mode=0700"));
-        if fs::metadata(PINS).is_ok_and(|root| std::os::unix::fs::MetadataExt::uid(&root) != USER) {
-            // Older kernels ignore the owner.
-            return;
+        // Older kernels ignore the owner.
+        if fs::metadata(PINS).unwrap().uid() == USER {
+            limiter.done("attach eth0 --rate 1/s");
+            limiter.done("detach eth0");
+            assert!(!fs::exists(format!("{PINS}/limiter")).unwrap());
         }
-        limiter.done("attach eth0 --rate 1/s");
-        limiter.done("detach eth0");
-        assert!(
-            !fs::exists(format!("{PINS}/limiter")).unwrap(),
-            "pins are left"
-        );
-    };
-    hosts.server.namespace.run(run).unwrap();
+    });
 }
 
 #[test]
-fn missing_capabilities_are_reported_in_one_line() {
+fn missing_rights_are_reported_in_one_line() {
     need_kernel!();
     need_program!("setpriv");
-    let hosts = Hosts::new();
-    let limiter = Copy::new();
-    let attach = ["attach", "eth0", "--rate", "1/s"];
-    hosts
-        .server
-        .namespace
-        .run(|| {
-            delegate();
-            for (too_few, missing, there) in [
-                (
-                    "-all,+net_admin,+perfmon",
-                    "CAP_BPF (to load",
-                    "CAP_NET_ADMIN",
-                ),
-                ("-all,+bpf,+perfmon", "CAP_NET_ADMIN (to attach", "CAP_BPF"),
-                ("-all,+bpf,+net_admin", "CAP_PERFMON (to pass", "CAP_BPF"),
-            ] {
-                let outcome = limiter.with(too_few, &attach);
-                outcome.expect_error(1, &["not permitted", missing, "docs/security.md"]);
+    let (hosts, limiter) = (Hosts::new(), Copy::new());
+    on(&hosts.server, || {
+        delegate();
+        for (too_few, missing, there) in [
+            (
+                "-all,+net_admin,+perfmon",
+                "CAP_BPF (to load",
+                "CAP_NET_ADMIN",
+            ),
+            ("-all,+bpf,+perfmon", "CAP_NET_ADMIN (to attach", "CAP_BPF"),
+            ("-all,+bpf,+net_admin", "CAP_PERFMON (to pass", "CAP_BPF"),
+        ] {
+            // The agent exits, because it could never share.
+            for command in ["attach eth0 --rate 1/s", "agent --store unix:///none"] {
+                let outcome = limiter.with(too_few, command);
+                outcome.expect_error(1, &["not permitted", missing, "sudo", "docs/security.md"]);
                 let lacks = outcome.stderr.split(": run it").next().unwrap();
                 assert!(!lacks.contains(there), "{outcome:?}");
-                let doctor = limiter.with(too_few, &["doctor", "eth0"]);
-                doctor.expect(1);
-                let name = missing.split(' ').next().unwrap();
-                assert!(
-                    doctor.stdout.contains(&format!("lacks {name}")),
-                    "{doctor:?}"
-                );
             }
-            // Makes the pins belong to another user.
-            chown(Path::new(PINS).join("limiter"), Some(0), Some(0)).unwrap();
-            let words = [
-                "not permitted",
-                "/sys/fs/bpf/limiter",
-                "user 61234",
-                "docs/security.md",
-            ];
-            limiter.with(CAPABILITIES, &attach).expect_error(1, &words);
-            let doctor = limiter.with(CAPABILITIES, &["doctor", "eth0"]);
+            let doctor = limiter.with(too_few, "doctor eth0");
             doctor.expect(1);
-            assert!(doctor.stdout.contains("user 61234"), "{doctor:?}");
-        })
-        .unwrap();
+            let lacks = format!("lacks {}", missing.split(' ').next().unwrap());
+            assert!(doctor.stdout.contains(&lacks), "{doctor:?}");
+        }
+        limiter.done("attach eth0 --rate 1/s");
+        // Makes the pins belong to another user.
+        chown(Path::new(PINS).join("limiter"), Some(0), Some(0)).unwrap();
+        let of_root = ["/sys/fs/bpf/limiter", "user 61234", "docs/security.md"];
+        let before = hosts.status();
+        for command in [
+            "attach eth0 --rate 1/s",
+            "set eth0 --rate 5",
+            "deny add eth0 192.0.2.7",
+            "reset eth0 --all",
+            "check eth0 192.0.2.7",
+            "top eth0 --once",
+            "status eth0",
+            "detach eth0",
+        ] {
+            let without = limiter.with("-all", command);
+            without.expect_error(1, &["not permitted", "CAP_BPF", "sudo"]);
+            let with = limiter.with(CAPABILITIES, command);
+            with.expect_error(1, &["not permitted"]);
+            with.expect_error(1, &of_root);
+        }
+        assert_eq!(hosts.status(), before);
+        let doctor = limiter.with(CAPABILITIES, "doctor eth0");
+        doctor.expect(1);
+        assert!(doctor.stdout.contains("user 61234"), "{doctor:?}");
+    });
 }
 
 /// The user cannot open root's lock.
@@ -257,25 +249,18 @@ fn missing_capabilities_are_reported_in_one_line() {
 fn commands_of_root_and_the_user_wait_for_each_other() {
     need_kernel!();
     need_program!("setpriv");
-    let hosts = Hosts::new();
-    let limiter = Copy::new();
-    hosts
-        .server
-        .namespace
-        .run(|| {
-            delegate();
-            limiter.done("attach eth0 --rate 1/s");
-            let pins = Dir::walk(&hosts.pins()).unwrap().unwrap();
-            let lock = lock::lock(&pins).unwrap();
-            let mut waiting = limiter
-                .command(CAPABILITIES, &["set", "eth0", "--rate", "2/s"])
-                .spawn()
-                .unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(500));
-            assert!(waiting.try_wait().unwrap().is_none(), "it did not wait");
-            drop(lock);
-            assert!(waiting.wait().unwrap().success());
-            limiter.done("detach eth0");
-        })
-        .unwrap();
+    let (hosts, limiter) = (Hosts::new(), Copy::new());
+    on(&hosts.server, || {
+        delegate();
+        limiter.done("attach eth0 --rate 1/s");
+        let pins = Dir::walk(&hosts.pins()).unwrap().unwrap();
+        let lock = lock::lock(&pins).unwrap();
+        let mut waiting = limiter.command(CAPABILITIES, "set eth0 --rate 2/s");
+        let mut waiting = waiting.spawn().unwrap();
+        thread::sleep(Duration::from_millis(500));
+        assert!(waiting.try_wait().unwrap().is_none(), "it did not wait");
+        drop(lock);
+        assert!(waiting.wait().unwrap().success());
+        limiter.done("detach eth0");
+    });
 }

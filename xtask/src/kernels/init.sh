@@ -39,9 +39,7 @@ target() {
 # runs only the tests that depend most on the kernel, and no tests that depend on wall-clock time. The verdicts of one
 # program are the same on every kernel, so few tests of verdicts run here.
 target verifier "every entry is loaded"
-target object "libbpf loads the objects" \
-    bpftool_loads_every_object \
-    verifier_work_for_one_limit_is_bounded
+target object "libbpf loads the objects" bpftool_loads_every_object
 target lifecycle "attach to veth, native and generic; detach" \
     reported_mode_is_the_mode_in_use \
     detach_leaves_no_program_map_link_or_pin

@@ -138,7 +138,7 @@ async fn take_over(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyh
     match Attachment::open(interface).await {
         Ok(_) => {}
         Err(Error::OtherVersion { .. }) => return replaced(interface, wanted).await,
-        Err(Error::InterfaceGone(_) | Error::TakenOff(_)) => {
+        Err(Error::TakenOff(_)) => {
             detach(interface)
                 .await
                 .map_err(|error| about(interface, error))?;

@@ -162,7 +162,7 @@ pub(in crate::kernel) fn in_best_mode<T>(
 pub(in crate::kernel) fn not_taken(interface: &Interface, mode: XdpMode, why: &io::Error) -> Error {
     let name = &interface.name;
     match why.raw_os_error() {
-        Some(libc::EPERM) => Error::NotPermitted,
+        Some(libc::EPERM) => Error::refused_by_kernel(),
         Some(libc::ENODEV) => Error::NoInterface(name.clone()),
         Some(libc::EBUSY | libc::EEXIST) => Error::Refused(format!(
             "another XDP program has just been attached to '{name}', and an interface runs only one: `ip link show {name}` shows its id; remove it first"
@@ -173,9 +173,12 @@ pub(in crate::kernel) fn not_taken(interface: &Interface, mode: XdpMode, why: &i
             "generic mode should work on every interface: please report this",
         ),
         _ => Error::Refused(format!(
-            "the driver of '{name}' does not accept the program in native mode ({}): {}",
+            "the driver of '{name}' does not accept the program in native mode ({}): use --mode generic, which works everywhere and is slower{}",
             no_native_reason(why, interface),
-            advice(why)
+            match why.raw_os_error() {
+                Some(libc::ERANGE) => ", or lower the MTU (3498 fits every driver)",
+                _ => "",
+            }
         )),
     }
 }
@@ -185,15 +188,6 @@ fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
         Some(libc::EOPNOTSUPP) => "it does not support XDP".to_owned(),
         Some(libc::ERANGE) => format!("its MTU of {} is too large for XDP", interface.mtu),
         _ => why.to_string(),
-    }
-}
-
-fn advice(why: &io::Error) -> &'static str {
-    match why.raw_os_error() {
-        Some(libc::ERANGE) => {
-            "lower the MTU (3498 fits every driver), or use --mode generic, which is slower"
-        }
-        _ => "use --mode generic, which works everywhere and is slower",
     }
 }
 

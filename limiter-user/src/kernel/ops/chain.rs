@@ -88,43 +88,25 @@ fn subject(interface: &Interface, state: XdpState) -> String {
 /// Checks that the other program stays in its mode. In another mode it might be refused, be slower, or see other
 /// packets.
 fn same_mode(interface: &Interface, state: XdpState, wanted: Mode) -> Result<()> {
-    let how = match (state.mode, wanted) {
-        (XdpMode::Native, Mode::Auto | Mode::Native)
-        | (XdpMode::Generic, Mode::Auto | Mode::Generic) => return Ok(()),
-        (XdpMode::Native | XdpMode::Generic, _) => "leave --mode out",
-        (XdpMode::Offloaded | XdpMode::Multiple, _) => {
-            "remove it first, or attach it in native mode"
-        }
-    };
+    let can_chain = [XdpMode::Native, XdpMode::Generic].contains(&state.mode);
+    if can_chain && (wanted == Mode::Auto || wanted.name() == state.mode.name()) {
+        return Ok(());
+    }
     Err(Error::Refused(format!(
-        "{} runs in {} mode, and --chain runs limiter in the mode of that program: {how}",
+        "{} runs in {} mode, and --chain runs limiter in the mode of that program, native or generic: leave --mode out, or attach that program in another mode",
         subject(interface, state),
         state.mode.name()
     )))
 }
 
-/// Error for a program that the kernel does not let limiter call. Both programs must take packets in several buffers,
-/// or neither; only an attempt can tell.
+/// Error for a program that cannot be called by another one (kernel/bpf/core.c, `bpf_prog_map_compatible`, and
+/// kernel/bpf/arraymap.c, `prog_fd_array_get_ptr`), or not by limiter: both must take packets in several buffers, or
+/// neither. Only an attempt can tell.
 fn not_called(interface: &Interface, state: XdpState, why: &io::Error) -> Error {
     Error::Refused(format!(
-        "the kernel does not let limiter hand packets on to the XDP program on '{}' ({}; {why}): {}",
-        interface.name,
-        occupant::describe(state),
-        advice(why)
+        "the kernel does not let limiter hand packets on to {} ({why}): it was loaded for one device, or without the attach type of XDP (`expected_attach_type`, BPF_XDP), or libxdp attached it: load it with `bpftool prog load` and attach it with `ip link`",
+        subject(interface, state)
     ))
-}
-
-/// Advice for programs that cannot be called by another one (kernel/bpf/core.c, `bpf_prog_map_compatible`, and
-/// kernel/bpf/arraymap.c, `prog_fd_array_get_ptr`).
-fn advice(why: &io::Error) -> &'static str {
-    match why.raw_os_error() {
-        Some(libc::EBUSY) => {
-            "parts of it are replaced by other programs (as libxdp's dispatcher does), and such a program cannot be called: attach the program that is to run behind limiter with `ip link`, not with libxdp"
-        }
-        _ => {
-            "it was loaded for one device, or without the attach type of XDP (`expected_attach_type`, BPF_XDP), as old loaders do: load it with a newer one (`bpftool prog load`)"
-        }
-    }
 }
 
 fn take_off(interface: &Interface, state: XdpState, foreign: &Foreign) -> Result<()> {
@@ -132,7 +114,7 @@ fn take_off(interface: &Interface, state: XdpState, foreign: &Foreign) -> Result
         .take_off()
         .map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => held_by_link(interface, state, None),
-            Some(libc::EPERM) => Error::NotPermitted,
+            Some(libc::EPERM) => Error::refused_by_kernel(),
             Some(libc::EEXIST) => attach::refused(
                 interface,
                 &error,
@@ -142,26 +124,14 @@ fn take_off(interface: &Interface, state: XdpState, foreign: &Foreign) -> Result
         })
 }
 
+/// Error for a program that was not attached through netlink.
 fn held_by_link(interface: &Interface, state: XdpState, link: Option<u32>) -> Error {
-    let (holder, how) = match link {
-        Some(id) => (link_and_processes(id), occupant::end_link(id)),
-        None => (
-            "a link".to_owned(),
-            "end the process that holds it".to_owned(),
-        ),
-    };
+    let how = link.map_or_else(
+        || "end the process that holds it".to_owned(),
+        occupant::end_link,
+    );
     Error::Refused(format!(
-        "{} is held by {holder}, and --chain supports only programs attached through netlink: {how}",
+        "{} is held by a link, and --chain supports only programs attached through netlink: {how}",
         subject(interface, state)
     ))
-}
-
-fn link_and_processes(id: u32) -> String {
-    let processes = occupant::processes_with_link(id);
-    if processes.is_empty() {
-        return format!("link {id} (pinned, or of a process that is not visible here)");
-    }
-    let describe = |(number, name): &(u32, String)| format!("process {number} ({name})");
-    let processes: Vec<_> = processes.iter().map(describe).collect();
-    format!("link {id} of {}", processes.join(", "))
 }

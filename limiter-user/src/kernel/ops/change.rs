@@ -25,7 +25,7 @@ use crate::{
             current, generation,
             generation::Generation,
             pins,
-            record::{Moves, Record, Trial},
+            record::{Record, Taken, Trial},
             unpin,
         },
         sys::{clock, folder::Dir, lock, lock::Lock, requirements},
@@ -178,7 +178,7 @@ impl Change {
         let others = after.as_ref().map(|after| &after.record);
         let (old, trial) = (own(&now.record), now.record.trial);
         let (record, change) = wanted(&now.record, &old)?;
-        let (mut record, moves) = next(&record.kept(others)?, others, &change, at)?;
+        let (mut record, taken) = next(&record.kept(others)?, others, &change, at)?;
         let fallback = match (lasts, &after) {
             (Lasts::Trial(duration), _) if change.settings != old => {
                 record.trial = Some(Trial::lasting(duration, true)?);
@@ -205,7 +205,8 @@ impl Change {
             new,
             record,
             fallback,
-            moves,
+            taken,
+            left: Vec::new(),
         };
         plan.load(attachment, now, after)
     }
@@ -221,13 +222,13 @@ impl Change {
             old,
             record: kept,
             fallback: None,
-            moves: Moves::default(),
+            taken: Taken::default(),
+            left: Vec::new(),
         };
         if let Some(others) = others.filter(|_| revert) {
             plan.new = own(others);
             let at = clock::now()?;
-            let (back, moves) = plan.record.changed(plan.new.clone(), Some(others), at)?;
-            plan.moves.slots_turned = moves.slots_turned;
+            let (back, _) = plan.record.changed(plan.new.clone(), Some(others), at)?;
             plan.record = Record {
                 limits: back.limits,
                 counts_shares: false,
@@ -263,10 +264,8 @@ impl Change {
         let of_fallback = plan.fallback.iter().flat_map(|record| &record.limits);
         let slots = plan.record.limits.iter().chain(of_fallback);
         let epochs = slots.map(|slot| (slot.number, slot.epoch));
-        let moves = &plan.moves;
-        attachment
-            .tables
-            .prepare(&moves.slots_taken, &moves.bits_taken, epochs)?;
+        let Taken { slots, bits } = &plan.taken;
+        attachment.tables.prepare(slots, bits, epochs)?;
         if self.begins_to_share {
             let held = attachment.tables.sets.held();
             self.next.program.share_out(&held)?;
@@ -285,9 +284,8 @@ impl Change {
         }
         // Leftovers do no harm. The next change clears them.
         clear_others(attachment, &[first, first + 1], self.fallback.is_some());
-        attachment
-            .tables
-            .clean_up(&moves.slots_left, &moves.slots_turned);
+        let (_, turned) = attachment.record.left_and_turned(&plan.record);
+        attachment.tables.clean_up(&plan.left, &turned);
         Ok(self.into())
     }
 }
@@ -299,7 +297,9 @@ struct Plan {
     record: Record,
     /// The fallback of its trial.
     fallback: Option<Record>,
-    moves: Moves,
+    taken: Taken,
+    /// Slots of removed limits.
+    left: Vec<u32>,
 }
 
 impl Plan {
@@ -316,7 +316,7 @@ impl Plan {
         let views: Vec<View> = [Some(now), after].into_iter().flatten().collect();
         let gone = slots(views.iter().map(|view| &view.record));
         let kept = slots([&self.record].into_iter().chain(&self.fallback));
-        self.moves.slots_left = gone.difference(&kept).copied().collect();
+        self.left = gone.difference(&kept).copied().collect();
         let load = |record: &Record, config: &Config| load(&attachment.dir, &views, record, config);
         let next = load(&self.record, &config)?;
         let fallback = self.fallback.as_ref();
@@ -338,10 +338,10 @@ fn next(
     fallback: Option<&Record>,
     wanted: &Wanted,
     at: u64,
-) -> Result<(Record, Moves)> {
-    let (mut next, moves) = record.changed(wanted.settings.clone(), fallback, at)?;
+) -> Result<(Record, Taken)> {
+    let (mut next, taken) = record.changed(wanted.settings.clone(), fallback, at)?;
     next.file.clone_from(&wanted.file);
-    Ok((next, moves))
+    Ok((next, taken))
 }
 
 fn slots<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<u32> {

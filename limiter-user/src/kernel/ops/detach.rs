@@ -162,7 +162,7 @@ fn remove(
         Ok(foreign)
     });
     cleared.map_err(|error| match error {
-        Error::Path { .. } | Error::Denied { .. } | Error::NotPermitted => {
+        Error::Path { .. } | Error::NotPermitted(_) => {
             let name = &folder.interface;
             Error::Refused(format!(
                 "limiter is detached from '{name}', but its pins are left ({error}): `limiter detach {name}` again removes them"

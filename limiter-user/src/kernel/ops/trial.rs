@@ -95,27 +95,9 @@ pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachmen
     let (from, to) = (linked.program()?, in_force.program()?);
     attachment.link.replace(Some(from.as_fd()), to.as_fd())?;
     clear_others(&attachment, &[in_force.number], false);
-    let (left, turned) = left_by(&tried, &attachment.record);
+    let (left, turned) = tried.left_and_turned(&attachment.record);
     attachment.tables.clean_up(&left, &turned);
     attachment.current = Current::only(attachment.current.in_force.clone());
     attachment.trial = None;
     Ok(attachment)
-}
-
-/// Slots of limits that only the trial had, and of limits for which the trial changed the shadow mode.
-fn left_by(tried: &Record, now: &Record) -> (Vec<u32>, Vec<u32>) {
-    let others = now.with_slots();
-    let (mut left, mut turned) = (Vec::new(), Vec::new());
-    for (limit, slot) in tried.with_slots() {
-        match others.iter().find(|(_, other)| other.number == slot.number) {
-            None => left.push(slot.number),
-            Some((other, _)) => {
-                let before = tried.settings.shadow || limit.shadow;
-                if before != (now.settings.shadow || other.shadow) {
-                    turned.push(slot.number);
-                }
-            }
-        }
-    }
-    (left, turned)
 }

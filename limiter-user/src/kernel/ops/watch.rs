@@ -28,7 +28,7 @@ use crate::{
             raw::Raw,
         },
         state::{attachment::Attachment, current::Standing, pins, record::Record},
-        sys::{clock, folder::Dir, interface, link::Link, lock, words::Words},
+        sys::{clock, folder::Dir, link::Link, lock, words::Words},
     },
 };
 
@@ -189,9 +189,7 @@ impl Watching {
             // `detach` removes the pins a moment after the program.
             let gone = Link::open(&self.dir)?.is_some();
             return Err(match gone {
-                true => {
-                    interface::link_without_interface(interface.clone(), &interface::all().await?)
-                }
+                true => Error::TakenOff(interface.clone()),
                 false => detached(),
             });
         }

@@ -3,8 +3,10 @@
 
 use rtnetlink::{
     packet_core::{DefaultNla, Emitable, NLM_F_REQUEST, NlasIterator},
-    sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC},
+    sys::protocols::NETLINK_GENERIC,
 };
+
+use crate::kernel::sys::netlink;
 
 /// `GENL_ID_CTRL`: the family that resolves names of families.
 const CONTROL: u16 = 0x10;
@@ -41,20 +43,17 @@ impl From<u64> for Features {
 
 /// The features of the interface with this index; `None` if the kernel does not say.
 pub fn features(index: u32) -> Option<Features> {
-    let mut socket = Socket::new(NETLINK_GENERIC).ok()?;
-    socket.bind_auto().ok()?;
-    socket.connect(&SocketAddr::new(0, 0)).ok()?;
     let name = DefaultNla::new(CTRL_ATTR_FAMILY_NAME, b"netdev\0".to_vec());
-    let family = ask(&socket, CONTROL, CTRL_CMD_GETFAMILY, &name)?;
+    let family = ask(CONTROL, CTRL_CMD_GETFAMILY, &name)?;
     let family = u16::from_ne_bytes(attribute(&family, CTRL_ATTR_FAMILY_ID)?);
     let index = DefaultNla::new(NETDEV_A_DEV_IFINDEX, index.to_ne_bytes().to_vec());
-    let device = ask(&socket, family, NETDEV_CMD_DEV_GET, &index)?;
+    let device = ask(family, NETDEV_CMD_DEV_GET, &index)?;
     let bits = u64::from_ne_bytes(attribute(&device, NETDEV_A_DEV_XDP_FEATURES)?);
     Some(bits.into())
 }
 
-/// Sends one question with one attribute. The kernel answers during the send; an error is an answer of another type.
-fn ask(socket: &Socket, family: u16, command: u8, attribute: &DefaultNla) -> Option<Vec<u8>> {
+/// Sends one question with one attribute. An error is an answer of another type.
+fn ask(family: u16, command: u8, attribute: &DefaultNla) -> Option<Vec<u8>> {
     const VERSION: u8 = 1;
     let length = HEADERS + attribute.buffer_len();
     let mut question = Vec::with_capacity(length);
@@ -66,8 +65,7 @@ fn ask(socket: &Socket, family: u16, command: u8, attribute: &DefaultNla) -> Opt
     question.extend([command, VERSION, 0, 0]);
     question.resize(length, 0);
     attribute.emit(&mut question[HEADERS..]);
-    socket.send(&question, 0).ok()?;
-    let (answer, _) = socket.recv_from_full().ok()?;
+    let answer = netlink::ask(NETLINK_GENERIC, &question).ok()?;
     (answer.get(4..6)? == family.to_ne_bytes()).then_some(answer)
 }
 

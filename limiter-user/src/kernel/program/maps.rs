@@ -2,74 +2,42 @@
 
 use aya::{
     Pod,
-    maps::{Array, Map, MapData, MapError, MapInfo, PerCpuArray, PerCpuValues, ProgramArray},
+    maps::{Array, Map, MapData, MapError, PerCpuArray, PerCpuValues, ProgramArray},
 };
 use limiter_common::{
     abi::{
-        Cpu, LOCKS, Lease, SETS_OF_WORD, Set, Share, Table,
+        Share, Table,
         counters::{Count, Counters, FAST, FULL, LimitCounters},
-        events::{EVENTS_BYTES, Watch, Watched},
-        rules::LISTS_MAX,
+        events::Watched,
     },
     arithmetic::bucket,
     table::{Seed, key::SLOTS},
 };
 
 use crate::kernel::{
-    error::{Error, Result, flat, read_failed},
+    error::{Error, Result, read_failed},
     program::raw::Raw,
     sys::{folder::Dir, memory},
 };
 
-/// A map's type, bytes of its key and of its value, flags, and entries, as the kernel numbers them. 0 entries: the
-/// number depends on the size of the table.
-type Shape = [u32; 5];
-
-/// `BPF_F_MMAPABLE`.
-const MAPPED: u32 = 1 << 10;
-
-#[expect(clippy::cast_possible_truncation, reason = "a few bytes")]
-const fn array(value: usize, flags: u32, entries: u32) -> Shape {
-    [2, 4, value as u32, flags, entries]
-}
-
-const fn per_cpu(value: usize, entries: u32) -> Shape {
-    let [_, key, value, flags, entries] = array(value, 0, entries);
-    [6, key, value, flags, entries]
-}
-
-const PROGRAMS: Shape = [3, 4, 4, 0, 2];
-const RING_BUFFER: Shape = [27, 0, 0, 0, EVENTS_BYTES];
-
-/// The maps that outlive a program, and their shapes.
-const SHAPES: [(&str, Shape); 15] = [
-    ("SETS", array(size_of::<Set>(), MAPPED, 0)),
-    ("OVERFLOW", array(8, 0, 0)),
-    ("LOCKED", array(8, 0, LOCKS)),
-    ("TABLE", array(size_of::<Table>(), 0, 1)),
-    ("SHARES", array(size_of::<Share>(), 0, SLOTS)),
-    ("LEASES", per_cpu(size_of::<Lease>(), SLOTS)),
-    ("COUNTED", per_cpu(size_of::<Counters>(), 2)),
-    ("LIMITS", per_cpu(size_of::<LimitCounters>(), SLOTS)),
-    ("CPUS", per_cpu(size_of::<Cpu>(), 1)),
-    ("LIST_HITS", per_cpu(size_of::<Count>(), LISTS_MAX)),
-    ("NEXT", PROGRAMS),
-    ("NEXT_FRAGS", PROGRAMS),
-    ("WATCH", array(size_of::<Watch>(), MAPPED, 1)),
-    ("WATCHED", per_cpu(size_of::<Watched>(), 1)),
-    ("EVENTS", RING_BUFFER),
-];
-
 /// Names of the maps that outlive a program.
-pub const MAPS: [&str; SHAPES.len()] = {
-    let mut names = [""; SHAPES.len()];
-    let mut index = 0;
-    while index < names.len() {
-        names[index] = SHAPES[index].0;
-        index += 1;
-    }
-    names
-};
+pub const MAPS: [&str; 15] = [
+    "SETS",
+    "OVERFLOW",
+    "LOCKED",
+    "TABLE",
+    "SHARES",
+    "LEASES",
+    "COUNTED",
+    "LIMITS",
+    "CPUS",
+    "LIST_HITS",
+    "NEXT",
+    "NEXT_FRAGS",
+    "WATCH",
+    "WATCHED",
+    "EVENTS",
+];
 
 /// The maps of a generation.
 pub const LIST_MAPS: [&str; 2] = ["LISTED_IPV4", "LISTED_IPV6"];
@@ -88,37 +56,6 @@ pub struct Tables {
     pub memory: u64,
 }
 
-/// Refuses maps that another build has pinned. They are never reused, because a program would misread maps of another
-/// shape.
-fn check_shapes(folder: &Dir, interface: &str) -> Result<()> {
-    let unreadable = |error: &dyn std::error::Error| Error::unreadable(interface, flat(error));
-    let mut entries = Vec::new();
-    for (name, wanted) in SHAPES {
-        let pin = folder.pin(name).map_err(|error| unreadable(&error))?;
-        let info = MapInfo::from_pin(pin.path()).map_err(|error| unreadable(&error))?;
-        let [.., most] = wanted;
-        let found = [
-            info.map_type().map_or(u32::MAX, |kind| kind as u32),
-            info.key_size(),
-            info.value_size(),
-            info.map_flags(),
-            if most == 0 { 0 } else { info.max_entries() },
-        ];
-        if found != wanted {
-            return Err(Error::Refused(format!(
-                "the pinned map {name} was made by another build of limiter (type, key, value, flags, entries: {found:?}; expected {wanted:?}): `limiter detach {interface}`, then attach again"
-            )));
-        }
-        entries.push(info.max_entries());
-    }
-    let (sets, words) = (entries[0], entries[1]);
-    if sets.div_ceil(SETS_OF_WORD) != words {
-        let why = format!("{sets} sets, but {words} words of counts");
-        return Err(Error::unreadable(interface, why));
-    }
-    Ok(())
-}
-
 impl std::fmt::Debug for Tables {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tables")
@@ -130,7 +67,6 @@ impl std::fmt::Debug for Tables {
 impl Tables {
     /// Opens the maps that are pinned in `folder`.
     pub fn open(folder: &Dir, interface: &str) -> Result<Self> {
-        check_shapes(folder, interface)?;
         let open = |name: &str| {
             open_map(folder, name).map_err(|error| Error::unreadable(interface, error))
         };

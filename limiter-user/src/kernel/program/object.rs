@@ -69,7 +69,7 @@ pub enum Maps<'a> {
         /// Time at which the new-source limit's bucket is full, in nanoseconds.
         full_at: u64,
     },
-    /// The maps that are pinned in this folder, with checked shapes.
+    /// The maps that are pinned in this folder.
     Pinned(&'a Dir),
 }
 
@@ -306,7 +306,7 @@ fn program_error(error: ProgramError) -> Error {
             verifier_log,
         } => {
             let advice = match io_error.raw_os_error() {
-                Some(libc::EPERM) => return Error::NotPermitted,
+                Some(libc::EPERM) => return Error::refused_by_kernel(),
                 Some(libc::ENOMEM) => "free memory, and try again",
                 _ => REPORT,
             };
@@ -352,7 +352,7 @@ fn load_error(error: EbpfError) -> Error {
         }
     };
     if why.raw_os_error() == Some(libc::EPERM) {
-        return Error::NotPermitted;
+        return Error::refused_by_kernel();
     }
     Error::Load {
         what: "tables",

@@ -8,8 +8,6 @@ use std::{
     io::{self, ErrorKind},
     os::fd::{AsFd, OwnedFd},
     path::PathBuf,
-    thread,
-    time::{Duration, Instant},
 };
 
 use aya::programs::{ProgramError, ProgramFd, ProgramInfo, loaded_programs};
@@ -51,9 +49,6 @@ impl std::fmt::Display for Foreign {
     }
 }
 
-/// The time that another command gets to finish.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 const PREFIX: &str = "foreign_";
 
 fn pin_name(mode: XdpMode, interface: u32) -> String {
@@ -66,11 +61,6 @@ fn parse_pin_name(name: &str) -> Option<(XdpMode, u32)> {
         .into_iter()
         .find(|known| known.name() == mode)?;
     Some((mode, interface.parse().ok()?))
-}
-
-/// Whether this is a name of a foreign program's pin.
-pub(in crate::kernel) fn is_pin_name(name: &str) -> bool {
-    parse_pin_name(name).is_some()
 }
 
 /// The foreign program's pin: its name, mode and interface index.
@@ -241,31 +231,21 @@ pub(in crate::kernel) fn restore(
 }
 
 /// The error for a folder of pins without a link: limiter is off, and the program that it ran in front of was not put
-/// back. `None` if that program runs, or its interface is gone.
+/// back. `None` if that program runs, its interface is gone, or another command works on the folder.
 pub(in crate::kernel) fn waiting(folder: &Folder, interfaces: &[Interface]) -> Option<Error> {
-    let start = Instant::now();
-    loop {
-        let dir = folder.open().ok().flatten()?;
-        // Another command that is running has the lock, and may be about to pin the link. If this command itself has
-        // the lock, nothing changes any more.
-        let lock = lock::try_lock(&dir).ok().flatten();
-        let foreign = Foreign::open(&dir).ok().flatten()?;
-        if Link::open(&dir).is_ok_and(|link| link.is_some()) {
-            return None;
-        }
-        let mut own = interfaces.iter();
-        let on = own.find(|interface| interface.index == foreign.interface)?;
-        if on.xdp.is_some_and(|xdp| xdp.program_id == foreign.id) {
-            return None;
-        }
-        if lock.is_some() || start.elapsed() > PATIENCE {
-            let interface = &folder.interface;
-            return Some(Error::Refused(format!(
-                "limiter was killed on '{interface}' before it could put back {foreign}, the program that it ran in front of: `limiter detach {interface}` puts it back"
-            )));
-        }
-        thread::sleep(lock::RETRY);
+    let dir = folder.open().ok().flatten()?;
+    let _lock = lock::try_lock(&dir).ok().flatten()?;
+    let foreign = Foreign::open(&dir).ok().flatten()?;
+    let mut own = interfaces.iter();
+    let on = own.find(|interface| interface.index == foreign.interface)?;
+    let runs = on.xdp.is_some_and(|xdp| xdp.program_id == foreign.id);
+    if runs || Link::open(&dir).is_ok_and(|link| link.is_some()) {
+        return None;
     }
+    let interface = &folder.interface;
+    Some(Error::Refused(format!(
+        "limiter was killed on '{interface}' before it could put back {foreign}, the program that it ran in front of: `limiter detach {interface}` puts it back"
+    )))
 }
 
 /// Whether a folder of pins has a foreign program that must be put back.

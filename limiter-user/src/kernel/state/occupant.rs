@@ -1,12 +1,16 @@
 //! The XDP program that an interface runs, and its owner.
 
-use crate::kernel::program::object;
-use aya::programs::{links::LinkType, loaded_links, loaded_programs};
-use std::fs;
+use std::io::ErrorKind;
+
+use aya::programs::{
+    links::{LinkError, LinkType},
+    loaded_links, loaded_programs,
+};
 
 use crate::kernel::{
     Attachment,
     error::Error,
+    program::object,
     sys::interface::{Interface, XdpMode, XdpState},
 };
 
@@ -42,7 +46,7 @@ pub async fn of(interface: &Interface) -> Occupant {
         }) => return Occupant::Limiter(XdpState { mode, program_id }),
         Err(Error::NotAttached(_) | Error::NoInterface(_)) => false,
         // `doctor` reports these errors as other findings.
-        Err(Error::NotPermitted | Error::Lacks(_) | Error::Denied { .. } | Error::Bpffs(_)) => true,
+        Err(Error::NotPermitted(_) | Error::Bpffs(_)) => true,
         // Pins of the interface that had this name before.
         Err(Error::Renamed { old, new }) => {
             return Occupant::InTheWay(name_taken(&old, &new));
@@ -107,19 +111,13 @@ pub(in crate::kernel) fn holder(state: XdpState) -> Holder {
                     return Holder::Link(link.id());
                 }
             }
+            // A link may vanish between being listed and being opened.
+            Err(LinkError::SyscallError(call)) if call.io_error.kind() == ErrorKind::NotFound => {}
             Ok(_) => {}
-            Err(error) if is_gone(&error) => {}
             Err(_) => return Holder::Unknown,
         }
     }
     Holder::Netlink
-}
-
-/// Whether a link vanished between being listed and being opened.
-fn is_gone(error: &aya::programs::links::LinkError) -> bool {
-    use aya::programs::links::LinkError::SyscallError;
-
-    matches!(error, SyscallError(call) if call.io_error.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// Name and id, for messages.
@@ -146,38 +144,11 @@ pub(in crate::kernel) fn end_link(id: u32) -> String {
     )
 }
 
-/// The processes with a descriptor of the link, with their names, as far as this process can see them.
-pub(in crate::kernel) fn processes_with_link(id: u32) -> Vec<(u32, String)> {
-    let line = format!("link_id:\t{id}");
-    let has = |process: &fs::DirEntry| {
-        let descriptors = fs::read_dir(process.path().join("fdinfo"));
-        descriptors
-            .into_iter()
-            .flatten()
-            .flatten()
-            .any(|descriptor| {
-                let info = fs::read_to_string(descriptor.path()).unwrap_or_default();
-                info.lines().any(|of_info| of_info == line)
-            })
-    };
-    let describe = |process: fs::DirEntry| {
-        let number: u32 = process.file_name().to_str()?.parse().ok()?;
-        let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-        has(&process).then(|| (number, name.trim_end().to_owned()))
-    };
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes.filter_map(describe).collect()
-}
-
-/// The error for an interface with the program of a running `learn`, which a process holds by a link.
+/// The error for an interface with the program of a running `learn`.
 pub(in crate::kernel) fn running(interface: &Interface, xdp: XdpState) -> Option<Error> {
     name(xdp.program_id).filter(|name| object::LEARN_ENTRIES.contains(&name.as_str()))?;
-    let Holder::Link(link) = holder(xdp) else {
-        return None;
-    };
-    let (process, _) = processes_with_link(link).into_iter().next()?;
     Some(Error::Refused(format!(
-        "`limiter learn` is running on '{}' (process {process}), and an interface runs one XDP program: wait until it is done, or end it with `kill -INT {process}` (it then proposes limits from what it has seen)",
+        "`limiter learn` is running on '{}', and an interface runs one XDP program: wait until it is done, or interrupt it (it then proposes limits from what it has seen)",
         interface.name
     )))
 }

@@ -92,17 +92,13 @@ impl Trial {
     }
 }
 
-/// Slots and bits to update in the maps before and after a change.
+/// Slots and bits to clear in the maps before a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Moves {
+pub struct Taken {
     /// Slots of new limits.
-    pub slots_taken: Vec<u32>,
-    /// Slots of removed limits.
-    pub slots_left: Vec<u32>,
-    /// Slots of limits that enter or leave shadow mode.
-    pub slots_turned: Vec<u32>,
+    pub slots: Vec<u32>,
     /// Bits of new lists.
-    pub bits_taken: Vec<u32>,
+    pub bits: Vec<u32>,
 }
 
 /// The earlier limit of the same name and key. A limit with another key is a new one: it has other buckets.
@@ -199,25 +195,18 @@ impl Record {
         own: Settings,
         fallback: Option<&Self>,
         now: u64,
-    ) -> Result<(Self, Moves), Invalid> {
+    ) -> Result<(Self, Taken), Invalid> {
         let (settings, overlay) = self.with_fleet(own);
         let mut old = self.with_slots();
         old.extend(fallback.iter().flat_map(|fallback| fallback.with_slots()));
         let limits = settings.all_limits();
-        let mut moves = Moves::default();
-        let mut slots = Vec::new();
+        let (mut slots, mut taken) = (Vec::new(), Vec::new());
         for limit in &limits {
             let slot = match same(&old, &limit.name, limit.key) {
-                Some((before, slot)) => {
-                    let shadow_before = self.settings.shadow || before.shadow;
-                    if shadow_before != (settings.shadow || limit.shadow) {
-                        moves.slots_turned.push(slot.number);
-                    }
-                    self.stay(before, limit, slot, now)?
-                }
+                Some((before, slot)) => self.stay(before, limit, slot, now)?,
                 None => {
                     let number = free_slot(&old, &slots)?;
-                    moves.slots_taken.push(number);
+                    taken.push(number);
                     let slot = Slot::new(limit, number);
                     let quota = limit.quota(self.frame_max)?.at_phase(slot.phase);
                     slot.changed(Rescale::anew(&quota.in_kernel, now))
@@ -225,14 +214,7 @@ impl Record {
             };
             slots.push(slot);
         }
-        let kept: BTreeSet<u32> = slots.iter().map(|slot| slot.number).collect();
-        moves.slots_left = old
-            .iter()
-            .map(|(_, slot)| slot.number)
-            .filter(|number| !kept.contains(number))
-            .collect();
-        let (tiers, bits_taken) = self.tiers.for_lists(&settings.lists);
-        moves.bits_taken = bits_taken;
+        let (tiers, bits) = self.tiers.for_lists(&settings.lists);
         let mut record = Self {
             settings,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -244,7 +226,25 @@ impl Record {
             ..self.clone()
         };
         record.measure_lists();
-        Ok((record, moves))
+        Ok((record, Taken { slots: taken, bits }))
+    }
+
+    /// Slots of limits that `next` does not have, and of limits that enter or leave shadow mode with it.
+    pub fn left_and_turned(&self, next: &Self) -> (Vec<u32>, Vec<u32>) {
+        let others = next.with_slots();
+        let (mut left, mut turned) = (Vec::new(), Vec::new());
+        for (limit, slot) in self.with_slots() {
+            match others.iter().find(|(_, other)| other.number == slot.number) {
+                None => left.push(slot.number),
+                Some((other, _)) => {
+                    let before = self.settings.shadow || limit.shadow;
+                    if before != (next.settings.shadow || other.shadow) {
+                        turned.push(slot.number);
+                    }
+                }
+            }
+        }
+        (left, turned)
     }
 
     /// The record in force after `trial`, which ends at `deadline`: these settings again, with slots that know the

@@ -129,7 +129,7 @@ pub(in crate::kernel) fn trouble(
             new: on.name,
         }),
         Ok(Pinned::Elsewhere(..)) => Some(Error::Moved(name)),
-        Ok(Pinned::Gone(_)) => Some(interface::link_without_interface(name, interfaces)),
+        Ok(Pinned::Gone(_)) => Some(Error::TakenOff(name)),
         Ok(Pinned::Leftover) => foreign::waiting(folder, interfaces),
         Err(error) => Some(error),
     }

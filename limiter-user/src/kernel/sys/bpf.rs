@@ -29,11 +29,6 @@ const BPF_XDP: u32 = 37;
 /// `bpf_attr.link_update.flags`: only if the link runs the program given as the old one.
 const BPF_F_REPLACE: u32 = 1 << 2;
 
-/// `XDP_FLAGS_SKB_MODE`: in the network stack.
-pub const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
-/// `XDP_FLAGS_DRV_MODE`: in the driver.
-pub const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
-
 fn raw(fd: BorrowedFd<'_>) -> u32 {
     fd.as_raw_fd().cast_unsigned()
 }

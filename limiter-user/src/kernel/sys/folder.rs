@@ -59,31 +59,6 @@ struct Opened {
     mode: u32,
 }
 
-/// The type of a pinned object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A map.
-    Map,
-    /// A program.
-    Program,
-    /// A link.
-    Link,
-}
-
-impl Kind {
-    /// Whether an object has this type. The kernel shows the type in the name of each descriptor
-    /// (`anon_inode:bpf-map`).
-    fn is_of(self, object: BorrowedFd<'_>) -> bool {
-        let word = match self {
-            Self::Map => "map",
-            Self::Program => "prog",
-            Self::Link => "link",
-        };
-        let name = fs::read_link(of_descriptor(object));
-        name.is_ok_and(|name| name.to_string_lossy().contains(word))
-    }
-}
-
 /// A pin, found but not opened as an object.
 #[derive(Debug)]
 pub struct Pin {
@@ -288,13 +263,12 @@ impl Dir {
         bpf::open_pin(&self.pin(name)?.path())
     }
 
-    /// Removes the pin `name`, if an object of this type is pinned there. Returns whether it is gone.
-    pub fn unpin(&self, name: &str, kind: Kind) -> Result<bool> {
+    /// Removes the pin `name`, if a BPF object is pinned there. Returns whether it is gone.
+    pub fn unpin(&self, name: &str) -> Result<bool> {
         let failed = |error: io::Error| Error::path("removing", self.0.path.join(name), error);
         match self.object(name) {
-            Ok(object) if kind.is_of(object.as_fd()) => {}
+            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-            Ok(_) => return Ok(false),
             // The kernel's errors for files that are no pins of objects.
             Err(error) => match error.raw_os_error() {
                 Some(libc::EACCES | libc::EINVAL | libc::ELOOP) => return Ok(false),

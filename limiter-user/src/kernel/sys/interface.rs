@@ -34,6 +34,11 @@ impl XdpMode {
             Self::Multiple => "multiple",
         }
     }
+
+    /// The flag of an attach: `XDP_FLAGS_SKB_MODE` or `XDP_FLAGS_DRV_MODE`.
+    pub(in crate::kernel) fn flag(self) -> u32 {
+        1 << if self == Self::Generic { 1 } else { 2 }
+    }
 }
 
 /// The XDP program of an interface.
@@ -172,14 +177,6 @@ fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {
         _ => None,
     })?;
     Some(XdpState { mode, program_id })
-}
-
-/// The error for a link that is on no interface any more. `name` is the interface that limiter was attached to.
-pub(in crate::kernel) fn link_without_interface(name: String, interfaces: &[Interface]) -> Error {
-    match interfaces.iter().any(|interface| interface.name == name) {
-        true => Error::TakenOff(name),
-        false => Error::InterfaceGone(name),
-    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,7 @@ use std::{
 
 use crate::kernel::{
     error::{Error, Result},
-    sys::{
-        bpf,
-        bpf::LinkInfo,
-        folder::{Dir, Kind},
-        interface::XdpMode,
-    },
+    sys::{bpf, bpf::LinkInfo, folder::Dir, interface::XdpMode},
 };
 
 /// The name of the link's pin.
@@ -25,11 +20,7 @@ pub struct Link(OwnedFd);
 impl Link {
     /// Puts `program` on the interface with index `interface`.
     pub fn create(program: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<Self> {
-        let flags = match mode {
-            XdpMode::Generic => bpf::XDP_FLAGS_SKB_MODE,
-            _ => bpf::XDP_FLAGS_DRV_MODE,
-        };
-        bpf::link_create(program, interface, flags).map(Self)
+        bpf::link_create(program, interface, mode.flag()).map(Self)
     }
 
     /// Opens the link that is pinned in `folder`; `None` if there is none.
@@ -49,7 +40,7 @@ impl Link {
 
     /// Removes the link's pin in `folder`.
     pub fn unpin(folder: &Dir) -> Result<()> {
-        folder.unpin(NAME, Kind::Link).map(drop)
+        folder.unpin(NAME).map(drop)
     }
 
     /// The link's program and interface.

@@ -14,10 +14,7 @@ use rtnetlink::{
     sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE},
 };
 
-use crate::kernel::sys::{
-    bpf::{XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE},
-    interface::XdpMode,
-};
+use crate::kernel::sys::interface::XdpMode;
 
 /// Only if no program is attached.
 const XDP_FLAGS_UPDATE_IF_NOEXIST: u32 = 1;
@@ -58,18 +55,23 @@ pub(in crate::kernel) fn is_on(interface: u32, mode: XdpMode, program: BorrowedF
     request(interface, mode, XDP_FLAGS_REPLACE, both).is_ok()
 }
 
-/// Sends `RTM_SETLINK` with `IFLA_XDP`. The kernel answers during the send.
+/// Sends a message, and returns the answer. The kernel answers during the send.
+pub(in crate::kernel) fn ask(protocol: isize, question: &[u8]) -> io::Result<Vec<u8>> {
+    let mut socket = Socket::new(protocol)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(question, 0)?;
+    Ok(socket.recv_from_full()?.0)
+}
+
+/// Sends `RTM_SETLINK` with `IFLA_XDP`.
 fn request(
     interface: u32,
     mode: XdpMode,
     flags: u32,
     programs: impl IntoIterator<Item = LinkXdp>,
 ) -> io::Result<()> {
-    let mode = match mode {
-        XdpMode::Generic => XDP_FLAGS_SKB_MODE,
-        _ => XDP_FLAGS_DRV_MODE,
-    };
-    let mut attributes = vec![LinkXdp::Flags(flags | mode)];
+    let mut attributes = vec![LinkXdp::Flags(flags | mode.flag())];
     attributes.extend(programs);
     let mut link = LinkMessage::default();
     link.header.index = interface;
@@ -83,11 +85,7 @@ fn request(
     let mut bytes = vec![0; message.buffer_len()];
     message.serialize(&mut bytes);
 
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    socket.send(&bytes, 0)?;
-    let (answer, _) = socket.recv_from_full()?;
+    let answer = ask(NETLINK_ROUTE, &bytes)?;
     let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     match answer.payload {

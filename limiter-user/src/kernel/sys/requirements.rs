@@ -54,42 +54,18 @@ fn parse(release: &str) -> Option<KernelVersion> {
     ))
 }
 
-/// A needed capability, and its purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Needed {
-    capability: Capability,
-    /// The capability's name.
-    pub name: &'static str,
-    /// The purpose, after "to".
-    pub why: &'static str,
-}
-
-const fn needed(capability: Capability, name: &'static str, why: &'static str) -> Needed {
-    Needed {
-        capability,
-        name,
-        why,
-    }
-}
+/// A needed capability, and its purpose, after "to".
+pub type Needed = (Capability, &'static str);
 
 /// The needed capabilities. Without `CAP_PERFMON`, the verifier does not ignore speculative execution, and refuses the
 /// program.
 pub const NEEDED: [Needed; 3] = [
-    needed(
+    (
         Capability::CAP_BPF,
-        "CAP_BPF",
         "load programs and maps, and open pinned ones",
     ),
-    needed(
-        Capability::CAP_NET_ADMIN,
-        "CAP_NET_ADMIN",
-        "attach programs to interfaces",
-    ),
-    needed(
-        Capability::CAP_PERFMON,
-        "CAP_PERFMON",
-        "pass the kernel's verifier",
-    ),
+    (Capability::CAP_NET_ADMIN, "attach programs to interfaces"),
+    (Capability::CAP_PERFMON, "pass the kernel's verifier"),
 ];
 
 /// Refuses early, with a clear message, operations that the kernel would refuse later with EPERM or a line of the
@@ -101,7 +77,7 @@ pub fn privileges() -> Result<()> {
 /// Refuses to open pins without `CAP_BPF`, the only capability that reading needs.
 pub fn may_read() -> Result<()> {
     let mut missing = missing_capabilities()?;
-    missing.retain(|needed| needed.capability == Capability::CAP_BPF);
+    missing.retain(|(needed, _)| *needed == Capability::CAP_BPF);
     refuse(&missing)
 }
 
@@ -109,19 +85,22 @@ fn refuse(missing: &[Needed]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let with_reasons = missing
+    let reasons = missing
         .iter()
-        .map(|needed| format!("{} (to {})", needed.name, needed.why));
-    Err(Error::Lacks(with_reasons.collect::<Vec<_>>().join(" and ")))
+        .map(|(needed, why)| format!("{needed} (to {why})"));
+    Err(Error::NotPermitted(format!(
+        "this process lacks {}: run it with sudo, or give it the missing capabilities (docs/security.md)",
+        reasons.collect::<Vec<_>>().join(" and ")
+    )))
 }
 
 /// The needed capabilities that this thread lacks. `CAP_SYS_ADMIN` replaces all of them.
 pub fn missing_capabilities() -> Result<Vec<Needed>> {
     let own = own_capabilities()?;
-    let lacks = |needed: &Needed| {
-        !own.contains(&needed.capability) && !own.contains(&Capability::CAP_SYS_ADMIN)
-    };
-    Ok(NEEDED.into_iter().filter(lacks).collect())
+    let lacks =
+        |needed: Capability| !own.contains(&needed) && !own.contains(&Capability::CAP_SYS_ADMIN);
+    let missing = NEEDED.into_iter().filter(|(needed, _)| lacks(*needed));
+    Ok(missing.collect())
 }
 
 /// Whether this process may mount a bpffs.

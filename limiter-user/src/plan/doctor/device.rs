@@ -1,7 +1,7 @@
 //! The interface, its driver and its queues.
 
 use super::{
-    Case, Finding, Mode,
+    Case, Finding,
     mode::{ONE_BUFFER, ena_queues},
     ok, problem, warning,
 };
@@ -46,28 +46,23 @@ pub(super) fn mtu(case: &Case<'_>) -> Finding {
     let mtu = device.interface.mtu;
     let kernel = case.machine.kernel.as_ref();
     let kernel_takes = kernel.is_ok_and(|version| version.has_frags());
-    let why = match device.xdp {
-        _ if mtu <= ONE_BUFFER => {
-            return ok(format!("{mtu}: frames fit in one buffer"));
-        }
+    match device.xdp {
+        _ if mtu <= ONE_BUFFER => ok(format!("{mtu}: frames fit in one buffer")),
         Some(Features { native: false, .. }) => {
-            return ok(format!("{mtu}: does not matter in generic mode"));
+            ok(format!("{mtu}: does not matter in generic mode"))
         }
-        _ if !kernel_takes => "in native mode this kernel supports only frames in one buffer",
-        Some(Features { frags: true, .. }) => {
-            return ok(format!(
-                "{mtu}: frames in several buffers, which kernel and driver support"
-            ));
-        }
-        Some(_) => "the driver supports only frames in one buffer",
-        None => "this kernel does not report whether the driver supports frames in several buffers",
-    };
-    warning(
-        format!("{mtu}: {why}; native mode may fail above about {ONE_BUFFER}"),
-        format!(
-            "`ip link set {name} mtu {ONE_BUFFER}`, or expect generic mode, which is several times slower"
+        Some(Features { frags: true, .. }) if kernel_takes => ok(format!(
+            "{mtu}: frames in several buffers, which kernel and driver support"
+        )),
+        _ => warning(
+            format!(
+                "{mtu}: kernel or driver may support only frames in one buffer, and native mode may fail above about {ONE_BUFFER}"
+            ),
+            format!(
+                "`ip link set {name} mtu {ONE_BUFFER}`, or expect generic mode, which is several times slower"
+            ),
         ),
-    )
+    }
 }
 
 pub(super) fn driver(case: &Case<'_>) -> Finding {
@@ -93,24 +88,12 @@ pub(super) fn driver(case: &Case<'_>) -> Finding {
         );
     }
     match features {
-        // veth_set_xdp_features in drivers/net/veth.c.
-        Features { native: false, .. } if name == "veth" => warning(
-            "veth: no native XDP, because its peer has more transmit queues than it has receive queues",
-            format!(
-                "raise its receive queues to that number (`ethtool -L {} rx N`), or {SLOWER}",
-                case.name
-            ),
-        ),
+        // A veth needs as many receive queues as its peer has transmit queues (veth_set_xdp_features).
         Features { native: false, .. } => warning(format!("{name}: no native XDP"), SLOWER),
         Features { frags: true, .. } => {
             ok(format!("{name}: native XDP, frames in several buffers"))
         }
-        _ if case.expected == Mode::Native => {
-            ok(format!("{name}: native XDP, frames in one buffer"))
-        }
-        _ => ok(format!(
-            "{name}: native XDP, frames in one buffer, unless another check fails"
-        )),
+        _ => ok(format!("{name}: native XDP, frames in one buffer")),
     }
 }
 

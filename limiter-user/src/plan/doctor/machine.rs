@@ -1,7 +1,7 @@
 //! Kernel, privileges and bpffs.
 
 use super::{Finding, error, ok, problem};
-use crate::kernel::{Error, probe::Machine, sys::bpffs::BPFFS};
+use crate::kernel::{probe::Machine, sys::bpffs::BPFFS};
 
 pub(super) fn kernel(machine: &Machine) -> Finding {
     match &machine.kernel {
@@ -17,7 +17,10 @@ pub(super) fn privileges(machine: &Machine) -> Finding {
             "this process has all capabilities that limiter needs (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON)",
         );
     }
-    let names: Vec<&str> = missing.iter().map(|needed| needed.name).collect();
+    let names: Vec<_> = missing
+        .iter()
+        .map(|(needed, _)| needed.to_string())
+        .collect();
     problem(
         format!("this process lacks {}", names.join(", ")),
         "run limiter with sudo, or grant the capabilities (docs/security.md)",
@@ -31,13 +34,6 @@ pub(super) fn bpffs(machine: &Machine) -> Finding {
         Ok(false) => problem(
             format!("not mounted at {BPFFS}, and mounting needs CAP_SYS_ADMIN"),
             format!("`mount -t bpf -o mode=0700 bpf {BPFFS}` as root"),
-        ),
-        Err(Error::NotPermitted | Error::Denied { .. }) => problem(
-            format!(
-                "user {} may not change the pins there",
-                nix::unistd::geteuid()
-            ),
-            "run limiter with sudo, or give this user the folder /sys/fs/bpf/limiter (docs/security.md)",
         ),
         Err(why) => error(why),
     }

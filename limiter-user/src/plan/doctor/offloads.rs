@@ -25,22 +25,15 @@ pub(super) fn gro(case: &Case<'_>) -> Finding {
         // The loopback interface has no NAPI, even if its switch says so.
         return ok("not used by the loopback: packets arrive as they were sent");
     }
-    let beneath = if device.interface.parent.is_none() {
-        ", and on the lower interfaces that its packets pass"
-    } else {
-        ""
-    };
     match (device.gro, case.expected) {
         (None, _) => ok("unknown: the driver does not report it"),
         (Some(_), Mode::Native) => ok("runs after native mode: each packet is counted"),
         (Some(false), _) => ok("off here"),
-        (Some(true), Mode::Generic) => warning(
+        (Some(true), _) => warning(
             "on: it runs before generic mode, and a packet limit may count 45 merged packets as one",
-            format!("`ethtool -K {name} gro off`{beneath}"),
-        ),
-        (Some(true), Mode::Unknown) => warning(
-            "on: if attach falls back to generic mode, a packet limit may count 45 merged packets as one",
-            format!("`ethtool -K {name} gro off`{beneath}, if `attach` reports generic mode"),
+            format!(
+                "if `attach` reports generic mode: `ethtool -K {name} gro off`, and on the lower interfaces that its packets pass"
+            ),
         ),
     }
 }

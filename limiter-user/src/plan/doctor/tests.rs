@@ -147,12 +147,7 @@ fn lro_and_gro_findings_depend_on_the_mode() {
     expect(&diagnosis, "lro", Level::Ok, "");
     assert_eq!(diagnosis.mode, Mode::Generic);
     expect(&diagnosis, "gro", Level::Warning, "ethtool -K eth0 gro off");
-    expect(
-        &with(false, None),
-        "gro",
-        Level::Warning,
-        "if attach falls back",
-    );
+    expect(&with(false, None), "gro", Level::Warning, "if `attach`");
 }
 
 #[test]
@@ -185,7 +180,7 @@ fn attached_programs_are_reported_with_advice() {
             "hidden from unprivileged|sudo",
         ),
         (
-            Occupant::InTheWay(Error::InterfaceGone("eth0".to_owned())),
+            Occupant::InTheWay(Error::TakenOff("eth0".to_owned())),
             "limiter detach eth0",
         ),
     ] {
