@@ -197,7 +197,8 @@ impl<'f> Case<'f> {
         let between = begin.elapsed().as_secs_f64();
         let second = self.says(host);
         let grown = stale(&second) - stale(&first);
-        assert!(grown >= between, "{grown} in {between}: {first} {second}");
+        // The time between two scans varies, and is a part of the staleness.
+        assert!(grown >= between - 0.1, "{grown} in {between}: {first} {second}");
         second["error"].as_str().unwrap_or_default().to_owned()
     }
 
