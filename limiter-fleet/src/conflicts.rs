@@ -5,12 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
+
 /// Time for which settings must differ before they are reported. After a change, the store keeps the host's old
 /// settings for 3 seconds.
 const SETTLED: Duration = Duration::from_secs(4);
 
 /// A shared limit with the settings of one host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Held {
     /// Name of the limit.
     pub name: String,

@@ -8,7 +8,7 @@ use std::{
 use ipnet::IpNet;
 use limiter_common::table::key::{SLOTS, SourceKey};
 
-use crate::{conflicts::Held, member::Sighting, quota::Quota};
+use crate::{conflicts::Held, quota::Quota, refill::Reading};
 
 /// The list of denied sources, which may cut a host off from its store.
 pub const DENY: &str = "deny";
@@ -49,14 +49,31 @@ pub struct About {
     pub limits: Limits,
 }
 
+impl About {
+    /// Returns true if a member with this configuration can continue with another one.
+    pub fn is_same_member(&self, other: &Self) -> bool {
+        let of = |about: &Self| (about.index, about.table);
+        of(self) == of(other) && self.fleet == other.fleet
+    }
+}
+
+/// A reading of a source.
+#[derive(Clone, Copy, Debug)]
+pub struct Sighting {
+    /// A reading of its bucket.
+    pub reading: Reading,
+    /// Packets charged since the source has had the entry.
+    pub admitted: u64,
+}
+
 /// The table of an attachment in a fleet. Times are in ticks of the host's clock.
 pub trait Table {
     /// The configuration.
     fn about(&self) -> &About;
 
-    /// Scans the sources of shared limits at the time `now`. There is no sighting if the limit's quota has changed
-    /// since [`Self::about`].
-    fn scan(&self, now: u64, each: impl FnMut(&SourceKey, Option<Sighting>));
+    /// Scans the sources of shared limits at the time `now`. Calls `each` with the number of the entry. There is no
+    /// sighting if the limit's quota has changed since [`Self::about`].
+    fn scan(&self, now: u64, each: impl FnMut(usize, &SourceKey, Option<Sighting>));
 
     /// Reads one source, if it is still in the entry with this number.
     fn read(&self, number: usize, key: &SourceKey, now: u64) -> Option<Sighting>;
@@ -66,14 +83,8 @@ pub trait Table {
     fn charge(&self, number: usize, key: &SourceKey, now: u64, ticks: u64, most: u64) -> u64;
 }
 
-/// The attachments in a fleet.
-#[derive(Debug)]
-pub struct Found<T> {
-    /// The tables; none if they cannot be listed at present.
-    pub tables: Option<Vec<T>>,
-    /// Errors of attachments that cannot be read.
-    pub errors: Vec<String>,
-}
+/// The attachments in a fleet, and the errors of attachments that cannot be read.
+pub type Found<T> = (Vec<T>, Vec<String>);
 
 /// This host.
 pub trait Host {
@@ -85,7 +96,8 @@ pub trait Host {
     fn now(&self) -> Result<u64, String>;
 
     /// Finds the attachments in a fleet.
-    fn attachments(&mut self) -> impl Future<Output = Found<Self::Table>>;
+    /// Fails if they cannot be listed at present.
+    fn attachments(&mut self) -> impl Future<Output = Result<Found<Self::Table>, String>>;
 
     /// Replaces the fleet's entries on the lists of an interface. The agent's other work goes on meanwhile. Returns
     /// whether the lists changed.

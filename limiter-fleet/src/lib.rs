@@ -11,6 +11,6 @@ pub mod ledger;
 pub mod member;
 pub mod quota;
 pub mod refill;
+mod seen;
 pub mod status;
 pub mod store;
-mod text;

@@ -3,34 +3,21 @@
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},
     sync::Arc,
+    time::Duration,
 };
 
 use limiter_common::table::key::{SLOTS, SourceKey};
 
-use super::{
+use crate::{
+    host::{Limit, Limits, Sighting, Table},
     ledger::{LAG, Ledger, Record},
     quota::{Fleet, Quota},
     refill::Reading,
+    seen::Seen,
 };
-use crate::host::{Limit, Limits};
 
 /// Maximum sources per round. The store does nothing else meanwhile.
 const OF_ROUND: usize = 1_000;
-/// Maximum packets of one source that other limits may refund at once.
-const TAKEN_BACK: i32 = 16;
-
-/// A reading of an entry of the table.
-#[derive(Clone, Copy, Debug)]
-pub struct Sighting {
-    /// Number of the entry.
-    pub number: usize,
-    /// The source in the entry.
-    pub key: SourceKey,
-    /// A reading of its bucket.
-    pub reading: Reading,
-    /// Packets charged since the source has had the entry.
-    pub admitted: u64,
-}
 
 /// One source in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,31 +41,12 @@ pub struct Round {
     pub items: Vec<Item>,
 }
 
-/// A charge of a bucket for other hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Charge {
-    /// The source to charge.
-    pub key: SourceKey,
-    /// Ticks to charge.
-    pub ticks: u64,
-    /// Maximum ticks that the bucket may be spent by.
-    pub most: u64,
-}
-
-/// The last sighting of an entry. Small, because there is one for every entry of the table.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    /// Fingerprint of the key; 0: no source.
-    print: u32,
-    /// The low 32 bits of [`Sighting::admitted`].
-    admitted: u32,
-}
-
 #[derive(Debug)]
 struct Kept {
     ledger: Ledger,
     /// The last scan in which the source was seen.
     scan: u64,
+    /// The entry in which it was seen.
     number: usize,
 }
 
@@ -107,7 +75,7 @@ impl Member {
             since: [0; SLOTS as usize],
             fleet: Fleet {
                 hosts: 1,
-                staleness: std::time::Duration::ZERO,
+                staleness: Duration::ZERO,
             },
             seen: vec![Seen::default(); entries],
             ledgers: HashMap::new(),
@@ -118,8 +86,32 @@ impl Member {
         }
     }
 
-    /// Begins a scan of the whole table.
-    pub fn begin(&mut self, limits: &Limits, fleet: Fleet) {
+    /// Scans the table at the time `now`, in ticks. Begins an exchange with the store, unless rounds of the last one
+    /// are not answered. Returns true if an entry has a newer quota than the table's configuration. Such an entry is
+    /// skipped, and its ledger waits for the new quota.
+    pub fn scan(&mut self, table: &impl Table, fleet: Fleet, now: u64) -> bool {
+        self.begin(&table.about().limits, fleet);
+        let mut is_outdated = false;
+        table.scan(now, |number, key, sighting| {
+            if let Some(sighting) = sighting {
+                self.sight(number, key, &sighting);
+                return;
+            }
+            is_outdated = true;
+            if let Some(kept) = self.ledgers.get_mut(key) {
+                kept.scan = self.scan;
+            }
+        });
+        let scan = self.scan;
+        self.ledgers
+            .retain(|_, kept| kept.scan == scan && !kept.ledger.is_over());
+        if self.under_way.is_empty() {
+            self.begin_exchange();
+        }
+        is_outdated
+    }
+
+    fn begin(&mut self, limits: &Limits, fleet: Fleet) {
         self.scan += 1;
         let [last, before, _] = self.scans;
         self.scans = [None, last, before];
@@ -133,36 +125,28 @@ impl Member {
     }
 
     fn quota(&self, key: &SourceKey) -> Option<Quota> {
-        self.limits
-            .get(key.slot() as usize)?
-            .as_ref()
-            .map(|limit| limit.quota)
+        let limit = self.limits.get(key.slot() as usize)?.as_ref()?;
+        Some(limit.quota)
     }
 
     /// Takes an entry of the table. Entries of limits that are not shared are skipped.
-    pub fn sight(&mut self, sighting: &Sighting) {
-        let Sighting {
-            number,
-            key,
-            reading,
-            admitted,
-        } = *sighting;
-        let (Some(quota), Some(seen)) = (self.quota(&key), self.seen.get_mut(number)) else {
+    fn sight(&mut self, number: usize, key: &SourceKey, sighting: &Sighting) {
+        let Sighting { reading, admitted } = *sighting;
+        let (Some(quota), Some(seen)) = (self.quota(key), self.seen.get_mut(number)) else {
             return;
         };
         self.scans[0] = Some(reading.now);
         let is_first = self.since[key.slot() as usize] == self.scan;
-        let charged = seen.update(print(&key), admitted);
+        let charged = seen.update(key, admitted);
         let charged = if is_first { 0 } else { charged };
         let fleet = self.fleet;
         if charged == 0 && reading.spent() == 0 && self.ledgers.is_empty() {
             return;
         }
-        let ledger = match self.ledgers.get_mut(&key) {
+        let ledger = match self.ledgers.get_mut(key) {
             Some(kept) => {
                 kept.ledger.read(reading, charged, &quota, fleet);
-                kept.scan = self.scan;
-                kept.number = number;
+                (kept.scan, kept.number) = (self.scan, number);
                 return;
             }
             None if is_first && reading.spent() > 0 => Ledger::of_old(reading),
@@ -178,7 +162,7 @@ impl Member {
             scan,
             number,
         };
-        self.ledgers.insert(key, kept);
+        self.ledgers.insert(*key, kept);
     }
 
     /// The maximum packets charged to a bucket that was full when it was last read. That was one scan ago, or two if
@@ -192,22 +176,8 @@ impl Member {
         reading.spent().saturating_add(elapsed) / quota.cost + LAG
     }
 
-    /// Skips an entry that cannot be read under the known quotas. Its ledger waits for the new quotas.
-    pub fn skip(&mut self, key: &SourceKey) {
-        if let Some(kept) = self.ledgers.get_mut(key) {
-            kept.scan = self.scan;
-        }
-    }
-
-    /// Ends the scan. Returns the rounds to send to the store; none before all rounds of the last exchange are
-    /// answered.
-    pub fn end(&mut self) -> Vec<Arc<Round>> {
-        let scan = self.scan;
-        self.ledgers
-            .retain(|_, kept| kept.scan == scan && !kept.ledger.is_over());
-        if !self.under_way.is_empty() {
-            return Vec::new();
-        }
+    /// Divides the sources that are due into rounds.
+    fn begin_exchange(&mut self) {
         let limits = &self.limits;
         let items = self.ledgers.iter_mut().filter_map(|(key, kept)| {
             let limit = limits.get(key.slot() as usize)?.as_ref()?;
@@ -229,7 +199,6 @@ impl Member {
             };
             self.under_way.insert(part, Arc::new(round));
         }
-        self.unanswered().cloned().collect()
     }
 
     /// The rounds without an answer.
@@ -237,252 +206,40 @@ impl Member {
         self.under_way.values()
     }
 
-    /// Takes the store's answer to a round: a record for each of its items, in the same order. Returns the charges.
-    /// `reading` reads an entry again. Repeated and late answers are ignored.
-    pub fn answer(
-        &mut self,
-        round: &Round,
-        records: &[Record],
-        mut read: impl FnMut(usize, &SourceKey) -> Option<Sighting>,
-    ) -> Vec<Charge> {
+    /// Takes the store's answer to a round at the time `now`, in ticks: a record for each of its items, in the same
+    /// order. Charges the packets of other hosts. Repeated and late answers are ignored.
+    pub fn answer(&mut self, table: &impl Table, round: &Round, records: &[Record], now: u64) {
         match self.under_way.entry(round.part) {
             Entry::Occupied(sent) if sent.get().number == round.number => sent.remove(),
-            _ => return Vec::new(),
+            _ => return,
         };
-        let mut charges = Vec::new();
         for (item, record) in round.items.iter().zip(records) {
-            let quota = self.quota(&item.key);
-            let (Some(quota), Some(kept)) = (quota, self.ledgers.get_mut(&item.key)) else {
-                continue;
-            };
-            let sighting = read(kept.number, &item.key);
-            let seen = sighting.and_then(|sighting| {
-                let seen = self.seen.get_mut(sighting.number)?;
-                Some((sighting, seen))
-            });
-            let Some((sighting, seen)) = seen else {
-                kept.ledger.answer_unseen(record);
-                continue;
-            };
-            let charged = seen.update(print(&item.key), sighting.admitted);
-            kept.ledger
-                .read(sighting.reading, charged, &quota, self.fleet);
-            let ticks = kept.ledger.answer(record, &sighting.reading, &quota);
-            if ticks > 0 {
-                charges.push(Charge {
-                    key: item.key,
-                    ticks,
-                    most: quota.tau.saturating_add(self.fleet.debt(&quota)),
-                });
-            }
-        }
-        charges
-    }
-
-    /// Notes that `ticks` were charged to a bucket for other hosts.
-    pub fn added(&mut self, key: &SourceKey, ticks: u64) {
-        if let Some(kept) = self.ledgers.get_mut(key) {
-            kept.ledger.added(ticks);
+            self.charge(table, &item.key, record, now);
         }
     }
 
-    /// The entry in which a source was last seen.
-    pub fn number(&self, key: &SourceKey) -> Option<usize> {
-        self.ledgers.get(key).map(|kept| kept.number)
+    fn charge(&mut self, table: &impl Table, key: &SourceKey, record: &Record, now: u64) {
+        let (Some(quota), Some(kept)) = (self.quota(key), self.ledgers.get_mut(key)) else {
+            return;
+        };
+        let sighting = table.read(kept.number, key, now);
+        let (Some(sighting), Some(seen)) = (sighting, self.seen.get_mut(kept.number)) else {
+            kept.ledger.answer_unseen(record);
+            return;
+        };
+        let charged = seen.update(key, sighting.admitted);
+        kept.ledger
+            .read(sighting.reading, charged, &quota, self.fleet);
+        let ticks = kept.ledger.answer(record, &sighting.reading, &quota);
+        let most = quota.tau.saturating_add(self.fleet.debt(&quota));
+        if ticks > 0 {
+            let added = table.charge(kept.number, key, now, ticks, most);
+            kept.ledger.added(added);
+        }
     }
 
     /// Number of sources with a ledger.
     pub fn sources(&self) -> usize {
         self.ledgers.len()
-    }
-}
-
-impl Seen {
-    /// Takes the present counter. Returns the packets charged since the last sighting.
-    fn update(&mut self, print: u32, admitted: u64) -> u64 {
-        #[expect(clippy::cast_possible_truncation, reason = "the lower bits")]
-        let lower = admitted as u32;
-        let before = *self;
-        if before.print != print {
-            *self = Self {
-                print,
-                admitted: lower,
-            };
-            return admitted;
-        }
-        let more = lower.wrapping_sub(before.admitted);
-        if (-TAKEN_BACK..0).contains(&more.cast_signed()) {
-            // Another limit refused a counted packet, which is refunded.
-            return 0;
-        }
-        self.admitted = lower;
-        if more.cast_signed() < 0 {
-            // The source has left and come back. Or the counters were reset, and the bucket decides.
-            return admitted;
-        }
-        u64::from(more)
-    }
-}
-
-/// A 32-bit fingerprint of a key. Two sources of one entry rarely have equal ones.
-fn print(key: &SourceKey) -> u32 {
-    let mixed = limiter_common::table::Seed::KNOWN.mixed(key);
-    (mixed >> 32) as u32 | 1
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use limiter_common::table::key::{Address, KeyMask};
-
-    use super::*;
-    use crate::conflicts::Held;
-
-    const MS: u64 = 1_000_000 << 8;
-    /// 100 packets per second, burst 20.
-    const QUOTA: Quota = Quota {
-        tau: 200 * MS,
-        cost: 10 * MS,
-        epoch: 0,
-    };
-
-    /// One source on one host, and a store that no other host uses.
-    struct Case {
-        member: Member,
-        now: u64,
-        /// Ticks spent in the bucket.
-        spent: u64,
-        admitted: u64,
-        record: Record,
-    }
-
-    impl Case {
-        fn new() -> Self {
-            let mut case = Self {
-                member: Member::new(1),
-                now: 1 << 60,
-                spent: 0,
-                admitted: 0,
-                record: Record::default(),
-            };
-            // Packets from before the first scan are not published.
-            assert_eq!(case.scan(), 0);
-            case
-        }
-
-        fn sighting(&self) -> Sighting {
-            Sighting {
-                number: 0,
-                key: KeyMask::prefixes(32, 64).key(0, &Address::ipv4(7), 0),
-                reading: Reading {
-                    tat: self.now + self.spent,
-                    epoch: 0,
-                    now: self.now,
-                },
-                admitted: self.admitted,
-            }
-        }
-
-        /// Passes packets, and lets 100 ms pass.
-        fn pass(&mut self, packets: u64) {
-            self.admitted += packets;
-            self.spent = (self.spent + packets * QUOTA.cost).saturating_sub(100 * MS);
-            self.now += 100 * MS;
-        }
-
-        /// Scans the table. Returns the packets published to the store.
-        fn scan(&mut self) -> u64 {
-            let mut all = [const { None }; SLOTS as usize];
-            all[0] = Some(Arc::new(Limit {
-                quota: QUOTA,
-                held: Held::default(),
-            }));
-            let fleet = Fleet {
-                hosts: 3,
-                staleness: Duration::from_millis(400),
-            };
-            self.member.begin(&all, fleet);
-            self.member.sight(&self.sighting());
-            let rounds = self.member.end();
-            rounds.iter().map(|round| round.items[0].packets).sum()
-        }
-
-        /// Lets the store answer the round under way. `is_seen`: the entry can be read at that time. Returns the ticks
-        /// to charge.
-        fn answer(&mut self, is_seen: bool) -> u64 {
-            let Some(round) = self.member.unanswered().next().cloned() else {
-                return 0;
-            };
-            self.record.total += round.items[0].packets;
-            self.record.born = 5;
-            let sighting = is_seen.then(|| self.sighting());
-            let charges = self.member.answer(&round, &[self.record], |_, _| sighting);
-            charges.iter().map(|charge| charge.ticks).sum()
-        }
-    }
-
-    #[test]
-    fn source_is_not_charged_its_own_packets_after_a_missed_answer() {
-        let mut case = Case::new();
-        for _ in 0..3 {
-            case.pass(8);
-            assert_eq!(case.scan(), 8);
-            assert_eq!(case.answer(true), 0);
-        }
-        case.pass(9);
-        assert_eq!(case.scan(), 9);
-        assert_eq!(case.answer(false), 0);
-        case.pass(8);
-        assert_eq!(case.scan(), 8);
-        assert_eq!(case.answer(true), 0, "there is no other host");
-    }
-
-    /// The source was reset by the operator, or replaced and came back: its counters start again.
-    #[test]
-    fn source_that_restarts_in_its_entry_is_published() {
-        let mut case = Case::new();
-        for _ in 0..1_000 {
-            case.pass(10);
-            assert_eq!(case.scan(), 10);
-            case.answer(true);
-        }
-        (case.admitted, case.spent) = (0, 0);
-        let mut told = 0;
-        for _ in 0..10 {
-            case.pass(10);
-            told += case.scan();
-            case.answer(true);
-        }
-        assert!((90..=110).contains(&told), "{told}");
-    }
-
-    /// Packets over a limit in shadow are not charged. After shadow is switched off, all packets that passed are
-    /// counted.
-    #[test]
-    fn packets_that_passed_uncharged_in_shadow_are_not_published() {
-        let mut case = Case::new();
-        for _ in 0..10 {
-            case.pass(10);
-            case.scan();
-            case.answer(true);
-        }
-        case.admitted += 100_000;
-        case.pass(10);
-        let told = case.scan();
-        assert!((10..=10 + LAG).contains(&told), "{told}");
-        // A source that was silent does not publish them either.
-        let mut case = Case::new();
-        case.pass(1);
-        case.scan();
-        for _ in 0..1_000 {
-            case.pass(0);
-            case.scan();
-        }
-        assert_eq!(case.member.sources(), 0);
-        case.admitted += 100_000;
-        case.pass(0);
-        let told = case.scan();
-        assert!(told <= 2 * 10 + LAG, "{told}");
     }
 }

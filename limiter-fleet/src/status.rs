@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The fleet of an attachment, as its agent reports it; part of `status --json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fleet {
     /// Name of the fleet.

@@ -2,47 +2,34 @@
 //!
 //! The hosts have unrelated clocks, and their network loses, repeats, delays and reorders messages.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
+mod fake;
 
-use limiter_common::{
-    arithmetic::bucket::{Decision, decide},
-    table::key::{Address, KeyMask, SLOTS, SourceKey},
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+    time::Duration,
 };
+
+use limiter_common::arithmetic::bucket::{Decision, decide};
 use limiter_fleet::{
-    conflicts::Held,
-    host::Limit,
     ledger::Record,
-    member::{Charge, Member, Round, Sighting},
+    member::{Member, Round},
     quota::{Fleet, Quota},
-    refill::{Reading, charged},
+    refill::Reading,
 };
 use proptest::{collection::vec, prelude::*};
 
-/// One millisecond, in ticks.
-const MS: u64 = 1_000_000 << 8;
-
-fn key() -> SourceKey {
-    KeyMask::prefixes(32, 64).key(0, &Address::ipv4(u32::from_ne_bytes([192, 0, 2, 7])), 0)
-}
+use fake::{Bucket, Fake, MS};
 
 /// Packets of each host, by number.
-type Packets = Vec<Vec<bool>>;
-
-fn unite(all: &mut Packets, with: &Packets) {
-    for (all, with) in all.iter_mut().zip(with) {
-        if all.len() < with.len() {
-            all.resize(with.len(), false);
-        }
-        for (one, other) in all.iter_mut().zip(with) {
-            *one |= other;
-        }
-    }
-}
+type Packets = Vec<BTreeSet<usize>>;
 
 struct Host {
     /// Difference between the host's clock and the true time.
     offset: u64,
-    tat: Option<u64>,
+    /// The table. Its only entry has the source after the first admitted packet.
+    table: Fake,
     /// True times of the admitted packets.
     admitted: Vec<u64>,
     member: Member,
@@ -109,13 +96,13 @@ impl World {
         let now = 1 << 60;
         let host = |offset: &u64| Host {
             offset: *offset,
-            tat: None,
+            table: Fake::new(quota, 1),
             admitted: Vec::new(),
             member: Member::new(1),
             lives: 0,
             sent: BTreeMap::new(),
-            heard: vec![Vec::new(); hosts],
-            reported: vec![Vec::new(); hosts],
+            heard: vec![BTreeSet::new(); hosts],
+            reported: vec![BTreeSet::new(); hosts],
             again: 0,
             answered: now,
             born: 0,
@@ -130,7 +117,7 @@ impl World {
             now,
             hosts: offsets.iter().take(hosts).map(host).collect(),
             store: Kept {
-                packets: vec![Vec::new(); hosts],
+                packets: vec![BTreeSet::new(); hosts],
                 ..Kept::default()
             },
             births: 0,
@@ -159,10 +146,16 @@ impl World {
         let Quota { cost, tau, .. } = self.quota;
         let host = &mut self.hosts[at];
         let now = self.now.wrapping_add(host.offset);
-        match decide(host.tat.unwrap_or(now), now, cost, tau) {
+        let bucket = &mut host.table.buckets.get_mut()[0];
+        let before = bucket.map_or(now, |bucket| bucket.tat);
+        match decide(before, now, cost, tau) {
             Decision::Admit { tat } => {
-                host.tat = Some(tat);
                 host.admitted.push(self.now);
+                *bucket = Some(Bucket {
+                    source: 7,
+                    tat,
+                    admitted: host.admitted.len() as u64,
+                });
                 self.truth += cost;
             }
             Decision::Refuse { .. } => self.refused += 1,
@@ -178,32 +171,22 @@ impl World {
 
     /// Scans a host's table, and sends the rounds that are due.
     fn scan(&mut self, at: usize) {
-        let (fleet, quota, now) = (self.fleet(), self.quota, self.now);
-        let host = &mut self.hosts[at];
-        let held = Held::default();
-        let mut all = [const { None }; SLOTS as usize];
-        all[0] = Some(Arc::new(Limit { quota, held }));
-        host.member.begin(&all, fleet);
+        let (fleet, host) = (self.fleet(), &mut self.hosts[at]);
+        let now = self.now.wrapping_add(host.offset);
         let count = host.admitted.len();
-        if let Some(reading) = host.read(now) {
-            host.member.sight(&Sighting {
-                number: 0,
-                key: key(),
-                reading,
-                admitted: count as u64,
-            });
-        }
-        let rounds = host.member.end();
+        let is_idle = host.member.unanswered().next().is_none();
+        host.member.scan(&host.table, fleet, now);
         if host.member.sources() == 0 {
             // The source was dropped: the next reading of the record is the first one.
             host.born = 0;
         }
-        for round in rounds {
+        for round in host.member.unanswered().filter(|_| is_idle) {
             let packets = usize::try_from(round.items[0].packets).expect("a few");
             let life = host.lives;
             host.sent
                 .insert((life, round.number), count - packets..count);
-            self.wires.push(Message::Round((at, life), round));
+            self.wires
+                .push(Message::Round((at, life), Arc::clone(round)));
         }
     }
 
@@ -216,7 +199,7 @@ impl World {
 
     fn empty(&mut self) {
         self.store = Kept {
-            packets: vec![Vec::new(); self.hosts.len()],
+            packets: vec![BTreeSet::new(); self.hosts.len()],
             ..Kept::default()
         };
     }
@@ -255,11 +238,9 @@ impl World {
                 }
                 self.store.total += packets;
                 self.store.full_at = self.store.full_at.max(now) + packets * cost;
-                let known = &mut self.store.packets[from];
                 for number in self.hosts[from].sent[&(life, round.number)].clone() {
-                    known.resize(known.len().max(number + 1), false);
-                    assert!(!known[number], "a packet is counted once");
-                    known[number] = true;
+                    let is_new = self.store.packets[from].insert(number);
+                    assert!(is_new, "a packet is counted once");
                 }
             }
         }
@@ -278,62 +259,47 @@ impl World {
 
     fn take(&mut self, (to, life): (usize, u32), round: &Round, record: Record, of: &Packets) {
         let (now, cost) = (self.now, self.quota.cost);
-        let times: Vec<Vec<u64>> = self
-            .hosts
-            .iter()
-            .map(|host| host.admitted.clone())
-            .collect();
+        let times = self.hosts.iter().map(|host| host.admitted.clone());
+        let times: Vec<Vec<u64>> = times.collect();
         let host = &mut self.hosts[to];
         if life != host.lives {
             return;
         }
         let spent = host.read(now).map_or(0, |reading| reading.spent());
-        let mut reading = host.read(now).map(|reading| Sighting {
-            number: 0,
-            key: key(),
-            reading,
-            admitted: host.admitted.len() as u64,
-        });
-        let mut unanswered = host.member.unanswered();
-        let waits = unanswered.any(|waiting| waiting.number == round.number);
-        drop(unanswered);
-        let charges = host.member.answer(round, &[record], |_, _| reading.take());
-        if !waits || reading.is_some() {
-            assert_eq!(charges, [], "the packet came before its retry-after");
+        host.member
+            .answer(&host.table, round, &[record], now.wrapping_add(host.offset));
+        let ticks = host.table.wanted.take();
+        if host.table.reads.take() == 0 {
+            assert_eq!(ticks, 0, "the answer was late, or the source was dropped");
             return;
         }
         let is_first = host.born != record.born;
         host.born = record.born;
         if is_first {
-            let known = of[to].iter().filter(|known| **known).count();
-            host.unpublished = (host.admitted.len() - known) as u64;
-        }
-        let mut new = 0;
-        if is_first {
+            host.unpublished = (host.admitted.len() - of[to].len()) as u64;
             // The adopted level has all packets as if they arrived when the store got them.
             for (times, packets) in times.iter().zip(of) {
-                let known = packets.iter().zip(times).filter(|(known, _)| **known);
-                let late = known.map(|(_, time)| now - time).max().unwrap_or(0);
-                host.delay = host.delay.max(late);
+                let late = packets.iter().map(|number| now - times[*number]).max();
+                host.delay = host.delay.max(late.unwrap_or(0));
             }
         }
+        let mut new = 0;
         for (from, packets) in of.iter().enumerate().filter(|(from, _)| *from != to) {
-            for (number, _) in packets.iter().enumerate().filter(|(_, known)| **known) {
-                if !is_first && host.reported[from].get(number).is_some_and(|known| *known) {
+            for number in packets {
+                if !is_first && host.reported[from].contains(number) {
                     continue;
                 }
                 new += 1;
-                if host.heard[from].get(number).is_some_and(|heard| *heard) {
+                if host.heard[from].contains(number) {
                     host.again += u64::from(!is_first);
                     continue;
                 }
                 // The packets use the refill that overflowed since the last answer, as if they had arrived then.
                 let from_when = if is_first { now } else { host.answered };
-                let late = from_when.saturating_sub(times[from][number]);
+                let late = from_when.saturating_sub(times[from][*number]);
                 host.delay = host.delay.max(late);
             }
         }
-        let ticks = charges.first().map_or(0, |charge| charge.ticks);
         let due = if is_first {
             let own = spent.saturating_sub(host.unpublished * cost);
             record.spent.saturating_sub(own).min(new * cost)
@@ -347,17 +313,11 @@ impl World {
             // At a first reading the level decides, and the charged packets are not exactly known.
             host.taken_off += credit;
         }
-        unite(&mut host.heard, of);
+        for (heard, reported) in host.heard.iter_mut().zip(of) {
+            heard.extend(reported);
+        }
         host.reported.clone_from(of);
         host.answered = now;
-        for Charge { ticks, most, .. } in charges {
-            let now = now.wrapping_add(host.offset);
-            let tat = host.tat.unwrap_or(now);
-            if let Some((tat, added)) = charged(tat, now, ticks, most) {
-                host.tat = Some(tat);
-                host.member.added(&key(), added);
-            }
-        }
     }
 
     /// Checks that no host is above the truth by more than its late packets.
@@ -381,22 +341,11 @@ impl World {
             assert!(host.taken_off <= host.ran_over, "too much credit");
             let spent = host.read(self.now).map_or(0, |reading| reading.spent());
             let mut unheard = 0;
-            for (from, other) in self
-                .hosts
-                .iter()
-                .enumerate()
-                .filter(|(from, _)| *from != at)
-            {
-                let recent = other
-                    .admitted
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, time)| **time >= self.full);
-                unheard += recent
-                    .filter(|(number, _)| {
-                        !host.heard[from].get(*number).is_some_and(|heard| *heard)
-                    })
-                    .count() as u64;
+            for (from, other) in self.hosts.iter().enumerate().filter(|it| it.0 != at) {
+                let times = other.admitted.iter().enumerate();
+                let recent = times.filter(|(_, time)| **time >= self.full);
+                let unheard_of = recent.filter(|(number, _)| !host.heard[from].contains(number));
+                unheard += unheard_of.count() as u64;
             }
             let unknown = (unheard + host.unpublished) * self.quota.cost;
             let credit = host.credit;
@@ -414,8 +363,9 @@ impl World {
 
 impl Host {
     fn read(&self, now: u64) -> Option<Reading> {
-        self.tat.map(|tat| Reading {
-            tat,
+        let bucket = self.table.buckets.borrow()[0]?;
+        Some(Reading {
+            tat: bucket.tat,
             epoch: 0,
             now: now.wrapping_add(self.offset),
         })
@@ -530,23 +480,32 @@ fn source_below_its_rate_is_not_refused_after_a_store_outage() {
     assert!(world.hosts[0].delay > 0, "no foreign packets");
 }
 
+/// Hosts with unrelated clocks. The agents do not know of packets from before they started.
+fn worlds() -> impl Strategy<Value = (usize, Vec<u64>, Quota)> {
+    let quota = (1..300_u64, 1..20_u64).prop_map(|(cost, burst)| Quota {
+        tau: cost * burst * MS,
+        cost: cost * MS,
+        epoch: 0,
+    });
+    (1..4_usize, vec(any::<u64>(), 4), quota)
+}
+
+fn begun((hosts, offsets, quota): (usize, Vec<u64>, Quota)) -> World {
+    let mut world = World::new(hosts, quota, &offsets);
+    (0..hosts).for_each(|host| world.scan(host));
+    world
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     /// This holds whatever happens to the messages.
     #[test]
     fn levels_miss_only_unreported_packets_and_count_none_twice(
-        hosts in 1..4_usize,
-        offsets in vec(any::<u64>(), 4),
-        cost in 1..300_u64,
-        burst in 1..20_u64,
+        world in worlds(),
         events in events(),
     ) {
-        let cost = cost * MS;
-        let quota = Quota { tau: cost * burst, cost, epoch: 0 };
-        let mut world = World::new(hosts, quota, &offsets);
-        // The agents do not know of packets from before they started.
-        (0..hosts).for_each(|host| world.scan(host));
+        let mut world = begun(world);
         for event in &events {
             run(&mut world, event);
             world.check_below();
@@ -556,16 +515,10 @@ proptest! {
 
     #[test]
     fn packets_are_not_charged_twice_after_a_store_or_agent_restart(
-        hosts in 1..4_usize,
-        offsets in vec(any::<u64>(), 4),
-        cost in 1..300_u64,
-        burst in 1..20_u64,
+        world in worlds(),
         events in events_and_losses(),
     ) {
-        let cost = cost * MS;
-        let quota = Quota { tau: cost * burst, cost, epoch: 0 };
-        let mut world = World::new(hosts, quota, &offsets);
-        (0..hosts).for_each(|host| world.scan(host));
+        let mut world = begun(world);
         for event in &events {
             run(&mut world, event);
             world.check_above();

@@ -29,8 +29,6 @@ pub struct Setup<'h> {
     pub password: Option<String>,
     /// Its certificates: with them, it listens with TLS only.
     pub tls: Option<PathBuf>,
-    /// More options of its command line: `--maxmemory`, `4mb`...
-    pub more: Vec<String>,
     /// Initial text of its configuration file. The file also sets the address, and the store can rewrite it.
     pub file: Option<String>,
 }
@@ -114,55 +112,8 @@ impl<'h> Redis<'h> {
             process: None,
             port,
         };
-        redis.run();
+        redis.go_on();
         redis
-    }
-
-    fn run(&mut self) {
-        let folder = self.folder.path();
-        let address = self.setup.address.as_deref().unwrap_or("127.0.0.1");
-        let port = self.port.to_string();
-        let mut command = server();
-        if let Some(text) = &self.setup.file {
-            let file = folder.join("redis.conf");
-            if !file.exists() {
-                fs::write(&file, text).unwrap();
-            }
-            command.arg(file);
-        } else {
-            command.args(["--bind", address]);
-        }
-        command.args(["--save", "", "--daemonize", "no"]);
-        command.arg("--dir").arg(folder);
-        command.arg("--unixsocket").arg(self.socket());
-        command.arg("--logfile").arg(folder.join("log"));
-        match &self.setup.tls {
-            Some(tls) => {
-                command.args(["--port", "0", "--tls-port", &port]);
-                command.args(["--tls-auth-clients", "no"]);
-                command.arg("--tls-ca-cert-file").arg(tls.join("ca.pem"));
-                command.arg("--tls-cert-file").arg(tls.join("host.pem"));
-                command.arg("--tls-key-file").arg(tls.join("host.key"));
-            }
-            None => {
-                command.args(["--port", &port]);
-            }
-        }
-        if let Some(password) = &self.setup.password {
-            command.args(["--requirepass", password]);
-        }
-        command.args(&self.setup.more);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let process = match self.setup.host {
-            Some(host) => host.run(|| command.spawn()).unwrap(),
-            None => command.spawn(),
-        };
-        self.process = Some(process.unwrap());
-        eventually("the store answers", || {
-            // An error that asks for a password is an answer too.
-            let output = self.try_cli(&["PING"]);
-            output.contains("PONG") || output.contains("NOAUTH")
-        });
     }
 
     /// The store's Unix socket, which all hosts of this machine can reach.
@@ -233,23 +184,58 @@ impl<'h> Redis<'h> {
         }
     }
 
-    /// Kills the store, and starts it without data, at the same port.
-    pub fn restart_empty(&mut self) {
-        self.stop();
-        let _ = fs::remove_file(self.folder.path().join("dump.rdb"));
-        self.run();
-    }
-
-    /// Saves the store's data, kills the store, and starts it with the data, at the same port.
-    pub fn restart(&mut self) {
-        self.cli(&["SAVE"]);
-        self.stop();
-        self.run();
-    }
-
-    /// Starts the store after [`Self::stop`].
+    /// Starts the store after [`Self::stop`], at the same port, with the data that it has saved (`SAVE`).
     pub fn go_on(&mut self) {
-        self.run();
+        let folder = self.folder.path();
+        let address = self.setup.address.as_deref().unwrap_or("127.0.0.1");
+        let port = self.port.to_string();
+        let mut command = server();
+        if let Some(text) = &self.setup.file {
+            let file = folder.join("redis.conf");
+            if !file.exists() {
+                fs::write(&file, text).unwrap();
+            }
+            command.arg(file);
+        } else {
+            command.args(["--bind", address]);
+        }
+        command.args(["--save", "", "--daemonize", "no"]);
+        command.arg("--dir").arg(folder);
+        command.arg("--unixsocket").arg(self.socket());
+        command.arg("--logfile").arg(folder.join("log"));
+        match &self.setup.tls {
+            Some(tls) => {
+                command.args(["--port", "0", "--tls-port", &port]);
+                command.args(["--tls-auth-clients", "no"]);
+                command.arg("--tls-ca-cert-file").arg(tls.join("ca.pem"));
+                command.arg("--tls-cert-file").arg(tls.join("host.pem"));
+                command.arg("--tls-key-file").arg(tls.join("host.key"));
+            }
+            None => {
+                command.args(["--port", &port]);
+            }
+        }
+        if let Some(password) = &self.setup.password {
+            command.args(["--requirepass", password]);
+        }
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let process = match self.setup.host {
+            Some(host) => host.run(|| command.spawn()).unwrap(),
+            None => command.spawn(),
+        };
+        self.process = Some(process.unwrap());
+        eventually("the store answers", || {
+            // An error that asks for a password is an answer too.
+            let output = self.try_cli(&["PING"]);
+            output.contains("PONG") || output.contains("NOAUTH")
+        });
+    }
+
+    /// The store's time, in microseconds.
+    pub fn micros(&self) -> u64 {
+        let time = self.cli(&["TIME"]);
+        let (seconds, micros) = time.split_once('\n').unwrap();
+        1_000_000 * seconds.parse::<u64>().unwrap() + micros.parse::<u64>().unwrap()
     }
 
     /// Bytes that the store has sent in total.

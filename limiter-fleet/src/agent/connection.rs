@@ -23,16 +23,17 @@ pub struct Connection {
     target: Arc<Target>,
     store: Option<Store>,
     is_connecting: bool,
-    trouble: Option<Trouble>,
     next_try: Instant,
+    /// The reason why the store does not answer at present.
+    why: Option<String>,
+    trouble: Option<Trouble>,
     say: fn(&str),
 }
 
 struct Trouble {
-    why: String,
     since: Instant,
-    /// Time of the first answer after the last failure.
-    over: Option<Instant>,
+    /// Time of the last failure.
+    last: Instant,
     /// The kinds of errors that were reported.
     reported: Vec<Kind>,
 }
@@ -53,8 +54,9 @@ impl Connection {
             target,
             store: None,
             is_connecting: false,
-            trouble: None,
             next_try: Instant::now(),
+            why: None,
+            trouble: None,
             say,
         }
     }
@@ -69,9 +71,7 @@ impl Connection {
 
     /// The reason why the store does not answer.
     pub fn why(&self) -> Option<String> {
-        let trouble = self.trouble.as_ref();
-        let trouble = trouble.filter(|trouble| trouble.over.is_none());
-        trouble.map(|trouble| trouble.why.clone())
+        self.why.clone()
     }
 
     /// The reason why the store does not answer, or another one if it does.
@@ -110,42 +110,32 @@ impl Connection {
             self.next_try = now;
         }
         let trouble = self.trouble.get_or_insert_with(|| Trouble {
-            why: String::new(),
             since: now,
-            over: None,
+            last: now,
             reported: Vec::new(),
         });
-        trouble.over = None;
-        trouble.why = error.to_string();
+        trouble.last = now;
         // One line per kind: after one problem is solved, the next one is reported.
         if !trouble.reported.contains(&kind(error)) {
             trouble.reported.push(kind(error));
-            (self.say)(&format!(
-                "{}; until then each host applies the limits alone",
-                trouble.why
-            ));
+            let alone = "until then each host applies the limits alone";
+            (self.say)(&format!("{error}; {alone}"));
         }
+        self.why = Some(error.to_string());
     }
 
-    /// Notes an answer. Some requests may still be refused: then trouble comes again at once. Returns whether this is
-    /// the first answer after a failure.
-    pub fn works(&mut self) -> bool {
-        let now = Instant::now();
-        let Some(trouble) = &mut self.trouble else {
-            return false;
-        };
-        let is_first = trouble.over.is_none();
-        let over = *trouble.over.get_or_insert(now);
-        if now.saturating_duration_since(over) < QUIET {
-            return is_first;
+    /// Notes an answer. Some requests may still be refused: then trouble comes again at once.
+    pub fn works(&mut self) {
+        self.why = None;
+        let is_over = |trouble: &mut Trouble| trouble.last.elapsed() >= QUIET;
+        if let Some(trouble) = self.trouble.take_if(is_over) {
+            let time = trouble.last.saturating_duration_since(trouble.since);
+            (self.say)(&format!(
+                "the store at {} answers again, after {:.1} s",
+                self.target.at(),
+                time.as_secs_f64()
+            ));
         }
-        (self.say)(&format!(
-            "the store at {} answers again, after {:.1} s",
-            self.target.at(),
-            over.saturating_duration_since(trouble.since).as_secs_f64()
-        ));
-        self.trouble = None;
-        is_first
     }
 }
 

@@ -11,19 +11,10 @@ use crate::{
     host::Host,
     ledger::Record,
     member::Round,
-    store::{Beat, Error, Lists},
-    text::counted,
+    store::{Beat, Error},
 };
 
 impl<H: Host + 'static> Agent<H> {
-    /// Scans the table of a member.
-    pub(super) fn scan(&mut self, at: usize, now: Instant) -> Result<(), String> {
-        let membership = &mut self.memberships[at];
-        let late = membership.freshness.lateness(self.options.interval, now);
-        membership.scan(late, self.host.now()?, now);
-        Ok(())
-    }
-
     /// Sends a member's next round. One is under way at a time, so that a slow store gets fewer.
     pub(super) fn send(&mut self, at: usize, now: Instant) {
         let membership = &mut self.memberships[at];
@@ -34,8 +25,7 @@ impl<H: Host + 'static> Agent<H> {
         };
         membership.is_sending = true;
         membership.freshness.sends(now);
-        let late = membership.freshness.lateness(self.options.interval, now);
-        let (fleet, name, id) = (membership.state(late), membership.fleet(), membership.id);
+        let (fleet, name, id) = (membership.state(now), membership.fleet(), membership.id);
         let exchanged = async move {
             let records = store.exchange(&name, id, &round, fleet).await;
             (round, records)
@@ -59,7 +49,7 @@ impl<H: Host + 'static> Agent<H> {
             self.memberships[at].answer(round, &records, ticks);
             self.send(at, Instant::now());
         }
-        self.works();
+        self.connection.works();
     }
 
     pub(super) fn beat(&mut self, at: usize, now: Instant) {
@@ -92,34 +82,26 @@ impl<H: Host + 'static> Agent<H> {
             Ok(beat) => beat,
             Err(error) => return self.connection.failed(&error),
         };
-        self.works();
+        self.connection.works();
         let (Some(at), say, now) = (at, self.options.say, Instant::now()) else {
             return;
         };
         let membership = &mut self.memberships[at];
         let fleet = membership.fleet();
         membership.freshness.answered(sent);
-        membership.is_counted = true;
         membership.freshness.oldest_is(beat.oldest);
         for text in membership.conflicts.update(held, &beat.held, &fleet, now) {
             say(&membership.line(&text));
         }
-        // A store that has just come back knows of no members. The first member to come back is not alone.
-        let may_miss = now < membership.returning;
-        let hosts = membership.hosts;
-        if hosts < beat.hosts || (hosts > beat.hosts && !may_miss) {
-            let hosts = counted(beat.hosts.into(), "host");
-            say(&membership.line(&format!("fleet '{fleet}' has {hosts} now")));
-            membership.hosts = beat.hosts;
-        }
-        let is_new = membership.known.revision != Some(beat.revision);
-        if is_new && membership.about().lists.is_empty() {
-            let none = Lists {
-                revision: beat.revision,
-                lists: Vec::new(),
+        if membership.count(beat.hosts, now) {
+            let hosts = match beat.hosts {
+                1 => "1 host".to_owned(),
+                hosts => format!("{hosts} hosts"),
             };
-            membership.known.take(&[], none, now);
-        } else if membership.awaits_reading() || (is_new && membership.force.is_rested(now)) {
+            say(&membership.line(&format!("fleet '{fleet}' has {hosts} now")));
+        }
+        let shares_lists = !membership.about().lists.is_empty();
+        if shares_lists && membership.lists.is_due(beat.revision, now) {
             self.read_lists(at);
         }
     }

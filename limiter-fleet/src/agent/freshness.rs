@@ -6,9 +6,12 @@ use crate::quota;
 
 /// Interval of a member's heartbeats, which also ask whether lists have changed.
 pub const BEAT: Duration = Duration::from_millis(250);
+
 /// The times of a member's scans and messages.
 #[derive(Debug)]
 pub struct Freshness {
+    /// Interval of scans and exchanges, here and on the other hosts.
+    interval: Duration,
     last_scan: Instant,
     /// Time between the last two scans.
     gap: Duration,
@@ -27,8 +30,9 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    pub fn new(now: Instant) -> Self {
+    pub fn new(interval: Duration, now: Instant) -> Self {
         Self {
+            interval,
             last_scan: now,
             gap: Duration::ZERO,
             exchange: None,
@@ -64,11 +68,6 @@ impl Freshness {
         }
     }
 
-    /// Time between scans: between the last two, or since the last one if that is longer.
-    fn between_scans(&self, now: Instant) -> Duration {
-        self.gap.max(now.saturating_duration_since(self.last_scan))
-    }
-
     pub fn answered(&mut self, sent: Instant) {
         self.heard = self.heard.max(Some(sent));
         // Older times have less and less weight.
@@ -79,11 +78,12 @@ impl Freshness {
         self.oldest = [age, self.oldest[0]];
     }
 
-    /// The maximum age of this host's knowledge of the others. Other hosts scan their tables every `interval` and send
-    /// the results, and so does this host.
-    pub fn staleness(&self, interval: Duration, now: Instant) -> Option<Duration> {
+    /// The maximum age of this host's knowledge of the others. Other hosts scan their tables and send the results in
+    /// equal intervals, and so does this host.
+    pub fn staleness(&self, now: Instant) -> Option<Duration> {
         let fresh = self.heard?.min(self.exchange.unwrap_or(now));
-        let ways = interval + interval.max(self.between_scans(now)) + 2 * self.trip;
+        let since_scan = now.saturating_duration_since(self.last_scan);
+        let ways = self.interval + self.interval.max(self.gap).max(since_scan) + 2 * self.trip;
         let [oldest, before] = self.oldest;
         let silent = oldest.max(before).saturating_sub(2 * BEAT);
         Some(now.saturating_duration_since(fresh) + ways + silent)
@@ -91,9 +91,9 @@ impl Freshness {
 
     /// The maximum delay with which packets of other hosts may arrive. For a while after a fault, it is more than the
     /// staleness, because returning hosts report all packets of that time.
-    pub fn lateness(&mut self, interval: Duration, now: Instant) -> Duration {
+    pub fn lateness(&mut self, now: Instant) -> Duration {
         let most = quota::STALENESS.1;
-        let Some(staleness) = self.staleness(interval, now) else {
+        let Some(staleness) = self.staleness(now) else {
             return most;
         };
         let (late, then) = self.late;
@@ -111,9 +111,8 @@ mod tests {
     fn unanswered_exchange_and_long_scans_make_knowledge_stale() {
         let now = Instant::now();
         let later = |millis| now + Duration::from_millis(millis);
-        let mut freshness = Freshness::new(now);
-        let interval = Duration::from_millis(100);
-        let stale = |freshness: &Freshness, at| freshness.staleness(interval, later(at));
+        let mut freshness = Freshness::new(Duration::from_millis(100), now);
+        let stale = |freshness: &Freshness, at| freshness.staleness(later(at));
         assert_eq!(stale(&freshness, 100), None);
         freshness.scanned(later(100), true);
         freshness.heard = Some(later(100));

@@ -1,62 +1,97 @@
-//! The lists of a fleet. They are read when the store announces a change, put in force on each interface, and removed
+//! The lists of a fleet on one interface. They are read when the store announces a change, put in force, and removed
 //! when they expire.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Instant};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    time::{Duration, Instant},
+};
 
 use ipnet::IpNet;
 
+use super::answer::{Answer, reply};
 use crate::{
     host::{DENY, OnLists},
     status::Listed,
-    store::{Entry, Lists},
-    text::show,
+    store::{Changed, Entry, Lists},
 };
 
+/// Time until a retry after an error.
+const AGAIN: Duration = Duration::from_secs(5);
+/// A change that takes no longer needs no pause before the next one.
+const SHORT: Duration = Duration::from_millis(500);
+
+/// A command that waits until a change of a list is in force here.
+pub struct Waiting {
+    pub changed: Changed,
+    pub answer: Answer,
+}
+
 /// The lists that one attachment shares.
-#[derive(Debug, Default)]
-pub struct Known {
-    /// The revision that was read; none before the first reading.
-    pub revision: Option<u64>,
-    /// The last revision that was read, even if the lists must be read again; 0 before the first reading.
-    latest: u64,
-    lists: BTreeMap<String, BTreeMap<IpNet, Kept>>,
-    /// True if some of the lists' entries are not in force yet.
+pub struct SharedLists {
+    lists: BTreeMap<String, BTreeMap<IpNet, Entry>>,
+    /// The last revision that was read; 0 before the first reading.
+    pub revision: u64,
+    /// True if the lists must be read, whatever their revision.
+    pub must_read: bool,
+    /// True while the lists are being read.
+    pub is_reading: bool,
+    /// True if some of the entries are not in force yet.
     pub is_pending: bool,
+    /// Time at which the present change of this host's lists began.
+    begun: Option<Instant>,
+    /// Time from which the next change may begin, whatever the store sends.
+    rested: Instant,
+    /// The last reported error, and the first entry of the last reported ones that are left out.
+    error: Option<String>,
+    left_out: Option<IpNet>,
+    pub waiting: Vec<Waiting>,
 }
 
-/// An entry, and the time at which it was read.
-#[derive(Debug)]
-struct Kept {
-    entry: Entry,
-    at: Instant,
-}
-
-impl Kept {
-    fn is_over(&self, now: Instant) -> bool {
-        let since = now.saturating_duration_since(self.at);
-        self.entry.left.is_some_and(|left| left <= since)
+impl SharedLists {
+    pub fn new(now: Instant) -> Self {
+        Self {
+            lists: BTreeMap::new(),
+            revision: 0,
+            must_read: true,
+            is_reading: false,
+            is_pending: false,
+            begun: None,
+            rested: now,
+            error: None,
+            left_out: None,
+            waiting: Vec::new(),
+        }
     }
-}
 
-impl Known {
+    /// Returns true if the lists are to be read: the store has announced another revision, or a command waits.
+    pub fn is_due(&self, announced: u64, now: Instant) -> bool {
+        let is_new = self.must_read || self.revision != announced;
+        (is_new && now >= self.rested) || self.awaits_reading()
+    }
+
+    /// Returns true if a command waits for a revision that has not been read yet.
+    pub fn awaits_reading(&self) -> bool {
+        let mut waiting = self.waiting.iter();
+        waiting.any(|it| it.changed.revision > self.revision && !it.answer.is_closed())
+    }
+
     /// Stores the lists that were read. Returns lines to report.
-    pub fn take(&mut self, names: &[String], read: Lists, now: Instant) -> Vec<String> {
+    pub fn take(&mut self, names: &[String], read: Lists) -> Vec<String> {
         let mut lines = Vec::new();
         // Revisions only grow, unless the store has lost the later changes.
-        if read.revision < self.latest {
+        if read.revision < self.revision {
             lines.push(
                 "the store has lost changes of the fleet's lists: add the prefixes that are missing again".to_owned(),
             );
         }
-        self.revision = Some(read.revision);
-        self.latest = read.revision;
-        self.is_pending = true;
+        self.revision = read.revision;
+        (self.must_read, self.is_pending) = (false, true);
         for (name, entries) in names.iter().zip(read.lists) {
             match entries {
                 Ok(entries) => {
-                    let kept = entries.into_iter();
-                    let kept = kept.map(|entry| (entry.prefix, Kept { entry, at: now }));
-                    self.lists.insert(name.clone(), kept.collect());
+                    let entries = entries.into_iter().map(|entry| (entry.prefix, entry));
+                    self.lists.insert(name.clone(), entries.collect());
                 }
                 // The list stays unchanged.
                 Err(error) => lines.push(error.to_string()),
@@ -68,22 +103,39 @@ impl Known {
 
     /// Removes the entries that have expired, whether or not the store answers.
     pub fn expire(&mut self, now: Instant) {
-        for kept in self.lists.values_mut() {
-            let before = kept.len();
-            kept.retain(|_, kept| !kept.is_over(now));
-            self.is_pending |= kept.len() < before;
+        let is_over = |entry: &Entry| {
+            let since = now.saturating_duration_since(entry.at);
+            entry.left.is_some_and(|left| left <= since)
+        };
+        for list in self.lists.values_mut() {
+            let before = list.len();
+            list.retain(|_, entry| !is_over(entry));
+            self.is_pending |= list.len() < before;
         }
     }
 
-    /// The fleet's entries to put in force, and the entries left out because they contain the store's addresses.
-    pub fn wanted(&self, store_at: &[IpAddr]) -> (OnLists, Vec<IpNet>) {
-        let mut left_out = Vec::new();
+    /// Begins a change of this host's lists, if there is something to change. A change that a command waits for begins
+    /// at once.
+    pub fn begin(&mut self, now: Instant) -> bool {
+        let mut waiting = self.waiting.iter();
+        let is_awaited = waiting.any(|it| it.changed.revision <= self.revision);
+        let may_begin = self.begun.is_none() && (is_awaited || now >= self.rested);
+        let begins = self.is_pending && may_begin;
+        if begins {
+            (self.begun, self.is_pending) = (Some(now), false);
+        }
+        begins
+    }
+
+    /// The fleet's entries to put in force, and the first entry left out because it contains the store's addresses.
+    pub fn wanted(&self, store_at: &[IpAddr]) -> (OnLists, Option<IpNet>) {
+        let mut left_out = None;
         let mut wanted = OnLists::new();
-        for (name, kept) in &self.lists {
+        for (name, entries) in &self.lists {
             let list = wanted.entry(name.clone()).or_default();
-            for prefix in kept.keys() {
+            for prefix in entries.keys() {
                 if cuts_off(name, prefix, store_at) {
-                    left_out.push(*prefix);
+                    left_out = left_out.or(Some(*prefix));
                 } else {
                     list.insert(*prefix);
                 }
@@ -92,10 +144,53 @@ impl Known {
         (wanted, left_out)
     }
 
+    /// Notes that the lists of this revision are in force, or why not. Answers the commands that wait for it. Returns
+    /// lines to report.
+    pub fn done(
+        &mut self,
+        result: &Result<(), String>,
+        revision: u64,
+        left_out: Option<IpNet>,
+        now: Instant,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        // Long lists that change all the time take at most half of the time.
+        let begun = self.begun.take().unwrap_or(now);
+        let mut rest = now.duration_since(begun).saturating_sub(SHORT);
+        let error = result.as_ref().err();
+        if let Some(error) = error {
+            // The cause may be temporary.
+            self.is_pending = true;
+            rest = rest.max(AGAIN);
+            if self.error.as_ref() != Some(error) {
+                lines.push(format!("the fleet's lists are not in force: {error}"));
+            }
+        }
+        self.error = error.cloned();
+        self.rested = now + rest;
+        if let Some(first) = left_out.filter(|_| self.left_out != left_out) {
+            lines.push(format!(
+                "{} on the fleet's {DENY} is not in force here: it contains the store's own address, so this host would not hear of its removal",
+                show(&first)
+            ));
+        }
+        self.left_out = left_out;
+        self.answer_waiting(result, revision);
+        lines
+    }
+
+    /// Answers the commands that wait for this revision or an earlier one.
+    pub fn answer_waiting(&mut self, result: &Result<(), String>, revision: u64) {
+        let came = |waiting: &mut Waiting| waiting.changed.revision <= revision;
+        for Waiting { changed, answer } in self.waiting.extract_if(.., came) {
+            reply(answer, result.clone().map(|()| changed.prefixes));
+        }
+    }
+
     /// The entries as `list` shows them; none if nothing has been read.
     pub fn listed(&self, name: &str, now: Instant) -> Option<Vec<Listed>> {
-        let listed = self.lists.get(name)?.values().map(|Kept { entry, at }| {
-            let since = now.saturating_duration_since(*at);
+        let listed = self.lists.get(name)?.values().map(|entry| {
+            let since = now.saturating_duration_since(entry.at);
             let left = entry.left.map(|left| left.saturating_sub(since));
             Listed {
                 prefix: show(&entry.prefix),
@@ -113,14 +208,22 @@ pub fn cuts_off(list: &str, prefix: &IpNet, store_at: &[IpAddr]) -> bool {
     list == DENY && store_at.iter().any(|address| prefix.contains(address))
 }
 
+/// Formats a prefix. A single address has no length.
+pub fn show(prefix: &IpNet) -> String {
+    if prefix.prefix_len() == prefix.max_prefix_len() {
+        prefix.addr().to_string()
+    } else {
+        prefix.to_string()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
-    fn entry(prefix: &str, left: Option<u64>) -> Entry {
+    fn entry(prefix: &str, at: Instant, left: Option<u64>) -> Entry {
         Entry {
+            at,
             prefix: prefix.parse().expect("a prefix"),
             by: "a".to_owned(),
             age: Duration::from_secs(5),
@@ -128,67 +231,92 @@ mod tests {
         }
     }
 
+    /// Lets the lists read these entries of `deny`. Returns the lines to report.
+    fn read(lists: &mut SharedLists, revision: u64, entries: &[Entry]) -> Vec<String> {
+        let read = Lists {
+            revision,
+            lists: vec![Ok(entries.to_vec())],
+        };
+        lists.take(&["deny".to_owned()], read)
+    }
+
     #[test]
     fn entry_with_a_deadline_is_removed_when_it_expires() {
-        let (mut known, now) = (Known::default(), Instant::now());
-        let entries = vec![entry("192.0.2.1/32", Some(9)), entry("192.0.2.2/32", None)];
-        let read = Lists {
-            revision: 7,
-            lists: vec![Ok(entries)],
-        };
-        assert_eq!(known.take(&["deny".to_owned()], read, now), [""; 0]);
-        assert!(std::mem::take(&mut known.is_pending));
+        let now = Instant::now();
+        let mut lists = SharedLists::new(now);
+        let entries = [("192.0.2.1/32", Some(9)), ("192.0.2.2/32", None)];
+        let entries = entries.map(|(prefix, left)| entry(prefix, now, left));
+        assert_eq!(read(&mut lists, 7, &entries), [""; 0]);
+        assert!(std::mem::take(&mut lists.is_pending));
         let later = |seconds| now + Duration::from_secs(seconds);
-        known.expire(later(8));
-        assert!(!known.is_pending);
-        let listed = known.listed("deny", later(8)).unwrap();
-        assert_eq!(
-            (listed[0].age_seconds, listed[0].left_seconds),
-            (13.0, Some(1.0))
-        );
-        assert_eq!(known.wanted(&[]).0["deny"].len(), 2);
-        known.expire(later(9));
-        assert!(known.is_pending);
-        let left: Vec<_> = known.wanted(&[]).0["deny"]
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        assert_eq!(left, ["192.0.2.2/32"]);
+        lists.expire(later(8));
+        assert!(!lists.is_pending);
+        let listed = lists.listed("deny", later(8)).unwrap();
+        let times = (listed[0].age_seconds, listed[0].left_seconds);
+        assert_eq!(times, (13.0, Some(1.0)));
+        assert_eq!(lists.wanted(&[]).0["deny"].len(), 2);
+        lists.expire(later(9));
+        assert!(lists.is_pending);
+        assert_eq!(lists.wanted(&[]).0["deny"], [entries[1].prefix].into());
     }
 
     #[test]
     fn loss_of_changes_is_reported_once() {
-        let (mut known, now) = (Known::default(), Instant::now());
-        let read = |revision| Lists {
-            revision,
-            lists: vec![Ok(Vec::new())],
-        };
+        let mut lists = SharedLists::new(Instant::now());
         for (revision, lines) in [(7, 0), (8, 0), (0, 1), (0, 0), (9, 0)] {
-            let reported = known.take(&["deny".to_owned()], read(revision), now);
+            let reported = read(&mut lists, revision, &[]);
             assert_eq!(reported.len(), lines, "{revision}");
         }
     }
 
     #[test]
     fn deny_prefixes_that_cover_the_store_are_left_out() {
-        let (mut known, now) = (Known::default(), Instant::now());
         let all = ["0.0.0.0/0", "192.0.2.0/24", "192.0.2.8/32", "2001:db8::/32"];
-        let lists = ["deny", "gold"].map(str::to_owned);
-        let read = Lists {
-            revision: 1,
-            lists: (0..2)
-                .map(|_| Ok(all.map(|prefix| entry(prefix, None)).to_vec()))
-                .collect(),
-        };
-        known.take(&lists, read, now);
-        let text = |prefix: &IpNet| prefix.to_string();
-        let (wanted, left_out) = known.wanted(&["192.0.2.7".parse().unwrap()]);
-        let left_out: Vec<_> = left_out.iter().map(text).collect();
-        assert_eq!(left_out, all[..2]);
+        let all = all.map(|prefix| prefix.parse().unwrap());
+        let store = ["192.0.2.7".parse().unwrap()];
         assert_eq!(
-            wanted["deny"].iter().map(text).collect::<Vec<_>>(),
-            all[2..]
+            all.map(|it| cuts_off("deny", &it, &store)),
+            [true, true, false, false]
         );
-        assert_eq!(wanted["gold"].len(), 4);
+        assert_eq!(all.map(|it| cuts_off("gold", &it, &store)), [false; 4]);
+        let now = Instant::now();
+        let mut lists = SharedLists::new(now);
+        let entries = ["192.0.2.0/24", "192.0.2.8/32"].map(|prefix| entry(prefix, now, None));
+        read(&mut lists, 1, &entries);
+        let (wanted, left_out) = lists.wanted(&store);
+        assert_eq!(wanted["deny"], [entries[1].prefix].into());
+        assert_eq!(left_out, Some(entries[0].prefix));
+    }
+
+    #[test]
+    fn slow_or_failed_change_is_followed_by_a_pause() {
+        let now = Instant::now();
+        let later = |seconds| now + Duration::from_secs(seconds);
+        let mut lists = SharedLists::new(now);
+        let begins = |lists: &mut SharedLists, seconds| {
+            lists.is_pending = true;
+            lists.begin(later(seconds))
+        };
+        assert!(begins(&mut lists, 0));
+        assert!(!begins(&mut lists, 0), "under way");
+        assert_eq!(lists.done(&Ok(()), 0, None, now), [""; 0]);
+        let store = Some("0.0.0.0/0".parse().unwrap());
+        assert!(begins(&mut lists, 0));
+        let lines = lists.done(&Ok(()), 0, store, later(60));
+        assert!(lines[0].contains("0.0.0.0/0"), "{lines:?}");
+        assert!(
+            !begins(&mut lists, 119),
+            "a change of a minute needs a pause"
+        );
+        // A command that waits needs none.
+        let (answer, _command) = tokio::sync::oneshot::channel();
+        let changed = Changed::default();
+        lists.waiting.push(Waiting { changed, answer });
+        assert!(begins(&mut lists, 119));
+        let failed = Err("no".to_owned());
+        assert_eq!(lists.done(&failed, 0, store, later(119)).len(), 1);
+        assert!(lists.waiting.is_empty() && lists.is_pending);
+        assert!(!begins(&mut lists, 123) && begins(&mut lists, 124));
+        assert_eq!(lists.done(&failed, 0, store, later(124)), [""; 0]);
     }
 }

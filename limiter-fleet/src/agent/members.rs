@@ -6,79 +6,65 @@ use std::{
 };
 
 use super::{membership::Membership, run::Agent};
-use crate::host::{Found, Host, Table};
+use crate::host::{Host, Table};
 
+/// Time between two searches.
 const EVERY: Duration = Duration::from_secs(1);
 
-#[derive(Default)]
-pub struct Seen {
-    pub next: Option<Instant>,
-    /// Errors already reported about attachments that cannot be read.
-    unreadable: Vec<String>,
-    is_waiting: bool,
-}
+const NONE: &str = "no interface here is in a fleet: waiting for one (`limiter attach IFACE --fleet NAME`, or fleet = \"NAME\" in its file)";
 
 impl<H: Host + 'static> Agent<H> {
     /// Updates the members if it is time, even while the store is away. Attachments that are made meanwhile are
     /// tracked from then on.
     pub(super) async fn find_members(&mut self, now: Instant) {
-        let is_outdated = self
-            .memberships
-            .iter()
-            .any(|membership| membership.is_outdated);
-        let is_due = self.seen.next.is_none_or(|next| now >= next);
-        if !is_due && !is_outdated {
+        let mut memberships = self.memberships.iter();
+        let is_outdated = memberships.any(|membership| membership.is_outdated);
+        if now < self.next_search && !is_outdated {
             return;
         }
-        self.seen.next = Some(now + EVERY);
-        let Found { tables, errors } = self.host.attachments().await;
-        let is_new = |text: &&String| !self.seen.unreadable.contains(text);
-        let new = errors.iter().filter(is_new);
-        new.for_each(|text| (self.options.say)(text));
-        self.seen.unreadable = errors;
-        let Some(tables) = tables else {
-            return;
+        self.next_search = now + EVERY;
+        let (tables, mut notes) = match self.host.attachments().await {
+            Ok((tables, errors)) => (Some(tables), errors),
+            Err(error) => (None, vec![error]),
         };
-        let mut before = mem::take(&mut self.memberships);
-        let mut gone = Vec::new();
-        for table in tables {
-            let index = table.about().index;
-            let same = |membership: &Membership<_>| membership.about().index == index;
-            if let Some(at) = before.iter().position(same) {
-                let mut membership = before.swap_remove(at);
-                let (own, new) = (membership.about(), table.about());
-                if own.fleet == new.fleet && own.table == new.table {
-                    membership.refresh(table);
-                    self.memberships.push(membership);
-                    continue;
-                }
-                // Another table or another fleet needs another member.
-                gone.push(membership);
-            }
-            let membership = Membership::new(table, &self.options.host, now);
-            let shares = format!("shares the limits of fleet '{}'", membership.fleet());
-            (self.options.say)(&membership.line(&shares));
-            self.memberships.push(membership);
+        if tables.as_ref().is_some_and(Vec::is_empty) {
+            notes.push(NONE.to_owned());
         }
-        gone.append(&mut before);
-        gone.iter().for_each(|gone| self.take_leave_of(gone));
-        if self.memberships.is_empty() && !self.seen.is_waiting {
-            (self.options.say)(
-                "no interface here is in a fleet: waiting for one (`limiter attach IFACE --fleet NAME`, or fleet = \"NAME\" in its file)",
-            );
+        let new = notes.iter().filter(|text| !self.notes.contains(text));
+        new.for_each(|text| (self.options.say)(text));
+        self.notes = notes;
+        if let Some(tables) = tables {
+            self.set_members(tables, now);
         }
-        self.seen.is_waiting = self.memberships.is_empty();
     }
 
-    /// Reports that an interface is no longer in a fleet. The other hosts notice when the member is silent.
-    fn take_leave_of(&self, gone: &Membership<H::Table>) {
-        let is_same = |membership: &Membership<_>| {
-            let (about, gone) = (membership.about(), gone.about());
-            about.index == gone.index && about.fleet == gone.fleet
-        };
-        if !self.memberships.iter().any(is_same) {
-            let line = format!("no longer in fleet '{}'", gone.fleet());
-            (self.options.say)(&gone.line(&line));
+    fn set_members(&mut self, tables: Vec<H::Table>, now: Instant) {
+        let mut before = mem::take(&mut self.memberships);
+        for table in tables {
+            let about = table.about();
+            let own = |membership: &Membership<_>| membership.about().is_same_member(about);
+            if let Some(at) = before.iter().position(own) {
+                let mut membership = before.swap_remove(at);
+                membership.refresh(table);
+                self.memberships.push(membership);
+                continue;
+            }
+            let new = Membership::new(table, &self.options, now);
+            let shares = format!("shares the limits of fleet '{}'", new.fleet());
+            (self.options.say)(&new.line(&shares));
+            self.memberships.push(new);
+        }
+        // The other hosts notice when a member is silent.
+        for gone in before {
+            let about = gone.about();
+            let is_here = self.memberships.iter().any(|membership| {
+                let other = membership.about();
+                other.index == about.index && other.fleet == about.fleet
+            });
+            if !is_here {
+                let line = format!("no longer in fleet '{}'", about.fleet);
+                (self.options.say)(&gone.line(&line));
+            }
         }
     }
 }

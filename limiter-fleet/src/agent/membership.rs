@@ -2,17 +2,15 @@
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use limiter_common::table::key::SourceKey;
-
 use super::{
-    force::Force,
     freshness::Freshness,
-    lists::Known,
-    question::{Answer, reply},
+    lists::SharedLists,
+    run::{ALIVE, Options},
 };
 use crate::{
     conflicts::{Conflicts, Held},
@@ -21,7 +19,6 @@ use crate::{
     member::{Member, Round},
     quota::{self, Fleet, Quota},
     status::SharedLimit,
-    store::Changed,
 };
 
 /// A member, and the state of its exchange.
@@ -30,13 +27,13 @@ pub struct Membership<T> {
     pub id: u64,
     pub label: String,
     table: T,
-    member: Member,
+    pub member: Member,
     /// Number of members in the fleet.
     pub hosts: u32,
     /// True if the store has reported that number. Without it, the maximum debt of a bucket is not known.
     pub is_counted: bool,
-    /// Until this time, missing members may not have come back to the store yet.
-    pub returning: Instant,
+    /// Time since which the store has reported fewer members.
+    fewer_since: Option<Instant>,
     /// True if the configuration has changed since it was read.
     pub is_outdated: bool,
     pub freshness: Freshness,
@@ -45,44 +42,28 @@ pub struct Membership<T> {
     pub next_beat: Instant,
     pub is_beating: bool,
     pub conflicts: Conflicts,
-    /// The fleet's entries on the lists.
-    pub known: Known,
-    /// True while the fleet's lists are being read.
-    pub is_reading: bool,
-    /// Controls when the lists are put in force.
-    pub force: Force,
-    /// Commands that wait until a change of lists is in force.
-    pub waiting: Vec<Waiting>,
-}
-
-/// A command that waits for a change of a list.
-pub struct Waiting {
-    pub changed: Changed,
-    pub answer: Answer,
+    pub lists: SharedLists,
 }
 
 impl<T: Table> Membership<T> {
     /// Creates a member for an attachment.
-    pub fn new(table: T, host: &str, now: Instant) -> Self {
+    pub fn new(table: T, options: &Options, now: Instant) -> Self {
         let about = table.about();
         Self {
             id: id(),
-            label: printable(&format!("{host}/{}", about.interface)),
+            label: format!("{}/{}", options.host, about.interface),
             member: Member::new(about.entries),
             table,
             hosts: 1,
             is_counted: false,
-            returning: now,
+            fewer_since: None,
             is_outdated: false,
-            freshness: Freshness::new(now),
+            freshness: Freshness::new(options.interval, now),
             is_sending: false,
             next_beat: now,
             is_beating: false,
             conflicts: Conflicts::default(),
-            known: Known::default(),
-            is_reading: false,
-            force: Force::new(now),
-            waiting: Vec::new(),
+            lists: SharedLists::new(now),
         }
     }
 
@@ -99,58 +80,53 @@ impl<T: Table> Membership<T> {
         format!("{}: {text}", self.about().interface)
     }
 
-    /// Begins anew with a new connection. Until `returning`, missing members may not have come back yet.
-    pub fn begin_anew(&mut self, now: Instant, returning: Instant) {
+    /// Begins anew with a new connection.
+    pub fn begin_anew(&mut self, now: Instant) {
         self.is_sending = false;
         self.is_beating = false;
-        self.is_reading = false;
         self.freshness.began = None;
-        self.known.revision = None;
+        (self.lists.is_reading, self.lists.must_read) = (false, true);
         self.next_beat = now;
-        self.returning = returning;
+        self.fewer_since = None;
+    }
+
+    /// Takes the number of members from the store. Returns true if it has changed. A lower number counts if it stays
+    /// for a while: a store that has just come back does not know all members yet.
+    pub fn count(&mut self, hosts: u32, now: Instant) -> bool {
+        self.is_counted = true;
+        if hosts >= self.hosts {
+            self.fewer_since = None;
+        } else if *self.fewer_since.get_or_insert(now) + ALIVE > now {
+            return false;
+        }
+        mem::replace(&mut self.hosts, hosts) != hosts
     }
 
     /// Takes a changed configuration of the attachment.
     pub fn refresh(&mut self, table: T) {
         let (before, now) = (self.about(), table.about());
-        let has_changed = before.program != now.program;
-        if before.lists != now.lists {
-            self.known.revision = None;
-        }
-        if has_changed {
-            // The change of settings may have removed the fleet's entries.
-            self.known.is_pending = true;
-        }
+        let (has_changed, other_lists) = (before.program != now.program, before.lists != now.lists);
+        self.lists.must_read |= other_lists;
+        // The change of settings may have removed the fleet's entries.
+        self.lists.is_pending |= has_changed;
         self.table = table;
         self.is_outdated = false;
     }
 
     /// The number of hosts, and the age of their knowledge of each other.
-    pub fn state(&self, staleness: Duration) -> Fleet {
+    pub fn state(&mut self, now: Instant) -> Fleet {
         Fleet {
             hosts: self.hosts,
-            staleness,
+            staleness: self.freshness.lateness(now),
         }
     }
 
     /// Scans the table. `ticks`: the time of the host's clock.
-    pub fn scan(&mut self, staleness: Duration, ticks: u64, now: Instant) {
-        let state = self.state(staleness);
-        let Self {
-            table,
-            member,
-            is_outdated,
-            ..
-        } = self;
-        member.begin(&table.about().limits, state);
-        table.scan(ticks, |key, sighting| match sighting {
-            Some(sighting) => member.sight(&sighting),
-            None => {
-                member.skip(key);
-                *is_outdated = true;
-            }
-        });
-        let has_begun = !member.end().is_empty();
+    pub fn scan(&mut self, ticks: u64, now: Instant) {
+        let state = self.state(now);
+        let was_idle = self.next_round().is_none();
+        self.is_outdated |= self.member.scan(&self.table, state, ticks);
+        let has_begun = was_idle && self.next_round().is_some();
         self.freshness.scanned(now, has_begun);
     }
 
@@ -161,17 +137,8 @@ impl<T: Table> Membership<T> {
 
     /// Takes the store's answer to a round at the time `now`, in ticks, and charges the packets of other hosts.
     pub fn answer(&mut self, round: &Round, records: &[Record], now: u64) {
-        let Self { table, member, .. } = self;
-        let read = |number, key: &SourceKey| table.read(number, key, now);
-        for charge in member.answer(round, records, read) {
-            if let Some(number) = member.number(&charge.key) {
-                let added = table.charge(number, &charge.key, now, charge.ticks, charge.most);
-                if added > 0 {
-                    member.added(&charge.key, added);
-                }
-            }
-        }
-        let is_last = member.unanswered().next().is_none();
+        self.member.answer(&self.table, round, records, now);
+        let is_last = self.next_round().is_none();
         self.freshness.exchanged(is_last);
     }
 
@@ -179,10 +146,6 @@ impl<T: Table> Membership<T> {
     pub fn held(&self) -> Vec<Held> {
         let limits = self.about().limits.iter().flatten();
         limits.map(|limit| limit.held.clone()).collect()
-    }
-
-    pub fn sources(&self) -> usize {
-        self.member.sources()
     }
 
     /// The shared limits, for the status.
@@ -200,34 +163,6 @@ impl<T: Table> Membership<T> {
             })
             .collect()
     }
-
-    /// Returns true if a command waits for a revision that has been read.
-    pub fn is_awaited(&self) -> bool {
-        let read = self.known.revision;
-        let mut waiting = self.waiting.iter();
-        waiting.any(|waiting| Some(waiting.changed.revision) <= read)
-    }
-
-    /// Returns true if a command waits for a revision that has not been read yet.
-    pub fn awaits_reading(&self) -> bool {
-        let read = self.known.revision;
-        let mut waiting = self.waiting.iter();
-        waiting.any(|waiting| Some(waiting.changed.revision) > read && !waiting.answer.is_closed())
-    }
-
-    /// Answers the commands that wait for this revision or an earlier one.
-    pub fn answer_waiting(&mut self, result: &Result<(), String>, revision: Option<u64>) {
-        let came = |waiting: &mut Waiting| Some(waiting.changed.revision) <= revision;
-        for Waiting { changed, answer } in self.waiting.extract_if(.., came) {
-            reply(answer, result.clone().map(|()| changed.prefixes));
-        }
-    }
-}
-
-/// Makes a label that the store accepts: replaces other characters by `?`, and cuts the label to 128.
-pub fn printable(label: &str) -> String {
-    let printable = |c: char| if c.is_ascii_graphic() { c } else { '?' };
-    label.chars().take(128).map(printable).collect()
 }
 
 /// A random id from the system. A clock would not do: hosts that boot from one image at the same time would get the

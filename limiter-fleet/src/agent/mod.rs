@@ -6,14 +6,12 @@
 mod answer;
 mod connection;
 mod exchange;
-mod force;
 mod freshness;
 mod lists;
 mod members;
 mod membership;
 mod overlay;
-mod question;
 mod run;
 
-pub use question::{Answer, Question, Subject};
+pub use answer::{Answer, Question, Subject};
 pub use run::{Agent, Options};

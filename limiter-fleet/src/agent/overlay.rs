@@ -1,22 +1,93 @@
-//! Transports the lists of a fleet from the store to the interfaces.
+//! Transports the lists of a fleet from the commands to the store, and from the store to the interfaces.
 
 use std::time::Instant;
 
 use ipnet::IpNet;
 
-use super::run::Agent;
+use super::{
+    answer::{Answer, reply},
+    lists::{Waiting, cuts_off, show},
+    membership::Membership,
+    run::Agent,
+};
 use crate::{
     host::Host,
-    store::{Error, Lists},
+    store::{Edit, Error, Lists},
 };
 
 impl<H: Host + 'static> Agent<H> {
+    /// Changes a list in the store.
+    pub(super) fn edit(&mut self, at: usize, list: String, edit: Edit, answer: Answer) {
+        let membership = &self.memberships[at];
+        if let Err(why) = self.may_edit(membership, &list, &edit) {
+            return reply::<()>(answer, Err(why));
+        }
+        let Some(mut store) = self.connection.store() else {
+            let why = self.connection.why_or("the store is not connected yet");
+            return reply::<()>(answer, Err(format!("{why}; nothing was changed")));
+        };
+        let (member, fleet) = (membership.id, membership.fleet());
+        let by = self.options.host.clone();
+        let edited = async move { store.edit(&fleet, &list, &by, &edit).await };
+        self.edits
+            .push(edited, move |agent, changed| match changed {
+                Err(error) => reply::<()>(answer, Err(error.to_string())),
+                Ok(changed) => agent.edited(member, Waiting { changed, answer }),
+            });
+    }
+
+    /// Checks that this change of the fleet's list is allowed.
+    fn may_edit(
+        &self,
+        membership: &Membership<H::Table>,
+        list: &str,
+        edit: &Edit,
+    ) -> Result<(), String> {
+        let about = membership.about();
+        if !about.lists.contains(list) {
+            return Err(format!(
+                "fleet '{}' does not share the list '{list}' on {}",
+                about.fleet, about.interface
+            ));
+        }
+        let Edit::Add { prefixes, .. } = edit else {
+            return Ok(());
+        };
+        let mut prefixes = prefixes.iter();
+        match prefixes.find(|prefix| cuts_off(list, prefix, &self.store_at)) {
+            None => Ok(()),
+            Some(prefix) => Err(format!(
+                "{} contains the store's own address, so no host would hear of its removal; nothing was changed: deny smaller prefixes without that address",
+                show(prefix)
+            )),
+        }
+    }
+
+    /// Notes that the store has taken a change of lists. The asking command waits until the change is in force.
+    fn edited(&mut self, member: u64, waiting: Waiting) {
+        match self.at(member) {
+            Some(at) if self.connection.store().is_some() => {
+                let lists = &mut self.memberships[at].lists;
+                lists.waiting.push(waiting);
+                if lists.awaits_reading() {
+                    self.read_lists(at);
+                } else {
+                    lists.is_pending = true;
+                }
+            }
+            _ => {
+                let why = "the store has the change; it is in force here as soon as the store answers this host again";
+                reply::<()>(waiting.answer, Err(why.to_owned()));
+            }
+        }
+    }
+
     pub(super) fn read_lists(&mut self, at: usize) {
         let membership = &mut self.memberships[at];
         let Some(mut store) = self.connection.store() else {
             return;
         };
-        if std::mem::replace(&mut membership.is_reading, true) {
+        if std::mem::replace(&mut membership.lists.is_reading, true) {
             return;
         }
         let (member, fleet) = (membership.id, membership.fleet());
@@ -32,20 +103,20 @@ impl<H: Host + 'static> Agent<H> {
         });
     }
 
-    fn take_lists(&mut self, at: usize, names: &[String], lists: Result<Lists, Error>) {
-        let membership = &mut self.memberships[at];
-        membership.is_reading = false;
-        match lists {
-            Ok(lists) => {
-                let wrong = membership.known.take(names, lists, Instant::now());
+    fn take_lists(&mut self, at: usize, names: &[String], read: Result<Lists, Error>) {
+        let lists = &mut self.memberships[at].lists;
+        lists.is_reading = false;
+        match read {
+            Ok(read) => {
+                let wrong = lists.take(names, read);
                 wrong.iter().for_each(|text| (self.options.say)(text));
             }
             Err(error) => {
-                self.connection.failed(&error);
                 let why = format!(
                     "the store has the change, but this host could not read it back ({error}): it will be in force when the store answers"
                 );
-                membership.answer_waiting(&Err(why), Some(u64::MAX));
+                lists.answer_waiting(&Err(why), u64::MAX);
+                self.connection.failed(&error);
             }
         }
     }
@@ -54,17 +125,15 @@ impl<H: Host + 'static> Agent<H> {
     pub(super) fn put_lists_in_force(&mut self) {
         let now = Instant::now();
         for membership in &mut self.memberships {
-            let is_awaited = membership.is_awaited();
-            if !membership.known.is_pending || !membership.force.begin(now, is_awaited) {
+            if !membership.lists.begin(now) {
                 continue;
             }
-            membership.known.is_pending = false;
-            let (member, revision) = (membership.id, membership.known.revision);
-            let (wanted, left_out) = membership.known.wanted(&self.store_at);
+            let (member, revision) = (membership.id, membership.lists.revision);
+            let (wanted, left_out) = membership.lists.wanted(&self.store_at);
             let edited = H::edit_lists(membership.about().interface.clone(), wanted);
             self.edits.push(edited, move |agent, result| {
                 if let Some(at) = agent.at(member) {
-                    agent.put_in_force(at, revision, &result, left_out);
+                    agent.put_in_force(at, revision, result, left_out);
                 }
             });
         }
@@ -74,20 +143,17 @@ impl<H: Host + 'static> Agent<H> {
     fn put_in_force(
         &mut self,
         at: usize,
-        revision: Option<u64>,
-        result: &Result<bool, String>,
-        left_out: Vec<IpNet>,
+        revision: u64,
+        result: Result<bool, String>,
+        left_out: Option<IpNet>,
     ) {
         let membership = &mut self.memberships[at];
         // The interface has another program now.
-        membership.is_outdated |= *result == Ok(true);
-        // The cause of an error may be temporary.
-        membership.known.is_pending |= result.is_err();
-        let result = result.clone().map(drop);
-        let lines = membership.force.done(&result, left_out, Instant::now());
+        membership.is_outdated |= result == Ok(true);
+        let (result, now) = (result.map(drop), Instant::now());
+        let lines = membership.lists.done(&result, revision, left_out, now);
         for text in lines {
             (self.options.say)(&membership.line(&text));
         }
-        membership.answer_waiting(&result, revision);
     }
 }

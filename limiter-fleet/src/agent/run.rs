@@ -9,10 +9,9 @@ use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use tokio::sync::mpsc;
 
 use super::{
+    answer::{Answer, Question},
     connection::{Connected, Connection},
-    members::Seen,
     membership::Membership,
-    question::{Answer, Question},
 };
 use crate::{
     host::Host,
@@ -40,7 +39,10 @@ pub struct Agent<H: Host> {
     pub(super) host: H,
     pub(super) options: Options,
     pub(super) connection: Connection,
-    pub(super) seen: Seen,
+    /// Time of the next search for members.
+    pub(super) next_search: Instant,
+    /// Lines already reported about the last search.
+    pub(super) notes: Vec<String>,
     pub(super) memberships: Vec<Membership<H::Table>>,
     /// The addresses of the store. The fleet's deny list must not block them.
     pub(super) store_at: Vec<IpAddr>,
@@ -78,7 +80,8 @@ impl<H: Host + 'static> Agent<H> {
         Ok(Self {
             host,
             connection: Connection::new(target, options.say),
-            seen: Seen::default(),
+            next_search: Instant::now(),
+            notes: Vec::new(),
             options,
             memberships: Vec::new(),
             store_at: Vec::new(),
@@ -122,8 +125,8 @@ impl<H: Host + 'static> Agent<H> {
             self.asked.push(connecting, Self::connected);
         }
         for at in 0..self.memberships.len() {
-            self.scan(at, now)?;
-            self.memberships[at].known.expire(now);
+            self.memberships[at].scan(self.host.now()?, now);
+            self.memberships[at].lists.expire(now);
             if self.connection.store().is_some() {
                 self.send(at, now);
                 self.beat(at, now);
@@ -144,23 +147,13 @@ impl<H: Host + 'static> Agent<H> {
         // If the name cannot be resolved at present, the old addresses stay.
         let has_moved = !addresses.is_empty() && self.store_at != addresses;
         for membership in &mut self.memberships {
-            membership.begin_anew(now, now + ALIVE);
-            membership.known.is_pending |= has_moved;
+            membership.begin_anew(now);
+            membership.lists.is_pending |= has_moved;
         }
         if has_moved {
             self.store_at = addresses;
         }
-        self.seen.next = None;
-    }
-
-    /// Notes an answer of the store.
-    pub(super) fn works(&mut self) {
-        if self.connection.works() {
-            // The store may have lost all heartbeats. The first member to come back is not alone.
-            let returning = Instant::now() + ALIVE;
-            let memberships = self.memberships.iter_mut();
-            memberships.for_each(|membership| membership.returning = returning);
-        }
+        self.next_search = now;
     }
 
     /// The index of the membership with this member, if it still exists.

@@ -1,10 +1,6 @@
 //! The connection to the server.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{fmt, sync::Arc};
 
 use redis::{Cmd, FromRedisValue, ToRedisArgs};
 
@@ -34,35 +30,23 @@ impl Store {
     /// Connects once, and checks that the server is a store.
     /// Fails if the server cannot be reached, refuses this host, or is not a store.
     pub async fn connect(target: &Arc<Target>) -> Result<Self, Error> {
-        let both = target.options.connect_timeout + target.options.response_timeout;
-        let connected = async {
-            let link = Link::new(target).await;
-            let link = link.map_err(|error| Fault::of(target, &error))?;
-            let target = Arc::clone(target);
-            let mut store = Self { target, link };
-            let info: String = store.send(redis::cmd("INFO").arg("server")).await?;
-            check(&store.target, &info)?;
-            Ok(store)
-        };
-        let connected = within(both, connected).await;
-        connected.map_err(|fault| target.error(fault))
-    }
-
-    async fn send<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Fault> {
-        let answer = self.link.query(command).await;
-        answer.map_err(|error| Fault::of(&self.target, &error))
+        let link = target.within_timeout(Link::new(target)).await?;
+        let target = Arc::clone(target);
+        let mut store = Self { target, link };
+        let info: String = store.ask(redis::cmd("INFO").arg("server")).await?;
+        check(&store.target, &info).map_err(|fault| store.target.error(fault))?;
+        Ok(store)
     }
 
     async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Error> {
-        let timeout = self.target.options.response_timeout;
-        let answer = within(timeout, self.send(command)).await;
-        answer.map_err(|fault| self.target.error(fault))
+        let answer = self.link.query(command);
+        self.target.within_timeout(answer).await
     }
 
     /// Calls a script. Sends it first if the server does not have it yet.
     pub(super) async fn call<T: FromRedisValue>(
         &mut self,
-        script: &LuaScript,
+        script: &str,
         keys: &[String],
         arguments: impl ToRedisArgs,
     ) -> Result<T, Error> {
@@ -72,11 +56,10 @@ impl Store {
             command.arg(&arguments);
             command
         };
-        let hash = || redis::Script::new(script.source).get_hash().to_owned();
-        let known = command("EVALSHA", script.hash.get_or_init(hash));
-        match self.ask(&known).await {
+        let hash = redis::Script::new(script);
+        match self.ask(&command("EVALSHA", hash.get_hash())).await {
             Err(Error::At(_, Fault::Refused(why))) if why.starts_with("NOSCRIPT") => {
-                self.ask(&command("EVAL", script.source)).await
+                self.ask(&command("EVAL", script)).await
             }
             answer => answer,
         }
@@ -86,27 +69,6 @@ impl Store {
     pub(super) fn invalid(&self, what: &str) -> Error {
         self.target.error(Fault::Invalid(what.to_owned()))
     }
-}
-
-/// A script, and the name under which a server has it after it was sent.
-pub(super) struct LuaScript {
-    source: &'static str,
-    hash: OnceLock<String>,
-}
-
-impl LuaScript {
-    pub(super) const fn new(source: &'static str) -> Self {
-        let hash = OnceLock::new();
-        Self { source, hash }
-    }
-}
-
-async fn within<T>(
-    time: Duration,
-    work: impl Future<Output = Result<T, Fault>>,
-) -> Result<T, Fault> {
-    let done = tokio::time::timeout(time, work).await;
-    done.unwrap_or(Err(Fault::Timeout(time)))
 }
 
 /// Reads `INFO server`.

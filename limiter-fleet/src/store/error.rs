@@ -1,10 +1,10 @@
 //! The errors of the store. No message contains the password.
 
-use std::{error::Error as _, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use super::{link::TooLong, options::Target};
+use super::{link::TOO_LONG, options::Target};
 
 /// Texts of errors about missing rights: from scripts of Redis and Valkey, and from the client about a forbidden
 /// database.
@@ -28,9 +28,6 @@ pub enum Error {
     /// A name has characters that keys in the store cannot have.
     #[error("'{0}' is not a name: write 1 to 64 letters, digits, '-', '_' or '.'")]
     Name(String),
-    /// A label is empty, too long, or not printable.
-    #[error("'{0}' is not a label: write 1 to 128 characters of printable ASCII")]
-    Label(String),
     /// A list is too long. Fields: the list's name, and the maximum number of prefixes.
     #[error(
         "the fleet's list '{0}' would have more than {1} prefixes: remove some, or write larger ones"
@@ -39,9 +36,6 @@ pub enum Error {
     /// The key of a list holds something else. Fields: the list's name, and the key.
     #[error("the fleet's list '{0}' is not a list in the store: delete the key {1} there")]
     NotAList(String, String),
-    /// A change ended early. Fields: the number of prefixes that were changed before, and the error.
-    #[error("{1}; {0} prefixes were changed before the error: repeat the command for the rest")]
-    Partly(u64, Box<Self>),
     /// The store at this address cannot be reached, or refuses.
     #[error("the store at {0} {1}")]
     At(String, Fault),
@@ -52,12 +46,9 @@ pub enum Error {
 pub enum Fault {
     /// There is no connection.
     #[error(
-        "cannot be reached: {0}: check its address, that it runs, that a firewall lets this host through, and whether it speaks TLS (rediss://)"
+        "cannot be reached: {0}: check its address, that it runs, that a firewall lets this host through, and whether it speaks TLS (rediss://); with TLS, check --ca"
     )]
     Unreachable(String),
-    /// The TLS handshake failed.
-    #[error("and this host cannot agree on TLS: {0}: check --ca, and that the port speaks TLS")]
-    Tls(String),
     /// There was no answer within this time.
     #[error(
         "has not answered within {0:?}: check its address, that it runs and is not overloaded, that a firewall lets this host through, and whether it speaks TLS (rediss://)"
@@ -80,46 +71,26 @@ pub enum Fault {
     /// The server is a replica.
     #[error("is a replica, which accepts no writes: name its primary")]
     Replica,
-    /// The store is not ready, and will work again by itself.
-    #[error("is not ready: {0}: wait, and read its log if this goes on")]
-    NotReady(String),
     /// The answer is not valid for the request.
     #[error("sent an invalid answer ({0}): check what runs at this address")]
     Invalid(String),
     /// Any other error.
-    #[error("refuses: {0}: read its log")]
+    #[error("refuses: {0}: wait, and read its log if this goes on")]
     Refused(String),
 }
 
 impl Error {
-    /// Adds the number of prefixes that were changed before the error.
-    pub(super) fn after(changed: u64, error: Self) -> Self {
-        match changed {
-            0 => error,
-            _ => Self::Partly(changed, Box::new(error)),
-        }
-    }
-
     /// Returns true if the connection cannot be used any more.
     pub fn is_of_the_connection(&self) -> bool {
-        use Fault::{Denied, Invalid, NotAStore, Replica, Timeout, Tls, Unreachable};
-        matches!(
-            self,
-            Self::At(
-                _,
-                Unreachable(_) | Tls(_) | Timeout(_) | Denied | NotAStore(_) | Replica | Invalid(_)
-            )
-        )
+        use Fault::{Forbidden, Full, Refused};
+        matches!(self, Self::At(_, fault) if !matches!(fault, Forbidden(_) | Full | Refused(_)))
     }
 }
 
 impl Fault {
     /// Converts an error of the client.
     pub(super) fn of(target: &Target, error: &RedisError) -> Self {
-        use ServerErrorKind::{BusyLoading, MasterDown, NoPerm, ReadOnly};
-        if error.is_timeout() {
-            return Self::Timeout(target.options.response_timeout);
-        }
+        use ServerErrorKind::{NoPerm, ReadOnly};
         let why = match error.code() {
             Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
             None => error.to_string(),
@@ -130,15 +101,12 @@ impl Fault {
             ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Self::Invalid(why),
             ErrorKind::Server(NoPerm) => Self::Forbidden(why),
             ErrorKind::Server(ReadOnly) => Self::Replica,
-            ErrorKind::Server(BusyLoading | MasterDown) => Self::NotReady(why),
-            ErrorKind::Io if is_caused_by::<TooLong>(error) => Self::Invalid(why),
-            ErrorKind::Io if is_caused_by::<rustls::Error>(error) => Self::Tls(why),
+            ErrorKind::Io if why.contains(TOO_LONG) => Self::Invalid(why),
             ErrorKind::Io => Self::Unreachable(why),
             _ => match error.code() {
                 // DENIED: the server is in protected mode.
                 Some("NOAUTH" | "WRONGPASS" | "DENIED") => Self::Denied,
                 Some("OOM") => Self::Full,
-                Some("BUSY" | "NOREPLICAS" | "MISCONF") => Self::NotReady(why),
                 // A script's missing rights are reported as a script error.
                 _ if FORBIDDEN.iter().any(|words| why.contains(words)) => Self::Forbidden(why),
                 _ if why.contains("ERR unknown command") => {
@@ -148,16 +116,4 @@ impl Fault {
             },
         }
     }
-}
-
-/// Returns true if an error of this type is the cause.
-fn is_caused_by<E: std::error::Error + 'static>(error: &RedisError) -> bool {
-    // The client wraps its errors in this type, which hides the cause.
-    type Kept = Arc<dyn std::error::Error + Send + Sync>;
-    let kept = error
-        .source()
-        .and_then(|source| source.downcast_ref::<Kept>());
-    let io = kept.and_then(|kept| kept.downcast_ref::<std::io::Error>());
-    let inner = io.and_then(std::io::Error::get_ref);
-    inner.is_some_and(|inner| inner.is::<E>())
 }

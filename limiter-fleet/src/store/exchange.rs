@@ -2,10 +2,10 @@
 
 use limiter_common::arithmetic::bucket::TICK_SHIFT;
 
-use super::{Store, connection::LuaScript, error::Error, names};
+use super::{Store, error::Error, names};
 use crate::{host::Limit, ledger::Record, member::Round, quota::Fleet};
 
-static SCRIPT: LuaScript = LuaScript::new(include_str!("exchange.lua"));
+const SCRIPT: &str = include_str!("exchange.lua");
 
 /// The largest integer that a double can tell from its neighbours.
 pub const MOST: u64 = (1 << 53) - 1;
@@ -27,18 +27,18 @@ impl Store {
         round: &Round,
         state: Fleet,
     ) -> Result<Vec<Record>, Error> {
-        let fleet = names::name(fleet)?;
         if round.items.is_empty() {
             return Ok(Vec::new());
         }
         let mut quotas: Vec<(u64, u64)> = Vec::new();
         let mut keys = Vec::with_capacity(1 + round.items.len());
-        keys.push(names::last_round(fleet, member, round.part));
+        let last_round = format!("m:{member:016x}:{}", round.part);
+        keys.push(names::key(fleet, &last_round)?);
         let mut items = Vec::with_capacity(2 * round.items.len());
         let mut caps = Vec::with_capacity(round.items.len());
         for item in &round.items {
             let Limit { quota, held } = &*item.limit;
-            keys.push(names::record(fleet, names::name(&held.name)?, &item.key));
+            keys.push(names::record(fleet, &held.name, &item.key)?);
             let cap = quota.tau.saturating_add(state.debt(quota));
             let quota = (quota.cost, cap);
             let known = quotas.iter().position(|known| *known == quota);
@@ -52,8 +52,8 @@ impl Store {
         let count = quotas.len();
         let quotas: Vec<_> = quotas.into_iter().flat_map(written).collect();
         let arguments = (round.number, count, quotas, items);
-        let answer: Vec<(u64, u64, u64)> = self.call(&SCRIPT, &keys, arguments).await?;
-        records(&answer, &caps).map_err(|what| self.invalid(what))
+        let answer: Vec<(u64, u64, u64)> = self.call(SCRIPT, &keys, arguments).await?;
+        records(&answer, &caps).ok_or_else(|| self.invalid("records that cannot be"))
     }
 }
 
@@ -76,24 +76,15 @@ fn nanoseconds(ticks: u64) -> u64 {
 }
 
 /// Checks the script's answer (born, total, level), and converts it to records.
-fn records(answer: &[(u64, u64, u64)], caps: &[u64]) -> Result<Vec<Record>, &'static str> {
-    if answer.len() != caps.len() {
-        return Err("another number of records than sources");
-    }
+fn records(answer: &[(u64, u64, u64)], caps: &[u64]) -> Option<Vec<Record>> {
     let record = |(&(born, total, level), cap): (&(u64, u64, u64), &u64)| {
-        if born.max(total).max(level) > MOST {
-            return Err("a number that is too large");
-        }
-        if level > *cap {
-            return Err("a bucket below its minimum level");
-        }
-        if born == 0 && (total > 0 || level > 0) {
-            return Err("packets without a record");
-        }
+        let is_valid =
+            born.max(total).max(level) <= MOST && level <= *cap && (born > 0 || total + level == 0);
         let spent = level << TICK_SHIFT;
-        Ok(Record { born, total, spent })
+        is_valid.then_some(Record { born, total, spent })
     };
-    answer.iter().zip(caps).map(record).collect()
+    let records: Option<Vec<_>> = answer.iter().zip(caps).map(record).collect();
+    records.filter(|records| records.len() == caps.len() && records.len() == answer.len())
 }
 
 #[cfg(test)]
@@ -125,7 +116,7 @@ mod tests {
             &[(0, 1, 0)],
             &[(0, 0, 1)],
         ] {
-            assert!(records(bad, &[9]).is_err(), "{bad:?}");
+            assert_eq!(records(bad, &[9]), None, "{bad:?}");
         }
     }
 }

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use super::{
     Store,
-    connection::LuaScript,
     error::Error,
     exchange::MOST,
-    names::{self, label},
+    names::{is_label, key, name, printable},
 };
 use crate::conflicts::Held;
 
-static SCRIPT: LuaScript = LuaScript::new(include_str!("heartbeat.lua"));
+const SCRIPT: &str = include_str!("heartbeat.lua");
 
 /// Maximum members kept and counted: the ones with the latest heartbeats.
 pub const MEMBERS: usize = 10_000;
@@ -45,28 +44,19 @@ impl Store {
         held: &[Held],
         alive: Duration,
     ) -> Result<Beat, Error> {
-        let fleet = names::name(fleet)?;
         let keys = [
-            names::members(fleet),
-            names::limits(fleet),
-            names::revision(fleet),
+            key(fleet, "members")?,
+            key(fleet, "limits")?,
+            key(fleet, "revision")?,
         ];
-        let mut arguments = vec![
-            alive.as_micros().to_string(),
-            MEMBERS.to_string(),
-            LIMITS.to_string(),
-            entry(member, label)?,
-        ];
-        for held in held {
-            arguments.push(written(held)?);
-        }
+        let entry = format!("{member:016x} {}", printable(label));
+        let held = held.iter().map(|held| serde_json::json!(held).to_string());
+        let held: Vec<_> = held.collect();
+        let arguments = (alive.as_micros().to_string(), MEMBERS, LIMITS, entry, held);
         type Answer = (u64, u64, u64, u64, Vec<Vec<u8>>);
         let (now, hosts, oldest, revision, all): Answer =
-            self.call(&SCRIPT, &keys, arguments).await?;
-        if [now, hosts, oldest, revision]
-            .iter()
-            .any(|number| *number > MOST)
-        {
+            self.call(SCRIPT, &keys, arguments).await?;
+        if now.max(hosts).max(oldest).max(revision) > MOST {
             return Err(self.invalid("a number that is too large"));
         }
         let held = all.iter().filter_map(|entry| parsed(entry));
@@ -80,25 +70,10 @@ impl Store {
     }
 }
 
-fn entry(member: u64, text: &str) -> Result<String, Error> {
-    Ok(format!("{member:016x} {}", label(text)?))
-}
-
-/// Writes a limit's settings: `NAME KEY COST TAU WORDS`.
-fn written(held: &Held) -> Result<String, Error> {
-    let (name, quota) = (names::name(&held.name)?, label(&held.quota)?);
-    Ok(format!("{name} {quota} {}", label(&held.words)?))
-}
-
 fn parsed(entry: &[u8]) -> Option<Held> {
-    let (name, rest) = std::str::from_utf8(entry).ok()?.split_once(' ')?;
-    let (end, _) = rest.match_indices(' ').nth(2)?;
-    let (quota, words) = (&rest[..end], &rest[end + 1..]);
-    Some(Held {
-        name: names::name(name).ok()?.to_owned(),
-        quota: label(quota).ok()?.to_owned(),
-        words: label(words).ok()?.to_owned(),
-    })
+    let held: Held = serde_json::from_slice(entry).ok()?;
+    let is_valid = name(&held.name).is_ok() && is_label(&held.quota) && is_label(&held.words);
+    is_valid.then_some(held)
 }
 
 #[cfg(test)]
@@ -112,20 +87,21 @@ mod tests {
             quota: "/32,/64 7 18446744073709551615".to_owned(),
             words: "100/s, burst 200, per /32,/64".to_owned(),
         };
-        let text = written(&held).expect("an entry");
-        assert_eq!(parsed(text.as_bytes()), Some(held));
+        let text = |name: &str, quota: &str, words: &str| {
+            serde_json::json!({"name": name, "quota": quota, "words": words}).to_string()
+        };
+        let good = text(&held.name, &held.quota, &held.words);
+        assert_eq!(parsed(good.as_bytes()), Some(held));
         for bad in [
-            "",
-            "all",
-            "all /32,/64 7 8",
-            "all /32,/64 7 8 ",
-            "a:l /32,/64 7 8 words",
-            "all /32,/64 7 8 \u{1b}[31m",
-            &format!("all /32,/64 7 8 {}", "x".repeat(129)),
+            String::new(),
+            good.replace("words", "more"),
+            good.replace('}', ",\"more\":1}"),
+            text("a:l", "/32 7 8", "words"),
+            text("all", "/32 7 8", ""),
+            text("all", "/32 7 8", "\u{1b}[31m"),
+            text("all", "/32 7 8", &"x".repeat(129)),
         ] {
             assert_eq!(parsed(bad.as_bytes()), None, "{bad:?}");
         }
-        assert_eq!(parsed(b"all /32,/64 7 8 \xff"), None);
-        assert!(entry(1, "a\nb").is_err());
     }
 }

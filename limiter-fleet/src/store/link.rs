@@ -24,7 +24,6 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf, join, split},
     net::{TcpStream, UnixStream, lookup_host},
     task::JoinSet,
-    time::timeout,
 };
 use tokio_rustls::TlsConnector;
 
@@ -63,10 +62,7 @@ impl Drop for Asked<'_> {
 impl Link {
     /// Connects to a server.
     pub async fn new(target: &Target) -> RedisResult<Self> {
-        let opened = timeout(target.options.connect_timeout, open(target));
-        let (from, to) = opened
-            .await
-            .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let (from, to) = open(target).await?;
         let traffic = Arc::new(Traffic::default());
         let bounded = Bounded {
             from,
@@ -130,9 +126,7 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
 }
 
 /// The reason why a reply is refused.
-#[derive(Debug, thiserror::Error)]
-#[error("a reply that is too long")]
-pub(super) struct TooLong;
+pub(super) const TOO_LONG: &str = "a reply that is too long";
 
 /// A stream from a server that refuses replies that are too long.
 struct Bounded {
@@ -151,7 +145,7 @@ impl AsyncRead for Bounded {
         let read = buffer.filled().len() - before;
         let received = self.traffic.received.fetch_add(read, Relaxed) + read;
         if received > REPLY * self.traffic.asked.load(Relaxed).max(1) {
-            return Poll::Ready(Err(io::Error::other(TooLong)));
+            return Poll::Ready(Err(io::Error::other(TOO_LONG)));
         }
         Poll::Ready(Ok(()))
     }

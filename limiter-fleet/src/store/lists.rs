@@ -1,6 +1,6 @@
 //! The lists that all hosts of a fleet share.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use redis::Value;
@@ -8,19 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Store,
-    connection::LuaScript,
     error::Error,
     exchange::MOST,
-    names::{self, is_label, label},
+    names::{self, is_label, printable},
 };
 
-static EDIT: LuaScript = LuaScript::new(include_str!("edit.lua"));
-static READ: LuaScript = LuaScript::new(include_str!("lists.lua"));
+const EDIT: &str = include_str!("edit.lua");
+const READ: &str = include_str!("lists.lua");
 
 /// Maximum prefixes on a list.
 pub const PREFIXES: usize = 100_000;
-/// Maximum prefixes per message of an edit. The store does nothing else meanwhile.
-const AT_ONCE: usize = 1_000;
 /// Prefixes per message of a reading.
 const READ_AT_ONCE: usize = 500;
 /// Maximum messages of a reading. A list that was longer before has empty parts.
@@ -56,9 +53,11 @@ pub struct Entry {
     pub prefix: IpNet,
     /// Name of the host that added the prefix.
     pub by: String,
-    /// Time since the prefix was added.
+    /// Time at which the entry was read.
+    pub at: Instant,
+    /// Time since the prefix was added, when it was read.
     pub age: Duration,
-    /// Time until the prefix expires; without it, the prefix stays until it is removed.
+    /// Time until the prefix expires, when it was read; without it, the prefix stays until it is removed.
     pub left: Option<Duration>,
 }
 
@@ -81,8 +80,8 @@ struct Kept {
 }
 
 impl Store {
-    /// Changes a list in the name of a host. Up to 1,000 prefixes change at the same moment. Adding prefixes also
-    /// removes expired prefixes from the store. No host depends on that: all hosts know when an entry expires.
+    /// Changes a list in the name of a host. All prefixes change at the same moment. Adding prefixes also removes
+    /// expired prefixes from the store. No host depends on that: all hosts know when an entry expires.
     /// Fails if the list would be too long, or the key holds something else.
     pub async fn edit(
         &mut self,
@@ -91,37 +90,19 @@ impl Store {
         by: &str,
         edit: &Edit,
     ) -> Result<Changed, Error> {
-        let keys = [
-            names::list(names::name(fleet)?, names::name(list)?),
-            names::revision(fleet),
-        ];
-        let (verb, prefixes, entry) = match edit {
+        let keys = [names::list(fleet, list)?, names::key(fleet, "revision")?];
+        let micros = |time: Duration| time.as_micros().min(u128::from(MOST / 2)).to_string();
+        let (entry, prefixes) = match edit {
             Edit::Add { prefixes, lasts } => {
-                self.edit_part(list, &keys, "clear", Vec::new()).await?;
-                ("add", prefixes, written(by, *lasts)?)
+                let by = serde_json::json!(printable(by)).to_string();
+                ([by, lasts.map_or_else(String::new, micros)], prefixes)
             }
-            Edit::Remove(prefixes) => ("remove", prefixes, Vec::new()),
+            Edit::Remove(prefixes) => ([const { String::new() }; 2], prefixes),
         };
-        let mut all = Changed::default();
-        for part in prefixes.chunks(AT_ONCE) {
-            let prefixes = part.iter().map(|prefix| prefix.trunc().to_string());
-            let part = entry.iter().cloned().chain(prefixes).collect();
-            let changed = self.edit_part(list, &keys, verb, part).await;
-            let changed = changed.map_err(|error| Error::after(all.prefixes, error))?;
-            all.prefixes += changed.prefixes;
-            all.revision = changed.revision;
-        }
-        Ok(all)
-    }
-
-    async fn edit_part(
-        &mut self,
-        list: &str,
-        keys: &[String; 2],
-        verb: &str,
-        part: Vec<String>,
-    ) -> Result<Changed, Error> {
-        let (status, prefixes, revision) = self.call(&EDIT, keys, (verb, PREFIXES, part)).await?;
+        let prefixes = prefixes.iter().map(|prefix| prefix.trunc().to_string());
+        let prefixes: Vec<_> = prefixes.collect();
+        let arguments = (PREFIXES, &entry, prefixes);
+        let (status, prefixes, revision) = self.call(EDIT, &keys, arguments).await?;
         match status {
             0 => Ok(Changed { prefixes, revision }),
             1 => Err(full(list)),
@@ -150,16 +131,13 @@ impl Store {
         list: &str,
         lowest: &mut u64,
     ) -> Result<Result<Vec<Entry>, Error>, Error> {
-        let keys = [
-            names::revision(names::name(fleet)?),
-            names::list(fleet, names::name(list)?),
-        ];
+        let keys = [names::key(fleet, "revision")?, names::list(fleet, list)?];
         let (mut all, mut place) = (Vec::new(), "0".to_owned());
         for _ in 0..PARTS {
             type Answer = (u64, u64, i64, String, Vec<Value>);
             let arguments = (PREFIXES, place, READ_AT_ONCE);
             let (now, revision, length, next, fields): Answer =
-                self.call(&READ, &keys, arguments).await?;
+                self.call(READ, &keys, arguments).await?;
             if now > MOST || revision > MOST {
                 return Err(self.invalid("a number that is too large"));
             }
@@ -167,7 +145,7 @@ impl Store {
             match usize::try_from(length) {
                 Err(_) => return Ok(Err(no_list(list, &keys[1]))),
                 Ok(length) if length > PREFIXES => return Ok(Err(full(list))),
-                Ok(_) => all.extend(entries(&fields, now)),
+                Ok(_) => all.extend(fields.chunks_exact(2).filter_map(|pair| entry(pair, now))),
             }
             if next == "0" {
                 return Ok(Ok(all));
@@ -190,20 +168,6 @@ fn no_list(list: &str, key: &str) -> Error {
     Error::NotAList(list.to_owned(), key.to_owned())
 }
 
-/// Writes the host (JSON) and the time left (µs, or empty) of new entries.
-fn written(by: &str, lasts: Option<Duration>) -> Result<Vec<String>, Error> {
-    let micros = |time: Duration| time.as_micros().min(u128::from(MOST / 2)).to_string();
-    Ok(vec![
-        serde_json::Value::from(label(by)?).to_string(),
-        lasts.map_or_else(String::new, micros),
-    ])
-}
-
-fn entries(fields: &[Value], now: u64) -> impl Iterator<Item = Entry> {
-    let pairs = fields.chunks_exact(2);
-    pairs.filter_map(move |pair| entry(pair, now))
-}
-
 fn entry(pair: &[Value], now: u64) -> Option<Entry> {
     let [Value::BulkString(prefix), Value::BulkString(value)] = pair else {
         return None;
@@ -221,6 +185,7 @@ fn entry(pair: &[Value], now: u64) -> Option<Entry> {
     Some(Entry {
         prefix,
         by,
+        at: Instant::now(),
         age: Duration::from_micros(now.saturating_sub(at)),
         left: until.map(|until| Duration::from_micros(until - now)),
     })

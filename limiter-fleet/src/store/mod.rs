@@ -18,5 +18,4 @@ pub use connection::Store;
 pub use error::{Error, Fault};
 pub use heartbeat::{Beat, LIMITS, MEMBERS};
 pub use lists::{Changed, Edit, Entry, Lists, PREFIXES};
-pub use names::name;
 pub use options::{Options, Target};

@@ -17,20 +17,18 @@ const LABEL: usize = 128;
 
 /// Returns true if a text is valid as a label: printable ASCII, so that it is harmless in any output.
 pub(super) fn is_label(text: &str) -> bool {
-    let printable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
-    !text.is_empty() && text.len() <= LABEL && text.bytes().all(printable)
+    !text.is_empty() && *text == printable(text)
 }
 
-pub(super) fn label(text: &str) -> Result<&str, Error> {
-    if is_label(text) {
-        return Ok(text);
-    }
-    Err(Error::Label(text.escape_debug().take(LABEL).collect()))
+/// Makes a label of a text: replaces other characters by `?`, and cuts the text to 128.
+pub(super) fn printable(text: &str) -> String {
+    let printable = |c: char| if matches!(c, ' '..='~') { c } else { '?' };
+    text.chars().take(LABEL).map(printable).collect()
 }
 
 /// Checks the name of a fleet, a limit or a list for use in a key.
 /// Fails if the name is empty, too long, or has characters other than letters, digits, `-`, `_` and `.`.
-pub fn name(text: &str) -> Result<&str, Error> {
+pub(super) fn name(text: &str) -> Result<&str, Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if text.is_empty() || text.len() > LONGEST || !text.chars().all(allowed) {
         return Err(Error::Name(text.escape_debug().take(2 * LONGEST).collect()));
@@ -65,30 +63,19 @@ impl fmt::Display for Source<'_> {
     }
 }
 
+/// A key of a fleet.
+pub(super) fn key(fleet: &str, rest: &str) -> Result<String, Error> {
+    Ok(format!("limiter:{{{}}}:{rest}", name(fleet)?))
+}
+
 /// The key of a source's record.
-pub(super) fn record(fleet: &str, limit: &str, source: &SourceKey) -> String {
-    format!("limiter:{{{fleet}}}:s:{limit}:{}", Source(source))
+pub(super) fn record(fleet: &str, limit: &str, source: &SourceKey) -> Result<String, Error> {
+    key(fleet, &format!("s:{}:{}", name(limit)?, Source(source)))
 }
 
-/// The key of the last round of one part of a member's exchange.
-pub(super) fn last_round(fleet: &str, member: u64, part: u32) -> String {
-    format!("limiter:{{{fleet}}}:m:{member:016x}:{part}")
-}
-
-pub(super) fn members(fleet: &str) -> String {
-    format!("limiter:{{{fleet}}}:members")
-}
-
-pub(super) fn limits(fleet: &str) -> String {
-    format!("limiter:{{{fleet}}}:limits")
-}
-
-pub(super) fn list(fleet: &str, list: &str) -> String {
-    format!("limiter:{{{fleet}}}:list:{list}")
-}
-
-pub(super) fn revision(fleet: &str) -> String {
-    format!("limiter:{{{fleet}}}:revision")
+/// The key of a list.
+pub(super) fn list(fleet: &str, list: &str) -> Result<String, Error> {
+    key(fleet, &format!("list:{}", name(list)?))
 }
 
 #[cfg(test)]
@@ -103,9 +90,9 @@ mod tests {
 
     #[test]
     fn record_names_contain_limit_and_source() {
-        let key = record("edge", "http", &v4(0xc000_0207, 0));
-        assert_eq!(key, "limiter:{edge}:s:http:192.0.2.7");
-        assert!(record("edge", "http", &v4(0xc000_0207, 443)).ends_with(":192.0.2.7,443"));
+        let key = |port| record("edge", "http", &v4(0xc000_0207, port)).unwrap();
+        assert_eq!(key(0), "limiter:{edge}:s:http:192.0.2.7");
+        assert!(key(443).ends_with(":192.0.2.7,443"));
         let mut address = [0; 16];
         address[..4].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
         address[15] = 9;

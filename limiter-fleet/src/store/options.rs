@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, pem::PemObject},
@@ -19,10 +19,8 @@ pub struct Options {
     pub password: Option<Vec<u8>>,
     /// The trusted CA certificates (PEM); without them, the system's.
     pub ca: Option<Vec<u8>>,
-    /// Timeout for a connection.
-    pub connect_timeout: Duration,
-    /// Timeout for an answer.
-    pub response_timeout: Duration,
+    /// Timeout for a connection, and for an answer.
+    pub timeout: Duration,
 }
 
 impl Options {
@@ -32,8 +30,7 @@ impl Options {
             url: url.to_owned(),
             password: None,
             ca: None,
-            connect_timeout: Duration::from_secs(1),
-            response_timeout: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
         }
     }
 }
@@ -113,6 +110,20 @@ impl Target {
 
     pub(super) fn error(&self, fault: Fault) -> Error {
         Error::At(self.at.clone(), fault)
+    }
+
+    /// Waits for an answer of the server.
+    pub(super) async fn within_timeout<T>(
+        &self,
+        answer: impl Future<Output = RedisResult<T>>,
+    ) -> Result<T, Error> {
+        let time = self.options.timeout;
+        let fault = match tokio::time::timeout(time, answer).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => Fault::of(self, &error),
+            Err(_) => Fault::Timeout(time),
+        };
+        Err(self.error(fault))
     }
 
     /// The store's address without user and password.

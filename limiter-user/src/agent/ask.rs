@@ -172,12 +172,9 @@ pub async fn of(attachment: &Attachment, patience: Duration) -> Option<Fleet> {
     Some(Fleet {
         name: name.clone(),
         agent: !matches!(error, Error::NoAgent),
-        store: None,
         error: Some(error.to_string()),
         hosts: 1,
-        staleness_seconds: None,
-        sources: 0,
         limits: shared.collect(),
-        missing_limits: Vec::new(),
+        ..Fleet::default()
     })
 }

@@ -12,8 +12,7 @@ use limiter_common::{
 };
 use limiter_fleet::{
     conflicts::Held,
-    host::{About, Found, Host, Limit, OnLists, Table},
-    member::Sighting,
+    host::{About, Found, Host, Limit, OnLists, Sighting, Table},
     quota::Quota,
     refill::{self, Reading},
 };
@@ -43,16 +42,9 @@ impl Host for Here {
         Ok(ticks(now))
     }
 
-    async fn attachments(&mut self) -> Found<Attached> {
-        let (attachments, mut errors) = match Attachment::all().await {
-            Ok(found) => found,
-            Err(error) => {
-                return Found {
-                    tables: None,
-                    errors: vec![error.to_string()],
-                };
-            }
-        };
+    async fn attachments(&mut self) -> Result<Found<Attached>, String> {
+        let found = Attachment::all().await;
+        let (attachments, mut errors) = found.map_err(|error| error.to_string())?;
         let mut tables = Vec::new();
         for attachment in attachments {
             match Attached::new(attachment) {
@@ -60,10 +52,8 @@ impl Host for Here {
                 Err(error) => errors.push(error),
             }
         }
-        Found {
-            tables: Some(tables),
-            errors: errors.iter().map(ToString::to_string).collect(),
-        }
+        let errors = errors.iter().map(ToString::to_string);
+        Ok((tables, errors.collect()))
     }
 
     async fn edit_lists(interface: String, lists: OnLists) -> Result<bool, String> {
@@ -156,17 +146,17 @@ impl Table for Attached {
         &self.about
     }
 
-    fn scan(&self, now: u64, mut each: impl FnMut(&SourceKey, Option<Sighting>)) {
+    fn scan(&self, now: u64, mut each: impl FnMut(usize, &SourceKey, Option<Sighting>)) {
         self.tables.sets.scan(|number, key, source| {
             if let Some(reader) = self.reader(key) {
-                each(key, sighting(reader, number, key, source, now));
+                each(number, key, sighting(reader, source, now));
             }
         });
     }
 
     fn read(&self, number: usize, key: &SourceKey, now: u64) -> Option<Sighting> {
         let source = self.tables.sets.source_in(number, key)?;
-        sighting(self.reader(key)?, number, key, &source, now)
+        sighting(self.reader(key)?, &source, now)
     }
 
     fn charge(&self, number: usize, key: &SourceKey, now: u64, ticks: u64, most: u64) -> u64 {
@@ -201,13 +191,7 @@ fn epochs_behind(reader: &Reader, source: &Source) -> i32 {
 }
 
 /// The sighting of a source at the time `now`, in ticks. None if its quota is later than the reader's.
-fn sighting(
-    reader: &Reader,
-    number: usize,
-    key: &SourceKey,
-    source: &Source,
-    now: u64,
-) -> Option<Sighting> {
+fn sighting(reader: &Reader, source: &Source, now: u64) -> Option<Sighting> {
     let tat = match epochs_behind(reader, source) {
         0 => source.tat,
         1.. => reader.tat(source),
@@ -215,8 +199,6 @@ fn sighting(
     };
     let over = if reader.shadow { source.refused } else { 0 };
     Some(Sighting {
-        number,
-        key: *key,
         reading: Reading {
             tat,
             epoch: reader.epoch,

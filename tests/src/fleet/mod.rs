@@ -29,7 +29,6 @@ use serde_json::Value;
 use self::router::Router;
 use crate::{
     command::{Outcome, limiter},
-    eventually,
     files::Folder,
     hosts::{detach_all_of, on},
     number,
@@ -60,11 +59,6 @@ impl Fleet {
         &self.network.hosts[host]
     }
 
-    /// Number of hosts.
-    pub fn size(&self) -> usize {
-        self.network.hosts.len()
-    }
-
     /// Runs `limiter` on a host.
     pub fn limiter(&self, host: usize, arguments: &[&str]) -> Outcome {
         on(self.host(host), || limiter(arguments))
@@ -86,7 +80,7 @@ impl Fleet {
 
     /// Attaches on each host with this text.
     pub fn attach_all(&self, text: &str) {
-        (0..self.size()).for_each(|host| self.attach(host, text));
+        (0..self.network.hosts.len()).for_each(|host| self.attach(host, text));
     }
 
     /// Runs `limiter` on a host. It must succeed; returns its JSON output.
@@ -108,7 +102,7 @@ impl Fleet {
 
     /// Number of packets that each host has passed.
     pub fn passed(&self) -> Vec<u64> {
-        (0..self.size())
+        (0..self.network.hosts.len())
             .map(|host| number(&self.status(host)["passed"]["packets"]))
             .collect()
     }
@@ -130,23 +124,7 @@ impl Fleet {
 
     /// Sends all further packets of a source to this host.
     pub fn pin(&self, source: Ipv4Addr, host: usize) {
-        assert!(host < self.size());
         self.router.pin(source, host);
-    }
-
-    /// Starts `limiter agent` on a host, with this store.
-    pub fn agent(&self, host: usize, store: &str, more: &[&str]) -> Agent {
-        Agent::start(self.host(host), store, more)
-    }
-
-    /// Waits until each host's agent counts this number of hosts in the fleet.
-    pub fn wait_until_all_agents_see(&self, hosts: u64) {
-        for host in 0..self.size() {
-            let what = format!("host {host} sees a fleet of {hosts}");
-            eventually(&what, || {
-                self.status(host)["fleet"]["hosts"].as_u64() == Some(hosts)
-            });
-        }
     }
 }
 

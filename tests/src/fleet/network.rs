@@ -16,10 +16,9 @@ use crate::hosts::{CLIENT, SERVER, on};
 /// Address of the store, on the bridge in its namespace.
 pub const STORE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
-/// Hardware address of all hosts. They also share an IP address: to the client, they are one host.
-const SERVICE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
-const STORE_MAC: [u8; 6] = [2, 0, 0, 0, 0, 3];
+/// Hardware addresses of the client, and of all hosts. The hosts also share an IP address: to the client, they are one
+/// host.
+pub const MACS: ([u8; 6], [u8; 6]) = ([2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 1]);
 
 /// Client, router, hosts and store.
 #[derive(Debug)]
@@ -42,17 +41,28 @@ impl Network {
         assert!((1..=100).contains(&hosts));
         let [client, router, store] = [(); 3].map(|()| quiet_namespace());
         let others: Vec<_> = (0..hosts).map(|_| quiet_namespace()).collect();
-        ip(&router, &links_of_router(&client, &others));
-        ip(&store, &links_of_store(&others));
-        ip(&client, &client_lines());
+        let mut of_router = veth("eth0", "eth0", &client);
+        // A bridge takes the lowest of its links' addresses by default. The address would change when that link leaves,
+        // and the hosts would have to resolve it again.
+        let mut of_store = format!(
+            "link set lo up\nlink add store0 address 02:00:00:00:00:03 type bridge\n\
+             address add {STORE}/24 dev store0\nlink set store0 up\n"
+        );
         for (number, host) in others.iter().enumerate() {
-            ip(host, &host_lines(number));
+            of_router += &veth(&format!("host{number}"), "eth0", host);
+            of_store += &veth(&format!("link{number}"), "mgmt0", host);
+            of_store += &format!("link set link{number} master store0\n");
         }
-        let hosts: Vec<_> = (others.into_iter())
-            .map(|namespace| host(namespace, SERVICE_MAC))
-            .collect();
+        router.ip(&of_router).unwrap();
+        store.ip(&of_store).unwrap();
+        client.ip(&eth0_lines(MACS.0, CLIENT)).unwrap();
+        for (host, number) in others.iter().zip(10..) {
+            let mgmt = format!("address add 198.51.100.{number}/24 dev mgmt0\nlink set mgmt0 up\n");
+            host.ip(&(eth0_lines(MACS.1, SERVER) + &mgmt)).unwrap();
+        }
+        let hosts: Vec<_> = others.into_iter().map(|it| host(it, MACS.1)).collect();
         Self {
-            client: host(client, CLIENT_MAC),
+            client: host(client, MACS.0),
             received: Arc::new(Received::of(&hosts)),
             router,
             hosts,
@@ -60,24 +70,16 @@ impl Network {
         }
     }
 
-    /// Hardware addresses of a frame from the client to any host.
-    pub fn macs(&self) -> ([u8; 6], [u8; 6]) {
-        (CLIENT_MAC, SERVICE_MAC)
-    }
-
-    /// A host's address in the store's network.
-    pub fn address(host: usize) -> Ipv4Addr {
-        Ipv4Addr::new(198, 51, 100, 10 + u8::try_from(host).unwrap())
-    }
-
     /// Drops all packets on a host's link to the store, while the link stays up.
     pub fn cut(&self, host: usize) {
-        ip(&self.store, &format!("link set link{host} nomaster\n"));
+        let line = format!("link set link{host} nomaster\n");
+        self.store.ip(&line).unwrap();
     }
 
     /// Repairs a host's link to the store after [`Self::cut`].
     pub fn heal(&self, host: usize) {
-        ip(&self.store, &format!("link set link{host} master store0\n"));
+        let line = format!("link set link{host} master store0\n");
+        self.store.ip(&line).unwrap();
     }
 }
 
@@ -124,62 +126,22 @@ fn quiet_namespace() -> Namespace {
     namespace
 }
 
-fn links_of_router(client: &Namespace, hosts: &[Namespace]) -> String {
-    let mut lines = veth("eth0", "eth0", client);
-    for (number, host) in hosts.iter().enumerate() {
-        lines += &veth(&format!("host{number}"), "eth0", host);
-    }
-    lines
-}
-
-fn links_of_store(hosts: &[Namespace]) -> String {
-    // A bridge takes the lowest of its links' addresses by default. The address would change when that link leaves, and
-    // the hosts would have to resolve it again.
-    let mac = written(STORE_MAC);
-    let mut lines = format!(
-        "link set lo up\nlink add store0 address {mac} type bridge\naddress add {STORE}/24 dev store0\nlink set store0 up\n"
-    );
-    for (number, host) in hosts.iter().enumerate() {
-        let name = format!("link{number}");
-        lines += &veth(&name, "mgmt0", host);
-        lines += &format!("link set {name} master store0\n");
-    }
-    lines
-}
-
-/// A veth pair with one end here, and the other, called `there`, in another namespace.
+/// A veth pair with one end here, and the other, called `there`, in another namespace. This process keeps the
+/// namespace's file open.
 fn veth(here: &str, there: &str, other: &Namespace) -> String {
+    let (process, file) = (std::process::id(), other.file().as_raw_fd());
     format!(
-        "link add name {here} type veth peer name {there} netns {}\nlink set {here} up\n",
-        path(other)
+        "link add name {here} type veth peer name {there} netns /proc/{process}/fd/{file}\nlink set {here} up\n"
     )
 }
 
-fn client_lines() -> String {
+/// The `ip` commands that configure `eth0`. It has no ARP: answers go to the router, which has no route for them.
+fn eth0_lines(mac: [u8; 6], address: IpAddr) -> String {
+    let mac = mac.map(|byte| format!("{byte:02x}")).join(":");
     format!(
-        "link set eth0 address {mac}\nlink set eth0 arp off\naddress add {CLIENT}/24 dev eth0\nlink set eth0 up\n",
-        mac = written(CLIENT_MAC)
+        "link set lo up\nlink set eth0 address {mac}\nlink set eth0 arp off\naddress add {address}/24 dev eth0\n\
+         link set eth0 up\n"
     )
-}
-
-/// The `ip` commands that configure a host. `eth0` has no ARP: answers go to the router, which has no route for them.
-fn host_lines(number: usize) -> String {
-    format!(
-        "link set lo up\nlink set eth0 address {mac}\nlink set eth0 arp off\naddress add {SERVER}/24 dev eth0\n\
-         link set eth0 up\naddress add {address}/24 dev mgmt0\nlink set mgmt0 up\n",
-        mac = written(SERVICE_MAC),
-        address = IpAddr::V4(Network::address(number)),
-    )
-}
-
-fn written(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
-}
-
-/// A path to the namespace for any process, while this process lives.
-fn path(namespace: &Namespace) -> String {
-    let fd = namespace.file().as_raw_fd();
-    format!("/proc/{}/fd/{fd}", std::process::id())
 }
 
 fn host(namespace: Namespace, mac: [u8; 6]) -> Host {
@@ -189,11 +151,6 @@ fn host(namespace: Namespace, mac: [u8; 6]) -> Host {
         namespace,
         mac,
     }
-}
-
-/// Runs the lines as `ip` commands.
-fn ip(namespace: &Namespace, lines: &str) {
-    namespace.ip(lines).unwrap();
 }
 
 /// Runs a command in a namespace, with `input` on standard input. It must succeed.

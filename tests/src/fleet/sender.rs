@@ -12,16 +12,17 @@ use std::{
 
 use limiter_user::kernel::sys::clock;
 
-use super::{Network, network::Received};
-use crate::{cpus::pin_to, hosts::SERVER, packet::Ends, raw::Raw};
+use super::{
+    Network,
+    network::{MACS, Received},
+};
+use crate::{cpus::pin_to, eventually, hosts::SERVER, packet::Ends, raw::Raw};
 
 /// Packets to send.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Sources. Each sends the same number of packets. Their order changes every round.
     pub sources: Vec<Ipv4Addr>,
-    /// Destination UDP port.
-    pub port: u16,
     /// Packets per second, of all sources together.
     pub per_second: u32,
     /// Number of packets.
@@ -39,7 +40,6 @@ impl Load {
         let packets = f64::from(per_second) * time.as_secs_f64();
         Self {
             sources,
-            port: 9,
             per_second,
             packets: packets.round() as u32,
         }
@@ -84,11 +84,6 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Number of packets.
-    pub fn count(&self) -> u64 {
-        self.packets.len() as u64
-    }
-
     /// Nanoseconds from before the first packet was sent until after the last verdict.
     pub fn longest(&self) -> u64 {
         self.packets[self.packets.len() - 1].between.1 - self.packets[0].between.0
@@ -115,11 +110,7 @@ impl Stream {
         let sender = Sender {
             wire: Raw::to_send(&network.client),
             received: Arc::clone(&network.received),
-            frames: load
-                .sources
-                .iter()
-                .map(|of| frame(network, *of, load.port))
-                .collect(),
+            frames: load.sources.iter().map(|of| frame(*of)).collect(),
             load: load.clone(),
             so_far: Arc::default(),
             stop: Arc::default(),
@@ -132,22 +123,11 @@ impl Stream {
         }
     }
 
-    /// Number of packets sent and processed.
-    pub fn so_far(&self) -> u64 {
-        self.so_far.load(Ordering::Acquire)
-    }
-
     /// Waits until at least this number of packets have been sent and processed.
     pub fn wait_for(&self, packets: u64) {
-        let thread = self.thread.as_ref().unwrap();
-        while self.so_far() < packets {
-            assert!(
-                !thread.is_finished() || self.so_far() >= packets,
-                "only {} were sent",
-                self.so_far()
-            );
-            thread::sleep(Duration::from_millis(1));
-        }
+        eventually("packets are sent and processed", || {
+            self.so_far.load(Ordering::Acquire) >= packets
+        });
     }
 
     /// Waits for the last packet.
@@ -172,11 +152,11 @@ impl Drop for Stream {
 }
 
 /// A UDP packet from `source` to the hosts' common address.
-fn frame(network: &Network, source: Ipv4Addr, port: u16) -> Vec<u8> {
+fn frame(source: Ipv4Addr) -> Vec<u8> {
     let ends = Ends {
-        macs: network.macs(),
+        macs: MACS,
         from: SocketAddr::new(IpAddr::V4(source), 40_000),
-        to: SocketAddr::new(SERVER, port),
+        to: SocketAddr::new(SERVER, 9),
     };
     ends.udp(&[0; 18])
 }

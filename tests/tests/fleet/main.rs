@@ -1,5 +1,7 @@
 //! Hosts behind a router share limits and lists through a store, even under faults.
 
+mod case;
+mod changes;
 mod faults;
 mod lists;
 mod shared;

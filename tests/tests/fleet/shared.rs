@@ -1,104 +1,62 @@
 //! Three hosts with a shared limit, real XDP and a real store admit the rate of one host.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::time::Duration;
 
 use limiter_tests::{
-    fleet::{Agent, Bucket, Fleet, Load, STORE, Sent, source},
-    redis::{Redis, Setup},
+    fleet::{Bucket, Load, source},
     schema,
 };
 
-/// The limit of the whole fleet on a source.
-pub const LIMIT: Bucket = Bucket {
-    rate: 20,
-    burst: 10,
-};
+use super::case::{Case, HOT, LIMIT, fleet, limits, limits_of};
 
-/// The password of the store. Without one, Redis refuses other hosts.
-pub const PASSWORD: &str = "for-tests";
-
-/// The settings of each host.
-pub fn limits() -> String {
-    limits_of(LIMIT)
-}
-
-/// The settings of each host, with another limit.
-pub fn limits_of(Bucket { rate, burst }: Bucket) -> String {
-    format!(
-        "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[[limit]]\nname = \"all\"\nscope = \"fleet\"\n\
-         rate = \"{rate}/s\"\nburst = {burst}\n"
-    )
-}
-
-/// A store beside the fleet's hosts.
-pub fn store(fleet: &Fleet) -> Redis<'_> {
-    Redis::start_as(Setup {
-        host: Some(&fleet.network.store),
-        address: Some(STORE.to_string()),
-        password: Some(PASSWORD.to_owned()),
-        ..Setup::default()
-    })
-}
-
-/// URL of the store for agents.
-pub fn url(port: u16) -> String {
-    format!("redis://:{PASSWORD}@{STORE}:{port}")
-}
-
-/// Starts an agent on each host, and waits until the agents know of each other.
-pub fn agents(fleet: &Fleet, store: &Redis<'_>) -> Vec<Agent> {
-    let url = url(store.port);
-    let agents: Vec<Agent> = (0..fleet.size())
-        .map(|host| fleet.agent(host, &url, &[]))
-        .collect();
-    fleet.wait_until_all_agents_see(fleet.size() as u64);
-    agents
-}
-
-/// Makes three hosts with these settings. Returns from the test if the machine cannot run it.
-macro_rules! fleet {
-    ($settings:expr) => {{
-        limiter_tests::need_kernel!();
-        limiter_tests::need_redis!();
-        if !limiter_tests::need::program(module_path!(), "nft") {
-            return;
-        }
-        let fleet = limiter_tests::fleet::Fleet::of(3);
-        fleet.attach_all($settings);
-        fleet
-    }};
-}
-pub(crate) use fleet;
-
-/// Panics unless all hosts together have passed as many packets as one host would pass, to within a twentieth.
-fn expect_rate_of_one(fleet: &Fleet, sent: &Sent, source: Ipv4Addr) {
-    let due = LIMIT.tokens(sent.longest());
-    let admitted = fleet.admitted() as f64;
-    println!(
-        "{source}: {admitted} of {due:.0} due in {:.1} s, by host {:?}",
-        sent.longest() as f64 / 1e9,
-        fleet.passed()
-    );
-    assert!(
-        (due * 0.95..=due * 1.05).contains(&admitted),
-        "{admitted} packets passed, one host would pass {due}"
-    );
+/// Panics unless as many packets passed as a full bucket has tokens, to within a twentieth.
+fn expect_tokens(of: Bucket, nanoseconds: u64, passed: &[u64]) {
+    let (due, total) = (of.tokens(nanoseconds), passed.iter().sum::<u64>() as f64);
+    println!("{passed:?} of {due:.0}");
+    assert!(passed.iter().all(|passed| *passed > 0), "{passed:?}");
+    let bounds = due * 0.95..=due * 1.05;
+    assert!(bounds.contains(&total), "{total} of {due}");
 }
 
 /// The source's packets reach all hosts.
 #[test]
 fn three_hosts_together_admit_the_rate_of_one() {
-    let fleet = fleet!(&limits());
-    let store = store(&fleet);
-    let agents = agents(&fleet, &store);
-    let sent = fleet.send(&Load::of(source(7), 300, Duration::from_secs(30)));
-    for agent in &agents {
-        println!("{}", agent.printed());
-    }
-    expect_rate_of_one(&fleet, &sent, source(7));
+    let limit = Bucket {
+        rate: 20,
+        burst: 10,
+    };
+    let fleet = fleet!(&limits_of(limit));
+    let _case = Case::new(&fleet);
+    let sent = fleet.send(&Load::of(source(HOT), 300, Duration::from_secs(30)));
+    expect_tokens(limit, sent.longest(), &fleet.passed());
     if schema::has_validator("three_hosts_together_admit_the_rate_of_one") {
         let status = fleet.json(0, &["status", "eth0", "--json"]);
         assert!(status["interfaces"][0]["fleet"].is_object(), "{status:#}");
         assert_eq!(schema::faults("status", &status), "", "{status:#}");
     }
+}
+
+/// All packets of a source reach one host, and then another one.
+#[test]
+fn source_on_one_host_gets_its_whole_rate_and_no_more_after_a_move() {
+    let fleet = fleet!(&limits());
+    let case = Case::new(&fleet);
+    fleet.pin(source(HOT), 0);
+    let sent = fleet.send(&Load::of(source(HOT), 300, Duration::from_secs(2)));
+    let passed = case.figures(source(HOT), "passed");
+    // The host passes as much as without a fleet.
+    let alone = LIMIT.admits(&sent.times(|_| true));
+    println!("{passed:?} of {alone:?}");
+    assert!(alone.contains(&passed[0]), "{passed:?} of {alone:?}");
+    assert_eq!(passed[1..], [0, 0]);
+
+    let source = source(HOT + 10);
+    fleet.pin(source, 1);
+    let stream = fleet.start(&Load::of(source, 300, Duration::from_secs(6)));
+    for (packets, host) in [(450, 2), (900, 1), (1_350, 0)] {
+        stream.wait_for(packets);
+        fleet.pin(source, host);
+    }
+    let sent = stream.finish();
+    expect_tokens(LIMIT, sent.longest(), &case.figures(source, "passed"));
 }

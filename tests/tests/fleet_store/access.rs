@@ -1,8 +1,8 @@
 //! Hosts of a fleet get exactly the access that the store grants, and an error names the missing right.
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
-use limiter_fleet::store::{Edit, Error, Fault, Target};
+use limiter_fleet::store::{Edit, Error, Fault, Options, Target};
 use limiter_tests::{
     exporter::loopback_up,
     hosts::{Hosts, SERVER},
@@ -11,10 +11,10 @@ use limiter_tests::{
 };
 
 use super::{
-    Asked, expect_fault,
-    lists::{BY, add, prefixes},
+    expect_fault,
+    lists::{add, prefixes},
     members::held,
-    options, refused, round, totals, try_connect,
+    options, refused, round, try_connect,
 };
 
 const PAGE: &str = include_str!("../../../docs/fleet.md");
@@ -41,22 +41,18 @@ fn with_user() -> Redis<'static> {
 fn password_comes_from_url_or_file_and_a_wrong_one_is_not_printed() {
     need_redis!();
     let redis = secret();
-    let mut store = try_connect(&options(&redis.url_as("default", "geheim"))).unwrap();
-    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
     let mut from_file = options(&redis.url());
     from_file.password = Some(b"geheim\n".to_vec());
-    assert!(try_connect(&from_file).is_ok());
+    for options in [options(&redis.url_as("default", "geheim")), from_file] {
+        assert_eq!(try_connect(&options).unwrap().totals(1, &[(1, 1)]), [1]);
+    }
     for url in [
         redis.url(),
         redis.url_as("", "falsch"),
         redis.url_as("stranger", "falsch"),
         redis.socket_url(),
     ] {
-        let error = refused(&options(&url));
-        assert!(
-            matches!(error, Error::At(_, Fault::Denied)),
-            "{url}: {error}"
-        );
+        let error = expect_fault!(Fault::Denied, refused(&options(&url)));
         let text = format!("{error} {error:?}");
         assert!(!text.contains("falsch"), "{text}");
     }
@@ -67,57 +63,41 @@ fn store_is_reached_over_a_unix_socket() {
     need_redis!();
     let redis = Redis::start();
     let mut store = try_connect(&options(&redis.socket_url())).unwrap();
-    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
+    assert_eq!(store.totals(1, &[(1, 1)]), [1]);
 }
 
 #[test]
 fn user_of_one_fleet_has_exactly_the_rights_of_a_member() {
     need_redis!();
     let redis = with_user();
-    let mut store = try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
-    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
-    assert_eq!(totals(&store.exchange(1, &round(2, &[(1, 1)]))), [2]);
-    let Asked { runtime, store } = &mut store;
-    let minute = std::time::Duration::from_secs(60);
-    runtime.block_on(async {
-        let limits = [held("all", 1)];
-        let remove = Edit::Remove(prefixes(&["192.0.2.0/24"]));
-        for (edit, changed) in [(add(&["192.0.2.0/24"], Some(minute)), 1), (remove, 1)] {
-            let edited = store.edit("edge", "deny", BY, &edit).await.unwrap();
-            assert_eq!(edited.prefixes, changed, "{edit:?}");
-        }
-        let read = store.lists("edge", &["deny".to_owned()]).await.unwrap();
-        assert!(read.lists[0].is_ok());
-        // The second pass must remove existing objects and make them again.
-        for _ in 0..2 {
-            let beat = store.heartbeat("edge", 1, "one", &limits, minute).await;
-            assert_eq!(beat.unwrap().held, limits);
-            redis.cli(&["SET", "limiter:{edge}:members", "junk"]);
-            redis.cli(&["SET", "limiter:{edge}:limits", "junk"]);
-        }
-        for other in ["edge2", "edg", "other"] {
-            let error = store.heartbeat(other, 1, "one", &[], minute).await;
-            let error = error.unwrap_err();
-            assert!(
-                matches!(error, Error::At(_, Fault::Forbidden { .. })),
-                "{other}: {error}"
-            );
-            let round = round(1, &[(1, 1)]);
-            let error = store.exchange(other, 1, &round, super::ALONE).await;
-            let error = error.unwrap_err();
-            assert!(
-                matches!(error, Error::At(_, Fault::Forbidden { .. })),
-                "{other}: {error}"
-            );
-        }
-    });
+    let connect = || try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
+    let mut store = connect();
+    assert_eq!(store.totals(1, &[(1, 1)]), [1]);
+    assert_eq!(store.totals(2, &[(1, 1)]), [2]);
+    let minute = Duration::from_secs(60);
+    let remove = Edit::Remove(prefixes(&["192.0.2.0/24"]));
+    for edit in [add(&["192.0.2.0/24"], Some(minute)), remove] {
+        assert_eq!(store.try_edit(&edit).unwrap(), 1, "{edit:?}");
+    }
+    assert!(store.lists(&["deny"]).lists[0].is_ok());
+    // The second pass must remove existing objects and make them again.
+    let limits = [held("all", 1)];
+    for _ in 0..2 {
+        assert_eq!(store.beat(1, &limits, minute).held, limits);
+        redis.cli(&["SET", "limiter:{edge}:members", "junk"]);
+        redis.cli(&["SET", "limiter:{edge}:limits", "junk"]);
+    }
+    for other in ["edge2", "edg", "other"] {
+        let round = round(1, &[(1, 1)]);
+        let error = store.try_exchange(other, 1, &round).unwrap_err();
+        expect_fault!(Fault::Forbidden(_), error);
+        let beat = store.store.heartbeat(other, 1, "one", &[], minute);
+        let error = store.runtime.block_on(beat).unwrap_err();
+        expect_fault!(Fault::Forbidden(_), error);
+    }
     // Without these rights, the script must fail.
     redis.cli(&["ACL", "SETUSER", "edge", "-setrange", "-set"]);
-    let mut store = try_connect(&options(&redis.url_as("edge", "edgepass"))).unwrap();
-    expect_fault!(
-        Fault::Forbidden(..),
-        store.try_exchange(1, &round(9, &[(1, 1)])).unwrap_err()
-    );
+    expect_fault!(Fault::Forbidden(_), connect().fails(9, &[(1, 1)]));
 }
 
 /// Without the right, the message names it.
@@ -130,7 +110,7 @@ fn another_database_needs_the_select_right() {
     assert!(error.to_string().contains("'select'"), "{error}");
     redis.cli(&["ACL", "SETUSER", "edge", "+select"]);
     let mut store = try_connect(&options(&url)).unwrap();
-    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
+    assert_eq!(store.totals(1, &[(1, 1)]), [1]);
 }
 
 /// The commands of docs/fleet.md admit a fleet's hosts to a newly installed store, and still do after a restart.
@@ -151,7 +131,7 @@ fn documented_commands_set_up_a_store() {
         let options = options(&format!("redis://{user}@{address}:{port}"));
         let asked = hosts.client.namespace.run(|| {
             let mut store = try_connect(&options)?;
-            Ok(totals(&store.exchange(1, &round(1, &[(1, 1)]))))
+            Ok(store.totals(1, &[(1, 1)]))
         });
         asked.unwrap()
     };
@@ -190,46 +170,43 @@ fn tls_works_only_with_the_right_certificates() {
         return;
     }
     let folder = certificates("127.0.0.1");
-    let path = |name: &str| Some(std::fs::read(folder.path().join(name)).unwrap());
+    let read = |name: &str| Some(std::fs::read(folder.path().join(name)).unwrap());
     let redis = Redis::start_as(Setup {
         tls: Some(folder.path().to_owned()),
         ..Setup::default()
     });
-    let mut good = options(&redis.url());
-    good.ca = path("ca.pem");
-    let mut store = try_connect(&good).unwrap();
-    assert_eq!(totals(&store.exchange(1, &round(1, &[(1, 1)]))), [1]);
-    let is_tls = |error: &Error| matches!(error, Error::At(_, Fault::Tls { .. }));
-    let mut bad = good.clone();
-    bad.ca = path("other.pem");
-    let error = refused(&bad);
-    assert!(is_tls(&error), "{error}");
-    // The certificate is for the address only.
-    bad = good.clone();
-    bad.url = redis.url().replace("127.0.0.1", "localhost");
-    let error = refused(&bad);
-    assert!(is_tls(&error), "{error}");
-    // The system's authorities do not include the test's.
-    bad = good.clone();
-    bad.ca = None;
-    let error = refused(&bad);
-    assert!(is_tls(&error), "{error}");
+    let with = |url: &str, ca| Options { ca, ..options(url) };
+    let url = redis.url();
+    let mut store = try_connect(&with(&url, read("ca.pem"))).unwrap();
+    assert_eq!(store.totals(1, &[(1, 1)]), [1]);
+    // The certificate is for the address only. The system's authorities do not include the test's.
+    let named = url.replace("127.0.0.1", "localhost");
+    for (url, ca) in [
+        (&url, read("other.pem")),
+        (&named, read("ca.pem")),
+        (&url, None),
+    ] {
+        let error = expect_fault!(Fault::Unreachable(_), refused(&with(url, ca)));
+        assert!(error.to_string().contains("certificate"), "{error}");
+    }
     // A file without a certificate is refused before any attempt.
-    bad = good.clone();
-    bad.ca = path("extension");
-    let error = Target::read(&bad).unwrap_err();
+    let error = Target::read(&with(&url, read("extension"))).unwrap_err();
     assert!(matches!(error, Error::Certificates(_)), "{error}");
     // If only one side speaks TLS, both may wait for data, until the timeout.
-    let moment = std::time::Duration::from_millis(250);
-    let mut plainly = options(&redis.url().replace("rediss", "redis"));
-    (plainly.connect_timeout, plainly.response_timeout) = (moment, moment);
-    let error = refused(&plainly);
-    assert!(error.is_of_the_connection(), "{error}");
     let plain = Redis::start();
-    bad = good.clone();
-    bad.url = plain.url().replace("redis:", "rediss:");
-    (bad.connect_timeout, bad.response_timeout) = (moment, moment);
-    let error = refused(&bad);
-    assert!(error.is_of_the_connection(), "{error}");
-    assert!(error.to_string().contains("speaks TLS"), "{error}");
+    for (url, ca) in [
+        (url.replace("rediss", "redis"), None),
+        (plain.url().replace("redis:", "rediss:"), read("ca.pem")),
+    ] {
+        let error = refused(&Options {
+            timeout: Duration::from_millis(250),
+            ..with(&url, ca)
+        });
+        assert!(error.is_of_the_connection(), "{error}");
+        let text = error.to_string();
+        assert!(
+            url.starts_with("redis:") || text.contains("speaks TLS"),
+            "{text}"
+        );
+    }
 }

@@ -34,41 +34,21 @@ const ALONE: Fleet = Fleet {
 /// Name and depth of a limit of one packet per second, burst 1,000.
 const SLOW: (&str, u64) = ("http", 1_000 * SECOND);
 
-/// A limit of one packet per second.
-fn limit((name, tau): (&str, u64)) -> Arc<Limit> {
-    let quota = Quota {
-        tau,
-        cost: SECOND,
-        epoch: 0,
-    };
-    let name = name.to_owned();
-    let held = Held {
-        name,
-        ..Held::default()
-    };
-    Arc::new(Limit { quota, held })
-}
-
 /// A store, and a runtime for its requests.
 struct Asked {
     runtime: Runtime,
     store: Store,
 }
 
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
-
 fn options(url: &str) -> Options {
     Options {
-        connect_timeout: PATIENCE,
-        response_timeout: PATIENCE,
+        timeout: PATIENCE,
         ..Options::new(url)
     }
 }
 
 fn try_connect(options: &Options) -> Result<Asked, Error> {
-    let runtime = runtime();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let target = Target::read(options)?;
     let store = runtime.block_on(Store::connect(&target))?;
     Ok(Asked { runtime, store })
@@ -108,34 +88,30 @@ impl Asked {
         try_connect(&options(&redis.url())).unwrap()
     }
 
-    fn try_exchange(&mut self, member: u64, round: &Round) -> Result<Vec<Record>, Error> {
-        let exchange = self.store.exchange(FLEET, member, round, ALONE);
+    fn try_exchange(
+        &mut self,
+        fleet: &str,
+        member: u64,
+        round: &Round,
+    ) -> Result<Vec<Record>, Error> {
+        let exchange = self.store.exchange(fleet, member, round, ALONE);
         self.runtime.block_on(exchange)
     }
 
     fn exchange(&mut self, member: u64, round: &Round) -> Vec<Record> {
-        self.try_exchange(member, round).unwrap()
+        self.try_exchange(FLEET, member, round).unwrap()
     }
 
-    /// The store's records of sources, read as another member.
-    fn records(&mut self, sources: &[u32]) -> Vec<Record> {
-        let items: Vec<_> = sources.iter().map(|source| (*source, 0)).collect();
-        self.exchange(0xa5, &round(1, &items))
+    /// Sends a round of the first member. Returns the totals of the records.
+    fn totals(&mut self, number: u64, items: &[(u32, u64)]) -> Vec<u64> {
+        totals(&self.exchange(1, &round(number, items)))
     }
 
-    /// The store's time, in microseconds.
-    fn now(&mut self) -> u64 {
-        let beat = self
-            .store
-            .heartbeat("clock", 1, "clock", &[], Duration::from_secs(60));
-        let now = self.runtime.block_on(beat).unwrap().now;
-        now.as_micros().try_into().unwrap()
+    /// Sends a round of the first member that must fail.
+    fn fails(&mut self, number: u64, items: &[(u32, u64)]) -> Error {
+        let answer = self.try_exchange(FLEET, 1, &round(number, items));
+        answer.unwrap_err()
     }
-}
-
-/// A source of the first limit.
-fn source(number: u32) -> SourceKey {
-    SourceKey::new(IPV4, ipv4_words((0x0a00_0000 + number).to_be()), 0, 0)
 }
 
 /// A round of sources of [`SLOW`], each with its number of packets.
@@ -143,19 +119,24 @@ fn round(number: u64, items: &[(u32, u64)]) -> Round {
     round_of(SLOW, number, items)
 }
 
-fn round_of(of: (&str, u64), number: u64, items: &[(u32, u64)]) -> Round {
-    let limit = limit(of);
+/// A round of a limit of one packet per second.
+fn round_of((name, tau): (&str, u64), number: u64, items: &[(u32, u64)]) -> Round {
+    let held = Held {
+        name: name.to_owned(),
+        ..Held::default()
+    };
+    let (cost, epoch) = (SECOND, 0);
+    let quota = Quota { tau, cost, epoch };
+    let limit = Arc::new(Limit { quota, held });
+    let item = |&(source, packets): &(u32, u64)| Item {
+        key: SourceKey::new(IPV4, ipv4_words((0x0a00_0000 + source).to_be()), 0, 0),
+        limit: Arc::clone(&limit),
+        packets,
+    };
     Round {
         part: 0,
         number,
-        items: items
-            .iter()
-            .map(|(source, packets)| Item {
-                key: self::source(*source),
-                limit: Arc::clone(&limit),
-                packets: *packets,
-            })
-            .collect(),
+        items: items.iter().map(item).collect(),
     }
 }
 

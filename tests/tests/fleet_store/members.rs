@@ -4,12 +4,15 @@ use std::{thread, time::Duration};
 
 use limiter_fleet::{
     conflicts::Held,
-    store::{Beat, Error, LIMITS, MEMBERS},
+    store::{Beat, LIMITS, MEMBERS},
 };
 
 use super::{Asked, FLEET, store};
 
 const ALIVE: Duration = Duration::from_secs(60);
+/// Shorter than the pauses of the tests.
+const SHORT: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(20);
 const KEY: &str = "limiter:{edge}:members";
 const LIMITS_KEY: &str = "limiter:{edge}:limits";
 
@@ -22,18 +25,15 @@ pub fn held(name: &str, cost: u64) -> Held {
 }
 
 impl Asked {
-    fn beat(&mut self, member: u64, label: &str, alive: Duration) -> Beat {
-        self.say(member, label, &[], alive)
-    }
-
-    fn say(&mut self, member: u64, label: &str, held: &[Held], alive: Duration) -> Beat {
-        let beat = self.store.heartbeat(FLEET, member, label, held, alive);
+    pub fn beat(&mut self, member: u64, held: &[Held], alive: Duration) -> Beat {
+        let label = format!("host-{member}/eth0");
+        let beat = self.store.heartbeat(FLEET, member, &label, held, alive);
         self.runtime.block_on(beat).unwrap()
     }
 
     /// Limits of all members, sorted.
     fn compare(&mut self, held: &[Held], alive: Duration) -> Vec<Held> {
-        let mut all = self.say(1, "one/eth0", held, alive).held;
+        let mut all = self.beat(1, held, alive).held;
         all.sort_unstable();
         all
     }
@@ -42,54 +42,19 @@ impl Asked {
 #[test]
 fn members_are_counted_until_they_fall_silent() {
     let (redis, mut store) = store!();
-    let first = store.beat(1, "one/eth0", ALIVE);
-    assert_eq!(
-        (first.hosts, first.oldest, first.revision),
-        (1, Duration::ZERO, 0)
-    );
-    thread::sleep(Duration::from_millis(20));
-    let second = store.beat(2, "two/eth0", ALIVE);
+    let first = store.beat(1, &[], ALIVE);
+    assert_eq!((first.hosts, first.revision), (1, 0));
+    assert_eq!(first.oldest, Duration::ZERO);
+    thread::sleep(PAUSE);
+    let second = store.beat(2, &[], ALIVE);
     assert_eq!(second.hosts, 2);
-    assert_eq!(second.oldest, second.now - first.now);
+    assert!(second.oldest >= PAUSE, "{second:?}");
     // A silent member is not counted, but not forgotten.
-    assert_eq!(
-        store.beat(2, "two/eth0", Duration::from_millis(10)).hosts,
-        1
-    );
-    let third = store.beat(2, "two/eth0", ALIVE);
-    assert_eq!(third.hosts, 2);
+    assert_eq!(store.beat(2, &[], SHORT).hosts, 1);
+    assert_eq!(store.beat(2, &[], ALIVE).hosts, 2);
     let members = redis.cli(&["ZRANGE", KEY, "0", "-1"]);
-    assert_eq!(
-        members,
-        "0000000000000001 one/eth0\n0000000000000002 two/eth0"
-    );
-    let bad = store.store.heartbeat(FLEET, 1, "a\nb", &[], ALIVE);
-    assert!(matches!(store.runtime.block_on(bad), Err(Error::Label(_))));
-}
-
-#[test]
-fn garbage_under_the_members_key_is_bounded_and_not_shown() {
-    let (redis, mut store) = store!();
-    // If the key has another type, members register again.
-    redis.cli(&["SET", KEY, "junk"]);
-    redis.cli(&["SET", "limiter:{edge}:revision", "junk"]);
-    let beat = store.beat(1, "one/eth0", ALIVE);
-    assert_eq!((beat.hosts, beat.revision), (1, 0));
-    let fill = "for i=1,20000 do redis.call('ZADD',KEYS[1],ARGV[1]+i%7,'x'..i) end";
-    let now = beat.now.as_micros().to_string();
-    redis.cli(&["EVAL", fill, "1", KEY, &now]);
-    // The times are in the future, long ago, and out of range.
-    redis.cli(&[
-        "ZADD", KEY, "9e15", "future", "1", "past", "+inf", "for ever", "-inf", "never",
-    ]);
-    redis.cli(&["ZADD", KEY, &now, "00000000000000aa \u{1b}[31mred"]);
-    let beat = store.beat(1, "one/eth0", ALIVE);
-    assert!(beat.hosts as usize <= MEMBERS, "{beat:?}");
-    assert!(beat.oldest <= ALIVE, "{beat:?}");
-    assert_eq!(redis.cli(&["ZCARD", KEY]), MEMBERS.to_string());
-    for gone in ["future", "past", "for ever", "never"] {
-        assert_eq!(redis.cli(&["ZSCORE", KEY, gone]), "", "{gone}");
-    }
+    let expected = "0000000000000001 host-1/eth0\n0000000000000002 host-2/eth0";
+    assert_eq!(members, expected);
 }
 
 /// Outdated limits are not included.
@@ -104,9 +69,8 @@ fn members_learn_the_limits_of_all_living_members() {
     assert_eq!(store.compare(&both[1..2], ALIVE), both);
     // A member without limits may ask too.
     assert_eq!(store.compare(&[], ALIVE), both);
-    thread::sleep(Duration::from_millis(20));
-    let short = Duration::from_millis(10);
-    assert_eq!(store.compare(&both[1..2], short), both[1..2]);
+    thread::sleep(PAUSE);
+    assert_eq!(store.compare(&both[1..2], SHORT), both[1..2]);
     // The limits are deleted, not just hidden.
     assert_eq!(redis.cli(&["ZCARD", LIMITS_KEY]), "1");
     let ends: u64 = redis.cli(&["PTTL", LIMITS_KEY]).parse().unwrap();
@@ -114,20 +78,40 @@ fn members_learn_the_limits_of_all_living_members() {
 }
 
 #[test]
-fn garbage_under_the_limits_key_is_bounded_and_not_shown() {
+fn garbage_under_the_keys_is_bounded_and_not_shown() {
     let (redis, mut store) = store!();
-    redis.cli(&["SET", LIMITS_KEY, "junk"]);
+    // If a key has another type, members register again.
+    for key in [KEY, LIMITS_KEY, "limiter:{edge}:revision"] {
+        redis.cli(&["SET", key, "junk"]);
+    }
     let own = [held("all", 1)];
-    assert_eq!(store.compare(&own, ALIVE), own);
-    let now = redis.cli(&["ZSCORE", LIMITS_KEY, "all /32,/64 1 10 cost 1, burst 10"]);
-    let fill = "for i=1,20000 do redis.call('ZADD',KEYS[1],ARGV[1],'x'..i) end
+    let beat = store.beat(1, &own, ALIVE);
+    assert_eq!(
+        (beat.hosts, beat.revision, &beat.held[..]),
+        (1, 0, &own[..])
+    );
+    let fill = "for i=1,20000 do redis.call('ZADD',KEYS[1],ARGV[1]+i%7,'x'..i) end
         redis.call('ZADD',KEYS[1],ARGV[1],string.rep('x',5000000))";
-    redis.cli(&["EVAL", fill, "1", LIMITS_KEY, &now]);
-    redis.cli(&["ZADD", LIMITS_KEY, "9e15", "all /32,/64 9 9 future"]);
-    redis.cli(&["ZADD", LIMITS_KEY, &now, "all /32,/64 9 9 \u{1b}[31mred"]);
+    let now = redis.micros().to_string();
+    let red = r#"{"name":"all","quota":"/32,/64 9 9","words":"\u001b[31mred"}"#;
+    for key in [KEY, LIMITS_KEY] {
+        redis.cli(&["EVAL", fill, "1", key, &now]);
+        // The times are in the future, long ago, and out of range.
+        redis.cli(&[
+            "ZADD", key, "9e15", "future", "1", "past", "+inf", "for ever", "-inf", "never",
+        ]);
+        redis.cli(&["ZADD", key, &now, red]);
+    }
     let before = redis.sent();
-    assert_eq!(store.compare(&own, ALIVE), own);
+    let beat = store.beat(1, &own, ALIVE);
     let sent = redis.sent() - before;
     assert!(sent < 100_000, "{sent} bytes");
-    assert_eq!(redis.cli(&["ZCARD", LIMITS_KEY]), LIMITS.to_string());
+    assert!(beat.hosts as usize <= MEMBERS, "{beat:?}");
+    assert!(beat.oldest <= ALIVE && beat.held == own, "{beat:?}");
+    for (key, most) in [(KEY, MEMBERS), (LIMITS_KEY, LIMITS)] {
+        assert_eq!(redis.cli(&["ZCARD", key]), most.to_string());
+        for gone in ["future", "past", "for ever", "never"] {
+            assert_eq!(redis.cli(&["ZSCORE", key, gone]), "", "{gone}");
+        }
+    }
 }
