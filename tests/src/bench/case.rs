@@ -107,6 +107,10 @@ pub struct Case {
 impl Case {
     /// Title of a table: the properties that its cases share.
     pub fn title(&self) -> String {
+        let family = match self.family {
+            Family::Ipv4 => "IPv4",
+            Family::Ipv6 => "IPv6",
+        };
         let verdict = match self.verdict {
             Verdict::Dropped => "over the limit",
             Verdict::Passed => "below the limit",
@@ -116,6 +120,6 @@ impl Case {
             Cpus::Same => "two processors, same sources",
             Cpus::Different => "two processors, each its own sources",
         };
-        format!("{:?}, {verdict}, {cpus}", self.family)
+        format!("{family}, {verdict}, {cpus}")
     }
 }
