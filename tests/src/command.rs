@@ -11,9 +11,7 @@ use crate::testbed::Namespace;
 /// Runs `ip` with the words of `line` in a network namespace. It must succeed.
 #[track_caller]
 pub fn ip(namespace: &Namespace, line: &str) {
-    let run = || Command::new("ip").args(line.split(' ')).status();
-    let status = namespace.run(run).unwrap().unwrap();
-    assert!(status.success(), "ip {line}");
+    namespace.ip(line).unwrap();
 }
 
 /// The binary, built once for this run of the tests. Without cargo (`cargo xtask test --kernels`), `LIMITER_BINARY` is

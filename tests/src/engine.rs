@@ -72,17 +72,6 @@ impl Limit {
         }
     }
 
-    /// The first slot, with windows that begin with the clock.
-    fn slot() -> Slot {
-        Slot {
-            name: "default".to_owned(),
-            number: FIRST_SLOT,
-            phase: 0,
-            epoch: 0,
-            past: Vec::new(),
-        }
-    }
-
     /// The program's constants.
     pub fn config(&self) -> Config {
         let settings = Settings {
@@ -91,11 +80,7 @@ impl Limit {
             new_sources: None,
             ..Settings::default()
         };
-        let compiled = settings.compile(&[Self::slot()], &TierBits::default(), FRAME_MAX);
-        Config {
-            clock: CLOCK_PACKET,
-            ..compiled.unwrap()
-        }
+        constants(&settings, CLOCK_PACKET).0
     }
 
     /// The key of a source's bucket.
@@ -249,7 +234,10 @@ pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Li
         .map(|(number, limit)| Slot {
             name: limit.name,
             number,
-            ..Limit::slot()
+            // Windows begin with the clock.
+            phase: 0,
+            epoch: 0,
+            past: Vec::new(),
         })
         .collect();
     let bits = TierBits::default().for_lists(&settings.lists).0;

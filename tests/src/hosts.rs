@@ -102,9 +102,7 @@ impl Hosts {
     /// Runs `limiter` on the server. It must succeed; returns its JSON output.
     #[track_caller]
     pub fn json(&self, arguments: &(impl Arguments + ?Sized)) -> serde_json::Value {
-        let outcome = self.limiter(arguments);
-        outcome.expect(0);
-        serde_json::from_str(&outcome.stdout).unwrap()
+        serde_json::from_str(&self.run(arguments)).unwrap()
     }
 
     /// The attachment, from `status --json`.

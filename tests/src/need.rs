@@ -2,29 +2,31 @@
 
 use std::{fs::OpenOptions, io::Write, sync::OnceLock};
 
+use limiter_user::kernel::sys::requirements;
+
+use crate::testbed::Namespace;
+
 /// The reason why this process cannot load BPF programs or make network namespaces; none if it can. Checked once.
 fn missing_for_kernel() -> Option<&'static str> {
     static MISSING: OnceLock<Option<&'static str>> = OnceLock::new();
     *MISSING.get_or_init(|| {
         if !nix::unistd::geteuid().is_root() {
-            return Some("not root");
+            Some("not root")
+        } else if requirements::kernel().is_err() {
+            Some("the kernel is older than 5.15")
+        } else if requirements::privileges().is_err() {
+            Some("no CAP_BPF or CAP_NET_ADMIN")
+        } else if Namespace::new().is_err() {
+            Some("no network namespaces")
+        } else {
+            None
         }
-        if limiter_user::kernel::sys::requirements::kernel().is_err() {
-            return Some("the kernel is older than 5.15");
-        }
-        if limiter_user::kernel::sys::requirements::privileges().is_err() {
-            return Some("no CAP_BPF or CAP_NET_ADMIN");
-        }
-        if crate::testbed::Namespace::new().is_err() {
-            return Some("no network namespaces");
-        }
-        None
     })
 }
 
 /// True if a test of the kernel can run. If it cannot, reports that as [`missing`] does.
 pub fn kernel(test: &str) -> bool {
-    missing_for_kernel().is_none_or(|why| skip(test, why))
+    missing_for_kernel().is_none_or(|why| missing(test, why))
 }
 
 /// True if the program `tool` can be run.
@@ -33,14 +35,14 @@ pub fn tool(test: &str, tool: &str) -> bool {
         .arg("version")
         .output()
         .is_ok();
-    there || skip(test, &format!("no {tool}"))
+    there || missing(test, &format!("no {tool}"))
 }
 
 /// True if a program is in PATH, for programs without a verb `version`.
 pub fn program(test: &str, name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    there || skip(test, &format!("no {name}"))
+    there || missing(test, &format!("no {name}"))
 }
 
 /// True if packages can be built.
@@ -55,16 +57,12 @@ pub fn container(test: &str) -> bool {
     let overlay = std::fs::read_to_string("/proc/filesystems")
         .is_ok_and(|filesystems| filesystems.contains("\toverlay\n"));
     let systemd = std::path::Path::new("/lib/systemd/systemd").exists();
-    (overlay || skip(test, "no overlayfs")) && (systemd || skip(test, "no systemd"))
+    (overlay || missing(test, "no overlayfs")) && (systemd || missing(test, "no systemd"))
 }
 
 /// Reports that `test` cannot run, on standard error and in the file that `cargo xtask test` counts. Panics with
-/// `LIMITER_STRICT`, which forbids skipping.
-pub fn missing(test: &str, why: &str) {
-    skip(test, why);
-}
-
-fn skip(test: &str, why: &str) -> bool {
+/// `LIMITER_STRICT`, which forbids skipping. Returns false.
+pub fn missing(test: &str, why: &str) -> bool {
     assert!(
         std::env::var_os("LIMITER_STRICT").is_none(),
         "{test} cannot run here: {why}"

@@ -33,30 +33,20 @@ impl Frame {
 
     /// The frame's bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = [self.macs.1, self.macs.0].concat();
-        for tag in self.tags {
-            bytes.extend(tag.to_be_bytes());
-            bytes.extend([0, 7]);
-        }
-        let ip: u16 = if self.source.is_ipv4() {
-            0x0800
-        } else {
-            0x86dd
+        let to: IpAddr = match self.source {
+            IpAddr::V4(_) => [192, 0, 2, 1].into(),
+            IpAddr::V6(_) => [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
         };
-        bytes.extend(ip.to_be_bytes());
-        self.write_ip(&mut bytes);
-        bytes
-    }
-
-    fn write_ip(&self, bytes: &mut Vec<u8>) {
-        let to_ipv6 = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-        let ip = match self.source {
-            IpAddr::V4(source) => PacketBuilder::ipv4(source.octets(), [192, 0, 2, 1], 64),
-            IpAddr::V6(source) => PacketBuilder::ipv6(source.octets(), to_ipv6, 64),
+        let ends = Ends {
+            macs: self.macs,
+            from: SocketAddr::new(self.source, 40_000),
+            to: SocketAddr::new(to, 9),
         };
-        ip.udp(40_000, 9)
-            .write(bytes, &vec![0x5a; self.payload])
-            .unwrap();
+        let untagged = ends.udp(&vec![0x5a; self.payload]);
+        let (macs, rest) = untagged.split_at(12);
+        let tags = self.tags.iter().map(|tag| tag.to_be_bytes());
+        let tags: Vec<u8> = tags.flat_map(|[a, b]| [a, b, 0, 7]).collect();
+        [macs, &tags, rest].concat()
     }
 }
 
@@ -120,17 +110,11 @@ impl Ends {
 
 /// A UDP frame of exactly `length` bytes from `source`.
 pub fn udp_of_length(source: IpAddr, length: usize) -> Vec<u8> {
-    let headers = Frame {
-        payload: 0,
-        ..Frame::from(source)
-    }
-    .bytes()
-    .len();
-    Frame {
-        payload: length - headers,
-        ..Frame::from(source)
-    }
-    .bytes()
+    let of = |payload| {
+        let frame = Frame::from(source);
+        Frame { payload, ..frame }.bytes()
+    };
+    of(length - of(0).len())
 }
 
 /// An ARP request.

@@ -3,14 +3,16 @@
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
 use std::{
-    ffi::CString,
     io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
     time::{Duration, Instant},
 };
 
 use crate::testbed::{Host, Namespace};
-use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
+use nix::{
+    net::if_::if_nametoindex,
+    sys::socket::{setsockopt, sockopt::RcvBufForce},
+};
 
 /// A packet socket on a host's `eth0`.
 #[derive(Debug)]
@@ -73,14 +75,7 @@ impl Raw {
     /// Opens a socket on an interface in a namespace. The socket sends without a queue: a frame that the interface
     /// cannot take at once is lost.
     pub fn on(namespace: &Namespace, name: &str) -> io::Result<Self> {
-        let open = || {
-            let name = CString::new(name)?;
-            // SAFETY: the name is a zero-terminated string.
-            match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-                0 => Err(io::Error::last_os_error()),
-                index => Self::bind(index, ALL),
-            }
-        };
+        let open = || Self::bind(if_nametoindex(name)?, ALL);
         let socket = namespace.run(open).map_err(io::Error::other)??;
         let on: libc::c_int = 1;
         // SAFETY: the option's value is an int, which `on` is.

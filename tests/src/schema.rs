@@ -36,10 +36,7 @@ pub fn has_validator(test: &str) -> bool {
     let mut python = Command::new("python3");
     let import = python.args(["-c", "import jsonschema"]).output();
     let there = import.is_ok_and(|import| import.status.success());
-    if !there {
-        need::missing(test, "no python3-jsonschema");
-    }
-    there
+    there || need::missing(test, "no python3-jsonschema")
 }
 
 /// Errors in the JSON of `verb`, one per line; empty if it matches `docs/schema`.

@@ -38,40 +38,17 @@ pub enum Verdict {
     Passed,
 }
 
+/// Number of sources: a power of two. They send one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sources {
-    /// A power of two, one source after the other.
-    Number(u32),
-    /// Every packet has a new source.
-    New,
-}
-
-/// Number of sources if all are new. At ten million per second, they last for 100 s.
-const NEW: u32 = 1 << 30;
+pub struct Sources(pub u32);
 
 impl Sources {
+    /// A new source in every packet. At ten million per second, they last for 100 s.
+    pub const NEW: Self = Self(1 << 30);
+
     /// Room in the table: twice the sources, or a million if all are new.
     pub fn capacity(self) -> u32 {
-        match self {
-            Self::Number(number) => (2 * number).max(65_536),
-            Self::New => 1 << 20,
-        }
-    }
-
-    /// Number of different sources.
-    pub fn count(self) -> u32 {
-        match self {
-            Self::Number(number) => number,
-            Self::New => NEW,
-        }
-    }
-
-    /// Packets until each source has been seen, or, with new sources, until the table is full.
-    pub fn to_fill(self) -> u32 {
-        match self {
-            Self::Number(number) => number,
-            Self::New => self.capacity(),
-        }
+        (2 * self.0).clamp(1 << 16, if self == Self::NEW { 1 << 20 } else { 1 << 24 })
     }
 }
 
@@ -80,8 +57,8 @@ impl FromStr for Sources {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse::<u32>() {
-            _ if text == "new" => Ok(Self::New),
-            Ok(number) if number.is_power_of_two() && number <= 1 << 23 => Ok(Self::Number(number)),
+            _ if text == "new" => Ok(Self::NEW),
+            Ok(number) if number.is_power_of_two() && number <= 1 << 23 => Ok(Self(number)),
             _ => Err("write a power of two, up to 8388608, or new".into()),
         }
     }
@@ -89,9 +66,9 @@ impl FromStr for Sources {
 
 impl fmt::Display for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => f.pad(&number.to_string()),
-            Self::New => f.pad("new"),
+        match *self {
+            Self::NEW => f.write_str("new"),
+            Self(number) => number.fmt(f),
         }
     }
 }
@@ -115,10 +92,7 @@ pub enum Cpus {
 
 impl Cpus {
     pub fn count(self) -> usize {
-        match self {
-            Self::One => 1,
-            Self::Same | Self::Different => 2,
-        }
+        if self == Self::One { 1 } else { 2 }
     }
 }
 
@@ -131,17 +105,6 @@ pub struct Case {
 }
 
 impl Case {
-    /// True if `other` belongs to the same table.
-    pub fn is_beside(&self, other: &Self) -> bool {
-        let Self {
-            family,
-            verdict,
-            cpus,
-            ..
-        } = *self;
-        (family, verdict, cpus) == (other.family, other.verdict, other.cpus)
-    }
-
     /// Title of a table: the properties that its cases share.
     pub fn title(&self) -> String {
         let family = match self.family {
@@ -158,11 +121,5 @@ impl Case {
             Cpus::Different => "two processors, each its own sources",
         };
         format!("{family}, {verdict}, {cpus}")
-    }
-}
-
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, sources: {}", self.title(), self.sources)
     }
 }

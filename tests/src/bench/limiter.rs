@@ -1,4 +1,4 @@
-//! Defines the measured settings of limiter.
+//! Loads limiter with the settings of a subject.
 
 use anyhow::Result;
 use limiter_common::abi::Config;
@@ -14,91 +14,57 @@ use limiter_user::{
     },
 };
 
-use super::{
-    case::{Case, Family, Sources, Verdict},
-    subject::Subject,
-};
+use super::case::{Case, Family, Sources, Verdict};
 
-/// Number of prefixes on the list.
-const PREFIXES: u32 = 100_000;
-
-const FRAME_MAX: u64 = 1_522;
-
-impl Subject {
-    /// Loads the program as `attach` would, with private maps.
-    pub fn load(self, case: Case) -> Result<Program> {
-        let settings = settings(&self.file(case));
-        let bits = TierBits::default().for_lists(&settings.lists).0;
-        let config = compile(&settings, &bits)?;
-        let frags = requirements::kernel()?.has_frags();
-        let lists = settings.lists.compile(&bits);
-        Ok(object::load(
-            &config,
-            Maps::New,
-            ListMaps::New(&lists),
-            frags,
-        )?)
-    }
-
-    /// The program's constants, with empty lists.
-    pub fn config(self, case: Case) -> Result<Config> {
-        compile(&settings(&self.file(case)), &TierBits::default())
-    }
-
-    /// The configuration file. Subjects without settings of their own have those of `limiter`.
-    fn file(self, case: Case) -> String {
-        let (rate, burst) = match case.verdict {
-            Verdict::Dropped => ("1/h", "1"),
-            Verdict::Passed => ("1M/s", "1M"),
-        };
-        let limit = |name: &str, rest: &str| {
-            format!(
-                "[[limit]]\nname = \"{name}\"\nrate = \"{rate}\"\nburst = \"{burst}\"\n{rest}\n"
-            )
-        };
-        // New sources meet the default new-source limit. Other sources must be known, and are admitted at once.
-        let new_sources = match case.sources {
-            Sources::New => "",
-            Sources::Number(_) => "new_sources = \"none\"",
-        };
-        let mut top = String::new();
-        let mut limits = limit("source", "");
-        match self {
-            Self::LimiterEight => limits.extend((1..=8).map(|number| {
-                let port = format!("destination_port = {}", 7_000 + number);
-                let matches = format!("match = {{ protocol = \"tcp\", {port} }}");
-                limit(&format!("port-{number}"), &matches)
-            })),
-            Self::LimiterLists => top = format!("[lists]\nallow = {:?}", prefixes(case.family)),
-            Self::LimiterFleet => {
-                top = "fleet = \"bench\"".to_owned();
-                limits = limit("source", "scope = \"fleet\"");
-            }
-            Self::LimiterEstablished => top = "exempt = [\"established\"]".to_owned(),
-            Self::LimiterNested => limits.extend(
-                [("network", "/24,/48"), ("interface", "interface")].map(|(name, key)| {
-                    let high = "rate = \"100M/s\"\nburst = \"100M\"";
-                    format!("[[limit]]\nname = \"{name}\"\nkey = \"{key}\"\n{high}\n")
-                }),
-            ),
-            _ => {}
-        }
-        let capacity = case.sources.capacity();
-        format!("max_sources = {capacity}\n{new_sources}\n{top}\n{limits}")
-    }
+/// Loads the program as `attach` would, with private maps. `file` is the configuration besides the keys about the
+/// table.
+pub fn load(case: Case, file: &str) -> Result<Program> {
+    let (config, settings, bits) = compile(case, file)?;
+    let frags = requirements::kernel()?.has_frags();
+    let lists = settings.lists.compile(&bits);
+    let lists = ListMaps::New(&lists);
+    Ok(object::load(&config, Maps::New, lists, frags)?)
 }
 
-fn compile(settings: &Settings, bits: &TierBits) -> Result<Config> {
+/// The constants of one limit by source.
+pub fn config(case: Case) -> Result<Config> {
+    Ok(compile(case, &source(case, ""))?.0)
+}
+
+fn compile(case: Case, file: &str) -> Result<(Config, Settings, TierBits)> {
+    const FRAME_MAX: u64 = 1_522;
+    // New sources meet the default new-source limit. Other sources must be known, and are admitted at once.
+    let new_sources = match case.sources {
+        Sources::NEW => "",
+        _ => "new_sources = \"none\"",
+    };
+    let capacity = case.sources.capacity();
+    let settings = settings(&format!("max_sources = {capacity}\n{new_sources}\n{file}"));
+    let bits = TierBits::default().for_lists(&settings.lists).0;
     let slot = |(number, limit)| Slot {
         phase: 0,
         ..Slot::new(&limit, number)
     };
     let slots: Vec<Slot> = (0..).zip(settings.all_limits()).map(slot).collect();
-    Ok(settings.compile(&slots, bits, FRAME_MAX)?)
+    Ok((settings.compile(&slots, &bits, FRAME_MAX)?, settings, bits))
 }
 
-/// Consecutive prefixes in 10.0.0.0/8 or 2001:db8::/32.
-fn prefixes(family: Family) -> Vec<String> {
+/// A limit with the rate of the case, and these lines.
+pub fn limit(case: Case, name: &str, lines: &str) -> String {
+    let (rate, burst) = match case.verdict {
+        Verdict::Dropped => ("1/h", "1"),
+        Verdict::Passed => ("1M/s", "1M"),
+    };
+    format!("[[limit]]\nname = \"{name}\"\nrate = \"{rate}\"\nburst = \"{burst}\"\n{lines}\n")
+}
+
+/// The limit by source, with these lines.
+pub fn source(case: Case, lines: &str) -> String {
+    limit(case, "source", lines)
+}
+
+/// 100,000 consecutive prefixes in 10.0.0.0/8 or 2001:db8::/32.
+pub fn prefixes(family: Family) -> Vec<String> {
     let prefix = |number: u32| match family {
         Family::Ipv4 => {
             let [_, b, c, d] = (number * 16).to_be_bytes();
@@ -106,5 +72,5 @@ fn prefixes(family: Family) -> Vec<String> {
         }
         Family::Ipv6 => format!("2001:db8:{:x}:{:x}::/64", number >> 16, number & 0xffff),
     };
-    (0..PREFIXES).map(prefix).collect()
+    (0..100_000).map(prefix).collect()
 }

@@ -5,7 +5,7 @@
 //! time per packet, including its sending. The price of a subject is its figure minus the figure of a program that only
 //! drops, or only passes.
 //!
-//! A new subject is a value of [`subject::Subject`], and a line of its `install`.
+//! A new subject is a line of [`subject::SUBJECTS`].
 
 mod case;
 mod limiter;
@@ -19,19 +19,15 @@ mod subject;
 mod table;
 mod testbed;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use limiter_user::kernel::sys::requirements;
 use serde::Serialize;
 
-use machine::Machine;
 use plan::Plan;
-use series::{LeftOut, Measured};
+use series::Results;
 
 /// Measure the cost of limiting per packet.
 #[derive(Debug, Parser)]
@@ -44,62 +40,43 @@ struct Args {
     out: Option<PathBuf>,
 }
 
-/// All results.
+/// The report, as JSON.
 #[derive(Debug, Serialize)]
 struct Report {
-    machine: Machine,
+    machine: BTreeMap<String, String>,
     what: String,
     #[serde(flatten)]
     plan: Plan,
-    results: Vec<Measured>,
-    left_out: Vec<LeftOut>,
-}
-
-impl Report {
-    fn measure(plan: Plan) -> Result<Self> {
-        let cpus = machine::cpus().context("asking for processors")?;
-        let machine = machine::describe(&cpus);
-        let (mut results, mut left_out) = (Vec::new(), Vec::new());
-        for case in plan.cases(cpus.len()) {
-            eprintln!("bench: {case}");
-            let series = series::measure(case, &plan, &cpus)?;
-            results.extend(series.measured);
-            left_out.extend(series.left_out);
-        }
-        Ok(Self {
-            machine,
-            what: table::WHAT.trim().replace('\n', " "),
-            plan,
-            results,
-            left_out,
-        })
-    }
-
-    fn text(&self) -> String {
-        let tables = table::tables(&self.plan, &self.results);
-        let left_out = table::left_out(&self.left_out);
-        let facts = self.machine.iter();
-        let facts: String = facts
-            .map(|(name, value)| format!("{name}: {value}\n"))
-            .collect();
-        format!("{facts}\n{tables}{left_out}")
-    }
-
-    fn write(&self, folder: &Path) -> Result<()> {
-        let json = serde_json::to_string_pretty(self)? + "\n";
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        for (name, text) in [("results.txt", self.text()), ("results.json", json)] {
-            let path = folder.join(name);
-            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-        }
-        Ok(())
-    }
+    #[serde(flatten)]
+    results: Results,
 }
 
 fn main() -> Result<()> {
-    let args = Args::parse();
+    let Args { plan, out } = Args::parse();
     requirements::privileges()?;
-    let report = Report::measure(args.plan.checked())?;
-    print!("{}", report.text());
-    args.out.map_or(Ok(()), |folder| report.write(&folder))
+    let cpus = machine::cpus().context("asking for processors")?;
+    let mut report = Report {
+        machine: machine::describe(),
+        what: table::WHAT.trim().replace('\n', " "),
+        plan: plan.checked(),
+        results: Results::default(),
+    };
+    for case in report.plan.cases(cpus.len()) {
+        eprintln!("bench: {}, sources: {}", case.title(), case.sources);
+        report.results.measure(case, &report.plan, &cpus)?;
+    }
+    let facts = report.machine.iter();
+    let facts = facts.map(|(name, value)| format!("{name}: {value}\n"));
+    let tables = table::tables(&report.plan, &report.results);
+    let text = format!("{}\n{tables}", facts.collect::<String>());
+    print!("{text}");
+    if let Some(folder) = out {
+        let json = serde_json::to_string_pretty(&report)? + "\n";
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        for (name, text) in [("results.txt", text), ("results.json", json)] {
+            let path = folder.join(name);
+            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        }
+    }
+    Ok(())
 }

@@ -17,35 +17,48 @@ pub struct Object {
     program: &'static str,
 }
 
+/// Constants of the programs. Each program reads a part of them.
+#[derive(Debug)]
+pub struct Constants {
+    /// Constants of limiter.
+    pub config: Config,
+    /// The reference's cost of a packet, and its burst, in nanoseconds.
+    pub quota: [u64; 2],
+    /// Sources that the reference has room for.
+    pub capacity: u32,
+}
+
+impl Constants {
+    /// Constants for programs that read none of them.
+    pub const NONE: Self = Self {
+        config: Config {
+            sets: 2,
+            ..Config::NONE
+        },
+        quota: [1, 1],
+        capacity: 1,
+    };
+}
+
 impl Object {
-    /// Loads a program with the constants of `config`.
-    pub fn load(config: &Config, program: &'static str) -> Result<Self> {
+    pub fn load(program: &'static str, constants: &Constants) -> Result<Self> {
+        let Constants {
+            config,
+            quota,
+            capacity,
+        } = constants;
         let constants = Raw(Config {
             tick: clock::tick()?,
             ..*config
         });
-        let mut loader = EbpfLoader::new();
-        loader
-            .override_global("CONFIG", &constants, false)
-            .map_max_entries("SETS", config.sets)
-            .map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD));
-        Self::finish(&mut loader, program)
-    }
-
-    /// Loads a sender or the reference, with the reference's cost and burst in nanoseconds, and room for `capacity`
-    /// sources.
-    pub fn load_wire(quota: [u64; 2], capacity: u32, program: &'static str) -> Result<Self> {
-        let mut loader = EbpfLoader::new();
-        loader
-            .override_global("QUOTA", &quota, true)
-            .map_max_entries("LRU_IPV4", capacity)
-            .map_max_entries("LRU_IPV6", capacity);
-        Self::finish(&mut loader, program)
-    }
-
-    fn finish(loader: &mut EbpfLoader<'_>, program: &'static str) -> Result<Self> {
         // The object needs no relocation against the kernel's types. Reading them would take about 50 ms.
-        let mut ebpf = loader
+        let mut ebpf = EbpfLoader::new()
+            .override_global("CONFIG", &constants, false)
+            .override_global("QUOTA", quota, false)
+            .map_max_entries("SETS", config.sets)
+            .map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD))
+            .map_max_entries("LRU_IPV4", *capacity)
+            .map_max_entries("LRU_IPV6", *capacity)
             .btf(None)
             .load(OBJECT)
             .context("the maps of the benchmark")?;

@@ -10,7 +10,7 @@ use limiter_user::kernel::sys::bpf;
 use super::{
     case::{Case, Cpus, Family},
     machine::{processor_time, stay_on},
-    object::Object,
+    object::{Constants, Object},
     testbed::{Counters, Testbed},
 };
 
@@ -63,11 +63,8 @@ impl Senders {
                     scope.spawn(move || client.run(|| sender.send(barrier, count))?)
                 })
                 .collect();
-            let join = |thread: thread::ScopedJoinHandle<'_, Result<f64>>| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            running.into_iter().map(join).collect::<Result<_>>()
+            let times = running.into_iter().map(|thread| thread.join().unwrap());
+            times.collect::<Result<_>>()
         })?;
         let Counters { arrived, delivered } = testbed.counters()?;
         let packets = u64::from(count) * self.0.len() as u64;
@@ -90,9 +87,9 @@ impl Sender {
             Family::Ipv6 => "send_ipv6",
         };
         let frame = frame(case.family, testbed);
-        let mut object = Object::load_wire([1, 1], 1, program)?;
+        let mut object = Object::load(program, &Constants::NONE)?;
         let mut flow: Array<_, [u64; 5]> = object.take_map("FLOW")?.try_into()?;
-        let count = case.sources.count();
+        let count = case.sources.0;
         let first = match case.cpus {
             Cpus::Different => index * count,
             Cpus::One | Cpus::Same => 0,

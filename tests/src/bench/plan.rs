@@ -1,11 +1,11 @@
 //! Defines the subjects and the effort of the measurement.
 
-use clap::{Args, ValueEnum as _};
+use clap::{Args, builder::PossibleValuesParser};
 use serde::Serialize;
 
 use super::{
     case::{Case, Cpus, Family, Sources, Verdict},
-    subject::Subject,
+    subject::{SUBJECTS, Subject},
 };
 
 /// The tables of results, in order.
@@ -40,9 +40,14 @@ pub struct Plan {
     #[serde(skip)]
     sources: Vec<Sources>,
     /// Only these subjects, and the bare programs that they are compared with
-    #[arg(long = "subject", value_name = "NAME,...", value_delimiter = ',')]
+    #[arg(
+        long = "subject",
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(SUBJECTS.iter().map(|subject| subject.0))
+    )]
     #[serde(skip)]
-    subjects: Vec<Subject>,
+    subjects: Vec<String>,
     /// Only check that the benchmark works, within seconds; the figures mean nothing
     #[arg(long, conflicts_with_all = ["rounds", "packets", "sources"])]
     #[serde(skip)]
@@ -58,39 +63,35 @@ impl Plan {
         Self {
             rounds: 1,
             packets: 4_000,
-            sources: vec![Sources::Number(64), Sources::New],
+            sources: vec![Sources(64), Sources::NEW],
             ..self
         }
     }
 
     /// The subjects of a case.
-    pub fn subjects(&self, case: Case) -> impl Iterator<Item = Subject> {
-        let wanted = move |subject: &Subject| {
-            let chosen = self.subjects.is_empty() || self.subjects.contains(subject);
-            chosen || *subject == Subject::floor(case.verdict)
-        };
-        let all = Subject::value_variants().iter().copied();
-        all.filter(wanted)
-            .filter(move |subject| subject.has_turns(case))
+    pub fn subjects(&self, case: Case) -> impl Iterator<Item = &'static Subject> {
+        let floor = Subject::floor(case.verdict).0;
+        SUBJECTS.iter().filter(move |subject| {
+            let chosen = |name: &String| name == subject.0 || subject.0 == floor;
+            let wanted = self.subjects.is_empty() || self.subjects.iter().any(chosen);
+            wanted && subject.has_turns(case)
+        })
     }
 
     /// All cases for this number of processors.
     pub fn cases(&self, cpus: usize) -> Vec<Case> {
         let mut cases = Vec::new();
         for (cpus, family, verdict) in TABLES.into_iter().filter(|(on, ..)| on.count() <= cpus) {
-            if self.quick && (family, verdict) == (Family::Ipv6, Verdict::Passed) {
-                continue;
-            }
-            let is_measured = |sources: &&Sources| match sources {
-                Sources::Number(_) => true,
-                // Packets that pass are measured for known sources only. Two processors would send the same new
-                // sources, or run out of them. The setup is long, so the quick plan has it only once.
-                Sources::New => {
-                    (cpus, verdict) == (Cpus::One, Verdict::Dropped)
-                        && !(self.quick && family == Family::Ipv6)
-                }
+            // Packets that pass are measured for known sources only. Two processors would send the same new sources, or
+            // run out of them. The quick plan leaves out what is like another case, or has a long setup.
+            let with_new = (cpus, verdict) == (Cpus::One, Verdict::Dropped);
+            let is_long = |sources| match sources {
+                Sources::NEW => family == Family::Ipv6,
+                _ => (family, verdict) == (Family::Ipv6, Verdict::Passed),
             };
-            let sources = self.sources.iter().filter(is_measured);
+            let sources = self.sources.iter().filter(|sources| {
+                (**sources != Sources::NEW || with_new) && !(self.quick && is_long(**sources))
+            });
             cases.extend(sources.map(|&sources| Case {
                 family,
                 verdict,
@@ -101,12 +102,12 @@ impl Plan {
         cases
     }
 
-    /// Packets that are sent before all turns.
+    /// Packets that are sent before all turns, until each source has been seen, or the table is full.
     pub fn to_fill(&self, sources: Sources) -> u32 {
         match sources {
             // Filling the table takes about a second per subject, and hardly changes the result.
-            Sources::New if self.quick => self.warm_up(sources),
-            _ => sources.to_fill(),
+            Sources::NEW if self.quick => self.warm_up(sources),
+            _ => sources.0.min(sources.capacity()),
         }
     }
 
@@ -116,8 +117,8 @@ impl Plan {
         const BEYOND_BURST: u32 = 1 << 17;
         let tenth = self.packets.div_ceil(10);
         match sources {
-            Sources::New => tenth.max(BEYOND_BURST),
-            Sources::Number(_) => tenth,
+            Sources::NEW => tenth.max(BEYOND_BURST),
+            _ => tenth,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
 
 use super::{
@@ -13,35 +13,16 @@ use super::{
     testbed::Testbed,
 };
 
-/// A figure over all rounds.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Sample {
-    pub median: f64,
-    pub min: f64,
-    pub max: f64,
-}
-
-impl Sample {
-    /// Statistics of the rounds' figures; none without rounds. Of two middle figures, the median is the higher one.
-    pub fn of(mut rounds: Vec<f64>) -> Option<Self> {
-        rounds.sort_by(f64::total_cmp);
-        Some(Self {
-            median: *rounds.get(rounds.len() / 2)?,
-            min: *rounds.first()?,
-            max: *rounds.last()?,
-        })
-    }
-}
-
 /// The result of one subject in one case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     #[serde(flatten)]
     pub case: Case,
-    pub subject: Subject,
-    /// Nanoseconds of processor time per packet, including its sending.
-    #[serde(flatten)]
-    pub sample: Sample,
+    pub subject: &'static str,
+    /// Nanoseconds of processor time per packet, including its sending: statistics of the rounds.
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
     /// Nanoseconds more than the bare program.
     pub over_floor: f64,
     /// The figure as a multiple of the bare program's figure.
@@ -57,85 +38,76 @@ pub struct Measured {
 pub struct LeftOut {
     #[serde(flatten)]
     pub case: Case,
-    pub subject: Subject,
+    pub subject: &'static str,
     pub why: String,
 }
 
-pub struct Series {
-    pub measured: Vec<Measured>,
+/// The results of all cases until now.
+#[derive(Debug, Default, Serialize)]
+pub struct Results {
+    pub results: Vec<Measured>,
     pub left_out: Vec<LeftOut>,
 }
 
 /// An installed subject on its own hosts, and its figures so far.
 struct Standing {
-    subject: Subject,
+    subject: &'static Subject,
     testbed: Testbed,
     senders: Senders,
     turns: Vec<Turn>,
-    /// The error that ended the subject's turns.
-    failed: Option<String>,
     _installed: Box<dyn Any>,
 }
 
-/// Measures a case.
-pub fn measure(case: Case, plan: &Plan, cpus: &[usize]) -> Result<Series> {
-    let (mut standing, mut left_out) = (Vec::new(), Vec::new());
-    let leave_out = |subject, why| LeftOut { case, subject, why };
-    for subject in plan.subjects(case) {
-        match Standing::set_up(subject, case, plan, cpus) {
-            Ok(set_up) => standing.push(set_up),
-            Err(error) => left_out.push(leave_out(subject, format!("{error:#}"))),
+impl Results {
+    /// Measures a case.
+    pub fn measure(&mut self, case: Case, plan: &Plan, cpus: &[usize]) -> Result<()> {
+        let mut standing = Vec::new();
+        for subject in plan.subjects(case) {
+            let set_up = Standing::set_up(subject, case, plan, cpus);
+            standing.extend(self.unless_left_out(case, subject, set_up));
         }
-    }
-    for _ in 0..plan.rounds {
-        for one in standing.iter_mut().filter(|one| one.failed.is_none()) {
-            match again(|| one.turn(case, plan)) {
-                Ok(turn) => one.turns.push(turn),
-                Err(error) => one.failed = Some(format!("{error:#}")),
-            }
+        for _ in 0..plan.rounds {
+            standing.retain_mut(|one| {
+                let turn = again(|| one.turn(case, plan));
+                let turn = self.unless_left_out(case, one.subject, turn);
+                one.turns.extend(turn);
+                turn.is_some()
+            });
         }
+        let floor = Subject::floor(case.verdict).0;
+        let mut floors = standing.iter().filter(|one| one.subject.0 == floor);
+        let floor = floors.next().map(|one| one.median());
+        let floor = floor.with_context(|| format!("no bare program: {:?}", self.left_out))?;
+        let measured = standing.iter().map(|one| one.measured(case, floor));
+        self.results.extend(measured);
+        Ok(())
     }
-    let mut measured = Vec::new();
-    for one in standing {
-        match (&one.failed, Sample::of(one.nanoseconds())) {
-            (None, Some(sample)) => measured.push(one.measured(case, sample)),
-            (why, _) => {
-                let why = why.clone().unwrap_or_else(|| "no rounds".into());
-                left_out.push(leave_out(one.subject, why));
-            }
-        }
+
+    fn unless_left_out<T>(
+        &mut self,
+        case: Case,
+        subject: &Subject,
+        result: Result<T>,
+    ) -> Option<T> {
+        let leave_out = |error: anyhow::Error| {
+            self.left_out.push(LeftOut {
+                case,
+                subject: subject.0,
+                why: format!("{error:#}"),
+            });
+        };
+        result.map_err(leave_out).ok()
     }
-    let floor = measured
-        .iter()
-        .find(|one| one.subject == Subject::floor(case.verdict));
-    let Some(floor) = floor.map(|one| one.sample.median) else {
-        let why: Vec<String> = left_out
-            .iter()
-            .map(|one| format!("{}: {}", one.subject.name(), one.why))
-            .collect();
-        bail!("{case}: no bare program: {}", why.join("; "));
-    };
-    for one in &mut measured {
-        one.over_floor = one.sample.median - floor;
-        one.times_floor = one.sample.median / floor;
-    }
-    Ok(Series { measured, left_out })
 }
 
 /// Retries the work, which may fail by chance on a busy machine, or if a host sends a packet on its own.
 fn again<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
-    const TRIES: u32 = 3;
-    for _ in 1..TRIES {
-        if let Ok(done) = work() {
-            return Ok(done);
-        }
-    }
-    work()
+    work().or_else(|_| work()).or_else(|_| work())
 }
 
 impl Standing {
     /// Installs a subject, and sends it a packet of each source.
-    fn set_up(subject: Subject, case: Case, plan: &Plan, cpus: &[usize]) -> Result<Self> {
+    fn set_up(subject: &'static Subject, case: Case, plan: &Plan, cpus: &[usize]) -> Result<Self> {
         /// More packets than the socket holds.
         const FILL_SOCKET: u32 = 256;
         let testbed = Testbed::build(case.cpus.count())?;
@@ -148,42 +120,51 @@ impl Standing {
             testbed,
             senders,
             turns: Vec::new(),
-            failed: None,
             _installed: installed,
         })
     }
 
     /// Takes a turn. Fails if a packet was lost, or if the subject did not do what is measured.
     fn turn(&self, case: Case, plan: &Plan) -> Result<Turn> {
-        self.senders
-            .send(&self.testbed, plan.warm_up(case.sources))?;
+        let warm_up = plan.warm_up(case.sources);
+        self.senders.send(&self.testbed, warm_up)?;
         let turn = self.senders.send(&self.testbed, plan.packets)?;
         let Turn {
             sent, delivered, ..
         } = turn;
         let all_pass = case.verdict == Verdict::Passed || !self.subject.limits();
-        if all_pass && delivered != sent {
-            bail!("{delivered} of {sent} packets passed, and all should have");
-        }
         // Allows one in a hundred, because some subjects forget a source at times.
-        let known = case.sources != Sources::New;
-        if !all_pass && known && delivered * 100 > sent {
-            bail!("{delivered} of {sent} packets passed, and hardly any should have");
-        }
+        let as_expected = match case.sources {
+            _ if all_pass => delivered == sent,
+            Sources::NEW => true,
+            _ => delivered * 100 <= sent,
+        };
+        ensure!(as_expected, "{delivered} of {sent} packets passed");
         Ok(turn)
     }
 
-    fn nanoseconds(&self) -> Vec<f64> {
-        self.turns.iter().map(|turn| turn.nanoseconds).collect()
+    /// Nanoseconds of all rounds, in ascending order.
+    fn sorted(&self) -> Vec<f64> {
+        let mut rounds: Vec<_> = self.turns.iter().map(|turn| turn.nanoseconds).collect();
+        rounds.sort_by(f64::total_cmp);
+        rounds
     }
 
-    fn measured(&self, case: Case, sample: Sample) -> Measured {
+    /// The median of all rounds. Of two middle figures, it is the higher one.
+    fn median(&self) -> f64 {
+        self.sorted()[self.turns.len() / 2]
+    }
+
+    fn measured(&self, case: Case, floor: f64) -> Measured {
+        let (median, rounds) = (self.median(), self.sorted());
         Measured {
             case,
-            subject: self.subject,
-            sample,
-            over_floor: 0.0,
-            times_floor: 1.0,
+            subject: self.subject.0,
+            median,
+            min: rounds[0],
+            max: rounds[rounds.len() - 1],
+            over_floor: median - floor,
+            times_floor: median / floor,
             sent: self.turns.iter().map(|turn| turn.sent).sum(),
             delivered: self.turns.iter().map(|turn| turn.delivered).sum(),
         }

@@ -1,140 +1,151 @@
-//! Defines and installs the subjects: limiter, other limiters, and programs without a limit.
+//! The table of subjects: limiter, other limiters, and programs without a limit.
 
 use std::{
     any::Any,
-    os::fd::{AsFd as _, BorrowedFd},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
 use anyhow::{Context as _, Result};
-use clap::ValueEnum;
-use limiter_common::abi::Config;
 use limiter_user::kernel::sys::{interface::XdpMode, link::Link};
-use serde::Serialize;
 
 use super::{
-    case::{Case, Cpus, Verdict},
+    case::{Case, Verdict},
+    limiter::{self, limit, source},
     netfilter,
-    object::Object,
-    testbed::Testbed,
+    object::{Constants, Object},
+    testbed::{Testbed, on},
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Subject {
-    /// An XDP program that only drops; the reference for all packets that are dropped
-    BareDrop,
-    /// An XDP program that only passes; the reference for all packets that pass
-    BarePass,
-    /// An XDP program that reads one cache line for each source, and passes or drops all packets
-    OneLine,
-    /// limiter with one limit by source
-    Limiter,
-    /// limiter with eight more limits that match nothing
-    LimiterEight,
-    /// limiter with an allow list of 100,000 prefixes
-    LimiterLists,
-    /// limiter with limits of source, network and interface
-    LimiterNested,
-    /// limiter with one limit by source that a fleet shares
-    LimiterFleet,
-    /// limiter with one limit by source, which exempts established connections
-    LimiterEstablished,
-    /// A textbook XDP limiter: LRU hash, clock, compare-and-swap, and no counters
-    Reference,
-    /// nftables, a dynamic set at the hook netdev ingress
-    NftIngress,
-    /// nftables, a dynamic set at the hook prerouting
-    NftPrerouting,
-    /// iptables, hashlimit in raw PREROUTING
-    Hashlimit,
-    /// tc, one policer for all sources
-    TcPolice,
-    /// No limiter: the stack takes all packets
-    None,
+/// A subject: its name, and its kind.
+#[derive(Debug)]
+pub struct Subject(pub &'static str, Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// Programs of the benchmark's object, for packets that are dropped and for packets that pass; and their constants.
+    Programs([Option<&'static str>; 2], fn(Case) -> Result<Constants>),
+    /// limiter with this configuration file, besides the keys about the table.
+    Limiter(fn(Case) -> String),
+    /// A command that sets up another limiter.
+    Command(fn(Case) -> String),
+    /// No limiter.
+    Nothing,
 }
+
+use Kind::{Command, Limiter, Nothing, Programs};
+
+/// All subjects. The first two are the bare programs.
+pub static SUBJECTS: [Subject; 14] = [
+    Subject("bare-drop", Programs([Some("drop_only"), None], none)),
+    Subject("bare-pass", Programs([None, Some("pass_only")], none)),
+    Subject(
+        "one-line",
+        Programs([Some("one_line_drop"), Some("one_line_pass")], one_line),
+    ),
+    Subject("limiter", Limiter(|case| source(case, ""))),
+    Subject(
+        "limiter-eight",
+        Limiter(|case| {
+            let of_port = |port| {
+                let matches = format!("{{ protocol = \"tcp\", destination_port = {port} }}");
+                limit(case, &format!("port-{port}"), &format!("match = {matches}"))
+            };
+            source(case, "") + &(7_001..=7_008).map(of_port).collect::<String>()
+        }),
+    ),
+    Subject(
+        "limiter-lists",
+        Limiter(|case| {
+            let allow = limiter::prefixes(case.family);
+            format!("[lists]\nallow = {allow:?}\n{}", source(case, ""))
+        }),
+    ),
+    Subject(
+        "limiter-nested",
+        Limiter(|case| {
+            let high = "rate = \"100M/s\"\nburst = \"100M\"";
+            let wider = [("network", "/24,/48"), ("interface", "interface")].map(|(name, key)| {
+                format!("[[limit]]\nname = \"{name}\"\nkey = \"{key}\"\n{high}\n")
+            });
+            source(case, "") + &wider.concat()
+        }),
+    ),
+    Subject(
+        "limiter-fleet",
+        Limiter(|case| format!("fleet = \"bench\"\n{}", source(case, "scope = \"fleet\""))),
+    ),
+    Subject(
+        "limiter-established",
+        Limiter(|case| format!("exempt = [\"established\"]\n{}", source(case, ""))),
+    ),
+    Subject(
+        "reference",
+        Programs([Some("reference"), Some("reference")], reference),
+    ),
+    Subject("nft-ingress", Command(netfilter::nft_ingress)),
+    Subject("nft-prerouting", Command(netfilter::nft_prerouting)),
+    Subject("hashlimit", Command(netfilter::hashlimit)),
+    Subject("none", Nothing),
+];
 
 impl Subject {
     /// The bare program for this verdict.
-    pub fn floor(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Dropped => Self::BareDrop,
-            Verdict::Passed => Self::BarePass,
-        }
-    }
-
-    /// The subject's name in the options.
-    pub fn name(self) -> String {
-        self.to_possible_value()
-            .map_or_else(String::new, |value| value.get_name().to_owned())
+    pub fn floor(verdict: Verdict) -> &'static Self {
+        &SUBJECTS[verdict as usize]
     }
 
     /// True if the subject is measured in this case.
-    pub fn has_turns(self, case: Case) -> bool {
-        match self {
-            Self::BareDrop => case.verdict == Verdict::Dropped,
-            Self::BarePass => case.verdict == Verdict::Passed,
-            // Packets that pass mostly measure the stack, where the two processors compete anyway.
-            _ if case.cpus != Cpus::One && case.verdict == Verdict::Passed => {
-                matches!(self, Self::OneLine | Self::Limiter | Self::LimiterNested)
-            }
-            _ => true,
-        }
+    pub fn has_turns(&self, case: Case) -> bool {
+        !matches!(self.1, Programs(programs, _) if programs[case.verdict as usize].is_none())
     }
 
     /// True if the subject refuses packets over the limit of a source that it has seen before.
-    pub fn limits(self) -> bool {
-        !matches!(self, Self::BarePass | Self::None)
+    pub fn limits(&self) -> bool {
+        !matches!(self.1, Nothing)
     }
 
     /// Installs the subject on the server. It stays until the result is dropped, or the server is.
-    pub fn install(self, case: Case, testbed: &Testbed) -> Result<Box<dyn Any>> {
-        let own = |object: Object| -> Result<Box<dyn Any>> {
-            let link = attach(object.program()?.as_fd(), testbed)?;
-            Ok(Box::new((object, link)))
-        };
-        match (self, case.verdict) {
-            (Self::BareDrop, _) => return own(Object::load(&SMALLEST, "drop_only")?),
-            (Self::BarePass, _) => return own(Object::load(&SMALLEST, "pass_only")?),
-            (Self::OneLine, verdict) => {
-                let program = match verdict {
-                    Verdict::Dropped => "one_line_drop",
-                    Verdict::Passed => "one_line_pass",
-                };
-                // The table and the key are limiter's.
-                return own(Object::load(&self.config(case)?, program)?);
+    pub fn install(&self, case: Case, testbed: &Testbed) -> Result<Box<dyn Any>> {
+        Ok(match self.1 {
+            Programs(programs, constants) => {
+                let program = programs[case.verdict as usize].context("no program")?;
+                let object = Object::load(program, &constants(case)?)?;
+                let link = attach(object.program()?.as_fd(), testbed)?;
+                Box::new((object, link))
             }
-            (Self::Reference, verdict) => {
-                let capacity = case.sources.capacity();
-                return own(Object::load_wire(quota(verdict), capacity, "reference")?);
-            }
-            (Self::NftIngress, _) => netfilter::nft_ingress(case, testbed)?,
-            (Self::NftPrerouting, _) => netfilter::nft_prerouting(case, testbed)?,
-            (Self::Hashlimit, _) => netfilter::hashlimit(case, testbed)?,
-            (Self::TcPolice, _) => netfilter::tc_police(case, testbed)?,
-            (Self::None, _) => {}
-            _ => {
-                let program = self.load(case)?;
+            Limiter(file) => {
+                let program = limiter::load(case, &file(case))?;
                 let link = attach(program.fd()?, testbed)?;
-                return Ok(Box::new((program, link)));
+                Box::new((program, link))
             }
-        }
-        Ok(Box::new(()))
+            Command(line) => Box::new(on(&testbed.server, &line(case))?),
+            Nothing => Box::new(()),
+        })
     }
 }
 
-/// Constants for programs that read none of them.
-const SMALLEST: Config = Config {
-    sets: 2,
-    ..Config::NONE
-};
+fn none(_: Case) -> Result<Constants> {
+    Ok(Constants::NONE)
+}
 
-/// The reference's cost of a packet, and its burst, in nanoseconds.
-fn quota(verdict: Verdict) -> [u64; 2] {
+/// The table and the key are limiter's.
+fn one_line(case: Case) -> Result<Constants> {
+    Ok(Constants {
+        config: limiter::config(case)?,
+        ..Constants::NONE
+    })
+}
+
+fn reference(case: Case) -> Result<Constants> {
     const SECOND: u64 = 1_000_000_000;
-    match verdict {
-        Verdict::Dropped => [3_600 * SECOND, 3_600 * SECOND],
-        Verdict::Passed => [SECOND / 1_000_000, SECOND],
-    }
+    Ok(Constants {
+        quota: match case.verdict {
+            Verdict::Dropped => [3_600 * SECOND, 3_600 * SECOND],
+            Verdict::Passed => [SECOND / 1_000_000, SECOND],
+        },
+        capacity: case.sources.capacity(),
+        ..Constants::NONE
+    })
 }
 
 fn attach(program: BorrowedFd<'_>, testbed: &Testbed) -> Result<Link> {

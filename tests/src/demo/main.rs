@@ -7,7 +7,6 @@ use std::{
     collections::HashMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
-    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -15,8 +14,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use limiter_tests::{
-    SetOnDrop,
     hosts::Hosts,
+    number,
     testbed::{Address, INTERFACE},
 };
 use limiter_user::show::{table::table, units::grouped};
@@ -51,13 +50,11 @@ const SERVER: [Address; 2] = [
 struct Client(&'static str, Vec<IpAddr>, u32);
 
 fn clients() -> [Client; 3] {
-    let subnet = (1..=8)
-        .map(|i| IpAddr::from([0x2001, 0xdb8, 0, 0x66, 0, 0, 0, i]))
-        .collect();
+    let subnet = (1..=8).map(|i| IpAddr::from([0x2001, 0xdb8, 0, 0x66, 0, 0, 0, i]));
     [
         Client("polite", vec![[192, 0, 2, 10].into()], 4),
         Client("flooder", vec![[192, 0, 2, 66].into()], 2_000),
-        Client("flooder, 8 addresses of a /64", subnet, 2_000),
+        Client("flooder, 8 addresses of a /64", subnet.collect(), 2_000),
     ]
 }
 
@@ -68,26 +65,22 @@ fn main() -> Result<()> {
         "two hosts in network namespaces, joined by a veth pair; Ctrl-C ends the demo and leaves nothing behind"
     );
     let clients = clients();
-    let prefix = |address: &IpAddr| if address.is_ipv4() { 24 } else { 64 };
     let sources = clients.iter().flat_map(|Client(_, sources, _)| sources);
-    let addresses: Vec<_> = sources
-        .map(|address| Address(*address, prefix(address)))
-        .collect();
-    let hosts = Hosts::with(&SERVER, &addresses);
+    let address = |source: &IpAddr| Address(*source, if source.is_ipv4() { 24 } else { 64 });
+    let hosts = Hosts::with(&SERVER, &sources.map(address).collect::<Vec<_>>());
     let command = format!("attach {INTERFACE} --rate {RATE} --burst {BURST}");
-    println!("# limiter {command}");
-    println!("{}", hosts.run(command.as_str()));
+    println!("# limiter {command}\n{}", hosts.run(&command));
     println!("sending for {}", humantime::format_duration(duration));
     let (sent, received) = flood(&hosts, &clients, duration)?;
-    let rows: Vec<Row> = clients
-        .iter()
-        .zip(sent)
-        .map(|(client, sent)| Row::new(&hosts, client, sent, &received))
+    let rows = clients.iter().zip(sent);
+    let rows: Vec<_> = rows
+        .map(|(client, sent)| row(&hosts, client, sent, &received))
         .collect();
     let columns = ["CLIENT", "SOURCE", "SENT", "PASSED", "DROPPED", "ALLOWED"];
-    println!("{}", table(columns, 2, rows.iter().map(Row::cells)));
+    let cells = rows.iter().map(|(cells, _)| cells.clone());
+    println!("{}", table(columns, 2, cells));
     ensure!(
-        rows.iter().all(Row::agrees),
+        rows.iter().all(|(_, agrees)| *agrees),
         "the numbers are not as expected, perhaps because other programs use the CPUs: run it again, and report a bug if it fails again"
     );
     println!(
@@ -115,34 +108,22 @@ type Received = HashMap<IpAddr, u64>;
 fn flood(hosts: &Hosts, clients: &[Client], duration: Duration) -> Result<(Vec<Sent>, Received)> {
     let server = &hosts.server.namespace;
     let receiver = server.run(|| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, PORT)))??;
-    // Packets on the wire have this time to arrive.
-    receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
-    let done = AtomicBool::new(false);
+    // Longer than any pause of the polite client.
+    receiver.set_read_timeout(Some(Duration::from_secs(1)))?;
     thread::scope(|scope| {
-        let receiving = scope.spawn(|| receive(&receiver, &done));
-        let sent = {
-            let _done = SetOnDrop(&done);
-            let send = |client| scope.spawn(move || send(hosts, client, duration));
-            let senders: Vec<_> = clients.iter().map(send).collect();
-            let sent = senders.into_iter().map(|sender| sender.join().unwrap());
-            sent.collect::<io::Result<Vec<Sent>>>()?
-        };
+        let receiving = scope.spawn(|| {
+            let mut received = Received::new();
+            while let Ok((_, from)) = receiver.recv_from(&mut [0; 64]) {
+                *received.entry(from.ip().to_canonical()).or_default() += 1;
+            }
+            received
+        });
+        let send = |client| scope.spawn(move || send(hosts, client, duration));
+        let senders: Vec<_> = clients.iter().map(send).collect();
+        let sent = senders.into_iter().map(|sender| sender.join().unwrap());
+        let sent = sent.collect::<io::Result<Vec<Sent>>>()?;
         Ok((sent, receiving.join().unwrap()))
     })
-}
-
-/// Receives until `done`, and until no packet comes.
-fn receive(socket: &UdpSocket, done: &AtomicBool) -> Received {
-    let mut received = Received::new();
-    loop {
-        let last = done.load(Ordering::Relaxed);
-        while let Ok((_, from)) = socket.recv_from(&mut [0; 64]) {
-            *received.entry(from.ip().to_canonical()).or_default() += 1;
-        }
-        if last {
-            return received;
-        }
-    }
 }
 
 /// Sends evenly spaced packets from a client's addresses in turn.
@@ -151,16 +132,16 @@ fn send(
     Client(_, sources, per_second): &Client,
     duration: Duration,
 ) -> io::Result<Sent> {
-    let target = SERVER[usize::from(sources[0].is_ipv6())].0;
-    let bind = |source: &IpAddr| -> io::Result<UdpSocket> {
+    let target = SocketAddr::new(SERVER[usize::from(sources[0].is_ipv6())].0, PORT);
+    let open = |source: &IpAddr| {
         let socket = UdpSocket::bind(SocketAddr::new(*source, 0))?;
-        socket.connect(SocketAddr::new(target, PORT))?;
+        socket.connect(target)?;
         Ok(socket)
     };
     let client = &hosts.client.namespace;
-    let sockets: Vec<_> = client.run(|| sources.iter().map(bind).collect::<io::Result<_>>())??;
+    let sockets: io::Result<Vec<_>> = client.run(|| sources.iter().map(open).collect())?;
     let (start, mut sent, mut last) = (Instant::now(), 0, Duration::ZERO);
-    for (number, socket) in (0_u32..).zip(sockets.iter().cycle()) {
+    for (number, socket) in (0_u32..).zip(sockets?.iter().cycle()) {
         let due = Duration::from_secs(1) / *per_second * number;
         if due >= duration || start.elapsed() >= duration {
             break;
@@ -174,59 +155,24 @@ fn send(
     Ok((sent, last))
 }
 
-/// The counters of one client.
-struct Row {
-    name: &'static str,
-    /// Key of the client's bucket.
-    source: String,
-    sent: u64,
-    /// Packets that the server's socket received.
-    passed: u64,
-    /// Packets that limiter dropped.
-    dropped: u64,
-    /// The maximum number of packets that may pass: burst + rate × time, but at most the packets sent.
-    allowed: u64,
-}
-
-impl Row {
-    fn new(
-        hosts: &Hosts,
-        Client(name, sources, _): &Client,
-        (sent, time): Sent,
-        received: &Received,
-    ) -> Self {
-        let check = hosts.json(format!("check {INTERFACE} {} --json", sources[0]).as_str());
-        let limit = &check["limits"][0];
-        let refilled = u128::from(RATE) * time.as_nanos() / 1_000_000_000;
-        Self {
-            name,
-            source: limit["bucket"].as_str().unwrap_or_default().to_owned(),
-            sent,
-            passed: sources
-                .iter()
-                .filter_map(|source| received.get(source))
-                .sum(),
-            dropped: limit["dropped_packets"].as_u64().unwrap_or_default(),
-            allowed: (BURST + u64::try_from(refilled).unwrap_or(u64::MAX)).min(sent),
-        }
-    }
-
-    /// True if every packet is accounted for, and the packets passed are as expected. One packet more or less is
-    /// allowed, because sending and arrival differ in time.
-    fn agrees(&self) -> bool {
-        self.passed.abs_diff(self.allowed) <= 1 && self.sent == self.passed + self.dropped
-    }
-
-    fn cells(&self) -> [String; 6] {
-        let [sent, passed, dropped, allowed] =
-            [self.sent, self.passed, self.dropped, self.allowed].map(grouped);
-        [
-            self.name.to_owned(),
-            self.source.clone(),
-            sent,
-            passed,
-            dropped,
-            allowed,
-        ]
-    }
+/// The row of one client. True if every packet is accounted for, and the packets passed are as expected. One packet more
+/// or less is allowed, because sending and arrival differ in time.
+fn row(
+    hosts: &Hosts,
+    Client(name, sources, _): &Client,
+    (sent, time): Sent,
+    received: &Received,
+) -> ([String; 6], bool) {
+    let check = hosts.json(&format!("check {INTERFACE} {} --json", sources[0]));
+    let limit = &check["limits"][0];
+    let bucket = limit["bucket"].as_str().unwrap_or_default();
+    let of_client = sources.iter().filter_map(|source| received.get(source));
+    let (passed, dropped) = (of_client.sum::<u64>(), number(&limit["dropped_packets"]));
+    // At most burst + rate × time may pass.
+    let refilled = RATE as f64 * time.as_secs_f64();
+    let allowed = (BURST + refilled as u64).min(sent);
+    let agrees = passed.abs_diff(allowed) <= 1 && sent == passed + dropped;
+    let [sent, passed, dropped, allowed] = [sent, passed, dropped, allowed].map(grouped);
+    let [name, bucket] = [*name, bucket].map(str::to_owned);
+    ([name, bucket, sent, passed, dropped, allowed], agrees)
 }

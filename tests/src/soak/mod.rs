@@ -1,53 +1,35 @@
 //! Runs all functions at once, for any time, with constant checks.
 //!
-//! Two processors send packets of made-up, heavy and slow sources, and odd frames. Meanwhile, commands reload, change,
-//! watch, scrape and query. The first failed check ends the soak with a panic.
+//! Two processors send packets of made-up, heavy and slow sources, and odd frames. Meanwhile, commands change the
+//! attachment, and readers read it. The first failed check ends the soak with a panic.
 
-mod arrivals;
-mod bound;
-mod commands;
-mod configurations;
-mod figures;
-mod frames;
-mod memory;
+mod changes;
+mod checks;
 mod readers;
-mod report;
-mod senders;
+mod wire;
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    process::Command,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
-
-pub use report::Report;
 
 use crate::{
     SetOnDrop,
-    command::{Outcome, binary},
+    command::{Outcome, binary, ip},
     exporter::Exporter,
     files::Folder,
-    hosts::{Hosts, on},
+    hosts::Hosts,
     number,
 };
-use arrivals::Arrivals;
-use bound::Bounds;
-use configurations::Configuration;
-use memory::Memory;
-
-/// Tokens per second of the limit that never changes.
-pub const RATE: u32 = 50;
-/// Burst of the limit that never changes.
-pub const BURST: u32 = 100;
-
-/// Message of a command that could not get the lock.
-const LOCKED: &str = "another limiter command has held the lock";
+use checks::{Bounds, Memory};
+use wire::Wire;
 
 /// Duration and load.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +40,15 @@ pub struct Plan {
     pub packets_per_second: u32,
     /// Pause between two commands.
     pub pause: Duration,
-    /// Report progress once a minute.
-    pub reports_progress: bool,
+}
+
+/// Result of a soak.
+#[derive(Debug)]
+pub struct Report {
+    /// Number of times that each action was done.
+    pub done: BTreeMap<String, u64>,
+    /// The report as Markdown.
+    pub page: String,
 }
 
 /// State shared by all parts.
@@ -68,26 +57,36 @@ struct Soak<'h> {
     plan: Plan,
     hosts: &'h Hosts,
     folder: Folder,
-    arrivals: Arrivals,
-    sent: senders::Sent,
+    exporter: Exporter<'h>,
+    wire: Wire,
     memory: Mutex<Memory>,
-    /// Number of begun and ended reloads: odd while a reload is in progress.
-    reloads: AtomicU64,
-    done: Mutex<BTreeMap<&'static str, u64>>,
-    ends: Instant,
+    done: Mutex<BTreeMap<String, u64>>,
+    began: Instant,
     stop: AtomicBool,
 }
+
+/// Parts that run until the soak ends, each in a thread of its own.
+const PARTS: [fn(&Soak<'_>); 8] = [
+    |soak| wire::flood(soak, 0),
+    |soak| wire::flood(soak, 1),
+    wire::slow,
+    changes::run,
+    readers::query,
+    readers::scrape,
+    readers::watch,
+    readers::view,
+];
 
 impl Soak<'_> {
     /// True if the soak continues.
     fn goes_on(&self) -> bool {
-        !self.stop.load(Ordering::Relaxed) && Instant::now() < self.ends
+        !self.stop.load(Ordering::Relaxed) && self.began.elapsed() < self.plan.duration
     }
 
     /// Counts an action.
-    fn count(&self, what: &'static str) {
+    fn count(&self, what: &str) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        *done.entry(what).or_default() += 1;
+        *done.entry(what.to_owned()).or_default() += 1;
     }
 
     fn sleep(&self, time: Duration) {
@@ -98,35 +97,22 @@ impl Soak<'_> {
     }
 
     /// Runs `limiter` on the server. Repeats the command while other tests hold the machine's lock for too long.
-    fn ask(&self, arguments: &[&str]) -> Outcome {
+    fn ask(&self, line: &str) -> Outcome {
+        const LOCKED: &str = "another limiter command has held the lock";
+        self.count(line.split(' ').next().unwrap_or_default());
         loop {
-            let outcome = self.hosts.limiter(arguments);
-            if !(outcome.status == 1 && outcome.stderr.contains(LOCKED) && self.goes_on()) {
+            let outcome = self.hosts.limiter(line);
+            if outcome.status != 1 || !outcome.stderr.contains(LOCKED) || !self.goes_on() {
                 return outcome;
             }
         }
     }
 
-    /// Runs a command that must succeed, and counts it.
-    fn limiter(&self, what: &'static str, arguments: &[&str]) -> String {
-        let outcome = self.ask(arguments);
+    /// Runs a command that must succeed.
+    fn limiter(&self, line: &str) -> String {
+        let outcome = self.ask(line);
         outcome.expect(0);
-        self.count(what);
         outcome.stdout
-    }
-
-    fn note_memory(&self, name: &str, process: u32) {
-        self.memory.lock().unwrap().note(name, process);
-    }
-
-    /// Maximum number of packets that the wire dropped before the program. Packets are sent again if the kernel reports
-    /// the drop.
-    fn lost(&self) -> u64 {
-        let mut ip = Command::new("ip");
-        ip.args(["-s", "-j", "link", "show", "eth0"]);
-        let output = on(&self.hosts.client, || ip.output()).unwrap();
-        let links: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        number(&links[0]["stats64"]["tx"]["dropped"])
     }
 
     /// Runs `part`. If it fails, all other parts end too.
@@ -136,13 +122,52 @@ impl Soak<'_> {
             resume_unwind(panic);
         }
     }
-}
 
-fn set_jumbo_mtu(hosts: &Hosts) {
-    for host in [&hosts.server, &hosts.client] {
-        let mut ip = Command::new("ip");
-        ip.args(["link", "set", "eth0", "mtu", "9000"]);
-        assert!(on(host, || ip.status()).unwrap().success());
+    /// Checks everything once a second until the soak ends.
+    fn check(&self, bounds: &mut Bounds<'_>) {
+        let mut reported = 0;
+        while self.goes_on() {
+            bounds.check(self);
+            self.wire.expect_no_loss(self.hosts);
+            let mut memory = self.memory.lock().unwrap();
+            memory.note("limiter export", self.exporter.process());
+            memory.note("the soak itself", nix::unistd::getpid());
+            drop(memory);
+            let minutes = self.began.elapsed().as_secs() / 60;
+            if minutes > reported {
+                reported = minutes;
+                eprintln!("{minutes} min, {} packets sent", self.wire.sent());
+            }
+            self.sleep(Duration::from_secs(1));
+        }
+    }
+
+    fn report(&self, bounds: &Bounds<'_>) -> Report {
+        let mut page = format!(
+            "# Soak\n\nResult of `cargo xtask soak`: {} of all functions at once, ended {}.\n\
+             The first failed check ends a run. This run completed.\n\n| figure | |\n| --- | --- |\n",
+            humantime::format_duration(Duration::from_secs(self.began.elapsed().as_secs())),
+            humantime::format_rfc3339_seconds(SystemTime::now()),
+        );
+        let _ = writeln!(page, "| packets sent | {} |", self.wire.sent());
+        let status = self.hosts.status();
+        for name in ["seen", "passed", "dropped"] {
+            let packets = number(&status[name]["packets"]);
+            let _ = writeln!(page, "| packets {name} | {packets} |");
+        }
+        for (source, share) in bounds.used() {
+            let _ = writeln!(
+                page,
+                "| share of burst + rate × t that {source} got | {:.4} % |",
+                100.0 * share
+            );
+        }
+        page += "\n| action | count |\n| --- | --- |\n";
+        let done = self.done.lock().unwrap().clone();
+        for (what, times) in &done {
+            let _ = writeln!(page, "| {what} | {times} |");
+        }
+        Report { done, page }
     }
 }
 
@@ -151,67 +176,46 @@ pub fn run(plan: Plan) -> Report {
     // Builds the command first, if needed.
     let _ = binary();
     let hosts = Hosts::new();
-    set_jumbo_mtu(&hosts);
-    let folder = Folder::new();
+    for host in [&hosts.server, &hosts.client] {
+        ip(&host.namespace, "link set eth0 mtu 9000");
+    }
     let began = Instant::now();
-    let file = folder.write("limiter.toml", Configuration::first());
-    let attach = ["attach", "eth0", "--config", &file];
-    hosts.limiter(&attach).expect(0);
+    hosts.attach_file(&changes::first());
     let soak = Soak {
         plan,
         hosts: &hosts,
-        folder,
-        arrivals: Arrivals::new(&hosts),
-        sent: senders::Sent::default(),
+        folder: Folder::new(),
+        exporter: Exporter::start(&hosts.server),
+        wire: Wire::new(&hosts),
         memory: Mutex::default(),
-        reloads: AtomicU64::new(0),
         done: Mutex::default(),
-        ends: Instant::now() + plan.duration,
+        began,
         stop: AtomicBool::new(false),
     };
-    let mut bounds = Bounds::new(began);
-    let exporter = Exporter::start(&hosts.server);
+    let mut bounds = Bounds::new(&soak);
     let received = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| soak.part(|soak| soak.arrivals.receive(&received)));
+        scope.spawn(|| soak.part(|soak| soak.wire.receive(&received)));
         let _end = SetOnDrop(&received);
-        soak.part(senders::make_known);
+        // Makes the slow sources known to the table.
+        (0..3).for_each(|_| soak.wire.round(&hosts));
         thread::scope(|scope| {
-            for cpu in 0..2 {
+            for part in PARTS {
                 let soak = &soak;
-                scope.spawn(move || soak.part(|soak| senders::flood(soak, cpu)));
+                scope.spawn(move || soak.part(part));
             }
-            scope.spawn(|| soak.part(senders::slow));
-            scope.spawn(|| soak.part(commands::run));
-            scope.spawn(|| soak.part(readers::query));
-            scope.spawn(|| soak.part(|soak| readers::scrape(soak, &exporter)));
-            scope.spawn(|| soak.part(readers::watch));
-            scope.spawn(|| soak.part(readers::top));
-            soak.part(|soak| {
-                let mut reported = 0;
-                while soak.goes_on() {
-                    bounds.check(soak);
-                    let minutes = began.elapsed().as_secs() / 60;
-                    if soak.plan.reports_progress && minutes > reported {
-                        reported = minutes;
-                        eprintln!("{minutes} min, {} packets sent", soak.sent.all());
-                    }
-                    senders::expect_no_loss(soak);
-                    soak.note_memory("limiter export", exporter.process().as_raw() as u32);
-                    soak.note_memory("the soak itself", std::process::id());
-                    soak.sleep(Duration::from_secs(1));
-                }
-            });
+            soak.part(|soak| soak.check(&mut bounds));
         });
         soak.part(|soak| {
-            figures::expect_all_seen(soak);
+            checks::expect_all_seen(soak);
             bounds.check(soak);
-            senders::expect_no_loss(soak);
+            soak.wire.expect_no_loss(&hosts);
         });
     });
-    let report = Report::of(&soak, &bounds, began.elapsed());
+    let report = soak.report(&bounds);
     soak.memory.lock().unwrap().expect_flat();
-    drop(exporter);
+    drop(bounds);
+    drop(soak);
     hosts.run("detach eth0");
     assert!(!hosts.pins().exists(), "detach leaves nothing behind");
     report

@@ -3,7 +3,6 @@
 use std::{
     fs::File,
     io::{self, Write as _},
-    os::fd::AsFd,
     process::{Command, Stdio},
     sync::Arc,
     thread,
@@ -31,15 +30,10 @@ impl Namespace {
         &self.0
     }
 
-    /// Moves the calling thread into the namespace, for good.
-    pub fn enter(&self) -> io::Result<()> {
-        Ok(setns(self.0.as_fd(), CloneFlags::CLONE_NEWNET)?)
-    }
-
     /// Runs `work` in the namespace, in a new thread, and waits for it.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         in_thread(|| {
-            self.enter()?;
+            setns(&self.0, CloneFlags::CLONE_NEWNET)?;
             Ok(work())
         })
     }
@@ -50,25 +44,12 @@ impl Namespace {
         F: Future,
         F::Output: Send,
     {
-        in_thread(|| {
-            self.enter()?;
+        self.run(|| {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
             Ok(runtime.block_on(work()))
-        })
-    }
-
-    /// Starts `work` in the namespace, in a new thread that continues.
-    pub fn spawn<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> thread::JoinHandle<io::Result<T>> {
-        let inside = self.clone();
-        thread::spawn(move || {
-            inside.enter()?;
-            Ok(work())
-        })
+        })?
     }
 
     /// Gives `lines` to `ip -batch` in the namespace.
