@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd},
 };
 
 use anyhow::{Context as _, Result};
