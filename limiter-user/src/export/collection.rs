@@ -11,10 +11,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{
-    helper::Channel,
-    observe::snapshot::{Snapshot, TakeSnapshot},
-};
+use crate::{helper::Channel, observe::snapshot::Snapshot};
 
 /// Time for which a reading is reused.
 const FRESH: Duration = Duration::from_secs(1);
@@ -87,7 +84,7 @@ async fn attend(
 
 async fn read(helper: &mut Channel, begun: Instant) -> io::Result<Result<Reading, String>> {
     let start = Instant::now();
-    let taken: Result<Snapshot, String> = helper.ask(&TakeSnapshot).await?;
+    let taken: Result<Snapshot, String> = helper.ask(&()).await?;
     Ok(taken.map(|snapshot| Reading {
         snapshot,
         at: begun.elapsed(),

@@ -1,19 +1,19 @@
-//! Messages over a socket, as JSON with a length prefix.
+//! Messages over a socket: JSON, one line each.
 
 use std::io;
 
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::UnixStream,
 };
 
 /// Maximum bytes of a message: enough for 1,000 attachments with all that is shown of each.
-const MESSAGE_MAX: u32 = 64 << 20;
+const MESSAGE_MAX: u64 = 64 << 20;
 
 /// One end of the channel. After an error, it cannot be used any more.
 #[derive(Debug)]
-pub struct Channel(UnixStream);
+pub struct Channel(BufReader<UnixStream>);
 
 impl Channel {
     /// Creates a channel from a socket.
@@ -23,7 +23,7 @@ impl Channel {
     /// Fails if the runtime does not accept the socket.
     pub fn new(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        UnixStream::from_std(socket).map(Self)
+        Ok(Self(BufReader::new(UnixStream::from_std(socket)?)))
     }
 
     /// Asks, and waits for the answer.
@@ -37,32 +37,19 @@ impl Channel {
     }
 
     /// Waits until the other process is gone, or sends something without a question.
-    pub async fn ended(&self) -> io::Error {
-        loop {
-            let read = match self.0.readable().await {
-                Ok(()) => self.0.try_read(&mut [0]),
-                Err(error) => return error,
-            };
-            match read {
-                Ok(_) => return end(),
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return error,
-                // The readiness was that of an earlier answer.
-                Err(_) => {}
-            }
-        }
+    pub async fn ended(&mut self) -> io::Error {
+        self.0.fill_buf().await.err().unwrap_or_else(end)
     }
 
     /// Sends a message.
     ///
     /// # Errors
     ///
-    /// Fails if the other process is gone, or the message is too long.
+    /// Fails if the other process is gone.
     pub async fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
-        let bytes = serde_json::to_vec(message)?;
-        let length = u32::try_from(bytes.len()).ok();
-        let length = length.filter(|length| *length <= MESSAGE_MAX);
-        self.0.write_u32(length.ok_or_else(too_long)?).await?;
-        self.0.write_all(&bytes).await
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        self.0.write_all(&line).await
     }
 
     /// Reads the next message; none if the other process is gone.
@@ -71,25 +58,22 @@ impl Channel {
     ///
     /// Fails if the message is not valid or too long.
     pub async fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let length = match self.0.read_u32().await {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            length => length?,
-        };
-        if length > MESSAGE_MAX {
-            return Err(too_long());
+        let mut line = Vec::new();
+        let mut bounded = (&mut self.0).take(MESSAGE_MAX);
+        bounded.read_until(b'\n', &mut line).await?;
+        match line.pop() {
+            None => Ok(None),
+            Some(b'\n') => Ok(Some(serde_json::from_slice(&line)?)),
+            Some(_) => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a message is cut off or too long",
+            )),
         }
-        let mut bytes = vec![0; length as usize];
-        self.0.read_exact(&mut bytes).await?;
-        Ok(Some(serde_json::from_slice(&bytes)?))
     }
 }
 
 fn end() -> io::Error {
     io::ErrorKind::UnexpectedEof.into()
-}
-
-fn too_long() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "a message is too long")
 }
 
 #[cfg(test)]
@@ -129,14 +113,10 @@ mod tests {
 
     #[tokio::test]
     async fn malformed_message_is_an_error() {
-        for bytes in [
-            // Too long, not JSON, shorter than announced.
-            &u32::MAX.to_be_bytes()[..],
-            &[0, 0, 0, 3, b'a', b'b', b'c'],
-            &[0, 0, 0, 9, b'1'],
-        ] {
+        // Not JSON, and cut off.
+        for bytes in ["abc\n", "1"] {
             let (mut here, mut there) = pair();
-            there.write_all(bytes).expect("written");
+            there.write_all(bytes.as_bytes()).expect("written");
             drop(there);
             assert!(here.receive::<u64>().await.is_err(), "{bytes:?}");
         }

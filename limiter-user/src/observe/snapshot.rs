@@ -17,10 +17,6 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Number of sources shown per table.
 pub const TOP: usize = 20;
 
-/// The request for a snapshot. The answer is a `Result<Snapshot, String>` ([`crate::helper`]).
-#[derive(Debug, Serialize, Deserialize)]
-pub struct TakeSnapshot;
-
 /// All attachments of this network namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use crate::{
     helper::{VERB, attend},
-    observe::snapshot::{Snapshot, TakeSnapshot},
+    observe::snapshot::Snapshot,
 };
 
 /// Returns true if this process was started as a helper: `limiter helper`.
@@ -12,10 +12,10 @@ pub fn is_one(line: impl Iterator<Item = OsString>) -> bool {
     line.skip(1).eq([VERB])
 }
 
-/// Reads all attachments each time it is asked.
+/// Reads all attachments each time it is asked. A question has no content.
 pub async fn run() -> anyhow::Result<()> {
     let mut channel = attend()?;
-    while let Some(TakeSnapshot) = channel.receive().await? {
+    while let Some(()) = channel.receive().await? {
         let taken = Snapshot::take().await.map_err(|error| error.to_string());
         channel.send(&taken).await?;
     }
