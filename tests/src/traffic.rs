@@ -1,7 +1,7 @@
 //! Sends packets from the client, and counts their verdicts.
 
 use std::{
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -10,11 +10,15 @@ use std::{
     time::Duration,
 };
 
-use etherparse::PacketBuilder;
+use crate::{
+    eventually,
+    hosts::{Hosts, SERVER},
+    number,
+    packet::Ends,
+    raw::Raw,
+};
 
-use crate::{eventually, hosts::Hosts, number, raw::Raw};
-
-/// Sends UDP from the client to the server.
+/// Sends packets from the client to the server.
 #[derive(Debug)]
 pub struct Traffic<'h> {
     hosts: &'h Hosts,
@@ -30,14 +34,20 @@ impl<'h> Traffic<'h> {
         }
     }
 
-    /// Sends `count` packets from `source` to `port`. Returns how many passed, from the counters of `status`.
-    pub fn passed_to(&self, port: u16, source: &str, count: u64) -> u64 {
-        let frame = udp(self.hosts, source.parse().unwrap(), port);
+    /// Sends frames. Returns how many passed, from the counters of `status`.
+    pub fn send(&self, frames: &[&[u8]]) -> u64 {
         let packets = |verdict: &str| number(&self.hosts.status()[verdict]["packets"]);
         let (seen, passed) = (packets("seen"), packets("passed"));
-        (0..count).for_each(|_| self.wire.send(&frame));
-        eventually("all packets are seen", || packets("seen") == seen + count);
+        frames.iter().for_each(|frame| self.wire.send(frame));
+        let all = seen + frames.len() as u64;
+        eventually("all packets are seen", || packets("seen") == all);
         packets("passed") - passed
+    }
+
+    /// Sends `count` UDP packets from `source` to `port`. Returns how many passed.
+    pub fn passed_to(&self, port: u16, source: &str, count: u64) -> u64 {
+        let frame = udp(self.hosts, source.parse().unwrap(), port);
+        self.send(&vec![&frame[..]; count as usize])
     }
 
     /// Sends packets to a port that no limit of the tests names. Returns how many passed.
@@ -98,14 +108,20 @@ impl Drop for Flood {
     }
 }
 
+/// Addresses and ports of a packet from the client to the server. The server has no such IPv6 address.
+pub fn ends(hosts: &Hosts, source: IpAddr, port: u16) -> Ends {
+    let to = match source {
+        IpAddr::V4(_) => SERVER,
+        IpAddr::V6(_) => [0xfd; 16].into(),
+    };
+    Ends {
+        macs: (hosts.client.mac, hosts.server.mac),
+        from: SocketAddr::new(source, 40_000),
+        to: SocketAddr::new(to, port),
+    }
+}
+
 /// A UDP packet from the client to the server.
 pub fn udp(hosts: &Hosts, source: IpAddr, port: u16) -> Vec<u8> {
-    let ethernet = PacketBuilder::ethernet2(hosts.client.mac, hosts.server.mac);
-    let ip = match source {
-        IpAddr::V4(source) => ethernet.ipv4(source.octets(), [192, 0, 2, 1], 64),
-        IpAddr::V6(source) => ethernet.ipv6(source.octets(), [0xfd; 16], 64),
-    };
-    let mut bytes = Vec::new();
-    ip.udp(40_000, port).write(&mut bytes, &[0; 18]).unwrap();
-    bytes
+    ends(hosts, source, port).udp(&[0; 18])
 }
