@@ -89,7 +89,7 @@ fn subject(interface: &Interface, state: XdpState) -> String {
 /// packets.
 fn same_mode(interface: &Interface, state: XdpState, wanted: Mode) -> Result<()> {
     let can_chain = [XdpMode::Native, XdpMode::Generic].contains(&state.mode);
-    if can_chain && (wanted == Mode::Auto || wanted.name() == state.mode.name()) {
+    if can_chain && (wanted == Mode::Auto || wanted.to_string() == state.mode.name()) {
         return Ok(());
     }
     Err(Error::Refused(format!(
