@@ -14,10 +14,10 @@ use super::Soak;
 use crate::{
     cpus::pin_to,
     eventually,
-    fuzz::packets::{Pool, frame},
     hosts::{Hosts, on},
     number,
     packet::Frame,
+    random::frames::{Pool, frame},
     raw::Raw,
 };
 
@@ -230,9 +230,14 @@ fn odd(hosts: &Hosts) -> Vec<Vec<u8>> {
         Frame { payload, ..frame }.bytes()
     };
     let mut random = fastrand::Rng::with_seed(1);
+    let pool = Pool {
+        ipv4: vec![[192, 0, 2, 7], [203, 0, 113, 5]],
+        payloads: vec![0, 18, 64],
+        ..Pool::default()
+    };
     let random = (0..20).map(|_| {
         let bytes: [u8; 256] = std::array::from_fn(|_| random.u8(..));
-        let mut frame = frame(&mut Unstructured::new(&bytes), &Pool::default()).unwrap();
+        let mut frame = frame(&mut Unstructured::new(&bytes), &pool).unwrap();
         frame[..6].copy_from_slice(&hosts.server.mac);
         frame[6..12].copy_from_slice(&hosts.client.mac);
         frame
