@@ -1,17 +1,13 @@
 //! Entries of the table store and return their contents, and keys find their sets.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::HashSet,
-};
+use std::{cell::Cell, collections::HashSet};
 
 use limiter_common::table::{
-    Home, OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, SharedTable, WAYS,
+    OVERFLOW_WIDTH, Overflow, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, WAYS,
     entry::{
         ADDRESS, BEHIND_MAX, ONE_PACKET, OVER, PASSED, Shared, counter, epoch_in, is_wide, slot_in,
         with_epoch, without_counter,
     },
-    find,
     key::{Address, KeyMask, SLOTS, SourceKey, Words},
 };
 use proptest::{
@@ -130,15 +126,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn source_is_searched_up_to_the_furthest_source_of_its_set(key in keys(), seed: [u64; 4], pairs in 1..100_u32, distances in distances()) {
-        let (seed, sets) = (Seed::new(seed), pairs * SETS_OF_PAIR);
-        let overflow = with_all(&distances);
-        let furthest = distances.iter().max().map_or(0, |distance| distance / SETS_OF_PAIR * SETS_OF_PAIR + 1);
-        let wanted: Vec<u32> = seed.home(&key, sets).sets().take(1 + furthest as usize).collect();
-        prop_assert_eq!(SearchLog::at(&seed, &key, sets, overflow), wanted);
-    }
-
     /// The data of the neighbours in the word do not change.
     #[test]
     fn set_counts_its_overflow_sources_and_stores_their_reach(word: u64, byte in 0..u64::BITS / OVERFLOW_WIDTH, distances in distances()) {
@@ -158,29 +145,6 @@ proptest! {
             let one_less = with.wrapping_add(u64::MAX << shift);
             prop_assert_eq!(Overflow::in_word(one_less, shift).count(), overflow.count() - 1);
             prop_assert_eq!(one_less & !mask, word & !mask);
-        }
-    }
-
-    #[test]
-    fn overflow_sources_stay_within_reach(steps in prop::collection::vec((any::<bool>(), 1..SETS_OF_SOURCE, any::<prop::sample::Index>()), 0..60)) {
-        let mut there: Vec<u32> = Vec::new();
-        let mut word = 0_u64;
-        for (comes, distance, which) in steps {
-            if comes || there.is_empty() {
-                match Overflow::in_word(word, 0).with_one_more(distance) {
-                    Some(more) => {
-                        word = more.put_into(word, 0);
-                        there.push(distance);
-                    }
-                    None => prop_assert_eq!(there.len(), COUNT_MAX),
-                }
-            } else {
-                there.swap_remove(which.index(there.len()));
-                word -= 1;
-            }
-            let overflow = Overflow::in_word(word, 0);
-            prop_assert_eq!(overflow.count(), there.len() as u64);
-            prop_assert!(there.iter().all(|&distance| overflow.reaches(distance)));
         }
     }
 }
@@ -238,62 +202,6 @@ fn with_all(distances: &[u32]) -> Overflow {
 
 fn is_prime(number: u32) -> bool {
     number > 1 && (2..number).all(|divisor| !number.is_multiple_of(divisor))
-}
-
-/// An empty table that records the searched sets.
-struct SearchLog {
-    seed: Seed,
-    sets: u32,
-    overflow: Cell<u64>,
-    numbers: RefCell<Vec<u32>>,
-}
-
-impl SearchLog {
-    fn at(seed: &Seed, key: &SourceKey, sets: u32, overflow: Overflow) -> Vec<u32> {
-        let table = Self {
-            seed: *seed,
-            sets,
-            overflow: Cell::new(overflow.0),
-            numbers: RefCell::default(),
-        };
-        let log = &table;
-        find(&log, key, &log.home(key));
-        table.numbers.into_inner()
-    }
-}
-
-impl<'a> SharedTable for &'a SearchLog {
-    type Entry = At<'a>;
-
-    fn set(&self, number: u32) -> Option<At<'a>> {
-        self.numbers.borrow_mut().push(number);
-        None
-    }
-    fn home(&self, key: &SourceKey) -> Home {
-        self.seed.home(key, self.sets)
-    }
-    fn overflow_word(&self, _: u32) -> Option<(&'a Cell<u64>, u32)> {
-        Some((&self.overflow, 0))
-    }
-    fn lock_word(&self, _: u32) -> Option<&'a Cell<u64>> {
-        None
-    }
-    fn full_for(&self, _: u64, _: u64, _: u64) -> Option<u64> {
-        None
-    }
-    fn sets(&self) -> u32 {
-        self.sets
-    }
-    fn reserve(&self, _: &SourceKey) -> bool {
-        false
-    }
-    fn release(&self, _: u32, _: u32) {}
-    fn has_room(&self, _: &SourceKey) -> bool {
-        false
-    }
-    fn hand(&self) -> u32 {
-        0
-    }
 }
 
 const SEEDS: [[u64; 4]; 4] = [
@@ -417,9 +325,11 @@ fn host((in_network, network): (usize, u8), (in_host, host): (usize, u8)) -> Sou
     let mut bytes = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1];
     bytes[in_network] = network;
     bytes[in_host] = host;
-    let address = u128::from_be_bytes(bytes);
-    let half = |shift: u32| ((address >> shift) as u64).to_be();
-    KeyMask::prefixes(32, 128).key(0, &Address::ipv6([half(64), half(0)]), 0)
+    let half = |half: usize| {
+        let bytes = &bytes[half * 8..][..8];
+        u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
+    };
+    KeyMask::prefixes(32, 128).key(0, &Address::ipv6([half(0), half(1)]), 0)
 }
 
 /// A hash that adds the two halves would fail here: it gives equal hashes to as many hosts as there are networks.

@@ -112,15 +112,16 @@ impl World {
             .expect("the set is in the probe sequence")
     }
 
+    /// The `number`-th of these sources that has the home set `home`.
+    fn nth(self, home: u32, number: usize, sources: impl Iterator<Item = SourceKey>) -> SourceKey {
+        let mut at_home = sources.filter(|tag| self.is_at(tag, home));
+        at_home.nth(number).expect("some source has this home set")
+    }
+
     /// The `number`-th IPv4 source with the home set `home`, under the limit in `slot`.
     pub fn narrow_of(self, slot: u32, home: u32, number: usize) -> SourceKey {
         let tag = |address: u32| SourceKey::new(IPV4, ipv4_words(address), slot, PORT);
-        let is_at_home = |tag: &SourceKey| self.is_at(tag, home);
-        (1..)
-            .map(tag)
-            .filter(is_at_home)
-            .nth(number)
-            .expect("some source has this home set")
+        self.nth(home, number, (1..).map(tag))
     }
 
     pub fn narrow(self, home: u32, number: usize) -> SourceKey {
@@ -130,12 +131,7 @@ impl World {
     /// The `number`-th IPv6 source with the home set `home`. The first half of the address is the same for all.
     pub fn wide(self, home: u32, number: usize) -> SourceKey {
         let tag = |rest: u64| SourceKey::new(IPV6, [0xb80d_0120, rest], 0, 0);
-        let is_at_home = |tag: &SourceKey| self.is_at(tag, home);
-        (1..)
-            .map(tag)
-            .filter(is_at_home)
-            .nth(number)
-            .expect("some source has this home set")
+        self.nth(home, number, (1..).map(tag))
     }
 
     /// The word with the counts of all sets.
