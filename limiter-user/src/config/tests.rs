@@ -36,7 +36,7 @@ fn table(table: &str) -> impl Iterator<Item = (&str, Vec<&str>)> {
     lines.map(|(kind, texts)| (kind, texts.split(" | ").collect()))
 }
 
-/// What is shown reads back. The record of an attachment stores it.
+/// Shown text reads back: the record of an attachment stores it.
 #[test]
 fn values_are_read_and_shown() {
     let values = "
