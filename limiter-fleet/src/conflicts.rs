@@ -49,19 +49,18 @@ impl Conflicts {
             .filter(|(_, since)| **since + SETTLED <= now);
         let settled = settled.map(|(held, _)| (held.clone(), is_here(held)));
         let before = std::mem::replace(&mut self.settled, settled.collect());
-        let is_new = |name: &str| before.keys().all(|before| before.name != name);
         let mut lines = Vec::new();
         for (Held { name, .. }, is_here) in &self.settled {
-            let line = if *is_here {
-                format!(
+            let is_new = before.keys().all(|before| before.name != *name);
+            let line = match is_here {
+                true => format!(
                     "other hosts of fleet '{fleet}' have other settings for the limit '{name}': `limiter status` shows them; make them equal on all hosts"
-                )
-            } else {
-                format!(
+                ),
+                false => format!(
                     "other hosts of fleet '{fleet}' share a limit '{name}', which this host does not have"
-                )
+                ),
             };
-            if is_new(name) && !lines.contains(&line) {
+            if is_new && !lines.contains(&line) {
                 lines.push(line);
             }
         }

@@ -198,7 +198,10 @@ impl<'f> Case<'f> {
         let second = self.says(host);
         let grown = stale(&second) - stale(&first);
         // The time between two scans varies, and is a part of the staleness.
-        assert!(grown >= between - 0.1, "{grown} in {between}: {first} {second}");
+        assert!(
+            grown >= between - 0.1,
+            "{grown} in {between}: {first} {second}"
+        );
         second["error"].as_str().unwrap_or_default().to_owned()
     }
 
