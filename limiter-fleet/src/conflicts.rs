@@ -98,7 +98,6 @@ mod tests {
             held("all", "/32 60", "60/m"),
             held("all", "/32 30", "2/s"),
             held("al", "/32 60", "1/s"),
-            held("al", "/32 60", "60/m"),
             held("dns", "/24 1", "60/s per /24"),
             held("dns", "/32 1 9", "60/s burst 9"),
         ];

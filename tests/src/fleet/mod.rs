@@ -8,7 +8,7 @@
 //!                    router host2 ─────── eth0 host 2 mgmt0 ── link2 ┘
 //! ```
 //!
-//! `mgmt0` is not limited. The links to the store are cut and repaired one by one ([`Network::cut`]).
+//! `mgmt0` is not limited. The links to the store are cut and repaired one by one ([`Network::set_link`]).
 
 mod agent;
 mod bounds;

@@ -91,7 +91,7 @@ fn passes(fleet: &Fleet, source: Ipv4Addr) -> u64 {
 #[test]
 fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
     let fleet = fleet!(&settings());
-    let case = case(&fleet, &ALL);
+    let _case = case(&fleet, &ALL);
     let one = source(7);
     assert_eq!(passes(&fleet, one), 6);
 
@@ -142,18 +142,6 @@ fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
     done(&fleet, 2, "add", &[OTHER, "--for", "1s"]);
     wait_until_denied(&fleet, &ALL, &[OWN]);
     assert_eq!(passes(&fleet, one), 6);
-
-    // Many prefixes change at once. The list is read in parts.
-    let many: Vec<_> = (0..1_100_u32)
-        .map(|number| Ipv4Addr::from(0x0a00_0000 + number).to_string())
-        .collect();
-    let many: Vec<_> = many.iter().map(String::as_str).collect();
-    let text = done(&fleet, 0, "add", &many);
-    assert!(text.contains("deny: 1100 added"), "{text}");
-    assert_eq!(denied(&fleet, 0).len(), 1_101);
-    let kept = case.store.cli(&["HLEN", KEY]);
-    assert_eq!(kept, "1100", "the store has removed expired prefixes");
-    eventually("all deny them", || denied(&fleet, 2).len() == 1_101);
 }
 
 #[test]

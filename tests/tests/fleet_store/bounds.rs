@@ -99,7 +99,6 @@ fn agent_of_a_hostile_store_stays_small_and_retries() {
             let tried_again = || connections.load(Ordering::Relaxed) > 1;
             eventually("the agent retries", tried_again);
             let most = megabytes(&status_of(agent.process(), "VmHWM"));
-            println!("{info:?} {hostile:?}: {most} MiB");
             assert!(most < BOUND, "{info:?} {hostile:?}: {most} MiB");
             // A long reply may exceed the timeout before it is refused.
             let text = agent.printed();
