@@ -49,19 +49,18 @@ impl Conflicts {
             .filter(|(_, since)| **since + SETTLED <= now);
         let settled = settled.map(|(held, _)| (held.clone(), is_here(held)));
         let before = std::mem::replace(&mut self.settled, settled.collect());
-        let is_new = |name: &str| before.keys().all(|before| before.name != name);
         let mut lines = Vec::new();
         for (Held { name, .. }, is_here) in &self.settled {
-            let line = if *is_here {
-                format!(
+            let is_new = before.keys().all(|before| before.name != *name);
+            let line = match is_here {
+                true => format!(
                     "other hosts of fleet '{fleet}' have other settings for the limit '{name}': `limiter status` shows them; make them equal on all hosts"
-                )
-            } else {
-                format!(
+                ),
+                false => format!(
                     "other hosts of fleet '{fleet}' share a limit '{name}', which this host does not have"
-                )
+                ),
             };
-            if is_new(name) && !lines.contains(&line) {
+            if is_new && !lines.contains(&line) {
                 lines.push(line);
             }
         }
@@ -92,15 +91,6 @@ mod tests {
         Held { name, quota, words }
     }
 
-    /// The lines reported when hosts have these settings for 1, 10 and 11 seconds.
-    fn reported(conflicts: &mut Conflicts, own: &[Held], all: &[Held]) -> [Vec<String>; 3] {
-        let start = Instant::now();
-        [1, 10, 11].map(|second| {
-            let now = start + Duration::from_secs(second);
-            conflicts.update(own, all, "edge", now)
-        })
-    }
-
     #[test]
     fn a_conflict_is_named_and_reported_once() {
         let own = [held("all", "/32 60", "1/s"), held("dns", "/32 1", "60/s")];
@@ -108,26 +98,27 @@ mod tests {
             held("all", "/32 60", "60/m"),
             held("all", "/32 30", "2/s"),
             held("al", "/32 60", "1/s"),
-            held("al", "/32 60", "60/m"),
             held("dns", "/24 1", "60/s per /24"),
             held("dns", "/32 1 9", "60/s burst 9"),
         ];
-        let mut conflicts = Conflicts::default();
-        let [soon, later, again] = reported(&mut conflicts, &own, &all);
-        assert!(soon.is_empty() && again.is_empty(), "{soon:?} {again:?}");
-        assert_eq!(later.len(), 3, "{later:?}");
-        assert!(later[0].contains("share a limit 'al'"), "{later:?}");
-        assert!(
-            later[1].contains("other settings for the limit 'all'"),
-            "{later:?}"
-        );
+        let (mut conflicts, start) = (Conflicts::default(), Instant::now());
+        let update = |conflicts: &mut Conflicts, all: &[Held], second| {
+            conflicts.update(&own, all, "edge", start + Duration::from_secs(second))
+        };
+        assert_eq!(update(&mut conflicts, &all, 1), [""; 0], "too soon");
+        let lines = update(&mut conflicts, &all, 10);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines[0].contains("share a limit 'al'"), "{lines:?}");
+        assert!(lines[1].contains("other settings for the limit 'all'"));
+        assert_eq!(update(&mut conflicts, &all, 11), [""; 0], "again");
         let of = |name| conflicts.of(name).collect::<Vec<_>>();
         assert_eq!(of("all"), ["2/s"]);
         assert_eq!(of("dns"), ["60/s per /24", "60/s burst 9"]);
         assert_eq!(conflicts.missing(), ["al"]);
         // The conflict ends at once, and is reported again when it returns.
-        conflicts.update(&own, &own, "edge", Instant::now());
+        update(&mut conflicts, &own, 12);
         assert_eq!(conflicts.of("all").count() + conflicts.missing().len(), 0);
-        assert_eq!(reported(&mut conflicts, &own, &all)[1].len(), 3);
+        update(&mut conflicts, &all, 13);
+        assert_eq!(update(&mut conflicts, &all, 20).len(), 3);
     }
 }

@@ -52,8 +52,7 @@ pub struct About {
 impl About {
     /// Returns true if a member with this configuration can continue with another one.
     pub fn is_same_member(&self, other: &Self) -> bool {
-        let of = |about: &Self| (about.index, about.table);
-        of(self) == of(other) && self.fleet == other.fleet
+        self.index == other.index && self.table == other.table && self.fleet == other.fleet
     }
 }
 

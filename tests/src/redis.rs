@@ -62,18 +62,12 @@ macro_rules! need_redis {
 /// Names of the server program: its own, and its name in a Debian package without a service. The name by which the
 /// program is called selects its function: to serve, or to check a file.
 fn names() -> [&'static str; 2] {
-    if is_valkey() {
-        ["valkey-server", "valkey-check-rdb"]
-    } else {
-        ["redis-server", "redis-check-rdb"]
-    }
-}
-
-/// True if these are the tests of `fleet_valkey.rs`.
-fn is_valkey() -> bool {
     let program = std::env::current_exe().unwrap();
-    let name = program.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| name.starts_with("fleet_valkey"))
+    let name = program.file_name().unwrap().to_string_lossy();
+    match name.starts_with("fleet_valkey") {
+        true => ["valkey-server", "valkey-check-rdb"],
+        false => ["redis-server", "redis-check-rdb"],
+    }
 }
 
 fn in_path(name: &str) -> bool {
@@ -160,20 +154,19 @@ impl<'h> Redis<'h> {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// The store's process.
-    pub fn process(&self) -> Pid {
+    fn signal(&self, signal: Signal) {
         let process = self.process.as_ref().expect("the store does not run");
-        Pid::from_raw(process.id().try_into().unwrap())
+        kill(Pid::from_raw(process.id().try_into().unwrap()), signal).unwrap();
     }
 
     /// Suspends the store. Connections stay, and get no answers.
     pub fn pause(&self) {
-        kill(self.process(), Signal::SIGSTOP).unwrap();
+        self.signal(Signal::SIGSTOP);
     }
 
     /// Resumes the store.
     pub fn resume(&self) {
-        kill(self.process(), Signal::SIGCONT).unwrap();
+        self.signal(Signal::SIGCONT);
     }
 
     /// Kills the store.

@@ -9,17 +9,14 @@ const SECOND: u64 = 1_000_000_000;
 const BURST: u64 = 10;
 
 /// A limit of one token per second: alone, with another limit, and with a list.
-fn configurations(scope: &str) -> Vec<Settings> {
+fn configurations(scope: &str) -> [Settings; 3] {
     let limit = format!(
         "[[limit]]\nname = \"one\"\nrate = \"1/s\"\nburst = {BURST}\nscope = \"{scope}\"\n"
     );
     let other = "[[limit]]\nname = \"other\"\nkey = \"interface\"\nrate = \"1M/s\"\n";
     let list = "[lists]\nallow = [\"203.0.113.1\"]\n";
-    let texts = [limit.clone(), format!("{other}{limit}"), limit + list];
-    texts
-        .iter()
+    [limit.clone(), format!("{other}{limit}"), limit + list]
         .map(|text| settings(&format!("fleet = \"edge\"\n{text}")))
-        .collect()
 }
 
 /// Time of the first packet that passes, in nanoseconds after `START`, if the bucket is `debt` seconds below empty.
@@ -27,11 +24,10 @@ fn first_passes(settings: &Settings, debt: u64) -> u64 {
     let mut kernel = Kernel::of(settings);
     let packet = Frame::from([192, 0, 2, 7].into()).bytes();
     assert!(kernel.passes(&packet, START), "the first packet");
-    let entries = kernel.store.entries().into_iter();
     let slot = settings.limits.iter().position(|limit| limit.name == "one");
-    let slot = u32::try_from(slot.unwrap()).unwrap();
-    let key = entries.map(|placed| placed.key);
-    let key = key.into_iter().find(|key| key.slot() == slot).unwrap();
+    let mut entries = kernel.store.entries().into_iter();
+    let entry = entries.find(|placed| Some(placed.key.slot() as usize) == slot);
+    let key = entry.unwrap().key;
     let word = ticks(START) + (BURST + debt) * TICKS_PER_SECOND;
     kernel.store.set_word(&key, word);
     let soonest = START + (debt + 1) * SECOND;

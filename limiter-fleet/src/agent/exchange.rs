@@ -24,7 +24,7 @@ impl<H: Host + 'static> Agent<H> {
             return;
         };
         membership.is_sending = true;
-        membership.freshness.sends(now);
+        membership.freshness.began.get_or_insert(now);
         let (fleet, name, id) = (membership.state(now), membership.fleet(), membership.id);
         let exchanged = async move {
             let records = store.exchange(&name, id, &round, fleet).await;

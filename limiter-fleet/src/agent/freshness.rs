@@ -53,11 +53,6 @@ impl Freshness {
         }
     }
 
-    /// Notes that a round is sent.
-    pub fn sends(&mut self, now: Instant) {
-        self.began.get_or_insert(now);
-    }
-
     /// Notes that a round was answered. `is_last`: the exchange is over.
     pub fn exchanged(&mut self, is_last: bool) {
         if let Some(began) = self.began {

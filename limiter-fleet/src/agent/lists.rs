@@ -42,9 +42,8 @@ pub struct SharedLists {
     begun: Option<Instant>,
     /// Time from which the next change may begin, whatever the store sends.
     rested: Instant,
-    /// The last reported error, and the first entry of the last reported ones that are left out.
-    error: Option<String>,
-    left_out: Option<IpNet>,
+    /// Lines already reported about the last change.
+    reported: Vec<String>,
     pub waiting: Vec<Waiting>,
 }
 
@@ -58,8 +57,7 @@ impl SharedLists {
             is_pending: false,
             begun: None,
             rested: now,
-            error: None,
-            left_out: None,
+            reported: Vec::new(),
             waiting: Vec::new(),
         }
     }
@@ -157,26 +155,24 @@ impl SharedLists {
         // Long lists that change all the time take at most half of the time.
         let begun = self.begun.take().unwrap_or(now);
         let mut rest = now.duration_since(begun).saturating_sub(SHORT);
-        let error = result.as_ref().err();
-        if let Some(error) = error {
+        if let Err(error) = result {
             // The cause may be temporary.
             self.is_pending = true;
             rest = rest.max(AGAIN);
-            if self.error.as_ref() != Some(error) {
-                lines.push(format!("the fleet's lists are not in force: {error}"));
-            }
+            lines.push(format!("the fleet's lists are not in force: {error}"));
         }
-        self.error = error.cloned();
         self.rested = now + rest;
-        if let Some(first) = left_out.filter(|_| self.left_out != left_out) {
+        if let Some(first) = left_out {
             lines.push(format!(
                 "{} on the fleet's {DENY} is not in force here: it contains the store's own address, so this host would not hear of its removal",
                 show(&first)
             ));
         }
-        self.left_out = left_out;
         self.answer_waiting(result, revision);
-        lines
+        let new = lines.iter().filter(|line| !self.reported.contains(line));
+        let new = new.cloned().collect();
+        self.reported = lines;
+        new
     }
 
     /// Answers the commands that wait for this revision or an earlier one.

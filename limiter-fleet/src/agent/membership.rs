@@ -187,15 +187,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn member_id_does_not_depend_on_a_shared_random_seed() {
-        let id_of_seed = || {
-            fastrand::seed(7);
-            id()
-        };
-        assert_ne!(id_of_seed(), id_of_seed());
-    }
-
-    #[test]
     fn overshoot_grows_with_burst_and_staleness_of_other_hosts() {
         let second = quota::ticks(Duration::from_secs(1));
         // 100 packets per second, burst 10.

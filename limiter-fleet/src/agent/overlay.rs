@@ -65,20 +65,15 @@ impl<H: Host + 'static> Agent<H> {
 
     /// Notes that the store has taken a change of lists. The asking command waits until the change is in force.
     fn edited(&mut self, member: u64, waiting: Waiting) {
-        match self.at(member) {
-            Some(at) if self.connection.store().is_some() => {
-                let lists = &mut self.memberships[at].lists;
-                lists.waiting.push(waiting);
-                if lists.awaits_reading() {
-                    self.read_lists(at);
-                } else {
-                    lists.is_pending = true;
-                }
-            }
-            _ => {
-                let why = "the store has the change; it is in force here as soon as the store answers this host again";
-                reply::<()>(waiting.answer, Err(why.to_owned()));
-            }
+        let Some(at) = self.at(member) else {
+            return;
+        };
+        let lists = &mut self.memberships[at].lists;
+        lists.waiting.push(waiting);
+        if lists.awaits_reading() {
+            self.read_lists(at);
+        } else {
+            lists.is_pending = true;
         }
     }
 

@@ -9,7 +9,6 @@
 -- in nanoseconds after BORN, where a double is exact for 104 days; and the key's time of expiry, in microseconds.
 local MOST = 9007199254740991
 local DAY = 86400000
-local AT_ONCE = 1000
 
 local call, floor, min = redis.call, math.floor, math.min
 local pack, unpacked = struct.pack, struct.unpack
@@ -39,45 +38,42 @@ end
 local before = 3 * #cost - 2
 
 local answer, n = {}, 0
-for from = 2, #KEYS, AT_ONCE do
-  local to = min(from + AT_ONCE - 1, #KEYS)
-  local values = call('MGET', unpack(KEYS, from, to))
-  for i = from, to do
-    local value = values[i - from + 1]
-    local packets = is_new and tonumber(ARGV[before + 2 * i + 1]) or 0
-    local terms = tonumber(ARGV[before + 2 * i + 2])
-    local born, total, tat, ends
-    if value and #value == 32 then
-      born, total, tat, ends = unpacked('<dddd', value)
-      -- Ignores malformed records, and totals too large for a double. Comparisons with NaN are false.
-      if not (born >= 1 and born <= MOST and floor(born) == born
-          and total >= 0 and total <= MOST - packets and floor(total) == total
-          and tat >= -MOST and tat <= MOST and floor(tat) == tat) then
-        born = nil
-      end
+local values = call('MGET', unpack(KEYS, 2))
+for i = 2, #KEYS do
+  local value = values[i - 1]
+  local packets = is_new and tonumber(ARGV[before + 2 * i + 1]) or 0
+  local terms = tonumber(ARGV[before + 2 * i + 2])
+  local born, total, tat, ends
+  if value and #value == 32 then
+    born, total, tat, ends = unpacked('<dddd', value)
+    -- Ignores malformed records, and totals too large for a double. Comparisons with NaN are false.
+    if not (born >= 1 and born <= MOST and floor(born) == born
+        and total >= 0 and total <= MOST - packets and floor(total) == total
+        and tat >= -MOST and tat <= MOST and floor(tat) == tat) then
+      born = nil
     end
-    if not born and packets > 0 then
-      born, total, tat, ends = now, 0, 0, 0
-    end
-    if born then
-      local at = (now - born) * 1000
-      local level = tat > at and tat - at or 0
-      level = min(level + floor(packets * cost[terms]), cap[terms])
-      if packets > 0 then
-        total = total + packets
-        local left = ends - now
-        if left >= life[terms] / 2 and left <= life[terms] then
-          -- Twice as fast as SET, and keeps the key's time of expiry.
-          call('SETRANGE', KEYS[i], '0', pack('<dddd', born, total, at + level, ends))
-        else
-          call('SET', KEYS[i], pack('<dddd', born, total, at + level, now + life[terms]), 'PX', lives[terms])
-        end
-      end
-      answer[n + 1], answer[n + 2], answer[n + 3] = born, total, level
-    else
-      answer[n + 1], answer[n + 2], answer[n + 3] = 0, 0, 0
-    end
-    n = n + 3
   end
+  if not born and packets > 0 then
+    born, total, tat, ends = now, 0, 0, 0
+  end
+  if born then
+    local at = (now - born) * 1000
+    local level = tat > at and tat - at or 0
+    level = min(level + floor(packets * cost[terms]), cap[terms])
+    if packets > 0 then
+      total = total + packets
+      local left = ends - now
+      if left >= life[terms] / 2 and left <= life[terms] then
+        -- Twice as fast as SET, and keeps the key's time of expiry.
+        call('SETRANGE', KEYS[i], '0', pack('<dddd', born, total, at + level, ends))
+      else
+        call('SET', KEYS[i], pack('<dddd', born, total, at + level, now + life[terms]), 'PX', lives[terms])
+      end
+    end
+    answer[n + 1], answer[n + 2], answer[n + 3] = born, total, level
+  else
+    answer[n + 1], answer[n + 2], answer[n + 3] = 0, 0, 0
+  end
+  n = n + 3
 end
 return answer

@@ -3,8 +3,8 @@
 -- KEYS: the members; the limits; the revision of the lists.
 -- ARGV: maximum age of a live member's heartbeat (us); maximum members kept; maximum limits kept; the member; its
 --       limits.
--- Answer: the store's time (us); number of live members; age of the oldest heartbeat among them (us); revision; their
---         limits, without entries longer than a member writes.
+-- Answer: number of live members; age of the oldest heartbeat among them (us); revision; their limits, without entries
+--         longer than a member writes.
 local FORGOTTEN = 60000000
 -- Entries further in the future are removed: the store's clock went back, or they are forged. Live members send again.
 local AHEAD = 1000000
@@ -42,10 +42,10 @@ local age = oldest and now - oldest or 0
 local revision = call('MGET', KEYS[3])[1]
 revision = revision and #revision <= 16 and string.find(revision, '^%d+$') and tonumber(revision) or 0
 
-local answer = { now, alive, math.max(age, 0), revision, {} }
+local answer = { alive, math.max(age, 0), revision, {} }
 for _, held in ipairs(call('ZRANGEBYSCORE', KEYS[2], since, '+inf')) do
   if #held <= LONGEST then
-    table.insert(answer[5], held)
+    table.insert(answer[4], held)
   end
 end
 return answer

@@ -20,8 +20,6 @@ pub const LIMITS: usize = 256;
 /// The answer to a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// The store's time.
-    pub now: Duration,
     /// Number of live members, including this one; at least 1, at most [`MEMBERS`].
     pub hosts: u32,
     /// Age of the oldest heartbeat among the live members.
@@ -53,15 +51,13 @@ impl Store {
         let held = held.iter().map(|held| serde_json::json!(held).to_string());
         let held: Vec<_> = held.collect();
         let arguments = (alive.as_micros().to_string(), MEMBERS, LIMITS, entry, held);
-        type Answer = (u64, u64, u64, u64, Vec<Vec<u8>>);
-        let (now, hosts, oldest, revision, all): Answer =
-            self.call(SCRIPT, &keys, arguments).await?;
-        if now.max(hosts).max(oldest).max(revision) > MOST {
+        type Answer = (u64, u64, u64, Vec<Vec<u8>>);
+        let (hosts, oldest, revision, all): Answer = self.call(SCRIPT, &keys, arguments).await?;
+        if hosts.max(oldest).max(revision) > MOST {
             return Err(self.invalid("a number that is too large"));
         }
         let held = all.iter().filter_map(|entry| parsed(entry));
         Ok(Beat {
-            now: Duration::from_micros(now),
             hosts: u32::try_from(hosts).unwrap_or(u32::MAX).clamp(1, 10_000),
             oldest: Duration::from_micros(oldest),
             revision,

@@ -134,13 +134,13 @@ impl Target {
     /// The IP addresses of the store's host; none for a socket, or if the name cannot be resolved at present.
     pub async fn addresses(&self) -> Vec<IpAddr> {
         const PATIENCE: Duration = Duration::from_secs(2);
-        let (host, port) = match self.info.addr() {
-            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                (host.as_str(), *port)
-            }
-            _ => return Vec::new(),
+        let (ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }) =
+            self.info.addr()
+        else {
+            return Vec::new();
         };
-        let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((host, port))).await;
+        let found = tokio::net::lookup_host((host.as_str(), *port));
+        let found = tokio::time::timeout(PATIENCE, found).await;
         let found = found.into_iter().flatten().flatten();
         let mut addresses: Vec<_> = found.map(|at| at.ip().to_canonical()).collect();
         addresses.sort_unstable();
@@ -179,10 +179,9 @@ fn all_of(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 fn shown(address: &ConnectionAddr) -> String {
     match address {
         ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-            if host.contains(':') {
-                format!("[{host}]:{port}")
-            } else {
-                format!("{host}:{port}")
+            match host.contains(':') {
+                true => format!("[{host}]:{port}"),
+                false => format!("{host}:{port}"),
             }
         }
         ConnectionAddr::Unix(path) => path.display().to_string(),

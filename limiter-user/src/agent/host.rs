@@ -215,7 +215,7 @@ mod tests {
     use limiter_common::table::key::KeyMask;
 
     use super::*;
-    use crate::config::key::address;
+    use crate::config::key::address as address_of;
 
     #[test]
     fn link_local_sources_are_not_shared() {
@@ -228,12 +228,9 @@ mod tests {
             // An IPv4 address with the first bits of fe80::.
             ("254.128.0.1", false),
         ] {
-            let source: IpAddr = source.parse().unwrap();
-            assert_eq!(
-                is_of_one_link(&mask.key(0, &address(source), 0)),
-                own,
-                "{source}"
-            );
+            let address: IpAddr = source.parse().unwrap();
+            let key = mask.key(0, &address_of(&address), 0);
+            assert_eq!(is_of_one_link(&key), own, "{source}");
         }
     }
 }

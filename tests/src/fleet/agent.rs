@@ -2,7 +2,7 @@
 
 use std::{
     io::Read,
-    process::{Child, ChildStderr, ExitStatus, Stdio},
+    process::{Child, ChildStderr, Command, ExitStatus, Stdio},
     sync::{Arc, Mutex},
     thread::{self, JoinHandle},
 };
@@ -27,9 +27,14 @@ impl Agent {
     /// Starts `limiter agent --store STORE` with more arguments.
     pub fn start(host: &Host, store: &str, more: &[&str]) -> Self {
         let mut command = prepared(&["agent", "--store", store]);
-        command.args(more).stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut process = on(host, || command.spawn()).unwrap();
+        command.args(more);
+        on(host, || Self::run(command))
+    }
+
+    /// Runs a command that is an agent.
+    pub fn run(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let printed = Arc::default();
         let reader = read(process.stderr.take().unwrap(), Arc::clone(&printed));
         Self {

@@ -8,7 +8,7 @@
 //!                    router host2 ─────── eth0 host 2 mgmt0 ── link2 ┘
 //! ```
 //!
-//! `mgmt0` is not limited. The links to the store are cut and repaired one by one ([`Network::cut`]).
+//! `mgmt0` is not limited. The links to the store are cut and repaired one by one ([`Network::set_link`]).
 
 mod agent;
 mod bounds;
@@ -66,15 +66,17 @@ impl Fleet {
 
     /// Attaches on a host with a configuration file of this text.
     pub fn attach(&self, host: usize, text: &str) {
-        let path = self.files.write(&format!("host{host}.toml"), text);
-        let outcome = self.limiter(host, &["attach", "--config", &path]);
-        outcome.expect(0);
+        self.configure(host, "attach", text);
     }
 
     /// Reloads a host's configuration file with this text.
     pub fn reload(&self, host: usize, text: &str) {
+        self.configure(host, "reload", text);
+    }
+
+    fn configure(&self, host: usize, verb: &str, text: &str) {
         let path = self.files.write(&format!("host{host}.toml"), text);
-        let outcome = self.limiter(host, &["reload", "eth0", "--config", &path]);
+        let outcome = self.limiter(host, &[verb, "eth0", "--config", &path]);
         outcome.expect(0);
     }
 

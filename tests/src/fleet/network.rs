@@ -70,15 +70,10 @@ impl Network {
         }
     }
 
-    /// Drops all packets on a host's link to the store, while the link stays up.
-    pub fn cut(&self, host: usize) {
-        let line = format!("link set link{host} nomaster\n");
-        self.store.ip(&line).unwrap();
-    }
-
-    /// Repairs a host's link to the store after [`Self::cut`].
-    pub fn heal(&self, host: usize) {
-        let line = format!("link set link{host} master store0\n");
+    /// Sets the master of a host's link to the store: `nomaster` drops all packets on it while it stays up, and
+    /// `master store0` repairs it.
+    pub fn set_link(&self, host: usize, master: &str) {
+        let line = format!("link set link{host} {master}\n");
         self.store.ip(&line).unwrap();
     }
 }

@@ -186,23 +186,16 @@ impl<'f> Case<'f> {
     }
 
     /// Waits until a host's agent reports that the store does not answer, and that the data of other hosts grow stale.
+    /// Returns the reason.
     pub fn grows_stale(&self, host: usize) -> String {
         eventually(&format!("host {host} reports that it is alone"), || {
-            !self.says(host)["error"].is_null()
+            let says = self.says(host);
+            !says["error"].is_null() && says["staleness_seconds"].as_f64() > Some(1.0)
         });
-        let stale = |says: &Value| says["staleness_seconds"].as_f64().unwrap();
-        let first = self.says(host);
-        let begin = std::time::Instant::now();
-        thread::sleep(Duration::from_millis(200));
-        let between = begin.elapsed().as_secs_f64();
-        let second = self.says(host);
-        let grown = stale(&second) - stale(&first);
-        // The time between two scans varies, and is a part of the staleness.
-        assert!(
-            grown >= between - 0.1,
-            "{grown} in {between}: {first} {second}"
-        );
-        second["error"].as_str().unwrap_or_default().to_owned()
+        self.says(host)["error"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// Stops the load. Panics unless each host has kept its own limit.
@@ -210,7 +203,6 @@ impl<'f> Case<'f> {
         let sent = stream.stop();
         let most = LIMIT.tokens(sent.longest());
         let passed = self.figures(source(HOT), "passed");
-        println!("{passed:?} of {most:.0}");
         for (host, passed) in passed.iter().enumerate() {
             assert!(*passed as f64 <= most, "host {host}: {passed} of {most}");
         }

@@ -27,10 +27,10 @@ const ALL: &[usize] = &[0, 1, 2];
 const FAULTS: [Fault; 6] = [
     Fault {
         name: "a host's link to the store is cut",
-        begin: |case| case.fleet.network.cut(2),
+        begin: |case| case.fleet.network.set_link(2, "nomaster"),
         alone: &[2],
         why: "the store at",
-        end: |case| case.fleet.network.heal(2),
+        end: |case| case.fleet.network.set_link(2, "master store0"),
     },
     Fault {
         name: "the store does not answer",

@@ -46,7 +46,6 @@ fn source_on_one_host_gets_its_whole_rate_and_no_more_after_a_move() {
     let passed = case.figures(source(HOT), "passed");
     // The host passes as much as without a fleet.
     let alone = LIMIT.admits(&sent.times(|_| true));
-    println!("{passed:?} of {alone:?}");
     assert!(alone.contains(&passed[0]), "{passed:?} of {alone:?}");
     assert_eq!(passed[1..], [0, 0]);
 

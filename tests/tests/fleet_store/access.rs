@@ -43,8 +43,12 @@ fn password_comes_from_url_or_file_and_a_wrong_one_is_not_printed() {
     let redis = secret();
     let mut from_file = options(&redis.url());
     from_file.password = Some(b"geheim\n".to_vec());
-    for options in [options(&redis.url_as("default", "geheim")), from_file] {
-        assert_eq!(try_connect(&options).unwrap().totals(1, &[(1, 1)]), [1]);
+    let mut from_socket = from_file.clone();
+    from_socket.url = redis.socket_url();
+    let in_url = options(&redis.url_as("default", "geheim"));
+    for (number, options) in (1..).zip([in_url, from_file, from_socket]) {
+        let mut store = try_connect(&options).unwrap();
+        assert_eq!(store.totals(number, &[(1, 1)]), [number]);
     }
     for url in [
         redis.url(),
@@ -56,14 +60,6 @@ fn password_comes_from_url_or_file_and_a_wrong_one_is_not_printed() {
         let text = format!("{error} {error:?}");
         assert!(!text.contains("falsch"), "{text}");
     }
-}
-
-#[test]
-fn store_is_reached_over_a_unix_socket() {
-    need_redis!();
-    let redis = Redis::start();
-    let mut store = try_connect(&options(&redis.socket_url())).unwrap();
-    assert_eq!(store.totals(1, &[(1, 1)]), [1]);
 }
 
 #[test]

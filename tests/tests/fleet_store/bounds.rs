@@ -45,7 +45,8 @@ fn send_without_end(stream: &mut TcpStream, (begin, again): (&str, &str)) {
     }
 }
 
-/// Answers the requests that identify the server, and sends hostile replies to all others. Counts the connections.
+/// Answers the requests that identify the server with `info`, and sends hostile replies to all others. Counts the
+/// connections.
 fn serve(
     listener: TcpListener,
     info: Option<&'static str>,
@@ -53,22 +54,21 @@ fn serve(
 ) -> Arc<AtomicU32> {
     let connections = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&connections);
+    let answer = move |mut stream: TcpStream| {
+        let mut question = [0; 1 << 16];
+        while let Ok(length @ 1..) = stream.read(&mut question) {
+            let asked = String::from_utf8_lossy(&question[..length]);
+            match info.filter(|_| asked.contains("\r\nINFO\r\n")) {
+                Some(info) => drop(stream.write_all(info.as_bytes())),
+                None => send_without_end(&mut stream, then),
+            }
+        }
+    };
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
             counted.fetch_add(1, Ordering::Relaxed);
-            thread::spawn(move || {
-                let mut question = [0; 1 << 16];
-                while let Ok(length @ 1..) = stream.read(&mut question) {
-                    let asked = String::from_utf8_lossy(&question[..length]);
-                    match info.filter(|_| asked.contains("\r\nINFO\r\n")) {
-                        Some(info) => {
-                            let _ = stream.write_all(info.as_bytes());
-                        }
-                        None => send_without_end(&mut stream, then),
-                    }
-                }
-            });
+            let stream = stream.unwrap();
+            thread::spawn(move || answer(stream));
         }
     });
     connections
@@ -99,7 +99,6 @@ fn agent_of_a_hostile_store_stays_small_and_retries() {
             let tried_again = || connections.load(Ordering::Relaxed) > 1;
             eventually("the agent retries", tried_again);
             let most = megabytes(&status_of(agent.process(), "VmHWM"));
-            println!("{info:?} {hostile:?}: {most} MiB");
             assert!(most < BOUND, "{info:?} {hostile:?}: {most} MiB");
             // A long reply may exceed the timeout before it is refused.
             let text = agent.printed();

@@ -20,11 +20,11 @@ fn round_is_counted_once() {
     // The third source was not charged, and has no record.
     assert_eq!(answer[2], Record::default());
     assert!(!redis.cli(&["KEYS", "*"]).contains("10.0.0.3"));
-    for _ in 0..3 {
-        let again = store.exchange(1, &first);
-        assert_eq!(totals(&again), [5, 7, 0]);
-        assert_eq!(again[0].born, answer[0].born);
-    }
+    let again = store.exchange(1, &first);
+    assert_eq!(
+        (totals(&again), again[0].born),
+        (vec![5, 7, 0], answer[0].born)
+    );
     assert_eq!(store.totals(7, &[(1, 1)]), [6]);
     // The round arrives again, with other contents.
     assert_eq!(store.totals(6, &[(1, 100), (9, 1)]), [6, 0]);
@@ -114,21 +114,11 @@ fn records_expire_after_their_bucket_is_full() {
     assert!(next.born > last.born && next.total == 1, "{next:?}");
 }
 
-#[test]
-fn large_round_is_counted_in_pieces() {
-    let (_redis, mut store) = store!();
-    let items: Vec<_> = (0..4_321).map(|i| (i, u64::from(i) + 1)).collect();
-    for number in 1..=3 {
-        let wanted: Vec<_> = items.iter().map(|(_, packets)| packets * number).collect();
-        assert_eq!(store.totals(number, &items), wanted);
-    }
-}
-
 /// The answer to one member has no more bytes if many members are charged.
 #[test]
 fn member_traffic_does_not_grow_with_the_fleet() {
     let (redis, mut store) = store!();
-    let items: Vec<_> = (0..200).map(|source| (source, 3)).collect();
+    let items: Vec<_> = (0..1_000).map(|source| (source, 3)).collect();
     let mut sent = |member| {
         let before = redis.sent();
         store.exchange(member, &round(1, &items));

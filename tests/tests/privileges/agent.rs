@@ -1,25 +1,18 @@
 //! The agent of a fleet works as root, and as a user with three capabilities.
 
-use std::{
-    fs,
-    io::Write,
-    os::unix::fs::PermissionsExt,
-    process::{Child, Command, Stdio},
-};
+use std::{fs, io::Write, os::unix::fs::PermissionsExt};
 
 use limiter_tests::{
     command::prepared,
     eventually,
     exporter::{Exporter, loopback_up},
+    fleet::Agent,
     hosts::{Hosts, on},
     need_kernel, need_program, need_redis,
     processes::status_of,
     redis::{Redis, Setup, certificates},
 };
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::{
@@ -30,38 +23,17 @@ use crate::{
 const TEXT: &str = "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[lists]\ndeny = { scope = \"fleet\" }\n\
     [[limit]]\nname = \"all\"\nrate = \"10/s\"\nscope = \"fleet\"\n";
 
-/// An agent that runs until it is dropped.
-struct Agent(Child);
-
-impl Agent {
-    fn start(mut command: Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        Self(command.stderr(Stdio::null()).spawn().unwrap())
+/// Panics unless the agent has exactly the capabilities it needs.
+fn expect_confined(agent: &Agent) {
+    let process = agent.process();
+    for set in ["CapPrm", "CapEff"] {
+        assert_eq!(bits(process, set) & !KEPT, 0, "{set}");
+        assert_ne!(bits(process, set), 0, "{set}");
     }
-
-    fn process(&self) -> Pid {
-        Pid::from_raw(self.0.id().try_into().unwrap())
+    for set in ["CapInh", "CapAmb"] {
+        assert_eq!(bits(process, set), 0, "{set}");
     }
-
-    /// Panics unless the agent has exactly the capabilities it needs.
-    fn expect_confined(&self) {
-        let process = self.process();
-        for set in ["CapPrm", "CapEff"] {
-            assert_eq!(bits(process, set) & !KEPT, 0, "{set}");
-            assert_ne!(bits(process, set), 0, "{set}");
-        }
-        for set in ["CapInh", "CapAmb"] {
-            assert_eq!(bits(process, set), 0, "{set}");
-        }
-        assert_eq!(status_of(process, "NoNewPrivs"), "1");
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    assert_eq!(status_of(process, "NoNewPrivs"), "1");
 }
 
 fn store<'h>(hosts: &'h Hosts, tls: Option<std::path::PathBuf>) -> Redis<'h> {
@@ -87,11 +59,11 @@ fn root_agent_keeps_only_the_privileges_it_needs() {
     // Makes the authority one of the system's.
     command.env("SSL_CERT_FILE", of_host("ca.pem"));
     command.env_remove("SSL_CERT_DIR");
-    let agent = on(&hosts.server, || Agent::start(command));
+    let agent = on(&hosts.server, || Agent::run(command));
     hosts.attach_file(TEXT);
     let shared = || hosts.status()["fleet"]["error"].is_null();
     eventually("the agent shares", shared);
-    agent.expect_confined();
+    expect_confined(&agent);
     assert_eq!(bits(agent.process(), "CapBnd"), 0);
     // Metrics are exported with the store, and without it.
     let exporter = Exporter::start(&hosts.server);
@@ -108,20 +80,20 @@ fn root_agent_keeps_only_the_privileges_it_needs() {
         of_interface("store_up") == Some(0.0)
     });
     // A stopped agent delays no other command.
-    kill(agent.process(), Signal::SIGSTOP).unwrap();
+    agent.signal(Signal::SIGSTOP);
     eventually("the agent is silent", || {
         of_interface("staleness_seconds").is_none() && of_interface("store_up") == Some(0.0)
     });
     let took = sample("limiter_collection_duration_seconds").unwrap();
     assert!(took < 5.0, "{took}");
-    kill(agent.process(), Signal::SIGCONT).unwrap();
+    agent.signal(Signal::SIGCONT);
     // The agent continues, and reads the certificates and the lists again.
     store.go_on();
     eventually("the agent shares again", shared);
     hosts.run("deny add eth0 203.0.113.8");
     let shown = hosts.limiter("deny list eth0").stdout;
     assert!(shown.starts_with("203.0.113.8  # by "), "{shown}");
-    agent.expect_confined();
+    expect_confined(&agent);
 }
 
 #[test]
@@ -140,7 +112,7 @@ fn agent_runs_for_a_user_with_three_capabilities() {
     let run = || {
         delegate();
         limiter.done(&["attach", "eth0", "--config", file.to_str().unwrap()]);
-        let agent = Agent::start(limiter.command(CAPABILITIES, &["agent", "--store", &url]));
+        let agent = Agent::run(limiter.command(CAPABILITIES, &["agent", "--store", &url]));
         let fleet = || {
             let status: Value = limiter.json("status eth0 --json");
             status["interfaces"][0]["fleet"].clone()
@@ -148,7 +120,7 @@ fn agent_runs_for_a_user_with_three_capabilities() {
         eventually("the agent shares", || {
             fleet()["error"].is_null() && fleet()["staleness_seconds"].is_f64()
         });
-        agent.expect_confined();
+        expect_confined(&agent);
         limiter.done("deny add eth0 203.0.113.7 --for 1h");
         let list = limiter.done("deny list eth0").stdout;
         assert!(list.starts_with("203.0.113.7  # by "), "{list}");
