@@ -16,6 +16,38 @@ use limiter_tests::{
 };
 use limiter_user::kernel::sys::clock;
 
+/// The test repeats this many times, with an existing bucket that has one token left, and with a new source.
+#[test]
+fn example_10_two_cpus_admit_one_packet_for_one_token() {
+    need_kernel!();
+    let _alone = alone();
+    const ROUNDS: usize = 5_000;
+    const NOW: u64 = 1_000_000_000_000;
+    for (burst, charged_before) in [("2", true), ("1", false)] {
+        let mut limit = Limit::new("1/h", burst);
+        limit.capacity = 2 * ROUNDS as u32;
+        let kernel = Kernel::new(&limit);
+        let offer = |round: usize| {
+            let source = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + round as u32));
+            kernel.offer(&Frame::from(source).bytes(), NOW)
+        };
+        if charged_before {
+            (0..ROUNDS).for_each(|round| assert_eq!(offer(round), Reason::Admitted));
+        }
+        let reasons = in_rounds(ROUNDS, |_, round| offer(round));
+        let mut contended = 0;
+        for (round, mut pair) in reasons.into_iter().enumerate() {
+            pair.sort();
+            // A test-run can be preempted while it holds the lock of a set for a new source. Then the other CPU gives up.
+            let gave_up = !charged_before && pair == [Reason::Admitted, Reason::Contended];
+            contended += usize::from(gave_up);
+            let is_exact = gave_up || pair == [Reason::Admitted, Reason::Limit];
+            assert!(is_exact, "round {round}, burst {burst}: {pair:?}");
+        }
+        assert!(contended <= ROUNDS / 100, "{contended} contended");
+    }
+}
+
 /// At least 99 % of burst + rate × t passes. The bursts are so large that no bucket is full again while a busy machine
 /// pauses both threads: otherwise tokens would be missing from the lower bound.
 #[test]
