@@ -525,7 +525,7 @@ fn watch_ends_with_the_attachment() {
     ip(&hosts.server.namespace, "link delete eth0");
     let ended = other.wait();
     assert_eq!(ended.status, 1, "{ended:#?}");
-    assert!(ended.stderr.contains("'eth0' is gone"), "{ended:#?}");
+    assert!(ended.stderr.contains("the interface is gone"), "{ended:#?}");
     hosts.run("detach eth0");
 }
 
