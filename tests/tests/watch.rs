@@ -370,7 +370,7 @@ fn watch_ends_with_the_attachment() {
     ended(watcher, "was detached");
     assert!(until(&hosts) > 0, "the second watcher has ended");
     ip(&hosts.server.namespace, "link delete eth0");
-    ended(other, "'eth0' is gone");
+    ended(other, "the interface is gone");
     hosts.run("detach eth0");
 }
 
