@@ -1,7 +1,7 @@
 //! Runs the command as a user does.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
     sync::OnceLock,
 };
@@ -60,6 +60,13 @@ pub fn binary() -> &'static PathBuf {
         );
         profile.join("limiter")
     })
+}
+
+/// Copies the command. By another process: if this one wrote the copy, the fork of another test could have it open for
+/// writing, and the kernel would refuse to run it ("Text file busy").
+pub fn copy_binary(to: impl AsRef<Path>) {
+    let status = Command::new("cp").arg(binary()).arg(to.as_ref()).status();
+    assert!(status.unwrap().success(), "{}", to.as_ref().display());
 }
 
 /// Result of a command.

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use limiter_common::policy::verdict::Reason;
 use limiter_tests::{
     captures::{Captured, add, fixtures, header, match_all_fields, pcap, replay_by_both},
-    command::{Outcome, binary, limiter, prepared},
+    command::{Outcome, copy_binary, limiter, prepared},
     files::Folder,
     need_kernel,
     packet::{Frame, udp_of_length},
@@ -321,7 +321,7 @@ fn replay_without_privileges_uses_the_model() {
     need_kernel!();
     let (folder, capture) = folder_with(&twenty());
     let copy = folder.path("limiter");
-    fs::copy(binary(), &copy).unwrap();
+    copy_binary(&copy);
     let open: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     let path = std::path::Path::new(&copy).parent().unwrap();
     fs::set_permissions(path, open).unwrap();

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::process::CommandExt, process::Command};
 
 use limiter_tests::{
-    command::{Outcome, binary},
+    command::{Outcome, binary, copy_binary},
     foreign::{Foreign, PLAIN},
     hosts::{Hosts, on},
     need, need_kernel,
@@ -40,7 +40,7 @@ fn doctor_runs_for_any_user_and_names_missing_privileges() {
     let hosts = Hosts::new();
     // Any user may run this copy.
     let copy = std::env::temp_dir().join(format!("limiter-doctor-{}", std::process::id()));
-    fs::copy(binary(), &copy).unwrap();
+    copy_binary(&copy);
     let run = || {
         let mut doctor = Command::new(&copy);
         doctor

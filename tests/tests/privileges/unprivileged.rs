@@ -10,7 +10,7 @@ use std::{
 };
 
 use limiter_tests::{
-    command::{Arguments, Outcome, binary},
+    command::{Arguments, Outcome, copy_binary},
     eventually,
     hosts::{Hosts, on},
     need_kernel, need_program, number,
@@ -47,7 +47,7 @@ impl Copy {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::copy(binary(), folder.path().join("limiter")).unwrap();
+        copy_binary(folder.path().join("limiter"));
         Self(folder)
     }
 
