@@ -39,7 +39,11 @@ fn compile(case: Case, file: &str) -> Result<(Config, Settings, TierBits)> {
         _ => "new_sources = \"none\"",
     };
     let capacity = case.sources.capacity();
-    let settings = settings(&format!("max_sources = {capacity}\n{new_sources}\n{file}"));
+    let mut settings = settings(&format!("max_sources = {capacity}\n{new_sources}\n{file}"));
+    // Sources without an entry would be measured as new ones.
+    while settings.table_shares(FRAME_MAX)?.of[0].most < capacity / 2 {
+        settings.max_sources *= 2;
+    }
     let bits = TierBits::default().for_lists(&settings.lists).0;
     let slot = |(number, limit)| Slot {
         phase: 0,
