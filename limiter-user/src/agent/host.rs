@@ -229,7 +229,7 @@ mod tests {
             ("254.128.0.1", false),
         ] {
             let address: IpAddr = source.parse().unwrap();
-            let key = mask.key(0, &address_of(&address), 0);
+            let key = mask.key(0, &address_of(address), 0);
             assert_eq!(is_of_one_link(&key), own, "{source}");
         }
     }
