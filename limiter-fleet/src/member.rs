@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, HashMap, btree_map::Entry},
     sync::Arc,
-    time::Duration,
 };
 
 use limiter_common::table::key::{SLOTS, SourceKey};
@@ -73,10 +72,7 @@ impl Member {
         Self {
             limits: [const { None }; SLOTS as usize],
             since: [0; SLOTS as usize],
-            fleet: Fleet {
-                hosts: 1,
-                staleness: Duration::ZERO,
-            },
+            fleet: Fleet::default(),
             seen: vec![Seen::default(); entries],
             ledgers: HashMap::new(),
             scan: 0,

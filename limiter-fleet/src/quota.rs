@@ -23,9 +23,9 @@ pub struct Quota {
 }
 
 /// The number of hosts, and the age of their knowledge of each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fleet {
-    /// Members, this one among them; at least 1.
+    /// Members, this one among them; 0 counts as 1.
     pub hosts: u32,
     /// Age of this host's knowledge of the others.
     pub staleness: Duration,

@@ -3,21 +3,13 @@
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
-use super::{membership::Membership, run::Agent};
+use super::{
+    lists::{Answer, reply},
+    membership::Membership,
+    run::Agent,
+};
 use crate::{host::Host, status::Fleet, store::Edit};
-
-/// The channel for an answer.
-pub type Answer = oneshot::Sender<serde_json::Value>;
-
-/// Sends an answer to the asking command, if it is still connected.
-pub(super) fn reply<T: Serialize>(answer: Answer, with: Result<T, String>) {
-    if let Ok(value) = serde_json::to_value(with) {
-        // Without a receiver, the answer is not needed.
-        let _ = answer.send(value);
-    }
-}
 
 /// A question to the agent about an interface.
 #[derive(Clone, Debug, Serialize, Deserialize)]

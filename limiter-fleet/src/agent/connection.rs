@@ -118,8 +118,9 @@ impl Connection {
         // One line per kind: after one problem is solved, the next one is reported.
         if !trouble.reported.contains(&kind(error)) {
             trouble.reported.push(kind(error));
-            let alone = "until then each host applies the limits alone";
-            (self.say)(&format!("{error}; {alone}"));
+            (self.say)(&format!(
+                "{error}; until then each host applies the limits alone"
+            ));
         }
         self.why = Some(error.to_string());
     }

@@ -88,8 +88,7 @@ impl<H: Host + 'static> Agent<H> {
         };
         let membership = &mut self.memberships[at];
         let fleet = membership.fleet();
-        membership.freshness.answered(sent);
-        membership.freshness.oldest_is(beat.oldest);
+        membership.freshness.beaten(sent, beat.oldest);
         for text in membership.conflicts.update(held, &beat.held, &fleet, now) {
             say(&membership.line(&text));
         }

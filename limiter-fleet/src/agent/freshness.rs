@@ -63,14 +63,16 @@ impl Freshness {
         }
     }
 
-    pub fn answered(&mut self, sent: Instant) {
+    fn answered(&mut self, sent: Instant) {
         self.heard = self.heard.max(Some(sent));
         // Older times have less and less weight.
         self.trip = sent.elapsed().max(self.trip - self.trip / 16);
     }
 
-    pub fn oldest_is(&mut self, age: Duration) {
-        self.oldest = [age, self.oldest[0]];
+    /// Notes that the heartbeat of the time `sent` was answered, with the age of the members' oldest one.
+    pub fn beaten(&mut self, sent: Instant, oldest: Duration) {
+        self.answered(sent);
+        self.oldest = [oldest, self.oldest[0]];
     }
 
     /// The maximum age of this host's knowledge of the others. Other hosts scan their tables and send the results in

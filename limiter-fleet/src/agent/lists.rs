@@ -8,8 +8,9 @@ use std::{
 };
 
 use ipnet::IpNet;
+use serde::Serialize;
+use tokio::sync::oneshot;
 
-use super::answer::{Answer, reply};
 use crate::{
     host::{DENY, OnLists},
     status::Listed,
@@ -20,6 +21,17 @@ use crate::{
 const AGAIN: Duration = Duration::from_secs(5);
 /// A change that takes no longer needs no pause before the next one.
 const SHORT: Duration = Duration::from_millis(500);
+
+/// The channel for an answer.
+pub type Answer = oneshot::Sender<serde_json::Value>;
+
+/// Sends an answer to the asking command, if it is still connected.
+pub(super) fn reply<T: Serialize>(answer: Answer, with: Result<T, String>) {
+    if let Ok(value) = serde_json::to_value(with) {
+        // Without a receiver, the answer is not needed.
+        let _ = answer.send(value);
+    }
+}
 
 /// A command that waits until a change of a list is in force here.
 pub struct Waiting {
@@ -305,7 +317,7 @@ mod tests {
             "a change of a minute needs a pause"
         );
         // A command that waits needs none.
-        let (answer, _command) = tokio::sync::oneshot::channel();
+        let (answer, _command) = oneshot::channel();
         let changed = Changed::default();
         lists.waiting.push(Waiting { changed, answer });
         assert!(begins(&mut lists, 119));

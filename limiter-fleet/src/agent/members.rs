@@ -57,10 +57,8 @@ impl<H: Host + 'static> Agent<H> {
         // The other hosts notice when a member is silent.
         for gone in before {
             let about = gone.about();
-            let is_here = self.memberships.iter().any(|membership| {
-                let other = membership.about();
-                other.index == about.index && other.fleet == about.fleet
-            });
+            let mut here = self.memberships.iter().map(Membership::about);
+            let is_here = here.any(|it| it.index == about.index && it.fleet == about.fleet);
             if !is_here {
                 let line = format!("no longer in fleet '{}'", about.fleet);
                 (self.options.say)(&gone.line(&line));

@@ -13,5 +13,6 @@ mod membership;
 mod overlay;
 mod run;
 
-pub use answer::{Answer, Question, Subject};
+pub use answer::{Question, Subject};
+pub use lists::Answer;
 pub use run::{Agent, Options};

@@ -5,8 +5,7 @@ use std::time::Instant;
 use ipnet::IpNet;
 
 use super::{
-    answer::{Answer, reply},
-    lists::{Waiting, cuts_off, show},
+    lists::{Answer, Waiting, cuts_off, reply, show},
     membership::Membership,
     run::Agent,
 };

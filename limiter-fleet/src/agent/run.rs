@@ -9,8 +9,9 @@ use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use tokio::sync::mpsc;
 
 use super::{
-    answer::{Answer, Question},
+    answer::Question,
     connection::{Connected, Connection},
+    lists::Answer,
     membership::Membership,
 };
 use crate::{
