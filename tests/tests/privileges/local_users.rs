@@ -195,19 +195,22 @@ fn root_does_not_restore_a_program_of_an_operator() {
     on(&hosts.server, || {
         delegate();
         operator.done(&ATTACH);
-        let index = nix::net::if_::if_nametoindex("other0").unwrap();
         // The operator owns the folder, and so can rename pins without capabilities.
-        let pins = hosts.pins();
-        let rename = format!(
-            "cd {} && mv g0/program foreign_generic_{index}",
-            pins.display()
-        );
-        done_by(USER, &rename);
-        let detached = limiter("detach eth0");
-        let shown = Command::new("ip").args(["link", "show", "other0"]).output();
-        let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
-        assert!(!shown.contains("prog/xdp"), "{detached:#?}\n{shown}");
-        detached.expect_error(1, &["limiter is detached from 'eth0'", "foreign_generic_"]);
+        let pins = hosts.pins().display().to_string();
+        let mut name = "g0/program".to_owned();
+        for (interface, why) in [("other0", "another interface"), ("eth0", "has pinned it")] {
+            let index = nix::net::if_::if_nametoindex(interface).unwrap();
+            let new = format!("foreign_generic_{index}");
+            done_by(USER, &format!("cd {pins} && mv {name} {new}"));
+            let detached = limiter("detach eth0");
+            let shown = Command::new("ip")
+                .args(["link", "show", interface])
+                .output();
+            let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
+            assert!(!shown.contains("prog/xdp"), "{detached:#?}\n{shown}");
+            detached.expect_error(1, &["limiter is detached from 'eth0'", why, &new]);
+            name = new;
+        }
         assert!(!has_program(&hosts));
     });
 }
