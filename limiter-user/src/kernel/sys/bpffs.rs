@@ -26,8 +26,8 @@ pub(in crate::kernel) fn own() -> PathBuf {
     Path::new(BPFFS).join("limiter")
 }
 
-/// Whether there is a bpffs to look for pins in. Fails if there is none, and one mounted now might not outlive this
-/// process.
+/// Returns true if there is a bpffs to look for pins in. Fails if there is none, and one mounted now might not outlive
+/// this process.
 pub fn look() -> Result<bool> {
     let mounted = Dir::root().is_ok_and(|root| root.is_some());
     if mounted || shares_mounts_with_init() {
