@@ -2,8 +2,8 @@
 
 use limiter_common::{
     abi::rules::{
-        ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, LIMITS_MAX, Limit, Match, NONE, PORTS_MAX,
-        PortRange, Ports, WHOLE,
+        ANY, ANYWHERE, DESTINATION_PORT, FIRST_FRAGMENT, LATER_FRAGMENT, LENGTH, LIMITS_MAX, Limit,
+        Match, NONE, RANGES_MAX, Range, SOURCE_PORT, WHOLE,
     },
     policy::{PacketInfo, candidates::Candidates},
     table::key::{Address, IPV4, IPV6},
@@ -18,10 +18,10 @@ type Packet = (PacketInfo, u32);
 
 /// Evaluates a match as `rules::Match` documents it.
 fn holds(matches: &Match, (packet, lists): Packet) -> bool {
-    let on = |ports: &Ports, port: u32| {
-        let ranges = &ports.ranges[..ports.length as usize];
-        let is_in = |range: &PortRange| range.first() <= port && port <= range.last();
-        ranges.is_empty() || port == ANY || ranges.iter().any(is_in)
+    let on = |field: usize, value: u32| {
+        let ranges = matches.ranges(field);
+        let is_in = |range: &Range| range.first() <= value && value <= range.last();
+        ranges.is_empty() || value == ANY || ranges.iter().any(is_in)
     };
     matches.control == packet.control
         && (matches.family == 0 || matches.family == packet.source.family)
@@ -32,9 +32,9 @@ fn holds(matches: &Match, (packet, lists): Packet) -> bool {
             || packet.flags != NONE && packet.flags & matches.flags_mask == matches.flags)
         && (matches.lists == 0 || matches.lists & lists != 0)
         && matches.unless & lists == 0
-        && on(&matches.destination, packet.destination_port)
-        && on(&matches.source, packet.source_port)
-        && (matches.length_min..=matches.length_max).contains(&packet.length)
+        && on(DESTINATION_PORT, packet.destination_port)
+        && on(SOURCE_PORT, packet.source_port)
+        && on(LENGTH, packet.length)
 }
 
 /// A few ports at byte boundaries, so that random packets often match random limits.
@@ -52,17 +52,9 @@ fn ports() -> impl Strategy<Value = u16> {
     ]
 }
 
-fn ranges() -> impl Strategy<Value = Ports> {
-    let range = (ports(), ports()).prop_map(|(a, b)| PortRange::new(a.min(b), a.max(b)));
-    let some = proptest::collection::vec(range, 1..=PORTS_MAX).prop_map(|some| {
-        let mut ports = Ports {
-            length: some.len().try_into().unwrap_or(u32::MAX),
-            ..Ports::default()
-        };
-        ports.ranges[..some.len()].copy_from_slice(&some);
-        ports
-    });
-    prop_oneof![1 => Just(Ports::default()), 1 => some]
+fn ranges() -> impl Strategy<Value = Vec<Range>> {
+    let range = (ports(), ports()).prop_map(|(a, b)| Range::new(a.min(b), a.max(b)));
+    prop_oneof![1 => Just(Vec::new()), 1 => proptest::collection::vec(range, 1..=RANGES_MAX)]
 }
 
 fn protocols() -> impl Strategy<Value = u32> {
@@ -80,7 +72,11 @@ fn limits() -> impl Strategy<Value = Limit> {
     let second = (
         prop_oneof![3 => Just(0), 1 => Just(4_u32)],
         prop_oneof![3 => Just(0), 1 => Just(8_u32)],
-        prop_oneof![3 => Just((0, u32::MAX)), 1 => Just((100, u32::MAX)), 1 => Just((0, 99))],
+        prop_oneof![
+            3 => Just(Vec::new()),
+            1 => Just(vec![Range::new(100, u16::MAX)]),
+            1 => Just(vec![Range::new(0, 99)]),
+        ],
         ranges(),
         ranges(),
     );
@@ -98,11 +94,11 @@ fn limits() -> impl Strategy<Value = Limit> {
                 flags: flags_mask & 2,
                 lists,
                 unless,
-                length_min: length.0,
-                length_max: length.1,
-                destination: to,
-                source: from,
-            },
+                ..Match::EVERYTHING
+            }
+            .with(DESTINATION_PORT, &to)
+            .with(SOURCE_PORT, &from)
+            .with(LENGTH, &length),
             ..Limit::NONE
         },
     )
@@ -179,8 +175,7 @@ proptest! {
     #[test]
     fn limit_is_no_candidate_for_ports_of_other_blocks_of_256(port in any::<u16>(), other in any::<u16>()) {
         let mut limit = Limit::NONE;
-        limit.matches.destination.length = 1;
-        limit.matches.destination.ranges[0] = PortRange::new(port, port);
+        limit.matches = limit.matches.with(DESTINATION_PORT, &[Range::new(port, port)]);
         let all = Candidates::of(&[limit]);
         let mut packet = PacketInfo::of(Address::ipv4(0));
         packet.destination_port = other.into();

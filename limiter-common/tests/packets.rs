@@ -3,8 +3,11 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use limiter_common::{
-    abi::rules::{ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NONE, WHOLE},
-    policy::{PacketInfo, Parsed, parse},
+    abi::rules::{
+        ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NEEDS_DESTINATION, NEEDS_HEADER,
+        NEEDS_TRANSPORT, NONE, OF_ICMPV6, WHOLE,
+    },
+    policy::{PacketInfo, Parsed, parse, payload::Payload},
     table::key::Address,
 };
 
@@ -92,7 +95,7 @@ fn fragment(field: u16, next: u8) -> Vec<u8> {
 }
 
 fn info(parsed: Parsed, mut packet: &[u8]) -> PacketInfo {
-    parsed.info(&mut packet, true).expect("a source")
+    parsed.info(&mut packet, NEEDS_TRANSPORT).expect("a source")
 }
 
 fn info_v4(packet: &[u8]) -> PacketInfo {
@@ -107,7 +110,6 @@ fn info_v6(packet: &[u8]) -> PacketInfo {
 fn carrying(source: Address, protocol: u8) -> PacketInfo {
     let has_ports = WITH_PORTS.contains(&protocol);
     PacketInfo {
-        source,
         protocol: protocol.into(),
         source_port: if has_ports { 0x1234 } else { NONE },
         destination_port: if has_ports { 0x5678 } else { NONE },
@@ -120,7 +122,7 @@ fn carrying(source: Address, protocol: u8) -> PacketInfo {
         } else {
             40 + 0x1111
         },
-        reserved: 0,
+        ..PacketInfo::of(source)
     }
 }
 
@@ -298,7 +300,7 @@ fn fields_of_a_truncated_packet_are_unknown() {
     assert_eq!(info_v6(&[0x60; 39]), PacketInfo::of(source_v6()));
     // The transport header is not read if no limit matches on it.
     let whole = ipv4(5, 0, TCP, &TRANSPORT);
-    let read = Parsed::Ipv4(source_v4()).info(&mut whole.as_slice(), false);
+    let read = Parsed::Ipv4(source_v4()).info(&mut whole.as_slice(), 0);
     assert_eq!(read, Some(PacketInfo::of(source_v4())));
 }
 
@@ -459,6 +461,130 @@ fn arp_is_control_traffic() {
     let arp = info(Parsed::Arp(source_v4()), &[]);
     assert!(arp.control == 1 && !arp.is_hidden());
     for parsed in [Parsed::NotIp, Parsed::Malformed, Parsed::TooManyTags] {
-        assert_eq!(parsed.info(&mut &TRANSPORT[..], true), None);
+        assert_eq!(parsed.info(&mut &TRANSPORT[..], NEEDS_TRANSPORT), None);
     }
+}
+
+/// All fields that limits can use.
+const ALL: u32 = NEEDS_TRANSPORT | NEEDS_HEADER | NEEDS_DESTINATION;
+
+#[test]
+fn destination_ttl_and_dscp_are_parsed_if_a_limit_uses_them() {
+    let mut v4 = ipv4(5, 0, UDP, &TRANSPORT);
+    (v4[1], v4[8]) = (46 << 2 | 3, 17);
+    v4[16..20].copy_from_slice(&[198, 51, 100, 9]);
+    let seen = Parsed::Ipv4(source_v4())
+        .info(&mut &v4[..], ALL)
+        .expect("a source");
+    let destination = Address::ipv4(u32::from_ne_bytes([198, 51, 100, 9]));
+    assert_eq!(
+        (seen.ttl, seen.dscp, seen.destination),
+        (17, 46, destination)
+    );
+    let mut v6 = ipv6(UDP, 19, &TRANSPORT);
+    (v6[0], v6[1]) = (0x6b, 0x8f);
+    v6[24..40].copy_from_slice(&SOURCE_V6.octets());
+    let seen = Parsed::Ipv6(source_v6())
+        .info(&mut &v6[..], ALL)
+        .expect("a source");
+    assert_eq!(
+        (seen.ttl, seen.dscp, seen.destination),
+        (19, 46, source_v6())
+    );
+    for (parsed, packet) in [
+        (Parsed::Ipv4(source_v4()), v4),
+        (Parsed::Ipv6(source_v6()), v6),
+    ] {
+        let seen = info(parsed, &packet);
+        assert_eq!(
+            (seen.ttl, seen.dscp, seen.destination),
+            (0, 0, Address::NONE)
+        );
+    }
+}
+
+#[test]
+fn icmp_types_of_both_versions_differ() {
+    let v4 = |protocol, fragment, rest: &[u8]| {
+        let packet = ipv4(5, fragment, protocol, rest);
+        Parsed::Ipv4(source_v4())
+            .info(&mut &packet[..], ALL)
+            .expect("it is small")
+            .icmp_type
+    };
+    assert_eq!(v4(ICMP, 0, &[8, 0]), 8);
+    assert_eq!(v4(ICMPV6, 0, &[8, 0]), OF_ICMPV6 + 8);
+    assert_eq!(v4(UDP, 0, &[8, 0]), NONE);
+    // A whole packet has no other bytes; the type of a fragment cannot be seen.
+    assert_eq!(v4(ICMP, 0, &[]), NONE);
+    assert_eq!(v4(ICMP, 0x2000, &[]), ANY);
+    assert_eq!(v4(ICMP, 1, &[8, 0]), ANY);
+    let packet = ipv6(FRAGMENT, 64, &[&fragment(0, ICMPV6)[..], &[128]].concat());
+    let seen = Parsed::Ipv6(source_v6())
+        .info(&mut &packet[..], ALL)
+        .expect("it is small");
+    assert_eq!(seen.icmp_type, OF_ICMPV6 + 128);
+}
+
+/// The payload of an IPv4 packet whose IP header has `options` words of options and says that it has `length` bytes.
+fn payload(options: u8, field: u16, protocol: u8, transport: &[u8], length: usize) -> Payload {
+    let mut packet = ipv4(5 + options, field, protocol, transport);
+    packet[2..4].copy_from_slice(&u16::try_from(length).expect("it is small").to_be_bytes());
+    let mut rest = &packet[..];
+    let info = Parsed::Ipv4(source_v4())
+        .info(&mut rest, ALL)
+        .expect("a source");
+    let header = u32::try_from(packet.len() - rest.len()).expect("it is small");
+    let mut payload = Payload::NONE;
+    payload.read(&mut rest, &info, header);
+    payload
+}
+
+#[test]
+fn payload_is_behind_the_transport_header_and_without_padding() {
+    let bytes: Vec<u8> = (1..=100).collect();
+    for options in [0, 3, 10] {
+        let header = 20 + usize::from(options) * 4;
+        for (protocol, size) in [(UDP, 8), (TCP, 20), (TCP, 44)] {
+            let mut transport = vec![0; size];
+            if protocol == TCP {
+                transport[12] = u8::try_from((size / 4) << 4).expect("it is small");
+            }
+            transport.extend(&bytes);
+            for length in [0, 1, 7, 8, 9, 63, 64, 65, 100] {
+                // The frame has all 100 bytes; those behind the packet are padding.
+                let seen = payload(options, 0, protocol, &transport, header + size + length);
+                assert_eq!((seen.length as usize, seen.hidden), (length.min(64), 0));
+                for offset in 0..=length.min(64).saturating_sub(8) {
+                    if length >= 8 {
+                        let word = seen.word(u32::try_from(offset).expect("it is small"));
+                        assert_eq!(word.to_ne_bytes(), bytes[offset..offset + 8], "{offset}");
+                    }
+                }
+                // The frame ends before the packet.
+                let cut = &transport[..size + length];
+                let seen = payload(options, 0, protocol, cut, 1_400);
+                assert_eq!(seen.length as usize, length.min(64));
+            }
+        }
+    }
+}
+
+#[test]
+fn payload_of_fragments_is_hidden_and_other_protocols_have_none() {
+    let mut transport = vec![0; 20];
+    transport[12] = 0x50;
+    transport.extend([7; 8]);
+    let of = |field, protocol| {
+        let seen = payload(0, field, protocol, &transport, 48);
+        (seen.length, seen.hidden)
+    };
+    assert_eq!(of(0, TCP), (8, 0));
+    assert_eq!(of(0x2000, TCP), (8, 1));
+    assert_eq!(of(2, TCP), (0, 1));
+    assert_eq!(of(0, ICMP), (0, 0));
+    assert_eq!(of(0, 132), (0, 0));
+    // The headers do not fit into the packet.
+    assert_eq!(payload(0, 0, TCP, &transport[..12], 32).length, 0);
+    assert_eq!(payload(0, 0, UDP, &transport, 27).length, 0);
 }

@@ -67,6 +67,10 @@ impl<'a> Engine for &'a Row {
         0
     }
 
+    fn destination_lists(&self, _: &Evaluation) -> u32 {
+        0
+    }
+
     fn entry_number(&self, key: &SourceKey) -> u32 {
         self.searches.set(self.searches.get() + 1);
         let mut places = 1..;

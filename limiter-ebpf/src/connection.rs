@@ -23,8 +23,7 @@ extern "C" fn is_established(context: *mut xdp_md, segments: u32) -> u32 {
     let mut packet = Cursor::new(&context);
     let mut place = MaybeUninit::uninit();
     let info = packet::no_info(&mut place);
-    let mut destination = [0; 2];
-    let is_ip = policy::read(&mut packet, info, &mut destination);
+    let is_ip = policy::read(&mut packet, info);
     let is_looked_up = is_ip && !(segments == NOT_OPENING && info.opens_connection());
-    (is_looked_up && sockets::any_connected(&context, info, destination)).into()
+    (is_looked_up && sockets::any_connected(&context, info)).into()
 }

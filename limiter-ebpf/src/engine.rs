@@ -61,6 +61,7 @@ engine! {
         now() -> u64 = clock::now;
         time_bounds() -> Option<TimeBounds> = clock::time_bounds;
         lists(evaluation: &Evaluation) -> u32 = lists::find;
+        destination_lists(evaluation: &Evaluation) -> u32 = lists::of_destination;
         entry_number(key: &SourceKey) -> u32 = table::entry_number;
         entry(number: u32) -> Option<Entry> = table::entry;
         find(key: &SourceKey) -> Option<Entry> = table::find_inline;
@@ -76,6 +77,7 @@ engine! {
     }
     steps {
         confirm = limit_matches;
+        pair = limit_pair;
         check = limit_check;
         reserve = limit_reserve;
         charge = limit_charge;
@@ -84,6 +86,7 @@ engine! {
         contended = limit_contended;
         refund = limit_refund;
         uncount = limit_uncount;
+        hold = limit_hold;
         count_over = limit_count;
     }
 }

@@ -29,6 +29,22 @@ pub fn find(evaluation: &Evaluation) -> u32 {
     }
 }
 
+/// Bits of the lists that the packet's destination is on.
+#[inline(always)]
+pub fn of_destination(evaluation: &Evaluation) -> u32 {
+    list_destination(&raw const *evaluation)
+}
+
+/// [`of_destination`]. A global function, so that the verifier checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn list_destination(evaluation: *const Evaluation) -> u32 {
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
+    let evaluation = unsafe { evaluation.as_ref() };
+    let listed = evaluation.and_then(|evaluation| of(&evaluation.info.destination));
+    listed.map_or(0, |listed| listed.lists)
+}
+
 /// [`find`]: returns bits of lists, or 0. A global function, so that the verifier does not follow each combination of
 /// bits.
 #[unsafe(no_mangle)]

@@ -2,10 +2,14 @@
 
 use core::mem::{MaybeUninit, transmute};
 
-use aya_ebpf::{helpers::generated::bpf_xdp_get_buff_len, programs::XdpContext};
+use aya_ebpf::{
+    bindings::xdp_md,
+    helpers::generated::{bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
+    programs::XdpContext,
+};
 use limiter_common::{
-    abi::{CLOCK_PACKET, Stamp},
-    policy::{self, Bytes, PacketInfo},
+    abi::{CLOCK_PACKET, Stamp, rules::PAYLOAD_MAX},
+    policy::{self, Bytes, PacketInfo, payload},
     table::key::Address,
 };
 
@@ -16,6 +20,7 @@ use crate::constants;
 pub struct Cursor {
     at: usize,
     end: usize,
+    context: *mut xdp_md,
 }
 
 impl Cursor {
@@ -25,6 +30,7 @@ impl Cursor {
         Self {
             at: context.data(),
             end: context.data_end(),
+            context: context.ctx,
         }
     }
 
@@ -58,6 +64,31 @@ impl Bytes for Cursor {
     #[inline(always)]
     fn has(&self, bytes: usize) -> bool {
         self.at + bytes <= self.end
+    }
+
+    #[inline(always)]
+    fn remaining(&self) -> usize {
+        self.end.wrapping_sub(self.at)
+    }
+
+    /// By a helper: a copy byte by byte would make the verifier follow each length.
+    #[inline(always)]
+    fn copy(&self, into: &mut [u64; payload::WORDS], most: u32) -> u32 {
+        let (remaining, most) = (self.remaining().cast_signed(), most as isize);
+        let mut length = if remaining < most { remaining } else { most };
+        if length > PAYLOAD_MAX as isize {
+            length = PAYLOAD_MAX as isize;
+        }
+        if length <= 0 {
+            return 0;
+        }
+        let length = length as u32;
+        // SAFETY: the context is the program's, and `into` has `PAYLOAD_MAX` bytes.
+        let error = unsafe {
+            let offset = self.at.wrapping_sub((*self.context).data as usize) as u32;
+            bpf_xdp_load_bytes(self.context, offset, into.as_mut_ptr().cast(), length)
+        };
+        if error == 0 { length } else { 0 }
     }
 
     #[inline(always)]

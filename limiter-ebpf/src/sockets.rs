@@ -46,10 +46,9 @@ struct Tuple<A> {
     destination_port: u16,
 }
 
-/// Whether one of the host's sockets is connected to the packet's sender. `destination`: the packet's destination
-/// address.
+/// Whether one of the host's sockets is connected to the packet's sender.
 #[inline(always)]
-pub fn any_connected(context: &XdpContext, info: &PacketInfo, destination: Words) -> bool {
+pub fn any_connected(context: &XdpContext, info: &PacketInfo) -> bool {
     if info.source_port >= NONE {
         return false;
     }
@@ -57,15 +56,15 @@ pub fn any_connected(context: &XdpContext, info: &PacketInfo, destination: Words
         (info.source_port as u16).to_be(),
         (info.destination_port as u16).to_be(),
     );
+    let (source, destination) = (info.source.words, info.destination.words);
     if info.source.family == IPV4 {
-        let (source, destination) = (first(&info.source.words), first(&destination));
+        let (source, destination) = (first(&source), first(&destination));
         connected(
             context,
             info.protocol,
             &mut tuple(source, destination, ports),
         )
     } else {
-        let source = info.source.words;
         connected(
             context,
             info.protocol,

@@ -163,8 +163,7 @@ extern "C" fn watch_write(context: *mut xdp_md, length: u64, code: u32, slot: u3
     let mut place = MaybeUninit::uninit();
     let info = packet::no_info(&mut place);
     let mut packet = Cursor::new(&context);
-    let mut destination = [0; 2];
-    let is_ip = policy::read(&mut packet, info, &mut destination);
+    let is_ip = policy::read(&mut packet, info);
     if !is_ip && info.source.family != 0 {
         info.protocol = ARP;
     }
@@ -193,7 +192,7 @@ extern "C" fn watch_write(context: *mut xdp_md, length: u64, code: u32, slot: u3
         (*event).reason = code & (WOULD_DROP - 1);
         (*event).would_drop = (code / WOULD_DROP) & 1;
         (*event).has_destination = is_ip.into();
-        (*event).destination = destination;
+        (*event).destination = info.destination.words;
         (*event).source_port = info.source_port;
         (*event).flags = info.flags;
     }

@@ -240,7 +240,7 @@ pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Li
             past: Vec::new(),
         })
         .collect();
-    let bits = TierBits::default().for_lists(&settings.lists).0;
+    let bits = TierBits::default().for_settings(settings).0;
     let compiled = settings.compile(&slots, &bits, FRAME_MAX).unwrap();
     (Config { clock, ..compiled }, settings.lists.compile(&bits))
 }

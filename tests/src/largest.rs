@@ -8,13 +8,14 @@ pub const LIMITS: u32 = LIMITS_MAX - 2;
 /// The file with these lines for its lists, which include the tiers `gold` and `silver`.
 pub fn file(lists: &str) -> String {
     let matches = [
-        "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\", length = \"60-\" }",
-        "{ source = \"gold\", ip_version = 6, fragments = false, length = \"0-1500\" }",
+        "{ protocol = \"tcp\", destination_port = [1, 2, \"3-4\"], tcp_flags = \"syn\", length = \"60-\", ttl = \"0-64\", dscp = \"ef\" }",
+        "{ source = \"gold\", ip_version = 6, fragments = false, length = \"0-1500\", destination = \"2001:db8::/32\", not = { icmp_type = \"echo-request\" } }",
         "{ unless = [\"gold\", \"silver\"] }",
+        "{ protocol = \"udp\", payload = { offset = 2, bytes = \"01 02\" } }",
     ];
     let algorithms = ["token-bucket", "fixed-window"];
     let limit = |i: usize| {
-        let (matching, algorithm) = (matches[i % 3], algorithms[i % 2]);
+        let (matching, algorithm) = (matches[i % 4], algorithms[i % 2]);
         format!(
             "[[limit]]\nname = \"l{i}\"\nmatch = {matching}\nkey = \"/32,/128,destination_port\"\n\
              rate = \"10mbit\"\nburst = \"1mb\"\nalgorithm = \"{algorithm}\"\n"

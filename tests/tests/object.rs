@@ -9,7 +9,7 @@ use limiter_common::{
 };
 use limiter_tests::{
     engine::{Kernel, Limit},
-    need_kernel,
+    need_kernel, settings,
 };
 use limiter_user::kernel::sys::{requirements, requirements::KernelVersion};
 
@@ -120,6 +120,31 @@ fn features_not_configured_are_removed_from_the_program() {
         assert!(
             without + least < with,
             "{feature}: {with}, without it {without}"
+        );
+    }
+}
+
+#[test]
+fn conditions_not_configured_are_removed_from_the_program() {
+    need_kernel!();
+    let with = |condition: &str| {
+        let matches = format!("match = {{ protocol = \"udp\"{condition} }}");
+        let file = format!("[[limit]]\nname = \"one\"\nrate = \"5/s\"\n{matches}\n");
+        instructions(&Kernel::of(&settings(&file)))
+    };
+    let without = with("");
+    let conditions = [
+        ", ttl = 64",
+        ", destination = \"192.0.2.1\"",
+        ", payload = { bytes = \"00\" }",
+        ", not = { source_port = 53 }",
+    ];
+    for condition in conditions {
+        let with = with(condition);
+        println!("{without} instructions, {with} with{condition}");
+        assert!(
+            without + 10 < with,
+            "{condition}: {with}, without {without}"
         );
     }
 }

@@ -58,8 +58,8 @@ pub struct Config {
     pub lists_ipv4: u32,
     /// 1: lists have IPv6 prefixes.
     pub lists_ipv6: u32,
-    /// 1: limits use fields behind the fixed part of the IP header.
-    pub transport: u32,
+    /// Bits of what limits use of a packet, as [`super::rules::NEEDS_TRANSPORT`].
+    pub needs: u32,
     /// 1: control traffic has limits of its own.
     pub control: u32,
     /// 1: packets of the host's established connections are exempt.
@@ -111,7 +111,7 @@ impl Config {
         clock: CLOCK_KERNEL,
         lists_ipv4: 0,
         lists_ipv6: 0,
-        transport: 0,
+        needs: 0,
         control: 0,
         established: 0,
         room: 0,

@@ -32,7 +32,7 @@ use crate::{
 };
 use counters::{Count, Counters, LimitCounters};
 use events::{Budget, Event, Watch, Watched};
-use rules::{LIMITS_MAX, Limit, Match, NewSourceQuota, Ports};
+use rules::{LIMITS_MAX, Limit, Match, NewSourceQuota, Pattern};
 
 /// Asserts at compile time that a type has exactly the bytes of its fields.
 macro_rules! assert_bytes {
@@ -43,13 +43,14 @@ macro_rules! assert_bytes {
 
 assert_bytes! {
     Window: 3 * 8,
-    Quota: 8 + 8 + 4 + 4 + 24,
-    KeyMask: 2 * 16 + 4 * 4,
+    Quota: 8 + 8 + 4 + 4 + 24 + 8,
+    KeyMask: 4 * 16 + 4 * 4,
     Address: 16 + 2 * 4,
     Shape: 8 + 24,
     Rescale: 8 + 2 * 32 + 4 * 8,
-    Ports: 4 + 16 * 4,
-    Limit: size_of::<Match>() + 48 + 48 + 6 * 4 + PAST_QUOTAS as usize * 104,
+    Pattern: 2 * 8 + 2 * 4,
+    Match: 10 * 4 + 8 + 24 + 6 * 16 * 4,
+    Limit: 2 * size_of::<Match>() + 56 + 80 + 6 * 4 + PAST_QUOTAS as usize * 104,
     ByByte: 257 * 8,
     Candidates: 8 * 8 + 3 * 257 * 8 + 8,
     NewSourceQuota: 5 * 8,

@@ -12,8 +12,52 @@ use crate::{
 /// The most limits: 32 configured ones, and two on control traffic.
 pub const LIMITS_MAX: u32 = 34;
 
-/// The most port ranges of a limit, for source and destination each.
-pub const PORTS_MAX: usize = 16;
+/// The most ranges of one field of a limit.
+pub const RANGES_MAX: usize = 16;
+
+// Fields of a packet that limits compare with ranges: indexes of `Match::ranges`.
+
+/// The destination port.
+pub const DESTINATION_PORT: usize = 0;
+/// The source port.
+pub const SOURCE_PORT: usize = 1;
+/// Length of the IP packet in bytes, at most 65,535.
+pub const LENGTH: usize = 2;
+/// TTL or hop limit.
+pub const TTL: usize = 3;
+/// DSCP: the upper six bits of the traffic class.
+pub const DSCP: usize = 4;
+/// Type of an ICMP message; that of an ICMPv6 message plus [`OF_ICMPV6`].
+pub const ICMP_TYPE: usize = 5;
+/// Number of fields.
+pub const FIELDS: usize = 6;
+
+/// Added to the type of an ICMPv6 message, to tell it apart from one of ICMP.
+pub const OF_ICMPV6: u32 = 256;
+
+/// Bytes of a payload that limits can compare.
+pub const PAYLOAD_MAX: usize = 64;
+/// Bytes of a payload that one limit compares.
+pub const PATTERN_MAX: usize = 8;
+
+// Bits of `Config::needs`: what limits use of a packet. The verifier removes the code for what they do not use.
+
+/// Fields behind the fixed part of the IP header, and the length.
+pub const NEEDS_TRANSPORT: u32 = 1 << 0;
+/// TTL, DSCP or the ICMP type.
+pub const NEEDS_HEADER: u32 = 1 << 1;
+/// The destination address.
+pub const NEEDS_DESTINATION: u32 = 1 << 2;
+/// The payload.
+pub const NEEDS_PAYLOAD: u32 = 1 << 3;
+/// A limit has packets that it does not apply to: [`Limit::except`].
+pub const NEEDS_EXCEPT: u32 = 1 << 4;
+/// A limit holds sources that it has refused: [`Quota::hold`].
+pub const NEEDS_HOLD: u32 = 1 << 6;
+/// A limit has keys of two addresses; with [`NEEDS_DESTINATION`].
+pub const NEEDS_PAIR: u32 = 1 << 7;
+/// The lists that the destination is on; with [`NEEDS_DESTINATION`].
+pub const NEEDS_DESTINATION_LISTS: u32 = 1 << 5;
 
 /// Value of [`Match::protocol`] for any protocol. Value of a packet's protocol, port or flags that cannot be seen: the
 /// field matches every limit.
@@ -40,69 +84,52 @@ pub const LATER_FRAGMENT: u32 = 1 << 2;
 /// The packet may have a fragment header that cannot be seen.
 pub const ANYWHERE: u32 = WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT;
 
-/// Whether a packet's field `found` may match a limit's field `wanted`.
-#[must_use]
-#[inline(always)]
-pub const fn may_be(wanted: u32, found: u32) -> bool {
-    wanted == ANY || found == ANY || wanted == found
-}
-
-/// Whether TCP flags `found` may match a limit that requires exactly `set` of the flags in `mask`.
-#[must_use]
-#[inline(always)]
-pub const fn flags_may_be(mask: u32, set: u32, found: u32) -> bool {
-    mask == 0 || found == ANY || (found != NONE && found & mask == set)
-}
-
-/// A range of ports: the first port in the upper half, the last in the lower.
+/// A range of numbers of 16 bits: the first in the upper half, the last in the lower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
-pub struct PortRange(u32);
+pub struct Range(u32);
 
-impl PortRange {
+impl Range {
     /// The range from `first` to `last`, both included.
     #[must_use]
     pub const fn new(first: u16, last: u16) -> Self {
         Self((first as u32) << 16 | last as u32)
     }
 
-    /// The first port.
+    /// The first number.
     #[must_use]
     #[inline(always)]
     pub const fn first(self) -> u32 {
         self.0 >> 16
     }
 
-    /// The last port.
+    /// The last number.
     #[must_use]
     #[inline(always)]
     pub const fn last(self) -> u32 {
         self.0 & 0xffff
     }
 
-    /// Whether `port` is in the range, or cannot be seen.
+    /// Whether `value` is in the range.
     #[must_use]
     #[inline(always)]
-    pub const fn contains(self, port: u32) -> bool {
-        port == ANY || self.first() <= port && port <= self.last()
+    pub const fn contains(self, value: u32) -> bool {
+        self.first() <= value && value <= self.last()
     }
 }
 
-/// Source or destination ports of a limit.
+/// Bytes at a place of the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Ports {
-    /// Number of ranges; 0: every port, and packets without ports.
-    pub length: u32,
-    /// The ranges.
-    pub ranges: [PortRange; PORTS_MAX],
-}
-
-impl Ports {
-    const ALL: Self = Self {
-        length: 0,
-        ranges: [PortRange(0); PORTS_MAX],
-    };
+pub struct Pattern {
+    /// Bits that are compared. The first byte in memory is the first of the payload.
+    pub mask: u64,
+    /// Values of these bits.
+    pub bits: u64,
+    /// Offset of the first byte, at most [`PAYLOAD_MAX`] - [`PATTERN_MAX`].
+    pub offset: u32,
+    /// Offset behind the last byte; 0: no pattern.
+    pub end: u32,
 }
 
 /// The packets that a limit applies to. All fields must match.
@@ -125,17 +152,17 @@ pub struct Match {
     pub lists: u32,
     /// Lists that the source must not be on.
     pub unless: u32,
-    /// Minimum length of the IP packet, in bytes.
-    pub length_min: u32,
-    /// Maximum length of the IP packet, in bytes.
-    pub length_max: u32,
-    /// Destination ports.
-    pub destination: Ports,
-    /// Source ports.
-    pub source: Ports,
+    /// Lists, one of which the destination must be on; 0: any destination.
+    pub destination: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
+    /// Number of ranges of each field, in a byte each. A field without ranges may have any value, or be missing.
+    pub counts: u64,
+    /// The bytes of the payload.
+    pub payload: Pattern,
+    /// The ranges of each field.
+    pub ranges: [[Range; RANGES_MAX]; FIELDS],
 }
-
-const _: () = assert!(size_of::<Match>() == 10 * 4 + 2 * size_of::<Ports>());
 
 impl Match {
     /// Every IP packet.
@@ -148,11 +175,47 @@ impl Match {
         flags: 0,
         lists: 0,
         unless: 0,
-        length_min: 0,
-        length_max: u32::MAX,
-        destination: Ports::ALL,
-        source: Ports::ALL,
+        destination: 0,
+        reserved: 0,
+        counts: 0,
+        payload: Pattern {
+            mask: 0,
+            bits: 0,
+            offset: 0,
+            end: 0,
+        },
+        ranges: [[Range(0); RANGES_MAX]; FIELDS],
     };
+
+    /// No packet.
+    pub const NOTHING: Self = Self {
+        fragments: 0,
+        ..Self::EVERYTHING
+    };
+
+    /// Number of ranges of a field.
+    #[must_use]
+    #[inline(always)]
+    pub const fn count(&self, field: usize) -> u32 {
+        (self.counts >> (8 * field) & 0xff) as u32
+    }
+
+    /// The ranges of a field.
+    #[must_use]
+    pub fn ranges(&self, field: usize) -> &[Range] {
+        &self.ranges[field][..self.count(field) as usize]
+    }
+
+    /// Sets the ranges of a field; at most [`RANGES_MAX`].
+    #[must_use]
+    pub fn with(mut self, field: usize, ranges: &[Range]) -> Self {
+        for (place, range) in self.ranges[field].iter_mut().zip(ranges) {
+            *place = *range;
+        }
+        let count = ranges.len().min(RANGES_MAX) as u64;
+        self.counts = self.counts & !(0xff << (8 * field)) | count << (8 * field);
+        self
+    }
 }
 
 /// One limit.
@@ -161,6 +224,8 @@ impl Match {
 pub struct Limit {
     /// The packets that the limit applies to.
     pub matches: Match,
+    /// Packets of these that the limit does not apply to.
+    pub except: Match,
     /// Its rate and burst.
     pub quota: Quota,
     /// The parts of a packet that select its bucket.
@@ -199,12 +264,14 @@ impl Limit {
     /// A limit that matches every packet and admits none. Fills unused elements.
     pub const NONE: Self = Self {
         matches: Match::EVERYTHING,
+        except: Match::NOTHING,
         quota: Quota {
             tau: 0,
             cost: 0,
             cost_shift: 0,
             flags: 0,
             window: Window::NONE,
+            hold: 0,
         },
         mask: KeyMask::interface(),
         slot: 0,

@@ -27,6 +27,9 @@ pub struct Quota {
     pub flags: u32,
     /// Length and tokens of a fixed window. A token bucket has a period of 0.
     pub window: Window,
+    /// Ticks for which a bucket that has refused a packet refuses all packets; 0: only until it has a token. For token
+    /// buckets that are not [`SHARED`]. At least the cost of a packet; with `tau`, at most [`bucket::TAU_MAX`].
+    pub hold: u64,
 }
 
 /// Operations on a bucket. `now` is in nanoseconds of the kernel's monotonic clock, and a cost comes from
@@ -105,7 +108,7 @@ impl Quota {
     #[inline(always)]
     const fn beyond(&self) -> u64 {
         if self.flags & SHARED == 0 {
-            bucket::SKEW_MAX
+            bucket::SKEW_MAX + self.hold
         } else {
             bucket::DEBT_MAX
         }
@@ -120,6 +123,29 @@ impl Quota {
         } else {
             bucket::corrected(word, bucket::ticks(now), self.tau, self.beyond())
         }
+    }
+
+    /// The TAT of a bucket that has refused a packet of this cost at `now` and is held from then on. None if it is held
+    /// already. When the hold ends, the bucket has tokens for one such packet.
+    #[must_use]
+    #[inline(always)]
+    pub const fn held(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
+        let now = bucket::ticks(now);
+        if bucket::ahead(word, now) > self.tau {
+            return None;
+        }
+        let ahead = (self.tau + self.hold).saturating_sub(cost);
+        Some(bucket::time(now.wrapping_add(ahead)))
+    }
+
+    /// Nanoseconds until a packet of this cost may pass a bucket that is held at `now`. None if it is not held.
+    #[must_use]
+    pub const fn held_for(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
+        let ahead = bucket::ahead(word, bucket::ticks(now));
+        if self.hold == 0 || ahead <= self.tau {
+            return None;
+        }
+        Some((ahead - self.tau + cost) >> bucket::TICK_SHIFT)
     }
 
     /// The TAT without a charge of `cost` at `charged`. `now` is a time after the TAT was read. A refund never gives

@@ -184,6 +184,22 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         }
     }
 
+    /// Tries once to hold a bucket that has refused the packet. Returns false if another CPU was faster. A bucket that
+    /// is missing or on a past quota is not held: its next refusal holds it.
+    #[inline(always)]
+    pub fn hold(&mut self) -> bool {
+        let Some(entry) = self.find() else {
+            return true;
+        };
+        let Stored::Present(tat) = self.tat(entry) else {
+            return true;
+        };
+        match self.limit.quota.held(tat, self.engine.now(), self.cost) {
+            Some(held) => entry.charge(self.key, tat, held),
+            None => true,
+        }
+    }
+
     /// Tries once to refund a charge, because a later limit has refused the packet. Returns false if another CPU was
     /// faster. A bucket that is missing or on a past quota gets no refund, which errs towards refusing. The caller has
     /// read the clock before the charge.

@@ -1,6 +1,7 @@
 //! The bytes of a packet.
 
-use super::transport::size_of_header;
+use super::{payload::WORDS, transport::size_of_header};
+use crate::abi::rules::{PATTERN_MAX, PAYLOAD_MAX};
 
 /// A reader of a packet's headers, from front to back.
 pub trait Bytes {
@@ -12,6 +13,13 @@ pub trait Bytes {
 
     /// Whether the packet has at least `bytes` more bytes.
     fn has(&self, bytes: usize) -> bool;
+
+    /// Bytes from here to the end of the packet.
+    fn remaining(&self) -> usize;
+
+    /// Copies the next bytes: as many as there are, but at most `most` and at most [`PAYLOAD_MAX`]. Returns their
+    /// number.
+    fn copy(&self, into: &mut [u64; WORDS], most: u32) -> u32;
 
     /// [`size_of_header`]. The kernel program overrides it with a separate function.
     #[must_use]
@@ -32,5 +40,20 @@ impl Bytes for &[u8] {
 
     fn has(&self, bytes: usize) -> bool {
         self.len() >= bytes
+    }
+
+    fn remaining(&self) -> usize {
+        self.len()
+    }
+
+    fn copy(&self, into: &mut [u64; WORDS], most: u32) -> u32 {
+        let most = self.len().min(most as usize).min(PAYLOAD_MAX);
+        let words = into.iter_mut().zip(self[..most].chunks(PATTERN_MAX));
+        for (word, bytes) in words {
+            *word = u64::from_ne_bytes(core::array::from_fn(|index| {
+                bytes.get(index).copied().unwrap_or(0)
+            }));
+        }
+        u32::try_from(most).unwrap_or(0)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::PacketInfo;
 use crate::{
-    abi::rules::{ANY, ANYWHERE, Limit, Match, NONE, PortRange, Ports},
+    abi::rules::{ANY, ANYWHERE, DESTINATION_PORT, Limit, Match, NONE, Range, SOURCE_PORT},
     table::key::{IPV4, IPV6},
 };
 
@@ -80,8 +80,7 @@ impl Candidates {
         all
     }
 
-    /// Bits of the limits that may match the packet. `transport`: limits use fields behind the fixed part of the IP
-    /// header.
+    /// Bits of the limits that may match the packet. `transport`: the packet was read up to its transport header.
     #[must_use]
     #[inline(always)]
     pub const fn of_packet(&self, info: &PacketInfo, transport: bool) -> u64 {
@@ -114,8 +113,8 @@ impl Candidates {
         add(&mut self.protocol, bit, matches.protocol == ANY, |value| {
             matches.protocol == value
         });
-        add_ports(&mut self.destination, bit, &matches.destination);
-        add_ports(&mut self.source, bit, &matches.source);
+        add_ports(&mut self.destination, bit, matches.ranges(DESTINATION_PORT));
+        add_ports(&mut self.source, bit, matches.ranges(SOURCE_PORT));
         // The words above decide these four fields.
         let decided = Match {
             control: matches.control,
@@ -124,7 +123,7 @@ impl Candidates {
             fragments: matches.fragments,
             ..Match::EVERYTHING
         };
-        if *matches != decided {
+        if *matches != decided || limit.except != Match::NOTHING {
             self.uncertain |= bit;
         }
     }
@@ -141,12 +140,11 @@ fn add(bytes: &mut ByByte, bit: u64, everything: bool, holds: impl Fn(u32) -> bo
     }
 }
 
-fn add_ports(bytes: &mut ByByte, bit: u64, ports: &Ports) {
-    let ranges = &ports.ranges[..ports.length as usize];
+fn add_ports(bytes: &mut ByByte, bit: u64, ranges: &[Range]) {
     add(bytes, bit, ranges.is_empty(), |upper| {
         ranges
             .iter()
-            .any(|range: &PortRange| range.first() >> 8 <= upper && upper <= range.last() >> 8)
+            .any(|range| range.first() >> 8 <= upper && upper <= range.last() >> 8)
     });
 }
 

@@ -67,6 +67,8 @@ pub trait Engine: Sized {
 
     /// Bits of the lists that decide about the packet's source. Counts the packet for each of these lists.
     fn lists(&self, evaluation: &Evaluation) -> u32;
+    /// Bits of the lists that the packet's destination is on.
+    fn destination_lists(&self, evaluation: &Evaluation) -> u32;
 
     /// Number of a source's entry, counted from 1; 0 if the source has no entry.
     fn entry_number(&self, key: &SourceKey) -> u32;
@@ -114,5 +116,5 @@ pub trait Engine: Sized {
         fast::add(self, key, length)
     }
 
-    steps! { confirm, check, reserve, charge, refresh, add, contended, refund, uncount, count_over }
+    steps! { confirm, pair, check, reserve, charge, refresh, add, contended, refund, uncount, hold, count_over }
 }

@@ -2,8 +2,11 @@
 
 use core::hint::black_box;
 
-use super::{PacketInfo, verdict::Reason};
-use crate::{abi::rules::LIMITS_MAX, table::key::Address};
+use super::{PacketInfo, payload::Payload, verdict::Reason};
+use crate::{
+    abi::rules::LIMITS_MAX,
+    table::key::{Address, Words},
+};
 
 /// State of one packet. Global functions of the kernel program get it by pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +26,12 @@ pub struct Evaluation {
     pub new: u64,
     /// The fields that have been parsed of the packet.
     pub info: PacketInfo,
+    /// The first bytes of the payload, if limits use it.
+    pub payload: Payload,
     /// Lists that decide about the packet's source.
     pub lists: u32,
+    /// Lists that the destination is on, if limits use it.
+    pub destination_lists: u32,
     /// Index of the limit that refused the packet.
     pub refused_by: u32,
     /// Number of that limit's reason.
@@ -37,6 +44,8 @@ pub struct Evaluation {
     pub checked: u32,
     /// 1: the packet passes although a limit refused it.
     pub passed: u32,
+    /// For each matching limit with keys of two addresses, the words of the key.
+    pub pairs: [Words; LIMITS_MAX as usize],
     /// For each checked limit, the [`super::Engine::entry_number`] of its bucket. The entry may have changed hands
     /// since.
     pub entries: [u32; LIMITS_MAX as usize],
@@ -52,18 +61,21 @@ impl Evaluation {
         would_drop: 0,
         new: 0,
         info: PacketInfo::of(Address::NONE),
+        payload: Payload::NONE,
         lists: 0,
+        destination_lists: 0,
         refused_by: 0,
         refused: 0,
         counted: 0,
         paid: 0,
         checked: 0,
         passed: 0,
+        pairs: [[0; 2]; LIMITS_MAX as usize],
         entries: [0; LIMITS_MAX as usize],
     };
 
-    /// Resets the state for a packet of `length` bytes. `entries` stay unchanged, because they are written before they
-    /// are read.
+    /// Resets the state for a packet of `length` bytes. `pairs` and `entries` stay unchanged, because they are written
+    /// before they are read.
     #[inline(always)]
     pub fn begin(&mut self, length: u64) {
         // Hides the value from the compiler, which would otherwise call memset. On BPF, memset writes byte by byte and

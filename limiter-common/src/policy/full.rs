@@ -7,7 +7,10 @@ use super::{
     parse,
 };
 use crate::{
-    abi::rules::{LIMITS_MAX, ON_ALLOW, ON_DENY},
+    abi::rules::{
+        LIMITS_MAX, NEEDS_DESTINATION_LISTS, NEEDS_HOLD, NEEDS_PAIR, NEEDS_PAYLOAD, ON_ALLOW,
+        ON_DENY,
+    },
     policy::{candidates::lowest, verdict::Reason},
 };
 
@@ -51,7 +54,14 @@ pub fn read<E: Engine, B: Bytes + Copy>(
         Parsed::Malformed | Parsed::TooManyTags => return Err(unreadable(engine, parsed)),
     }
     begin();
-    parsed.read(packet, engine.config().transport != 0, &mut evaluation.info);
+    let needs = engine.config().needs;
+    let from = packet.remaining();
+    parsed.read(packet, needs, &mut evaluation.info);
+    if needs & NEEDS_PAYLOAD != 0 {
+        #[expect(clippy::cast_possible_truncation, reason = "bytes of headers")]
+        let header = from.wrapping_sub(packet.remaining()) as u32;
+        evaluation.payload.read(packet, &evaluation.info, header);
+    }
     if engine.config().control == 0 {
         evaluation.info.control = 0;
     }
@@ -84,6 +94,9 @@ pub fn evaluate<E: Engine>(
             return Reason::Allowed;
         }
     }
+    if engine.config().needs & NEEDS_DESTINATION_LISTS != 0 {
+        evaluation.destination_lists = engine.destination_lists(evaluation);
+    }
     find_matching(engine, evaluation);
     let decided = decide(engine, evaluation, &has_connection);
     let reason = unless_established(engine, decided, has_connection);
@@ -91,7 +104,20 @@ pub fn evaluate<E: Engine>(
         evaluation.passed = reason.passes().into();
         engine.count_over(evaluation, evaluation.refused_by);
     }
+    if engine.config().needs & NEEDS_HOLD != 0 && matches!(reason, Reason::Limit) {
+        hold(engine, evaluation);
+    }
     reason
+}
+
+/// Holds the bucket of the limit that has refused the packet.
+#[inline(always)]
+fn hold<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
+    for _ in 0..ATTEMPTS {
+        if engine.hold(evaluation, evaluation.refused_by) != LOST {
+            break;
+        }
+    }
 }
 
 /// Applies the exemption of established connections, then shadow, to the limits' decision.
@@ -111,9 +137,12 @@ pub fn unless_established<E: Engine>(
 fn find_matching<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
     let config = engine.config();
     let candidates = &config.candidates;
-    evaluation.matching = candidates.of_packet(&evaluation.info, config.transport != 0);
+    evaluation.matching = candidates.of_packet(&evaluation.info, config.needs != 0);
     if evaluation.matching & candidates.uncertain != 0 {
         any!(engine, evaluation, matching, confirm_if_uncertain);
+    }
+    if config.needs & NEEDS_PAIR != 0 {
+        any!(engine, evaluation, matching, E::pair);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     abi::rules::{ANY, LATER_FRAGMENT, NONE, WHOLE},
-    table::key::Address,
+    table::{key::Address, pair},
 };
 
 /// The fields of a packet that limits use.
@@ -14,6 +14,8 @@ use crate::{
 pub struct PacketInfo {
     /// Source; family 0 if there is none.
     pub source: Address,
+    /// Destination; family 0 if there is none, or no limit uses it.
+    pub destination: Address,
     /// Transport protocol, or [`ANY`] if it cannot be seen.
     pub protocol: u32,
     /// TCP flags, [`NONE`], or [`ANY`] if they cannot be seen.
@@ -26,10 +28,14 @@ pub struct PacketInfo {
     pub fragment: u32,
     /// 1: control traffic.
     pub control: u32,
-    /// Length of the IP packet from its header, in bytes; 0 if no limit uses it.
+    /// Length of the IP packet from its header, in bytes, at most 65,535; 0 if no limit uses it.
     pub length: u32,
-    /// Makes the size a multiple of eight without padding.
-    pub reserved: u32,
+    /// TTL or hop limit; 0 if no limit uses it.
+    pub ttl: u32,
+    /// DSCP; 0 if no limit uses it.
+    pub dscp: u32,
+    /// Type of an ICMP message, as in [`crate::abi::rules::ICMP_TYPE`], [`NONE`] or [`ANY`].
+    pub icmp_type: u32,
 }
 
 impl PacketInfo {
@@ -39,6 +45,7 @@ impl PacketInfo {
     pub const fn of(source: Address) -> Self {
         Self {
             source,
+            destination: Address::NONE,
             protocol: ANY,
             flags: ANY,
             source_port: ANY,
@@ -46,7 +53,9 @@ impl PacketInfo {
             fragment: WHOLE,
             control: 0,
             length: 0,
-            reserved: 0,
+            ttl: 0,
+            dscp: 0,
+            icmp_type: ANY,
         }
     }
 
@@ -67,11 +76,18 @@ impl PacketInfo {
         reason = "a port below NONE has 16 bits"
     )]
     pub const fn key_port(&self) -> u16 {
-        if self.destination_port >= NONE {
-            0
-        } else {
-            self.destination_port as u16
-        }
+        port_or_zero(self.destination_port) as u16
+    }
+
+    /// Protocol and ports for the key of a flow.
+    #[must_use]
+    #[inline(always)]
+    pub const fn flow(&self) -> u64 {
+        let (from, to) = (
+            port_or_zero(self.source_port),
+            port_or_zero(self.destination_port),
+        );
+        pair::flow(self.protocol, from, to)
     }
 
     /// Whether a field of the transport header cannot be seen although this packet should have it.
@@ -80,4 +96,10 @@ impl PacketInfo {
         let unseen = [self.protocol, self.source_port, self.flags].contains(&ANY);
         unseen && self.fragment != LATER_FRAGMENT && self.control == 0
     }
+}
+
+/// A port for keys: 0 if the packet has none, or it cannot be seen.
+#[inline(always)]
+const fn port_or_zero(port: u32) -> u32 {
+    if port >= NONE { 0 } else { port }
 }

@@ -2,43 +2,100 @@
 
 use core::hint::black_box;
 
-use super::PacketInfo;
-use crate::abi::rules::{Match, PORTS_MAX, Ports, flags_may_be, may_be};
+use super::{Evaluation, PacketInfo, payload::Payload};
+use crate::abi::rules::{
+    ANY, DESTINATION_PORT, DSCP, ICMP_TYPE, LENGTH, Limit, Match, NEEDS_EXCEPT, NONE, Pattern,
+    RANGES_MAX, SOURCE_PORT, TTL,
+};
 
-/// Whether a limit matches the packet. `lists`: bits of the lists that the packet's source is on.
+/// Whether a limit matches the packet. `needs`: bits of what limits use of a packet.
 #[must_use]
 #[inline(always)]
-pub fn matches(wanted: &Match, info: &PacketInfo, lists: u32) -> bool {
-    info.control == wanted.control
-        && (wanted.family == 0 || wanted.family == info.source.family)
-        && may_be(wanted.protocol, info.protocol)
-        && wanted.fragments & info.fragment != 0
-        && (wanted.lists == 0 || wanted.lists & lists != 0)
-        && wanted.unless & lists == 0
-        && wanted.length_min <= info.length
-        && info.length <= wanted.length_max
-        && flags_may_be(wanted.flags_mask, wanted.flags, info.flags)
-        && ports_match(&wanted.destination, info.destination_port)
-        && ports_match(&wanted.source, info.source_port)
+pub fn matches(limit: &Limit, needs: u32, packet: &Evaluation) -> bool {
+    holds::<true>(&limit.matches, packet)
+        && (needs & NEEDS_EXCEPT == 0 || !holds::<false>(&limit.except, packet))
 }
 
-/// Whether a limit's ports match. A limit without ports matches every packet, also one without ports.
+/// Whether all fields hold. `UNSEEN`: the result for a field that cannot be seen. So a limit applies in doubt.
 #[inline(always)]
-fn ports_match(ports: &Ports, port: u32) -> bool {
-    let length = ports.length as usize;
-    if length == 0 {
+fn holds<const UNSEEN: bool>(wanted: &Match, packet: &Evaluation) -> bool {
+    let info = &packet.info;
+    info.control == wanted.control
+        && (wanted.family == 0 || wanted.family == info.source.family)
+        && protocol_holds::<UNSEEN>(wanted.protocol, info.protocol)
+        && place_holds::<UNSEEN>(wanted.fragments, info.fragment)
+        && (wanted.lists == 0 || wanted.lists & packet.lists != 0)
+        && wanted.unless & packet.lists == 0
+        && (wanted.destination == 0 || wanted.destination & packet.destination_lists != 0)
+        && flags_hold::<UNSEEN>(wanted.flags_mask, wanted.flags, info.flags)
+        && (wanted.counts == 0 || ranges_hold::<UNSEEN>(wanted, info))
+        && (wanted.payload.end == 0 || pattern_holds::<UNSEEN>(&wanted.payload, &packet.payload))
+}
+
+#[inline(always)]
+fn protocol_holds<const UNSEEN: bool>(wanted: u32, found: u32) -> bool {
+    wanted == ANY || wanted == found || UNSEEN && found == ANY
+}
+
+/// Whether the packet's place in its datagram is one of the wanted ones. Unseen, it may be any.
+#[inline(always)]
+fn place_holds<const UNSEEN: bool>(wanted: u32, found: u32) -> bool {
+    if UNSEEN {
+        wanted & found != 0
+    } else {
+        found & !wanted == 0
+    }
+}
+
+/// Whether exactly the flags `set` of those in `mask` are set.
+#[inline(always)]
+fn flags_hold<const UNSEEN: bool>(mask: u32, set: u32, found: u32) -> bool {
+    match found {
+        _ if mask == 0 => true,
+        ANY => UNSEEN,
+        NONE => false,
+        found => found & mask == set,
+    }
+}
+
+#[inline(always)]
+fn ranges_hold<const UNSEEN: bool>(wanted: &Match, info: &PacketInfo) -> bool {
+    range_holds::<DESTINATION_PORT, UNSEEN>(wanted, info.destination_port)
+        && range_holds::<SOURCE_PORT, UNSEEN>(wanted, info.source_port)
+        && range_holds::<LENGTH, UNSEEN>(wanted, info.length)
+        && range_holds::<TTL, UNSEEN>(wanted, info.ttl)
+        && range_holds::<DSCP, UNSEEN>(wanted, info.dscp)
+        && range_holds::<ICMP_TYPE, UNSEEN>(wanted, info.icmp_type)
+}
+
+/// Whether one of the field's ranges has the value, or the field has no range. [`NONE`] is in no range.
+#[inline(always)]
+fn range_holds<const FIELD: usize, const UNSEEN: bool>(wanted: &Match, value: u32) -> bool {
+    let count = wanted.count(FIELD) as usize;
+    if count == 0 {
         return true;
     }
-    for index in 0..PORTS_MAX {
-        if index >= length {
+    if value == ANY {
+        return UNSEEN;
+    }
+    for index in 0..RANGES_MAX {
+        if index >= count {
             break;
         }
         // Hides the index from the compiler, which would otherwise advance a pointer through the ranges, without a
         // bound that the verifier of Linux 6.1 sees.
-        let range = ports.ranges.get(black_box(index));
-        if range.is_some_and(|range| range.contains(port)) {
+        let range = wanted.ranges[FIELD].get(black_box(index));
+        if range.is_some_and(|range| range.contains(value)) {
             return true;
         }
     }
     false
+}
+
+#[inline(always)]
+fn pattern_holds<const UNSEEN: bool>(wanted: &Pattern, payload: &Payload) -> bool {
+    if payload.length < wanted.end {
+        return UNSEEN && payload.hidden != 0;
+    }
+    (payload.word(wanted.offset) ^ wanted.bits) & wanted.mask == 0
 }

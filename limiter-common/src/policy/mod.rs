@@ -16,6 +16,7 @@ mod info;
 mod matches;
 pub mod new_sources;
 pub mod parse;
+pub mod payload;
 mod room;
 pub mod step;
 pub mod transport;

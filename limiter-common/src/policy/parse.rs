@@ -7,7 +7,10 @@ use super::{
     Bytes, PacketInfo,
     transport::{self, TAGS},
 };
-use crate::table::key::{Address, Words, ipv4_words};
+use crate::{
+    abi::rules::{NEEDS_DESTINATION, NEEDS_TRANSPORT},
+    table::key::{Address, Words},
+};
 
 /// Result of parsing up to the IP header. The packet's position is then at its IP or ARP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +117,7 @@ fn parse_ipv6<B: Bytes>(packet: &B) -> Parsed {
 
 /// The address at offset `AT` of an IPv6 header.
 #[inline(always)]
-fn words<const AT: usize>(header: &[u8; IPV6_HEADER]) -> Words {
+pub(super) fn words<const AT: usize>(header: &[u8; IPV6_HEADER]) -> Words {
     let word = |at: usize| {
         u64::from_ne_bytes([
             header[at],
@@ -158,26 +161,26 @@ impl Parsed {
         }
     }
 
-    /// The fields of the packet, which is at its IP header; those of the transport header only if `transport`. None if
-    /// the packet has no source.
+    /// The fields of the packet, which is at its IP header. `needs`: bits of the fields that limits use. None if the
+    /// packet has no source.
     #[must_use]
-    pub fn info<B: Bytes>(&self, packet: &mut B, transport: bool) -> Option<PacketInfo> {
+    pub fn info<B: Bytes>(&self, packet: &mut B, needs: u32) -> Option<PacketInfo> {
         let mut info = PacketInfo::of(self.source()?);
-        self.read(packet, transport, &mut info);
+        self.read(packet, needs, &mut info);
         Some(info)
     }
 
-    /// Writes the source and, if `transport`, the fields of the transport header to a blank `info`. Returns false if
+    /// Writes the source, and the fields that limits use by the bits in `needs`, to a blank `info`. Returns false if
     /// there is no source. The packet is at its IP header.
     #[inline(always)]
-    pub fn read<B: Bytes>(&self, packet: &mut B, transport: bool, info: &mut PacketInfo) -> bool {
+    pub fn read<B: Bytes>(&self, packet: &mut B, needs: u32, info: &mut PacketInfo) -> bool {
         let Some(source) = self.source() else {
             return false;
         };
         info.source = source;
         match self {
-            Self::Ipv4(_) if transport => transport::read_ipv4(packet, info),
-            Self::Ipv6(_) if transport => transport::read_ipv6(packet, info),
+            Self::Ipv4(_) if needs != 0 => transport::read_ipv4(packet, needs, info),
+            Self::Ipv6(_) if needs != 0 => transport::read_ipv6(packet, needs, info),
             Self::Arp(_) => info.control = 1,
             _ => {}
         }
@@ -185,37 +188,11 @@ impl Parsed {
     }
 }
 
-/// Reads a packet from the Ethernet header on into a blank `info` and `destination`. Returns whether the packet is IP
-/// and so has a destination. Not an [`Option`]: LLVM would read a destination that was never written, which Linux 6.1
-/// refuses.
+/// Reads addresses and transport header of a packet from the Ethernet header on into a blank `info`. Returns whether
+/// the packet is IP.
 #[inline(always)]
-pub fn read<B: Bytes + Copy>(
-    packet: &mut B,
-    info: &mut PacketInfo,
-    destination: &mut Words,
-) -> bool {
-    match parse(packet) {
-        Parsed::Ipv4(source) => {
-            info.source = source;
-            if let Some(&[.., a, b, c, d]) = packet.peek::<IPV4_HEADER>() {
-                *destination = ipv4_words(u32::from_ne_bytes([a, b, c, d]));
-            }
-            transport::read_ipv4(packet, info);
-            true
-        }
-        Parsed::Ipv6(source) => {
-            info.source = source;
-            if let Some(header) = packet.peek::<IPV6_HEADER>() {
-                *destination = words::<24>(header);
-            }
-            transport::read_ipv6(packet, info);
-            true
-        }
-        Parsed::Arp(source) => {
-            info.source = source;
-            info.control = 1;
-            false
-        }
-        Parsed::NotIp | Parsed::Malformed | Parsed::TooManyTags => false,
-    }
+pub fn read<B: Bytes + Copy>(packet: &mut B, info: &mut PacketInfo) -> bool {
+    let parsed = parse(packet);
+    parsed.read(packet, NEEDS_TRANSPORT | NEEDS_DESTINATION, info);
+    matches!(parsed, Parsed::Ipv4(_) | Parsed::Ipv6(_))
 }

@@ -7,9 +7,13 @@ use super::{
     matches,
 };
 use crate::{
-    abi::rules::Limit,
+    abi::rules::{Limit, NEEDS_DESTINATION, NEEDS_PAIR},
     policy::verdict::Reason,
-    table::{entry::Shared, key::SourceKey},
+    table::{
+        entry::Shared,
+        key::{BY_DESTINATION, BY_FLOW, BY_PAIR, SourceKey},
+        pair,
+    },
 };
 
 const NEW_SOURCE: u32 = Reason::NewSource as u32;
@@ -40,9 +44,21 @@ impl<'a, E: Engine> Step<'a, E> {
 
     #[inline(always)]
     fn key(&self) -> SourceKey {
-        let info = &self.evaluation.info;
-        let mask = &self.limit.mask;
-        mask.key(self.limit.slot, &info.source, info.key_port())
+        let Evaluation { info, pairs, .. } = &*self.evaluation;
+        let (mask, slot) = (&self.limit.mask, self.limit.slot);
+        let needs = self.engine.config().needs;
+        if needs & NEEDS_PAIR != 0
+            && mask.by >= BY_PAIR
+            && let Some(words) = pairs.get(self.index as usize)
+        {
+            return SourceKey::of_pair(*words, slot, mask.port_of(info.key_port()));
+        }
+        let address = if needs & NEEDS_DESTINATION != 0 && mask.by == BY_DESTINATION {
+            &info.destination
+        } else {
+            &info.source
+        };
+        mask.key(slot, address, info.key_port())
     }
 
     /// The packet's demand on the limit's bucket, last found in the entry `number`.
@@ -116,13 +132,30 @@ impl<'a, E: Engine> Step<'a, E> {
 pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let matching = evaluation.matching;
     if let Some(step) = Step::new(engine, evaluation, matching, index)
-        && !matches(
-            &step.limit.matches,
-            &step.evaluation.info,
-            step.evaluation.lists,
-        )
+        && !matches(step.limit, engine.config().needs, step.evaluation)
     {
         step.evaluation.matching &= !(1 << index);
+    }
+    DONE
+}
+
+/// Stores the words of the packet's key, of two addresses. Returns [`DONE`].
+#[inline(always)]
+pub fn pair<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let matching = evaluation.matching;
+    let Some(step) = Step::new(engine, evaluation, matching, index) else {
+        return DONE;
+    };
+    let mask = &step.limit.mask;
+    if mask.by < BY_PAIR {
+        return DONE;
+    }
+    let info = &step.evaluation.info;
+    let flow = if mask.by == BY_FLOW { info.flow() } else { 0 };
+    let seed = &engine.config().seed;
+    let words = pair::words(mask, &info.source, &info.destination, flow, seed);
+    if let Some(place) = step.evaluation.pairs.get_mut(index as usize) {
+        *place = words;
     }
     DONE
 }
@@ -273,6 +306,23 @@ pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
         engine.uncount_limit(step.limit.slot, step.evaluation.length);
     }
     DONE
+}
+
+/// Tries once to hold the bucket of the limit that has refused the packet. Returns [`LOST`] if another CPU was faster,
+/// or [`DONE`].
+#[inline(always)]
+pub fn hold<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    match Step::new(engine, evaluation, u64::MAX, index) {
+        Some(step)
+            if step.limit.quota.hold != 0
+                && !step
+                    .demand::<false>(&step.key(), step.entry_number())
+                    .hold() =>
+        {
+            LOST
+        }
+        _ => DONE,
+    }
 }
 
 /// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow. Returns [`DONE`].

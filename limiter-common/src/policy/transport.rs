@@ -5,10 +5,17 @@
 
 use super::{
     Bytes, PacketInfo,
-    parse::{IPV4_HEADER, IPV6_HEADER, ipv4_length},
+    parse::{IPV4_HEADER, IPV6_HEADER, ipv4_length, words},
 };
-use crate::abi::rules::{ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NONE, WHOLE};
+use crate::{
+    abi::rules::{
+        ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NEEDS_DESTINATION, NEEDS_HEADER, NONE, OF_ICMPV6,
+        WHOLE,
+    },
+    table::key::Address,
+};
 
+const ICMP: u32 = 1;
 const TCP: u32 = 6;
 const UDP: u32 = 17;
 const DCCP: u32 = 33;
@@ -30,25 +37,35 @@ const IPV6_BYTES: u32 = IPV6_HEADER as u32;
 const EXTENSIONS_MAX: u32 = 8;
 /// Minimum bytes of an extension header.
 const EXTENSION: usize = 8;
+/// The greatest length that limits tell apart, in bytes.
+const LENGTH_MAX: u32 = 65_535;
 /// Maximum bytes of an extension header: 256 units of eight.
 const EXTENSION_LENGTH_MAX: u32 = 2_048;
 
 /// Reads protocol, ports, flags and place in the datagram of an IPv4 packet. All fragments have the same protocol,
 /// because it is part of the kernel's reassembly key.
 #[inline(always)]
-pub fn read_ipv4<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
+pub fn read_ipv4<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
     const MORE_FRAGMENTS: u16 = 0x2000;
     const OFFSET: u16 = 0x1fff;
     let Some(header) = packet.peek::<IPV4_HEADER>() else {
         return;
     };
     let fragment = u16::from_be_bytes([header[6], header[7]]);
+    if needs & NEEDS_DESTINATION != 0 {
+        let [.., a, b, c, d] = *header;
+        info.destination = Address::ipv4(u32::from_ne_bytes([a, b, c, d]));
+    }
+    if needs & NEEDS_HEADER != 0 {
+        info.ttl = header[8].into();
+        info.dscp = u32::from(header[1]) >> 2;
+    }
     info.protocol = header[9].into();
     info.length = u16::from_be_bytes([header[2], header[3]]).into();
     info.fragment = place(fragment & OFFSET != 0, fragment & MORE_FRAGMENTS != 0);
     let length = ipv4_length(header);
     packet.skip(length);
-    read_transport(packet, info);
+    read_transport(packet, needs, info);
     // DHCP (RFC 2131): to the server's or the client's port.
     if info.protocol == UDP && (info.destination_port == 67 || info.destination_port == 68) {
         info.control = 1;
@@ -69,12 +86,25 @@ fn place(later: bool, more: bool) -> u32 {
 /// Reads protocol, ports, flags and place in the datagram of an IPv6 packet. The next header of a later fragment is not
 /// used: the receiver uses the first fragment's (RFC 8200, section 4.5).
 #[inline(always)]
-pub fn read_ipv6<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
+pub fn read_ipv6<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
     let Some(header) = packet.peek::<IPV6_HEADER>() else {
         return;
     };
     let (mut next, hop_limit) = (u32::from(header[6]), header[7]);
-    info.length = IPV6_BYTES + u32::from(u16::from_be_bytes([header[4], header[5]]));
+    if needs & NEEDS_DESTINATION != 0 {
+        info.destination = Address::ipv6(words::<24>(header));
+    }
+    if needs & NEEDS_HEADER != 0 {
+        info.ttl = hop_limit.into();
+        let traffic_class = u16::from_be_bytes([header[0], header[1]]) >> 4 & 0xff;
+        info.dscp = u32::from(traffic_class) >> 2;
+    }
+    let length = IPV6_BYTES + u32::from(u16::from_be_bytes([header[4], header[5]]));
+    info.length = if length > LENGTH_MAX {
+        LENGTH_MAX
+    } else {
+        length
+    };
     packet.skip(IPV6_HEADER);
     info.fragment = ANYWHERE;
     for _ in 0..EXTENSIONS_MAX {
@@ -110,7 +140,7 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, info: &mut PacketInfo) {
         info.fragment = WHOLE;
     }
     info.protocol = next;
-    read_transport(packet, info);
+    read_transport(packet, needs, info);
     // Neighbour discovery (RFC 4861): only neighbours can send packets with hop limit 255.
     if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet) {
         info.control = 1;
@@ -153,11 +183,14 @@ fn is_neighbour_discovery<B: Bytes>(packet: &B) -> bool {
     matches!(packet.peek::<1>(), Some([133..=137]))
 }
 
-/// Reads ports and flags. In a later fragment, and in a first fragment that ends before them (RFC 1858), they cannot be
-/// seen.
+/// Reads ports, flags and ICMP type. In a later fragment, and in a first fragment that ends before them (RFC 1858), they
+/// cannot be seen.
 #[inline(always)]
-fn read_transport<B: Bytes>(packet: &B, info: &mut PacketInfo) {
+fn read_transport<B: Bytes>(packet: &B, needs: u32, info: &mut PacketInfo) {
     let protocol = info.protocol;
+    if needs & NEEDS_HEADER != 0 {
+        read_icmp_type(packet, info);
+    }
     if protocol != TCP {
         info.flags = NONE;
     }
@@ -178,5 +211,24 @@ fn read_transport<B: Bytes>(packet: &B, info: &mut PacketInfo) {
         && let Some(header) = packet.peek::<14>()
     {
         info.flags = header[13].into();
+    }
+}
+
+#[inline(always)]
+fn read_icmp_type<B: Bytes>(packet: &B, info: &mut PacketInfo) {
+    let family = match info.protocol {
+        ICMP => 0,
+        ICMPV6 => OF_ICMPV6,
+        _ => {
+            info.icmp_type = NONE;
+            return;
+        }
+    };
+    if info.fragment != LATER_FRAGMENT {
+        info.icmp_type = match packet.peek::<1>() {
+            Some([kind]) => family + u32::from(*kind),
+            None if info.fragment == WHOLE => NONE,
+            None => return,
+        };
     }
 }

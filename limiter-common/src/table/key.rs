@@ -85,6 +85,17 @@ impl SourceKey {
         }
     }
 
+    /// The key of two addresses, from their [`super::pair::words`].
+    #[must_use]
+    #[inline(always)]
+    pub const fn of_pair([first, rest]: Words, slot: u32, port: u32) -> Self {
+        Self {
+            first,
+            rest,
+            scope: port as u64 | (KIND_WIDE << KIND_SHIFT) | ((slot as u64) << SLOT_SHIFT),
+        }
+    }
+
     #[inline(always)]
     const fn kind(&self) -> u64 {
         (self.scope >> KIND_SHIFT) & 3
@@ -189,7 +200,16 @@ impl Address {
     }
 }
 
-/// The bits of a source address that are part of a key.
+/// Value of [`KeyMask::by`]: the source.
+pub const BY_SOURCE: u32 = 0;
+/// Value of [`KeyMask::by`]: the destination, under the masks of the source.
+pub const BY_DESTINATION: u32 = 1;
+/// Value of [`KeyMask::by`]: source and destination.
+pub const BY_PAIR: u32 = 2;
+/// Value of [`KeyMask::by`]: source, destination, protocol and ports.
+pub const BY_FLOW: u32 = 3;
+
+/// The parts of a packet that are part of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct KeyMask {
@@ -203,8 +223,12 @@ pub struct KeyMask {
     pub port: u32,
     /// 1 if each link-local source has a bucket of its own, whatever the IPv6 mask.
     pub link_local: u32,
-    /// Makes the size a multiple of eight without padding.
-    pub reserved: u32,
+    /// [`BY_SOURCE`], [`BY_DESTINATION`], [`BY_PAIR`] or [`BY_FLOW`].
+    pub by: u32,
+    /// Mask of an IPv4 destination beside a source.
+    pub destination_ipv4: Words,
+    /// Mask of an IPv6 destination beside a source.
+    pub destination_ipv6: Words,
 }
 
 /// Bits of the prefix of link-local addresses, fe80::/10 (RFC 4291, section 2.4).
@@ -236,7 +260,9 @@ impl KeyMask {
             port: 0,
             // A shorter prefix deliberately covers more than the neighbours.
             link_local: (ipv6 > LINK_LOCAL_BITS) as u32,
-            reserved: 0,
+            by: BY_SOURCE,
+            destination_ipv4: [0; 2],
+            destination_ipv6: [0; 2],
         }
     }
 
@@ -265,11 +291,31 @@ impl KeyMask {
         }
     }
 
+    /// The port in a key: 0 if it is not part of it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn port_of(&self, port: u16) -> u32 {
+        if self.port != 0 { port as u32 } else { 0 }
+    }
+
+    /// Masked destination of a key of two addresses.
+    #[must_use]
+    #[inline(always)]
+    pub const fn masked_destination(&self, address: &Address) -> Words {
+        let [a, b] = address.words;
+        let mask = if address.family == IPV4 {
+            &self.destination_ipv4
+        } else {
+            &self.destination_ipv6
+        };
+        [a & mask[0], b & mask[1]]
+    }
+
     /// The key of the bucket of the limit in `slot` for packets from `address` to `port`.
     #[must_use]
     #[inline(always)]
     pub const fn key(&self, slot: u32, address: &Address, port: u16) -> SourceKey {
-        let port = if self.port != 0 { port as u32 } else { 0 };
+        let port = self.port_of(port);
         let (family, address) = self.masked(address);
         SourceKey::new(family, address, slot, port)
     }

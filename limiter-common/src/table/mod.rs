@@ -1,6 +1,7 @@
 //! The table of buckets: an array of small sets. A keyed hash assigns each source to a home set.
 //!
 //! - [`key`]: the bucket that a packet belongs to
+//! - [`pair`]: keys of two addresses
 //! - [`word`], [`entry`]: one bucket in memory
 //! - `layout`: the probe sequence of a source
 //! - `overflow`: the count of a set's sources in overflow sets
@@ -9,6 +10,7 @@
 
 pub mod entry;
 pub mod key;
+pub mod pair;
 pub mod share;
 pub mod word;
 

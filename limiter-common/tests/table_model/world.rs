@@ -44,6 +44,7 @@ pub const QUOTA: Quota = Quota {
     cost_shift: 0,
     flags: 0,
     window: limiter_common::arithmetic::window::Window::NONE,
+    hold: 0,
 };
 /// Slot of a removed limit.
 pub const GONE: u32 = 63;

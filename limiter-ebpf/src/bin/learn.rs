@@ -16,6 +16,7 @@ use limiter_common::{
     abi::{
         counters::Count,
         learn::{Flow, MASK, Sample, Sighting, Totals},
+        rules::NEEDS_TRANSPORT,
     },
     policy::{Parsed, parse},
 };
@@ -78,7 +79,7 @@ fn watch(context: &XdpContext, length: u64) {
     }
     let mut place = MaybeUninit::uninit();
     let info = packet::no_info(&mut place);
-    parsed.read(&mut packet, true, info);
+    parsed.read(&mut packet, NEEDS_TRANSPORT, info);
     let flow = Flow::of(info);
     if sample.muted != 0
         && let Some(count) = MUTED.get_ptr_mut(flow)

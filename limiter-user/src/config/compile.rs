@@ -1,12 +1,12 @@
 //! Compiles settings for the kernel: the program's constants, and the contents of the list maps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ipnet::IpNet;
 use limiter_common::{
     abi::{
         Config, Listed,
-        rules::{self, FIRST_TIER, LISTS_MAX, NewSourceQuota, ON_ALLOW, ON_DENY},
+        rules::{self, FIRST_TIER, LISTS_MAX, NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW, ON_DENY},
     },
     arithmetic::{
         bucket::TAU_MAX,
@@ -18,9 +18,10 @@ use limiter_common::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Invalid, Key, Limit, Lists, Malformed, NewSources, Settings,
+    Invalid, Limit, Lists, Malformed, NewSources, Settings,
     control::is_control,
     lists::{ALLOW, DENY, Prefixes},
+    matches::{Destination, set_name, set_of},
     shares::{self, Shares},
     slot::Slot,
 };
@@ -73,19 +74,25 @@ impl Settings {
         }
         config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
         config.candidates = Candidates::of(&config.limits[..limits.len()]);
-        // Neighbour discovery and DHCP are recognised by fields of the transport header.
-        let transport = self.exempt.control || limits.iter().any(needs_transport);
-        config.transport = transport.into();
+        config.needs = limits.iter().fold(0, |needs, limit| needs | limit.needs());
+        if self.exempt.control {
+            // Neighbour discovery and DHCP are recognised by fields of the transport header.
+            config.needs |= NEEDS_TRANSPORT;
+        }
         config.plain = self.is_plain(slots).into();
         Ok(config)
     }
 
     fn has_prefixes(&self, ipv4: bool) -> bool {
-        self.lists.all().any(|(_, prefixes)| {
-            prefixes
-                .iter()
-                .any(|prefix| matches!(prefix, IpNet::V4(_)) == ipv4)
-        })
+        let limits = self.limits.iter();
+        let sets = limits.flat_map(|limit| limit.matches.destination_sets());
+        let is_wanted = |prefix: &IpNet| matches!(prefix, IpNet::V4(_)) == ipv4;
+        let mut lists = self.lists.all();
+        lists.any(|(_, prefixes)| prefixes.iter().any(is_wanted))
+            || sets
+                .filter_map(|set| set_of(&set))
+                .flatten()
+                .any(|prefix| is_wanted(&prefix))
     }
 
     /// Returns true if each packet needs only one bucket, so that the fast path is enough.
@@ -93,6 +100,14 @@ impl Settings {
         let alone = matches!(slots, [slot] if slot.number == FIRST_SLOT);
         let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && !limit.key.by_port);
         alone && only && self.lists.are_empty() && !self.exempt.control
+    }
+}
+
+impl Limit {
+    /// Bits of what the limit needs of a packet, as in [`NEEDS_TRANSPORT`].
+    fn needs(&self) -> u32 {
+        let by_port = if self.key.by_port { NEEDS_TRANSPORT } else { 0 };
+        self.matches.needs() | by_port
     }
 }
 
@@ -111,6 +126,10 @@ fn compile_limit(
             control: is_control(&limit.name).into(),
             ..limit.matches.compile(bits)?
         },
+        except: match &limit.matches.not {
+            Some(not) => not.compile(bits)?,
+            None => rules::Match::NOTHING,
+        },
         quota,
         mask: limit.key.mask(),
         slot: slot.number,
@@ -120,11 +139,6 @@ fn compile_limit(
         past,
         ..rules::Limit::NONE
     })
-}
-
-fn needs_transport(limit: &Limit) -> bool {
-    let Key { by_port, .. } = limit.key;
-    by_port || limit.matches.needs_transport()
 }
 
 /// The limits' own buckets of new sources share one part in 8 of the burst.
@@ -171,14 +185,17 @@ fn new_source_quota(
 pub struct TierBits(pub BTreeMap<String, u32>);
 
 impl TierBits {
-    /// Bits for the tiers of `lists`, and the newly assigned ones. Tiers that have a bit keep it.
-    pub fn for_lists(&self, lists: &Lists) -> (Self, Vec<u32>) {
-        let stays = |tier: &String| lists.tiers.contains_key(tier);
+    /// Bits for the tiers of `settings` and for the sets of destinations, and the newly assigned ones. Names that have a
+    /// bit keep it.
+    pub fn for_settings(&self, settings: &Settings) -> (Self, Vec<u32>) {
+        let limits = settings.limits.iter();
+        let sets = limits.flat_map(|limit| limit.matches.destination_sets());
+        let names: BTreeSet<_> = settings.lists.tiers.keys().cloned().chain(sets).collect();
         let mut bits = self.0.clone();
-        bits.retain(|tier, _| stays(tier));
+        bits.retain(|name, _| names.contains(name));
         let mut new = Vec::new();
-        for tier in lists.tiers.keys() {
-            if bits.contains_key(tier) {
+        for name in names {
+            if bits.contains_key(&name) {
                 continue;
             }
             let in_use = |bit: &u32| bits.values().any(|other| other == bit);
@@ -188,9 +205,20 @@ impl TierBits {
             let bit = free.clone().find(|bit| !left(bit)).or_else(|| free.next());
             let bit = bit.unwrap_or(LISTS_MAX - 1);
             new.push(bit);
-            bits.insert(tier.clone(), bit);
+            bits.insert(name, bit);
         }
         (Self(bits), new)
+    }
+
+    /// Names of the tiers.
+    pub fn tiers(&self) -> impl Iterator<Item = &String> {
+        self.0.keys().filter(|name| set_of(name).is_none())
+    }
+
+    /// The sets of destinations, with their bits.
+    fn sets(&self) -> impl Iterator<Item = (Prefixes, u32)> {
+        let sets = self.0.iter();
+        sets.filter_map(|(name, bit)| Some((set_of(name)?, 1 << bit)))
     }
 
     /// The number of a list's bit.
@@ -210,12 +238,24 @@ impl TierBits {
             Ok(bits | 1 << bit)
         })
     }
+
+    pub(in crate::config) fn destination_mask(
+        &self,
+        destinations: &[Destination],
+    ) -> Result<u32, Invalid> {
+        let lists = destinations.iter().filter_map(|one| match one {
+            Destination::List(name) => Some(name.clone()),
+            Destination::Prefix(_) => None,
+        });
+        let names: Vec<_> = lists.chain(set_name(destinations)).collect();
+        self.mask(&names)
+    }
 }
 
 impl Lists {
     /// The content of the list maps: each prefix on any list, with the lists that decide about its sources. Of
     /// `allow` and `deny` the longer prefix decides, or `deny` if both are equal. Of the tiers, those with the
-    /// longest prefix decide.
+    /// longest prefix decide. An address is on every set of destinations with a prefix around it.
     pub fn compile(&self, bits: &TierBits) -> BTreeMap<IpNet, Listed> {
         const ACTIONS: u32 = ON_ALLOW | ON_DENY;
         let mut compiled: BTreeMap<IpNet, Listed> = BTreeMap::new();
@@ -223,6 +263,13 @@ impl Lists {
             let bit = bits.of(name).map_or(0, |bit| 1 << bit);
             for prefix in prefixes {
                 compiled.entry(*prefix).or_default().own |= bit;
+            }
+        }
+        let mut sets = 0;
+        for (prefixes, bit) in bits.sets() {
+            sets |= bit;
+            for prefix in prefixes {
+                compiled.entry(prefix).or_default().own |= bit;
             }
         }
         // In their order, a prefix comes right before the prefixes within it.
@@ -243,7 +290,7 @@ impl Lists {
                 ACTIONS => ON_DENY,
                 action => action,
             };
-            listed.lists = action | of(!ACTIONS);
+            listed.lists = action | of(!(ACTIONS | sets)) | (inherited | listed.own) & sets;
             around.push((*prefix, listed.lists));
         }
         compiled
@@ -261,9 +308,8 @@ impl Lists {
             allow: on(ON_ALLOW.trailing_zeros()),
             deny: on(ON_DENY.trailing_zeros()),
             tiers: bits
-                .0
-                .iter()
-                .map(|(name, bit)| (name.clone(), on(*bit)))
+                .tiers()
+                .map(|name| (name.clone(), on(bits.0[name])))
                 .collect(),
         }
     }
@@ -283,13 +329,13 @@ gold = ["10.1.2.3", "2001:db8::/48"]
 all = ["0.0.0.0/0", "10.1.2.3"]
 "#;
 
-    fn lists(lines: &str) -> Lists {
-        let text = format!("[[limit]]\nname = \"a\"\nrate = 5\n[lists]\n{lines}");
-        parse(&text, Path::new("")).unwrap().settings.lists
+    fn settings(lines: &str) -> Settings {
+        let text = format!("[[limit]]\nname = \"a\"\nrate = 5\n{lines}");
+        parse(&text, Path::new("")).unwrap().settings
     }
 
-    fn bits(lists: &Lists) -> TierBits {
-        TierBits::default().for_lists(lists).0
+    fn bits(settings: &Settings) -> TierBits {
+        TierBits::default().for_settings(settings).0
     }
 
     /// New tiers get bits of removed ones before two tiers would have to share a bit.
@@ -297,14 +343,14 @@ all = ["0.0.0.0/0", "10.1.2.3"]
     fn tier_keeps_its_bit_and_new_tiers_reuse_bits_if_all_are_taken() {
         let named = |names: &[String]| {
             let lines = names.iter().map(|name| format!("{name} = []\n"));
-            lists(&lines.collect::<String>())
+            settings(&format!("[lists]\n{}", lines.collect::<String>()))
         };
         let names = (0..TIERS_MAX).map(|number| format!("t{number:02}"));
         let mut names: Vec<_> = names.collect();
         let before = bits(&named(&names));
         names[3] = "a".to_owned();
         names[7] = "z".to_owned();
-        let (after, new) = before.for_lists(&named(&names));
+        let (after, new) = before.for_settings(&named(&names));
         let distinct: BTreeSet<_> = after.0.values().collect();
         assert_eq!(distinct.len(), TIERS_MAX, "{after:?}");
         assert_eq!(new.len(), 2);
@@ -315,19 +361,24 @@ all = ["0.0.0.0/0", "10.1.2.3"]
 
     #[test]
     fn longer_prefix_beats_a_shorter_one_and_deny_beats_allow() {
-        let lists = lists(LISTS);
-        let bits = bits(&lists);
+        let destination = "192.0.2.1,2001:db8:1::/48";
+        let line = "match = { destination = [\"2001:db8:1::/48\", \"192.0.2.1\", \"gold\"] }";
+        let settings = settings(&format!("{line}\n[lists]\n{LISTS}"));
+        let (lists, bits) = (&settings.lists, bits(&settings));
         let compiled = lists.compile(&bits);
-        let [all, gold] = ["all", "gold"].map(|name| 1 << bits.of(name).unwrap());
+        let names = ["all", "gold", destination];
+        let [all, gold, to] = names.map(|name| 1 << bits.of(name).unwrap());
         for (address, expected) in [
             ("10.9.9.9", ON_DENY | all),
             ("10.1.9.9", ON_ALLOW | all),
             ("10.1.2.9", ON_DENY | all),
             ("10.1.2.3", ON_ALLOW | all | gold),
-            ("192.0.2.1", ON_DENY | all),
+            ("192.0.2.1", ON_DENY | all | to),
+            ("192.0.2.2", ON_DENY | all),
             ("198.51.100.1", all),
             ("2001:db8:0:1::1", ON_ALLOW | gold),
-            ("2001:db8:1::1", ON_ALLOW),
+            ("2001:db8:1::1", ON_ALLOW | to),
+            ("2001:db8:2::1", ON_ALLOW),
             ("2001:db9::1", 0),
         ] {
             // The kernel's trie finds the longest prefix.
@@ -340,6 +391,6 @@ all = ["0.0.0.0/0", "10.1.2.3"]
             assert_eq!(found, expected, "{address}");
         }
         let compiled: Vec<_> = compiled.into_iter().collect();
-        assert_eq!(Lists::from_compiled(&bits, &compiled), lists);
+        assert_eq!(Lists::from_compiled(&bits, &compiled), *lists);
     }
 }

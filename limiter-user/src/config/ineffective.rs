@@ -15,8 +15,8 @@ impl Settings {
             warnings.extend(found.map(|why| format!("limit '{}': {why}", limit.name)));
         }
         let is_named = |list: &&String| {
-            let mut matches = self.limits.iter().map(|limit| &limit.matches);
-            matches.any(|limit| limit.source.contains(list) || limit.unless.contains(list))
+            let mut matches = self.limits.iter().flat_map(|limit| limit.matches.all());
+            matches.any(|limit| limit.names(list))
         };
         let unused = self.lists.tiers.keys().filter(|list| !is_named(list));
         warnings.extend(unused.map(|list| {

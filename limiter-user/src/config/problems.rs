@@ -2,12 +2,12 @@
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
-use limiter_common::abi::rules::PORTS_MAX;
+use limiter_common::abi::rules::RANGES_MAX;
 
 use super::{
     Algorithm, Control, Invalid, Limit, Match, Rate, Scope, Settings, Unit,
     lists::{ALLOW, DENY, TIERS_MAX},
-    matches::Protocol,
+    matches::{Destination, Payload, Protocol},
     names,
     settings::{LIMITS_MAX, SOURCES_MAX},
 };
@@ -119,9 +119,17 @@ impl Settings {
         problems.check(!fits, "max_sources", || {
             format!("the table holds 1 to {SOURCES_MAX} sources: write a number in between")
         });
-        problems.check(tiers.len() > TIERS_MAX, "lists", || {
+        let sets = self.limits.iter();
+        let sets: BTreeSet<_> = sets
+            .flat_map(|limit| limit.matches.destination_sets())
+            .collect();
+        problems.check(tiers.len() + sets.len() > TIERS_MAX, "lists", || {
+            let sets = match sets.len() {
+                0 => String::new(),
+                sets => format!(" and {sets} sets of destinations"),
+            };
             format!(
-                "{} lists beside allow and deny are too many: write at most {TIERS_MAX}",
+                "{} lists beside allow and deny{sets} are too many: write at most {TIERS_MAX}",
                 tiers.len()
             )
         });
@@ -135,12 +143,18 @@ impl Settings {
 
     /// Checks the lists and the fleet that a limit names.
     fn check_references(&self, limit: &Limit, problems: &mut Problems) {
-        let Limit { matches, .. } = limit;
-        for (key, lists) in [("source", &matches.source), ("unless", &matches.unless)] {
-            for list in lists {
+        for matches in limit.matches.all() {
+            let destinations = matches.destination.iter().filter_map(|one| match one {
+                Destination::List(name) => Some(("destination", name)),
+                Destination::Prefix(_) => None,
+            });
+            let sources = matches.source.iter().map(|list| ("source", list));
+            let unless = matches.unless.iter().map(|list| ("unless", list));
+            for (key, list) in sources.chain(unless).chain(destinations) {
                 let is_action = list == ALLOW || list == DENY;
-                problems.check(is_action, key, || {
-                    format!("packets from sources on '{list}' never reach a limit: use a list with another name")
+                problems.check(is_action, key, || match key {
+                    "destination" => format!("limits cannot match destinations on '{list}', which has sources: use a list with another name"),
+                    _ => format!("packets from sources on '{list}' never reach a limit: use a list with another name"),
                 });
                 let is_unknown = !is_action && !self.lists.tiers.contains_key(list);
                 problems.check(is_unknown, key, || {
@@ -225,24 +239,68 @@ impl Limit {
 
 impl Match {
     fn check(&self, problems: &mut Problems) {
-        let (destination, source) = (&self.destination_port.0, &self.source_port.0);
-        for (key, ports) in [("destination_port", destination), ("source_port", source)] {
-            let count = ports.len();
-            problems.check(count > PORTS_MAX, key, || {
-                format!("{count} ports or ranges are too many for one limit: write at most {PORTS_MAX}, or two limits")
+        for (_, key, ranges) in self.fields() {
+            let count = ranges.len();
+            problems.check(count > RANGES_MAX, key, || {
+                format!("{count} values or ranges are too many for one limit: write at most {RANGES_MAX}, or two limits")
             });
+        }
+        if let Some(payload) = &self.payload {
+            payload.check(problems);
+        }
+        if let Some(not) = &self.not {
+            problems.check(not.is_everything(), "not", || {
+                "an empty table excepts every packet: write what to except, as in { destination_port = 53 }, or leave it out".to_owned()
+            });
+            not.check(problems);
         }
         let Some(protocol) = self.protocol else {
             return;
         };
-        let only_tcp = self.tcp_flags.is_some() && protocol != Protocol::TCP;
-        problems.check(only_tcp, "protocol", || {
-            format!("tcp_flags with protocol {protocol} never match: write protocol = \"tcp\", or leave it out")
-        });
-        let has_ports = !destination.is_empty() || !source.is_empty();
-        let is_without = !only_tcp && has_ports && !protocol.has_ports();
-        problems.check(is_without, "protocol", || {
+        let of_other_protocols = [
+            (
+                self.tcp_flags.is_some(),
+                "tcp_flags",
+                "\"tcp\"",
+                protocol == Protocol::TCP,
+            ),
+            (
+                !self.icmp_type.is_empty(),
+                "icmp_type",
+                "\"icmp\" or \"icmpv6\"",
+                protocol.is_icmp(),
+            ),
+            (
+                self.payload.is_some(),
+                "payload",
+                "\"tcp\" or \"udp\"",
+                protocol.has_payload(),
+            ),
+        ];
+        for (is_used, key, instead, fits) in of_other_protocols {
+            if is_used && !fits {
+                problems.check(true, "protocol", || {
+                    format!("{key} with protocol {protocol} never match: write protocol = {instead}, or leave it out")
+                });
+                return;
+            }
+        }
+        let has_ports = !self.destination_port.0.is_empty() || !self.source_port.0.is_empty();
+        problems.check(has_ports && !protocol.has_ports(), "protocol", || {
             format!("protocol {protocol} has no ports: leave the ports out, or write tcp or udp")
+        });
+    }
+}
+
+impl Payload {
+    fn check(&self, problems: &mut Problems) {
+        let (length, most) = (self.bytes.0.len(), Self::OFFSET_MAX);
+        problems.check(usize::from(self.offset) > most, "payload", || {
+            format!("offset {} is too far: write 0 to {most}", self.offset)
+        });
+        let mask = self.mask.as_ref().map_or(length, |mask| mask.0.len());
+        problems.check(mask != length, "payload", || {
+            format!("the mask has {mask} bytes, and bytes has {length}: write as many")
         });
     }
 }

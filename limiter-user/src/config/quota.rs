@@ -127,6 +127,7 @@ fn fixed_window(rate: &Rate, burst: &Burst) -> Result<LimitQuota, Invalid> {
             phase: 0,
             grant,
         },
+        hold: 0,
     };
     Ok(LimitQuota {
         token: 1,

@@ -5,7 +5,7 @@ use std::{fmt::Display, net::IpAddr, str::FromStr};
 use super::{
     Burst, Factor, Invalid, Key, Rate, escape,
     lists::{prefix, show},
-    matches::{Lengths, PortRange, Protocol, TcpFlags},
+    matches::{Destination, Dscp, Hex, IcmpType, Lengths, PortRange, Protocol, TcpFlags, Ttl},
     number::{COUNTS, parse},
 };
 
@@ -23,6 +23,11 @@ fn read(kind: &str, text: &str) -> Result<String, Invalid> {
         "protocol" => shown::<Protocol>(text),
         "port" => shown::<PortRange>(text),
         "length" => shown::<Lengths>(text),
+        "ttl" => shown::<Ttl>(text),
+        "dscp" => shown::<Dscp>(text),
+        "icmp" => shown::<IcmpType>(text),
+        "destination" => shown::<Destination>(text),
+        "bytes" => shown::<Hex>(text),
         "flags" => shown::<TcpFlags>(text),
         "prefix" => prefix(text).map(|prefix| show(&prefix)),
         "number" => parse(text, COUNTS).map(|number| number.to_string()),
@@ -46,7 +51,12 @@ factor: x0.5 | x2 | x0.001 | x1000 | x1 | x0.05 | x12.345
 key: /32,/64 | /24,/48 | /0,/0 | interface | /32,/64,destination_port | interface,destination_port
 protocol: tcp | 17 = udp | 253 | 0
 port: 53 | 5300-5353 | 7-7 = 7 | 0-65535
-length: 60 | 60-60 = 60 | 0-100 | 1200- | 1200-65575 = 1200-
+length: 60 | 60-60 = 60 | 0-100 | 1200- | 1200-65535 = 1200-
+ttl: 64 | 0-5 | 200-255 = 200-
+dscp: ef | 46 = ef | 8-15 | 8-8 = cs1 | 63
+icmp: echo-request | 8 | 128 | packet-too-big | timestamp-reply | 0 | 255
+destination: 192.0.2.10 | 2001:db8:1::/48 | own
+bytes: ff ff ff ff 54 | FFfe = ff fe | 00
 flags: syn | ack,syn = syn,ack | syn/syn | /syn | syn/syn,ack,fin,rst = syn | psh,ack = psh,ack
 prefix: 192.0.2.0/24 | 192.0.2.7 | 192.0.2.7/32 = 192.0.2.7 | 0.0.0.0/0 | 2001:DB8::/32 = 2001:db8::/32 | 2001:db8::7
 number: 5 | 1.5k = 1500 | 2M = 2000000
@@ -69,13 +79,21 @@ factor: x | x0 | x-1 | xNaN | xinf | x1e9 | x1000.001 | x0.0001 | x.5 | 0.5 | 2x
 key: /33,/64 | /32,/129 | /32 | 32,64 | /32,/64,/1 | /-1,/64 | /32,/+64 | Interface | /32,/64,source_port | destination_port
 protocol: TCP | 256 | -1 | tcp,udp
 port: 65536 | 9-8 | -1 | 1-2-3 | +5 | http | 9-
-length: - | -100 | 100-60 | 65576 | 1k | 0-1-2
+length: - | -100 | 100-60 | 65536 | 1k | 0-1-2
+ttl: 256 | 5-0 | x
+dscp: EF | 64 | af14 | 9-8
+icmp: ping | 256 | -1 | 8-9 | +8
+destination: 192.0.2.7/24 | 192.0.2 | 2001:db8:
+bytes: f | fg | 00 00 00 00 00 00 00 00 00 | 0x00
 flags: SYN | syn, | syn/ack | syn/ | xyz
 prefix: 192.0.2.7/24 | 192.0.2.0/33 | 192.0.2 | 2001:db8::1/64 | host | 192.0.2.0/-1 | 192.0.2.0/+24 | 192.0.2.0/ | 010.0.0.0/8 | 010.0.0.1
 number: k | 0.5 | 1.2.3 | . | .5 | .5k | 1.0000000000k | 9223372036854775808 | -1 | 1e400 | 5x | 99999999999999999999 | 1 k
 ";
     for (kind, texts) in table(values) {
-        for text in texts.into_iter().chain([""]) {
+        for text in texts
+            .into_iter()
+            .chain([""].into_iter().filter(|_| kind != "destination"))
+        {
             assert!(read(kind, text).is_err(), "{kind} {text}");
         }
     }

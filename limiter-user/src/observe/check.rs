@@ -69,7 +69,7 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
         Some(_) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = Some(0.0)),
         None => {}
     }
-    let tiers = record.tiers.0.keys().filter(|name| on(name));
+    let tiers = record.tiers.tiers().filter(|name| on(name));
     Ok(Check {
         interface: attachment.interface.name.clone(),
         // With a single limit, the source is shown as its bucket's key.

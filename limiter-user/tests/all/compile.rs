@@ -2,7 +2,16 @@
 
 use std::path::Path;
 
-use limiter_common::{abi::Config, table::key::KeyMask};
+use limiter_common::{
+    abi::{
+        Config,
+        rules::{
+            NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER, NEEDS_PAYLOAD,
+            NEEDS_TRANSPORT,
+        },
+    },
+    table::key::KeyMask,
+};
 use limiter_user::config::{Settings, compile::TierBits, file, slot::Slot};
 
 const FRAME_MAX: u64 = 1_522;
@@ -30,7 +39,7 @@ fn compiled_from(first: u32, text: &str) -> Config {
         .zip(settings.all_limits())
         .map(|(number, _)| slot(number))
         .collect();
-    let bits = TierBits::default().for_lists(&settings.lists).0;
+    let bits = TierBits::default().for_settings(&settings).0;
     let config = settings.compile(&slots, &bits, FRAME_MAX);
     config.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
@@ -51,7 +60,7 @@ fn each_switch_sets_only_its_own_flags() {
     assert_eq!(established.plain, 1);
     let control = with("exempt = [\"control\"]");
     assert_eq!((control.established, control.control), (0, 1));
-    assert_eq!((control.transport, control.plain), (1, 0));
+    assert_eq!((control.needs, control.plain), (NEEDS_TRANSPORT, 0));
     for (lists, expected) in [
         ("deny = [\"192.0.2.0/24\"]", (1, 0)),
         ("allow = [\"2001:db8::/32\"]", (0, 1)),
@@ -113,9 +122,24 @@ fn transport_header_is_read_only_if_a_match_needs_it() {
         "fragments = false",
         "length = 60",
     ] {
-        assert_eq!(with(matches).transport, 1, "{matches}");
+        assert_eq!(with(matches).needs, NEEDS_TRANSPORT, "{matches}");
     }
-    assert_eq!(with("ip_version = 4").transport, 0);
+    assert_eq!(with("ip_version = 4").needs, 0);
+    let (header, to) = (NEEDS_TRANSPORT | NEEDS_HEADER, NEEDS_DESTINATION);
+    for (matches, needs) in [
+        ("ttl = 64", header),
+        ("dscp = \"ef\"", header),
+        ("icmp_type = 8", header),
+        ("destination = \"192.0.2.1\"", to | NEEDS_DESTINATION_LISTS),
+        (
+            "payload = { bytes = \"00\" }",
+            NEEDS_TRANSPORT | NEEDS_PAYLOAD,
+        ),
+        ("not = { ttl = 1 }", header | NEEDS_EXCEPT),
+        ("not = { ip_version = 4 }", NEEDS_EXCEPT),
+    ] {
+        assert_eq!(with(matches).needs, needs, "{matches}");
+    }
 }
 
 #[test]
@@ -170,9 +194,9 @@ fn limit_with_one_bucket_takes_no_share_of_new_sources() {
 /// A tier's bit is not reused at once, because packets of the last moment still carry it.
 #[test]
 fn added_tier_does_not_reuse_the_bit_of_a_removed_tier() {
-    let lists = |tier: &str| settings(&format!("{ONE}[lists]\n{tier} = []\n")).lists;
-    let before = TierBits::default().for_lists(&lists("a")).0;
-    let after = before.for_lists(&lists("b")).0;
+    let with = |tier: &str| settings(&format!("{ONE}[lists]\n{tier} = []\n"));
+    let before = TierBits::default().for_settings(&with("a")).0;
+    let after = before.for_settings(&with("b")).0;
     assert_eq!((before.of("a"), after.of("a")), (Some(2), None));
     assert_eq!(after.of("b"), Some(3));
 }

@@ -44,7 +44,7 @@ fn compile(case: Case, file: &str) -> Result<(Config, Settings, TierBits)> {
     while settings.table_shares(FRAME_MAX)?.of[0].most < capacity / 2 {
         settings.max_sources *= 2;
     }
-    let bits = TierBits::default().for_lists(&settings.lists).0;
+    let bits = TierBits::default().for_settings(&settings).0;
     let slot = |(number, limit)| Slot {
         phase: 0,
         ..Slot::new(&limit, number)

@@ -11,7 +11,7 @@ use super::{
     bucket::Quota,
     count,
     lists::{self, Listed},
-    matching,
+    matching::{self, Facts},
     packet::{self, Field, Seen, Transport},
 };
 
@@ -26,7 +26,7 @@ impl Model {
         let exempt = self.settings.exempt.control;
         let behind =
             exempt || (self.limits.iter()).any(|held| matching::reads_transport(&held.limit));
-        let (source, transport, control) = match packet::read(frame) {
+        let (source, destination, transport, control) = match packet::read(frame) {
             Seen::NotIp => return simply(Reason::NotIp),
             Seen::TooManyTags => return simply(Reason::Malformed),
             Seen::Malformed => {
@@ -36,12 +36,13 @@ impl Model {
                 });
             }
             Seen::Arp(_) if !exempt => return simply(Reason::NotIp),
-            Seen::Arp(sender) => (sender.into(), None, true),
+            Seen::Arp(sender) => (sender.into(), None, None, true),
             Seen::Ip(ip) if behind => {
                 let seen = ip.transport;
-                (ip.source, Some(seen), exempt && seen.control)
+                let destination = Some(ip.destination);
+                (ip.source, destination, Some(seen), exempt && seen.control)
             }
-            Seen::Ip(ip) => (ip.source, None, false),
+            Seen::Ip(ip) => (ip.source, Some(ip.destination), None, false),
         };
         let mut listed = Listed::default();
         if !control {
@@ -56,11 +57,16 @@ impl Model {
         if listed.allowed {
             return simply(Reason::Allowed);
         }
+        let facts = Facts {
+            source,
+            destination,
+            transport: transport.as_ref(),
+            listed: &listed,
+            lists: &self.settings.lists,
+        };
         let matching: Vec<Held> = (self.limits.iter())
             .filter(|held| held.control == control)
-            .filter(|held| {
-                control || matching::holds(&held.limit.matches, source, transport.as_ref(), &listed)
-            })
+            .filter(|held| control || facts.hold(&held.limit.matches))
             .cloned()
             .collect();
         self.ask(&matching, source, transport.as_ref(), frame.len(), now)

@@ -3,94 +3,169 @@
 use std::net::IpAddr;
 
 use limiter_user::config::{
-    Limit, Match,
-    matches::{IpVersion, Ports},
+    Limit, Lists, Match,
+    matches::{Destination, IcmpType, IpVersion, Payload, Ports},
 };
 
 use super::{
-    lists::Listed,
-    packet::{Field, Place, Transport},
+    lists::{self, Listed},
+    packet::{self, Field, Place, Transport},
 };
 
-/// True if the limit reads anything after the IP header.
+/// True if the limit reads anything besides the addresses.
 pub fn reads_transport(limit: &Limit) -> bool {
-    let Match {
-        protocol,
-        destination_port,
-        source_port,
-        tcp_flags,
-        source: _,
-        unless: _,
-        ip_version: _,
-        fragments,
-        length,
-    } = &limit.matches;
-    limit.key.by_port
-        || protocol.is_some()
-        || !destination_port.0.is_empty()
-        || !source_port.0.is_empty()
-        || tcp_flags.is_some()
-        || fragments.is_some()
-        || length.is_some()
-}
-
-/// True if the whole match holds. `transport` is given if any limit reads it.
-pub fn holds(
-    matches: &Match,
-    source: IpAddr,
-    transport: Option<&Transport>,
-    listed: &Listed,
-) -> bool {
-    let version = match matches.ip_version {
-        None => true,
-        Some(IpVersion::V4) => source.is_ipv4(),
-        Some(IpVersion::V6) => source.is_ipv6(),
+    let reads = |matches: &Match| {
+        let addresses = Match {
+            source: matches.source.clone(),
+            unless: matches.unless.clone(),
+            destination: matches.destination.clone(),
+            ip_version: matches.ip_version,
+            not: matches.not.clone(),
+            ..Match::default()
+        };
+        *matches != addresses
     };
-    let on = |list: &String| listed.tiers.contains(list);
-    let lists = matches.source.is_empty() || matches.source.iter().any(on);
-    let left_out = matches.unless.iter().any(on);
-    version && lists && !left_out && transport_holds(matches, transport)
+    let not = limit.matches.not.as_deref();
+    limit.key.by_port || reads(&limit.matches) || not.is_some_and(reads)
 }
 
-/// A field that cannot be read may match.
-fn transport_holds(matches: &Match, transport: Option<&Transport>) -> bool {
-    let Transport {
-        protocol,
-        ports,
-        flags,
-        place,
-        control: _,
-        length,
-    } = transport.unwrap_or(&Transport::UNSEEN);
+/// Fields of a packet that a match is compared with.
+pub struct Facts<'a> {
+    pub source: IpAddr,
+    /// None for ARP.
+    pub destination: Option<IpAddr>,
+    /// None if no limit reads it.
+    pub transport: Option<&'a Transport>,
+    /// The lists of the source.
+    pub listed: &'a Listed,
+    pub lists: &'a Lists,
+}
+
+impl Facts<'_> {
+    /// True if the limit applies: all fields of the match hold, and not all fields of `not`.
+    pub fn hold(&self, matches: &Match) -> bool {
+        let excepted = |not: &Match| self.all_hold(not, false);
+        self.all_hold(matches, true) && !matches.not.as_deref().is_some_and(excepted)
+    }
+
+    /// True if all fields hold. A field that cannot be read counts as `unseen`.
+    fn all_hold(&self, matches: &Match, unseen: bool) -> bool {
+        let version = match matches.ip_version {
+            None => true,
+            Some(IpVersion::V4) => self.source.is_ipv4(),
+            Some(IpVersion::V6) => self.source.is_ipv6(),
+        };
+        let on = |list: &String| self.listed.tiers.contains(list);
+        let lists = matches.source.is_empty() || matches.source.iter().any(on);
+        let left_out = matches.unless.iter().any(on);
+        let transport = self.transport.unwrap_or(&Transport::UNSEEN);
+        version
+            && lists
+            && !left_out
+            && self.destination_holds(&matches.destination)
+            && transport_holds(matches, transport, unseen)
+    }
+
+    fn destination_holds(&self, wanted: &[Destination]) -> bool {
+        let is_one = |destination: IpAddr| {
+            let tiers = lists::look_up(self.lists, destination).tiers;
+            wanted.iter().any(|one| match one {
+                Destination::Prefix(prefix) => prefix.contains(&destination),
+                Destination::List(name) => tiers.contains(name),
+            })
+        };
+        wanted.is_empty() || self.destination.is_some_and(is_one)
+    }
+}
+
+fn transport_holds(matches: &Match, seen: &Transport, unseen: bool) -> bool {
+    let wanted = matches.protocol;
     let right_protocol =
-        (matches.protocol).is_none_or(|wanted| protocol.may(|protocol| *protocol == wanted.0));
+        wanted.is_none_or(|wanted| seen.protocol.is(unseen, |found| *found == wanted.0));
     let right_flags = matches.tcp_flags.is_none_or(|wanted| {
         // Each named flag must have its value.
-        flags.may(|found| {
+        seen.flags.is(unseen, |found| {
             (0..8).all(|bit| {
                 let of = |flags: u8| flags >> bit & 1 == 1;
                 !of(wanted.looked_at) || of(*found) == of(wanted.set)
             })
         })
     });
-    let right_place = matches
-        .fragments
-        .is_none_or(|wanted| place.may(|place| wanted == (*place != Place::Whole)));
-    let right_length = matches
+    let right_place = matches.fragments.is_none_or(|wanted| {
+        let place = &seen.place;
+        place.is(unseen, |place| wanted == (*place != Place::Whole))
+    });
+    let in_one = |ranges: &[(u32, u32)], value: u32| {
+        ranges.is_empty()
+            || ranges
+                .iter()
+                .any(|(first, last)| (*first..=*last).contains(&value))
+    };
+    let lengths: Vec<_> = matches
         .length
-        .is_none_or(|wanted| (wanted.first..=wanted.last).contains(length));
-    right_length
-        && right_protocol
+        .iter()
+        .map(|one| (one.first, one.last))
+        .collect();
+    let ttls: Vec<_> = matches
+        .ttl
+        .iter()
+        .map(|one| (one.first, one.last))
+        .collect();
+    let codes: Vec<_> = matches
+        .dscp
+        .iter()
+        .map(|one| (one.0.first, one.0.last))
+        .collect();
+    right_protocol
         && right_flags
         && right_place
-        && port_holds(&matches.source_port, ports, |(from, _)| from)
-        && port_holds(&matches.destination_port, ports, |(_, to)| to)
+        && in_one(&lengths, seen.length)
+        && in_one(&ttls, seen.ttl.into())
+        && in_one(&codes, seen.dscp.into())
+        && icmp_holds(&matches.icmp_type, &seen.icmp, unseen)
+        && matches
+            .payload
+            .as_ref()
+            .is_none_or(|wanted| payload_holds(wanted, &seen.payload, unseen))
+        && port_holds(&matches.source_port, &seen.ports, unseen, |(from, _)| from)
+        && port_holds(&matches.destination_port, &seen.ports, unseen, |(_, to)| to)
 }
 
-fn port_holds(wanted: &Ports, ports: &Field<(u16, u16)>, end: impl Fn((u16, u16)) -> u16) -> bool {
+fn icmp_holds(wanted: &[IcmpType], found: &Field<(bool, u8)>, unseen: bool) -> bool {
+    wanted.is_empty()
+        || found.is(unseen, |(version_6, kind)| {
+            wanted.iter().any(|wanted| {
+                let number = if *version_6 {
+                    wanted.icmpv6
+                } else {
+                    wanted.icmp
+                };
+                number == Some(*kind)
+            })
+        })
+}
+
+fn payload_holds(wanted: &Payload, found: &packet::Payload, unseen: bool) -> bool {
+    let bytes = &wanted.bytes.0;
+    let begin = usize::from(wanted.offset);
+    if found.length < begin + bytes.len() {
+        return unseen && found.hidden;
+    }
+    (0..bytes.len()).all(|at| {
+        let mask = wanted.mask.as_ref().map_or(0xff, |mask| mask.0[at]);
+        found.bytes[begin + at] & mask == bytes[at] & mask
+    })
+}
+
+fn port_holds(
+    wanted: &Ports,
+    ports: &Field<(u16, u16)>,
+    unseen: bool,
+    end: impl Fn((u16, u16)) -> u16,
+) -> bool {
     let Ports(ranges) = wanted;
     ranges.is_empty()
-        || ports.may(|ports| {
+        || ports.is(unseen, |ports| {
             let port = u32::from(end(*ports));
             ranges
                 .iter()

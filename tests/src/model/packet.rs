@@ -27,10 +27,10 @@ pub enum Field<T> {
 }
 
 impl<T> Field<T> {
-    /// True if the field may have a value that satisfies `holds`.
-    pub fn may(&self, holds: impl FnOnce(&T) -> bool) -> bool {
+    /// True if the field has a value that satisfies `holds`, or `unseen` if it cannot be read.
+    pub fn is(&self, unseen: bool, holds: impl FnOnce(&T) -> bool) -> bool {
         match self {
-            Self::Unseen => true,
+            Self::Unseen => unseen,
             Self::None => false,
             Self::Is(value) => holds(value),
         }
@@ -42,6 +42,8 @@ impl<T> Field<T> {
 pub struct Ip {
     /// The source.
     pub source: IpAddr,
+    /// The destination.
+    pub destination: IpAddr,
     /// The header after the IP header.
     pub transport: Transport,
 }
@@ -61,6 +63,33 @@ pub struct Transport {
     pub control: bool,
     /// Bytes of the IP packet, from its header.
     pub length: u32,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// The upper six bits of the traffic class.
+    pub dscp: u8,
+    /// True for ICMPv6, and the type of the message.
+    pub icmp: Field<(bool, u8)>,
+    /// Bytes after the header of UDP or TCP.
+    pub payload: Payload,
+}
+
+/// The payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload {
+    /// The first bytes.
+    pub bytes: [u8; 64],
+    /// Number of the readable ones.
+    pub length: usize,
+    /// True if other fragments may have more, or the header cannot be read.
+    pub hidden: bool,
+}
+
+impl Payload {
+    const HIDDEN: Self = Self {
+        bytes: [0; 64],
+        length: 0,
+        hidden: true,
+    };
 }
 
 impl Transport {
@@ -72,6 +101,10 @@ impl Transport {
         place: Field::Unseen,
         control: false,
         length: 0,
+        ttl: 0,
+        dscp: 0,
+        icmp: Field::Unseen,
+        payload: Payload::HIDDEN,
     };
 }
 
@@ -145,24 +178,56 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
     });
     Some(Ip {
         source: header.source_addr().into(),
+        destination: header.destination_addr().into(),
         transport: Transport {
             length: header.total_len().into(),
+            ttl: header.ttl(),
+            dscp: header.dcp().value(),
+            payload: payload(bytes, rest, header.total_len().into(), &behind),
             ..behind
         },
     })
 }
 
+/// The payload of the packet in `bytes`, of which `rest` begins with the transport header. `length` is the one of the
+/// IP header.
+fn payload(bytes: &[u8], rest: &[u8], length: usize, behind: &Transport) -> Payload {
+    let mut payload = Payload {
+        hidden: behind.place != Field::Is(Place::Whole) || behind.protocol == Field::Unseen,
+        ..Payload::HIDDEN
+    };
+    let size = match (behind.protocol, rest.get(12)) {
+        _ if matches!(behind.ports, Field::Unseen | Field::None) => return payload,
+        (Field::Is(17), _) => 8,
+        (Field::Is(6), Some(byte)) => usize::from(byte >> 4) * 4,
+        _ => return payload,
+    };
+    let begin = bytes.len() - rest.len() + size;
+    let packet = &bytes[..length.min(bytes.len())];
+    let found = packet.get(begin..).unwrap_or_default();
+    payload.length = found.len().min(64);
+    payload.bytes[..payload.length].copy_from_slice(&found[..payload.length]);
+    payload
+}
+
 fn ipv6(bytes: &[u8]) -> Option<Ip> {
     let header = Ipv6HeaderSlice::from_slice(bytes).ok()?;
-    let behind = after_ipv6(
+    let (behind, rest) = after_ipv6(
         &bytes[header.slice().len()..],
         header.next_header().0,
         header.hop_limit(),
     );
+    let length = 40 + usize::from(header.payload_length());
+    // A limit cannot tell longer packets apart.
+    let length = length.min(65_535);
     Some(Ip {
         source: header.source_addr().into(),
+        destination: header.destination_addr().into(),
         transport: Transport {
-            length: 40 + u32::from(header.payload_length()),
+            length: u32::try_from(length).unwrap(),
+            ttl: header.hop_limit(),
+            dscp: header.traffic_class() >> 2,
+            payload: payload(bytes, rest, length, &behind),
             ..behind
         },
     })
@@ -173,7 +238,7 @@ const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
 /// Skips the extension headers. No field can be read after a truncated header, a ninth header, or the fragment header
 /// of a later fragment.
-fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Transport {
+fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> (Transport, &[u8]) {
     let (mut rest, mut next, mut place) = (bytes, first, None);
     for walked in 0.. {
         if !EXTENSIONS.contains(&next) {
@@ -184,7 +249,7 @@ fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Transport {
             ..Transport::UNSEEN
         };
         let (false, Some(header)) = (walked == 8, rest.get(..8)) else {
-            return unseen;
+            return (unseen, rest);
         };
         let units = usize::from(header[1]);
         let size = match next {
@@ -196,7 +261,7 @@ fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Transport {
             let field = u16::from_be_bytes([header[2], header[3]]);
             if field >> 3 > 0 {
                 let place = Field::Is(Place::Later);
-                return Transport { place, ..unseen };
+                return (Transport { place, ..unseen }, rest);
             }
             if field & 1 == 1 {
                 place = Some(Place::First);
@@ -206,10 +271,11 @@ fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> Transport {
         rest = rest.get(size..).unwrap_or_default();
     }
     let place = place.unwrap_or(Place::Whole);
-    transport(rest, next, place, |ports, rest| {
+    let behind = transport(rest, next, place, |ports, rest| {
         let discovery = next == 58 && hop_limit == 255 && matches!(rest.first(), Some(133..=137));
         discovery || matches!(ports, Some((_, 546 | 547)))
-    })
+    });
+    (behind, rest)
 }
 
 /// Ports and flags of TCP, UDP, DCCP, SCTP and UDP-Lite. Calls `control` with the ports of UDP only.
@@ -234,6 +300,12 @@ fn transport(
     seen.flags = match rest.get(13) {
         _ if protocol != 6 => Field::None,
         Some(flags) => Field::Is(*flags),
+        None => Field::Unseen,
+    };
+    seen.icmp = match rest.first() {
+        _ if ![1, 58].contains(&protocol) => Field::None,
+        Some(kind) => Field::Is((protocol == 58, *kind)),
+        None if place == Place::Whole => Field::None,
         None => Field::Unseen,
     };
     let ports = match seen.ports {

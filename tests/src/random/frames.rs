@@ -116,13 +116,13 @@ fn ipv4(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()
         0
     };
     let source = any_of(u, &pool.ipv4)?;
-    frame.extend([first, u.arbitrary()?]);
+    frame.extend([first, *u.choose(&[0, 0xb8, 0x20, 4, 0xff])?]);
     frame.extend(length.to_be_bytes());
     frame.extend([0, 1]);
     frame.extend(fragment.to_be_bytes());
-    frame.extend([64, protocol, 0, 0]);
+    frame.extend([*u.choose(&[64, 64, 1, 6, 255])?, protocol, 0, 0]);
     frame.extend(source);
-    frame.extend([192, 0, 2, 1]);
+    frame.extend([192, 0, 2, *u.choose(&[1, 1, 2, 4])?]);
     frame.resize(frame.len() + usize::from(options) * 4, 1);
     frame.extend(behind);
     pad(u, frame)
@@ -145,11 +145,18 @@ fn ipv6(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()
     let length = u16::try_from(chain.len() + behind.len()).unwrap();
     let source = any_of(u, &pool.ipv6)?;
     let hops = *u.choose(&[64, 255, 255, 254])?;
-    frame.extend([mostly(u, 0x60)?, 0, 0, 0]);
+    let traffic_class: u8 = *u.choose(&[0, 0xb8, 0x20, 4, 0xff])?;
+    frame.extend([
+        mostly(u, 0x60 | traffic_class >> 4)?,
+        traffic_class << 4,
+        0,
+        0,
+    ]);
     frame.extend(mostly(u, length)?.to_be_bytes());
     frame.extend([kinds[0], hops]);
     frame.extend(source.to_be_bytes());
-    frame.extend(0x2001_0db8_u128.rotate_right(32).to_be_bytes());
+    let destination = 0x2001_0db8_u128.rotate_right(32) | u128::from(u.arbitrary::<u8>()? % 4);
+    frame.extend(destination.to_be_bytes());
     frame.extend(chain);
     frame.extend(behind);
     pad(u, frame)
@@ -213,7 +220,13 @@ fn transport(u: &mut Unstructured<'_>, pool: &Pool, protocol: u8) -> Result<Vec<
         _ => bytes.extend([u.arbitrary()?, 0, 0, 0, 0, 0, 0, 0]),
     }
     let payload = *u.choose(&pool.payloads)?;
-    bytes.resize(bytes.len() + payload, 0x5a);
+    let fill = *u.choose(&[0x5a, 0x5a, 0x5b, 0])?;
+    bytes.resize(bytes.len() + payload, fill);
+    if payload > 0 && seldom(u, 3)? {
+        let at = u.int_in_range(0..=payload.min(40) - 1)?;
+        let length = bytes.len();
+        bytes[length - payload + at] = u.arbitrary::<u8>()? % 2;
+    }
     Ok(bytes)
 }
 

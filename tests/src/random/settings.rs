@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use limiter_user::config::{
     Algorithm, Control, Exempt, Limit, Lists, Malformed, Match, NewSources, Settings, Unit,
     lists::Prefixes,
-    matches::{IpVersion, PortRange, Ports},
+    matches::{Destination, Hex, IpVersion, Payload, PortRange, Ports},
 };
 
 use super::{one, percent};
@@ -233,6 +233,15 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
 }
 
 fn matches(rng: &mut Rng, lists: &Lists) -> Match {
+    let mut matches = fields(rng, lists);
+    if percent(rng, 15) {
+        let not = fields(rng, lists);
+        matches.not = (!not.is_everything()).then(|| Box::new(not));
+    }
+    matches
+}
+
+fn fields(rng: &mut Rng, lists: &Lists) -> Match {
     let names: Vec<_> = lists.tiers.keys().cloned().collect();
     let some_of = |rng: &mut Rng| -> Vec<String> {
         if names.is_empty() || !percent(rng, 20) {
@@ -262,7 +271,78 @@ fn matches(rng: &mut Rng, lists: &Lists) -> Match {
         unless: some_of(rng),
         ip_version: percent(rng, 15).then(|| *one(rng, &[IpVersion::V4, IpVersion::V6])),
         fragments: percent(rng, 15).then(|| rng.bool()),
-        length: percent(rng, 15).then(|| one(rng, &lengths).parse().unwrap()),
+        destination: if percent(rng, 12) {
+            destinations(rng, &names)
+        } else {
+            Vec::new()
+        },
+        length: some_of_these(rng, 15, &lengths),
+        ttl: some_of_these(rng, 8, &["64", "0-5", "255", "1", "64-"]),
+        dscp: some_of_these(rng, 8, &["ef", "0", "8-15", "le", "63"]),
+        icmp_type: some_of_these(
+            rng,
+            8,
+            &[
+                "echo-request",
+                "8",
+                "135",
+                "redirect",
+                "128",
+                "packet-too-big",
+            ],
+        ),
+        payload: percent(rng, 12).then(|| payload(rng)),
+        not: None,
+    }
+}
+
+fn some_of_these<T: std::str::FromStr<Err: std::fmt::Debug>>(
+    rng: &mut Rng,
+    chance: u32,
+    of: &[&str],
+) -> Vec<T> {
+    if !percent(rng, chance) {
+        return Vec::new();
+    }
+    (0..rng.usize(1..4))
+        .map(|_| one(rng, of).parse().unwrap())
+        .collect()
+}
+
+/// Prefixes around the destinations of packets, and lists.
+fn destinations(rng: &mut Rng, lists: &[String]) -> Vec<Destination> {
+    let prefixes = [
+        "192.0.2.1",
+        "192.0.2.0/31",
+        "192.0.2.2/31",
+        "2001:db8::/32",
+        "2001:db8::1",
+        "::/0",
+    ];
+    let lists = lists.iter().map(String::as_str);
+    let of: Vec<_> = prefixes.into_iter().chain(lists).collect();
+    (0..rng.usize(1..4))
+        .map(|_| one(rng, &of).parse().unwrap())
+        .collect()
+}
+
+/// A pattern of the bytes that [`super::frames`] fills payloads with.
+fn payload(rng: &mut Rng) -> Payload {
+    let bytes = [
+        "5a",
+        "5a 5a 5a",
+        "00",
+        "01 5a",
+        "5a 5a 5a 5a 5a 5a 5a 5a",
+        "5b 01",
+    ];
+    let bytes: Hex = one(rng, &bytes).parse().unwrap();
+    let mask = (0..bytes.0.len()).map(|_| *one(rng, &[0xff, 0xf0, 0, 0xfe]));
+    let mask = Hex(mask.collect());
+    Payload {
+        offset: *one(rng, &[0, 0, 1, 7, 8, 30, 56]),
+        bytes,
+        mask: rng.bool().then_some(mask),
     }
 }
 

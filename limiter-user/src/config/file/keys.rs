@@ -14,7 +14,14 @@ pub struct Keys {
 }
 
 /// All tables, in the order of the manual page.
-pub static ALL: [&Keys; 5] = [&TOP, &CONTROL, &LIST, &LIMIT, &packets::MATCH];
+pub static ALL: [&Keys; 6] = [
+    &TOP,
+    &CONTROL,
+    &LIST,
+    &LIMIT,
+    &packets::MATCH,
+    &packets::PATTERN,
+];
 
 /// The keys above all headers.
 pub static TOP: Keys = Keys {

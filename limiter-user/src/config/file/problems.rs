@@ -34,7 +34,7 @@ fn is_doubtful(of: Part, key: &str, mistakes: &Mistakes) -> bool {
     mistakes.any_wrong(of, keys)
         || match (of, key) {
             // The definition of an unknown list may be in an unreadable part.
-            (Part::Limit(_), "source" | "unless") => {
+            (Part::Limit(_), "source" | "unless" | "destination") => {
                 mistakes.any_broken() || mistakes.any_wrong(Part::Whole, &["lists"])
             }
             (Part::Limit(_), "scope") | (Part::Lists, _) => mistakes.fleet_is_doubtful(),

@@ -1,19 +1,33 @@
 //! `match`: the packets that a limit applies to.
 
+mod fields;
 mod values;
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use limiter_common::{
-    abi::rules::{self, ANY, FIRST_FRAGMENT, LATER_FRAGMENT, WHOLE},
+    abi::rules::{
+        self, ANY, DESTINATION_PORT, DSCP, FIRST_FRAGMENT, ICMP_TYPE, LATER_FRAGMENT, LENGTH,
+        NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER, NEEDS_PAYLOAD,
+        NEEDS_TRANSPORT, Pattern, RANGES_MAX, SOURCE_PORT, TTL, WHOLE,
+    },
     table::key::{IPV4, IPV6},
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, compile::TierBits};
-pub use values::{IpVersion, Lengths, PortRange, Ports, Protocol, TcpFlags, flag_names};
+use super::{
+    Invalid,
+    compile::TierBits,
+    lists::{self, Prefixes},
+};
+pub use fields::{Destination, Dscp, Hex, IcmpType, Payload};
+pub use values::{
+    IpVersion, Lengths, Numbers, PortRange, Ports, Protocol, TcpFlags, Ttl, flag_names,
+};
 
 /// Conditions on packets: each given field narrows the match. An empty match accepts every IP packet.
+///
+/// Records of earlier builds lack the fields with a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
     /// The transport protocol.
@@ -28,13 +42,49 @@ pub struct Match {
     pub source: Vec<String>,
     /// Lists: the source must be on none of them.
     pub unless: Vec<String>,
+    /// Prefixes and lists, one of which must have the destination; empty for all.
+    #[serde(default)]
+    pub destination: Vec<Destination>,
     /// The version of IP.
     pub ip_version: Option<IpVersion>,
     /// True: only fragments; false: only whole packets.
     pub fragments: Option<bool>,
-    /// Lengths of the IP packet, in bytes. Records of earlier versions have none.
+    /// Lengths of the IP packet, in bytes; empty for all.
+    #[serde(default, deserialize_with = "one_or_several")]
+    pub length: Vec<Lengths>,
+    /// TTL or hop limit; empty for all.
     #[serde(default)]
-    pub length: Option<Lengths>,
+    pub ttl: Vec<Ttl>,
+    /// DSCP; empty for all.
+    #[serde(default)]
+    pub dscp: Vec<Dscp>,
+    /// Types of ICMP and ICMPv6; empty for all packets.
+    #[serde(default)]
+    pub icmp_type: Vec<IcmpType>,
+    /// Bytes of the payload.
+    #[serde(default)]
+    pub payload: Option<Payload>,
+    /// Packets of these that the limit does not apply to.
+    #[serde(default)]
+    pub not: Option<Box<Match>>,
+}
+
+/// Reads an array. Earlier builds recorded one value, or none.
+fn one_or_several<'d, D, T>(from: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'d>,
+    T: Deserialize<'d>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Recorded<T> {
+        Several(Vec<T>),
+        One(Option<T>),
+    }
+    Ok(match Recorded::deserialize(from)? {
+        Recorded::Several(several) => several,
+        Recorded::One(one) => one.into_iter().collect(),
+    })
 }
 
 impl Match {
@@ -50,28 +100,61 @@ impl Match {
             .is_none_or(|version| is_v4(version) == source.is_ipv4())
     }
 
-    /// Returns true if this needs fields behind the fixed part of the IP header.
-    pub fn needs_transport(&self) -> bool {
-        self.protocol.is_some()
+    /// Returns true if this names the list.
+    pub fn names(&self, list: &String) -> bool {
+        let destination = Destination::List(list.clone());
+        self.source.contains(list)
+            || self.unless.contains(list)
+            || self.destination.contains(&destination)
+    }
+
+    /// Bits of what this needs of a packet, as in [`rules::NEEDS_TRANSPORT`].
+    pub fn needs(&self) -> u32 {
+        let header = !(self.ttl.is_empty() && self.dscp.is_empty() && self.icmp_type.is_empty());
+        let payload = self.payload.is_some();
+        let transport = self.protocol.is_some()
             || !self.destination_port.0.is_empty()
             || !self.source_port.0.is_empty()
             || self.tcp_flags.is_some()
             || self.fragments.is_some()
-            || self.length.is_some()
+            || !self.length.is_empty();
+        let needs = [
+            (transport || header || payload, NEEDS_TRANSPORT),
+            (header, NEEDS_HEADER),
+            (payload, NEEDS_PAYLOAD),
+            (
+                !self.destination.is_empty(),
+                NEEDS_DESTINATION | NEEDS_DESTINATION_LISTS,
+            ),
+            (self.not.is_some(), NEEDS_EXCEPT),
+        ];
+        let own = needs.iter().filter(|(needed, _)| *needed);
+        let own = own.fold(0, |all, (_, bit)| all | bit);
+        own | self.not.as_ref().map_or(0, |not| not.needs())
+    }
+
+    /// This match, and the one in `not`.
+    pub fn all(&self) -> impl Iterator<Item = &Self> {
+        [Some(self), self.not.as_deref()].into_iter().flatten()
+    }
+
+    /// Names of the sets of prefixes that this and `not` have as destinations: their texts.
+    pub fn destination_sets(&self) -> impl Iterator<Item = String> {
+        let sets = self.all().map(|matches| set_name(&matches.destination));
+        sets.flatten()
     }
 
     /// Compiles the match for the kernel. `bits` are those of the lists.
     ///
     /// # Errors
-    /// Too many ports, or an unknown list.
+    /// Too many values of a field, or an unknown list.
     pub fn compile(&self, bits: &TierBits) -> Result<rules::Match, Invalid> {
         let fragments = match self.fragments {
             None => WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT,
             Some(true) => FIRST_FRAGMENT | LATER_FRAGMENT,
             Some(false) => WHOLE,
         };
-        Ok(rules::Match {
-            control: 0,
+        let mut compiled = rules::Match {
             family: match self.ip_version {
                 None => 0,
                 Some(IpVersion::V4) => IPV4,
@@ -79,36 +162,69 @@ impl Match {
             },
             protocol: self.protocol.map_or(ANY, |protocol| protocol.0.into()),
             fragments,
-            length_min: self.length.map_or(0, |length| length.first),
-            length_max: self.length.map_or(u32::MAX, |length| length.last),
             flags_mask: self.tcp_flags.map_or(0, |flags| flags.looked_at.into()),
             flags: self.tcp_flags.map_or(0, |flags| flags.set.into()),
             lists: bits.mask(&self.source)?,
             unless: bits.mask(&self.unless)?,
-            destination: compile_ports(&self.destination_port)?,
-            source: compile_ports(&self.source_port)?,
-        })
+            destination: bits.destination_mask(&self.destination)?,
+            payload: self
+                .payload
+                .as_ref()
+                .map_or(Pattern::default(), Payload::compile),
+            ..rules::Match::EVERYTHING
+        };
+        for (field, key, ranges) in self.fields() {
+            let count = ranges.len();
+            if count > RANGES_MAX {
+                return Err(Invalid::new(format!(
+                    "{count} values of {key} are too many for one limit: write at most {RANGES_MAX}"
+                )));
+            }
+            compiled = compiled.with(field, &ranges);
+        }
+        Ok(compiled)
+    }
+
+    /// Each field that is compared with ranges: its index, key and ranges.
+    pub fn fields(&self) -> [(usize, &'static str, Vec<rules::Range>); rules::FIELDS] {
+        [
+            (
+                DESTINATION_PORT,
+                "destination_port",
+                ranges(&self.destination_port.0),
+            ),
+            (SOURCE_PORT, "source_port", ranges(&self.source_port.0)),
+            (LENGTH, "length", ranges(&self.length)),
+            (TTL, "ttl", ranges(&self.ttl)),
+            (DSCP, "dscp", ranges(&self.dscp)),
+            (ICMP_TYPE, "icmp_type", ranges(&self.icmp_type)),
+        ]
     }
 }
 
-fn port(number: u32) -> u16 {
-    u16::try_from(number).unwrap_or(u16::MAX)
+fn ranges<T: Numbers>(values: &[T]) -> Vec<rules::Range> {
+    values.iter().flat_map(Numbers::ranges).collect()
 }
 
-fn compile_ports(ports: &Ports) -> Result<rules::Ports, Invalid> {
-    let mut compiled = rules::Ports {
-        length: u32::try_from(ports.0.len()).unwrap_or(u32::MAX),
-        ..rules::Ports::default()
-    };
-    if ports.0.len() > compiled.ranges.len() {
-        return Err(Invalid::new(format!(
-            "{} ports or ranges are too many for one limit: write at most {}",
-            ports.0.len(),
-            compiled.ranges.len()
-        )));
-    }
-    for (slot, range) in compiled.ranges.iter_mut().zip(&ports.0) {
-        *slot = rules::PortRange::new(port(range.first), port(range.last));
-    }
-    Ok(compiled)
+/// The prefixes among destinations, as the name of a list that no user can choose. None if there is no prefix.
+pub(super) fn set_name(destinations: &[Destination]) -> Option<String> {
+    let prefixes = destinations
+        .iter()
+        .filter_map(|destination| match destination {
+            Destination::Prefix(prefix) => Some(lists::show(prefix)),
+            Destination::List(_) => None,
+        });
+    let texts: BTreeSet<_> = prefixes.collect();
+    let texts: Vec<_> = texts.into_iter().collect();
+    (!texts.is_empty()).then(|| texts.join(","))
+}
+
+/// The prefixes of a list with such a name. None for other lists.
+pub(super) fn set_of(name: &str) -> Option<Prefixes> {
+    let is_set = name.contains(['.', ':']);
+    is_set.then(|| {
+        name.split(',')
+            .filter_map(|text| lists::prefix(text).ok())
+            .collect()
+    })
 }

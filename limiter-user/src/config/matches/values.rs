@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use limiter_common::abi::rules;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Invalid, as_text};
@@ -28,6 +29,16 @@ const PROTOCOLS: [(&str, u8); 11] = [
 impl Protocol {
     /// TCP.
     pub const TCP: Self = Self(6);
+
+    /// Returns true for ICMP and ICMPv6.
+    pub fn is_icmp(self) -> bool {
+        matches!(self.0, 1 | 58)
+    }
+
+    /// Returns true if limits can match the protocol's payload.
+    pub fn has_payload(self) -> bool {
+        matches!(self.0, 6 | 17)
+    }
 
     /// Returns true if the protocol's header begins with two ports.
     pub fn has_ports(self) -> bool {
@@ -68,8 +79,24 @@ pub struct Ports(pub Vec<PortRange>);
 /// A range of ports, or one port.
 pub type PortRange = Range<{ u16::MAX as u32 }, false>;
 
-/// Lengths of IP packets in bytes. The longest packet has an IPv6 header and 65,535 bytes after it.
-pub type Lengths = Range<{ 40 + u16::MAX as u32 }, true>;
+/// Lengths of IP packets in bytes. Packets of more bytes count as the longest.
+pub type Lengths = Range<{ u16::MAX as u32 }, true>;
+
+/// Values of TTL or hop limit.
+pub type Ttl = Range<{ u8::MAX as u32 }, true>;
+
+/// Values of a field, as the kernel program compares them.
+pub trait Numbers {
+    /// The ranges of the values.
+    fn ranges(&self) -> Vec<rules::Range>;
+}
+
+impl<const MOST: u32, const OPEN: bool> Numbers for Range<MOST, OPEN> {
+    fn ranges(&self) -> Vec<rules::Range> {
+        let number = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+        vec![rules::Range::new(number(self.first), number(self.last))]
+    }
+}
 
 /// A range of numbers up to `MOST`, including both ends. If it may be `OPEN`, `1200-` means 1200 and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

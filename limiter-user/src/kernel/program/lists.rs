@@ -167,12 +167,13 @@ fn broken(error: aya::maps::MapError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Lists, compile::TierBits, lists::prefix};
+    use crate::config::{Settings, compile::TierBits, lists::prefix};
 
     #[test]
     fn drops_of_a_tier_inside_a_denied_prefix_count_for_that_prefix() {
         let net = |text: &str| prefix(text).unwrap();
-        let mut lists = Lists::default();
+        let mut settings = Settings::default();
+        let lists = &mut settings.lists;
         for denied in ["10.0.0.0/8", "10.1.0.0/16", "2001:db8::/32"] {
             lists.deny.insert(net(denied));
         }
@@ -180,8 +181,8 @@ mod tests {
         let tier = ["10.1.2.0/24", "10.3.0.0/16", "10.2.3.0/24", "192.0.2.0/24"];
         let tier = tier.into_iter().map(net).collect();
         lists.tiers.insert("tier".to_owned(), tier);
-        let bits = TierBits::default().for_lists(&lists).0;
-        let compiled = lists.compile(&bits).into_iter();
+        let bits = TierBits::default().for_settings(&settings).0;
+        let compiled = settings.lists.compile(&bits).into_iter();
         let counted: Vec<_> = compiled
             .map(|(prefix, listed)| {
                 let dropped = match listed.lists & ON_DENY {

@@ -115,7 +115,7 @@ impl Record {
             .zip(&limits)
             .map(|(number, limit)| Slot::new(limit, number))
             .collect();
-        self.tiers = TierBits::default().for_lists(&self.settings.lists).0;
+        self.tiers = TierBits::default().for_settings(&self.settings).0;
         self.measure_lists();
     }
 
@@ -214,7 +214,7 @@ impl Record {
             };
             slots.push(slot);
         }
-        let (tiers, bits) = self.tiers.for_lists(&settings.lists);
+        let (tiers, bits) = self.tiers.for_settings(&settings);
         let mut record = Self {
             settings,
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -41,7 +41,7 @@ pub(in crate::kernel) fn fault(record: &Record) -> Result<(), String> {
 /// Checks the settings. The lists are in maps; the record has only their names.
 fn settings(record: &Record) -> Result<(), String> {
     let mut settings = record.settings.clone();
-    let names = record.tiers.0.keys().cloned();
+    let names = record.tiers.tiers().cloned();
     settings.lists.tiers = names.zip(std::iter::repeat(Prefixes::new())).collect();
     settings.check().map_err(|why| why.to_string())?;
     match record.overlay.fault(&settings) {

@@ -15,7 +15,10 @@ pub use sample::Sampler;
 pub use service::Service;
 
 use limiter_common::{
-    abi::learn::{Flow, Totals},
+    abi::{
+        learn::{Flow, Totals},
+        rules::NEEDS_TRANSPORT,
+    },
     policy::{Parsed, parse},
     table::Seed,
 };
@@ -52,7 +55,7 @@ impl Watched {
         self.duration = time - self.begun;
         let mut bytes = &frame.bytes[..];
         let parsed = parse(&mut bytes).with_arp(false);
-        let total = match (parsed, parsed.info(&mut bytes, true)) {
+        let total = match (parsed, parsed.info(&mut bytes, NEEDS_TRANSPORT)) {
             (_, Some(info)) => {
                 self.sampler.see(time, Flow::of(&info), 1);
                 &mut self.totals.seen

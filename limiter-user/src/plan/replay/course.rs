@@ -1,7 +1,10 @@
 //! The results of a replay, counted by reason, limit and source.
 
 use limiter_common::{
-    abi::counters::{Count, Counters, LimitCounters},
+    abi::{
+        counters::{Count, Counters, LimitCounters},
+        rules::NEEDS_TRANSPORT,
+    },
     policy::{parse, verdict::Reason},
 };
 
@@ -53,8 +56,8 @@ pub(super) struct Course {
     outgoing: Count,
     sources: Sources,
     control: bool,
-    /// True if a limit needs the transport header.
-    transport: bool,
+    /// Bits of what limits need of a packet.
+    needs: u32,
     /// Truncated packets: the capture has too little of them for the limits.
     cut_short: u64,
     first: Option<u64>,
@@ -68,7 +71,7 @@ impl Course {
             outgoing: Count::default(),
             sources: Sources::new(&compiled.settings.limits),
             control: compiled.settings.exempt.control,
-            transport: compiled.config.transport != 0,
+            needs: compiled.config.needs,
             cut_short: 0,
             first: None,
             last: 0,
@@ -91,8 +94,8 @@ impl Course {
         *counted = *counted + one;
         let mut bytes = &frame.bytes[..];
         let parsed = parse(&mut bytes).with_arp(self.control);
-        let info = parsed.info(&mut bytes, self.transport);
-        let hidden = self.transport && info.is_some_and(|info| info.is_hidden());
+        let info = parsed.info(&mut bytes, self.needs);
+        let hidden = self.needs & NEEDS_TRANSPORT != 0 && info.is_some_and(|info| info.is_hidden());
         self.cut_short += u64::from((MALFORMED.contains(&reason) || hidden) && packet.is_cut);
         if let Some(info) = info {
             self.sources.count(&info.source, reason);

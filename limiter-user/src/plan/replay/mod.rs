@@ -84,7 +84,7 @@ impl Compiled {
                 ..Slot::new(&limit, number)
             })
             .collect();
-        let bits = TierBits::default().for_lists(&settings.lists).0;
+        let bits = TierBits::default().for_settings(settings).0;
         let config = Config {
             established: 0,
             ..settings.compile(&slots, &bits, FRAME_MAX)?

@@ -95,6 +95,21 @@ key = [32, 64] => line 4: key: an array is not allowed here: write a key as in "
 match = "tcp" => line 4: match: the text 'tcp' is not allowed here: write a table as in {
 match = { source = "gold" } => line 4: source: there is no list 'gold': write it under [lists]
 match = { unless = [] } => line 4: unless: an empty array is not allowed
+match = { ttl = "256" } => line 4: ttl: '256' is not a number from 0 to 255: write one, or a range
+match = { dscp = ["ef", "eff"] } => line 4: dscp: 'eff' is not a DSCP: write a name as in ef
+match = { icmp_type = "ping" } => line 4: icmp_type: 'ping' is not an ICMP type: write one of echo-request,
+match = { destination = "192.0.2.7/24" } => line 4: destination: '192.0.2.7/24' has bits set after its prefix
+match = { destination = "own" } => line 4: destination: there is no list 'own': write it under [lists]
+match = { destination = "deny" } => line 4: destination: limits cannot match destinations on 'deny'
+match = { payload = { offset = 57, bytes = "00" } } => line 4: offset: '57' is not an offset: write 0 to 56
+match = { payload = { offset = 0 } } => line 4: payload needs 'bytes', which is missing: write it as in bytes =
+match = { payload = { bytes = "0" } } => line 4: bytes: '0' is not 1 to 8 bytes: write two hexadecimal digits
+match = { payload = { bytes = "00", mask = "00 00" } } => line 4: payload: the mask has 2 bytes, and bytes has 1
+match = { protocol = "icmp", payload = { bytes = "00" } } => line 4: protocol: payload with protocol icmp never match
+match = { protocol = "udp", icmp_type = 8 } => line 4: protocol: icmp_type with protocol udp never match
+match = { not = {} } => line 4: not: an empty table excepts every packet
+match = { not = { not = { ttl = 1 } } } => line 4: not: a negation within a negation is not possible
+match = { not = { sorce_port = 53 } } => line 4: 'sorce_port' is not a key of match: did you mean 'source_port'?
 match = { ip_version = 5 } => line 4: ip_version: 5 is not a version of IP: write 4 or 6
 match = { destination_port = [\n  53,\n  70000,\n] } => line 6: destination_port: '70000' is not a number from 0 to 65535
 [limit.match]\nprotocol = "icmp"\nsource_port = 5 => line 5: protocol: protocol icmp has no ports
@@ -193,7 +208,7 @@ fn up_to_16_ports_are_accepted() {
         format!("{LIMIT}match = {{ protocol = \"tcp\", source_port = {ports:?} }}")
     };
     assert!(parse(&ports(16), Path::new("/nowhere")).is_ok());
-    let expected = "line 4: source_port: 17 ports or ranges are too many for one limit";
+    let expected = "line 4: source_port: 17 values or ranges are too many for one limit";
     assert_told(&ports(17), &[expected]);
 }
 

@@ -123,6 +123,10 @@ impl<'a> Engine for View<'a> {
         self.0.lists.of(&evaluation.info.source)
     }
 
+    fn destination_lists(&self, evaluation: &Evaluation) -> u32 {
+        self.0.lists.of(&evaluation.info.destination)
+    }
+
     fn entry_number(&self, key: &SourceKey) -> u32 {
         table::entry_number(self, key)
     }
