@@ -16,9 +16,10 @@ pub fn file(lists: &str) -> String {
     let algorithms = ["token-bucket", "fixed-window"];
     let limit = |i: usize| {
         let (matching, algorithm) = (matches[i % 4], algorithms[i % 2]);
+        let hold = if i == 0 { "hold = \"10m\"\n" } else { "" };
         format!(
             "[[limit]]\nname = \"l{i}\"\nmatch = {matching}\nkey = \"/32,/128,destination_port\"\n\
-             rate = \"10mbit\"\nburst = \"1mb\"\nalgorithm = \"{algorithm}\"\n"
+             rate = \"10mbit\"\nburst = \"1mb\"\nalgorithm = \"{algorithm}\"\n{hold}"
         )
     };
     let limits: String = (0..LIMITS as usize).map(limit).collect();

@@ -6,7 +6,10 @@ use ipnet::IpNet;
 use limiter_common::{
     abi::{
         Config, Listed,
-        rules::{self, FIRST_TIER, LISTS_MAX, NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW, ON_DENY},
+        rules::{
+            self, FIRST_TIER, LISTS_MAX, NEEDS_HOLD, NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW,
+            ON_DENY,
+        },
     },
     arithmetic::{
         bucket::TAU_MAX,
@@ -98,7 +101,7 @@ impl Settings {
     /// Returns true if each packet needs only one bucket, so that the fast path is enough.
     fn is_plain(&self, slots: &[Slot]) -> bool {
         let alone = matches!(slots, [slot] if slot.number == FIRST_SLOT);
-        let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && !limit.key.by_port);
+        let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && !limit.key.by_port && limit.hold.is_none());
         alone && only && self.lists.are_empty() && !self.exempt.control
     }
 }
@@ -107,7 +110,8 @@ impl Limit {
     /// Bits of what the limit needs of a packet, as in [`NEEDS_TRANSPORT`].
     fn needs(&self) -> u32 {
         let by_port = if self.key.by_port { NEEDS_TRANSPORT } else { 0 };
-        self.matches.needs() | by_port
+        let hold = self.hold.map_or(0, |_| NEEDS_HOLD);
+        self.matches.needs() | by_port | hold
     }
 }
 

@@ -127,6 +127,8 @@ fn one_limit(old: &Limit, new: &Limit, frame_max: u64) -> Vec<String> {
     note(&mut changes, "cost", [cost(old), cost(new)]);
     note(&mut changes, "shadow", [on(old.shadow), on(new.shadow)]);
     note(&mut changes, "algorithm", [old.algorithm, new.algorithm]);
+    let hold = |limit: &Limit| limit.hold.map_or(NONE.to_owned(), |hold| hold.to_string());
+    note(&mut changes, "hold", [hold(old), hold(new)]);
     note(&mut changes, "scope", [old.scope, new.scope]);
     if old.key != new.key {
         changes.push(format!("key {} -> {}, with new buckets", old.key, new.key));

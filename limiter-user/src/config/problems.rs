@@ -224,7 +224,31 @@ impl Limit {
         problems.check(has_unit, "cost", || {
             format!("a fixed cost goes with a rate in packets, and {rate} is in bits: leave the cost out, or write another rate")
         });
+        if let Some(hold) = self.hold {
+            let other = [(is_window, "fixed window"), (is_shared, "limit of a fleet")];
+            let other = other.into_iter().find(|(is_so, _)| *is_so);
+            problems.check(other.is_some(), "hold", || {
+                let (_, other) = other.unwrap_or_default();
+                format!("a {other} cannot hold sources: leave hold out")
+            });
+            let without = Self {
+                hold: None,
+                ..self.clone()
+            };
+            if let (None, Ok(quota)) = (other, without.quota(1)) {
+                problems.add("hold", hold.of(quota.in_kernel));
+            }
+            without.check_burst(problems);
+        } else {
+            self.check_burst(problems);
+        }
         self.matches.check(problems);
+    }
+
+    /// Checks burst and cost, without the hold.
+    fn check_burst(&self, problems: &mut Problems) {
+        let Self { rate, cost, .. } = self;
+        let in_bits = rate.unit == Unit::Bytes;
         // Checked with the shortest frame, because the longest one depends on the interface.
         let fits = self
             .burst

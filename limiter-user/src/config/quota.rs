@@ -47,15 +47,20 @@ pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
         Algorithm::TokenBucket => shared(token_bucket(&limit.rate, &burst)?, limit.scope),
         Algorithm::FixedWindow => fixed_window(&limit.rate, &burst)?,
     };
-    match limit.cost {
-        Some(cost) => at_cost(quota, cost),
+    let quota = match limit.cost {
+        Some(cost) => at_cost(quota, cost)?,
         None if limit.rate.unit == Unit::Bytes && burst.tokens < frame_max => {
-            Err(Invalid::new(format!(
+            return Err(Invalid::new(format!(
                 "a burst of {burst} could never admit a frame of {frame_max} bytes, which this interface may deliver: write at least {frame_max}b"
-            )))
+            )));
         }
-        None => Ok(quota),
-    }
+        None => quota,
+    };
+    let in_kernel = match limit.hold {
+        Some(hold) => hold.of(quota.in_kernel)?,
+        None => quota.in_kernel,
+    };
+    Ok(LimitQuota { in_kernel, ..quota })
 }
 
 /// The quota with the flag for buckets that other hosts charge too.

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Burst, Control, Invalid, Key, Lists, Match, NewSources, Rate,
+    Burst, Control, Hold, Invalid, Key, Lists, Match, NewSources, Rate,
     quota::{self, LimitQuota},
 };
 
@@ -84,6 +84,9 @@ pub struct Limit {
     pub cost: Option<u64>,
     /// The way a bucket refills.
     pub algorithm: Algorithm,
+    /// The time for which a source stays refused after its first refused packet; `None`: until it has a token.
+    #[serde(default)]
+    pub hold: Option<Hold>,
     /// Charge and count, but drop nothing.
     pub shadow: bool,
     /// The hosts that charge the buckets.
@@ -102,6 +105,7 @@ impl Limit {
             burst: None,
             cost: None,
             algorithm: Algorithm::TokenBucket,
+            hold: None,
             shadow: false,
             scope: Scope::Host,
         }

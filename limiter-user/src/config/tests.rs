@@ -3,7 +3,7 @@
 use std::{fmt::Display, net::IpAddr, str::FromStr};
 
 use super::{
-    Burst, Factor, Invalid, Key, Rate, escape,
+    Burst, Factor, Hold, Invalid, Key, Rate, escape,
     lists::{prefix, show},
     matches::{Destination, Dscp, Hex, IcmpType, Lengths, PortRange, Protocol, TcpFlags, Ttl},
     number::{COUNTS, parse},
@@ -29,6 +29,7 @@ fn read(kind: &str, text: &str) -> Result<String, Invalid> {
         "destination" => shown::<Destination>(text),
         "bytes" => shown::<Hex>(text),
         "flags" => shown::<TcpFlags>(text),
+        "hold" => shown::<Hold>(text),
         "prefix" => prefix(text).map(|prefix| show(&prefix)),
         "number" => parse(text, COUNTS).map(|number| number.to_string()),
         _ => panic!("{kind} is no kind of value"),
@@ -56,6 +57,7 @@ ttl: 64 | 0-5 | 200-255 = 200-
 dscp: ef | 46 = ef | 8-15 | 8-8 = cs1 | 63
 icmp: echo-request | 8 | 128 | packet-too-big | timestamp-reply | 0 | 255
 destination: 192.0.2.10 | 2001:db8:1::/48 | own
+hold: 10m | 90s = 1m 30s | 1h 30m | 500ms | 30days
 bytes: ff ff ff ff 54 | FFfe = ff fe | 00
 flags: syn | ack,syn = syn,ack | syn/syn | /syn | syn/syn,ack,fin,rst = syn | psh,ack = psh,ack
 prefix: 192.0.2.0/24 | 192.0.2.7 | 192.0.2.7/32 = 192.0.2.7 | 0.0.0.0/0 | 2001:DB8::/32 = 2001:db8::/32 | 2001:db8::7
@@ -84,6 +86,7 @@ ttl: 256 | 5-0 | x
 dscp: EF | 64 | af14 | 9-8
 icmp: ping | 256 | -1 | 8-9 | +8
 destination: 192.0.2.7/24 | 192.0.2 | 2001:db8:
+hold: 10 | 0s | 31days | -1m | soon
 bytes: f | fg | 00 00 00 00 00 00 00 00 00 | 0x00
 flags: SYN | syn, | syn/ack | syn/ | xyz
 prefix: 192.0.2.7/24 | 192.0.2.0/33 | 192.0.2 | 2001:db8::1/64 | host | 192.0.2.0/-1 | 192.0.2.0/+24 | 192.0.2.0/ | 010.0.0.0/8 | 010.0.0.1

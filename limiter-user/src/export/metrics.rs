@@ -85,6 +85,12 @@ fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
         "limiter_memory_bytes" => one(it.sources.memory_bytes),
         "limiter_events_lost_total" => one(it.events_lost),
         "limiter_limit_info" => limits(it),
+        "limiter_held_sources" => {
+            let limits = it.limits.iter();
+            let held = limits
+                .filter_map(|limit| Some(sample(&[("limit", &limit.name)], limit.held_sources?)));
+            held.collect()
+        }
         "limiter_packets_total" => by_limit(it, |count| count.packets),
         "limiter_bytes_total" => by_limit(it, |count| count.bytes),
         "limiter_interface_packets_total" => of_all(it, |count| count.packets),

@@ -1,6 +1,6 @@
 //! Converts an attachment's maps to plain types.
 
-use std::{cmp::Reverse, time::Instant};
+use std::{cmp::Reverse, collections::BTreeMap, time::Instant};
 
 use limiter_common::{
     abi::Source,
@@ -28,17 +28,30 @@ use crate::{
 
 /// Everything that `status` shows of an attachment.
 pub fn interface(attachment: &Attachment) -> Result<Interface> {
-    let mut sources = Sources::default();
-    attachment
-        .tables
-        .sets
-        .scan(|_, key, _| count(&mut sources, key));
-    described(attachment, sources)
+    let readers = readers(&attachment.record)?;
+    let by_slot = by_slot(&readers);
+    let mut counted = Counted::default();
+    let sets = &attachment.tables.sets;
+    sets.scan(|_, key, source| counted.add(key, source, reader_of(&by_slot, key)));
+    described(attachment, counted)
 }
 
-fn count(sources: &mut Sources, key: &SourceKey) {
-    sources.tracked += 1;
-    sources.entries += 1 + u64::from(key.is_wide());
+/// Sources in the table, and those that each limit holds.
+#[derive(Default)]
+struct Counted {
+    sources: Sources,
+    held: BTreeMap<u32, u64>,
+}
+
+impl Counted {
+    fn add(&mut self, key: &SourceKey, source: &Source, reader: Option<&Reader>) {
+        self.sources.tracked += 1;
+        self.sources.entries += 1 + u64::from(key.is_wide());
+        if reader.is_some_and(|reader| reader.limit.hold.is_some() && reader.held(source).is_some())
+        {
+            *self.held.entry(key.slot()).or_default() += 1;
+        }
+    }
 }
 
 /// Takes a single sample of the attachment, with the most dropped sources.
@@ -50,7 +63,8 @@ pub fn once(attachment: &Attachment, most: usize) -> Result<Sample> {
     sample(attachment, wanted, &mut Gauge::once())
 }
 
-fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
+fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
+    let Counted { sources, held } = counted;
     let Attachment {
         interface,
         record,
@@ -62,7 +76,7 @@ fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
     let limits = record.with_slots();
     let limits = limits
         .iter()
-        .map(|(of, slot)| limit(of, slot, record, tables));
+        .map(|(of, slot)| limit(of, slot, record, tables, &held));
     Ok(Interface {
         name: interface.name.clone(),
         ifindex: interface.index,
@@ -111,7 +125,13 @@ fn described(attachment: &Attachment, sources: Sources) -> Result<Interface> {
 }
 
 /// A limit with its counters. The first slot also has the counters of the fast path, which serves a single limit.
-fn limit(of: &config::Limit, slot: &Slot, record: &Record, tables: &Tables) -> Result<Limit> {
+fn limit(
+    of: &config::Limit,
+    slot: &Slot,
+    record: &Record,
+    tables: &Tables,
+    held: &BTreeMap<u32, u64>,
+) -> Result<Limit> {
     let mut counters = tables.limit(slot.number)?;
     if slot.number == FIRST_SLOT {
         let fast = of_the_only_limit(&tables.plain()?);
@@ -127,6 +147,10 @@ fn limit(of: &config::Limit, slot: &Slot, record: &Record, tables: &Tables) -> R
         r#match: (!of.matches.is_everything()).then(|| config::file::matches(&of.matches)),
         cost: of.cost,
         algorithm: of.algorithm.to_string(),
+        hold: of.hold.map(|hold| hold.to_string()),
+        held_sources: of
+            .hold
+            .map(|_| held.get(&slot.number).copied().unwrap_or(0)),
         shadow: of.shadow,
         passed: (counters.admitted + counters.would_drop).into(),
         dropped: counters.dropped.into(),
@@ -153,11 +177,11 @@ pub fn sample(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Res
     let interface = &attachment.interface;
     let of = (interface.index, attachment.record.attached_at.clone());
     let elapsed = gauge.begin(of, attachment.tables.sets.capacity(), Instant::now());
-    let (sources, busiest) = scan(attachment, wanted, gauge)?;
+    let (counted, busiest) = scan(attachment, wanted, gauge)?;
     let mut rows = rows(attachment, busiest)?;
     let mut denied = gauge.denied.read(attachment, wanted)?;
     // The interface is read after the sources, so that it includes all their packets.
-    let interface = described(attachment, sources)?;
+    let interface = described(attachment, counted)?;
     let before = gauge.drops(interface.drops);
     let deny = interface.drops.of(Reason::Deny);
     let since = deny.packets.saturating_sub(before.of(Reason::Deny).packets);
@@ -175,22 +199,23 @@ pub fn sample(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Res
 type Found = Vec<(SourceKey, Source, Since)>;
 
 /// Reads each source once, and passes it to `gauge`. Returns the busiest sources, in order.
-fn scan(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Result<(Sources, Found)> {
+fn scan(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Result<(Counted, Found)> {
     let Attachment { record, tables, .. } = attachment;
     let readers = readers(record)?;
     let by_slot = by_slot(&readers);
-    let mut sources = Sources::default();
+    let mut counted = Counted::default();
     let mut busiest = Busiest::new(wanted.most);
     tables.sets.scan(|number, key, source| {
-        count(&mut sources, key);
+        let reader = reader_of(&by_slot, key);
+        counted.add(key, source, reader);
         let since = gauge.since(number, key, source);
         // The buckets of a removed limit stay in the table until they are cleared.
-        if let Some(Some(reader)) = by_slot.get(key.slot() as usize) {
+        if let Some(reader) = reader {
             let rank = reader.activity(source, since).rank(wanted.order);
             busiest.offer((rank, Reverse(place(key))), (*key, *source, since));
         }
     });
-    Ok((sources, busiest.in_order()))
+    Ok((counted, busiest.in_order()))
 }
 
 /// The tie-breaker between sources with equal numbers. No two sources have the same place.
@@ -209,12 +234,16 @@ fn by_slot(readers: &[Reader]) -> [Option<&Reader>; SLOTS as usize] {
     by_slot
 }
 
+fn reader_of<'r>(by_slot: &[Option<&'r Reader>], key: &SourceKey) -> Option<&'r Reader> {
+    by_slot.get(key.slot() as usize).copied().flatten()
+}
+
 /// The rows of sources. The clock is read again, after the buckets.
 fn rows(attachment: &Attachment, sources: Found) -> Result<Vec<Row>> {
     let readers = readers(&attachment.record)?;
     let by_slot = by_slot(&readers);
     let row = |(key, source, since): (SourceKey, Source, Since)| {
-        let reader = by_slot.get(key.slot() as usize).copied().flatten()?;
+        let reader = reader_of(&by_slot, &key)?;
         let limit = &reader.limit;
         let network = limit.key.network(&key);
         let listed = network.map(|network| attachment.lists.of(network.addr()));
@@ -226,6 +255,7 @@ fn rows(attachment: &Attachment, sources: Found) -> Result<Vec<Row>> {
             reason: None,
             activity: reader.activity(&source, since),
             tokens: reader.tokens(&source),
+            held_seconds: reader.held(&source),
         }))
     };
     sources.into_iter().filter_map(row).collect()

@@ -49,6 +49,8 @@ pub struct Row {
     pub activity: Activity,
     /// Tokens left.
     pub tokens: f64,
+    /// Seconds for which the limit still holds the source; none if it does not.
+    pub held_seconds: Option<f64>,
 }
 
 impl Row {
@@ -73,6 +75,7 @@ impl Row {
                 ..Activity::default()
             },
             tokens: 0.0,
+            held_seconds: None,
         }
     }
 

@@ -143,6 +143,10 @@ pub struct Limit {
     pub cost: Option<u64>,
     /// `token-bucket` or `fixed-window`.
     pub algorithm: String,
+    /// The time for which a source stays refused after its first refused packet; null: until it has a token.
+    pub hold: Option<String>,
+    /// Number of sources that the limit holds; null without `hold`.
+    pub held_sources: Option<u64>,
     /// Whether this limit drops nothing.
     pub shadow: bool,
     /// Packets that passed, including `would_drop`.

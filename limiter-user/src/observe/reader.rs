@@ -97,6 +97,15 @@ impl Reader {
         }
     }
 
+    /// Seconds for which the limit still holds the source. None if it does not.
+    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+    pub fn held(&self, source: &Source) -> Option<f64> {
+        let quota = &self.quota.in_kernel;
+        let cost = quota.cost_of(SHORTEST_FRAME);
+        let nanoseconds = quota.held_for(self.tat(source), self.now, cost)?;
+        Some(nanoseconds as f64 / 1e9)
+    }
+
     /// The result of `check` for a bucket. `None` for `source`: the bucket is not in the table.
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn check(&self, bucket: String, source: Option<&Source>) -> CheckedLimit {
@@ -109,6 +118,7 @@ impl Reader {
             tokens: source.map_or(burst as f64, |source| self.tokens(source)),
             burst_tokens: burst,
             retry_after_seconds: Some(source.map_or(0.0, |source| self.retry_after(source))),
+            held_seconds: source.and_then(|source| self.held(source)),
             passed_packets: counts.passed,
             dropped_packets: if self.shadow { 0 } else { counts.refused },
             would_drop_packets: if self.shadow { counts.refused } else { 0 },

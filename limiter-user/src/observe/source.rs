@@ -64,6 +64,8 @@ pub struct CheckedLimit {
     /// Seconds until the next packet passes (the shortest frame if the limit counts bytes); null for a denied source,
     /// because waiting does not help.
     pub retry_after_seconds: Option<f64>,
+    /// Seconds for which the limit still holds the source (`hold`); null if it does not.
+    pub held_seconds: Option<f64>,
     /// Packets that passed.
     pub passed_packets: u64,
     /// Packets that were dropped.
@@ -133,6 +135,8 @@ pub struct TopSource {
     pub would_drop_packets: u64,
     /// Tokens left, in packets or bytes.
     pub tokens: f64,
+    /// Seconds for which the limit still holds the source (`hold`); null if it does not.
+    pub held_seconds: Option<f64>,
     /// The list that decides about the source before any limit.
     pub listed: Option<String>,
     /// Packets per second that passed.
@@ -188,6 +192,7 @@ impl TopSource {
             dropped_packets: dropped,
             would_drop_packets: would_drop,
             tokens: row.tokens,
+            held_seconds: row.held_seconds,
             listed: row.listed.map(str::to_owned),
             passed_packets_per_second: rate(activity.passed_since),
             dropped_packets_per_second: rate(dropped_since).filter(|_| row.listed != Some(DENY)),

@@ -33,6 +33,9 @@ pub fn check(check: &Check) -> String {
             limit.tokens,
             grouped(limit.burst_tokens)
         ));
+        if let Some(time) = limit.held_seconds {
+            text.push_str(&format!("    held for another {}\n", seconds(time)));
+        }
         if let Some(wait) = limit.retry_after_seconds.filter(|wait| *wait > 0.0) {
             text.push_str(&format!(
                 "    the next packet passes in {}\n",

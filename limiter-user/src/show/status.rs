@@ -33,6 +33,9 @@ fn limit_line(limit: &Limit) -> String {
     if limit.algorithm != "token-bucket" {
         text += &format!(", {}", limit.algorithm);
     }
+    if let (Some(hold), Some(held)) = (&limit.hold, limit.held_sources) {
+        text += &format!(", holds for {hold}: {} held", grouped(held));
+    }
     if limit.shadow {
         text += ", shadow: drops nothing";
     }

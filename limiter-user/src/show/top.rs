@@ -146,7 +146,10 @@ fn sources(sample: &Sample) -> String {
             of_source(grouped(of.passed)),
             grouped(dropped),
             of_source(grouped(would_drop)),
-            of_source(format!("{:.1}", row.tokens)),
+            of_source(match row.held_seconds {
+                Some(time) => format!("held {}", seconds(time)),
+                None => format!("{:.1}", row.tokens),
+            }),
         ]
     });
     table(columns, 2, rows)
@@ -214,6 +217,7 @@ mod tests {
                 over_since,
             },
             tokens: 0.5,
+            held_seconds: None,
         };
         Sample {
             interface: serde_json::from_value(interface).unwrap(),

@@ -52,6 +52,8 @@ pub struct Quota {
     pub unit: Unit,
     /// The window; none for a token bucket.
     pub window: Option<Window>,
+    /// Ticks for which a refused source is held; 0: none.
+    pub hold: i128,
 }
 
 /// Division of time into fixed windows, in nanoseconds.
@@ -129,6 +131,7 @@ impl Quota {
                     phase: phase.into(),
                     grant: per_period(&limit.rate),
                 }),
+                hold: 0,
             };
         }
         let token = match limit.rate.unit {
@@ -148,6 +151,21 @@ impl Quota {
             burst,
             unit: limit.rate.unit,
             window: None,
+            hold: limit.hold.map_or(0, |hold| {
+                let hold = humantime::parse_duration(&hold.to_string()).unwrap();
+                i128::try_from(hold.as_nanos()).unwrap() * TICKS
+            }),
+        }
+    }
+
+    /// Holds a bucket that has refused a packet, unless it is held already: it has tokens for one such packet again when
+    /// the hold ends.
+    pub fn hold(&self, state: &mut State, now: i128, length: usize) {
+        if let State::FullAt(full) = state
+            && self.hold > 0
+            && *full - now <= self.depth
+        {
+            *full = step_over_marks(now + self.hold + self.depth - self.price.of(length));
         }
     }
 
@@ -181,7 +199,7 @@ impl Quota {
             return true;
         }
         match (&mut *state, self.window) {
-            (State::FullAt(full), _) if *full - now > self.depth + SKEW => {
+            (State::FullAt(full), _) if *full - now > self.depth + self.hold + SKEW => {
                 *full = step_over_marks(now + self.depth);
             }
             (State::Left { window, .. }, Some(cut)) if *window - cut.number(now) > 1 => {

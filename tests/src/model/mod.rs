@@ -200,6 +200,10 @@ impl Model {
             if let Some(bucket) = id.and_then(|id| self.buckets.get_mut(id)) {
                 bucket.refused += 1;
                 bucket.passed += u64::from(passed);
+                let held = self.limits.iter().find(|held| held.limit.name == *name);
+                if let (Reason::Limit, Some(held)) = (outcome.reason, held) {
+                    held.quota.hold(&mut bucket.state, now, frame.len());
+                }
             }
         }
         count(&mut self.reasons[outcome.reason as usize], frame.len());

@@ -227,6 +227,11 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
                 Algorithm::FixedWindow,
             ],
         ),
+        hold: percent(rng, 20).then(|| {
+            one(rng, &["1s", "90s", "10m", "2h", "3days"])
+                .parse()
+                .unwrap()
+        }),
         shadow: percent(rng, 15),
         ..Limit::new(name, rate)
     }

@@ -11,6 +11,7 @@ const NAME: &str = "a text as in \"ssh\"";
 const RATE: &str = "a rate as in \"5/s\", \"300/m\" or \"10mbit\"";
 const BURST: &str = "packets as in 10 or \"2k\", or bytes as in \"64kb\"";
 const COST: &str = "a number of tokens as in 2";
+const HOLD: &str = "a time as in \"10m\"";
 const KEY: &str = "a key as in \"/32,/64\" or \"interface\"";
 const MATCH: &str = "a table as in { protocol = \"udp\", destination_port = 53 }";
 
@@ -26,6 +27,7 @@ pub fn read(mut section: Section, index: usize) -> Limit {
         burst: section.number("burst", BURST),
         cost: section.read("cost", |item| item.number(COST, number::count)),
         algorithm: section.variant("algorithm").unwrap_or_default(),
+        hold: section.text("hold", HOLD),
         shadow: section.boolean("shadow").unwrap_or_default(),
         scope: section.variant("scope").unwrap_or_default(),
         // A name that no other limit has.

@@ -24,8 +24,8 @@ pub fn report(settings: &Settings, root: &DeTable, mistakes: &mut Mistakes) {
 fn is_doubtful(of: Part, key: &str, mistakes: &Mistakes) -> bool {
     // If one key of a quota is wrong, the others cannot be checked.
     let keys: &[&str] = match (of, key) {
-        (Part::Limit(_), "rate" | "burst" | "cost" | "algorithm") => {
-            &["rate", "burst", "cost", "algorithm"]
+        (Part::Limit(_), "rate" | "burst" | "cost" | "algorithm" | "hold") => {
+            &["rate", "burst", "cost", "algorithm", "hold"]
         }
         (Part::Control, _) => &["rate", "burst", "total"],
         (Part::Whole, "new_sources") => &["new_sources", "new_sources_burst"],

@@ -126,6 +126,7 @@ impl Lines {
         self.unless(limit.algorithm == Algorithm::default(), "algorithm", || {
             text(limit.algorithm)
         });
+        self.some("hold", limit.hold.map(text));
         self.unless(!limit.shadow, "shadow", || "true".to_owned());
         self.unless(limit.scope == Scope::Host, "scope", || text(limit.scope));
     }

@@ -1,0 +1,66 @@
+//! `hold`: the time for which a limit refuses a source after it has refused one of its packets.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use limiter_common::arithmetic::{
+    bucket::{TAU_MAX, TICK_SHIFT},
+    quota::Quota,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Invalid, as_text};
+
+/// The time that a hold lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Hold(Duration);
+
+/// The longest hold: 30 days.
+const MOST: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+impl FromStr for Hold {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let time = humantime::parse_duration(text)
+            .ok()
+            .filter(|time| (Duration::from_millis(1)..=MOST).contains(time));
+        time.map(Self).ok_or_else(|| {
+            Invalid::new(format!(
+                "'{text}' is not a time of 1 ms to 30 days: write one as in 10m or 1h 30m"
+            ))
+        })
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_duration(self.0).fmt(f)
+    }
+}
+
+impl Hold {
+    /// The quota with this hold.
+    ///
+    /// # Errors
+    /// A token takes longer than the hold, so that a bucket would be refused for longer anyway.
+    pub fn of(self, quota: Quota) -> Result<Quota, Invalid> {
+        let ticks = self.0.as_nanos() << TICK_SHIFT;
+        let hold = u64::try_from(ticks).unwrap_or(u64::MAX);
+        let token = quota.cost >> quota.cost_shift;
+        if hold < token {
+            return Err(Invalid::new(format!(
+                "a hold of {self} is shorter than the time of one packet at this rate: write at least {}",
+                humantime::format_duration(Duration::from_nanos(token.div_ceil(1 << TICK_SHIFT)))
+            )));
+        }
+        if hold > TAU_MAX - quota.tau {
+            return Err(Invalid::new(format!(
+                "a hold of {self} and the time to fill the burst are more than 208 days together: write a shorter hold or a smaller burst"
+            )));
+        }
+        Ok(Quota { hold, ..quota })
+    }
+}
+
+as_text!(Hold);
