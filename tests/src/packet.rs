@@ -55,6 +55,8 @@ impl Frame {
 pub enum Segment {
     /// A connection request.
     Syn,
+    /// The answer to a connection request.
+    SynAck,
     /// Data of a connection.
     Data,
 }
@@ -92,6 +94,7 @@ impl Ends {
         let tcp = self.ip().tcp(self.from.port(), self.to.port(), 1, u16::MAX);
         match segment {
             Segment::Syn => tcp.syn().write(&mut bytes, &[]),
+            Segment::SynAck => tcp.syn().ack(1).write(&mut bytes, &[]),
             Segment::Data => tcp.ack(1).write(&mut bytes, &[0x5a; 20]),
         }
         .unwrap();
