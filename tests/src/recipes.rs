@@ -40,13 +40,23 @@ pub fn blocks_of(document: &'static str, language: &str) -> Vec<(&'static str, S
     blocks
 }
 
-/// The configuration file under this heading.
+/// The name of a recipe with this heading.
+///
+/// # Panics
+/// If the heading has no name.
+pub fn name(heading: &str) -> &str {
+    let name = heading.split('`').nth(1);
+    name.unwrap_or_else(|| panic!("no name in '{heading}'"))
+}
+
+/// The configuration file of this name.
 ///
 /// # Panics
 /// If there is no such file.
-pub fn recipe(heading: &str) -> String {
-    let found = blocks("toml").into_iter().find(|block| block.0 == heading);
-    found.unwrap_or_else(|| panic!("no recipe '{heading}'")).1
+pub fn recipe(named: &str) -> String {
+    let mut files = blocks("toml").into_iter();
+    let found = files.find(|(heading, _)| name(heading) == named);
+    found.unwrap_or_else(|| panic!("no recipe '{named}'")).1
 }
 
 /// A host on which the commands of a document run.

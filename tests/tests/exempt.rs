@@ -111,7 +111,7 @@ fn web_server_under_its_recipe_keeps_its_speed() {
         return;
     }
     // The client is one of the addresses that the recipe allows.
-    let recipe = recipe("Web front end").replace("allow = [\"192.0.2.0/28\"]", "allow = []");
+    let recipe = recipe("web").replace("allow = [\"192.0.2.0/28\"]", "allow = []");
     let hosts = Hosts::new();
     let _web = Web::start(&hosts);
     let (mut without, mut with) = (0.0_f64, 0.0_f64);
@@ -172,7 +172,7 @@ fn ssh_sessions_open_during_an_upload_through_the_bastion() {
     }
     let hosts = Hosts::new();
     let ssh = Ssh::start(&hosts);
-    hosts.attach_file(&recipe("SSH bastion"));
+    hosts.attach_file(&recipe("ssh"));
     let sessions = || {
         (0..4).for_each(|number| {
             let output = ssh.session(&hosts).wait_with_output().unwrap();

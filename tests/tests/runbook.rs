@@ -247,7 +247,7 @@ fn runbook_works_on_the_plain_configuration() {
 fn runbook_works_on_the_web_recipe() {
     need_kernel!();
     let attacked = Attacked::new();
-    let recipe = recipe("Web front end");
+    let recipe = recipe("web");
     attacked.site.folder.write("limiter.toml", recipe);
     attacked.run("limiter attach --config limiter.toml");
     attacked.run_all();

@@ -32,6 +32,7 @@ mod other {
     pub mod completions;
     pub mod helper;
     pub mod man;
+    pub mod preset;
 }
 mod plan {
     pub mod config;
@@ -59,7 +60,7 @@ use fleet::agent;
 use limit::{attach, detach, keep, reload, reset, set};
 use lists::edit;
 use observe::{check, export, status, top, watch};
-use other::{completions, helper, man};
+use other::{completions, helper, man, preset};
 use plan::{config, doctor, learn, replay};
 use shared::{interfaces::OnOne, output};
 
@@ -89,7 +90,7 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
     ("Lists", &["allow", "deny", "tier"]),
     ("Plan", &["doctor", "learn", "replay", "config"]),
     ("Fleet", &["agent"]),
-    ("Other", &["completions", "man"]),
+    ("Other", &["preset", "completions", "man"]),
 ];
 
 #[derive(Debug, Subcommand)]
@@ -129,6 +130,7 @@ enum Verb {
         verb: config::Verb,
     },
     Agent(agent::Agent),
+    Preset(preset::Preset),
     Completions(completions::Completions),
     Man(man::Manual),
 }
@@ -207,6 +209,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Replay(arguments) => replay::run(&arguments),
         Verb::Config { verb } => config::run(verb).await,
         Verb::Agent(arguments) => agent::run(arguments).await,
+        Verb::Preset(arguments) => preset::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments, Cli::command()),
         Verb::Man(arguments) => man::run(&arguments, Cli::command()),
     }

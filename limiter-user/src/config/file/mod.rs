@@ -26,6 +26,7 @@ pub use keys::ALL as TABLES;
 pub use mistakes::Mistake;
 pub use packets::show as matches;
 pub use show::show;
+pub use value::nearest;
 
 use super::Settings;
 use mistakes::Mistakes;

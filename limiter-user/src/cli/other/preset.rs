@@ -1,0 +1,157 @@
+//! `limiter preset`. The presets are the recipes of the cookbook: a heading "## `NAME`: SUMMARY", text, and a file.
+
+use clap::Args;
+
+use crate::{
+    cli::shared::{
+        output::{Usage, print, write},
+        values::interface,
+    },
+    config::file::nearest,
+};
+
+const COOKBOOK: &str = include_str!("../../../../docs/cookbook.md");
+
+/// The end of each preset's text.
+const TRIAL: &str =
+    "Try this file with `shadow = true` as its first line: limiter then counts, and drops nothing.
+Prefixes under [lists] are examples: replace them.";
+
+/// List configuration files for services and attacks, or print one
+#[derive(Debug, Args)]
+pub struct Preset {
+    /// Name of a preset, as in web; without it, list all
+    #[arg(value_name = "NAME", requires = "interfaces")]
+    name: Option<String>,
+    /// Interface that the file is for; several as in eth0,eth1
+    #[arg(long = "interface", value_name = "IFACE", requires = "name", value_delimiter = ',', value_parser = interface)]
+    interfaces: Vec<String>,
+}
+
+/// A recipe of the cookbook.
+#[derive(Clone, Copy, Debug)]
+struct Recipe {
+    name: &'static str,
+    summary: &'static str,
+    text: &'static str,
+    file: &'static str,
+}
+
+pub fn run(arguments: &Preset) -> anyhow::Result<()> {
+    let Some(name) = &arguments.name else {
+        return Ok(print(&list())?);
+    };
+    let recipe = recipes().find(|recipe| recipe.name == name);
+    let recipe = recipe.ok_or_else(|| unknown(name))?;
+    Ok(write(&preset(&recipe, &arguments.interfaces))?)
+}
+
+fn recipes() -> impl Iterator<Item = Recipe> {
+    COOKBOOK.split("\n## `").skip(1).filter_map(|section| {
+        let (heading, rest) = section.split_once('\n')?;
+        let (name, summary) = heading.split_once("`: ")?;
+        let (text, rest) = rest.split_once("```toml\n")?;
+        let (file, _) = rest.split_once("```")?;
+        Some(Recipe {
+            name,
+            summary,
+            text: text.trim(),
+            file,
+        })
+    })
+}
+
+fn list() -> String {
+    let width = recipes().map(|recipe| recipe.name.len()).max().unwrap_or(0);
+    let line = |recipe: Recipe| format!("{:width$}  {}\n", recipe.name, recipe.summary);
+    recipes().map(line).collect()
+}
+
+fn unknown(name: &str) -> Usage {
+    let names: Vec<_> = recipes().map(|recipe| recipe.name).collect();
+    let meant = nearest(name, names.iter().copied());
+    let write = meant.map_or("write".to_owned(), |name| {
+        format!("did you mean '{name}'? Write")
+    });
+    let names = names.join(", ");
+    Usage(format!("'{name}' is not a preset: {write} one of {names}"))
+}
+
+/// A configuration file: the recipe's text as comments, and its file for `interfaces`.
+fn preset(recipe: &Recipe, interfaces: &[String]) -> String {
+    let text = format!(
+        "{}: {}\n\n{}\n\n{TRIAL}",
+        recipe.name, recipe.summary, recipe.text
+    );
+    let comments = text.lines().map(|line| format!("# {line}"));
+    let file = recipe.file.lines().map(|line| {
+        if line.starts_with("interfaces = ") {
+            format!("interfaces = {}", toml::Value::from(interfaces.to_vec()))
+        } else {
+            line.to_owned()
+        }
+    });
+    let lines = comments.chain([String::new()]).chain(file);
+    lines
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{COOKBOOK, list, preset, recipes, unknown};
+    use crate::config::{file, ineffective::USUAL_FRAME};
+
+    #[test]
+    fn every_preset_is_a_valid_file_without_warnings() {
+        let interfaces = ["eth7".to_owned(), "a\"b".to_owned()];
+        for recipe in recipes() {
+            let name = recipe.name;
+            let text = preset(&recipe, &interfaces);
+            let read = file::parse(&text, Path::new("."));
+            let read = read.unwrap_or_else(|mistakes| panic!("{name}: {mistakes:?}"));
+            assert_eq!(read.interfaces, interfaces, "{name}");
+            assert!(!read.settings.limits.is_empty(), "{name}");
+            assert!(read.settings.ineffective(USUAL_FRAME).is_empty(), "{name}");
+            let warnings = read.settings.table_warnings(USUAL_FRAME).unwrap();
+            assert!(warnings.is_empty(), "{name}: {warnings:?}");
+        }
+    }
+
+    #[test]
+    fn every_file_of_the_cookbook_is_a_preset_with_plain_text() {
+        assert_eq!(COOKBOOK.matches("\n```toml\n").count(), recipes().count());
+        assert_eq!(list().lines().count(), recipes().count());
+        for recipe in recipes() {
+            assert!(!recipe.text.is_empty(), "{}", recipe.name);
+            let is_plain = !recipe.text.contains("](") && !recipe.text.contains("```");
+            assert!(is_plain, "{}: no links or blocks", recipe.name);
+            let text = preset(&recipe, &["eth0".to_owned()]);
+            let mut lines = text.lines().skip_while(|line| line.starts_with('#'));
+            assert_eq!(
+                lines.nth(1),
+                Some("interfaces = [\"eth0\"]"),
+                "{}",
+                recipe.name
+            );
+        }
+    }
+
+    #[test]
+    fn issue_21_presets_exist() {
+        let names: Vec<_> = recipes().map(|recipe| recipe.name).collect();
+        let promised = "dns-amplification syn-flood dns-resolver dns-server web quic ssh source-engine minecraft voip \
+                        wireguard ipv6";
+        assert_eq!(names, promised.split_whitespace().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn unknown_name_gets_the_nearest_one_and_the_list() {
+        let error = unknown("dns-resolvr").to_string();
+        assert!(error.contains("did you mean 'dns-resolver'?"), "{error}");
+        assert!(error.ends_with("voip, wireguard, ipv6"), "{error}");
+        assert!(!unknown("zzz").to_string().contains("did you mean"));
+    }
+}
