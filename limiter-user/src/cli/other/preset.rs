@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn issue_21_presets_exist() {
+    fn promised_presets_exist() {
         let names: Vec<_> = recipes().map(|recipe| recipe.name).collect();
         let promised = "dns-amplification syn-flood dns-resolver dns-server web quic ssh source-engine minecraft voip \
                         wireguard ipv6";
