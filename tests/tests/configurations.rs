@@ -25,7 +25,7 @@ use limiter_tests::{
         settings::{self, FRAME_MAX},
     },
 };
-use limiter_user::config::{Settings, file};
+use limiter_user::config::{Settings, file, key::Packet};
 
 /// Loading a program takes a hundred times as long as sending all of its packets.
 const CONFIGURATIONS: u64 = 60;
@@ -170,8 +170,17 @@ impl Pair {
     fn key(&self, (name, owner): &Id) -> SourceKey {
         let (limit, slot) = self.kernel.limit(name);
         let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let address = owner.prefix.as_ref().map_or(any, IpNet::network);
-        limit.key.of(slot.number, address, owner.port.unwrap_or(0))
+        let address = |prefix: &Option<IpNet>| prefix.as_ref().map_or(any, IpNet::network);
+        let (protocol, source_port) = owner.flow.unwrap_or_default();
+        let packet = Packet {
+            source: address(&owner.source),
+            destination: address(&owner.destination),
+            protocol,
+            source_port,
+            destination_port: owner.port.unwrap_or(0),
+        };
+        let seed = self.kernel.kernel.tables.sets.seed;
+        limit.key.of_packet(slot.number, &packet, &seed)
     }
 
     fn in_kernel(&self, id: &Id) -> Option<(Source, Quota)> {

@@ -100,7 +100,7 @@ fn kernel_and_model_agree_on_foreign_captures() {
 #[test]
 fn kernel_and_model_agree_on_random_captures() {
     need_kernel!();
-    const CONFIGURATIONS: u64 = 25;
+    const CONFIGURATIONS: u64 = 40;
     const PACKETS: usize = 1_200;
     let first = seed(0x5eed_0e91);
     let mut seen = BTreeMap::<&str, u64>::new();

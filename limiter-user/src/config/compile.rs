@@ -7,8 +7,8 @@ use limiter_common::{
     abi::{
         Config, Listed,
         rules::{
-            self, FIRST_TIER, LISTS_MAX, NEEDS_HOLD, NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW,
-            ON_DENY,
+            self, FIRST_TIER, LISTS_MAX, NEEDS_DESTINATION, NEEDS_HOLD, NEEDS_PAIR,
+            NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW, ON_DENY,
         },
     },
     arithmetic::{
@@ -21,8 +21,9 @@ use limiter_common::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Invalid, Limit, Lists, Malformed, NewSources, Settings,
+    Invalid, Key, Limit, Lists, Malformed, NewSources, Settings,
     control::is_control,
+    key::Parts,
     lists::{ALLOW, DENY, Prefixes},
     matches::{Destination, set_name, set_of},
     shares::{self, Shares},
@@ -101,7 +102,7 @@ impl Settings {
     /// Returns true if each packet needs only one bucket, so that the fast path is enough.
     fn is_plain(&self, slots: &[Slot]) -> bool {
         let alone = matches!(slots, [slot] if slot.number == FIRST_SLOT);
-        let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && !limit.key.by_port && limit.hold.is_none());
+        let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && limit.key.needs() == 0 && limit.hold.is_none());
         alone && only && self.lists.are_empty() && !self.exempt.control
     }
 }
@@ -109,9 +110,22 @@ impl Settings {
 impl Limit {
     /// Bits of what the limit needs of a packet, as in [`NEEDS_TRANSPORT`].
     fn needs(&self) -> u32 {
-        let by_port = if self.key.by_port { NEEDS_TRANSPORT } else { 0 };
         let hold = self.hold.map_or(0, |_| NEEDS_HOLD);
-        self.matches.needs() | by_port | hold
+        self.matches.needs() | self.key.needs() | hold
+    }
+}
+
+impl Key {
+    /// Bits of what the key needs of a packet besides its source.
+    fn needs(&self) -> u32 {
+        let ports = if self.by_port { NEEDS_TRANSPORT } else { 0 };
+        ports
+            | match self.parts {
+                Parts::Interface | Parts::Source(_) => 0,
+                Parts::Destination(_) => NEEDS_DESTINATION,
+                Parts::Pair { .. } => NEEDS_DESTINATION | NEEDS_PAIR,
+                Parts::Flow => NEEDS_DESTINATION | NEEDS_PAIR | NEEDS_TRANSPORT,
+            }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Burst, Key, Limit, Rate, key::Source};
+use super::{Burst, Key, Limit, Rate};
 
 /// Name of the limit on each source of control traffic.
 pub const CONTROL_LIMIT: &str = "control";
@@ -49,10 +49,7 @@ impl Control {
             ..Limit::new(CONTROL_LIMIT, self.rate)
         };
         let total = self.total.map(|rate| Limit {
-            key: Key {
-                source: Source::Interface,
-                by_port: false,
-            },
+            key: Key::INTERFACE,
             ..Limit::new(CONTROL_TOTAL, rate)
         });
         [Some(each), total].into_iter().flatten().collect()

@@ -217,6 +217,9 @@ impl Limit {
         problems.check(is_shared && in_bits, "rate", || {
             format!("a fleet shares only rates in packets, and {rate} is in bits: write a rate as in 100/s, or scope = \"host\"")
         });
+        problems.check(is_shared && !self.key.is_by_source(), "key", || {
+            format!("a fleet shares only buckets of sources, and {} has more than the source: write a key as in /32,/64, or scope = \"host\"", self.key)
+        });
         problems.check(*cost == Some(0), "cost", || {
             "packets with a cost of 0 would never be limited: write at least 1".to_owned()
         });

@@ -13,9 +13,9 @@ const SECOND: u64 = 1_000_000_000;
 /// The settings to change.
 pub const ADVICE: &str = "raise max_sources or the limit's rate, or set a lower new_sources";
 
-/// Entries that are needed if `sources` come per `period` nanoseconds, and each is held for `held` nanoseconds.
-fn needed(sources: u64, period: u64, held: u64) -> u64 {
-    let needed = u128::from(sources) * u128::from(held);
+/// Entries that are needed if `entries` are taken per `period` nanoseconds, and each is held for `held` nanoseconds.
+fn needed(entries: u64, period: u64, held: u64) -> u64 {
+    let needed = u128::from(entries) * u128::from(held);
     u64::try_from(needed.div_ceil(u128::from(period.max(1)))).unwrap_or(u64::MAX)
 }
 
@@ -54,7 +54,8 @@ impl Settings {
             let held = until_full(&quota, quota.cost_of(frame_max).min(quota.tau));
             let needed = match &self.new_sources {
                 Some(NewSources { rate, .. }) => {
-                    Some(needed(rate.tokens_per_period(), rate.period_ns, held))
+                    let entries = rate.tokens_per_period() * limit.key.entries_at_least();
+                    Some(needed(entries, rate.period_ns, held))
                 }
                 None if claims[index].quick => continue,
                 None => None,

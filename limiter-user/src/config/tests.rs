@@ -2,8 +2,11 @@
 
 use std::{fmt::Display, net::IpAddr, str::FromStr};
 
+use limiter_common::table::Seed;
+
 use super::{
     Burst, Factor, Hold, Invalid, Key, Rate, escape,
+    key::Packet,
     lists::{prefix, show},
     matches::{Destination, Dscp, Hex, IcmpType, Lengths, PortRange, Protocol, TcpFlags, Ttl},
     number::{COUNTS, parse},
@@ -50,6 +53,11 @@ rate: 5 = 5/s | 5/s | 300/1m = 300/m | 10/6s | 1k/s | 2M/s | 1/d | 100/10d | 10m
 burst: 10 | 2k | 64kb | 1mb | 1500b
 factor: x0.5 | x2 | x0.001 | x1000 | x1 | x0.05 | x12.345
 key: /32,/64 | /24,/48 | /0,/0 | interface | /32,/64,destination_port | interface,destination_port
+key: source = /32,/64 | source/24 = /24,/64 | source/24,/48 = /24,/48 | source + destination_port = /32,/64,destination_port
+key: destination | destination/24,/48 | destination/24 = destination/24,/128 | destination/32,/128 = destination
+key: source + destination | source+destination = source + destination | source/32,/64 + destination/32,/128 = source + destination
+key: source/24,/48 + destination | source/24,/48 + destination/32,/64 | flow | interface + destination_port = interface,destination_port
+key: source + destination,destination_port = source + destination + destination_port | destination + destination_port
 protocol: tcp | 17 = udp | 253 | 0
 port: 53 | 5300-5353 | 7-7 = 7 | 0-65535
 length: 60 | 60-60 = 60 | 0-100 | 1200- | 1200-65535 = 1200-
@@ -79,6 +87,8 @@ rate: 0 | 5/x | 5/0.5s | 2G/s | 2tbit | 1/209d | 10mbps
 burst: 0 | -1 | 0kb | 1.5 | kb | 10x | 10KB | 1e9
 factor: x | x0 | x-1 | xNaN | xinf | x1e9 | x1000.001 | x0.0001 | x.5 | 0.5 | 2x | x0,5 | x 2 | xx2 | x1k
 key: /33,/64 | /32,/129 | /32 | 32,64 | /32,/64,/1 | /-1,/64 | /32,/+64 | Interface | /32,/64,source_port | destination_port
+key: source/33 | source/24,48 | source/,/48 | destination/32,/129 | destinations | destination + source | source + | + destination
+key: source + source | interface + destination | /32,/64 + destination | flow/32,/64 | flow,destination_port | flow + destination
 protocol: TCP | 256 | -1 | tcp,udp
 port: 65536 | 9-8 | -1 | 1-2-3 | +5 | http | 9-
 length: - | -100 | 100-60 | 65536 | 1k | 0-1-2
@@ -165,6 +175,108 @@ fn sources_are_cut_to_their_prefix() {
         let network = key.network(&source).map(|network| show(&network));
         assert_eq!(network.unwrap_or("interface".to_owned()), shown);
     }
+}
+
+/// The text of the key of UDP packets from port 4000 to port 53.
+fn shown_of(key: &str, source: &str, destination: &str, protocol: u8) -> (String, Option<String>) {
+    let key: Key = key.parse().unwrap();
+    let packet = Packet {
+        source: source.parse().unwrap(),
+        destination: destination.parse().unwrap(),
+        protocol,
+        source_port: 4_000,
+        destination_port: 53,
+    };
+    let of = key.of_packet(3, &packet, &Seed::new([1, 2, 3, 4]));
+    let network = key.network(&of).map(|network| show(&network));
+    (key.show(&of), network)
+}
+
+#[test]
+fn keys_with_a_destination_are_shown() {
+    for (key, expected, network) in [
+        ("destination", "-> 198.51.100.9", None),
+        ("destination/24,/48", "-> 198.51.100.0/24", None),
+        (
+            "destination + destination_port",
+            "-> 198.51.100.9 port 53",
+            None,
+        ),
+        (
+            "source + destination",
+            "192.0.2.7 -> 198.51.100.9",
+            Some("192.0.2.7"),
+        ),
+        (
+            "source/24,/48 + destination/16,/32 + destination_port",
+            "192.0.2.0/24 -> 198.51.0.0/16 port 53",
+            Some("192.0.2.0/24"),
+        ),
+        (
+            "flow",
+            "udp 192.0.2.7:4000 -> 198.51.100.9:53",
+            Some("192.0.2.7"),
+        ),
+    ] {
+        let shown = shown_of(key, "192.0.2.7", "198.51.100.9", 17);
+        assert_eq!(shown, (expected.to_owned(), network.map(str::to_owned)));
+    }
+    let gre = shown_of("flow", "192.0.2.7", "198.51.100.9", 47).0;
+    assert_eq!(gre, "gre 192.0.2.7 -> 198.51.100.9");
+    // Only sources are neighbours.
+    let to = shown_of("destination/32,/64", "fe80::1", "fe80::2", 17);
+    assert_eq!(to, ("-> fe80::/64".to_owned(), None));
+}
+
+#[test]
+fn ipv6_pairs_are_hashed_under_their_masks() {
+    let key = "source/32,/48 + destination";
+    let of = |key: &str, source: &str, destination: &str, protocol: u8| {
+        let (shown, network) = shown_of(key, source, destination, protocol);
+        assert_eq!(network, None);
+        shown
+    };
+    let first = of(key, "2001:db8::1", "2001:db8:1::1", 17);
+    let digits = first.strip_prefix("pair #").unwrap();
+    assert!(digits.len() == 16 && u64::from_str_radix(digits, 16).is_ok());
+    assert_eq!(of(key, "2001:db8:0:1::2", "2001:db8:1::1", 6), first);
+    assert_ne!(of(key, "2001:db8:1::1", "2001:db8:1::1", 17), first);
+    assert_ne!(of(key, "2001:db8::1", "2001:db8:1::2", 17), first);
+    // Each neighbour has its own bucket.
+    let neighbours = ["fe80::1", "fe80::2"].map(|source| of(key, source, "2001:db8:1::1", 17));
+    assert_ne!(neighbours[0], neighbours[1]);
+    let flows = [6, 17].map(|protocol| of("flow", "2001:db8::1", "2001:db8:1::1", protocol));
+    assert!(flows[0].starts_with("flow #") && flows[0] != flows[1]);
+}
+
+#[test]
+fn key_of_an_ipv4_pair_says_its_source() {
+    let packet = |source: &str, destination: &str| Packet {
+        source: source.parse().unwrap(),
+        destination: destination.parse().unwrap(),
+        protocol: 17,
+        source_port: 4_000,
+        destination_port: 53,
+    };
+    let seed = Seed::new([1, 2, 3, 4]);
+    for (key, source, is_from) in [
+        ("source + destination", "192.0.2.7", true),
+        ("source + destination", "192.0.2.8", false),
+        ("source/24 + destination", "192.0.2.8", true),
+        ("source + destination", "198.51.100.9", false),
+        ("flow", "192.0.2.7", true),
+        ("flow", "192.0.2.8", false),
+        ("flow", "2001:db8::1", false),
+        ("/32,/64", "192.0.2.7", false),
+    ] {
+        let key: Key = key.parse().unwrap();
+        let of = key.of_packet(3, &packet("192.0.2.7", "198.51.100.9"), &seed);
+        let source = source.parse().unwrap();
+        assert_eq!(key.is_from(&of, source), is_from, "{key}, {source}");
+    }
+    let key: Key = "flow".parse().unwrap();
+    let of = key.of_packet(3, &packet("2001:db8::1", "2001:db8::2"), &seed);
+    assert!(!key.is_from(&of, "2001:db8::1".parse().unwrap()));
 }
 
 #[test]

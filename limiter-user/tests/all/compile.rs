@@ -6,11 +6,11 @@ use limiter_common::{
     abi::{
         Config,
         rules::{
-            NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER, NEEDS_PAYLOAD,
-            NEEDS_TRANSPORT,
+            NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER, NEEDS_PAIR,
+            NEEDS_PAYLOAD, NEEDS_TRANSPORT,
         },
     },
-    table::key::KeyMask,
+    table::key::{BY_DESTINATION, BY_FLOW, BY_PAIR, KeyMask},
 };
 use limiter_user::config::{Settings, compile::TierBits, file, slot::Slot};
 
@@ -102,12 +102,67 @@ fn fast_path_is_only_for_one_unconditional_limit() {
         "shadow = true",
         "match = { protocol = \"udp\" }",
         "key = \"/32,/64,destination_port\"",
+        "key = \"destination\"",
+        "key = \"source + destination\"",
+        "key = \"flow\"",
     ] {
         let text = format!("{ONE}{line}\n");
         assert_eq!(compiled(&text).plain, 0, "{line}");
     }
     let two = format!("{ONE}{}", ONE.replace("one", "two"));
     assert_eq!(compiled(&two).plain, 0);
+}
+
+#[test]
+fn key_with_a_destination_compiles_to_its_masks_and_needs() {
+    let (to, pair, ports) = (NEEDS_DESTINATION, NEEDS_PAIR, NEEDS_TRANSPORT);
+    let whole = KeyMask::prefixes(32, 128);
+    let pair_of = |source: KeyMask, destination: KeyMask| KeyMask {
+        by: BY_PAIR,
+        destination_ipv4: destination.ipv4,
+        destination_ipv6: destination.ipv6,
+        ..source
+    };
+    let by_destination = |mask: KeyMask| KeyMask {
+        by: BY_DESTINATION,
+        link_local: 0,
+        ..mask
+    };
+    let hosts = pair_of(KeyMask::prefixes(32, 64), whole);
+    for (key, mask, needs) in [
+        ("destination", by_destination(whole), to),
+        (
+            "destination/24,/48",
+            by_destination(KeyMask::prefixes(24, 48)),
+            to,
+        ),
+        ("source + destination", hosts, to | pair),
+        (
+            "source/24,/48 + destination/16,/32",
+            pair_of(KeyMask::prefixes(24, 48), KeyMask::prefixes(16, 32)),
+            to | pair,
+        ),
+        (
+            "source + destination + destination_port",
+            KeyMask { port: 1, ..hosts },
+            to | pair | ports,
+        ),
+        (
+            "flow",
+            KeyMask {
+                by: BY_FLOW,
+                ..pair_of(whole, whole)
+            },
+            to | pair | ports,
+        ),
+    ] {
+        let config = compiled(&format!("{ONE}key = \"{key}\"\n"));
+        assert_eq!(
+            (config.limits[0].mask, config.needs),
+            (mask, needs),
+            "{key}"
+        );
+    }
 }
 
 #[test]

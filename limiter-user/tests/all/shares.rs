@@ -45,4 +45,17 @@ fn only_a_slow_limit_gets_a_table_warning() {
     );
     assert_eq!(of("new_sources = \"19/s\"\n"), [""; 0]);
     assert_eq!(of("new_sources = \"20/s\"\n").len(), 1);
+    // Keys of pairs take two entries.
+    let pairs = text.replacen("burst = 5", "burst = 5\nkey = \"source + destination\"", 1);
+    let of_pairs = |new_sources: &str| {
+        let file = format!("new_sources = \"{new_sources}\"\n{pairs}");
+        let parsed = file::parse(&file, std::path::Path::new("."));
+        parsed
+            .unwrap()
+            .settings
+            .table_warnings(1_522)
+            .unwrap()
+            .len()
+    };
+    assert_eq!(["9/s", "10/s"].map(of_pairs), [0, 1]);
 }

@@ -1,7 +1,10 @@
 //! Rates, bursts and keys are shown so that they read back.
 
 use crate::exact::{cases, draw::magnitude};
-use limiter_user::config::{Burst, Key, Rate, Unit, key::Source};
+use limiter_user::config::{
+    Burst, Key, Rate, Unit,
+    key::{Bits, Parts},
+};
 use proptest::{prelude::*, sample::select};
 
 /// Digits, with or without a fraction.
@@ -32,6 +35,10 @@ fn rate_texts() -> impl Strategy<Value = String> {
         3 => (numbers(), select(&["bit", "kbit", "mbit", "gbit", "tbit"]))
             .prop_map(|(number, unit)| format!("{number}{unit}")),
     ]
+}
+
+fn bits() -> impl Strategy<Value = Bits> {
+    (0..=32_u8, 0..=128_u8).prop_map(|(ipv4, ipv6)| Bits { ipv4, ipv6 })
 }
 
 fn burst_texts() -> impl Strategy<Value = String> {
@@ -80,9 +87,14 @@ proptest! {
     }
 
     #[test]
-    fn a_key_reads_back(ipv4 in 0..=32_u8, ipv6 in 0..=128_u8, by_port: bool) {
-        for source in [Source::Prefix { ipv4, ipv6 }, Source::Interface] {
-            let key = Key { source, by_port };
+    fn a_key_reads_back(source in bits(), destination in bits(), by_port: bool) {
+        for parts in [
+            Parts::Interface,
+            Parts::Source(source),
+            Parts::Destination(destination),
+            Parts::Pair { source, destination },
+        ] {
+            let key = Key { parts, by_port };
             prop_assert_eq!(key.to_string().parse(), Ok(key));
         }
     }

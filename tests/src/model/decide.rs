@@ -4,7 +4,10 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use limiter_common::{abi::counters::LimitCounters, policy::verdict::Reason};
-use limiter_user::config::{Limit, Malformed, key};
+use limiter_user::config::{
+    Limit, Malformed,
+    key::{Bits, Parts},
+};
 
 use super::{
     Bucket, Held, Id, Model, Outcome, Owner,
@@ -69,27 +72,21 @@ impl Model {
             .filter(|held| control || facts.hold(&held.limit.matches))
             .cloned()
             .collect();
-        self.ask(&matching, source, transport.as_ref(), frame.len(), now)
+        let fields = Fields {
+            source,
+            destination,
+            transport: transport.as_ref(),
+        };
+        self.ask(&matching, fields, frame.len(), now)
     }
 
     /// All matching limits must admit the packet. All of them are charged, or none.
-    fn ask(
-        &mut self,
-        matching: &[Held],
-        source: IpAddr,
-        transport: Option<&Transport>,
-        length: usize,
-        now: i128,
-    ) -> Outcome {
-        let port = match transport.map(|seen| seen.ports) {
-            Some(Field::Is((_, to))) => Some(to),
-            _ => None,
-        };
+    fn ask(&mut self, matching: &[Held], fields: Fields<'_>, length: usize, now: i128) -> Outcome {
         let mut outcome = Outcome {
             reason: Reason::Unlimited,
             refused_by: None,
             buckets: (matching.iter())
-                .map(|held| (held.limit.name.clone(), owner_of(&held.limit, source, port)))
+                .map(|held| (held.limit.name.clone(), fields.owner(&held.limit)))
                 .collect(),
         };
         let asked: Vec<_> = matching.iter().zip(outcome.buckets.clone()).collect();
@@ -197,26 +194,61 @@ fn passed(counts: &mut LimitCounters, admitted: bool, length: usize) {
     count(figure, length);
 }
 
-/// The owner of the source's bucket under the limit.
-fn owner_of(limit: &Limit, source: IpAddr, port: Option<u16>) -> Owner {
-    let prefix = match limit.key.source {
-        key::Source::Interface => None,
-        key::Source::Prefix { ipv4, ipv6 } => {
-            let bits = match source {
-                IpAddr::V4(_) => ipv4,
-                // Each neighbour has its own bucket.
-                IpAddr::V6(v6) if v6.is_unicast_link_local() && ipv6 > 10 => 128,
-                IpAddr::V6(_) => ipv6,
-            };
-            Some(
-                IpNet::new(source, bits)
-                    .expect("within the address")
-                    .trunc(),
-            )
+/// The fields of a packet that keys can have.
+#[derive(Clone, Copy)]
+struct Fields<'a> {
+    source: IpAddr,
+    /// None for ARP.
+    destination: Option<IpAddr>,
+    transport: Option<&'a Transport>,
+}
+
+impl Fields<'_> {
+    /// The owner of the packet's bucket under the limit.
+    fn owner(&self, limit: &Limit) -> Owner {
+        let by = limit.key.parts;
+        let is_flow = by == Parts::Flow;
+        let whole = Some(Bits {
+            ipv4: 32,
+            ipv6: 128,
+        });
+        let (from, to) = match by {
+            Parts::Interface => (None, None),
+            Parts::Source(bits) => (Some(bits), None),
+            Parts::Destination(bits) => (None, Some(bits)),
+            Parts::Pair {
+                source,
+                destination,
+            } => (Some(source), Some(destination)),
+            Parts::Flow => (whole, whole),
+        };
+        let read = |seen: Option<Field<(u16, u16)>>| match seen {
+            Some(Field::Is(ports)) => ports,
+            _ => (0, 0),
+        };
+        let (source_port, port) = read(self.transport.map(|seen| seen.ports));
+        let protocol = match self.transport.map(|seen| seen.protocol) {
+            Some(Field::Is(protocol)) => protocol,
+            _ => 255,
+        };
+        Owner {
+            source: from.map(|bits| prefix_of(self.source, bits, true)),
+            destination: to
+                .zip(self.destination)
+                .map(|(bits, address)| prefix_of(address, bits, false)),
+            flow: is_flow.then_some((protocol, source_port)),
+            port: (is_flow || limit.key.by_port).then_some(port),
         }
-    };
-    Owner {
-        prefix,
-        port: limit.key.by_port.then(|| port.unwrap_or(0)),
     }
+}
+
+/// The prefix of an address. Each neighbour has its own bucket, if the addresses are those of neighbours.
+fn prefix_of(address: IpAddr, bits: Bits, neighbours: bool) -> IpNet {
+    let length = match address {
+        IpAddr::V4(_) => bits.ipv4,
+        IpAddr::V6(v6) if neighbours && v6.is_unicast_link_local() && bits.ipv6 > 10 => 128,
+        IpAddr::V6(_) => bits.ipv6,
+    };
+    let net = IpNet::new(address, length).expect("within the address");
+    net.trunc()
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use limiter_user::config::{
     Limit, Lists, Match,
+    key::Parts,
     matches::{Destination, IcmpType, IpVersion, Payload, Ports},
 };
 
@@ -26,7 +27,10 @@ pub fn reads_transport(limit: &Limit) -> bool {
         *matches != addresses
     };
     let not = limit.matches.not.as_deref();
-    limit.key.by_port || reads(&limit.matches) || not.is_some_and(reads)
+    limit.key.by_port
+        || limit.key.parts == Parts::Flow
+        || reads(&limit.matches)
+        || not.is_some_and(reads)
 }
 
 /// Fields of a packet that a match is compared with.

@@ -23,11 +23,15 @@ use limiter_user::config::{Burst, Control, Limit, Settings};
 use bucket::{Quota, State, TICKS};
 use new_sources::NewSourceLimit;
 
-/// Owner of a bucket: a prefix, or all packets; and a port.
+/// Owner of a bucket: what its packets have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// The prefix; none if all sources share one bucket.
-    pub prefix: Option<IpNet>,
+    /// The prefix of the source; none if all sources share one bucket.
+    pub source: Option<IpNet>,
+    /// The prefix of the destination; none if all destinations share one bucket.
+    pub destination: Option<IpNet>,
+    /// The protocol and the source port, if each flow has a bucket; 255 and 0 if they cannot be read.
+    pub flow: Option<(u8, u16)>,
     /// The destination port, if each has a bucket; 0 for packets without ports.
     pub port: Option<u16>,
 }

@@ -213,6 +213,14 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
                 "interface",
                 "/32,/64,destination_port",
                 "interface,destination_port",
+                "destination",
+                "destination/31,/127,destination_port",
+                "source + destination",
+                "source/31,/48 + destination/30,/126",
+                "source + destination/32,/127 + destination_port",
+                "source/0,/10 + destination/32,/64",
+                "flow",
+                "flow",
             ],
         )
         .parse()

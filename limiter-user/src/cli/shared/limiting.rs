@@ -29,13 +29,9 @@ pub struct Limiting {
     /// the rate
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub burst: Option<Burst>,
-    /// Key of a bucket: prefix lengths for IPv4 and IPv6, or interface for one bucket for all packets
-    #[arg(
-        long,
-        value_name = "PREFIX",
-        default_value_t,
-        allow_hyphen_values = true
-    )]
+    /// Key of a bucket: prefix lengths of the source for IPv4 and IPv6, interface for one bucket for all
+    /// packets, destination, "source + destination", or flow
+    #[arg(long, value_name = "KEY", default_value_t, allow_hyphen_values = true)]
     pub key: Key,
     /// Count packets that would be dropped, but drop nothing
     #[arg(long)]

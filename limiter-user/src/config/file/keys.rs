@@ -61,7 +61,7 @@ pub static LIMIT: Keys = Keys {
     known: r#"
 name: Name of the limit. Required, and different for each limit.
 match: Packets that the limit applies to, as in `{ protocol = "udp", destination_port = 53 }`. Default: all IP packets.
-key: Parts of a packet that select its bucket. `"/32,/64"` (default): that many bits of the source address, for IPv4 and IPv6. `"interface"`: one bucket for all packets. With `,destination_port` at the end, each destination port has its own bucket.
+key: Parts of a packet that select its bucket. `"/32,/64"` (default): that many bits of the source address, for IPv4 and IPv6. `"interface"`: one bucket for all packets. `"destination"`, `"source + destination"`, with prefix lengths as in `"source/24,/48 + destination/32,/64"` (default: `/32,/64` for sources, whole addresses for destinations). `"flow"`: addresses, protocol and ports. With `,destination_port` at the end of any but `"flow"`, each destination port has its own bucket.
 rate: Rate at which a bucket refills: `"5/s"`, `"300/m"`, `"1k/s"` in packets; `"64kbit"`, `"10mbit"` in bits per second. Required.
 burst: Size of a bucket: packets (`10`, `"2k"`), or bytes (`"64kb"`) for a rate in bits. Default: one second of `rate`, and at least one packet or one frame.
 cost: Tokens that a packet takes, as in `2`, with a `rate` in packets. Default: one, or the length of the packet in bytes with a `rate` in bits.

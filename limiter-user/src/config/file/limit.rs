@@ -12,7 +12,7 @@ const RATE: &str = "a rate as in \"5/s\", \"300/m\" or \"10mbit\"";
 const BURST: &str = "packets as in 10 or \"2k\", or bytes as in \"64kb\"";
 const COST: &str = "a number of tokens as in 2";
 const HOLD: &str = "a time as in \"10m\"";
-const KEY: &str = "a key as in \"/32,/64\" or \"interface\"";
+const KEY: &str = "a key as in \"/32,/64\", \"interface\" or \"source + destination\"";
 const MATCH: &str = "a table as in { protocol = \"udp\", destination_port = 53 }";
 
 /// Reads limit number `index`. Default values replace wrong ones.

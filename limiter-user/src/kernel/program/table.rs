@@ -53,7 +53,8 @@ pub enum Charge {
 pub struct Sets {
     words: Words,
     sets: u32,
-    seed: Seed,
+    /// The secret that places keys in sets and hashes IPv6 addresses.
+    pub seed: Seed,
     /// Id of the map. No other table on this machine has it.
     pub id: u32,
 }

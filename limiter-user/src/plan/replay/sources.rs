@@ -7,7 +7,10 @@ use limiter_common::{
     table::key::{Address, KeyMask, SourceKey},
 };
 
-use crate::config::{Key, Limit, key::Source};
+use crate::config::{
+    Key, Limit,
+    key::{Bits, Parts},
+};
 
 /// Minimum number of sources kept. The maximum is twice as many.
 const KEPT: usize = 1 << 16;
@@ -36,13 +39,17 @@ pub struct Sources {
 impl Sources {
     /// Creates an empty collection. Sources are as fine as the finest key of the limits.
     pub fn new(limits: &[Limit]) -> Self {
-        let prefixes = limits.iter().filter_map(|limit| match limit.key.source {
-            Source::Interface => None,
-            Source::Prefix { ipv4, ipv6 } => Some((ipv4, ipv6)),
+        let prefixes = limits.iter().filter_map(|limit| match limit.key.parts {
+            Parts::Interface | Parts::Destination(_) => None,
+            Parts::Source(bits) | Parts::Pair { source: bits, .. } => Some(bits),
+            Parts::Flow => Some(Bits::WHOLE),
         });
-        let finest = prefixes.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)));
-        let key = finest.map_or_else(Key::default, |(ipv4, ipv6)| Key {
-            source: Source::Prefix { ipv4, ipv6 },
+        let finest = prefixes.reduce(|a, b| Bits {
+            ipv4: a.ipv4.max(b.ipv4),
+            ipv6: a.ipv6.max(b.ipv6),
+        });
+        let key = finest.map_or_else(Key::default, |bits| Key {
+            parts: Parts::Source(bits),
             by_port: false,
         });
         Self {

@@ -80,6 +80,10 @@ scope = "fleet"\nfleet = "edge" => line 5: 'fleet' is not a key of a limit: writ
 match = { source = "allow" } => line 4: source: packets from sources on 'allow' never reach a limit
 match = { source = "deny" } => line 4: source: packets from sources on 'deny' never reach a limit
 burst = -5 => line 4: burst: the negative number -5 is not allowed here: write packets as in 10
+key = "/33,/64" => line 4: key: '/33,/64' is not a key: write lengths as in /32,/64 (at most /32 for IPv4
+key = "source + destination/129" => line 4: key: 'source + destination/129' is not a key: write lengths
+key = "destination + source" => line 4: key: 'destination + source' is not a key
+key = "flow + destination_port" => line 4: key: 'flow + destination_port' names the port twice
 key = 0 => line 4: key: the number 0 is not allowed here
 key = [] => line 4: key: an empty array is not allowed here
 key = [0] => line 4: key: an array is not allowed here
@@ -221,15 +225,16 @@ fn invalid_fleet_settings_are_reported_at_once() {
     let lists = "[lists]\ndeny = { scope = \"fleet\" }\n[lists.gold]\nscope = \"fleet\"\nprefixes = [\"192.0.2.7\"]\n";
     assert_told(
         &format!(
-            "{lists}{LIMIT}scope = \"fleet\"\nalgorithm = \"fixed-window\"\n[[limit]]\nname = \"b\"\nscope = \"fleet\"\nrate = \"1mbit\"\n"
+            "{lists}{LIMIT}scope = \"fleet\"\nalgorithm = \"fixed-window\"\nkey = \"source + destination\"\n[[limit]]\nname = \"b\"\nscope = \"fleet\"\nrate = \"1mbit\"\n"
         ),
         &[
             "line 2: deny: list 'deny' is shared by a fleet, but no fleet is named: write fleet = \"NAME\"",
             "line 3: gold: list 'gold' is shared by a fleet",
             "line 9: scope: limit 'a' is shared by a fleet, but no fleet is named: write",
             "line 10: algorithm: a fleet cannot share a fixed window",
-            "line 13: scope: limit 'b'",
-            "line 14: rate: a fleet shares only rates in packets",
+            "line 11: key: a fleet shares only buckets of sources, and source + destination has more than the source: write",
+            "line 14: scope: limit 'b'",
+            "line 15: rate: a fleet shares only rates in packets",
         ],
     );
 }

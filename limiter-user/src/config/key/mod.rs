@@ -1,0 +1,205 @@
+//! `--key`: the parts of a packet that select its bucket.
+
+mod show;
+mod text;
+
+use std::net::IpAddr;
+
+use limiter_common::table::{
+    Seed,
+    key::{Address, BY_DESTINATION, BY_FLOW, BY_PAIR, IPV4, KeyMask, SourceKey, Words},
+    pair,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Invalid, as_text};
+
+/// The parts that packets must have in common to share a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Key {
+    /// The addresses.
+    pub parts: Parts,
+    /// True if each destination port has its own bucket. False for flows, which have the port anyway.
+    pub by_port: bool,
+}
+
+/// The addresses that select a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// No part: one bucket for all packets.
+    Interface,
+    /// One bucket for each prefix of the source.
+    Source(Bits),
+    /// One bucket for each prefix of the destination.
+    Destination(Bits),
+    /// One bucket for each prefix of the source with each prefix of the destination.
+    Pair {
+        /// Bits of the source.
+        source: Bits,
+        /// Bits of the destination.
+        destination: Bits,
+    },
+    /// One bucket for packets of the same addresses, protocol and ports.
+    Flow,
+}
+
+/// Lengths of a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bits {
+    /// Bits of an IPv4 address, 0 to 32.
+    pub ipv4: u8,
+    /// Bits of an IPv6 address, 0 to 128.
+    pub ipv6: u8,
+}
+
+impl Bits {
+    /// A whole IPv4 address; an IPv6 /64, the usual assignment to one host.
+    pub const OF_HOSTS: Self = Self { ipv4: 32, ipv6: 64 };
+    /// Whole addresses.
+    pub const WHOLE: Self = Self {
+        ipv4: 32,
+        ipv6: 128,
+    };
+
+    fn mask(self) -> KeyMask {
+        KeyMask::prefixes(self.ipv4.into(), self.ipv6.into())
+    }
+}
+
+/// The fields of a packet that keys can have.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// The source.
+    pub source: IpAddr,
+    /// The destination, of the same IP version.
+    pub destination: IpAddr,
+    /// Number of the protocol.
+    pub protocol: u8,
+    /// The source port; 0 if the protocol has none.
+    pub source_port: u16,
+    /// The destination port; 0 if the protocol has none.
+    pub destination_port: u16,
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self {
+            parts: Parts::Source(Bits::OF_HOSTS),
+            by_port: false,
+        }
+    }
+}
+
+impl Key {
+    /// One bucket for all packets.
+    pub const INTERFACE: Self = Self {
+        parts: Parts::Interface,
+        by_port: false,
+    };
+
+    /// Returns true if all packets share one bucket.
+    pub fn is_single(&self) -> bool {
+        *self == Self::INTERFACE
+    }
+
+    /// Returns true if the destination has no part in the key.
+    pub fn is_by_source(&self) -> bool {
+        matches!(self.parts, Parts::Interface | Parts::Source(_))
+    }
+
+    /// Entries of the table that a key of IPv4 takes; one of IPv6 may take more.
+    pub fn entries_at_least(&self) -> u64 {
+        if self.has_both() { 2 } else { 1 }
+    }
+
+    /// Returns true if source and destination are parts of the key.
+    fn has_both(&self) -> bool {
+        matches!(self.parts, Parts::Pair { .. } | Parts::Flow)
+    }
+
+    /// The masks that the program applies.
+    pub fn mask(&self) -> KeyMask {
+        let pair = |source: Bits, destination: Bits| {
+            let to = destination.mask();
+            KeyMask {
+                by: BY_PAIR,
+                destination_ipv4: to.ipv4,
+                destination_ipv6: to.ipv6,
+                ..source.mask()
+            }
+        };
+        let masks = match self.parts {
+            Parts::Interface => KeyMask::interface(),
+            Parts::Source(bits) => bits.mask(),
+            // Link-local destinations are addresses of this host.
+            Parts::Destination(bits) => KeyMask {
+                by: BY_DESTINATION,
+                link_local: 0,
+                ..bits.mask()
+            },
+            Parts::Pair {
+                source,
+                destination,
+            } => pair(source, destination),
+            Parts::Flow => KeyMask {
+                by: BY_FLOW,
+                ..pair(Bits::WHOLE, Bits::WHOLE)
+            },
+        };
+        KeyMask {
+            port: self.by_port.into(),
+            ..masks
+        }
+    }
+
+    /// The key of packets from `address` to `port` under the limit in `slot`, if it [is by source](Self::is_by_source).
+    pub fn of(&self, slot: u32, address: IpAddr, port: u16) -> SourceKey {
+        self.mask().key(slot, &self::address(address), port)
+    }
+
+    /// The key of a packet under the limit in `slot`. `seed` is that of the table.
+    pub fn of_packet(&self, slot: u32, packet: &Packet, seed: &Seed) -> SourceKey {
+        let mask = self.mask();
+        let (from, to) = (address(packet.source), address(packet.destination));
+        let port = packet.destination_port;
+        let flow = match self.parts {
+            Parts::Interface | Parts::Source(_) => return mask.key(slot, &from, port),
+            Parts::Destination(_) => return mask.key(slot, &to, port),
+            Parts::Pair { .. } => 0,
+            Parts::Flow => pair::flow(
+                packet.protocol.into(),
+                packet.source_port.into(),
+                port.into(),
+            ),
+        };
+        let words = pair::words(&mask, &from, &to, flow, seed);
+        SourceKey::of_pair(words, slot, mask.port_of(port))
+    }
+
+    /// Returns true if a key of two IPv4 addresses is of packets from `source`.
+    pub fn is_from(&self, key: &SourceKey, source: IpAddr) -> bool {
+        let (family, words) = self.mask().masked(&address(source));
+        let from = pair::addresses(key.address()).map(|(from, ..)| Address::ipv4(from).words);
+        self.has_both() && family == IPV4 && from == Some(words)
+    }
+}
+
+/// An address as the program reads it from a packet.
+pub fn address(address: IpAddr) -> Address {
+    match address {
+        IpAddr::V4(v4) => Address::ipv4(u32::from_ne_bytes(v4.octets())),
+        IpAddr::V6(v6) => Address::ipv6(words(v6.octets())),
+    }
+}
+
+fn words(octets: [u8; 16]) -> Words {
+    std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|i| octets[8 * word + i])))
+}
+
+/// An address's bytes, in the order of a packet.
+pub fn octets(words: Words) -> [u8; 16] {
+    std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8])
+}
+
+as_text!(Key);

@@ -1,0 +1,126 @@
+//! The keys of buckets as text: `192.0.2.7`, `192.0.2.7 -> 198.51.100.9`.
+
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr},
+};
+
+use ipnet::IpNet;
+use limiter_common::table::{
+    key::{IPV4, SourceKey, is_link_local},
+    pair,
+};
+
+use super::{Bits, Key, Parts, octets};
+use crate::config::matches::Protocol;
+
+impl Key {
+    /// A key as text: `192.0.2.7`, `2001:db8::/64`, `interface`; `-> 198.51.100.9` for a destination,
+    /// `192.0.2.7 -> 198.51.100.9` for a pair, `tcp 192.0.2.7:4000 -> 198.51.100.9:443` for a flow. If the port is part
+    /// of the key, it follows, as in `192.0.2.7 port 53`. Of pairs and flows of IPv6, the key has only a hash:
+    /// `flow #0123456789abcdef`.
+    pub fn show(&self, key: &SourceKey) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write(key, &mut text);
+        text
+    }
+
+    /// Writes the text of [`Self::show`] to an existing buffer.
+    pub fn write(&self, key: &SourceKey, to: &mut impl fmt::Write) -> fmt::Result {
+        self.write_source(key, to)?;
+        if self.by_port {
+            write!(to, " port {}", key.port())?;
+        }
+        Ok(())
+    }
+
+    /// [`Self::show`] without the port.
+    pub fn show_source(&self, key: &SourceKey) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_source(key, &mut text);
+        text
+    }
+
+    fn write_source(&self, key: &SourceKey, to: &mut impl fmt::Write) -> fmt::Result {
+        match self.parts {
+            Parts::Interface => to.write_str("interface"),
+            Parts::Source(bits) => write_prefix(self.prefix(key, bits), to),
+            Parts::Destination(bits) => {
+                to.write_str("-> ")?;
+                write_prefix(self.prefix(key, bits), to)
+            }
+            Parts::Pair {
+                source,
+                destination,
+            } => match pair::addresses(key.address()) {
+                Some((from, into, _)) => {
+                    write_prefix((ipv4(from).into(), source.ipv4), to)?;
+                    to.write_str(" -> ")?;
+                    write_prefix((ipv4(into).into(), destination.ipv4), to)
+                }
+                None => write!(to, "pair #{:016x}", key.first),
+            },
+            Parts::Flow => match pair::addresses(key.address()) {
+                Some((from, into, flow)) => write_flow(ipv4(from), ipv4(into), flow, to),
+                None => write!(to, "flow #{:016x}", key.first),
+            },
+        }
+    }
+
+    /// The sources that share the bucket; `None` if all do, or if the key does not say.
+    pub fn network(&self, key: &SourceKey) -> Option<IpNet> {
+        let (address, bits) = match self.parts {
+            Parts::Interface | Parts::Destination(_) => return None,
+            Parts::Source(bits) => self.prefix(key, bits),
+            Parts::Pair { source, .. } => (source_of(key)?, source.ipv4),
+            Parts::Flow => (source_of(key)?, Bits::WHOLE.ipv4),
+        };
+        IpNet::new(address, bits).ok()
+    }
+
+    /// The prefix of a key of one address.
+    fn prefix(&self, key: &SourceKey, Bits { ipv4, ipv6 }: Bits) -> (IpAddr, u8) {
+        match key.family() {
+            IPV4 => {
+                let [a, b, c, d, ..] = octets(key.address());
+                (IpAddr::from([a, b, c, d]), ipv4)
+            }
+            _ if self.mask().link_local != 0 && is_link_local(&key.address()) => {
+                (IpAddr::from(octets(key.address())), 128)
+            }
+            _ => (IpAddr::from(octets(key.address())), ipv6),
+        }
+    }
+}
+
+/// The source of a key of two addresses.
+fn source_of(key: &SourceKey) -> Option<IpAddr> {
+    let (from, ..) = pair::addresses(key.address())?;
+    Some(ipv4(from).into())
+}
+
+/// An address of [`pair::addresses`].
+fn ipv4(address: u32) -> Ipv4Addr {
+    Ipv4Addr::from(address.to_ne_bytes())
+}
+
+fn write_prefix((address, bits): (IpAddr, u8), to: &mut impl fmt::Write) -> fmt::Result {
+    if bits == if address.is_ipv4() { 32 } else { 128 } {
+        write!(to, "{address}")
+    } else {
+        write!(to, "{address}/{bits}")
+    }
+}
+
+fn write_flow(from: Ipv4Addr, into: Ipv4Addr, flow: u64, to: &mut impl fmt::Write) -> fmt::Result {
+    // The fields of `pair::flow`.
+    let [a, b, c, d, _, _, protocol, _] = flow.to_be_bytes();
+    let protocol = Protocol(protocol);
+    if !protocol.has_ports() {
+        return write!(to, "{protocol} {from} -> {into}");
+    }
+    let [from_port, port] = [[a, b], [c, d]].map(u16::from_be_bytes);
+    write!(to, "{protocol} {from}:{from_port} -> {into}:{port}")
+}

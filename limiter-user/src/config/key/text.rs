@@ -1,0 +1,119 @@
+//! Reads and writes keys as text: `/24,/48`, `source + destination/32,/64`, `flow`.
+
+use std::{fmt, str::FromStr};
+
+use super::{Bits, Key, Parts};
+use crate::config::Invalid;
+
+/// The part of a key with a bucket for each destination port, behind a comma or a plus sign.
+const PORT: &str = "destination_port";
+
+impl FromStr for Key {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let (of_addresses, by_port) = match text.rsplit_once([',', '+']) {
+            Some((parts, port)) if port.trim_start() == PORT => (parts.trim_end(), true),
+            _ => (text, false),
+        };
+        match parts(of_addresses) {
+            Some(Parts::Flow) if by_port => Err(Invalid::new(format!(
+                "'{text}' names the port twice, because a flow has its ports: write flow"
+            ))),
+            Some(parts) => Ok(Self { parts, by_port }),
+            None => Err(Invalid::new(format!(
+                "'{text}' is not a key: write lengths as in /32,/64 (at most /32 for IPv4, /128 for IPv6), interface, destination/24,/48, source + destination, or flow; ,{PORT} may follow"
+            ))),
+        }
+    }
+}
+
+fn parts(text: &str) -> Option<Parts> {
+    if let Some((source, destination)) = text.split_once('+') {
+        return Some(Parts::Pair {
+            source: bits(source.trim_end().strip_prefix("source")?, Bits::OF_HOSTS)?,
+            destination: bits(
+                destination.trim_start().strip_prefix("destination")?,
+                Bits::WHOLE,
+            )?,
+        });
+    }
+    if let Some(destination) = text.strip_prefix("destination") {
+        return Some(Parts::Destination(bits(destination, Bits::WHOLE)?));
+    }
+    if let Some(source) = text.strip_prefix("source") {
+        return Some(Parts::Source(bits(source, Bits::OF_HOSTS)?));
+    }
+    match text {
+        "interface" => Some(Parts::Interface),
+        "flow" => Some(Parts::Flow),
+        // Without a name, both lengths are needed.
+        _ if text.contains(',') => Some(Parts::Source(bits(text, Bits::OF_HOSTS)?)),
+        _ => None,
+    }
+}
+
+/// Lengths as in `/24,/48`. Those that are not written are those of `or`.
+fn bits(text: &str, or: Bits) -> Option<Bits> {
+    if text.is_empty() {
+        return Some(or);
+    }
+    let (ipv4, ipv6) = match text.split_once(',') {
+        Some((ipv4, ipv6)) => (ipv4, Some(ipv6)),
+        None => (text, None),
+    };
+    Some(Bits {
+        ipv4: length(ipv4, 32)?,
+        ipv6: ipv6.map_or(Some(or.ipv6), |ipv6| length(ipv6, 128))?,
+    })
+}
+
+fn length(text: &str, most: u8) -> Option<u8> {
+    let digits = text.strip_prefix('/')?;
+    let bits = digits.parse().ok().filter(|bits| *bits <= most);
+    bits.filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A part with its lengths, unless they are those of `or`.
+struct Part(&'static str, Bits, Bits);
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(name, bits, or) = self;
+        f.write_str(name)?;
+        if bits == or {
+            return Ok(());
+        }
+        write!(f, "{bits}")
+    }
+}
+
+impl fmt::Display for Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{},/{}", self.ipv4, self.ipv6)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.parts {
+            Parts::Interface => f.write_str("interface")?,
+            Parts::Source(bits) => write!(f, "{bits}")?,
+            Parts::Destination(bits) => Part("destination", bits, Bits::WHOLE).fmt(f)?,
+            Parts::Pair {
+                source,
+                destination,
+            } => {
+                let source = Part("source", source, Bits::OF_HOSTS);
+                let destination = Part("destination", destination, Bits::WHOLE);
+                write!(f, "{source} + {destination}")?;
+            }
+            Parts::Flow => f.write_str("flow")?,
+        }
+        match self.by_port {
+            true if self.is_by_source() => write!(f, ",{PORT}"),
+            true => write!(f, " + {PORT}"),
+            false => Ok(()),
+        }
+    }
+}
