@@ -13,12 +13,19 @@ pub fn file(lists: &str) -> String {
         "{ unless = [\"gold\", \"silver\"] }",
         "{ protocol = \"udp\", payload = { offset = 2, bytes = \"01 02\" } }",
     ];
+    let keys = [
+        "/32,/128,destination_port",
+        "source/24,/48 + destination + destination_port",
+        "flow",
+        "destination",
+    ];
     let algorithms = ["token-bucket", "fixed-window"];
     let limit = |i: usize| {
-        let (matching, algorithm) = (matches[i % 4], algorithms[i % 2]);
+        let (matching, key) = (matches[i % 4], keys[i / 4 % 4]);
+        let algorithm = algorithms[i % 2];
         let hold = if i == 0 { "hold = \"10m\"\n" } else { "" };
         format!(
-            "[[limit]]\nname = \"l{i}\"\nmatch = {matching}\nkey = \"/32,/128,destination_port\"\n\
+            "[[limit]]\nname = \"l{i}\"\nmatch = {matching}\nkey = \"{key}\"\n\
              rate = \"10mbit\"\nburst = \"1mb\"\nalgorithm = \"{algorithm}\"\n{hold}"
         )
     };

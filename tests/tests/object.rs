@@ -125,23 +125,25 @@ fn features_not_configured_are_removed_from_the_program() {
 }
 
 #[test]
-fn conditions_not_configured_are_removed_from_the_program() {
+fn conditions_and_keys_not_configured_are_removed_from_the_program() {
     need_kernel!();
-    let with = |condition: &str| {
-        let matches = format!("match = {{ protocol = \"udp\"{condition} }}");
-        let file = format!("[[limit]]\nname = \"one\"\nrate = \"5/s\"\n{matches}\n");
+    let with = |line: &str| {
+        let file = format!("[[limit]]\nname = \"one\"\nrate = \"5/s\"\n{line}\n");
         instructions(&Kernel::of(&settings(&file)))
     };
-    let without = with("");
+    let without = with("match = { protocol = \"udp\" }");
+    let udp = "match = { protocol = \"udp\" }\nkey =";
     let conditions = [
-        ", ttl = 64",
-        ", destination = \"192.0.2.1\"",
-        ", payload = { bytes = \"00\" }",
-        ", not = { source_port = 53 }",
+        "match = { protocol = \"udp\", ttl = 64 }",
+        "match = { protocol = \"udp\", destination = \"192.0.2.1\" }",
+        "match = { protocol = \"udp\", payload = { bytes = \"00\" } }",
+        "match = { protocol = \"udp\", not = { source_port = 53 } }",
+        &format!("{udp} \"destination\""),
+        &format!("{udp} \"source + destination\""),
     ];
     for condition in conditions {
         let with = with(condition);
-        println!("{without} instructions, {with} with{condition}");
+        println!("{without} instructions, {with} with {condition}");
         assert!(
             without + 10 < with,
             "{condition}: {with}, without {without}"
