@@ -12,25 +12,25 @@ use limiter_common::{
 };
 
 use super::{
+    asked::Asked,
     reader::readers,
-    source::{Check, CheckedLimit, OnList},
+    source::{Check, CheckedLimit, MissingOptions, OnList},
 };
 use crate::{
     config::{
-        self, Key,
+        self,
         lists::{ALLOW, DENY, show},
     },
     kernel::{
-        Attachment,
-        error::Result,
-        program::{lists::drops as drops_of_prefixes, maps::Tables},
+        Attachment, error::Result, program::lists::drops as drops_of_prefixes,
         state::record::Record,
     },
 };
 
 /// Checks a source against the limits and lists of an attachment.
-pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
+pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
     let Attachment { record, tables, .. } = attachment;
+    let source = asked.source;
     let listed = attachment.lists.of(source)?.lists;
     let on = |name: &String| {
         let bit = record.tiers.of(name);
@@ -44,25 +44,37 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
     // The clock is read after the buckets. Otherwise a packet in between would seem to come from the future.
     let limits = record.with_slots();
     let buckets = limits.iter().map(|(limit, slot)| {
-        let keys = match holds(limit) {
-            true => keys_of(&limit.key, slot.number, source, tables),
+        let keys = match holds(limit) && asked.missing(&limit.key).is_empty() {
+            true => asked.keys(&limit.key, slot.number, tables),
             false => Vec::new(),
         };
         let with_bucket = |key| (key, tables.sets.source(&key));
         keys.into_iter().map(with_bucket).collect::<Vec<_>>()
     });
     let buckets: Vec<_> = buckets.collect();
+    let held = limits.iter().map(|(limit, _)| limit);
+    let missing = held.filter(|limit| holds(limit)).filter_map(|limit| {
+        let options = asked.missing(&limit.key);
+        (!options.is_empty()).then(|| MissingOptions {
+            limit: limit.name.clone(),
+            key: limit.key.to_string(),
+            options,
+        })
+    });
+    let missing: Vec<_> = missing.collect();
     let readers = readers(record)?;
     let checked = readers.iter().zip(buckets).flat_map(|(reader, buckets)| {
         let key = &reader.limit.key;
         let name = |of: &SourceKey, bucket: &Option<Source>| match bucket {
-            None => key.show_source(of),
-            Some(_) => key.show(of),
+            // The port of such a key is not that of a packet.
+            None if asked.port.is_none() => key.show_source(of),
+            _ => key.show(of),
         };
         let lines = buckets.into_iter();
         lines.map(move |(of, bucket)| reader.check(name(&of, &bucket), bucket.as_ref()))
     });
     let mut limits: Vec<CheckedLimit> = checked.collect();
+    let is_by_source = readers.iter().all(|reader| reader.limit.key.is_by_source());
     let decides = decided_by(listed);
     match decides {
         Some(DENY) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = None),
@@ -74,7 +86,7 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
         interface: attachment.interface.name.clone(),
         // With a single limit, the source is shown as its bucket's key.
         source: match &limits[..] {
-            [only] => only.bucket.clone(),
+            [only] if is_by_source => only.bucket.clone(),
             _ => source.to_string(),
         },
         shadow: record.settings.shadow,
@@ -82,6 +94,7 @@ pub fn check(attachment: &Attachment, source: IpAddr) -> Result<Check> {
         lists: deciding(attachment, source, listed)?,
         tiers: tiers.cloned().collect(),
         limits,
+        missing,
     })
 }
 
@@ -123,25 +136,6 @@ fn on_list(record: &Record, list: &str, prefix: &IpNet) -> OnList {
         since: None,
         dropped_packets: None,
     }
-}
-
-/// The keys of a source's buckets under one limit: one, or one for each port in the table that the source has sent to.
-/// If there is no such port, the key of port 0, which has no bucket.
-pub fn keys_of(key: &Key, slot: u32, source: IpAddr, tables: &Tables) -> Vec<SourceKey> {
-    let first = key.of(slot, source, 0);
-    if !key.by_port {
-        return vec![first];
-    }
-    let of_source = |key: &SourceKey| (key.slot(), key.family(), key.address());
-    let all = tables.sets.sources().map(|(entry, _)| entry);
-    let mut of_ports: Vec<_> = all
-        .filter(|entry| of_source(entry) == of_source(&first))
-        .collect();
-    of_ports.sort_by_key(SourceKey::port);
-    if of_ports.is_empty() {
-        of_ports.push(first);
-    }
-    of_ports
 }
 
 /// The list that decides about a source before any limit.

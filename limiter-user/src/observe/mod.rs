@@ -3,6 +3,7 @@
 //! Field names and nesting are a contract with scripts: fields may be added, but not changed. `docs/schema` has the
 //! types as JSON Schema. Fields without a value are null, not missing.
 
+pub mod asked;
 pub mod busiest;
 pub mod check;
 pub mod collect;

@@ -26,6 +26,20 @@ pub struct Check {
     pub lists: Vec<OnList>,
     /// The state of the source under each limit.
     pub limits: Vec<CheckedLimit>,
+    /// Limits whose buckets cannot be found without more options. They are not in `limits`.
+    pub missing: Vec<MissingOptions>,
+}
+
+/// A limit whose key has more than the source.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MissingOptions {
+    /// Name of the limit.
+    pub limit: String,
+    /// The key of the limit.
+    pub key: String,
+    /// Options to give: `--to`, `--port`, `--from-port`, `--protocol`.
+    pub options: Vec<&'static str>,
 }
 
 /// The prefix by which a list decides about a source, and where it comes from.
@@ -53,7 +67,9 @@ pub struct OnList {
 pub struct CheckedLimit {
     /// Name of the limit.
     pub name: String,
-    /// The bucket's key: an address or a prefix, with a port if the limit's key has one.
+    /// The bucket's key: an address or a prefix, with a port if the limit's key has one. `-> 192.0.2.10`: a
+    /// destination; `192.0.2.7 -> 192.0.2.10`: a pair; `tcp 192.0.2.7:4000 -> 192.0.2.10:443`: a flow;
+    /// `pair #0123456789abcdef`, `flow #0123456789abcdef`: of IPv6, which are hashed.
     pub bucket: String,
     /// Whether the source has a bucket. A source without a bucket counts as one with a full bucket.
     pub tracked: bool,
@@ -123,7 +139,9 @@ pub struct TopDrops {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TopSource {
-    /// An address or a prefix, with a port if the limit's key has one.
+    /// The bucket's key: an address or a prefix, with a port if the limit's key has one. `-> 192.0.2.10`: a
+    /// destination; `192.0.2.7 -> 192.0.2.10`: a pair; `tcp 192.0.2.7:4000 -> 192.0.2.10:443`: a flow;
+    /// `pair #0123456789abcdef`, `flow #0123456789abcdef`: of IPv6, which are hashed.
     pub source: String,
     /// The limit that the bucket belongs to.
     pub limit: String,

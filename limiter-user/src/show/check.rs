@@ -1,7 +1,7 @@
 //! The output of `check`.
 
 use crate::{
-    observe::source::{Check, CheckedLimit, OnList},
+    observe::source::{Check, CheckedLimit, MissingOptions, OnList},
     show::units::{grouped, seconds},
 };
 
@@ -17,7 +17,7 @@ pub fn check(check: &Check) -> String {
     if check.listed == Some("deny") && !check.shadow {
         text.push_str("    no packet passes while the prefix is on the list\n");
     }
-    if check.limits.is_empty() && check.listed.is_none() {
+    if check.limits.is_empty() && check.missing.is_empty() && check.listed.is_none() {
         text.push_str("  no limit matches it: passes\n");
     }
     for limit in &check.limits {
@@ -55,6 +55,17 @@ pub fn check(check: &Check) -> String {
                 grouped(limit.would_drop_packets)
             ));
         }
+    }
+    for MissingOptions {
+        limit,
+        key,
+        options,
+    } in &check.missing
+    {
+        text.push_str(&format!(
+            "  {limit}: not checked, because its key is {key}: give {} too\n",
+            options.join(", ")
+        ));
     }
     text
 }

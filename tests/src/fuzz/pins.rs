@@ -20,7 +20,7 @@ use limiter_user::{
         state::pins,
         sys::clock,
     },
-    observe::{Status, check, collect, event, source::Top},
+    observe::{Status, asked::Asked, check, collect, event, source::Top},
     show,
 };
 
@@ -108,7 +108,7 @@ impl Opened {
         let _ = show::status::status(&status);
         for source in ["192.0.2.7", "203.0.113.9", "2001:db8::7"] {
             let source: IpAddr = source.parse().unwrap();
-            let check = check::check(attachment, source).unwrap();
+            let check = check::check(attachment, &Asked::of_source(source)).unwrap();
             for limit in &check.limits {
                 let burst = limit.burst_tokens as f64;
                 assert!((0.0..=burst).contains(&limit.tokens), "{limit:?}");

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use clap::Args;
+use limiter_common::table::key::SourceKey;
 
 use crate::{
     cli::shared::{
@@ -10,8 +11,9 @@ use crate::{
         output::outcome,
         values::address,
     },
+    config::{Limit, key::Parts},
     kernel::Attachment,
-    observe::check::keys_of,
+    observe::asked::Asked,
     show::units::grouped,
 };
 
@@ -56,39 +58,76 @@ async fn one(interface: &str, address: Option<IpAddr>) -> anyhow::Result<()> {
 /// Forgets the address's buckets under all limits that may apply to it. Returns whether there were none, and a report.
 fn forget(attachment: &Attachment, address: IpAddr) -> (bool, String) {
     let mut names: Vec<String> = Vec::new();
-    let mut found = false;
+    let (mut found, mut any) = (false, false);
+    let mut others: Vec<String> = Vec::new();
     let tables = &attachment.tables;
+    let asked = Asked::of_source(address);
     for (limit, slot) in attachment.record.with_slots() {
         if !limit.matches.holds_version_of(address) {
+            continue;
+        }
+        if !limit.key.is_by_source() {
+            let (forgotten, said) = forget_others(attachment, &limit, slot.number, address);
+            any |= forgotten > 0;
+            others.push(said);
             continue;
         }
         let name = (limit.key).show_source(&limit.key.of(slot.number, address, 0));
         if !names.contains(&name) {
             names.push(name);
         }
-        for key in keys_of(&limit.key, slot.number, address, tables) {
+        for key in asked.keys(&limit.key, slot.number, tables) {
             found |= tables.sets.forget(&key);
         }
-    }
-    if names.is_empty() {
-        return (
-            true,
-            format!("no limit matches {address}: it has no bucket"),
-        );
     }
     let (are, were, buckets) = match names.len() {
         1 => ("is", "was", "its bucket is"),
         _ => ("are", "were", "their buckets are"),
     };
-    let names = names.join(" and ");
-    match found {
-        true => (
-            false,
-            format!("{names} {are} forgotten: {buckets} full again"),
-        ),
-        false => (
-            true,
-            format!("{names} {were} not in the table: {buckets} full"),
-        ),
-    }
+    let said = match (names.join(" and "), found) {
+        (names, _) if names.is_empty() && others.is_empty() => {
+            Some(format!("no limit matches {address}: it has no bucket"))
+        }
+        (names, _) if names.is_empty() => None,
+        (names, true) => Some(format!("{names} {are} forgotten: {buckets} full again")),
+        (names, false) => Some(format!("{names} {were} not in the table: {buckets} full")),
+    };
+    let said: Vec<_> = said.into_iter().chain(others).collect();
+    (!found && !any, said.join("; "))
+}
+
+/// Forgets the buckets of a limit whose keys have a destination, as far as the keys say their source. Returns the
+/// number of buckets, and a report.
+fn forget_others(
+    attachment: &Attachment,
+    limit: &Limit,
+    slot: u32,
+    address: IpAddr,
+) -> (u64, String) {
+    let Limit { name, key, .. } = limit;
+    let why = match (key.parts, address) {
+        (Parts::Destination(_), _) => "its buckets are of destinations",
+        (_, IpAddr::V6(_)) => "its keys are hashes of IPv6 addresses",
+        (_, IpAddr::V4(_)) => {
+            let sets = &attachment.tables.sets;
+            let is_its = |of: &SourceKey| of.slot() == slot && key.is_from(of, address);
+            let text = match sets.forget_where(is_its) {
+                0 => (0, format!("limit '{name}' had no bucket of it")),
+                1 => (1, format!("1 bucket of limit '{name}' is full again")),
+                count => (
+                    count,
+                    format!(
+                        "{} buckets of limit '{name}' are full again",
+                        grouped(count)
+                    ),
+                ),
+            };
+            return text;
+        }
+    };
+    let text = format!(
+        "limit '{name}' is not reset, because {why}: `limiter reset {} --all` refills all buckets",
+        attachment.interface.name
+    );
+    (0, text)
 }

@@ -1,0 +1,135 @@
+//! The buckets that a command asks for: their keys in the table.
+
+use std::net::IpAddr;
+
+use limiter_common::table::key::SourceKey;
+
+use crate::{
+    config::{
+        Key,
+        key::{Packet, Parts},
+        matches::Protocol,
+    },
+    kernel::program::maps::Tables,
+};
+
+/// The packets whose buckets are asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// The source.
+    pub source: IpAddr,
+    /// The destination.
+    pub to: Option<IpAddr>,
+    /// The destination port.
+    pub port: Option<u16>,
+    /// The source port.
+    pub from_port: Option<u16>,
+    /// The protocol.
+    pub protocol: Option<Protocol>,
+}
+
+impl Asked {
+    /// All packets of a source.
+    pub fn of_source(source: IpAddr) -> Self {
+        Self {
+            source,
+            to: None,
+            port: None,
+            from_port: None,
+            protocol: None,
+        }
+    }
+
+    /// The options of `check` that this key needs and that are not given.
+    pub fn missing(&self, key: &Key) -> Vec<&'static str> {
+        let is_flow = key.parts == Parts::Flow;
+        let has_ports = is_flow && self.protocol.is_none_or(Protocol::has_ports);
+        [
+            ("--to", !key.is_by_source() && self.to.is_none()),
+            ("--port", has_ports && self.port.is_none()),
+            ("--from-port", has_ports && self.from_port.is_none()),
+            ("--protocol", is_flow && self.protocol.is_none()),
+        ]
+        .into_iter()
+        .filter_map(|(option, is_missing)| is_missing.then_some(option))
+        .collect()
+    }
+
+    /// The keys of the buckets under one limit, if nothing is [missing](Self::missing): one, or one for each port in
+    /// the table if no port is given. If there is no such port, the key of port 0, which has no bucket.
+    pub fn keys(&self, key: &Key, slot: u32, tables: &Tables) -> Vec<SourceKey> {
+        let first = key.of_packet(slot, &self.packet(), &tables.sets.seed);
+        if !key.by_port || self.port.is_some() {
+            return vec![first];
+        }
+        let without_port = |key: &SourceKey| (key.slot(), key.family(), key.address());
+        let all = tables.sets.sources().map(|(entry, _)| entry);
+        let mut of_ports: Vec<_> = all
+            .filter(|entry| without_port(entry) == without_port(&first))
+            .collect();
+        of_ports.sort_by_key(SourceKey::port);
+        if of_ports.is_empty() {
+            of_ports.push(first);
+        }
+        of_ports
+    }
+
+    fn packet(&self) -> Packet {
+        let protocol = self.protocol.unwrap_or(Protocol(0));
+        let port = |port: Option<u16>| port.unwrap_or(0);
+        let (from, to) = match self.protocol {
+            // Keys of such packets have port 0.
+            Some(protocol) if !protocol.has_ports() => (0, 0),
+            _ => (port(self.from_port), port(self.port)),
+        };
+        Packet {
+            source: self.source,
+            destination: self.to.unwrap_or(self.source),
+            protocol: protocol.0,
+            source_port: from,
+            destination_port: to,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_a_key_needs_are_named() {
+        let source = IpAddr::from([192, 0, 2, 7]);
+        let nothing = Asked::of_source(source);
+        let to = Asked {
+            to: Some(source),
+            ..nothing
+        };
+        let icmp = Asked {
+            protocol: Some(Protocol(1)),
+            ..to
+        };
+        let udp = Asked {
+            protocol: Some(Protocol(17)),
+            port: Some(53),
+            ..to
+        };
+        let whole = Asked {
+            from_port: Some(4_000),
+            ..udp
+        };
+        for (key, asked, missing) in [
+            ("/32,/64,destination_port", nothing, ""),
+            ("interface", nothing, ""),
+            ("destination", nothing, "--to"),
+            ("source + destination + destination_port", nothing, "--to"),
+            ("source + destination", to, ""),
+            ("flow", nothing, "--to --port --from-port --protocol"),
+            ("flow", icmp, ""),
+            ("flow", udp, "--from-port"),
+            ("flow", whole, ""),
+        ] {
+            let key: Key = key.parse().unwrap();
+            assert_eq!(asked.missing(&key).join(" "), missing, "{key}, {asked:?}");
+        }
+    }
+}
