@@ -8,8 +8,8 @@ use limiter_common::table::{
 
 /// Words of consecutive bytes from `first` on, of little endian as SipHash reads them.
 fn words(first: u8) -> [u64; 5] {
-    let byte = |at: usize| first + u8::try_from(at).unwrap();
-    std::array::from_fn(|word| u64::from_le_bytes(std::array::from_fn(|i| byte(8 * word + i))))
+    let bytes: Vec<u8> = (first..first + 40).collect();
+    std::array::from_fn(|word| u64::from_le_bytes(std::array::from_fn(|i| bytes[8 * word + i])))
 }
 
 /// The results come from a program written from the paper, which also gives the published results of SipHash-2-4 of 64
