@@ -34,16 +34,41 @@ fn refused_source_stays_refused_until_the_hold_ends() {
     let passes = |at| kernel.passes(&one, START + at);
     assert_eq!([passes(0), passes(1), passes(2)], [true, true, false]);
     // Without the hold, a packet would pass each second. Refused packets do not make the hold longer.
-    for seconds in [1, 2, 60, 300, 598] {
+    for seconds in [1, 2, 60, 300, 599] {
         assert!(!passes(seconds * SECOND), "after {seconds} s");
     }
-    assert!(passes(10 * MINUTES + 2), "the packet was refused at 2 ns");
-    assert!(!passes(10 * MINUTES + 3), "its bucket has no other token");
-    assert!(!passes(20 * MINUTES), "held again");
+    // The packet was refused at 2 ns. Then the bucket is empty, and refills.
+    let end = 10 * MINUTES + 2;
+    assert!(!passes(end - 1) && passes(end + SECOND));
+    assert!(!passes(end + SECOND + 1), "its bucket has no other token");
+    assert!(!passes(19 * MINUTES), "held again");
     let passes = |at| kernel.passes(&other, START + at);
     assert_eq!([passes(0), passes(0), passes(0)], [true, true, false]);
-    assert!(!passes(10 * MINUTES - 1), "this begins the hold anew");
-    assert!(!passes(11 * MINUTES));
+    assert!(!passes(10 * MINUTES), "there is no token yet");
+    assert!(!passes(11 * MINUTES), "held again");
+}
+
+/// A long packet that costs more than the hold lasts gives nothing back, whatever the short ones cost.
+#[test]
+fn rates_in_bits_hold_too() {
+    need_kernel!();
+    let kernel = Kernel::of(&settings(
+        "[[limit]]\nname = \"one\"\nrate = \"8kbit\"\nburst = \"2kb\"\nhold = \"100ms\"\n",
+    ));
+    let frame = |payload| {
+        let frame = Frame::from("192.0.2.1".parse().unwrap());
+        Frame { payload, ..frame }.bytes()
+    };
+    let (short, long) = (frame(58), frame(958));
+    assert_eq!((short.len(), long.len()), (100, 1_000));
+    let passes = |packet: &[u8], at| kernel.passes(packet, START + at);
+    assert_eq!([0, 1, 2].map(|at| passes(&long, at)), [true, true, false]);
+    // A byte a millisecond. The bucket is empty for 100 ms, and has the bytes of a short packet after as much again.
+    for milliseconds in [1, 50, 99] {
+        assert!(!passes(&short, milliseconds * 1_000_000));
+    }
+    assert!(passes(&short, 200_000_100));
+    assert!(!passes(&short, 200_000_200));
 }
 
 /// A limit in shadow refuses nothing, so it holds nothing. A held source meets only the limit that holds it.
@@ -89,7 +114,7 @@ fn held_sources_are_shown_and_reset_ends_the_hold() {
     let checked = hosts.json(&["check", "eth0", "192.0.2.9", "--json"]);
     for key in ["held_seconds", "retry_after_seconds"] {
         let seconds = checked["limits"][0][key].as_f64().unwrap();
-        assert!((590.0..=600.0).contains(&seconds), "{key}: {seconds}");
+        assert!((590.0..=600.1).contains(&seconds), "{key}: {seconds}");
     }
     let top = hosts.json(&["top", "eth0", "--once", "--json"]);
     assert!(top["sources"][0]["held_seconds"].as_f64().unwrap() > 590.0);

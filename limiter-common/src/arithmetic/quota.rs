@@ -28,7 +28,7 @@ pub struct Quota {
     /// Length and tokens of a fixed window. A token bucket has a period of 0.
     pub window: Window,
     /// Ticks for which a bucket that has refused a packet refuses all packets; 0: only until it has a token. For token
-    /// buckets that are not [`SHARED`]. At least the cost of a packet; with `tau`, at most [`bucket::TAU_MAX`].
+    /// buckets that are not [`SHARED`]. With `tau`, at most [`bucket::TAU_MAX`].
     pub hold: u64,
 }
 
@@ -125,35 +125,36 @@ impl Quota {
         }
     }
 
-    /// The TAT of a bucket that has refused a packet of this cost at `now` and is held from then on. None if it is held
-    /// already. When the hold ends, the bucket has tokens for one such packet.
+    /// The TAT of a bucket that has refused a packet at `now` and is held from then on: empty, and in debt for the time
+    /// of the hold. None if it is held already.
     #[must_use]
     #[inline(always)]
-    pub const fn held(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
+    pub const fn held(&self, word: u64, now: u64) -> Option<u64> {
         let now = bucket::ticks(now);
         if bucket::ahead(word, now) > self.tau {
             return None;
         }
-        let ahead = (self.tau + self.hold).saturating_sub(cost);
-        Some(bucket::time(now.wrapping_add(ahead)))
+        Some(bucket::time(now.wrapping_add(self.tau + self.hold)))
     }
 
-    /// Nanoseconds until a packet of this cost may pass a bucket that is held at `now`. None if it is not held.
+    /// Nanoseconds for which the bucket is still held at `now`, rounded up. None if it is not held.
     #[must_use]
-    pub const fn held_for(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
+    pub const fn held_for(&self, word: u64, now: u64) -> Option<u64> {
         let ahead = bucket::ahead(word, bucket::ticks(now));
         if self.hold == 0 || ahead <= self.tau {
             return None;
         }
-        Some((ahead - self.tau + cost) >> bucket::TICK_SHIFT)
+        Some((ahead - self.tau).div_ceil(1 << bucket::TICK_SHIFT))
     }
 
     /// The TAT without a charge of `cost` at `charged`. `now` is a time after the TAT was read. A refund never gives
-    /// too much.
+    /// too much. A bucket that another packet has brought into a hold since gets no refund, which would end it early.
     #[must_use]
     #[inline(always)]
     pub const fn refunded(&self, word: u64, cost: u64, charged: u64, now: u64) -> u64 {
-        if self.has_windows() {
+        if self.hold != 0 && bucket::ahead(word, bucket::ticks(now)) > self.tau {
+            word
+        } else if self.has_windows() {
             self.window.refunded(word, cost, charged, self.tau)
         } else {
             bucket::refunded(word, cost, bucket::ticks(charged), bucket::ticks(now))

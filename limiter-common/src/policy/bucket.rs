@@ -194,7 +194,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         let Stored::Present(tat) = self.tat(entry) else {
             return true;
         };
-        match self.limit.quota.held(tat, self.engine.now(), self.cost) {
+        match self.limit.quota.held(tat, self.engine.now()) {
             Some(held) => entry.charge(self.key, tat, held),
             None => true,
         }

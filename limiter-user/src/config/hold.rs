@@ -43,17 +43,10 @@ impl Hold {
     /// The quota with this hold.
     ///
     /// # Errors
-    /// A token takes longer than the hold, so that a bucket would be refused for longer anyway.
+    /// Hold and burst together are too long.
     pub fn of(self, quota: Quota) -> Result<Quota, Invalid> {
         let ticks = self.0.as_nanos() << TICK_SHIFT;
         let hold = u64::try_from(ticks).unwrap_or(u64::MAX);
-        let token = quota.cost >> quota.cost_shift;
-        if hold < token {
-            return Err(Invalid::new(format!(
-                "a hold of {self} is shorter than the time of one packet at this rate: write at least {}",
-                humantime::format_duration(Duration::from_nanos(token.div_ceil(1 << TICK_SHIFT)))
-            )));
-        }
         if hold > TAU_MAX - quota.tau {
             return Err(Invalid::new(format!(
                 "a hold of {self} and the time to fill the burst are more than 208 days together: write a shorter hold or a smaller burst"

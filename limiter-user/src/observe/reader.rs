@@ -101,8 +101,7 @@ impl Reader {
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn held(&self, source: &Source) -> Option<f64> {
         let quota = &self.quota.in_kernel;
-        let cost = quota.cost_of(SHORTEST_FRAME);
-        let nanoseconds = quota.held_for(self.tat(source), self.now, cost)?;
+        let nanoseconds = quota.held_for(self.tat(source), self.now)?;
         Some(nanoseconds as f64 / 1e9)
     }
 

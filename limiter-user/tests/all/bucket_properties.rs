@@ -8,8 +8,8 @@ use crate::exact::{
     },
 };
 use limiter_common::arithmetic::{
-    bucket::{DEBT_MAX, Decision, REST, decide, refunded, spent, ticks, time},
-    quota::SHARED,
+    bucket::{DEBT_MAX, Decision, REST, TAU_MAX, TICK_SHIFT, decide, refunded, spent, ticks, time},
+    quota::{LENGTH_MAX, SHARED},
 };
 use num_bigint::BigInt;
 use proptest::{collection::vec, option, prelude::*};
@@ -68,6 +68,39 @@ proptest! {
                 let spent = AFTER_MARKS.wrapping_sub(now);
                 pair.exact.spent = &pair.exact.tick * spent;
             }
+        }
+    }
+
+    /// A refused packet of any length makes a bucket empty, and brings it into debt for the time of the hold. No later
+    /// packet makes the hold longer.
+    #[test]
+    fn held_bucket_refuses_everything_until_the_hold_ends(
+        (limit, start, packets) in traffic(limits(), 50),
+        nanoseconds in magnitude(1 << 53),
+        lengths in vec(1..=LENGTH_MAX, 4),
+    ) {
+        let mut quota = limit.quota;
+        let nanoseconds = nanoseconds.min((TAU_MAX - quota.tau) >> TICK_SHIFT);
+        quota.hold = nanoseconds << TICK_SHIFT;
+        let mut pair = Pair::full(limit, start);
+        for Packet { gap, length } in packets {
+            pair.wait(gap, length, IDLE_MAX);
+            pair.admits(length);
+        }
+        let (word, now) = (pair.program.tat, pair.now);
+        prop_assume!(word != AFTER_MARKS);
+        let held = quota.held(word, now).expect("packets bring no bucket into debt");
+        let end = ticks(now).wrapping_add(quota.tau + quota.hold);
+        prop_assert_eq!(held, time(end));
+        for wait in [0, nanoseconds / 2, nanoseconds] {
+            for length in &lengths {
+                let decided = quota.decide(held, now + wait, quota.cost_of(*length));
+                prop_assert!(matches!(decided, Decision::Refuse { .. }), "{} bytes after {} ns", length, wait);
+            }
+            prop_assert_eq!(quota.corrected(held, now + wait), None);
+            prop_assert!(wait == nanoseconds || quota.held(held, now + wait).is_none());
+            // A packet that was charged before the hold began.
+            prop_assert!(wait == nanoseconds || quota.refunded(held, quota.cost, now, now + wait) == held);
         }
     }
 

@@ -158,14 +158,13 @@ impl Quota {
         }
     }
 
-    /// Holds a bucket that has refused a packet, unless it is held already: it has tokens for one such packet again when
-    /// the hold ends.
-    pub fn hold(&self, state: &mut State, now: i128, length: usize) {
+    /// Holds a bucket that has refused a packet, unless it is held already: it is empty when the hold ends.
+    pub fn hold(&self, state: &mut State, now: i128) {
         if let State::FullAt(full) = state
             && self.hold > 0
             && *full - now <= self.depth
         {
-            *full = step_over_marks(now + self.hold + self.depth - self.price.of(length));
+            *full = step_over_marks(now + self.hold + self.depth);
         }
     }
 

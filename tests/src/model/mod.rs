@@ -206,7 +206,7 @@ impl Model {
                 bucket.passed += u64::from(passed);
                 let held = self.limits.iter().find(|held| held.limit.name == *name);
                 if let (Reason::Limit, Some(held)) = (outcome.reason, held) {
-                    held.quota.hold(&mut bucket.state, now, frame.len());
+                    held.quota.hold(&mut bucket.state, now);
                 }
             }
         }
