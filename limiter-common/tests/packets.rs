@@ -292,7 +292,11 @@ fn fields_of_a_truncated_packet_are_unknown() {
                     _ => cut,
                 };
                 assert_eq!(seen, wanted, "{protocol}, {length}");
-                assert_eq!(seen.is_hidden(), wanted != whole, "{protocol}, {length}");
+                assert_eq!(
+                    seen.is_hidden(NEEDS_TRANSPORT),
+                    wanted != whole,
+                    "{protocol}, {length}"
+                );
             }
         }
     }
@@ -325,7 +329,7 @@ fn ipv4_fragment_position_is_parsed() {
     for protocol in [ICMP, UDP, TCP] {
         let seen = info_v4(&ipv4(5, 0x2001, protocol, &[]));
         assert_eq!(seen, later(protocol));
-        assert!(!seen.is_hidden());
+        assert!(!seen.is_hidden(NEEDS_TRANSPORT));
     }
 }
 
@@ -459,7 +463,7 @@ fn neighbour_discovery_is_control_traffic_only_with_hop_limit_255() {
 #[test]
 fn arp_is_control_traffic() {
     let arp = info(Parsed::Arp(source_v4()), &[]);
-    assert!(arp.control == 1 && !arp.is_hidden());
+    assert!(arp.control == 1 && !arp.is_hidden(NEEDS_TRANSPORT));
     for parsed in [Parsed::NotIp, Parsed::Malformed, Parsed::TooManyTags] {
         assert_eq!(parsed.info(&mut &TRANSPORT[..], NEEDS_TRANSPORT), None);
     }
@@ -515,15 +519,40 @@ fn icmp_types_of_both_versions_differ() {
     assert_eq!(v4(ICMP, 0, &[8, 0]), 8);
     assert_eq!(v4(ICMPV6, 0, &[8, 0]), OF_ICMPV6 + 8);
     assert_eq!(v4(UDP, 0, &[8, 0]), NONE);
-    // A whole packet has no other bytes; the type of a fragment cannot be seen.
-    assert_eq!(v4(ICMP, 0, &[]), NONE);
+    // The length is 0x1111: the frame's first buffer ends too early. The type of a fragment cannot be seen either.
+    assert_eq!(v4(ICMP, 0, &[]), ANY);
     assert_eq!(v4(ICMP, 0x2000, &[]), ANY);
     assert_eq!(v4(ICMP, 1, &[8, 0]), ANY);
-    let packet = ipv6(FRAGMENT, 64, &[&fragment(0, ICMPV6)[..], &[128]].concat());
-    let seen = Parsed::Ipv6(source_v6())
-        .info(&mut &packet[..], ALL)
-        .expect("it is small");
-    assert_eq!(seen.icmp_type, OF_ICMPV6 + 128);
+    // In a packet that ends before its type, the byte is padding.
+    for (length, kind) in [(20, NONE), (21, 8)] {
+        let mut packet = ipv4(5, 0, ICMP, &[8]);
+        packet[3] = length;
+        packet[2] = 0;
+        let seen = Parsed::Ipv4(source_v4()).info(&mut &packet[..], ALL);
+        assert_eq!(seen.expect("a source").icmp_type, kind);
+    }
+    let mut packet = ipv6(FRAGMENT, 64, &[&fragment(0, ICMPV6)[..], &[128]].concat());
+    for (length, kind) in [(8, NONE), (9, OF_ICMPV6 + 128)] {
+        packet[4..6].copy_from_slice(&[0, length]);
+        let seen = Parsed::Ipv6(source_v6()).info(&mut &packet[..], ALL);
+        assert_eq!(seen.expect("a source").icmp_type, kind);
+    }
+}
+
+#[test]
+fn length_field_of_zero_stands_for_a_longer_packet() {
+    let mut v4 = ipv4(5, 0, UDP, &TRANSPORT);
+    v4[2..4].fill(0);
+    assert_eq!(info_v4(&v4).length, 65_535);
+    for (next, length) in [(0, 65_535), (UDP, 40), (DESTINATION, 40)] {
+        let mut v6 = ipv6(
+            next,
+            64,
+            &[&extension(DESTINATION, 0, UDP)[..], &TRANSPORT].concat(),
+        );
+        v6[4..6].fill(0);
+        assert_eq!(info_v6(&v6).length, length, "{next}");
+    }
 }
 
 /// The payload of an IPv4 packet whose IP header has `options` words of options and says that it has `length` bytes.
@@ -564,7 +593,11 @@ fn payload_is_behind_the_transport_header_and_without_padding() {
                 // The frame ends before the packet.
                 let cut = &transport[..size + length];
                 let seen = payload(options, 0, protocol, cut, 1_400);
-                assert_eq!(seen.length as usize, length.min(64));
+                let hidden = u32::from(length < 64);
+                assert_eq!(
+                    (seen.length as usize, seen.hidden),
+                    (length.min(64), hidden)
+                );
             }
         }
     }
@@ -582,9 +615,34 @@ fn payload_of_fragments_is_hidden_and_other_protocols_have_none() {
     assert_eq!(of(0, TCP), (8, 0));
     assert_eq!(of(0x2000, TCP), (8, 1));
     assert_eq!(of(2, TCP), (0, 1));
-    assert_eq!(of(0, ICMP), (0, 0));
-    assert_eq!(of(0, 132), (0, 0));
-    // The headers do not fit into the packet.
-    assert_eq!(payload(0, 0, TCP, &transport[..12], 32).length, 0);
-    assert_eq!(payload(0, 0, UDP, &transport, 27).length, 0);
+    for field in [0, 0x2000, 2] {
+        assert_eq!(of(field, ICMP), (0, 0));
+        assert_eq!(of(field, 132), (0, 0));
+    }
+    // The headers do not fit into the frame's first buffer, or into the packet.
+    for length in [0, 3, 4, 12] {
+        let seen = payload(0, 0, TCP, &transport[..length], 48);
+        assert_eq!((seen.length, seen.hidden), (0, 1), "{length}");
+    }
+    assert_eq!(payload(0, 0, UDP, &transport, 27), Payload::NONE);
+}
+
+#[test]
+fn payload_of_udp_ends_with_its_own_length() {
+    // The IP header has room for 30 bytes behind the header of UDP.
+    for (own, length) in [
+        (8, 0),
+        (9, 1),
+        (20, 12),
+        (38, 30),
+        (39, 30),
+        (0xffff, 30),
+        (0, 30),
+        (7, 0),
+    ] {
+        let mut transport = vec![0x5a; 60];
+        transport[4..6].copy_from_slice(&u16::to_be_bytes(own));
+        let seen = payload(0, 0, UDP, &transport, 58);
+        assert_eq!((seen.length, seen.hidden), (length, 0), "{own}");
+    }
 }

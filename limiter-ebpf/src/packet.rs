@@ -1,6 +1,9 @@
 //! A packet from the driver: a bounds-checked cursor over its bytes, its length, and the metadata in front of it.
 
-use core::mem::{MaybeUninit, transmute};
+use core::{
+    hint::black_box,
+    mem::{MaybeUninit, transmute},
+};
 
 use aya_ebpf::{
     bindings::xdp_md,
@@ -49,6 +52,24 @@ impl Cursor {
     }
 }
 
+impl Cursor {
+    /// Copies exactly `length` bytes from the cursor on. Returns their number, or 0 if the frame has fewer.
+    #[inline(always)]
+    fn load(&self, into: &mut [u64; payload::WORDS], length: u32) -> u32 {
+        // Hidden from the compiler, which would otherwise check the bounds of another number than the verifier sees.
+        let length = black_box(length);
+        if length == 0 || length > PAYLOAD_MAX as u32 {
+            return 0;
+        }
+        // SAFETY: the context is the program's, and `into` has `PAYLOAD_MAX` bytes.
+        let error = unsafe {
+            let offset = self.at.wrapping_sub((*self.context).data as usize) as u32;
+            bpf_xdp_load_bytes(self.context, offset, into.as_mut_ptr().cast(), length)
+        };
+        if error == 0 { length } else { 0 }
+    }
+}
+
 impl Bytes for Cursor {
     #[inline(always)]
     fn peek<const N: usize>(&self) -> Option<&[u8; N]> {
@@ -71,24 +92,18 @@ impl Bytes for Cursor {
         self.end.wrapping_sub(self.at)
     }
 
-    /// By a helper: a copy byte by byte would make the verifier follow each length.
+    /// By a helper, which also reads from a frame's other buffers. If the frame is shorter, the rest of its first buffer.
     #[inline(always)]
     fn copy(&self, into: &mut [u64; payload::WORDS], most: u32) -> u32 {
-        let (remaining, most) = (self.remaining().cast_signed(), most as isize);
-        let mut length = if remaining < most { remaining } else { most };
-        if length > PAYLOAD_MAX as isize {
-            length = PAYLOAD_MAX as isize;
+        let copied = self.load(into, most);
+        if copied != 0 {
+            return copied;
         }
-        if length <= 0 {
-            return 0;
+        let remaining = self.remaining().cast_signed();
+        if remaining < most as isize {
+            return self.load(into, remaining as u32);
         }
-        let length = length as u32;
-        // SAFETY: the context is the program's, and `into` has `PAYLOAD_MAX` bytes.
-        let error = unsafe {
-            let offset = self.at.wrapping_sub((*self.context).data as usize) as u32;
-            bpf_xdp_load_bytes(self.context, offset, into.as_mut_ptr().cast(), length)
-        };
-        if error == 0 { length } else { 0 }
+        0
     }
 
     #[inline(always)]

@@ -301,6 +301,23 @@ fn replay_warns_of_exemptions_and_truncated_captures() {
     snapped.expect(0);
     let warning = "20 packets were truncated in the capture";
     assert!(snapped.stderr.contains(warning), "{snapped:#?}");
+    // All headers, but only two bytes of the payload.
+    let bytes = twenty()
+        .into_iter()
+        .map(|packet| Captured { kept: 44, ..packet });
+    let capture = folder.write("bytes.pcap", pcap(&bytes.collect::<Vec<_>>()));
+    for (length, warned) in [(2, false), (3, true)] {
+        let pattern = "5a ".repeat(length);
+        let file = folder.write(
+            "limits.toml",
+            format!(
+                "[[limit]]\nname = \"a\"\nrate = 5\nmatch = {{ payload = {{ offset = 0, bytes = \"{pattern}\" }} }}\n"
+            ),
+        );
+        let cut = limiter(&["replay", &capture, "--config", &file, "--engine", "model"]);
+        cut.expect(0);
+        assert_eq!(cut.stderr.contains(warning), warned, "{cut:#?}");
+    }
 }
 
 #[test]

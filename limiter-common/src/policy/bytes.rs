@@ -17,7 +17,7 @@ pub trait Bytes {
     /// Bytes from here to the end of the packet.
     fn remaining(&self) -> usize;
 
-    /// Copies the next bytes: as many as there are, but at most `most` and at most [`PAYLOAD_MAX`]. Returns their
+    /// Copies the next bytes: as many as there are, but at most `most`, which is at most [`PAYLOAD_MAX`]. Returns their
     /// number.
     fn copy(&self, into: &mut [u64; WORDS], most: u32) -> u32;
 

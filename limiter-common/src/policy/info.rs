@@ -1,7 +1,7 @@
 //! The parsed fields of a packet.
 
 use crate::{
-    abi::rules::{ANY, LATER_FRAGMENT, NONE, WHOLE},
+    abi::rules::{ANY, LATER_FRAGMENT, NEEDS_HEADER, NEEDS_TRANSPORT, NONE, WHOLE},
     table::{key::Address, pair},
 };
 
@@ -90,10 +90,13 @@ impl PacketInfo {
         pair::flow(self.protocol, from, to)
     }
 
-    /// Whether a field of the transport header cannot be seen although this packet should have it.
+    /// Whether a field of the transport header that limits use, by the bits in `needs`, cannot be seen although this
+    /// packet should have it.
     #[must_use]
-    pub fn is_hidden(&self) -> bool {
-        let unseen = [self.protocol, self.source_port, self.flags].contains(&ANY);
+    pub fn is_hidden(&self, needs: u32) -> bool {
+        let transport = [self.protocol, self.source_port, self.flags];
+        let unseen = needs & NEEDS_TRANSPORT != 0 && transport.contains(&ANY)
+            || needs & NEEDS_HEADER != 0 && self.icmp_type == ANY;
         unseen && self.fragment != LATER_FRAGMENT && self.control == 0
     }
 }

@@ -6,6 +6,9 @@ use crate::abi::rules::{ANY, PATTERN_MAX, PAYLOAD_MAX, WHOLE};
 /// Words of a payload's first bytes, and one more, so that a pattern may begin at each byte.
 pub const WORDS: usize = PAYLOAD_MAX / PATTERN_MAX + 1;
 
+#[expect(clippy::cast_possible_truncation, reason = "a small constant")]
+const PAYLOAD_BYTES: u32 = PAYLOAD_MAX as u32;
+
 /// The first bytes of a packet's payload, behind the TCP or UDP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -14,7 +17,7 @@ pub struct Payload {
     pub words: [u64; WORDS],
     /// Number of bytes, at most [`PAYLOAD_MAX`].
     pub length: u32,
-    /// 1: more bytes may follow in other fragments, or the transport header cannot be seen.
+    /// 1: the packet or its other fragments may have more bytes, which cannot be seen.
     pub hidden: u32,
 }
 
@@ -44,21 +47,45 @@ impl Payload {
     pub fn read<B: Bytes>(&mut self, packet: &mut B, info: &PacketInfo, header: u32) {
         const TCP: u32 = 6;
         const UDP: u32 = 17;
-        (self.length, self.hidden) = (0, (info.fragment != WHOLE || info.protocol == ANY).into());
+        // Padding of a short frame is not payload.
+        let mut length = info.length.saturating_sub(header);
+        (self.length, self.hidden) = (0, 1);
         let size = match info.protocol {
-            _ if info.source_port == ANY => return,
-            UDP => 8,
+            ANY => return,
+            TCP | UDP if info.source_port == ANY => return,
+            UDP => {
+                length = udp_length(packet, length);
+                8
+            }
             // The upper four bits of this byte count words of four bytes.
             TCP => match packet.peek::<13>() {
                 Some(header) => u32::from(header[12] >> 4) << 2,
                 None => return,
             },
-            _ => return,
+            _ => {
+                self.hidden = 0;
+                return;
+            }
         };
         packet.skip(size as usize);
-        // Padding of a short frame is not payload.
-        if let Some(length) = info.length.checked_sub(header + size) {
-            self.length = packet.copy(&mut self.words, length);
+        length = length.saturating_sub(size);
+        if length > PAYLOAD_BYTES {
+            length = PAYLOAD_BYTES;
         }
+        self.length = packet.copy(&mut self.words, length);
+        self.hidden = (info.fragment != WHOLE || self.length < length).into();
+    }
+}
+
+/// Bytes of a UDP packet, by its own header or, if that has no sound length, by the IP header.
+#[inline(always)]
+fn udp_length<B: Bytes>(packet: &B, by_ip: u32) -> u32 {
+    let Some(&[.., upper, lower]) = packet.peek::<6>() else {
+        return by_ip;
+    };
+    match u16::from_be_bytes([upper, lower]).into() {
+        0 => by_ip,
+        own if own > by_ip => by_ip,
+        own => own,
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! [`ANY`]: crate::abi::rules::ANY
 
+use core::hint::black_box;
+
 use super::{
     Bytes, PacketInfo,
     parse::{IPV4_HEADER, IPV6_HEADER, ipv4_length, words},
@@ -61,11 +63,16 @@ pub fn read_ipv4<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
         info.dscp = u32::from(header[1]) >> 2;
     }
     info.protocol = header[9].into();
-    info.length = u16::from_be_bytes([header[2], header[3]]).into();
+    // Receive offload writes 0 if the packet is too long for the field.
+    info.length = match u16::from_be_bytes([header[2], header[3]]) {
+        0 => LENGTH_MAX,
+        length => length.into(),
+    };
     info.fragment = place(fragment & OFFSET != 0, fragment & MORE_FRAGMENTS != 0);
     let length = ipv4_length(header);
     packet.skip(length);
-    read_transport(packet, needs, info);
+    #[expect(clippy::cast_possible_truncation, reason = "at most 60")]
+    read_transport(packet, needs, info, length as u32);
     // DHCP (RFC 2131): to the server's or the client's port.
     if info.protocol == UDP && (info.destination_port == 67 || info.destination_port == 68) {
         info.control = 1;
@@ -100,12 +107,15 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
         info.dscp = u32::from(traffic_class) >> 2;
     }
     let length = IPV6_BYTES + u32::from(u16::from_be_bytes([header[4], header[5]]));
-    info.length = if length > LENGTH_MAX {
+    // A jumbogram (RFC 2675) has its length in a hop-by-hop option, and 0 here.
+    let is_jumbo = length == IPV6_BYTES && next == HOP_BY_HOP;
+    info.length = if is_jumbo || length > LENGTH_MAX {
         LENGTH_MAX
     } else {
         length
     };
     packet.skip(IPV6_HEADER);
+    let mut header = IPV6_BYTES;
     info.fragment = ANYWHERE;
     for _ in 0..EXTENSIONS_MAX {
         if !is_extension(next) {
@@ -131,6 +141,9 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
             return;
         }
         packet.skip(size as usize);
+        // Hidden from the compiler, which would otherwise compute the packet's position from this sum, without a bound
+        // that the verifier sees.
+        header += black_box(size);
         next = following;
     }
     if is_extension(next) {
@@ -140,7 +153,7 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
         info.fragment = WHOLE;
     }
     info.protocol = next;
-    read_transport(packet, needs, info);
+    read_transport(packet, needs, info, header);
     // Neighbour discovery (RFC 4861): only neighbours can send packets with hop limit 255.
     if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet) {
         info.control = 1;
@@ -184,12 +197,12 @@ fn is_neighbour_discovery<B: Bytes>(packet: &B) -> bool {
 }
 
 /// Reads ports, flags and ICMP type. In a later fragment, and in a first fragment that ends before them (RFC 1858), they
-/// cannot be seen.
+/// cannot be seen. `header`: bytes from the IP header to here.
 #[inline(always)]
-fn read_transport<B: Bytes>(packet: &B, needs: u32, info: &mut PacketInfo) {
+fn read_transport<B: Bytes>(packet: &B, needs: u32, info: &mut PacketInfo, header: u32) {
     let protocol = info.protocol;
     if needs & NEEDS_HEADER != 0 {
-        read_icmp_type(packet, info);
+        read_icmp_type(packet, info, header);
     }
     if protocol != TCP {
         info.flags = NONE;
@@ -215,7 +228,7 @@ fn read_transport<B: Bytes>(packet: &B, needs: u32, info: &mut PacketInfo) {
 }
 
 #[inline(always)]
-fn read_icmp_type<B: Bytes>(packet: &B, info: &mut PacketInfo) {
+fn read_icmp_type<B: Bytes>(packet: &B, info: &mut PacketInfo, header: u32) {
     let family = match info.protocol {
         ICMP => 0,
         ICMPV6 => OF_ICMPV6,
@@ -226,8 +239,8 @@ fn read_icmp_type<B: Bytes>(packet: &B, info: &mut PacketInfo) {
     };
     if info.fragment != LATER_FRAGMENT {
         info.icmp_type = match packet.peek::<1>() {
+            _ if info.fragment == WHOLE && info.length <= header => NONE,
             Some([kind]) => family + u32::from(*kind),
-            None if info.fragment == WHOLE => NONE,
             None => return,
         };
     }

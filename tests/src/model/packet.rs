@@ -172,54 +172,78 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
         (false, true) => Place::First,
         (false, false) => Place::Whole,
     };
-    let rest = &bytes[header.slice().len()..];
-    let behind = transport(rest, header.protocol().0, place, |ports, _| {
+    let begin = header.slice().len();
+    let behind = transport(&bytes[begin..], header.protocol().0, place, |ports, _| {
         matches!(ports, Some((_, 67 | 68)))
     });
+    // 0: too long for the field.
+    let length = match header.total_len() {
+        0 => 65_535,
+        length => length,
+    };
     Some(Ip {
         source: header.source_addr().into(),
         destination: header.destination_addr().into(),
         transport: Transport {
-            length: header.total_len().into(),
+            length: length.into(),
             ttl: header.ttl(),
             dscp: header.dcp().value(),
-            payload: payload(bytes, rest, header.total_len().into(), &behind),
+            icmp: icmp(begin, length.into(), &behind),
+            payload: payload(bytes, begin, length.into(), &behind),
             ..behind
         },
     })
 }
 
-/// The payload of the packet in `bytes`, of which `rest` begins with the transport header. `length` is the one of the
-/// IP header.
-fn payload(bytes: &[u8], rest: &[u8], length: usize, behind: &Transport) -> Payload {
-    let mut payload = Payload {
-        hidden: behind.place != Field::Is(Place::Whole) || behind.protocol == Field::Unseen,
+/// The payload of the packet in `bytes`, the transport header of which begins at `begin`. `length` is the one of the IP
+/// header.
+fn payload(bytes: &[u8], begin: usize, length: usize, behind: &Transport) -> Payload {
+    let rest = bytes.get(begin..).unwrap_or_default();
+    let none = Payload {
+        hidden: false,
         ..Payload::HIDDEN
     };
-    let size = match (behind.protocol, rest.get(12)) {
-        _ if matches!(behind.ports, Field::Unseen | Field::None) => return payload,
-        (Field::Is(17), _) => 8,
-        (Field::Is(6), Some(byte)) => usize::from(byte >> 4) * 4,
-        _ => return payload,
+    // The end of the UDP packet, if its header says so.
+    let own_end = match short(rest, 4) {
+        None | Some(0) => length,
+        Some(own) => length.min(begin + usize::from(own)),
     };
-    let begin = bytes.len() - rest.len() + size;
-    let packet = &bytes[..length.min(bytes.len())];
-    let found = packet.get(begin..).unwrap_or_default();
-    payload.length = found.len().min(64);
-    payload.bytes[..payload.length].copy_from_slice(&found[..payload.length]);
+    let (size, end) = match (behind.protocol, behind.ports, rest.get(12)) {
+        (Field::Is(6 | 17) | Field::Unseen, Field::Unseen, _) => return Payload::HIDDEN,
+        (Field::Is(17), _, _) => (8, own_end),
+        (Field::Is(6), _, Some(byte)) => (usize::from(byte >> 4) * 4, length),
+        (Field::Is(6), _, None) => return Payload::HIDDEN,
+        _ => return none,
+    };
+    let begin = begin + size;
+    let all = end.saturating_sub(begin).min(64);
+    let readable = bytes.get(begin..).unwrap_or_default();
+    let mut payload = Payload {
+        length: all.min(readable.len()),
+        ..none
+    };
+    payload.hidden = behind.place != Field::Is(Place::Whole) || payload.length < all;
+    payload.bytes[..payload.length].copy_from_slice(&readable[..payload.length]);
     payload
+}
+
+/// The ICMP type of a packet. It has none if it ends, by its IP header, where the type would be.
+fn icmp(begin: usize, length: usize, behind: &Transport) -> Field<(bool, u8)> {
+    let ends = length <= begin;
+    match behind.icmp {
+        _ if ends && behind.place == Field::Is(Place::Whole) => Field::None,
+        icmp => icmp,
+    }
 }
 
 fn ipv6(bytes: &[u8]) -> Option<Ip> {
     let header = Ipv6HeaderSlice::from_slice(bytes).ok()?;
-    let (behind, rest) = after_ipv6(
-        &bytes[header.slice().len()..],
-        header.next_header().0,
-        header.hop_limit(),
-    );
-    let length = 40 + usize::from(header.payload_length());
-    // A limit cannot tell longer packets apart.
-    let length = length.min(65_535);
+    let (behind, begin) = after_ipv6(bytes, header.next_header().0, header.hop_limit());
+    // A limit cannot tell longer packets apart. Behind hop-by-hop options, 0 is a jumbogram.
+    let length = match (header.payload_length(), header.next_header().0) {
+        (0, 0) => 65_535,
+        (payload, _) => (40 + usize::from(payload)).min(65_535),
+    };
     Some(Ip {
         source: header.source_addr().into(),
         destination: header.destination_addr().into(),
@@ -227,7 +251,8 @@ fn ipv6(bytes: &[u8]) -> Option<Ip> {
             length: u32::try_from(length).unwrap(),
             ttl: header.hop_limit(),
             dscp: header.traffic_class() >> 2,
-            payload: payload(bytes, rest, length, &behind),
+            icmp: icmp(begin, length, &behind),
+            payload: payload(bytes, begin, length, &behind),
             ..behind
         },
     })
@@ -236,10 +261,11 @@ fn ipv6(bytes: &[u8]) -> Option<Ip> {
 /// Hop-by-hop options, routing, fragment, authentication, destination options.
 const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
-/// Skips the extension headers. No field can be read after a truncated header, a ninth header, or the fragment header
+/// Skips the extension headers, and returns where the transport header begins. No field can be read after a truncated header, a ninth header, or the fragment header
 /// of a later fragment.
-fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> (Transport, &[u8]) {
-    let (mut rest, mut next, mut place) = (bytes, first, None);
+fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> (Transport, usize) {
+    let (mut begin, mut next, mut place) = (40, first, None);
+    let from = |begin: usize| bytes.get(begin..).unwrap_or_default();
     for walked in 0.. {
         if !EXTENSIONS.contains(&next) {
             break;
@@ -248,8 +274,8 @@ fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> (Transport, &[u8]) {
             place: place.map_or(Field::Unseen, Field::Is),
             ..Transport::UNSEEN
         };
-        let (false, Some(header)) = (walked == 8, rest.get(..8)) else {
-            return (unseen, rest);
+        let (false, Some(header)) = (walked == 8, from(begin).get(..8)) else {
+            return (unseen, begin);
         };
         let units = usize::from(header[1]);
         let size = match next {
@@ -261,21 +287,21 @@ fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> (Transport, &[u8]) {
             let field = u16::from_be_bytes([header[2], header[3]]);
             if field >> 3 > 0 {
                 let place = Field::Is(Place::Later);
-                return (Transport { place, ..unseen }, rest);
+                return (Transport { place, ..unseen }, begin);
             }
             if field & 1 == 1 {
                 place = Some(Place::First);
             }
         }
         next = header[0];
-        rest = rest.get(size..).unwrap_or_default();
+        begin += size;
     }
     let place = place.unwrap_or(Place::Whole);
-    let behind = transport(rest, next, place, |ports, rest| {
+    let behind = transport(from(begin), next, place, |ports, rest| {
         let discovery = next == 58 && hop_limit == 255 && matches!(rest.first(), Some(133..=137));
         discovery || matches!(ports, Some((_, 546 | 547)))
     });
-    (behind, rest)
+    (behind, begin)
 }
 
 /// Ports and flags of TCP, UDP, DCCP, SCTP and UDP-Lite. Calls `control` with the ports of UDP only.
@@ -305,7 +331,6 @@ fn transport(
     seen.icmp = match rest.first() {
         _ if ![1, 58].contains(&protocol) => Field::None,
         Some(kind) => Field::Is((protocol == 58, *kind)),
-        None if place == Place::Whole => Field::None,
         None => Field::Unseen,
     };
     let ports = match seen.ports {

@@ -109,7 +109,9 @@ fn ipv4(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()
     };
     let first = mostly(u, 0x40 | (5 + options))?;
     let length = 20 + usize::from(options) * 4 + behind.len();
-    let length = mostly(u, u16::try_from(length).unwrap())?;
+    let length = u16::try_from(length).unwrap();
+    let length = *u.choose(&[length, length, length, length, length, length, 0, 20])?;
+    let length = mostly(u, length)?;
     let fragment: u16 = if seldom(u, 6)? {
         *u.choose(&[0x2000, 0x2001, 1, 0x1fff, 0x4000, 0x8000, 0x2008])?
     } else {
@@ -143,6 +145,7 @@ fn ipv6(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()
         extension(u, *kind, kinds[index + 1], &mut chain)?;
     }
     let length = u16::try_from(chain.len() + behind.len()).unwrap();
+    let length = *u.choose(&[length, length, length, length, length, length, 0, 8])?;
     let source = any_of(u, &pool.ipv6)?;
     let hops = *u.choose(&[64, 255, 255, 254])?;
     let traffic_class: u8 = *u.choose(&[0, 0xb8, 0x20, 4, 0xff])?;
@@ -202,6 +205,7 @@ fn protocol(u: &mut Unstructured<'_>) -> Result<u8> {
 fn transport(u: &mut Unstructured<'_>, pool: &Pool, protocol: u8) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let (from, to) = (any_of(u, &pool.ports)?, any_of(u, &pool.ports)?);
+    let payload = *u.choose(&pool.payloads)?;
     match protocol {
         6 => {
             let flags = *u.choose(&[2_u8, 2, 18, 16, 0x82, 0xc2, 41, 4, 0])?;
@@ -212,14 +216,15 @@ fn transport(u: &mut Unstructured<'_>, pool: &Pool, protocol: u8) -> Result<Vec<
         }
         17 | 33 | 132 | 136 => {
             bytes.extend([from.to_be_bytes(), to.to_be_bytes()].concat());
-            bytes.extend(mostly(u, 8_u16)?.to_be_bytes());
+            let length = u16::try_from(8 + payload).unwrap();
+            let length = *u.choose(&[length, length, length, 0, 12])?;
+            bytes.extend(mostly(u, length)?.to_be_bytes());
             bytes.extend([0, 0]);
         }
         58 => bytes.extend([u.int_in_range(128..=138)?, 0, 0, 0, 0, 0, 0, 0]),
         41 => bytes.extend([0x60, 0, 0, 0, 0, 0, 59, 64]),
         _ => bytes.extend([u.arbitrary()?, 0, 0, 0, 0, 0, 0, 0]),
     }
-    let payload = *u.choose(&pool.payloads)?;
     let fill = *u.choose(&[0x5a, 0x5a, 0x5b, 0])?;
     bytes.resize(bytes.len() + payload, fill);
     if payload > 0 && seldom(u, 3)? {

@@ -3,9 +3,9 @@
 use limiter_common::{
     abi::{
         counters::{Count, Counters, LimitCounters},
-        rules::NEEDS_TRANSPORT,
+        rules::{NEEDS_PAYLOAD, WHOLE},
     },
-    policy::{parse, verdict::Reason},
+    policy::{parse, payload::Payload, verdict::Reason},
 };
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     sources::{SourceCounters, Sources},
 };
 use crate::{
-    config::{Limit, compile::FIRST_SLOT},
+    config::{Limit, Settings, compile::FIRST_SLOT},
     observe::{self, Drops, Verdicts},
     plan::capture::Packet,
 };
@@ -58,6 +58,8 @@ pub(super) struct Course {
     control: bool,
     /// Bits of what limits need of a packet.
     needs: u32,
+    /// Bytes of the payload that limits compare.
+    payload: u32,
     /// Truncated packets: the capture has too little of them for the limits.
     cut_short: u64,
     first: Option<u64>,
@@ -72,6 +74,7 @@ impl Course {
             sources: Sources::new(&compiled.settings.limits),
             control: compiled.settings.exempt.control,
             needs: compiled.config.needs,
+            payload: payload_of(&compiled.settings),
             cut_short: 0,
             first: None,
             last: 0,
@@ -94,8 +97,17 @@ impl Course {
         *counted = *counted + one;
         let mut bytes = &frame.bytes[..];
         let parsed = parse(&mut bytes).with_arp(self.control);
+        let from = bytes.len();
         let info = parsed.info(&mut bytes, self.needs);
-        let hidden = self.needs & NEEDS_TRANSPORT != 0 && info.is_some_and(|info| info.is_hidden());
+        let hidden = info.is_some_and(|info| {
+            let mut payload = Payload::NONE;
+            if self.needs & NEEDS_PAYLOAD != 0 {
+                let header = u32::try_from(from - bytes.len()).unwrap_or(0);
+                payload.read(&mut bytes, &info, header);
+            }
+            let cut = payload.hidden != 0 && payload.length < self.payload;
+            info.is_hidden(self.needs) || cut && info.fragment == WHOLE
+        });
         self.cut_short += u64::from((MALFORMED.contains(&reason) || hidden) && packet.is_cut);
         if let Some(info) = info {
             self.sources.count(&info.source, reason);
@@ -124,6 +136,17 @@ impl Course {
             cut_short: self.cut_short,
         })
     }
+}
+
+/// Bytes of the payload up to the last one that limits compare.
+fn payload_of(settings: &Settings) -> u32 {
+    let limits = settings.limits.iter();
+    let patterns =
+        limits.flat_map(|limit| limit.matches.all().filter_map(|one| one.payload.as_ref()));
+    patterns
+        .map(|payload| payload.compile().end)
+        .max()
+        .unwrap_or(0)
 }
 
 fn limits(
