@@ -49,19 +49,18 @@ impl Settings {
         slots: &[Slot],
         bits: &TierBits,
         frame_max: u64,
-    ) -> Result<Config, Invalid> {
+    ) -> Result<Box<Config>, Invalid> {
         let limits = self.all_limits();
-        let mut config = Config {
-            new_sources: new_source_quota(self.new_sources, shares::parts_of_new_sources(&limits))?,
-            sets: shares::entries(self.max_sources) / WAYS,
-            shadow: self.shadow.into(),
-            malformed_passes: (self.malformed == Malformed::Pass).into(),
-            lists_ipv4: self.has_prefixes(true).into(),
-            lists_ipv6: self.has_prefixes(false).into(),
-            control: self.exempt.control.into(),
-            established: self.exempt.established.into(),
-            ..Config::NONE
-        };
+        let mut config = no_constants();
+        config.new_sources =
+            new_source_quota(self.new_sources, shares::parts_of_new_sources(&limits))?;
+        config.sets = shares::entries(self.max_sources) / WAYS;
+        config.shadow = self.shadow.into();
+        config.malformed_passes = (self.malformed == Malformed::Pass).into();
+        config.lists_ipv4 = self.has_prefixes(true).into();
+        config.lists_ipv6 = self.has_prefixes(false).into();
+        config.control = self.exempt.control.into();
+        config.established = self.exempt.established.into();
         if limits.len() != slots.len() || limits.len() > config.limits.len() {
             return Err(Invalid::new("too many limits: write fewer"));
         }
@@ -105,6 +104,13 @@ impl Settings {
         let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && limit.key.needs() == 0 && limit.hold.is_none());
         alone && only && self.lists.are_empty() && !self.exempt.control
     }
+}
+
+/// [`Config::NONE`] on the heap. The constants take about 100 KB, and a thread may have 2 MiB of stack: they are passed
+/// as a box, and only this function has a copy on the stack.
+#[inline(never)]
+fn no_constants() -> Box<Config> {
+    Box::new(Config::NONE)
 }
 
 impl Limit {
