@@ -383,9 +383,25 @@ all = ["0.0.0.0/0", "10.1.2.3"]
         }
     }
 
+    /// Names of lists may look like names of hosts, or like addresses with a typing mistake.
+    #[test]
+    fn list_with_dots_in_its_name_is_a_list_everywhere() {
+        let text = "match = { source = \"example.net\", destination = [\"example.net\", \"10.0.0.1\"] }\n\
+                    [lists]\n\"example.net\" = [\"192.0.2.0/24\"]\n";
+        let settings = settings(text);
+        let bits = bits(&settings);
+        assert_eq!(bits.tiers().collect::<Vec<_>>(), ["example.net"]);
+        let of = |name| 1 << bits.of(name).unwrap();
+        let [list, set] = ["example.net", "=10.0.0.1"].map(of);
+        let matches = settings.limits[0].matches.compile(&bits).unwrap();
+        assert_eq!((matches.lists, matches.destination), (list, list | set));
+        let compiled: Vec<_> = settings.lists.compile(&bits).into_iter().collect();
+        assert_eq!(Lists::from_compiled(&bits, &compiled), settings.lists);
+    }
+
     #[test]
     fn longer_prefix_beats_a_shorter_one_and_deny_beats_allow() {
-        let destination = "192.0.2.1,2001:db8:1::/48";
+        let destination = "=192.0.2.1,2001:db8:1::/48";
         let line = "match = { destination = [\"2001:db8:1::/48\", \"192.0.2.1\", \"gold\"] }";
         let settings = settings(&format!("{line}\n[lists]\n{LISTS}"));
         let (lists, bits) = (&settings.lists, bits(&settings));

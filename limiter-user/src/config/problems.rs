@@ -157,8 +157,9 @@ impl Settings {
                     _ => format!("packets from sources on '{list}' never reach a limit: use a list with another name"),
                 });
                 let is_unknown = !is_action && !self.lists.tiers.contains_key(list);
-                problems.check(is_unknown, key, || {
-                    format!("there is no list '{list}': write it under [lists]")
+                problems.check(is_unknown, key, || match key {
+                    "destination" => format!("'{list}' is neither a prefix nor a list: write a prefix as in 192.0.2.0/24, or the list under [lists]"),
+                    _ => format!("there is no list '{list}': write it under [lists]"),
                 });
             }
         }

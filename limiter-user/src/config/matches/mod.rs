@@ -206,6 +206,9 @@ fn ranges<T: Numbers>(values: &[T]) -> Vec<rules::Range> {
     values.iter().flat_map(Numbers::ranges).collect()
 }
 
+/// The first character of the name of a set of destinations. Names of lists cannot have it.
+const SET: char = '=';
+
 /// The prefixes among destinations, as the name of a list that no user can choose. None if there is no prefix.
 pub(super) fn set_name(destinations: &[Destination]) -> Option<String> {
     let prefixes = destinations
@@ -216,15 +219,15 @@ pub(super) fn set_name(destinations: &[Destination]) -> Option<String> {
         });
     let texts: BTreeSet<_> = prefixes.collect();
     let texts: Vec<_> = texts.into_iter().collect();
-    (!texts.is_empty()).then(|| texts.join(","))
+    (!texts.is_empty()).then(|| format!("{SET}{}", texts.join(",")))
 }
 
 /// The prefixes of a list with such a name. None for other lists.
 pub(super) fn set_of(name: &str) -> Option<Prefixes> {
-    let is_set = name.contains(['.', ':']);
-    is_set.then(|| {
-        name.split(',')
+    let prefixes = name.strip_prefix(SET)?.split(',');
+    Some(
+        prefixes
             .filter_map(|text| lists::prefix(text).ok())
-            .collect()
-    })
+            .collect(),
+    )
 }

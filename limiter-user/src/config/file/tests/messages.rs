@@ -107,7 +107,10 @@ match = { ttl = "256" } => line 4: ttl: '256' is not a number from 0 to 255: wri
 match = { dscp = ["ef", "eff"] } => line 4: dscp: 'eff' is not a DSCP: write a name as in ef
 match = { icmp_type = "ping" } => line 4: icmp_type: 'ping' is not an ICMP type: write one of echo-request,
 match = { destination = "192.0.2.7/24" } => line 4: destination: '192.0.2.7/24' has bits set after its prefix
-match = { destination = "own" } => line 4: destination: there is no list 'own': write it under [lists]
+match = { destination = "own" } => line 4: destination: 'own' is neither a prefix nor a list: write a prefix as in
+match = { destination = "192.0.2.300" } => line 4: destination: '192.0.2.300' is neither a prefix nor a list: write a
+match = { destination = "192.0.2.0/33" } => line 4: destination: '192.0.2.0/33' is not a prefix: write one as in
+match = { destination = "a list" } => line 4: destination: 'a list' is neither a prefix nor the name of a list
 match = { destination = "deny" } => line 4: destination: limits cannot match destinations on 'deny'
 match = { payload = { offset = 57, bytes = "00" } } => line 4: offset: '57' is not an offset: write 0 to 56
 match = { payload = { offset = 0 } } => line 4: payload needs 'bytes', which is missing: write it as in bytes =
