@@ -235,6 +235,9 @@ impl Limit {
                 let (_, other) = other.unwrap_or_default();
                 format!("a {other} cannot hold sources: leave hold out")
             });
+            problems.check(!self.key.separates_sources(), "hold", || {
+                format!("all sources share a bucket of the key {}, so that one source's flood would shut out all of them: write a key with the source, as in /32,/64, or leave hold out", self.key)
+            });
             let without = Self {
                 hold: None,
                 ..self.clone()

@@ -103,6 +103,10 @@ hold = 600 => line 4: hold: the number 600 is not allowed here: write a time as 
 hold = "10" => line 4: hold: '10' is not a time of 1 ms to 30 days: write one as in 10m
 hold = "100ms" => line 4: hold: a hold of 100ms is shorter than the time of one packet at this rate: write at least 200ms
 algorithm = "fixed-window"\nhold = "10m" => line 5: hold: a fixed window cannot hold sources: leave hold out
+key = "interface"\nhold = "10m" => line 5: hold: all sources share a bucket of the key interface, so that one source's flood
+key = "destination"\nhold = "10m" => line 5: hold: all sources share a bucket of the key destination
+key = "/32,/0"\nhold = "10m" => line 5: hold: all sources share a bucket of the key /32,/0
+key = "source/0,/64 + destination"\nhold = "10m" => line 5: hold: all sources share a bucket of the key
 match = { ttl = "256" } => line 4: ttl: '256' is not a number from 0 to 255: write one, or a range
 match = { dscp = ["ef", "eff"] } => line 4: dscp: 'eff' is not a DSCP: write a name as in ef
 match = { icmp_type = "ping" } => line 4: icmp_type: 'ping' is not an ICMP type: write one of echo-request,
