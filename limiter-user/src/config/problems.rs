@@ -2,12 +2,10 @@
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
-use limiter_common::abi::rules::RANGES_MAX;
-
 use super::{
     Algorithm, Control, Invalid, Limit, Match, Rate, Scope, Settings, Unit,
     lists::{ALLOW, DENY, TIERS_MAX},
-    matches::{Destination, Payload, Protocol},
+    matches::{Destination, Payload, Protocol, check_count},
     names,
     settings::{LIMITS_MAX, SOURCES_MAX},
 };
@@ -271,10 +269,7 @@ impl Limit {
 impl Match {
     fn check(&self, problems: &mut Problems) {
         for (_, key, ranges) in self.fields() {
-            let count = ranges.len();
-            problems.check(count > RANGES_MAX, key, || {
-                format!("{count} values or ranges are too many for one limit: write at most {RANGES_MAX}, or two limits")
-            });
+            problems.add(key, check_count(key, &ranges));
         }
         if let Some(payload) = &self.payload {
             payload.check(problems);

@@ -219,12 +219,60 @@ fn error_messages_are_short_and_printable() {
 #[test]
 fn up_to_16_ports_are_accepted() {
     let ports = |count: u16| {
-        let ports: Vec<_> = (1..=count).collect();
+        let ports: Vec<_> = (1..=count).map(|port| 2 * port).collect();
         format!("{LIMIT}match = {{ protocol = \"tcp\", source_port = {ports:?} }}")
     };
     assert!(parse(&ports(16), Path::new("/nowhere")).is_ok());
-    let expected = "line 4: source_port: 17 values or ranges are too many for one limit";
+    let expected = "line 4: source_port: 17 separate values or ranges are too many for one limit";
     assert_told(&ports(17), &[expected]);
+    let adjacent = format!(
+        "{LIMIT}match = {{ source_port = {:?} }}",
+        (1..=99).collect::<Vec<_>>()
+    );
+    assert!(parse(&adjacent, Path::new("/nowhere")).is_ok(), "one range");
+}
+
+/// A number is a type of both protocols. Names are adjacent types.
+#[test]
+fn many_icmp_types_are_accepted_and_the_message_says_how_to_have_more() {
+    let names = [
+        "echo-request",
+        "echo-reply",
+        "destination-unreachable",
+        "packet-too-big",
+        "time-exceeded",
+        "parameter-problem",
+        "source-quench",
+        "redirect",
+        "router-solicitation",
+        "router-advertisement",
+        "neighbor-solicitation",
+        "neighbor-advertisement",
+        "listener-query",
+        "listener-report",
+        "listener-done",
+        "timestamp-request",
+    ];
+    let types =
+        |before: &str, types: &str| format!("{LIMIT}match = {{ {before}icmp_type = {types} }}");
+    let numbers: Vec<_> = (0..9).map(|number| 20 + 2 * number).collect();
+    let numbers = format!("{numbers:?}");
+    for accepted in [
+        types("", &format!("{names:?}")),
+        types("protocol = \"icmp\", ", &numbers),
+        types("protocol = \"icmpv6\", ", &numbers),
+    ] {
+        assert!(
+            parse(&accepted, Path::new("/nowhere")).is_ok(),
+            "{accepted}"
+        );
+    }
+    assert_told(
+        &types("", &numbers),
+        &[
+            "line 4: icmp_type: 18 separate values or ranges are too many for one limit: write at most 16, or two limits (a type is one for ICMP and one for ICMPv6: protocol = \"icmp\"",
+        ],
+    );
 }
 
 #[test]
