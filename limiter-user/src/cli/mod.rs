@@ -47,6 +47,7 @@ mod shared {
     pub mod lasting;
     pub mod limiting;
     pub mod output;
+    pub mod packet;
     pub mod ssh;
     pub mod values;
 }
