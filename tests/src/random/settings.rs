@@ -198,6 +198,7 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
     };
     let rate: limiter_user::config::Rate = one(rng, &rates).parse().unwrap();
     let cost = rate.unit == Unit::Packets && percent(rng, 15);
+    let matches = matches(rng, lists);
     let key: Key = one(
         rng,
         &[
@@ -224,7 +225,7 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
     .parse()
     .unwrap();
     Limit {
-        matches: matches(rng, lists),
+        matches,
         key,
         burst: percent(rng, 80).then(|| one(rng, &bursts).parse().unwrap()),
         cost: cost.then(|| rng.u64(1..12)),
@@ -236,11 +237,10 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
                 Algorithm::FixedWindow,
             ],
         ),
-        hold: (key.separates_sources() && percent(rng, 20)).then(|| {
-            one(rng, &["1s", "90s", "10m", "2h", "3days"])
-                .parse()
-                .unwrap()
-        }),
+        hold: percent(rng, 20)
+            .then(|| *one(rng, &["1s", "90s", "10m", "2h", "3days"]))
+            .filter(|_| key.separates_sources())
+            .map(|hold| hold.parse().unwrap()),
         shadow: percent(rng, 15),
         ..Limit::new(name, rate)
     }
