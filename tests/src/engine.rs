@@ -73,7 +73,7 @@ impl Limit {
     }
 
     /// The program's constants.
-    pub fn config(&self) -> Config {
+    pub fn config(&self) -> Box<Config> {
         let settings = Settings {
             limits: vec![self.written()],
             max_sources: self.capacity,
@@ -228,7 +228,7 @@ impl Kernel {
 }
 
 /// The program's constants for these settings, and the prefixes of its lists. The first limit gets the first slot.
-pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Listed>) {
+pub fn constants(settings: &Settings, clock: u32) -> (Box<Config>, BTreeMap<IpNet, Listed>) {
     let slots: Vec<_> = (0..)
         .zip(settings.all_limits())
         .map(|(number, limit)| Slot {
@@ -241,8 +241,9 @@ pub fn constants(settings: &Settings, clock: u32) -> (Config, BTreeMap<IpNet, Li
         })
         .collect();
     let bits = TierBits::default().for_settings(settings).0;
-    let compiled = settings.compile(&slots, &bits, FRAME_MAX).unwrap();
-    (Config { clock, ..compiled }, settings.lists.compile(&bits))
+    let mut compiled = settings.compile(&slots, &bits, FRAME_MAX).unwrap();
+    compiled.clock = clock;
+    (compiled, settings.lists.compile(&bits))
 }
 
 /// A random width for the program's bounds of time, because no verdict may depend on it.

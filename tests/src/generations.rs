@@ -11,7 +11,7 @@ use std::{
 
 use aya::maps::{Array, Map, MapData, PerCpuArray, PerCpuValues};
 use limiter_common::{
-    abi::{CLOCK_PACKET, Config, Share, Source, Table},
+    abi::{CLOCK_PACKET, Share, Source, Table},
     arithmetic::{bucket, quota::Quota, rescale},
     table::{
         entry::epoch_in,
@@ -189,10 +189,8 @@ impl Generations {
 }
 
 fn load(record: &Record, maps: Maps<'_>) -> Program {
-    let config = Config {
-        clock: CLOCK_PACKET,
-        ..record.config().unwrap()
-    };
+    let mut config = record.config().unwrap();
+    config.clock = CLOCK_PACKET;
     let prefixes = record.settings.lists.compile(&record.tiers);
     let lists = ListMaps::New(&prefixes);
     object::load(&config, maps, lists, true).unwrap()

@@ -91,7 +91,7 @@ fn features_not_configured_are_removed_from_the_program() {
     };
     let without = instructions(&Kernel::load(&limit, &plain, false));
     let with = |change: fn(&mut Config)| {
-        let mut config = plain;
+        let mut config = plain.clone();
         change(&mut config);
         instructions(&Kernel::load(&limit, &config, false))
     };

@@ -164,7 +164,7 @@ fn reset_says_which_limits_it_cannot_reset() {
     assert_eq!(
         hosts.run("reset eth0 192.0.2.7"),
         "eth0: 2 buckets of limit 'flows' are full again; limit 'pairs' had no bucket of it; \
-         limit 'destinations' is not reset, because its buckets are of destinations: \
+         limit 'destinations' is not reset, because its buckets are of destinations: add --to, or \
          `limiter reset eth0 --all` refills all buckets\n"
     );
     for (source, ports) in flows {
@@ -175,4 +175,29 @@ fn reset_says_which_limits_it_cannot_reset() {
     assert!(of_ipv6.starts_with("eth0: unchanged: limit 'flows' is not reset"));
     let why = "limit 'pairs' is not reset, because its keys are hashes of IPv6 addresses";
     assert!(of_ipv6.contains(why), "{of_ipv6}");
+    let partly = hosts.run("reset eth0 192.0.2.7 --port 53");
+    let why = "limit 'flows' is not reset, because its key needs more: add --to, --from-port, --protocol, or";
+    assert!(partly.contains(why), "{partly}");
+}
+
+/// The options of `check` name one bucket, also one with a hash as its key.
+#[test]
+fn reset_with_a_destination_refills_one_bucket() {
+    need_kernel!();
+    let hosts = attached();
+    let traffic = Traffic::new(&hosts);
+    let source = "2001:db8::7";
+    let [reset, other] = [4_000, 4_001].map(|port| (port, 53));
+    for ports in [reset, other] {
+        assert_eq!(passed(&traffic, &hosts, source, ports), 2);
+    }
+    let done = hosts.run(
+        "reset eth0 2001:db8::7 --to fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd --port 53 --from-port 4000 --protocol udp",
+    );
+    for limit in ["flows", "destinations"] {
+        let expected = format!("1 bucket of limit '{limit}' is full again");
+        assert!(done.contains(&expected), "{done}");
+    }
+    assert_eq!(passed(&traffic, &hosts, source, reset), 2);
+    assert_eq!(passed(&traffic, &hosts, source, other), 0);
 }

@@ -47,6 +47,7 @@ mod shared {
     pub mod lasting;
     pub mod limiting;
     pub mod output;
+    pub mod packet;
     pub mod ssh;
     pub mod values;
 }
@@ -170,11 +171,8 @@ pub fn main() -> ExitCode {
 }
 
 fn finish(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
-    // As much as the main thread has: the constants of a program take about 100 KB, and are passed by value.
-    const STACK: usize = 8 << 20;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .thread_stack_size(STACK)
         .build();
     let result = match runtime {
         Ok(runtime) => {

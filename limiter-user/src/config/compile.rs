@@ -49,19 +49,18 @@ impl Settings {
         slots: &[Slot],
         bits: &TierBits,
         frame_max: u64,
-    ) -> Result<Config, Invalid> {
+    ) -> Result<Box<Config>, Invalid> {
         let limits = self.all_limits();
-        let mut config = Config {
-            new_sources: new_source_quota(self.new_sources, shares::parts_of_new_sources(&limits))?,
-            sets: shares::entries(self.max_sources) / WAYS,
-            shadow: self.shadow.into(),
-            malformed_passes: (self.malformed == Malformed::Pass).into(),
-            lists_ipv4: self.has_prefixes(true).into(),
-            lists_ipv6: self.has_prefixes(false).into(),
-            control: self.exempt.control.into(),
-            established: self.exempt.established.into(),
-            ..Config::NONE
-        };
+        let mut config = no_constants();
+        config.new_sources =
+            new_source_quota(self.new_sources, shares::parts_of_new_sources(&limits))?;
+        config.sets = shares::entries(self.max_sources) / WAYS;
+        config.shadow = self.shadow.into();
+        config.malformed_passes = (self.malformed == Malformed::Pass).into();
+        config.lists_ipv4 = self.has_prefixes(true).into();
+        config.lists_ipv6 = self.has_prefixes(false).into();
+        config.control = self.exempt.control.into();
+        config.established = self.exempt.established.into();
         if limits.len() != slots.len() || limits.len() > config.limits.len() {
             return Err(Invalid::new("too many limits: write fewer"));
         }
@@ -105,6 +104,13 @@ impl Settings {
         let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && limit.key.needs() == 0 && limit.hold.is_none());
         alone && only && self.lists.are_empty() && !self.exempt.control
     }
+}
+
+/// [`Config::NONE`] on the heap. The constants take about 100 KB, and a thread may have 2 MiB of stack: they are passed
+/// as a box, and only this function has a copy on the stack.
+#[inline(never)]
+fn no_constants() -> Box<Config> {
+    Box::new(Config::NONE)
 }
 
 impl Limit {
@@ -377,9 +383,25 @@ all = ["0.0.0.0/0", "10.1.2.3"]
         }
     }
 
+    /// Names of lists may look like names of hosts, or like addresses with a typing mistake.
+    #[test]
+    fn list_with_dots_in_its_name_is_a_list_everywhere() {
+        let text = "match = { source = \"example.net\", destination = [\"example.net\", \"10.0.0.1\"] }\n\
+                    [lists]\n\"example.net\" = [\"192.0.2.0/24\"]\n";
+        let settings = settings(text);
+        let bits = bits(&settings);
+        assert_eq!(bits.tiers().collect::<Vec<_>>(), ["example.net"]);
+        let of = |name| 1 << bits.of(name).unwrap();
+        let [list, set] = ["example.net", "=10.0.0.1"].map(of);
+        let matches = settings.limits[0].matches.compile(&bits).unwrap();
+        assert_eq!((matches.lists, matches.destination), (list, list | set));
+        let compiled: Vec<_> = settings.lists.compile(&bits).into_iter().collect();
+        assert_eq!(Lists::from_compiled(&bits, &compiled), settings.lists);
+    }
+
     #[test]
     fn longer_prefix_beats_a_shorter_one_and_deny_beats_allow() {
-        let destination = "192.0.2.1,2001:db8:1::/48";
+        let destination = "=192.0.2.1,2001:db8:1::/48";
         let line = "match = { destination = [\"2001:db8:1::/48\", \"192.0.2.1\", \"gold\"] }";
         let settings = settings(&format!("{line}\n[lists]\n{LISTS}"));
         let (lists, bits) = (&settings.lists, bits(&settings));

@@ -2,12 +2,10 @@
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
-use limiter_common::abi::rules::RANGES_MAX;
-
 use super::{
     Algorithm, Control, Invalid, Limit, Match, Rate, Scope, Settings, Unit,
     lists::{ALLOW, DENY, TIERS_MAX},
-    matches::{Destination, Payload, Protocol},
+    matches::{Destination, Payload, Protocol, check_count},
     names,
     settings::{LIMITS_MAX, SOURCES_MAX},
 };
@@ -157,8 +155,9 @@ impl Settings {
                     _ => format!("packets from sources on '{list}' never reach a limit: use a list with another name"),
                 });
                 let is_unknown = !is_action && !self.lists.tiers.contains_key(list);
-                problems.check(is_unknown, key, || {
-                    format!("there is no list '{list}': write it under [lists]")
+                problems.check(is_unknown, key, || match key {
+                    "destination" => format!("'{list}' is neither a prefix nor a list: write a prefix as in 192.0.2.0/24, or the list under [lists]"),
+                    _ => format!("there is no list '{list}': write it under [lists]"),
                 });
             }
         }
@@ -234,6 +233,9 @@ impl Limit {
                 let (_, other) = other.unwrap_or_default();
                 format!("a {other} cannot hold sources: leave hold out")
             });
+            problems.check(!self.key.separates_sources(), "hold", || {
+                format!("all sources share a bucket of the key {}, so that one source's flood would shut out all of them: write a key with the source, as in /32,/64, or leave hold out", self.key)
+            });
             let without = Self {
                 hold: None,
                 ..self.clone()
@@ -267,10 +269,7 @@ impl Limit {
 impl Match {
     fn check(&self, problems: &mut Problems) {
         for (_, key, ranges) in self.fields() {
-            let count = ranges.len();
-            problems.check(count > RANGES_MAX, key, || {
-                format!("{count} values or ranges are too many for one limit: write at most {RANGES_MAX}, or two limits")
-            });
+            problems.add(key, check_count(key, &ranges));
         }
         if let Some(payload) = &self.payload {
             payload.check(problems);

@@ -10,7 +10,7 @@ use super::{Invalid, Limit, Settings};
 /// One part in 8 of a table with several limits belongs to no limit: a new source may not find the last free entries.
 const SPARE: u32 = 8;
 
-/// A limit is quick if its empty bucket is full again within this many nanoseconds.
+/// A limit is quick if its empty or held bucket is full again within this many nanoseconds.
 const QUICK: u64 = 10_000_000_000;
 
 /// The properties of a limit that decide its share.
@@ -97,6 +97,11 @@ pub(super) fn until_full(quota: &Quota, spent: u64) -> u64 {
     }
 }
 
+/// The most nanoseconds until a bucket is full again: one that is empty, or held.
+pub(super) fn longest(quota: &Quota) -> u64 {
+    until_full(quota, quota.tau + quota.hold)
+}
+
 impl Settings {
     /// The division of the table among [`Self::all_limits`].
     pub fn table_shares(&self, frame_max: u64) -> Result<Shares, Invalid> {
@@ -118,7 +123,7 @@ pub(super) fn claims(limits: &[Limit], frame_max: u64) -> Result<Vec<Claim>, Inv
         let quota = limit.quota(frame_max)?.in_kernel;
         Ok(Claim {
             single: limit.key.is_single(),
-            quick: until_full(&quota, quota.tau) <= QUICK,
+            quick: longest(&quota) <= QUICK,
         })
     };
     limits.iter().map(claim).collect()

@@ -1,11 +1,12 @@
 //! Warns of limits that lose their room in the table to a flood of new sources. The flood comes as fast as the limit
-//! on new sources admits, and each source is held until its bucket is full again.
+//! on new sources admits, and each source keeps its entry until its bucket is full again. With `hold`, it sends enough
+//! packets to be held.
 
 use std::time::Duration;
 
 use super::{
-    Invalid, NewSources, Settings,
-    shares::{claims, divide, entries, until_full},
+    Invalid, Limit, NewSources, Settings,
+    shares::{claims, divide, entries, longest, until_full},
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -20,7 +21,7 @@ fn needed(entries: u64, period: u64, held: u64) -> u64 {
 }
 
 /// The finding about a limit with `room` entries that are held for `held` nanoseconds each.
-fn finding(limit: &str, room: u32, held: u64, needed: Option<u64>) -> String {
+fn finding(limit: &Limit, room: u32, held: u64, needed: Option<u64>) -> String {
     // Long times are rounded down to a second.
     let rounded = if held > SECOND {
         held - held % SECOND
@@ -31,8 +32,12 @@ fn finding(limit: &str, room: u32, held: u64, needed: Option<u64>) -> String {
         || "there is no limit on new sources".to_owned(),
         |needed| format!("new sources at the permitted rate need {needed} entries"),
     );
+    let hold = limit
+        .hold
+        .map_or("", |_| " by a hold (write a shorter one)");
     format!(
-        "a flood of new sources fills the table for limit '{limit}' ({room} entries), because each entry is kept for {}; {needed}",
+        "a flood of new sources fills the table for limit '{}' ({room} entries), because each entry is kept for {}{hold}; {needed}",
+        limit.name,
         humantime::format_duration(Duration::from_nanos(rounded)),
     )
 }
@@ -50,8 +55,11 @@ impl Settings {
                 continue;
             }
             let quota = limit.quota(frame_max)?.in_kernel;
-            // Nanoseconds until a full bucket is full again after the longest packet.
-            let held = until_full(&quota, quota.cost_of(frame_max).min(quota.tau));
+            // Nanoseconds until a full bucket is full again after the longest packet, or after a hold.
+            let held = match quota.hold {
+                0 => until_full(&quota, quota.cost_of(frame_max).min(quota.tau)),
+                _ => longest(&quota),
+            };
             let needed = match &self.new_sources {
                 Some(NewSources { rate, .. }) => {
                     let entries = rate.tokens_per_period() * limit.key.entries_at_least();
@@ -63,7 +71,7 @@ impl Settings {
             if needed.is_some_and(|needed| needed <= share.most.into()) {
                 continue;
             }
-            warnings.push(finding(&limit.name, share.most, held, needed));
+            warnings.push(finding(limit, share.most, held, needed));
         }
         Ok(warnings)
     }

@@ -95,7 +95,7 @@ length: - | -100 | 100-60 | 65536 | 1k | 0-1-2
 ttl: 256 | 5-0 | x
 dscp: EF | 64 | af14 | 9-8
 icmp: ping | 256 | -1 | 8-9 | +8
-destination: 192.0.2.7/24 | 192.0.2 | 2001:db8:
+destination: 192.0.2.7/24 | a b | 2001:db8:
 hold: 10 | 0s | 31days | -1m | soon
 bytes: f | fg | 00 00 00 00 00 00 00 00 00 | 0x00
 flags: SYN | syn, | syn/ack | syn/ | xyz
@@ -103,10 +103,7 @@ prefix: 192.0.2.7/24 | 192.0.2.0/33 | 192.0.2 | 2001:db8::1/64 | host | 192.0.2.
 number: k | 0.5 | 1.2.3 | . | .5 | .5k | 1.0000000000k | 9223372036854775808 | -1 | 1e400 | 5x | 99999999999999999999 | 1 k
 ";
     for (kind, texts) in table(values) {
-        for text in texts
-            .into_iter()
-            .chain([""].into_iter().filter(|_| kind != "destination"))
-        {
+        for text in texts.into_iter().chain([""]) {
             assert!(read(kind, text).is_err(), "{kind} {text}");
         }
     }

@@ -40,7 +40,15 @@ impl Asked {
         }
     }
 
-    /// The options of `check` that this key needs and that are not given.
+    /// Returns true if more than the source is given.
+    pub fn names_more(&self) -> bool {
+        self.to.is_some()
+            || self.port.is_some()
+            || self.from_port.is_some()
+            || self.protocol.is_some()
+    }
+
+    /// The options of `check` and `reset` that this key needs and that are not given.
     pub fn missing(&self, key: &Key) -> Vec<&'static str> {
         let is_flow = key.parts == Parts::Flow;
         let has_ports = is_flow && self.protocol.is_none_or(Protocol::has_ports);

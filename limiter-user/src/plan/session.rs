@@ -100,7 +100,7 @@ impl Session {
 }
 
 fn fate_of(frame: &Frame, compiled: &Compiled) -> Fate {
-    let mut model = Model::new(&compiled.config, &compiled.prefixes, 1);
+    let mut model = Model::new(compiled.config.clone(), &compiled.prefixes, 1);
     match model.offer(&frame.bytes, frame.length, 1) {
         Reason::Deny => return Fate::Denied,
         Reason::Allowed => return Fate::Free,

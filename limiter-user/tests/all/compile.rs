@@ -12,7 +12,11 @@ use limiter_common::{
     },
     table::key::{BY_DESTINATION, BY_FLOW, BY_PAIR, KeyMask},
 };
-use limiter_user::config::{Settings, compile::TierBits, file, slot::Slot};
+use limiter_user::{
+    config::{Settings, compile::TierBits, file, slot::Slot},
+    kernel::state::record::Record,
+    plan::replay::{Compiled, Engine},
+};
 
 const FRAME_MAX: u64 = 1_522;
 
@@ -33,7 +37,7 @@ fn slot(number: u32) -> Slot {
 }
 
 /// Compiles with slots for the limits from `first` on.
-fn compiled_from(first: u32, text: &str) -> Config {
+fn compiled_from(first: u32, text: &str) -> Box<Config> {
     let settings = settings(text);
     let slots: Vec<_> = (first..)
         .zip(settings.all_limits())
@@ -44,8 +48,27 @@ fn compiled_from(first: u32, text: &str) -> Config {
     config.unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-fn compiled(text: &str) -> Config {
+fn compiled(text: &str) -> Box<Config> {
     compiled_from(0, text)
+}
+
+/// The constants take about 100 KB, and helper threads have 2 MiB: no caller may pass them by value.
+#[test]
+fn settings_compile_on_a_small_stack() {
+    const STACK: usize = 768 << 10;
+    let thread = std::thread::Builder::new().stack_size(STACK).spawn(|| {
+        let record = Record {
+            settings: settings(ONE),
+            limits: vec![slot(0)],
+            frame_max: FRAME_MAX,
+            ..Record::default()
+        };
+        let trial = record.trial_config(Some(&record)).unwrap();
+        let compiled = Compiled::new(&record.settings).unwrap();
+        drop(Engine::model(&compiled, 1));
+        trial.limits_length
+    });
+    assert_eq!(thread.unwrap().join().unwrap(), 1);
 }
 
 const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"5/s\"\nburst = 10\n";

@@ -144,6 +144,20 @@ fn record_keeps_fleet_settings_and_overlay() {
     }
 }
 
+/// Names of lists may have dots, and a record also names the sets of destinations.
+#[test]
+fn record_with_a_list_with_dots_is_read() {
+    let text = "[[limit]]\nname = \"a\"\nrate = \"5/s\"\n\
+                match = { source = \"example.net\", destination = [\"example.net\", \"10.0.0.1\"] }\n\
+                [lists]\n\"example.net\" = [\"192.0.2.0/24\"]\n";
+    let whole = record(settings(text));
+    assert_eq!(whole.tiers.0.len(), 2);
+    let json = serde_json::to_string(&whole).unwrap();
+    let read = Record::read(json.as_bytes()).unwrap();
+    assert_eq!(read.tiers, whole.tiers);
+    assert_eq!(read.settings.limits, whole.settings.limits);
+}
+
 /// Only lists that are shared, by the same fleet, have the fleet's prefixes.
 #[test]
 fn overlay_is_removed_from_lists_no_longer_shared() {

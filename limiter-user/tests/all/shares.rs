@@ -45,6 +45,16 @@ fn only_a_slow_limit_gets_a_table_warning() {
     );
     assert_eq!(of("new_sources = \"19/s\"\n"), [""; 0]);
     assert_eq!(of("new_sources = \"20/s\"\n").len(), 1);
+    // A held bucket keeps its entry for the hold and the time to fill it.
+    let held = text.replace("1000/s\"", "1000/s\"\nhold = \"10m\"");
+    let parsed = file::parse(&held, std::path::Path::new("."));
+    let warnings = parsed.unwrap().settings.table_warnings(1_522).unwrap();
+    assert_eq!(
+        warnings[1..],
+        [
+            "a flood of new sources fills the table for limit 'web' (28672 entries), because each entry is kept for 10m 1s by a hold (write a shorter one); new sources at the permitted rate need 6010000 entries"
+        ]
+    );
     // Keys of pairs take two entries.
     let pairs = text.replacen("burst = 5", "burst = 5\nkey = \"source + destination\"", 1);
     let of_pairs = |new_sources: &str| {
@@ -58,4 +68,24 @@ fn only_a_slow_limit_gets_a_table_warning() {
             .len()
     };
     assert_eq!(["9/s", "10/s"].map(of_pairs), [0, 1]);
+}
+
+/// A limit that keeps entries for longer than 10 seconds may not borrow entries.
+#[test]
+fn limit_with_a_long_hold_is_not_quick() {
+    let borrows = |hold: &str| {
+        let one = "[[limit]]\nname = \"one\"\nrate = \"1000/s\"\n";
+        let text = format!("{one}hold = \"{hold}\"\n{}", one.replace("one", "two"));
+        let settings = file::parse(&text, std::path::Path::new("."))
+            .unwrap()
+            .settings;
+        let shares = settings.table_shares(1_522).unwrap();
+        shares
+            .of
+            .iter()
+            .map(|share| share.borrows)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(borrows("9s"), [true, true]);
+    assert_eq!(borrows("9001ms"), [false, true]);
 }

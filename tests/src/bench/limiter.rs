@@ -27,11 +27,11 @@ pub fn load(case: Case, file: &str) -> Result<Program> {
 }
 
 /// The constants of one limit by source.
-pub fn config(case: Case) -> Result<Config> {
+pub fn config(case: Case) -> Result<Box<Config>> {
     Ok(compile(case, &source(case, ""))?.0)
 }
 
-fn compile(case: Case, file: &str) -> Result<(Config, Settings, TierBits)> {
+fn compile(case: Case, file: &str) -> Result<(Box<Config>, Settings, TierBits)> {
     const FRAME_MAX: u64 = 1_522;
     // New sources meet the default new-source limit. Other sources must be known, and are admitted at once.
     let new_sources = match case.sources {

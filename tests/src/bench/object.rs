@@ -21,7 +21,7 @@ pub struct Object {
 #[derive(Debug)]
 pub struct Constants {
     /// Constants of limiter.
-    pub config: Config,
+    pub config: Box<Config>,
     /// The reference's cost of a packet, and its burst, in nanoseconds.
     pub quota: [u64; 2],
     /// Sources that the reference has room for.
@@ -30,14 +30,15 @@ pub struct Constants {
 
 impl Constants {
     /// Constants for programs that read none of them.
-    pub const NONE: Self = Self {
-        config: Config {
-            sets: 2,
-            ..Config::NONE
-        },
-        quota: [1, 1],
-        capacity: 1,
-    };
+    pub fn none() -> Self {
+        let mut config = Box::new(Config::NONE);
+        config.sets = 2;
+        Self {
+            config,
+            quota: [1, 1],
+            capacity: 1,
+        }
+    }
 }
 
 impl Object {
@@ -47,13 +48,11 @@ impl Object {
             quota,
             capacity,
         } = constants;
-        let constants = Raw(Config {
-            tick: clock::tick()?,
-            ..*config
-        });
+        let mut constants = Box::new(Raw(**config));
+        constants.0.tick = clock::tick()?;
         // The object needs no relocation against the kernel's types. Reading them would take about 50 ms.
         let mut ebpf = EbpfLoader::new()
-            .override_global("CONFIG", &constants, false)
+            .override_global("CONFIG", &*constants, false)
             .override_global("QUOTA", quota, false)
             .map_max_entries("SETS", config.sets)
             .map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD))

@@ -87,7 +87,7 @@ impl Sender {
             Family::Ipv6 => "send_ipv6",
         };
         let frame = frame(case.family, testbed);
-        let mut object = Object::load(program, &Constants::NONE)?;
+        let mut object = Object::load(program, &Constants::none())?;
         let mut flow: Array<_, [u64; 5]> = object.take_map("FLOW")?.try_into()?;
         let count = case.sources.0;
         let first = match case.cpus {

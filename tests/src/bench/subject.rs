@@ -127,14 +127,14 @@ impl Subject {
 }
 
 fn none(_: Case) -> Result<Constants> {
-    Ok(Constants::NONE)
+    Ok(Constants::none())
 }
 
 /// The table and the key are limiter's.
 fn one_line(case: Case) -> Result<Constants> {
     Ok(Constants {
         config: limiter::config(case)?,
-        ..Constants::NONE
+        ..Constants::none()
     })
 }
 
@@ -146,7 +146,7 @@ fn reference(case: Case) -> Result<Constants> {
             Verdict::Passed => [SECOND / 1_000_000, SECOND],
         },
         capacity: case.sources.capacity(),
-        ..Constants::NONE
+        ..Constants::none()
     })
 }
 

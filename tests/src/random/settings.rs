@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use fastrand::Rng;
 use ipnet::IpNet;
 use limiter_user::config::{
-    Algorithm, Control, Exempt, Limit, Lists, Malformed, Match, NewSources, Settings, Unit,
+    Algorithm, Control, Exempt, Key, Limit, Lists, Malformed, Match, NewSources, Settings, Unit,
     lists::Prefixes,
     matches::{Destination, Hex, IpVersion, Payload, PortRange, Ports},
 };
@@ -198,33 +198,35 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
     };
     let rate: limiter_user::config::Rate = one(rng, &rates).parse().unwrap();
     let cost = rate.unit == Unit::Packets && percent(rng, 15);
+    let matches = matches(rng, lists);
+    let key: Key = one(
+        rng,
+        &[
+            "/32,/64",
+            "/32,/64",
+            "/24,/48",
+            "/31,/65",
+            "/0,/0",
+            "/17,/127",
+            "/32,/128",
+            "interface",
+            "/32,/64,destination_port",
+            "interface,destination_port",
+            "destination",
+            "destination/31,/127,destination_port",
+            "source + destination",
+            "source/31,/48 + destination/30,/126",
+            "source + destination/32,/127 + destination_port",
+            "source/0,/10 + destination/32,/64",
+            "flow",
+            "flow",
+        ],
+    )
+    .parse()
+    .unwrap();
     Limit {
-        matches: matches(rng, lists),
-        key: one(
-            rng,
-            &[
-                "/32,/64",
-                "/32,/64",
-                "/24,/48",
-                "/31,/65",
-                "/0,/0",
-                "/17,/127",
-                "/32,/128",
-                "interface",
-                "/32,/64,destination_port",
-                "interface,destination_port",
-                "destination",
-                "destination/31,/127,destination_port",
-                "source + destination",
-                "source/31,/48 + destination/30,/126",
-                "source + destination/32,/127 + destination_port",
-                "source/0,/10 + destination/32,/64",
-                "flow",
-                "flow",
-            ],
-        )
-        .parse()
-        .unwrap(),
+        matches,
+        key,
         burst: percent(rng, 80).then(|| one(rng, &bursts).parse().unwrap()),
         cost: cost.then(|| rng.u64(1..12)),
         algorithm: *one(
@@ -235,11 +237,10 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
                 Algorithm::FixedWindow,
             ],
         ),
-        hold: percent(rng, 20).then(|| {
-            one(rng, &["1s", "90s", "10m", "2h", "3days"])
-                .parse()
-                .unwrap()
-        }),
+        hold: percent(rng, 20)
+            .then(|| *one(rng, &["1s", "90s", "10m", "2h", "3days"]))
+            .filter(|_| key.separates_sources())
+            .map(|hold| hold.parse().unwrap()),
         shadow: percent(rng, 15),
         ..Limit::new(name, rate)
     }

@@ -9,6 +9,7 @@ use crate::{
     cli::shared::{
         interfaces::{OnOne, each},
         output::outcome,
+        packet::OfPacket,
         values::address,
     },
     config::{Limit, key::Parts},
@@ -25,23 +26,27 @@ pub struct Reset {
     /// Address of the source, as in 192.0.2.7
     #[arg(value_name = "ADDRESS", value_parser = address, required_unless_present = "all", conflicts_with = "all")]
     address: Option<IpAddr>,
+    #[command(flatten)]
+    of: OfPacket,
     /// Refill the buckets of all sources
     #[arg(long)]
     all: bool,
 }
 
 pub async fn run(arguments: Reset) -> anyhow::Result<()> {
+    let asked = arguments.address.map(|source| arguments.of.from(source));
+    let asked = asked.transpose()?;
     each(&arguments.on.interfaces, async |interface| {
-        one(interface, arguments.address).await
+        one(interface, asked.as_ref()).await
     })
     .await
 }
 
-async fn one(interface: &str, address: Option<IpAddr>) -> anyhow::Result<()> {
+async fn one(interface: &str, asked: Option<&Asked>) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let _lock = attachment.lock()?;
-    let (unchanged, text) = match address {
-        Some(address) => forget(&attachment, address),
+    let (unchanged, text) = match asked {
+        Some(asked) => forget(&attachment, asked),
         None => match attachment.tables.sets.forget_all() {
             0 => (true, "no source is in the table".to_owned()),
             count => (
@@ -56,18 +61,18 @@ async fn one(interface: &str, address: Option<IpAddr>) -> anyhow::Result<()> {
 }
 
 /// Forgets the address's buckets under all limits that may apply to it. Returns whether there were none, and a report.
-fn forget(attachment: &Attachment, address: IpAddr) -> (bool, String) {
+fn forget(attachment: &Attachment, asked: &Asked) -> (bool, String) {
+    let address = asked.source;
     let mut names: Vec<String> = Vec::new();
     let (mut found, mut any) = (false, false);
     let mut others: Vec<String> = Vec::new();
     let tables = &attachment.tables;
-    let asked = Asked::of_source(address);
     for (limit, slot) in attachment.record.with_slots() {
         if !limit.matches.holds_version_of(address) {
             continue;
         }
         if !limit.key.is_by_source() {
-            let (forgotten, said) = forget_others(attachment, &limit, slot.number, address);
+            let (forgotten, said) = forget_others(attachment, &limit, slot.number, asked);
             any |= forgotten > 0;
             others.push(said);
             continue;
@@ -96,38 +101,47 @@ fn forget(attachment: &Attachment, address: IpAddr) -> (bool, String) {
     (!found && !any, said.join("; "))
 }
 
-/// Forgets the buckets of a limit whose keys have a destination, as far as the keys say their source. Returns the
-/// number of buckets, and a report.
+/// Forgets the buckets of a limit whose keys have a destination: the one asked for, or without options those whose keys
+/// say that they are from the source. Returns the number of buckets, and a report.
 fn forget_others(
     attachment: &Attachment,
     limit: &Limit,
     slot: u32,
-    address: IpAddr,
+    asked: &Asked,
 ) -> (u64, String) {
     let Limit { name, key, .. } = limit;
-    let why = match (key.parts, address) {
+    let (tables, source) = (&attachment.tables, asked.source);
+    let missing = asked.missing(key);
+    let why = match (key.parts, source) {
+        _ if missing.is_empty() => {
+            let keys = asked.keys(key, slot, tables);
+            let count = keys.iter().filter(|key| tables.sets.forget(key)).count();
+            return forgotten(name, count as u64);
+        }
         (Parts::Destination(_), _) => "its buckets are of destinations",
         (_, IpAddr::V6(_)) => "its keys are hashes of IPv6 addresses",
+        (_, IpAddr::V4(_)) if asked.names_more() => "its key needs more",
         (_, IpAddr::V4(_)) => {
-            let sets = &attachment.tables.sets;
-            let is_its = |of: &SourceKey| of.slot() == slot && key.is_from(of, address);
-            let text = match sets.forget_where(is_its) {
-                0 => (0, format!("limit '{name}' had no bucket of it")),
-                1 => (1, format!("1 bucket of limit '{name}' is full again")),
-                count => (
-                    count,
-                    format!(
-                        "{} buckets of limit '{name}' are full again",
-                        grouped(count)
-                    ),
-                ),
-            };
-            return text;
+            let is_its = |of: &SourceKey| of.slot() == slot && key.is_from(of, source);
+            return forgotten(name, tables.sets.forget_where(is_its));
         }
     };
     let text = format!(
-        "limit '{name}' is not reset, because {why}: `limiter reset {} --all` refills all buckets",
+        "limit '{name}' is not reset, because {why}: add {}, or `limiter reset {} --all` refills all buckets",
+        missing.join(", "),
         attachment.interface.name
     );
     (0, text)
+}
+
+fn forgotten(limit: &str, count: u64) -> (u64, String) {
+    let text = match count {
+        0 => format!("limit '{limit}' had no bucket of it"),
+        1 => format!("1 bucket of limit '{limit}' is full again"),
+        _ => format!(
+            "{} buckets of limit '{limit}' are full again",
+            grouped(count)
+        ),
+    };
+    (count, text)
 }

@@ -5,7 +5,6 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use anyhow::bail;
 use clap::Args;
 
 use crate::{
@@ -13,9 +12,9 @@ use crate::{
     cli::shared::{
         interfaces::{OnOne, each},
         output::{print, print_json},
+        packet::OfPacket,
         values::address,
     },
-    config::matches::Protocol,
     kernel::Attachment,
     observe::{
         self,
@@ -33,55 +32,27 @@ pub struct Check {
     /// Address of the source, as in 192.0.2.7
     #[arg(value_name = "ADDRESS", value_parser = address)]
     address: IpAddr,
-    /// Destination of the packets, for limits whose key has it
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    to: Option<IpAddr>,
-    /// Destination port of the packets, for limits whose key has it
-    #[arg(long, value_name = "PORT")]
-    port: Option<u16>,
-    /// Source port of the packets, for limits on flows
-    #[arg(long, value_name = "PORT")]
-    from_port: Option<u16>,
-    /// Protocol of the packets as in udp, for limits on flows
-    #[arg(long, value_name = "NAME")]
-    protocol: Option<Protocol>,
+    #[command(flatten)]
+    of: OfPacket,
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
 }
 
-impl Check {
-    fn asked(&self) -> Asked {
-        Asked {
-            source: self.address,
-            to: self.to,
-            port: self.port,
-            from_port: self.from_port,
-            protocol: self.protocol,
-        }
-    }
-}
-
 pub async fn run(arguments: Check) -> anyhow::Result<()> {
-    let Check { address, to, .. } = arguments;
-    if let Some(to) = to.filter(|to| to.is_ipv4() != address.is_ipv4()) {
-        bail!(
-            "no packet goes from {address} to {to}: write an IPv{} address after --to",
-            if address.is_ipv4() { 4 } else { 6 }
-        );
-    }
+    let asked = arguments.of.from(arguments.address)?;
     let interfaces = &arguments.on.interfaces;
     each(interfaces, async |interface| {
-        one(interface, &arguments).await
+        one(interface, &asked, arguments.json).await
     })
     .await
 }
 
-async fn one(interface: &str, arguments: &Check) -> anyhow::Result<()> {
+async fn one(interface: &str, asked: &Asked, json: bool) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
-    let mut check = observe::check::check(&attachment, &arguments.asked())?;
+    let mut check = observe::check::check(&attachment, asked)?;
     add_hosts(&mut check).await;
-    if arguments.json {
+    if json {
         return print_json(&check);
     }
     Ok(print(&show::check::check(&check))?)

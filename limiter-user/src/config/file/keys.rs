@@ -66,7 +66,7 @@ rate: Rate at which a bucket refills: `"5/s"`, `"300/m"`, `"1k/s"` in packets; `
 burst: Size of a bucket: packets (`10`, `"2k"`), or bytes (`"64kb"`) for a rate in bits. Default: one second of `rate`, and at least one packet or one frame.
 cost: Tokens that a packet takes, as in `2`, with a `rate` in packets. Default: one, or the length of the packet in bytes with a `rate` in bits.
 algorithm: `"token-bucket"` (default): a bucket refills continuously. `"fixed-window"`: it refills at the start of each period.
-hold: Time as in `"10m"`: the first packet that the limit refuses puts the bucket in debt for that time, so that the limit refuses all its packets until then. Default: none. For addresses that many people share, it punishes all of them.
+hold: Time as in `"10m"`: the first packet that the limit refuses puts the bucket in debt for that time, so that the limit refuses all its packets until then. Default: none. It needs a key with the source, and has no effect in shadow. For addresses that many people share, it punishes all of them.
 shadow: `true`: the limit counts packets that it would drop, but drops nothing. Default: `false`.
 scope: `"host"` (default), or `"fleet"`: one limit per source for all hosts of the fleet together.
 "#,

@@ -38,9 +38,9 @@ source_port: Source port, a range, or an array of them.
 tcp_flags: TCP flags that must be set, as in `"syn"` or `"syn,ack"`. Without a slash, FIN, SYN, RST and ACK are compared: `"syn"` means SYN without ACK. A slash names the flags to compare, as in `"syn/syn,ack"`.
 source: Name of a list, or an array of names: the limit applies only to sources on one of them.
 unless: Name of a list, or an array of names: the limit applies only to sources on none of them.
-destination: Protected address: a prefix as in `"192.0.2.10"`, the name of a list, or an array of them.
+destination: Protected address: a prefix as in `"192.0.2.10"`, the name of a list, or an array of them. Text that can be read as a prefix is a prefix.
 ip_version: Version of IP: `4` or `6`.
-length: Length of the IP packet in bytes: a number as in `60`, a range as in `"0-100"` or `"1200-"`, or an array of them.
+length: Length of the IP packet in bytes (of a fragment: its own length): a number as in `60`, a range as in `"0-100"` or `"1200-"`, or an array of them.
 ttl: TTL (IPv6: hop limit): a number, a range as in `"0-5"`, or an array of them.
 dscp: DSCP: a name as in `"ef"`, a number from 0 to 63, a range, or an array of them.
 icmp_type: Type of an ICMP or ICMPv6 message: a name as in `"echo-request"`, which means the type of both, a number, or an array of them.

@@ -108,6 +108,17 @@ impl Key {
         matches!(self.parts, Parts::Interface | Parts::Source(_))
     }
 
+    /// Returns true if sources of both versions of IP have buckets of their own, or their networks have.
+    pub fn separates_sources(&self) -> bool {
+        match self.parts {
+            Parts::Interface | Parts::Destination(_) => false,
+            Parts::Source(source) | Parts::Pair { source, .. } => {
+                source.ipv4 > 0 && source.ipv6 > 0
+            }
+            Parts::Flow => true,
+        }
+    }
+
     /// Entries of the table that a key of IPv4 takes; one of IPv6 may take more.
     pub fn entries_at_least(&self) -> u64 {
         if self.has_both() { 2 } else { 1 }

@@ -7,7 +7,7 @@ use limiter_common::abi::rules::{self, OF_ICMPV6, PATTERN_MAX, PAYLOAD_MAX, Patt
 use serde::{Deserialize, Serialize};
 
 use super::values::{Numbers, Range};
-use crate::config::{Invalid, as_text, lists};
+use crate::config::{Invalid, as_text, lists, names};
 
 /// DSCP values: a name, a number, or a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,13 +161,25 @@ pub enum Destination {
 impl FromStr for Destination {
     type Err = Invalid;
 
-    /// No name of a list has dots, colons or slashes, and prefixes have one of them.
+    /// Reads a prefix if the text is one, and the name of a list otherwise. Names of lists may have dots, but no slash
+    /// and no colon.
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        if text.contains(['.', ':', '/']) {
-            lists::prefix(text).map(Self::Prefix)
-        } else {
-            Ok(Self::List(text.to_owned()))
+        let wrong = match lists::prefix(text) {
+            Ok(prefix) => return Ok(Self::Prefix(prefix)),
+            Err(wrong) => wrong,
+        };
+        if names::name(text).is_ok() {
+            return Ok(Self::List(text.to_owned()));
         }
+        let only_prefixes = text.contains(['/', ':']);
+        Err(if only_prefixes {
+            wrong
+        } else {
+            Invalid::new(format!(
+                "'{}' is neither a prefix nor the name of a list: write a prefix as in 192.0.2.0/24, or a name under [lists]",
+                text.escape_debug()
+            ))
+        })
     }
 }
 

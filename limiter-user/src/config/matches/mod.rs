@@ -9,7 +9,7 @@ use limiter_common::{
     abi::rules::{
         self, ANY, DESTINATION_PORT, DSCP, FIRST_FRAGMENT, ICMP_TYPE, LATER_FRAGMENT, LENGTH,
         NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER, NEEDS_PAYLOAD,
-        NEEDS_TRANSPORT, Pattern, RANGES_MAX, SOURCE_PORT, TTL, WHOLE,
+        NEEDS_TRANSPORT, OF_ICMPV6, Pattern, RANGES_MAX, SOURCE_PORT, TTL, WHOLE,
     },
     table::key::{IPV4, IPV6},
 };
@@ -174,18 +174,13 @@ impl Match {
             ..rules::Match::EVERYTHING
         };
         for (field, key, ranges) in self.fields() {
-            let count = ranges.len();
-            if count > RANGES_MAX {
-                return Err(Invalid::new(format!(
-                    "{count} values of {key} are too many for one limit: write at most {RANGES_MAX}"
-                )));
-            }
+            check_count(key, &ranges)?;
             compiled = compiled.with(field, &ranges);
         }
         Ok(compiled)
     }
 
-    /// Each field that is compared with ranges: its index, key and ranges.
+    /// Each field that is compared with ranges: its index, key and ranges, as few as possible.
     pub fn fields(&self) -> [(usize, &'static str, Vec<rules::Range>); rules::FIELDS] {
         [
             (
@@ -197,14 +192,65 @@ impl Match {
             (LENGTH, "length", ranges(&self.length)),
             (TTL, "ttl", ranges(&self.ttl)),
             (DSCP, "dscp", ranges(&self.dscp)),
-            (ICMP_TYPE, "icmp_type", ranges(&self.icmp_type)),
+            (ICMP_TYPE, "icmp_type", self.icmp_ranges()),
         ]
+    }
+
+    /// Ranges of ICMP types, without those of a protocol that is not wanted.
+    fn icmp_ranges(&self) -> Vec<rules::Range> {
+        let all = ranges(&self.icmp_type);
+        let wanted = |range: &rules::Range| match self.protocol {
+            Some(Protocol::ICMP) => range.first() < OF_ICMPV6,
+            Some(Protocol::ICMPV6) => range.last() >= OF_ICMPV6,
+            _ => true,
+        };
+        let of_protocol: Vec<_> = all.iter().copied().filter(wanted).collect();
+        // No range would mean every type.
+        if of_protocol.is_empty() {
+            all
+        } else {
+            of_protocol
+        }
     }
 }
 
+/// The ranges of the values. Ranges that overlap or follow one another become one: a limit has room for few.
 fn ranges<T: Numbers>(values: &[T]) -> Vec<rules::Range> {
-    values.iter().flat_map(Numbers::ranges).collect()
+    let mut all: Vec<_> = values.iter().flat_map(Numbers::ranges).collect();
+    all.sort_by_key(|range| range.first());
+    let mut merged: Vec<rules::Range> = Vec::new();
+    for range in all {
+        match merged.last_mut() {
+            Some(before) if range.first() <= before.last() + 1 => {
+                let number = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+                let last = before.last().max(range.last());
+                *before = rules::Range::new(number(before.first()), number(last));
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
 }
+
+/// Fails if a limit has no room for the ranges of the field `key`.
+pub(super) fn check_count(key: &str, ranges: &[rules::Range]) -> Result<(), Invalid> {
+    let count = ranges.len();
+    if count <= RANGES_MAX {
+        return Ok(());
+    }
+    let icmp = match key {
+        "icmp_type" => {
+            " (a type is one for ICMP and one for ICMPv6: protocol = \"icmp\" or \"icmpv6\" leaves one)"
+        }
+        _ => "",
+    };
+    Err(Invalid::new(format!(
+        "{count} separate values or ranges are too many for one limit: write at most {RANGES_MAX}, or two limits{icmp}"
+    )))
+}
+
+/// The first character of the name of a set of destinations. Names of lists cannot have it.
+const SET: char = '=';
 
 /// The prefixes among destinations, as the name of a list that no user can choose. None if there is no prefix.
 pub(super) fn set_name(destinations: &[Destination]) -> Option<String> {
@@ -216,15 +262,15 @@ pub(super) fn set_name(destinations: &[Destination]) -> Option<String> {
         });
     let texts: BTreeSet<_> = prefixes.collect();
     let texts: Vec<_> = texts.into_iter().collect();
-    (!texts.is_empty()).then(|| texts.join(","))
+    (!texts.is_empty()).then(|| format!("{SET}{}", texts.join(",")))
 }
 
 /// The prefixes of a list with such a name. None for other lists.
 pub(super) fn set_of(name: &str) -> Option<Prefixes> {
-    let is_set = name.contains(['.', ':']);
-    is_set.then(|| {
-        name.split(',')
+    let prefixes = name.strip_prefix(SET)?.split(',');
+    Some(
+        prefixes
             .filter_map(|text| lists::prefix(text).ok())
-            .collect()
-    })
+            .collect(),
+    )
 }

@@ -27,8 +27,12 @@ const PROTOCOLS: [(&str, u8); 11] = [
 ];
 
 impl Protocol {
+    /// ICMP.
+    pub const ICMP: Self = Self(1);
     /// TCP.
     pub const TCP: Self = Self(6);
+    /// ICMPv6.
+    pub const ICMPV6: Self = Self(58);
 
     /// Returns true for ICMP and ICMPv6.
     pub fn is_icmp(self) -> bool {

@@ -320,7 +320,10 @@ impl Plan {
         let load = |record: &Record, config: &Config| load(&attachment.dir, &views, record, config);
         let next = load(&self.record, &config)?;
         let fallback = self.fallback.as_ref();
-        let fallback = fallback.map(|record| load(record, &record.config()?));
+        let fallback = fallback.map(|record| {
+            let config = record.config()?;
+            load(record, &config)
+        });
         Ok(Change {
             begins_to_share: config.room != 0 && !counted,
             fallback: fallback.transpose()?,

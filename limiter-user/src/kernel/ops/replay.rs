@@ -70,13 +70,14 @@ pub struct Replay {
 
 impl Replay {
     /// Loads the program with new maps, for packets from the moment `begin` (nanoseconds) on.
-    pub fn load(config: &Config, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Result<Self> {
+    pub fn load(
+        mut config: Box<Config>,
+        prefixes: &BTreeMap<IpNet, Listed>,
+        begin: u64,
+    ) -> Result<Self> {
         let version = requirements::kernel()?;
         requirements::privileges()?;
-        let config = Config {
-            clock: CLOCK_PACKET,
-            ..*config
-        };
+        config.clock = CLOCK_PACKET;
         let maps = Maps::Replayed {
             seed: config.seed,
             full_at: begin,

@@ -106,21 +106,21 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
         Maps::Replayed { seed, .. } => seed,
         Maps::Pinned(folder) => maps::seed_of(folder)?,
     };
-    let constants = Raw(Config {
-        seed,
-        // Times of packets need no bounds.
-        tick: if config.clock == CLOCK_KERNEL {
-            clock::tick()?
-        } else {
-            0
-        },
-        ..*config
-    });
+    let mut constants = Box::new(Raw(*config));
+    constants.0.seed = seed;
+    // Times of packets need no bounds.
+    constants.0.tick = if config.clock == CLOCK_KERNEL {
+        clock::tick()?
+    } else {
+        0
+    };
     // Keeps the pins open: the loader opens the maps by their descriptors.
     let mut held = Vec::new();
     let mut loader = EbpfLoader::new();
     // Nothing is relocated against the kernel's types, so reading them (some 50 ms) is not needed.
-    loader.btf(None).override_global("CONFIG", &constants, true);
+    loader
+        .btf(None)
+        .override_global("CONFIG", &*constants, true);
     match maps {
         Maps::New | Maps::Replayed { .. } => {
             loader.map_max_entries("SETS", config.sets);

@@ -127,7 +127,7 @@ impl Record {
     }
 
     /// The constants of the program. The settings must have their lists.
-    pub fn config(&self) -> Result<Config, Invalid> {
+    pub fn config(&self) -> Result<Box<Config>, Invalid> {
         let mut config = self
             .settings
             .compile(&self.limits, &self.tiers, self.frame_max)?;
@@ -148,7 +148,7 @@ impl Record {
     }
 
     /// The constants of a trial. Buckets of limits that only its `fallback` has are kept until they are full.
-    pub fn trial_config(&self, fallback: Option<&Self>) -> Result<Config, Invalid> {
+    pub fn trial_config(&self, fallback: Option<&Self>) -> Result<Box<Config>, Invalid> {
         let mut config = self.config()?;
         let Some(fallback) = fallback.map(Self::config).transpose()? else {
             return Ok(config);

@@ -69,7 +69,7 @@ pub enum Choice {
 /// The settings compiled for either engine.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    pub(super) config: Config,
+    pub(super) config: Box<Config>,
     pub(super) prefixes: BTreeMap<IpNet, Listed>,
     pub(super) settings: Settings,
 }
@@ -85,10 +85,8 @@ impl Compiled {
             })
             .collect();
         let bits = TierBits::default().for_settings(settings).0;
-        let config = Config {
-            established: 0,
-            ..settings.compile(&slots, &bits, FRAME_MAX)?
-        };
+        let mut config = settings.compile(&slots, &bits, FRAME_MAX)?;
+        config.established = 0;
         Ok(Self {
             config,
             prefixes: settings.lists.compile(&bits),
@@ -109,13 +107,13 @@ pub enum Engine {
 impl Engine {
     /// Creates the kernel's engine. Time starts at `begin` (nanoseconds).
     pub fn kernel(compiled: &Compiled, begin: u64) -> Result<Self> {
-        let program = Replay::load(&compiled.config, &compiled.prefixes, begin)?;
+        let program = Replay::load(compiled.config.clone(), &compiled.prefixes, begin)?;
         Ok(Self::Kernel(Box::new(program)))
     }
 
     /// Creates the model's engine. Time starts at `begin` (nanoseconds).
     pub fn model(compiled: &Compiled, begin: u64) -> Self {
-        let model = Model::new(&compiled.config, &compiled.prefixes, begin);
+        let model = Model::new(compiled.config.clone(), &compiled.prefixes, begin);
         Self::Model(Box::new(model))
     }
 

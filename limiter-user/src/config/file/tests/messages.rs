@@ -102,11 +102,18 @@ match = { unless = [] } => line 4: unless: an empty array is not allowed
 hold = 600 => line 4: hold: the number 600 is not allowed here: write a time as in "10m"
 hold = "10" => line 4: hold: '10' is not a time of 1 ms to 30 days: write one as in 10m
 algorithm = "fixed-window"\nhold = "10m" => line 5: hold: a fixed window cannot hold sources: leave hold out
+key = "interface"\nhold = "10m" => line 5: hold: all sources share a bucket of the key interface, so that one source's flood
+key = "destination"\nhold = "10m" => line 5: hold: all sources share a bucket of the key destination
+key = "/32,/0"\nhold = "10m" => line 5: hold: all sources share a bucket of the key /32,/0
+key = "source/0,/64 + destination"\nhold = "10m" => line 5: hold: all sources share a bucket of the key
 match = { ttl = "256" } => line 4: ttl: '256' is not a number from 0 to 255: write one, or a range
 match = { dscp = ["ef", "eff"] } => line 4: dscp: 'eff' is not a DSCP: write a name as in ef
 match = { icmp_type = "ping" } => line 4: icmp_type: 'ping' is not an ICMP type: write one of echo-request,
 match = { destination = "192.0.2.7/24" } => line 4: destination: '192.0.2.7/24' has bits set after its prefix
-match = { destination = "own" } => line 4: destination: there is no list 'own': write it under [lists]
+match = { destination = "own" } => line 4: destination: 'own' is neither a prefix nor a list: write a prefix as in
+match = { destination = "192.0.2.300" } => line 4: destination: '192.0.2.300' is neither a prefix nor a list: write a
+match = { destination = "192.0.2.0/33" } => line 4: destination: '192.0.2.0/33' is not a prefix: write one as in
+match = { destination = "a list" } => line 4: destination: 'a list' is neither a prefix nor the name of a list
 match = { destination = "deny" } => line 4: destination: limits cannot match destinations on 'deny'
 match = { payload = { offset = 57, bytes = "00" } } => line 4: offset: '57' is not an offset: write 0 to 56
 match = { payload = { offset = 0 } } => line 4: payload needs 'bytes', which is missing: write it as in bytes =
@@ -211,12 +218,60 @@ fn error_messages_are_short_and_printable() {
 #[test]
 fn up_to_16_ports_are_accepted() {
     let ports = |count: u16| {
-        let ports: Vec<_> = (1..=count).collect();
+        let ports: Vec<_> = (1..=count).map(|port| 2 * port).collect();
         format!("{LIMIT}match = {{ protocol = \"tcp\", source_port = {ports:?} }}")
     };
     assert!(parse(&ports(16), Path::new("/nowhere")).is_ok());
-    let expected = "line 4: source_port: 17 values or ranges are too many for one limit";
+    let expected = "line 4: source_port: 17 separate values or ranges are too many for one limit";
     assert_told(&ports(17), &[expected]);
+    let adjacent = format!(
+        "{LIMIT}match = {{ source_port = {:?} }}",
+        (1..=99).collect::<Vec<_>>()
+    );
+    assert!(parse(&adjacent, Path::new("/nowhere")).is_ok(), "one range");
+}
+
+/// A number is a type of both protocols. Names are adjacent types.
+#[test]
+fn many_icmp_types_are_accepted_and_the_message_says_how_to_have_more() {
+    let names = [
+        "echo-request",
+        "echo-reply",
+        "destination-unreachable",
+        "packet-too-big",
+        "time-exceeded",
+        "parameter-problem",
+        "source-quench",
+        "redirect",
+        "router-solicitation",
+        "router-advertisement",
+        "neighbor-solicitation",
+        "neighbor-advertisement",
+        "listener-query",
+        "listener-report",
+        "listener-done",
+        "timestamp-request",
+    ];
+    let types =
+        |before: &str, types: &str| format!("{LIMIT}match = {{ {before}icmp_type = {types} }}");
+    let numbers: Vec<_> = (0..9).map(|number| 20 + 2 * number).collect();
+    let numbers = format!("{numbers:?}");
+    for accepted in [
+        types("", &format!("{names:?}")),
+        types("protocol = \"icmp\", ", &numbers),
+        types("protocol = \"icmpv6\", ", &numbers),
+    ] {
+        assert!(
+            parse(&accepted, Path::new("/nowhere")).is_ok(),
+            "{accepted}"
+        );
+    }
+    assert_told(
+        &types("", &numbers),
+        &[
+            "line 4: icmp_type: 18 separate values or ranges are too many for one limit: write at most 16, or two limits (a type is one for ICMP and one for ICMPv6: protocol = \"icmp\"",
+        ],
+    );
 }
 
 #[test]

@@ -44,13 +44,13 @@ struct View<'a>(&'a Model);
 impl Model {
     /// Creates a model with these constants and prefixes. Time starts at `begin` (nanoseconds). Sockets are not looked
     /// up.
-    pub fn new(config: &Config, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Self {
+    pub fn new(config: Box<Config>, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Self {
         Self {
             memory: Memory::new(config.sets),
             lists: Lists::new(prefixes),
             new_sources: NewSources::new(config.new_sources, begin),
             counters: vec![Cell::default(); SLOTS as usize],
-            config: Box::new(*config),
+            config,
             now: Cell::new(begin),
         }
     }
