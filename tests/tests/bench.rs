@@ -15,10 +15,32 @@ fn wire_benchmark_measures_every_subject() {
             return;
         }
     }
+    let subjects = ["limiter-nested", "reference", "nft-ingress", "hashlimit"];
+    measures(&["--quick"], &subjects);
+}
+
+#[test]
+fn wire_benchmark_measures_every_field_and_key() {
+    need_kernel!();
+    if need::tool("wire_benchmark_measures_every_field_and_key", "ethtool") {
+        let fields = [
+            "limiter",
+            "limiter-destination",
+            "limiter-icmp",
+            "limiter-flow",
+        ];
+        measures(&["--quick", "--fields"], &fields);
+    }
+}
+
+fn measures(options: &[&str], subjects: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let mut bench = Command::new(env!("CARGO_BIN_EXE_bench"));
-    bench.args(["--quick", "--out"]).arg(folder.path());
-    let outcome = Outcome::of("bench --quick".to_owned(), bench.output().unwrap());
+    bench.args(options).arg("--out").arg(folder.path());
+    let outcome = Outcome::of(
+        format!("bench {}", options.join(" ")),
+        bench.output().unwrap(),
+    );
     outcome.expect(0);
     let report = fs::read_to_string(folder.path().join("results.json")).unwrap();
     let report: Value = serde_json::from_str(&report).unwrap();
@@ -31,10 +53,10 @@ fn wire_benchmark_measures_every_subject() {
     let results = report["results"].as_array().unwrap();
     let sent = number(&report["packets"]) * number(&report["rounds"]);
     results.iter().for_each(|result| look_at(result, sent));
-    for subject in ["limiter-nested", "reference", "nft-ingress", "hashlimit"] {
+    for subject in subjects {
         for case in [["ipv4", "dropped"], ["ipv4", "passed"], ["ipv6", "dropped"]] {
             let is_there = |result: &Value| {
-                result["subject"] == subject && [&result["family"], &result["verdict"]] == case
+                result["subject"] == *subject && [&result["family"], &result["verdict"]] == case
             };
             assert!(
                 results.iter().any(is_there),

@@ -48,6 +48,10 @@ pub struct Plan {
     )]
     #[serde(skip)]
     subjects: Vec<String>,
+    /// Only `limiter`, and limiter with each field of a limit and each key
+    #[arg(long, conflicts_with = "subjects")]
+    #[serde(skip)]
+    fields: bool,
     /// Only check that the benchmark works, within seconds; the figures mean nothing
     #[arg(long, conflicts_with_all = ["rounds", "packets", "sources"])]
     #[serde(skip)]
@@ -72,9 +76,12 @@ impl Plan {
     pub fn subjects(&self, case: Case) -> impl Iterator<Item = &'static Subject> {
         let floor = Subject::floor(case.verdict).0;
         SUBJECTS.iter().filter(move |subject| {
-            let chosen = |name: &String| name == subject.0 || subject.0 == floor;
-            let wanted = self.subjects.is_empty() || self.subjects.iter().any(chosen);
-            wanted && subject.has_turns(case)
+            let is_base = subject.0 == floor || self.fields && subject.0 == "limiter";
+            let wanted = match &*self.subjects {
+                [] => self.fields == subject.is_field(),
+                names => names.iter().any(|name| name == subject.0),
+            };
+            (wanted || is_base) && subject.has_turns(case)
         })
     }
 

@@ -26,16 +26,18 @@ enum Kind {
     Programs([Option<&'static str>; 2], fn(Case) -> Result<Constants>),
     /// limiter with this configuration file, besides the keys about the table.
     Limiter(fn(Case) -> String),
+    /// limiter with these lines in its limit by source. All packets of the benchmark fulfil their conditions.
+    Field(&'static str),
     /// A command that sets up another limiter.
     Command(fn(Case) -> String),
     /// No limiter.
     Nothing,
 }
 
-use Kind::{Command, Limiter, Nothing, Programs};
+use Kind::{Command, Field, Limiter, Nothing, Programs};
 
 /// All subjects. The first two are the bare programs.
-pub static SUBJECTS: [Subject; 14] = [
+pub static SUBJECTS: [Subject; 24] = [
     Subject("bare-drop", Programs([Some("drop_only"), None], none)),
     Subject("bare-pass", Programs([None, Some("pass_only")], none)),
     Subject(
@@ -88,12 +90,39 @@ pub static SUBJECTS: [Subject; 14] = [
     Subject("nft-prerouting", Command(netfilter::nft_prerouting)),
     Subject("hashlimit", Command(netfilter::hashlimit)),
     Subject("none", Nothing),
+    Subject(
+        "limiter-destination",
+        Field(r#"match = { destination = ["192.0.2.0/24", "2001:db8::/64"] }"#),
+    ),
+    Subject("limiter-length", Field(r#"match = { length = "1-1500" }"#)),
+    Subject("limiter-ttl", Field(r#"match = { ttl = "1-255" }"#)),
+    Subject("limiter-dscp", Field(r#"match = { dscp = "0-62" }"#)),
+    Subject(
+        "limiter-icmp",
+        Field(r#"match = { not = { icmp_type = "echo-request" } }"#),
+    ),
+    Subject(
+        "limiter-payload",
+        Field(r#"match = { payload = { offset = 1, bytes = "5a 5a" } }"#),
+    ),
+    Subject(
+        "limiter-not",
+        Field(r#"match = { not = { destination_port = 7001 } }"#),
+    ),
+    Subject("limiter-hold", Field(r#"hold = "2h""#)),
+    Subject("limiter-pair", Field(r#"key = "source + destination""#)),
+    Subject("limiter-flow", Field(r#"key = "flow""#)),
 ];
 
 impl Subject {
     /// The bare program for this verdict.
     pub fn floor(verdict: Verdict) -> &'static Self {
         &SUBJECTS[verdict as usize]
+    }
+
+    /// True if the subject is limiter with one field or key, to compare with `limiter`.
+    pub fn is_field(&self) -> bool {
+        matches!(self.1, Field(_))
     }
 
     /// True if the subject is measured in this case.
@@ -115,15 +144,18 @@ impl Subject {
                 let link = attach(object.program()?.as_fd(), testbed)?;
                 Box::new((object, link))
             }
-            Limiter(file) => {
-                let program = limiter::load(case, &file(case))?;
-                let link = attach(program.fd()?, testbed)?;
-                Box::new((program, link))
-            }
+            Limiter(file) => install(case, &file(case), testbed)?,
+            Field(lines) => install(case, &source(case, lines), testbed)?,
             Command(line) => Box::new(on(&testbed.server, &line(case))?),
             Nothing => Box::new(()),
         })
     }
+}
+
+fn install(case: Case, file: &str, testbed: &Testbed) -> Result<Box<dyn Any>> {
+    let program = limiter::load(case, file)?;
+    let link = attach(program.fd()?, testbed)?;
+    Ok(Box::new((program, link)))
 }
 
 fn none(_: Case) -> Result<Constants> {
