@@ -84,7 +84,11 @@ impl Sources {
     /// The sources, most dropped first, then most passed. Also the packets of all others.
     pub fn finish(self) -> (Vec<(String, SourceCounters)>, u64) {
         let mut all: Vec<_> = self.counters.into_iter().collect();
-        all.sort_by_key(|(key, counters)| (Reverse(*counters), key.address().map(u64::from_be)));
+        // 0.0.0.0 and :: have the same words.
+        all.sort_by_key(|(key, counters)| {
+            let address = key.address().map(u64::from_be);
+            (Reverse(*counters), address, key.family())
+        });
         let sources = all
             .into_iter()
             .map(|(key, counters)| (self.key.show_source(&key), counters));
@@ -115,5 +119,18 @@ mod tests {
         assert_eq!(kept[0].1.dropped, u64::from(many.div_ceil(3)));
         let passed: u64 = kept.iter().map(|(_, counters)| counters.passed).sum();
         assert_eq!(passed + others, u64::from(many));
+    }
+
+    #[test]
+    fn sources_with_equal_counts_have_one_order() {
+        for _ in 0..20 {
+            let mut sources = Sources::new(&[]);
+            for address in [Address::ipv6([0, 0]), Address::ipv4(0)] {
+                sources.count(&address, Reason::Admitted);
+            }
+            let (kept, _) = sources.finish();
+            let shown: Vec<_> = kept.iter().map(|(source, _)| source.as_str()).collect();
+            assert_eq!(shown, ["0.0.0.0", "::/64"]);
+        }
     }
 }
