@@ -39,13 +39,29 @@ fn refused_source_stays_refused_until_the_hold_ends() {
     }
     // The packet was refused at 2 ns. Then the bucket is empty, and refills.
     let end = 10 * MINUTES + 2;
-    assert!(!passes(end - 1) && passes(end + SECOND));
-    assert!(!passes(end + SECOND + 1), "its bucket has no other token");
+    assert!(!passes(end - 1) && passes(end + SECOND + 1));
+    assert!(!passes(end + SECOND + 2), "its bucket has no other token");
     assert!(!passes(19 * MINUTES), "held again");
     let passes = |at| kernel.passes(&other, START + at);
     assert_eq!([passes(0), passes(0), passes(0)], [true, true, false]);
     assert!(!passes(10 * MINUTES), "there is no token yet");
-    assert!(!passes(11 * MINUTES), "held again");
+    assert!(passes(10 * MINUTES + 2 * SECOND), "no packet passed before");
+}
+
+/// A source that keeps to the rate after a hold is never held again, although its packets meet an empty bucket.
+#[test]
+fn source_below_the_rate_leaves_a_hold() {
+    need_kernel!();
+    let kernel = Kernel::of(&settings(
+        "[[limit]]\nname = \"one\"\nrate = \"1/m\"\nburst = 1\nhold = \"10m\"\n",
+    ));
+    let packet = from("192.0.2.1");
+    let passes = |at| kernel.passes(&packet, START + at);
+    assert_eq!([passes(0), passes(SECOND)], [true, false]);
+    for minute in 1..100 {
+        let passed = passes(minute * (MINUTES + SECOND));
+        assert_eq!(passed, minute > 10, "after {minute} minutes");
+    }
 }
 
 /// A long packet that costs more than the hold lasts gives nothing back, whatever the short ones cost.

@@ -140,6 +140,7 @@ fn conditions_and_keys_not_configured_are_removed_from_the_program() {
         "match = { protocol = \"udp\", not = { source_port = 53 } }",
         &format!("{udp} \"destination\""),
         &format!("{udp} \"source + destination\""),
+        "match = { protocol = \"udp\" }\nhold = \"10m\"",
     ];
     for condition in conditions {
         let with = with(condition);

@@ -12,6 +12,10 @@ pub const BY_BYTES: u32 = 1;
 /// ticks. For token buckets only.
 pub const SHARED: u32 = 2;
 
+/// In the TAT of a bucket under a quota with [`Quota::hold`]: the bucket is held, or has admitted no packet since.
+/// Costs and depth of such a quota are even, so that other TATs lack the bit.
+pub const HELD: u64 = 1;
+
 /// Rate and burst of one limit. A token bucket counts in ticks (see [`crate::arithmetic::bucket`]), a fixed window
 /// in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +32,8 @@ pub struct Quota {
     /// Length and tokens of a fixed window. A token bucket has a period of 0.
     pub window: Window,
     /// Ticks for which a bucket that has refused a packet refuses all packets; 0: only until it has a token. For token
-    /// buckets that are not [`SHARED`]. With `tau`, at most [`bucket::TAU_MAX`].
+    /// buckets that are not [`SHARED`]. With `tau`, at most [`bucket::TAU_MAX`]. If it is not 0, `tau` and the cost of a
+    /// packet are even.
     pub hold: u64,
 }
 
@@ -43,7 +48,12 @@ impl Quota {
         if self.flags & BY_BYTES == 0 {
             return self.cost;
         }
-        (length * self.cost + ((1 << self.cost_shift) - 1)) >> self.cost_shift
+        let cost = (length * self.cost + ((1 << self.cost_shift) - 1)) >> self.cost_shift;
+        if self.hold == 0 {
+            cost
+        } else {
+            cost + (cost & HELD)
+        }
     }
 
     #[inline(always)]
@@ -67,9 +77,11 @@ impl Quota {
     #[inline(always)]
     pub const fn decide(&self, word: u64, now: u64, cost: u64) -> Decision {
         if self.has_windows() {
-            self.window.decide(word, now, cost, self.tau)
-        } else {
-            bucket::decide(word, bucket::ticks(now), cost, self.tau)
+            return self.window.decide(word, now, cost, self.tau);
+        }
+        match bucket::decide(word, bucket::ticks(now), cost, self.tau) {
+            Decision::Admit { tat } if self.hold != 0 => Decision::Admit { tat: tat & !HELD },
+            decision => decision,
         }
     }
 
@@ -125,16 +137,18 @@ impl Quota {
         }
     }
 
-    /// The TAT of a bucket that has refused a packet at `now` and is held from then on: empty, and in debt for the time
-    /// of the hold. None if it is held already.
+    /// The TAT of a bucket that refuses a packet of this cost at `now` and is held from then on: empty, and in debt for
+    /// the time of the hold. None if the bucket admits the packet, or has been held and has admitted no packet since:
+    /// otherwise a source that stays below the rate could be held for ever.
     #[must_use]
     #[inline(always)]
-    pub const fn held(&self, word: u64, now: u64) -> Option<u64> {
-        let now = bucket::ticks(now);
-        if bucket::ahead(word, now) > self.tau {
+    pub const fn held(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
+        let ahead = bucket::ahead(word, bucket::ticks(now));
+        if word & HELD != 0 || ahead > self.tau || ahead + cost <= self.tau {
             return None;
         }
-        Some(bucket::time(now.wrapping_add(self.tau + self.hold)))
+        let end = bucket::ticks(now).wrapping_add(self.tau + self.hold);
+        Some(bucket::time(end) | HELD)
     }
 
     /// Nanoseconds for which the bucket is still held at `now`, rounded up. None if it is not held.

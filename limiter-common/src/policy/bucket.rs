@@ -185,7 +185,8 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
     }
 
     /// Tries once to hold a bucket that has refused the packet. Returns false if another CPU was faster. A bucket that
-    /// is missing or on a past quota is not held: its next refusal holds it.
+    /// is missing or on a past quota is not held: its next refusal holds it. Neither is one that has a token by now,
+    /// because another packet's charge was refunded.
     #[inline(always)]
     pub fn hold(&mut self) -> bool {
         let Some(entry) = self.find() else {
@@ -194,7 +195,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         let Stored::Present(tat) = self.tat(entry) else {
             return true;
         };
-        match self.limit.quota.held(tat, self.engine.now()) {
+        match self.limit.quota.held(tat, self.engine.now(), self.cost) {
             Some(held) => entry.charge(self.key, tat, held),
             None => true,
         }

@@ -28,7 +28,7 @@ pub struct PacketInfo {
     pub fragment: u32,
     /// 1: control traffic.
     pub control: u32,
-    /// Length of the IP packet from its header, in bytes, at most 65,535; 0 if no limit uses it.
+    /// Length of the IP packet from its header, in bytes, at most 65,535, or [`ANY`]; 0 if no limit uses it.
     pub length: u32,
     /// TTL or hop limit; 0 if no limit uses it.
     pub ttl: u32,

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     abi::rules::{
-        ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NEEDS_DESTINATION, NEEDS_HEADER, NONE, OF_ICMPV6,
-        WHOLE,
+        ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NEEDS_DESTINATION, NEEDS_HEADER, NONE,
+        OF_ICMPV6, WHOLE,
     },
     table::key::Address,
 };
@@ -65,7 +65,7 @@ pub fn read_ipv4<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
     info.protocol = header[9].into();
     // Receive offload writes 0 if the packet is too long for the field.
     info.length = match u16::from_be_bytes([header[2], header[3]]) {
-        0 => LENGTH_MAX,
+        0 => ANY,
         length => length.into(),
     };
     info.fragment = place(fragment & OFFSET != 0, fragment & MORE_FRAGMENTS != 0);
@@ -107,9 +107,11 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
         info.dscp = u32::from(traffic_class) >> 2;
     }
     let length = IPV6_BYTES + u32::from(u16::from_be_bytes([header[4], header[5]]));
-    // A jumbogram (RFC 2675) has its length in a hop-by-hop option, and 0 here.
-    let is_jumbo = length == IPV6_BYTES && next == HOP_BY_HOP;
-    info.length = if is_jumbo || length > LENGTH_MAX {
+    // A jumbogram (RFC 2675) has its length in a hop-by-hop option, and 0 here. Senders can write the same for a short
+    // packet, so the length cannot be seen.
+    info.length = if length == IPV6_BYTES && next == HOP_BY_HOP {
+        ANY
+    } else if length > LENGTH_MAX {
         LENGTH_MAX
     } else {
         length

@@ -44,7 +44,7 @@ impl LimitQuota {
 pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
     let burst = limit.burst(frame_max)?;
     let quota = match limit.algorithm {
-        Algorithm::TokenBucket => shared(token_bucket(&limit.rate, &burst)?, limit.scope),
+        Algorithm::TokenBucket => shared(token_bucket(limit, &burst)?, limit.scope),
         Algorithm::FixedWindow => fixed_window(&limit.rate, &burst)?,
     };
     let quota = match limit.cost {
@@ -84,14 +84,21 @@ fn at_cost(quota: LimitQuota, cost: u64) -> Result<LimitQuota, Invalid> {
     Ok(quota)
 }
 
-fn token_bucket(rate: &Rate, burst: &Burst) -> Result<LimitQuota, Invalid> {
+fn token_bucket(limit: &Limit, burst: &Burst) -> Result<LimitQuota, Invalid> {
+    let rate = &limit.rate;
+    // A quota with a hold has even costs and depths.
+    let even = u64::from(limit.hold.is_some());
     let period = u128::from(rate.period_ns) << TICK_SHIFT;
     let mut in_kernel = match rate.unit {
         Unit::Packets => by_packets(period, rate.amount),
         Unit::Bytes => by_bytes(period * 8, rate.amount),
     };
+    if rate.unit == Unit::Packets {
+        in_kernel.cost += in_kernel.cost & even;
+    }
     let tau = u128::from(in_kernel.cost) * u128::from(burst.tokens);
     let tau = tau.div_ceil(1 << in_kernel.cost_shift);
+    let tau = tau + (tau & u128::from(even));
     in_kernel.tau = u64::try_from(tau).ok().filter(|tau| *tau <= TAU_MAX).ok_or_else(|| {
         Invalid::new(format!(
             "a burst of {burst} takes more than 208 days to refill at {rate}: write a smaller burst or a higher rate"

@@ -9,7 +9,7 @@ use crate::exact::{
 };
 use limiter_common::arithmetic::{
     bucket::{DEBT_MAX, Decision, REST, TAU_MAX, TICK_SHIFT, decide, refunded, spent, ticks, time},
-    quota::{LENGTH_MAX, SHARED},
+    quota::{BY_BYTES, LENGTH_MAX, SHARED},
 };
 use num_bigint::BigInt;
 use proptest::{collection::vec, option, prelude::*};
@@ -72,36 +72,51 @@ proptest! {
     }
 
     /// A refused packet of any length makes a bucket empty, and brings it into debt for the time of the hold. No later
-    /// packet makes the hold longer.
+    /// packet makes the hold longer, and none begins another before a packet has passed.
     #[test]
     fn held_bucket_refuses_everything_until_the_hold_ends(
-        (limit, start, packets) in traffic(limits(), 50),
+        mut limit in limits(),
+        now in moments(),
         nanoseconds in magnitude(1 << 53),
+        spare: u64,
         lengths in vec(1..=LENGTH_MAX, 4),
     ) {
-        let mut quota = limit.quota;
-        let nanoseconds = nanoseconds.min((TAU_MAX - quota.tau) >> TICK_SHIFT);
+        // Even, as the configuration makes them.
+        let quota = &mut limit.quota;
+        quota.tau += quota.tau % 2;
+        if quota.flags & BY_BYTES == 0 {
+            quota.cost += quota.cost % 2;
+        }
+        let nanoseconds = nanoseconds.min((TAU_MAX - quota.tau) >> TICK_SHIFT).max(1);
         quota.hold = nanoseconds << TICK_SHIFT;
-        let mut pair = Pair::full(limit, start);
-        for Packet { gap, length } in packets {
-            pair.wait(gap, length, IDLE_MAX);
-            pair.admits(length);
-        }
-        let (word, now) = (pair.program.tat, pair.now);
-        prop_assume!(word != AFTER_MARKS);
-        let held = quota.held(word, now).expect("packets bring no bucket into debt");
+        let least = lengths.iter().map(|length| quota.cost_of(*length)).min().unwrap_or(0);
+        // Less than the cheapest packet is left.
+        let left = spare % least.min(quota.tau + 1) & !1;
+        let word = time(ticks(now).wrapping_add(quota.tau - left));
+        let held = quota.held(word, now, least).expect("it refuses, and was not held");
         let end = ticks(now).wrapping_add(quota.tau + quota.hold);
-        prop_assert_eq!(held, time(end));
+        prop_assert_eq!(held, time(end) | 1);
         for wait in [0, nanoseconds / 2, nanoseconds] {
+            let now = now.wrapping_add(wait);
             for length in &lengths {
-                let decided = quota.decide(held, now + wait, quota.cost_of(*length));
+                let decided = quota.decide(held, now, quota.cost_of(*length));
                 prop_assert!(matches!(decided, Decision::Refuse { .. }), "{} bytes after {} ns", length, wait);
+                prop_assert_eq!(quota.held(held, now, quota.cost_of(*length)), None);
             }
-            prop_assert_eq!(quota.corrected(held, now + wait), None);
-            prop_assert!(wait == nanoseconds || quota.held(held, now + wait).is_none());
-            // A packet that was charged before the hold began.
-            prop_assert!(wait == nanoseconds || quota.refunded(held, quota.cost, now, now + wait) == held);
+            prop_assert_eq!(quota.corrected(held, now), None);
         }
+        // A packet that was charged before the hold began is refused by a later limit.
+        prop_assert_eq!(quota.refunded(held, least, now, now), held);
+        // The first packet that passes ends the mark.
+        let later = now.wrapping_add(nanoseconds).wrapping_add((least >> TICK_SHIFT) + 1);
+        if least <= quota.tau && least + quota.tau + quota.hold < TAU_MAX {
+            let Decision::Admit { tat } = quota.decide(held, later, least) else {
+                panic!("{least} ticks after the hold, it refuses {least}");
+            };
+            prop_assert_eq!(tat % 2, 0);
+        }
+        // A bucket that admits the packet is not held.
+        prop_assert_eq!(quota.held(time(ticks(now)), now, least.min(quota.tau)), None);
     }
 
     /// A limit on bytes refuses only packets that an exact bucket would refuse if it charged a tick and 2^-41 more for

@@ -134,8 +134,10 @@ impl Quota {
                 hold: 0,
             };
         }
+        // With a hold, costs and depth are even, because the lowest bit of a TAT is a mark.
+        let even = |ticks: i128| ticks + i128::from(limit.hold.is_some()) * (ticks % 2);
         let token = match limit.rate.unit {
-            Unit::Packets => (divided_up(period * TICKS, amount), 0),
+            Unit::Packets => (even(divided_up(period * TICKS, amount)), 0),
             Unit::Bytes => byte(period * TICKS * 8, amount),
         };
         Self {
@@ -147,7 +149,7 @@ impl Quota {
                 },
             },
             token,
-            depth: over_power(token.0 * burst, token.1),
+            depth: even(over_power(token.0 * burst, token.1)),
             burst,
             unit: limit.rate.unit,
             window: None,
@@ -158,14 +160,22 @@ impl Quota {
         }
     }
 
-    /// Holds a bucket that has refused a packet, unless it is held already: it is empty when the hold ends.
+    /// Holds a bucket that has refused a packet, unless it has been held and has admitted no packet since: its TAT is
+    /// then odd. It is empty when the hold ends.
     pub fn hold(&self, state: &mut State, now: i128) {
         if let State::FullAt(full) = state
             && self.hold > 0
+            && *full % 2 == 0
             && *full - now <= self.depth
         {
-            *full = step_over_marks(now + self.hold + self.depth);
+            *full = step_over_marks(now + self.hold + self.depth) + 1;
         }
+    }
+
+    /// The cost of a packet.
+    fn price(&self, length: usize) -> i128 {
+        let price = self.price.of(length);
+        price + i128::from(self.hold > 0) * (price % 2)
     }
 
     /// A bucket that is full at `now`.
@@ -194,7 +204,7 @@ impl Quota {
     /// True if a packet of `length` bytes may pass at `now`. Charges nothing. Corrects a bucket that refuses, and is
     /// further ahead than a clock that never goes back allows, to an empty bucket.
     pub fn admits(&self, state: &mut State, now: i128, length: usize) -> bool {
-        if self.price.of(length) <= self.left(*state, now) {
+        if self.price(length) <= self.left(*state, now) {
             return true;
         }
         match (&mut *state, self.window) {
@@ -211,21 +221,24 @@ impl Quota {
 
     /// Takes the packet's cost.
     pub fn charge(&self, state: &mut State, now: i128, length: usize) {
-        let (left, price) = (self.left(*state, now), self.price.of(length));
+        let (left, price) = (self.left(*state, now), self.price(length));
         assert!(price <= left, "the bucket cannot admit the packet");
         *state = match (*state, self.window) {
             (State::Left { window, .. }, Some(cut)) => State::Left {
                 window: window.max(cut.number(now)),
                 tokens: left - price,
             },
-            (State::FullAt(full), _) => State::FullAt(step_over_marks(full.max(now) + price)),
+            (State::FullAt(full), _) => {
+                let full = step_over_marks(full.max(now) + price);
+                State::FullAt(full - i128::from(self.hold > 0) * (full % 2))
+            }
             (State::Left { .. }, None) => unreachable!("a window's bucket has windows"),
         };
     }
 
     /// Refunds a charge.
     pub fn refund(&self, state: &mut State, length: usize) {
-        let price = self.price.of(length);
+        let price = self.price(length);
         match state {
             State::FullAt(full) => *full = step_over_marks(*full - price),
             State::Left { tokens, .. } => *tokens = (*tokens + price).min(self.depth),

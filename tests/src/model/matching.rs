@@ -123,7 +123,7 @@ fn transport_holds(matches: &Match, seen: &Transport, unseen: bool) -> bool {
     right_protocol
         && right_flags
         && right_place
-        && in_one(&lengths, seen.length)
+        && (lengths.is_empty() || seen.length.is(unseen, |length| in_one(&lengths, *length)))
         && in_one(&ttls, seen.ttl.into())
         && in_one(&codes, seen.dscp.into())
         && icmp_holds(&matches.icmp_type, &seen.icmp, unseen)

@@ -62,7 +62,7 @@ pub struct Transport {
     /// Neighbour discovery or DHCP.
     pub control: bool,
     /// Bytes of the IP packet, from its header.
-    pub length: u32,
+    pub length: Field<u32>,
     /// TTL or hop limit.
     pub ttl: u8,
     /// The upper six bits of the traffic class.
@@ -100,7 +100,7 @@ impl Transport {
         flags: Field::Unseen,
         place: Field::Unseen,
         control: false,
-        length: 0,
+        length: Field::Is(0),
         ttl: 0,
         dscp: 0,
         icmp: Field::Unseen,
@@ -178,26 +178,33 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
     });
     // 0: too long for the field.
     let length = match header.total_len() {
-        0 => 65_535,
-        length => length,
+        0 => None,
+        length => Some(usize::from(length)),
     };
     Some(Ip {
         source: header.source_addr().into(),
         destination: header.destination_addr().into(),
         transport: Transport {
-            length: length.into(),
+            length: seen_length(length),
             ttl: header.ttl(),
             dscp: header.dcp().value(),
-            icmp: icmp(begin, length.into(), &behind),
-            payload: payload(bytes, begin, length.into(), &behind),
+            icmp: icmp(begin, length, &behind),
+            payload: payload(bytes, begin, length, &behind),
             ..behind
         },
     })
 }
 
+fn seen_length(length: Option<usize>) -> Field<u32> {
+    length.map_or(Field::Unseen, |length| {
+        Field::Is(u32::try_from(length).unwrap())
+    })
+}
+
 /// The payload of the packet in `bytes`, the transport header of which begins at `begin`. `length` is the one of the IP
 /// header.
-fn payload(bytes: &[u8], begin: usize, length: usize, behind: &Transport) -> Payload {
+fn payload(bytes: &[u8], begin: usize, length: Option<usize>, behind: &Transport) -> Payload {
+    let length = length.unwrap_or(usize::MAX);
     let rest = bytes.get(begin..).unwrap_or_default();
     let none = Payload {
         hidden: false,
@@ -228,8 +235,8 @@ fn payload(bytes: &[u8], begin: usize, length: usize, behind: &Transport) -> Pay
 }
 
 /// The ICMP type of a packet. It has none if it ends, by its IP header, where the type would be.
-fn icmp(begin: usize, length: usize, behind: &Transport) -> Field<(bool, u8)> {
-    let ends = length <= begin;
+fn icmp(begin: usize, length: Option<usize>, behind: &Transport) -> Field<(bool, u8)> {
+    let ends = length.is_some_and(|length| length <= begin);
     match behind.icmp {
         _ if ends && behind.place == Field::Is(Place::Whole) => Field::None,
         icmp => icmp,
@@ -239,16 +246,16 @@ fn icmp(begin: usize, length: usize, behind: &Transport) -> Field<(bool, u8)> {
 fn ipv6(bytes: &[u8]) -> Option<Ip> {
     let header = Ipv6HeaderSlice::from_slice(bytes).ok()?;
     let (behind, begin) = after_ipv6(bytes, header.next_header().0, header.hop_limit());
-    // A limit cannot tell longer packets apart. Behind hop-by-hop options, 0 is a jumbogram.
+    // A limit cannot tell longer packets apart. Behind hop-by-hop options, 0 is a jumbogram, or pretends to be one.
     let length = match (header.payload_length(), header.next_header().0) {
-        (0, 0) => 65_535,
-        (payload, _) => (40 + usize::from(payload)).min(65_535),
+        (0, 0) => None,
+        (payload, _) => Some((40 + usize::from(payload)).min(65_535)),
     };
     Some(Ip {
         source: header.source_addr().into(),
         destination: header.destination_addr().into(),
         transport: Transport {
-            length: u32::try_from(length).unwrap(),
+            length: seen_length(length),
             ttl: header.hop_limit(),
             dscp: header.traffic_class() >> 2,
             icmp: icmp(begin, length, &behind),
