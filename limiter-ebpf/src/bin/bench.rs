@@ -38,6 +38,8 @@ pub struct Flow {
     interface: u64,
     /// Sum of the IPv4 header's 16-bit words without source and checksum.
     header_sum: u64,
+    /// 1: once each source has sent a packet, half of the packets are from one source, a quarter from 4, and so on.
+    heavy: u64,
 }
 
 #[btf_map]
@@ -47,13 +49,36 @@ static FLOW: Array<Flow, 1> = Array::new();
 /// gives every source once, with consecutive ones far apart.
 const SPREAD: u64 = 0x9e37_79b1;
 
+/// The sources of a heavy flow are 4 to this power at most.
+const HEAVY_LEVELS: u32 = 10;
+
+/// Bits that look random: multiplications by odd constants, each followed by a fold of the upper half onto the lower.
+#[inline(always)]
+fn mixed(number: u64) -> u64 {
+    let fold = |word: u64| word ^ word >> 32;
+    fold(fold(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93))
+}
+
 impl Flow {
     /// The varying 32 bits of the next packet's source address.
     #[inline(always)]
     fn draw(&mut self) -> u32 {
-        let number = self.next.wrapping_mul(SPREAD) & self.mask;
+        let mut mask = self.mask;
+        let mut spread = self.next.wrapping_mul(SPREAD);
+        if self.heavy != 0 && self.next > mask {
+            spread = mixed(self.next);
+            mask = 0;
+            // From the lowest bit on, each zero is a level.
+            for level in 0..HEAVY_LEVELS {
+                if spread >> level & 1 != 0 {
+                    break;
+                }
+                mask = mask << 2 | 3;
+            }
+            spread >>= HEAVY_LEVELS;
+        }
         self.next += 1;
-        (self.first + number) as u32
+        (self.first + (spread & mask)) as u32
     }
 }
 

@@ -34,21 +34,37 @@ impl Family {
 pub enum Verdict {
     /// Each source has already sent its one packet per hour.
     Dropped,
-    /// No source comes near a million packets per second.
+    /// No source comes near a thousand million packets per second.
     Passed,
 }
 
-/// Number of sources: a power of two. They send one after the other.
+/// The sources of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sources(pub u32);
+pub enum Sources {
+    /// One source, and no wire: the program alone, on one packet again and again.
+    Hot,
+    /// This number, a power of two. They send one after the other.
+    Number(u32),
+    /// A million. Half of the packets are from one of them, a quarter from 4, an eighth from 16, and so on.
+    Heavy,
+    /// A new source in every packet. At ten million per second, they last for 100 s.
+    New,
+}
 
 impl Sources {
-    /// A new source in every packet. At ten million per second, they last for 100 s.
-    pub const NEW: Self = Self(1 << 30);
+    /// Number of sources: a power of two.
+    pub fn count(self) -> u32 {
+        match self {
+            Self::Hot => 1,
+            Self::Number(number) => number,
+            Self::Heavy => 1 << 20,
+            Self::New => 1 << 30,
+        }
+    }
 
     /// Room in the table: twice the sources, or a million if all are new.
     pub fn capacity(self) -> u32 {
-        (2 * self.0).clamp(1 << 16, if self == Self::NEW { 1 << 20 } else { 1 << 24 })
+        (2 * self.count()).clamp(1 << 16, if self == Self::New { 1 << 20 } else { 1 << 24 })
     }
 }
 
@@ -57,9 +73,11 @@ impl FromStr for Sources {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse::<u32>() {
-            _ if text == "new" => Ok(Self::NEW),
-            Ok(number) if number.is_power_of_two() && number <= 1 << 23 => Ok(Self(number)),
-            _ => Err("write a power of two, up to 8388608, or new".into()),
+            _ if text == "hot" => Ok(Self::Hot),
+            _ if text == "heavy" => Ok(Self::Heavy),
+            _ if text == "new" => Ok(Self::New),
+            Ok(number) if number.is_power_of_two() && number <= 1 << 23 => Ok(Self::Number(number)),
+            _ => Err("write a power of two, up to 8388608, or hot, heavy or new".into()),
         }
     }
 }
@@ -67,8 +85,10 @@ impl FromStr for Sources {
 impl fmt::Display for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::NEW => f.write_str("new"),
-            Self(number) => number.fmt(f),
+            Self::Hot => f.write_str("hot"),
+            Self::Heavy => f.write_str("heavy"),
+            Self::New => f.write_str("new"),
+            Self::Number(number) => number.fmt(f),
         }
     }
 }

@@ -35,7 +35,7 @@ fn compile(case: Case, file: &str) -> Result<(Box<Config>, Settings, TierBits)> 
     const FRAME_MAX: u64 = 1_522;
     // New sources meet the default new-source limit. Other sources must be known, and are admitted at once.
     let new_sources = match case.sources {
-        Sources::NEW => "",
+        Sources::New => "",
         _ => "new_sources = \"none\"",
     };
     let capacity = case.sources.capacity();
@@ -57,7 +57,7 @@ fn compile(case: Case, file: &str) -> Result<(Box<Config>, Settings, TierBits)> 
 pub fn limit(case: Case, name: &str, lines: &str) -> String {
     let (rate, burst) = match case.verdict {
         Verdict::Dropped => ("1/h", "1"),
-        Verdict::Passed => ("1M/s", "1M"),
+        Verdict::Passed => ("1G/s", "1G"),
     };
     format!("[[limit]]\nname = \"{name}\"\nrate = \"{rate}\"\nburst = \"{burst}\"\n{lines}\n")
 }

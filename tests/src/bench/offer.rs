@@ -1,6 +1,11 @@
 //! Sends packets from the kernel of one host to the other host, and measures the time.
 
-use std::{net::IpAddr, os::fd::AsFd as _, sync::Barrier, thread};
+use std::{
+    net::IpAddr,
+    os::fd::{AsFd as _, BorrowedFd},
+    sync::Barrier,
+    thread,
+};
 
 use anyhow::{Context as _, Result, bail};
 use aya::maps::{Array, MapData};
@@ -8,7 +13,7 @@ use limiter_tests::packet::Frame;
 use limiter_user::kernel::sys::bpf;
 
 use super::{
-    case::{Case, Cpus, Family},
+    case::{Case, Cpus, Family, Sources},
     machine::{processor_time, stay_on},
     object::{Constants, Object},
     testbed::{Counters, Testbed},
@@ -20,7 +25,7 @@ struct Sender {
     object: Object,
     frame: Vec<u8>,
     /// Keeps the position among the sources.
-    _flow: Array<MapData, [u64; 5]>,
+    _flow: Array<MapData, [u64; 6]>,
 }
 
 pub struct Senders(Vec<Sender>);
@@ -35,6 +40,9 @@ pub struct Turn {
     /// Number of packets that reached the socket.
     pub delivered: u64,
 }
+
+/// `XDP_PASS`.
+const PASS: u32 = 2;
 
 /// Frames that are sent before any is received, as in one poll of a driver.
 const BATCH: u32 = 64;
@@ -80,6 +88,18 @@ impl Senders {
     }
 }
 
+/// Runs a program alone, on one packet again and again. Fails unless all verdicts are like the last one.
+pub fn repeat(program: BorrowedFd<'_>, case: Case, testbed: &Testbed, count: u32) -> Result<Turn> {
+    let mut frame = frame(case.family, testbed);
+    let run = bpf::test_run(program, &mut frame, 0, count).context("the kernel's test-run")?;
+    let sent = u64::from(count);
+    Ok(Turn {
+        nanoseconds: run.nanoseconds.into(),
+        sent,
+        delivered: if run.action == PASS { sent } else { 0 },
+    })
+}
+
 impl Sender {
     fn new(case: Case, testbed: &Testbed, index: u32, cpu: usize) -> Result<Self> {
         let program = match case.family {
@@ -88,8 +108,8 @@ impl Sender {
         };
         let frame = frame(case.family, testbed);
         let mut object = Object::load(program, &Constants::none())?;
-        let mut flow: Array<_, [u64; 5]> = object.take_map("FLOW")?.try_into()?;
-        let count = case.sources.0;
+        let mut flow: Array<_, [u64; 6]> = object.take_map("FLOW")?.try_into()?;
+        let count = case.sources.count();
         let first = match case.cpus {
             Cpus::Different => index * count,
             Cpus::One | Cpus::Same => 0,
@@ -100,7 +120,8 @@ impl Sender {
         };
         let (mask, first) = (u64::from(count - 1), u64::from(base) + u64::from(first));
         let interface = u64::from(testbed.client.index);
-        flow.set(0, [0, mask, first, interface, header_sum(&frame)], 0)?;
+        let heavy = u64::from(case.sources == Sources::Heavy);
+        flow.set(0, [0, mask, first, interface, header_sum(&frame), heavy], 0)?;
         Ok(Self {
             cpu,
             object,

@@ -30,7 +30,8 @@ pub struct Plan {
     /// Packets of one turn
     #[arg(long, value_name = "N", default_value = "200000", value_parser = clap::value_parser!(u32).range(10..=10_000_000))]
     pub packets: u32,
-    /// Numbers of sources: powers of two, or `new` for a new source in every packet
+    /// Numbers of sources: powers of two, `heavy`, `new` for a new source in every packet, or `hot` for the program
+    /// alone
     #[arg(
         long,
         value_name = "N,...",
@@ -67,7 +68,7 @@ impl Plan {
         Self {
             rounds: 1,
             packets: 4_000,
-            sources: vec![Sources(64), Sources::NEW],
+            sources: vec![Sources::Number(64), Sources::New, Sources::Hot],
             ..self
         }
     }
@@ -93,11 +94,16 @@ impl Plan {
             // run out of them. The quick plan leaves out what is like another case, or has a long setup.
             let with_new = (cpus, verdict) == (Cpus::One, Verdict::Dropped);
             let is_long = |sources| match sources {
-                Sources::NEW => family == Family::Ipv6,
+                Sources::New => family == Family::Ipv6,
                 _ => (family, verdict) == (Family::Ipv6, Verdict::Passed),
             };
             let sources = self.sources.iter().filter(|sources| {
-                (**sources != Sources::NEW || with_new) && !(self.quick && is_long(**sources))
+                let measured = match sources {
+                    Sources::New => with_new,
+                    Sources::Hot => cpus == Cpus::One,
+                    Sources::Number(_) | Sources::Heavy => true,
+                };
+                measured && !(self.quick && is_long(**sources))
             });
             cases.extend(sources.map(|&sources| Case {
                 family,
@@ -113,8 +119,8 @@ impl Plan {
     pub fn to_fill(&self, sources: Sources) -> u32 {
         match sources {
             // Filling the table takes about a second per subject, and hardly changes the result.
-            Sources::NEW if self.quick => self.warm_up(sources),
-            _ => sources.0.min(sources.capacity()),
+            Sources::New if self.quick => self.warm_up(sources),
+            _ => sources.count().min(sources.capacity()),
         }
     }
 
@@ -124,7 +130,7 @@ impl Plan {
         const BEYOND_BURST: u32 = 1 << 17;
         let tenth = self.packets.div_ceil(10);
         match sources {
-            Sources::NEW => tenth.max(BEYOND_BURST),
+            Sources::New => tenth.max(BEYOND_BURST),
             _ => tenth,
         }
     }

@@ -1,15 +1,15 @@
 //! Measures one case. Its subjects take turns, so that other load on the machine affects all of them equally.
 
-use std::any::Any;
+use std::os::fd::AsFd as _;
 
 use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
 
 use super::{
     case::{Case, Sources, Verdict},
-    offer::{Senders, Turn},
+    offer::{self, Senders, Turn},
     plan::Plan,
-    subject::Subject,
+    subject::{Installed, Subject},
     testbed::Testbed,
 };
 
@@ -55,7 +55,7 @@ struct Standing {
     testbed: Testbed,
     senders: Senders,
     turns: Vec<Turn>,
-    _installed: Box<dyn Any>,
+    installed: Installed,
 }
 
 impl Results {
@@ -120,15 +120,21 @@ impl Standing {
             testbed,
             senders,
             turns: Vec::new(),
-            _installed: installed,
+            installed,
         })
     }
 
     /// Takes a turn. Fails if a packet was lost, or if the subject did not do what is measured.
     fn turn(&self, case: Case, plan: &Plan) -> Result<Turn> {
-        let warm_up = plan.warm_up(case.sources);
-        self.senders.send(&self.testbed, warm_up)?;
-        let turn = self.senders.send(&self.testbed, plan.packets)?;
+        let turn = if case.sources == Sources::Hot {
+            let program = self.installed.program.as_ref();
+            let program = program.context("it is no XDP program")?.as_fd();
+            offer::repeat(program, case, &self.testbed, 10 * plan.packets)?
+        } else {
+            let warm_up = plan.warm_up(case.sources);
+            self.senders.send(&self.testbed, warm_up)?;
+            self.senders.send(&self.testbed, plan.packets)?
+        };
         let Turn {
             sent, delivered, ..
         } = turn;
@@ -136,7 +142,7 @@ impl Standing {
         // Allows one in a hundred, because some subjects forget a source at times.
         let as_expected = match case.sources {
             _ if all_pass => delivered == sent,
-            Sources::NEW => true,
+            Sources::New => true,
             _ => delivered * 100 <= sent,
         };
         ensure!(as_expected, "{delivered} of {sent} packets passed");

@@ -2,7 +2,7 @@
 
 use std::{
     any::Any,
-    os::fd::{AsFd as _, BorrowedFd},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
 use anyhow::{Context as _, Result};
@@ -19,6 +19,14 @@ use super::{
 /// A subject: its name, and its kind.
 #[derive(Debug)]
 pub struct Subject(pub &'static str, Kind);
+
+/// An installed subject, until it is dropped.
+#[derive(Debug)]
+pub struct Installed {
+    /// Its XDP program, if it is one.
+    pub program: Option<OwnedFd>,
+    _kept: Box<dyn Any>,
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -67,7 +75,7 @@ pub static SUBJECTS: [Subject; 24] = [
     Subject(
         "limiter-nested",
         Limiter(|case| {
-            let high = "rate = \"100M/s\"\nburst = \"100M\"";
+            let high = "rate = \"1G/s\"\nburst = \"1G\"";
             let wider = [("network", "/24,/48"), ("interface", "interface")].map(|(name, key)| {
                 format!("[[limit]]\nname = \"{name}\"\nkey = \"{key}\"\n{high}\n")
             });
@@ -136,26 +144,32 @@ impl Subject {
     }
 
     /// Installs the subject on the server. It stays until the result is dropped, or the server is.
-    pub fn install(&self, case: Case, testbed: &Testbed) -> Result<Box<dyn Any>> {
-        Ok(match self.1 {
+    pub fn install(&self, case: Case, testbed: &Testbed) -> Result<Installed> {
+        let (kept, program): (Box<dyn Any>, _) = match self.1 {
             Programs(programs, constants) => {
                 let program = programs[case.verdict as usize].context("no program")?;
                 let object = Object::load(program, &constants(case)?)?;
-                let link = attach(object.program()?.as_fd(), testbed)?;
-                Box::new((object, link))
+                let program = object.program()?.as_fd().try_clone_to_owned()?;
+                let link = attach(program.as_fd(), testbed)?;
+                (Box::new((object, link)), Some(program))
             }
             Limiter(file) => install(case, &file(case), testbed)?,
             Field(lines) => install(case, &source(case, lines), testbed)?,
-            Command(line) => Box::new(on(&testbed.server, &line(case))?),
-            Nothing => Box::new(()),
+            Command(line) => (Box::new(on(&testbed.server, &line(case))?), None),
+            Nothing => (Box::new(()), None),
+        };
+        Ok(Installed {
+            program,
+            _kept: kept,
         })
     }
 }
 
-fn install(case: Case, file: &str, testbed: &Testbed) -> Result<Box<dyn Any>> {
+fn install(case: Case, file: &str, testbed: &Testbed) -> Result<(Box<dyn Any>, Option<OwnedFd>)> {
     let program = limiter::load(case, file)?;
-    let link = attach(program.fd()?, testbed)?;
-    Ok(Box::new((program, link)))
+    let descriptor = program.fd()?.try_clone_to_owned()?;
+    let link = attach(descriptor.as_fd(), testbed)?;
+    Ok((Box::new((program, link)), Some(descriptor)))
 }
 
 fn none(_: Case) -> Result<Constants> {
@@ -175,7 +189,7 @@ fn reference(case: Case) -> Result<Constants> {
     Ok(Constants {
         quota: match case.verdict {
             Verdict::Dropped => [3_600 * SECOND, 3_600 * SECOND],
-            Verdict::Passed => [SECOND / 1_000_000, SECOND],
+            Verdict::Passed => [1, SECOND],
         },
         capacity: case.sources.capacity(),
         ..Constants::none()
