@@ -85,6 +85,13 @@ impl<'a> Engine for &'a Row {
         self.entries.get(index as usize).map(Entry)
     }
 
+    fn number_of(&self, entry: Entry<'a>) -> u32 {
+        let mut places = 1..;
+        let mut entries = self.entries.iter().zip(places.by_ref());
+        let found = entries.find(|(words, _)| std::ptr::eq(*words, entry.0));
+        found.map_or(0, |(_, place)| place)
+    }
+
     fn admits(&self, _: &SourceKey, _: u64, _: bool) -> bool {
         false
     }

@@ -65,6 +65,7 @@ engine! {
         entry_number(key: &SourceKey) -> u32 = table::entry_number;
         entry(number: u32) -> Option<Entry> = table::entry;
         find(key: &SourceKey) -> Option<Entry> = table::find_inline;
+        number_of(entry: Entry) -> u32 = Entry::number;
         is_exhausted(slot: u32) -> bool = new_sources::is_exhausted;
         admits(key: &SourceKey, now: u64, take: bool) -> bool = table::admits;
         insert(key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added = table::add;

@@ -19,14 +19,27 @@ pub struct Entry {
     set: *mut abi::Set,
     /// The entry's number in the set.
     way: u32,
+    /// The set's number.
+    number: u32,
 }
 
 impl Entry {
     /// The first entry of the set with this number.
     #[inline(always)]
     pub fn first_of(set: u32) -> Option<Self> {
+        let number = set;
         let set = SETS.get_ptr_mut(set)?;
-        Some(Self { set, way: 0 })
+        Some(Self {
+            set,
+            way: 0,
+            number,
+        })
+    }
+
+    /// The entry's number in the table, counted from 1.
+    #[inline(always)]
+    pub fn number(self) -> u32 {
+        self.number * WAYS + self.way() + 1
     }
 
     /// The entry's number in the set.
@@ -72,6 +85,7 @@ impl policy::Found<Entry> for Entry {
     const NONE: Self = Self {
         set: core::ptr::null_mut(),
         way: 0,
+        number: 0,
     };
 
     #[inline(always)]

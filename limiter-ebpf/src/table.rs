@@ -57,7 +57,7 @@ extern "C" fn table_find(key: *const SourceKey) -> u32 {
         return 0;
     };
     match table::find(&Maps, key, &Maps.home(key)) {
-        Some((set, entry)) => set * WAYS + entry.way() + 1,
+        Some((_, entry)) => entry.number(),
         None => 0,
     }
 }

@@ -118,7 +118,11 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             return Some(entry);
         }
         if INLINE {
-            return self.engine.find(self.key);
+            let found = self.engine.find(self.key);
+            if let Some(entry) = found {
+                self.number = self.engine.number_of(entry);
+            }
+            return found;
         }
         self.number = self.engine.entry_number(self.key);
         self.engine.entry(self.number)

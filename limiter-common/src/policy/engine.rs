@@ -79,6 +79,11 @@ pub trait Engine: Sized {
     fn find(&self, key: &SourceKey) -> Option<Self::Entry> {
         self.entry(self.entry_number(key))
     }
+    /// Number of an entry that [`Self::find`] has found; 0 if it must be searched again.
+    #[inline(always)]
+    fn number_of(&self, _: Self::Entry) -> u32 {
+        0
+    }
     /// Whether the limit in `slot` has just refused a new source, and refuses further ones too.
     #[inline(always)]
     fn is_exhausted(&self, _slot: u32) -> bool {

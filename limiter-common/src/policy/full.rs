@@ -1,10 +1,12 @@
 //! The full path: lists, then all limits that match. A packet is charged to all of them or to none: all limits are
 //! checked, then charged, and charges are refunded if a later limit refuses.
 
+use core::hint::black_box;
+
 use super::{
     Bytes, Engine, Evaluation, Parsed, apply_shadow,
-    bucket::{self, ATTEMPTS, LOST, NEW, NOT_READ, REFUSED, STALE},
-    parse,
+    bucket::{self, ATTEMPTS, DONE, LOST, NEW, NOT_READ, REFUSED, STALE},
+    parse, step,
 };
 use crate::{
     abi::rules::{
@@ -175,8 +177,14 @@ fn decide<E: Engine>(
             || lacks_buckets(engine, evaluation)
             || any!(engine, evaluation, matching, charge_or_add)
     } else {
-        let index = lowest(evaluation.matching);
-        charge_or_add(engine, evaluation, index) != 0
+        // Hidden from the compiler, which would otherwise leave out bounds checks that the verifier requires.
+        let index = black_box(lowest(evaluation.matching));
+        // The first attempt is inlined: it is the only one for most packets.
+        match step::charge(engine, evaluation, index) {
+            DONE => false,
+            REFUSED => true,
+            _ => charge_or_add(engine, evaluation, index) != 0,
+        }
     };
     if !refused {
         if evaluation.would_drop == 0 {

@@ -169,7 +169,7 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
         return DONE;
     };
     let key = step.key();
-    let mut demand = step.demand::<false>(&key, 0);
+    let mut demand = step.demand::<true>(&key, 0);
     let checked = demand.check();
     step.evaluation.now = demand.now;
     if let Some(number) = step.evaluation.entries.get_mut(index as usize) {
