@@ -1,11 +1,13 @@
 //! Every limit that matches a packet is a candidate, and a candidate without further conditions matches.
 
+use std::collections::BTreeSet;
+
 use limiter_common::{
     abi::rules::{
         ANY, ANYWHERE, DESTINATION_PORT, FIRST_FRAGMENT, LATER_FRAGMENT, LENGTH, LIMITS_MAX, Limit,
         Match, NONE, RANGES_MAX, Range, SOURCE_PORT, WHOLE,
     },
-    policy::{PacketInfo, candidates::Candidates},
+    policy::{PacketInfo, bits::SPLIT_MAX, candidates::Candidates},
     table::key::{Address, IPV4, IPV6},
 };
 use proptest::{
@@ -156,8 +158,13 @@ proptest! {
         limits in proptest::collection::vec(limits(), 0..=LIMITS_MAX as usize),
         packets in proptest::collection::vec(packets(), 1..20),
     ) {
-        let all = Candidates::of(&limits);
-        for packet in packets {
+        let mut all = Candidates::NONE;
+        all.fill(&limits);
+        for mut packet in packets {
+            // Control traffic is told apart only if it has limits of its own.
+            if limits.iter().all(|limit| limit.matches.control == 0) {
+                packet.0.control = 0;
+            }
             let found = all.of_packet(&packet.0, true);
             prop_assert_eq!(found >> limits.len(), 0);
             for (bit, limit) in limits.iter().enumerate() {
@@ -173,13 +180,31 @@ proptest! {
 
     /// Without this, the candidate sets would save no work.
     #[test]
-    fn limit_is_no_candidate_for_ports_of_other_blocks_of_256(port in any::<u16>(), other in any::<u16>()) {
+    fn ports_and_flags_decide_up_to_a_number_of_blocks(
+        ports in proptest::collection::vec(any::<u16>(), 1..=2 * SPLIT_MAX),
+        mut other in any::<u16>(),
+        near: bool,
+        flags in 0..=255_u32,
+    ) {
+        if near {
+            other = other & 0xff | ports[0] & 0xff00;
+        }
+        let ranges: Vec<_> = ports.iter().map(|port| Range::new(*port, *port)).collect();
         let mut limit = Limit::NONE;
-        limit.matches = limit.matches.with(DESTINATION_PORT, &[Range::new(port, port)]);
-        let all = Candidates::of(&[limit]);
+        limit.matches = limit.matches.with(DESTINATION_PORT, &ranges);
+        (limit.matches.flags_mask, limit.matches.flags) = (0x12, 0x02);
+        let mut all = Candidates::NONE;
+        all.fill(&[limit]);
         let mut packet = PacketInfo::of(Address::ipv4(0));
-        packet.destination_port = other.into();
-        let found = all.of_packet(&packet, true);
-        prop_assert_eq!(found != 0, port >> 8 == other >> 8);
+        (packet.destination_port, packet.flags) = (other.into(), flags);
+        let found = all.of_packet(&packet, true) != 0;
+        let blocks: BTreeSet<_> = ports.iter().map(|port| port >> 8).collect();
+        prop_assert_eq!(all.uncertain != 0, blocks.len() > SPLIT_MAX);
+        let is_open = flags & 0x12 == 0x02;
+        prop_assert!(!ports.contains(&other) || !is_open || found);
+        prop_assert!(!found || is_open && blocks.contains(&(other >> 8)));
+        if blocks.len() <= SPLIT_MAX {
+            prop_assert_eq!(found, is_open && ports.contains(&other));
+        }
     }
 }

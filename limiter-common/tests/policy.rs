@@ -10,7 +10,6 @@ use limiter_common::{
     arithmetic::bucket,
     policy::{
         Engine, Evaluation,
-        candidates::Candidates,
         full::evaluate,
         new_sources::{LOST, lease_once},
         verdict::Reason,
@@ -126,7 +125,8 @@ fn row(keys: &[SourceKey]) -> Row {
     let mut config = Box::new(Config::NONE);
     (config.limits[0], config.limits[1]) = (limit(0), limit(1));
     (config.limits_length, config.established) = (2, 1);
-    config.candidates = Candidates::of(&config.limits[..2]);
+    let limits = config.limits;
+    config.candidates.fill(&limits[..2]);
     Row {
         config,
         entries: keys.iter().map(entry_of).collect(),

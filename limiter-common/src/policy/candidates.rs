@@ -1,43 +1,34 @@
 //! Finds the limits that may match a packet. Each value of a field has a word with one bit per limit. A limit with its
 //! bit set in all words of the packet is a candidate. Other limits cost nothing.
 
-use super::PacketInfo;
+use super::{
+    PacketInfo,
+    bits::{ByByte, ByPort},
+};
 use crate::{
-    abi::rules::{ANY, ANYWHERE, DESTINATION_PORT, Limit, Match, NONE, Range, SOURCE_PORT},
+    abi::rules::{ANY, ANYWHERE, DESTINATION_PORT, Limit, Match, SOURCE_PORT},
     table::key::{IPV4, IPV6},
 };
 
-/// Bits of limits by the value of one byte of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct ByByte {
-    /// Limits that match packets without the byte.
-    pub without: u64,
-    /// Limits that match packets with the byte, by its value.
-    pub with: [u64; 256],
-}
-
-impl ByByte {
-    const NONE: Self = Self {
-        without: 0,
-        with: [0; 256],
-    };
-
-    /// Bits of the limits that may match a field with this value, of which `byte` counts: all if it cannot be seen.
-    #[inline(always)]
-    const fn of(&self, value: u32, byte: u32) -> u64 {
-        match value {
-            ANY => u64::MAX,
-            NONE => self.without,
-            _ => self.with[(byte & 0xff) as usize],
-        }
-    }
-}
+// Bits of `Candidates::fields`.
+const CONTROL: u32 = 1 << 0;
+const FAMILY: u32 = 1 << 1;
+const FRAGMENTS: u32 = 1 << 2;
+const PROTOCOL: u32 = 1 << 3;
+const FLAGS: u32 = 1 << 4;
+const TO: u32 = 1 << 5;
+const FROM: u32 = 1 << 6;
 
 /// Bits of limits by the fields of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Candidates {
+    /// Bits of all limits.
+    pub all: u64,
+    /// Fields that limits use. The verifier removes the code for the others.
+    pub fields: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
     /// By [`crate::abi::rules::Match::control`].
     pub control: [u64; 2],
     /// By family: IPv4, then IPv6.
@@ -47,10 +38,12 @@ pub struct Candidates {
     pub fragments: [u64; 4],
     /// By transport protocol.
     pub protocol: ByByte,
-    /// By the upper byte of the destination port.
-    pub destination: ByByte,
-    /// By the upper byte of the source port.
-    pub source: ByByte,
+    /// By TCP flags.
+    pub flags: ByByte,
+    /// By destination port.
+    pub destination: ByPort,
+    /// By source port.
+    pub source: ByPort,
     /// Limits that also use other fields: as candidates, they need not match.
     pub uncertain: u64,
 }
@@ -61,44 +54,74 @@ const UNSEEN: usize = (ANYWHERE >> 1) as usize;
 impl Candidates {
     /// No limit.
     pub const NONE: Self = Self {
+        all: 0,
+        fields: 0,
+        reserved: 0,
         control: [0; 2],
         family: [0; 2],
         fragments: [0; 4],
         protocol: ByByte::NONE,
-        destination: ByByte::NONE,
-        source: ByByte::NONE,
+        flags: ByByte::NONE,
+        destination: ByPort::NONE,
+        source: ByPort::NONE,
         uncertain: 0,
     };
 
-    /// The candidates for at most [`crate::abi::rules::LIMITS_MAX`] limits. The first limit has bit 0.
-    #[must_use]
-    pub fn of(limits: &[Limit]) -> Self {
-        let mut all = Self::NONE;
+    /// Adds at most [`crate::abi::rules::LIMITS_MAX`] limits to blank candidates. The first limit has bit 0.
+    pub fn fill(&mut self, limits: &[Limit]) {
         for (index, limit) in limits.iter().enumerate() {
-            all.add(1 << index, limit);
+            self.add(1 << index, limit);
         }
-        all
+        self.uncertain |= self.destination.add(limits, DESTINATION_PORT);
+        self.uncertain |= self.source.add(limits, SOURCE_PORT);
     }
 
     /// Bits of the limits that may match the packet. `transport`: the packet was read up to its transport header.
     #[must_use]
     #[inline(always)]
     pub const fn of_packet(&self, info: &PacketInfo, transport: bool) -> u64 {
-        let of_kind = self.family[(info.source.family == IPV6) as usize]
-            & self.control[(info.control != 0) as usize]
-            & self.fragments[(info.fragment >> 1 & 3) as usize];
-        if !transport {
-            return of_kind;
+        let mut found = self.all;
+        if self.fields & FAMILY != 0 {
+            found &= self.family[(info.source.family == IPV6) as usize];
         }
-        let (to, from) = (info.destination_port, info.source_port);
-        of_kind
-            & self.protocol.of(info.protocol, info.protocol)
-            & self.destination.of(to, to >> 8)
-            & self.source.of(from, from >> 8)
+        if self.fields & CONTROL != 0 {
+            found &= self.control[(info.control != 0) as usize];
+        }
+        if self.fields & FRAGMENTS != 0 {
+            found &= self.fragments[(info.fragment >> 1 & 3) as usize];
+        }
+        if !transport {
+            return found;
+        }
+        if self.fields & PROTOCOL != 0 {
+            found &= self.protocol.of(info.protocol, info.protocol);
+        }
+        if self.fields & FLAGS != 0 {
+            found &= self.flags.of(info.flags, info.flags);
+        }
+        if self.fields & TO != 0 {
+            found &= self.destination.of(info.destination_port);
+        }
+        if self.fields & FROM != 0 {
+            found &= self.source.of(info.source_port);
+        }
+        found
     }
 
     fn add(&mut self, bit: u64, limit: &Limit) {
         let matches = &limit.matches;
+        self.all |= bit;
+        for (used, field) in [
+            (matches.control != 0, CONTROL),
+            (matches.family != 0, FAMILY),
+            (matches.fragments != ANYWHERE, FRAGMENTS),
+            (matches.protocol != ANY, PROTOCOL),
+            (matches.flags_mask != 0, FLAGS),
+            (matches.count(DESTINATION_PORT) != 0, TO),
+            (matches.count(SOURCE_PORT) != 0, FROM),
+        ] {
+            self.fields |= if used { field } else { 0 };
+        }
         self.control[usize::from(matches.control != 0)] |= bit;
         for (family, bits) in [IPV4, IPV6].into_iter().zip(&mut self.family) {
             if matches.family == 0 || matches.family == family {
@@ -110,42 +133,29 @@ impl Candidates {
                 *bits |= bit;
             }
         }
-        add(&mut self.protocol, bit, matches.protocol == ANY, |value| {
+        self.protocol.add(bit, matches.protocol == ANY, |value| {
             matches.protocol == value
         });
-        add_ports(&mut self.destination, bit, matches.ranges(DESTINATION_PORT));
-        add_ports(&mut self.source, bit, matches.ranges(SOURCE_PORT));
-        // The words above decide these four fields.
-        let decided = Match {
+        self.flags.add(bit, matches.flags_mask == 0, |value| {
+            value & matches.flags_mask == matches.flags
+        });
+        // The words above decide these fields.
+        let mut decided = Match {
             control: matches.control,
             family: matches.family,
             protocol: matches.protocol,
             fragments: matches.fragments,
+            flags_mask: matches.flags_mask,
+            flags: matches.flags,
             ..Match::EVERYTHING
         };
+        for field in [DESTINATION_PORT, SOURCE_PORT] {
+            decided = decided.with(field, matches.ranges(field));
+        }
         if *matches != decided || limit.except != Match::NOTHING {
             self.uncertain |= bit;
         }
     }
-}
-
-fn add(bytes: &mut ByByte, bit: u64, everything: bool, holds: impl Fn(u32) -> bool) {
-    if everything {
-        bytes.without |= bit;
-    }
-    for (value, bits) in (0..).zip(&mut bytes.with) {
-        if everything || holds(value) {
-            *bits |= bit;
-        }
-    }
-}
-
-fn add_ports(bytes: &mut ByByte, bit: u64, ranges: &[Range]) {
-    add(bytes, bit, ranges.is_empty(), |upper| {
-        ranges
-            .iter()
-            .any(|range| range.first() >> 8 <= upper && upper <= range.last() >> 8)
-    });
 }
 
 /// Number of the lowest set bit; 0 if no bit is set. BPF has no instruction for this: multiplication by a de Bruijn

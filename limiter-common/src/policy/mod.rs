@@ -4,6 +4,7 @@
 //! [`mod@parse`] and [`transport`] fill a [`PacketInfo`]. [`fast`] or [`full`], with an [`Evaluation`], decide by
 //! [`fn@matches`] and [`bucket`].
 
+pub mod bits;
 pub mod bucket;
 mod bytes;
 pub mod candidates;

@@ -15,7 +15,6 @@ use limiter_common::{
         bucket::TAU_MAX,
         rescale::{PAST_QUOTAS, Rescale},
     },
-    policy::candidates::Candidates,
     table::WAYS,
 };
 use serde::{Deserialize, Serialize};
@@ -76,7 +75,12 @@ impl Settings {
             config.indices[slot.number as usize] = index;
         }
         config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
-        config.candidates = Candidates::of(&config.limits[..limits.len()]);
+        let Config {
+            limits: compiled,
+            candidates,
+            ..
+        } = &mut *config;
+        candidates.fill(&compiled[..limits.len()]);
         config.needs = limits.iter().fold(0, |needs, limit| needs | limit.needs());
         if self.exempt.control {
             // Neighbour discovery and DHCP are recognised by fields of the transport header.

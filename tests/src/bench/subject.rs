@@ -57,12 +57,12 @@ pub static SUBJECTS: [Subject; 24] = [
         "limiter-eight",
         Limiter(|case| {
             let of_port = |port| {
-                let matches = format!("{{ protocol = \"tcp\", destination_port = {port} }}");
+                let matches = format!("{{ protocol = \"udp\", destination_port = {port} }}");
                 // One bucket each, so that they take no room of the table.
                 let lines = format!("match = {matches}\nkey = \"interface\"");
                 limit(case, &format!("port-{port}"), &lines)
             };
-            source(case, "") + &(7_001..=7_008).map(of_port).collect::<String>()
+            source(case, "") + &(1..=8).map(of_port).collect::<String>()
         }),
     ),
     Subject(
