@@ -165,14 +165,14 @@ proptest! {
             if limits.iter().all(|limit| limit.matches.control == 0) {
                 packet.0.control = 0;
             }
-            let found = all.of_packet(&packet.0, true);
+            let found = all.of_packet(&packet.0, packet.1, true);
             prop_assert_eq!(found >> limits.len(), 0);
             for (bit, limit) in limits.iter().enumerate() {
                 let is_candidate = found >> bit & 1 != 0;
                 if holds(&limit.matches, packet) {
                     prop_assert!(is_candidate, "{:?} {:?}", limit.matches, packet);
                 } else if is_candidate {
-                    prop_assert!(all.uncertain >> bit & 1 != 0, "{:?} {:?}", limit.matches, packet);
+                    prop_assert!(all.uncertain(packet.1) >> bit & 1 != 0, "{:?} {:?}", limit.matches, packet);
                 }
             }
         }
@@ -197,9 +197,9 @@ proptest! {
         all.fill(&[limit]);
         let mut packet = PacketInfo::of(Address::ipv4(0));
         (packet.destination_port, packet.flags) = (other.into(), flags);
-        let found = all.of_packet(&packet, true) != 0;
+        let found = all.of_packet(&packet, 0, true) != 0;
         let blocks: BTreeSet<_> = ports.iter().map(|port| port >> 8).collect();
-        prop_assert_eq!(all.uncertain != 0, blocks.len() > SPLIT_MAX);
+        prop_assert_eq!(all.uncertain(0) != 0, blocks.len() > SPLIT_MAX);
         let is_open = flags & 0x12 == 0x02;
         prop_assert!(!ports.contains(&other) || !is_open || found);
         prop_assert!(!found || is_open && blocks.contains(&(other >> 8)));

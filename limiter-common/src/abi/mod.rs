@@ -56,7 +56,7 @@ assert_bytes! {
     Limit: 2 * size_of::<Match>() + 56 + 80 + 6 * 4 + PAST_QUOTAS as usize * 104,
     ByByte: 257 * 8,
     ByPort: 257 * 8 + 256 + SPLIT_MAX * 256 * 8,
-    Candidates: 2 * 8 + 8 * 8 + 2 * 257 * 8 + 2 * size_of::<ByPort>() + 8,
+    Candidates: 2 * 8 + 8 * 8 + 2 * 257 * 8 + 2 * size_of::<ByPort>() + 3 * 8,
     NewSourceQuota: 5 * 8,
     Config: LIMITS_MAX as usize * size_of::<Limit>() + size_of::<Candidates>() + 40 + 32 + 2 * 8 + SLOTS as usize * 4 + 14 * 4,
     Count: 2 * 8,

@@ -44,6 +44,10 @@ pub struct Candidates {
     pub destination: ByPort,
     /// By source port.
     pub source: ByPort,
+    /// Limits that match sources on no list.
+    pub unlisted: u64,
+    /// Limits that use the lists of the source.
+    pub by_list: u64,
     /// Limits that also use other fields: as candidates, they need not match.
     pub uncertain: u64,
 }
@@ -64,6 +68,8 @@ impl Candidates {
         flags: ByByte::NONE,
         destination: ByPort::NONE,
         source: ByPort::NONE,
+        unlisted: 0,
+        by_list: 0,
         uncertain: 0,
     };
 
@@ -76,11 +82,15 @@ impl Candidates {
         self.uncertain |= self.source.add(limits, SOURCE_PORT);
     }
 
-    /// Bits of the limits that may match the packet. `transport`: the packet was read up to its transport header.
+    /// Bits of the limits that may match the packet, whose source is on these lists. `transport`: the packet was read up
+    /// to its transport header.
     #[must_use]
     #[inline(always)]
-    pub const fn of_packet(&self, info: &PacketInfo, transport: bool) -> u64 {
+    pub const fn of_packet(&self, info: &PacketInfo, lists: u32, transport: bool) -> u64 {
         let mut found = self.all;
+        if self.by_list != 0 && lists == 0 {
+            found &= self.unlisted;
+        }
         if self.fields & FAMILY != 0 {
             found &= self.family[(info.source.family == IPV6) as usize];
         }
@@ -108,9 +118,26 @@ impl Candidates {
         found
     }
 
+    /// Bits of the limits that, as candidates, need not match a packet whose source is on these lists.
+    #[must_use]
+    #[inline(always)]
+    pub const fn uncertain(&self, lists: u32) -> u64 {
+        if lists == 0 {
+            self.uncertain
+        } else {
+            self.uncertain | self.by_list
+        }
+    }
+
     fn add(&mut self, bit: u64, limit: &Limit) {
         let matches = &limit.matches;
         self.all |= bit;
+        if matches.lists == 0 {
+            self.unlisted |= bit;
+        }
+        if matches.lists | matches.unless != 0 {
+            self.by_list |= bit;
+        }
         for (used, field) in [
             (matches.control != 0, CONTROL),
             (matches.family != 0, FAMILY),
@@ -147,6 +174,8 @@ impl Candidates {
             fragments: matches.fragments,
             flags_mask: matches.flags_mask,
             flags: matches.flags,
+            lists: matches.lists,
+            unless: matches.unless,
             ..Match::EVERYTHING
         };
         for field in [DESTINATION_PORT, SOURCE_PORT] {

@@ -139,8 +139,9 @@ pub fn unless_established<E: Engine>(
 fn find_matching<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
     let config = engine.config();
     let candidates = &config.candidates;
-    evaluation.matching = candidates.of_packet(&evaluation.info, config.needs != 0);
-    if evaluation.matching & candidates.uncertain != 0 {
+    evaluation.matching =
+        candidates.of_packet(&evaluation.info, evaluation.lists, config.needs != 0);
+    if evaluation.matching & candidates.uncertain(evaluation.lists) != 0 {
         any!(engine, evaluation, matching, confirm_if_uncertain);
     }
     if config.needs & NEEDS_PAIR != 0 {
@@ -150,7 +151,8 @@ fn find_matching<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
 
 #[inline(always)]
 fn confirm_if_uncertain<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    if engine.config().candidates.uncertain >> index & 1 != 0 {
+    let uncertain = engine.config().candidates.uncertain(evaluation.lists);
+    if uncertain >> index & 1 != 0 {
         engine.confirm(evaluation, index);
     }
     0
