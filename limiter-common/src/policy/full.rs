@@ -5,7 +5,7 @@ use core::hint::black_box;
 
 use super::{
     Bytes, Engine, Evaluation, Parsed, apply_shadow,
-    bucket::{self, ATTEMPTS, DONE, LOST, NEW, NOT_READ, REFUSED, STALE},
+    bucket::{self, ATTEMPTS, LOST, NEW, NOT_READ, REFUSED, STALE},
     parse, step,
 };
 use crate::{
@@ -182,11 +182,8 @@ fn decide<E: Engine>(
         // Hidden from the compiler, which would otherwise leave out bounds checks that the verifier requires.
         let index = black_box(lowest(evaluation.matching));
         // The first attempt is inlined: it is the only one for most packets.
-        match step::charge(engine, evaluation, index) {
-            DONE => false,
-            REFUSED => true,
-            _ => charge_or_add(engine, evaluation, index) != 0,
-        }
+        let tried = step::charge(engine, evaluation, index);
+        finish(engine, evaluation, index, tried) != 0
     };
     if !refused {
         if evaluation.would_drop == 0 {
@@ -223,8 +220,19 @@ fn lacks_buckets<E: Engine>(engine: &E, evaluation: &mut Evaluation) -> bool {
 /// Charges the packet to one limit. Makes the bucket if there is none.
 #[inline(always)]
 fn charge_or_add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    for _ in 0..ATTEMPTS {
-        match engine.charge(evaluation, index) {
+    let tried = engine.charge(evaluation, index);
+    finish(engine, evaluation, index, tried)
+}
+
+/// Finishes a charge after its first attempt, which has returned this code.
+#[inline(always)]
+fn finish<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32, first: u32) -> u32 {
+    let mut tried = first;
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            tried = engine.charge(evaluation, index);
+        }
+        match tried {
             NEW => match engine.add(evaluation, index) {
                 LOST => {}
                 added => return added,
