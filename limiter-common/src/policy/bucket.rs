@@ -4,7 +4,10 @@
 use super::{Engine, Evaluation, Found, TimeBounds};
 use crate::{
     abi::rules::Limit,
-    arithmetic::bucket::{self, Decision},
+    arithmetic::{
+        bucket::{self, Decision},
+        quota::HELD,
+    },
     policy::verdict::Reason,
     table::{
         Added,
@@ -199,6 +202,10 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         let Stored::Present(tat) = self.tat(entry) else {
             return true;
         };
+        // Most packets of a held source end here, without a reading of the clock.
+        if tat & HELD != 0 {
+            return true;
+        }
         match self.limit.quota.held(tat, self.engine.now(), self.cost) {
             Some(held) => entry.charge(self.key, tat, held),
             None => true,
