@@ -60,7 +60,7 @@ key: source/24,/48 + destination | source/24,/48 + destination/32,/64 | flow | i
 key: source + destination,destination_port = source + destination + destination_port | destination + destination_port
 protocol: tcp | 17 = udp | 253 | 0
 port: 53 | 5300-5353 | 7-7 = 7 | 0-65535
-length: 60 | 60-60 = 60 | 0-100 | 1200- | 1200-65535 = 1200-
+length: 60 | 60-60 = 60 | 0-100 | 1200- | 1200-65535 | 1200-65575 = 1200-
 ttl: 64 | 0-5 | 200-255 = 200-
 dscp: ef | 46 = ef | 8-15 | 8-8 = cs1 | 63
 icmp: echo-request | 8 | 128 | packet-too-big | timestamp-reply | 0 | 255
@@ -91,7 +91,7 @@ key: source/33 | source/24,48 | source/,/48 | destination/32,/129 | destinations
 key: source + source | interface + destination | /32,/64 + destination | flow/32,/64 | flow,destination_port | flow + destination
 protocol: TCP | 256 | -1 | tcp,udp
 port: 65536 | 9-8 | -1 | 1-2-3 | +5 | http | 9-
-length: - | -100 | 100-60 | 65536 | 1k | 0-1-2
+length: - | -100 | 100-60 | 65576 | 1k | 0-1-2
 ttl: 256 | 5-0 | x
 dscp: EF | 64 | af14 | 9-8
 icmp: ping | 256 | -1 | 8-9 | +8

@@ -91,7 +91,7 @@ proptest! {
         quota.hold = nanoseconds << TICK_SHIFT;
         let least = lengths.iter().map(|length| quota.cost_of(*length)).min().unwrap_or(0);
         // Less than the cheapest packet is left.
-        let left = spare % least.min(quota.tau + 1) & !1;
+        let left = (spare % least.min(quota.tau + 1)) & !1;
         let word = time(ticks(now).wrapping_add(quota.tau - left));
         let held = quota.held(word, now, least).expect("it refuses, and was not held");
         let end = ticks(now).wrapping_add(quota.tau + quota.hold);

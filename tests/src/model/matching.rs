@@ -108,7 +108,7 @@ fn transport_holds(matches: &Match, seen: &Transport, unseen: bool) -> bool {
     let lengths: Vec<_> = matches
         .length
         .iter()
-        .map(|one| (one.first, one.last))
+        .map(|one| (one.first.min(65_535), one.last.min(65_535)))
         .collect();
     let ttls: Vec<_> = matches
         .ttl

@@ -83,8 +83,8 @@ pub struct Ports(pub Vec<PortRange>);
 /// A range of ports, or one port.
 pub type PortRange = Range<{ u16::MAX as u32 }, false>;
 
-/// Lengths of IP packets in bytes. Packets of more bytes count as the longest.
-pub type Lengths = Range<{ u16::MAX as u32 }, true>;
+/// Lengths of IP packets in bytes, up to the longest of IPv6. Those above 65,535 count as that.
+pub type Lengths = Range<{ 40 + u16::MAX as u32 }, true>;
 
 /// Values of TTL or hop limit.
 pub type Ttl = Range<{ u8::MAX as u32 }, true>;
