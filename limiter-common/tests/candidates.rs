@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use limiter_common::{
     abi::rules::{
-        ANY, ANYWHERE, DESTINATION_PORT, FIRST_FRAGMENT, LATER_FRAGMENT, LENGTH, LIMITS_MAX, Limit,
-        Match, NONE, RANGES_MAX, Range, SOURCE_PORT, WHOLE,
+        ANY, ANYWHERE, DESTINATION_PORT, FIELDS, FIRST_FRAGMENT, LATER_FRAGMENT, LENGTH,
+        LIMITS_MAX, Limit, Match, NONE, RANGES_MAX, Range, SOURCE_PORT, WHOLE,
     },
     policy::{PacketInfo, bits::SPLIT_MAX, candidates::Candidates},
     table::key::{Address, IPV4, IPV6},
@@ -176,6 +176,25 @@ proptest! {
                 }
             }
         }
+    }
+
+    /// Conditions without words of their own are compared for each candidate.
+    #[test]
+    fn limit_with_other_conditions_is_uncertain(
+        (except, destination, end, field) in (any::<bool>(), 0..2_u32, 0..2_u32, 0..FIELDS),
+    ) {
+        let mut limit = Limit::NONE;
+        if except {
+            limit.except = Match::EVERYTHING;
+        }
+        limit.matches.destination = destination << 4;
+        limit.matches.payload.end = end;
+        limit.matches = limit.matches.with(field, &[Range::new(5, 9)]);
+        let mut all = Candidates::NONE;
+        all.fill(&[limit]);
+        let decided = [DESTINATION_PORT, SOURCE_PORT].contains(&field);
+        let wanted = except || destination != 0 || end != 0 || !decided;
+        prop_assert_eq!(all.uncertain(0), u64::from(wanted));
     }
 
     /// Without this, the candidate sets would save no work.

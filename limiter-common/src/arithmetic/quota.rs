@@ -13,7 +13,8 @@ pub const BY_BYTES: u32 = 1;
 pub const SHARED: u32 = 2;
 
 /// In the TAT of a bucket under a quota with [`Quota::hold`]: the bucket is held, or has admitted no packet since.
-/// Costs and depth of such a quota are even, so that other TATs lack the bit.
+/// Costs and depth of such a quota are even, so that other TATs lack the bit. A change of quota may set or lose it: then
+/// a hold begins a packet later, or once more.
 pub const HELD: u64 = 1;
 
 /// Rate and burst of one limit. A token bucket counts in ticks (see [`crate::arithmetic::bucket`]), a fixed window
@@ -138,17 +139,21 @@ impl Quota {
     }
 
     /// The TAT of a bucket that refuses a packet of this cost at `now` and is held from then on: empty, and in debt for
-    /// the time of the hold. None if the bucket admits the packet, or has been held and has admitted no packet since:
-    /// otherwise a source that stays below the rate could be held for ever.
+    /// the time of the hold. None if the bucket admits the packet, if it could never, or if it has been held and has
+    /// admitted no packet since: otherwise a source that stays below the rate could be held for ever. Most packets of a
+    /// held source end there, without a reading of the clock.
     #[must_use]
     #[inline(always)]
-    pub const fn held(&self, word: u64, now: u64, cost: u64) -> Option<u64> {
-        let ahead = bucket::ahead(word, bucket::ticks(now));
-        if word & HELD != 0 || ahead > self.tau || ahead + cost <= self.tau {
+    pub fn held(&self, word: u64, now: impl FnOnce() -> u64, cost: u64) -> Option<u64> {
+        if word & HELD != 0 || cost > self.tau {
             return None;
         }
-        let end = bucket::ticks(now).wrapping_add(self.tau + self.hold);
-        Some(bucket::time(end) | HELD)
+        let now = bucket::ticks(now());
+        let ahead = bucket::ahead(word, now);
+        if ahead > self.tau || ahead + cost <= self.tau {
+            return None;
+        }
+        Some(bucket::time(now.wrapping_add(self.tau + self.hold)) | HELD)
     }
 
     /// Nanoseconds for which the bucket is still held at `now`, rounded up. None if it is not held.

@@ -80,6 +80,10 @@ impl ByPort {
     /// Adds the ranges of the limits, the first of which has bit 0. Returns the limits that the bits do not decide,
     /// because too many blocks have several answers.
     pub(super) fn add(&mut self, limits: &[Limit], field: usize) -> u64 {
+        if limits.iter().all(|limit| limit.matches.count(field) == 0) {
+            // Nobody looks these bits up.
+            return 0;
+        }
         let (mut splits, mut undecided) = (0_u8, 0);
         let holds = |port: u32| {
             let limits = (0..).zip(limits);

@@ -4,10 +4,7 @@
 use super::{Engine, Evaluation, Found, TimeBounds};
 use crate::{
     abi::rules::Limit,
-    arithmetic::{
-        bucket::{self, Decision},
-        quota::HELD,
-    },
+    arithmetic::bucket::{self, Decision},
     policy::verdict::Reason,
     table::{
         Added,
@@ -202,11 +199,8 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         let Stored::Present(tat) = self.tat(entry) else {
             return true;
         };
-        // Most packets of a held source end here, without a reading of the clock.
-        if tat & HELD != 0 {
-            return true;
-        }
-        match self.limit.quota.held(tat, self.engine.now(), self.cost) {
+        let now = || self.engine.now();
+        match self.limit.quota.held(tat, now, self.cost) {
             Some(held) => entry.charge(self.key, tat, held),
             None => true,
         }

@@ -89,11 +89,11 @@ proptest! {
         }
         let nanoseconds = nanoseconds.min((TAU_MAX - quota.tau) >> TICK_SHIFT).max(1);
         quota.hold = nanoseconds << TICK_SHIFT;
-        let least = lengths.iter().map(|length| quota.cost_of(*length)).min().unwrap_or(0);
+        let least = lengths.iter().map(|length| quota.cost_of(*length)).min().unwrap_or(0).min(quota.tau);
         // Less than the cheapest packet is left.
-        let left = (spare % least.min(quota.tau + 1)) & !1;
+        let left = (spare % least) & !1;
         let word = time(ticks(now).wrapping_add(quota.tau - left));
-        let held = quota.held(word, now, least).expect("it refuses, and was not held");
+        let held = quota.held(word, || now, least).expect("it refuses, and was not held");
         let end = ticks(now).wrapping_add(quota.tau + quota.hold);
         prop_assert_eq!(held, time(end) | 1);
         for wait in [0, nanoseconds / 2, nanoseconds] {
@@ -101,7 +101,7 @@ proptest! {
             for length in &lengths {
                 let decided = quota.decide(held, now, quota.cost_of(*length));
                 prop_assert!(matches!(decided, Decision::Refuse { .. }), "{} bytes after {} ns", length, wait);
-                prop_assert_eq!(quota.held(held, now, quota.cost_of(*length)), None);
+                prop_assert_eq!(quota.held(held, || now, quota.cost_of(*length)), None);
             }
             prop_assert_eq!(quota.corrected(held, now), None);
         }
@@ -116,7 +116,9 @@ proptest! {
             prop_assert_eq!(tat % 2, 0);
         }
         // A bucket that admits the packet is not held.
-        prop_assert_eq!(quota.held(time(ticks(now)), now, least.min(quota.tau)), None);
+        prop_assert_eq!(quota.held(time(ticks(now)), || now, least), None);
+        // Nor one that could never admit it.
+        prop_assert_eq!(quota.held(word, || now, quota.tau + 2), None);
     }
 
     /// A limit on bytes refuses only packets that an exact bucket would refuse if it charged a tick and 2^-41 more for
