@@ -129,7 +129,7 @@ impl Standing {
         let turn = if case.sources == Sources::Hot {
             let program = self.installed.program.as_ref();
             let program = program.context("it is no XDP program")?.as_fd();
-            offer::repeat(program, case, &self.testbed, 10 * plan.packets)?
+            offer::repeat(program, case, &self.testbed, plan.packets)?
         } else {
             let warm_up = plan.warm_up(case.sources);
             self.senders.send(&self.testbed, warm_up)?;

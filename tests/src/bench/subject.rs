@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use limiter_user::kernel::sys::{interface::XdpMode, link::Link};
 
 use super::{
-    case::{Case, Verdict},
+    case::{Case, Sources, Verdict},
     limiter::{self, limit, source},
     netfilter,
     object::{Constants, Object},
@@ -135,7 +135,12 @@ impl Subject {
 
     /// True if the subject is measured in this case.
     pub fn has_turns(&self, case: Case) -> bool {
-        !matches!(self.1, Programs(programs, _) if programs[case.verdict as usize].is_none())
+        match self.1 {
+            Programs(programs, _) => programs[case.verdict as usize].is_some(),
+            Limiter(_) | Field(_) => true,
+            // No XDP program, which could run alone.
+            Command(_) | Nothing => case.sources != Sources::Hot,
+        }
     }
 
     /// True if the subject refuses packets over the limit of a source that it has seen before.
