@@ -3,8 +3,8 @@
 use std::{fmt, str::FromStr};
 
 use limiter_user::config::{
-    Burst, Invalid, Key, Rate, lists,
-    matches::{PortRange, Protocol, TcpFlags},
+    Burst, Hold, Invalid, Key, Rate, lists,
+    matches::{Destination, Dscp, Hex, IcmpType, Lengths, PortRange, Protocol, TcpFlags, Ttl},
     names,
 };
 
@@ -19,6 +19,13 @@ pub(super) fn run(bytes: &[u8]) {
     reads_back::<PortRange>(text);
     reads_back::<Protocol>(text);
     reads_back::<TcpFlags>(text);
+    reads_back::<Lengths>(text);
+    reads_back::<Ttl>(text);
+    reads_back::<Dscp>(text);
+    reads_back::<IcmpType>(text);
+    reads_back::<Destination>(text);
+    reads_back::<Hex>(text);
+    reads_back::<Hold>(text);
     match text.parse::<Burst>() {
         Ok(burst) => {
             let shown: Burst = burst.to_string().parse().unwrap();
