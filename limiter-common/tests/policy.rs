@@ -28,11 +28,13 @@ const TAU: u64 = 10 * COST;
 const NOW: u64 = 1_000_000;
 
 /// An engine with two limits over a row of entries.
-struct Row {
+struct Row<'a> {
     config: Box<Config>,
     entries: Vec<[Cell<u64>; 4]>,
     /// Number of searches for an entry.
     searches: Cell<u32>,
+    /// What another CPU does between the check of the buckets and the first charge.
+    meanwhile: Cell<Option<&'a dyn Fn(&Row<'_>)>>,
 }
 
 #[derive(Clone, Copy)]
@@ -50,7 +52,7 @@ impl<'a> Shared for Entry<'a> {
     }
 }
 
-impl<'a> Engine for &'a Row {
+impl<'a> Engine for &'a Row<'_> {
     type Entry = Entry<'a>;
     type Found = Option<Entry<'a>>;
 
@@ -79,8 +81,17 @@ impl<'a> Engine for &'a Row {
             .map_or(0, |(_, place)| place)
     }
 
+    /// Charges begin with the entry that the check has found.
     fn entry(&self, place: u32) -> Option<Entry<'a>> {
         let index = place.checked_sub(1)?;
+        if let Some(meanwhile) = self.meanwhile.take() {
+            meanwhile(self);
+        }
+        self.entries.get(index as usize).map(Entry)
+    }
+
+    fn find(&self, key: &SourceKey) -> Option<Entry<'a>> {
+        let index = self.entry_number(key).checked_sub(1)?;
         self.entries.get(index as usize).map(Entry)
     }
 
@@ -114,7 +125,7 @@ fn key(last: u8, slot: u32) -> SourceKey {
 }
 
 /// Two limits, and full buckets of these keys.
-fn row(keys: &[SourceKey]) -> Row {
+fn row<'a>(keys: &[SourceKey]) -> Row<'a> {
     let limit = |slot| {
         let mut limit = Limit::NONE;
         limit.mask = KeyMask::prefixes(32, 64);
@@ -124,13 +135,14 @@ fn row(keys: &[SourceKey]) -> Row {
     };
     let mut config = Box::new(Config::NONE);
     (config.limits[0], config.limits[1]) = (limit(0), limit(1));
-    (config.limits_length, config.established) = (2, 1);
+    config.limits_length = 2;
     let limits = config.limits;
     config.candidates.fill(&limits[..2]);
     Row {
         config,
         entries: keys.iter().map(entry_of).collect(),
         searches: Cell::new(0),
+        meanwhile: Cell::new(None),
     }
 }
 
@@ -143,26 +155,22 @@ fn entry_of(key: &SourceKey) -> [Cell<u64>; 4] {
     words
 }
 
-fn offer(row: &Row, last: u8, meanwhile: impl Fn()) -> Reason {
+fn offer<'a>(row: &Row<'a>, last: u8, meanwhile: &'a dyn Fn(&Row<'_>)) -> Reason {
+    row.meanwhile.set(Some(meanwhile));
     let mut evaluation = Evaluation::NONE;
     evaluation.begin(100);
     evaluation.info.source = address(last);
-    // The policy looks up sockets after it has checked the buckets and before it charges them.
-    let has_connection = |_| {
-        meanwhile();
-        false
-    };
-    evaluate(&row, &mut evaluation, has_connection)
+    evaluate(&row, &mut evaluation, |_| false)
 }
 
-fn passed(row: &Row, index: usize) -> u64 {
+fn passed(row: &Row<'_>, index: usize) -> u64 {
     counter(row.entries[index][PASSED].get())
 }
 
 #[test]
 fn each_bucket_is_searched_once_per_packet() {
     let row = row(&[key(1, 0), key(1, 1)]);
-    assert_eq!(offer(&row, 1, || ()), Reason::Admitted);
+    assert_eq!(offer(&row, 1, &|_| ()), Reason::Admitted);
     assert_eq!(row.searches.get(), 2);
     assert_eq!([passed(&row, 0), passed(&row, 1)], [1, 1]);
     for entry in &row.entries {
@@ -173,12 +181,12 @@ fn each_bucket_is_searched_once_per_packet() {
 #[test]
 fn entry_taken_by_another_source_is_not_charged() {
     let row = row(&[key(1, 0), key(1, 1), key(2, 0)]);
-    let change_hands = || {
+    let change_hands = |row: &Row<'_>| {
         for word in 0..4 {
             row.entries[0][word].swap(&row.entries[2][word]);
         }
     };
-    assert_eq!(offer(&row, 1, change_hands), Reason::Admitted);
+    assert_eq!(offer(&row, 1, &change_hands), Reason::Admitted);
     // The source's bucket is now in the third entry, and the other source's bucket in the first.
     assert_eq!(
         [passed(&row, 0), passed(&row, 1), passed(&row, 2)],
@@ -191,8 +199,8 @@ fn entry_taken_by_another_source_is_not_charged() {
 #[test]
 fn packet_that_loses_the_last_token_to_another_cpu_is_charged_to_no_limit() {
     let row = row(&[key(1, 0), key(1, 1)]);
-    let take_all = || row.entries[1][TAT].set(bucket::ticks(NOW) + TAU);
-    assert_eq!(offer(&row, 1, take_all), Reason::Limit);
+    let take_all = |row: &Row<'_>| row.entries[1][TAT].set(bucket::ticks(NOW) + TAU);
+    assert_eq!(offer(&row, 1, &take_all), Reason::Limit);
     assert_eq!([passed(&row, 0), passed(&row, 1)], [0, 0]);
     assert_eq!(row.entries[0][TAT].get(), bucket::ticks(NOW));
 }

@@ -3,27 +3,72 @@
 use core::mem::MaybeUninit;
 
 use aya_ebpf::{EbpfContext, bindings::xdp_md, programs::XdpContext};
-use limiter_common::policy::{self, full::NOT_OPENING};
+use limiter_common::policy::{self, Evaluation, PacketInfo, connection::Connection};
 
-use crate::packet::{self, Cursor};
-use crate::sockets;
+use crate::{
+    clock, constants,
+    maps::CONNECTIONS,
+    packet::{self, Cursor},
+    sockets,
+};
 
-/// Whether one of the host's sockets is connected to the packet's sender.
+/// Whether one of the host's sockets is connected to the packet's sender. For the fast path, which reads no ports.
+/// False for a packet that opens a connection.
 #[inline(always)]
-pub fn is_of_host(context: &XdpContext, segments: u32) -> bool {
-    is_established(context.as_ptr().cast(), segments) != 0
+pub fn is_established(context: &XdpContext) -> bool {
+    unread_is_connected(context.as_ptr().cast()) != 0
 }
 
-/// Returns 1 if one of the host's sockets is connected to the packet's sender, otherwise 0. Parses the packet again:
-/// the caller's stack has no room for the parsed fields.
+/// Whether one of the host's sockets is connected to the sender of a packet with these fields.
+#[inline(always)]
+pub fn is_connected(context: &XdpContext, evaluation: &Evaluation) -> bool {
+    read_is_connected(context.as_ptr().cast(), &raw const *evaluation) != 0
+}
+
+/// [`is_established`]. Parses the packet itself: the caller's stack has no room for the fields.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn is_established(context: *mut xdp_md, segments: u32) -> u32 {
+extern "C" fn unread_is_connected(context: *mut xdp_md) -> u32 {
     let context = XdpContext::new(context);
     let mut packet = Cursor::new(&context);
     let mut place = MaybeUninit::uninit();
     let info = packet::no_info(&mut place);
     let is_ip = policy::read(&mut packet, info);
-    let is_looked_up = is_ip && !(segments == NOT_OPENING && info.opens_connection());
-    (is_looked_up && sockets::any_connected(&context, info)).into()
+    (is_ip && !info.opens_connection() && find(&context, info)).into()
+}
+
+/// [`is_connected`]. A separate function, for its stack frame.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn read_is_connected(context: *mut xdp_md, evaluation: *const Evaluation) -> u32 {
+    let context = XdpContext::new(context);
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
+    match unsafe { evaluation.as_ref() } {
+        Some(evaluation) => find(&context, &evaluation.info).into(),
+        None => 0,
+    }
+}
+
+/// Looks the packet up among the connections that this CPU remembers, then among the host's sockets.
+#[inline(always)]
+fn find(context: &XdpContext, info: &PacketInfo) -> bool {
+    if !info.has_ports() {
+        return false;
+    }
+    let connection = Connection::of(info, clock::jiffy());
+    let tick = constants().tick;
+    let place = CONNECTIONS.get_ptr_mut(connection.place());
+    if tick != 0
+        && let Some(known) = place
+        // SAFETY: this CPU's own map value.
+        && connection.is_known(unsafe { &*known }, tick)
+    {
+        return true;
+    }
+    let found = sockets::any_connected(context, info);
+    if found && let Some(known) = place {
+        // SAFETY: this CPU's own map value, which nothing else uses while the program runs.
+        unsafe { *known = connection };
+    }
+    found
 }

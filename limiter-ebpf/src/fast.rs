@@ -24,8 +24,8 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
         }
     };
     clock::begin(context);
-    let has_connection = |segments| connection::is_of_host(context, segments);
-    let (reason, why) = policy::fast::evaluate(&Kernel, &source, length, has_connection);
+    let is_connected = || connection::is_established(context);
+    let (reason, why) = policy::fast::evaluate(&Kernel, &source, length, is_connected);
     watch::emit(context, length, reason, why as u32, 0, 1);
     reason
 }

@@ -23,8 +23,8 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let mut packet = Cursor::new(context);
     let read = full::read(&Kernel, &mut packet, evaluation, || clock::begin(context));
     let reason = match read {
-        Ok(()) => full::evaluate(&Kernel, evaluation, |segments| {
-            connection::is_of_host(context, segments)
+        Ok(()) => full::evaluate(&Kernel, evaluation, |evaluation| {
+            connection::is_connected(context, evaluation)
         }),
         Err(reason) => limiter_common::policy::apply_shadow(&Kernel, reason),
     };

@@ -12,7 +12,10 @@ use limiter_common::{
         events::{EVENTS_BYTES, Watch, Watched},
         rules::LISTS_MAX,
     },
-    policy::Evaluation,
+    policy::{
+        Evaluation,
+        connection::{CONNECTIONS as PLACES, Connection},
+    },
     table::key::SLOTS,
 };
 
@@ -57,6 +60,10 @@ pub static CPUS: PerCpuArray<Cpu, 1> = PerCpuArray::new();
 /// does not interrupt the program, because softirqs are disabled while it runs.
 #[btf_map]
 pub static PACKET: PerCpuArray<Evaluation, 1> = PerCpuArray::new();
+
+/// Connections that each CPU remembers. Not pinned. The loader leaves one place if no connection is exempt.
+#[btf_map]
+pub static CONNECTIONS: PerCpuArray<Connection, { PLACES as usize }> = PerCpuArray::new();
 
 /// Each CPU's counts of packets from sources on a list, by the list's bit.
 #[btf_map]

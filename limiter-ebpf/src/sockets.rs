@@ -7,7 +7,6 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use limiter_common::{
-    abi::rules::NONE,
     policy::PacketInfo,
     table::key::{IPV4, Words},
 };
@@ -46,12 +45,9 @@ struct Tuple<A> {
     destination_port: u16,
 }
 
-/// Whether one of the host's sockets is connected to the packet's sender.
+/// Whether one of the host's sockets is connected to the sender of the packet, which has ports.
 #[inline(always)]
 pub fn any_connected(context: &XdpContext, info: &PacketInfo) -> bool {
-    if info.source_port >= NONE {
-        return false;
-    }
     let ports = (
         (info.source_port as u16).to_be(),
         (info.destination_port as u16).to_be(),

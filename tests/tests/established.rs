@@ -15,8 +15,15 @@ use std::{
 
 use limiter_common::{
     abi::counters::LimitCounters,
-    policy::verdict::Reason,
-    table::{Seed, key::SourceKey},
+    policy::{
+        PacketInfo,
+        connection::{Connection, KNOWN_FOR},
+        verdict::Reason,
+    },
+    table::{
+        Seed,
+        key::{Address, SourceKey},
+    },
 };
 use limiter_tests::testbed::Host;
 use limiter_tests::{
@@ -262,7 +269,7 @@ fn handshake_is_limited() {
     }
 }
 
-/// While the connection is open, its packets are exempt.
+/// While the connection is open, and for [`KNOWN_FOR`] after that, its packets are exempt.
 #[test]
 fn closed_connection_is_limited() {
     need_kernel!();
@@ -285,10 +292,50 @@ fn closed_connection_is_limited() {
         eventually("the connection is closed", || {
             !has_connection(&hosts, address.port())
         });
+        thread::sleep(Duration::from_nanos(2 * KNOWN_FOR));
         let (established, dropped) = offer(&hosts, &frame, 20);
         assert_eq!(established, 0, "closed");
         // The last segment of the connection may find it closed already and take a token.
         assert!((17..=18).contains(&dropped), "closed: {dropped} dropped");
+    }
+}
+
+/// A packet with the addresses of an established connection is limited, even if each CPU would remember both in the same
+/// place.
+#[test]
+fn another_flow_in_the_place_of_a_connection_is_limited() {
+    need_kernel!();
+    for (server, client) in FAMILIES {
+        let hosts = Hosts::of_both_families();
+        let (to, from) = connected_udp(&hosts, server, client);
+        let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+        let place = |port: u16| {
+            let address = match client {
+                IpAddr::V4(address) => Address::ipv4(u32::from_ne_bytes(address.octets())),
+                IpAddr::V6(address) => {
+                    let octets = address.octets();
+                    let word =
+                        |at: usize| u64::from_ne_bytes(octets[at..at + 8].try_into().unwrap());
+                    Address::ipv6([word(0), word(8)])
+                }
+            };
+            let mut info = PacketInfo::of(address);
+            info.protocol = 17;
+            info.source_port = port.into();
+            info.destination_port = connection.to.port().into();
+            Connection::of(&info, 0).place()
+        };
+        let port = connection.from.port();
+        let mut others = (1..u16::MAX).filter(|&other| other != port);
+        let other = others.find(|&other| place(other) == place(port)).unwrap();
+        let mut stranger = connection;
+        stranger.from.set_port(other);
+        hosts.run("attach eth0 --rate 1/h --burst 3 --exempt established");
+        for round in 0..5 {
+            let dropped = if round < 3 { 0 } else { 1 };
+            assert_eq!(offer(&hosts, &connection.udp(b"data"), 1), (1, 0));
+            assert_eq!(offer(&hosts, &stranger.udp(b"data"), 1), (0, dropped));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     Engine, Found, Parsed, apply_shadow,
     bucket::{self, ATTEMPTS, Charged, DONE, Demand, LOST, NEW, NOT_READ, REFUSED, STALE},
-    full::{self, NOT_OPENING},
+    full,
 };
 use crate::{
     abi::rules::Limit,
@@ -27,54 +27,27 @@ pub fn source<E: Engine>(engine: &E, parsed: Parsed) -> Result<Address, Reason> 
 }
 
 /// Decides about a packet of `length` bytes and counts it for its source. Returns the final reason and the limit's
-/// reason. `has_connection` looks the packet up among the host's sockets.
+/// reason. `is_connected` looks the packet up among the host's sockets.
 #[inline(always)]
 pub fn evaluate<E: Engine>(
     engine: &E,
     source: &Address,
     length: u64,
-    has_connection: impl Fn(u32) -> bool,
+    is_connected: impl FnOnce() -> bool,
 ) -> (Reason, Reason) {
     let Some(limit) = engine.config().limit(0) else {
         return (Reason::Unlimited, Reason::Unlimited);
     };
+    if engine.config().established != 0 && is_connected() {
+        return (Reason::Established, Reason::Established);
+    }
     let key = limit.mask.key(0, source, 0);
-    let charged = charge_unless_exempt(engine, limit, &key, length, &has_connection);
-    let reason = full::unless_established(engine, charged.reason, has_connection);
-    // As on the full path, packets that pass although the limit refused them are not counted for their source.
-    let is_exempt = engine.config().established != 0 && matches!(reason, Reason::Established);
-    if let Some(entry) = charged.entry.entry()
-        && !is_exempt
-    {
+    let charged = charge(engine, limit, &key, length);
+    let reason = apply_shadow(engine, charged.reason);
+    if let Some(entry) = charged.entry.entry() {
         entry.count(reason);
     }
     (reason, charged.reason)
-}
-
-/// Charges the packet, unless it belongs to an exempt connection.
-#[inline(always)]
-fn charge_unless_exempt<E: Engine>(
-    engine: &E,
-    limit: &Limit,
-    key: &SourceKey,
-    length: u64,
-    has_connection: impl Fn(u32) -> bool,
-) -> Charged<E::Found> {
-    if engine.config().established != 0 {
-        let mut demand = Demand::<_, true>::new(engine, limit, key, NOT_READ, length, 0);
-        match demand.check() {
-            // A lookup costs more than all other steps: most packets of a flood end here.
-            REFUSED => {
-                return Charged {
-                    reason: Reason::Limit,
-                    entry: demand.found,
-                };
-            }
-            _ if has_connection(NOT_OPENING) => return Charged::without_entry(Reason::Established),
-            _ => {}
-        }
-    }
-    charge(engine, limit, key, length)
 }
 
 /// Charges the bucket of `key` for a packet of `length` bytes. Makes the bucket if there is none. Only the first

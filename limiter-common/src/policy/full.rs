@@ -16,11 +16,6 @@ use crate::{
     policy::{candidates::lowest, verdict::Reason},
 };
 
-/// Argument of a lookup among the host's sockets: look up every packet.
-pub const ANY_SEGMENT: u32 = 0;
-/// Argument of a lookup among the host's sockets: look up no SYN without ACK.
-pub const NOT_OPENING: u32 = 1;
-
 /// Calls a step for each limit with its bit set, until one does not return 0. A macro, because the compiler would make
 /// a function with a stack frame of its own.
 macro_rules! any {
@@ -80,12 +75,12 @@ pub fn unreadable<E: Engine>(engine: &E, parsed: Parsed) -> Reason {
     }
 }
 
-/// Decides about a packet after [`read`]. `has_connection` looks it up among the host's sockets.
+/// Decides about a packet after [`read`]. `is_connected` looks it up among the host's sockets.
 #[inline(always)]
 pub fn evaluate<E: Engine>(
     engine: &E,
     evaluation: &mut Evaluation,
-    has_connection: impl Fn(u32) -> bool,
+    is_connected: impl FnOnce(&Evaluation) -> bool,
 ) -> Reason {
     if evaluation.info.control == 0 {
         evaluation.lists = engine.lists(evaluation);
@@ -100,9 +95,9 @@ pub fn evaluate<E: Engine>(
         evaluation.destination_lists = engine.destination_lists(evaluation);
     }
     find_matching(engine, evaluation);
-    let decided = decide(engine, evaluation, &has_connection);
-    let reason = unless_established(engine, decided, has_connection);
-    if !decided.passes() && !matches!(reason, Reason::Established) && evaluation.counted == 0 {
+    let decided = decide(engine, evaluation, is_connected);
+    let reason = apply_shadow(engine, decided);
+    if !decided.passes() && evaluation.counted == 0 {
         evaluation.passed = reason.passes().into();
         engine.count_over(evaluation, evaluation.refused_by);
     }
@@ -120,19 +115,6 @@ fn hold<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
             break;
         }
     }
-}
-
-/// Applies the exemption of established connections, then shadow, to the limits' decision.
-#[inline(always)]
-pub fn unless_established<E: Engine>(
-    engine: &E,
-    decided: Reason,
-    has_connection: impl Fn(u32) -> bool,
-) -> Reason {
-    if !decided.passes() && engine.config().established != 0 && has_connection(ANY_SEGMENT) {
-        return Reason::Established;
-    }
-    apply_shadow(engine, decided)
 }
 
 #[inline(always)]
@@ -163,19 +145,20 @@ fn confirm_if_uncertain<E: Engine>(engine: &E, evaluation: &mut Evaluation, inde
 fn decide<E: Engine>(
     engine: &E,
     evaluation: &mut Evaluation,
-    has_connection: impl Fn(u32) -> bool,
+    is_connected: impl FnOnce(&Evaluation) -> bool,
 ) -> Reason {
     if evaluation.matching == 0 {
         return Reason::Unlimited;
     }
-    let several = evaluation.matching & (evaluation.matching - 1) != 0;
-    let refused = if several || engine.config().established != 0 {
+    if engine.config().established != 0
+        && !evaluation.info.opens_connection()
+        && is_connected(evaluation)
+    {
+        return Reason::Established;
+    }
+    let refused = if evaluation.matching & (evaluation.matching - 1) != 0 {
         evaluation.checked = 1;
-        let refused = any!(engine, evaluation, matching, check_fresh);
-        if !refused && engine.config().established != 0 && has_connection(NOT_OPENING) {
-            return Reason::Established;
-        }
-        refused
+        any!(engine, evaluation, matching, check_fresh)
             || lacks_buckets(engine, evaluation)
             || any!(engine, evaluation, matching, charge_or_add)
     } else {

@@ -68,6 +68,13 @@ impl PacketInfo {
         self.flags & (SYN | ACK) == SYN
     }
 
+    /// Whether the packet has ports that can be seen.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_ports(&self) -> bool {
+        self.source_port < NONE
+    }
+
     /// The destination port for keys; 0 if there is none or it cannot be seen.
     #[must_use]
     #[inline(always)]

@@ -8,6 +8,7 @@ pub mod bits;
 pub mod bucket;
 mod bytes;
 pub mod candidates;
+pub mod connection;
 pub mod denied;
 mod engine;
 mod evaluation;

@@ -102,13 +102,11 @@ impl<'a, E: Engine> Step<'a, E> {
         self.count(Reason::Admitted)
     }
 
-    /// Stores that the limit refuses the packet. Counts it, unless an established connection may let it pass.
+    /// Stores that the limit refuses the packet, and counts it if the bucket was found.
     #[inline(always)]
     fn refuse(self, charged: Charged<E::Found>) -> u32 {
         self.evaluation.note(self.index, charged.reason);
-        if self.engine.config().established == 0
-            && let Some(entry) = charged.entry.entry()
-        {
+        if let Some(entry) = charged.entry.entry() {
             let reason = apply_shadow(self.engine, Reason::Limit);
             entry.count(reason);
             self.evaluation.counted = 1;

@@ -86,6 +86,10 @@ impl Settings {
             // Neighbour discovery and DHCP are recognised by fields of the transport header.
             config.needs |= NEEDS_TRANSPORT;
         }
+        if self.exempt.established {
+            // Sockets are looked up by addresses and ports.
+            config.needs |= NEEDS_TRANSPORT | NEEDS_DESTINATION;
+        }
         config.plain = self.is_plain(slots).into();
         Ok(config)
     }

@@ -121,6 +121,9 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     loader
         .btf(None)
         .override_global("CONFIG", &*constants, true);
+    if config.established == 0 {
+        loader.map_max_entries("CONNECTIONS", 1);
+    }
     match maps {
         Maps::New | Maps::Replayed { .. } => {
             loader.map_max_entries("SETS", config.sets);

@@ -76,7 +76,7 @@ impl Model {
 impl View<'_> {
     fn fast_path(&self, mut frame: &[u8], length: u64) -> Reason {
         match fast::source(self, parse(&mut frame)) {
-            Ok(source) => fast::evaluate(self, &source, length, |_| false).0,
+            Ok(source) => fast::evaluate(self, &source, length, || false).0,
             Err(reason) => reason,
         }
     }
