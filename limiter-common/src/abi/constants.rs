@@ -23,24 +23,11 @@ pub const NEXT_FALLBACK: u32 = 1;
 pub const NO_LIMIT: u32 = u32::MAX;
 
 /// The program's constants. User space sets them before it loads the program, so that the verifier removes the code
-/// that they switch off. A change loads a new program over the same maps.
+/// that they switch off. A change loads a new program over the same maps. The small ones come first: an instruction of
+/// BPF reaches 32 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Config {
-    /// The limits, in the order of evaluation.
-    pub limits: [Limit; LIMITS_MAX as usize],
-    /// Selects the limits that may match a packet.
-    pub candidates: Candidates,
-    /// The limit on new sources.
-    pub new_sources: NewSourceQuota,
-    /// The seed that assigns sources to sets.
-    pub seed: Seed,
-    /// Nanoseconds after which the kernel increments `jiffies`; 0: always read the clock.
-    pub tick: u64,
-    /// End of this program's trial, in nanoseconds of the kernel's clock; 0: no trial.
-    pub deadline: u64,
-    /// Index of the limit in each slot, or [`NO_LIMIT`].
-    pub indices: [u32; SLOTS as usize],
     /// Number of limits.
     pub limits_length: u32,
     /// 1: the loader takes the fast path. There is one limit, in slot 0, without shadow, which matches every IP packet;
@@ -70,6 +57,20 @@ pub struct Config {
     pub chained: u32,
     /// Index of the program that packets go to after the deadline. Without a program at [`NEXT_FOREIGN`], they pass.
     pub after_deadline: u32,
+    /// The limit on new sources.
+    pub new_sources: NewSourceQuota,
+    /// The seed that assigns sources to sets.
+    pub seed: Seed,
+    /// Nanoseconds after which the kernel increments `jiffies`; 0: always read the clock.
+    pub tick: u64,
+    /// End of this program's trial, in nanoseconds of the kernel's clock; 0: no trial.
+    pub deadline: u64,
+    /// Index of the limit in each slot, or [`NO_LIMIT`].
+    pub indices: [u32; SLOTS as usize],
+    /// The limits, in the order of evaluation.
+    pub limits: [Limit; LIMITS_MAX as usize],
+    /// Selects the limits that may match a packet.
+    pub candidates: Candidates,
 }
 
 impl Config {
@@ -90,19 +91,6 @@ impl Config {
 
     /// No limit.
     pub const NONE: Self = Self {
-        limits: [Limit::NONE; LIMITS_MAX as usize],
-        candidates: Candidates::NONE,
-        new_sources: NewSourceQuota {
-            tau: 0,
-            cost: 0,
-            lease: 1,
-            own_tau: 0,
-            own_cost: 0,
-        },
-        seed: Seed::KNOWN,
-        tick: 0,
-        deadline: 0,
-        indices: [NO_LIMIT; SLOTS as usize],
         limits_length: 0,
         plain: 0,
         sets: 2,
@@ -117,5 +105,18 @@ impl Config {
         room: 0,
         chained: 0,
         after_deadline: NEXT_FOREIGN,
+        new_sources: NewSourceQuota {
+            tau: 0,
+            cost: 0,
+            lease: 1,
+            own_tau: 0,
+            own_cost: 0,
+        },
+        seed: Seed::KNOWN,
+        tick: 0,
+        deadline: 0,
+        indices: [NO_LIMIT; SLOTS as usize],
+        limits: [Limit::NONE; LIMITS_MAX as usize],
+        candidates: Candidates::NONE,
     };
 }

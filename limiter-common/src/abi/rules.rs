@@ -218,14 +218,10 @@ impl Match {
     }
 }
 
-/// One limit.
+/// One limit. What every packet needs comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Limit {
-    /// The packets that the limit applies to.
-    pub matches: Match,
-    /// Packets of these that the limit does not apply to.
-    pub except: Match,
     /// Its rate and burst.
     pub quota: Quota,
     /// The parts of a packet that select its bucket.
@@ -244,6 +240,10 @@ pub struct Limit {
     pub borrows: u32,
     /// The last changes of quota, newest first: `past[0]` leads from `epoch - 1` to `epoch`.
     pub past: [Rescale; PAST_QUOTAS as usize],
+    /// The packets that the limit applies to.
+    pub matches: Match,
+    /// Packets of these that the limit does not apply to.
+    pub except: Match,
 }
 
 impl Limit {
@@ -263,8 +263,6 @@ impl Limit {
 
     /// A limit that matches every packet and admits none. Fills unused elements.
     pub const NONE: Self = Self {
-        matches: Match::EVERYTHING,
-        except: Match::NOTHING,
         quota: Quota {
             tau: 0,
             cost: 0,
@@ -281,6 +279,8 @@ impl Limit {
         share: 0,
         borrows: 0,
         past: [Rescale::NONE; PAST_QUOTAS as usize],
+        matches: Match::EVERYTHING,
+        except: Match::NOTHING,
     };
 }
 
