@@ -13,7 +13,7 @@ use limiter_common::{
     policy::TimeBounds,
 };
 
-use crate::{constants, maps::CPUS, packet};
+use crate::{constants, maps::{CPUS, State}, packet};
 
 /// Packets that use one reading at most. A late tick (a virtual CPU may be stopped for milliseconds) makes the upper
 /// bound too low; this bounds how many packets are refused because of it.
@@ -23,11 +23,11 @@ const USES: u64 = 64;
 const TICKS: u64 = 2;
 
 /// Prepares [`time_bounds`] and [`now`] for a packet. Called once per packet.
+///
+/// # Safety
+/// `cpu` is this CPU's own map value.
 #[inline(always)]
-pub fn begin(context: &XdpContext) {
-    let Some(cpu) = of_this_cpu() else {
-        return;
-    };
+pub unsafe fn begin(context: &XdpContext, cpu: *mut Cpu) {
     if constants().clock == CLOCK_PACKET {
         if let Some(stamp) = packet::stamp(context) {
             // SAFETY: `stamp` has checked that it lies within the metadata, and the map value is this
@@ -71,17 +71,19 @@ pub fn is_past_deadline() -> bool {
 #[inline(always)]
 pub fn jiffy() -> u64 {
     // SAFETY: this CPU's own map value.
-    of_this_cpu().map_or(0, |cpu| unsafe { (*cpu).jiffy })
+    of_this_cpu().map_or(0, |state| unsafe { (*state).clock.jiffy })
 }
 
 /// The bounds of the time. None if the length of a tick is not known.
+///
+/// # Safety
+/// `cpu` is this CPU's own map value.
 #[inline(always)]
-pub fn time_bounds() -> Option<TimeBounds> {
+pub unsafe fn time_bounds(cpu: *const Cpu) -> Option<TimeBounds> {
     if constants().clock != CLOCK_PACKET && constants().tick == 0 {
         return None;
     }
-    let cpu = of_this_cpu()?;
-    // SAFETY: this CPU's own map value.
+    // SAFETY: the caller vouches for the pointer.
     unsafe {
         Some(TimeBounds {
             earliest: (*cpu).earliest,
@@ -91,16 +93,20 @@ pub fn time_bounds() -> Option<TimeBounds> {
 }
 
 /// The present time: the kernel's clock, or the packet's stamp in tests and replay.
+///
+/// # Safety
+/// `cpu` is this CPU's own map value.
 #[inline(always)]
-pub fn now() -> u64 {
-    let cpu = of_this_cpu();
-    match cpu {
-        // SAFETY: this CPU's own map value.
-        Some(cpu) if constants().clock == CLOCK_PACKET => unsafe { (*cpu).jiffy },
-        // SAFETY: this CPU's own map value.
-        Some(cpu) if constants().tick != 0 => unsafe { read(cpu) },
-        // SAFETY: the helper has no preconditions.
-        _ => unsafe { bpf_ktime_get_ns() },
+pub unsafe fn now(cpu: *mut Cpu) -> u64 {
+    // SAFETY: the caller vouches for the pointer; the helper has no preconditions.
+    unsafe {
+        if constants().clock == CLOCK_PACKET {
+            (*cpu).jiffy
+        } else if constants().tick != 0 {
+            read(cpu)
+        } else {
+            bpf_ktime_get_ns()
+        }
     }
 }
 
@@ -119,7 +125,8 @@ unsafe fn read(cpu: *mut Cpu) -> u64 {
     }
 }
 
+/// This CPU's state.
 #[inline(always)]
-fn of_this_cpu() -> Option<*mut Cpu> {
+pub fn of_this_cpu() -> Option<*mut State> {
     CPUS.get_ptr_mut(0)
 }

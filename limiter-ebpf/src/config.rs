@@ -34,6 +34,3 @@ macro_rules! read {
 }
 
 pub(crate) use read;
-
-/// The policy's environment in the kernel.
-pub struct Kernel;

@@ -3,19 +3,46 @@
 //! The verifier checks each exported function once, for any number of limits (global functions, Linux 5.6; pointers to
 //! memory, 5.12). Each has a stack frame of its own.
 
+use aya_ebpf::programs::XdpContext;
 use limiter_common::{
     abi::Config,
     policy::{Engine, Evaluation, TimeBounds, bucket, fast, step, verdict::Reason},
     table::{Added, key::SourceKey},
 };
 
-use crate::{
-    clock,
-    config::{Kernel, constants},
+use crate::{clock,
+    config::constants,
     counters,
     entry::Entry,
-    lists, new_sources, quota, table,
+    lists, maps::State, new_sources, quota, table,
 };
+
+/// The policy's environment in the kernel, for one packet: this CPU's own map value.
+#[derive(Clone, Copy)]
+pub struct Kernel(*mut State);
+
+impl Kernel {
+    /// The environment on this CPU.
+    #[inline(always)]
+    pub fn new() -> Option<Self> {
+        clock::of_this_cpu().map(Self)
+    }
+
+    /// Prepares the clock for a packet.
+    #[inline(always)]
+    pub fn begin(&self, context: &XdpContext) {
+        // SAFETY: this CPU's own map value.
+        unsafe { clock::begin(context, &raw mut (*self.0).clock) };
+    }
+
+    /// State of the full path. Nothing else refers to it while the result is used.
+    #[expect(clippy::mut_from_ref, reason = "another allocation")]
+    #[inline(always)]
+    pub fn evaluation(&self) -> &mut Evaluation {
+        // SAFETY: this CPU's own map value, which nothing else uses while the program runs; the clock is another field.
+        unsafe { &mut (*self.0).evaluation }
+    }
+}
 
 /// Implements [`Engine`] by functions of other files, and exports the steps of the full path.
 macro_rules! engine {
@@ -32,34 +59,45 @@ macro_rules! engine {
                 constants()
             }
 
+            #[inline(always)]
+            fn now(&self) -> u64 {
+                // SAFETY: this CPU's own map value.
+                unsafe { clock::now(&raw mut (*self.0).clock) }
+            }
+
+            #[inline(always)]
+            fn time_bounds(&self) -> Option<TimeBounds> {
+                // SAFETY: this CPU's own map value.
+                unsafe { clock::time_bounds(&raw const (*self.0).clock) }
+            }
+
             $(#[inline(always)]
             fn $name(&self $(, $argument: $type)*) -> $result {
                 $call($($argument),*)
             })+
 
             $(#[inline(always)]
-            fn $step(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-                $exported(evaluation, index)
+            fn $step(&self, _: &mut Evaluation, index: u32) -> u32 {
+                $exported(self.0, index)
             })+
         }
 
         $(#[doc = concat!("[`step::", stringify!($step), "`], with its codes.")]
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $exported(evaluation: *mut Evaluation, index: u32) -> u32 {
-            // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-            match unsafe { evaluation.as_mut() } {
-                Some(evaluation) => step::$step(&Kernel, evaluation, index),
-                None => 0,
+        extern "C" fn $exported(state: *mut State, index: u32) -> u32 {
+            // The verifier requires this check.
+            if state.is_null() {
+                return 0;
             }
+            let kernel = Kernel(state);
+            step::$step(&kernel, kernel.evaluation(), index)
         })+
     };
 }
 
 engine! {
     calls {
-        now() -> u64 = clock::now;
-        time_bounds() -> Option<TimeBounds> = clock::time_bounds;
         lists(evaluation: &Evaluation) -> u32 = lists::find;
         destination_lists(evaluation: &Evaluation) -> u32 = lists::of_destination;
         entry_number(key: &SourceKey) -> u32 = table::entry_number;
@@ -97,9 +135,9 @@ engine! {
 #[inline(never)]
 extern "C" fn bucket_refresh(key: *const SourceKey, index: u32) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    match unsafe { key.as_ref() } {
-        Some(key) => bucket::refresh(&Kernel, key, index),
-        None => 0,
+    match (unsafe { key.as_ref() }, Kernel::new()) {
+        (Some(key), Some(kernel)) => bucket::refresh(&kernel, key, index),
+        _ => 0,
     }
 }
 
@@ -109,9 +147,9 @@ extern "C" fn bucket_refresh(key: *const SourceKey, index: u32) -> u32 {
 #[inline(never)]
 extern "C" fn source_add(key: *const SourceKey, length: u64) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    match unsafe { key.as_ref() } {
-        Some(key) => fast::add(&Kernel, key, length),
-        None => Reason::Contended as u32,
+    match (unsafe { key.as_ref() }, Kernel::new()) {
+        (Some(key), Some(kernel)) => fast::add(&kernel, key, length),
+        _ => Reason::Contended as u32,
     }
 }
 
@@ -120,8 +158,8 @@ extern "C" fn source_add(key: *const SourceKey, length: u64) -> u32 {
 #[inline(never)]
 extern "C" fn source_charge(key: *const SourceKey, length: u64) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    match unsafe { key.as_ref() } {
-        Some(key) => fast::charge_again(&Kernel, key, length),
-        None => bucket::LOST,
+    match (unsafe { key.as_ref() }, Kernel::new()) {
+        (Some(key), Some(kernel)) => fast::charge_again(&kernel, key, length),
+        _ => bucket::LOST,
     }
 }

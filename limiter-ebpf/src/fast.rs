@@ -6,7 +6,7 @@ use limiter_common::{
     policy::{self, parse, verdict::Reason},
 };
 
-use crate::{clock, config::Kernel, connection, packet::Cursor, watch};
+use crate::{connection, engine::Kernel, packet::Cursor, watch};
 
 /// The row of this path's counters.
 pub const ROW: u32 = FAST;
@@ -14,8 +14,11 @@ pub const ROW: u32 = FAST;
 /// Decides about the packet.
 #[inline(always)]
 pub fn decide(context: &XdpContext, length: u64) -> Reason {
+    let Some(kernel) = Kernel::new() else {
+        return Reason::Contended;
+    };
     let parsed = parse(&mut Cursor::new(context));
-    let source = match policy::fast::source(&Kernel, parsed) {
+    let source = match policy::fast::source(&kernel, parsed) {
         Ok(source) => source,
         Err(Reason::NotIp) => return Reason::NotIp,
         Err(reason) => {
@@ -23,9 +26,9 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
             return reason;
         }
     };
-    clock::begin(context);
+    kernel.begin(context);
     let is_connected = || connection::is_established(context);
-    let (reason, why) = policy::fast::evaluate(&Kernel, &source, length, is_connected);
+    let (reason, why) = policy::fast::evaluate(&kernel, &source, length, is_connected);
     watch::emit(context, length, reason, why as u32, 0, 1);
     reason
 }

@@ -6,7 +6,7 @@ use limiter_common::{
     policy::{Evaluation, full, verdict::Reason},
 };
 
-use crate::{clock, config::Kernel, connection, maps::PACKET, packet::Cursor, watch};
+use crate::{connection, engine::Kernel, packet::Cursor, watch};
 
 /// The row of this path's counters.
 pub const ROW: u32 = FULL;
@@ -14,19 +14,18 @@ pub const ROW: u32 = FULL;
 /// Decides about the packet.
 #[inline(always)]
 pub fn decide(context: &XdpContext, length: u64) -> Reason {
-    let Some(evaluation) = PACKET.get_ptr_mut(0) else {
+    let Some(kernel) = Kernel::new() else {
         return Reason::Contended;
     };
-    // SAFETY: this CPU's own map value, which nothing else uses while the program runs.
-    let evaluation = unsafe { &mut *evaluation };
+    let evaluation = kernel.evaluation();
     evaluation.begin(length);
     let mut packet = Cursor::new(context);
-    let read = full::read(&Kernel, &mut packet, evaluation, || clock::begin(context));
+    let read = full::read(&kernel, &mut packet, evaluation, || kernel.begin(context));
     let reason = match read {
-        Ok(()) => full::evaluate(&Kernel, evaluation, |evaluation| {
+        Ok(()) => full::evaluate(&kernel, evaluation, |evaluation| {
             connection::is_connected(context, evaluation)
         }),
-        Err(reason) => limiter_common::policy::apply_shadow(&Kernel, reason),
+        Err(reason) => limiter_common::policy::apply_shadow(&kernel, reason),
     };
     let (limit, limits) = evaluation.over();
     let why = why(reason, evaluation);

@@ -52,14 +52,19 @@ pub static COUNTED: PerCpuArray<Counters, 2> = PerCpuArray::new();
 #[btf_map]
 pub static LIMITS: PerCpuArray<LimitCounters, { SLOTS as usize }> = PerCpuArray::new();
 
-/// Each CPU's last reading of the clock.
+/// Each CPU's state. Not pinned.
 #[btf_map]
-pub static CPUS: PerCpuArray<Cpu, 1> = PerCpuArray::new();
+pub static CPUS: PerCpuArray<State, 1> = PerCpuArray::new();
 
-/// State of the full path for this CPU's packet: the stack has no room for it. Not pinned. Another packet of the CPU
-/// does not interrupt the program, because softirqs are disabled while it runs.
-#[btf_map]
-pub static PACKET: PerCpuArray<Evaluation, 1> = PerCpuArray::new();
+/// State of one CPU. Another packet of the CPU does not interrupt the program, because softirqs are disabled while it
+/// runs.
+#[repr(C)]
+pub struct State {
+    /// The last reading of the clock.
+    pub clock: Cpu,
+    /// State of the full path for the packet: the stack has no room for it.
+    pub evaluation: Evaluation,
+}
 
 /// Connections that each CPU remembers. Not pinned. The loader leaves one place if no connection is exempt.
 #[btf_map]

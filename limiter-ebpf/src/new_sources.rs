@@ -2,13 +2,17 @@
 
 use limiter_common::{
     abi::Lease,
-    policy::new_sources::{self, ATTEMPTS, LOST},
+    policy::{
+        Engine as _,
+        new_sources::{self, ATTEMPTS, LOST},
+    },
     table::key::SLOTS,
 };
 
 use crate::{
     atomic::Word,
     clock, constants,
+    engine::Kernel,
     maps::{LEASES, SHARES, TABLE},
     room,
 };
@@ -131,5 +135,6 @@ extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
     } else {
         return 0;
     };
-    new_sources::lease_once(limit, common, own, now, clock::now)
+    let present = || Kernel::new().map_or(now, |kernel| kernel.now());
+    new_sources::lease_once(limit, common, own, now, present)
 }

@@ -21,7 +21,7 @@ use crate::kernel::{
 };
 
 /// Names of the maps that outlive a program.
-pub const MAPS: [&str; 15] = [
+pub const MAPS: [&str; 14] = [
     "SETS",
     "OVERFLOW",
     "LOCKED",
@@ -30,7 +30,6 @@ pub const MAPS: [&str; 15] = [
     "LEASES",
     "COUNTED",
     "LIMITS",
-    "CPUS",
     "LIST_HITS",
     "NEXT",
     "NEXT_FRAGS",
