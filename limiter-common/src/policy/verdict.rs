@@ -87,38 +87,34 @@ reasons! {
     Established = 12, "established", "established", Pass;
 }
 
-/// Bits of the reasons with these verdicts.
-const fn bits(verdicts: &[Verdict]) -> u32 {
-    let (mut bits, mut reason) = (0, 0);
-    while reason < Reason::ALL.len() {
-        let mut verdict = 0;
-        while verdict < verdicts.len() {
-            if Reason::ALL[reason].verdict() as u32 == verdicts[verdict] as u32 {
-                bits |= 1 << reason;
-            }
-            verdict += 1;
-        }
-        reason += 1;
-    }
-    bits
-}
+/// The reasons that drop packets have adjacent numbers, so that one comparison finds them.
+const DROPS: core::ops::RangeInclusive<u32> = Reason::Limit as u32..=Reason::Contended as u32;
 
-const PASSES: u32 = bits(&[Verdict::Admit, Verdict::Pass, Verdict::Shadow]);
-const WOULD_DROP: u32 = bits(&[Verdict::Shadow]);
+const _: () = {
+    let mut number = 0;
+    while number < Reason::ALL.len() {
+        let reason = Reason::ALL[number];
+        let drops = matches!(reason.verdict(), Verdict::Refuse | Verdict::Drop);
+        assert!(drops != reason.passes(), "a dropping reason outside of DROPS");
+        let shadow = matches!(reason.verdict(), Verdict::Shadow);
+        assert!(shadow == reason.would_drop(), "see would_drop");
+        number += 1;
+    }
+};
 
 impl Reason {
     /// Whether the packet passes.
     #[must_use]
     #[inline(always)]
     pub const fn passes(self) -> bool {
-        PASSES >> self as u32 & 1 != 0
+        (self as u32).wrapping_sub(*DROPS.start()) > *DROPS.end() - *DROPS.start()
     }
 
     /// Whether the packet passes only because of shadow mode.
     #[must_use]
     #[inline(always)]
     pub const fn would_drop(self) -> bool {
-        WOULD_DROP >> self as u32 & 1 != 0
+        matches!(self, Self::WouldDrop | Self::MalformedWouldDrop)
     }
 
     /// The reasons that drop packets.
