@@ -22,13 +22,13 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
         Ok(source) => source,
         Err(Reason::NotIp) => return Reason::NotIp,
         Err(reason) => {
-            watch::emit(context, length, reason, Reason::Malformed as u32, 0, 0);
+            watch::emit(context, length, reason, || (Reason::Malformed as u32, 0, 0));
             return reason;
         }
     };
     kernel.begin(context);
     let is_connected = || connection::is_established(context);
     let (reason, why) = policy::fast::evaluate(&kernel, &source, length, is_connected);
-    watch::emit(context, length, reason, why as u32, 0, 1);
+    watch::emit(context, length, reason, || (why as u32, 0, 1));
     reason
 }

@@ -27,9 +27,10 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
         }),
         Err(reason) => limiter_common::policy::apply_shadow(&kernel, reason),
     };
-    let (limit, limits) = evaluation.over();
-    let why = why(reason, evaluation);
-    watch::emit(context, evaluation.length, reason, why, limit, limits);
+    watch::emit(context, evaluation.length, reason, || {
+        let (limit, limits) = evaluation.over();
+        (why(reason, evaluation), limit, limits)
+    });
     reason
 }
 

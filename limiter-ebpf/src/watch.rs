@@ -31,10 +31,15 @@ use crate::{
 /// Added to the number of the reason if the packet passes only because of shadow.
 const WOULD_DROP: u32 = 1 << 8;
 
-/// Emits an event if the packet is dropped, or would be without shadow, and a process watches. `why`: number of the
-/// reason. `limit`: index of the limit that the packet is over; `limits`: bits of all these limits.
+/// Emits an event if the packet is dropped, or would be without shadow, and a process watches. `details`: number of the
+/// reason, index of the limit that the packet is over, and bits of all these limits.
 #[inline(always)]
-pub fn emit(context: &XdpContext, length: u64, reason: Reason, why: u32, limit: u32, limits: u64) {
+pub fn emit(
+    context: &XdpContext,
+    length: u64,
+    reason: Reason,
+    details: impl FnOnce() -> (u32, u32, u64),
+) {
     if reason.passes() && !reason.would_drop() {
         return;
     }
@@ -44,6 +49,7 @@ pub fn emit(context: &XdpContext, length: u64, reason: Reason, why: u32, limit: 
     if read!(watch, until) == 0 {
         return;
     }
+    let (why, limit, limits) = details();
     let shadow = if reason.passes() { WOULD_DROP } else { 0 };
     watch_drop(context.as_ptr().cast(), length, why | shadow, limit, limits);
 }

@@ -84,6 +84,8 @@ pub struct Demand<'a, E: Engine, const INLINE: bool> {
     pub(super) number: u32,
     /// The entry in which the bucket was found.
     pub(super) found: E::Found,
+    /// The TAT that a check has read, and the TAT after the charge; 0 if the check has not admitted the packet.
+    pub(super) planned: (u64, u64),
 }
 
 impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
@@ -105,6 +107,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             cost: limit.quota.cost_of(length),
             number,
             found: E::Found::NONE,
+            planned: (0, 0),
         }
     }
 
@@ -156,12 +159,16 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             Decision::Refuse { .. } if !entry.is_of(self.key) => LOST,
             Decision::Refuse { .. } if self.is_too_far_ahead(tat) => STALE,
             Decision::Refuse { .. } => REFUSED,
-            Decision::Admit { tat: charged } => {
-                if !charging || entry.charge(self.key, tat, charged) {
+            Decision::Admit { tat: charged } if charging => {
+                if entry.charge(self.key, tat, charged) {
                     DONE
                 } else {
                     LOST
                 }
+            }
+            Decision::Admit { tat: charged } => {
+                self.planned = (tat, charged);
+                DONE
             }
         }
     }

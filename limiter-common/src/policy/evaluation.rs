@@ -4,9 +4,40 @@ use core::hint::black_box;
 
 use super::{PacketInfo, payload::Payload, verdict::Reason};
 use crate::{
-    abi::rules::LIMITS_MAX,
-    table::key::{Address, Words},
+    abi::rules::{ANY, LIMITS_MAX, WHOLE},
+    table::key::{Address, SourceKey, Words},
 };
+
+/// What the check of a limit has found out for the charge of the same packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Plan {
+    /// The bucket's key.
+    pub key: SourceKey,
+    /// The TAT that was read.
+    pub tat: u64,
+    /// The TAT after the charge; 0: nothing is planned.
+    pub charged: u64,
+    /// The [`super::Engine::entry_number`] of the bucket. The entry may have changed hands since.
+    pub number: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
+}
+
+impl Plan {
+    /// Nothing is planned.
+    pub const NONE: Self = Self {
+        key: SourceKey {
+            first: 0,
+            rest: 0,
+            scope: 0,
+        },
+        tat: 0,
+        charged: 0,
+        number: 0,
+        reserved: 0,
+    };
+}
 
 /// State of one packet. Global functions of the kernel program get it by pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,15 +71,14 @@ pub struct Evaluation {
     pub counted: u32,
     /// 1: the packet has taken a new-source token. One token is enough for all its new buckets.
     pub paid: u32,
-    /// 1: limits are checked before they are charged, and `entries` are valid for this packet.
+    /// 1: limits are checked before they are charged, and `plans` are valid for this packet.
     pub checked: u32,
     /// 1: the packet passes although a limit refused it.
     pub passed: u32,
     /// For each matching limit with keys of two addresses, the words of the key.
     pub pairs: [Words; LIMITS_MAX as usize],
-    /// For each checked limit, the [`super::Engine::entry_number`] of its bucket. The entry may have changed hands
-    /// since.
-    pub entries: [u32; LIMITS_MAX as usize],
+    /// For each checked limit, its plan.
+    pub plans: [Plan; LIMITS_MAX as usize],
 }
 
 impl Evaluation {
@@ -71,27 +101,27 @@ impl Evaluation {
         checked: 0,
         passed: 0,
         pairs: [[0; 2]; LIMITS_MAX as usize],
-        entries: [0; LIMITS_MAX as usize],
+        plans: [Plan::NONE; LIMITS_MAX as usize],
     };
 
-    /// Resets the state for a packet of `length` bytes. `pairs` and `entries` stay unchanged, because they are written
-    /// before they are read.
+    /// Resets the state for a packet of `length` bytes. Other fields stay unchanged, because they are written before they
+    /// are read.
     #[inline(always)]
     pub fn begin(&mut self, length: u64) {
-        // Hides the value from the compiler, which would otherwise call memset. On BPF, memset writes byte by byte and
-        // costs as much as a list lookup.
-        let zero = black_box(0_u32);
+        // Hides the values from the compiler, which would otherwise copy a constant or call memset. On BPF, memset writes
+        // byte by byte and costs as much as a list lookup.
+        let (zero, any) = (black_box(0_u32), black_box(ANY));
         self.length = length;
-        self.info = Self::NONE.info;
+        let info = &mut self.info;
         for word in [
             &mut self.now,
-            &mut self.matching,
             &mut self.charged,
             &mut self.would_drop,
             &mut self.new,
         ] {
             *word = zero.into();
         }
+        info.destination.words = [zero.into(); 2];
         for word in [
             &mut self.lists,
             &mut self.refused_by,
@@ -99,19 +129,30 @@ impl Evaluation {
             &mut self.counted,
             &mut self.paid,
             &mut self.checked,
-            &mut self.passed,
+            &mut info.destination.family,
+            &mut info.control,
+            &mut info.length,
+            &mut info.ttl,
+            &mut info.dscp,
         ] {
             *word = zero;
         }
+        for word in [
+            &mut info.protocol,
+            &mut info.flags,
+            &mut info.source_port,
+            &mut info.destination_port,
+            &mut info.icmp_type,
+        ] {
+            *word = any;
+        }
+        info.fragment = WHOLE;
     }
 
-    /// Number of the entry of the bucket of the limit with this index; 0 if unknown.
+    /// The plan for the limit with this index, if it was checked.
     #[inline(always)]
-    pub(super) fn entry_number(&self, index: u32) -> u32 {
-        match self.entries.get(index as usize) {
-            Some(number) if self.checked != 0 => *number,
-            _ => 0,
-        }
+    pub(super) fn plan(&self, index: u32) -> Option<&Plan> {
+        self.plans.get(index as usize).filter(|_| self.checked != 0)
     }
 
     /// Stores the decision of a limit that refuses the packet.

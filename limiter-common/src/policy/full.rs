@@ -195,7 +195,12 @@ fn lacks_buckets<E: Engine>(engine: &E, evaluation: &mut Evaluation) -> bool {
     }
     // Read before the first charge: if a refund assumed too late a time of the charge, it would give too much.
     if evaluation.now == NOT_READ {
+        let bounds = engine.time_bounds();
         evaluation.now = engine.now();
+        // The plans are made for these bounds. A late tick makes the upper one too low.
+        if bounds.is_none_or(|bounds| evaluation.now > bounds.latest) {
+            evaluation.checked = 0;
+        }
     }
     false
 }

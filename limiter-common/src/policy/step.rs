@@ -27,12 +27,9 @@ struct Step<'a, E: Engine> {
 }
 
 impl<'a, E: Engine> Step<'a, E> {
-    /// Creates a step. None if `bits` do not have the limit, or there is no such limit.
+    /// Creates a step. None if there is no such limit.
     #[inline(always)]
-    fn new(engine: &'a E, evaluation: &'a mut Evaluation, bits: u64, index: u32) -> Option<Self> {
-        if bits >> index & 1 == 0 {
-            return None;
-        }
+    fn new(engine: &'a E, evaluation: &'a mut Evaluation, index: u32) -> Option<Self> {
         let limit = engine.config().limit(index)?;
         Some(Self {
             engine,
@@ -44,6 +41,14 @@ impl<'a, E: Engine> Step<'a, E> {
 
     #[inline(always)]
     fn key(&self) -> SourceKey {
+        if let Some(plan) = self.evaluation.plan(self.index) {
+            return plan.key;
+        }
+        self.new_key()
+    }
+
+    #[inline(always)]
+    fn new_key(&self) -> SourceKey {
         let Evaluation { info, pairs, .. } = &*self.evaluation;
         let (mask, slot) = (&self.limit.mask, self.limit.slot);
         let needs = self.engine.config().needs;
@@ -75,10 +80,24 @@ impl<'a, E: Engine> Step<'a, E> {
         Demand::new(self.engine, self.limit, key, now, length, number)
     }
 
-    /// Number of the entry in which the check has found the bucket.
+    /// Number of the entry in which the check has found the bucket; 0 if unknown.
     #[inline(always)]
     fn entry_number(&self) -> u32 {
-        self.evaluation.entry_number(self.index)
+        let plan = self.evaluation.plan(self.index);
+        plan.map_or(0, |plan| plan.number)
+    }
+
+    /// Charges the bucket as the check has planned. None if nothing is planned, or another CPU has changed the bucket.
+    #[inline(always)]
+    fn charge_as_planned(&self) -> Option<E::Entry> {
+        let plan = self.evaluation.plan(self.index)?;
+        if plan.charged == 0 {
+            return None;
+        }
+        let entry = self.engine.entry(plan.number)?;
+        entry
+            .charge(&plan.key, plan.tat, plan.charged)
+            .then_some(entry)
     }
 
     /// Stores the limit's decision, and counts an admitted packet.
@@ -128,8 +147,7 @@ impl<'a, E: Engine> Step<'a, E> {
 /// Removes the limit from the matching ones if it does not match the packet. Returns [`DONE`].
 #[inline(always)]
 pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let matching = evaluation.matching;
-    if let Some(step) = Step::new(engine, evaluation, matching, index)
+    if let Some(step) = Step::new(engine, evaluation, index)
         && !matches(step.limit, engine.config().needs, step.evaluation)
     {
         step.evaluation.matching &= !(1 << index);
@@ -140,8 +158,7 @@ pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
 /// Stores the words of the packet's key, of two addresses. Returns [`DONE`].
 #[inline(always)]
 pub fn pair<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let matching = evaluation.matching;
-    let Some(step) = Step::new(engine, evaluation, matching, index) else {
+    let Some(step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
     let mask = &step.limit.mask;
@@ -158,20 +175,29 @@ pub fn pair<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u
     DONE
 }
 
-/// Checks whether the limit would refuse the packet. Returns [`REFUSED`], [`STALE`] or [`DONE`]. Stores the number of
-/// the bucket's entry.
+/// Checks whether the limit would refuse the packet. Returns [`REFUSED`], [`STALE`] or [`DONE`]. Stores a plan of the
+/// charge.
 #[inline(always)]
 pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let matching = evaluation.matching;
-    let Some(step) = Step::new(engine, evaluation, matching, index) else {
+    let Some(step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
-    let key = step.key();
-    let mut demand = step.demand::<true>(&key, 0);
+    let key = step.new_key();
+    // The bucket of the interface is where the last packet has found it.
+    let last = match step.evaluation.plans.get(index as usize) {
+        Some(plan) if step.limit.mask.interface != 0 => plan.number,
+        _ => 0,
+    };
+    let mut demand = step.demand::<true>(&key, last);
     let checked = demand.check();
     step.evaluation.now = demand.now;
-    if let Some(number) = step.evaluation.entries.get_mut(index as usize) {
-        *number = demand.number;
+    if let Some(plan) = step.evaluation.plans.get_mut(index as usize) {
+        plan.key = key;
+        plan.number = demand.number;
+        plan.charged = 0;
+        if checked == DONE {
+            (plan.tat, plan.charged) = demand.planned;
+        }
     }
     match checked {
         STALE => STALE,
@@ -195,8 +221,7 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
 /// stays in the lease until the packet is charged.
 #[inline(always)]
 pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let new = evaluation.new;
-    let Some(step) = Step::new(engine, evaluation, new, index) else {
+    let Some(step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
     if !engine.is_exhausted(step.limit.slot) {
@@ -216,10 +241,15 @@ pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
 /// Tries once to charge the packet to the limit. Returns any code of [`super::bucket`].
 #[inline(always)]
 pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let matching = evaluation.matching;
-    let Some(step) = Step::new(engine, evaluation, matching, index) else {
+    let Some(step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
+    if let Some(entry) = step.charge_as_planned() {
+        return step.take(Charged {
+            reason: Reason::Admitted,
+            entry: entry.into(),
+        });
+    }
     let key = step.key();
     let mut demand = step.demand::<true>(&key, step.entry_number());
     let charged = demand.charge();
@@ -238,8 +268,7 @@ pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
 /// [`super::bucket::refresh`] for the limit's bucket. Returns [`DONE`].
 #[inline(always)]
 pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let matching = evaluation.matching;
-    if let Some(step) = Step::new(engine, evaluation, matching, index) {
+    if let Some(step) = Step::new(engine, evaluation, index) {
         engine.refresh_bucket(&step.key(), index);
     }
     DONE
@@ -249,8 +278,7 @@ pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
 /// first new bucket takes the new-source token.
 #[inline(always)]
 pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let matching = evaluation.matching;
-    let Some(step) = Step::new(engine, evaluation, matching, index) else {
+    let Some(step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
     let key = step.key();
@@ -267,8 +295,7 @@ pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u3
 /// Refuses the packet after all attempts were lost. Returns [`REFUSED`], or [`DONE`] in shadow mode.
 #[inline(always)]
 pub fn contended<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let matching = evaluation.matching;
-    match Step::new(engine, evaluation, matching, index) {
+    match Step::new(engine, evaluation, index) {
         Some(step) => step.take(Charged::without_entry(Reason::Contended)),
         None => DONE,
     }
@@ -277,8 +304,7 @@ pub fn contended<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32)
 /// Tries once to refund the charge of [`charge`] or [`add`]. Returns [`LOST`] if another CPU was faster, or [`DONE`].
 #[inline(always)]
 pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let charged = evaluation.charged;
-    match Step::new(engine, evaluation, charged, index) {
+    match Step::new(engine, evaluation, index) {
         Some(step)
             if !step
                 .demand::<false>(&step.key(), step.entry_number())
@@ -293,8 +319,7 @@ pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
 /// Uncounts the packet that the limit had admitted, after [`refund`]. Returns [`DONE`].
 #[inline(always)]
 pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let charged = evaluation.charged;
-    if let Some(step) = Step::new(engine, evaluation, charged, index) {
+    if let Some(step) = Step::new(engine, evaluation, index) {
         if let Some(entry) = step
             .demand::<false>(&step.key(), step.entry_number())
             .find()
@@ -310,7 +335,7 @@ pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
 /// or [`DONE`].
 #[inline(always)]
 pub fn hold<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    match Step::new(engine, evaluation, u64::MAX, index) {
+    match Step::new(engine, evaluation, index) {
         Some(step)
             if step.limit.quota.hold != 0
                 && !step
@@ -326,7 +351,7 @@ pub fn hold<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u
 /// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow. Returns [`DONE`].
 #[inline(always)]
 pub fn count_over<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(step) = Step::new(engine, evaluation, u64::MAX, index) else {
+    let Some(step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
     let reason = if step.evaluation.passed != 0 {

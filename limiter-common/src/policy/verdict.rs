@@ -95,7 +95,10 @@ const _: () = {
     while number < Reason::ALL.len() {
         let reason = Reason::ALL[number];
         let drops = matches!(reason.verdict(), Verdict::Refuse | Verdict::Drop);
-        assert!(drops != reason.passes(), "a dropping reason outside of DROPS");
+        assert!(
+            drops != reason.passes(),
+            "a dropping reason outside of DROPS"
+        );
         let shadow = matches!(reason.verdict(), Verdict::Shadow);
         assert!(shadow == reason.would_drop(), "see would_drop");
         number += 1;
