@@ -45,7 +45,7 @@ enum Kind {
 use Kind::{Command, Field, Limiter, Nothing, Programs};
 
 /// All subjects. The first two are the bare programs.
-pub static SUBJECTS: [Subject; 24] = [
+pub static SUBJECTS: [Subject; 25] = [
     Subject("bare-drop", Programs([Some("drop_only"), None], none)),
     Subject("bare-pass", Programs([None, Some("pass_only")], none)),
     Subject(
@@ -81,6 +81,10 @@ pub static SUBJECTS: [Subject; 24] = [
             });
             source(case, "") + &wider.concat()
         }),
+    ),
+    Subject(
+        "limiter-interface",
+        Limiter(|case| source(case, "key = \"interface\"")),
     ),
     Subject(
         "limiter-fleet",
