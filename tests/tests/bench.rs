@@ -16,7 +16,16 @@ fn wire_benchmark_measures_every_subject() {
         }
     }
     let subjects = ["limiter-nested", "reference", "nft-ingress", "hashlimit"];
-    measures(&["--quick"], &subjects);
+    let results = measures(&["--quick"], &subjects);
+    for (recipe, held) in [("web", 32), ("dns", 75), ("game", 98)] {
+        for subject in [recipe.to_owned(), format!("nft-{recipe}")] {
+            let of_subject = |one: &&Value| one["subject"] == subject;
+            let on_wire = results.iter().filter(of_subject);
+            let found: Vec<_> = on_wire.map(|one| number(&one["held"])).collect();
+            assert!(!found.is_empty(), "{subject} is measured");
+            assert!(found.iter().all(|one| *one == held), "{subject}: {found:?}");
+        }
+    }
 }
 
 #[test]
@@ -33,7 +42,8 @@ fn wire_benchmark_measures_every_field_and_key() {
     }
 }
 
-fn measures(options: &[&str], subjects: &[&str]) {
+/// Returns the results.
+fn measures(options: &[&str], subjects: &[&str]) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let mut bench = Command::new(env!("CARGO_BIN_EXE_bench"));
     bench.args(options).arg("--out").arg(folder.path());
@@ -64,6 +74,7 @@ fn measures(options: &[&str], subjects: &[&str]) {
             );
         }
     }
+    results.clone()
 }
 
 /// Panics unless the result has a figure, and no packet was lost on the wire.

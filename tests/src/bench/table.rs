@@ -13,9 +13,9 @@ use super::{
 /// Meaning of the figures, and its bounds.
 pub const WHAT: &str = "\
 Nanoseconds of processor time for a packet that crosses a veth pair: sender and receiver together, on
-one processor. Frames have 60 bytes (IPv6: 80). The kernel's test-run sends them as live frames, 64 at a
-time. A figure is only given if every sent packet has arrived. Compare ratios within a run, not two
-machines.
+one processor. Frames have 60 bytes (IPv6: 80); those of a mix differ. The kernel's test-run sends them
+as live frames, 64 at a time. A figure is only given if every sent packet has arrived. Compare ratios
+within a run, not two machines.
 ";
 
 /// Explanation of the tables.

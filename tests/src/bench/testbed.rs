@@ -2,23 +2,32 @@
 
 use std::{
     fs,
-    net::{Ipv4Addr, Ipv6Addr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket},
+    os::fd::{AsRawFd as _, OwnedFd},
     process::Command,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use limiter_tests::{
     service::counter,
     testbed::{Address, Host, Pair},
 };
-use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket,
+    sockopt::RcvBuf,
+};
+
+use super::{
+    case::{Case, Family},
+    mix::{CLIENT, Traffic},
+};
 
 /// Counters of the traffic until now.
 #[derive(Clone, Copy, Debug)]
 pub struct Counters {
     /// Packets received from the wire, whatever their verdict.
     pub arrived: u64,
-    /// Packets that the stack has delivered to the socket.
+    /// Packets that the stack has delivered to the socket, or has discarded because of their source.
     pub delivered: u64,
 }
 
@@ -31,11 +40,13 @@ pub struct Testbed {
     pub client: Host,
     /// The receiving socket. Its buffer is full, so that every packet is counted and discarded.
     _sink: UdpSocket,
+    _connections: Vec<(OwnedFd, TcpStream)>,
 }
 
 impl Testbed {
-    /// Builds the hosts, for packets from `cpus` processors at the same time.
-    pub fn build(cpus: usize) -> Result<Self> {
+    /// Builds the hosts of a case.
+    pub fn build(case: Case) -> Result<Self> {
+        let cpus = case.cpus.count();
         let addresses = |host: u8| {
             let ipv4 = Ipv4Addr::new(192, 0, 2, host);
             let ipv6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host.into());
@@ -54,10 +65,15 @@ impl Testbed {
         on(&server, "ip -4 route add default dev eth0")?;
         on(&server, "ip -6 route add default dev eth0")?;
         let sink = server.namespace.run(open_sink)??;
+        let connections = match case.traffic {
+            Traffic::Plain => Vec::new(),
+            _ => prepare_for_mix(case, &server, &client)?,
+        };
         Ok(Self {
             server,
             client,
             _sink: sink,
+            _connections: connections,
         })
     }
 
@@ -72,9 +88,57 @@ impl Testbed {
         let ipv6 = value(&ipv6, "Udp6RcvbufErrors", 0).unwrap_or(0);
         Ok(Counters {
             arrived: received,
-            delivered: counter(&self.server, "Udp:", "RcvbufErrors") + ipv6,
+            delivered: counter(&self.server, "Udp:", "RcvbufErrors")
+                + counter(&self.server, "TcpExt:", "IPReversePathFilter")
+                + ipv6,
         })
     }
+}
+
+/// A connection: the client's end, and the server's.
+type Connection = (OwnedFd, TcpStream);
+
+/// Opens the connections of a mix. From then on, the server's stack discards packets of all sources where it looks for
+/// their route, which is behind the hooks of all subjects: it answers none of them.
+fn prepare_for_mix(case: Case, server: &Host, client: &Host) -> Result<Vec<Connection>> {
+    const FILTER: &str = "/proc/sys/net/ipv4/conf/eth0/rp_filter";
+    on(server, "ip link set lo up")?;
+    on(client, "ip link set lo up")?;
+    on(client, "ip -4 route add local 128.0.0.0/2 dev lo")?;
+    on(server, "ip -4 route add 128.0.0.0/2 via 192.0.2.2")?;
+    let mut connections = Vec::new();
+    if let Some(port) = case.traffic.connected() {
+        let address = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), port);
+        let listen = || TcpListener::bind(address);
+        let listener = server.namespace.run(listen)??;
+        let one = |source| connect_from(source, address, &listener);
+        let all = || (0..case.sources.count()).map(one).collect::<Result<_>>();
+        let opened = client.namespace.run(all)?;
+        connections = opened.context("opening the connections of the mix")?;
+    }
+    on(server, "ip -4 route replace 128.0.0.0/2 dev lo")?;
+    server.namespace.run(|| fs::write(FILTER, "1"))??;
+    Ok(connections)
+}
+
+/// Connects a source to the server.
+fn connect_from(source: u32, server: SocketAddrV4, listener: &TcpListener) -> Result<Connection> {
+    let IpAddr::V4(first) = Family::Ipv4.first_source() else {
+        bail!("no IPv4 address");
+    };
+    let source = Ipv4Addr::from_bits(first.to_bits() + source);
+    let client = socket(
+        AddressFamily::Inet,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    bind(
+        client.as_raw_fd(),
+        &SockaddrIn::from(SocketAddrV4::new(source, CLIENT)),
+    )?;
+    connect(client.as_raw_fd(), &SockaddrIn::from(server))?;
+    Ok((client, listener.accept()?.0))
 }
 
 fn open_sink() -> Result<UdpSocket> {
