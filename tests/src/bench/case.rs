@@ -144,7 +144,8 @@ impl Case {
             Cpus::Different => "two processors, each its own sources",
         };
         let traffic = self.traffic.recipe().map_or_else(String::new, |recipe| {
-            format!("mixed packets for the recipe {recipe}, ")
+            let bytes = self.traffic.mean_bytes(self.family);
+            format!("packets of {bytes} bytes on average for the recipe {recipe}, ")
         });
         format!("{traffic}{family}, {verdict}, {cpus}")
     }

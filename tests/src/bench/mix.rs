@@ -15,6 +15,9 @@ use super::case::Family;
 pub const ETHERNET: usize = 14;
 pub const IPV4: usize = 20;
 
+/// Hardware addresses: source, destination.
+type Macs = ([u8; 6], [u8; 6]);
+
 /// Bytes of the shortest Ethernet frame, without its checksum.
 const SHORTEST: usize = 60;
 
@@ -161,6 +164,13 @@ impl Traffic {
         unlimited.map(|kind| u64::from(kind.share)).sum()
     }
 
+    /// The average length of the frames.
+    pub fn mean_bytes(self, family: Family) -> usize {
+        let share_of =
+            |kind: &Kind| kind.share as usize * kind.frame(family, Macs::default()).len();
+        self.kinds().iter().map(share_of).sum::<usize>() / 100
+    }
+
     /// The server's port of the connections that the packets belong to.
     pub fn connected(self) -> Option<u16> {
         let mut kinds = self.kinds().iter();
@@ -173,7 +183,7 @@ impl Traffic {
 impl Kind {
     /// A frame to the server from the family's first source. Over IPv4, checksums of TCP and ICMP fit only this source,
     /// and UDP has none: the sender replaces the source.
-    pub fn frame(&self, family: Family, macs: ([u8; 6], [u8; 6])) -> Vec<u8> {
+    pub fn frame(&self, family: Family, macs: Macs) -> Vec<u8> {
         const CHECKSUM: usize = ETHERNET + IPV4 + 6;
         let server = match family {
             Family::Ipv4 => SERVER,

@@ -22,6 +22,7 @@ pub struct Measured {
     /// Nanoseconds of processor time per packet, including its sending: statistics of the rounds.
     pub median: f64,
     pub min: f64,
+    pub quartiles: [f64; 2],
     pub max: f64,
     /// Nanoseconds more than the bare program.
     pub over_floor: f64,
@@ -201,6 +202,7 @@ impl Standing {
             subject: self.subject.0,
             median,
             min: rounds[0],
+            quartiles: [1, 3].map(|quarter| rounds[rounds.len() * quarter / 4]),
             max: rounds[rounds.len() - 1],
             over_floor: median - floor,
             times_floor: median / floor,

@@ -1,8 +1,8 @@
 //! Builds two hosts on a wire, and counts their traffic.
 
 use std::{
-    fs,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket},
+    fs, io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, TcpListener, UdpSocket},
     os::fd::{AsRawFd as _, OwnedFd},
     process::Command,
 };
@@ -40,7 +40,8 @@ pub struct Testbed {
     pub client: Host,
     /// The receiving socket. Its buffer is full, so that every packet is counted and discarded.
     _sink: UdpSocket,
-    _connections: Vec<(OwnedFd, TcpStream)>,
+    /// The service that a mix is for, and its connections.
+    _service: Vec<OwnedFd>,
 }
 
 impl Testbed {
@@ -65,7 +66,7 @@ impl Testbed {
         on(&server, "ip -4 route add default dev eth0")?;
         on(&server, "ip -6 route add default dev eth0")?;
         let sink = server.namespace.run(open_sink)??;
-        let connections = match case.traffic {
+        let service = match case.traffic {
             Traffic::Plain => Vec::new(),
             _ => prepare_for_mix(case, &server, &client)?,
         };
@@ -73,7 +74,7 @@ impl Testbed {
             server,
             client,
             _sink: sink,
-            _connections: connections,
+            _service: service,
         })
     }
 
@@ -95,50 +96,50 @@ impl Testbed {
     }
 }
 
-/// A connection: the client's end, and the server's.
-type Connection = (OwnedFd, TcpStream);
-
-/// Opens the connections of a mix. From then on, the server's stack discards packets of all sources where it looks for
-/// their route, which is behind the hooks of all subjects: it answers none of them.
-fn prepare_for_mix(case: Case, server: &Host, client: &Host) -> Result<Vec<Connection>> {
+/// Opens the sockets of the service that a mix is for, and its connections. From then on, the server's stack discards
+/// packets of all sources where it looks for their route, which is behind the hooks of all subjects: it answers none.
+fn prepare_for_mix(case: Case, server: &Host, client: &Host) -> Result<Vec<OwnedFd>> {
     const FILTER: &str = "/proc/sys/net/ipv4/conf/eth0/rp_filter";
     on(server, "ip link set lo up")?;
     on(client, "ip link set lo up")?;
     on(client, "ip -4 route add local 128.0.0.0/2 dev lo")?;
     on(server, "ip -4 route add 128.0.0.0/2 via 192.0.2.2")?;
-    let mut connections = Vec::new();
+    let mut sockets = Vec::new();
     if let Some(port) = case.traffic.connected() {
-        let address = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), port);
-        let listen = || TcpListener::bind(address);
-        let listener = server.namespace.run(listen)??;
-        let one = |source| connect_from(source, address, &listener);
-        let all = || (0..case.sources.count()).map(one).collect::<Result<_>>();
-        let opened = client.namespace.run(all)?;
-        connections = opened.context("opening the connections of the mix")?;
+        let all = (Ipv4Addr::UNSPECIFIED, port);
+        let listen = || Ok::<_, io::Error>((TcpListener::bind(all)?, UdpSocket::bind(all)?));
+        let (listener, udp) = server.namespace.run(listen)??;
+        let connect = || {
+            (0..case.sources.count()).try_for_each(|source| {
+                sockets.push(connect_from(source, port)?);
+                sockets.push(listener.accept()?.0.into());
+                Ok::<_, anyhow::Error>(())
+            })
+        };
+        let connected = client.namespace.run(connect)?;
+        connected.context("opening the connections of the mix")?;
+        sockets.extend([listener.into(), udp.into()]);
     }
     on(server, "ip -4 route replace 128.0.0.0/2 dev lo")?;
     server.namespace.run(|| fs::write(FILTER, "1"))??;
-    Ok(connections)
+    Ok(sockets)
 }
 
-/// Connects a source to the server.
-fn connect_from(source: u32, server: SocketAddrV4, listener: &TcpListener) -> Result<Connection> {
+/// Connects a source to a port of the server.
+fn connect_from(number: u32, port: u16) -> Result<OwnedFd> {
     let IpAddr::V4(first) = Family::Ipv4.first_source() else {
         bail!("no IPv4 address");
     };
-    let source = Ipv4Addr::from_bits(first.to_bits() + source);
-    let client = socket(
-        AddressFamily::Inet,
-        SockType::Stream,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )?;
-    bind(
+    let source = Ipv4Addr::from_bits(first.to_bits() + number);
+    let address = |ip, port| SockaddrIn::from(SocketAddrV4::new(ip, port));
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let client = socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
+    bind(client.as_raw_fd(), &address(source, CLIENT))?;
+    connect(
         client.as_raw_fd(),
-        &SockaddrIn::from(SocketAddrV4::new(source, CLIENT)),
+        &address(Ipv4Addr::new(192, 0, 2, 1), port),
     )?;
-    connect(client.as_raw_fd(), &SockaddrIn::from(server))?;
-    Ok((client, listener.accept()?.0))
+    Ok(client)
 }
 
 fn open_sink() -> Result<UdpSocket> {
