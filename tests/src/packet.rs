@@ -90,14 +90,27 @@ impl Ends {
 
     /// A TCP frame, with sequence numbers that no connection expects.
     pub fn tcp(&self, segment: Segment) -> Vec<u8> {
+        self.tcp_with(segment, &[0x5a; 20])
+    }
+
+    /// A TCP frame. Data has this payload.
+    pub fn tcp_with(&self, segment: Segment, payload: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let tcp = self.ip().tcp(self.from.port(), self.to.port(), 1, u16::MAX);
         match segment {
             Segment::Syn => tcp.syn().write(&mut bytes, &[]),
             Segment::SynAck => tcp.syn().ack(1).write(&mut bytes, &[]),
-            Segment::Data => tcp.ack(1).write(&mut bytes, &[0x5a; 20]),
+            Segment::Data => tcp.ack(1).write(&mut bytes, payload),
         }
         .unwrap();
+        bytes
+    }
+
+    /// An ICMP echo request over IPv4.
+    pub fn ping(&self, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let ping = self.ip().icmpv4_echo_request(1, 1);
+        ping.write(&mut bytes, payload).unwrap();
         bytes
     }
 

@@ -69,7 +69,8 @@ fn listens(host: &Host, protocol: Protocol, port: u16) -> bool {
 
 /// A counter of a protocol on `host`, from the kernel.
 pub fn counter(host: &Host, protocol: &str, name: &str) -> u64 {
-    let table = on(host, || fs::read_to_string("/proc/thread-self/net/snmp")).unwrap();
+    let read = |file| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
+    let table = on(host, || read("snmp") + &read("netstat"));
     let mut lines = table.lines().filter(|line| line.starts_with(protocol));
     let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
     let mut fields = names.split_whitespace().zip(values.split_whitespace());

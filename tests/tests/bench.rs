@@ -16,7 +16,67 @@ fn wire_benchmark_measures_every_subject() {
         }
     }
     let subjects = ["limiter-nested", "reference", "nft-ingress", "hashlimit"];
-    measures(&["--quick"], &subjects);
+    let (results, text) = measures(&["--quick"], &subjects);
+    for (recipe, held) in [("web", 32), ("dns", 75), ("game", 98)] {
+        for subject in [recipe.to_owned(), format!("nft-{recipe}")] {
+            let of_subject = |one: &&Value| one["subject"] == subject;
+            let on_wire = results.iter().filter(of_subject);
+            let found: Vec<_> = on_wire.map(|one| number(&one["held"])).collect();
+            assert!(!found.is_empty(), "{subject} is measured");
+            assert!(found.iter().all(|one| *one == held), "{subject}: {found:?}");
+        }
+    }
+    for bytes in row("frame, bytes") {
+        let title = format!("packets of {bytes} bytes on average");
+        assert!(text.contains(&title), "docs/scaling.md: {bytes}\n{text}");
+    }
+}
+
+#[test]
+fn scaling_page_follows_from_its_prices() {
+    const BARE: f64 = 42.0;
+    const BYTES: f64 = 100e9 / 8.0;
+    let line_rate = BYTES / 84.0 / 1e6;
+    for (at, price) in row("P, ns").into_iter().enumerate() {
+        let handled = 32e3 / (BARE + price);
+        let same = |name: &str, wanted: f64| {
+            let written = row(name)[at];
+            assert!(
+                (written - wanted).abs() <= 0.51,
+                "{name}: {written}, {wanted}"
+            );
+        };
+        same(
+            "cores for line rate",
+            (line_rate * (BARE + price) / 1e3).ceil(),
+        );
+        same("32 cores handle, million/s", handled.min(line_rate));
+        let shortest = BYTES / handled.min(line_rate) / 1e6 - 20.0;
+        same("line rate from frames of, bytes", shortest.ceil().max(64.0));
+    }
+    let packets = row("packets at line rate, million/s");
+    for (at, bytes) in row("frame, bytes").into_iter().enumerate() {
+        let wanted = BYTES / (bytes + 24.0) / 1e6;
+        assert!((packets[at] - wanted).abs() <= 0.1, "{bytes}: {wanted}");
+        for limiter in ["limiter", "nft"] {
+            let price = row(&format!("P of {limiter}, ns"))[at];
+            let cores = row(&format!("cores that {limiter} takes"))[at];
+            assert!(
+                (cores - packets[at] * price / 1e3).abs() <= 0.5,
+                "{limiter}: {cores}"
+            );
+        }
+    }
+}
+
+/// The numbers of a row of docs/scaling.md.
+fn row(name: &str) -> Vec<f64> {
+    let page = include_str!("../../docs/scaling.md");
+    let name = format!("| {name} |");
+    let line = page.lines().find_map(|line| line.strip_prefix(&name));
+    let cells = line.unwrap_or_else(|| panic!("no row {name}")).split('|');
+    let numbers = cells.map(str::trim).filter(|cell| !cell.is_empty());
+    numbers.map(|cell| cell.parse().expect(cell)).collect()
 }
 
 #[test]
@@ -33,7 +93,8 @@ fn wire_benchmark_measures_every_field_and_key() {
     }
 }
 
-fn measures(options: &[&str], subjects: &[&str]) {
+/// Returns the results, and the tables.
+fn measures(options: &[&str], subjects: &[&str]) -> (Vec<Value>, String) {
     let folder = tempfile::tempdir().unwrap();
     let mut bench = Command::new(env!("CARGO_BIN_EXE_bench"));
     bench.args(options).arg("--out").arg(folder.path());
@@ -64,6 +125,7 @@ fn measures(options: &[&str], subjects: &[&str]) {
             );
         }
     }
+    (results.clone(), outcome.stdout)
 }
 
 /// Panics unless the result has a figure, and no packet was lost on the wire.

@@ -8,6 +8,8 @@ use std::{
 
 use serde::Serialize;
 
+use super::mix::Traffic;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -118,6 +120,7 @@ impl Cpus {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Case {
+    pub traffic: Traffic,
     pub family: Family,
     pub verdict: Verdict,
     pub sources: Sources,
@@ -140,6 +143,10 @@ impl Case {
             Cpus::Same => "two processors, same sources",
             Cpus::Different => "two processors, each its own sources",
         };
-        format!("{family}, {verdict}, {cpus}")
+        let traffic = self.traffic.recipe().map_or_else(String::new, |recipe| {
+            let bytes = self.traffic.mean_bytes(self.family);
+            format!("packets of {bytes} bytes on average for the recipe {recipe}, ")
+        });
+        format!("{traffic}{family}, {verdict}, {cpus}")
     }
 }

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use limiter_common::abi::Config;
-use limiter_tests::settings;
+use limiter_tests::{recipes, settings};
 use limiter_user::{
-    config::{Settings, compile::TierBits, slot::Slot},
+    config::{Settings, compile::TierBits, shares::Share, slot::Slot},
     kernel::{
         program::{
             object,
@@ -41,7 +41,8 @@ fn compile(case: Case, file: &str) -> Result<(Box<Config>, Settings, TierBits)> 
     let capacity = case.sources.capacity();
     let mut settings = settings(&format!("max_sources = {capacity}\n{new_sources}\n{file}"));
     // Sources without an entry would be measured as new ones.
-    while settings.table_shares(FRAME_MAX)?.of[0].most < capacity / 2 {
+    let is_short = |share: &Share| share.entries > 1 && share.most < capacity / 2;
+    while settings.table_shares(FRAME_MAX)?.of.iter().any(is_short) {
         settings.max_sources *= 2;
     }
     let bits = TierBits::default().for_settings(&settings).0;
@@ -65,6 +66,25 @@ pub fn limit(case: Case, name: &str, lines: &str) -> String {
 /// The limit by source, with these lines.
 pub fn source(case: Case, lines: &str) -> String {
     limit(case, "source", lines)
+}
+
+/// The cookbook's file of this name, with the rates of the case. All sources are in the network that a resolver serves.
+pub fn recipe(case: Case, name: &str) -> String {
+    let line = |line: &str| {
+        let key = line.split(" = ").next().unwrap_or_default();
+        let is_in_bytes = line.ends_with("b\"") || line.ends_with("bit\"");
+        let value = match (key, case.verdict) {
+            ("rate", Verdict::Dropped) => "1/h",
+            ("burst", Verdict::Dropped) => "1",
+            ("rate", Verdict::Passed) if is_in_bytes => "100gbit",
+            ("burst", Verdict::Passed) if is_in_bytes => "1gb",
+            ("rate", Verdict::Passed) => "1G/s",
+            ("burst", Verdict::Passed) => "1G",
+            _ => return line.replace("[\"192.0.2.0/24\"", "[\"128.0.0.0/2\"") + "\n",
+        };
+        format!("{key} = \"{value}\"\n")
+    };
+    recipes::recipe(name).lines().map(line).collect()
 }
 
 /// 100,000 consecutive prefixes in 10.0.0.0/8 or 2001:db8::/32.

@@ -10,6 +10,7 @@
 mod case;
 mod limiter;
 mod machine;
+mod mix;
 mod netfilter;
 mod object;
 mod offer;
@@ -24,6 +25,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use limiter_user::kernel::sys::requirements;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
 
 use plan::Plan;
@@ -54,6 +56,8 @@ struct Report {
 fn main() -> Result<()> {
     let Args { plan, out } = Args::parse();
     requirements::privileges()?;
+    let (_, most_files) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, most_files, most_files)?;
     let cpus = machine::cpus().context("asking for processors")?;
     let mut report = Report {
         machine: machine::describe(),

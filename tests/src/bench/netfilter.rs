@@ -2,7 +2,10 @@
 //!
 //! They have room for all sources, keep buckets until these are refilled, and drop packets as early as possible.
 
-use super::case::{Case, Family, Verdict};
+use super::{
+    case::{Case, Family, Verdict},
+    mix::Traffic,
+};
 
 /// nftables: a dynamic set on the ingress hook of the device.
 pub fn nft_ingress(case: Case) -> String {
@@ -30,6 +33,40 @@ fn nft(case: Case, family: &str, hook: &str) -> String {
             chain over {{ type filter {hook}; policy accept; \
                 update @sources {{ {key} limit {rate} }} drop; }}; }}"
     )
+}
+
+/// nftables: the rules of a recipe of the cookbook, for IPv4.
+///
+/// They are at ingress, or before connection tracking and routing if they look for the packet's socket, which costs less
+/// than connection tracking. Their order is the one that costs the mix least.
+pub fn rules(case: Case) -> String {
+    let (packets, bytes, timeout) = match case.verdict {
+        Verdict::Dropped => ("1/hour burst 1 packets", "1 bytes/hour burst 1 bytes", "1h"),
+        Verdict::Passed => (
+            "1000000/second burst 1000000 packets",
+            "1000 mbytes/second burst 1000 mbytes",
+            "1m",
+        ),
+    };
+    let text = match case.traffic {
+        Traffic::Plain => "",
+        Traffic::Web => include_str!("rules/web.nft"),
+        Traffic::Dns => include_str!("rules/dns.nft"),
+        Traffic::Game => include_str!("rules/game.nft"),
+    };
+    let size = case.sources.capacity();
+    let set = format!("size {size}; flags dynamic, timeout; timeout {timeout}");
+    let text = text
+        .replace("ADDRESSES", &format!("type ipv4_addr; {set}"))
+        .replace("PORTS", &format!("type inet_service; {set}"))
+        .replace("PACKETS", &format!("limit rate over {packets}"))
+        .replace("BYTES", &format!("limit rate over {bytes}"));
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    // On a command line, statements end with semicolons.
+    let end = |line: &str| if line.ends_with('{') { " " } else { "; " };
+    let rules: String = lines.flat_map(|line| [line, end(line)]).collect();
+    format!("nft flush ruleset; {rules}")
 }
 
 /// iptables: hashlimit before connection tracking and routing.

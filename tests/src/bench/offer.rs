@@ -9,12 +9,12 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use aya::maps::{Array, MapData};
-use limiter_tests::packet::Frame;
 use limiter_user::kernel::sys::bpf;
 
 use super::{
     case::{Case, Cpus, Family, Sources},
     machine::{processor_time, stay_on},
+    mix::{ETHERNET, IPV4, Kind},
     object::{Constants, Object},
     testbed::{Counters, Testbed},
 };
@@ -23,10 +23,13 @@ use super::{
 struct Sender {
     cpu: usize,
     object: Object,
-    frame: Vec<u8>,
+    frames: Vec<(&'static Kind, Vec<u8>)>,
     /// Keeps the position among the sources.
-    _flow: Array<MapData, [u64; 6]>,
+    flow: Array<MapData, [u64; 6]>,
 }
+
+/// Place of the sum of the header in the flow.
+const HEADER_SUM: usize = 4;
 
 pub struct Senders(Vec<Sender>);
 
@@ -60,13 +63,14 @@ impl Senders {
     }
 
     /// Sends `count` packets on each processor. Fails unless all arrive.
-    pub fn send(&self, testbed: &Testbed, count: u32) -> Result<Turn> {
+    pub fn send(&mut self, testbed: &Testbed, count: u32) -> Result<Turn> {
         let before = testbed.counters()?;
-        let barrier = Barrier::new(self.0.len());
+        let cpus = self.0.len();
+        let barrier = Barrier::new(cpus);
         let times: Vec<f64> = thread::scope(|scope| {
             let running: Vec<_> = self
                 .0
-                .iter()
+                .iter_mut()
                 .map(|sender| {
                     let (barrier, client) = (&barrier, &testbed.client.namespace);
                     scope.spawn(move || client.run(|| sender.send(barrier, count))?)
@@ -76,32 +80,54 @@ impl Senders {
             times.collect::<Result<_>>()
         })?;
         let Counters { arrived, delivered } = testbed.counters()?;
-        let packets = u64::from(count) * self.0.len() as u64;
+        let packets = u64::from(count) * cpus as u64;
         let arrived = arrived - before.arrived;
         if arrived != packets {
             bail!("{packets} packets were sent and {arrived} arrived: a figure would be wrong");
         }
         Ok(Turn {
-            nanoseconds: times.iter().sum::<f64>() / self.0.len() as f64 / f64::from(count),
+            nanoseconds: times.iter().sum::<f64>() / cpus as f64 / f64::from(count),
             sent: packets,
             delivered: delivered - before.delivered,
         })
     }
 }
 
-/// Runs a program alone, on one packet again and again. The last verdict counts for all.
+/// Runs a program alone on the server, on one packet of each kind again and again. The last verdict of a kind counts for
+/// all its packets.
 pub fn repeat(program: BorrowedFd<'_>, case: Case, testbed: &Testbed, count: u32) -> Result<Turn> {
-    let mut frame = frame(case.family, testbed);
-    let run = bpf::test_run(program, &mut frame, 0, count).context("the kernel's test-run")?;
-    if ![DROP, PASS].contains(&run.action) {
-        bail!("the program has returned {}", run.action);
+    let mut turn = Turn {
+        nanoseconds: 0.0,
+        sent: u64::from(count),
+        delivered: 0,
+    };
+    for (kind, mut frame) in frames(case, testbed) {
+        let share = portion(count, kind.share);
+        let run = || bpf::test_run(program, &mut frame, 0, share);
+        // The program looks for connections in the network namespace of this thread.
+        let run = testbed.server.namespace.run(run)?;
+        let run = run.context("the kernel's test-run")?;
+        if ![DROP, PASS].contains(&run.action) {
+            bail!("the program has returned {}", run.action);
+        }
+        turn.nanoseconds += f64::from(run.nanoseconds) * f64::from(kind.share) / 100.0;
+        turn.delivered += u64::from(if run.action == PASS { share } else { 0 });
     }
-    let sent = u64::from(count);
-    Ok(Turn {
-        nanoseconds: run.nanoseconds.into(),
-        sent,
-        delivered: if run.action == PASS { sent } else { 0 },
-    })
+    Ok(turn)
+}
+
+/// These percent of a number, which is a multiple of 100.
+fn portion(count: u32, percent: u32) -> u32 {
+    (u64::from(count) * u64::from(percent) / 100) as u32
+}
+
+/// One frame of each kind.
+fn frames(case: Case, testbed: &Testbed) -> Vec<(&'static Kind, Vec<u8>)> {
+    let macs = (testbed.client.mac, testbed.server.mac);
+    let kinds = case.traffic.kinds().iter();
+    kinds
+        .map(|kind| (kind, kind.frame(case.family, macs)))
+        .collect()
 }
 
 impl Sender {
@@ -110,7 +136,6 @@ impl Sender {
             Family::Ipv4 => "send_ipv4",
             Family::Ipv6 => "send_ipv6",
         };
-        let frame = frame(case.family, testbed);
         let mut object = Object::load(program, &Constants::none())?;
         let mut flow: Array<_, [u64; 6]> = object.take_map("FLOW")?.try_into()?;
         let count = case.sources.count();
@@ -125,44 +150,33 @@ impl Sender {
         let (mask, first) = (u64::from(count - 1), u64::from(base) + u64::from(first));
         let interface = u64::from(testbed.client.index);
         let heavy = u64::from(case.sources == Sources::Heavy);
-        flow.set(0, [0, mask, first, interface, header_sum(&frame), heavy], 0)?;
+        flow.set(0, [0, mask, first, interface, 0, heavy], 0)?;
         Ok(Self {
             cpu,
             object,
-            frame,
-            _flow: flow,
+            frames: frames(case, testbed),
+            flow,
         })
     }
 
     /// Returns nanoseconds of processor time.
-    fn send(&self, barrier: &Barrier, count: u32) -> Result<f64> {
+    fn send(&mut self, barrier: &Barrier, count: u32) -> Result<f64> {
         let ready = stay_on(self.cpu).context("staying on one processor");
         barrier.wait();
         ready?;
         let program = self.object.program()?;
         let before = processor_time()?;
-        bpf::test_run_live(program.as_fd(), &self.frame, count, BATCH)
-            .context("the kernel's test-run with live frames (Linux 5.18)")?;
+        // One kind after the other: a call takes half a millisecond.
+        for (kind, frame) in &self.frames {
+            let mut flow = self.flow.get(&0, 0)?;
+            flow[HEADER_SUM] = header_sum(frame);
+            self.flow.set(0, flow, 0)?;
+            let count = portion(count, kind.share);
+            bpf::test_run_live(program.as_fd(), frame, count, BATCH)
+                .context("the kernel's test-run with live frames (Linux 5.18)")?;
+        }
         Ok(processor_time()? - before)
     }
-}
-
-const ETHERNET: usize = 14;
-const IPV4: usize = 20;
-
-/// A UDP packet to the server.
-fn frame(family: Family, testbed: &Testbed) -> Vec<u8> {
-    let frame = Frame {
-        macs: (testbed.client.mac, testbed.server.mac),
-        ..Frame::from(family.first_source())
-    };
-    let mut bytes = frame.bytes();
-    if family == Family::Ipv4 {
-        // Leaves out the UDP checksum, which would differ for each source.
-        const CHECKSUM: usize = ETHERNET + IPV4 + 6;
-        bytes[CHECKSUM..CHECKSUM + 2].fill(0);
-    }
-    bytes
 }
 
 /// The sum of an IPv4 header's words, without the checksum and the source.

@@ -22,6 +22,7 @@ pub struct Measured {
     /// Nanoseconds of processor time per packet, including its sending: statistics of the rounds.
     pub median: f64,
     pub min: f64,
+    pub quartiles: [f64; 2],
     pub max: f64,
     /// Nanoseconds more than the bare program.
     pub over_floor: f64,
@@ -31,6 +32,9 @@ pub struct Measured {
     pub sent: u64,
     /// Number of packets that were not dropped.
     pub delivered: u64,
+    /// Percent of the packets of a mix that were dropped before all rounds, with rates of next to nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<u64>,
 }
 
 /// A subject that could not be measured.
@@ -55,6 +59,7 @@ struct Standing {
     testbed: Testbed,
     senders: Senders,
     turns: Vec<Turn>,
+    held: Option<u64>,
     installed: Installed,
 }
 
@@ -105,27 +110,56 @@ fn again<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
     work().or_else(|_| work()).or_else(|_| work())
 }
 
+/// Installs a recipe's rules with rates of next to nothing. Returns the percentage of packets that they drop: all that
+/// the limits count, and no others.
+fn held(
+    subject: &Subject,
+    case: Case,
+    plan: &Plan,
+    testbed: &Testbed,
+    senders: &mut Senders,
+) -> Result<u64> {
+    const PACKETS: u32 = 10_000;
+    let verdict = Verdict::Dropped;
+    let _installed = subject.install(Case { verdict, ..case }, testbed)?;
+    again(|| senders.send(testbed, plan.to_fill(case)))?;
+    let turn = again(|| senders.send(testbed, PACKETS))?;
+    let (passed, unlimited) = (turn.delivered * 100, turn.sent * case.traffic.unlimited());
+    ensure!(
+        passed == unlimited,
+        "with low rates {} of {} packets passed",
+        turn.delivered,
+        turn.sent
+    );
+    Ok(100 - passed / turn.sent)
+}
+
 impl Standing {
     /// Installs a subject, and sends it a packet of each source.
     fn set_up(subject: &'static Subject, case: Case, plan: &Plan, cpus: &[usize]) -> Result<Self> {
         /// More packets than the socket holds.
-        const FILL_SOCKET: u32 = 256;
-        let testbed = Testbed::build(case.cpus.count())?;
-        let senders = Senders::new(case, &testbed, cpus)?;
+        const FILL_SOCKET: u32 = 300;
+        let testbed = Testbed::build(case)?;
+        let mut senders = Senders::new(case, &testbed, cpus)?;
         again(|| senders.send(&testbed, FILL_SOCKET))?;
+        let held = subject
+            .has_rules()
+            .then(|| held(subject, case, plan, &testbed, &mut senders))
+            .transpose()?;
         let installed = subject.install(case, &testbed)?;
-        again(|| senders.send(&testbed, plan.to_fill(case.sources)))?;
+        again(|| senders.send(&testbed, plan.to_fill(case)))?;
         Ok(Self {
             subject,
             testbed,
             senders,
             turns: Vec::new(),
+            held,
             installed,
         })
     }
 
     /// Takes a turn. Fails if a packet was lost, or if the subject did not do what is measured.
-    fn turn(&self, case: Case, plan: &Plan) -> Result<Turn> {
+    fn turn(&mut self, case: Case, plan: &Plan) -> Result<Turn> {
         let turn = if case.sources == Sources::Hot {
             let program = self.installed.program.as_ref();
             let program = program.context("it is no XDP program")?.as_fd();
@@ -168,11 +202,13 @@ impl Standing {
             subject: self.subject.0,
             median,
             min: rounds[0],
+            quartiles: [1, 3].map(|quarter| rounds[rounds.len() * quarter / 4]),
             max: rounds[rounds.len() - 1],
             over_floor: median - floor,
             times_floor: median / floor,
             sent: self.turns.iter().map(|turn| turn.sent).sum(),
             delivered: self.turns.iter().map(|turn| turn.delivered).sum(),
+            held: self.held,
         }
     }
 }

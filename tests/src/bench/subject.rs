@@ -11,6 +11,7 @@ use limiter_user::kernel::sys::{interface::XdpMode, link::Link};
 use super::{
     case::{Case, Sources, Verdict},
     limiter::{self, limit, source},
+    mix::Traffic,
     netfilter,
     object::{Constants, Object},
     testbed::{Testbed, on},
@@ -34,6 +35,10 @@ enum Kind {
     Programs([Option<&'static str>; 2], fn(Case) -> Result<Constants>),
     /// limiter with this configuration file, besides the keys about the table.
     Limiter(fn(Case) -> String),
+    /// limiter with the recipe for this traffic.
+    Recipe(Traffic),
+    /// nftables with the same rules.
+    Rules(Traffic),
     /// limiter with these lines in its limit by source. All packets of the benchmark fulfil their conditions.
     Field(&'static str),
     /// A command that sets up another limiter.
@@ -42,10 +47,10 @@ enum Kind {
     Nothing,
 }
 
-use Kind::{Command, Field, Limiter, Nothing, Programs};
+use Kind::{Command, Field, Limiter, Nothing, Programs, Recipe, Rules};
 
 /// All subjects. The first two are the bare programs.
-pub static SUBJECTS: [Subject; 25] = [
+pub static SUBJECTS: [Subject; 31] = [
     Subject("bare-drop", Programs([Some("drop_only"), None], none)),
     Subject("bare-pass", Programs([None, Some("pass_only")], none)),
     Subject(
@@ -102,6 +107,12 @@ pub static SUBJECTS: [Subject; 25] = [
     Subject("nft-prerouting", Command(netfilter::nft_prerouting)),
     Subject("hashlimit", Command(netfilter::hashlimit)),
     Subject("none", Nothing),
+    Subject("web", Recipe(Traffic::Web)),
+    Subject("nft-web", Rules(Traffic::Web)),
+    Subject("dns", Recipe(Traffic::Dns)),
+    Subject("nft-dns", Rules(Traffic::Dns)),
+    Subject("game", Recipe(Traffic::Game)),
+    Subject("nft-game", Rules(Traffic::Game)),
     Subject(
         "limiter-destination",
         Field(r#"match = { destination = ["192.0.2.0/24", "2001:db8::/64"] }"#),
@@ -139,12 +150,22 @@ impl Subject {
 
     /// True if the subject is measured in this case.
     pub fn has_turns(&self, case: Case) -> bool {
+        let is_plain = case.traffic == Traffic::Plain;
+        // No XDP program, which could run alone.
+        let is_hot = case.sources == Sources::Hot;
         match self.1 {
+            Programs(..) if !is_plain => self.0 == Self::floor(case.verdict).0,
             Programs(programs, _) => programs[case.verdict as usize].is_some(),
-            Limiter(_) | Field(_) => true,
-            // No XDP program, which could run alone.
-            Command(_) | Nothing => case.sources != Sources::Hot,
+            Limiter(_) | Field(_) => is_plain,
+            Command(_) | Nothing => is_plain && !is_hot,
+            Recipe(traffic) => case.traffic == traffic,
+            Rules(traffic) => case.traffic == traffic && !is_hot,
         }
+    }
+
+    /// True if the subject has the rules of a recipe.
+    pub fn has_rules(&self) -> bool {
+        matches!(self.1, Recipe(_) | Rules(_))
     }
 
     /// True if the subject refuses packets over the limit of a source that it has seen before.
@@ -163,6 +184,14 @@ impl Subject {
                 (Box::new((object, link)), Some(program))
             }
             Limiter(file) => install(case, &file(case), testbed)?,
+            Recipe(traffic) => {
+                let recipe = traffic.recipe().context("no recipe")?;
+                install(case, &limiter::recipe(case, recipe), testbed)?
+            }
+            Rules(_) => (
+                Box::new(on(&testbed.server, &netfilter::rules(case))?),
+                None,
+            ),
             Field(lines) => install(case, &source(case, lines), testbed)?,
             Command(line) => (Box::new(on(&testbed.server, &line(case))?), None),
             Nothing => (Box::new(()), None),

@@ -13,16 +13,16 @@ use super::{
 /// Meaning of the figures, and its bounds.
 pub const WHAT: &str = "\
 Nanoseconds of processor time for a packet that crosses a veth pair: sender and receiver together, on
-one processor. Frames have 60 bytes (IPv6: 80). The kernel's test-run sends them as live frames, 64 at a
-time. A figure is only given if every sent packet has arrived. Compare ratios within a run, not two
-machines.
+one processor. Frames have 60 bytes (IPv6: 80); those of a mix differ. The kernel's test-run sends them
+as live frames, 64 at a time. A figure is only given if every sent packet has arrived. Compare ratios
+within a run, not two machines.
 ";
 
 /// Explanation of the tables.
 const HOW: &str = "\
-NS: median of the rounds. PRICE: the median minus that of the bare program. RATIO: the median as a
-multiple of the bare program's. `new`: every packet has a new source. PASSED: share of the packets that
-passed, if they should be dropped.
+NS: median of the rounds; Q1, Q3: their quartiles. PRICE: the median minus that of the bare program.
+RATIO: the median as a multiple of the bare program's. `new`: every packet has a new source. PASSED:
+share of the packets that passed, if they should be dropped.
 ";
 
 /// The tables: one for each family, verdict and number of processors; and the subjects without figures.
@@ -42,7 +42,7 @@ pub fn tables(plan: &Plan, results: &Results) -> String {
         .chunk_by(|one, next| title(one) == title(next))
     {
         let columns = [
-            "SUBJECT", "SOURCES", "NS", "LOWEST", "HIGHEST", "PRICE", "RATIO", "PASSED",
+            "SUBJECT", "SOURCES", "NS", "LOWEST", "Q1", "Q3", "HIGHEST", "PRICE", "RATIO", "PASSED",
         ];
         let rows = table(columns, 1, group.iter().map(cells));
         let _ = write!(text, "\n{}\n{rows}\n", title(&group[0]));
@@ -57,7 +57,7 @@ pub fn tables(plan: &Plan, results: &Results) -> String {
     text
 }
 
-fn cells(one: &Measured) -> [String; 8] {
+fn cells(one: &Measured) -> [String; 10] {
     let percent = (one.delivered * 100).div_ceil(one.sent.max(1));
     let passed = match one.case.verdict {
         Verdict::Dropped => format!("{percent}%"),
@@ -68,6 +68,8 @@ fn cells(one: &Measured) -> [String; 8] {
         one.case.sources.to_string(),
         format!("{:.0}", one.median),
         format!("{:.0}", one.min),
+        format!("{:.0}", one.quartiles[0]),
+        format!("{:.0}", one.quartiles[1]),
         format!("{:.0}", one.max),
         format!("{:+.0}", one.over_floor),
         format!("{:.2}", one.times_floor),

@@ -1,24 +1,33 @@
 //! Builds two hosts on a wire, and counts their traffic.
 
 use std::{
-    fs,
-    net::{Ipv4Addr, Ipv6Addr, UdpSocket},
+    fs, io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, TcpListener, UdpSocket},
+    os::fd::{AsRawFd as _, OwnedFd},
     process::Command,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use limiter_tests::{
     service::counter,
     testbed::{Address, Host, Pair},
 };
-use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket,
+    sockopt::RcvBuf,
+};
+
+use super::{
+    case::{Case, Family},
+    mix::{CLIENT, Traffic},
+};
 
 /// Counters of the traffic until now.
 #[derive(Clone, Copy, Debug)]
 pub struct Counters {
     /// Packets received from the wire, whatever their verdict.
     pub arrived: u64,
-    /// Packets that the stack has delivered to the socket.
+    /// Packets that the stack has delivered to the socket, or has discarded because of their source.
     pub delivered: u64,
 }
 
@@ -31,11 +40,14 @@ pub struct Testbed {
     pub client: Host,
     /// The receiving socket. Its buffer is full, so that every packet is counted and discarded.
     _sink: UdpSocket,
+    /// The service that a mix is for, and its connections.
+    _service: Vec<OwnedFd>,
 }
 
 impl Testbed {
-    /// Builds the hosts, for packets from `cpus` processors at the same time.
-    pub fn build(cpus: usize) -> Result<Self> {
+    /// Builds the hosts of a case.
+    pub fn build(case: Case) -> Result<Self> {
+        let cpus = case.cpus.count();
         let addresses = |host: u8| {
             let ipv4 = Ipv4Addr::new(192, 0, 2, host);
             let ipv6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host.into());
@@ -54,10 +66,15 @@ impl Testbed {
         on(&server, "ip -4 route add default dev eth0")?;
         on(&server, "ip -6 route add default dev eth0")?;
         let sink = server.namespace.run(open_sink)??;
+        let service = match case.traffic {
+            Traffic::Plain => Vec::new(),
+            _ => prepare_for_mix(case, &server, &client)?,
+        };
         Ok(Self {
             server,
             client,
             _sink: sink,
+            _service: service,
         })
     }
 
@@ -72,9 +89,57 @@ impl Testbed {
         let ipv6 = value(&ipv6, "Udp6RcvbufErrors", 0).unwrap_or(0);
         Ok(Counters {
             arrived: received,
-            delivered: counter(&self.server, "Udp:", "RcvbufErrors") + ipv6,
+            delivered: counter(&self.server, "Udp:", "RcvbufErrors")
+                + counter(&self.server, "TcpExt:", "IPReversePathFilter")
+                + ipv6,
         })
     }
+}
+
+/// Opens the sockets of the service that a mix is for, and its connections. From then on, the server's stack discards
+/// packets of all sources where it looks for their route, which is behind the hooks of all subjects: it answers none.
+fn prepare_for_mix(case: Case, server: &Host, client: &Host) -> Result<Vec<OwnedFd>> {
+    const FILTER: &str = "/proc/sys/net/ipv4/conf/eth0/rp_filter";
+    on(server, "ip link set lo up")?;
+    on(client, "ip link set lo up")?;
+    on(client, "ip -4 route add local 128.0.0.0/2 dev lo")?;
+    on(server, "ip -4 route add 128.0.0.0/2 via 192.0.2.2")?;
+    let mut sockets = Vec::new();
+    if let Some(port) = case.traffic.connected() {
+        let all = (Ipv4Addr::UNSPECIFIED, port);
+        let listen = || Ok::<_, io::Error>((TcpListener::bind(all)?, UdpSocket::bind(all)?));
+        let (listener, udp) = server.namespace.run(listen)??;
+        let connect = || {
+            (0..case.sources.count()).try_for_each(|source| {
+                sockets.push(connect_from(source, port)?);
+                sockets.push(listener.accept()?.0.into());
+                Ok::<_, anyhow::Error>(())
+            })
+        };
+        let connected = client.namespace.run(connect)?;
+        connected.context("opening the connections of the mix")?;
+        sockets.extend([listener.into(), udp.into()]);
+    }
+    on(server, "ip -4 route replace 128.0.0.0/2 dev lo")?;
+    server.namespace.run(|| fs::write(FILTER, "1"))??;
+    Ok(sockets)
+}
+
+/// Connects a source to a port of the server.
+fn connect_from(number: u32, port: u16) -> Result<OwnedFd> {
+    let IpAddr::V4(first) = Family::Ipv4.first_source() else {
+        bail!("no IPv4 address");
+    };
+    let source = Ipv4Addr::from_bits(first.to_bits() + number);
+    let address = |ip, port| SockaddrIn::from(SocketAddrV4::new(ip, port));
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let client = socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
+    bind(client.as_raw_fd(), &address(source, CLIENT))?;
+    connect(
+        client.as_raw_fd(),
+        &address(Ipv4Addr::new(192, 0, 2, 1), port),
+    )?;
+    Ok(client)
 }
 
 fn open_sink() -> Result<UdpSocket> {
