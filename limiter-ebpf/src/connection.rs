@@ -3,11 +3,11 @@
 use core::mem::MaybeUninit;
 
 use aya_ebpf::{EbpfContext, bindings::xdp_md, programs::XdpContext};
-use limiter_common::policy::{self, Evaluation, PacketInfo, connection::Connection};
+use limiter_common::policy::{self, Evaluation, PacketInfo, connection::Lookup};
 
 use crate::{
     clock, constants,
-    maps::CONNECTIONS,
+    maps::LOOKUPS,
     packet::{self, Cursor},
     sockets,
 };
@@ -49,26 +49,31 @@ extern "C" fn read_is_connected(context: *mut xdp_md, evaluation: *const Evaluat
     }
 }
 
-/// Looks the packet up among the connections that this CPU remembers, then among the host's sockets.
+/// Looks the packet up among this CPU's last lookups, then among the host's sockets.
 #[inline(always)]
 fn find(context: &XdpContext, info: &PacketInfo) -> bool {
     if !info.has_ports() {
         return false;
     }
-    let connection = Connection::of(info, clock::jiffy());
+    let mut lookup = Lookup::of(info, clock::jiffy());
     let tick = constants().tick;
-    let place = CONNECTIONS.get_ptr_mut(connection.place());
+    let place = LOOKUPS.get_ptr_mut(lookup.place());
     if tick != 0
         && let Some(known) = place
-        // SAFETY: this CPU's own map value.
-        && connection.is_known(unsafe { &*known }, tick)
     {
-        return true;
+        // SAFETY: this CPU's own map value.
+        let known = unsafe { &*known };
+        if lookup.is_known(known, tick) {
+            return known.connected != 0;
+        }
     }
     let found = sockets::any_connected(context, info);
-    if found && let Some(known) = place {
+    lookup.connected = found.into();
+    if lookup.is_lasting()
+        && let Some(known) = place
+    {
         // SAFETY: this CPU's own map value, which nothing else uses while the program runs.
-        unsafe { *known = connection };
+        unsafe { *known = lookup };
     }
     found
 }

@@ -14,7 +14,7 @@ use limiter_common::{
     },
     policy::{
         Evaluation,
-        connection::{CONNECTIONS as PLACES, Connection},
+        connection::{LOOKUPS as PLACES, Lookup},
     },
     table::key::SLOTS,
 };
@@ -66,9 +66,9 @@ pub struct State {
     pub evaluation: Evaluation,
 }
 
-/// Connections that each CPU remembers. Not pinned. The loader leaves one place if no connection is exempt.
+/// Each CPU's last lookups among the host's sockets. Not pinned. The loader leaves one place if no connection is exempt.
 #[btf_map]
-pub static CONNECTIONS: PerCpuArray<Connection, { PLACES as usize }> = PerCpuArray::new();
+pub static LOOKUPS: PerCpuArray<Lookup, { PLACES as usize }> = PerCpuArray::new();
 
 /// Each CPU's counts of packets from sources on a list, by the list's bit.
 #[btf_map]

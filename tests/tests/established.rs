@@ -17,7 +17,7 @@ use limiter_common::{
     abi::counters::LimitCounters,
     policy::{
         PacketInfo,
-        connection::{Connection, KNOWN_FOR},
+        connection::{KNOWN_FOR, Lookup},
         verdict::Reason,
     },
     table::{
@@ -323,7 +323,7 @@ fn another_flow_in_the_place_of_a_connection_is_limited() {
             info.protocol = 17;
             info.source_port = port.into();
             info.destination_port = connection.to.port().into();
-            Connection::of(&info, 0).place()
+            Lookup::of(&info, 0).place()
         };
         let port = connection.from.port();
         let mut others = (1..u16::MAX).filter(|&other| other != port);

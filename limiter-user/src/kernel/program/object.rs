@@ -122,7 +122,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
         .btf(None)
         .override_global("CONFIG", &*constants, true);
     if config.established == 0 {
-        loader.map_max_entries("CONNECTIONS", 1);
+        loader.map_max_entries("LOOKUPS", 1);
     }
     match maps {
         Maps::New | Maps::Replayed { .. } => {
