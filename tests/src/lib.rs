@@ -29,6 +29,7 @@ pub mod random;
 pub mod raw;
 pub mod recipes;
 pub mod redis;
+pub mod scenario;
 pub mod schema;
 pub mod screen;
 pub mod service;
@@ -88,12 +89,15 @@ pub fn verified_instructions(
 
 /// Instructions that the verifier has processed for the program with this descriptor.
 pub fn verified_instructions_of(program: impl std::os::fd::AsFd) -> Option<u32> {
+    program_fact(program, "verified_insns:")
+}
+
+/// The number after `name` in the kernel's facts about the program with this descriptor.
+pub fn program_fact(program: impl std::os::fd::AsFd, name: &str) -> Option<u32> {
     use std::os::fd::AsRawFd;
     let fd = program.as_fd().as_raw_fd();
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap();
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("verified_insns:"));
+    let line = info.lines().find_map(|line| line.strip_prefix(name));
     line.map(|line| line.trim().parse().unwrap())
 }
 

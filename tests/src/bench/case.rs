@@ -1,44 +1,11 @@
 //! Defines the cases of traffic: number and family of sources, number of processors, and the verdict.
 
-use std::{
-    fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    str::FromStr,
-};
+use std::{fmt, str::FromStr};
 
+pub use limiter_tests::scenario::{Family, Verdict};
 use serde::Serialize;
 
 use super::mix::Traffic;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Family {
-    /// IPv4. Sources are addresses.
-    Ipv4,
-    /// IPv6. Sources are /64 networks.
-    Ipv6,
-}
-
-impl Family {
-    /// Source number 0. The others follow: in IPv4, in 128.0.0.0/2, from which the stack accepts packets; in IPv6, in a
-    /// documentation network.
-    pub fn first_source(self) -> IpAddr {
-        match self {
-            Self::Ipv4 => Ipv4Addr::new(128, 0, 0, 0).into(),
-            Self::Ipv6 => Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0xffff, 0xffff).into(),
-        }
-    }
-}
-
-/// The verdict on the packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Each source has already sent its one packet per hour.
-    Dropped,
-    /// No source comes near a thousand million packets per second.
-    Passed,
-}
 
 /// The sources of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use limiter_common::abi::Config;
-use limiter_tests::{recipes, settings};
+use limiter_tests::{recipes, scenario, settings};
 use limiter_user::{
     config::{Settings, compile::TierBits, shares::Share, slot::Slot},
     kernel::{
@@ -14,7 +14,7 @@ use limiter_user::{
     },
 };
 
-use super::case::{Case, Family, Sources, Verdict};
+use super::case::{Case, Sources, Verdict};
 
 /// Loads the program as `attach` would, with private maps. `file` is the configuration besides the keys about the
 /// table.
@@ -28,7 +28,7 @@ pub fn load(case: Case, file: &str) -> Result<Program> {
 
 /// The constants of one limit by source.
 pub fn config(case: Case) -> Result<Box<Config>> {
-    Ok(compile(case, &source(case, ""))?.0)
+    Ok(compile(case, &scenario::one(case.verdict))?.0)
 }
 
 fn compile(case: Case, file: &str) -> Result<(Box<Config>, Settings, TierBits)> {
@@ -54,20 +54,6 @@ fn compile(case: Case, file: &str) -> Result<(Box<Config>, Settings, TierBits)> 
     Ok((settings.compile(&slots, &bits, FRAME_MAX)?, settings, bits))
 }
 
-/// A limit with the rate of the case, and these lines.
-pub fn limit(case: Case, name: &str, lines: &str) -> String {
-    let (rate, burst) = match case.verdict {
-        Verdict::Dropped => ("1/h", "1"),
-        Verdict::Passed => ("1G/s", "1G"),
-    };
-    format!("[[limit]]\nname = \"{name}\"\nrate = \"{rate}\"\nburst = \"{burst}\"\n{lines}\n")
-}
-
-/// The limit by source, with these lines.
-pub fn source(case: Case, lines: &str) -> String {
-    limit(case, "source", lines)
-}
-
 /// The cookbook's file of this name, with the rates of the case. All sources are in the network that a resolver serves.
 pub fn recipe(case: Case, name: &str) -> String {
     let line = |line: &str| {
@@ -85,16 +71,4 @@ pub fn recipe(case: Case, name: &str) -> String {
         format!("{key} = \"{value}\"\n")
     };
     recipes::recipe(name).lines().map(line).collect()
-}
-
-/// 100,000 consecutive prefixes in 10.0.0.0/8 or 2001:db8::/32.
-pub fn prefixes(family: Family) -> Vec<String> {
-    let prefix = |number: u32| match family {
-        Family::Ipv4 => {
-            let [_, b, c, d] = (number * 16).to_be_bytes();
-            format!("10.{b}.{c}.{d}/28")
-        }
-        Family::Ipv6 => format!("2001:db8:{:x}:{:x}::/64", number >> 16, number & 0xffff),
-    };
-    (0..100_000).map(prefix).collect()
 }

@@ -6,11 +6,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use limiter_tests::scenario::{self, source};
 use limiter_user::kernel::sys::{interface::XdpMode, link::Link};
 
 use super::{
     case::{Case, Sources, Verdict},
-    limiter::{self, limit, source},
+    limiter,
     mix::Traffic,
     netfilter,
     object::{Constants, Object},
@@ -57,47 +58,36 @@ pub static SUBJECTS: [Subject; 31] = [
         "one-line",
         Programs([Some("one_line_drop"), Some("one_line_pass")], one_line),
     ),
-    Subject("limiter", Limiter(|case| source(case, ""))),
+    Subject("limiter", Limiter(|case| scenario::one(case.verdict))),
     Subject(
         "limiter-eight",
-        Limiter(|case| {
-            let of_port = |port| {
-                let matches = format!("{{ protocol = \"udp\", destination_port = {port} }}");
-                // One bucket each, so that they take no room of the table.
-                let lines = format!("match = {matches}\nkey = \"interface\"");
-                limit(case, &format!("port-{port}"), &lines)
-            };
-            source(case, "") + &(1..=8).map(of_port).collect::<String>()
-        }),
+        Limiter(|case| scenario::eight(case.verdict)),
     ),
     Subject(
         "limiter-lists",
         Limiter(|case| {
-            let allow = limiter::prefixes(case.family);
-            format!("[lists]\nallow = {allow:?}\n{}", source(case, ""))
+            let allow = scenario::prefixes(case.family, 100_000);
+            scenario::allow(case.verdict, &allow)
         }),
     ),
     Subject(
         "limiter-nested",
-        Limiter(|case| {
-            let high = "rate = \"1G/s\"\nburst = \"1G\"";
-            let wider = [("network", "/24,/48"), ("interface", "interface")].map(|(name, key)| {
-                format!("[[limit]]\nname = \"{name}\"\nkey = \"{key}\"\n{high}\n")
-            });
-            source(case, "") + &wider.concat()
-        }),
+        Limiter(|case| scenario::nested(case.verdict)),
     ),
     Subject(
         "limiter-interface",
-        Limiter(|case| source(case, "key = \"interface\"")),
+        Limiter(|case| source(case.verdict, "key = \"interface\"")),
     ),
     Subject(
         "limiter-fleet",
-        Limiter(|case| format!("fleet = \"bench\"\n{}", source(case, "scope = \"fleet\""))),
+        Limiter(|case| {
+            let limit = source(case.verdict, "scope = \"fleet\"");
+            format!("fleet = \"bench\"\n{limit}")
+        }),
     ),
     Subject(
         "limiter-established",
-        Limiter(|case| format!("exempt = [\"established\"]\n{}", source(case, ""))),
+        Limiter(|case| scenario::established(case.verdict)),
     ),
     Subject(
         "reference",
@@ -192,7 +182,7 @@ impl Subject {
                 Box::new(on(&testbed.server, &netfilter::rules(case))?),
                 None,
             ),
-            Field(lines) => install(case, &source(case, lines), testbed)?,
+            Field(lines) => install(case, &source(case.verdict, lines), testbed)?,
             Command(line) => (Box::new(on(&testbed.server, &line(case))?), None),
             Nothing => (Box::new(()), None),
         };

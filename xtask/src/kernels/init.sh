@@ -35,6 +35,13 @@ target() {
     echo "=== exit $code"
 }
 
+if [ "$release" = counted ]; then
+    export LIMITER_COUNTS=1
+    target instructions "instructions per packet" program_takes_the_recorded_instructions
+    echo "=== end"
+    poweroff -f
+fi
+
 # Under emulation, loading a program takes seconds instead of milliseconds, and a CPU may stop for seconds. This plan
 # runs only the tests that depend most on the kernel, and no tests that depend on wall-clock time. The verdicts of one
 # program are the same on every kernel, so few tests of verdicts run here.

@@ -1,7 +1,7 @@
 //! Boots a kernel in an emulated virtual machine, which needs no processor features.
 
 use std::{
-    fs,
+    env, fs,
     path::Path,
     process::{Command, Stdio},
     time::Instant,
@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{Release, folder, results::Run};
+use super::{COUNTED, Release, WRITE_DOCS, folder, results::Run};
 use crate::process::progress;
 
 /// Maximum time of a machine in seconds.
@@ -18,10 +18,14 @@ const LONGEST: &str = "1500";
 /// are switched off.
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic nowatchdog \
     rcupdate.rcu_cpu_stall_suppress=1 tsc=nowatchdog mitigations=off";
-/// The options of the machine. It has no 16-byte compare-and-swap: with it, Linux 6.12 was seen to die in its
-/// allocator, with flags that no processor has (QEMU 7.2).
-const MACHINE: &str = "-accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 2048 \
-    -nodefaults -no-user-config -no-reboot -display none";
+/// The options of every machine.
+const MACHINE: &str = "-nodefaults -no-user-config -no-reboot -display none";
+/// The processors of a machine that runs tests. They have no 16-byte compare-and-swap: with it, Linux 6.12 was seen to
+/// die in its allocator, with flags that no processor has (QEMU 7.2).
+const TESTING: &str = "-accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 2048";
+/// The processor of the machine that counts: its clock advances by a nanosecond per instruction.
+const COUNTING: &str =
+    "-accel tcg,thread=single -icount shift=0,sleep=off -cpu max,-cx16 -smp 1 -m 2048";
 
 /// Boots a kernel with `image`. Returns the results of the tests. The names of the logs contain `turn`.
 pub fn boot(release: Release, image: &Path, turn: &str) -> Result<Run> {
@@ -35,12 +39,17 @@ pub fn boot(release: Release, image: &Path, turn: &str) -> Result<Run> {
     let began = Instant::now();
     let mut machine = Command::new("timeout");
     machine.args([LONGEST, "qemu-system-x86_64"]);
-    machine.args(MACHINE.split_whitespace());
+    let processors = if name == COUNTED { COUNTING } else { TESTING };
+    machine.args(processors.split(' ').chain(MACHINE.split(' ')));
     machine
         .arg("-kernel")
         .arg(folder().join(name).join("vmlinuz"));
     machine.arg("-initrd").arg(image);
-    let command_line = format!("{COMMAND_LINE} release={name}");
+    // The first process gets these as environment variables.
+    let mut command_line = format!("{COMMAND_LINE} release={name}");
+    if env::var_os(WRITE_DOCS).is_some() {
+        command_line += &format!(" {WRITE_DOCS}=1");
+    }
     machine.args(["-append", &command_line]);
     for file in [&console, &results] {
         machine.args(["-serial", &format!("file:{}", file.display())]);

@@ -6,7 +6,7 @@ mod page;
 mod results;
 
 use std::{
-    env, fs,
+    env, fs, iter,
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -19,7 +19,7 @@ use self::results::Run;
 use crate::{
     apt::Apt,
     debian, paths,
-    process::{in_parallel, output, progress, run as succeed},
+    process::{cargo, in_parallel, output, progress, run as succeed},
     summary::Summary,
 };
 
@@ -32,16 +32,24 @@ struct Release {
     suites: &'static [&'static str],
 }
 
-/// All kernels, oldest first.
-const RELEASES: [Release; 3] = [
+/// All kernels, oldest first, and the one of the machine that counts instructions.
+const RELEASES: [Release; 4] = [
     release("6.1", &["bookworm"]),
     release("6.12", &["trixie"]),
     release("newest", &["trixie-backports", "sid"]),
+    release(COUNTED, &["trixie"]),
 ];
 
 const fn release(name: &'static str, suites: &'static [&'static str]) -> Release {
     Release { name, suites }
 }
+
+/// The machine that counts instructions, the page with its figures, and the line before them.
+const COUNTED: &str = "counted";
+const FIGURES: &str = "docs/bench/instructions.md";
+const HEAD: &str = "| --- | --- | --- | --- |\n";
+/// Environment variable: if set, that page is written.
+const WRITE_DOCS: &str = "LIMITER_WRITE_DOCS";
 
 /// Debian packages to boot a kernel, and to fill its boot image.
 const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring iproute2 qemu-system-x86 seabios xz-utils zstd";
@@ -51,7 +59,7 @@ const META: &str = "linux-image-cloud-amd64";
 /// The packages of a kernel. Before Linux 7, everything is in the first one.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
 
-pub fn names() -> [&'static str; 3] {
+pub fn names() -> [&'static str; 4] {
     RELEASES.map(|release| release.name)
 }
 
@@ -76,7 +84,24 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
     if !summary.is_green() {
         bail!("{failures}=== see also {}/*.log", folder().display());
     }
-    Ok(())
+    let counted = runs.iter().find(|run| run.name == COUNTED);
+    let write = env::var_os(WRITE_DOCS).is_some();
+    counted.filter(|_| write).map_or(Ok(()), record)
+}
+
+/// Writes the figures that the host's test and the machine have counted.
+fn record(machine: &Run) -> Result<()> {
+    let mut test = cargo();
+    test.args(["test", "--workspace", "--locked", "--test", "instructions"]);
+    let host = output(test.args(["--", "--show-output", "--test-threads=1"]))?;
+    let machine = machine.targets.iter().map(|target| &*target.printed);
+    let lines = iter::once(&*host).chain(machine).flat_map(str::lines);
+    let rows = lines.filter(|line| line.starts_with("| "));
+    let rows: String = rows.flat_map(|row| [row, "\n"]).collect();
+    let path = paths::root().join(FIGURES);
+    let page = fs::read_to_string(&path)?;
+    let (text, _) = page.split_once(HEAD).context(FIGURES)?;
+    fs::write(path, format!("{text}{HEAD}{rows}")).context(FIGURES)
 }
 
 /// The folder of the kernels, their boot image, and their logs.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::results::Run;
+use super::{COUNTED, results::Run};
 use crate::process::today;
 
 /// The page, with the current date.
@@ -17,7 +17,7 @@ pub fn page(runs: &[Run]) -> Result<String> {
          (`xtask/src/kernels/init.sh`).\n",
         today()?
     );
-    for run in runs {
+    for run in runs.iter().filter(|run| run.name != COUNTED) {
         let (kernel, seconds, complaints) = (&run.kernel, run.seconds, run.complaints.len());
         let _ = write!(
             page,
