@@ -64,16 +64,15 @@ fn find(context: &XdpContext, info: &PacketInfo) -> bool {
         // SAFETY: this CPU's own map value.
         let known = unsafe { &*known };
         if lookup.is_known(known, tick) {
-            return known.connected != 0;
+            return known.is_connected();
         }
     }
-    let found = sockets::any_connected(context, info);
-    lookup.connected = found.into();
+    lookup.found = sockets::find(context, info);
     if lookup.is_lasting()
         && let Some(known) = place
     {
         // SAFETY: this CPU's own map value, which nothing else uses while the program runs.
         unsafe { *known = lookup };
     }
-    found
+    lookup.is_connected()
 }

@@ -3,6 +3,8 @@
 //! The verifier checks each exported function once, for any number of limits (global functions, Linux 5.6; pointers to
 //! memory, 5.12). Each has a stack frame of its own.
 
+use core::mem::offset_of;
+
 use aya_ebpf::programs::XdpContext;
 use limiter_common::{
     abi::Config,
@@ -35,10 +37,12 @@ impl Kernel {
         unsafe { clock::begin(context, &raw mut (*self.0).clock) };
     }
 
-    /// State of the full path. Nothing else refers to it while the result is used.
-    #[expect(clippy::mut_from_ref, reason = "another allocation")]
+    /// State of the full path.
+    ///
+    /// # Safety
+    /// Nothing else refers to it while the result is used, except by pointers that come from the result.
     #[inline(always)]
-    pub fn evaluation(&self) -> &mut Evaluation {
+    pub unsafe fn evaluation<'a>(self) -> &'a mut Evaluation {
         // SAFETY: this CPU's own map value, which nothing else uses while the program runs; the clock is another field.
         unsafe { &mut (*self.0).evaluation }
     }
@@ -77,8 +81,10 @@ macro_rules! engine {
             })+
 
             $(#[inline(always)]
-            fn $step(&self, _: &mut Evaluation, index: u32) -> u32 {
-                $exported(self.0, index)
+            fn $step(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+                // Not `self.0`: the compiler must see that the step changes this evaluation.
+                let state = (&raw mut *evaluation).wrapping_byte_sub(offset_of!(State, evaluation));
+                $exported(state.cast(), index)
             })+
         }
 
@@ -91,7 +97,8 @@ macro_rules! engine {
                 return 0;
             }
             let kernel = Kernel(state);
-            step::$step(&kernel, kernel.evaluation(), index)
+            // SAFETY: the caller lends the evaluation to this function.
+            step::$step(&kernel, unsafe { kernel.evaluation() }, index)
         })+
     };
 }

@@ -17,7 +17,8 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let Some(kernel) = Kernel::new() else {
         return Reason::Contended;
     };
-    let evaluation = kernel.evaluation();
+    // SAFETY: the only reference of this function.
+    let evaluation = unsafe { kernel.evaluation() };
     evaluation.begin(length);
     let mut packet = Cursor::new(context);
     let read = full::read(&kernel, &mut packet, evaluation, || kernel.begin(context));

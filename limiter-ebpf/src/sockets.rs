@@ -7,7 +7,10 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use limiter_common::{
-    policy::PacketInfo,
+    policy::{
+        PacketInfo,
+        connection::{CONNECTED, NONE, UNCONNECTED},
+    },
     table::key::{IPV4, Words},
 };
 
@@ -18,7 +21,7 @@ const CURRENT_NAMESPACE: u64 = u64::MAX;
 /// States of a socket with a known peer (include/net/tcp_states.h): from the SYN that the host sends to the last
 /// segment that closes the connection. A connected UDP socket is in the first state. Listening and unconnected sockets
 /// are in none of them.
-const CONNECTED: u32 = 1 << ESTABLISHED
+const WITH_PEER: u32 = 1 << ESTABLISHED
     | 1 << SYN_SENT
     | 1 << FIN_WAIT1
     | 1 << FIN_WAIT2
@@ -45,9 +48,9 @@ struct Tuple<A> {
     destination_port: u16,
 }
 
-/// Whether one of the host's sockets is connected to the sender of the packet, which has ports.
+/// Looks for the socket that gets the packet, which has ports. Returns [`NONE`], [`UNCONNECTED`] or [`CONNECTED`].
 #[inline(always)]
-pub fn any_connected(context: &XdpContext, info: &PacketInfo) -> bool {
+pub fn find(context: &XdpContext, info: &PacketInfo) -> u64 {
     let ports = (
         (info.source_port as u16).to_be(),
         (info.destination_port as u16).to_be(),
@@ -55,13 +58,13 @@ pub fn any_connected(context: &XdpContext, info: &PacketInfo) -> bool {
     let (source, destination) = (info.source.words, info.destination.words);
     if info.source.family == IPV4 {
         let (source, destination) = (first(&source), first(&destination));
-        connected(
+        look_up(
             context,
             info.protocol,
             &mut tuple(source, destination, ports),
         )
     } else {
-        connected(
+        look_up(
             context,
             info.protocol,
             &mut tuple(source, destination, ports),
@@ -87,28 +90,28 @@ fn tuple<A>(source: A, destination: A, ports: (u16, u16)) -> Tuple<A> {
 }
 
 #[inline(always)]
-fn connected<A>(context: &XdpContext, protocol: u32, tuple: &mut Tuple<A>) -> bool {
+fn look_up<A>(context: &XdpContext, protocol: u32, tuple: &mut Tuple<A>) -> u64 {
     // The size ends with the ports, without padding.
     let size = (2 * size_of::<A>() + 4) as u32;
     let tuple = (&raw mut *tuple).cast::<bpf_sock_tuple>();
-    // SAFETY: the context is the program's, `size` is the length of the tuple, and `is_connected` releases the socket.
+    // SAFETY: the context is the program's, `size` is the length of the tuple, and `kind_of` releases the socket.
     unsafe {
         match protocol {
-            TCP => is_connected(bpf_sk_lookup_tcp(
+            TCP => kind_of(bpf_sk_lookup_tcp(
                 context.as_ptr(),
                 tuple,
                 size,
                 CURRENT_NAMESPACE,
                 0,
             )),
-            UDP => is_connected(bpf_sk_lookup_udp(
+            UDP => kind_of(bpf_sk_lookup_udp(
                 context.as_ptr(),
                 tuple,
                 size,
                 CURRENT_NAMESPACE,
                 0,
             )),
-            _ => false,
+            _ => NONE,
         }
     }
 }
@@ -116,9 +119,9 @@ fn connected<A>(context: &XdpContext, protocol: u32, tuple: &mut Tuple<A>) -> bo
 /// # Safety
 /// `socket` is the result of a lookup, and not used again.
 #[inline(always)]
-unsafe fn is_connected(socket: *mut bpf_sock) -> bool {
+unsafe fn kind_of(socket: *mut bpf_sock) -> u64 {
     if socket.is_null() {
-        return false;
+        return NONE;
     }
     // SAFETY: the caller vouches for the pointer.
     let state = unsafe {
@@ -126,5 +129,9 @@ unsafe fn is_connected(socket: *mut bpf_sock) -> bool {
         bpf_sk_release(socket.cast());
         state
     };
-    state < u32::BITS && CONNECTED & (1 << state) != 0
+    if state < u32::BITS && WITH_PEER & (1 << state) != 0 {
+        CONNECTED
+    } else {
+        UNCONNECTED
+    }
 }

@@ -53,7 +53,7 @@ assert_bytes! {
     Rescale: 8 + 2 * 32 + 4 * 8,
     Pattern: 2 * 8 + 2 * 4,
     Match: 10 * 4 + 8 + 24 + 6 * 16 * 4,
-    Limit: 2 * size_of::<Match>() + 56 + 80 + 6 * 4 + PAST_QUOTAS as usize * 104,
+    Limit: 2 * size_of::<Match>() + 56 + 8 + 80 + 6 * 4 + PAST_QUOTAS as usize * 104,
     ByByte: 257 * 8,
     ByPort: 257 * 8 + 256 + SPLIT_MAX * 256 * 8,
     Candidates: 2 * 8 + 8 * 8 + 2 * 257 * 8 + 2 * size_of::<ByPort>() + 3 * 8,

@@ -224,6 +224,9 @@ impl Match {
 pub struct Limit {
     /// Its rate and burst.
     pub quota: Quota,
+    /// Ticks that a CPU takes from the bucket at a time, for packets to come; 0: each packet is charged by itself. See
+    /// [`Quota::lease`].
+    pub lease: u64,
     /// The parts of a packet that select its bucket.
     pub mask: KeyMask,
     /// Position in the maps, below [`crate::table::key::SLOTS`].
@@ -261,6 +264,17 @@ impl Limit {
         })
     }
 
+    /// Lets `cpus` CPUs lease tokens of the interface's bucket, if its quota allows that. Returns true if they do. The bucket
+    /// is smaller by all leases, so that there is never more than burst + rate × t.
+    pub fn lease(&mut self, cpus: u64) -> bool {
+        let is_shared = self.mask.interface != 0 && self.mask.port == 0;
+        if cpus > 1 && is_shared {
+            self.lease = self.quota.lease(cpus);
+            self.quota.tau -= cpus * self.lease;
+        }
+        self.lease != 0
+    }
+
     /// A limit that matches every packet and admits none. Fills unused elements.
     pub const NONE: Self = Self {
         quota: Quota {
@@ -271,6 +285,7 @@ impl Limit {
             window: Window::NONE,
             hold: 0,
         },
+        lease: 0,
         mask: KeyMask::interface(),
         slot: 0,
         shadow: 0,

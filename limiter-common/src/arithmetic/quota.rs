@@ -38,6 +38,14 @@ pub struct Quota {
     pub hold: u64,
 }
 
+/// Ticks of a lease at most: what the rate brings in 100 µs.
+const LEASE_MAX: u64 = bucket::ticks(100_000);
+/// All leases together are at most this part of the burst.
+const LEASED_PART: u64 = 64;
+/// Packets that a lease pays for at least, of this length in bytes.
+const LEASE_PACKETS: u64 = 8;
+const LEASE_PACKET: u64 = 1_522;
+
 /// Operations on a bucket. `now` is in nanoseconds of the kernel's monotonic clock, and a cost comes from
 /// [`Quota::cost_of`].
 impl Quota {
@@ -55,6 +63,21 @@ impl Quota {
         } else {
             cost + (cost & HELD)
         }
+    }
+
+    /// Ticks that each of `cpus` CPUs may take from a bucket at a time, for packets to come. 0 if the rate or the burst is
+    /// too small, or the bucket is not one of packets to this host alone.
+    #[must_use]
+    pub const fn lease(&self, cpus: u64) -> u64 {
+        if self.has_windows() || self.hold != 0 || self.flags & SHARED != 0 {
+            return 0;
+        }
+        let part = self.tau / (LEASED_PART * cpus);
+        let lease = if part < LEASE_MAX { part } else { LEASE_MAX };
+        if lease < LEASE_PACKETS * self.cost_of(LEASE_PACKET) {
+            return 0;
+        }
+        lease
     }
 
     #[inline(always)]

@@ -65,7 +65,7 @@ pub const DONE: u32 = 0;
 pub const REFUSED: u32 = 1;
 /// The source has no bucket. A missing bucket counts as full.
 pub const NEW: u32 = 2;
-/// The caller must call [`refresh`] first.
+/// The caller must call [`refresh`] first; on the full path [`super::step::refresh`].
 pub const STALE: u32 = 3;
 /// Another CPU was faster. The caller must try again.
 pub const LOST: u32 = 4;
@@ -79,7 +79,8 @@ pub struct Demand<'a, E: Engine, const INLINE: bool> {
     key: &'a SourceKey,
     /// Arrival time of the packet, in nanoseconds; [`NOT_READ`] until it is needed.
     pub(super) now: u64,
-    cost: u64,
+    /// Ticks, or tokens of a window.
+    pub(super) cost: u64,
     /// Number of the entry in which the bucket was last found, or 0. This entry is tried first.
     pub(super) number: u32,
     /// The entry in which the bucket was found.

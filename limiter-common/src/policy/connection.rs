@@ -11,9 +11,16 @@ const PLACES_BITS: u32 = 11;
 /// Nanoseconds for which a lookup is remembered. Then a closed connection is exempt no longer.
 pub const KNOWN_FOR: u64 = 100_000_000;
 
+/// Value of [`Lookup::found`]: no socket gets the packet.
+pub const NONE: u64 = 0;
+/// Value of [`Lookup::found`]: the socket gets packets of any sender.
+pub const UNCONNECTED: u64 = 1;
+/// Value of [`Lookup::found`]: the socket is connected to the sender.
+pub const CONNECTED: u64 = 2;
+
 const UDP: u32 = 17;
 
-/// A lookup among the host's sockets: one cache line.
+/// A lookup among the host's sockets, in 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Lookup {
@@ -23,8 +30,8 @@ pub struct Lookup {
     pub flow: u64,
     /// `jiffies` at the lookup; 0: none.
     pub jiffy: u64,
-    /// 1: a socket is connected to the sender.
-    pub connected: u64,
+    /// [`NONE`], [`UNCONNECTED`] or [`CONNECTED`].
+    pub found: u64,
     /// 1: the flow is of UDP.
     pub udp: u64,
 }
@@ -38,7 +45,7 @@ impl Lookup {
             addresses: [info.source.words, info.destination.words],
             flow: info.flow() | info.source.family as u64,
             jiffy,
-            connected: 0,
+            found: NONE,
             udp: (info.protocol == UDP) as u64,
         }
     }
@@ -67,11 +74,19 @@ impl Lookup {
         differs == 0 && self.jiffy.wrapping_sub(known.jiffy).wrapping_mul(tick) < KNOWN_FOR
     }
 
-    /// Whether the lookup is worth remembering. A lookup of TCP in vain is not: the next segment may complete the
-    /// handshake.
+    /// Whether a socket is connected to the sender.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_connected(&self) -> bool {
+        self.found == CONNECTED
+    }
+
+    /// Whether the lookup may be remembered: a connection, or a flow to a socket of UDP for any sender. Not without such a
+    /// socket: otherwise an attacker could send in another's name to a port that the host is about to ask from. Nor for
+    /// TCP: the next segment may complete the handshake.
     #[must_use]
     #[inline(always)]
     pub const fn is_lasting(&self) -> bool {
-        self.connected | self.udp != 0
+        self.found == CONNECTED || self.udp != 0 && self.found == UNCONNECTED
     }
 }

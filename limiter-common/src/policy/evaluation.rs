@@ -8,7 +8,7 @@ use crate::{
     table::key::{Address, SourceKey, Words},
 };
 
-/// What the check of a limit has found out for the charge of the same packet.
+/// What the check of a limit has found out for the charge of the same packet, and this CPU's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Plan {
@@ -22,6 +22,11 @@ pub struct Plan {
     pub number: u32,
     /// 0, for the alignment.
     pub reserved: u32,
+    /// Ticks left of the CPU's lease of the interface's bucket; see [`crate::abi::rules::Limit::lease`]. Like `pending`,
+    /// it outlives the packet.
+    pub lease: u64,
+    /// Packets paid from leases that the bucket does not count yet.
+    pub pending: u64,
 }
 
 impl Plan {
@@ -36,6 +41,8 @@ impl Plan {
         charged: 0,
         number: 0,
         reserved: 0,
+        lease: 0,
+        pending: 0,
     };
 }
 
@@ -45,12 +52,18 @@ impl Plan {
 pub struct Evaluation {
     /// Arrival time of the packet, in nanoseconds; [`super::bucket::NOT_READ`] until it is needed.
     pub now: u64,
+    /// Latest arrival time that the checks of several limits have assumed, in nanoseconds.
+    pub latest: u64,
     /// Bytes of the frame.
     pub length: u64,
     /// Limits that match the packet, by index.
     pub matching: u64,
     /// Limits that the packet is charged to.
     pub charged: u64,
+    /// Limits of these that a lease has paid for.
+    pub leased: u64,
+    /// Limits whose bucket has refused a lease.
+    pub unleased: u64,
     /// Limits in shadow that would drop the packet.
     pub would_drop: u64,
     /// Limits that need a new bucket for the packet.
@@ -85,9 +98,12 @@ impl Evaluation {
     /// No packet.
     pub const NONE: Self = Self {
         now: 0,
+        latest: 0,
         length: 0,
         matching: 0,
         charged: 0,
+        leased: 0,
+        unleased: 0,
         would_drop: 0,
         new: 0,
         info: PacketInfo::of(Address::NONE),
@@ -116,6 +132,8 @@ impl Evaluation {
         for word in [
             &mut self.now,
             &mut self.charged,
+            &mut self.leased,
+            &mut self.unleased,
             &mut self.would_drop,
             &mut self.new,
         ] {

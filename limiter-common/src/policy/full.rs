@@ -158,6 +158,9 @@ fn decide<E: Engine>(
     }
     let refused = if evaluation.matching & (evaluation.matching - 1) != 0 {
         evaluation.checked = 1;
+        // The checks may decide by these bounds.
+        let bounds = engine.time_bounds();
+        evaluation.latest = bounds.map_or(u64::MAX, |bounds| bounds.latest);
         any!(engine, evaluation, matching, check_fresh)
             || lacks_buckets(engine, evaluation)
             || any!(engine, evaluation, matching, charge_or_add)
@@ -195,12 +198,11 @@ fn lacks_buckets<E: Engine>(engine: &E, evaluation: &mut Evaluation) -> bool {
     }
     // Read before the first charge: if a refund assumed too late a time of the charge, it would give too much.
     if evaluation.now == NOT_READ {
-        let bounds = engine.time_bounds();
         evaluation.now = engine.now();
-        // The plans are made for these bounds. A late tick makes the upper one too low.
-        if bounds.is_none_or(|bounds| evaluation.now > bounds.latest) {
-            evaluation.checked = 0;
-        }
+    }
+    // A late tick has made the upper bound too low: the plans are not valid.
+    if evaluation.now > evaluation.latest {
+        evaluation.checked = 0;
     }
     false
 }
@@ -238,8 +240,8 @@ fn finish<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32, first:
 /// Checks one limit, after a refresh if need be.
 #[inline(always)]
 fn check_fresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    // Twice: a bucket may be on a past quota and also too far ahead.
-    for _ in 0..2 {
+    // Three times: a CPU may have no lease, and the bucket be on a past quota and also too far ahead.
+    for _ in 0..3 {
         let checked = engine.check(evaluation, index);
         if checked != STALE {
             return checked;

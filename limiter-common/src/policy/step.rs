@@ -100,6 +100,66 @@ impl<'a, E: Engine> Step<'a, E> {
             .then_some(entry)
     }
 
+    /// Whether this CPU's lease pays for the packet.
+    #[inline(always)]
+    fn has_lease(&self) -> bool {
+        let plan = self.evaluation.plans.get(self.index as usize);
+        plan.is_some_and(|plan| plan.lease >= self.cost())
+    }
+
+    /// Whether the packet needs a new lease, and none was refused for it.
+    #[inline(always)]
+    fn wants_lease(&self) -> bool {
+        self.limit.lease != 0
+            && self.evaluation.unleased >> self.index & 1 == 0
+            && !self.has_lease()
+    }
+
+    /// Tries to take a new lease from the bucket. So many CPUs seldom write the bucket of the interface.
+    #[inline(always)]
+    fn take_lease(self) {
+        let key = self.new_key();
+        let mut demand = self.demand::<false>(&key, 0);
+        demand.cost = self.limit.lease;
+        let taken = demand.charge() == DONE;
+        self.evaluation.now = demand.now;
+        let (entry, number) = (demand.found.entry(), demand.number);
+        let plan = self.evaluation.plans.get_mut(self.index as usize);
+        match (entry, plan) {
+            (Some(entry), Some(plan)) if taken => {
+                entry.count_passed(plan.pending);
+                plan.key = key;
+                plan.number = number;
+                plan.lease += self.limit.lease;
+                plan.pending = 0;
+            }
+            _ => self.evaluation.unleased |= 1 << self.index,
+        }
+    }
+
+    /// Pays for the packet from this CPU's lease.
+    #[inline(always)]
+    fn pay(self) -> u32 {
+        let (bit, cost) = (1 << self.index, self.cost());
+        if let Some(plan) = self.evaluation.plans.get_mut(self.index as usize) {
+            plan.lease -= cost;
+            plan.pending += 1;
+        }
+        self.evaluation.leased |= bit;
+        self.evaluation.charged |= bit;
+        self.count(Reason::Admitted)
+    }
+
+    #[inline(always)]
+    fn cost(&self) -> u64 {
+        self.limit.quota.cost_of(self.evaluation.length)
+    }
+
+    #[inline(always)]
+    const fn is_leased(&self) -> bool {
+        self.limit.lease != 0 && self.evaluation.leased >> self.index & 1 != 0
+    }
+
     /// Stores the limit's decision, and counts an admitted packet.
     #[inline(always)]
     fn take(self, charged: Charged<E::Found>) -> u32 {
@@ -182,6 +242,14 @@ pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> 
     let Some(step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
+    if step.limit.lease != 0 {
+        if step.has_lease() {
+            return DONE;
+        }
+        if step.wants_lease() {
+            return STALE;
+        }
+    }
     let key = step.new_key();
     // The bucket of the interface is where the last packet has found it.
     let last = match step.evaluation.plans.get(index as usize) {
@@ -244,6 +312,14 @@ pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
     let Some(step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
+    if step.limit.lease != 0 {
+        if step.has_lease() {
+            return step.pay();
+        }
+        if step.wants_lease() {
+            return STALE;
+        }
+    }
     if let Some(entry) = step.charge_as_planned() {
         return step.take(Charged {
             reason: Reason::Admitted,
@@ -265,11 +341,15 @@ pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
     })
 }
 
-/// [`super::bucket::refresh`] for the limit's bucket. Returns [`DONE`].
+/// [`super::bucket::refresh`] for the limit's bucket, or a new lease if the packet needs one. Returns [`DONE`].
 #[inline(always)]
 pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    if let Some(step) = Step::new(engine, evaluation, index) {
-        engine.refresh_bucket(&step.key(), index);
+    match Step::new(engine, evaluation, index) {
+        Some(step) if step.wants_lease() => step.take_lease(),
+        Some(step) => {
+            engine.refresh_bucket(&step.key(), index);
+        }
+        None => {}
     }
     DONE
 }
@@ -304,25 +384,30 @@ pub fn contended<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32)
 /// Tries once to refund the charge of [`charge`] or [`add`]. Returns [`LOST`] if another CPU was faster, or [`DONE`].
 #[inline(always)]
 pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    match Step::new(engine, evaluation, index) {
-        Some(step)
-            if !step
-                .demand::<false>(&step.key(), step.entry_number())
-                .refund() =>
-        {
-            LOST
+    let Some(step) = Step::new(engine, evaluation, index) else {
+        return DONE;
+    };
+    if step.is_leased() {
+        let cost = step.cost();
+        if let Some(plan) = step.evaluation.plans.get_mut(index as usize) {
+            plan.lease += cost;
+            plan.pending -= 1;
         }
-        _ => DONE,
+        return DONE;
     }
+    let key = step.key();
+    let mut demand = step.demand::<false>(&key, step.entry_number());
+    if demand.refund() { DONE } else { LOST }
 }
 
 /// Uncounts the packet that the limit had admitted, after [`refund`]. Returns [`DONE`].
 #[inline(always)]
 pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     if let Some(step) = Step::new(engine, evaluation, index) {
-        if let Some(entry) = step
-            .demand::<false>(&step.key(), step.entry_number())
-            .find()
+        if !step.is_leased()
+            && let Some(entry) = step
+                .demand::<false>(&step.key(), step.entry_number())
+                .find()
         {
             entry.uncount();
         }

@@ -161,6 +161,12 @@ pub trait Shared: Copy {
         }
     }
 
+    /// Counts packets of the source that have passed.
+    #[inline(always)]
+    fn count_passed(self, packets: u64) {
+        self.add(PASSED, packets.wrapping_mul(ONE_PACKET));
+    }
+
     /// Uncounts a packet of the source that had passed.
     #[inline(always)]
     fn uncount(self) {

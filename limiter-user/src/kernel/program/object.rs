@@ -108,12 +108,19 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     };
     let mut constants = Box::new(Raw(*config));
     constants.0.seed = seed;
-    // Times of packets need no bounds.
-    constants.0.tick = if config.clock == CLOCK_KERNEL {
-        clock::tick()?
-    } else {
-        0
-    };
+    // Times of packets need no bounds, and their decisions no leases.
+    constants.0.tick = 0;
+    if config.clock == CLOCK_KERNEL {
+        constants.0.tick = clock::tick()?;
+        let cpus =
+            aya::util::nr_cpus().map_err(|(_, error)| Error::system("counting the CPUs", error))?;
+        for limit in &mut constants.0.limits[..config.limits_length as usize] {
+            if limit.lease(cpus as u64) {
+                // The fast path has no leases.
+                constants.0.plain = 0;
+            }
+        }
+    }
     // Keeps the pins open: the loader opens the maps by their descriptors.
     let mut held = Vec::new();
     let mut loader = EbpfLoader::new();
@@ -154,7 +161,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     if let Some(full_at) = new_sources_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;
     }
-    let entry = entry_name(config.plain != 0, frags);
+    let entry = entry_name(constants.0.plain != 0, frags);
     xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
     Ok(Program { ebpf, entry })
 }

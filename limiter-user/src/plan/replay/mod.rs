@@ -77,6 +77,8 @@ pub struct Compiled {
 impl Compiled {
     /// Compiles settings. Windows begin with the clock. Sockets are not looked up.
     pub fn new(settings: &Settings) -> std::result::Result<Self, Invalid> {
+        let mut without_sockets = settings.clone();
+        without_sockets.exempt.established = false;
         let slots: Vec<_> = (FIRST_SLOT..)
             .zip(settings.all_limits())
             .map(|(number, limit)| Slot {
@@ -85,8 +87,7 @@ impl Compiled {
             })
             .collect();
         let bits = TierBits::default().for_settings(settings).0;
-        let mut config = settings.compile(&slots, &bits, FRAME_MAX)?;
-        config.established = 0;
+        let config = without_sockets.compile(&slots, &bits, FRAME_MAX)?;
         Ok(Self {
             config,
             prefixes: settings.lists.compile(&bits),

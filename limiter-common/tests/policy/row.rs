@@ -1,0 +1,163 @@
+//! An engine whose table is a row of entries.
+
+use std::cell::Cell;
+
+use limiter_common::{
+    abi::{Config, rules::Limit},
+    arithmetic::bucket,
+    policy::{Engine, Evaluation, TimeBounds, verdict::Reason},
+    table::{
+        Added,
+        entry::{ADDRESS, OVER, PASSED, Shared, TAT, with_epoch},
+        key::{Address, KeyMask, SourceKey},
+    },
+};
+
+/// Ticks of a token, and of a bucket of ten tokens.
+pub const COST: u64 = 1_000;
+pub const TAU: u64 = 10 * COST;
+pub const NOW: u64 = 1_000_000;
+/// Nanoseconds between the bounds of the time.
+pub const TICK: u64 = 20;
+
+/// An engine with two limits over a row of entries.
+pub struct Row<'a> {
+    pub config: Box<Config>,
+    pub entries: Vec<[Cell<u64>; 4]>,
+    /// Number of searches for an entry.
+    pub searches: Cell<u32>,
+    /// What another CPU does between the check of the buckets and the first charge.
+    pub meanwhile: Cell<Option<&'a dyn Fn(&Row<'_>)>>,
+    /// The time, in nanoseconds.
+    pub time: Cell<u64>,
+    /// The last upper bound of the time, if it has bounds. A reading of the clock renews it.
+    pub latest: Cell<Option<u64>>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Entry<'a>(&'a [Cell<u64>; 4]);
+
+impl<'a> Shared for Entry<'a> {
+    type Word = &'a Cell<u64>;
+
+    fn word(self, index: usize) -> &'a Cell<u64> {
+        &self.0[index]
+    }
+
+    fn next(self) -> Self {
+        self
+    }
+}
+
+impl<'a> Engine for &'a Row<'_> {
+    type Entry = Entry<'a>;
+    type Found = Option<Entry<'a>>;
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn now(&self) -> u64 {
+        let now = self.time.get();
+        self.latest.set(self.latest.get().map(|_| now + TICK));
+        now
+    }
+
+    fn time_bounds(&self) -> Option<TimeBounds> {
+        let latest = self.latest.get()?;
+        let earliest = latest - TICK;
+        Some(TimeBounds { earliest, latest })
+    }
+
+    fn lists(&self, _: &Evaluation) -> u32 {
+        0
+    }
+
+    fn destination_lists(&self, _: &Evaluation) -> u32 {
+        0
+    }
+
+    fn entry_number(&self, key: &SourceKey) -> u32 {
+        self.searches.set(self.searches.get() + 1);
+        let mut places = 1..;
+        let mut entries = self.entries.iter().zip(places.by_ref());
+        entries
+            .find(|(entry, _)| Entry(entry).is_of(key))
+            .map_or(0, |(_, place)| place)
+    }
+
+    /// Charges begin with the entry that the check has found.
+    fn entry(&self, place: u32) -> Option<Entry<'a>> {
+        let index = place.checked_sub(1)?;
+        if let Some(meanwhile) = self.meanwhile.take() {
+            meanwhile(self);
+        }
+        self.entries.get(index as usize).map(Entry)
+    }
+
+    fn find(&self, key: &SourceKey) -> Option<Entry<'a>> {
+        let index = self.entry_number(key).checked_sub(1)?;
+        self.entries.get(index as usize).map(Entry)
+    }
+
+    fn number_of(&self, entry: Entry<'a>) -> u32 {
+        let mut places = 1..;
+        let mut entries = self.entries.iter().zip(places.by_ref());
+        let found = entries.find(|(words, _)| std::ptr::eq(*words, entry.0));
+        found.map_or(0, |(_, place)| place)
+    }
+
+    fn admits(&self, _: &SourceKey, _: u64, _: bool) -> bool {
+        false
+    }
+
+    fn insert(&self, _: &SourceKey, _: u64, _: u32, _: u64) -> Added {
+        Added::NoRoom
+    }
+
+    fn count_limit(&self, _: u32, _: Reason, _: u64) {}
+
+    fn uncount_limit(&self, _: u32, _: u64) {}
+}
+
+pub fn address(last: u8) -> Address {
+    Address::ipv4(u32::from_ne_bytes([192, 0, 2, last]))
+}
+
+/// The key of a source under the limit in `slot`.
+pub fn key(last: u8, slot: u32) -> SourceKey {
+    KeyMask::prefixes(32, 64).key(slot, &address(last), 0)
+}
+
+/// Two limits, and full buckets of these keys.
+pub fn row<'a>(keys: &[SourceKey]) -> Row<'a> {
+    let limit = |slot| {
+        let mut limit = Limit::NONE;
+        limit.mask = KeyMask::prefixes(32, 64);
+        (limit.quota.tau, limit.quota.cost) = (TAU, COST);
+        limit.slot = slot;
+        limit
+    };
+    let mut config = Box::new(Config::NONE);
+    (config.limits[0], config.limits[1]) = (limit(0), limit(1));
+    config.limits_length = 2;
+    let limits = config.limits;
+    config.candidates.fill(&limits[..2]);
+    Row {
+        config,
+        entries: keys.iter().map(entry_of).collect(),
+        searches: Cell::new(0),
+        meanwhile: Cell::new(None),
+        time: Cell::new(NOW),
+        latest: Cell::new(None),
+    }
+}
+
+fn entry_of(key: &SourceKey) -> [Cell<u64>; 4] {
+    let words: [Cell<u64>; 4] = Default::default();
+    words[ADDRESS].set(key.first);
+    words[TAT].set(bucket::ticks(NOW));
+    words[PASSED].set(key.port().into());
+    words[OVER].set(with_epoch(key.limit(), 0));
+    words
+}
