@@ -2,18 +2,6 @@
 
 use std::time::Duration;
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
-
-use super::{link::TOO_LONG, options::Target};
-
-/// Texts of errors about missing rights: from scripts of Redis and Valkey, and from the client about a forbidden
-/// database.
-const FORBIDDEN: [&str; 3] = [
-    "The user executing the script",
-    "ACL failure in script",
-    "no permissions to run",
-];
-
 /// An error of a request to the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -84,36 +72,5 @@ impl Error {
     pub fn is_of_the_connection(&self) -> bool {
         use Fault::{Forbidden, Full, Refused};
         matches!(self, Self::At(_, fault) if !matches!(fault, Forbidden(_) | Full | Refused(_)))
-    }
-}
-
-impl Fault {
-    /// Converts an error of the client.
-    pub(super) fn of(target: &Target, error: &RedisError) -> Self {
-        use ServerErrorKind::{NoPerm, ReadOnly};
-        let why = match error.code() {
-            Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
-            None => error.to_string(),
-        };
-        let why = target.quoted(&why);
-        match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Denied,
-            ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Self::Invalid(why),
-            ErrorKind::Server(NoPerm) => Self::Forbidden(why),
-            ErrorKind::Server(ReadOnly) => Self::Replica,
-            ErrorKind::Io if why.contains(TOO_LONG) => Self::Invalid(why),
-            ErrorKind::Io => Self::Unreachable(why),
-            _ => match error.code() {
-                // DENIED: the server is in protected mode.
-                Some("NOAUTH" | "WRONGPASS" | "DENIED") => Self::Denied,
-                Some("OOM") => Self::Full,
-                // A script's missing rights are reported as a script error.
-                _ if FORBIDDEN.iter().any(|words| why.contains(words)) => Self::Forbidden(why),
-                _ if why.contains("ERR unknown command") => {
-                    Self::NotAStore("not a Redis, or forbids commands".to_owned())
-                }
-                _ => Self::Refused(why),
-            },
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, pem::PemObject},
@@ -112,15 +112,20 @@ impl Target {
         Error::At(self.at.clone(), fault)
     }
 
+    /// The error of an answer that is not valid.
+    pub(super) fn invalid(&self, what: &str) -> Error {
+        self.error(Fault::Invalid(what.to_owned()))
+    }
+
     /// Waits for an answer of the server.
     pub(super) async fn within_timeout<T>(
         &self,
-        answer: impl Future<Output = RedisResult<T>>,
+        answer: impl Future<Output = Result<T, Fault>>,
     ) -> Result<T, Error> {
         let time = self.options.timeout;
         let fault = match tokio::time::timeout(time, answer).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => Fault::of(self, &error),
+            Ok(Err(fault)) => fault,
             Err(_) => Fault::Timeout(time),
         };
         Err(self.error(fault))
