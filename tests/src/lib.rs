@@ -23,6 +23,7 @@ pub mod model;
 pub mod need;
 pub mod objects;
 pub mod packet;
+pub mod postgres;
 pub mod probe;
 pub mod processes;
 pub mod random;

@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{engine::Engine, error::Error, options::Target, redis::Redis};
+use super::{
+    address::Address, engine::Engine, error::Error, options::Target, postgres::Postgres,
+    redis::Redis,
+};
 
 /// A connection to the store. Clones share the connection and can be used at the same time.
 #[derive(Clone)]
@@ -21,7 +24,10 @@ impl Store {
     /// Connects once, and checks that the server is a store.
     /// Fails if the server cannot be reached, refuses this host, or is not a store.
     pub async fn connect(target: &Arc<Target>) -> Result<Self, Error> {
-        let engine = Arc::new(Redis::connect(target, &target.info).await?);
+        let engine: Arc<dyn Engine> = match &target.address {
+            Address::Redis(info) => Arc::new(Redis::connect(target, info).await?),
+            Address::Postgres(config) => Arc::new(Postgres::connect(target, config).await?),
+        };
         let target = Arc::clone(target);
         Ok(Self { target, engine })
     }

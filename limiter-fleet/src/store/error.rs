@@ -7,7 +7,7 @@ use std::time::Duration;
 pub enum Error {
     /// The address is not valid. It is not repeated, because it may contain a password.
     #[error(
-        "the store's address is invalid ({0}): write redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// with TLS, or unix:///PATH; write [2001:db8::1] for an IPv6 address, and %XX for a special character of a password"
+        "the store's address is invalid ({0}): write redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// with TLS, unix:///PATH, or postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE[?sslmode=verify-full]; write [2001:db8::1] for an IPv6 address, and %XX for a special character of a password"
     )]
     Address(&'static str),
     /// A certificate is not valid.
@@ -34,27 +34,31 @@ pub enum Error {
 pub enum Fault {
     /// There is no connection.
     #[error(
-        "cannot be reached: {0}: check its address, that it runs, that a firewall lets this host through, and whether it speaks TLS (rediss://); with TLS, check --ca"
+        "cannot be reached: {0}: check its address, that it runs, that a firewall lets this host through, and whether it speaks TLS (rediss://, sslmode=verify-full); with TLS, check --ca"
     )]
     Unreachable(String),
     /// There was no answer within this time.
     #[error(
-        "has not answered within {0:?}: check its address, that it runs and is not overloaded, that a firewall lets this host through, and whether it speaks TLS (rediss://)"
+        "has not answered within {0:?}: check its address, that it runs and is not overloaded, that a firewall lets this host through, and whether it speaks TLS (rediss://, sslmode=verify-full)"
     )]
     Timeout(Duration),
-    /// User or password is wrong, or the store is in protected mode. The client cannot tell these apart.
+    /// User or password is wrong, or the store accepts no other hosts. The client cannot tell these apart.
     #[error(
-        "rejects the user or the password: check --password-file, and `ACL LIST` on the store; without a password of its own (requirepass), a store rejects all other hosts"
+        "rejects the user or the password: check --password-file, and on the store `ACL LIST` or pg_hba.conf; without a password of its own (requirepass), Redis rejects all other hosts"
     )]
     Denied,
     /// The user lacks a right.
     #[error("denies this user a right that a fleet needs: {0}: grant the rights of docs/fleet.md")]
     Forbidden(String),
     /// The server is another program, or too old.
-    #[error("is {0}, but a fleet needs Redis 7.0, Valkey, or later: name another store")]
+    #[error(
+        "is {0}, but a fleet needs Redis 7.0, Valkey, or PostgreSQL 14 with the schema of `limiter agent schema`: name another store, or set it up as docs/fleet.md says"
+    )]
     NotAStore(String),
-    /// The store is out of memory.
-    #[error("is full: raise its maxmemory, or set maxmemory-policy to volatile-ttl")]
+    /// The store is out of memory or disk space.
+    #[error(
+        "is full: raise its maxmemory, or set maxmemory-policy to volatile-ttl; free disk space for PostgreSQL"
+    )]
     Full,
     /// The server is a replica.
     #[error("is a replica, which accepts no writes: name its primary")]

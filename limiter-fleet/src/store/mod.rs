@@ -1,8 +1,9 @@
-//! The store. [`engine`] says what it does for a fleet, `redis` how. All times are the store's.
+//! The store. [`engine`] says what it does for a fleet; `redis` and `postgres` do it. All times are the store's.
 //!
 //! Data of other hosts is not trusted: malformed data is ignored there and here. Nothing here waits for a store to come
 //! back. The caller drops the [`Store`] after an error with [`Error::is_of_the_connection`], and connects again.
 
+mod address;
 mod connection;
 mod engine;
 mod error;
@@ -11,6 +12,7 @@ mod heartbeat;
 mod lists;
 mod names;
 mod options;
+mod postgres;
 mod redis;
 mod socket;
 
@@ -19,3 +21,4 @@ pub use error::{Error, Fault};
 pub use heartbeat::{Beat, LIMITS, MEMBERS};
 pub use lists::{Changed, Edit, Entry, Lists, PREFIXES};
 pub use options::{Options, Target};
+pub use postgres::SCHEMA;
