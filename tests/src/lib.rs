@@ -26,6 +26,7 @@ pub mod packet;
 pub mod postgres;
 pub mod probe;
 pub mod processes;
+pub mod proxy;
 pub mod random;
 pub mod raw;
 pub mod recipes;

@@ -205,6 +205,12 @@ impl<'h> Postgres<'h> {
             .unwrap()
     }
 
+    /// Bytes of disk that the records take.
+    pub fn size(&self) -> u64 {
+        let size = self.sql("SELECT pg_total_relation_size('limiter.records')");
+        size.parse().unwrap()
+    }
+
     /// The server, and its processes, one for each connection.
     pub fn processes(&self) -> impl Iterator<Item = Pid> {
         let server = self.process.as_ref().expect("the server does not run").id();

@@ -164,6 +164,14 @@ impl<'h> Redis<'h> {
         kill(Pid::from_raw(process.id().try_into().unwrap()), signal).unwrap();
     }
 
+    /// Bytes of memory that the data takes.
+    pub fn size(&self) -> u64 {
+        let memory = self.cli(&["INFO", "memory"]);
+        let mut fields = memory.lines().filter_map(|line| line.split_once(':'));
+        let field = fields.find(|(name, _)| *name == "used_memory");
+        field.unwrap().1.trim().parse().unwrap()
+    }
+
     /// The processes of the store.
     pub fn processes(&self) -> impl Iterator<Item = Pid> {
         let process = self.process.as_ref().expect("the store does not run");

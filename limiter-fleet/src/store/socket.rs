@@ -9,7 +9,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
 };
@@ -47,8 +47,6 @@ pub(super) struct Traffic {
     asked: AtomicUsize,
     /// Bytes received since the last complete reply.
     received: AtomicUsize,
-    /// True if a reply was too long.
-    was_refused: AtomicBool,
 }
 
 impl Traffic {
@@ -56,11 +54,6 @@ impl Traffic {
     pub fn ask(&self) -> Asked<'_> {
         self.asked.fetch_add(1, Relaxed);
         Asked(self)
-    }
-
-    /// True if a reply was refused because it is too long.
-    pub fn was_refused(&self) -> bool {
-        self.was_refused.load(Relaxed)
     }
 }
 
@@ -96,7 +89,6 @@ impl AsyncRead for Bounded {
         let read = buffer.filled().len() - before;
         let received = self.traffic.received.fetch_add(read, Relaxed) + read;
         if received > REPLY * self.traffic.asked.load(Relaxed).max(1) {
-            self.traffic.was_refused.store(true, Relaxed);
             return Poll::Ready(Err(io::Error::other(TOO_LONG)));
         }
         Poll::Ready(Ok(()))

@@ -3,10 +3,13 @@
 mod access;
 #[path = "../fleet_store/asked.rs"]
 mod asked;
+#[path = "../fleet_store/bounds.rs"]
+mod bounds;
 mod buckets;
 mod faults;
 #[path = "../fleet_store/figures.rs"]
 mod figures;
+mod hostile;
 #[path = "../fleet_store/lists.rs"]
 mod lists;
 #[path = "../fleet_store/members.rs"]

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Asked, round, store, totals};
+use limiter_fleet::store::Fault;
+
+use super::{Asked, expect_fault, options, round, store, totals, try_connect};
 
 const HOSTS: u64 = 4;
 const ROUNDS: u64 = 40;
@@ -59,7 +61,7 @@ fn round_that_is_repeated_while_the_first_one_waits_is_counted_once() {
     let mut other = server.psql("edge");
     other.args([
         "-c",
-        "BEGIN; UPDATE limiter.records SET total = total + 1; SELECT pg_sleep(1.5); COMMIT",
+        "BEGIN; UPDATE limiter.records SET total = total + 1; SELECT pg_sleep(0.6); COMMIT",
     ]);
     let mut holds = other.spawn().unwrap();
     limiter_tests::eventually("the other transaction holds the lock", || {
@@ -78,4 +80,28 @@ fn round_that_is_repeated_while_the_first_one_waits_is_counted_once() {
         "nothing waited"
     );
     holds.wait().unwrap();
+}
+
+/// An administrator's command locks a table for longer than agents wait. Their connections stay, and do not multiply.
+#[test]
+fn locked_table_is_reported_and_connections_do_not_pile_up() {
+    let (server, _store) = store!();
+    let mut quick = options(&server.agent_url());
+    quick.timeout = Duration::from_secs(1);
+    let mut store = try_connect(&quick).unwrap();
+    let mut lock = server.psql("edge");
+    lock.args([
+        "-c",
+        "BEGIN; LOCK TABLE limiter.records; SELECT pg_sleep(4); COMMIT",
+    ]);
+    let mut locks = lock.spawn().unwrap();
+    limiter_tests::eventually("the table is locked", || {
+        server.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1"
+    });
+    for number in [1, 2] {
+        let error = expect_fault!(Fault::Refused(_), store.fails(number, &[(1, 1)]));
+        assert!(!error.is_of_the_connection(), "{error}");
+    }
+    locks.wait().unwrap();
+    assert_eq!(store.totals(2, &[(1, 1)]), [1]);
 }

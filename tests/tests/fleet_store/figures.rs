@@ -1,55 +1,14 @@
 //! Measures a round: `cargo test --release -p limiter-tests --test fleet_store --test fleet_postgres -- --ignored
 //! --nocapture figures`.
 
-use std::{
-    io::{Read, Write},
-    net::{Shutdown, TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use limiter_tests::processes::cpu_of;
+use limiter_tests::{processes::cpu_of, proxy::Proxy};
 
-use super::{Server, options, round, try_connect};
+use super::{Server, members::held, options, round, try_connect};
 
 /// Time of each measurement.
 const TIME: Duration = Duration::from_secs(5);
-
-/// Forwards connections to a port on loopback, and counts bytes in both directions. Returns the port.
-fn proxy(to: u16) -> (u16, Arc<AtomicU64>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let bytes = Arc::new(AtomicU64::new(0));
-    let counter = Arc::clone(&bytes);
-    let forward = move |mut from: TcpStream, mut to: TcpStream, counter: Arc<AtomicU64>| {
-        let mut part = vec![0; 1 << 16];
-        while let Ok(length @ 1..) = from.read(&mut part) {
-            counter.fetch_add(length as u64, Relaxed);
-            to.write_all(&part[..length]).unwrap();
-        }
-        let _ = to.shutdown(Shutdown::Both);
-    };
-    thread::spawn(move || {
-        for client in listener.incoming() {
-            let (client, server) = (
-                client.unwrap(),
-                TcpStream::connect(("127.0.0.1", to)).unwrap(),
-            );
-            for stream in [&client, &server] {
-                stream.set_nodelay(true).unwrap();
-            }
-            let back = (server.try_clone().unwrap(), client.try_clone().unwrap());
-            let (there, here) = (Arc::clone(&counter), Arc::clone(&counter));
-            thread::spawn(move || forward(client, server, there));
-            thread::spawn(move || forward(back.0, back.1, here));
-        }
-    });
-    (port, bytes)
-}
 
 /// One member sends rounds without pause.
 #[test]
@@ -59,10 +18,8 @@ fn figures_of_a_round() {
         return;
     }
     let server = Server::start();
-    let (port, bytes) = proxy(server.port);
-    let url = server
-        .agent_url()
-        .replace(&server.port.to_string(), &port.to_string());
+    let link = Proxy::to(server.port);
+    let url = link.url(&server.agent_url(), server.port);
     let mut store = try_connect(&options(&url)).unwrap();
     println!("sources  bytes/source  store us/source  median ms  99th ms");
     let mut number = 0;
@@ -78,13 +35,13 @@ fn figures_of_a_round() {
             // The first rounds make records and plans.
             if times.len() == 20 && before.0 == 0 {
                 times.clear();
-                before = (bytes.load(Relaxed), server.processes().map(cpu_of).sum());
+                before = (link.bytes(), server.processes().map(cpu_of).sum());
                 began = Instant::now();
             }
         }
         let cpu: u64 = server.processes().map(cpu_of).sum();
         let of = times.len() as f64 * f64::from(sources);
-        let each = (bytes.load(Relaxed) - before.0) as f64 / of;
+        let each = (link.bytes() - before.0) as f64 / of;
         let micros = (cpu - before.1) as f64 / of;
         times.sort();
         let at = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1e3;
@@ -93,5 +50,28 @@ fn figures_of_a_round() {
             at(50),
             at(99)
         );
+    }
+    let before = server.size();
+    for part in 0..50 {
+        let items: Vec<_> = (0..1_000)
+            .map(|source| (1 << 20 | part << 10 | source, 3))
+            .collect();
+        number += 1;
+        store.exchange(1, &round(number, &items));
+    }
+    let size = (server.size() - before) / 50_000;
+    println!("{size} bytes per record");
+    for members in [10, 100, 1_000] {
+        let beats = 2_000;
+        let mut before = 0;
+        for beat in 0..members + beats {
+            // First, all members come to life.
+            if beat == members {
+                before = server.processes().map(cpu_of).sum();
+            }
+            store.beat(beat % members, &[held("all", 1)], Duration::from_secs(60));
+        }
+        let cpu = server.processes().map(cpu_of).sum::<u64>() - before;
+        println!("{} us per heartbeat, {members} members", cpu / beats);
     }
 }

@@ -6,6 +6,7 @@ mod bounds;
 mod faults;
 mod figures;
 mod garbage;
+mod hostile;
 mod lists;
 mod members;
 mod restarts;

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use limiter_fleet::store::{Fault, Options};
+use limiter_tests::proxy::Proxy;
 
-use super::{Asked, expect_fault, options, refused, round, store, try_connect};
+use super::{Asked, expect_fault, options, refused, round, store, totals, try_connect};
 
 #[test]
 fn store_that_forgets_scripts_or_data_is_set_up_again() {
@@ -48,4 +49,47 @@ fn stopped_store_times_out_and_counts_a_round_once() {
     let mut store = Asked::of(&server);
     assert_eq!(store.totals(2, &[(1, 5)]), [6]);
     assert_eq!(store.totals(3, &[(1, 1)]), [7]);
+}
+
+/// The store counts the round, and the link breaks before the answer.
+#[test]
+fn round_whose_answer_is_lost_is_counted_once() {
+    let (server, _store) = store!();
+    let link = Proxy::to(server.port);
+    let connect = || try_connect(&options(&link.url(&server.agent_url(), server.port))).unwrap();
+    let mut store = connect();
+    assert_eq!(store.totals(1, &[(1, 1)]), [1]);
+    link.lose_answers(true);
+    expect_fault!(Fault::Unreachable(_), store.fails(2, &[(1, 5)]));
+    limiter_tests::eventually("the store has counted the round", || {
+        totals(&Asked::of(&server).exchange(9, &round(1, &[(1, 0)]))) == [6]
+    });
+    link.lose_answers(false);
+    let mut store = connect();
+    assert_eq!(store.totals(2, &[(1, 5)]), [6]);
+    assert_eq!(store.totals(3, &[(1, 1)]), [7]);
+}
+
+/// A round is one message and one answer, and so is a heartbeat.
+#[test]
+fn slow_link_delays_a_round_by_one_round_trip() {
+    let (server, _store) = store!();
+    let link = Proxy::to(server.port);
+    let url = link.url(&server.agent_url(), server.port);
+    let mut store = try_connect(&options(&url)).unwrap();
+    // Makes the scripts known to the store.
+    store.totals(1, &[(1, 1)]);
+    store.beat(1, &[], Duration::from_secs(60));
+    let one_way = Duration::from_millis(300);
+    link.delay(one_way);
+    let begin = Instant::now();
+    assert_eq!(store.totals(2, &[(1, 1)]), [2]);
+    let took = begin.elapsed();
+    store.beat(1, &[], Duration::from_secs(60));
+    let both = [took, begin.elapsed() - took];
+    assert!(
+        both.iter()
+            .all(|it| (2 * one_way..4 * one_way).contains(it)),
+        "{both:?}"
+    );
 }

@@ -7,11 +7,7 @@ use tokio_postgres::{
     error::{DbError, SqlState},
 };
 
-use crate::store::{
-    error::Fault,
-    options::Target,
-    socket::{TOO_LONG, Traffic},
-};
+use crate::store::{error::Fault, options::Target, socket::TOO_LONG};
 
 /// Converts an error of a socket.
 pub(super) fn of_socket(target: &Target, error: &io::Error) -> Fault {
@@ -19,25 +15,22 @@ pub(super) fn of_socket(target: &Target, error: &io::Error) -> Fault {
 }
 
 /// Converts an error of the client.
-pub(super) fn of(target: &Target, traffic: &Traffic, error: &Error) -> Fault {
+pub(super) fn of(target: &Target, error: &Error) -> Fault {
     if let Some(error) = error.as_db_error() {
         return of_server(target, error);
-    }
-    if traffic.was_refused() {
-        return Fault::Invalid(TOO_LONG.to_owned());
     }
     let cause = error.source().map(ToString::to_string);
     let why = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
     // The client does not tell the kinds of its errors otherwise.
     let begins = |words| why.starts_with(words);
-    let fault =
-        if begins("error communicating") || begins("error performing TLS") || error.is_closed() {
-            Fault::Unreachable
-        } else if begins("invalid configuration: password") || begins("authentication error") {
-            return Fault::Denied;
-        } else {
-            Fault::Invalid
-        };
+    let is_of_socket = begins("error communicating") || begins("error performing TLS");
+    let fault = if error.is_closed() || is_of_socket && !why.contains(TOO_LONG) {
+        Fault::Unreachable
+    } else if begins("invalid configuration: password") || begins("authentication error") {
+        return Fault::Denied;
+    } else {
+        Fault::Invalid
+    };
     fault(target.quoted(&why))
 }
 

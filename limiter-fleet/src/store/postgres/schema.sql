@@ -8,6 +8,7 @@
 -- - Each record is changed by one INSERT ... ON CONFLICT DO UPDATE, which sees its latest version. So no charge is lost
 --   under READ COMMITTED. Under SERIALIZABLE and REPEATABLE READ, the server may refuse; agents then call again.
 -- - Times are microseconds of clock_timestamp(), read once per call. now() would stand still inside a transaction.
+-- - It gives up before agents do (they wait for a second), so that no connections pile up behind a lock.
 -- - It deletes some data that nobody needs any more.
 
 CREATE SCHEMA IF NOT EXISTS limiter;
@@ -104,7 +105,7 @@ CREATE OR REPLACE FUNCTION limiter.exchange_at(
     sources text[], packets bigint[], terms bigint[]
 ) RETURNS TABLE (born bigint, total bigint, level bigint)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms'
 -- A plan that was made while the tables were small must not last.
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
@@ -183,7 +184,7 @@ CREATE OR REPLACE FUNCTION limiter.heartbeat(
     most_members bigint, most_limits bigint
 ) RETURNS TABLE (hosts bigint, oldest bigint, revision bigint, held text[])
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms'
 AS $$
 DECLARE
     now_us CONSTANT bigint := limiter.micros();
@@ -194,7 +195,7 @@ DECLARE
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
 
-    INSERT INTO limiter.members AS m VALUES (for_fleet, by_member, its_label, now_us)
+    INSERT INTO limiter.members AS m VALUES (for_fleet, by_member, left(its_label, 128), now_us)
     ON CONFLICT ON CONSTRAINT members_pkey DO UPDATE SET label = excluded.label, at = excluded.at;
 
     -- All members have the same limits: seldom written, so that heartbeats do not wait for each other.
@@ -253,7 +254,7 @@ CREATE OR REPLACE FUNCTION limiter.edit(
     for_fleet text, of_list text, prefixes text[], by_host text, lasts bigint, most bigint
 ) RETURNS TABLE (changed bigint, revision bigint)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms'
 AS $$
 DECLARE
     now_us CONSTANT bigint := limiter.micros();
@@ -294,7 +295,7 @@ CREATE OR REPLACE FUNCTION limiter.part(
     for_fleet text, of_list text, after text, at_once bigint, most bigint
 ) RETURNS TABLE (now_us bigint, revision bigint, prefixes text[], contents text[])
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '800ms'
 AS $$
 BEGIN
     -- Before the entries: a change in between is then read again.
