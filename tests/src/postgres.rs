@@ -53,7 +53,9 @@ fn programs() -> Option<PathBuf> {
 
 /// A program of the server, run as the user of the server.
 fn program(name: &str) -> Command {
-    let mut command = Command::new(programs().unwrap().join(name));
+    let own = programs().unwrap().join(name);
+    // Debian has the client in a package of its own.
+    let mut command = Command::new(if own.is_file() { own } else { name.into() });
     if geteuid().is_root() {
         command.uid(NOBODY).gid(NOBODY).current_dir("/");
     }
@@ -70,7 +72,9 @@ fn succeeds(command: &mut Command) -> String {
 impl Postgres<'static> {
     /// True if a server can be started.
     pub fn is_there(test: &str) -> bool {
-        programs().is_some() || need::missing(test, "no PostgreSQL")
+        let runs = || program("initdb").arg("--version").output();
+        let is_there = programs().is_some() && runs().is_ok_and(|output| output.status.success());
+        is_there || need::missing(test, "no PostgreSQL that `nobody` may run")
     }
 
     /// Starts a store here, on loopback.

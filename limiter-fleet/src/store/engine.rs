@@ -23,7 +23,7 @@ pub(super) trait Engine: Send + Sync {
 
 pub(super) type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
-/// What a member has charged.
+/// The charges of a member.
 pub(super) struct Charges<'a> {
     pub fleet: &'a str,
     pub member: u64,
@@ -33,7 +33,7 @@ pub(super) struct Charges<'a> {
     pub items: Vec<Charge>,
 }
 
-/// What the store has to know of a limit.
+/// The part of a limit that the store has to know.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Terms<'a> {
     pub limit: &'a str,
