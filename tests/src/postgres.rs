@@ -144,6 +144,11 @@ impl<'h> Postgres<'h> {
         }
     }
 
+    /// The server's folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }

@@ -1,8 +1,10 @@
 //! Hostile rows, full disks, replicas and hostile servers affect no other source, and each fault is reported.
 
 use std::{
-    io::{Read, Write},
+    fs,
+    io::{ErrorKind, Read, Write},
     net::TcpListener,
+    path::PathBuf,
     thread,
     time::Duration,
 };
@@ -12,6 +14,7 @@ use limiter_fleet::{
     store::{Edit, Error, Fault, LIMITS, MEMBERS, Options, PREFIXES},
 };
 use limiter_tests::redis::free_port;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use super::{
     Asked, SLOW, Server, expect_fault,
@@ -157,25 +160,56 @@ fn replica_is_refused_until_it_is_promoted() {
     assert_eq!(store.totals(3, &[(1, 1)]), [3]);
 }
 
-/// The server refuses to write more than the disk holds: nothing is counted by half.
-#[test]
-fn full_store_applies_no_round_by_half() {
-    let (server, mut store) = store!();
-    assert_eq!(store.totals(1, &[(1, 1)]), [1]);
-    // Acts as a full disk does for one of two sources.
-    server.sql(
-        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-             IF NEW.source = '10.0.0.2' THEN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END IF;
-             RETURN NEW; END $$;
-         GRANT EXECUTE ON FUNCTION full_disk TO PUBLIC;
-         CREATE TRIGGER full_disk BEFORE INSERT ON limiter.records FOR EACH ROW EXECUTE FUNCTION full_disk()",
-    );
-    for number in [2, 3] {
-        let error = expect_fault!(Fault::Full, store.fails(number, &[(1, 1), (2, 1)]));
-        assert!(!error.is_of_the_connection());
+/// A small disk, mounted until this is dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn new(path: PathBuf) -> Self {
+        fs::create_dir(&path).unwrap();
+        let options = Some("size=4m,mode=0700,uid=65534,gid=65534");
+        mount(
+            Some("tmpfs"),
+            &path,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            options,
+        )
+        .unwrap();
+        Self(path)
     }
-    server.sql("DROP TRIGGER full_disk ON limiter.records");
-    assert_eq!(store.totals(2, &[(1, 1), (2, 1)]), [2, 1]);
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
+    }
+}
+
+/// The disk of the records has no room for another page.
+#[test]
+fn full_disk_applies_no_round_by_half() {
+    limiter_tests::need_kernel!();
+    let (server, mut store) = store!();
+    let disk = Disk::new(server.folder().join("disk"));
+    let path = disk.0.display();
+    server.sql(&format!("CREATE TABLESPACE small LOCATION '{path}'"));
+    for table in ["TABLE limiter.records", "INDEX limiter.records_pkey"] {
+        server.sql(&format!("ALTER {table} SET TABLESPACE small"));
+    }
+    assert_eq!(store.totals(1, &[(1, 1)]), [1]);
+    let filler = disk.0.join("filler");
+    let full = fs::write(&filler, vec![0; 5 << 20]).unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::StorageFull);
+    // One source is there already, and many are not.
+    let many: Vec<_> = (1..=1_000).map(|source| (source, 1)).collect();
+    for number in [2, 3] {
+        let error = expect_fault!(Fault::Full, store.fails(number, &many));
+        assert!(!error.is_of_the_connection());
+        assert_eq!(Asked::of(&server).totals(1, &[(1, 0)]), [1]);
+    }
+    fs::remove_file(filler).unwrap();
+    let totals = store.totals(2, &many);
+    assert_eq!((totals[0], totals[1], totals[999]), (2, 1, 1));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 --
 --     psql --single-transaction --set ON_ERROR_STOP=1 --file limiter.sql edge
 --
--- Agents may call four functions, and read or write no table. Each function is one transaction:
+-- Agents may call five functions, and read or write no table. Each call is one transaction:
 --
 -- - It locks rows in one order, so that rounds wait for each other, but not in a circle.
 -- - Each record is changed by one INSERT ... ON CONFLICT DO UPDATE, which sees its latest version. So no charge is lost
