@@ -7,13 +7,13 @@ use std::{
 
 use limiter_fleet::store::Fault;
 
-use super::{Asked, expect_fault, options, round, store, totals, try_connect};
+use super::{Asked, FLEET, expect_fault, lists::add, options, round, store, totals, try_connect};
 
 const HOSTS: u64 = 4;
 const ROUNDS: u64 = 40;
 const SOURCES: u32 = 25;
 
-/// Each host charges the same sources, in another order, while heartbeats and edits go on.
+/// Each host charges the same sources, in another order, sends heartbeats, and changes a list.
 #[test]
 fn concurrent_rounds_lose_nothing_in_any_isolation() {
     for isolation in ["read committed", "repeatable read", "serializable"] {
@@ -31,6 +31,11 @@ fn concurrent_rounds_lose_nothing_in_any_isolation() {
                 }
                 asked.exchange(member, &round(number, &items));
                 asked.beat(member, &[], Duration::from_secs(60));
+                if number.is_multiple_of(10) {
+                    let edit = add(&[&format!("10.{member}.{number}.0/24")], None);
+                    let edit = asked.store.edit(FLEET, "deny", "host", &edit);
+                    assert_eq!(asked.runtime.block_on(edit).unwrap().prefixes, 1);
+                }
             }
         };
         thread::scope(|scope| {
@@ -43,6 +48,11 @@ fn concurrent_rounds_lose_nothing_in_any_isolation() {
         assert_eq!(
             counted,
             vec![HOSTS * ROUNDS; SOURCES as usize],
+            "{isolation}"
+        );
+        assert_eq!(
+            store.deny().len() as u64,
+            HOSTS * ROUNDS / 10,
             "{isolation}"
         );
         let beat = store.beat(99, &[], Duration::from_secs(60));
