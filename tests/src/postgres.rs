@@ -116,6 +116,9 @@ impl<'h> Postgres<'h> {
     /// Starts a replica of this server, beside it.
     pub fn replica(&self) -> Self {
         let mut replica = Self::in_folder(self.setup.clone());
+        if self.setup.host.is_some() {
+            replica.port = self.port + 1;
+        }
         let mut copy = program("pg_basebackup");
         copy.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]);
         copy.args(["-U", "postgres", "-p", &self.port.to_string(), "-h"]);

@@ -2,6 +2,7 @@
 
 #[path = "../fleet/case.rs"]
 mod case;
+mod failover;
 #[path = "../fleet/faults.rs"]
 mod faults;
 #[path = "../fleet/lists.rs"]
