@@ -20,6 +20,17 @@ pub fn descriptors_of(process: Pid) -> usize {
     fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
+/// CPU time of a process until now, in microseconds.
+pub fn cpu_of(process: Pid) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    // utime and stime, in ticks of a hundredth of a second.
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks
+        .map(|ticks| ticks.parse::<u64>().unwrap() * 10_000)
+        .sum()
+}
+
 /// The children of a process.
 pub fn children_of(process: Pid) -> Vec<Pid> {
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap();

@@ -86,6 +86,11 @@ fn server() -> Command {
 }
 
 impl Redis<'static> {
+    /// True if a store can be started.
+    pub fn is_there(test: &str) -> bool {
+        is_there(test)
+    }
+
     /// Starts a store here, on loopback.
     pub fn start() -> Self {
         Self::start_as(Setup::default())
@@ -159,6 +164,20 @@ impl<'h> Redis<'h> {
         kill(Pid::from_raw(process.id().try_into().unwrap()), signal).unwrap();
     }
 
+    /// Bytes of memory that the data takes.
+    pub fn size(&self) -> u64 {
+        let memory = self.cli(&["INFO", "memory"]);
+        let mut fields = memory.lines().filter_map(|line| line.split_once(':'));
+        let field = fields.find(|(name, _)| *name == "used_memory");
+        field.unwrap().1.trim().parse().unwrap()
+    }
+
+    /// The processes of the store.
+    pub fn processes(&self) -> impl Iterator<Item = Pid> {
+        let process = self.process.as_ref().expect("the store does not run");
+        std::iter::once(Pid::from_raw(process.id().try_into().unwrap()))
+    }
+
     /// Suspends the store. Connections stay, and get no answers.
     pub fn pause(&self) {
         self.signal(Signal::SIGSTOP);
@@ -229,6 +248,95 @@ impl<'h> Redis<'h> {
         let time = self.cli(&["TIME"]);
         let (seconds, micros) = time.split_once('\n').unwrap();
         1_000_000 * seconds.parse::<u64>().unwrap() + micros.parse::<u64>().unwrap()
+    }
+
+    /// The URL for agents, with the store's password.
+    pub fn agent_url(&self) -> String {
+        match &self.setup.password {
+            Some(password) => self.url_as("", password),
+            None => self.url(),
+        }
+    }
+
+    /// Fills the store, or makes room in it again.
+    pub fn fill(&self, is_full: bool) {
+        let set = |name, value| self.cli(&["CONFIG", "SET", name, value]);
+        set("maxmemory-policy", "noeviction");
+        set("maxmemory", if is_full { "1" } else { "0" });
+    }
+
+    /// Adds `0.0.0.0/0` by `admin`, and garbage, to the list `deny`.
+    pub fn garble_list(&self) {
+        let value = r#"{"by":"admin","at":1,"until":null}"#;
+        let entries = [
+            "0.0.0.0/0",
+            value,
+            "203.0.113.10/33",
+            value,
+            "203.0.113.66",
+            "garbage",
+        ];
+        self.cli(&[&["HSET", "limiter:{edge}:list:deny"], &entries[..]].concat());
+        self.cli(&["SET", "limiter:{edge}:revision", "5"]);
+    }
+
+    /// Makes the list `deny` no list. Returns words of the agents' message.
+    pub fn spoil_list(&self) -> &'static str {
+        const KEY: &str = "limiter:{edge}:list:deny";
+        self.cli(&["DEL", KEY]);
+        self.cli(&["SET", KEY, "x"]);
+        self.cli(&["SET", "limiter:{edge}:revision", "6"]);
+        KEY
+    }
+
+    /// Puts a source of the limit `all` in a debt of 60 s, if the store has a record of it. Returns true if it has.
+    pub fn owes_a_minute(&self, source: &str) -> bool {
+        const DEEP: &str = "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] \
+            return redis.call('SET', KEYS[1], struct.pack('<dddd', now, 1000, 60e9, now + 1e9), 'XX')";
+        let key = format!("limiter:{{edge}}:s:all:{source}");
+        self.cli(&["EVAL", DEEP, "1", &key]) == "OK"
+    }
+
+    /// Loses all data.
+    pub fn forget(&self) {
+        self.cli(&["FLUSHALL"]);
+    }
+
+    /// Forgets the scripts that connections have sent.
+    pub fn forget_scripts(&self) {
+        self.cli(&["SCRIPT", "FLUSH"]);
+    }
+
+    /// Saves all data.
+    pub fn save(&self) {
+        self.cli(&["SAVE"]);
+    }
+
+    /// Milliseconds until the record of a source of the limit `http` ends; none if there is none.
+    pub fn record_left(&self, source: &str) -> Option<u64> {
+        let name = format!("limiter:{{edge}}:s:http:{source}");
+        self.cli(&["PTTL", &name]).parse().ok()
+    }
+
+    /// Lets the record of a source of the limit `http` end now.
+    pub fn end_record(&self, source: &str) {
+        let name = format!("limiter:{{edge}}:s:http:{source}");
+        self.cli(&["PEXPIRE", &name, "1"]);
+    }
+
+    /// The members of the fleet `edge`, in the order of their heartbeats.
+    pub fn members(&self) -> String {
+        self.cli(&["ZRANGE", "limiter:{edge}:members", "0", "-1"])
+    }
+
+    /// Number of limits of the fleet `edge`.
+    pub fn limits(&self) -> String {
+        self.cli(&["ZCARD", "limiter:{edge}:limits"])
+    }
+
+    /// Number of stored entries of the list `deny`, expired ones among them.
+    pub fn entries(&self) -> String {
+        self.cli(&["HLEN", "limiter:{edge}:list:deny"])
     }
 
     /// Bytes that the store has sent in total.

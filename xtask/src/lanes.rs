@@ -22,9 +22,10 @@ const LONG: &str = "faults package trial export chain model bench demo soak conf
 
 /// The programs that need the machine for themselves. They run one after the other, after all others.
 ///
-/// `fleet` tests promises about seconds, with agents that answer in time. In the other programs, two threads on two
-/// processors meet at a barrier thousands of times. Beside other programs, each would wait for its processor there.
-const ALONE: &str = "fleet nested store_races two_cpus";
+/// `fleet` and `fleet_hosts_postgres` test promises about seconds, with agents that answer in time. In the other
+/// programs, two threads on two processors meet at a barrier thousands of times. Beside other programs, each would wait
+/// for its processor there.
+const ALONE: &str = "fleet fleet_hosts_postgres nested store_races two_cpus";
 
 /// Completes each command before it runs.
 pub type Prepare<'a> = &'a (dyn Fn(&mut Command) + Sync);

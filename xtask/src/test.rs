@@ -22,12 +22,14 @@ use crate::{
 /// Debian packages that the tests use, including those of the benchmark. None of them starts a service when it is
 /// installed: `redis-tools` contains the server under another name.
 const PACKAGES: &str = "binutils bpftool busybox chromium-headless-shell dropbear-bin \
-    groff-base openssl python3-jsonschema redis-tools rpm systemd tmux util-linux valgrind wrk";
+    groff-base openssl postgresql-client python3-jsonschema redis-tools rpm systemd tmux util-linux \
+    valgrind wrk";
 
 /// Debian packages that start a service when they are installed, and the folders of their programs.
-const UNPACKED: [(&str, &str); 3] = [
+const UNPACKED: [(&str, &str); 4] = [
     ("prometheus", "usr/bin"),
     ("nginx", "usr/sbin"),
+    ("postgresql-15", "usr/lib/postgresql/15/bin"),
     ("valkey-tools", "usr/bin"),
 ];
 

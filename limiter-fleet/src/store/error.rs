@@ -2,24 +2,12 @@
 
 use std::time::Duration;
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
-
-use super::{link::TOO_LONG, options::Target};
-
-/// Texts of errors about missing rights: from scripts of Redis and Valkey, and from the client about a forbidden
-/// database.
-const FORBIDDEN: [&str; 3] = [
-    "The user executing the script",
-    "ACL failure in script",
-    "no permissions to run",
-];
-
 /// An error of a request to the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is not valid. It is not repeated, because it may contain a password.
     #[error(
-        "the store's address is invalid ({0}): write redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// with TLS, or unix:///PATH; write [2001:db8::1] for an IPv6 address, and %XX for a special character of a password"
+        "the store's address is invalid ({0}): write redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], rediss:// with TLS, unix:///PATH, or postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE[?sslmode=verify-full]; write [2001:db8::1] for an IPv6 address, and %XX for a special character of a password"
     )]
     Address(&'static str),
     /// A certificate is not valid.
@@ -46,27 +34,31 @@ pub enum Error {
 pub enum Fault {
     /// There is no connection.
     #[error(
-        "cannot be reached: {0}: check its address, that it runs, that a firewall lets this host through, and whether it speaks TLS (rediss://); with TLS, check --ca"
+        "cannot be reached: {0}: check its address, that it runs, that a firewall lets this host through, and whether it speaks TLS (rediss://, sslmode=verify-full); with TLS, check --ca"
     )]
     Unreachable(String),
     /// There was no answer within this time.
     #[error(
-        "has not answered within {0:?}: check its address, that it runs and is not overloaded, that a firewall lets this host through, and whether it speaks TLS (rediss://)"
+        "has not answered within {0:?}: check its address, that it runs and is not overloaded, that a firewall lets this host through, and whether it speaks TLS (rediss://, sslmode=verify-full)"
     )]
     Timeout(Duration),
-    /// User or password is wrong, or the store is in protected mode. The client cannot tell these apart.
+    /// User or password is wrong, or the store accepts no other hosts. The client cannot tell these apart.
     #[error(
-        "rejects the user or the password: check --password-file, and `ACL LIST` on the store; without a password of its own (requirepass), a store rejects all other hosts"
+        "rejects the user or the password: check --password-file, and on the store `ACL LIST` or pg_hba.conf; without a password of its own (requirepass), Redis rejects all other hosts"
     )]
     Denied,
     /// The user lacks a right.
     #[error("denies this user a right that a fleet needs: {0}: grant the rights of docs/fleet.md")]
     Forbidden(String),
     /// The server is another program, or too old.
-    #[error("is {0}, but a fleet needs Redis 7.0, Valkey, or later: name another store")]
+    #[error(
+        "is {0}, but a fleet needs Redis 7.0, Valkey, or PostgreSQL 14 with the schema of `limiter agent schema`: name another store, or set it up as docs/fleet.md says"
+    )]
     NotAStore(String),
-    /// The store is out of memory.
-    #[error("is full: raise its maxmemory, or set maxmemory-policy to volatile-ttl")]
+    /// The store is out of memory or disk space.
+    #[error(
+        "is full: raise its maxmemory, or set maxmemory-policy to volatile-ttl; free disk space for PostgreSQL"
+    )]
     Full,
     /// The server is a replica.
     #[error("is a replica, which accepts no writes: name its primary")]
@@ -84,36 +76,5 @@ impl Error {
     pub fn is_of_the_connection(&self) -> bool {
         use Fault::{Forbidden, Full, Refused};
         matches!(self, Self::At(_, fault) if !matches!(fault, Forbidden(_) | Full | Refused(_)))
-    }
-}
-
-impl Fault {
-    /// Converts an error of the client.
-    pub(super) fn of(target: &Target, error: &RedisError) -> Self {
-        use ServerErrorKind::{NoPerm, ReadOnly};
-        let why = match error.code() {
-            Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
-            None => error.to_string(),
-        };
-        let why = target.quoted(&why);
-        match error.kind() {
-            ErrorKind::AuthenticationFailed => Self::Denied,
-            ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Self::Invalid(why),
-            ErrorKind::Server(NoPerm) => Self::Forbidden(why),
-            ErrorKind::Server(ReadOnly) => Self::Replica,
-            ErrorKind::Io if why.contains(TOO_LONG) => Self::Invalid(why),
-            ErrorKind::Io => Self::Unreachable(why),
-            _ => match error.code() {
-                // DENIED: the server is in protected mode.
-                Some("NOAUTH" | "WRONGPASS" | "DENIED") => Self::Denied,
-                Some("OOM") => Self::Full,
-                // A script's missing rights are reported as a script error.
-                _ if FORBIDDEN.iter().any(|words| why.contains(words)) => Self::Forbidden(why),
-                _ if why.contains("ERR unknown command") => {
-                    Self::NotAStore("not a Redis, or forbids commands".to_owned())
-                }
-                _ => Self::Refused(why),
-            },
-        }
     }
 }

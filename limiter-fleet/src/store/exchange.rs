@@ -2,10 +2,13 @@
 
 use limiter_common::arithmetic::bucket::TICK_SHIFT;
 
-use super::{Store, error::Error, names};
+use super::{
+    Store,
+    engine::{Charge, Charges, Terms},
+    error::Error,
+    names,
+};
 use crate::{host::Limit, ledger::Record, member::Round, quota::Fleet};
-
-const SCRIPT: &str = include_str!("exchange.lua");
 
 /// The largest integer that a double can tell from its neighbours.
 pub const MOST: u64 = (1 << 53) - 1;
@@ -30,78 +33,90 @@ impl Store {
         if round.items.is_empty() {
             return Ok(Vec::new());
         }
-        let mut quotas: Vec<(u64, u64)> = Vec::new();
-        let mut keys = Vec::with_capacity(1 + round.items.len());
-        let last_round = format!("m:{member:016x}:{}", round.part);
-        keys.push(names::key(fleet, &last_round)?);
-        let mut items = Vec::with_capacity(2 * round.items.len());
-        let mut caps = Vec::with_capacity(round.items.len());
+        let mut charges = Charges {
+            fleet: names::name(fleet)?,
+            member,
+            part: round.part,
+            number: round.number,
+            terms: Vec::new(),
+            items: Vec::with_capacity(round.items.len()),
+        };
         for item in &round.items {
-            let Limit { quota, held } = &*item.limit;
-            keys.push(names::record(fleet, &held.name, &item.key)?);
-            let cap = quota.tau.saturating_add(state.debt(quota));
-            let quota = (quota.cost, cap);
-            let known = quotas.iter().position(|known| *known == quota);
-            let index = known.unwrap_or_else(|| {
-                quotas.push(quota);
-                quotas.len() - 1
+            let now = terms(&item.limit, state);
+            let known = charges.terms.iter().position(|known| *known == now);
+            if known.is_none() {
+                names::name(now.limit)?;
+                charges.terms.push(now);
+            }
+            charges.items.push(Charge {
+                source: names::source(&item.key),
+                packets: item.packets.min(MOST),
+                terms: known.unwrap_or(charges.terms.len() - 1),
             });
-            items.extend([item.packets.min(MOST), index as u64 + 1]);
-            caps.push(nanoseconds(cap));
         }
-        let count = quotas.len();
-        let quotas: Vec<_> = quotas.into_iter().flat_map(written).collect();
-        let arguments = (round.number, count, quotas, items);
-        let answer: Vec<(u64, u64, u64)> = self.call(SCRIPT, &keys, arguments).await?;
-        records(&answer, &caps).ok_or_else(|| self.invalid("records that cannot be"))
+        let answer = self.engine.exchange(&charges).await?;
+        records(&answer, &charges).ok_or_else(|| self.invalid("records that cannot be"))
     }
 }
 
-/// Writes cost, cap and lifetime for the script.
-fn written((cost, cap): (u64, u64)) -> [String; 3] {
-    let cap = nanoseconds(cap);
-    let life = LIFE.saturating_add(cap / 500_000).min(LIFE_MOST);
-    [exact(cost), cap.to_string(), life.to_string()]
-}
-
-/// Writes ticks as nanoseconds with all decimals. The eight fractional bits need eight decimals.
-fn exact(ticks: u64) -> String {
-    const DECIMALS: u64 = 100_000_000;
-    let below = (ticks % (1 << TICK_SHIFT)) * (DECIMALS >> TICK_SHIFT);
-    format!("{}.{below:08}", ticks >> TICK_SHIFT)
+fn terms(limit: &Limit, state: Fleet) -> Terms<'_> {
+    let Limit { quota, held } = limit;
+    let cap = nanoseconds(quota.tau.saturating_add(state.debt(quota)));
+    Terms {
+        limit: &held.name,
+        cost: quota.cost,
+        cap,
+        life: LIFE.saturating_add(cap / 500_000).min(LIFE_MOST),
+    }
 }
 
 fn nanoseconds(ticks: u64) -> u64 {
     ticks >> TICK_SHIFT
 }
 
-/// Checks the script's answer (born, total, level), and converts it to records.
-fn records(answer: &[(u64, u64, u64)], caps: &[u64]) -> Option<Vec<Record>> {
-    let record = |(&(born, total, level), cap): (&(u64, u64, u64), &u64)| {
+/// Checks the answer (born, total, level), and converts it to records.
+fn records(answer: &[(u64, u64, u64)], charges: &Charges<'_>) -> Option<Vec<Record>> {
+    let record = |(&(born, total, level), charge): (&(u64, u64, u64), &Charge)| {
+        let cap = charges.terms[charge.terms].cap;
         let is_valid =
-            born.max(total).max(level) <= MOST && level <= *cap && (born > 0 || total + level == 0);
+            born.max(total).max(level) <= MOST && level <= cap && (born > 0 || total + level == 0);
         let spent = level << TICK_SHIFT;
         is_valid.then_some(Record { born, total, spent })
     };
-    let records: Option<Vec<_>> = answer.iter().zip(caps).map(record).collect();
-    records.filter(|records| records.len() == caps.len() && records.len() == answer.len())
+    let records: Option<Vec<_>> = answer.iter().zip(&charges.items).map(record).collect();
+    records.filter(|records| records.len() == charges.items.len() && records.len() == answer.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn ticks_are_written_exactly() {
-        assert_eq!(exact(1), "0.00390625");
-        assert_eq!(exact(255), "0.99609375");
-        assert_eq!(exact(256 * 7), "7.00000000");
-        assert_eq!(exact(u64::MAX), "72057594037927935.99609375");
+    /// Charges of sources that have this cap.
+    fn charges(sources: usize, cap: u64) -> Charges<'static> {
+        let (limit, cost, life) = ("all", 1, 1);
+        let charge = |_| Charge {
+            source: String::new(),
+            packets: 1,
+            terms: 0,
+        };
+        Charges {
+            fleet: "edge",
+            member: 1,
+            part: 0,
+            number: 1,
+            terms: vec![Terms {
+                limit,
+                cost,
+                cap,
+                life,
+            }],
+            items: (0..sources).map(charge).collect(),
+        }
     }
 
     #[test]
-    fn malformed_script_reply_is_refused() {
-        let good = records(&[(5, 7, 9), (0, 0, 0)], &[9, 9]).unwrap();
+    fn malformed_reply_to_a_round_is_refused() {
+        let good = records(&[(5, 7, 9), (0, 0, 0)], &charges(2, 9)).unwrap();
         let first = Record {
             born: 5,
             total: 7,
@@ -116,7 +131,7 @@ mod tests {
             &[(0, 1, 0)],
             &[(0, 0, 1)],
         ] {
-            assert_eq!(records(bad, &[9]), None, "{bad:?}");
+            assert_eq!(records(bad, &charges(1, 9)), None, "{bad:?}");
         }
     }
 }

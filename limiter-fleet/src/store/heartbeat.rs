@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use super::{
     Store,
+    engine::Heartbeat,
     error::Error,
     exchange::MOST,
-    names::{is_label, key, name, printable},
+    names::{is_label, name, printable},
 };
 use crate::conflicts::Held;
-
-const SCRIPT: &str = include_str!("heartbeat.lua");
 
 /// Maximum members kept and counted: the ones with the latest heartbeats.
 pub const MEMBERS: usize = 10_000;
@@ -42,25 +41,25 @@ impl Store {
         held: &[Held],
         alive: Duration,
     ) -> Result<Beat, Error> {
-        let keys = [
-            key(fleet, "members")?,
-            key(fleet, "limits")?,
-            key(fleet, "revision")?,
-        ];
-        let entry = format!("{member:016x} {}", printable(label));
         let held = held.iter().map(|held| serde_json::json!(held).to_string());
-        let held: Vec<_> = held.collect();
-        let arguments = (alive.as_micros().to_string(), MEMBERS, LIMITS, entry, held);
-        type Answer = (u64, u64, u64, Vec<Vec<u8>>);
-        let (hosts, oldest, revision, all): Answer = self.call(SCRIPT, &keys, arguments).await?;
-        if hosts.max(oldest).max(revision) > MOST {
+        let heartbeat = Heartbeat {
+            fleet: name(fleet)?,
+            member,
+            label: &printable(label),
+            held: held.collect(),
+            alive: u64::try_from(alive.as_micros()).unwrap_or(MOST).min(MOST),
+        };
+        let answer = self.engine.heartbeat(&heartbeat).await?;
+        if answer.hosts.max(answer.oldest).max(answer.revision) > MOST {
             return Err(self.invalid("a number that is too large"));
         }
-        let held = all.iter().filter_map(|entry| parsed(entry));
+        let held = answer.held.iter().filter_map(|entry| parsed(entry));
         Ok(Beat {
-            hosts: u32::try_from(hosts).unwrap_or(u32::MAX).clamp(1, 10_000),
-            oldest: Duration::from_micros(oldest),
-            revision,
+            hosts: u32::try_from(answer.hosts)
+                .unwrap_or(u32::MAX)
+                .clamp(1, 10_000),
+            oldest: Duration::from_micros(answer.oldest),
+            revision: answer.revision,
             held: held.take(LIMITS).collect(),
         })
     }

@@ -3,23 +3,20 @@
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use redis::Value;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Store,
+    engine::ListEdit,
     error::Error,
     exchange::MOST,
     names::{self, is_label, printable},
 };
 
-const EDIT: &str = include_str!("edit.lua");
-const READ: &str = include_str!("lists.lua");
-
 /// Maximum prefixes on a list.
 pub const PREFIXES: usize = 100_000;
 /// Prefixes per message of a reading.
-const READ_AT_ONCE: usize = 500;
+pub(super) const READ_AT_ONCE: usize = 500;
 /// Maximum messages of a reading. A list that was longer before has empty parts.
 const PARTS: usize = 1_000;
 
@@ -90,25 +87,23 @@ impl Store {
         by: &str,
         edit: &Edit,
     ) -> Result<Changed, Error> {
-        let keys = [names::list(fleet, list)?, names::key(fleet, "revision")?];
-        let micros = |time: Duration| time.as_micros().min(u128::from(MOST / 2)).to_string();
-        let (entry, prefixes) = match edit {
-            Edit::Add { prefixes, lasts } => {
-                let by = serde_json::json!(printable(by)).to_string();
-                ([by, lasts.map_or_else(String::new, micros)], prefixes)
-            }
-            Edit::Remove(prefixes) => ([const { String::new() }; 2], prefixes),
+        let by = printable(by);
+        let micros = |time: Duration| {
+            u64::try_from(time.as_micros()).map_or(MOST / 2, |it| it.min(MOST / 2))
+        };
+        let (add, prefixes) = match edit {
+            Edit::Add { prefixes, lasts } => (Some((&*by, lasts.map(micros))), prefixes),
+            Edit::Remove(prefixes) => (None, prefixes),
         };
         let prefixes = prefixes.iter().map(|prefix| prefix.trunc().to_string());
-        let prefixes: Vec<_> = prefixes.collect();
-        let arguments = (PREFIXES, &entry, prefixes);
-        let (status, prefixes, revision) = self.call(EDIT, &keys, arguments).await?;
-        match status {
-            0 => Ok(Changed { prefixes, revision }),
-            1 => Err(full(list)),
-            2 => Err(no_list(list, &keys[0])),
-            _ => Err(self.invalid("an edit without a status")),
-        }
+        let edit = ListEdit {
+            fleet: names::name(fleet)?,
+            list: names::name(list)?,
+            prefixes: prefixes.collect(),
+            add,
+        };
+        let (prefixes, revision) = self.engine.edit(&edit).await?;
+        Ok(Changed { prefixes, revision })
     }
 
     /// Reads lists. The error of a single list is returned in its place.
@@ -117,61 +112,46 @@ impl Store {
             revision: MOST,
             lists: Vec::with_capacity(lists.len()),
         };
+        let fleet = names::name(fleet)?;
         for list in lists {
-            let entries = self.list(fleet, list, &mut read.revision).await?;
-            read.lists.push(entries);
+            let entries = self.list(fleet, names::name(list)?, &mut read.revision);
+            read.lists.push(match entries.await {
+                Err(error @ Error::At(..)) => return Err(error),
+                entries => entries,
+            });
         }
         Ok(read)
     }
 
     /// Reads a list in parts. `lowest` becomes the lowest revision: changes between the parts are read again.
-    async fn list(
-        &mut self,
-        fleet: &str,
-        list: &str,
-        lowest: &mut u64,
-    ) -> Result<Result<Vec<Entry>, Error>, Error> {
-        let keys = [names::key(fleet, "revision")?, names::list(fleet, list)?];
-        let (mut all, mut place) = (Vec::new(), "0".to_owned());
+    async fn list(&self, fleet: &str, list: &str, lowest: &mut u64) -> Result<Vec<Entry>, Error> {
+        let (mut all, mut place) = (Vec::new(), None);
         for _ in 0..PARTS {
-            type Answer = (u64, u64, i64, String, Vec<Value>);
-            let arguments = (PREFIXES, place, READ_AT_ONCE);
-            let (now, revision, length, next, fields): Answer =
-                self.call(READ, &keys, arguments).await?;
-            if now > MOST || revision > MOST {
+            let part = self.engine.part(fleet, list, place.as_deref()).await?;
+            if part.now.max(part.revision) > MOST {
                 return Err(self.invalid("a number that is too large"));
             }
-            *lowest = revision.min(*lowest);
-            match usize::try_from(length) {
-                Err(_) => return Ok(Err(no_list(list, &keys[1]))),
-                Ok(length) if length > PREFIXES => return Ok(Err(full(list))),
-                Ok(_) => all.extend(fields.chunks_exact(2).filter_map(|pair| entry(pair, now))),
-            }
-            if next == "0" {
-                return Ok(Ok(all));
+            *lowest = part.revision.min(*lowest);
+            let entries = part.entries.iter();
+            all.extend(entries.filter_map(|(prefix, value)| entry(prefix, value, part.now)));
+            place = part.next;
+            if place.is_none() {
+                return Ok(all);
             }
             // Parts may repeat prefixes.
             if all.len() > 2 * PREFIXES {
                 break;
             }
-            place = next;
         }
         Err(self.invalid("a list without an end"))
     }
 }
 
-fn full(list: &str) -> Error {
+pub(super) fn full(list: &str) -> Error {
     Error::ListFull(list.to_owned(), PREFIXES)
 }
 
-fn no_list(list: &str, key: &str) -> Error {
-    Error::NotAList(list.to_owned(), key.to_owned())
-}
-
-fn entry(pair: &[Value], now: u64) -> Option<Entry> {
-    let [Value::BulkString(prefix), Value::BulkString(value)] = pair else {
-        return None;
-    };
+fn entry(prefix: &[u8], value: &[u8], now: u64) -> Option<Entry> {
     let text = std::str::from_utf8(prefix).ok()?;
     let prefix: IpNet = text.parse().ok()?;
     // Accepts only the spelling that limiter writes. Otherwise one prefix could be on the list twice.
@@ -196,8 +176,7 @@ mod tests {
     use super::*;
 
     fn read(prefix: &str, value: &str) -> Option<Entry> {
-        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        entry(&[text(prefix), text(value)], 1_000)
+        entry(prefix.as_bytes(), value.as_bytes(), 1_000)
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The names of the store's keys. All begin with `limiter:{FLEET}:`. A user of the store needs access to these.
+//! Names and labels in the store.
 
 use std::{
     fmt,
@@ -26,7 +26,7 @@ pub(super) fn printable(text: &str) -> String {
     text.chars().take(LABEL).map(printable).collect()
 }
 
-/// Checks the name of a fleet, a limit or a list for use in a key.
+/// Checks the name of a fleet, a limit or a list for use in the store.
 /// Fails if the name is empty, too long, or has characters other than letters, digits, `-`, `_` and `.`.
 pub(super) fn name(text: &str) -> Result<&str, Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -63,19 +63,9 @@ impl fmt::Display for Source<'_> {
     }
 }
 
-/// A key of a fleet.
-pub(super) fn key(fleet: &str, rest: &str) -> Result<String, Error> {
-    Ok(format!("limiter:{{{}}}:{rest}", name(fleet)?))
-}
-
-/// The key of a source's record.
-pub(super) fn record(fleet: &str, limit: &str, source: &SourceKey) -> Result<String, Error> {
-    key(fleet, &format!("s:{}:{}", name(limit)?, Source(source)))
-}
-
-/// The key of a list.
-pub(super) fn list(fleet: &str, list: &str) -> Result<String, Error> {
-    key(fleet, &format!("list:{}", name(list)?))
+/// The name of a source in its record.
+pub(super) fn source(key: &SourceKey) -> String {
+    Source(key).to_string()
 }
 
 #[cfg(test)]
@@ -89,18 +79,17 @@ mod tests {
     }
 
     #[test]
-    fn record_names_contain_limit_and_source() {
-        let key = |port| record("edge", "http", &v4(0xc000_0207, port)).unwrap();
-        assert_eq!(key(0), "limiter:{edge}:s:http:192.0.2.7");
-        assert!(key(443).ends_with(":192.0.2.7,443"));
+    fn sources_are_written_with_address_and_port() {
+        assert_eq!(source(&v4(0xc000_0207, 0)), "192.0.2.7");
+        assert_eq!(source(&v4(0xc000_0207, 443)), "192.0.2.7,443");
         let mut address = [0; 16];
         address[..4].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
         address[15] = 9;
         let words = [0, 8].map(|at| u64::from_ne_bytes(address[at..at + 8].try_into().unwrap()));
         let v6 = SourceKey::new(IPV6, words, 0, 0);
-        assert_eq!(Source(&v6).to_string(), "2001:db8::9");
+        assert_eq!(source(&v6), "2001:db8::9");
         let all = SourceKey::new(INTERFACE, [0; 2], 0, 0);
-        assert_eq!(Source(&all).to_string(), "interface");
+        assert_eq!(source(&all), "interface");
     }
 
     #[test]

@@ -2,18 +2,21 @@
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisResult};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, pem::PemObject},
 };
 
-use super::error::{Error, Fault};
+use super::{
+    address::Address,
+    error::{Error, Fault},
+};
 
 /// The options as the operator has written them.
 #[derive(Clone)]
 pub struct Options {
-    /// Address: `redis://`, `rediss://` (TLS) or `unix://`, with user, password, port and database if needed.
+    /// Address: `redis://`, `rediss://` (TLS), `unix://` or `postgres://`, with user, password, port and database if
+    /// needed.
     pub url: String,
     /// The password, if it is not part of the address.
     pub password: Option<Vec<u8>>,
@@ -46,7 +49,7 @@ impl fmt::Debug for Options {
 /// again when the files may not be readable.
 pub struct Target {
     pub(super) options: Options,
-    pub(super) info: ConnectionInfo,
+    pub(super) address: Address,
     at: String,
 }
 
@@ -60,35 +63,21 @@ impl Target {
     /// Reads the options.
     /// Fails if the address or a certificate is not valid.
     pub fn read(options: &Options) -> Result<Arc<Self>, Error> {
-        if options.url.contains('#') {
-            return Err(Error::Address("it contains '#'"));
-        }
-        let info = options.url.as_str().into_connection_info();
-        let info = info.map_err(|_| Error::Address("it is not a URL of a store"))?;
-        let mut settings = info
-            .redis_settings()
-            .clone()
-            .set_protocol(ProtocolVersion::RESP2)
-            .set_skip_set_lib_name();
-        if let Some(password) = &options.password {
-            let password = std::str::from_utf8(password)
-                .map_err(|_| Error::Address("the password in the file is not UTF-8"))?;
-            settings = settings.set_password(password.trim_end_matches(['\r', '\n']));
-        }
+        let password = options.password.as_deref().map(str::from_utf8).transpose();
+        let password =
+            password.map_err(|_| Error::Address("the password in the file is not UTF-8"))?;
+        let password = password.map(|password| password.trim_end_matches(['\r', '\n']));
+        let address = Address::read(&options.url, password)?;
         let target = Self {
-            at: shown(info.addr()),
-            info: info.set_redis_settings(settings),
+            at: address.shown(),
+            address,
             options: options.clone(),
         };
-        if !target.is_tls() && options.ca.is_some() {
+        if !target.address.is_tls() && options.ca.is_some() {
             return Err(Error::Address("certificates are given, but it has no TLS"));
         }
         target.tls().map_err(Error::Certificates)?;
         Ok(Arc::new(target))
-    }
-
-    fn is_tls(&self) -> bool {
-        matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
     /// The TLS settings. The system's certificates are read for each connection.
@@ -101,7 +90,7 @@ impl Target {
                 let added = trusted.add(certificate);
                 added.map_err(|error| format!("a certificate of the CA file: {error}"))?;
             }
-        } else if self.is_tls() {
+        } else if self.address.is_tls() {
             trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
         let config = ClientConfig::builder().with_root_certificates(trusted);
@@ -112,15 +101,20 @@ impl Target {
         Error::At(self.at.clone(), fault)
     }
 
+    /// The error of an answer that is not valid.
+    pub(super) fn invalid(&self, what: &str) -> Error {
+        self.error(Fault::Invalid(what.to_owned()))
+    }
+
     /// Waits for an answer of the server.
     pub(super) async fn within_timeout<T>(
         &self,
-        answer: impl Future<Output = RedisResult<T>>,
+        answer: impl Future<Output = Result<T, Fault>>,
     ) -> Result<T, Error> {
         let time = self.options.timeout;
         let fault = match tokio::time::timeout(time, answer).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => Fault::of(self, &error),
+            Ok(Err(fault)) => fault,
             Err(_) => Fault::Timeout(time),
         };
         Err(self.error(fault))
@@ -134,15 +128,12 @@ impl Target {
     /// The IP addresses of the store's host; none for a socket, or if the name cannot be resolved at present.
     pub async fn addresses(&self) -> Vec<IpAddr> {
         const PATIENCE: Duration = Duration::from_secs(2);
-        let (ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }) =
-            self.info.addr()
-        else {
-            return Vec::new();
-        };
-        let found = tokio::net::lookup_host((host.as_str(), *port));
-        let found = tokio::time::timeout(PATIENCE, found).await;
-        let found = found.into_iter().flatten().flatten();
-        let mut addresses: Vec<_> = found.map(|at| at.ip().to_canonical()).collect();
+        let mut addresses = Vec::new();
+        for host in self.address.hosts() {
+            let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host(host)).await;
+            let found = found.into_iter().flatten().flatten();
+            addresses.extend(found.map(|at| at.ip().to_canonical()));
+        }
         addresses.sort_unstable();
         addresses.dedup();
         addresses
@@ -151,7 +142,7 @@ impl Target {
     /// Prepares a text of the server or the system for a message: without the password, printable, and short.
     pub(super) fn quoted(&self, text: &str) -> String {
         const LONGEST: usize = 200;
-        let text = match self.info.redis_settings().password() {
+        let text = match self.address.password() {
             Some(password) if !password.is_empty() => text.replace(password, "***"),
             _ => text.to_owned(),
         };
@@ -176,19 +167,6 @@ fn all_of(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(found)
 }
 
-fn shown(address: &ConnectionAddr) -> String {
-    match address {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-            match host.contains(':') {
-                true => format!("[{host}]:{port}"),
-                false => format!("{host}:{port}"),
-            }
-        }
-        ConnectionAddr::Unix(path) => path.display().to_string(),
-        _ => "an unknown address".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,6 +189,7 @@ mod tests {
             "redis://me:geheim@:7000",
             "redis://me:geheim@2001:db8::1",
             "redis://me:ge/heim@store",
+            "postgres://me:geheim@host:x/edge",
         ] {
             let error = Target::read(&Options::new(bad)).unwrap_err();
             assert!(matches!(error, Error::Address(_)), "{bad}: {error}");

@@ -6,10 +6,12 @@ use limiter_tests::{
     eventually,
     fleet::{Agent, Bucket, Fleet, Load, STORE, Sent, Stream, source},
     number,
-    redis::{Redis, Setup},
+    redis::Setup,
 };
 use limiter_user::kernel::sys::clock;
 use serde_json::Value;
+
+use super::Server;
 
 /// The limit of the whole fleet on a source.
 pub const LIMIT: Bucket = Bucket {
@@ -46,7 +48,7 @@ pub fn limits_of(Bucket { rate, burst }: Bucket) -> String {
 /// A fleet with its store and agents.
 pub struct Case<'f> {
     pub fleet: &'f Fleet,
-    pub store: Redis<'f>,
+    pub store: Server<'f>,
     pub agents: Vec<Agent>,
 }
 
@@ -54,7 +56,9 @@ pub struct Case<'f> {
 macro_rules! fleet {
     ($settings:expr) => {{
         limiter_tests::need_kernel!();
-        limiter_tests::need_redis!();
+        if !super::Server::is_there(module_path!()) {
+            return;
+        }
         if !limiter_tests::need::program(module_path!(), "nft") {
             return;
         }
@@ -74,7 +78,7 @@ pub struct Mark {
 impl<'f> Case<'f> {
     /// Starts a store beside the fleet's hosts.
     pub fn without_agents(fleet: &'f Fleet) -> Self {
-        let store = Redis::start_as(Setup {
+        let store = Server::start_as(Setup {
             host: Some(&fleet.network.store),
             address: Some(STORE.to_string()),
             password: Some(PASSWORD.to_owned()),
@@ -100,9 +104,12 @@ impl<'f> Case<'f> {
 
     /// Starts the agent of a host, with the name `host-N` in the store.
     pub fn agent(&self, host: usize) -> Agent {
-        let url = format!("redis://:{PASSWORD}@{STORE}:{}", self.store.port);
         let name = format!("host-{host}");
-        Agent::start(self.fleet.host(host), &url, &["--host", &name])
+        Agent::start(
+            self.fleet.host(host),
+            &self.store.agent_url(),
+            &["--host", &name],
+        )
     }
 
     /// Sends packets of both sources. Returns when the agents have a ledger of the hot source.

@@ -48,17 +48,13 @@ const FAULTS: [Fault; 6] = [
     },
     Fault {
         name: "the store is full",
-        begin: |case| {
-            let set = |name, value| case.store.cli(&["CONFIG", "SET", name, value]);
-            set("maxmemory-policy", "noeviction");
-            set("maxmemory", "1");
-        },
+        begin: |case| case.store.fill(true),
         alone: ALL,
         why: "is full: raise its maxmemory",
         end: |case| {
             // After this time, the store knows of no member.
             thread::sleep(Duration::from_secs(3));
-            case.store.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+            case.store.fill(false);
         },
     },
     Fault {
@@ -124,19 +120,17 @@ fn hosts_keep_their_limits_through_faults_and_share_again_afterwards() {
 
 #[test]
 fn agent_that_starts_takes_over_a_debt() {
-    const DEEP: &str = "local t = redis.call('TIME') local now = t[1] * 1000000 + t[2] \
-        return redis.call('SET', KEYS[1], struct.pack('<dddd', now, 1000, 60e9, now + 1e9))";
     let fleet = fleet!(&limits_of(Bucket { rate: 1, burst: 10 }));
     let mut case = Case::new(&fleet);
     let one = source(9);
     fleet.pin(one, 2);
     let load = Load::of(one, 100, Duration::from_millis(200));
     assert!(fleet.send(&load).packets.len() > 10);
-    let key = || case.store.cli(&["KEYS", "*:s:all:203.0.113.9"]);
-    eventually("the store has a record of the source", || !key().is_empty());
-    let key = key();
+    eventually("the store has a record of the source", || {
+        case.store.owes_a_minute("203.0.113.9")
+    });
     drop(case.agents.pop());
-    case.store.cli(&["EVAL", DEEP, "1", &key]);
+    assert!(case.store.owes_a_minute("203.0.113.9"));
     case.agents.push(case.agent(2));
     // The bucket is ten seconds deep. An empty bucket without debt would have a token after one second.
     eventually("the bucket waits for the debt", || {

@@ -24,7 +24,6 @@ const OWN: &str = "203.0.113.66";
 /// A source that the fleet denies.
 const OTHER: &str = "203.0.113.7";
 const ALL: [usize; 3] = [0, 1, 2];
-const KEY: &str = "limiter:{edge}:list:deny";
 
 fn settings() -> String {
     format!(
@@ -184,10 +183,7 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
     // A prefix that would cut the hosts off from the store is refused. In the store, it is skipped.
     let cut = ["198.51.100.0/24 contains the store's own address"];
     refused("add", &["203.0.113.20", "198.51.100.0/24"], &cut);
-    let value = r#"{"by":"admin","at":1,"until":null}"#;
-    let entries = ["0.0.0.0/0", value, "203.0.113.10/33", value, OWN, "garbage"];
-    case.store.cli(&[&["HSET", KEY], &entries[..]].concat());
-    case.store.cli(&["SET", "limiter:{edge}:revision", "5"]);
+    case.store.garble_list();
     for agent in &case.agents {
         agent.wait_until_it_says("0.0.0.0/0 on the fleet's deny is not in force here");
     }
@@ -197,13 +193,11 @@ fn host_and_fleet_remove_only_their_own_prefixes() {
     wait_until_denied(&fleet, &ALL, &[OTHER, OWN]);
     assert_eq!(passes(&fleet, source(8)), 6);
     // An invalid list changes nothing.
-    case.store.cli(&["DEL", KEY]);
-    case.store.cli(&["SET", KEY, "x"]);
-    case.store.cli(&["SET", "limiter:{edge}:revision", "6"]);
+    let words = case.store.spoil_list();
     for agent in &case.agents {
-        agent.wait_until_it_says(KEY);
+        agent.wait_until_it_says(words);
     }
-    refused("add", &["203.0.113.20"], &[KEY]);
+    refused("add", &["203.0.113.20"], &[words]);
     assert_eq!(denied(&fleet, 0), [OTHER, OWN]);
 }
 
@@ -222,7 +216,7 @@ fn fleet_lists_outlive_agents_and_store() {
     case.agents[1] = third;
 
     // Without a store, lists stay unchanged, except for expired prefixes.
-    case.store.cli(&["SAVE"]);
+    case.store.save();
     case.store.stop();
     for agent in &case.agents {
         agent.wait_until_it_says("until then each host applies the limits alone");
@@ -239,7 +233,7 @@ fn fleet_lists_outlive_agents_and_store() {
     wait_until_denied(&fleet, &ALL, &["203.0.113.5", OTHER, OWN]);
     eventually("all hosts are members", || case.says(1)["hosts"] == 3);
     // The prefixes are lost with the store's data. All hosts say so.
-    case.store.cli(&["FLUSHALL"]);
+    case.store.forget();
     wait_until_denied(&fleet, &ALL, &[OWN]);
     for agent in &case.agents {
         agent.wait_until_it_says("the store has lost changes of the fleet's lists");

@@ -5,3 +5,5 @@ mod changes;
 mod faults;
 mod lists;
 mod shared;
+
+use limiter_tests::redis::Redis as Server;

@@ -20,17 +20,8 @@ use limiter_tests::{
     processes::status_of,
 };
 
-const INFO: &str = "$42\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n";
+use super::hostile::{ASKED, HOSTILE, INFO, SCHEME};
 
-/// Hostile replies: the beginning, and the part that is repeated.
-const HOSTILE: [(&str, &str); 6] = [
-    ("$536870912\r\n", "x"),
-    ("+", "x"),
-    ("*100000000\r\n", ":1\r\n"),
-    ("*700000\r\n", "$9\r\n123456789\r\n"),
-    ("*1\r\n*1\r\n*1\r\n*700000\r\n", "*1\r\n+\r\n"),
-    ("", "*1\r\n"),
-];
 /// Maximum number of bytes that the server sends.
 const MOST: usize = 600 << 20;
 
@@ -45,7 +36,7 @@ fn send_without_end(stream: &mut TcpStream, (begin, again): (&str, &str)) {
     }
 }
 
-/// Answers the requests that identify the server with `info`, and sends hostile replies to all others. Counts the
+/// Answers the request that identifies the server with `info`, and sends hostile replies to all others. Counts the
 /// connections.
 fn serve(
     listener: TcpListener,
@@ -58,7 +49,7 @@ fn serve(
         let mut question = [0; 1 << 16];
         while let Ok(length @ 1..) = stream.read(&mut question) {
             let asked = String::from_utf8_lossy(&question[..length]);
-            match info.filter(|_| asked.contains("\r\nINFO\r\n")) {
+            match info.filter(|_| asked.contains(ASKED)) {
                 Some(info) => drop(stream.write_all(info.as_bytes())),
                 None => send_without_end(&mut stream, then),
             }
@@ -83,14 +74,14 @@ fn agent_of_a_hostile_store_stays_small_and_retries() {
     const BOUND: u64 = 96;
     need_kernel!();
     for info in [None, Some(INFO)] {
-        for hostile in HOSTILE {
+        for &hostile in HOSTILE {
             let hosts = Hosts::new();
             loopback_up(&hosts.server);
             hosts.attach_file(
                 "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[lists]\ndeny = { scope = \"fleet\" }\n[[limit]]\nname = \"all\"\nrate = \"10/s\"\nscope = \"fleet\"\n",
             );
             let listener = on(&hosts.server, || TcpListener::bind("127.0.0.1:0")).unwrap();
-            let url = format!("redis://{}", listener.local_addr().unwrap());
+            let url = format!("{SCHEME}{}", listener.local_addr().unwrap());
             let connections = serve(listener, info, hostile);
             let agent = Agent::start(&hosts.server, &url, &[]);
             agent.wait_until_it_says("until then each host applies the limits alone");

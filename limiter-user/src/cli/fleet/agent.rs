@@ -6,12 +6,16 @@ use std::{
 };
 
 use anyhow::anyhow;
-use clap::Args;
+use clap::{Args, Subcommand};
 use limiter_fleet::{agent::Options, store};
 
 use crate::{
     agent,
-    cli::shared::{interruption::interruption, output::note, values::duration},
+    cli::shared::{
+        interruption::interruption,
+        output::{note, print},
+        values::duration,
+    },
     files,
     kernel::sys::requirements,
 };
@@ -23,11 +27,15 @@ const LONGEST: u64 = 1 << 20;
 ///
 /// It runs until it is interrupted.
 #[derive(Debug, Args)]
+#[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 pub struct Agent {
-    /// Address of the store (Redis 7.0, Valkey or later): redis://[USER[:PASSWORD]@]HOST[:PORT][/DB],
-    /// rediss:// with TLS, or unix:///PATH
-    #[arg(long, value_name = "URL")]
-    store: String,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Address of the store. Redis 7.0, Valkey or later: redis://[USER[:PASSWORD]@]HOST[:PORT][/DB],
+    /// rediss:// with TLS, or unix:///PATH. PostgreSQL 14 or later:
+    /// postgres://[USER[:PASSWORD]@]HOST[:PORT]/DB, with TLS if ?sslmode=verify-full follows
+    #[arg(long, value_name = "URL", required = true)]
+    store: Option<String>,
     /// File with the store's password. A password in the address is visible to all users of this host
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
@@ -42,12 +50,21 @@ pub struct Agent {
     host: Option<String>,
 }
 
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Print the SQL that makes a PostgreSQL database a store
+    Schema,
+}
+
 fn interval(text: &str) -> Result<Duration, String> {
     let bounds = Duration::from_millis(10)..=Duration::from_secs(10);
     duration(text, bounds, "100ms")
 }
 
 pub async fn run(arguments: Agent) -> anyhow::Result<()> {
+    if let Some(Verb::Schema) = arguments.verb {
+        return Ok(print(store::SCHEMA)?);
+    }
     // Without privileges the agent would run, but never share anything.
     requirements::privileges()?;
     let stop = interruption()?;
@@ -57,12 +74,13 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
         ca,
         interval,
         host,
+        ..
     } = arguments;
     let options = Options {
         store: store::Options {
             password: read("the password file", password_file.as_deref())?,
             ca: read("the CA file", ca.as_deref())?,
-            ..store::Options::new(&url)
+            ..store::Options::new(&url.unwrap_or_default())
         },
         interval,
         host: host.unwrap_or_else(own_name),

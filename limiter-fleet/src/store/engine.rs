@@ -1,0 +1,95 @@
+//! The requests to a store, without what is common to all kinds of stores.
+
+use futures_util::future::BoxFuture;
+
+use super::error::Error;
+
+/// A connection to a store of one kind. Requests can be under way at the same time. Times are microseconds of the
+/// store's clock. Names are valid. Answers are not trusted: the caller checks them.
+pub(super) trait Engine: Send + Sync {
+    /// Adds a member's charges to the records, unless this or a later round of the part was counted before. Answers
+    /// with born, total and level (nanoseconds) of each record; with zeros where there is none.
+    fn exchange<'a>(&'a self, charges: &'a Charges<'a>) -> Answer<'a, Vec<(u64, u64, u64)>>;
+
+    /// Stores a member's heartbeat.
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat<'a>) -> Answer<'a, Alive>;
+
+    /// Changes a list. Answers with the number of changed prefixes, and the revision.
+    fn edit<'a>(&'a self, edit: &'a ListEdit<'a>) -> Answer<'a, (u64, u64)>;
+
+    /// Reads the part of a list that begins at a place; without one, the first part.
+    fn part<'a>(&'a self, fleet: &'a str, list: &'a str, at: Option<&'a str>) -> Answer<'a, Part>;
+}
+
+pub(super) type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
+/// The charges of a member.
+pub(super) struct Charges<'a> {
+    pub fleet: &'a str,
+    pub member: u64,
+    pub part: u32,
+    pub number: u64,
+    pub terms: Vec<Terms<'a>>,
+    pub items: Vec<Charge>,
+}
+
+/// The part of a limit that the store has to know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Terms<'a> {
+    pub limit: &'a str,
+    /// Ticks per packet.
+    pub cost: u64,
+    /// Maximum level of a bucket, in nanoseconds.
+    pub cap: u64,
+    /// Lifetime of a record after a charge, in milliseconds.
+    pub life: u64,
+}
+
+/// The packets charged to a source.
+pub(super) struct Charge {
+    pub source: String,
+    pub packets: u64,
+    /// Index of the terms.
+    pub terms: usize,
+}
+
+/// The heartbeat of a member.
+pub(super) struct Heartbeat<'a> {
+    pub fleet: &'a str,
+    pub member: u64,
+    pub label: &'a str,
+    /// The member's limits, as JSON.
+    pub held: Vec<String>,
+    /// Maximum age of a live member's heartbeat.
+    pub alive: u64,
+}
+
+/// The live members.
+pub(super) struct Alive {
+    pub hosts: u64,
+    /// Age of the oldest heartbeat.
+    pub oldest: u64,
+    /// Revision of the lists.
+    pub revision: u64,
+    /// The members' limits.
+    pub held: Vec<Vec<u8>>,
+}
+
+/// A change of a list.
+pub(super) struct ListEdit<'a> {
+    pub fleet: &'a str,
+    pub list: &'a str,
+    pub prefixes: Vec<String>,
+    /// The host that adds the prefixes, and their lifetime; none to remove them.
+    pub add: Option<(&'a str, Option<u64>)>,
+}
+
+/// A part of a list.
+pub(super) struct Part {
+    pub now: u64,
+    pub revision: u64,
+    /// The place of the next part.
+    pub next: Option<String>,
+    /// Prefixes with their values.
+    pub entries: Vec<(Vec<u8>, Vec<u8>)>,
+}

@@ -1,0 +1,210 @@
+//! The connection to a server.
+
+use std::{
+    io,
+    pin::pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use tokio::{net::UnixStream, task::JoinSet, time::sleep};
+use tokio_postgres::{
+    Client, Row,
+    config::{Config, Host, SslMode},
+    error::SqlState,
+    tls::{MakeTlsConnect, NoTls, TlsConnect},
+    types::{FromSql, ToSql, Type},
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::fault;
+use crate::store::{
+    address::servers,
+    error::{Error, Fault},
+    options::Target,
+    socket::{Bounded, Stream, Traffic, tcp},
+};
+
+/// The version of the schema that this code needs.
+const VERSION: i32 = 1;
+
+const CHECK: &str = "SELECT pg_is_in_recovery(), limiter.version()";
+
+/// A parameter of a statement.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// A connection to a server.
+pub struct Postgres {
+    pub(super) target: Arc<Target>,
+    client: Client,
+    traffic: Arc<Traffic>,
+    driver: Driver,
+}
+
+/// The task that reads and writes the socket. Ends when it is dropped.
+struct Driver {
+    _task: JoinSet<()>,
+    /// The error that ended it. The client gets no reason.
+    error: Arc<OnceLock<tokio_postgres::Error>>,
+}
+
+impl Postgres {
+    /// Connects to the first primary among the servers, and checks it.
+    pub async fn connect(target: &Arc<Target>, config: &Config) -> Result<Self, Error> {
+        let mut refusal = target.invalid("no server");
+        for (host, port) in servers(config) {
+            let connected = match Self::connect_to(target, config, host, port).await {
+                Ok(postgres) => postgres.check().await.map(|()| postgres),
+                Err(error) => Err(error),
+            };
+            match connected {
+                Ok(postgres) => return Ok(postgres),
+                Err(error) => refusal = error,
+            }
+        }
+        Err(refusal)
+    }
+
+    async fn connect_to(
+        target: &Arc<Target>,
+        config: &Config,
+        host: &Host,
+        port: u16,
+    ) -> Result<Self, Error> {
+        let traffic = Arc::new(Traffic::default());
+        let connecting = async {
+            let bounded = Bounded {
+                stream: open(host, port)
+                    .await
+                    .map_err(|error| fault::of_socket(target, &error))?,
+                traffic: Arc::clone(&traffic),
+            };
+            if config.get_ssl_mode() == SslMode::Disable {
+                return begin(target, config, bounded, NoTls).await;
+            }
+            let Host::Tcp(name) = host else {
+                return Err(Fault::Unreachable("a socket has no TLS".to_owned()));
+            };
+            let tls = target.tls().map_err(Fault::Unreachable)?;
+            let mut tls = MakeRustlsConnect::new(tls);
+            let Ok(tls) = MakeTlsConnect::<Bounded>::make_tls_connect(&mut tls, name);
+            begin(target, config, bounded, tls).await
+        };
+        let (client, driver) = target.within_timeout(connecting).await?;
+        Ok(Self {
+            target: Arc::clone(target),
+            client,
+            traffic,
+            driver,
+        })
+    }
+
+    /// Fails if the server is not a store.
+    async fn check(&self) -> Result<(), Error> {
+        let [row] = &self.ask(CHECK, &[]).await?[..] else {
+            return Err(self.target.invalid("no version"));
+        };
+        if self.read(row, 0)? {
+            return Err(self.target.error(Fault::Replica));
+        }
+        let version: i32 = self.read(row, 1)?;
+        if version != VERSION {
+            let what = format!("a database with version {version} of limiter's schema");
+            return Err(self.target.error(Fault::NotAStore(what)));
+        }
+        Ok(())
+    }
+
+    /// Sends a statement, and waits for the rows. Repeats it if the server could not order it among others.
+    pub(super) async fn ask(
+        &self,
+        statement: &str,
+        with: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        let answer = async {
+            let mut most = 1_000;
+            loop {
+                let _asked = self.traffic.ask();
+                let error = match self.client.query_typed(statement, with).await {
+                    Ok(rows) => return Ok(rows),
+                    Err(error) => error,
+                };
+                if !is_about_order(&error) {
+                    let reason = self.driver.error.get().filter(|_| error.is_closed());
+                    return Err(fault::of(&self.target, reason.unwrap_or(&error)));
+                }
+                // Apart from others that were refused at the same time.
+                sleep(Duration::from_micros(fastrand::u64(0..most))).await;
+                most = (2 * most).min(100_000);
+            }
+        };
+        self.target.within_timeout(answer).await
+    }
+
+    /// Sends a statement that has one row as its answer.
+    pub(super) async fn ask_one(
+        &self,
+        statement: &str,
+        with: &[Parameter<'_>],
+    ) -> Result<Row, Error> {
+        let rows = self.ask(statement, with).await?;
+        rows.into_iter()
+            .next()
+            .ok_or_else(|| self.target.invalid("no row"))
+    }
+
+    pub(super) fn read<'r, T: FromSql<'r>>(&self, row: &'r Row, column: usize) -> Result<T, Error> {
+        let value = row.try_get(column);
+        value.map_err(|_| self.target.invalid("a column of another type"))
+    }
+
+    /// Reads a number that is not negative.
+    pub(super) fn number(&self, row: &Row, column: usize) -> Result<u64, Error> {
+        let number = u64::try_from(self.read::<i64>(row, column)?);
+        number.map_err(|_| self.target.invalid("a negative number"))
+    }
+}
+
+/// True if the server has undone a statement because of others at the same time.
+fn is_about_order(error: &tokio_postgres::Error) -> bool {
+    let orders = [
+        &SqlState::T_R_SERIALIZATION_FAILURE,
+        &SqlState::T_R_DEADLOCK_DETECTED,
+    ];
+    error.code().is_some_and(|code| orders.contains(&code))
+}
+
+async fn open(host: &Host, port: u16) -> io::Result<Box<dyn Stream>> {
+    Ok(match host {
+        Host::Tcp(name) => Box::new(tcp(name, port).await?),
+        Host::Unix(folder) => {
+            let path = folder.join(format!(".s.PGSQL.{port}"));
+            Box::new(UnixStream::connect(path).await?)
+        }
+    })
+}
+
+/// Begins a session.
+async fn begin<T>(
+    target: &Target,
+    config: &Config,
+    stream: Bounded,
+    tls: T,
+) -> Result<(Client, Driver), Fault>
+where
+    T: TlsConnect<Bounded, Stream: Send + 'static>,
+{
+    let begun = config.connect_raw(stream, tls).await;
+    let (client, connection) = begun.map_err(|error| fault::of(target, &error))?;
+    let error = Arc::new(OnceLock::new());
+    let ended = Arc::clone(&error);
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        // Lives until the error is known: then the client is told that the connection is closed.
+        let mut connection = pin!(connection);
+        if let Err(error) = connection.as_mut().await {
+            let _ = ended.set(error);
+        }
+    });
+    Ok((client, Driver { _task: task, error }))
+}

@@ -1,0 +1,232 @@
+//! Redis 7.0 or Valkey. The scripts in this folder define the stored data. All keys begin with `limiter:{FLEET}:`. A user
+//! of the store needs access to these.
+
+mod fault;
+mod link;
+
+use std::sync::Arc;
+
+use redis::{Cmd, ConnectionInfo, FromRedisValue, RedisResult, ToRedisArgs, Value};
+
+use limiter_common::arithmetic::bucket::TICK_SHIFT;
+
+use self::link::Link;
+use super::{
+    engine::{Alive, Answer, Charges, Engine, Heartbeat, ListEdit, Part, Terms},
+    error::{Error, Fault},
+    heartbeat::{LIMITS, MEMBERS},
+    lists::{PREFIXES, READ_AT_ONCE, full},
+    options::Target,
+};
+
+const EXCHANGE: &str = include_str!("exchange.lua");
+const HEARTBEAT: &str = include_str!("heartbeat.lua");
+const EDIT: &str = include_str!("edit.lua");
+const PART: &str = include_str!("lists.lua");
+
+/// The oldest major version with the needed script functions.
+const OLDEST: u32 = 7;
+
+/// A connection to a server.
+pub(super) struct Redis {
+    target: Arc<Target>,
+    link: Link,
+}
+
+impl Redis {
+    /// Connects once, and checks the server.
+    pub async fn connect(target: &Arc<Target>, info: &ConnectionInfo) -> Result<Self, Error> {
+        let link = within_timeout(target, Link::new(target, info)).await?;
+        let target = Arc::clone(target);
+        let redis = Self { target, link };
+        let info: String = redis.ask(redis::cmd("INFO").arg("server")).await?;
+        check(&redis.target, &info).map_err(|fault| redis.target.error(fault))?;
+        Ok(redis)
+    }
+
+    async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
+        within_timeout(&self.target, self.link.query(command)).await
+    }
+
+    /// Calls a script. Sends it first if the server does not have it yet.
+    async fn call<T: FromRedisValue>(
+        &self,
+        script: &str,
+        keys: &[String],
+        arguments: impl ToRedisArgs,
+    ) -> Result<T, Error> {
+        let command = |name: &str, script: &str| {
+            let mut command = redis::cmd(name);
+            command.arg(script).arg(keys.len()).arg(keys);
+            command.arg(&arguments);
+            command
+        };
+        let hash = redis::Script::new(script);
+        match self.ask(&command("EVALSHA", hash.get_hash())).await {
+            Err(Error::At(_, Fault::Refused(why))) if why.starts_with("NOSCRIPT") => {
+                self.ask(&command("EVAL", script)).await
+            }
+            answer => answer,
+        }
+    }
+}
+
+impl Engine for Redis {
+    fn exchange<'a>(&'a self, charges: &'a Charges<'a>) -> Answer<'a, Vec<(u64, u64, u64)>> {
+        let Charges { fleet, part, .. } = charges;
+        let last_round = format!("m:{:016x}:{part}", charges.member);
+        let mut keys = vec![key(fleet, &last_round)];
+        let mut items = Vec::with_capacity(2 * charges.items.len());
+        for item in &charges.items {
+            let limit = charges.terms[item.terms].limit;
+            keys.push(key(fleet, &format!("s:{limit}:{}", item.source)));
+            items.extend([item.packets, item.terms as u64 + 1]);
+        }
+        let terms: Vec<_> = charges.terms.iter().flat_map(written).collect();
+        Box::pin(async move {
+            let arguments = (charges.number, charges.terms.len(), terms, items);
+            self.call(EXCHANGE, &keys, arguments).await
+        })
+    }
+
+    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat<'a>) -> Answer<'a, Alive> {
+        let Heartbeat {
+            fleet, alive, held, ..
+        } = heartbeat;
+        let keys = ["members", "limits", "revision"].map(|name| key(fleet, name));
+        let member = format!("{:016x} {}", heartbeat.member, heartbeat.label);
+        Box::pin(async move {
+            let arguments = (alive, MEMBERS, LIMITS, member, held);
+            let (hosts, oldest, revision, held) = self.call(HEARTBEAT, &keys, arguments).await?;
+            Ok(Alive {
+                hosts,
+                oldest,
+                revision,
+                held,
+            })
+        })
+    }
+
+    fn edit<'a>(&'a self, edit: &'a ListEdit<'a>) -> Answer<'a, (u64, u64)> {
+        let keys = [list_key(edit.fleet, edit.list), key(edit.fleet, "revision")];
+        let (by, lasts) = match edit.add {
+            Some((by, lasts)) => (serde_json::json!(by).to_string(), lasts),
+            None => (String::new(), None),
+        };
+        let lasts = lasts.map_or_else(String::new, |lasts| lasts.to_string());
+        Box::pin(async move {
+            let arguments = (PREFIXES, by, lasts, &edit.prefixes);
+            let (status, prefixes, revision) = self.call(EDIT, &keys, arguments).await?;
+            match status {
+                0 => Ok((prefixes, revision)),
+                1 => Err(full(edit.list)),
+                2 => Err(no_list(edit.list, &keys[0])),
+                _ => Err(self.target.invalid("an edit without a status")),
+            }
+        })
+    }
+
+    fn part<'a>(&'a self, fleet: &'a str, list: &'a str, at: Option<&'a str>) -> Answer<'a, Part> {
+        let keys = [key(fleet, "revision"), list_key(fleet, list)];
+        Box::pin(async move {
+            type Answer = (u64, u64, i64, String, Vec<Value>);
+            let arguments = (PREFIXES, at.unwrap_or("0"), READ_AT_ONCE);
+            let (now, revision, length, next, fields): Answer =
+                self.call(PART, &keys, arguments).await?;
+            match usize::try_from(length) {
+                Err(_) => return Err(no_list(list, &keys[1])),
+                Ok(length) if length > PREFIXES => return Err(full(list)),
+                Ok(_) => {}
+            }
+            Ok(Part {
+                now,
+                revision,
+                next: Some(next).filter(|next| next != "0"),
+                entries: fields.chunks_exact(2).filter_map(strings).collect(),
+            })
+        })
+    }
+}
+
+fn strings(pair: &[Value]) -> Option<(Vec<u8>, Vec<u8>)> {
+    match pair {
+        [Value::BulkString(prefix), Value::BulkString(value)] => {
+            Some((prefix.clone(), value.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// A key of a fleet.
+fn key(fleet: &str, rest: &str) -> String {
+    format!("limiter:{{{fleet}}}:{rest}")
+}
+
+/// The key of a list.
+fn list_key(fleet: &str, list: &str) -> String {
+    key(fleet, &format!("list:{list}"))
+}
+
+fn no_list(list: &str, key: &str) -> Error {
+    Error::NotAList(list.to_owned(), key.to_owned())
+}
+
+/// Writes cost, cap and lifetime for the script.
+fn written(terms: &Terms<'_>) -> [String; 3] {
+    [
+        exact(terms.cost),
+        terms.cap.to_string(),
+        terms.life.to_string(),
+    ]
+}
+
+/// Writes ticks as nanoseconds with all decimals. The eight fractional bits need eight decimals.
+fn exact(ticks: u64) -> String {
+    const DECIMALS: u64 = 100_000_000;
+    let below = (ticks % (1 << TICK_SHIFT)) * (DECIMALS >> TICK_SHIFT);
+    format!("{}.{below:08}", ticks >> TICK_SHIFT)
+}
+
+async fn within_timeout<T>(
+    target: &Target,
+    answer: impl Future<Output = RedisResult<T>>,
+) -> Result<T, Error> {
+    let answer = async { answer.await.map_err(|error| fault::fault(target, &error)) };
+    target.within_timeout(answer).await
+}
+
+/// Reads `INFO server`.
+/// Fails if the server cannot be a store.
+fn check(target: &Target, info: &str) -> Result<(), Fault> {
+    let field = |name: &str| {
+        info.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .map(str::trim)
+    };
+    let not = |what: String| Err(Fault::NotAStore(what));
+    let Some(version) = field("redis_version") else {
+        return not("not a Redis".to_owned());
+    };
+    let major = version.split('.').next().and_then(|it| it.parse().ok());
+    if major.is_none_or(|major: u32| major < OLDEST) {
+        return not(format!("Redis {}", target.quoted(version)));
+    }
+    // Valkey uses another name.
+    match field("redis_mode").or(field("server_mode")) {
+        Some(mode @ ("sentinel" | "cluster")) => not(format!("a {mode}")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_written_exactly() {
+        assert_eq!(exact(1), "0.00390625");
+        assert_eq!(exact(255), "0.99609375");
+        assert_eq!(exact(256 * 7), "7.00000000");
+        assert_eq!(exact(u64::MAX), "72057594037927935.99609375");
+    }
+}

@@ -1,0 +1,410 @@
+//! Runs real stores: Debian's PostgreSQL, each in a folder that is removed with the test.
+//!
+//! The server refuses root, so it runs as `nobody`. Its agents are members of the role of `limiter agent schema`.
+
+use std::{
+    fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::{Gid, Pid, Uid, chown, geteuid},
+};
+use tempfile::TempDir;
+
+use crate::{
+    eventually, need,
+    processes::children_of,
+    redis::{Setup, free_port},
+};
+
+/// User and group of the server.
+const NOBODY: u32 = 65_534;
+/// The database. The role of its agents has the same name.
+pub const DATABASE: &str = "edge";
+/// The password of the agents' role.
+pub const PASSWORD: &str = "geheim";
+
+/// A running server.
+#[derive(Debug)]
+pub struct Postgres<'h> {
+    setup: Setup<'h>,
+    folder: TempDir,
+    process: Option<Child>,
+    /// The port that it listens on.
+    pub port: u16,
+}
+
+/// The folder of the newest version's programs: Debian's, or one of PATH.
+fn programs() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let debian = versions.flatten().map(|version| version.path().join("bin"));
+    let is_server = |folder: &PathBuf| folder.join("initdb").is_file();
+    let mut folders: Vec<_> = debian.filter(is_server).collect();
+    folders.sort();
+    folders
+        .pop()
+        .or_else(|| std::env::split_paths(&path).find(is_server))
+}
+
+/// A program of the server, run as the user of the server.
+fn program(name: &str) -> Command {
+    let own = programs().unwrap().join(name);
+    // Debian has the client in a package of its own.
+    let mut command = Command::new(if own.is_file() { own } else { name.into() });
+    if geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY).current_dir("/");
+    }
+    command.env_remove("PGHOST").env_remove("PGUSER");
+    command
+}
+
+fn succeeds(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+impl Postgres<'static> {
+    /// True if a server can be started.
+    pub fn is_there(test: &str) -> bool {
+        let runs = || program("initdb").arg("--version").output();
+        let is_there = programs().is_some() && runs().is_ok_and(|output| output.status.success());
+        is_there || need::missing(test, "no PostgreSQL that `nobody` may run")
+    }
+
+    /// Starts a store here, on loopback.
+    pub fn start() -> Self {
+        Self::start_as(Setup::default())
+    }
+}
+
+impl<'h> Postgres<'h> {
+    /// Starts a store, and waits until it answers.
+    pub fn start_as(setup: Setup<'h>) -> Self {
+        // The network of the tests' fleets.
+        let hosts = ["127.0.0.1/32", "198.51.100.0/24"];
+        let rules = hosts.map(|from| format!("host all all {from} scram-sha-256\n"));
+        let postgres = Self::start_with(setup, &rules.concat());
+        let schema = postgres.folder.path().join("schema.sql");
+        fs::write(&schema, limiter_fleet::store::SCHEMA).unwrap();
+        postgres.sql_in("postgres", &format!("CREATE DATABASE {DATABASE}"));
+        succeeds(postgres.psql(DATABASE).arg("-1f").arg(schema));
+        postgres.sql(&format!(
+            "CREATE ROLE {DATABASE} LOGIN PASSWORD '{PASSWORD}' IN ROLE limiter_agent"
+        ));
+        postgres
+    }
+
+    /// Starts a server without the database. `rules`: who may connect, besides the owner of its folder.
+    pub fn start_with(setup: Setup<'h>, rules: &str) -> Self {
+        let mut postgres = Self::in_folder(setup);
+        let data = postgres.data();
+        let mut initdb = program("initdb");
+        initdb.args(["--no-sync", "--username=postgres", "--auth=trust", "-D"]);
+        succeeds(initdb.arg(&data));
+        let own = "local all all trust\nlocal replication all trust\n";
+        fs::write(data.join("pg_hba.conf"), format!("{own}{rules}")).unwrap();
+        postgres.go_on();
+        postgres
+    }
+
+    /// Starts a replica of this server, beside it.
+    pub fn replica(&self) -> Self {
+        let mut replica = Self::in_folder(self.setup.clone());
+        if self.setup.host.is_some() {
+            replica.port = self.port + 1;
+        }
+        let mut copy = program("pg_basebackup");
+        copy.args(["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]);
+        copy.args(["-U", "postgres", "-p", &self.port.to_string(), "-h"]);
+        succeeds(copy.arg(self.folder.path()).arg("-D").arg(replica.data()));
+        replica.go_on();
+        replica
+    }
+
+    /// Makes a replica a primary.
+    pub fn promote(&self) {
+        self.sql("SELECT pg_promote()");
+    }
+
+    fn in_folder(setup: Setup<'h>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        if geteuid().is_root() {
+            own(folder.path());
+        }
+        // The namespace of a host has no other server.
+        let port = setup.host.map_or_else(free_port, |_| 5_432);
+        Self {
+            setup,
+            folder,
+            process: None,
+            port,
+        }
+    }
+
+    /// The server's folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// The URL of the database, without user and password.
+    pub fn url(&self) -> String {
+        let address = self.setup.address.as_deref().unwrap_or("127.0.0.1");
+        let tls = self
+            .setup
+            .tls
+            .as_ref()
+            .map_or("", |_| "?sslmode=verify-full");
+        format!("postgres://{address}:{}/{DATABASE}{tls}", self.port)
+    }
+
+    /// The URL of the database with user and password.
+    pub fn url_as(&self, user: &str, password: &str) -> String {
+        self.url()
+            .replacen("://", &format!("://{user}:{password}@"), 1)
+    }
+
+    /// The URL of the database for agents.
+    pub fn agent_url(&self) -> String {
+        self.url_as(DATABASE, PASSWORD)
+    }
+
+    /// The URL of the database by the server's socket, for agents.
+    pub fn socket_url(&self) -> String {
+        let folder = self.folder.path().display().to_string().replace('/', "%2F");
+        format!("postgres://{DATABASE}@{folder}:{}/{DATABASE}", self.port)
+    }
+
+    /// The command `psql` as the owner of a database.
+    pub fn psql(&self, database: &str) -> Command {
+        let mut psql = program("psql");
+        psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-U", "postgres"]);
+        psql.args(["-p", &self.port.to_string(), "-d", database, "-h"]);
+        psql.arg(self.folder.path());
+        psql
+    }
+
+    /// Lets a command's clients connect as the owner of the server.
+    pub fn connects(&self, command: &mut Command) {
+        command.env("PGHOST", self.folder.path());
+        command.env("PGPORT", self.port.to_string());
+        command.env("PGUSER", "postgres");
+    }
+
+    fn sql_in(&self, database: &str, statement: &str) -> String {
+        succeeds(self.psql(database).args(["-c", statement]))
+    }
+
+    /// Runs a statement as the owner of the database.
+    pub fn sql(&self, statement: &str) -> String {
+        self.sql_in(DATABASE, statement)
+    }
+
+    /// Runs a statement as the owner of the database, which may fail.
+    pub fn try_sql(&self, statement: &str) -> Output {
+        self.psql(DATABASE)
+            .args(["-c", statement])
+            .output()
+            .unwrap()
+    }
+
+    /// Bytes of disk that the records take.
+    pub fn size(&self) -> u64 {
+        let size = self.sql("SELECT pg_total_relation_size('limiter.records')");
+        size.parse().unwrap()
+    }
+
+    /// The server, and its processes, one for each connection.
+    pub fn processes(&self) -> impl Iterator<Item = Pid> {
+        let server = self.process.as_ref().expect("the server does not run").id();
+        let server = Pid::from_raw(server.try_into().unwrap());
+        [vec![server], children_of(server)].concat().into_iter()
+    }
+
+    fn signal(&self, signal: Signal) {
+        for process in self.processes() {
+            // A process may have ended.
+            let _ = kill(process, signal);
+        }
+    }
+
+    /// Suspends the server. Connections stay, and get no answers.
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Resumes the server.
+    pub fn resume(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// Kills the server.
+    pub fn stop(&mut self) {
+        if self.process.is_some() {
+            self.signal(Signal::SIGKILL);
+        }
+        if let Some(mut process) = self.process.take() {
+            let _ = process.wait();
+        }
+    }
+
+    /// Starts the server after [`Self::stop`], at the same port.
+    pub fn go_on(&mut self) {
+        let mut server = program("postgres");
+        server.arg("-D").arg(self.data());
+        server.arg("-k").arg(self.folder.path());
+        server.args(["-p", &self.port.to_string()]);
+        if let Some(address) = &self.setup.address {
+            server.args(["-h", address]);
+        }
+        let mut log = fs::File::options();
+        log.create(true).append(true);
+        let log = log.open(self.folder.path().join("log")).unwrap();
+        server.args(["-c", "shared_buffers=32MB", "-c", "fsync=off"]);
+        server.args(["-c", "recovery_init_sync_method=syncfs"]);
+        if let Some(tls) = &self.setup.tls {
+            let folder = self.folder.path();
+            for name in ["host.pem", "host.key"] {
+                fs::copy(tls.join(name), folder.join(name)).unwrap();
+                own(&folder.join(name));
+            }
+            server.args(["-c", "ssl=on"]);
+            for (what, name) in [("cert", "host.pem"), ("key", "host.key")] {
+                let file = folder.join(name).display().to_string();
+                server.args(["-c", &format!("ssl_{what}_file={file}")]);
+            }
+        }
+        server.stdout(Stdio::null()).stderr(log);
+        let process = match self.setup.host {
+            Some(host) => host.run(|| server.spawn()).unwrap(),
+            None => server.spawn(),
+        };
+        self.process = Some(process.unwrap());
+        eventually("the server answers", || {
+            let mut select = self.psql("postgres");
+            let output = select.args(["-c", "SELECT 1"]).output().unwrap();
+            output.status.success()
+        });
+    }
+
+    /// The store's time, in microseconds.
+    pub fn micros(&self) -> u64 {
+        self.sql("SELECT limiter.micros()").parse().unwrap()
+    }
+
+    /// Loses all data.
+    pub fn forget(&self) {
+        self.sql(
+            "TRUNCATE limiter.records, limiter.rounds, limiter.members, limiter.limits, limiter.entries, limiter.revisions",
+        );
+    }
+
+    /// Forgets what connections have sent before: nothing here.
+    pub fn forget_scripts(&self) {}
+
+    /// Saves all data. Rounds wait for no disk otherwise.
+    pub fn save(&self) {
+        self.sql("CHECKPOINT");
+    }
+
+    /// Fills the store, or makes room in it again: all changes fail as if the disk were full.
+    pub fn fill(&self, is_full: bool) {
+        let full = "CREATE FUNCTION public.full_disk() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$";
+        let trigger = |table| {
+            format!(
+                "CREATE TRIGGER full_disk BEFORE INSERT ON limiter.{table} EXECUTE FUNCTION public.full_disk()"
+            )
+        };
+        let triggers = ["rounds", "members", "revisions"].map(trigger).join(";");
+        if is_full {
+            self.sql(&format!("{full};{triggers}"));
+        } else {
+            self.sql("DROP FUNCTION public.full_disk CASCADE");
+        }
+    }
+
+    /// Adds `0.0.0.0/0` by `admin`, and garbage, to the list `deny`.
+    pub fn garble_list(&self) {
+        self.sql(
+            "INSERT INTO limiter.entries VALUES ('edge', 'deny', '0.0.0.0/0', 'admin', 1),
+                 ('edge', 'deny', '203.0.113.10/33', 'admin', 1), ('edge', 'deny', '203.0.113.66', chr(27), -1);
+             UPDATE limiter.revisions SET revision = 5",
+        );
+    }
+
+    /// Makes the list `deny` too long. Returns words of the agents' message.
+    pub fn spoil_list(&self) -> &'static str {
+        self.sql(
+            "INSERT INTO limiter.entries SELECT 'edge', 'deny', i, 'x', 1, NULL FROM generate_series(1, 100001) i;
+             UPDATE limiter.revisions SET revision = 6",
+        );
+        "'deny' would have more than 100000 prefixes"
+    }
+
+    /// Puts a source of the limit `all` in a debt of 60 s, if the store has a record of it. Returns true if it has.
+    pub fn owes_a_minute(&self, source: &str) -> bool {
+        let changed = self.sql(&format!(
+            "UPDATE limiter.records SET total = 1000, born = limiter.micros(),
+                 tat = limiter.micros() * 1000 + 60000000000, cap = 60000000000
+             WHERE limit_name = 'all' AND source = '{source}' RETURNING 1"
+        ));
+        changed == "1"
+    }
+
+    /// Milliseconds until the record of a source of the limit `http` ends; none if there is none.
+    pub fn record_left(&self, source: &str) -> Option<u64> {
+        let left = self.sql(&format!(
+            "SELECT (ends - limiter.micros()) / 1000 FROM limiter.records WHERE source = '{source}' AND limit_name = 'http' AND ends > limiter.micros()"
+        ));
+        left.parse().ok()
+    }
+
+    /// Lets the record of a source of the limit `http` end now.
+    pub fn end_record(&self, source: &str) {
+        self.sql(&format!(
+            "UPDATE limiter.records SET ends = limiter.micros() WHERE source = '{source}'"
+        ));
+    }
+
+    /// The members of the fleet `edge`, in the order of their heartbeats.
+    pub fn members(&self) -> String {
+        self.sql(
+            "SELECT lpad(to_hex(member), 16, '0') || ' ' || label FROM limiter.members ORDER BY at",
+        )
+    }
+
+    /// Number of limits of the fleet `edge`.
+    pub fn limits(&self) -> String {
+        self.sql("SELECT count(*) FROM limiter.limits")
+    }
+
+    /// Number of stored entries of the list `deny`, expired ones among them.
+    pub fn entries(&self) -> String {
+        self.sql("SELECT count(*) FROM limiter.entries WHERE list = 'deny'")
+    }
+}
+
+impl Drop for Postgres<'_> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn own(path: &Path) {
+    chown(
+        path,
+        Some(Uid::from_raw(NOBODY)),
+        Some(Gid::from_raw(NOBODY)),
+    )
+    .unwrap();
+}

@@ -1,0 +1,27 @@
+//! The fleet's store works on PostgreSQL as on Redis, in any isolation, with few rights, and in spite of faults.
+
+mod access;
+#[path = "../fleet_store/asked.rs"]
+mod asked;
+#[path = "../fleet_store/bounds.rs"]
+mod bounds;
+mod buckets;
+mod faults;
+#[path = "../fleet_store/figures.rs"]
+mod figures;
+mod hostile;
+#[path = "../fleet_store/lists.rs"]
+mod lists;
+#[path = "../fleet_store/members.rs"]
+mod members;
+mod order;
+#[path = "../fleet_store/restarts.rs"]
+mod restarts;
+#[path = "../fleet_store/rounds.rs"]
+mod rounds;
+
+use asked::{
+    Asked, FLEET, SECOND, SLOW, expect_fault, options, refused, round, round_of, store, totals,
+    try_connect,
+};
+use limiter_tests::postgres::Postgres as Server;
