@@ -6,6 +6,7 @@ use core::hint::black_box;
 use super::{
     Bytes, Engine, Evaluation, Parsed, apply_shadow,
     bucket::{self, ATTEMPTS, LOST, NEW, NOT_READ, REFUSED, STALE},
+    matches::payload_holds,
     parse, step,
 };
 use crate::{
@@ -133,11 +134,19 @@ fn find_matching<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
 
 #[inline(always)]
 fn confirm_if_uncertain<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let uncertain = engine.config().candidates.uncertain(evaluation.lists);
-    if uncertain >> index & 1 != 0 {
-        engine.confirm(evaluation, index);
+    let config = engine.config();
+    if config.candidates.uncertain(evaluation.lists) >> index & 1 == 0 {
+        return 0;
     }
-    0
+    // Most limits with a payload end here, which costs less than a call.
+    if config.needs & NEEDS_PAYLOAD != 0
+        && let Some(limit) = config.limit(index)
+        && !payload_holds(limit, evaluation)
+    {
+        evaluation.matching &= !(1 << index);
+        return 0;
+    }
+    engine.confirm(evaluation, index)
 }
 
 /// Decides by the limits that match. A packet of an exempt connection is charged to no limit.

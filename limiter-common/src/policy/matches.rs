@@ -92,6 +92,13 @@ fn range_holds<const FIELD: usize, const UNSEEN: bool>(wanted: &Match, value: u3
     false
 }
 
+/// Whether the limit's pattern is in the payload, or may be.
+#[inline(always)]
+pub(super) fn payload_holds(limit: &Limit, packet: &Evaluation) -> bool {
+    let pattern = &limit.matches.payload;
+    pattern.end == 0 || pattern_holds::<true>(pattern, &packet.payload)
+}
+
 #[inline(always)]
 fn pattern_holds<const UNSEEN: bool>(wanted: &Pattern, payload: &Payload) -> bool {
     if payload.length < wanted.end {

@@ -5,7 +5,10 @@ mod lists;
 mod new_sources;
 mod table;
 
-use std::{cell::Cell, collections::BTreeMap};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+};
 
 use ipnet::IpNet;
 use limiter_common::{
@@ -35,6 +38,8 @@ pub struct Model {
     counters: Vec<Cell<LimitCounters>>,
     /// Arrival time of the packet, in nanoseconds.
     now: Cell<u64>,
+    /// State of the full path.
+    evaluation: RefCell<Box<Evaluation>>,
 }
 
 /// The policy's access to the model.
@@ -52,6 +57,7 @@ impl Model {
             counters: vec![Cell::default(); SLOTS as usize],
             config,
             now: Cell::new(begin),
+            evaluation: RefCell::new(Box::new(Evaluation::NONE)),
         }
     }
 
@@ -82,10 +88,10 @@ impl View<'_> {
     }
 
     fn full_path(&self, mut frame: &[u8], length: u64) -> Reason {
-        let mut evaluation = Evaluation::NONE;
+        let evaluation = &mut *self.0.evaluation.borrow_mut();
         evaluation.begin(length);
-        match full::read(self, &mut frame, &mut evaluation, || ()) {
-            Ok(()) => full::evaluate(self, &mut evaluation, |_| false),
+        match full::read(self, &mut frame, evaluation, || ()) {
+            Ok(()) => full::evaluate(self, evaluation, |_| false),
             Err(reason) => apply_shadow(self, reason),
         }
     }
