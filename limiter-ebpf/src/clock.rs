@@ -13,7 +13,11 @@ use limiter_common::{
     policy::TimeBounds,
 };
 
-use crate::{constants, maps::{CPUS, State}, packet};
+use crate::{
+    constants,
+    maps::{CPUS, State},
+    packet,
+};
 
 /// Packets that use one reading at most. A late tick (a virtual CPU may be stopped for milliseconds) makes the upper
 /// bound too low; this bounds how many packets are refused because of it.
@@ -108,6 +112,13 @@ pub unsafe fn now(cpu: *mut Cpu) -> u64 {
             bpf_ktime_get_ns()
         }
     }
+}
+
+/// The present time, for callers without this CPU's state at hand.
+#[inline(always)]
+pub fn present() -> Option<u64> {
+    // SAFETY: this CPU's own map value.
+    of_this_cpu().map(|state| unsafe { now(&raw mut (*state).clock) })
 }
 
 /// # Safety

@@ -12,11 +12,8 @@ use limiter_common::{
     table::{Added, key::SourceKey},
 };
 
-use crate::{clock,
-    config::constants,
-    counters,
-    entry::Entry,
-    lists, maps::State, new_sources, quota, table,
+use crate::{
+    clock, config::constants, counters, entry::Entry, lists, maps::State, new_sources, quota, table,
 };
 
 /// The policy's environment in the kernel, for one packet: this CPU's own map value.

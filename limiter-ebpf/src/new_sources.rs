@@ -2,17 +2,13 @@
 
 use limiter_common::{
     abi::Lease,
-    policy::{
-        Engine as _,
-        new_sources::{self, ATTEMPTS, LOST},
-    },
+    policy::new_sources::{self, ATTEMPTS, LOST},
     table::key::SLOTS,
 };
 
 use crate::{
     atomic::Word,
     clock, constants,
-    engine::Kernel,
     maps::{LEASES, SHARES, TABLE},
     room,
 };
@@ -135,6 +131,6 @@ extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
     } else {
         return 0;
     };
-    let present = || Kernel::new().map_or(now, |kernel| kernel.now());
+    let present = || clock::present().unwrap_or(now);
     new_sources::lease_once(limit, common, own, now, present)
 }

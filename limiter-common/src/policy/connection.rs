@@ -1,4 +1,4 @@
-//! What a CPU remembers of its lookups among the host's sockets. A lookup costs more than all other work on a packet, and
+//! The memory of a CPU for its lookups among the host's sockets. A lookup costs more than all other work on a packet, and
 //! most packets belong to a flow that has just had one.
 
 use super::PacketInfo;

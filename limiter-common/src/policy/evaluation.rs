@@ -8,7 +8,7 @@ use crate::{
     table::key::{Address, SourceKey, Words},
 };
 
-/// What the check of a limit has found out for the charge of the same packet, and this CPU's lease.
+/// The charge of a limit, as its check has planned it for the same packet; and this CPU's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Plan {

@@ -78,7 +78,8 @@ proptest! {
                 match evaluate(&&row, evaluation, |_| false) {
                     Reason::Admitted => {
                         prop_assert!(whole.admits(now), "more than burst + rate × t");
-                        (whole.charge(now), small.charge(now));
+                        whole.charge(now);
+                        small.charge(now);
                         admitted += 1;
                         of_source += u64::from(nested);
                     }

@@ -19,9 +19,9 @@ use limiter_common::{
         word::Word,
     },
 };
-use row::{COST, NOW, Row, TAU, TICK, address, key, row};
+use row::{COST, Meanwhile, NOW, Row, TAU, TICK, address, key, row};
 
-fn offer<'a>(row: &Row<'a>, last: u8, meanwhile: &'a dyn Fn(&Row<'_>)) -> Reason {
+fn offer<'a>(row: &Row<'a>, last: u8, meanwhile: &'a Meanwhile<'a>) -> Reason {
     row.meanwhile.set(Some(meanwhile));
     offer_after(&mut Evaluation::NONE.clone(), row, last)
 }
@@ -81,7 +81,8 @@ fn packet_that_loses_the_last_token_to_another_cpu_is_charged_to_no_limit() {
 fn charge_counts_from_the_clock_if_the_tick_was_late() {
     let row = row(&[key(1, 0), key(1, 1)]);
     let late = NOW + TICK + 5;
-    (row.time.set(late), row.latest.set(Some(NOW + TICK)));
+    row.time.set(late);
+    row.latest.set(Some(NOW + TICK));
     row.entries[0][TAT].set(bucket::ticks(NOW + TICK + 1));
     row.entries[1][TAT].set(bucket::ticks(NOW + 1));
     assert_eq!(offer(&row, 1, &|_| ()), Reason::Admitted);

@@ -20,14 +20,17 @@ pub const NOW: u64 = 1_000_000;
 /// Nanoseconds between the bounds of the time.
 pub const TICK: u64 = 20;
 
+/// Acts of another CPU.
+pub type Meanwhile<'a> = dyn Fn(&Row<'_>) + 'a;
+
 /// An engine with two limits over a row of entries.
 pub struct Row<'a> {
     pub config: Box<Config>,
     pub entries: Vec<[Cell<u64>; 4]>,
     /// Number of searches for an entry.
     pub searches: Cell<u32>,
-    /// What another CPU does between the check of the buckets and the first charge.
-    pub meanwhile: Cell<Option<&'a dyn Fn(&Row<'_>)>>,
+    /// They come between the check of the buckets and the first charge.
+    pub meanwhile: Cell<Option<&'a Meanwhile<'a>>>,
     /// The time, in nanoseconds.
     pub time: Cell<u64>,
     /// The last upper bound of the time, if it has bounds. A reading of the clock renews it.
