@@ -57,7 +57,7 @@ proptest! {
     /// it. It is refused only if a bucket refuses it that is smaller by all leases, twice.
     #[test]
     fn leases_admit_what_one_bucket_admits(
-        bursts in prop::collection::vec((0..CPUS, 1..4_000_u32, 0..8_000_000_u64), 1..40),
+        bursts in prop::collection::vec((0..CPUS, 1..4_000_u32, 0..1_000_000_u64), 1..40),
         nested: bool,
     ) {
         let row = leased(nested);
