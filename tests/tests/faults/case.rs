@@ -257,8 +257,8 @@ impl<'p> Case<'p> {
             let wanted = 1 + usize::from(generations.clone().count() > 1 && is_trial());
             assert_eq!(
                 all.len(),
-                16 + wanted,
-                "{at}: link and fifteen maps: {all:?}"
+                15 + wanted,
+                "{at}: link and fourteen maps: {all:?}"
             );
             for generation in generations {
                 let own = names(&pins.join(generation));
