@@ -264,13 +264,10 @@ impl Limit {
         })
     }
 
-    /// Lets `cpus` CPUs lease tokens of the interface's bucket, if its quota allows that. Returns true if they do. The bucket
-    /// is smaller by all leases, so that there is never more than burst + rate × t.
+    /// Lets `cpus` CPUs lease tokens of the interface's bucket, if its quota allows that. Returns true if they do.
     pub fn lease(&mut self, cpus: u64) -> bool {
-        let is_shared = self.mask.interface != 0 && self.mask.port == 0;
-        if cpus > 1 && is_shared {
-            self.lease = self.quota.lease(cpus);
-            self.quota.tau -= cpus * self.lease;
+        if self.mask.interface != 0 && self.mask.port == 0 {
+            (self.quota, self.lease) = self.quota.with_leases(cpus);
         }
         self.lease != 0
     }

@@ -74,10 +74,19 @@ impl Quota {
         }
         let part = self.tau / (LEASED_PART * cpus);
         let lease = if part < LEASE_MAX { part } else { LEASE_MAX };
-        if lease < LEASE_PACKETS * self.cost_of(LEASE_PACKET) {
+        if lease < self.cost_of(LEASE_PACKET).saturating_mul(LEASE_PACKETS) {
             return 0;
         }
         lease
+    }
+
+    /// The quota of a bucket that `cpus` CPUs lease from, and the lease. The bucket is smaller by all leases, so that there
+    /// is never more than burst + rate × t.
+    #[must_use]
+    pub const fn with_leases(mut self, cpus: u64) -> (Self, u64) {
+        let lease = if cpus > 1 { self.lease(cpus) } else { 0 };
+        self.tau -= cpus * lease;
+        (self, lease)
     }
 
     #[inline(always)]

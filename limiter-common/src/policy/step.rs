@@ -107,20 +107,23 @@ impl<'a, E: Engine> Step<'a, E> {
         plan.is_some_and(|plan| plan.lease >= self.cost())
     }
 
-    /// Whether the packet needs a new lease, and none was refused for it.
+    /// Whether the packet needs a new lease, and none was refused for it. A packet that costs more is charged by itself.
     #[inline(always)]
     fn wants_lease(&self) -> bool {
         self.limit.lease != 0
+            && self.cost() <= self.limit.lease
             && self.evaluation.unleased >> self.index & 1 == 0
             && !self.has_lease()
     }
 
-    /// Tries to take a new lease from the bucket. So many CPUs seldom write the bucket of the interface.
+    /// Tries to fill up the lease from the bucket: a CPU never holds more than one. So many CPUs seldom write the bucket of
+    /// the interface.
     #[inline(always)]
     fn take_lease(self) {
         let key = self.new_key();
         let mut demand = self.demand::<false>(&key, 0);
-        demand.cost = self.limit.lease;
+        let held = self.evaluation.plans.get(self.index as usize);
+        demand.cost = self.limit.lease - held.map_or(0, |plan| plan.lease);
         let taken = demand.charge() == DONE;
         self.evaluation.now = demand.now;
         let (entry, number) = (demand.found.entry(), demand.number);
@@ -130,7 +133,7 @@ impl<'a, E: Engine> Step<'a, E> {
                 entry.count_passed(plan.pending);
                 plan.key = key;
                 plan.number = number;
-                plan.lease += self.limit.lease;
+                plan.lease = self.limit.lease;
                 plan.pending = 0;
             }
             _ => self.evaluation.unleased |= 1 << self.index,

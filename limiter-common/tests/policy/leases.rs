@@ -1,7 +1,7 @@
 //! CPUs lease tokens of the interface's bucket. Together they never admit more than burst + rate × t.
 
 use limiter_common::{
-    arithmetic::bucket::{self, TICKS_PER_SECOND},
+    arithmetic::{bucket, quota::BY_BYTES},
     policy::{Evaluation, full::evaluate, verdict::Reason},
     table::{
         entry::{PASSED, TAT, counter},
@@ -12,13 +12,15 @@ use proptest::prelude::*;
 
 use crate::row::{NOW, Row, address, row};
 
-/// A million packets a second, and a burst of 20,000.
-const COST: u64 = TICKS_PER_SECOND / 1_000_000;
+/// Ticks of a byte: 128 MB/s, or a little more, so that a lease is no whole number of packets.
+const COSTS: [u64; 2] = [2_000, 1_999];
+/// Bytes of a usual packet, and packets of a burst.
+const LENGTH: u64 = 1_000;
 const BURST: u64 = 20_000;
 const CPUS: usize = 3;
 
 /// One limit of the interface, or with a second limit of the source, which admits 20,000 packets and no more.
-fn leased(nested: bool) -> Row<'static> {
+fn leased(nested: bool, cost: u64) -> Row<'static> {
     let keys = [
         KeyMask::interface().key(0, &address(1), 0),
         KeyMask::prefixes(32, 64).key(1, &address(1), 0),
@@ -26,9 +28,10 @@ fn leased(nested: bool) -> Row<'static> {
     let mut row = row(&keys);
     let [interface, source, ..] = &mut row.config.limits;
     interface.mask = KeyMask::interface();
-    (interface.quota.tau, interface.quota.cost) = (BURST * COST, COST);
+    (interface.quota.tau, interface.quota.cost) = (BURST * LENGTH * cost, cost);
+    interface.quota.flags = BY_BYTES;
     assert!(interface.lease(CPUS as u64));
-    (source.quota.tau, source.quota.cost) = (BURST * (COST << 20), COST << 20);
+    (source.quota.tau, source.quota.cost) = (BURST << 40, 1 << 40);
     if !nested {
         row.config.limits_length = 1;
         row.config.candidates.all = 1;
@@ -43,12 +46,12 @@ struct Reference {
 }
 
 impl Reference {
-    fn admits(&self, now: u64) -> bool {
-        self.tat.max(bucket::ticks(now)) + COST <= bucket::ticks(now) + self.tau
+    fn admits(&self, now: u64, cost: u64) -> bool {
+        self.tat.max(bucket::ticks(now)) + cost <= bucket::ticks(now) + self.tau
     }
 
-    fn charge(&mut self, now: u64) {
-        self.tat = self.tat.max(bucket::ticks(now)) + COST;
+    fn charge(&mut self, now: u64, cost: u64) {
+        self.tat = self.tat.max(bucket::ticks(now)) + cost;
     }
 }
 
@@ -59,34 +62,39 @@ proptest! {
     fn leases_admit_what_one_bucket_admits(
         bursts in prop::collection::vec((0..CPUS, 1..4_000_u32, 0..1_000_000_u64), 1..40),
         nested: bool,
+        cost in prop::sample::select(&COSTS),
+        // Every tenth packet has this length, which may cost more than a lease.
+        large in prop::sample::select(&[LENGTH, 60_000]),
     ) {
-        let row = leased(nested);
+        let row = leased(nested, cost);
         let limit = row.config.limits[0];
         let all_leases = CPUS as u64 * limit.lease;
         let full = bucket::ticks(NOW);
-        let mut whole = Reference { tat: full, tau: BURST * COST };
-        let mut small = Reference { tat: full, tau: BURST * COST - 2 * all_leases };
+        let mut whole = Reference { tat: full, tau: limit.quota.tau + all_leases };
+        let mut small = Reference { tat: full, tau: limit.quota.tau - all_leases };
         let mut cpus = [Evaluation::NONE; CPUS];
         let (mut admitted, mut of_source) = (0, 0);
         for (cpu, packets, pause) in bursts {
             row.time.set(row.time.get() + pause);
-            for _ in 0..packets {
+            for number in 0..packets {
                 let now = row.time.get();
+                let length = if number % 10 == 9 { large } else { LENGTH };
+                let cost = length * cost;
                 let evaluation = &mut cpus[cpu];
-                evaluation.begin(100);
+                evaluation.begin(length);
                 evaluation.info.source = address(1);
                 match evaluate(&&row, evaluation, |_| false) {
                     Reason::Admitted => {
-                        prop_assert!(whole.admits(now), "more than burst + rate × t");
-                        whole.charge(now);
-                        small.charge(now);
+                        prop_assert!(whole.admits(now, cost), "more than burst + rate × t");
+                        whole.charge(now, cost);
+                        small.charge(now, cost);
                         admitted += 1;
                         of_source += u64::from(nested);
                     }
                     Reason::Limit if evaluation.refused_by == 1 => prop_assert!(of_source >= BURST),
                     reason => {
                         prop_assert_eq!(reason, Reason::Limit);
-                        prop_assert!(!small.admits(now), "refused too early");
+                        prop_assert!(!small.admits(now, cost), "refused too early");
                     }
                 }
             }

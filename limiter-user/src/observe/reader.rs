@@ -54,10 +54,15 @@ impl Reader {
         frame_max: u64,
         now: u64,
     ) -> std::result::Result<Self, Invalid> {
+        let mut quota = limit.quota(frame_max)?.at_phase(slot.phase);
+        if limit.key.is_single() {
+            let cpus = aya::util::nr_cpus().unwrap_or(1);
+            quota.in_kernel = quota.in_kernel.with_leases(cpus as u64).0;
+        }
         Ok(Self {
             slot: slot.number,
             shadow: shadow || limit.shadow,
-            quota: limit.quota(frame_max)?.at_phase(slot.phase),
+            quota,
             epoch: slot.epoch,
             past: slot.past,
             now,
