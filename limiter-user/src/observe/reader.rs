@@ -56,8 +56,8 @@ impl Reader {
     ) -> std::result::Result<Self, Invalid> {
         let mut quota = limit.quota(frame_max)?.at_phase(slot.phase);
         if limit.key.is_single() {
-            let cpus = aya::util::nr_cpus().unwrap_or(1);
-            quota.in_kernel = quota.in_kernel.with_leases(cpus as u64).0;
+            let cpus = clock::possible_cpus().unwrap_or(1);
+            quota.in_kernel = quota.in_kernel.with_leases(cpus).0;
         }
         Ok(Self {
             slot: slot.number,

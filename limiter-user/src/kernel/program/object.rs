@@ -112,10 +112,9 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     constants.0.tick = 0;
     if config.clock == CLOCK_KERNEL {
         constants.0.tick = clock::tick()?;
-        let cpus =
-            aya::util::nr_cpus().map_err(|(_, error)| Error::system("counting the CPUs", error))?;
+        let cpus = clock::possible_cpus()?;
         for limit in &mut constants.0.limits[..config.limits_length as usize] {
-            if limit.lease(cpus as u64) {
+            if limit.lease(cpus) {
                 // The fast path has no leases.
                 constants.0.plain = 0;
             }

@@ -63,6 +63,13 @@ pub fn tick() -> Result<u64> {
     Ok(Duration::from(tick).as_nanos().try_into().unwrap_or(0))
 }
 
+/// Number of CPUs that the machine can have.
+pub fn possible_cpus() -> Result<u64> {
+    let cpus = aya::util::nr_cpus();
+    let cpus = cpus.map_err(|(_, error)| Error::system("counting the CPUs", error))?;
+    Ok(cpus as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
