@@ -14,10 +14,28 @@ pub fn nft_ingress(case: Case) -> String {
 
 /// nftables: a dynamic set before connection tracking and routing.
 pub fn nft_prerouting(case: Case) -> String {
-    nft(case, "inet", "hook prerouting priority raw")
+    nft(case, "inet", PREROUTING)
 }
 
+/// nftables: the limits of `limiter-nested`, at the same place.
+pub fn nft_nested(case: Case) -> String {
+    let network = match case.family {
+        Family::Ipv4 => "ip saddr and 255.255.255.0",
+        Family::Ipv6 => "ip6 saddr and ffff:ffff:ffff::",
+    };
+    let wide = "limit rate over 1000000/second burst 1000000 packets";
+    let rules = format!("update @networks {{ {network} {wide} }} drop; {wide} drop;");
+    table(case, "inet", PREROUTING, Some("networks"), &rules)
+}
+
+const PREROUTING: &str = "hook prerouting priority raw";
+
 fn nft(case: Case, family: &str, hook: &str) -> String {
+    table(case, family, hook, None, "")
+}
+
+/// A limit by source, and then `rules`, which may use one more set.
+fn table(case: Case, family: &str, hook: &str, other: Option<&str>, rules: &str) -> String {
     let (kind, key) = match case.family {
         Family::Ipv4 => ("ipv4_addr", "ip saddr"),
         Family::Ipv6 => ("ipv6_addr", "ip6 saddr and ffff:ffff:ffff:ffff::"),
@@ -27,11 +45,17 @@ fn nft(case: Case, family: &str, hook: &str) -> String {
         Verdict::Passed => ("rate over 1000000/second burst 1000000 packets", "1m"),
     };
     let size = case.sources.capacity();
+    let set = |name: &str| {
+        format!(
+            "set {name} {{ type {kind}; size {size}; flags dynamic, timeout; timeout {timeout}; }};"
+        )
+    };
+    let sets = set("sources") + &other.map(set).unwrap_or_default();
     format!(
         "nft table {family} bench {{ \
-            set sources {{ type {kind}; size {size}; flags dynamic, timeout; timeout {timeout}; }}; \
+            {sets} \
             chain over {{ type filter {hook}; policy accept; \
-                update @sources {{ {key} limit {rate} }} drop; }}; }}"
+                update @sources {{ {key} limit {rate} }} drop; {rules} }}; }}"
     )
 }
 

@@ -51,7 +51,7 @@ enum Kind {
 use Kind::{Command, Field, Limiter, Nothing, Programs, Recipe, Rules};
 
 /// All subjects. The first two are the bare programs.
-pub static SUBJECTS: [Subject; 31] = [
+pub static SUBJECTS: [Subject; 32] = [
     Subject("bare-drop", Programs([Some("drop_only"), None], none)),
     Subject("bare-pass", Programs([None, Some("pass_only")], none)),
     Subject(
@@ -95,6 +95,7 @@ pub static SUBJECTS: [Subject; 31] = [
     ),
     Subject("nft-ingress", Command(netfilter::nft_ingress)),
     Subject("nft-prerouting", Command(netfilter::nft_prerouting)),
+    Subject("nft-nested", Command(netfilter::nft_nested)),
     Subject("hashlimit", Command(netfilter::hashlimit)),
     Subject("none", Nothing),
     Subject("web", Recipe(Traffic::Web)),
