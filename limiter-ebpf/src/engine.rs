@@ -112,6 +112,7 @@ engine! {
         admits(key: &SourceKey, now: u64, take: bool) -> bool = table::admits;
         insert(key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added = table::add;
         on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> = quota::on_present;
+        scale(slot: u32) -> u64 = quota::scale;
         count_limit(slot: u32, reason: Reason, length: u64) -> () = counters::count_limit;
         uncount_limit(slot: u32, length: u64) -> () = counters::uncount_limit;
         refresh_bucket(key: &SourceKey, index: u32) -> u32 = bucket_refresh;
@@ -121,6 +122,7 @@ engine! {
     steps {
         confirm = limit_matches;
         pair = limit_pair;
+        stretch = limit_stretch;
         check = limit_check;
         reserve = limit_reserve;
         charge = limit_charge;

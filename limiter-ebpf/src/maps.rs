@@ -40,6 +40,10 @@ pub static TABLE: Array<Table, 1> = Array::new();
 #[btf_map]
 pub static SHARES: Array<Share, { SLOTS as usize }> = Array::new();
 
+/// The [`limiter_common::arithmetic::scale`] of each adaptive limit, by slot. A process in user space writes it.
+#[btf_map]
+pub static SCALES: Array<u64, { SLOTS as usize }> = Array::new();
+
 /// Each CPU's leases of new-source tokens for each limit, by slot.
 #[btf_map]
 pub static LEASES: PerCpuArray<Lease, { SLOTS as usize }> = PerCpuArray::new();

@@ -2,9 +2,12 @@
 //!
 //! The verifier checks the exported functions once, instead of in each iteration of the loops that call them.
 
-use limiter_common::{arithmetic::bucket, table::entry};
+use limiter_common::{
+    arithmetic::bucket,
+    table::{entry, key::SLOTS},
+};
 
-use crate::constants;
+use crate::{constants, maps::SCALES};
 
 /// [`limiter_common::abi::rules::Limit::on_present`] of the limit with this index.
 #[inline(always)]
@@ -24,6 +27,14 @@ extern "C" fn carried_over(index: u32, epoch: u32, tat: u64) -> u64 {
     limit
         .and_then(|limit| limit.on_present(epoch, tat))
         .unwrap_or(bucket::FREE)
+}
+
+/// The [`limiter_common::arithmetic::scale`] of the limit in `slot`.
+#[inline(always)]
+pub fn scale(slot: u32) -> u64 {
+    let word: Option<*mut u64> = SCALES.get_ptr_mut(slot % SLOTS);
+    // SAFETY: an aligned word of a map value, read once.
+    word.map_or(0, |word| unsafe { word.read_volatile() })
 }
 
 /// Nanoseconds since the bucket of an entry with these words became full, plus one. 0 if it is not full at `now`

@@ -3,6 +3,7 @@
 //! Dependencies go one way: `cli` uses all other modules. `files` uses none. `show` and `export` use plain types. Only
 //! `kernel` uses aya. `config` uses none of them.
 
+pub mod adapt;
 pub mod agent;
 pub mod cli;
 pub mod config;

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use ipnet::IpNet;
 use limiter_common::{
     abi::{CLOCK_PACKET, Config, Listed, Source, Stamp},
+    arithmetic::scale,
     policy::verdict::Reason,
     table::{Seed, key::SourceKey},
 };
@@ -97,6 +98,7 @@ impl Limit {
             epoch: 0,
             past: Vec::new(),
             now: nanoseconds,
+            stretch: scale::ONE,
             limit,
         }
     }

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use ipnet::IpNet;
 use limiter_common::{
     abi::{KEPT_FOR, Source, counters::Count},
-    arithmetic::quota::Quota,
+    arithmetic::{quota::Quota, scale},
     policy::verdict::Reason,
     table::key::SourceKey,
 };
@@ -25,7 +25,7 @@ use limiter_tests::{
         settings::{self, FRAME_MAX},
     },
 };
-use limiter_user::config::{Settings, file, key::Packet};
+use limiter_user::config::{Settings, adaptive::stretch_of, file, key::Packet};
 
 /// Loading a program takes a hundred times as long as sending all of its packets.
 const CONFIGURATIONS: u64 = 60;
@@ -44,6 +44,7 @@ struct Pair {
     kernel: Generations,
     model: Model,
     changes: u32,
+    scales: u32,
     /// Number of full buckets that were replaced by others.
     removed: u64,
 }
@@ -69,8 +70,27 @@ impl Pair {
             kernel,
             model,
             changes: 0,
+            scales: 0,
             removed: 0,
         }
+    }
+
+    /// Changes the scale of an adaptive limit, if there is one.
+    fn scale(&mut self) {
+        let limits = self.settings.limits.iter();
+        let adaptive: Vec<_> = limits.filter(|limit| limit.adaptive.is_some()).collect();
+        let Some(limit) = self.rng.choice(adaptive) else {
+            return;
+        };
+        let name = &limit.name;
+        let floor = limit.adaptive.as_ref().unwrap().floor.of_one();
+        let stretch = self.rng.u32(scale::ONE..=stretch_of(floor));
+        let until = self.clock.now + (self.rng.u64(..1 << 40) >> self.rng.u32(..40));
+        let slot = self.kernel.limit(name).1.number;
+        let tables = &mut self.kernel.kernel.tables;
+        tables.set_scale(slot, scale::word(stretch, until)).unwrap();
+        self.model.scale(name, stretch, until);
+        self.scales += 1;
     }
 
     /// The message for a difference.
@@ -307,12 +327,15 @@ fn kernel_and_model_agree_on_random_configurations() {
     pin_to(0);
     let first = seed(0x0c0f_1600);
     let (mut seen, mut changes) = ([0_u64; Reason::ALL.len()], 0);
-    let (mut removed, mut left_out) = (0, 0);
+    let (mut removed, mut left_out, mut scales) = (0, 0, 0);
     for number in 0..CONFIGURATIONS {
         let mut pair = Pair::new(first + number);
         let whole = (0..PACKETS).all(|_| {
             if pair.rng.u32(0..1_000) < CHANGES {
                 pair.change();
+            }
+            if pair.rng.u32(0..20) == 0 {
+                pair.scale();
             }
             let reason = pair.packet();
             reason
@@ -325,10 +348,11 @@ fn kernel_and_model_agree_on_random_configurations() {
             left_out += 1;
         }
         changes += pair.changes;
+        scales += pair.scales;
         removed += pair.removed;
     }
     println!(
-        "{changes} changes, {removed} buckets replaced, {left_out} left out, {:?}",
+        "{changes} changes, {scales} scales, {removed} buckets replaced, {left_out} left out, {:?}",
         Reason::ALL.map(|reason| (reason, seen[reason as usize]))
     );
     // Every reason occurred, except two that need other CPUs and sockets.
@@ -340,5 +364,6 @@ fn kernel_and_model_agree_on_random_configurations() {
         }
     }
     assert!(changes > 50, "{changes} changes");
+    assert!(scales > 300, "{scales} scales");
     assert!(left_out <= CONFIGURATIONS / 10, "{left_out} left out");
 }

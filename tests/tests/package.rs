@@ -287,8 +287,13 @@ fn package_keeps_limits_from_installation_to_purge() {
     assert!(host.attached().is_empty() && !host.runs());
     assert_eq!(host.state(EXPORT), "inactive");
     container.done(&["systemctl", "is-system-running"]);
-    let units =
-        ["limiter@eth0", "limiter-export", "limiter-agent"].map(|unit| format!("{unit}.service"));
+    let units = [
+        "limiter@eth0",
+        "limiter-export",
+        "limiter-agent",
+        "limiter-adapt@eth0",
+    ]
+    .map(|unit| format!("{unit}.service"));
     let units: Vec<_> = units.iter().map(String::as_str).collect();
     let verified =
         container.run(&[&["systemd-analyze", "verify", "--man=no"][..], &units[..]].concat());

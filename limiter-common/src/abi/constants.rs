@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Version of the constants and of the pinned maps, called *layout* in docs/attachment.md.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// Value of [`Config::clock`]: the program reads the kernel's clock.
 pub const CLOCK_KERNEL: u32 = 0;

@@ -54,6 +54,8 @@ pub const NEEDS_PAYLOAD: u32 = 1 << 3;
 pub const NEEDS_EXCEPT: u32 = 1 << 4;
 /// A limit holds sources that it has refused: [`Quota::hold`].
 pub const NEEDS_HOLD: u32 = 1 << 6;
+/// A limit is adaptive.
+pub const NEEDS_SCALE: u32 = 1 << 8;
 /// A limit has keys of two addresses; with [`NEEDS_DESTINATION`].
 pub const NEEDS_PAIR: u32 = 1 << 7;
 /// The lists that the destination is on; with [`NEEDS_DESTINATION`].

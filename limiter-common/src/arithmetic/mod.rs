@@ -6,4 +6,5 @@
 pub mod bucket;
 pub mod quota;
 pub mod rescale;
+pub mod scale;
 pub mod window;

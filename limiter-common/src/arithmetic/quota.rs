@@ -12,6 +12,9 @@ pub const BY_BYTES: u32 = 1;
 /// ticks. For token buckets only.
 pub const SHARED: u32 = 2;
 
+/// In [`Quota::flags`]: costs are stretched by the limit's [`super::scale`]. For token buckets only.
+pub const ADAPTIVE: u32 = 4;
+
 /// In the TAT of a bucket under a quota with [`Quota::hold`]: the bucket is held, or has admitted no packet since.
 /// Costs and depth of such a quota are even, so that other TATs lack the bit. A change of quota may set or lose it: then
 /// a hold begins a packet later, or once more.
@@ -28,7 +31,7 @@ pub struct Quota {
     pub cost: u64,
     /// Fractional bits of `cost`; 0 for packets.
     pub cost_shift: u32,
-    /// Bits of [`BY_BYTES`] and [`SHARED`].
+    /// Bits of [`BY_BYTES`], [`SHARED`] and [`ADAPTIVE`].
     pub flags: u32,
     /// Length and tokens of a fixed window. A token bucket has a period of 0.
     pub window: Window,
@@ -66,10 +69,10 @@ impl Quota {
     }
 
     /// Ticks that each of `cpus` CPUs may take from a bucket at a time, for packets to come. 0 if the rate or the burst is
-    /// too small, or the bucket is not one of packets to this host alone.
+    /// too small, or the bucket is not one of packets to this host alone at a constant rate.
     #[must_use]
     pub const fn lease(&self, cpus: u64) -> u64 {
-        if self.has_windows() || self.hold != 0 || self.flags & SHARED != 0 {
+        if self.has_windows() || self.hold != 0 || self.flags & (SHARED | ADAPTIVE) != 0 {
             return 0;
         }
         let part = self.tau / (LEASED_PART * cpus);

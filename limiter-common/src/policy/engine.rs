@@ -100,6 +100,12 @@ pub trait Engine: Sized {
         self.config().limit(index)?.on_present(epoch, tat)
     }
 
+    /// The [`crate::arithmetic::scale`] of the adaptive limit in `slot`.
+    #[inline(always)]
+    fn scale(&self, _slot: u32) -> u64 {
+        0
+    }
+
     /// Counts one packet for the limit in `slot`.
     fn count_limit(&self, slot: u32, reason: Reason, length: u64);
     /// Uncounts a packet that the limit in `slot` had admitted.
@@ -121,5 +127,5 @@ pub trait Engine: Sized {
         fast::add(self, key, length)
     }
 
-    steps! { confirm, pair, check, reserve, charge, refresh, add, contended, refund, uncount, hold, count_over }
+    steps! { confirm, pair, stretch, check, reserve, charge, refresh, add, contended, refund, uncount, hold, count_over }
 }

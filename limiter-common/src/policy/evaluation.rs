@@ -5,6 +5,7 @@ use core::hint::black_box;
 use super::{PacketInfo, payload::Payload, verdict::Reason};
 use crate::{
     abi::rules::{ANY, LIMITS_MAX, WHOLE},
+    arithmetic::scale,
     table::key::{Address, SourceKey, Words},
 };
 
@@ -90,6 +91,8 @@ pub struct Evaluation {
     pub passed: u32,
     /// For each matching limit with keys of two addresses, the words of the key.
     pub pairs: [Words; LIMITS_MAX as usize],
+    /// For each matching limit that is adaptive, the stretch of its costs; see [`crate::arithmetic::scale`].
+    pub stretches: [u32; LIMITS_MAX as usize],
     /// For each checked limit, its plan.
     pub plans: [Plan; LIMITS_MAX as usize],
 }
@@ -117,6 +120,7 @@ impl Evaluation {
         checked: 0,
         passed: 0,
         pairs: [[0; 2]; LIMITS_MAX as usize],
+        stretches: [scale::ONE; LIMITS_MAX as usize],
         plans: [Plan::NONE; LIMITS_MAX as usize],
     };
 

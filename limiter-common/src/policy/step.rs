@@ -7,7 +7,8 @@ use super::{
     matches,
 };
 use crate::{
-    abi::rules::{Limit, NEEDS_DESTINATION, NEEDS_PAIR},
+    abi::rules::{Limit, NEEDS_DESTINATION, NEEDS_PAIR, NEEDS_SCALE},
+    arithmetic::{quota::ADAPTIVE, scale},
     policy::verdict::Reason,
     table::{
         entry::Shared,
@@ -76,8 +77,16 @@ impl<'a, E: Engine> Step<'a, E> {
     where
         'a: 't,
     {
-        let Evaluation { now, length, .. } = *self.evaluation;
-        Demand::new(self.engine, self.limit, key, now, length, number)
+        let mut demand = Demand::new(
+            self.engine,
+            self.limit,
+            key,
+            self.evaluation.now,
+            self.evaluation.length,
+            number,
+        );
+        demand.cost = self.cost();
+        demand
     }
 
     /// Number of the entry in which the check has found the bucket; 0 if unknown.
@@ -155,7 +164,16 @@ impl<'a, E: Engine> Step<'a, E> {
 
     #[inline(always)]
     fn cost(&self) -> u64 {
-        self.limit.quota.cost_of(self.evaluation.length)
+        let cost = self.limit.quota.cost_of(self.evaluation.length);
+        match self.evaluation.stretches.get(self.index as usize) {
+            Some(stretch) if self.is_adaptive() => scale::cost(cost, *stretch),
+            _ => cost,
+        }
+    }
+
+    #[inline(always)]
+    fn is_adaptive(&self) -> bool {
+        self.engine.config().needs & NEEDS_SCALE != 0 && self.limit.quota.flags & ADAPTIVE != 0
     }
 
     #[inline(always)]
@@ -234,6 +252,20 @@ pub fn pair<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u
     let words = pair::words(mask, &info.source, &info.destination, flow, seed);
     if let Some(place) = step.evaluation.pairs.get_mut(index as usize) {
         *place = words;
+    }
+    DONE
+}
+
+/// Stores the stretch of the packet's cost, which stays the same from check to refund. Returns [`DONE`].
+#[inline(always)]
+pub fn stretch<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    if let Some(step) = Step::new(engine, evaluation, index)
+        && step.is_adaptive()
+    {
+        let stretch = scale::stretch(engine.scale(step.limit.slot), || engine.now());
+        if let Some(place) = step.evaluation.stretches.get_mut(index as usize) {
+            *place = stretch;
+        }
     }
     DONE
 }

@@ -97,7 +97,7 @@ impl Attached {
             limits: [const { None }; SLOTS as usize],
         };
         let mut readers = [const { None }; SLOTS as usize];
-        for reader in all_readers(&attachment.record)? {
+        for reader in all_readers(&attachment)? {
             let limit = &reader.limit;
             if limit.scope != Scope::Fleet {
                 continue;

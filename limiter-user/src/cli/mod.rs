@@ -10,6 +10,7 @@ mod fleet {
     pub mod agent;
 }
 mod limit {
+    pub mod adapt;
     pub mod attach;
     pub mod detach;
     pub mod keep;
@@ -58,7 +59,7 @@ use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::config::lists::{ALLOW, DENY};
 use fleet::agent;
-use limit::{attach, detach, keep, reload, reset, set};
+use limit::{adapt, attach, detach, keep, reload, reset, set};
 use lists::edit;
 use observe::{check, export, status, top, watch};
 use other::{completions, helper, man, preset};
@@ -85,7 +86,9 @@ struct Cli {
 pub const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Limit",
-        &["attach", "set", "reload", "keep", "reset", "detach"],
+        &[
+            "attach", "set", "reload", "keep", "reset", "adapt", "detach",
+        ],
     ),
     ("Observe", &["status", "top", "watch", "check", "export"]),
     ("Lists", &["allow", "deny", "tier"]),
@@ -101,6 +104,7 @@ enum Verb {
     Reload(reload::Reload),
     Keep(keep::Keep),
     Reset(reset::Reset),
+    Adapt(adapt::Adapt),
     Detach(detach::Detach),
     Status(status::Status),
     Top(top::Top),
@@ -196,6 +200,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Reload(arguments) => reload::run(arguments).await,
         Verb::Keep(arguments) => keep::run(arguments).await,
         Verb::Reset(arguments) => reset::run(arguments).await,
+        Verb::Adapt(arguments) => adapt::run(arguments).await,
         Verb::Detach(arguments) => detach::run(arguments).await,
         Verb::Status(arguments) => status::run(arguments).await,
         Verb::Top(arguments) => top::run(arguments).await,

@@ -7,7 +7,7 @@ use limiter_common::{
     abi::{
         Config, Listed,
         rules::{
-            self, FIRST_TIER, LISTS_MAX, NEEDS_DESTINATION, NEEDS_HOLD, NEEDS_PAIR,
+            self, FIRST_TIER, LISTS_MAX, NEEDS_DESTINATION, NEEDS_HOLD, NEEDS_PAIR, NEEDS_SCALE,
             NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW, ON_DENY,
         },
     },
@@ -109,7 +109,7 @@ impl Settings {
     /// Returns true if each packet needs only one bucket, so that the fast path is enough.
     fn is_plain(&self, slots: &[Slot]) -> bool {
         let alone = matches!(slots, [slot] if slot.number == FIRST_SLOT);
-        let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && limit.key.needs() == 0 && limit.hold.is_none());
+        let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && limit.key.needs() == 0 && limit.hold.is_none() && limit.adaptive.is_none());
         alone && only && self.lists.are_empty() && !self.exempt.control
     }
 }
@@ -125,7 +125,8 @@ impl Limit {
     /// Bits of what the limit needs of a packet, as in [`NEEDS_TRANSPORT`].
     fn needs(&self) -> u32 {
         let hold = self.hold.map_or(0, |_| NEEDS_HOLD);
-        self.matches.needs() | self.key.needs() | hold
+        let scale = self.adaptive.as_ref().map_or(0, |_| NEEDS_SCALE);
+        self.matches.needs() | self.key.needs() | hold | scale
     }
 }
 

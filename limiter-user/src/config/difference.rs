@@ -129,6 +129,13 @@ fn one_limit(old: &Limit, new: &Limit, frame_max: u64) -> Vec<String> {
     note(&mut changes, "algorithm", [old.algorithm, new.algorithm]);
     let hold = |limit: &Limit| limit.hold.map_or(NONE.to_owned(), |hold| hold.to_string());
     note(&mut changes, "hold", [hold(old), hold(new)]);
+    let adaptive = |limit: &Limit| {
+        limit
+            .adaptive
+            .as_ref()
+            .map_or(NONE.to_owned(), ToString::to_string)
+    };
+    note(&mut changes, "adaptive", [adaptive(old), adaptive(new)]);
     note(&mut changes, "scope", [old.scope, new.scope]);
     if old.key != new.key {
         changes.push(format!("key {} -> {}, with new buckets", old.key, new.key));

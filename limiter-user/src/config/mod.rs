@@ -6,6 +6,7 @@ use std::{io, path::Path};
 
 use crate::files;
 
+pub mod adaptive;
 pub mod burst;
 pub mod compile;
 pub mod control;
@@ -32,6 +33,7 @@ pub mod table_warning;
 #[cfg(test)]
 mod tests;
 
+pub use adaptive::Adaptive;
 pub use burst::Burst;
 pub use control::Control;
 pub use factor::Factor;

@@ -226,6 +226,25 @@ impl Limit {
         problems.check(has_unit, "cost", || {
             format!("a fixed cost goes with a rate in packets, and {rate} is in bits: leave the cost out, or write another rate")
         });
+        if let Some(adaptive) = &self.adaptive {
+            problems.check(is_window || is_shared, "adaptive", || {
+                let other = if is_window {
+                    "fixed window"
+                } else {
+                    "limit of a fleet"
+                };
+                format!("the rate of a {other} cannot follow this host's load: leave adaptive out")
+            });
+            let rates = adaptive.when.rates().into_iter();
+            for (key, rate) in rates.filter_map(|(key, rate)| Some((key, rate?))) {
+                problems.check(rate.unit == Unit::Bytes, key, || {
+                    format!("{rate} is a rate of bits: write events as in 100/s")
+                });
+            }
+            problems.check(adaptive.when.is_empty(), "when", || {
+                "no signal ever lowers the rate: write one as in { cpu_pressure = \"20%\" }, or leave adaptive out".to_owned()
+            });
+        }
         if let Some(hold) = self.hold {
             let other = [(is_window, "fixed window"), (is_shared, "limit of a fleet")];
             let other = other.into_iter().find(|(is_so, _)| *is_so);

@@ -56,6 +56,23 @@ pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
         }
         None => quota,
     };
+    let quota = match &limit.adaptive {
+        Some(adaptive) => LimitQuota {
+            in_kernel: adaptive.of(
+                quota.in_kernel,
+                quota.in_kernel.cost_of(frame_max),
+                |times| match quota.unit {
+                    Unit::Packets => format!(
+                        "write a burst of at least {}",
+                        limit.cost.unwrap_or(1) * times
+                    ),
+                    Unit::Bytes => format!("write a burst of at least {}b", frame_max * times),
+                },
+            )?,
+            ..quota
+        },
+        None => quota,
+    };
     let in_kernel = match limit.hold {
         Some(hold) => hold.of(quota.in_kernel)?,
         None => quota.in_kernel,

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Burst, Control, Hold, Invalid, Key, Lists, Match, NewSources, Rate,
+    Adaptive, Burst, Control, Hold, Invalid, Key, Lists, Match, NewSources, Rate,
     quota::{self, LimitQuota},
 };
 
@@ -87,6 +87,9 @@ pub struct Limit {
     /// The time for which a source stays refused after its first refused packet; `None`: until it has a token.
     #[serde(default)]
     pub hold: Option<Hold>,
+    /// The signals that lower the rate; `None`: the rate is constant.
+    #[serde(default)]
+    pub adaptive: Option<Adaptive>,
     /// Charge and count, but drop nothing.
     pub shadow: bool,
     /// The hosts that charge the buckets.
@@ -106,6 +109,7 @@ impl Limit {
             cost: None,
             algorithm: Algorithm::TokenBucket,
             hold: None,
+            adaptive: None,
             shadow: false,
             scope: Scope::Host,
         }

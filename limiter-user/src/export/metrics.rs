@@ -85,6 +85,13 @@ fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
         "limiter_memory_bytes" => one(it.sources.memory_bytes),
         "limiter_events_lost_total" => one(it.events_lost),
         "limiter_limit_info" => limits(it),
+        "limiter_rate_ratio" => {
+            let limits = it.limits.iter();
+            let limits = limits.filter(|limit| limit.adaptive.is_some());
+            limits
+                .map(|limit| sample(&[("limit", &limit.name)], limit.scale))
+                .collect()
+        }
         "limiter_held_sources" => {
             let limits = it.limits.iter();
             let held = limits

@@ -62,7 +62,7 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
         })
     });
     let missing: Vec<_> = missing.collect();
-    let readers = readers(record)?;
+    let readers = readers(attachment)?;
     let checked = readers.iter().zip(buckets).flat_map(|(reader, buckets)| {
         let key = &reader.limit.key;
         let name = |of: &SourceKey, bucket: &Option<Source>| match bucket {

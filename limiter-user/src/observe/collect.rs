@@ -18,17 +18,17 @@ use super::{
     denied,
     live::{Gauge, Row, Sample, Since, Wanted, rest},
     of_the_only_limit,
-    reader::{Reader, readers},
+    reader::{Reader, part, readers, stretch},
     verdicts,
 };
 use crate::{
     config::{self, compile::FIRST_SLOT, key::octets, slot::Slot},
-    kernel::{Attachment, error::Result, program::maps::Tables, state::record::Record},
+    kernel::{Attachment, error::Result, program::maps::Tables, state::record::Record, sys::clock},
 };
 
 /// Everything that `status` shows of an attachment.
 pub fn interface(attachment: &Attachment) -> Result<Interface> {
-    let readers = readers(&attachment.record)?;
+    let readers = readers(attachment)?;
     let by_slot = by_slot(&readers);
     let mut counted = Counted::default();
     let sets = &attachment.tables.sets;
@@ -139,6 +139,7 @@ fn limit(
         counters.dropped = counters.dropped + fast.dropped;
         counters.would_drop = counters.would_drop + fast.would_drop;
     }
+    let stretch = stretch(of, slot.number, tables, clock::now()?)?;
     Ok(Limit {
         name: of.name.clone(),
         rate: of.rate.to_string(),
@@ -151,6 +152,8 @@ fn limit(
         held_sources: of
             .hold
             .map(|_| held.get(&slot.number).copied().unwrap_or(0)),
+        adaptive: of.adaptive.as_ref().map(ToString::to_string),
+        scale: part(stretch),
         shadow: of.shadow,
         passed: (counters.admitted + counters.would_drop).into(),
         dropped: counters.dropped.into(),
@@ -200,8 +203,8 @@ type Found = Vec<(SourceKey, Source, Since)>;
 
 /// Reads each source once, and passes it to `gauge`. Returns the busiest sources, in order.
 fn scan(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Result<(Counted, Found)> {
-    let Attachment { record, tables, .. } = attachment;
-    let readers = readers(record)?;
+    let tables = &attachment.tables;
+    let readers = readers(attachment)?;
     let by_slot = by_slot(&readers);
     let mut counted = Counted::default();
     let mut busiest = Busiest::new(wanted.most);
@@ -240,7 +243,7 @@ fn reader_of<'r>(by_slot: &[Option<&'r Reader>], key: &SourceKey) -> Option<&'r 
 
 /// The rows of sources. The clock is read again, after the buckets.
 fn rows(attachment: &Attachment, sources: Found) -> Result<Vec<Row>> {
-    let readers = readers(&attachment.record)?;
+    let readers = readers(attachment)?;
     let by_slot = by_slot(&readers);
     let row = |(key, source, since): (SourceKey, Source, Since)| {
         let reader = reader_of(&by_slot, &key)?;

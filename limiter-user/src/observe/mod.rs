@@ -148,6 +148,10 @@ pub struct Limit {
     pub hold: Option<String>,
     /// Number of sources that the limit holds; null without `hold`.
     pub held_sources: Option<u64>,
+    /// The signals that lower the rate while `limiter adapt` runs; null: none.
+    pub adaptive: Option<String>,
+    /// The part of the rate and the burst that is in force, up to 1.
+    pub scale: f64,
     /// Whether this limit drops nothing.
     pub shadow: bool,
     /// Packets that passed, including `would_drop`.
@@ -156,6 +160,17 @@ pub struct Limit {
     pub dropped: Count,
     /// Packets that would have been dropped without shadow.
     pub would_drop: Count,
+}
+
+impl Limit {
+    /// The rate, and the part of it that is in force.
+    pub fn rate_in_force(&self) -> String {
+        if self.scale < 1.0 {
+            format!("{:.0}% of {}", self.scale * 100.0, self.rate)
+        } else {
+            self.rate.clone()
+        }
+    }
 }
 
 /// One list of sources.

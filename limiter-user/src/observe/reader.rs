@@ -2,14 +2,14 @@
 
 use limiter_common::{
     abi::Source,
-    arithmetic::{bucket, bucket::Decision, rescale, rescale::Rescale},
+    arithmetic::{bucket, bucket::Decision, rescale, rescale::Rescale, scale},
     table::entry::epoch_in,
 };
 
 use super::{busiest::Activity, live::Since, source::CheckedLimit};
 use crate::{
     config::{Invalid, Limit, quota::LimitQuota, slot::Slot},
-    kernel::{error::Result, state::record::Record, sys::clock},
+    kernel::{Attachment, error::Result, program::maps::Tables, sys::clock},
 };
 
 /// The shortest Ethernet frame without its checksum: 60 bytes. `retry_after` waits for this frame if packets cost
@@ -33,16 +33,35 @@ pub struct Reader {
     pub past: Vec<Rescale>,
     /// The current time, in nanoseconds.
     pub now: u64,
+    /// The stretch of costs that is in force.
+    pub stretch: u32,
 }
 
 /// Creates a reader for each limit, with the current time.
-pub fn readers(record: &Record) -> Result<Vec<Reader>> {
+pub fn readers(attachment: &Attachment) -> Result<Vec<Reader>> {
+    let Attachment { record, tables, .. } = attachment;
     let now = clock::now()?;
     let limits = record.with_slots().into_iter();
     let readers = limits.map(|(limit, slot)| {
-        Reader::new(limit, slot, record.settings.shadow, record.frame_max, now)
+        let stretch = stretch(&limit, slot.number, tables, now)?;
+        let shadow = record.settings.shadow;
+        let reader = Reader::new(limit, slot, shadow, record.frame_max, now)?;
+        Ok(Reader { stretch, ..reader })
     });
-    Ok(readers.collect::<std::result::Result<_, _>>()?)
+    readers.collect()
+}
+
+/// The stretch of the costs of a limit at `now`, in nanoseconds; see [`scale`].
+pub fn stretch(limit: &Limit, slot: u32, tables: &Tables, now: u64) -> Result<u32> {
+    if limit.adaptive.is_none() {
+        return Ok(scale::ONE);
+    }
+    Ok(scale::stretch(tables.scale(slot)?, || now))
+}
+
+/// The part of the rate that is in force with stretched costs.
+pub fn part(stretch: u32) -> f64 {
+    f64::from(scale::ONE) / f64::from(stretch)
 }
 
 impl Reader {
@@ -66,6 +85,7 @@ impl Reader {
             epoch: slot.epoch,
             past: slot.past,
             now,
+            stretch: scale::ONE,
             limit,
         })
     }
@@ -88,14 +108,14 @@ impl Reader {
     pub fn tokens(&self, source: &Source) -> f64 {
         let quota = &self.quota.in_kernel;
         let left = quota.left(self.tat(source), self.now);
-        left as f64 / quota.tau as f64 * self.quota.burst as f64
+        left as f64 / quota.tau as f64 * self.quota.burst as f64 * part(self.stretch)
     }
 
     /// Seconds until the next packet passes.
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn retry_after(&self, source: &Source) -> f64 {
         let quota = &self.quota.in_kernel;
-        let cost = quota.cost_of(SHORTEST_FRAME);
+        let cost = scale::cost(quota.cost_of(SHORTEST_FRAME), self.stretch);
         match quota.decide(self.tat(source), self.now, cost) {
             Decision::Admit { .. } => 0.0,
             Decision::Refuse { wait } => wait as f64 / bucket::TICKS_PER_SECOND as f64,
@@ -119,7 +139,9 @@ impl Reader {
             name: self.limit.name.clone(),
             bucket,
             tracked: source.is_some(),
-            tokens: source.map_or(burst as f64, |source| self.tokens(source)),
+            tokens: source.map_or(burst as f64 * part(self.stretch), |source| {
+                self.tokens(source)
+            }),
             burst_tokens: burst,
             retry_after_seconds: Some(source.map_or(0.0, |source| self.retry_after(source))),
             held_seconds: source.and_then(|source| self.held(source)),
@@ -168,6 +190,7 @@ mod tests {
                 epoch: 0,
                 past: Vec::new(),
                 now,
+                stretch: scale::ONE,
                 limit,
             };
             let checked = reader.check(String::new(), Some(&source));

@@ -25,7 +25,10 @@ fn line(label: &str, text: &str) -> String {
 fn limit_line(limit: &Limit) -> String {
     let mut text = format!(
         "{}: {}, burst {}, per {}",
-        limit.name, limit.rate, limit.burst, limit.key
+        limit.name,
+        limit.rate_in_force(),
+        limit.burst,
+        limit.key
     );
     if let Some(cost) = limit.cost {
         text += &format!(", cost {cost}");
@@ -35,6 +38,9 @@ fn limit_line(limit: &Limit) -> String {
     }
     if let (Some(hold), Some(held)) = (&limit.hold, limit.held_sources) {
         text += &format!(", holds for {hold}: {} held", grouped(held));
+    }
+    if let Some(adaptive) = &limit.adaptive {
+        text += &format!(", down to {adaptive}");
     }
     if limit.shadow {
         text += ", shadow: drops nothing";

@@ -98,7 +98,7 @@ fn limits(sample: &Sample, before: Option<&Interface>) -> String {
         let (passed, over) = since(limit, before);
         [
             limit.name.clone(),
-            limit.rate.clone(),
+            limit.rate_in_force(),
             rate(sample, passed),
             rate(sample, over),
             grouped(limit.passed.packets),
@@ -191,7 +191,8 @@ mod tests {
         let count = |packets: u64| json!({"packets": packets, "bytes": 0});
         let limit = json!({
             "name": "default", "rate": "5/s", "burst": "10", "key": "/32,/64", "algorithm": "token-bucket",
-            "shadow": false, "passed": count(132), "dropped": count(dropped), "would_drop": count(0),
+            "scale": 0.35, "shadow": false, "passed": count(132), "dropped": count(dropped),
+            "would_drop": count(0),
         });
         let interface = json!({
             "name": "eth0", "ifindex": 2, "mode": "native", "program_id": 17, "version": "0.1.0",
@@ -243,7 +244,7 @@ eth0 native 2 of 65,536 sources every 1s
 passed 0/s, 132 in all
 dropped 2,100/s, 5,200 in all
 LIMIT RATE PASS/s OVER/s PASSED DROPPED WOULD DROP
-default 5/s 0 2,100 132 5,200 0
+default 35% of 5/s 0 2,100 132 5,200 0
 SOURCE LIMIT PASS/s DROP/s PASSED DROPPED WOULD DROP TOKENS
 192.0.2.66 default 5.0 2,000 100 40,000 0 0.5
 192.0.2.7 default 5.0 (10) 100 0 40,000 0.5

@@ -13,6 +13,7 @@ mod learn_properties;
 mod limits_of_settings;
 mod quota_properties;
 mod rescale_properties;
+mod scale_properties;
 mod shares;
 mod text_properties;
 mod window_properties;

@@ -11,6 +11,9 @@ pub const TICKS: i128 = 256;
 /// back.
 pub(super) const SKEW: i128 = (1 << 20) * TICKS;
 
+/// The stretch of the configured rate.
+pub const WHOLE: i128 = 1 << 16;
+
 /// Bits of the longest packet's length. The factor of a byte leaves room for them.
 const LENGTH_BITS: u32 = 20;
 
@@ -54,6 +57,8 @@ pub struct Quota {
     pub window: Option<Window>,
     /// Ticks for which a refused source is held; 0: none.
     pub hold: i128,
+    /// Factor of costs, in parts of 2^16; at least 2^16.
+    pub stretch: i128,
 }
 
 /// Division of time into fixed windows, in nanoseconds.
@@ -132,6 +137,7 @@ impl Quota {
                     grant: per_period(&limit.rate),
                 }),
                 hold: 0,
+                stretch: WHOLE,
             };
         }
         // With a hold, costs and depth are even, because the lowest bit of a TAT is a mark.
@@ -157,6 +163,7 @@ impl Quota {
                 let hold = humantime::parse_duration(&hold.to_string()).unwrap();
                 i128::try_from(hold.as_nanos()).unwrap() * TICKS
             }),
+            stretch: WHOLE,
         }
     }
 
@@ -175,6 +182,10 @@ impl Quota {
     /// The cost of a packet.
     fn price(&self, length: usize) -> i128 {
         let price = self.price.of(length);
+        if self.stretch > WHOLE {
+            let price = over_power(price * self.stretch, 16);
+            return price + price % 2;
+        }
         price + i128::from(self.hold > 0) * (price % 2)
     }
 

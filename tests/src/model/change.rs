@@ -82,6 +82,7 @@ impl Model {
         }
         self.buckets.retain(|(name, _), _| stays(name).is_some());
         self.figures.retain(|name, _| stays(name).is_some());
+        self.scales.retain(|name, _| stays(name).is_some());
         let lists = &settings.lists;
         self.hits
             .retain(|name, _| lists.all().any(|(list, _)| list == name));

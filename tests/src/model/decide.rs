@@ -70,7 +70,7 @@ impl Model {
         let matching: Vec<Held> = (self.limits.iter())
             .filter(|held| held.control == control)
             .filter(|held| control || facts.hold(&held.limit.matches))
-            .cloned()
+            .map(|held| self.scaled(held, now))
             .collect();
         let fields = Fields {
             source,
@@ -78,6 +78,17 @@ impl Model {
             transport: transport.as_ref(),
         };
         self.ask(&matching, fields, frame.len(), now)
+    }
+
+    /// The limit at the scale of this moment.
+    fn scaled(&self, held: &Held, now: i128) -> Held {
+        let mut held = held.clone();
+        let scale = self.scales.get(&held.limit.name);
+        let in_force = scale.filter(|(_, end)| held.limit.adaptive.is_some() && now < *end);
+        if let Some((stretch, _)) = in_force {
+            held.quota.stretch = *stretch;
+        }
+        held
     }
 
     /// All matching limits must admit the packet. All of them are charged, or none.

@@ -86,6 +86,8 @@ pub struct Model {
     frame_max: u64,
     limits: Vec<Held>,
     new_sources: Option<NewSourceLimit>,
+    /// The stretch of an adaptive limit's costs, and the tick at which it ends, by the limit's name.
+    scales: BTreeMap<String, (i128, i128)>,
     /// All existing buckets.
     pub buckets: HashMap<Id, Bucket>,
     /// Packets by reason.
@@ -156,6 +158,7 @@ impl Model {
             settings: settings.clone(),
             frame_max,
             limits: Vec::new(),
+            scales: BTreeMap::new(),
             new_sources: limit
                 .map(|limit| NewSourceLimit::new(limit, parts(settings), new_sources, begin)),
             buckets: HashMap::new(),
@@ -183,6 +186,13 @@ impl Model {
     /// Tick at which the new-source limit's bucket is full, if there is such a limit.
     pub fn new_sources_full_at(&self) -> Option<i128> {
         self.new_sources.as_ref().map(NewSourceLimit::full_at)
+    }
+
+    /// Stretches the costs of an adaptive limit until `until` (nanoseconds), which is rounded up to 2^20 ns.
+    pub fn scale(&mut self, name: &str, stretch: u32, until: u64) {
+        let end = (i128::from(until >> 20) + 1) << 20;
+        let scale = (stretch.into(), end * TICKS);
+        self.scales.insert(name.to_owned(), scale);
     }
 
     /// The quota of a limit.

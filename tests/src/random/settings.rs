@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use fastrand::Rng;
 use ipnet::IpNet;
 use limiter_user::config::{
-    Algorithm, Control, Exempt, Key, Limit, Lists, Malformed, Match, NewSources, Settings, Unit,
+    Adaptive, Algorithm, Control, Exempt, Key, Limit, Lists, Malformed, Match, NewSources, Rate,
+    Settings, Unit,
+    adaptive::When,
     lists::Prefixes,
     matches::{Destination, Hex, IpVersion, Payload, PortRange, Ports},
 };
@@ -196,7 +198,7 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
     } else {
         ["1", "2", "3", "10", "40"]
     };
-    let rate: limiter_user::config::Rate = one(rng, &rates).parse().unwrap();
+    let rate: Rate = one(rng, &rates).parse().unwrap();
     let cost = rate.unit == Unit::Packets && percent(rng, 15);
     let matches = matches(rng, lists);
     let key: Key = one(
@@ -224,7 +226,7 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
     )
     .parse()
     .unwrap();
-    Limit {
+    let limit = Limit {
         matches,
         key,
         burst: percent(rng, 80).then(|| one(rng, &bursts).parse().unwrap()),
@@ -243,6 +245,23 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
             .map(|hold| hold.parse().unwrap()),
         shadow: percent(rng, 15),
         ..Limit::new(name, rate)
+    };
+    let floor = *one(rng, &["1%", "10%", "50%", "100%"]);
+    let adaptive = Limit {
+        adaptive: Some(Adaptive::new(
+            Some(floor.parse().unwrap()),
+            When {
+                softnet_drops: Some(Rate::packets_per_second(100)),
+                ..When::default()
+            },
+        )),
+        ..limit.clone()
+    };
+    let may = limit.algorithm == Algorithm::TokenBucket && adaptive.quota(FRAME_MAX).is_ok();
+    if may && percent(rng, 30) {
+        adaptive
+    } else {
+        limit
     }
 }
 

@@ -257,7 +257,7 @@ impl<'p> Case<'p> {
             let wanted = 1 + usize::from(generations.clone().count() > 1 && is_trial());
             assert_eq!(
                 all.len(),
-                15 + wanted,
+                16 + wanted,
                 "{at}: link and fourteen maps: {all:?}"
             );
             for generation in generations {

@@ -12,10 +12,11 @@ use anyhow::{Context, Result};
 use crate::{paths, process::output};
 
 /// Files of the repository, with their installed paths.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     ("packaging/systemd/limiter@.service", UNITS),
     ("packaging/systemd/limiter-export.service", UNITS),
     ("packaging/systemd/limiter-agent.service", UNITS),
+    ("packaging/systemd/limiter-adapt@.service", UNITS),
     ("packaging/etc/limiter.toml", "etc/limiter"),
     ("README.md", DOCUMENTS),
     ("ARCHITECTURE.md", DOCUMENTS),

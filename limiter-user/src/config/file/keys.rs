@@ -14,13 +14,15 @@ pub struct Keys {
 }
 
 /// All tables, in the order of the manual page.
-pub static ALL: [&Keys; 6] = [
+pub static ALL: [&Keys; 8] = [
     &TOP,
     &CONTROL,
     &LIST,
     &LIMIT,
     &packets::MATCH,
     &packets::PATTERN,
+    &ADAPTIVE,
+    &WHEN,
 ];
 
 /// The keys above all headers.
@@ -67,8 +69,33 @@ burst: Size of a bucket: packets (`10`, `"2k"`), or bytes (`"64kb"`) for a rate 
 cost: Tokens that a packet takes, as in `2`, with a `rate` in packets. Default: one, or the length of the packet in bytes with a `rate` in bits.
 algorithm: `"token-bucket"` (default): a bucket refills continuously. `"fixed-window"`: it refills at the start of each period.
 hold: Time as in `"10m"`: the first packet that the limit refuses puts the bucket in debt for that time, so that the limit refuses all its packets until then. Default: none. It needs a key with the source, and has no effect in shadow. For addresses that many people share, it punishes all of them.
+adaptive: Signals of the host's load that lower `rate` and `burst` while `limiter adapt` runs, as in `{ floor = "10%", when = { cpu_pressure = "20%" } }`. Default: none. For token buckets of scope `"host"`.
 shadow: `true`: the limit counts packets that it would drop, but drops nothing. Default: `false`.
 scope: `"host"` (default), or `"fleet"`: one limit per source for all hosts of the fleet together.
+"#,
+};
+
+/// The keys of `adaptive`.
+pub static ADAPTIVE: Keys = Keys {
+    table: "adaptive",
+    place: "in adaptive = { ... } under [[limit]]",
+    known: r#"
+floor: Smallest part of `rate` and `burst` that is left: `"10%"` (default). At the floor, a full bucket must have room for one packet.
+when: Signals with the values above which the rate falls, as in `{ cpu_pressure = "20%" }`. Required.
+"#,
+};
+
+/// The keys of `when`.
+pub static WHEN: Keys = Keys {
+    table: "when",
+    place: "in when = { ... } in adaptive",
+    known: r#"
+cpu_pressure: Part of the time in which tasks waited for a CPU, as in `"20%"` (`/proc/pressure/cpu`).
+irq_pressure: Part of the time in which tasks waited for interrupts, as in `"10%"` (`/proc/pressure/irq`, Linux 6.1).
+softnet_drops: Packets that CPUs dropped because their backlog was full, as in `"100/s"` (`/proc/net/softnet_stat`).
+softnet_squeezes: Polls of network devices that ended with packets left, as in `"100/s"`.
+listen_overflows: Connections that listening sockets had no room for, as in `"10/s"`, in the network namespace of `limiter adapt`.
+probe: Address of a server, and the time within which nine of ten answers must come: `"http://127.0.0.1/health > 200ms"`, or `"tcp://127.0.0.1:25 > 50ms"` for a connection.
 "#,
 };
 
@@ -123,7 +150,7 @@ pub fn place_of(key: &str) -> Option<&'static str> {
         "limit" => return Some("as [[limit]], a header of its own"),
         _ => {}
     }
-    let home = [&TOP, &LIMIT, &packets::MATCH, &CONTROL]
+    let home = [&TOP, &LIMIT, &packets::MATCH, &CONTROL, &WHEN]
         .into_iter()
         .find(|keys| keys.names().any(|name| name == key));
     home.map(|keys| keys.place)

@@ -2,6 +2,7 @@
 
 use super::{
     super::{Limit, Match, Rate, number},
+    adaptive,
     keys::LIMIT,
     packets,
     section::Section,
@@ -28,6 +29,7 @@ pub fn read(mut section: Section, index: usize) -> Limit {
         cost: section.read("cost", |item| item.number(COST, number::count)),
         algorithm: section.variant("algorithm").unwrap_or_default(),
         hold: section.text("hold", HOLD),
+        adaptive: adaptive::read(&mut section),
         shadow: section.boolean("shadow").unwrap_or_default(),
         scope: section.variant("scope").unwrap_or_default(),
         // A name that no other limit has.

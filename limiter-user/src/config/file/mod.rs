@@ -5,6 +5,7 @@
 //! (contradictions). Each step ignores values that an earlier mistake has made doubtful, so one mistake is reported
 //! once.
 
+mod adaptive;
 mod keys;
 mod limit;
 mod lists;

@@ -7,7 +7,7 @@ use super::{
         Algorithm, Burst, Control, Key, Limit, Malformed, Scope, Settings, Unit,
         lists::{self, ALLOW, DENY, Prefixes},
     },
-    packets,
+    adaptive, packets,
     written::{array, text},
 };
 
@@ -127,6 +127,7 @@ impl Lines {
             text(limit.algorithm)
         });
         self.some("hold", limit.hold.map(text));
+        self.some("adaptive", limit.adaptive.as_ref().map(adaptive::show));
         self.unless(!limit.shadow, "shadow", || "true".to_owned());
         self.unless(limit.scope == Scope::Host, "scope", || text(limit.scope));
     }

@@ -95,7 +95,7 @@ function showInterface(state, attachment) {
 
   fill(parts.limits, attachment.limits.map((limit) => [
     [limit.shadow ? `${limit.name} (shadow)` : limit.name],
-    [limit.rate, "whole"], [limit.burst, "whole"], [limit.key],
+    [limit.scale < 1 ? `${Math.round(100 * limit.scale)} % of ${limit.rate}` : limit.rate, "whole"], [limit.burst, "whole"], [limit.key],
     [whole.format(limit.passed.packets), "number"],
     [whole.format(limit.would_drop.packets), "number shadow"],
     [whole.format(limit.dropped.packets), "number"],

@@ -21,12 +21,13 @@ use crate::kernel::{
 };
 
 /// Names of the maps that outlive a program.
-pub const MAPS: [&str; 14] = [
+pub const MAPS: [&str; 15] = [
     "SETS",
     "OVERFLOW",
     "LOCKED",
     "TABLE",
     "SHARES",
+    "SCALES",
     "LEASES",
     "COUNTED",
     "LIMITS",
@@ -49,6 +50,7 @@ pub struct Tables {
     pub sets: Sets,
     counted: PerCpuArray<MapData, Raw<Counters>>,
     limits: PerCpuArray<MapData, Raw<LimitCounters>>,
+    scales: Array<MapData, u64>,
     hits: PerCpuArray<MapData, Raw<Count>>,
     watched: PerCpuArray<MapData, Raw<Watched>>,
     /// Kernel memory of all of them, in bytes.
@@ -75,7 +77,7 @@ impl Tables {
             |name| {
                 let map = open(name)?;
                 Ok(match name {
-                    "SETS" | "TABLE" => Map::Array(map),
+                    "SETS" | "TABLE" | "SCALES" => Map::Array(map),
                     _ => Map::PerCpuArray(map),
                 })
             },
@@ -97,6 +99,7 @@ impl Tables {
             sets: Sets::open(&sets, read_seed(map("TABLE")?)?)?,
             counted: map("COUNTED")?.try_into().map_err(read_failed)?,
             limits: map("LIMITS")?.try_into().map_err(read_failed)?,
+            scales: map("SCALES")?.try_into().map_err(read_failed)?,
             hits: map("LIST_HITS")?.try_into().map_err(read_failed)?,
             watched: map("WATCHED")?.try_into().map_err(read_failed)?,
             memory,
@@ -126,6 +129,16 @@ impl Tables {
             dropped: total(|one| one.dropped),
             would_drop: total(|one| one.would_drop),
         })
+    }
+
+    /// The [`limiter_common::arithmetic::scale`] of the limit in `slot`.
+    pub fn scale(&self, slot: u32) -> Result<u64> {
+        self.scales.get(&slot, 0).map_err(read_failed)
+    }
+
+    /// Writes the [`limiter_common::arithmetic::scale`] of the limit in `slot`. It applies to the next packet.
+    pub fn set_scale(&mut self, slot: u32, word: u64) -> Result<()> {
+        self.scales.set(slot, word, 0).map_err(read_failed)
     }
 
     /// Packets from sources on the list with this bit.
@@ -168,6 +181,7 @@ impl Tables {
     fn count_anew(&mut self, slots: &[u32], bits: &[u32]) -> Result<()> {
         for slot in slots {
             self.limits.set(*slot, zeros()?, 0).map_err(read_failed)?;
+            self.set_scale(*slot, 0)?;
         }
         for bit in bits {
             self.hits.set(*bit, zeros()?, 0).map_err(read_failed)?;

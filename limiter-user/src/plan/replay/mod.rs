@@ -152,6 +152,13 @@ impl Engine {
         }
     }
 
+    /// Sets the scale of the limit in `slot`, in the model.
+    pub fn set_scale(&mut self, slot: u32, word: u64) {
+        if let Self::Model(model) = self {
+            model.set_scale(slot, word);
+        }
+    }
+
     fn limit(&self, slot: u32) -> Result<LimitCounters> {
         match self {
             Self::Kernel(program) => Ok(program.limit(slot)?),

@@ -36,6 +36,8 @@ pub struct Model {
     new_sources: NewSources,
     /// The limits' counters, by slot.
     counters: Vec<Cell<LimitCounters>>,
+    /// The limits' scales, by slot.
+    scales: [u64; SLOTS as usize],
     /// Arrival time of the packet, in nanoseconds.
     now: Cell<u64>,
     /// State of the full path.
@@ -55,6 +57,7 @@ impl Model {
             lists: Lists::new(prefixes),
             new_sources: NewSources::new(config.new_sources, begin),
             counters: vec![Cell::default(); SLOTS as usize],
+            scales: [0; SLOTS as usize],
             config,
             now: Cell::new(begin),
             evaluation: RefCell::new(Box::new(Evaluation::NONE)),
@@ -69,6 +72,13 @@ impl Model {
             view.fast_path(frame, length)
         } else {
             view.full_path(frame, length)
+        }
+    }
+
+    /// Sets the [`limiter_common::arithmetic::scale`] of the limit in `slot`.
+    pub fn set_scale(&mut self, slot: u32, word: u64) {
+        if let Some(scale) = self.scales.get_mut(slot as usize) {
+            *scale = word;
         }
     }
 
@@ -161,6 +171,10 @@ impl<'a> Engine for View<'a> {
             now,
         };
         limiter_common::table::add(self, &new)
+    }
+
+    fn scale(&self, slot: u32) -> u64 {
+        self.0.scales.get(slot as usize).copied().unwrap_or(0)
     }
 
     fn count_limit(&self, slot: u32, reason: Reason, length: u64) {

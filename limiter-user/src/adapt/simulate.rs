@@ -1,0 +1,67 @@
+//! Replays a capture through a limiter whose host is overloaded above a rate of packets.
+
+use limiter_common::{abi::rules::LIMITS_MAX, arithmetic::scale::ONE};
+
+use super::controller::{Controller, ROUND};
+use crate::{
+    config::{Rate, Settings, compile::FIRST_SLOT},
+    plan::{
+        capture::Capture,
+        replay::{Compiled, Engine, Result},
+    },
+};
+
+/// One second of the capture.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Second {
+    /// Packets that arrived.
+    pub offered: u64,
+    /// Packets that pass at the configured rates.
+    pub configured: u64,
+    /// Packets that pass at the adapted rates.
+    pub adapted: u64,
+    /// The parts of the configured rates in force, by limit.
+    pub scales: Vec<(String, f64)>,
+}
+
+/// Replays the capture in the model. In each second in which more packets pass than `capacity`, all signals are over.
+pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result<Vec<Second>> {
+    let compiled = Compiled::new(settings)?;
+    let mut limits: Vec<_> = (FIRST_SLOT..LIMITS_MAX)
+        .zip(settings.all_limits())
+        .filter_map(|(slot, limit)| {
+            Some((slot, limit.name, Controller::new(limit.adaptive?.floor)))
+        })
+        .collect();
+    let mut next = capture.next().transpose()?;
+    let begin = next.as_ref().map_or(0, |packet| packet.time);
+    let mut engines = [(); 2].map(|()| Engine::model(&compiled, begin));
+    let mut seconds = Vec::new();
+    let mut second = Second::default();
+    let mut ends = begin + ROUND;
+    while let Some(packet) = next {
+        while packet.time >= ends {
+            let over = second.adapted as f64 > capacity.per_second();
+            let part = |controller: &Controller| f64::from(controller.scale()) / f64::from(ONE);
+            for (slot, name, controller) in &mut limits {
+                second.scales.push((name.clone(), part(controller)));
+                controller.step(over);
+                engines[1].set_scale(*slot, controller.word(ends));
+            }
+            seconds.push(std::mem::take(&mut second));
+            ends += ROUND;
+        }
+        second.offered += 1;
+        let [configured, adapted] = &mut engines;
+        for (engine, passed) in [
+            (configured, &mut second.configured),
+            (adapted, &mut second.adapted),
+        ] {
+            let passes = packet.outgoing || engine.offer(&packet.frame, packet.time)?.passes();
+            *passed += u64::from(passes);
+        }
+        next = capture.next().transpose()?;
+    }
+    seconds.push(second);
+    Ok(seconds)
+}

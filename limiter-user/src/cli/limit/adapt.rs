@@ -1,0 +1,86 @@
+//! `limiter adapt`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::{
+    adapt::{self, simulate::Second},
+    cli::shared::{
+        file::read,
+        interruption::interruption,
+        output::{note, print},
+        values::interface,
+    },
+    config::Rate,
+    kernel::sys::requirements,
+    plan::capture::Capture,
+    sandbox,
+    show::{table::table, units::grouped},
+};
+
+/// Lower the rates of adaptive limits while the host is overloaded
+///
+/// It runs until interrupted. Afterwards, and if it dies, the configured rates are in force again within six seconds.
+#[derive(Debug, Args)]
+#[group(id = "adapting", args = ["interface", "simulate"], required = true)]
+pub struct Adapt {
+    /// The interface
+    #[arg(value_name = "IFACE", value_parser = interface)]
+    interface: Option<String>,
+    /// Change nothing. Show for each second of this pcap or pcapng file what would pass
+    #[arg(long, value_name = "CAPTURE", requires_all = ["config", "capacity"])]
+    simulate: Option<PathBuf>,
+    /// Configuration file to simulate
+    #[arg(long, value_name = "FILE", requires = "simulate")]
+    config: Option<PathBuf>,
+    /// Packets that the simulated host can serve. In seconds in which more pass, all signals are over
+    #[arg(long, value_name = "RATE", requires = "simulate")]
+    capacity: Option<Rate>,
+}
+
+pub async fn run(arguments: Adapt) -> anyhow::Result<()> {
+    let Adapt {
+        interface,
+        simulate,
+        config,
+        capacity,
+    } = arguments;
+    if let (Some(capture), Some(config), Some(capacity)) = (simulate, config, capacity) {
+        let settings = read(&config)?.settings;
+        let seconds = adapt::simulate::run(&mut Capture::open(&capture)?, &settings, capacity)?;
+        return Ok(print(&simulated(&seconds))?);
+    }
+    requirements::privileges()?;
+    let interface = interface.unwrap_or_default();
+    let stop = interruption()?;
+    sandbox::confine_reader()?;
+    adapt::run(&interface, note, stop).await
+}
+
+fn simulated(seconds: &[Second]) -> String {
+    let rows = seconds.iter().zip(0_u64..).map(|(second, number)| {
+        let scales = second.scales.iter();
+        let scales: Vec<_> = scales
+            .map(|(name, scale)| format!("{name} {:.0}%", scale * 100.0))
+            .collect();
+        [
+            grouped(number),
+            grouped(second.offered),
+            grouped(second.configured),
+            grouped(second.adapted),
+            scales.join(", "),
+        ]
+    });
+    table(
+        [
+            "SECOND",
+            "ARRIVED",
+            "PASSED AS CONFIGURED",
+            "PASSED ADAPTED",
+            "RATES",
+        ],
+        0,
+        rows,
+    ) + "\n"
+}

@@ -1,0 +1,221 @@
+//! `adaptive`: signals of the host's load that lower a limit's rate.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use hyper::Uri;
+use limiter_common::arithmetic::{
+    quota::{ADAPTIVE, Quota},
+    scale,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Invalid, Rate, as_text};
+
+/// The settings of an adaptive limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adaptive {
+    /// The smallest part of the rate that is left.
+    pub floor: Percent,
+    /// The signals that lower the rate.
+    pub when: When,
+}
+
+/// Signals, with the values above which the rate falls. None: the signal is not used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct When {
+    /// Time that tasks waited for a CPU.
+    pub cpu_pressure: Option<Percent>,
+    /// Time that tasks waited for interrupts.
+    pub irq_pressure: Option<Percent>,
+    /// Packets that CPUs dropped because their backlog was full.
+    pub softnet_drops: Option<Rate>,
+    /// Polls that ended with packets left.
+    pub softnet_squeezes: Option<Rate>,
+    /// Connections that listening sockets had no room for.
+    pub listen_overflows: Option<Rate>,
+    /// The time until a server answers.
+    pub probe: Option<Probe>,
+}
+
+/// Whole percents, from 1 to 100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Percent(u8);
+
+/// A server, and the time within which nine of ten answers come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Probe {
+    /// Its address: `http` with a path, or `tcp` with a port.
+    pub url: Uri,
+    /// The longest good time.
+    pub within: Duration,
+}
+
+/// The floor if none is written.
+const FLOOR: Percent = Percent(10);
+/// The longest time of a probe.
+const MOST: Duration = Duration::from_secs(10);
+
+impl Adaptive {
+    /// Adaptive to `when`, down to `floor` or a tenth.
+    pub fn new(floor: Option<Percent>, when: When) -> Self {
+        Self {
+            floor: floor.unwrap_or(FLOOR),
+            when,
+        }
+    }
+
+    /// The quota of the limit. Its longest packet costs `longest`, in the quota's units; `write` is advice.
+    ///
+    /// # Errors
+    /// At the floor, the bucket could never admit that packet.
+    pub fn of(
+        &self,
+        mut quota: Quota,
+        longest: u64,
+        write: impl FnOnce(u64) -> String,
+    ) -> Result<Quota, Invalid> {
+        let Percent(floor) = self.floor;
+        let cost = scale::cost(longest, self.floor.stretch());
+        if longest >= scale::COST_MAX || cost > quota.tau {
+            let advice = write(100_u64.div_ceil(floor.into()));
+            return Err(Invalid::new(format!(
+                "at the floor of {}, a full bucket has less than one packet: {advice}, or a higher floor",
+                self.floor
+            )));
+        }
+        quota.flags |= ADAPTIVE;
+        Ok(quota)
+    }
+}
+
+impl fmt::Display for Adaptive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let signals = self.when.texts().into_iter();
+        // A probe has its sign already.
+        let signals: Vec<_> = signals
+            .map(|(key, value)| match key {
+                "probe" => format!("{key} {value}"),
+                key => format!("{key} > {value}"),
+            })
+            .collect();
+        write!(
+            f,
+            "{} of the rate when {}",
+            self.floor,
+            signals.join(" or ")
+        )
+    }
+}
+
+impl When {
+    /// Returns true if no signal is used.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The signals that count events, with their keys.
+    pub fn rates(&self) -> [(&'static str, Option<Rate>); 3] {
+        [
+            ("softnet_drops", self.softnet_drops),
+            ("softnet_squeezes", self.softnet_squeezes),
+            ("listen_overflows", self.listen_overflows),
+        ]
+    }
+
+    /// The keys of the signals that are used, with their values.
+    pub fn texts(&self) -> Vec<(&'static str, String)> {
+        let [cpu, irq] = [self.cpu_pressure, self.irq_pressure].map(|one| one.map(text));
+        let pressures = [("cpu_pressure", cpu), ("irq_pressure", irq)].into_iter();
+        let rates = self.rates().map(|(key, rate)| (key, rate.map(text)));
+        let all = pressures
+            .chain(rates)
+            .chain([("probe", self.probe.as_ref().map(text))]);
+        all.filter_map(|(key, one)| Some((key, one?))).collect()
+    }
+}
+
+fn text(value: impl fmt::Display) -> String {
+    value.to_string()
+}
+
+impl Percent {
+    /// The number, from 0.01 to 1.
+    pub fn share(self) -> f64 {
+        f64::from(self.0) / 100.0
+    }
+
+    /// The scale that is this part of [`scale::ONE`], rounded up.
+    pub fn of_one(self) -> u32 {
+        (scale::ONE * u32::from(self.0)).div_ceil(100)
+    }
+
+    fn stretch(self) -> u32 {
+        stretch_of(self.of_one())
+    }
+}
+
+/// The stretch of costs at a scale between a hundredth of [`scale::ONE`] and [`scale::ONE`]. Rounded up, so that the rate
+/// is never above the scale.
+pub fn stretch_of(scale: u32) -> u32 {
+    let stretch = (1_u64 << 32).div_ceil(u64::from(scale));
+    u32::try_from(stretch).map_or(scale::STRETCH_MAX, |stretch| {
+        stretch.min(scale::STRETCH_MAX)
+    })
+}
+
+impl FromStr for Percent {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let number = text
+            .strip_suffix('%')
+            .and_then(|number| number.trim().parse().ok());
+        let number = number.filter(|number| (1..=100).contains(number));
+        number.map(Self).ok_or_else(|| {
+            Invalid::new(format!(
+                "'{text}' is not a percentage: write \"1%\" to \"100%\""
+            ))
+        })
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", self.0)
+    }
+}
+
+impl FromStr for Probe {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let read = || {
+            let (url, within) = text.split_once('>')?;
+            let url: Uri = url.trim().parse().ok()?;
+            let within = humantime::parse_duration(within.trim()).ok()?;
+            let reachable = match url.scheme_str()? {
+                "http" => url.host().is_some(),
+                "tcp" => url.port_u16().is_some() && url.path() == "/",
+                _ => false,
+            };
+            let fits = (Duration::from_millis(1)..=MOST).contains(&within);
+            (reachable && fits).then_some(Self { url, within })
+        };
+        read().ok_or_else(|| {
+            Invalid::new(format!(
+                "'{text}' is not an address and a time of 1 ms to 10 s: write them as in \"http://127.0.0.1/health > 200ms\" or \"tcp://127.0.0.1:25 > 50ms\""
+            ))
+        })
+    }
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let within = humantime::format_duration(self.within);
+        write!(f, "{} > {within}", self.url)
+    }
+}
+
+as_text!(Percent, Probe);

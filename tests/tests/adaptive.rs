@@ -1,0 +1,236 @@
+//! An adaptive limit admits exactly what the part of its rate that is in force allows, and is never left lowered.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    net::TcpListener,
+    process::{Child, ChildStderr, Stdio},
+    time::Instant,
+};
+
+use limiter_common::arithmetic::scale::{ONE, word};
+use limiter_tests::{
+    captures::{Captured, pcap},
+    command::{limiter, prepared},
+    engine::Kernel,
+    eventually,
+    exporter::Exporter,
+    files::Folder,
+    hosts::{Hosts, on},
+    need_kernel,
+    packet::Frame,
+    settings,
+    traffic::Traffic,
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+const SECOND: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+const START: u64 = 1_000 * SECOND;
+/// The end of a word is rounded up to this many nanoseconds.
+const UNIT: u64 = 1 << 20;
+
+fn from(source: &str) -> Vec<u8> {
+    Frame::from(source.parse().unwrap()).bytes()
+}
+
+#[test]
+fn scale_applies_exactly_until_its_end() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        "[[limit]]\nname = \"one\"\nrate = \"10/s\"\nburst = 10\nadaptive = { floor = \"10%\", when = { cpu_pressure = \"1%\" } }\n",
+    ));
+    let burst = |kernel: &Kernel, source: &str, at| {
+        let frame = from(source);
+        (0..20)
+            .filter(|_| kernel.passes(&frame, START + at))
+            .count()
+    };
+    assert_eq!(burst(&kernel, "192.0.2.1", 0), 10);
+    let half = word(2 * ONE, START + 10 * SECOND);
+    kernel.tables.set_scale(0, half).unwrap();
+    assert_eq!(burst(&kernel, "192.0.2.2", 0), 5, "half of the burst");
+    let frame = from("192.0.2.2");
+    for token in 1..5 {
+        let at = START + token * 200 * MS;
+        assert!(!kernel.passes(&frame, at - 1), "token {token}");
+        assert!(kernel.passes(&frame, at), "token {token}");
+    }
+    // An empty bucket stays empty, and refills at half of the rate.
+    let frame = from("192.0.2.1");
+    assert!(!kernel.passes(&frame, START + 200 * MS - 1));
+    assert!(kernel.passes(&frame, START + 200 * MS));
+    // A tenth; then nobody writes the scale any more.
+    let tenth = word(10 * ONE, START + 10 * SECOND);
+    kernel.tables.set_scale(0, tenth).unwrap();
+    assert_eq!(burst(&kernel, "192.0.2.3", 0), 1);
+    assert_eq!(burst(&kernel, "192.0.2.4", 10 * SECOND - 1), 1);
+    assert_eq!(burst(&kernel, "192.0.2.5", 10 * SECOND + 2 * UNIT), 10);
+    assert_eq!(burst(&kernel, "192.0.2.3", 10 * SECOND + 2 * UNIT), 10);
+}
+
+/// A refund gives back the scaled cost: limits behind an adaptive one refuse packets without a charge.
+#[test]
+fn refused_packets_are_not_charged_to_an_adaptive_limit() {
+    need_kernel!();
+    let mut kernel = Kernel::of(&settings(
+        "[[limit]]\nname = \"one\"\nrate = \"1/h\"\nburst = 10\nadaptive = { floor = \"10%\", when = { cpu_pressure = \"1%\" } }\n\
+         [[limit]]\nname = \"two\"\nrate = \"1/h\"\nburst = 2\nkey = \"/24,/48\"\nmatch = { length = \"0-60\" }\n",
+    ));
+    let half = word(2 * ONE, START + 3_600 * SECOND);
+    kernel.tables.set_scale(0, half).unwrap();
+    let frame = Frame::from("192.0.2.1".parse().unwrap());
+    let long = Frame {
+        payload: 200,
+        ..frame
+    }
+    .bytes();
+    let short = frame.bytes();
+    let count = |frame: &[u8]| (0..20).filter(|_| kernel.passes(frame, START)).count();
+    assert_eq!(count(&short), 2);
+    assert_eq!(count(&long), 3, "five in all");
+}
+
+/// A running `limiter adapt eth0`.
+struct Adapting {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Adapting {
+    fn start(hosts: &Hosts) -> Self {
+        let spawn = || prepared("adapt eth0").stderr(Stdio::piped()).spawn();
+        let mut child = on(&hosts.server, spawn).unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Self { child, stderr }
+    }
+
+    fn expect(&mut self, words: &str) {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line).unwrap();
+        assert!(line.contains(words), "{line}");
+    }
+
+    fn end(mut self, signal: Signal) -> bool {
+        let id = self.child.id().try_into().unwrap();
+        kill(Pid::from_raw(id), signal).unwrap();
+        self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Adapting {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const FILE: &str = "interfaces = [\"eth0\"]\n[[limit]]\nname = \"web\"\nrate = \"1/h\"\nburst = 10\n\
+                    adaptive = { floor = \"40%\", when = { probe = \"tcp://192.0.2.1:7 > 500ms\" } }\n";
+
+#[test]
+fn rate_follows_a_server_and_recovers_without_the_process() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.attach_file(FILE);
+    let scale = || hosts.status()["limits"][0]["scale"].as_f64().unwrap();
+    assert!((scale() - 1.0).abs() < 1e-9);
+    // Nobody listens on the port.
+    let mut adapting = Adapting::start(&hosts);
+    adapting.expect("eth0: web follows 40% of the rate when probe tcp://192.0.2.1:7");
+    adapting.expect("web: 1/h falls (probe: ");
+    adapting.expect("web: 40% of 1/h, the floor (probe: ");
+    assert!((scale() - 0.4).abs() < 0.001);
+    assert_eq!(Traffic::new(&hosts).passed("192.0.2.9", 20), 4);
+    let shown = hosts.run("status eth0");
+    assert!(shown.contains("web: 40% of 1/h, burst 10"), "{shown}");
+    let checked = hosts.json("check eth0 192.0.2.8 --json");
+    let tokens = checked["limits"][0]["tokens"].as_f64().unwrap();
+    assert!((tokens - 4.0).abs() < 0.001, "{tokens}");
+    let metrics = Exporter::start(&hosts.server).get("/metrics");
+    let ratio = "limiter_rate_ratio{interface=\"eth0\",limit=\"web\"} 0.4";
+    assert!(metrics.contains(ratio), "{metrics}");
+    // Another rate keeps the scale.
+    hosts.run("set eth0 --rate 2/h");
+    assert!(scale() < 0.5);
+    let _listener = on(&hosts.server, || TcpListener::bind("192.0.2.1:7").unwrap());
+    eventually("the rate rises", || scale() > 0.5);
+    assert!(adapting.end(Signal::SIGTERM));
+    assert!((scale() - 1.0).abs() < 1e-9, "at once");
+}
+
+#[test]
+fn killed_process_leaves_no_limit_lowered() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.attach_file(FILE);
+    let scale = || hosts.status()["limits"][0]["scale"].as_f64().unwrap();
+    let adapting = Adapting::start(&hosts);
+    eventually("the rate falls", || scale() < 0.75);
+    let lowered = scale();
+    assert!(!adapting.end(Signal::SIGKILL));
+    let killed = Instant::now();
+    // A process that is started again continues.
+    let mut again = Adapting::start(&hosts);
+    again.expect("web follows");
+    again.expect("the floor");
+    assert!(lowered < 1.0 && scale() < lowered);
+    assert!(!again.end(Signal::SIGKILL));
+    eventually("the configured rate holds", || scale() > 0.99);
+    assert!(killed.elapsed().as_secs() < 30);
+    // Settings without an adaptive limit.
+    hosts.run("detach eth0");
+    hosts.run("attach eth0 --rate 1/s");
+    hosts
+        .limiter("adapt eth0")
+        .expect_error(1, &["eth0 has no adaptive limit", "write adaptive"]);
+    hosts.run("detach eth0");
+    hosts
+        .limiter("adapt eth0")
+        .expect_error(1, &["not attached"]);
+}
+
+#[test]
+fn simulation_shows_the_rates_of_each_second() {
+    let folder = Folder::new();
+    let frame = from("192.0.2.1");
+    // 30 packets in each of three seconds, then 5.
+    let packets = (0..4).flat_map(|second| {
+        let count = if second < 3 { 30 } else { 5 };
+        let frame = frame.clone();
+        (0..count).map(move |packet| {
+            Captured::whole(START + second * SECOND + packet * MS, frame.clone())
+        })
+    });
+    let capture = folder.write("flood.pcap", pcap(&packets.collect::<Vec<_>>()));
+    let file = folder.write(
+        "limiter.toml",
+        "[[limit]]\nname = \"all\"\nrate = \"20/s\"\nadaptive = { when = { cpu_pressure = \"20%\" } }\n",
+    );
+    let words = [
+        "adapt",
+        "--simulate",
+        &capture,
+        "--config",
+        &file,
+        "--capacity",
+        "10/s",
+    ];
+    let outcome = limiter(&words);
+    outcome.expect(0);
+    let lines: Vec<Vec<_>> = outcome
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(lines[1], ["0", "30", "20", "20", "all", "100%"]);
+    // 70 % of the rate and the burst: 14 packets at most, and what was left.
+    assert_eq!(lines[2][..4], ["1", "30", "20", "14"]);
+    assert_eq!(lines[3][5], "49%");
+    assert_eq!(lines.len(), 5);
+    let words = ["adapt", "--simulate", &capture];
+    limiter(&words).expect_error(2, &["--config", "--capacity"]);
+    limiter(&["adapt"]).expect_error(2, &["IFACE"]);
+}
