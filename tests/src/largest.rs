@@ -23,7 +23,11 @@ pub fn file(lists: &str) -> String {
     let limit = |i: usize| {
         let (matching, key) = (matches[i % 4], keys[i / 4 % 4]);
         let algorithm = algorithms[i % 2];
-        let hold = if i == 0 { "hold = \"10m\"\n" } else { "" };
+        let hold = match i {
+            0 => "hold = \"10m\"\n",
+            2 => "adaptive = { floor = \"50%\", when = { cpu_pressure = \"20%\" } }\n",
+            _ => "",
+        };
         format!(
             "[[limit]]\nname = \"l{i}\"\nmatch = {matching}\nkey = \"{key}\"\n\
              rate = \"10mbit\"\nburst = \"1mb\"\nalgorithm = \"{algorithm}\"\n{hold}"

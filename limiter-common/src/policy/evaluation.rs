@@ -5,7 +5,6 @@ use core::hint::black_box;
 use super::{PacketInfo, payload::Payload, verdict::Reason};
 use crate::{
     abi::rules::{ANY, LIMITS_MAX, WHOLE},
-    arithmetic::scale,
     table::key::{Address, SourceKey, Words},
 };
 
@@ -91,8 +90,8 @@ pub struct Evaluation {
     pub passed: u32,
     /// For each matching limit with keys of two addresses, the words of the key.
     pub pairs: [Words; LIMITS_MAX as usize],
-    /// For each matching limit that is adaptive, the stretch of its costs; see [`crate::arithmetic::scale`].
-    pub stretches: [u32; LIMITS_MAX as usize],
+    /// For each adaptive limit that is checked or charged, the packet's cost; see [`crate::arithmetic::scale`].
+    pub costs: [u64; LIMITS_MAX as usize],
     /// For each checked limit, its plan.
     pub plans: [Plan; LIMITS_MAX as usize],
 }
@@ -120,7 +119,7 @@ impl Evaluation {
         checked: 0,
         passed: 0,
         pairs: [[0; 2]; LIMITS_MAX as usize],
-        stretches: [scale::ONE; LIMITS_MAX as usize],
+        costs: [0; LIMITS_MAX as usize],
         plans: [Plan::NONE; LIMITS_MAX as usize],
     };
 

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     abi::rules::{
-        LIMITS_MAX, NEEDS_DESTINATION_LISTS, NEEDS_HOLD, NEEDS_PAIR, NEEDS_PAYLOAD, NEEDS_SCALE,
-        ON_ALLOW, ON_DENY,
+        LIMITS_MAX, NEEDS_DESTINATION_LISTS, NEEDS_HOLD, NEEDS_PAIR, NEEDS_PAYLOAD, ON_ALLOW,
+        ON_DENY,
     },
     policy::{candidates::lowest, verdict::Reason},
 };
@@ -129,9 +129,6 @@ fn find_matching<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
     }
     if config.needs & NEEDS_PAIR != 0 {
         any!(engine, evaluation, matching, E::pair);
-    }
-    if config.needs & NEEDS_SCALE != 0 {
-        any!(engine, evaluation, matching, E::stretch);
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     abi::rules::{Limit, NEEDS_DESTINATION, NEEDS_PAIR, NEEDS_SCALE},
-    arithmetic::{quota::ADAPTIVE, scale},
+    arithmetic::{bucket::TAU_MAX, quota::ADAPTIVE, scale},
     policy::verdict::Reason,
     table::{
         entry::Shared,
@@ -164,10 +164,18 @@ impl<'a, E: Engine> Step<'a, E> {
 
     #[inline(always)]
     fn cost(&self) -> u64 {
-        let cost = self.limit.quota.cost_of(self.evaluation.length);
-        match self.evaluation.stretches.get(self.index as usize) {
-            Some(stretch) if self.is_adaptive() => scale::cost(cost, *stretch),
-            _ => cost,
+        let cost = self.evaluation.costs.get(self.index as usize);
+        cost.copied().unwrap_or(TAU_MAX)
+    }
+
+    /// Stores the packet's cost, which stays the same up to the refund.
+    #[inline(always)]
+    fn price(&mut self) {
+        if let Some(place) = self.evaluation.costs.get_mut(self.index as usize) {
+            *place = self.limit.quota.cost_of(self.evaluation.length);
+        }
+        if self.is_adaptive() {
+            self.engine.stretch(self.evaluation, self.index);
         }
     }
 
@@ -256,16 +264,14 @@ pub fn pair<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u
     DONE
 }
 
-/// Stores the stretch of the packet's cost, which stays the same from check to refund. Returns [`DONE`].
+/// Stretches the packet's cost under an adaptive limit. Returns [`DONE`].
 #[inline(always)]
 pub fn stretch<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     if let Some(step) = Step::new(engine, evaluation, index)
-        && step.is_adaptive()
+        && let Some(place) = step.evaluation.costs.get_mut(index as usize)
     {
         let stretch = scale::stretch(engine.scale(step.limit.slot), || engine.now());
-        if let Some(place) = step.evaluation.stretches.get_mut(index as usize) {
-            *place = stretch;
-        }
+        *place = scale::cost(*place, stretch);
     }
     DONE
 }
@@ -274,9 +280,10 @@ pub fn stretch<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
 /// charge.
 #[inline(always)]
 pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(step) = Step::new(engine, evaluation, index) else {
+    let Some(mut step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
+    step.price();
     if step.limit.lease != 0 {
         if step.has_lease() {
             return DONE;
@@ -344,9 +351,12 @@ pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
 /// Tries once to charge the packet to the limit. Returns any code of [`super::bucket`].
 #[inline(always)]
 pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(step) = Step::new(engine, evaluation, index) else {
+    let Some(mut step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
+    if step.evaluation.checked == 0 {
+        step.price();
+    }
     if step.limit.lease != 0 {
         if step.has_lease() {
             return step.pay();

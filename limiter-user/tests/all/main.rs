@@ -6,6 +6,7 @@ mod carried_over;
 mod changes_properties;
 mod clock_properties;
 mod compile;
+mod controller_properties;
 mod differences;
 mod exact;
 mod fleet_settings;
