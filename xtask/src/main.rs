@@ -106,6 +106,8 @@ enum Verb {
     Dist(dist::Options),
     /// Run floods, changes and readers at once for half an hour, and check the promises all the time
     Soak(Rest),
+    /// Measure an overloaded web server behind a fixed and an adaptive limit: about nine minutes
+    Overload(Rest),
     /// Run the benchmarks
     Bench(Rest),
 }
@@ -145,6 +147,7 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Mutations { names, out } => mutations::run(&names, out.as_deref())?,
         Verb::Demo(Rest { args }) => return run::program("demo", &args),
         Verb::Bench(Rest { args }) => return run::program("bench", &args),
+        Verb::Overload(Rest { args }) => return run::program("overload", &args),
         Verb::Soak(Rest { args }) => return run::program("soak", &args),
     }
     Ok(ExitCode::SUCCESS)
