@@ -14,7 +14,7 @@ use crate::{
     cli::shared::{
         interruption::interruption,
         output::{note, print},
-        values::duration,
+        values::{SECOND, duration},
     },
     files,
     kernel::sys::requirements,
@@ -43,7 +43,7 @@ pub struct Agent {
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Time between exchanges with the store: 10ms to 10s
-    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration(10..=10 * SECOND, "100ms"))]
     interval: Duration,
     /// Name of this host in the store. Default: its host name
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -54,11 +54,6 @@ pub struct Agent {
 enum Verb {
     /// Print the SQL that makes a PostgreSQL database a store
     Schema,
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    let bounds = Duration::from_millis(10)..=Duration::from_secs(10);
-    duration(text, bounds, "100ms")
 }
 
 pub async fn run(arguments: Agent) -> anyhow::Result<()> {

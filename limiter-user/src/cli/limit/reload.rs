@@ -12,7 +12,7 @@ use crate::{
         file::read_for,
         interfaces::{On, each},
         lasting::{Lasting, report_changes},
-        output::{about, note},
+        output::{About, note},
         ssh::warning_of_change,
     },
     config::Settings,
@@ -67,9 +67,8 @@ pub async fn put_in_force(
     };
     let warning = warning_of_change(interface, change, advice).await;
     warning.iter().for_each(|text| note(text));
-    let changed = swap(interface, lasts, |_| Ok(wanted.clone()))
-        .await
-        .map_err(|error| about(interface, error))?;
+    let changed = swap(interface, lasts, |_| Ok(wanted.clone())).await;
+    let changed = changed.about(interface)?;
     report_changes(interface, &changed, lasts, false);
     Ok(())
 }

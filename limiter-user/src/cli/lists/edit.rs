@@ -4,7 +4,6 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
-use limiter_fleet::status::Listed;
 
 use super::by_fleet;
 use crate::{
@@ -12,9 +11,9 @@ use crate::{
     cli::shared::{
         interfaces::{OnOne, each},
         lasting::{Lasting, note_stale_file, report_changes},
-        output::{Usage, note, print, print_json},
+        output::{Usage, answer, note},
         ssh::{allow_first, warning_of_change},
-        values::{duration, prefix},
+        values::{SECOND, YEAR, duration, prefix},
     },
     config::{
         Invalid, Settings,
@@ -36,7 +35,7 @@ pub enum Verb<On: Args> {
         #[command(flatten)]
         given: Given<On>,
         /// Remove the prefixes after this time, as in 90s, 10m or 2h; only for lists that a fleet shares
-        #[arg(long = "for", value_name = "DURATION", value_parser = lasts)]
+        #[arg(long = "for", value_name = "DURATION", value_parser = duration(SECOND..=10 * YEAR, "10m"))]
         lasts: Option<Duration>,
     },
     /// Remove prefixes from the list; a note names missing ones
@@ -76,13 +75,6 @@ pub struct Given<On: Args> {
     file: Option<PathBuf>,
     #[command(flatten)]
     lasting: Lasting,
-}
-
-fn lasts(text: &str) -> Result<Duration, String> {
-    // A year in humantime, in seconds.
-    const YEAR: u64 = 31_557_600;
-    let bounds = Duration::from_secs(1)..=Duration::from_secs(10 * YEAR);
-    duration(text, bounds, "10m")
 }
 
 /// The edit for the given prefixes.
@@ -146,30 +138,25 @@ async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     let mut settings = attachment.settings()?;
     let is_shared = settings.shares(name);
     let prefixes = find(&mut settings, name)?;
-    let shown: Vec<_> = prefixes.iter().map(show).collect();
-    let listed = if is_shared {
-        Some(ask::listed(interface, name).await)
-    } else {
-        None
+    let prefixes = prefixes.iter().map(show).collect();
+    let (fleet, error) = match is_shared {
+        false => (None, None),
+        true => match ask::listed(interface, name).await {
+            Ok(listed) => (Some(listed), None),
+            Err(error) => (None, Some(error)),
+        },
     };
-    if json {
-        print_json(&Listing {
-            interface: interface.to_owned(),
-            list: name.to_owned(),
-            prefixes: shown,
-            fleet: listed
-                .as_ref()
-                .and_then(|listed| listed.as_ref().ok())
-                .cloned(),
-        })?;
-    } else {
-        let fleet: &[Listed] = match &listed {
-            Some(Ok(listed)) => listed,
-            _ => &[],
-        };
-        print(&show::lists::lines(&shown, fleet))?;
-    }
-    if let Some(Err(error)) = &listed {
+    let listing = Listing {
+        interface: interface.to_owned(),
+        list: name.to_owned(),
+        prefixes,
+        fleet,
+    };
+    let fleet = listing.fleet.as_deref().unwrap_or_default();
+    answer(json, &listing, || {
+        show::lists::lines(&listing.prefixes, fleet)
+    })?;
+    if let Some(error) = error {
         note(&format!(
             "the fleet's entries are listed without host and time: {error}"
         ));

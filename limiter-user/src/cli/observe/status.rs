@@ -6,7 +6,7 @@ use crate::{
     agent::ask,
     cli::shared::{
         interfaces::{is_all, unique},
-        output::{note, print, print_json},
+        output::{answer, note},
         values::interface,
     },
     kernel::{Attachment, Error},
@@ -40,11 +40,7 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
         interfaces.push(shown);
     }
     let status = observe::Status { interfaces };
-    if arguments.json {
-        print_json(&status)?;
-    } else {
-        print(&show::status::status(&status))?;
-    }
+    answer(arguments.json, &status, || show::status::status(&status))?;
     for error in &errors {
         note(&error.to_string());
     }

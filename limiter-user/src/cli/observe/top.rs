@@ -9,8 +9,8 @@ use tokio::time::{self, MissedTickBehavior, sleep};
 use crate::{
     cli::shared::{
         interruption::interruption,
-        output::{Usage, print, print_json},
-        values::{duration, interface},
+        output::{Usage, answer},
+        values::{SECOND, duration, interface},
     },
     kernel::{Attachment, Error},
     observe::{
@@ -48,13 +48,8 @@ pub struct Top {
     #[arg(long, requires = "once")]
     json: bool,
     /// Time between readings; --once measures rates over it. 100ms to 10s
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration(100..=10 * SECOND, "500ms"))]
     interval: Duration,
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    let bounds = Duration::from_millis(100)..=Duration::from_secs(10);
-    duration(text, bounds, "500ms")
 }
 
 pub async fn run(arguments: Top) -> anyhow::Result<()> {
@@ -62,10 +57,8 @@ pub async fn run(arguments: Top) -> anyhow::Result<()> {
         return live(&arguments.interface, arguments.interval).await;
     }
     let sample = twice(&arguments).await?;
-    if arguments.json {
-        return print_json(&source::Top::new(&sample));
-    }
-    Ok(print(&top::once(&sample))?)
+    let top = source::Top::new(&sample);
+    answer(arguments.json, &top, || top::once(&sample))
 }
 
 /// The second of two samples, so that there are rates.

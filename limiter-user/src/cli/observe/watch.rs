@@ -21,7 +21,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::{
     cli::shared::{
         interruption::interruption,
-        output::{about, note, print, write},
+        output::{About, answer, note},
         values::{interface, prefix},
     },
     kernel::ops::watch::{Filter, Watching},
@@ -75,7 +75,7 @@ pub async fn run(arguments: Watch) -> anyhow::Result<()> {
         reasons: arguments.reason.clone(),
     };
     let watching = Watching::start(&arguments.interface, filter).await;
-    let watching = watching.map_err(|error| about(&arguments.interface, error))?;
+    let watching = watching.about(&arguments.interface)?;
     note(&format!(
         "{}: drops are shown until you press Ctrl-C",
         watching.interface()
@@ -134,11 +134,7 @@ impl Showing {
             let limit = self.watching.limit(raw.slot);
             let event = observe::event::event(self.watching.interface(), limit, &raw)?;
             self.shown += 1;
-            if self.json {
-                write(&(serde_json::to_string(&event)? + "\n"))?;
-            } else {
-                print(&show::watch::line(&event))?;
-            }
+            answer(self.json, &event, || show::watch::line(&event))?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! The fallback of a trial is loaded when the trial begins. It knows when its limits change to those of the trial,
 //! and when they change back.
 
-use std::{os::fd::AsFd, time::Duration};
+use std::os::fd::AsFd;
 
 use crate::kernel::{
     error::{Error, Result},
@@ -15,10 +15,6 @@ use crate::kernel::{
         record::Record,
     },
 };
-
-/// The shortest and the longest trial.
-pub const BOUNDS: std::ops::RangeInclusive<Duration> =
-    Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 
 /// The result of [`end`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
