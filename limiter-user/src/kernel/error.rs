@@ -222,5 +222,21 @@ impl Error {
     }
 }
 
+/// Adds the operation that failed to an error of the system.
+pub(in crate::kernel) trait Failed<T> {
+    fn failed(self, what: &'static str) -> Result<T>;
+    fn failed_at(self, what: &'static str, path: impl Into<PathBuf>) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> Failed<T> for Result<T, E> {
+    fn failed(self, what: &'static str) -> Result<T> {
+        self.map_err(|error| Error::system(what, error.into()))
+    }
+
+    fn failed_at(self, what: &'static str, path: impl Into<PathBuf>) -> Result<T> {
+        self.map_err(|error| Error::path(what, path, error.into()))
+    }
+}
+
 /// Result of all functions in this module.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

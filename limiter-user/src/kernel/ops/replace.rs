@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use crate::{
     config::{Invalid, Mode},
     kernel::{
-        error::{Error, Result},
+        error::{Error, Failed, Result},
         ops::{
             attach::{load, lock_folder, record},
             change::Wanted,
@@ -53,8 +53,8 @@ pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
         let _ = unpin::remove(&new);
     }
     swapped?;
-    let moved = old.move_pin(link::NAME, &new);
-    moved.map_err(|error| Error::path("moving", old.path().join(link::NAME), error))?;
+    old.move_pin(link::NAME, &new)
+        .failed_at("moving", old.path().join(link::NAME))?;
     // `detach` clears leftovers.
     let _ = unpin::remove(&old);
     Ok(Some(folder.layout))

@@ -17,7 +17,7 @@ use nix::{
 };
 
 use crate::kernel::{
-    error::{Error, Result},
+    error::{Failed, Result},
     program::{
         maps::Tables,
         object,
@@ -86,7 +86,7 @@ impl Replay {
         let mut loaded = object::load(&config, maps, lists, version.has_frags())?;
         let program = loaded.fd()?.try_clone_to_owned();
         Ok(Self {
-            program: program.map_err(|error| Error::system("keeping the program", error))?,
+            program: program.failed("keeping the program")?,
             tables: loaded.tables()?,
             room: Vec::new(),
             _loaded: loaded,
@@ -103,9 +103,7 @@ impl Replay {
             length,
         };
         let said = run(self.program.as_fd(), stamp, frame, &mut self.room);
-        let (_, reason) =
-            said.map_err(|error| Error::system("running the program on a packet", error))?;
-        Ok(reason)
+        Ok(said.failed("running the program on a packet")?.1)
     }
 
     /// Counters of the limit in `slot`, from the full path.
@@ -128,10 +126,7 @@ impl OneCpu {
             sched_setaffinity(Pid::from_raw(0), &one)?;
             Ok(before)
         };
-        let before = before();
-        before
-            .map(Self)
-            .map_err(|error| Error::system("staying on one CPU", error.into()))
+        before().map(Self).failed("staying on one CPU")
     }
 }
 

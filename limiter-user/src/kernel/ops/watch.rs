@@ -1,34 +1,26 @@
 //! Watching drops. The switch is on for a short lease, which this process renews. The program reports drops by a ring
 //! buffer, which has one reader.
 
-use std::{
-    collections::BTreeMap,
-    fs::{File, TryLockError},
-    mem::offset_of,
-    net::IpAddr,
-    process,
-    sync::atomic::Ordering,
-    time::Duration,
-};
+use std::{collections::BTreeMap, mem::offset_of, process, sync::atomic::Ordering, time::Duration};
 
 use aya::maps::{Map, MapData, MapInfo, RingBuf};
 use ipnet::IpNet;
 use limiter_common::{
     abi::events::{ANY_SLOT, Event, Watch},
     policy::verdict::Reason,
-    table::key::{IPV4, IPV6, SLOTS, Words as AddressWords, ipv4_words},
+    table::key::{IPV4, IPV6, SLOTS, Words as AddressWords},
 };
 
 use crate::{
-    config::Invalid,
+    config::{Invalid, key::address},
     kernel::{
-        error::{Error, Result, read_failed},
+        error::{Error, Failed, Result, read_failed},
         program::{
             maps::{Tables, open_map},
             raw::Raw,
         },
         state::{attachment::Attachment, current::Standing, pins, record::Record},
-        sys::{clock, folder::Dir, link::Link, lock, words::Words},
+        sys::{clock, folder::Dir, link::Link, lock, lock::Lock, words::Words},
     },
 };
 
@@ -62,7 +54,7 @@ pub struct Watching {
     lost_before: u64,
     events: Events,
     session: u64,
-    _alone: File,
+    _alone: Lock,
 }
 
 impl Drop for Watching {
@@ -244,9 +236,9 @@ fn switch_id(folder: &Dir) -> Option<u32> {
     MapInfo::from_pin(pin.path()).ok().map(|info| info.id())
 }
 
-/// Locks the folder `watch`, so that no other process can watch while the file is open. It has a folder of its own
+/// Locks the folder `watch`, so that no other process can watch meanwhile. It has a folder of its own
 /// among the pins, because only folders can be locked there.
-fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<File> {
+fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<Lock> {
     let watch = {
         // Prevents that another command removes the folder meanwhile.
         let _lock = lock::lock(folder)?;
@@ -254,20 +246,15 @@ fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<File> {
         there.map_or_else(|| folder.make(pins::WATCH), |there| Ok(Some(there)))?
     };
     let watch = watch.ok_or_else(|| Error::NotAttached(interface.to_owned()))?;
-    let file = watch.reopen()?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            let who = switch.process();
-            let who = who.map_or("another process".to_owned(), |number| {
-                format!("process {number}")
-            });
-            Err(Error::Refused(format!(
-                "{who} watches '{interface}' already, and one process can watch at a time: end that process first, or have it write to a file"
-            )))
-        }
-        Err(TryLockError::Error(error)) => Err(Error::path("locking", watch.path(), error)),
-    }
+    lock::try_lock(&watch)?.ok_or_else(|| {
+        let who = switch.process();
+        let who = who.map_or("another process".to_owned(), |number| {
+            format!("process {number}")
+        });
+        Error::Refused(format!(
+            "{who} watches '{interface}' already, and one process can watch at a time: end that process first, or have it write to a file"
+        ))
+    })
 }
 
 /// The one record of the map `WATCH`.
@@ -284,9 +271,7 @@ macro_rules! word {
 impl Switch {
     fn map(map: &MapData) -> Result<Self> {
         let words = Words::map(map, size_of::<Watch>());
-        words
-            .map(Self)
-            .map_err(|error| Error::system("memory-mapping the map WATCH", error.into()))
+        words.map(Self).failed("memory-mapping the map WATCH")
     }
 
     fn put(&self, word: usize, value: u64) {
@@ -338,19 +323,8 @@ fn in_packets(prefix: IpNet) -> (u64, AddressWords, AddressWords) {
         IpNet::V4(_) => IPV4,
         IpNet::V6(_) => IPV6,
     };
-    let words = |address: IpAddr| match address {
-        IpAddr::V4(address) => ipv4_words(u32::from_ne_bytes(address.octets())),
-        IpAddr::V6(address) => {
-            let bytes = address.octets();
-            let (halves, _) = bytes.as_chunks();
-            [0, 1].map(|half| u64::from_ne_bytes(halves[half]))
-        }
-    };
-    (
-        family.into(),
-        words(prefix.netmask()),
-        words(prefix.network()),
-    )
+    let [mask, network] = [prefix.netmask(), prefix.network()].map(|one| address(one).words);
+    (family.into(), mask, network)
 }
 
 #[cfg(test)]

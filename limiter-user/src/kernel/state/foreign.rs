@@ -14,7 +14,7 @@ use aya::programs::{ProgramError, ProgramFd, ProgramInfo, loaded_programs};
 use nix::unistd::geteuid;
 
 use crate::kernel::{
-    error::{Error, Result},
+    error::{Error, Failed, Result},
     state::{pins, pins::Folder},
     sys::{
         bpf,
@@ -114,7 +114,7 @@ impl Foreign {
                 mode: state.mode,
                 interface: interface.index,
                 owner: geteuid().as_raw(),
-                fd: fd.map_err(|error| Error::system("opening a program", error))?,
+                fd: fd.failed("opening a program")?,
             };
             return Ok((foreign, handle));
         }
@@ -146,9 +146,7 @@ impl Foreign {
     }
 
     pub(in crate::kernel) fn pin(&self, folder: &Dir) -> Result<()> {
-        let name = pin_name(self.mode, self.interface);
-        bpf::pin(self.fd.as_fd(), &folder.at(&name))
-            .map_err(|error| Error::path("pinning", self.path(folder), error))
+        folder.put(&pin_name(self.mode, self.interface), self.fd.as_fd())
     }
 
     fn path(&self, folder: &Dir) -> PathBuf {

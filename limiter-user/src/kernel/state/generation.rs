@@ -6,7 +6,7 @@ use aya::programs::ProgramInfo;
 use limiter_common::abi::NEXT_FALLBACK;
 
 use crate::kernel::{
-    error::{Error, Result},
+    error::{Error, Failed, Result},
     program::{maps, object, object::Program},
     state::{pins, record::Record},
     sys::folder::Dir,
@@ -72,8 +72,7 @@ impl Generation {
 
     /// Opens the program by its pin. Opening it by its id would need `CAP_SYS_ADMIN`.
     pub fn program(&self) -> Result<OwnedFd> {
-        self.dir
-            .object(object::PIN)
-            .map_err(|error| Error::path("opening", self.dir.path().join(object::PIN), error))
+        let path = self.dir.path().join(object::PIN);
+        self.dir.object(object::PIN).failed_at("opening", path)
     }
 }

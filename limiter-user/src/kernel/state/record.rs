@@ -21,7 +21,7 @@ use crate::{
         slot::Slot,
     },
     kernel::{
-        error::{Error, Result, cause},
+        error::{Error, Failed, Result, cause},
         state::sound,
         sys::{clock, folder::Dir},
     },
@@ -299,8 +299,7 @@ impl Record {
 
     /// Pins the record in the folder of a generation.
     pub fn pin(&self, folder: &Dir) -> Result<()> {
-        let json = serde_json::to_vec(self)
-            .map_err(|error| Error::system("writing the record", io::Error::other(error)))?;
+        let json = serde_json::to_vec(self).failed("writing the record")?;
         // A record that cannot be read back would make an attachment that no command understands.
         let read = Self::read(&json).ok();
         let written = self.without_lists();
@@ -322,7 +321,8 @@ impl Record {
             map.set(index, bytes, 0).map_err(failed)?;
         }
         map.pin(folder.at(NAME))
-            .map_err(|error| Error::path("pinning", &path, cause(error)))
+            .map_err(cause)
+            .failed_at("pinning", &path)
     }
 
     fn without_lists(&self) -> Self {

@@ -15,7 +15,7 @@ use nix::{
 };
 
 use crate::kernel::{
-    error::{Error, Result},
+    error::{Error, Failed, Result},
     sys::folder::Dir,
 };
 
@@ -59,7 +59,7 @@ fn may_write() -> Result<()> {
         Err(Errno::ENOENT) => (PathBuf::from(BPFFS), may(Path::new(BPFFS))),
         result => (own, result),
     };
-    result.map_err(|error| Error::path("writing to", path, error.into()))
+    result.failed_at("writing to", path)
 }
 
 /// Makes sure that a bpffs exists that outlives this process: mounts one if there is none.

@@ -6,7 +6,7 @@ use rtnetlink::packet_route::link::{
 };
 
 use crate::kernel::{
-    error::{Error, Result},
+    error::{Error, Failed, Result},
     sys::bpf::LinkInfo,
 };
 
@@ -91,8 +91,7 @@ impl Interface {
 
 /// All interfaces of this network namespace.
 pub async fn all() -> Result<Vec<Interface>> {
-    let (connection, handle, _) =
-        rtnetlink::new_connection().map_err(|error| Error::system("opening netlink", error))?;
+    let (connection, handle, _) = rtnetlink::new_connection().failed("opening netlink")?;
     let connection = tokio::spawn(connection);
     let links: Vec<LinkMessage> = handle.link().get().execute().try_collect().await?;
     connection.abort();
