@@ -3,8 +3,8 @@
 use ipnet::IpNet;
 
 use super::{
-    Limit, Match, Settings,
-    matches::{Destination, IcmpType, IpVersion, Protocol},
+    Destination, Limit, Match, Protocol, Settings,
+    matches::{IcmpType, IpVersion},
 };
 
 /// The longest frame of an interface with the usual MTU, in bytes.

@@ -33,16 +33,21 @@ pub mod table_warning;
 mod tests;
 
 pub use burst::Burst;
+pub use compile::TierBits;
 pub use control::Control;
 pub use factor::Factor;
 pub use hold::Hold;
-pub use key::Key;
-pub use lists::Lists;
-pub use matches::Match;
+pub use key::{Key, Parts};
+pub use lists::{ALLOW, DENY, Lists, Prefixes};
+pub use matches::{Destination, Match, Protocol};
 pub use new_sources::NewSources;
 pub use or_none::OrNone;
+pub use overlay::Overlay;
+pub use problems::Part;
+pub use quota::LimitQuota;
 pub use rate::{Rate, Unit};
 pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, Scope, Settings};
+pub use slot::Slot;
 
 /// Reads and writes types as the text that users write, in JSON too.
 macro_rules! as_text {

@@ -3,9 +3,10 @@
 use std::{cmp::Ordering, collections::BTreeSet};
 
 use super::{
-    Algorithm, Control, Invalid, Limit, Match, Rate, Scope, Settings, Unit,
-    lists::{ALLOW, DENY, TIERS_MAX},
-    matches::{Destination, Payload, Protocol, check_count},
+    ALLOW, Algorithm, Control, DENY, Destination, Invalid, Limit, Match, Protocol, Rate, Scope,
+    Settings, Unit,
+    lists::TIERS_MAX,
+    matches::{Payload, check_count},
     names,
     settings::{LIMITS_MAX, SOURCES_MAX},
 };

@@ -5,12 +5,8 @@ use std::net::IpAddr;
 use limiter_common::table::key::SourceKey;
 
 use crate::{
-    config::{
-        Key,
-        key::{Packet, Parts},
-        matches::Protocol,
-    },
-    kernel::program::maps::Tables,
+    config::{Key, Parts, Protocol, key::Packet},
+    kernel::program::Tables,
 };
 
 /// The packets whose buckets are asked for.

@@ -12,18 +12,17 @@ use limiter_common::{
 };
 
 use super::{
-    Drops, Interface, Limit, List, NextProgram, Passes, Sources,
+    Drops, Interface, Limit, List, NextProgram, Passes, Reader, Row, Sample, Sources, Wanted,
     busiest::{Busiest, Order},
     check::decided_by,
     denied,
-    live::{Gauge, Row, Sample, Since, Wanted, rest},
-    of_the_only_limit,
-    reader::{Reader, readers},
-    verdicts,
+    live::{Gauge, Since, rest},
+    of_the_only_limit, readers, verdicts,
 };
 use crate::{
-    config::{self, compile::FIRST_SLOT, key::octets, slot::Slot},
-    kernel::{Attachment, error::Result, program::maps::Tables, state::record::Record},
+    config,
+    config::{Slot, compile::FIRST_SLOT, key::octets},
+    kernel::{Attachment, Result, program::Tables, state::Record},
 };
 
 /// Everything that `status` shows of an attachment.

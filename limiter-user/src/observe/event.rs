@@ -13,8 +13,8 @@ use limiter_common::{
 use serde::Serialize;
 
 use crate::{
-    config::matches::{Protocol, flag_names},
-    kernel::{error::Result, sys::clock},
+    config::{Protocol, matches::flag_names},
+    kernel::{Result, sys::clock},
 };
 
 /// A line of `watch --json`.

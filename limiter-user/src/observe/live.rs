@@ -10,7 +10,7 @@ use super::{
     busiest::{Activity, Order},
     denied::{self, Denied},
 };
-use crate::config::lists::DENY;
+use crate::config::DENY;
 
 /// A selection of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

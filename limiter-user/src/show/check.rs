@@ -1,7 +1,7 @@
 //! The output of `check`.
 
 use crate::{
-    observe::source::{Check, CheckedLimit, MissingOptions, OnList},
+    observe::{Check, CheckedLimit, MissingOptions, OnList},
     show::units::{grouped, seconds},
 };
 

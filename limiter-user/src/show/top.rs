@@ -3,11 +3,8 @@
 use std::{cmp::Reverse, time::Duration};
 
 use crate::{
-    config::lists::DENY,
-    observe::{
-        Interface, Limit,
-        live::{Row, Sample, per_second},
-    },
+    config::DENY,
+    observe::{Interface, Limit, Row, Sample, live::per_second},
     show::{
         table::table,
         units::{counted, grouped, seconds},

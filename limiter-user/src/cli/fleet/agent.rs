@@ -11,11 +11,7 @@ use limiter_fleet::{agent::Options, store};
 
 use crate::{
     agent,
-    cli::shared::{
-        interruption::interruption,
-        output::{note, print},
-        values::{SECOND, duration},
-    },
+    cli::shared::{SECOND, duration, interruption, note, print},
     files,
     kernel::sys::requirements,
 };

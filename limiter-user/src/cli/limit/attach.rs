@@ -8,12 +8,8 @@ use super::reload::{allow_in, put_in_force};
 use crate::{
     agent::ask,
     cli::shared::{
-        file::{read_for, warn_of_full_tables},
-        interfaces::unique,
-        limiting::{Limiting, settings},
-        output::{About, Usage, note, outcome, report},
-        ssh,
-        values::{DAY, SECOND, duration, interface},
+        About, DAY, Limiting, SECOND, Usage, duration, interface, note, outcome, read_for, report,
+        settings, ssh, unique, warn_of_full_tables,
     },
     config::{Mode, names},
     kernel::{

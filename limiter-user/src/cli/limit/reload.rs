@@ -8,13 +8,7 @@ use std::{
 use clap::Args;
 
 use crate::{
-    cli::shared::{
-        file::read_for,
-        interfaces::{On, each},
-        lasting::{Lasting, report_changes},
-        output::{About, note},
-        ssh::warning_of_change,
-    },
+    cli::shared::{About, Lasting, On, each, note, read_for, report_changes, warning_of_change},
     config::Settings,
     kernel::{
         Attachment,

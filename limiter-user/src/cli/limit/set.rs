@@ -4,11 +4,10 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     cli::shared::{
-        interfaces::{On, each},
-        lasting::{Lasting, note_stale_file, report_changes},
-        output::{About, note, usage},
-        ssh::{allow_first, warning_of_change},
-        values::Change::{self, By, To},
+        About, Change, Lasting, On, allow_first, each, note, note_stale_file, report_changes,
+        usage,
+        values::Change::{By, To},
+        warning_of_change,
     },
     config::{
         Algorithm, Burst, Invalid, Limit, Malformed, OrNone, Rate, Settings, control::is_control,

@@ -9,16 +9,10 @@ use super::by_fleet;
 use crate::{
     agent::ask,
     cli::shared::{
-        interfaces::{OnOne, each},
-        lasting::{Lasting, note_stale_file, report_changes},
-        output::{Usage, answer, note},
-        ssh::{allow_first, warning_of_change},
-        values::{SECOND, YEAR, duration, prefix},
+        Lasting, OnOne, SECOND, Usage, YEAR, allow_first, answer, duration, each, note,
+        note_stale_file, prefix, report_changes, warning_of_change,
     },
-    config::{
-        Invalid, Settings,
-        lists::{self, Prefixes, show},
-    },
+    config::{Invalid, Prefixes, Settings, lists, lists::show},
     kernel::{
         Attachment,
         ops::set::{Lasts, set},

@@ -9,18 +9,10 @@ use clap::Args;
 
 use crate::{
     agent::ask,
-    cli::shared::{
-        interfaces::{OnOne, each},
-        output::answer,
-        packet::OfPacket,
-        values::address,
-    },
+    cli::shared::{OfPacket, OnOne, address, answer, each},
     kernel::Attachment,
-    observe::{
-        self,
-        asked::Asked,
-        source::{self, OnList},
-    },
+    observe,
+    observe::{Asked, OnList, source},
     show,
 };
 

@@ -4,13 +4,10 @@ use clap::Args;
 
 use crate::{
     agent::ask,
-    cli::shared::{
-        interfaces::{is_all, unique},
-        output::{answer, note},
-        values::interface,
-    },
+    cli::shared::{answer, interface, is_all, note, unique},
     kernel::{Attachment, Error},
-    observe::{self, collect},
+    observe,
+    observe::collect,
     show,
 };
 

@@ -7,24 +7,11 @@ use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use tokio::time::{self, MissedTickBehavior, sleep};
 
 use crate::{
-    cli::shared::{
-        interruption::interruption,
-        output::{Usage, answer},
-        values::{SECOND, duration, interface},
-    },
+    cli::shared::{SECOND, Usage, answer, duration, interface, interruption},
     kernel::{Attachment, Error},
-    observe::{
-        Interface,
-        busiest::Order,
-        collect,
-        live::{Gauge, Sample, Wanted},
-        source,
-    },
+    observe::{Interface, Sample, Wanted, busiest::Order, collect, live::Gauge, source},
     sandbox,
-    show::{
-        screen::{self, Screen},
-        top,
-    },
+    show::{screen, screen::Screen, top},
 };
 
 const PRINTED: usize = 20;

@@ -19,14 +19,10 @@ use limiter_common::{
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{
-    cli::shared::{
-        interruption::interruption,
-        output::{About, answer, note},
-        values::{interface, prefix},
-    },
+    cli::shared::{About, answer, interface, interruption, note, prefix},
     kernel::ops::watch::{Filter, Watching},
-    observe,
-    show::{self, units::grouped},
+    observe, show,
+    show::units::grouped,
 };
 
 /// Interval between reads of the ring buffer. The program wakes no reader: that would cost it more than everything

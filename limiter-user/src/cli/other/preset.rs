@@ -3,10 +3,7 @@
 use clap::Args;
 
 use crate::{
-    cli::shared::{
-        output::{Usage, print, write},
-        values::interface,
-    },
+    cli::shared::{Usage, interface, print, write},
     config::file::nearest,
 };
 

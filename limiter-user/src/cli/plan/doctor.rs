@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::{
-    cli::shared::{output::answer, values::interface},
+    cli::shared::{answer, interface},
     kernel::{Attachment, probe},
     plan::doctor::{Diagnosis, diagnose, room},
     show,

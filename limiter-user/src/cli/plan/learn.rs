@@ -9,11 +9,7 @@ use clap::Args;
 
 use super::replay::note_damage;
 use crate::{
-    cli::shared::{
-        interruption::interruption,
-        output::{About, note, print, progress},
-        values::{DAY, SECOND, duration, interface},
-    },
+    cli::shared::{About, DAY, SECOND, duration, interface, interruption, note, print, progress},
     config::Mode,
     kernel::{
         ops::learn::{INTERVAL, Watch},

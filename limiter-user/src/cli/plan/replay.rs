@@ -11,17 +11,15 @@ use indicatif::ProgressBar;
 use limiter_common::policy::verdict::Reason;
 
 use crate::{
-    cli::shared::{
-        file::read,
-        limiting::{Limiting, settings},
-        output::{note, print, progress, unwritten, usage},
-    },
+    cli::shared::{Limiting, file::read, note, print, progress, settings, unwritten, usage},
     config::Mode,
     plan::{
         capture::{Capture, Cut},
-        replay::{self, Choice, Compiled, Error},
+        replay,
+        replay::{Choice, Compiled, Error},
     },
-    show::{self, units::counted},
+    show,
+    show::units::counted,
 };
 
 /// Show the effect of limits on the packets of a capture

@@ -4,15 +4,10 @@ use std::path::Path;
 
 use super::output::{is_strict, note};
 use crate::{
-    config::{
-        Mode, Settings,
-        file::{self, File},
-        ineffective::USUAL_FRAME,
-        table_warning::ADVICE,
-    },
+    config::{Mode, Settings, file, file::File, ineffective::USUAL_FRAME, table_warning::ADVICE},
     kernel::{
         ops::set::Wanted,
-        sys::interface::{self, XdpMode},
+        sys::{XdpMode, interface},
     },
     show::units::counted,
 };

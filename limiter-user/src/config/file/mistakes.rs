@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use super::super::{on_one_line, problems::Part};
+use super::super::on_one_line;
+use crate::config::Part;
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]

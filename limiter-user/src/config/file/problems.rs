@@ -3,12 +3,10 @@
 use toml::de::DeTable;
 
 use super::{
-    super::{
-        Settings,
-        problems::{Part, Problem},
-    },
+    super::{Settings, problems::Problem},
     mistakes::Mistakes,
 };
+use crate::config::Part;
 
 /// Reports every problem that does not follow from an earlier mistake in the file `root`.
 pub fn report(settings: &Settings, root: &DeTable, mistakes: &mut Mistakes) {

@@ -6,11 +6,12 @@ use clap::ValueEnum;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    super::{Invalid, problems::Part},
+    super::Invalid,
     keys::Keys,
     mistakes::Mistakes,
     value::{Item, Value},
 };
+use crate::config::Part;
 
 /// A table that is being read.
 pub struct Section<'s, 't> {

@@ -3,13 +3,11 @@
 use std::fmt::Display;
 
 use super::{
-    super::{
-        Algorithm, Burst, Control, Key, Limit, Malformed, Scope, Settings, Unit,
-        lists::{self, ALLOW, DENY, Prefixes},
-    },
+    super::{Algorithm, Burst, Control, Key, Limit, Malformed, Scope, Settings, Unit, lists},
     packets,
     written::{array, text},
 };
+use crate::config::{ALLOW, DENY, Prefixes};
 
 /// The most prefixes on one line.
 const ON_ONE_LINE: usize = 4;

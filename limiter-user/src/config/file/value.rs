@@ -6,10 +6,8 @@ use toml::{
     de::{DeInteger, DeValue},
 };
 
-use super::{
-    super::{Invalid, problems::Part},
-    mistakes::Mistakes,
-};
+use super::{super::Invalid, mistakes::Mistakes};
+use crate::config::Part;
 
 /// A value with its position in the file.
 pub type Value<'t> = Spanned<DeValue<'t>>;

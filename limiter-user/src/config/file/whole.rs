@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 use super::{
     super::{
         Burst, Control, Exempt, Invalid, Limit, NewSources, OrNone, Rate, Settings, Unit, names,
-        number, problems::Part,
+        number,
     },
     File,
     keys::{CONTROL, LIMIT, TOP},
@@ -17,6 +17,7 @@ use super::{
     section::Section,
     value::Item,
 };
+use crate::config::Part;
 
 const INTERFACES: &str = "the name of an interface as in \"eth0\", or an array of them";
 const SOURCES: &str = "a number as in 65536 or \"64k\"";

@@ -11,8 +11,9 @@ use limiter_common::table::{
     pair,
 };
 
-use super::{Bits, Key, Parts, octets};
-use crate::config::matches::Protocol;
+use super::{Bits, Key, octets};
+use crate::config::Parts;
+use crate::config::Protocol;
 
 impl Key {
     /// A key as text: `192.0.2.7`, `2001:db8::/64`, `interface`; `-> 198.51.100.9` for a destination,

@@ -2,8 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{Bits, Key, Parts};
+use super::{Bits, Key};
 use crate::config::Invalid;
+use crate::config::Parts;
 
 /// The part of a key with a bucket for each destination port, behind a comma or a plus sign.
 const PORT: &str = "destination_port";

@@ -15,11 +15,7 @@ use limiter_common::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Invalid,
-    compile::TierBits,
-    lists::{self, Prefixes},
-};
+use super::{Invalid, Prefixes, TierBits, lists};
 pub use fields::{Destination, Dscp, Hex, IcmpType, Payload};
 pub use values::{
     IpVersion, Lengths, Numbers, PortRange, Ports, Protocol, TcpFlags, Ttl, flag_names,

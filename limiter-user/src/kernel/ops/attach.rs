@@ -6,30 +6,14 @@ use std::io;
 use crate::{
     config::Mode,
     kernel::{
-        error::{Error, Result},
+        Error, Result,
         ops::{chain, change::Wanted},
-        program::{
-            object,
-            object::{ListMaps, Maps, Program},
-        },
+        program::{ListMaps, Maps, Program, object},
         state::{
-            foreign,
-            foreign::Foreign,
-            generation, occupant, pins,
-            record::{Record, Trial},
-            survey::{Pinned, Survey, trouble},
-            unpin,
+            Foreign, Pinned, Record, Survey, Trial, foreign, generation, occupant, pins,
+            survey::trouble, unpin,
         },
-        sys::{
-            bpffs, clock,
-            folder::Dir,
-            interface,
-            interface::{Interface, XdpMode},
-            link::Link,
-            lock,
-            lock::Lock,
-            requirements,
-        },
+        sys::{Dir, Interface, Link, Lock, XdpMode, bpffs, clock, interface, lock, requirements},
     },
 };
 

@@ -9,18 +9,11 @@ use std::io;
 use crate::{
     config::Mode,
     kernel::{
-        error::{Error, Result},
-        ops::{
-            attach::{self, record},
-            change::Wanted,
-        },
-        program::object::Program,
-        state::{foreign, foreign::Foreign, generation, occupant, occupant::Holder, unpin},
-        sys::{
-            folder::Dir,
-            interface::{Interface, XdpMode, XdpState},
-            link::Link,
-        },
+        Error, Result,
+        ops::{attach, attach::record, change::Wanted},
+        program::Program,
+        state::{Foreign, foreign, generation, occupant, occupant::Holder, unpin},
+        sys::{Dir, Interface, Link, XdpMode, XdpState},
     },
 };
 

@@ -11,24 +11,12 @@ use ipnet::IpNet;
 use limiter_common::abi::{Config, Listed, NEXT_FALLBACK};
 
 use crate::{
-    config::{Lists, Settings, overlay::Overlay},
+    config::{Lists, Overlay, Settings},
     kernel::{
-        error::{Error, Result},
-        program::{
-            lists,
-            lists::ListTables,
-            maps, object,
-            object::{ListMaps, Maps, Program},
-        },
-        state::{
-            attachment::Attachment,
-            current, generation,
-            generation::Generation,
-            pins,
-            record::{Record, Taken, Trial},
-            unpin,
-        },
-        sys::{clock, folder::Dir, lock, lock::Lock, requirements},
+        Attachment, Error, Result,
+        program::{ListMaps, ListTables, Maps, Program, lists, maps, object},
+        state::{Generation, Record, Trial, current, generation, pins, record::Taken, unpin},
+        sys::{Dir, Lock, clock, lock, requirements},
     },
 };
 

@@ -1,20 +1,10 @@
 //! Detaching: first the link, then the pins. Only the program that was there before remains.
 
 use crate::kernel::{
-    error::{Error, Result},
+    Error, Result,
     ops::replace,
-    state::{
-        foreign,
-        foreign::Foreign,
-        pins,
-        pins::Folder,
-        survey::{Found, Pinned, Survey, look},
-        unpin,
-    },
-    sys::{
-        bpffs, folder::Dir, interface, interface::Interface, link::Link, lock, lock::Lock,
-        requirements,
-    },
+    state::{Folder, Foreign, Found, Pinned, Survey, foreign, pins, survey::look, unpin},
+    sys::{Dir, Interface, Link, Lock, bpffs, interface, lock, requirements},
 };
 
 /// Detaches from the interface called `name`, or clears the leftovers of an attachment of that name.

@@ -14,17 +14,12 @@ use limiter_common::abi::{
 use crate::{
     config::Mode,
     kernel::{
-        Attachment,
-        error::{Error, Result, read_failed},
+        Attachment, Error, Result,
         ops::attach,
-        program::{maps, object, object::Program, raw::Raw},
+        program::{Program, Raw, maps, object},
+        read_failed,
         state::occupant,
-        sys::{
-            clock, interface,
-            interface::{Interface, XdpMode},
-            link::Link,
-            requirements,
-        },
+        sys::{Interface, Link, XdpMode, clock, interface, requirements},
     },
     plan::learn::{Sampler, Watched, sample::SOURCES_MAX},
 };

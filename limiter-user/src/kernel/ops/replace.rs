@@ -6,23 +6,13 @@ use std::os::fd::AsFd;
 use crate::{
     config::{Invalid, Mode},
     kernel::{
-        error::{Error, Failed, Result},
+        Error, Failed, Result,
         ops::{
             attach::{load, lock_folder, record},
             change::Wanted,
         },
-        state::{
-            foreign, generation, pins,
-            pins::Folder,
-            survey::{Pinned, Survey, look},
-            unpin,
-        },
-        sys::{
-            folder::Dir,
-            interface,
-            interface::{Interface, XdpMode},
-            link, lock, requirements,
-        },
+        state::{Folder, Pinned, Survey, foreign, generation, pins, survey::look, unpin},
+        sys::{Dir, Interface, XdpMode, interface, link, lock, requirements},
     },
 };
 

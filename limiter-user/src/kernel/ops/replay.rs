@@ -17,13 +17,8 @@ use nix::{
 };
 
 use crate::kernel::{
-    error::{Failed, Result},
-    program::{
-        maps::Tables,
-        object,
-        object::{ListMaps, Maps},
-        raw::Raw,
-    },
+    Failed, Result,
+    program::{ListMaps, Maps, Raw, Tables, object},
     sys::{bpf, requirements},
 };
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 pub use crate::kernel::ops::change::{Lasts, Swapped, Wanted};
 use crate::{
-    config::{Invalid, Settings, lists::Prefixes, overlay::Overlay},
+    config::{Invalid, Overlay, Prefixes, Settings},
     kernel::{
-        error::Result,
+        Attachment, Result,
         ops::{change::Change, trial},
-        state::{attachment::Attachment, record::Record},
+        state::Record,
     },
 };
 

@@ -7,13 +7,9 @@
 use std::os::fd::AsFd;
 
 use crate::kernel::{
-    error::{Error, Result},
+    Attachment, Error, Result,
     ops::change::{Change, clear_others},
-    state::{
-        attachment::Attachment,
-        current::{Current, OnTrial},
-        record::Record,
-    },
+    state::{Current, OnTrial, Record},
 };
 
 /// The result of [`end`].

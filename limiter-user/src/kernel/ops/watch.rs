@@ -14,13 +14,11 @@ use limiter_common::{
 use crate::{
     config::{Invalid, key::address},
     kernel::{
-        error::{Error, Failed, Result, read_failed},
-        program::{
-            maps::{Tables, open_map},
-            raw::Raw,
-        },
-        state::{attachment::Attachment, current::Standing, pins, record::Record},
-        sys::{clock, folder::Dir, link::Link, lock, lock::Lock, words::Words},
+        Attachment, Error, Failed, Result,
+        program::{Raw, Tables, maps::open_map},
+        read_failed,
+        state::{Record, current::Standing, pins},
+        sys::{Dir, Link, Lock, clock, lock, words::Words},
     },
 };
 

@@ -4,9 +4,9 @@
 use std::time::SystemTime;
 
 use crate::kernel::{
-    error::{Error, Result},
-    state::{generation::Generation, record::Record},
-    sys::{bpf::LinkInfo, clock, folder::Dir},
+    Error, Result,
+    state::{Generation, Record},
+    sys::{Dir, LinkInfo, clock},
 };
 
 /// A trial, as shown to users.

@@ -14,15 +14,9 @@ use aya::programs::{ProgramError, ProgramFd, ProgramInfo, loaded_programs};
 use nix::unistd::geteuid;
 
 use crate::kernel::{
-    error::{Error, Failed, Result},
-    state::{pins, pins::Folder},
-    sys::{
-        bpf,
-        folder::Dir,
-        interface::{Interface, XdpMode, XdpState},
-        link::Link,
-        lock, netlink,
-    },
+    Error, Failed, Result,
+    state::{Folder, pins},
+    sys::{Dir, Interface, Link, XdpMode, XdpState, bpf, lock, netlink},
 };
 
 /// A foreign program, and its place.

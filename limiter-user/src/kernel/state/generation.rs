@@ -6,10 +6,10 @@ use aya::programs::ProgramInfo;
 use limiter_common::abi::NEXT_FALLBACK;
 
 use crate::kernel::{
-    error::{Error, Failed, Result},
-    program::{maps, object, object::Program},
-    state::{pins, record::Record},
-    sys::folder::Dir,
+    Error, Failed, Result,
+    program::{Program, maps, object},
+    state::{Record, pins},
+    sys::Dir,
 };
 
 /// A pinned generation.

@@ -8,10 +8,9 @@ use aya::programs::{
 };
 
 use crate::kernel::{
-    Attachment,
-    error::Error,
+    Attachment, Error,
     program::object,
-    sys::interface::{Interface, XdpMode, XdpState},
+    sys::{Interface, XdpMode, XdpState},
 };
 
 /// The program on an interface, or what limiter's pins say instead.

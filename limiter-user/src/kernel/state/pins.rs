@@ -27,11 +27,8 @@ use nix::{
 };
 
 use crate::kernel::{
-    error::{Error, Failed, Result},
-    sys::{
-        bpffs,
-        folder::{BPFFS, Dir},
-    },
+    Error, Failed, Result,
+    sys::{Dir, bpffs, folder::BPFFS},
 };
 
 /// The folder that `limiter watch` locks.

@@ -13,17 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{
-        Invalid, Key, Limit, Settings,
-        compile::{FIRST_SLOT, TierBits},
-        on_one_line,
-        overlay::Overlay,
+        Invalid, Key, Limit, Overlay, Settings, Slot, TierBits, compile::FIRST_SLOT, on_one_line,
         quota,
-        slot::Slot,
     },
     kernel::{
-        error::{Error, Failed, Result, cause},
+        Error, Failed, Result,
+        error::cause,
         state::sound,
-        sys::{clock, folder::Dir},
+        sys::{Dir, clock},
     },
 };
 

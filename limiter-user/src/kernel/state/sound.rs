@@ -14,8 +14,8 @@ use limiter_common::{
 };
 
 use crate::{
-    config::{lists::Prefixes, slot::Slot},
-    kernel::state::record::Record,
+    config::{Prefixes, Slot},
+    kernel::state::Record,
 };
 
 /// Returns the record's fault as an error.

@@ -1,9 +1,9 @@
 //! One survey of the pins: each folder of this network namespace, and the interface that its link is on.
 
 use crate::kernel::{
-    error::{Error, Result},
-    state::{foreign, pins, pins::Folder},
-    sys::{bpf::LinkInfo, bpffs, interface, interface::Interface, link::Link, requirements},
+    Error, Result,
+    state::{Folder, foreign, pins},
+    sys::{Interface, Link, LinkInfo, bpffs, interface, requirements},
 };
 
 /// The content of a folder of pins.

@@ -1,10 +1,6 @@
 //! Removing pins: BPF objects and empty folders. Other files are left alone, and reported.
 
-use crate::kernel::{
-    error::{Error, Result},
-    state::pins,
-    sys::folder::Dir,
-};
+use crate::kernel::{Error, Result, state::pins, sys::Dir};
 
 /// Removes the pins in the folder of an attachment.
 pub fn empty(folder: &Dir) -> Result<()> {

@@ -14,10 +14,7 @@ use nix::{
     unistd::{AccessFlags, faccessat},
 };
 
-use crate::kernel::{
-    error::{Error, Failed, Result},
-    sys::folder::Dir,
-};
+use crate::kernel::{Error, Failed, Result, sys::Dir};
 
 pub use crate::kernel::sys::folder::BPFFS;
 

@@ -8,7 +8,7 @@ use std::{
 
 use nix::time::{ClockId, clock_getres, clock_gettime};
 
-use crate::kernel::error::{Failed, Result};
+use crate::kernel::{Failed, Result};
 
 /// The clock that the program reads, in nanoseconds.
 pub fn now() -> Result<u64> {

@@ -26,10 +26,7 @@ use nix::{
     unistd::{UnlinkatFlags, geteuid, unlinkat},
 };
 
-use crate::kernel::{
-    error::{Error, Failed, Result},
-    sys::bpf,
-};
+use crate::kernel::{Error, Failed, Result, sys::bpf};
 
 /// The mount point of bpffs on every system.
 pub const BPFFS: &str = "/sys/fs/bpf";

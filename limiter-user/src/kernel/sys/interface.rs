@@ -5,10 +5,7 @@ use rtnetlink::packet_route::link::{
     LinkAttribute, LinkFlags, LinkLayerType, LinkMessage, LinkXdp, XdpAttached,
 };
 
-use crate::kernel::{
-    error::{Error, Failed, Result},
-    sys::bpf::LinkInfo,
-};
+use crate::kernel::{Error, Failed, Result, sys::LinkInfo};
 
 /// The place where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::kernel::{
-    error::{Error, Failed, Result},
-    sys::{bpf, bpf::LinkInfo, folder::Dir, interface::XdpMode},
+    Error, Failed, Result,
+    sys::{Dir, LinkInfo, XdpMode, bpf},
 };
 
 /// The name of the link's pin.

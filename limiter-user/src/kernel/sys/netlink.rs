@@ -14,7 +14,7 @@ use rtnetlink::{
     sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE},
 };
 
-use crate::kernel::sys::interface::XdpMode;
+use crate::kernel::sys::XdpMode;
 
 /// Only if no program is attached.
 const XDP_FLAGS_UPDATE_IF_NOEXIST: u32 = 1;

@@ -4,7 +4,7 @@ use std::io;
 
 use caps::{CapSet, Capability, CapsHashSet};
 
-use crate::kernel::error::{Error, Failed, Result};
+use crate::kernel::{Error, Failed, Result};
 
 /// A kernel's version: major and minor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

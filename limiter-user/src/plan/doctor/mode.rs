@@ -4,7 +4,7 @@ use super::{Case, Finding, Mode, error, ok, problem};
 use crate::kernel::{
     probe::{Channels, Device},
     state::occupant::Occupant,
-    sys::interface::{XdpMode, XdpState},
+    sys::{XdpMode, XdpState},
 };
 
 /// The largest MTU, in bytes, with frames that fit in one buffer of a page.

@@ -3,8 +3,8 @@
 use limiter_common::abi::learn::Flow;
 
 use crate::config::{
-    Match,
-    matches::{PortRange, Ports, Protocol, TcpFlags},
+    Match, Protocol,
+    matches::{PortRange, Ports, TcpFlags},
 };
 
 /// A service: transport protocol and port.

@@ -4,7 +4,7 @@ use limiter_common::{abi::learn::Flow, table::key::SourceKey};
 
 use super::{Proposal, Service, Watched, propose::Finding};
 use crate::{
-    config::{Key, file, matches::Protocol},
+    config::{Key, Protocol, file},
     show::units::{bytes, counted, grouped, seconds},
 };
 

@@ -7,10 +7,7 @@ use limiter_common::{
     table::key::{Address, KeyMask, SourceKey},
 };
 
-use crate::config::{
-    Key, Limit,
-    key::{Bits, Parts},
-};
+use crate::config::{Key, Limit, Parts, key::Bits};
 
 /// Minimum number of sources kept. The maximum is twice as many.
 const KEPT: usize = 1 << 16;
