@@ -43,44 +43,28 @@ impl LimitQuota {
 /// such a frame is refused.
 pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
     let burst = limit.burst(frame_max)?;
-    let quota = match limit.algorithm {
-        Algorithm::TokenBucket => shared(token_bucket(limit, &burst)?, limit.scope),
+    let mut quota = match limit.algorithm {
+        Algorithm::TokenBucket => token_bucket(limit, &burst)?,
         Algorithm::FixedWindow => fixed_window(&limit.rate, &burst)?,
     };
-    let quota = match limit.cost {
-        Some(cost) => at_cost(quota, cost)?,
+    match limit.cost {
+        Some(cost) if cost > quota.burst => {
+            return Err(Invalid::new(format!(
+                "a cost of {cost} is more than a burst of {}: write a burst of at least {cost}, or a lower cost",
+                quota.burst
+            )));
+        }
+        Some(cost) => quota.in_kernel.cost = quota.token * cost,
         None if limit.rate.unit == Unit::Bytes && burst.tokens < frame_max => {
             return Err(Invalid::new(format!(
                 "a burst of {burst} could never admit a frame of {frame_max} bytes, which this interface may deliver: write at least {frame_max}b"
             )));
         }
-        None => quota,
-    };
-    let in_kernel = match limit.hold {
-        Some(hold) => hold.of(quota.in_kernel)?,
-        None => quota.in_kernel,
-    };
-    Ok(LimitQuota { in_kernel, ..quota })
-}
-
-/// The quota with the flag for buckets that other hosts charge too.
-fn shared(mut quota: LimitQuota, scope: Scope) -> LimitQuota {
-    if scope == Scope::Fleet {
-        quota.in_kernel.flags |= SHARED;
+        None => {}
     }
-    quota
-}
-
-/// The quota with a fixed cost of `cost` tokens per packet.
-fn at_cost(quota: LimitQuota, cost: u64) -> Result<LimitQuota, Invalid> {
-    if cost > quota.burst {
-        return Err(Invalid::new(format!(
-            "a cost of {cost} is more than a burst of {}: write a burst of at least {cost}, or a lower cost",
-            quota.burst
-        )));
+    if let Some(hold) = limit.hold {
+        quota.in_kernel = hold.of(quota.in_kernel)?;
     }
-    let mut quota = quota;
-    quota.in_kernel.cost = quota.token * cost;
     Ok(quota)
 }
 
@@ -95,6 +79,9 @@ fn token_bucket(limit: &Limit, burst: &Burst) -> Result<LimitQuota, Invalid> {
     };
     if rate.unit == Unit::Packets {
         in_kernel.cost += in_kernel.cost & even;
+    }
+    if limit.scope == Scope::Fleet {
+        in_kernel.flags |= SHARED;
     }
     let tau = u128::from(in_kernel.cost) * u128::from(burst.tokens);
     let tau = tau.div_ceil(1 << in_kernel.cost_shift);

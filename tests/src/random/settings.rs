@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use limiter_user::config::{
     Algorithm, Control, Exempt, Key, Limit, Lists, Malformed, Match, NewSources, Settings, Unit,
     lists::Prefixes,
-    matches::{Destination, Hex, IpVersion, Payload, PortRange, Ports},
+    matches::{Destination, Hex, IpVersion, Payload, PortRange},
 };
 
 use super::{one, percent};
@@ -360,9 +360,9 @@ fn payload(rng: &mut Rng) -> Payload {
     }
 }
 
-fn ports(rng: &mut Rng, chance: u32) -> Ports {
+fn ports(rng: &mut Rng, chance: u32) -> Vec<PortRange> {
     if !percent(rng, chance) {
-        return Ports::default();
+        return Vec::new();
     }
     let range = |rng: &mut Rng| {
         let first = *one(rng, &PORTS);
@@ -370,5 +370,5 @@ fn ports(rng: &mut Rng, chance: u32) -> Ports {
         PortRange::new(first, last)
     };
     let most = if rng.bool() { 2 } else { 16 };
-    Ports((0..rng.usize(1..=most)).map(|_| range(rng)).collect())
+    (0..rng.usize(1..=most)).map(|_| range(rng)).collect()
 }

@@ -5,7 +5,7 @@ use std::{fmt::Display, str::FromStr};
 use super::{
     super::{
         Invalid, Match,
-        matches::{Hex, Payload, Ports},
+        matches::{Hex, Payload},
     },
     keys::Keys,
     section::Section,
@@ -72,8 +72,8 @@ pub fn read(mut section: Section) -> Match {
 fn fields(section: &mut Section) -> Match {
     Match {
         protocol: section.number("protocol", PROTOCOL),
-        destination_port: section.read("destination_port", ports).unwrap_or_default(),
-        source_port: section.read("source_port", ports).unwrap_or_default(),
+        destination_port: several(section, "destination_port", PORT),
+        source_port: several(section, "source_port", PORT),
         tcp_flags: section.text("tcp_flags", FLAGS),
         source: section.read("source", lists).unwrap_or_default(),
         unless: section.read("unless", lists).unwrap_or_default(),
@@ -142,11 +142,6 @@ fn several_texts<T: FromStr<Err = Invalid>>(item: &mut Item, write: &str) -> Opt
     item.some(write, |one| one.text(write, str::parse))
 }
 
-fn ports(item: &mut Item) -> Option<Ports> {
-    let ports = item.some(PORT, |port| port.number(PORT, str::parse));
-    ports.map(Ports)
-}
-
 fn lists(item: &mut Item) -> Option<Vec<String>> {
     item.some(LIST, |list| list.text(LIST, |name| Ok(name.to_owned())))
 }
@@ -169,9 +164,9 @@ pub fn show(matches: &Match) -> String {
         ("protocol", matches.protocol.map(text)),
         (
             "destination_port",
-            shown(&matches.destination_port.0, number_or_text),
+            shown(&matches.destination_port, number_or_text),
         ),
-        ("source_port", shown(&matches.source_port.0, number_or_text)),
+        ("source_port", shown(&matches.source_port, number_or_text)),
         ("tcp_flags", matches.tcp_flags.map(text)),
         ("source", shown(&matches.source, text)),
         ("unless", shown(&matches.unless, text)),

@@ -75,18 +75,9 @@ fn length(text: &str, most: u8) -> Option<u8> {
     bits.filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A part with its lengths, unless they are those of `or`.
-struct Part(&'static str, Bits, Bits);
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(name, bits, or) = self;
-        f.write_str(name)?;
-        if bits == or {
-            return Ok(());
-        }
-        write!(f, "{bits}")
-    }
+/// The lengths, unless they are those of `or`.
+fn unless(bits: Bits, or: Bits) -> String {
+    (bits != or).then(|| bits.to_string()).unwrap_or_default()
 }
 
 impl fmt::Display for Bits {
@@ -100,14 +91,14 @@ impl fmt::Display for Key {
         match self.parts {
             Parts::Interface => f.write_str("interface")?,
             Parts::Source(bits) => write!(f, "{bits}")?,
-            Parts::Destination(bits) => Part("destination", bits, Bits::WHOLE).fmt(f)?,
+            Parts::Destination(bits) => write!(f, "destination{}", unless(bits, Bits::WHOLE))?,
             Parts::Pair {
                 source,
                 destination,
             } => {
-                let source = Part("source", source, Bits::OF_HOSTS);
-                let destination = Part("destination", destination, Bits::WHOLE);
-                write!(f, "{source} + {destination}")?;
+                let source = unless(source, Bits::OF_HOSTS);
+                let destination = unless(destination, Bits::WHOLE);
+                write!(f, "source{source} + destination{destination}")?;
             }
             Parts::Flow => f.write_str("flow")?,
         }

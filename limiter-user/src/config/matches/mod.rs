@@ -17,9 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Invalid, Prefixes, TierBits, lists};
 pub use fields::{Destination, Dscp, Hex, IcmpType, Payload};
-pub use values::{
-    IpVersion, Lengths, Numbers, PortRange, Ports, Protocol, TcpFlags, Ttl, flag_names,
-};
+pub use values::{IpVersion, Lengths, Numbers, PortRange, Protocol, TcpFlags, Ttl, flag_names};
 
 /// Conditions on packets: each given field narrows the match. An empty match accepts every IP packet.
 ///
@@ -29,9 +27,9 @@ pub struct Match {
     /// The transport protocol.
     pub protocol: Option<Protocol>,
     /// Destination ports; empty for all. Later fragments may go to any.
-    pub destination_port: Ports,
+    pub destination_port: Vec<PortRange>,
     /// Source ports; empty for all.
-    pub source_port: Ports,
+    pub source_port: Vec<PortRange>,
     /// Flags of a TCP segment.
     pub tcp_flags: Option<TcpFlags>,
     /// Lists: the source must be on one of them; empty for all.
@@ -109,8 +107,8 @@ impl Match {
         let header = !(self.ttl.is_empty() && self.dscp.is_empty() && self.icmp_type.is_empty());
         let payload = self.payload.is_some();
         let transport = self.protocol.is_some()
-            || !self.destination_port.0.is_empty()
-            || !self.source_port.0.is_empty()
+            || !self.destination_port.is_empty()
+            || !self.source_port.is_empty()
             || self.tcp_flags.is_some()
             || self.fragments.is_some()
             || !self.length.is_empty();
@@ -182,9 +180,9 @@ impl Match {
             (
                 DESTINATION_PORT,
                 "destination_port",
-                ranges(&self.destination_port.0),
+                ranges(&self.destination_port),
             ),
-            (SOURCE_PORT, "source_port", ranges(&self.source_port.0)),
+            (SOURCE_PORT, "source_port", ranges(&self.source_port)),
             (LENGTH, "length", ranges(&self.length)),
             (TTL, "ttl", ranges(&self.ttl)),
             (DSCP, "dscp", ranges(&self.dscp)),

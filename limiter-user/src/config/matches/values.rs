@@ -76,10 +76,6 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Ports and ranges of ports, as written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ports(pub Vec<PortRange>);
-
 /// A range of ports, or one port.
 pub type PortRange = Range<{ u16::MAX as u32 }, false>;
 
