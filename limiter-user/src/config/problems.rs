@@ -49,7 +49,6 @@ impl Problems {
         }
     }
 
-    /// Adds the problem of a failed check.
     fn add<T>(&mut self, key: &str, checked: Result<T, Invalid>) {
         let Some(why) = checked.err() else { return };
         self.found.push(Problem {

@@ -39,9 +39,6 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Drops everything: the user (root becomes `nobody`), all capabilities, all files by name, and all system calls
 /// except those on open descriptors. Landlock is used if the kernel supports it. All other steps must succeed.
-///
-/// # Errors
-///
 /// Fails if this process has several threads, because the others would keep their privileges, or if the kernel
 /// refuses.
 pub fn enter() -> Result<()> {
@@ -55,18 +52,12 @@ pub fn enter() -> Result<()> {
 }
 
 /// Keeps the capabilities to open and change attachments, and drops the rest.
-///
-/// # Errors
-///
 /// Returns the errors of [`enter`].
 pub fn confine() -> Result<()> {
     keep(capabilities::TO_CHANGE)
 }
 
 /// Keeps the capabilities to open and read attachments, and drops the rest.
-///
-/// # Errors
-///
 /// Returns the errors of [`enter`].
 pub fn confine_reader() -> Result<()> {
     keep(capabilities::TO_READ)

@@ -9,7 +9,6 @@ use tokio_postgres::{
 
 use crate::store::{error::Fault, options::Target, socket::TOO_LONG};
 
-/// Converts an error of a socket.
 pub(super) fn of_socket(target: &Target, error: &io::Error) -> Fault {
     Fault::Unreachable(target.quoted(&error.to_string()))
 }

@@ -157,12 +157,10 @@ fn strings(pair: &[Value]) -> Option<(Vec<u8>, Vec<u8>)> {
     }
 }
 
-/// A key of a fleet.
 fn key(fleet: &str, rest: &str) -> String {
     format!("limiter:{{{fleet}}}:{rest}")
 }
 
-/// The key of a list.
 fn list_key(fleet: &str, list: &str) -> String {
     key(fleet, &format!("list:{list}"))
 }

@@ -25,7 +25,6 @@ pub struct Preset {
     interfaces: Vec<String>,
 }
 
-/// A recipe of the cookbook.
 #[derive(Clone, Copy, Debug)]
 struct Recipe {
     name: &'static str,

@@ -25,7 +25,6 @@ pub fn be_strict(strict: bool) {
     STRICT.store(strict, Ordering::Relaxed);
 }
 
-/// Returns true if `--strict` is in force.
 pub fn is_strict() -> bool {
     STRICT.load(Ordering::Relaxed)
 }

@@ -6,7 +6,6 @@ pub use crate::config::{lists::prefix, names::interface, number::count};
 
 use crate::config::{Factor, Invalid};
 
-/// Reads the address of a source.
 pub fn address(text: &str) -> Result<IpAddr, String> {
     text.parse()
         .map_err(|_| "not an address: write one as in 192.0.2.7 or 2001:db8::7".to_owned())

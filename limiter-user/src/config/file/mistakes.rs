@@ -64,12 +64,10 @@ impl Mistakes {
         }
     }
 
-    /// Marks the value of `key` as wrong.
     pub fn is_wrong(&mut self, of: Part, key: &str) {
         self.wrong.insert((of, key.to_owned()));
     }
 
-    /// Returns true if one of `keys` has a wrong value.
     pub fn any_wrong(&self, of: Part, keys: &[&str]) -> bool {
         keys.iter()
             .any(|key| self.wrong.contains(&(of, (*key).to_owned())))

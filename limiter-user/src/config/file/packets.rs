@@ -27,7 +27,6 @@ const NOT: &str = "a table as in { source_port = 53 }";
 const FLAGS: &str = "flags as in \"syn\" or \"syn/syn,ack\"";
 const LIST: &str = "the name of a list, or an array of names";
 
-/// The keys of `match`.
 pub static MATCH: Keys = Keys {
     table: "match",
     place: "in match = { ... } under [[limit]]",
@@ -50,7 +49,6 @@ fragments: `true`: only fragments. `false`: only packets that are not fragments.
 "#,
 };
 
-/// The keys of `payload`.
 pub static PATTERN: Keys = Keys {
     table: "payload",
     place: "in payload = { ... } in match",
@@ -61,7 +59,6 @@ mask: Bits of them that are compared, in hexadecimal. Default: all.
 "#,
 };
 
-/// Reads a `match` section.
 pub fn read(mut section: Section) -> Match {
     Match {
         not: not(&mut section),

@@ -79,7 +79,6 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
-    /// Reads the value of `key`.
     pub fn read<T>(
         &mut self,
         key: &str,

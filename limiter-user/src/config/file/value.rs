@@ -47,7 +47,6 @@ impl<'i, 't> Item<'i, 't> {
         self.refuse(&format!("{found} is not allowed here: write {write}"))
     }
 
-    /// The value, if it is valid.
     fn valid<T>(&mut self, read: Result<T, Invalid>) -> Option<T> {
         match read {
             Ok(value) => Some(value),

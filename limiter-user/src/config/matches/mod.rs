@@ -139,9 +139,7 @@ impl Match {
     }
 
     /// Compiles the match for the kernel. `bits` are those of the lists.
-    ///
-    /// # Errors
-    /// Too many values of a field, or an unknown list.
+    /// Fails if a field has too many values, or a list is unknown.
     pub fn compile(&self, bits: &TierBits) -> Result<rules::Match, Invalid> {
         let fragments = match self.fragments {
             None => WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT,

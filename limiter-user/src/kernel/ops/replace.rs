@@ -18,10 +18,8 @@ use crate::{
 
 /// Replaces another version's attachment to the interface called `name`. Returns the layout of that version; `None`
 /// if no other version is attached.
-///
-/// # Errors
-/// Before the swap, the attachment of the other version stays in force. After it the new limits are in force, and
-/// repeating the command moves the remaining pins.
+/// On an error before the swap, the attachment of the other version stays in force. After the swap the new limits are in
+/// force, and repeating the command moves the remaining pins.
 pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
     requirements::kernel()?;
     requirements::privileges()?;

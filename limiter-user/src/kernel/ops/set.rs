@@ -100,7 +100,6 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
     put_in_force(name, attachment, prepare).await.map(Some)
 }
 
-/// Refuses changes of settings that are fixed at attach.
 fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
     let sources = [old, new].map(|settings| settings.max_sources.to_string());
     let mode = [old, new].map(|settings| settings.mode.to_string());

@@ -79,9 +79,7 @@ impl Current {
 
     /// Finds the generations if the link runs the program with this id. Returns them with the record of the one in
     /// force, and the trial that runs or has ended. `interface` is for messages.
-    ///
-    /// # Errors
-    /// [`Error::TrialOver`] if nothing is limited after a trial.
+    /// Fails with [`Error::TrialOver`] if nothing is limited after a trial.
     pub fn find(
         folder: &Dir,
         program_id: u32,

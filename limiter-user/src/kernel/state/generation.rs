@@ -12,7 +12,6 @@ use crate::kernel::{
     sys::Dir,
 };
 
-/// A pinned generation.
 #[derive(Clone, Debug)]
 pub(in crate::kernel) struct Generation {
     /// Its number, which its folder is named after.
