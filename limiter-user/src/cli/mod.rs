@@ -60,7 +60,7 @@ mod shared {
         About, Usage, answer, note, outcome, print, progress, report, unwritten, usage, write,
     };
     pub use packet::OfPacket;
-    pub use ssh::{allow_first, warning_of_change};
+    pub use ssh::{allow_first, warn_of_change};
     pub use values::{Change, DAY, SECOND, YEAR, address, duration, interface, prefix};
 }
 

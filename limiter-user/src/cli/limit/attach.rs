@@ -75,7 +75,7 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
             continue;
         }
         // A trial that is over leaves a program that passes all packets.
-        if let Err(Error::TrialOver { .. }) = Attachment::open(interface).await {
+        if let Err(Error::TrialOver(..)) = Attachment::open(interface).await {
             detach(interface).await.about(interface)?;
         }
         ssh::warn(interface, &wanted.settings, |client| {
@@ -131,7 +131,7 @@ async fn is_so(interface: &str, wanted: &Wanted, arguments: &Attach) -> bool {
 async fn take_over(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow::Result<bool> {
     match Attachment::open(interface).await {
         Ok(_) => {}
-        Err(Error::OtherVersion { .. }) => return replaced(interface, wanted).await,
+        Err(Error::OtherVersion(..)) => return replaced(interface, wanted).await,
         Err(Error::TakenOff(_)) => {
             detach(interface).await.about(interface)?;
             return Ok(false);

@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 
 use crate::{
-    cli::shared::{About, Lasting, On, each, note, read_for, report_changes, warning_of_change},
+    cli::shared::{About, Lasting, On, each, read_for, report_changes, warn_of_change},
     config::Settings,
     kernel::{
         Attachment,
@@ -59,8 +59,7 @@ pub async fn put_in_force(
     let change = |attachment: &Attachment, _: &Settings| {
         Some(attachment.record.with_fleet(wanted.settings.clone()).0)
     };
-    let warning = warning_of_change(interface, change, advice).await;
-    warning.iter().for_each(|text| note(text));
+    warn_of_change(interface, change, advice).await;
     let changed = swap(interface, lasts, |_| Ok(wanted.clone())).await;
     let changed = changed.about(interface)?;
     report_changes(interface, &changed, lasts, false);

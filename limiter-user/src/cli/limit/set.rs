@@ -4,10 +4,9 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     cli::shared::{
-        About, Change, Lasting, On, allow_first, each, note, note_stale_file, report_changes,
-        usage,
+        About, Change, Lasting, On, allow_first, each, note_stale_file, report_changes, usage,
         values::Change::{By, To},
-        warning_of_change,
+        warn_of_change,
     },
     config::{
         Algorithm, Burst, Invalid, Limit, Malformed, OrNone, Rate, Settings, control::is_control,
@@ -84,8 +83,7 @@ async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
         let new = merged(&attachment.own_settings().ok()?).ok()?;
         Some(attachment.record.with_fleet(new).0)
     };
-    let warning = warning_of_change(interface, after, |client| allow_first(interface, client));
-    warning.await.iter().for_each(|text| note(text));
+    warn_of_change(interface, after, |client| allow_first(interface, client)).await;
     let lasts = arguments.lasting.lasts();
     let changed = set(interface, lasts, merged).await.about(interface)?;
     report_changes(interface, &changed, lasts, false);

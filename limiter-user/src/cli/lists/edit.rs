@@ -10,7 +10,7 @@ use crate::{
     agent::ask,
     cli::shared::{
         Lasting, OnOne, SECOND, Usage, YEAR, allow_first, answer, duration, each, note,
-        note_stale_file, prefix, report_changes, warning_of_change,
+        note_stale_file, prefix, report_changes, warn_of_change,
     },
     config::{Invalid, Prefixes, Settings, lists, lists::show},
     kernel::{
@@ -120,8 +120,7 @@ async fn execute<On: Args>(
         prefixes.extend(in_file.map_err(|mistakes| anyhow::anyhow!(mistakes.join("; ")))?);
     }
     each(&on.interfaces, async |interface| {
-        let warning = warning(edit, interface, &name, &prefixes).await;
-        warning.iter().for_each(|text| note(text));
+        warn(edit, interface, &name, &prefixes).await;
         put_in_force(edit, lasts, interface, &name, &prefixes).await
     })
     .await
@@ -158,8 +157,8 @@ async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The warning if the edit makes things worse for the SSH session of this command.
-async fn warning(edit: Edit, interface: &str, name: &str, prefixes: &Prefixes) -> Option<String> {
+/// Warns if the edit makes things worse for the SSH session of this command.
+async fn warn(edit: Edit, interface: &str, name: &str, prefixes: &Prefixes) {
     let after = |attachment: &Attachment, in_force: &Settings| {
         let own = attachment.own_settings().ok()?;
         if own.shares(name) {
@@ -168,7 +167,7 @@ async fn warning(edit: Edit, interface: &str, name: &str, prefixes: &Prefixes) -
         let new = edited(edit, &own, name, prefixes).ok()?;
         Some(attachment.record.with_fleet(new).0)
     };
-    warning_of_change(interface, after, |client| allow_first(interface, client)).await
+    warn_of_change(interface, after, |client| allow_first(interface, client)).await;
 }
 
 /// Edits a list while traffic flows: the fleet's list if the fleet shares it, otherwise the host's.

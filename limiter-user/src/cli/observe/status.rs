@@ -43,7 +43,7 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
     }
     // After a trial with nothing before it, an interface has nothing to show.
     let all = names.is_empty() || is_all(names);
-    let is_failure = |error: &&Error| !(all && matches!(error, Error::TrialOver { .. }));
+    let is_failure = |error: &&Error| !(all && matches!(error, Error::TrialOver(..)));
     match errors.iter().filter(is_failure).count() {
         0 => Ok(()),
         count => Err(anyhow::anyhow!(

@@ -87,7 +87,7 @@ fn check_free(survey: &mut Survey, name: &str) -> Result<()> {
             Err(already_attached(name))
         }
         Some((folder, pinned)) => match trouble(&folder, pinned, &survey.interfaces) {
-            Some(Error::Renamed { old, new }) => Err(occupant::name_taken(&old, &new)),
+            Some(Error::Renamed(old, new)) => Err(occupant::name_taken(&old, &new)),
             error => error.map_or(Ok(()), Err),
         },
     }
@@ -98,7 +98,7 @@ fn clear_leftover(folder: &Dir) -> Result<()> {
     foreign::restore(folder, Foreign::open(folder)?)?;
     match unpin::empty(folder) {
         // The remaining files do no harm.
-        Err(Error::LeftAlone { .. }) => Ok(()),
+        Err(Error::LeftAlone(..)) => Ok(()),
         emptied => emptied,
     }
 }

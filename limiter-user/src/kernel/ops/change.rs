@@ -33,8 +33,6 @@ pub struct Swapped {
     pub file: Option<PathBuf>,
     /// The longest frame, in bytes. The burst of a bit rate depends on it.
     pub frame_max: u64,
-    /// The program that runs now.
-    pub program: Program,
     /// The end of the trial, RFC 3339; `None` without a trial.
     pub try_until: Option<String>,
 }
@@ -140,7 +138,6 @@ impl From<Change> for Swapped {
             overlay: record.overlay,
             file: record.file,
             frame_max: record.frame_max,
-            program: change.next.program,
             try_until: until.and_then(Result::ok).map(current::shown),
         }
     }

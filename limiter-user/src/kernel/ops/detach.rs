@@ -39,10 +39,9 @@ fn lock_folder(folder: &Folder) -> Result<Option<(Dir, Lock)>> {
 /// The pins of the attachment to the interface called `name`, or of one made when an interface had this name.
 fn pins_of(survey: &mut Survey, name: &str) -> Result<Found> {
     match survey.take_named(name) {
-        Some((folder, Ok(Pinned::On(_, on)))) if on.name != name => Err(Error::Renamed {
-            old: folder.interface,
-            new: on.name,
-        }),
+        Some((folder, Ok(Pinned::On(_, on)))) if on.name != name => {
+            Err(Error::Renamed(folder.interface, on.name))
+        }
         found => found.ok_or_else(|| survey.not_attached(name)),
     }
 }

@@ -106,10 +106,7 @@ impl Current {
                 fallback()?.ok_or_else(|| missing("the fallback of its trial is not pinned"))?;
             record = Record::open(&found.in_force.dir, interface)?;
         } else {
-            return Err(Error::TrialOver {
-                interface: interface.to_owned(),
-                ended: trial.end(),
-            });
+            return Err(Error::TrialOver(interface.to_owned(), trial.end()));
         }
         Ok((found, record, Some(trial)))
     }

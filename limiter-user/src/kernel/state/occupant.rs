@@ -47,7 +47,7 @@ pub async fn of(interface: &Interface) -> Occupant {
         // `doctor` reports these errors as other findings.
         Err(Error::NotPermitted(_) | Error::Bpffs(_)) => true,
         // Pins of the interface that had this name before.
-        Err(Error::Renamed { old, new }) => {
+        Err(Error::Renamed(old, new)) => {
             return Occupant::InTheWay(name_taken(&old, &new));
         }
         Err(error) => return Occupant::InTheWay(error),

@@ -118,16 +118,12 @@ pub(in crate::kernel) fn trouble(
 ) -> Option<Error> {
     let name = folder.interface.clone();
     match pinned {
-        Ok(Pinned::On(_, on)) if !folder.is_of_this_layout() => Some(Error::OtherVersion {
-            interface: on.name,
-            layout: folder.layout,
-        }),
+        Ok(Pinned::On(_, on)) if !folder.is_of_this_layout() => {
+            Some(Error::OtherVersion(on.name, folder.layout))
+        }
         // Only pins of this layout can be read further.
         _ if !folder.is_of_this_layout() => None,
-        Ok(Pinned::On(_, on)) => Some(Error::Renamed {
-            old: name,
-            new: on.name,
-        }),
+        Ok(Pinned::On(_, on)) => Some(Error::Renamed(name, on.name)),
         Ok(Pinned::Elsewhere(..)) => Some(Error::Moved(name)),
         Ok(Pinned::Gone(_)) => Some(Error::TakenOff(name)),
         Ok(Pinned::Leftover) => foreign::waiting(folder, interfaces),
