@@ -1,6 +1,6 @@
 //! The connection to a store of any kind.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     address::Address, engine::Engine, error::Error, options::Target, postgres::Postgres,
@@ -12,12 +12,6 @@ use super::{
 pub struct Store {
     target: Arc<Target>,
     pub(super) engine: Arc<dyn Engine>,
-}
-
-impl fmt::Debug for Store {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.target.fmt(f)
-    }
 }
 
 impl Store {

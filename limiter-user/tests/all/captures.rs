@@ -196,7 +196,7 @@ fn unreadable_captures_are_refused_with_a_reason() {
             "{error}"
         );
     }
-    let opened = |path: &str| Capture::open(path.as_ref()).unwrap_err().to_string();
+    let opened = |path: &str| Capture::open(path.as_ref()).err().unwrap().to_string();
     let missing = opened("/nonexistent.pcap");
     assert!(
         missing.starts_with("/nonexistent.pcap cannot be read"),

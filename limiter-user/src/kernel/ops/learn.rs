@@ -63,14 +63,6 @@ struct Round {
     muted: HashMap<Flow, u64>,
 }
 
-impl std::fmt::Debug for Watch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch")
-            .field("interface", &self.interface)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Watch {
     /// Attaches the program to the interface called `name`, in `mode`.
     pub async fn start(name: &str, mode: Mode) -> Result<Self> {

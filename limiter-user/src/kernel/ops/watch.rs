@@ -37,7 +37,6 @@ pub struct Filter {
 }
 
 /// An attachment that is being watched.
-#[derive(Debug)]
 pub struct Watching {
     interface: String,
     dir: Dir,
@@ -50,7 +49,7 @@ pub struct Watching {
     switch: Switch,
     tables: Tables,
     lost_before: u64,
-    events: Events,
+    events: RingBuf<MapData>,
     session: u64,
     _alone: Lock,
 }
@@ -59,15 +58,6 @@ impl Drop for Watching {
     /// The switch is off before the fields are dropped, and so before another process may watch.
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-/// The ring buffer. aya's type has no `Debug`.
-struct Events(RingBuf<MapData>);
-
-impl std::fmt::Debug for Events {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Events")
     }
 }
 
@@ -94,7 +84,7 @@ impl Watching {
             names: BTreeMap::new(),
             lost_before: tables.events_lost()?,
             session: fastrand::u64(1..),
-            events: Events(events),
+            events,
             _alone: alone,
             dir,
             filter,
@@ -113,7 +103,7 @@ impl Watching {
         }
         // Discards what a killed `watch` has left.
         self.switch.off();
-        while self.events.0.next().is_some() {}
+        while self.events.next().is_some() {}
         self.switch.want(&self.filter, self.session);
         self.know(record);
         self.switch.renew()?;
@@ -134,7 +124,7 @@ impl Watching {
 
     /// The next available event. [`Self::limit`] names its slot.
     pub fn next_event(&mut self) -> Option<Event> {
-        while let Some(item) = self.events.0.next() {
+        while let Some(item) = self.events.next() {
             // Other sessions are those of killed commands.
             if let Some(event) = read(&item).filter(|event| event.session == self.session) {
                 return Some(event);

@@ -64,15 +64,6 @@ pub struct Capture {
     cut: Option<Cut>,
 }
 
-impl std::fmt::Debug for Capture {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Capture")
-            .field("name", &self.name)
-            .field("packets", &self.packets)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Capture {
     /// Opens the file; `-` is standard input.
     pub fn open(path: &Path) -> Result<Self> {
