@@ -20,8 +20,6 @@ pub use fields::{Destination, Dscp, Hex, IcmpType, Payload};
 pub use values::{IpVersion, Lengths, Numbers, PortRange, Protocol, TcpFlags, Ttl, flag_names};
 
 /// Conditions on packets: each given field narrows the match. An empty match accepts every IP packet.
-///
-/// Records of earlier builds lack the fields with a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
     /// The transport protocol.
@@ -37,48 +35,23 @@ pub struct Match {
     /// Lists: the source must be on none of them.
     pub unless: Vec<String>,
     /// Prefixes and lists, one of which must have the destination; empty for all.
-    #[serde(default)]
     pub destination: Vec<Destination>,
     /// The version of IP.
     pub ip_version: Option<IpVersion>,
     /// True: only fragments; false: only whole packets.
     pub fragments: Option<bool>,
     /// Lengths of the IP packet, in bytes; empty for all.
-    #[serde(default, deserialize_with = "one_or_several")]
     pub length: Vec<Lengths>,
     /// TTL or hop limit; empty for all.
-    #[serde(default)]
     pub ttl: Vec<Ttl>,
     /// DSCP; empty for all.
-    #[serde(default)]
     pub dscp: Vec<Dscp>,
     /// Types of ICMP and ICMPv6; empty for all packets.
-    #[serde(default)]
     pub icmp_type: Vec<IcmpType>,
     /// Bytes of the payload.
-    #[serde(default)]
     pub payload: Option<Payload>,
     /// Packets of these that the limit does not apply to.
-    #[serde(default)]
     pub not: Option<Box<Match>>,
-}
-
-/// Reads an array. Earlier builds recorded one value, or none.
-fn one_or_several<'d, D, T>(from: D) -> Result<Vec<T>, D::Error>
-where
-    D: serde::Deserializer<'d>,
-    T: Deserialize<'d>,
-{
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Recorded<T> {
-        Several(Vec<T>),
-        One(Option<T>),
-    }
-    Ok(match Recorded::deserialize(from)? {
-        Recorded::Several(several) => several,
-        Recorded::One(one) => one.into_iter().collect(),
-    })
 }
 
 impl Match {

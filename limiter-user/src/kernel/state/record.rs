@@ -58,14 +58,11 @@ pub struct Record {
     /// Prefixes on each list, by its name.
     pub list_sizes: Vec<(String, u64)>,
     /// The prefixes that the fleet adds to the lists.
-    #[serde(default, alias = "spread")]
     pub overlay: Overlay,
     /// The end of the trial, if this generation is one.
-    #[serde(default)]
     pub trial: Option<Trial>,
     /// Whether the program counts each limit's entries in the table although it has only one limit. This is needed if
     /// the other generation of a trial has several limits.
-    #[serde(default)]
     pub counts_shares: bool,
 }
 
