@@ -10,7 +10,7 @@ use super::{
 /// A connection to the store. Clones share the connection and can be used at the same time.
 #[derive(Clone)]
 pub struct Store {
-    target: Arc<Target>,
+    pub(super) target: Arc<Target>,
     pub(super) engine: Arc<dyn Engine>,
 }
 
@@ -24,10 +24,5 @@ impl Store {
         };
         let target = Arc::clone(target);
         Ok(Self { target, engine })
-    }
-
-    /// The error of an answer that is not valid.
-    pub(super) fn invalid(&self, what: &str) -> Error {
-        self.target.invalid(what)
     }
 }

@@ -2,10 +2,6 @@
 //!
 //! This module knows nothing of aya, maps or interfaces.
 
-use std::{io, path::Path};
-
-use crate::files;
-
 pub mod burst;
 pub mod compile;
 pub mod control;
@@ -81,14 +77,6 @@ impl Invalid {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
-}
-
-/// The longest text file in bytes. Four million prefixes fit.
-const TEXT_MOST: u64 = 64 << 20;
-
-/// Reads a file of text.
-pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    files::read_text(path, TEXT_MOST)
 }
 
 /// Escapes every character that does not print, unless `keep` accepts it. These are control characters, and Unicode's

@@ -43,9 +43,11 @@ struct Opened {
 impl Opened {
     fn new() -> Self {
         let opened = Namespace::new().unwrap().block_on(|| async {
-            attach("lo", &Wanted::new(settings(SETTINGS)))
-                .await
-                .unwrap();
+            let wanted = Wanted {
+                settings: settings(SETTINGS),
+                ..Wanted::default()
+            };
+            attach("lo", &wanted).await.unwrap();
             let folder = pins::directory("lo").unwrap();
             let map = |name: &str| MapData::from_pin(folder.join(name)).unwrap();
             let opened = Self {

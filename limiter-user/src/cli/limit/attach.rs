@@ -177,7 +177,10 @@ async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
             arguments.mode,
             arguments.fleet.as_deref(),
         )?;
-        let wanted = Wanted::new(settings);
+        let wanted = Wanted {
+            settings,
+            ..Wanted::default()
+        };
         return Ok((arguments.interfaces.clone(), wanted));
     };
     let (in_file, wanted) = read_for(&arguments.interfaces, path).await?;

@@ -15,7 +15,7 @@ use crate::{
 /// Reads a file. Each mistake is reported on its own line; the returned error sums them up.
 pub fn read(path: &Path) -> anyhow::Result<File> {
     let shown = path.display();
-    let text = crate::config::read_text(path).map_err(|error| {
+    let text = crate::files::read_text(path).map_err(|error| {
         anyhow::anyhow!("{shown} cannot be read ({error}): check the path and its permissions")
     })?;
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -40,8 +40,9 @@ pub async fn read_for(on: &[String], path: &Path) -> anyhow::Result<(Vec<String>
         anyhow::anyhow!("{shown} has no absolute path ({error}): write the full path")
     })?;
     let wanted = Wanted {
+        settings: file.settings,
         file: Some(absolute),
-        ..Wanted::new(file.settings)
+        ..Wanted::default()
     };
     Ok((file.interfaces, wanted))
 }

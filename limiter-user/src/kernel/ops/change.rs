@@ -50,7 +50,7 @@ pub enum Lasts {
 }
 
 /// The wanted state of an attachment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// All settings.
     pub settings: Settings,
@@ -63,13 +63,12 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Settings from a command.
-    pub fn new(settings: Settings) -> Self {
+    /// The state of `record` with the host's own settings.
+    pub(in crate::kernel) fn own(record: &Record, own: &Settings) -> Self {
         Self {
-            settings,
-            file: None,
-            chain: false,
-            trial: None,
+            settings: own.clone(),
+            file: record.file.clone(),
+            ..Self::default()
         }
     }
 }

@@ -52,15 +52,12 @@ pub struct Watch {
     muted: PerCpuHashMap<MapData, Raw<Flow>, Raw<Count>>,
     sampler: Sampler,
     begun: u64,
-    round: Round,
-    lost: u64,
-}
-
-/// Packets since the last search for loud flows.
-struct Round {
+    /// Beginning of the round, and its packets.
     began: Instant,
     by_flow: HashMap<Flow, u32>,
-    muted: HashMap<Flow, u64>,
+    /// Flows that are only counted, and their packets so far.
+    counted: HashMap<Flow, u64>,
+    lost: u64,
 }
 
 impl Watch {
@@ -113,11 +110,9 @@ impl Watch {
             _program: program,
             sampler,
             begun,
-            round: Round {
-                began: Instant::now(),
-                by_flow: HashMap::new(),
-                muted: HashMap::new(),
-            },
+            began: Instant::now(),
+            by_flow: HashMap::new(),
+            counted: HashMap::new(),
             lost: 0,
             interface,
         })
@@ -126,7 +121,7 @@ impl Watch {
     /// Takes in new sightings. Call it every [`INTERVAL`].
     pub fn pump(&mut self) -> Result<()> {
         self.take_in();
-        if self.round.began.elapsed() >= ROUND {
+        if self.began.elapsed() >= ROUND {
             self.end_round()?;
         }
         Ok(())
@@ -141,7 +136,7 @@ impl Watch {
             let Some(sighting) = Raw::<Sighting>::read(&sighting) else {
                 continue;
             };
-            *self.round.by_flow.entry(sighting.flow).or_default() += 1;
+            *self.by_flow.entry(sighting.flow).or_default() += 1;
             self.sampler.see(sighting.nanoseconds, sighting.flow, 1);
         }
         true
@@ -150,42 +145,42 @@ impl Watch {
     /// Takes in the flows that were only counted, and reduces the load of the next round.
     fn end_round(&mut self) -> Result<()> {
         self.count_muted()?;
-        let before = self.round.muted.len();
+        let before = self.counted.len();
         self.mute_loud()?;
         let lost = self.totals()?.lost.packets;
-        if lost > self.lost && self.round.muted.len() == before {
+        if lost > self.lost && self.counted.len() == before {
             self.sampler.halve();
         }
         self.lost = lost;
         let sample = Sample {
-            muted: u64::from(!self.round.muted.is_empty()),
+            muted: u64::from(!self.counted.is_empty()),
             ..self.sampler.sample()
         };
         self.sample.set(0, Raw(sample), 0).map_err(read_failed)?;
-        self.round.by_flow.clear();
-        self.round.began = Instant::now();
+        self.by_flow.clear();
+        self.began = Instant::now();
         Ok(())
     }
 
     fn mute_loud(&mut self) -> Result<()> {
-        let loud = self.round.by_flow.iter().filter(|(_, sent)| **sent > LOUD);
+        let loud = self.by_flow.iter().filter(|(_, sent)| **sent > LOUD);
         let loud: Vec<Flow> = loud.map(|(flow, _)| *flow).collect();
         for flow in loud {
-            if self.round.muted.len() == MUTED_MAX || self.round.muted.contains_key(&flow) {
+            if self.counted.len() == MUTED_MAX || self.counted.contains_key(&flow) {
                 continue;
             }
             let zeros = maps::zeros()?;
             self.muted
                 .insert(Raw(flow), zeros, 0)
                 .map_err(read_failed)?;
-            self.round.muted.insert(flow, 0);
+            self.counted.insert(flow, 0);
         }
         Ok(())
     }
 
     fn count_muted(&mut self) -> Result<()> {
         let now = clock::now()?;
-        for (flow, counted) in &mut self.round.muted {
+        for (flow, counted) in &mut self.counted {
             let of_cpus = self.muted.get(&Raw(*flow), 0).map_err(read_failed)?;
             let all: Count = of_cpus.iter().map(|Raw(one)| *one).sum();
             let packets = all.packets.wrapping_sub(*counted);

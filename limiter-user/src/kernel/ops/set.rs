@@ -37,10 +37,7 @@ pub async fn swap(
     change: impl Fn(Wanted) -> Result<Wanted>,
 ) -> Result<Swapped> {
     let wanted = |record: &Record, own: &Settings| {
-        let wanted = change(Wanted {
-            file: record.file.clone(),
-            ..Wanted::new(own.clone())
-        })?;
+        let wanted = change(Wanted::own(record, own))?;
         fixed_at_attach(name, own, &wanted.settings)?;
         Ok((record.clone(), wanted))
     };
@@ -90,10 +87,7 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
     let wanted = |record: &Record, own: &Settings| {
         let mut record = record.clone();
         record.overlay = overlay(&record, own);
-        let wanted = Wanted {
-            file: record.file.clone(),
-            ..Wanted::new(own.clone())
-        };
+        let wanted = Wanted::own(&record, own);
         Ok((record, wanted))
     };
     let prepare = |attachment| Change::prepare(attachment, Lasts::ForGood, &wanted);

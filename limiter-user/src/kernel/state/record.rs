@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{
-        Invalid, Key, Limit, Overlay, Settings, Slot, TierBits, compile::FIRST_SLOT, on_one_line,
-        quota,
+        Invalid, Key, Limit, Lists, Overlay, Settings, Slot, TierBits, compile::FIRST_SLOT,
+        on_one_line, quota,
     },
     kernel::{
         Error, Failed, Result,
@@ -296,7 +296,8 @@ impl Record {
         let json = serde_json::to_vec(self).failed("writing the record")?;
         // A record that cannot be read back would make an attachment that no command understands.
         let read = Self::read(&json).ok();
-        let written = self.without_lists();
+        let mut written = self.clone();
+        written.settings.lists = Lists::default();
         let same = read.is_some_and(|read| {
             read.limits == written.limits && read.config().ok() == written.config().ok()
         });
@@ -317,12 +318,6 @@ impl Record {
         map.pin(folder.at(NAME))
             .map_err(cause)
             .failed_at("pinning", &path)
-    }
-
-    fn without_lists(&self) -> Self {
-        let mut record = self.clone();
-        record.settings.lists = crate::config::Lists::default();
-        record
     }
 
     /// Reads the record that is pinned in the folder of a generation.
