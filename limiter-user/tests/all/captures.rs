@@ -119,8 +119,8 @@ fn read(file: &[u8]) -> Result<(Vec<Seen>, Option<Cut>), Error> {
         assert_eq!(packet.number, seen.len() as u64 + 1);
         seen.push((packet.time, packet.frame, packet.outgoing));
     }
-    assert_eq!(capture.packets(), seen.len() as u64);
-    Ok((seen, capture.cut()))
+    assert_eq!(capture.packets, seen.len() as u64);
+    Ok((seen, capture.cut))
 }
 
 #[test]

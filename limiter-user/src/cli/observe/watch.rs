@@ -74,7 +74,7 @@ pub async fn run(arguments: Watch) -> anyhow::Result<()> {
     let watching = watching.about(&arguments.interface)?;
     note(&format!(
         "{}: drops are shown until you press Ctrl-C",
-        watching.interface()
+        watching.interface
     ));
     let mut showing = Showing {
         watching,
@@ -128,7 +128,7 @@ impl Showing {
                 break;
             };
             let limit = self.watching.limit(raw.slot);
-            let event = observe::event::event(self.watching.interface(), limit, &raw)?;
+            let event = observe::event::event(&self.watching.interface, limit, &raw)?;
             self.shown += 1;
             answer(self.json, &event, || show::watch::line(&event))?;
         }
@@ -163,7 +163,7 @@ impl Showing {
         }
         note(&format!(
             "{}: {} shown, {} lost",
-            self.watching.interface(),
+            self.watching.interface,
             grouped(self.shown),
             grouped(lost)
         ));

@@ -64,7 +64,7 @@ impl<'s, 't> Section<'s, 't> {
     /// The value of `key`, if it exists and is readable.
     pub fn value(&mut self, key: &str) -> Option<&'s Value<'t>> {
         let value = self.table.get(key)?;
-        if self.mistakes.is_broken(self.line_of(key)) {
+        if self.mistakes.broken.contains(&self.line_of(key)) {
             self.is_wrong(key);
             return None;
         }

@@ -60,7 +60,7 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
     settings.limits = limits(&mut top);
     problems::report(&settings, root, mistakes);
     let lists_do_nothing = settings.lists.are_empty() && settings.fleet_lists.is_empty();
-    if mistakes.are_none() && settings.limits.is_empty() && lists_do_nothing {
+    if mistakes.found.is_empty() && settings.limits.is_empty() && lists_do_nothing {
         mistakes.add(
             1,
             "nothing to limit: write [[limit]] with a name and a rate, or prefixes under [lists]"

@@ -90,9 +90,7 @@ impl Watch {
         let totals = map("TOTALS")?.try_into().map_err(read_failed)?;
         let muted = map("MUTED")?.try_into().map_err(read_failed)?;
         let mut sample: Array<_, _> = map("SAMPLE")?.try_into().map_err(read_failed)?;
-        sample
-            .set(0, Raw(sampler.sample()), 0)
-            .map_err(read_failed)?;
+        sample.set(0, Raw(sampler.sample), 0).map_err(read_failed)?;
         let fd = program.fd()?;
         let (link, mode, fallback) = attach::in_best_mode(&interface, mode, |mode, fallback| {
             let link = Link::create(fd, interface.index, mode);
@@ -154,7 +152,7 @@ impl Watch {
         self.lost = lost;
         let sample = Sample {
             muted: u64::from(!self.counted.is_empty()),
-            ..self.sampler.sample()
+            ..self.sampler.sample
         };
         self.sample.set(0, Raw(sample), 0).map_err(read_failed)?;
         self.by_flow.clear();
@@ -205,7 +203,7 @@ impl Watch {
 
     /// IP packets so far, and the number of sources in the sample.
     pub fn progress(&self) -> Result<(u64, usize)> {
-        Ok((self.totals()?.seen.packets, self.sampler.sources().len()))
+        Ok((self.totals()?.seen.packets, self.sampler.sources.len()))
     }
 
     /// Whether the interface is gone, or the program was taken off it.

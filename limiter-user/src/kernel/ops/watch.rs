@@ -38,7 +38,8 @@ pub struct Filter {
 
 /// An attachment that is being watched.
 pub struct Watching {
-    interface: String,
+    /// Name of the interface.
+    pub interface: String,
     dir: Dir,
     filter: Filter,
     /// Names of limits, by slot. Limits that were removed may still have events.
@@ -131,11 +132,6 @@ impl Watching {
             }
         }
         None
-    }
-
-    /// Name of the interface.
-    pub fn interface(&self) -> &str {
-        &self.interface
     }
 
     /// Name of the limit that has a slot, or had it.

@@ -60,8 +60,10 @@ pub struct Capture {
     /// The time of the last packet.
     last: u64,
     buffer: usize,
-    packets: u64,
-    cut: Option<Cut>,
+    /// Number of packets read so far.
+    pub packets: u64,
+    /// The reason why the capture ended too early, if it did.
+    pub cut: Option<Cut>,
 }
 
 impl Capture {
@@ -139,19 +141,9 @@ impl Capture {
         }
     }
 
-    /// Number of packets read so far.
-    pub fn packets(&self) -> u64 {
-        self.packets
-    }
-
     /// Number of bytes read so far.
     pub fn bytes(&self) -> u64 {
         self.reader.consumed() as u64
-    }
-
-    /// The reason why the capture ended too early, if it did.
-    pub fn cut(&self) -> Option<Cut> {
-        self.cut
     }
 }
 
