@@ -281,8 +281,9 @@ impl Match {
             return;
         };
         let flags = self.tcp_flags.is_some() && protocol != Protocol::TCP;
-        let types = !self.icmp_type.is_empty() && !protocol.is_icmp();
-        let payload = self.payload.is_some() && !protocol.has_payload();
+        let types =
+            !self.icmp_type.is_empty() && ![Protocol::ICMP, Protocol::ICMPV6].contains(&protocol);
+        let payload = self.payload.is_some() && ![Protocol::TCP, Protocol::UDP].contains(&protocol);
         let of_other_protocols = [
             (flags, "tcp_flags", "\"tcp\""),
             (types, "icmp_type", "\"icmp\" or \"icmpv6\""),

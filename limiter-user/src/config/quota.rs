@@ -74,7 +74,11 @@ fn token_bucket(limit: &Limit, burst: &Burst) -> Result<LimitQuota, Invalid> {
     let even = u64::from(limit.hold.is_some());
     let period = u128::from(rate.period_ns) << TICK_SHIFT;
     let mut in_kernel = match rate.unit {
-        Unit::Packets => by_packets(period, rate.amount),
+        // Rounded up, so that rounding never admits more than wanted.
+        Unit::Packets => quota::Quota {
+            cost: u64::try_from(period.div_ceil(rate.amount.into())).unwrap_or(u64::MAX),
+            ..quota::Quota::default()
+        },
         Unit::Bytes => by_bytes(period * 8, rate.amount),
     };
     if rate.unit == Unit::Packets {
@@ -134,15 +138,6 @@ fn fixed_window(rate: &Rate, burst: &Burst) -> Result<LimitQuota, Invalid> {
         unit: rate.unit,
         burst: burst.tokens,
     })
-}
-
-/// The quota of a packet rate. Its cost is rounded up, so that rounding never admits more than wanted.
-fn by_packets(period: u128, packets: u64) -> quota::Quota {
-    let cost = period.div_ceil(u128::from(packets));
-    quota::Quota {
-        cost: u64::try_from(cost).unwrap_or(u64::MAX),
-        ..quota::Quota::default()
-    }
 }
 
 /// The quota of a bit rate. Its cost has as many fractional bits as keep the product with a length within 64 bits.

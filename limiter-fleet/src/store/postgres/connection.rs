@@ -75,7 +75,7 @@ impl Postgres {
             let bounded = Bounded {
                 stream: open(host, port)
                     .await
-                    .map_err(|error| fault::of_socket(target, &error))?,
+                    .map_err(|error| Fault::Unreachable(target.quoted(&error.to_string())))?,
                 traffic: Arc::clone(&traffic),
             };
             if config.get_ssl_mode() == SslMode::Disable {

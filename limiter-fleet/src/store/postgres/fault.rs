@@ -1,14 +1,10 @@
 //! The errors of PostgreSQL.
 
-use std::{error::Error as _, io};
+use std::error::Error as _;
 
 use tokio_postgres::{Error, error::DbError};
 
 use crate::store::{error::Fault, options::Target, socket::TOO_LONG};
-
-pub(super) fn of_socket(target: &Target, error: &io::Error) -> Fault {
-    Fault::Unreachable(target.quoted(&error.to_string()))
-}
 
 /// Converts an error of the client.
 pub(super) fn of(target: &Target, error: &Error) -> Fault {

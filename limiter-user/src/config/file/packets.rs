@@ -67,6 +67,9 @@ pub fn read(mut section: Section) -> Match {
 }
 
 fn fields(section: &mut Section) -> Match {
+    let destination = section.read("destination", |item| {
+        item.some(DESTINATION, |one| one.text(DESTINATION, str::parse))
+    });
     Match {
         protocol: section.number("protocol", PROTOCOL),
         destination_port: several(section, "destination_port", PORT),
@@ -76,9 +79,7 @@ fn fields(section: &mut Section) -> Match {
         unless: section.read("unless", lists).unwrap_or_default(),
         ip_version: section.number("ip_version", "4 or 6"),
         fragments: section.boolean("fragments"),
-        destination: section
-            .read("destination", |item| several_texts(item, DESTINATION))
-            .unwrap_or_default(),
+        destination: destination.unwrap_or_default(),
         length: several(section, "length", LENGTH),
         ttl: several(section, "ttl", TTL),
         dscp: several(section, "dscp", DSCP),
@@ -133,10 +134,6 @@ fn several<T: FromStr<Err = Invalid>>(section: &mut Section, key: &str, write: &
         item.some(write, |one| one.number(write, str::parse))
     });
     read.unwrap_or_default()
-}
-
-fn several_texts<T: FromStr<Err = Invalid>>(item: &mut Item, write: &str) -> Option<Vec<T>> {
-    item.some(write, |one| one.text(write, str::parse))
 }
 
 fn lists(item: &mut Item) -> Option<Vec<String>> {

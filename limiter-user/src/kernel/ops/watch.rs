@@ -25,6 +25,13 @@ use crate::{
 /// The switch goes off this long after the last renewal ([`Watching::renew`]).
 const LEASE: Duration = Duration::from_secs(3);
 
+/// Index of a field's 64-bit word.
+macro_rules! word {
+    ($field:ident) => {
+        offset_of!(Watch, $field) / size_of::<u64>()
+    };
+}
+
 /// Drops to report.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
@@ -118,8 +125,8 @@ impl Watching {
         }
         if let Some(name) = &self.filter.limit {
             let slot = record.limits.iter().find(|slot| slot.name == *name);
-            self.switch
-                .want_slot(slot.map_or(SLOTS, |slot| slot.number));
+            let slot = slot.map_or(SLOTS, |slot| slot.number);
+            self.switch.put(word!(slot), slot.into());
         }
     }
 
@@ -245,13 +252,6 @@ fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<Lock> {
 #[derive(Debug)]
 struct Switch(Words);
 
-/// Index of a field's 64-bit word.
-macro_rules! word {
-    ($field:ident) => {
-        offset_of!(Watch, $field) / size_of::<u64>()
-    };
-}
-
 impl Switch {
     fn map(map: &MapData) -> Result<Self> {
         let words = Words::map(map, size_of::<Watch>());
@@ -277,10 +277,6 @@ impl Switch {
         }
         self.put(word!(process), process::id().into());
         self.put(word!(session), session);
-    }
-
-    fn want_slot(&self, slot: u32) {
-        self.put(word!(slot), slot.into());
     }
 
     fn process(&self) -> Option<u64> {

@@ -148,7 +148,7 @@ impl Foreign {
     }
 
     pub(in crate::kernel) fn take_off(&self) -> io::Result<()> {
-        netlink::take_off(self.interface, self.mode, self.fd.as_fd())
+        netlink::take_off((self.interface, self.mode), self.fd.as_fd())
     }
 
     /// Puts the program back where it was, if no other program is there. `folder` has its pin. Returns `false` if
@@ -162,17 +162,15 @@ impl Foreign {
                 "give the pin to root (`chown root`) if that program belongs there,",
             ));
         }
-        let fd = self.fd.as_fd();
-        let refused = match netlink::put_on(self.interface, self.mode, fd) {
+        let (place, fd) = ((self.interface, self.mode), self.fd.as_fd());
+        let refused = match netlink::put_on(place, fd) {
             Ok(()) => return Ok(true),
             Err(error) => error,
         };
         match refused.raw_os_error() {
             Some(libc::ENODEV) => Ok(false),
             // A killed command had put the program back, or had not taken it off.
-            Some(libc::EBUSY | libc::EEXIST) if netlink::is_on(self.interface, self.mode, fd) => {
-                Ok(true)
-            }
+            Some(libc::EBUSY | libc::EEXIST) if netlink::is_on(place, fd) => Ok(true),
             Some(libc::EBUSY | libc::EEXIST) => Err(self.not_put_back(
                 folder,
                 "another XDP program has taken its place".to_owned(),
