@@ -9,6 +9,7 @@ mod syscalls;
 
 use std::{fs, io};
 
+use caps::{Capability, CapsHashSet};
 use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, Scope};
 
 /// The newest Landlock version known here. The kernel applies the part that it supports (Linux 5.13 and later, if
@@ -45,7 +46,7 @@ pub fn enter() -> Result<()> {
     only_thread()?;
     capabilities::drop_bounds()?;
     capabilities::leave_root()?;
-    capabilities::clear()?;
+    capabilities::set(&CapsHashSet::new())?;
     no_new_privileges()?;
     hide_all().map_err(|error| Error::new("Landlock", error))?;
     syscalls::allow_few()
@@ -63,7 +64,7 @@ pub fn confine_reader() -> Result<()> {
     keep(capabilities::TO_READ)
 }
 
-fn keep(needed: &[caps::Capability]) -> Result<()> {
+fn keep(needed: &[Capability]) -> Result<()> {
     only_thread()?;
     capabilities::drop_bounds()?;
     capabilities::keep(needed)?;

@@ -99,30 +99,13 @@ fn limits(sample: &Sample, before: Option<&Interface>) -> String {
             grouped(limit.would_drop.packets),
         ]
     });
-    let columns = [
-        "LIMIT",
-        "RATE",
-        "PASS/s",
-        "OVER/s",
-        "PASSED",
-        "DROPPED",
-        "WOULD DROP",
-    ];
+    let columns = "LIMIT|RATE|PASS/s|OVER/s|PASSED|DROPPED|WOULD DROP";
     table(columns, 2, rows)
 }
 
 /// The sources, and drops of others.
 fn sources(sample: &Sample) -> String {
-    let columns = [
-        "SOURCE",
-        "LIMIT",
-        "PASS/s",
-        "DROP/s",
-        "PASSED",
-        "DROPPED",
-        "WOULD DROP",
-        "TOKENS",
-    ];
+    let columns = "SOURCE|LIMIT|PASS/s|DROP/s|PASSED|DROPPED|WOULD DROP|TOKENS";
     let rows = sample.rows.iter().map(|row| {
         let of = &row.activity;
         let (dropped, would_drop) = of.split(of.over);

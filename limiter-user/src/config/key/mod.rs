@@ -200,12 +200,13 @@ impl Key {
 pub fn address(address: IpAddr) -> Address {
     match address {
         IpAddr::V4(v4) => Address::ipv4(u32::from_ne_bytes(v4.octets())),
-        IpAddr::V6(v6) => Address::ipv6(words(v6.octets())),
+        IpAddr::V6(v6) => {
+            let octets = v6.octets();
+            Address::ipv6(
+                [0, 8].map(|at| u64::from_ne_bytes(std::array::from_fn(|i| octets[at + i]))),
+            )
+        }
     }
-}
-
-fn words(octets: [u8; 16]) -> Words {
-    std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|i| octets[8 * word + i])))
 }
 
 /// An address's bytes, in the order of a packet.

@@ -43,9 +43,6 @@ pub enum Error {
     /// The kernel cannot run the replay.
     #[error(transparent)]
     Kernel(#[from] kernel::Error),
-    /// The settings are not valid.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
     /// The verdicts cannot be written.
     #[error("writing verdicts failed: {0}")]
     Written(#[from] io::Error),
