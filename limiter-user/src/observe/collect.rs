@@ -64,13 +64,8 @@ pub fn once(attachment: &Attachment, most: usize) -> Result<Sample> {
 
 fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
     let Counted { sources, held } = counted;
-    let Attachment {
-        interface,
-        record,
-        tables,
-        ..
-    } = attachment;
-    let settings = &record.settings;
+    let (interface, record) = (&attachment.interface, &attachment.record);
+    let (settings, tables) = (&record.settings, &attachment.tables);
     let counters = tables.counters()?;
     let limits = record.with_slots();
     let limits = limits

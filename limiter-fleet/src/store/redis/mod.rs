@@ -90,13 +90,10 @@ impl Engine for Redis {
     }
 
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat<'a>) -> Answer<'a, Alive> {
-        let Heartbeat {
-            fleet, alive, held, ..
-        } = heartbeat;
-        let keys = ["members", "limits", "revision"].map(|name| key(fleet, name));
+        let keys = ["members", "limits", "revision"].map(|name| key(heartbeat.fleet, name));
         let member = format!("{:016x} {}", heartbeat.member, heartbeat.label);
         Box::pin(async move {
-            let arguments = (alive, MEMBERS, LIMITS, member, held);
+            let arguments = (heartbeat.alive, MEMBERS, LIMITS, member, &heartbeat.held);
             let (hosts, oldest, revision, held) = self.call(HEARTBEAT, &keys, arguments).await?;
             Ok(Alive {
                 hosts,

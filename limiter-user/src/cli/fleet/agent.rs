@@ -59,22 +59,14 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
     // Without privileges the agent would run, but never share anything.
     requirements::privileges()?;
     let stop = interruption()?;
-    let Agent {
-        store: url,
-        password_file,
-        ca,
-        interval,
-        host,
-        ..
-    } = arguments;
     let options = Options {
         store: store::Options {
-            password: read("the password file", password_file.as_deref())?,
-            ca: read("the CA file", ca.as_deref())?,
-            ..store::Options::new(&url.unwrap_or_default())
+            password: read("the password file", arguments.password_file.as_deref())?,
+            ca: read("the CA file", arguments.ca.as_deref())?,
+            ..store::Options::new(&arguments.store.unwrap_or_default())
         },
-        interval,
-        host: host.unwrap_or_else(own_name),
+        interval: arguments.interval,
+        host: arguments.host.unwrap_or_else(own_name),
         say: note,
     };
     agent::run(options, stop).await

@@ -29,22 +29,20 @@ pub struct Reload {
 }
 
 pub async fn run(arguments: Reload) -> anyhow::Result<()> {
-    let Reload {
-        on,
-        config,
-        lasting,
-    } = arguments;
     let reload = async |interface: &str, path: &Path| {
         let (_, wanted) = read_for(&[interface.to_owned()], path).await?;
         let advice = |client| {
             allow_in(path, client) + ", or use --try 2m, which undoes the change after two minutes"
         };
-        put_in_force(interface, wanted, lasting.lasts(), advice).await
+        put_in_force(interface, wanted, arguments.lasting.lasts(), advice).await
     };
-    each(&on.interfaces, async |interface| match &config {
-        Some(path) => reload(interface, path).await,
-        None => reload(interface, &last_file(interface).await?).await,
-    })
+    each(
+        &arguments.on.interfaces,
+        async |interface| match &arguments.config {
+            Some(path) => reload(interface, path).await,
+            None => reload(interface, &last_file(interface).await?).await,
+        },
+    )
     .await
 }
 

@@ -142,18 +142,17 @@ fn lists(item: &mut Item) -> Option<Vec<String>> {
 
 /// Prints `match` as in the file.
 pub fn show(matches: &Match) -> String {
-    let payload = matches.payload.as_ref().map(
-        |Payload {
-             offset,
-             bytes,
-             mask,
-         }| {
-            let mask = mask
-                .as_ref()
-                .map_or(String::new(), |mask| format!(", mask = {}", text(mask)));
-            format!("{{ offset = {offset}, bytes = {}{mask} }}", text(bytes))
-        },
-    );
+    let payload = matches.payload.as_ref().map(|payload| {
+        let mask = payload
+            .mask
+            .as_ref()
+            .map(|mask| format!(", mask = {}", text(mask)));
+        let (offset, bytes) = (payload.offset, text(&payload.bytes));
+        format!(
+            "{{ offset = {offset}, bytes = {bytes}{} }}",
+            mask.unwrap_or_default()
+        )
+    });
     let fields = [
         ("protocol", matches.protocol.map(text)),
         (

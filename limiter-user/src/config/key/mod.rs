@@ -34,12 +34,7 @@ pub enum Parts {
     /// One bucket for each prefix of the destination.
     Destination(Bits),
     /// One bucket for each prefix of the source with each prefix of the destination.
-    Pair {
-        /// Bits of the source.
-        source: Bits,
-        /// Bits of the destination.
-        destination: Bits,
-    },
+    Pair(Bits, Bits),
     /// One bucket for packets of the same addresses, protocol and ports.
     Flow,
 }
@@ -112,9 +107,7 @@ impl Key {
     pub fn separates_sources(&self) -> bool {
         match self.parts {
             Parts::Interface | Parts::Destination(_) => false,
-            Parts::Source(source) | Parts::Pair { source, .. } => {
-                source.ipv4 > 0 && source.ipv6 > 0
-            }
+            Parts::Source(source) | Parts::Pair(source, _) => source.ipv4 > 0 && source.ipv6 > 0,
             Parts::Flow => true,
         }
     }
@@ -149,10 +142,7 @@ impl Key {
                 link_local: 0,
                 ..bits.mask()
             },
-            Parts::Pair {
-                source,
-                destination,
-            } => pair(source, destination),
+            Parts::Pair(source, destination) => pair(source, destination),
             Parts::Flow => KeyMask {
                 by: BY_FLOW,
                 ..pair(Bits::WHOLE, Bits::WHOLE)

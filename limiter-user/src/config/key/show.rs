@@ -32,13 +32,7 @@ impl Key {
             (Parts::Source(bits), _) => prefix(self.prefix(key, bits)),
             (Parts::Destination(bits), _) => format!("-> {}", prefix(self.prefix(key, bits))),
             (Parts::Pair { .. }, None) => format!("pair #{:016x}", key.first),
-            (
-                Parts::Pair {
-                    source,
-                    destination,
-                },
-                Some((from, into, _)),
-            ) => {
+            (Parts::Pair(source, destination), Some((from, into, _))) => {
                 let from = prefix((ipv4(from).into(), source.ipv4));
                 let into = prefix((ipv4(into).into(), destination.ipv4));
                 format!("{from} -> {into}")
@@ -53,7 +47,7 @@ impl Key {
         let (address, bits) = match self.parts {
             Parts::Interface | Parts::Destination(_) => return None,
             Parts::Source(bits) => self.prefix(key, bits),
-            Parts::Pair { source, .. } => (source_of(key)?, source.ipv4),
+            Parts::Pair(source, _) => (source_of(key)?, source.ipv4),
             Parts::Flow => (source_of(key)?, Bits::WHOLE.ipv4),
         };
         IpNet::new(address, bits).ok()

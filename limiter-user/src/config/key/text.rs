@@ -31,13 +31,9 @@ impl FromStr for Key {
 
 fn parts(text: &str) -> Option<Parts> {
     if let Some((source, destination)) = text.split_once('+') {
-        return Some(Parts::Pair {
-            source: bits(source.trim_end().strip_prefix("source")?, Bits::OF_HOSTS)?,
-            destination: bits(
-                destination.trim_start().strip_prefix("destination")?,
-                Bits::WHOLE,
-            )?,
-        });
+        let source = bits(source.trim_end().strip_prefix("source")?, Bits::OF_HOSTS)?;
+        let destination = destination.trim_start().strip_prefix("destination")?;
+        return Some(Parts::Pair(source, bits(destination, Bits::WHOLE)?));
     }
     if let Some(destination) = text.strip_prefix("destination") {
         return Some(Parts::Destination(bits(destination, Bits::WHOLE)?));
@@ -92,10 +88,7 @@ impl fmt::Display for Key {
             Parts::Interface => f.write_str("interface")?,
             Parts::Source(bits) => write!(f, "{bits}")?,
             Parts::Destination(bits) => write!(f, "destination{}", unless(bits, Bits::WHOLE))?,
-            Parts::Pair {
-                source,
-                destination,
-            } => {
+            Parts::Pair(source, destination) => {
                 let source = unless(source, Bits::OF_HOSTS);
                 let destination = unless(destination, Bits::WHOLE);
                 write!(f, "source{source} + destination{destination}")?;

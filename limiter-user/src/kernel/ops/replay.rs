@@ -22,9 +22,6 @@ use crate::kernel::{
     sys::{bpf, requirements},
 };
 
-/// Bytes in front of a packet.
-const STAMP: usize = size_of::<Stamp>();
-
 /// Runs a program that was loaded with [`CLOCK_PACKET`] once, on a frame with this stamp. Returns its `enum xdp_action`
 /// and the reason for it. Afterwards `room` has the
 /// program's output: the stamp, followed by the frame. The kernel takes frames of at least 14 bytes.
@@ -46,8 +43,9 @@ pub fn run(
     Ok((run.action, reason.ok_or(io::ErrorKind::InvalidData)?))
 }
 
+/// Bytes in front of a packet.
 #[expect(clippy::cast_possible_truncation, reason = "some bytes")]
-const STAMP_LENGTH: u32 = STAMP as u32;
+const STAMP_LENGTH: u32 = size_of::<Stamp>() as u32;
 
 /// [`Stamp::reason`] before the program has written it: no reason.
 pub const UNSAID: u32 = u32::MAX;

@@ -80,9 +80,7 @@ pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachmen
         return Ok(attachment);
     }
     attachment.dir.check_own()?;
-    let Current {
-        linked, in_force, ..
-    } = &attachment.current;
+    let (linked, in_force) = (&attachment.current.linked, &attachment.current.in_force);
     let tried = Record::open(&linked.dir, &attachment.interface.name)?;
     let (from, to) = (linked.program()?, in_force.program()?);
     attachment.link.replace(Some(from.as_fd()), to.as_fd())?;

@@ -173,23 +173,17 @@ impl Dir {
 
     /// Fails if a user other than root and this one may change the content of this folder, or of a parent.
     pub fn check_own(&self) -> Result<()> {
-        let Opened {
-            path,
-            parent,
-            owner,
-            mode,
-            ..
-        } = &*self.0;
+        let (parent, mode, owner) = (self.parent(), self.0.mode, self.0.owner);
         // In the root, others may have files, as long as they cannot touch those of limiter.
         let is_open = mode & WRITABLE != 0 && (parent.is_some() || mode & STICKY == 0);
-        if is_open || !is_ours(*owner) {
+        if is_open || !is_ours(owner) {
             return Err(Error::Refused(format!(
                 "other users may change the pins in {} (owner: user {owner}, mode {:o}), so nothing was pinned there: run limiter as its owner, or `chown root` and `chmod 700` it",
-                path.display(),
+                self.0.path.display(),
                 mode & 0o7777
             )));
         }
-        parent.as_ref().map_or(Ok(()), Self::check_own)
+        parent.map_or(Ok(()), Self::check_own)
     }
 
     /// Whether this user owns the folder.

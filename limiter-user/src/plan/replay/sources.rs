@@ -38,7 +38,7 @@ impl Sources {
     pub fn new(limits: &[Limit]) -> Self {
         let prefixes = limits.iter().filter_map(|limit| match limit.key.parts {
             Parts::Interface | Parts::Destination(_) => None,
-            Parts::Source(bits) | Parts::Pair { source: bits, .. } => Some(bits),
+            Parts::Source(bits) | Parts::Pair(bits, _) => Some(bits),
             Parts::Flow => Some(Bits::WHOLE),
         });
         let finest = prefixes.reduce(|a, b| Bits {
