@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Attaches in front of the program on `interface` and pins in `folder`. On failure, everything is as before.
-pub(in crate::kernel) fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
+pub fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
     let state = interface
         .xdp
         .ok_or_else(|| foreign::nothing_there(interface))?;

@@ -64,7 +64,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// The state of `record` with the host's own settings.
-    pub(in crate::kernel) fn own(record: &Record, own: &Settings) -> Self {
+    pub fn own(record: &Record, own: &Settings) -> Self {
         Self {
             settings: own.clone(),
             file: record.file.clone(),
@@ -115,7 +115,7 @@ struct Loaded {
 }
 
 /// A change that is loaded, and not in force yet. Nothing has changed so far.
-pub(in crate::kernel) struct Change {
+pub struct Change {
     attachment: Attachment,
     plan: Plan,
     next: Loaded,
@@ -374,7 +374,7 @@ fn swap(
 }
 
 /// Removes all generations but those in `stay`. The next change tries again where that fails.
-pub(in crate::kernel) fn clear_others(attachment: &Attachment, stay: &[u64], falls_back: bool) {
+pub fn clear_others(attachment: &Attachment, stay: &[u64], falls_back: bool) {
     let others = pins::generations(&attachment.dir).unwrap_or_default();
     let others = others.into_iter().filter(|number| !stay.contains(number));
     for (index, number) in others.enumerate() {

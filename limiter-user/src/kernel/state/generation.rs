@@ -13,7 +13,7 @@ use crate::kernel::{
 };
 
 #[derive(Clone, Debug)]
-pub(in crate::kernel) struct Generation {
+pub struct Generation {
     /// Its number, which its folder is named after.
     pub number: u64,
     /// Id of its program.
@@ -23,18 +23,13 @@ pub(in crate::kernel) struct Generation {
 }
 
 /// Pins the first generation, and the maps that all generations share, but not the link.
-pub(in crate::kernel) fn pin_first(program: &Program, record: &Record, folder: &Dir) -> Result<()> {
+pub fn pin_first(program: &Program, record: &Record, folder: &Dir) -> Result<()> {
     program.pin_maps(folder)?;
     pin(program, record, folder, 0)
 }
 
 /// Pins generation `number`: a program, its lists and its record.
-pub(in crate::kernel) fn pin(
-    program: &Program,
-    record: &Record,
-    folder: &Dir,
-    number: u64,
-) -> Result<()> {
+pub fn pin(program: &Program, record: &Record, folder: &Dir, number: u64) -> Result<()> {
     let name = pins::generation(number);
     let generation = folder.make(&name)?.ok_or_else(|| {
         let gone = io::ErrorKind::NotFound.into();

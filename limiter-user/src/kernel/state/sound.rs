@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Returns the record's fault as an error.
-pub(in crate::kernel) fn fault(record: &Record) -> Result<(), String> {
+pub fn fault(record: &Record) -> Result<(), String> {
     settings(record)?;
     tiers(record)?;
     let limits = record.settings.all_limits();
