@@ -49,13 +49,6 @@ pub struct About {
     pub limits: Limits,
 }
 
-impl About {
-    /// Returns true if a member with this configuration can continue with another one.
-    pub fn is_same_member(&self, other: &Self) -> bool {
-        self.index == other.index && self.table == other.table && self.fleet == other.fleet
-    }
-}
-
 /// A reading of a source.
 #[derive(Clone, Copy, Debug)]
 pub struct Sighting {

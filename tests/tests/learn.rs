@@ -356,11 +356,11 @@ fn too_little_traffic_and_wrong_command_lines_are_refused() {
 
 /// Number of packets by source, and of these by service.
 fn packets_of(watched: &Watched) -> BTreeMap<Flow, (u64, BTreeMap<Service, u64>)> {
-    let sources = watched.sampler.sources().iter();
+    let sources = watched.sampler.sources.iter();
     let packets = sources.map(|(flow, source)| {
         let services = source.services.iter();
-        let services = services.map(|(service, demand)| (*service, demand.packets()));
-        (*flow, (source.all.packets(), services.collect()))
+        let services = services.map(|(service, demand)| (*service, demand.packets));
+        (*flow, (source.all.packets, services.collect()))
     });
     packets.collect()
 }
@@ -421,9 +421,9 @@ fn learn_counts_a_flood_exactly() {
         (watched.totals.seen.packets, watched.totals.lost.packets),
         (all, 0)
     );
-    let sources = watched.sampler.sources().iter();
+    let sources = watched.sampler.sources.iter();
     let packets: HashMap<String, u64> = sources
-        .map(|(source, of)| (show::source_text(source), of.all.packets()))
+        .map(|(source, of)| (show::source_text(source), of.all.packets))
         .collect();
     assert_eq!(packets["192.0.2.66"], 6 * AT_ONCE);
     assert_eq!(packets["192.0.2.101"], 6);

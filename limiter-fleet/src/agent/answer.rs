@@ -61,7 +61,7 @@ impl<H: Host + 'static> Agent<H> {
             name: membership.fleet(),
             agent: true,
             store: Some(self.connection.at()),
-            error: self.connection.why(),
+            error: self.connection.why.clone(),
             hosts: membership.hosts,
             staleness_seconds: staleness.map(|staleness| staleness.as_secs_f64()),
             sources: membership.member.sources() as u64,

@@ -21,11 +21,11 @@ pub type Connected = Result<(Store, Vec<IpAddr>), Error>;
 /// The store, or the reason why it is not connected.
 pub struct Connection {
     target: Arc<Target>,
-    store: Option<Store>,
+    pub store: Option<Store>,
     is_connecting: bool,
     next_try: Instant,
     /// The reason why the store does not answer at present.
-    why: Option<String>,
+    pub why: Option<String>,
     trouble: Option<Trouble>,
     say: fn(&str),
 }
@@ -61,22 +61,13 @@ impl Connection {
         }
     }
 
-    pub fn store(&self) -> Option<Store> {
-        self.store.clone()
-    }
-
     pub fn at(&self) -> String {
         self.target.at().to_owned()
     }
 
-    /// The reason why the store does not answer.
-    pub fn why(&self) -> Option<String> {
-        self.why.clone()
-    }
-
     /// The reason why the store does not answer, or another one if it does.
     pub fn why_or(&self, other: &str) -> String {
-        self.why().unwrap_or_else(|| other.to_owned())
+        self.why.clone().unwrap_or_else(|| other.to_owned())
     }
 
     /// Begins another attempt, if it is time.
@@ -158,9 +149,9 @@ mod tests {
         for _ in 0..100 {
             let fault = Fault::Forbidden("no".to_owned());
             connection.failed(&Error::At("host".to_owned(), fault));
-            assert!(connection.why().is_some());
+            assert!(connection.why.is_some());
             connection.works();
-            assert!(connection.why().is_none());
+            assert!(connection.why.is_none());
         }
         assert_eq!(LINES.load(Ordering::Relaxed), 1);
     }

@@ -19,7 +19,7 @@ impl<H: Host + 'static> Agent<H> {
     pub(super) fn send(&mut self, at: usize, now: Instant) {
         let membership = &mut self.memberships[at];
         let may_send = membership.is_counted && !membership.is_sending;
-        let store = self.connection.store().filter(|_| may_send);
+        let store = self.connection.store.clone().filter(|_| may_send);
         let (Some(mut store), Some(round)) = (store, membership.next_round()) else {
             return;
         };
@@ -54,7 +54,7 @@ impl<H: Host + 'static> Agent<H> {
 
     pub(super) fn beat(&mut self, at: usize, now: Instant) {
         let membership = &mut self.memberships[at];
-        let Some(mut store) = self.connection.store() else {
+        let Some(mut store) = self.connection.store.clone() else {
             return;
         };
         if now < membership.next_beat || membership.is_beating {

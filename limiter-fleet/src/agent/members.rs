@@ -42,7 +42,10 @@ impl<H: Host + 'static> Agent<H> {
         let mut before = mem::take(&mut self.memberships);
         for table in tables {
             let about = table.about();
-            let own = |membership: &Membership<_>| membership.about().is_same_member(about);
+            let own = |membership: &Membership<_>| {
+                let it = membership.about();
+                it.index == about.index && it.table == about.table && it.fleet == about.fleet
+            };
             if let Some(at) = before.iter().position(own) {
                 let mut membership = before.swap_remove(at);
                 membership.refresh(table);

@@ -130,7 +130,6 @@ impl<T: Table> Membership<T> {
         self.freshness.scanned(now, has_begun);
     }
 
-    /// The next round to send.
     pub fn next_round(&self) -> Option<Arc<Round>> {
         self.member.unanswered().next().cloned()
     }

@@ -21,7 +21,7 @@ impl<H: Host + 'static> Agent<H> {
         if let Err(why) = self.may_edit(membership, &list, &edit) {
             return reply::<()>(answer, Err(why));
         }
-        let Some(mut store) = self.connection.store() else {
+        let Some(mut store) = self.connection.store.clone() else {
             let why = self.connection.why_or("the store is not connected yet");
             return reply::<()>(answer, Err(format!("{why}; nothing was changed")));
         };
@@ -78,7 +78,7 @@ impl<H: Host + 'static> Agent<H> {
 
     pub(super) fn read_lists(&mut self, at: usize) {
         let membership = &mut self.memberships[at];
-        let Some(mut store) = self.connection.store() else {
+        let Some(mut store) = self.connection.store.clone() else {
             return;
         };
         if std::mem::replace(&mut membership.lists.is_reading, true) {

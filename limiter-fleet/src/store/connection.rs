@@ -1,6 +1,6 @@
 //! The connection to a store of any kind.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     address::Address, engine::Engine, error::Error, options::Target, postgres::Postgres,
@@ -10,14 +10,8 @@ use super::{
 /// A connection to the store. Clones share the connection and can be used at the same time.
 #[derive(Clone)]
 pub struct Store {
-    target: Arc<Target>,
+    pub(super) target: Arc<Target>,
     pub(super) engine: Arc<dyn Engine>,
-}
-
-impl fmt::Debug for Store {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.target.fmt(f)
-    }
 }
 
 impl Store {
@@ -30,10 +24,5 @@ impl Store {
         };
         let target = Arc::clone(target);
         Ok(Self { target, engine })
-    }
-
-    /// The error of an answer that is not valid.
-    pub(super) fn invalid(&self, what: &str) -> Error {
-        self.target.invalid(what)
     }
 }

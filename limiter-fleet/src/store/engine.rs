@@ -23,7 +23,6 @@ pub(super) trait Engine: Send + Sync {
 
 pub(super) type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
-/// The charges of a member.
 pub(super) struct Charges<'a> {
     pub fleet: &'a str,
     pub member: u64,
@@ -53,7 +52,6 @@ pub(super) struct Charge {
     pub terms: usize,
 }
 
-/// The heartbeat of a member.
 pub(super) struct Heartbeat<'a> {
     pub fleet: &'a str,
     pub member: u64,
@@ -75,7 +73,6 @@ pub(super) struct Alive {
     pub held: Vec<Vec<u8>>,
 }
 
-/// A change of a list.
 pub(super) struct ListEdit<'a> {
     pub fleet: &'a str,
     pub list: &'a str,
@@ -84,7 +81,6 @@ pub(super) struct ListEdit<'a> {
     pub add: Option<(&'a str, Option<u64>)>,
 }
 
-/// A part of a list.
 pub(super) struct Part {
     pub now: u64,
     pub revision: u64,

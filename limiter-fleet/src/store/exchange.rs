@@ -55,7 +55,7 @@ impl Store {
             });
         }
         let answer = self.engine.exchange(&charges).await?;
-        records(&answer, &charges).ok_or_else(|| self.invalid("records that cannot be"))
+        records(&answer, &charges).ok_or_else(|| self.target.invalid("records that cannot be"))
     }
 }
 

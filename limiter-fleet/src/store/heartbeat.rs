@@ -51,7 +51,7 @@ impl Store {
         };
         let answer = self.engine.heartbeat(&heartbeat).await?;
         if answer.hosts.max(answer.oldest).max(answer.revision) > MOST {
-            return Err(self.invalid("a number that is too large"));
+            return Err(self.target.invalid("a number that is too large"));
         }
         let held = answer.held.iter().filter_map(|entry| parsed(entry));
         Ok(Beat {

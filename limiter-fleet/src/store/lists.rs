@@ -129,7 +129,7 @@ impl Store {
         for _ in 0..PARTS {
             let part = self.engine.part(fleet, list, place.as_deref()).await?;
             if part.now.max(part.revision) > MOST {
-                return Err(self.invalid("a number that is too large"));
+                return Err(self.target.invalid("a number that is too large"));
             }
             *lowest = part.revision.min(*lowest);
             let entries = part.entries.iter();
@@ -143,7 +143,7 @@ impl Store {
                 break;
             }
         }
-        Err(self.invalid("a list without an end"))
+        Err(self.target.invalid("a list without an end"))
     }
 }
 

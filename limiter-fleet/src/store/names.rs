@@ -1,9 +1,6 @@
 //! Names and labels in the store.
 
-use std::{
-    fmt,
-    net::{Ipv4Addr, Ipv6Addr},
-};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use limiter_common::table::key::{IPV4, IPV6, SourceKey};
 
@@ -38,34 +35,17 @@ pub(super) fn name(text: &str) -> Result<&str, Error> {
 
 /// A source as written in the name of its record: `192.0.2.7`, `2001:db8::` or `interface`, followed by `,PORT` if the
 /// limit's key has a port.
-#[derive(Clone, Copy, Debug)]
-struct Source<'a>(&'a SourceKey);
-
-impl fmt::Display for Source<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [first, rest] = self.0.address().map(u64::to_ne_bytes);
-        match self.0.family() {
-            IPV4 => {
-                let [a, b, c, d, ..] = first;
-                Ipv4Addr::new(a, b, c, d).fmt(f)?;
-            }
-            IPV6 => {
-                let both = (u128::from(u64::from_be_bytes(first)) << 64)
-                    | u128::from(u64::from_be_bytes(rest));
-                Ipv6Addr::from(both).fmt(f)?;
-            }
-            _ => f.write_str("interface")?,
-        }
-        match self.0.port() {
-            0 => Ok(()),
-            port => write!(f, ",{port}"),
-        }
-    }
-}
-
-/// The name of a source in its record.
 pub(super) fn source(key: &SourceKey) -> String {
-    Source(key).to_string()
+    let [first, rest] = key.address().map(u64::from_be);
+    let address = match key.family() {
+        IPV4 => Ipv4Addr::from((first >> 32) as u32).to_string(),
+        IPV6 => Ipv6Addr::from(u128::from(first) << 64 | u128::from(rest)).to_string(),
+        _ => "interface".to_owned(),
+    };
+    match key.port() {
+        0 => address,
+        port => format!("{address},{port}"),
+    }
 }
 
 #[cfg(test)]

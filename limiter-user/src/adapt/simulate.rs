@@ -1,5 +1,6 @@
 //! Replays a capture through a limiter whose host is overloaded above a rate of packets.
 
+use anyhow::Result;
 use limiter_common::{abi::rules::LIMITS_MAX, arithmetic::scale::ONE};
 
 use super::controller::{Controller, ROUND};
@@ -7,7 +8,7 @@ use crate::{
     config::{Rate, Settings, compile::FIRST_SLOT},
     plan::{
         capture::Capture,
-        replay::{Compiled, Engine, Result},
+        replay::{Compiled, Engine},
     },
 };
 

@@ -132,12 +132,6 @@ async fn ask<T: serde::de::DeserializeOwned>(interface: &str, about: Subject) ->
     }
 }
 
-/// The state of the fleet of an interface.
-/// Fails if no agent answers.
-pub async fn fleet(interface: &str) -> Result<Fleet, Error> {
-    ask(interface, Subject::Fleet).await
-}
-
 /// The fleet's entries on a list.
 /// Fails if no agent answers.
 pub async fn listed(interface: &str, list: &str) -> Result<Vec<Listed>, Error> {
@@ -156,8 +150,8 @@ pub async fn edit(interface: &str, list: &str, edit: Edit) -> Result<u64, Error>
 pub async fn of(attachment: &Attachment, patience: Duration) -> Option<Fleet> {
     let settings = &attachment.record.settings;
     let name = settings.fleet.as_ref()?;
-    let asked = tokio::time::timeout(patience, fleet(&attachment.interface.name)).await;
-    let error = match asked {
+    let asked = ask(&attachment.interface.name, Subject::Fleet);
+    let error = match tokio::time::timeout(patience, asked).await {
         Ok(Ok(fleet)) => return Some(fleet),
         Ok(Err(error)) => error,
         Err(_) => Error::Silent(format!("within {patience:?}")),

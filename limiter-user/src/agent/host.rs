@@ -21,13 +21,12 @@ use tokio::{runtime::Handle, sync::Semaphore};
 use crate::{
     config::Scope,
     kernel::{
-        Attachment,
-        error::Result,
+        Attachment, Result,
         ops::set,
-        program::maps::{Charge, Tables},
+        program::{Tables, maps::Charge},
         sys::clock,
     },
-    observe::reader::{Reader, readers as all_readers},
+    observe::{Reader, readers as all_readers},
 };
 
 /// The attachments of this network namespace.

@@ -51,6 +51,18 @@ mod shared {
     pub mod packet;
     pub mod ssh;
     pub mod values;
+
+    pub use file::{read_for, refuse_warnings, warn_of_full_tables, warn_of_ineffective};
+    pub use interfaces::{On, OnOne, each, is_all, unique};
+    pub use interruption::interruption;
+    pub use lasting::{Lasting, note_stale_file, report_changes};
+    pub use limiting::{Limiting, settings};
+    pub use output::{
+        About, Usage, answer, note, outcome, print, progress, report, unwritten, usage, write,
+    };
+    pub use packet::OfPacket;
+    pub use ssh::{allow_first, warn_of_change};
+    pub use values::{Change, DAY, SECOND, YEAR, address, duration, interface, prefix};
 }
 
 use std::{fmt::Write, process::ExitCode};

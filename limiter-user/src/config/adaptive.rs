@@ -66,7 +66,8 @@ impl Adaptive {
         }
     }
 
-    /// The quota of the limit. Its longest packet costs `longest`, in the quota's units; `write` is advice.
+    /// The quota of the limit. Its longest packet costs `longest`, in the quota's units. `least`: a burst with room for
+    /// this many such packets.
     ///
     /// # Errors
     /// At the floor, the bucket could never admit that packet.
@@ -74,14 +75,14 @@ impl Adaptive {
         &self,
         mut quota: Quota,
         longest: u64,
-        write: impl FnOnce(u64) -> String,
+        least: impl FnOnce(u64) -> String,
     ) -> Result<Quota, Invalid> {
         let Percent(floor) = self.floor;
         let cost = scale::cost(longest, self.floor.stretch());
         if longest >= scale::COST_MAX || cost > quota.tau {
-            let advice = write(100_u64.div_ceil(floor.into()));
+            let least = least(100_u64.div_ceil(floor.into()));
             return Err(Invalid::new(format!(
-                "at the floor of {}, a full bucket has less than one packet: {advice}, or a higher floor",
+                "at the floor of {}, a full bucket has less than one packet: write a burst of at least {least}, or a higher floor",
                 self.floor
             )));
         }

@@ -6,7 +6,7 @@ use std::{
     fmt::Display,
 };
 
-use super::{Limit, Lists, NewSources, Scope, Settings, lists::Prefixes, or_none::NONE};
+use super::{Limit, Lists, NewSources, Prefixes, Scope, Settings, or_none::NONE};
 
 /// One line for each difference, on an interface with frames of up to `frame_max` bytes. Empty if there is none.
 pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String> {

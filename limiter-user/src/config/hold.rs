@@ -41,9 +41,7 @@ impl fmt::Display for Hold {
 
 impl Hold {
     /// The quota with this hold.
-    ///
-    /// # Errors
-    /// Hold and burst together are too long.
+    /// Fails if hold and burst together are too long.
     pub fn of(self, quota: Quota) -> Result<Quota, Invalid> {
         let ticks = self.0.as_nanos() << TICK_SHIFT;
         let hold = u64::try_from(ticks).unwrap_or(u64::MAX);

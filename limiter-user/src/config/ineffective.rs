@@ -3,8 +3,8 @@
 use ipnet::IpNet;
 
 use super::{
-    Limit, Match, Settings,
-    matches::{Destination, IcmpType, IpVersion, Protocol},
+    Destination, Limit, Match, Protocol, Settings,
+    matches::{IcmpType, IpVersion},
 };
 
 /// The longest frame of an interface with the usual MTU, in bytes.
@@ -96,8 +96,8 @@ fn wrong_destination(matches: &Match) -> Option<String> {
 /// Finds fields of ICMP beside fields of other protocols.
 fn two_protocols(matches: &Match) -> Option<String> {
     let others = [
-        (!matches.destination_port.0.is_empty(), "destination_port"),
-        (!matches.source_port.0.is_empty(), "source_port"),
+        (!matches.destination_port.is_empty(), "destination_port"),
+        (!matches.source_port.is_empty(), "source_port"),
         (matches.tcp_flags.is_some(), "tcp_flags"),
         (matches.payload.is_some(), "payload"),
     ];

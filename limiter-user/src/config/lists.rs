@@ -8,7 +8,8 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::{Invalid, read_text};
+use super::Invalid;
+use crate::files;
 
 /// Name of the list of sources that pass before any limit.
 pub const ALLOW: &str = "allow";
@@ -94,7 +95,7 @@ fn network(text: &str) -> Option<IpNet> {
 pub fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {
     const BAD_LINES: usize = 5;
     let shown = path.display();
-    let text = read_text(path).map_err(|error| {
+    let text = files::read_text(path).map_err(|error| {
         vec![format!(
             "{shown} cannot be read ({error}): check the path and its permissions"
         )]

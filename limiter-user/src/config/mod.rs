@@ -2,10 +2,6 @@
 //!
 //! This module knows nothing of aya, maps or interfaces.
 
-use std::{io, path::Path};
-
-use crate::files;
-
 pub mod adaptive;
 pub mod burst;
 pub mod compile;
@@ -35,16 +31,21 @@ mod tests;
 
 pub use adaptive::Adaptive;
 pub use burst::Burst;
+pub use compile::TierBits;
 pub use control::Control;
 pub use factor::Factor;
 pub use hold::Hold;
-pub use key::Key;
-pub use lists::Lists;
-pub use matches::Match;
+pub use key::{Key, Parts};
+pub use lists::{ALLOW, DENY, Lists, Prefixes};
+pub use matches::{Destination, Match, Protocol};
 pub use new_sources::NewSources;
 pub use or_none::OrNone;
+pub use overlay::Overlay;
+pub use problems::Part;
+pub use quota::LimitQuota;
 pub use rate::{Rate, Unit};
 pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, Scope, Settings};
+pub use slot::Slot;
 
 /// Reads and writes types as the text that users write, in JSON too.
 macro_rules! as_text {
@@ -78,14 +79,6 @@ impl Invalid {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
-}
-
-/// The longest text file in bytes. Four million prefixes fit.
-const TEXT_MOST: u64 = 64 << 20;
-
-/// Reads a file of text.
-pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    files::read_text(path, TEXT_MOST)
 }
 
 /// Escapes every character that does not print, unless `keep` accepts it. These are control characters, and Unicode's

@@ -15,7 +15,6 @@ pub const COUNTS: &[(&str, u64)] = &[
     ("G", 1_000_000_000),
 ];
 
-/// Splits `text` into its number and the rest.
 fn split(text: &str) -> (&str, &str) {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')

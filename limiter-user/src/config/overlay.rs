@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Lists, Settings, lists::Prefixes};
+use super::{Lists, Prefixes, Settings};
 
 /// Prefixes on lists, by the list's name.
 pub type OnLists = BTreeMap<String, Prefixes>;

@@ -3,9 +3,10 @@
 use std::{cmp::Ordering, collections::BTreeSet};
 
 use super::{
-    Algorithm, Control, Invalid, Limit, Match, Rate, Scope, Settings, Unit,
-    lists::{ALLOW, DENY, TIERS_MAX},
-    matches::{Destination, Payload, Protocol, check_count},
+    ALLOW, Algorithm, Control, DENY, Destination, Invalid, Limit, Match, Protocol, Rate, Scope,
+    Settings, Unit,
+    lists::TIERS_MAX,
+    matches::{Payload, check_count},
     names,
     settings::{LIMITS_MAX, SOURCES_MAX},
 };
@@ -48,7 +49,6 @@ impl Problems {
         }
     }
 
-    /// Adds the problem of a failed check.
     fn add<T>(&mut self, key: &str, checked: Result<T, Invalid>) {
         let Some(why) = checked.err() else { return };
         self.found.push(Problem {
@@ -66,12 +66,9 @@ impl Settings {
             of: Part::Whole,
             found: Vec::new(),
         };
-        problems.add(
-            "fleet",
-            self.fleet
-                .as_deref()
-                .map_or(Ok(String::new()), names::fleet),
-        );
+        if let Some(fleet) = &self.fleet {
+            problems.add("fleet", names::fleet(fleet));
+        }
         problems.of = Part::Lists;
         for list in &self.fleet_lists {
             let is_missing = self.lists.all().all(|(name, _)| name != list);
@@ -302,35 +299,22 @@ impl Match {
         let Some(protocol) = self.protocol else {
             return;
         };
+        let flags = self.tcp_flags.is_some() && protocol != Protocol::TCP;
+        let types =
+            !self.icmp_type.is_empty() && ![Protocol::ICMP, Protocol::ICMPV6].contains(&protocol);
+        let payload = self.payload.is_some() && ![Protocol::TCP, Protocol::UDP].contains(&protocol);
         let of_other_protocols = [
-            (
-                self.tcp_flags.is_some(),
-                "tcp_flags",
-                "\"tcp\"",
-                protocol == Protocol::TCP,
-            ),
-            (
-                !self.icmp_type.is_empty(),
-                "icmp_type",
-                "\"icmp\" or \"icmpv6\"",
-                protocol.is_icmp(),
-            ),
-            (
-                self.payload.is_some(),
-                "payload",
-                "\"tcp\" or \"udp\"",
-                protocol.has_payload(),
-            ),
+            (flags, "tcp_flags", "\"tcp\""),
+            (types, "icmp_type", "\"icmp\" or \"icmpv6\""),
+            (payload, "payload", "\"tcp\" or \"udp\""),
         ];
-        for (is_used, key, instead, fits) in of_other_protocols {
-            if is_used && !fits {
-                problems.check(true, "protocol", || {
-                    format!("{key} with protocol {protocol} never match: write protocol = {instead}, or leave it out")
-                });
-                return;
-            }
+        if let Some((_, key, instead)) = of_other_protocols.iter().find(|(wrong, ..)| *wrong) {
+            problems.check(true, "protocol", || {
+                format!("{key} with protocol {protocol} never match: write protocol = {instead}, or leave it out")
+            });
+            return;
         }
-        let has_ports = !self.destination_port.0.is_empty() || !self.source_port.0.is_empty();
+        let has_ports = !self.destination_port.is_empty() || !self.source_port.is_empty();
         problems.check(has_ports && !protocol.has_ports(), "protocol", || {
             format!("protocol {protocol} has no ports: leave the ports out, or write tcp or udp")
         });

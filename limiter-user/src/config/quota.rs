@@ -43,61 +43,36 @@ impl LimitQuota {
 /// such a frame is refused.
 pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
     let burst = limit.burst(frame_max)?;
-    let quota = match limit.algorithm {
-        Algorithm::TokenBucket => shared(token_bucket(limit, &burst)?, limit.scope),
+    let mut quota = match limit.algorithm {
+        Algorithm::TokenBucket => token_bucket(limit, &burst)?,
         Algorithm::FixedWindow => fixed_window(&limit.rate, &burst)?,
     };
-    let quota = match limit.cost {
-        Some(cost) => at_cost(quota, cost)?,
+    match limit.cost {
+        Some(cost) if cost > quota.burst => {
+            return Err(Invalid::new(format!(
+                "a cost of {cost} is more than a burst of {}: write a burst of at least {cost}, or a lower cost",
+                quota.burst
+            )));
+        }
+        Some(cost) => quota.in_kernel.cost = quota.token * cost,
         None if limit.rate.unit == Unit::Bytes && burst.tokens < frame_max => {
             return Err(Invalid::new(format!(
                 "a burst of {burst} could never admit a frame of {frame_max} bytes, which this interface may deliver: write at least {frame_max}b"
             )));
         }
-        None => quota,
-    };
-    let quota = match &limit.adaptive {
-        Some(adaptive) => LimitQuota {
-            in_kernel: adaptive.of(
-                quota.in_kernel,
-                quota.in_kernel.cost_of(frame_max),
-                |times| match quota.unit {
-                    Unit::Packets => format!(
-                        "write a burst of at least {}",
-                        limit.cost.unwrap_or(1) * times
-                    ),
-                    Unit::Bytes => format!("write a burst of at least {}b", frame_max * times),
-                },
-            )?,
-            ..quota
-        },
-        None => quota,
-    };
-    let in_kernel = match limit.hold {
-        Some(hold) => hold.of(quota.in_kernel)?,
-        None => quota.in_kernel,
-    };
-    Ok(LimitQuota { in_kernel, ..quota })
-}
-
-/// The quota with the flag for buckets that other hosts charge too.
-fn shared(mut quota: LimitQuota, scope: Scope) -> LimitQuota {
-    if scope == Scope::Fleet {
-        quota.in_kernel.flags |= SHARED;
+        None => {}
     }
-    quota
-}
-
-/// The quota with a fixed cost of `cost` tokens per packet.
-fn at_cost(quota: LimitQuota, cost: u64) -> Result<LimitQuota, Invalid> {
-    if cost > quota.burst {
-        return Err(Invalid::new(format!(
-            "a cost of {cost} is more than a burst of {}: write a burst of at least {cost}, or a lower cost",
-            quota.burst
-        )));
+    if let Some(adaptive) = &limit.adaptive {
+        let longest = quota.in_kernel.cost_of(frame_max);
+        let least = |times: u64| match quota.unit {
+            Unit::Packets => (limit.cost.unwrap_or(1) * times).to_string(),
+            Unit::Bytes => format!("{}b", frame_max * times),
+        };
+        quota.in_kernel = adaptive.of(quota.in_kernel, longest, least)?;
     }
-    let mut quota = quota;
-    quota.in_kernel.cost = quota.token * cost;
+    if let Some(hold) = limit.hold {
+        quota.in_kernel = hold.of(quota.in_kernel)?;
+    }
     Ok(quota)
 }
 
@@ -107,11 +82,18 @@ fn token_bucket(limit: &Limit, burst: &Burst) -> Result<LimitQuota, Invalid> {
     let even = u64::from(limit.hold.is_some());
     let period = u128::from(rate.period_ns) << TICK_SHIFT;
     let mut in_kernel = match rate.unit {
-        Unit::Packets => by_packets(period, rate.amount),
+        // Rounded up, so that rounding never admits more than wanted.
+        Unit::Packets => quota::Quota {
+            cost: u64::try_from(period.div_ceil(rate.amount.into())).unwrap_or(u64::MAX),
+            ..quota::Quota::default()
+        },
         Unit::Bytes => by_bytes(period * 8, rate.amount),
     };
     if rate.unit == Unit::Packets {
         in_kernel.cost += in_kernel.cost & even;
+    }
+    if limit.scope == Scope::Fleet {
+        in_kernel.flags |= SHARED;
     }
     let tau = u128::from(in_kernel.cost) * u128::from(burst.tokens);
     let tau = tau.div_ceil(1 << in_kernel.cost_shift);
@@ -164,15 +146,6 @@ fn fixed_window(rate: &Rate, burst: &Burst) -> Result<LimitQuota, Invalid> {
         unit: rate.unit,
         burst: burst.tokens,
     })
-}
-
-/// The quota of a packet rate. Its cost is rounded up, so that rounding never admits more than wanted.
-fn by_packets(period: u128, packets: u64) -> quota::Quota {
-    let cost = period.div_ceil(u128::from(packets));
-    quota::Quota {
-        cost: u64::try_from(cost).unwrap_or(u64::MAX),
-        ..quota::Quota::default()
-    }
 }
 
 /// The quota of a bit rate. Its cost has as many fractional bits as keep the product with a length within 64 bits.

@@ -61,24 +61,13 @@ fn read_past<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Rescale>,
 
 fn words(change: &Rescale) -> Vec<u64> {
     let shape = |of: &Shape| {
-        let Window {
-            period,
-            phase,
-            grant,
-        } = of.window;
-        [of.tau, period, phase, grant]
+        let window = of.window;
+        [of.tau, window.period, window.phase, window.grant]
     };
-    let Rescale { from, to, .. } = change;
+    let [a, b] = [&change.from, &change.to].map(shape);
     let chunks = [change.chunk_from, change.chunk_to];
     let most = [change.chunk_shift, change.chunks_most];
-    [
-        &[change.since][..],
-        &shape(from),
-        &shape(to),
-        &chunks,
-        &most,
-    ]
-    .concat()
+    [&[change.since][..], &a, &b, &chunks, &most].concat()
 }
 
 fn from_words(words: Words) -> Rescale {

@@ -5,10 +5,10 @@ use std::{fmt::Display, net::IpAddr, str::FromStr};
 use limiter_common::table::Seed;
 
 use super::{
-    Burst, Factor, Hold, Invalid, Key, Rate, escape,
+    Burst, Destination, Factor, Hold, Invalid, Key, Protocol, Rate, escape,
     key::Packet,
     lists::{prefix, show},
-    matches::{Destination, Dscp, Hex, IcmpType, Lengths, PortRange, Protocol, TcpFlags, Ttl},
+    matches::{Dscp, Hex, IcmpType, Lengths, PortRange, TcpFlags, Ttl},
     number::{COUNTS, parse},
 };
 

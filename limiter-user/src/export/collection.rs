@@ -11,7 +11,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{helper::Channel, observe::snapshot::Snapshot};
+use crate::{helper::Channel, observe::Snapshot};
 
 /// Time for which a reading is reused.
 const FRESH: Duration = Duration::from_secs(1);

@@ -16,7 +16,7 @@ use super::{
     collection::{Collection, Reading},
     metrics,
 };
-use crate::observe::{Status, source::Top};
+use crate::observe::{Status, Top};
 
 const HEADERS: [(HeaderName, &str); 5] = [
     (

@@ -17,9 +17,6 @@ pub struct Channel(BufReader<UnixStream>);
 
 impl Channel {
     /// Creates a channel from a socket.
-    ///
-    /// # Errors
-    ///
     /// Fails if the runtime does not accept the socket.
     pub fn new(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
@@ -27,9 +24,6 @@ impl Channel {
     }
 
     /// Asks, and waits for the answer.
-    ///
-    /// # Errors
-    ///
     /// Fails if the other process does not answer.
     pub async fn ask<A: DeserializeOwned>(&mut self, question: &impl Serialize) -> io::Result<A> {
         self.send(question).await?;
@@ -42,9 +36,6 @@ impl Channel {
     }
 
     /// Sends a message.
-    ///
-    /// # Errors
-    ///
     /// Fails if the other process is gone.
     pub async fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
@@ -53,9 +44,6 @@ impl Channel {
     }
 
     /// Reads the next message; none if the other process is gone.
-    ///
-    /// # Errors
-    ///
     /// Fails if the message is not valid or too long.
     pub async fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let mut line = Vec::new();

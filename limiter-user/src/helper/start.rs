@@ -17,9 +17,6 @@ use crate::{kernel::sys::bpf, sandbox};
 
 /// Starts the helper process, and returns the channel to it. The helper inherits the privileges of this process, which
 /// may then drop its own.
-///
-/// # Errors
-///
 /// Fails if no process can be started.
 pub fn start() -> io::Result<Channel> {
     let (ours, theirs) = UnixStream::pair()?;
@@ -42,9 +39,6 @@ pub fn start() -> io::Result<Channel> {
 }
 
 /// Makes this process the helper: its standard input is the channel.
-///
-/// # Errors
-///
 /// Fails if standard input is not a channel, or privileges cannot be dropped.
 pub fn attend() -> anyhow::Result<Channel> {
     // Set the name, because the program was started as /proc/self/exe.

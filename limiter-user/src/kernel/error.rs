@@ -23,44 +23,27 @@ pub enum Error {
         "limiter is not attached to '{0}': `limiter attach {0} --rate RATE` attaches it, `limiter status` lists the interfaces that it is attached to"
     )]
     NotAttached(String),
-    /// A version with another layout of its pins is attached.
+    /// A version with another layout of its pins is attached: the interface, and that layout.
     #[error(
-        "another version of limiter is attached to '{interface}' (layout {layout}). This version can neither read nor change it, and its limits stay in force: `limiter attach {interface} --or-reload --config FILE` replaces it without a gap, with full buckets; `limiter detach {interface}` detaches it"
+        "another version of limiter is attached to '{0}' (layout {1}). This version can neither read nor change it, and its limits stay in force: `limiter attach {0} --or-reload --config FILE` replaces it without a gap, with full buckets; `limiter detach {0}` detaches it"
     )]
-    OtherVersion {
-        /// The interface.
-        interface: String,
-        /// The layout of its pins.
-        layout: u32,
-    },
+    OtherVersion(String, u32),
     /// The link is on no interface any more.
     #[error(
         "limiter does not run on '{0}' any more: the interface is gone, or another tool detached its program (as `bpftool link detach` does): `limiter detach {0}` removes the leftover pins"
     )]
     TakenOff(String),
-    /// The link follows the interface, which has a new name.
-    #[error("limiter was attached to '{old}', which is called '{new}' now: use that name")]
-    Renamed {
-        /// Name at attach.
-        old: String,
-        /// Name now.
-        new: String,
-    },
+    /// The link follows the interface, which has a new name: its name at attach, and now.
+    #[error("limiter was attached to '{0}', which is called '{1}' now: use that name")]
+    Renamed(String, String),
     /// The interface was moved to another network namespace, and the link with it.
     #[error(
         "the interface that limiter was attached to as '{0}' is in another network namespace now, and still limited there: `limiter detach {0}`, run here, detaches it"
     )]
     Moved(String),
-    /// The pins of an interface cannot be read.
-    #[error(
-        "the pins of '{interface}' cannot be read ({why}): `limiter detach {interface}`, then attach again"
-    )]
-    Unreadable {
-        /// The interface.
-        interface: String,
-        /// The reason.
-        why: String,
-    },
+    /// The pins of an interface cannot be read: the interface, and the reason.
+    #[error("the pins of '{0}' cannot be read ({1}): `limiter detach {0}`, then attach again")]
+    Unreadable(String, String),
     /// bpffs is missing, or would vanish.
     #[error("{0}")]
     Bpffs(String),
@@ -69,18 +52,11 @@ pub enum Error {
         "{0} {1}, so limiter neither uses nor removes it: remove it if it is not needed, and close bpffs to other users (`chmod 700 /sys/fs/bpf`, docs/security.md)"
     )]
     Stranger(PathBuf, String),
-    /// Limiter's own pins are gone, and other files are left.
+    /// Limiter's own pins are gone, and other files are left: the interface, the folder, the files' names.
     #[error(
-        "limiter is detached from '{interface}', but {folder} has files that limiter did not pin ({names}): remove them if they are not needed"
+        "limiter is detached from '{0}', but {1} has files that limiter did not pin ({2}): remove them if they are not needed"
     )]
-    LeftAlone {
-        /// The interface.
-        interface: String,
-        /// The folder.
-        folder: PathBuf,
-        /// Names of the other files.
-        names: String,
-    },
+    LeftAlone(String, PathBuf, String),
     /// Another command holds the lock. The number: seconds waited.
     #[error(
         "another limiter command has held the lock for {0} s: wait until it ends, or end it, and try again"
@@ -109,16 +85,11 @@ pub enum Error {
         /// Advice to the user.
         advice: &'static str,
     },
-    /// The trial ended without `keep`, so nothing is limited.
+    /// The trial ended without `keep`, so nothing is limited: the interface, and the end in RFC 3339.
     #[error(
-        "the trial on '{interface}' ended at {ended}, and nothing is limited: `limiter attach {interface} --rate RATE` attaches again, `limiter detach {interface}` removes the leftover pins"
+        "the trial on '{0}' ended at {1}, and nothing is limited: `limiter attach {0} --rate RATE` attaches again, `limiter detach {0}` removes the leftover pins"
     )]
-    TrialOver {
-        /// The interface.
-        interface: String,
-        /// The end of the trial, RFC 3339.
-        ended: String,
-    },
+    TrialOver(String, String),
     /// Netlink does not answer.
     #[error(
         "reading the interfaces failed ({0}): check whether a container or a seccomp filter forbids NETLINK_ROUTE sockets"
@@ -187,10 +158,7 @@ fn names_of_interfaces(name: &str) -> String {
 impl Error {
     /// Error for pins of `interface` that cannot be read.
     pub(in crate::kernel) fn unreadable(interface: &str, why: impl ToString) -> Self {
-        Self::Unreadable {
-            interface: interface.to_owned(),
-            why: why.to_string(),
-        }
+        Self::Unreadable(interface.to_owned(), why.to_string())
     }
 
     pub(in crate::kernel) fn path(
@@ -219,6 +187,22 @@ impl Error {
             return Self::refused_by_kernel();
         }
         Self::System { what, source }
+    }
+}
+
+/// Adds the operation that failed to an error of the system.
+pub(in crate::kernel) trait Failed<T> {
+    fn failed(self, what: &'static str) -> Result<T>;
+    fn failed_at(self, what: &'static str, path: impl Into<PathBuf>) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> Failed<T> for Result<T, E> {
+    fn failed(self, what: &'static str) -> Result<T> {
+        self.map_err(|error| Error::system(what, error.into()))
+    }
+
+    fn failed_at(self, what: &'static str, path: impl Into<PathBuf>) -> Result<T> {
+        self.map_err(|error| Error::path(what, path, error.into()))
     }
 }
 

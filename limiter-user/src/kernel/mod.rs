@@ -9,5 +9,6 @@ pub mod program;
 pub mod state;
 pub mod sys;
 
-pub use error::Error;
+pub use error::{Error, Result};
+pub(in crate::kernel) use error::{Failed, read_failed};
 pub use state::attachment::Attachment;

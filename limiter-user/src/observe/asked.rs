@@ -5,12 +5,8 @@ use std::net::IpAddr;
 use limiter_common::table::key::SourceKey;
 
 use crate::{
-    config::{
-        Key,
-        key::{Packet, Parts},
-        matches::Protocol,
-    },
-    kernel::program::maps::Tables,
+    config::{Key, Parts, Protocol, key::Packet},
+    kernel::program::Tables,
 };
 
 /// The packets whose buckets are asked for.
@@ -29,17 +25,6 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// All packets of a source.
-    pub fn of_source(source: IpAddr) -> Self {
-        Self {
-            source,
-            to: None,
-            port: None,
-            from_port: None,
-            protocol: None,
-        }
-    }
-
     /// Returns true if more than the source is given.
     pub fn names_more(&self) -> bool {
         self.to.is_some()
@@ -107,7 +92,13 @@ mod tests {
     #[test]
     fn options_that_a_key_needs_are_named() {
         let source = IpAddr::from([192, 0, 2, 7]);
-        let nothing = Asked::of_source(source);
+        let nothing = Asked {
+            source,
+            to: None,
+            port: None,
+            from_port: None,
+            protocol: None,
+        };
         let to = Asked {
             to: Some(source),
             ..nothing

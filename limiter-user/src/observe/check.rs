@@ -11,20 +11,11 @@ use limiter_common::{
     table::key::SourceKey,
 };
 
-use super::{
-    asked::Asked,
-    reader::readers,
-    source::{Check, CheckedLimit, MissingOptions, OnList},
-};
+use super::{Asked, Check, CheckedLimit, MissingOptions, OnList, readers};
 use crate::{
-    config::{
-        self,
-        lists::{ALLOW, DENY, show},
-    },
-    kernel::{
-        Attachment, error::Result, program::lists::drops as drops_of_prefixes,
-        state::record::Record,
-    },
+    config,
+    config::{ALLOW, DENY, lists::show},
+    kernel::{Attachment, Result, program::lists::drops as drops_of_prefixes, state::Record},
 };
 
 /// Checks a source against the limits and lists of an attachment.

@@ -12,18 +12,19 @@ use limiter_common::{
 };
 
 use super::{
-    Drops, Interface, Limit, List, NextProgram, Passes, Sources,
+    Drops, Interface, Limit, List, NextProgram, Passes, Reader, Row, Sample, Sources, Wanted,
     busiest::{Busiest, Order},
     check::decided_by,
     denied,
-    live::{Gauge, Row, Sample, Since, Wanted, rest},
+    live::{Gauge, Since, rest},
     of_the_only_limit,
-    reader::{Reader, part, readers, stretch},
-    verdicts,
+    reader::{part, stretch},
+    readers, verdicts,
 };
 use crate::{
-    config::{self, compile::FIRST_SLOT, key::octets, slot::Slot},
-    kernel::{Attachment, error::Result, program::maps::Tables, state::record::Record, sys::clock},
+    config,
+    config::{Slot, compile::FIRST_SLOT, key::octets},
+    kernel::{Attachment, Result, program::Tables, state::Record, sys::clock},
 };
 
 /// Everything that `status` shows of an attachment.
@@ -65,13 +66,8 @@ pub fn once(attachment: &Attachment, most: usize) -> Result<Sample> {
 
 fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
     let Counted { sources, held } = counted;
-    let Attachment {
-        interface,
-        record,
-        tables,
-        ..
-    } = attachment;
-    let settings = &record.settings;
+    let (interface, record) = (&attachment.interface, &attachment.record);
+    let (settings, tables) = (&record.settings, &attachment.tables);
     let counters = tables.counters()?;
     let limits = record.with_slots();
     let limits = limits

@@ -5,14 +5,10 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use ipnet::IpNet;
 use limiter_common::policy::verdict::Reason;
 
-use super::{
-    Count,
-    busiest::Busiest,
-    live::{Row, Wanted},
-};
+use super::{Count, Row, Wanted, busiest::Busiest};
 use crate::{
     config::lists::show,
-    kernel::{Attachment, error::Result, program::lists},
+    kernel::{Attachment, Result, program::lists},
 };
 
 /// The text in the limit's column for denied prefixes.

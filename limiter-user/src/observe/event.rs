@@ -1,6 +1,6 @@
 //! The output of `watch --json`: one packet that was dropped, or would have been without shadow.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use limiter_common::{
     abi::{
@@ -13,8 +13,8 @@ use limiter_common::{
 use serde::Serialize;
 
 use crate::{
-    config::matches::{Protocol, flag_names},
-    kernel::{error::Result, sys::clock},
+    config::{Protocol, key::octets, matches::flag_names},
+    kernel::{Result, sys::clock},
 };
 
 /// A line of `watch --json`.
@@ -84,13 +84,10 @@ fn protocol(number: u32) -> Option<String> {
 }
 
 fn address(family: u32, words: Words) -> Option<IpAddr> {
-    let [first, second] = words.map(u64::to_ne_bytes);
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&first);
-    bytes[8..].copy_from_slice(&second);
+    let bytes @ [a, b, c, d, ..] = octets(words);
     match family {
-        IPV4 => Some(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into()),
-        IPV6 => Some(Ipv6Addr::from(bytes).into()),
+        IPV4 => Some([a, b, c, d].into()),
+        IPV6 => Some(bytes.into()),
         _ => None,
     }
 }

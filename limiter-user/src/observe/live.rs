@@ -3,14 +3,18 @@
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use limiter_common::{abi::Source, policy::verdict::Reason, table::key::SourceKey};
+use limiter_common::{
+    abi::Source,
+    policy::verdict::Reason,
+    table::{Seed, key::SourceKey},
+};
 
 use super::{
     Count, Drops, Interface,
     busiest::{Activity, Order},
     denied::{self, Denied},
 };
-use crate::config::lists::DENY;
+use crate::config::DENY;
 
 /// A selection of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +144,7 @@ pub struct Gauge {
 /// An entry at the last scan.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    /// Fingerprint of the source in the entry, 32 bits.
+    /// Fingerprint of the source in the entry, 32 bits; 0 for none. Two sources rarely have equal ones.
     source: u32,
     /// The low 32 bits of the counter of passed packets.
     passed: u32,
@@ -189,7 +193,7 @@ impl Gauge {
             return Since::default();
         };
         let now = Known {
-            source: fingerprint(key),
+            source: (Seed::KNOWN.mixed(key) >> 32) as u32 | 1,
             passed: low(source.passed),
             over: low(source.refused),
         };
@@ -220,15 +224,6 @@ fn grown(last: u32, counter: u64) -> u64 {
     } else {
         u64::from(grown)
     }
-}
-
-/// A fingerprint of the source in an entry. Two sources collide once in 4 billion cases. Never 0, the value of a free
-/// entry.
-fn fingerprint(key: &SourceKey) -> u32 {
-    // The golden ratio: an odd number without a pattern.
-    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mixed = (key.first ^ key.rest.rotate_left(23) ^ (key.scope << 32)).wrapping_mul(MIX);
-    ((mixed ^ (mixed >> 29)).wrapping_mul(MIX) >> 32) as u32 | 1
 }
 
 #[cfg(test)]

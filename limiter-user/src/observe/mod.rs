@@ -15,11 +15,16 @@ pub mod reasons;
 pub mod snapshot;
 pub mod source;
 
+pub use asked::Asked;
 use limiter_common::{
     abi::counters::{Count as KernelCount, Counters, LimitCounters},
     policy::verdict::{Reason, Verdict},
 };
+pub use live::{Row, Sample, Wanted};
+pub use reader::{Reader, readers};
 pub use reasons::{Drops, Passes};
+pub use snapshot::Snapshot;
+pub use source::{Check, CheckedLimit, MissingOptions, OnList, Top};
 
 use serde::{Deserialize, Serialize};
 

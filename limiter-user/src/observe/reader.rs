@@ -6,10 +6,10 @@ use limiter_common::{
     table::entry::epoch_in,
 };
 
-use super::{busiest::Activity, live::Since, source::CheckedLimit};
+use super::{CheckedLimit, busiest::Activity, live::Since};
 use crate::{
-    config::{Invalid, Limit, quota::LimitQuota, slot::Slot},
-    kernel::{Attachment, error::Result, program::maps::Tables, sys::clock},
+    config::{Invalid, Limit, LimitQuota, Slot},
+    kernel::{Attachment, Result, program::Tables, sys::clock},
 };
 
 /// The shortest Ethernet frame without its checksum: 60 bytes. `retry_after` waits for this frame if packets cost

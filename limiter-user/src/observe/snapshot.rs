@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Interface, Status, collect, source::Top};
+use super::{Interface, Status, Top, collect};
 use crate::{
     agent::ask,
-    kernel::{Attachment, error::Result},
+    kernel::{Attachment, Result},
 };
 
 /// Time limit for the agent's answers about fleets, for all attachments together. A slow agent must not delay the

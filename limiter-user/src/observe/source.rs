@@ -2,11 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Verdicts,
-    live::{Row, Sample, per_second},
-};
-use crate::config::lists::DENY;
+use super::{Row, Sample, Verdicts, live::per_second};
+use crate::config::DENY;
 
 /// The output of `check --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

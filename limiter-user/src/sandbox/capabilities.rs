@@ -52,11 +52,6 @@ pub fn leave_root() -> Result<()> {
     setresuid(user, user, user).map_err(failed)
 }
 
-/// Drops all capabilities.
-pub fn clear() -> Result<()> {
-    set(&CapsHashSet::new())
-}
-
 /// Drops all capabilities except the needed ones. Gains none.
 pub fn keep(needed: &[Capability]) -> Result<()> {
     let own = caps::read(None, CapSet::Permitted)
@@ -70,7 +65,8 @@ pub fn keep(needed: &[Capability]) -> Result<()> {
     set(&kept)
 }
 
-fn set(kept: &CapsHashSet) -> Result<()> {
+/// Drops all capabilities except `kept`.
+pub fn set(kept: &CapsHashSet) -> Result<()> {
     let failed = |error| Error::new("capabilities", error);
     caps::clear(None, CapSet::Ambient).map_err(failed)?;
     caps::set(None, CapSet::Effective, kept).map_err(failed)?;

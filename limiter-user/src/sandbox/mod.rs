@@ -9,6 +9,7 @@ mod syscalls;
 
 use std::{fs, io};
 
+use caps::{Capability, CapsHashSet};
 use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, Scope};
 
 /// The newest Landlock version known here. The kernel applies the part that it supports (Linux 5.13 and later, if
@@ -39,40 +40,31 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Drops everything: the user (root becomes `nobody`), all capabilities, all files by name, and all system calls
 /// except those on open descriptors. Landlock is used if the kernel supports it. All other steps must succeed.
-///
-/// # Errors
-///
 /// Fails if this process has several threads, because the others would keep their privileges, or if the kernel
 /// refuses.
 pub fn enter() -> Result<()> {
     only_thread()?;
     capabilities::drop_bounds()?;
     capabilities::leave_root()?;
-    capabilities::clear()?;
+    capabilities::set(&CapsHashSet::new())?;
     no_new_privileges()?;
     hide_all().map_err(|error| Error::new("Landlock", error))?;
     syscalls::allow_few()
 }
 
 /// Keeps the capabilities to open and change attachments, and drops the rest.
-///
-/// # Errors
-///
 /// Returns the errors of [`enter`].
 pub fn confine() -> Result<()> {
     keep(capabilities::TO_CHANGE)
 }
 
 /// Keeps the capabilities to open and read attachments, and drops the rest.
-///
-/// # Errors
-///
 /// Returns the errors of [`enter`].
 pub fn confine_reader() -> Result<()> {
     keep(capabilities::TO_READ)
 }
 
-fn keep(needed: &[caps::Capability]) -> Result<()> {
+fn keep(needed: &[Capability]) -> Result<()> {
     only_thread()?;
     capabilities::drop_bounds()?;
     capabilities::keep(needed)?;

@@ -1,7 +1,7 @@
 //! The output of `check`.
 
 use crate::{
-    observe::source::{Check, CheckedLimit, MissingOptions, OnList},
+    observe::{Check, CheckedLimit, OnList},
     show::units::{grouped, seconds},
 };
 
@@ -56,15 +56,12 @@ pub fn check(check: &Check) -> String {
             ));
         }
     }
-    for MissingOptions {
-        limit,
-        key,
-        options,
-    } in &check.missing
-    {
+    for missing in &check.missing {
         text.push_str(&format!(
-            "  {limit}: not checked, because its key is {key}: give {} too\n",
-            options.join(", ")
+            "  {}: not checked, because its key is {}: give {} too\n",
+            missing.limit,
+            missing.key,
+            missing.options.join(", ")
         ));
     }
     text

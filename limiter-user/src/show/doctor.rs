@@ -30,13 +30,11 @@ pub fn diagnosis(diagnosis: &Diagnosis) -> String {
 }
 
 fn mode_line(diagnosis: &Diagnosis) -> String {
-    let Diagnosis {
-        interface, mode, ..
-    } = diagnosis;
+    let interface = &diagnosis.interface;
     if !diagnosis.problems().is_empty() {
         return format!("{interface}: expect `limiter attach {interface}` to fail\n");
     }
-    match mode {
+    match diagnosis.mode {
         Mode::Unknown => {
             format!(
                 "{interface}: native or generic mode: only `limiter attach {interface}` can tell\n"

@@ -69,15 +69,7 @@ fn limits(limits: &[(Limit, LimitCounters)]) -> String {
             grouped(counters.would_drop.packets),
         ]
     };
-    let columns = [
-        "LIMIT",
-        "RATE",
-        "BURST",
-        "KEY",
-        "PASSED",
-        "DROPPED",
-        "WOULD DROP",
-    ];
+    let columns = "LIMIT|RATE|BURST|KEY|PASSED|DROPPED|WOULD DROP";
     table(columns, 4, limits.iter().map(row))
 }
 
@@ -91,6 +83,6 @@ fn sources(sources: &[&(String, SourceCounters)]) -> String {
             grouped(counters.would_drop),
         ]
     };
-    let columns = ["SOURCE", "PACKETS", "PASSED", "DROPPED", "WOULD DROP"];
+    let columns = "SOURCE|PACKETS|PASSED|DROPPED|WOULD DROP";
     table(columns, 1, sources.iter().map(row))
 }

@@ -3,11 +3,8 @@
 use std::{cmp::Reverse, time::Duration};
 
 use crate::{
-    config::lists::DENY,
-    observe::{
-        Interface, Limit,
-        live::{Row, Sample, per_second},
-    },
+    config::DENY,
+    observe::{Count, Interface, Limit, Row, Sample, live::per_second},
     show::{
         table::table,
         units::{counted, grouped, seconds},
@@ -44,8 +41,12 @@ pub fn live(sample: &Sample, before: Option<&Interface>, interval: Duration) -> 
     if let Some(until) = &of.try_until {
         text += &format!(" ON TRIAL until {until}");
     }
-    let (passed, over) = packets(of);
-    let (passed_before, over_before) = before.map_or((passed, over), packets);
+    let all = |of: &Interface| {
+        let of = of.verdicts;
+        sums([of.passed, of.dropped, of.would_drop])
+    };
+    let (passed, over) = all(of);
+    let (passed_before, over_before) = before.map_or((passed, over), all);
     let rate = |now: u64, then| rate(sample, now.saturating_sub(then));
     text += &format!(
         "  {} of {}  every {}\npassed  {}/s, {} in all\n{:<7} {}/s, {} in all\n",
@@ -65,22 +66,14 @@ pub fn live(sample: &Sample, before: Option<&Interface>, interval: Duration) -> 
 }
 
 /// Packets that passed, and packets that were over the limits. In shadow, the latter are part of the former.
-fn packets(of: &Interface) -> (u64, u64) {
-    let of = &of.verdicts;
-    (
-        of.passed.packets,
-        of.dropped.packets.wrapping_add(of.would_drop.packets),
-    )
+fn sums([passed, dropped, would_drop]: [Count; 3]) -> (u64, u64) {
+    let over = dropped.packets.wrapping_add(would_drop.packets);
+    (passed.packets, over)
 }
 
 /// Packets of a limit that passed, and packets that were over it, since the last sample.
 fn since(limit: &Limit, before: Option<&Interface>) -> (u64, u64) {
-    let all = |of: &Limit| {
-        (
-            of.passed.packets,
-            of.dropped.packets.wrapping_add(of.would_drop.packets),
-        )
-    };
+    let all = |of: &Limit| sums([of.passed, of.dropped, of.would_drop]);
     let before = before.and_then(|before| before.limits.iter().find(|of| of.name == limit.name));
     let ((passed, over), then) = (all(limit), before.map_or(all(limit), all));
     // Counters restart if a limit takes another limit's slot.
@@ -106,30 +99,13 @@ fn limits(sample: &Sample, before: Option<&Interface>) -> String {
             grouped(limit.would_drop.packets),
         ]
     });
-    let columns = [
-        "LIMIT",
-        "RATE",
-        "PASS/s",
-        "OVER/s",
-        "PASSED",
-        "DROPPED",
-        "WOULD DROP",
-    ];
+    let columns = "LIMIT|RATE|PASS/s|OVER/s|PASSED|DROPPED|WOULD DROP";
     table(columns, 2, rows)
 }
 
 /// The sources, and drops of others.
 fn sources(sample: &Sample) -> String {
-    let columns = [
-        "SOURCE",
-        "LIMIT",
-        "PASS/s",
-        "DROP/s",
-        "PASSED",
-        "DROPPED",
-        "WOULD DROP",
-        "TOKENS",
-    ];
+    let columns = "SOURCE|LIMIT|PASS/s|DROP/s|PASSED|DROPPED|WOULD DROP|TOKENS";
     let rows = sample.rows.iter().map(|row| {
         let of = &row.activity;
         let (dropped, would_drop) = of.split(of.over);

@@ -119,8 +119,8 @@ fn read(file: &[u8]) -> Result<(Vec<Seen>, Option<Cut>), Error> {
         assert_eq!(packet.number, seen.len() as u64 + 1);
         seen.push((packet.time, packet.frame, packet.outgoing));
     }
-    assert_eq!(capture.packets(), seen.len() as u64);
-    Ok((seen, capture.cut()))
+    assert_eq!(capture.packets, seen.len() as u64);
+    Ok((seen, capture.cut))
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn unreadable_captures_are_refused_with_a_reason() {
             "{error}"
         );
     }
-    let opened = |path: &str| Capture::open(path.as_ref()).unwrap_err().to_string();
+    let opened = |path: &str| Capture::open(path.as_ref()).err().unwrap().to_string();
     let missing = opened("/nonexistent.pcap");
     assert!(
         missing.starts_with("/nonexistent.pcap cannot be read"),

@@ -8,7 +8,7 @@ use limiter_user::{
 use proptest::prelude::*;
 
 fn percent(number: u32) -> Percent {
-    format!("{number}%").parse().unwrap()
+    format!("{number}%").parse().expect("a percentage")
 }
 
 proptest! {

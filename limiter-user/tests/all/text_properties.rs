@@ -92,7 +92,7 @@ proptest! {
             Parts::Interface,
             Parts::Source(source),
             Parts::Destination(destination),
-            Parts::Pair { source, destination },
+            Parts::Pair(source, destination),
         ] {
             let key = Key { parts, by_port };
             prop_assert_eq!(key.to_string().parse(), Ok(key));

@@ -69,9 +69,12 @@ impl Object {
     }
 
     pub fn program(&self) -> Result<&ProgramFd> {
+        Ok(self.xdp()?.fd()?)
+    }
+
+    pub fn xdp(&self) -> Result<&Xdp> {
         let found = self.ebpf.program(self.program);
-        let xdp: &Xdp = found.ok_or_else(|| missing(self.program))?.try_into()?;
-        Ok(xdp.fd()?)
+        Ok(found.ok_or_else(|| missing(self.program))?.try_into()?)
     }
 
     /// Takes a map out of the object.

@@ -1,14 +1,12 @@
 //! Sends packets from the kernel of one host to the other host, and measures the time.
 
-use std::{
-    net::IpAddr,
-    os::fd::{AsFd as _, BorrowedFd},
-    sync::Barrier,
-    thread,
-};
+use std::{net::IpAddr, os::fd::BorrowedFd, sync::Barrier, thread};
 
 use anyhow::{Context as _, Result, bail};
-use aya::maps::{Array, MapData};
+use aya::{
+    TestRun, TestRunAttrs, TestRunOptions,
+    maps::{Array, MapData},
+};
 use limiter_user::kernel::sys::bpf;
 
 use super::{
@@ -164,16 +162,21 @@ impl Sender {
         let ready = stay_on(self.cpu).context("staying on one processor");
         barrier.wait();
         ready?;
-        let program = self.object.program()?;
         let before = processor_time()?;
         // One kind after the other: a call takes half a millisecond.
         for (kind, frame) in &self.frames {
             let mut flow = self.flow.get(&0, 0)?;
             flow[HEADER_SUM] = header_sum(frame);
             self.flow.set(0, flow, 0)?;
-            let count = portion(count, kind.share);
-            bpf::test_run_live(program.as_fd(), frame, count, BATCH)
-                .context("the kernel's test-run with live frames (Linux 5.18)")?;
+            let options = TestRunOptions {
+                data_in: Some(frame),
+                repeat: portion(count, kind.share),
+                // Applies the program's actions, so that redirected frames are transmitted.
+                attrs: TestRunAttrs::new().xdp_live_frames(BATCH),
+                ..TestRunOptions::new()
+            };
+            let run = self.object.xdp()?.test_run(options);
+            run.context("the kernel's test-run with live frames (Linux 5.18)")?;
         }
         Ok(processor_time()? - before)
     }

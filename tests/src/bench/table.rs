@@ -41,9 +41,7 @@ pub fn tables(plan: &Plan, results: &Results) -> String {
         .results
         .chunk_by(|one, next| title(one) == title(next))
     {
-        let columns = [
-            "SUBJECT", "SOURCES", "NS", "LOWEST", "Q1", "Q3", "HIGHEST", "PRICE", "RATIO", "PASSED",
-        ];
+        let columns = "SUBJECT|SOURCES|NS|LOWEST|Q1|Q3|HIGHEST|PRICE|RATIO|PASSED";
         let rows = table(columns, 1, group.iter().map(cells));
         let _ = write!(text, "\n{}\n{rows}\n", title(&group[0]));
     }

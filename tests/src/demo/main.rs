@@ -76,7 +76,7 @@ fn main() -> Result<()> {
     let rows: Vec<_> = rows
         .map(|(client, sent)| row(&hosts, client, sent, &received))
         .collect();
-    let columns = ["CLIENT", "SOURCE", "SENT", "PASSED", "DROPPED", "ALLOWED"];
+    let columns = "CLIENT|SOURCE|SENT|PASSED|DROPPED|ALLOWED";
     let cells = rows.iter().map(|(cells, _)| cells.clone());
     println!("{}", table(columns, 2, cells));
     ensure!(

@@ -49,7 +49,7 @@ fn ours(bytes: &[u8]) -> Result<Ours, Error> {
     let end = loop {
         let packet = match capture.next() {
             Some(Ok(packet)) => packet,
-            None => break Ok(capture.cut()),
+            None => break Ok(capture.cut),
             Some(Err(why)) => {
                 expect_one_line(&why.to_string());
                 break Err(why);

@@ -43,9 +43,11 @@ struct Opened {
 impl Opened {
     fn new() -> Self {
         let opened = Namespace::new().unwrap().block_on(|| async {
-            attach("lo", &Wanted::new(settings(SETTINGS)))
-                .await
-                .unwrap();
+            let wanted = Wanted {
+                settings: settings(SETTINGS),
+                ..Wanted::default()
+            };
+            attach("lo", &wanted).await.unwrap();
             let folder = pins::directory("lo").unwrap();
             let map = |name: &str| MapData::from_pin(folder.join(name)).unwrap();
             let opened = Self {
@@ -108,7 +110,14 @@ impl Opened {
         let _ = show::status::status(&status);
         for source in ["192.0.2.7", "203.0.113.9", "2001:db8::7"] {
             let source: IpAddr = source.parse().unwrap();
-            let check = check::check(attachment, &Asked::of_source(source)).unwrap();
+            let asked = Asked {
+                source,
+                to: None,
+                port: None,
+                from_port: None,
+                protocol: None,
+            };
+            let check = check::check(attachment, &asked).unwrap();
             for limit in &check.limits {
                 let burst = limit.burst_tokens as f64;
                 assert!((0.0..=burst).contains(&limit.tokens), "{limit:?}");

@@ -227,10 +227,7 @@ impl Fields<'_> {
             Parts::Interface => (None, None),
             Parts::Source(bits) => (Some(bits), None),
             Parts::Destination(bits) => (None, Some(bits)),
-            Parts::Pair {
-                source,
-                destination,
-            } => (Some(source), Some(destination)),
+            Parts::Pair(source, destination) => (Some(source), Some(destination)),
             Parts::Flow => (whole, whole),
         };
         let read = |seen: Option<Field<(u16, u16)>>| match seen {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use limiter_user::config::{
     Limit, Lists, Match,
     key::Parts,
-    matches::{Destination, IcmpType, IpVersion, Payload, Ports},
+    matches::{Destination, IcmpType, IpVersion, Payload, PortRange},
 };
 
 use super::{
@@ -162,12 +162,11 @@ fn payload_holds(wanted: &Payload, found: &packet::Payload, unseen: bool) -> boo
 }
 
 fn port_holds(
-    wanted: &Ports,
+    ranges: &[PortRange],
     ports: &Field<(u16, u16)>,
     unseen: bool,
     end: impl Fn((u16, u16)) -> u16,
 ) -> bool {
-    let Ports(ranges) = wanted;
     ranges.is_empty()
         || ports.is(unseen, |ports| {
             let port = u32::from(end(*ports));

@@ -87,10 +87,7 @@ fn main() -> Result<()> {
     println!(
         "99th percentile of ordinary clients' times; {SETTLING} s of each phase are not measured"
     );
-    println!(
-        "{}",
-        table(["LIMIT", "BEFORE", "OVERLOAD", "AFTER"], 1, rows)
-    );
+    println!("{}", table("LIMIT|BEFORE|OVERLOAD|AFTER", 1, rows));
     if let Some(path) = args.svg {
         fs::write(path, picture::svg(&runs[0].course, &runs[1].course))?;
     }

@@ -78,9 +78,9 @@ fn panel(svg: &mut String, top: f64, title: &str, marks: &[(f64, f64)]) {
         );
     }
     for second in (0..=PHASES.iter().sum::<u64>()).step_by(10) {
-        let _ = write!(
+        let _ = writeln!(
             svg,
-            "<text x=\"{:.0}\" y=\"{}\" text-anchor=\"middle\">{second} s</text>\n",
+            "<text x=\"{:.0}\" y=\"{}\" text-anchor=\"middle\">{second} s</text>",
             horizontal(second as f64),
             top + HEIGHT + 16.0
         );
@@ -93,9 +93,9 @@ fn curve(svg: &mut String, top: f64, color: &str, run: &[Second], share: impl Fn
         format!("{:.0},{y:.1}", horizontal(f64::from(number) + 0.5))
     });
     let points: Vec<_> = points.collect();
-    let _ = write!(
+    let _ = writeln!(
         svg,
-        "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>\n",
+        "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>",
         points.join(" ")
     );
 }

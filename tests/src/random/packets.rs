@@ -59,7 +59,7 @@ fn port(rng: &mut Rng, settings: &Settings) -> u16 {
     let limit = one(rng, &settings.limits);
     let ranges: Vec<PortRange> = [&limit.matches.destination_port, &limit.matches.source_port]
         .into_iter()
-        .flat_map(|ports| ports.0.clone())
+        .flat_map(|ports| ports.clone())
         .collect();
     let near = if ranges.is_empty() || percent(rng, 30) {
         *one(rng, &PORTS)

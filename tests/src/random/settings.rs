@@ -9,7 +9,7 @@ use limiter_user::config::{
     Settings, Unit,
     adaptive::When,
     lists::Prefixes,
-    matches::{Destination, Hex, IpVersion, Payload, PortRange, Ports},
+    matches::{Destination, Hex, IpVersion, Payload, PortRange},
 };
 
 use super::{one, percent};
@@ -379,9 +379,9 @@ fn payload(rng: &mut Rng) -> Payload {
     }
 }
 
-fn ports(rng: &mut Rng, chance: u32) -> Ports {
+fn ports(rng: &mut Rng, chance: u32) -> Vec<PortRange> {
     if !percent(rng, chance) {
-        return Ports::default();
+        return Vec::new();
     }
     let range = |rng: &mut Rng| {
         let first = *one(rng, &PORTS);
@@ -389,5 +389,5 @@ fn ports(rng: &mut Rng, chance: u32) -> Ports {
         PortRange::new(first, last)
     };
     let most = if rng.bool() { 2 } else { 16 };
-    Ports((0..rng.usize(1..=most)).map(|_| range(rng)).collect())
+    (0..rng.usize(1..=most)).map(|_| range(rng)).collect()
 }

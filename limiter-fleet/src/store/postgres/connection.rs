@@ -30,7 +30,6 @@ const VERSION: i32 = 1;
 
 const CHECK: &str = "SELECT pg_is_in_recovery(), limiter.version()";
 
-/// A parameter of a statement.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A connection to a server.
@@ -76,7 +75,7 @@ impl Postgres {
             let bounded = Bounded {
                 stream: open(host, port)
                     .await
-                    .map_err(|error| fault::of_socket(target, &error))?,
+                    .map_err(|error| Fault::Unreachable(target.quoted(&error.to_string())))?,
                 traffic: Arc::clone(&traffic),
             };
             if config.get_ssl_mode() == SslMode::Disable {
@@ -184,7 +183,6 @@ async fn open(host: &Host, port: u16) -> io::Result<Box<dyn Stream>> {
     })
 }
 
-/// Begins a session.
 async fn begin<T>(
     target: &Target,
     config: &Config,

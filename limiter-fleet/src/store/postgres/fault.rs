@@ -1,18 +1,10 @@
 //! The errors of PostgreSQL.
 
-use std::{error::Error as _, io};
+use std::error::Error as _;
 
-use tokio_postgres::{
-    Error,
-    error::{DbError, SqlState},
-};
+use tokio_postgres::{Error, error::DbError};
 
 use crate::store::{error::Fault, options::Target, socket::TOO_LONG};
-
-/// Converts an error of a socket.
-pub(super) fn of_socket(target: &Target, error: &io::Error) -> Fault {
-    Fault::Unreachable(target.quoted(&error.to_string()))
-}
 
 /// Converts an error of the client.
 pub(super) fn of(target: &Target, error: &Error) -> Fault {
@@ -35,38 +27,23 @@ pub(super) fn of(target: &Target, error: &Error) -> Fault {
 }
 
 fn of_server(target: &Target, error: &DbError) -> Fault {
-    let code = error.code();
-    let why = target.quoted(&format!("{} {}", code.code(), error.message()));
-    if [
-        &SqlState::INVALID_PASSWORD,
-        &SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-    ]
-    .contains(&code)
-    {
-        Fault::Denied
-    } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
-        Fault::Forbidden(why)
-    } else if [&SqlState::DISK_FULL, &SqlState::OUT_OF_MEMORY].contains(&code) {
-        Fault::Full
-    } else if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
-        Fault::Replica
-    } else if [
-        &SqlState::ADMIN_SHUTDOWN,
-        &SqlState::CRASH_SHUTDOWN,
-        &SqlState::CANNOT_CONNECT_NOW,
-    ]
-    .contains(&code)
-    {
-        Fault::Unreachable(why)
-    } else if [
-        &SqlState::INVALID_CATALOG_NAME,
-        &SqlState::INVALID_SCHEMA_NAME,
-        &SqlState::UNDEFINED_FUNCTION,
-    ]
-    .contains(&code)
-    {
-        Fault::NotAStore(format!("a PostgreSQL without limiter's schema ({why})"))
-    } else {
-        Fault::Refused(why)
+    let code = error.code().code();
+    let why = target.quoted(&format!("{code} {}", error.message()));
+    // Codes of appendix A of PostgreSQL's manual.
+    match code {
+        // Wrong password, or no access from this host.
+        "28P01" | "28000" => Fault::Denied,
+        "42501" => Fault::Forbidden(why),
+        // Disk or memory is full.
+        "53100" | "53200" => Fault::Full,
+        // A transaction that only reads.
+        "25006" => Fault::Replica,
+        // Shutting down, crashed, starting.
+        "57P01" | "57P02" | "57P03" => Fault::Unreachable(why),
+        // No such database, schema, function.
+        "3D000" | "3F000" | "42883" => {
+            Fault::NotAStore(format!("a PostgreSQL without limiter's schema ({why})"))
+        }
+        _ => Fault::Refused(why),
     }
 }

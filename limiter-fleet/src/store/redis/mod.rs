@@ -90,13 +90,10 @@ impl Engine for Redis {
     }
 
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat<'a>) -> Answer<'a, Alive> {
-        let Heartbeat {
-            fleet, alive, held, ..
-        } = heartbeat;
-        let keys = ["members", "limits", "revision"].map(|name| key(fleet, name));
+        let keys = ["members", "limits", "revision"].map(|name| key(heartbeat.fleet, name));
         let member = format!("{:016x} {}", heartbeat.member, heartbeat.label);
         Box::pin(async move {
-            let arguments = (alive, MEMBERS, LIMITS, member, held);
+            let arguments = (heartbeat.alive, MEMBERS, LIMITS, member, &heartbeat.held);
             let (hosts, oldest, revision, held) = self.call(HEARTBEAT, &keys, arguments).await?;
             Ok(Alive {
                 hosts,
@@ -157,12 +154,10 @@ fn strings(pair: &[Value]) -> Option<(Vec<u8>, Vec<u8>)> {
     }
 }
 
-/// A key of a fleet.
 fn key(fleet: &str, rest: &str) -> String {
     format!("limiter:{{{fleet}}}:{rest}")
 }
 
-/// The key of a list.
 fn list_key(fleet: &str, list: &str) -> String {
     key(fleet, &format!("list:{list}"))
 }

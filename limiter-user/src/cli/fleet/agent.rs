@@ -11,11 +11,7 @@ use limiter_fleet::{agent::Options, store};
 
 use crate::{
     agent,
-    cli::shared::{
-        interruption::interruption,
-        output::{note, print},
-        values::duration,
-    },
+    cli::shared::{SECOND, duration, interruption, note, print},
     files,
     kernel::sys::requirements,
 };
@@ -43,7 +39,7 @@ pub struct Agent {
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Time between exchanges with the store: 10ms to 10s
-    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration(10..=10 * SECOND, "100ms"))]
     interval: Duration,
     /// Name of this host in the store. Default: its host name
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -56,11 +52,6 @@ enum Verb {
     Schema,
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
-    let bounds = Duration::from_millis(10)..=Duration::from_secs(10);
-    duration(text, bounds, "100ms")
-}
-
 pub async fn run(arguments: Agent) -> anyhow::Result<()> {
     if let Some(Verb::Schema) = arguments.verb {
         return Ok(print(store::SCHEMA)?);
@@ -68,22 +59,14 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
     // Without privileges the agent would run, but never share anything.
     requirements::privileges()?;
     let stop = interruption()?;
-    let Agent {
-        store: url,
-        password_file,
-        ca,
-        interval,
-        host,
-        ..
-    } = arguments;
     let options = Options {
         store: store::Options {
-            password: read("the password file", password_file.as_deref())?,
-            ca: read("the CA file", ca.as_deref())?,
-            ..store::Options::new(&url.unwrap_or_default())
+            password: read("the password file", arguments.password_file.as_deref())?,
+            ca: read("the CA file", arguments.ca.as_deref())?,
+            ..store::Options::new(&arguments.store.unwrap_or_default())
         },
-        interval,
-        host: host.unwrap_or_else(own_name),
+        interval: arguments.interval,
+        host: arguments.host.unwrap_or_else(own_name),
         say: note,
     };
     agent::run(options, stop).await

@@ -73,13 +73,7 @@ fn simulated(seconds: &[Second]) -> String {
         ]
     });
     table(
-        [
-            "SECOND",
-            "ARRIVED",
-            "PASSED AS CONFIGURED",
-            "PASSED ADAPTED",
-            "RATES",
-        ],
+        "SECOND|ARRIVED|PASSED AS CONFIGURED|PASSED ADAPTED|RATES",
         0,
         rows,
     ) + "\n"

@@ -8,13 +8,8 @@ use super::reload::{allow_in, put_in_force};
 use crate::{
     agent::ask,
     cli::shared::{
-        file::{read_for, warn_of_full_tables},
-        interfaces::unique,
-        lasting::try_for,
-        limiting::{Limiting, settings},
-        output::{Usage, about, note, outcome, report},
-        ssh,
-        values::interface,
+        About, DAY, Limiting, SECOND, Usage, duration, interface, note, outcome, read_for, report,
+        settings, ssh, unique, warn_of_full_tables,
     },
     config::{Mode, names},
     kernel::{
@@ -51,7 +46,7 @@ pub struct Attach {
     #[arg(long, value_name = "NAME", value_parser = names::fleet, conflicts_with = "config")]
     fleet: Option<String>,
     /// Let all packets pass again after this time unless `limiter keep` runs before: 1s to 1day, as in 90s or 10m
-    #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
+    #[arg(long = "try", value_name = "DURATION", value_parser = duration(SECOND..=DAY, "90s"), allow_hyphen_values = true)]
     try_for: Option<Duration>,
     /// Attach in front of an existing XDP program. It gets the packets that pass; detach puts it back
     #[arg(long)]
@@ -80,18 +75,17 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
             continue;
         }
         // A trial that is over leaves a program that passes all packets.
-        if let Err(Error::TrialOver { .. }) = Attachment::open(interface).await {
-            detach(interface)
-                .await
-                .map_err(|error| about(interface, error))?;
+        if let Err(Error::TrialOver(..)) = Attachment::open(interface).await {
+            detach(interface).await.about(interface)?;
         }
         ssh::warn(interface, &wanted.settings, |client| {
             how_to_stay(&arguments, client)
         });
-        if let Err(error) = attach(interface, &wanted).await {
+        let attached = attach(interface, &wanted).await;
+        if attached.is_err() {
             undo(&done).await;
-            return Err(about(interface, error));
         }
+        attached.about(interface)?;
         done.push(interface);
     }
     for interface in done {
@@ -137,11 +131,9 @@ async fn is_so(interface: &str, wanted: &Wanted, arguments: &Attach) -> bool {
 async fn take_over(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow::Result<bool> {
     match Attachment::open(interface).await {
         Ok(_) => {}
-        Err(Error::OtherVersion { .. }) => return replaced(interface, wanted).await,
+        Err(Error::OtherVersion(..)) => return replaced(interface, wanted).await,
         Err(Error::TakenOff(_)) => {
-            detach(interface)
-                .await
-                .map_err(|error| about(interface, error))?;
+            detach(interface).await.about(interface)?;
             return Ok(false);
         }
         // `attach` reports any other trouble.
@@ -149,18 +141,13 @@ async fn take_over(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyh
     }
     let advice = |client| how_to_stay(arguments, client);
     put_in_force(interface, wanted.clone(), Lasts::ForGood, advice).await?;
-    trial::end(interface, false)
-        .await
-        .map_err(|error| about(interface, error))?;
+    trial::end(interface, false).await.about(interface)?;
     Ok(true)
 }
 
 /// Replaces another version's attachment.
 async fn replaced(interface: &str, wanted: &Wanted) -> anyhow::Result<bool> {
-    let layout = replace(interface, wanted)
-        .await
-        .map_err(|error| about(interface, error))?;
-    let Some(layout) = layout else {
+    let Some(layout) = replace(interface, wanted).await.about(interface)? else {
         return Ok(false);
     };
     report(&format!(
@@ -190,7 +177,10 @@ async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
             arguments.mode,
             arguments.fleet.as_deref(),
         )?;
-        let wanted = Wanted::new(settings);
+        let wanted = Wanted {
+            settings,
+            ..Wanted::default()
+        };
         return Ok((arguments.interfaces.clone(), wanted));
     };
     let (in_file, wanted) = read_for(&arguments.interfaces, path).await?;

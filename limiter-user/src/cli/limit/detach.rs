@@ -3,11 +3,7 @@
 use clap::Args;
 
 use crate::{
-    cli::shared::{
-        interfaces::{is_all, unique},
-        output::{note, outcome, report},
-        values::interface,
-    },
+    cli::shared::{interface, is_all, note, outcome, report, unique},
     kernel::{
         Error,
         ops::detach::{detach, detach_all},

@@ -3,10 +3,7 @@
 use clap::Args;
 
 use crate::{
-    cli::shared::{
-        interfaces::{On, each},
-        output::{outcome, report},
-    },
+    cli::shared::{On, each, outcome, report},
     kernel::ops::{
         detach::detach,
         trial::{Ended, end},

@@ -8,13 +8,7 @@ use std::{
 use clap::Args;
 
 use crate::{
-    cli::shared::{
-        file::read_for,
-        interfaces::{On, each},
-        lasting::{Lasting, report_changes},
-        output::{about, note},
-        ssh::warning_of_change,
-    },
+    cli::shared::{About, Lasting, On, each, read_for, report_changes, warn_of_change},
     config::Settings,
     kernel::{
         Attachment,
@@ -35,22 +29,20 @@ pub struct Reload {
 }
 
 pub async fn run(arguments: Reload) -> anyhow::Result<()> {
-    let Reload {
-        on,
-        config,
-        lasting,
-    } = arguments;
     let reload = async |interface: &str, path: &Path| {
         let (_, wanted) = read_for(&[interface.to_owned()], path).await?;
         let advice = |client| {
             allow_in(path, client) + ", or use --try 2m, which undoes the change after two minutes"
         };
-        put_in_force(interface, wanted, lasting.lasts(), advice).await
+        put_in_force(interface, wanted, arguments.lasting.lasts(), advice).await
     };
-    each(&on.interfaces, async |interface| match &config {
-        Some(path) => reload(interface, path).await,
-        None => reload(interface, &last_file(interface).await?).await,
-    })
+    each(
+        &arguments.on.interfaces,
+        async |interface| match &arguments.config {
+            Some(path) => reload(interface, path).await,
+            None => reload(interface, &last_file(interface).await?).await,
+        },
+    )
     .await
 }
 
@@ -65,11 +57,9 @@ pub async fn put_in_force(
     let change = |attachment: &Attachment, _: &Settings| {
         Some(attachment.record.with_fleet(wanted.settings.clone()).0)
     };
-    let warning = warning_of_change(interface, change, advice).await;
-    warning.iter().for_each(|text| note(text));
-    let changed = swap(interface, lasts, |_| Ok(wanted.clone()))
-        .await
-        .map_err(|error| about(interface, error))?;
+    warn_of_change(interface, change, advice).await;
+    let changed = swap(interface, lasts, |_| Ok(wanted.clone())).await;
+    let changed = changed.about(interface)?;
     report_changes(interface, &changed, lasts, false);
     Ok(())
 }

@@ -6,15 +6,10 @@ use clap::Args;
 use limiter_common::table::key::SourceKey;
 
 use crate::{
-    cli::shared::{
-        interfaces::{OnOne, each},
-        output::outcome,
-        packet::OfPacket,
-        values::address,
-    },
-    config::{Limit, key::Parts},
+    cli::shared::{OfPacket, OnOne, address, each, outcome},
+    config::{Limit, Parts},
     kernel::Attachment,
-    observe::asked::Asked,
+    observe::Asked,
     show::units::grouped,
 };
 

@@ -4,11 +4,9 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     cli::shared::{
-        interfaces::{On, each},
-        lasting::{Lasting, note_stale_file, report_changes},
-        output::{about, note, usage},
-        ssh::{allow_first, warning_of_change},
-        values::Change::{self, By, To},
+        About, Change, Lasting, On, allow_first, each, note_stale_file, report_changes, usage,
+        values::Change::{By, To},
+        warn_of_change,
     },
     config::{
         Algorithm, Burst, Invalid, Limit, Malformed, OrNone, Rate, Settings, control::is_control,
@@ -79,21 +77,15 @@ pub async fn run(arguments: Set) -> anyhow::Result<()> {
 
 async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await;
-    let frame_max = attachment
-        .map_err(|error| about(interface, error))?
-        .record
-        .frame_max;
+    let frame_max = attachment.about(interface)?.record.frame_max;
     let merged = |settings: &Settings| merged(settings, arguments, frame_max);
     let after = |attachment: &Attachment, _: &Settings| {
         let new = merged(&attachment.own_settings().ok()?).ok()?;
         Some(attachment.record.with_fleet(new).0)
     };
-    let warning = warning_of_change(interface, after, |client| allow_first(interface, client));
-    warning.await.iter().for_each(|text| note(text));
+    warn_of_change(interface, after, |client| allow_first(interface, client)).await;
     let lasts = arguments.lasting.lasts();
-    let changed = set(interface, lasts, merged)
-        .await
-        .map_err(|error| about(interface, error))?;
+    let changed = set(interface, lasts, merged).await.about(interface)?;
     report_changes(interface, &changed, lasts, false);
     note_stale_file(interface, &changed, lasts);
     Ok(())

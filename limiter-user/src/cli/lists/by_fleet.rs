@@ -5,11 +5,8 @@ use limiter_fleet::store;
 
 use crate::{
     agent::ask,
-    cli::shared::output::{note, outcome},
-    config::{
-        Invalid, Settings,
-        lists::{Prefixes, prefix},
-    },
+    cli::shared::{note, outcome},
+    config::{Invalid, Prefixes, Settings, lists::prefix},
     kernel::Attachment,
 };
 

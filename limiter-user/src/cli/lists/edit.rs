@@ -4,22 +4,15 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
-use limiter_fleet::status::Listed;
 
 use super::by_fleet;
 use crate::{
     agent::ask,
     cli::shared::{
-        interfaces::{OnOne, each},
-        lasting::{Lasting, note_stale_file, report_changes},
-        output::{Usage, note, print, print_json},
-        ssh::{allow_first, warning_of_change},
-        values::{duration, prefix},
+        Lasting, OnOne, SECOND, Usage, YEAR, allow_first, answer, duration, each, note,
+        note_stale_file, prefix, report_changes, warn_of_change,
     },
-    config::{
-        Invalid, Settings,
-        lists::{self, Prefixes, show},
-    },
+    config::{Invalid, Prefixes, Settings, lists, lists::show},
     kernel::{
         Attachment,
         ops::set::{Lasts, set},
@@ -36,7 +29,7 @@ pub enum Verb<On: Args> {
         #[command(flatten)]
         given: Given<On>,
         /// Remove the prefixes after this time, as in 90s, 10m or 2h; only for lists that a fleet shares
-        #[arg(long = "for", value_name = "DURATION", value_parser = lasts)]
+        #[arg(long = "for", value_name = "DURATION", value_parser = duration(SECOND..=10 * YEAR, "10m"))]
         lasts: Option<Duration>,
     },
     /// Remove prefixes from the list; a note names missing ones
@@ -76,13 +69,6 @@ pub struct Given<On: Args> {
     file: Option<PathBuf>,
     #[command(flatten)]
     lasting: Lasting,
-}
-
-fn lasts(text: &str) -> Result<Duration, String> {
-    // A year in humantime, in seconds.
-    const YEAR: u64 = 31_557_600;
-    let bounds = Duration::from_secs(1)..=Duration::from_secs(10 * YEAR);
-    duration(text, bounds, "10m")
 }
 
 /// The edit for the given prefixes.
@@ -134,8 +120,7 @@ async fn execute<On: Args>(
         prefixes.extend(in_file.map_err(|mistakes| anyhow::anyhow!(mistakes.join("; ")))?);
     }
     each(&on.interfaces, async |interface| {
-        let warning = warning(edit, interface, &name, &prefixes).await;
-        warning.iter().for_each(|text| note(text));
+        warn(edit, interface, &name, &prefixes).await;
         put_in_force(edit, lasts, interface, &name, &prefixes).await
     })
     .await
@@ -146,30 +131,25 @@ async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     let mut settings = attachment.settings()?;
     let is_shared = settings.shares(name);
     let prefixes = find(&mut settings, name)?;
-    let shown: Vec<_> = prefixes.iter().map(show).collect();
-    let listed = if is_shared {
-        Some(ask::listed(interface, name).await)
-    } else {
-        None
+    let prefixes = prefixes.iter().map(show).collect();
+    let (fleet, error) = match is_shared {
+        false => (None, None),
+        true => match ask::listed(interface, name).await {
+            Ok(listed) => (Some(listed), None),
+            Err(error) => (None, Some(error)),
+        },
     };
-    if json {
-        print_json(&Listing {
-            interface: interface.to_owned(),
-            list: name.to_owned(),
-            prefixes: shown,
-            fleet: listed
-                .as_ref()
-                .and_then(|listed| listed.as_ref().ok())
-                .cloned(),
-        })?;
-    } else {
-        let fleet: &[Listed] = match &listed {
-            Some(Ok(listed)) => listed,
-            _ => &[],
-        };
-        print(&show::lists::lines(&shown, fleet))?;
-    }
-    if let Some(Err(error)) = &listed {
+    let listing = Listing {
+        interface: interface.to_owned(),
+        list: name.to_owned(),
+        prefixes,
+        fleet,
+    };
+    let fleet = listing.fleet.as_deref().unwrap_or_default();
+    answer(json, &listing, || {
+        show::lists::lines(&listing.prefixes, fleet)
+    })?;
+    if let Some(error) = error {
         note(&format!(
             "the fleet's entries are listed without host and time: {error}"
         ));
@@ -177,8 +157,8 @@ async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The warning if the edit makes things worse for the SSH session of this command.
-async fn warning(edit: Edit, interface: &str, name: &str, prefixes: &Prefixes) -> Option<String> {
+/// Warns if the edit makes things worse for the SSH session of this command.
+async fn warn(edit: Edit, interface: &str, name: &str, prefixes: &Prefixes) {
     let after = |attachment: &Attachment, in_force: &Settings| {
         let own = attachment.own_settings().ok()?;
         if own.shares(name) {
@@ -187,7 +167,7 @@ async fn warning(edit: Edit, interface: &str, name: &str, prefixes: &Prefixes) -
         let new = edited(edit, &own, name, prefixes).ok()?;
         Some(attachment.record.with_fleet(new).0)
     };
-    warning_of_change(interface, after, |client| allow_first(interface, client)).await
+    warn_of_change(interface, after, |client| allow_first(interface, client)).await;
 }
 
 /// Edits a list while traffic flows: the fleet's list if the fleet shares it, otherwise the host's.

@@ -9,18 +9,10 @@ use clap::Args;
 
 use crate::{
     agent::ask,
-    cli::shared::{
-        interfaces::{OnOne, each},
-        output::{print, print_json},
-        packet::OfPacket,
-        values::address,
-    },
+    cli::shared::{OfPacket, OnOne, address, answer, each},
     kernel::Attachment,
-    observe::{
-        self,
-        asked::Asked,
-        source::{self, OnList},
-    },
+    observe,
+    observe::{Asked, OnList, source},
     show,
 };
 
@@ -52,10 +44,7 @@ async fn one(interface: &str, asked: &Asked, json: bool) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let mut check = observe::check::check(&attachment, asked)?;
     add_hosts(&mut check).await;
-    if json {
-        return print_json(&check);
-    }
-    Ok(print(&show::check::check(&check))?)
+    answer(json, &check, || show::check::check(&check))
 }
 
 /// Adds the host of the fleet that has put a prefix on a list, and the time. Without the agent both are unknown.

@@ -5,11 +5,9 @@ use std::net::SocketAddr;
 use clap::Args;
 
 use crate::{
-    cli::shared::{
-        interruption::interruption,
-        output::{note, print},
-    },
-    export::{self, Collection, Server},
+    cli::shared::{interruption, note, print},
+    export,
+    export::{Collection, Server},
     helper, sandbox,
 };
 

@@ -4,13 +4,10 @@ use clap::Args;
 
 use crate::{
     agent::ask,
-    cli::shared::{
-        interfaces::{is_all, unique},
-        output::{note, print, print_json},
-        values::interface,
-    },
+    cli::shared::{answer, interface, is_all, note, unique},
     kernel::{Attachment, Error},
-    observe::{self, collect},
+    observe,
+    observe::collect,
     show,
 };
 
@@ -40,17 +37,13 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
         interfaces.push(shown);
     }
     let status = observe::Status { interfaces };
-    if arguments.json {
-        print_json(&status)?;
-    } else {
-        print(&show::status::status(&status))?;
-    }
+    answer(arguments.json, &status, || show::status::status(&status))?;
     for error in &errors {
         note(&error.to_string());
     }
     // After a trial with nothing before it, an interface has nothing to show.
     let all = names.is_empty() || is_all(names);
-    let is_failure = |error: &&Error| !(all && matches!(error, Error::TrialOver { .. }));
+    let is_failure = |error: &&Error| !(all && matches!(error, Error::TrialOver(..)));
     match errors.iter().filter(is_failure).count() {
         0 => Ok(()),
         count => Err(anyhow::anyhow!(

@@ -7,24 +7,11 @@ use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
 use tokio::time::{self, MissedTickBehavior, sleep};
 
 use crate::{
-    cli::shared::{
-        interruption::interruption,
-        output::{Usage, print, print_json},
-        values::{duration, interface},
-    },
+    cli::shared::{SECOND, Usage, answer, duration, interface, interruption},
     kernel::{Attachment, Error},
-    observe::{
-        Interface,
-        busiest::Order,
-        collect,
-        live::{Gauge, Sample, Wanted},
-        source,
-    },
+    observe::{Interface, Sample, Wanted, busiest::Order, collect, live::Gauge, source},
     sandbox,
-    show::{
-        screen::{self, Screen},
-        top,
-    },
+    show::{screen, screen::Screen, top},
 };
 
 const PRINTED: usize = 20;
@@ -48,13 +35,8 @@ pub struct Top {
     #[arg(long, requires = "once")]
     json: bool,
     /// Time between readings; --once measures rates over it. 100ms to 10s
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration(100..=10 * SECOND, "500ms"))]
     interval: Duration,
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    let bounds = Duration::from_millis(100)..=Duration::from_secs(10);
-    duration(text, bounds, "500ms")
 }
 
 pub async fn run(arguments: Top) -> anyhow::Result<()> {
@@ -62,10 +44,8 @@ pub async fn run(arguments: Top) -> anyhow::Result<()> {
         return live(&arguments.interface, arguments.interval).await;
     }
     let sample = twice(&arguments).await?;
-    if arguments.json {
-        return print_json(&source::Top::new(&sample));
-    }
-    Ok(print(&top::once(&sample))?)
+    let top = source::Top::new(&sample);
+    answer(arguments.json, &top, || top::once(&sample))
 }
 
 /// The second of two samples, so that there are rates.

@@ -19,14 +19,10 @@ use limiter_common::{
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{
-    cli::shared::{
-        interruption::interruption,
-        output::{about, note, print, write},
-        values::{interface, prefix},
-    },
+    cli::shared::{About, answer, interface, interruption, note, prefix},
     kernel::ops::watch::{Filter, Watching},
-    observe,
-    show::{self, units::grouped},
+    observe, show,
+    show::units::grouped,
 };
 
 /// Interval between reads of the ring buffer. The program wakes no reader: that would cost it more than everything
@@ -75,10 +71,10 @@ pub async fn run(arguments: Watch) -> anyhow::Result<()> {
         reasons: arguments.reason.clone(),
     };
     let watching = Watching::start(&arguments.interface, filter).await;
-    let watching = watching.map_err(|error| about(&arguments.interface, error))?;
+    let watching = watching.about(&arguments.interface)?;
     note(&format!(
         "{}: drops are shown until you press Ctrl-C",
-        watching.interface()
+        watching.interface
     ));
     let mut showing = Showing {
         watching,
@@ -132,13 +128,9 @@ impl Showing {
                 break;
             };
             let limit = self.watching.limit(raw.slot);
-            let event = observe::event::event(self.watching.interface(), limit, &raw)?;
+            let event = observe::event::event(&self.watching.interface, limit, &raw)?;
             self.shown += 1;
-            if self.json {
-                write(&(serde_json::to_string(&event)? + "\n"))?;
-            } else {
-                print(&show::watch::line(&event))?;
-            }
+            answer(self.json, &event, || show::watch::line(&event))?;
         }
         Ok(())
     }
@@ -171,7 +163,7 @@ impl Showing {
         }
         note(&format!(
             "{}: {} shown, {} lost",
-            self.watching.interface(),
+            self.watching.interface,
             grouped(self.shown),
             grouped(lost)
         ));

@@ -3,7 +3,7 @@
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::cli::shared::output::write;
+use crate::cli::shared::write;
 
 /// Print shell completions
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use crate::{
     helper::{VERB, attend},
-    observe::snapshot::Snapshot,
+    observe::Snapshot,
 };
 
 /// Returns true if this process was started as a helper: `limiter helper`.

@@ -11,7 +11,7 @@ use clap_mangen::{
     roff::{Roff, roman},
 };
 
-use crate::cli::shared::output::{Usage, write};
+use crate::cli::shared::{Usage, write};
 
 /// The EXAMPLES section of each page: under the verb's name, each task and its command lines.
 const EXAMPLES: &str = include_str!("man/examples.txt");

@@ -3,10 +3,7 @@
 use clap::Args;
 
 use crate::{
-    cli::shared::{
-        output::{Usage, print, write},
-        values::interface,
-    },
+    cli::shared::{Usage, interface, print, write},
     config::file::nearest,
 };
 
@@ -28,7 +25,6 @@ pub struct Preset {
     interfaces: Vec<String>,
 }
 
-/// A recipe of the cookbook.
 #[derive(Clone, Copy, Debug)]
 struct Recipe {
     name: &'static str,

@@ -6,9 +6,9 @@ use clap::Subcommand;
 
 use crate::{
     cli::shared::{
-        file::{frame_max, read, refuse_warnings, warn_of_full_tables, warn_of_ineffective},
-        interfaces::{On, each},
-        output::{note, print, write},
+        On, each,
+        file::{frame_max, read},
+        note, print, refuse_warnings, warn_of_full_tables, warn_of_ineffective, write,
     },
     config::file,
     kernel::Attachment,

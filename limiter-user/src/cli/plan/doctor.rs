@@ -3,10 +3,7 @@
 use clap::Args;
 
 use crate::{
-    cli::shared::{
-        output::{print, print_json},
-        values::interface,
-    },
+    cli::shared::{answer, interface},
     kernel::{Attachment, probe},
     plan::doctor::{Diagnosis, diagnose, room},
     show,
@@ -31,11 +28,8 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
         let finding = room::finding(&record.settings, record.frame_max);
         diagnosis.findings.push(finding);
     }
-    if arguments.json {
-        print_json(&diagnosis)?;
-    } else {
-        print(&show::doctor::diagnosis(&diagnosis))?;
-    }
+    let text = || show::doctor::diagnosis(&diagnosis);
+    answer(arguments.json, &diagnosis, text)?;
     match summary(&diagnosis) {
         None => Ok(()),
         Some(summary) => Err(anyhow::anyhow!(summary)),

@@ -9,11 +9,7 @@ use clap::Args;
 
 use super::replay::note_damage;
 use crate::{
-    cli::shared::{
-        interruption::interruption,
-        output::{about, note, print, progress},
-        values::{duration, interface},
-    },
+    cli::shared::{About, DAY, SECOND, duration, interface, interruption, note, print, progress},
     config::Mode,
     kernel::{
         ops::learn::{INTERVAL, Watch},
@@ -33,7 +29,7 @@ pub struct Learn {
     #[arg(value_name = "IFACE", value_parser = interface, required_unless_present = "capture", requires = "duration")]
     interface: Option<String>,
     /// Time to watch: 90s, 10m, 1h; Ctrl-C ends it early
-    #[arg(long = "for", id = "duration", value_name = "DURATION", value_parser = learn_for)]
+    #[arg(long = "for", id = "duration", value_name = "DURATION", value_parser = duration(SECOND..=7 * DAY, "10m"))]
     duration: Option<Duration>,
     /// Read a capture (pcap or pcapng) instead of an interface
     #[arg(long, value_name = "FILE", conflicts_with_all = ["interface", "duration", "mode"])]
@@ -41,11 +37,6 @@ pub struct Learn {
     /// XDP mode of the watching program
     #[arg(long, value_enum, default_value_t)]
     mode: Mode,
-}
-
-fn learn_for(text: &str) -> Result<Duration, String> {
-    let bounds = Duration::from_secs(1)..=Duration::from_secs(7 * 86_400);
-    duration(text, bounds, "10m")
 }
 
 pub async fn run(arguments: Learn) -> anyhow::Result<()> {
@@ -95,9 +86,7 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
 /// Watches an interface until the time is up, or the user interrupts.
 async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Watched> {
     let stop = interruption()?;
-    let mut watch = Watch::start(name, mode)
-        .await
-        .map_err(|error| about(name, error))?;
+    let mut watch = Watch::start(name, mode).await.about(name)?;
     let why = watch
         .fallback
         .as_ref()

@@ -11,17 +11,15 @@ use indicatif::ProgressBar;
 use limiter_common::policy::verdict::Reason;
 
 use crate::{
-    cli::shared::{
-        file::read,
-        limiting::{Limiting, settings},
-        output::{note, print, progress, unwritten, usage},
-    },
+    cli::shared::{Limiting, file::read, note, print, progress, settings, unwritten, usage},
     config::Mode,
     plan::{
         capture::{Capture, Cut},
-        replay::{self, Choice, Compiled, Error},
+        replay,
+        replay::{Choice, Compiled, Error},
     },
-    show::{self, units::counted},
+    show,
+    show::units::counted,
 };
 
 /// Show the effect of limits on the packets of a capture
@@ -89,12 +87,12 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
 /// Prints a note if a capture ends too early.
 pub(super) fn note_damage(capture: &Capture, path: &Path) {
     let name = path.display();
-    if let Some(cut) = capture.cut() {
+    if let Some(cut) = capture.cut {
         let how = match cut {
             Cut::Short => "cut off",
             Cut::Damaged => "damaged",
         };
-        let packets = capture.packets();
+        let packets = capture.packets;
         note(&format!(
             "{name} is {how} after packet {packets}: the results cover the packets before that"
         ));
@@ -110,7 +108,7 @@ fn write_verdict(out: &mut impl Write, number: u64, reason: Option<Reason>) -> i
 
 fn show_progress(bar: &ProgressBar, capture: &Capture) {
     const EVERY: u64 = 8_192;
-    let packets = capture.packets();
+    let packets = capture.packets;
     if packets.is_multiple_of(EVERY) {
         bar.set_position(capture.bytes());
         bar.set_message(counted(packets, "packet"));

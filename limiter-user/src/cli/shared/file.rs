@@ -4,15 +4,10 @@ use std::path::Path;
 
 use super::output::{is_strict, note};
 use crate::{
-    config::{
-        Mode, Settings,
-        file::{self, File},
-        ineffective::USUAL_FRAME,
-        table_warning::ADVICE,
-    },
+    config::{Mode, Settings, file, file::File, ineffective::USUAL_FRAME, table_warning::ADVICE},
     kernel::{
         ops::set::Wanted,
-        sys::interface::{self, XdpMode},
+        sys::{XdpMode, interface},
     },
     show::units::counted,
 };
@@ -20,7 +15,7 @@ use crate::{
 /// Reads a file. Each mistake is reported on its own line; the returned error sums them up.
 pub fn read(path: &Path) -> anyhow::Result<File> {
     let shown = path.display();
-    let text = crate::config::read_text(path).map_err(|error| {
+    let text = crate::files::read_text(path).map_err(|error| {
         anyhow::anyhow!("{shown} cannot be read ({error}): check the path and its permissions")
     })?;
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -45,8 +40,9 @@ pub async fn read_for(on: &[String], path: &Path) -> anyhow::Result<(Vec<String>
         anyhow::anyhow!("{shown} has no absolute path ({error}): write the full path")
     })?;
     let wanted = Wanted {
+        settings: file.settings,
         file: Some(absolute),
-        ..Wanted::new(file.settings)
+        ..Wanted::default()
     };
     Ok((file.interfaces, wanted))
 }

@@ -6,21 +6,18 @@ use clap::Args;
 
 use super::{
     output::{note, outcome},
-    values::duration,
+    values::{DAY, SECOND, duration},
 };
 use crate::{
     config::difference::difference,
-    kernel::ops::{
-        set::{Lasts, Swapped},
-        trial,
-    },
+    kernel::ops::set::{Lasts, Swapped},
 };
 
 // The options of verbs that change settings in force. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]
 pub struct Lasting {
     /// Undo the change after this time unless `limiter keep` runs before: 1s to 1day, as in 90s or 10m
-    #[arg(long = "try", value_name = "DURATION", value_parser = try_for, allow_hyphen_values = true)]
+    #[arg(long = "try", value_name = "DURATION", value_parser = duration(SECOND..=DAY, "90s"), allow_hyphen_values = true)]
     try_for: Option<Duration>,
     /// Print the changes, but make none
     #[arg(long, conflicts_with = "try_for")]
@@ -36,11 +33,6 @@ impl Lasting {
             None => Lasts::ForGood,
         }
     }
-}
-
-/// Reads the duration of a trial.
-pub fn try_for(text: &str) -> Result<Duration, String> {
-    duration(text, trial::BOUNDS, "90s")
 }
 
 /// Prints the changes, one per line, and their duration. `partly`: a part of the request changed nothing.

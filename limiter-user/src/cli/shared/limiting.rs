@@ -86,11 +86,7 @@ pub fn settings(flags: &Limiting, mode: Mode, fleet: Option<&str>) -> anyhow::Re
     let limit = Limit {
         burst: flags.burst,
         key: flags.key,
-        scope: if fleet.is_some() {
-            Scope::Fleet
-        } else {
-            Scope::Host
-        },
+        scope: fleet.map_or(Scope::Host, |_| Scope::Fleet),
         ..Limit::new(DEFAULT_LIMIT, rate)
     };
     let settings = Settings {

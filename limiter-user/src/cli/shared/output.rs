@@ -25,7 +25,6 @@ pub fn be_strict(strict: bool) {
     STRICT.store(strict, Ordering::Relaxed);
 }
 
-/// Returns true if `--strict` is in force.
 pub fn is_strict() -> bool {
     STRICT.load(Ordering::Relaxed)
 }
@@ -84,11 +83,16 @@ pub fn unwritten(what: &str, error: io::Error) -> io::Error {
     }
 }
 
-/// Prints a value as JSON, for programs.
-pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
-    let mut json = serde_json::to_string(value)?;
-    json.push('\n');
-    Ok(write(&json)?)
+/// Prints the answer to a question: JSON for programs, or text.
+pub fn answer(
+    json: bool,
+    value: &impl serde::Serialize,
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    if json {
+        return Ok(write(&(serde_json::to_string(value)? + "\n"))?);
+    }
+    Ok(print(&text())?)
 }
 
 /// A line that a terminal overwrites while the work continues. Other outputs show nothing.
@@ -141,9 +145,15 @@ pub fn usage(error: crate::config::Invalid) -> anyhow::Error {
 }
 
 /// Adds the interface to an error that does not name it.
-pub fn about(interface: &str, error: kernel::Error) -> anyhow::Error {
-    match error {
-        kernel::Error::Invalid(invalid) => anyhow::anyhow!("{interface}: {invalid}"),
-        error => error.into(),
+pub trait About<T> {
+    fn about(self, interface: &str) -> anyhow::Result<T>;
+}
+
+impl<T> About<T> for kernel::error::Result<T> {
+    fn about(self, interface: &str) -> anyhow::Result<T> {
+        self.map_err(|error| match error {
+            kernel::Error::Invalid(invalid) => anyhow::anyhow!("{interface}: {invalid}"),
+            error => error.into(),
+        })
     }
 }

@@ -6,7 +6,7 @@ use anyhow::bail;
 use clap::Args;
 
 use super::values::address;
-use crate::{config::matches::Protocol, observe::asked::Asked};
+use crate::{config::Protocol, observe::Asked};
 
 #[derive(Debug, Args)]
 pub struct OfPacket {

@@ -36,22 +36,23 @@ pub fn warn(interface: &str, settings: &Settings, advice: impl Fn(IpAddr) -> Str
     warning.iter().for_each(|text| note(text));
 }
 
-/// The warning before `change` is made to an attachment. `None` if no other or changed limit applies to the session, or
+/// Warns before `change` is made to an attachment. Prints nothing if no other or changed limit applies to the session, or
 /// the change is not possible: the command itself reports that.
-pub async fn warning_of_change(
+pub async fn warn_of_change(
     interface: &str,
     change: impl FnOnce(&Attachment, &Settings) -> Option<Settings>,
     advice: impl Fn(IpAddr) -> String,
-) -> Option<String> {
-    let session = session()?;
-    let attachment = Attachment::open(interface).await.ok()?;
-    let old = attachment.settings().ok()?;
-    let new = change(&attachment, &old)?;
-    let fate = session.fate(&new);
-    if session.fate(&old) == fate {
-        return None;
-    }
-    warning(interface, &session, fate, &new, advice)
+) {
+    let warning = async {
+        let session = session()?;
+        let attachment = Attachment::open(interface).await.ok()?;
+        let old = attachment.settings().ok()?;
+        let new = change(&attachment, &old)?;
+        let fate = session.fate(&new);
+        let differs = session.fate(&old) != fate;
+        differs.then(|| warning(interface, &session, fate, &new, advice))?
+    };
+    warning.await.iter().for_each(|text| note(text));
 }
 
 fn warning(

@@ -6,25 +6,33 @@ pub use crate::config::{lists::prefix, names::interface, number::count};
 
 use crate::config::{Factor, Invalid};
 
-/// Reads the address of a source.
 pub fn address(text: &str) -> Result<IpAddr, String> {
     text.parse()
         .map_err(|_| "not an address: write one as in 192.0.2.7 or 2001:db8::7".to_owned())
 }
 
-/// Reads a duration within `bounds`. `example` is one for messages.
+/// Milliseconds of a second.
+pub const SECOND: u64 = 1_000;
+/// Milliseconds of a day.
+pub const DAY: u64 = 86_400 * SECOND;
+/// Milliseconds of a year, as humantime counts it.
+pub const YEAR: u64 = 31_557_600 * SECOND;
+
+/// A parser of durations within `bounds`, in milliseconds. `example` is one for messages.
 pub fn duration(
-    text: &str,
-    bounds: RangeInclusive<Duration>,
-    example: &str,
-) -> Result<Duration, String> {
-    let given = humantime::parse_duration(text)
-        .map_err(|error| format!("{error}: write one as in {example}"))?;
-    if bounds.contains(&given) {
-        return Ok(given);
+    bounds: RangeInclusive<u64>,
+    example: &'static str,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    let [least, most] = [*bounds.start(), *bounds.end()].map(Duration::from_millis);
+    move |text| {
+        let given = humantime::parse_duration(text)
+            .map_err(|error| format!("{error}: write one as in {example}"))?;
+        if (least..=most).contains(&given) {
+            return Ok(given);
+        }
+        let [least, most] = [least, most].map(humantime::format_duration);
+        Err(format!("write {least} to {most}, as in {example}"))
     }
-    let [least, most] = [bounds.start(), bounds.end()].map(|one| humantime::format_duration(*one));
-    Err(format!("write {least} to {most}, as in {example}"))
 }
 
 /// A new value, or a factor for the one in force.

@@ -45,7 +45,6 @@ limit: The header `[[limit]]` begins a limit; at most 32. A packet passes only i
 "#,
 };
 
-/// The keys of `[control]`.
 pub static CONTROL: Keys = Keys {
     table: "[control]",
     place: "under [control]",
@@ -56,7 +55,6 @@ total: Rate of control packets from all sources of the interface together: `"10k
 "#,
 };
 
-/// The keys of `[[limit]]`.
 pub static LIMIT: Keys = Keys {
     table: "a limit",
     place: "under [[limit]]",
@@ -136,7 +134,6 @@ impl Keys {
         self.known.lines().filter_map(|line| line.split_once(": "))
     }
 
-    /// The names of the keys.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.meanings().map(|(name, _)| name)
     }

@@ -5,16 +5,12 @@ use std::path::Path;
 use toml::de::DeValue;
 
 use super::{
-    super::{
-        Scope, Settings,
-        lists::{self, Prefixes},
-        names,
-        problems::Part,
-    },
+    super::{Scope, Settings, lists, names},
     keys,
     section::Section,
     value::Item,
 };
+use crate::config::{Part, Prefixes};
 
 const PREFIX: &str = "a prefix as in \"192.0.2.0/24\"";
 const ARRAY: &str = "an array of prefixes as in [\"192.0.2.0/24\"]";

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use super::super::{on_one_line, problems::Part};
+use super::super::on_one_line;
+use crate::config::Part;
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,10 +25,10 @@ pub struct Mistakes {
     /// Offset of each line's first byte.
     starts: Vec<usize>,
     /// Lines that are not TOML, so that their values mean nothing.
-    broken: BTreeSet<usize>,
+    pub broken: BTreeSet<usize>,
     /// Keys with wrong values.
-    wrong: BTreeSet<(Part, String)>,
-    found: Vec<Mistake>,
+    pub wrong: BTreeSet<(Part, String)>,
+    pub found: Vec<Mistake>,
 }
 
 impl Mistakes {
@@ -63,40 +64,18 @@ impl Mistakes {
         }
     }
 
-    /// Marks the value of `key` as wrong.
     pub fn is_wrong(&mut self, of: Part, key: &str) {
         self.wrong.insert((of, key.to_owned()));
     }
 
-    /// Returns true if one of `keys` has a wrong value.
     pub fn any_wrong(&self, of: Part, keys: &[&str]) -> bool {
         keys.iter()
             .any(|key| self.wrong.contains(&(of, (*key).to_owned())))
     }
 
-    /// Returns true if the fleet may be named in an unreadable part, or in a wrong place.
-    pub fn fleet_is_doubtful(&self) -> bool {
-        self.any_broken() || self.wrong.iter().any(|(_, key)| key == "fleet")
-    }
-
-    /// Returns true if `line` is not TOML.
-    pub fn is_broken(&self, line: usize) -> bool {
-        self.broken.contains(&line)
-    }
-
-    /// Returns true if any line is not TOML.
-    pub fn any_broken(&self) -> bool {
-        !self.broken.is_empty()
-    }
-
-    /// Returns true if there is no mistake so far.
-    pub fn are_none(&self) -> bool {
-        self.found.is_empty()
-    }
-
     /// The value that was read, if there is no mistake.
     pub fn none_or<T>(mut self, read: Option<T>) -> Result<T, Vec<Mistake>> {
-        if let Some(read) = read.filter(|_| self.are_none()) {
+        if let Some(read) = read.filter(|_| self.found.is_empty()) {
             return Ok(read);
         }
         self.found.sort_by_key(|mistake| mistake.line);

@@ -5,7 +5,7 @@ use std::{fmt::Display, str::FromStr};
 use super::{
     super::{
         Invalid, Match,
-        matches::{Hex, Payload, Ports},
+        matches::{Hex, Payload},
     },
     keys::Keys,
     section::Section,
@@ -27,7 +27,6 @@ const NOT: &str = "a table as in { source_port = 53 }";
 const FLAGS: &str = "flags as in \"syn\" or \"syn/syn,ack\"";
 const LIST: &str = "the name of a list, or an array of names";
 
-/// The keys of `match`.
 pub static MATCH: Keys = Keys {
     table: "match",
     place: "in match = { ... } under [[limit]]",
@@ -50,7 +49,6 @@ fragments: `true`: only fragments. `false`: only packets that are not fragments.
 "#,
 };
 
-/// The keys of `payload`.
 pub static PATTERN: Keys = Keys {
     table: "payload",
     place: "in payload = { ... } in match",
@@ -61,7 +59,6 @@ mask: Bits of them that are compared, in hexadecimal. Default: all.
 "#,
 };
 
-/// Reads a `match` section.
 pub fn read(mut section: Section) -> Match {
     Match {
         not: not(&mut section),
@@ -70,18 +67,19 @@ pub fn read(mut section: Section) -> Match {
 }
 
 fn fields(section: &mut Section) -> Match {
+    let destination = section.read("destination", |item| {
+        item.some(DESTINATION, |one| one.text(DESTINATION, str::parse))
+    });
     Match {
         protocol: section.number("protocol", PROTOCOL),
-        destination_port: section.read("destination_port", ports).unwrap_or_default(),
-        source_port: section.read("source_port", ports).unwrap_or_default(),
+        destination_port: several(section, "destination_port", PORT),
+        source_port: several(section, "source_port", PORT),
         tcp_flags: section.text("tcp_flags", FLAGS),
         source: section.read("source", lists).unwrap_or_default(),
         unless: section.read("unless", lists).unwrap_or_default(),
         ip_version: section.number("ip_version", "4 or 6"),
         fragments: section.boolean("fragments"),
-        destination: section
-            .read("destination", |item| several_texts(item, DESTINATION))
-            .unwrap_or_default(),
+        destination: destination.unwrap_or_default(),
         length: several(section, "length", LENGTH),
         ttl: several(section, "ttl", TTL),
         dscp: several(section, "dscp", DSCP),
@@ -138,40 +136,30 @@ fn several<T: FromStr<Err = Invalid>>(section: &mut Section, key: &str, write: &
     read.unwrap_or_default()
 }
 
-fn several_texts<T: FromStr<Err = Invalid>>(item: &mut Item, write: &str) -> Option<Vec<T>> {
-    item.some(write, |one| one.text(write, str::parse))
-}
-
-fn ports(item: &mut Item) -> Option<Ports> {
-    let ports = item.some(PORT, |port| port.number(PORT, str::parse));
-    ports.map(Ports)
-}
-
 fn lists(item: &mut Item) -> Option<Vec<String>> {
     item.some(LIST, |list| list.text(LIST, |name| Ok(name.to_owned())))
 }
 
 /// Prints `match` as in the file.
 pub fn show(matches: &Match) -> String {
-    let payload = matches.payload.as_ref().map(
-        |Payload {
-             offset,
-             bytes,
-             mask,
-         }| {
-            let mask = mask
-                .as_ref()
-                .map_or(String::new(), |mask| format!(", mask = {}", text(mask)));
-            format!("{{ offset = {offset}, bytes = {}{mask} }}", text(bytes))
-        },
-    );
+    let payload = matches.payload.as_ref().map(|payload| {
+        let mask = payload
+            .mask
+            .as_ref()
+            .map(|mask| format!(", mask = {}", text(mask)));
+        let (offset, bytes) = (payload.offset, text(&payload.bytes));
+        format!(
+            "{{ offset = {offset}, bytes = {bytes}{} }}",
+            mask.unwrap_or_default()
+        )
+    });
     let fields = [
         ("protocol", matches.protocol.map(text)),
         (
             "destination_port",
-            shown(&matches.destination_port.0, number_or_text),
+            shown(&matches.destination_port, number_or_text),
         ),
-        ("source_port", shown(&matches.source_port.0, number_or_text)),
+        ("source_port", shown(&matches.source_port, number_or_text)),
         ("tcp_flags", matches.tcp_flags.map(text)),
         ("source", shown(&matches.source, text)),
         ("unless", shown(&matches.unless, text)),

@@ -3,12 +3,10 @@
 use toml::de::DeTable;
 
 use super::{
-    super::{
-        Settings,
-        problems::{Part, Problem},
-    },
+    super::{Settings, problems::Problem},
     mistakes::Mistakes,
 };
+use crate::config::Part;
 
 /// Reports every problem that does not follow from an earlier mistake in the file `root`.
 pub fn report(settings: &Settings, root: &DeTable, mistakes: &mut Mistakes) {
@@ -35,9 +33,12 @@ fn is_doubtful(of: Part, key: &str, mistakes: &Mistakes) -> bool {
         || match (of, key) {
             // The definition of an unknown list may be in an unreadable part.
             (Part::Limit(_), "source" | "unless" | "destination") => {
-                mistakes.any_broken() || mistakes.any_wrong(Part::Whole, &["lists"])
+                !mistakes.broken.is_empty() || mistakes.any_wrong(Part::Whole, &["lists"])
             }
-            (Part::Limit(_), "scope") | (Part::Lists, _) => mistakes.fleet_is_doubtful(),
+            // The fleet may be named in an unreadable part, or in a wrong place.
+            (Part::Limit(_), "scope") | (Part::Lists, _) => {
+                !mistakes.broken.is_empty() || mistakes.wrong.iter().any(|(_, key)| key == "fleet")
+            }
             _ => false,
         }
 }

@@ -6,11 +6,12 @@ use clap::ValueEnum;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    super::{Invalid, problems::Part},
+    super::Invalid,
     keys::Keys,
     mistakes::Mistakes,
     value::{Item, Value},
 };
+use crate::config::Part;
 
 /// A table that is being read.
 pub struct Section<'s, 't> {
@@ -63,7 +64,7 @@ impl<'s, 't> Section<'s, 't> {
     /// The value of `key`, if it exists and is readable.
     pub fn value(&mut self, key: &str) -> Option<&'s Value<'t>> {
         let value = self.table.get(key)?;
-        if self.mistakes.is_broken(self.line_of(key)) {
+        if self.mistakes.broken.contains(&self.line_of(key)) {
             self.is_wrong(key);
             return None;
         }
@@ -78,7 +79,6 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
-    /// Reads the value of `key`.
     pub fn read<T>(
         &mut self,
         key: &str,

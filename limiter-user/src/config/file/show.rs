@@ -3,13 +3,11 @@
 use std::fmt::Display;
 
 use super::{
-    super::{
-        Algorithm, Burst, Control, Key, Limit, Malformed, Scope, Settings, Unit,
-        lists::{self, ALLOW, DENY, Prefixes},
-    },
+    super::{Burst, Control, Limit, Settings, Unit, lists},
     adaptive, packets,
     written::{array, text},
 };
+use crate::config::{ALLOW, DENY, Prefixes};
 
 /// The most prefixes on one line.
 const ON_ONE_LINE: usize = 4;
@@ -18,9 +16,7 @@ const ON_ONE_LINE: usize = 4;
 /// most: the mode, the number of sources, and the limit on new sources.
 pub fn show(interfaces: &[String], settings: &Settings) -> String {
     let mut out = Lines::default();
-    out.unless(interfaces.is_empty(), "interfaces", || {
-        array(interfaces.iter().map(text))
-    });
+    out.array("interfaces", interfaces);
     out.line("mode", text(settings.mode));
     out.line("max_sources", settings.max_sources);
     match &settings.new_sources {
@@ -30,16 +26,9 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
             out.some("new_sources_burst", new_sources.burst);
         }
     }
-    let exempt = settings.exempt.names();
-    out.unless(exempt.is_empty(), "exempt", || {
-        array(exempt.iter().map(text))
-    });
-    out.unless(
-        settings.malformed == Malformed::default(),
-        "malformed",
-        || text(settings.malformed),
-    );
-    out.unless(!settings.shadow, "shadow", || "true".to_owned());
+    out.array("exempt", &settings.exempt.names());
+    out.changed("malformed", settings.malformed);
+    out.shadow(settings.shadow);
     out.some("fleet", settings.fleet.as_ref().map(text));
     out.control(settings);
     out.lists(settings);
@@ -63,10 +52,19 @@ impl Lines {
         }
     }
 
-    fn unless(&mut self, default: bool, key: &str, value: impl FnOnce() -> String) {
-        if !default {
-            self.line(key, value());
-        }
+    fn changed<T: Display + Default + PartialEq>(&mut self, key: &str, value: T) {
+        self.some(key, (value != T::default()).then(|| text(value)));
+    }
+
+    fn array(&mut self, key: &str, values: &[impl Display]) {
+        self.some(
+            key,
+            (!values.is_empty()).then(|| array(values.iter().map(text))),
+        );
+    }
+
+    fn shadow(&mut self, on: bool) {
+        self.some("shadow", on.then_some(on));
     }
 
     fn control(&mut self, settings: &Settings) {
@@ -116,20 +114,17 @@ impl Lines {
     fn limit(&mut self, limit: &Limit) {
         self.0.push_str("\n[[limit]]\n");
         self.line("name", text(&limit.name));
-        self.unless(limit.matches.is_everything(), "match", || {
-            packets::show(&limit.matches)
-        });
-        self.unless(limit.key == Key::default(), "key", || text(limit.key));
+        let matches = Some(&limit.matches).filter(|matches| !matches.is_everything());
+        self.some("match", matches.map(packets::show));
+        self.changed("key", limit.key);
         self.line("rate", text(limit.rate));
         self.some("burst", limit.burst.map(burst));
         self.some("cost", limit.cost);
-        self.unless(limit.algorithm == Algorithm::default(), "algorithm", || {
-            text(limit.algorithm)
-        });
+        self.changed("algorithm", limit.algorithm);
         self.some("hold", limit.hold.map(text));
         self.some("adaptive", limit.adaptive.as_ref().map(adaptive::show));
-        self.unless(!limit.shadow, "shadow", || "true".to_owned());
-        self.unless(limit.scope == Scope::Host, "scope", || text(limit.scope));
+        self.shadow(limit.shadow);
+        self.changed("scope", limit.scope);
     }
 }
 

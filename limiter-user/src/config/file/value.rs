@@ -6,10 +6,8 @@ use toml::{
     de::{DeInteger, DeValue},
 };
 
-use super::{
-    super::{Invalid, problems::Part},
-    mistakes::Mistakes,
-};
+use super::{super::Invalid, mistakes::Mistakes};
+use crate::config::Part;
 
 /// A value with its position in the file.
 pub type Value<'t> = Spanned<DeValue<'t>>;
@@ -49,7 +47,6 @@ impl<'i, 't> Item<'i, 't> {
         self.refuse(&format!("{found} is not allowed here: write {write}"))
     }
 
-    /// The value, if it is valid.
     fn valid<T>(&mut self, read: Result<T, Invalid>) -> Option<T> {
         match read {
             Ok(value) => Some(value),

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 use super::{
     super::{
         Burst, Control, Exempt, Invalid, Limit, NewSources, OrNone, Rate, Settings, Unit, names,
-        number, problems::Part,
+        number,
     },
     File,
     keys::{CONTROL, LIMIT, TOP},
@@ -17,6 +17,7 @@ use super::{
     section::Section,
     value::Item,
 };
+use crate::config::Part;
 
 const INTERFACES: &str = "the name of an interface as in \"eth0\", or an array of them";
 const SOURCES: &str = "a number as in 65536 or \"64k\"";
@@ -59,7 +60,7 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
     settings.limits = limits(&mut top);
     problems::report(&settings, root, mistakes);
     let lists_do_nothing = settings.lists.are_empty() && settings.fleet_lists.is_empty();
-    if mistakes.are_none() && settings.limits.is_empty() && lists_do_nothing {
+    if mistakes.found.is_empty() && settings.limits.is_empty() && lists_do_nothing {
         mistakes.add(
             1,
             "nothing to limit: write [[limit]] with a name and a rate, or prefixes under [lists]"

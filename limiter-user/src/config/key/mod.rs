@@ -34,12 +34,7 @@ pub enum Parts {
     /// One bucket for each prefix of the destination.
     Destination(Bits),
     /// One bucket for each prefix of the source with each prefix of the destination.
-    Pair {
-        /// Bits of the source.
-        source: Bits,
-        /// Bits of the destination.
-        destination: Bits,
-    },
+    Pair(Bits, Bits),
     /// One bucket for packets of the same addresses, protocol and ports.
     Flow,
 }
@@ -112,9 +107,7 @@ impl Key {
     pub fn separates_sources(&self) -> bool {
         match self.parts {
             Parts::Interface | Parts::Destination(_) => false,
-            Parts::Source(source) | Parts::Pair { source, .. } => {
-                source.ipv4 > 0 && source.ipv6 > 0
-            }
+            Parts::Source(source) | Parts::Pair(source, _) => source.ipv4 > 0 && source.ipv6 > 0,
             Parts::Flow => true,
         }
     }
@@ -149,10 +142,7 @@ impl Key {
                 link_local: 0,
                 ..bits.mask()
             },
-            Parts::Pair {
-                source,
-                destination,
-            } => pair(source, destination),
+            Parts::Pair(source, destination) => pair(source, destination),
             Parts::Flow => KeyMask {
                 by: BY_FLOW,
                 ..pair(Bits::WHOLE, Bits::WHOLE)
@@ -200,12 +190,13 @@ impl Key {
 pub fn address(address: IpAddr) -> Address {
     match address {
         IpAddr::V4(v4) => Address::ipv4(u32::from_ne_bytes(v4.octets())),
-        IpAddr::V6(v6) => Address::ipv6(words(v6.octets())),
+        IpAddr::V6(v6) => {
+            let octets = v6.octets();
+            Address::ipv6(
+                [0, 8].map(|at| u64::from_ne_bytes(std::array::from_fn(|i| octets[at + i]))),
+            )
+        }
     }
-}
-
-fn words(octets: [u8; 16]) -> Words {
-    std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|i| octets[8 * word + i])))
 }
 
 /// An address's bytes, in the order of a packet.

@@ -1,9 +1,6 @@
 //! The keys of buckets as text: `192.0.2.7`, `192.0.2.7 -> 198.51.100.9`.
 
-use std::{
-    fmt,
-    net::{IpAddr, Ipv4Addr},
-};
+use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 use limiter_common::table::{
@@ -11,8 +8,9 @@ use limiter_common::table::{
     pair,
 };
 
-use super::{Bits, Key, Parts, octets};
-use crate::config::matches::Protocol;
+use super::{Bits, Key, octets};
+use crate::config::Parts;
+use crate::config::Protocol;
 
 impl Key {
     /// A key as text: `192.0.2.7`, `2001:db8::/64`, `interface`; `-> 198.51.100.9` for a destination,
@@ -20,52 +18,27 @@ impl Key {
     /// of the key, it follows, as in `192.0.2.7 port 53`. Of pairs and flows of IPv6, the key has only a hash:
     /// `flow #0123456789abcdef`.
     pub fn show(&self, key: &SourceKey) -> String {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = self.write(key, &mut text);
-        text
-    }
-
-    /// Writes the text of [`Self::show`] to an existing buffer.
-    pub fn write(&self, key: &SourceKey, to: &mut impl fmt::Write) -> fmt::Result {
-        self.write_source(key, to)?;
-        if self.by_port {
-            write!(to, " port {}", key.port())?;
+        let source = self.show_source(key);
+        match self.by_port {
+            true => format!("{source} port {}", key.port()),
+            false => source,
         }
-        Ok(())
     }
 
     /// [`Self::show`] without the port.
     pub fn show_source(&self, key: &SourceKey) -> String {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = self.write_source(key, &mut text);
-        text
-    }
-
-    fn write_source(&self, key: &SourceKey, to: &mut impl fmt::Write) -> fmt::Result {
-        match self.parts {
-            Parts::Interface => to.write_str("interface"),
-            Parts::Source(bits) => write_prefix(self.prefix(key, bits), to),
-            Parts::Destination(bits) => {
-                to.write_str("-> ")?;
-                write_prefix(self.prefix(key, bits), to)
+        match (self.parts, pair::addresses(key.address())) {
+            (Parts::Interface, _) => "interface".to_owned(),
+            (Parts::Source(bits), _) => prefix(self.prefix(key, bits)),
+            (Parts::Destination(bits), _) => format!("-> {}", prefix(self.prefix(key, bits))),
+            (Parts::Pair { .. }, None) => format!("pair #{:016x}", key.first),
+            (Parts::Pair(source, destination), Some((from, into, _))) => {
+                let from = prefix((ipv4(from).into(), source.ipv4));
+                let into = prefix((ipv4(into).into(), destination.ipv4));
+                format!("{from} -> {into}")
             }
-            Parts::Pair {
-                source,
-                destination,
-            } => match pair::addresses(key.address()) {
-                Some((from, into, _)) => {
-                    write_prefix((ipv4(from).into(), source.ipv4), to)?;
-                    to.write_str(" -> ")?;
-                    write_prefix((ipv4(into).into(), destination.ipv4), to)
-                }
-                None => write!(to, "pair #{:016x}", key.first),
-            },
-            Parts::Flow => match pair::addresses(key.address()) {
-                Some((from, into, flow)) => write_flow(ipv4(from), ipv4(into), flow, to),
-                None => write!(to, "flow #{:016x}", key.first),
-            },
+            (Parts::Flow, None) => format!("flow #{:016x}", key.first),
+            (Parts::Flow, Some((from, into, flow))) => show_flow(ipv4(from), ipv4(into), flow),
         }
     }
 
@@ -74,7 +47,7 @@ impl Key {
         let (address, bits) = match self.parts {
             Parts::Interface | Parts::Destination(_) => return None,
             Parts::Source(bits) => self.prefix(key, bits),
-            Parts::Pair { source, .. } => (source_of(key)?, source.ipv4),
+            Parts::Pair(source, _) => (source_of(key)?, source.ipv4),
             Parts::Flow => (source_of(key)?, Bits::WHOLE.ipv4),
         };
         IpNet::new(address, bits).ok()
@@ -106,21 +79,21 @@ fn ipv4(address: u32) -> Ipv4Addr {
     Ipv4Addr::from(address.to_ne_bytes())
 }
 
-fn write_prefix((address, bits): (IpAddr, u8), to: &mut impl fmt::Write) -> fmt::Result {
+fn prefix((address, bits): (IpAddr, u8)) -> String {
     if bits == if address.is_ipv4() { 32 } else { 128 } {
-        write!(to, "{address}")
+        address.to_string()
     } else {
-        write!(to, "{address}/{bits}")
+        format!("{address}/{bits}")
     }
 }
 
-fn write_flow(from: Ipv4Addr, into: Ipv4Addr, flow: u64, to: &mut impl fmt::Write) -> fmt::Result {
+fn show_flow(from: Ipv4Addr, into: Ipv4Addr, flow: u64) -> String {
     // The fields of `pair::flow`.
     let [a, b, c, d, _, _, protocol, _] = flow.to_be_bytes();
     let protocol = Protocol(protocol);
     if !protocol.has_ports() {
-        return write!(to, "{protocol} {from} -> {into}");
+        return format!("{protocol} {from} -> {into}");
     }
     let [from_port, port] = [[a, b], [c, d]].map(u16::from_be_bytes);
-    write!(to, "{protocol} {from}:{from_port} -> {into}:{port}")
+    format!("{protocol} {from}:{from_port} -> {into}:{port}")
 }

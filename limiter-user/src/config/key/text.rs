@@ -2,8 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{Bits, Key, Parts};
+use super::{Bits, Key};
 use crate::config::Invalid;
+use crate::config::Parts;
 
 /// The part of a key with a bucket for each destination port, behind a comma or a plus sign.
 const PORT: &str = "destination_port";
@@ -30,13 +31,9 @@ impl FromStr for Key {
 
 fn parts(text: &str) -> Option<Parts> {
     if let Some((source, destination)) = text.split_once('+') {
-        return Some(Parts::Pair {
-            source: bits(source.trim_end().strip_prefix("source")?, Bits::OF_HOSTS)?,
-            destination: bits(
-                destination.trim_start().strip_prefix("destination")?,
-                Bits::WHOLE,
-            )?,
-        });
+        let source = bits(source.trim_end().strip_prefix("source")?, Bits::OF_HOSTS)?;
+        let destination = destination.trim_start().strip_prefix("destination")?;
+        return Some(Parts::Pair(source, bits(destination, Bits::WHOLE)?));
     }
     if let Some(destination) = text.strip_prefix("destination") {
         return Some(Parts::Destination(bits(destination, Bits::WHOLE)?));
@@ -74,18 +71,10 @@ fn length(text: &str, most: u8) -> Option<u8> {
     bits.filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A part with its lengths, unless they are those of `or`.
-struct Part(&'static str, Bits, Bits);
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(name, bits, or) = self;
-        f.write_str(name)?;
-        if bits == or {
-            return Ok(());
-        }
-        write!(f, "{bits}")
-    }
+/// The lengths, unless they are those of `or`.
+fn unless(bits: Bits, or: Bits) -> String {
+    let written = Some(bits).filter(|bits| *bits != or);
+    written.map_or_else(String::new, |bits| bits.to_string())
 }
 
 impl fmt::Display for Bits {
@@ -99,14 +88,11 @@ impl fmt::Display for Key {
         match self.parts {
             Parts::Interface => f.write_str("interface")?,
             Parts::Source(bits) => write!(f, "{bits}")?,
-            Parts::Destination(bits) => Part("destination", bits, Bits::WHOLE).fmt(f)?,
-            Parts::Pair {
-                source,
-                destination,
-            } => {
-                let source = Part("source", source, Bits::OF_HOSTS);
-                let destination = Part("destination", destination, Bits::WHOLE);
-                write!(f, "{source} + {destination}")?;
+            Parts::Destination(bits) => write!(f, "destination{}", unless(bits, Bits::WHOLE))?,
+            Parts::Pair(source, destination) => {
+                let source = unless(source, Bits::OF_HOSTS);
+                let destination = unless(destination, Bits::WHOLE);
+                write!(f, "source{source} + destination{destination}")?;
             }
             Parts::Flow => f.write_str("flow")?,
         }

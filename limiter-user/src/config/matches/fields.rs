@@ -201,15 +201,15 @@ impl FromStr for Hex {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        let digits: Vec<_> = text.chars().filter(|c| !c.is_whitespace()).collect();
-        let digits: Option<Vec<_>> = digits.iter().map(|c| c.to_digit(16)).collect();
-        let pairs = digits.filter(|digits| digits.len().is_multiple_of(2));
-        let bytes: Option<Vec<u8>> = pairs.map(|digits| {
-            let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair[1]).unwrap_or_default();
-            digits.chunks(2).map(byte).collect()
-        });
-        match bytes {
-            Some(bytes) if (1..=PATTERN_MAX).contains(&bytes.len()) => Ok(Self(bytes)),
+        let digits = text.chars().filter(|c| !c.is_whitespace());
+        let digits: Option<Vec<_>> = digits.map(|c| c.to_digit(16)).collect();
+        match digits.unwrap_or_default().as_chunks() {
+            (pairs, []) if (1..=PATTERN_MAX).contains(&pairs.len()) => {
+                let byte = |[high, low]: &[u32; 2]| u8::try_from(high << 4 | low);
+                Ok(Self(
+                    pairs.iter().map_while(|pair| byte(pair).ok()).collect(),
+                ))
+            }
             _ => Err(Invalid::new(format!(
                 "'{text}' is not 1 to {PATTERN_MAX} bytes: write two hexadecimal digits for each, as in ff ff 54"
             ))),

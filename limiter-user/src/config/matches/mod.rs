@@ -15,27 +15,19 @@ use limiter_common::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Invalid,
-    compile::TierBits,
-    lists::{self, Prefixes},
-};
+use super::{Invalid, Prefixes, TierBits, lists};
 pub use fields::{Destination, Dscp, Hex, IcmpType, Payload};
-pub use values::{
-    IpVersion, Lengths, Numbers, PortRange, Ports, Protocol, TcpFlags, Ttl, flag_names,
-};
+pub use values::{IpVersion, Lengths, Numbers, PortRange, Protocol, TcpFlags, Ttl, flag_names};
 
 /// Conditions on packets: each given field narrows the match. An empty match accepts every IP packet.
-///
-/// Records of earlier builds lack the fields with a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
     /// The transport protocol.
     pub protocol: Option<Protocol>,
     /// Destination ports; empty for all. Later fragments may go to any.
-    pub destination_port: Ports,
+    pub destination_port: Vec<PortRange>,
     /// Source ports; empty for all.
-    pub source_port: Ports,
+    pub source_port: Vec<PortRange>,
     /// Flags of a TCP segment.
     pub tcp_flags: Option<TcpFlags>,
     /// Lists: the source must be on one of them; empty for all.
@@ -43,48 +35,23 @@ pub struct Match {
     /// Lists: the source must be on none of them.
     pub unless: Vec<String>,
     /// Prefixes and lists, one of which must have the destination; empty for all.
-    #[serde(default)]
     pub destination: Vec<Destination>,
     /// The version of IP.
     pub ip_version: Option<IpVersion>,
     /// True: only fragments; false: only whole packets.
     pub fragments: Option<bool>,
     /// Lengths of the IP packet, in bytes; empty for all.
-    #[serde(default, deserialize_with = "one_or_several")]
     pub length: Vec<Lengths>,
     /// TTL or hop limit; empty for all.
-    #[serde(default)]
     pub ttl: Vec<Ttl>,
     /// DSCP; empty for all.
-    #[serde(default)]
     pub dscp: Vec<Dscp>,
     /// Types of ICMP and ICMPv6; empty for all packets.
-    #[serde(default)]
     pub icmp_type: Vec<IcmpType>,
     /// Bytes of the payload.
-    #[serde(default)]
     pub payload: Option<Payload>,
     /// Packets of these that the limit does not apply to.
-    #[serde(default)]
     pub not: Option<Box<Match>>,
-}
-
-/// Reads an array. Earlier builds recorded one value, or none.
-fn one_or_several<'d, D, T>(from: D) -> Result<Vec<T>, D::Error>
-where
-    D: serde::Deserializer<'d>,
-    T: Deserialize<'d>,
-{
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Recorded<T> {
-        Several(Vec<T>),
-        One(Option<T>),
-    }
-    Ok(match Recorded::deserialize(from)? {
-        Recorded::Several(several) => several,
-        Recorded::One(one) => one.into_iter().collect(),
-    })
 }
 
 impl Match {
@@ -113,8 +80,8 @@ impl Match {
         let header = !(self.ttl.is_empty() && self.dscp.is_empty() && self.icmp_type.is_empty());
         let payload = self.payload.is_some();
         let transport = self.protocol.is_some()
-            || !self.destination_port.0.is_empty()
-            || !self.source_port.0.is_empty()
+            || !self.destination_port.is_empty()
+            || !self.source_port.is_empty()
             || self.tcp_flags.is_some()
             || self.fragments.is_some()
             || !self.length.is_empty();
@@ -145,9 +112,7 @@ impl Match {
     }
 
     /// Compiles the match for the kernel. `bits` are those of the lists.
-    ///
-    /// # Errors
-    /// Too many values of a field, or an unknown list.
+    /// Fails if a field has too many values, or a list is unknown.
     pub fn compile(&self, bits: &TierBits) -> Result<rules::Match, Invalid> {
         let fragments = match self.fragments {
             None => WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT,
@@ -186,9 +151,9 @@ impl Match {
             (
                 DESTINATION_PORT,
                 "destination_port",
-                ranges(&self.destination_port.0),
+                ranges(&self.destination_port),
             ),
-            (SOURCE_PORT, "source_port", ranges(&self.source_port.0)),
+            (SOURCE_PORT, "source_port", ranges(&self.source_port)),
             (LENGTH, "length", ranges(&self.length)),
             (TTL, "ttl", ranges(&self.ttl)),
             (DSCP, "dscp", ranges(&self.dscp)),

@@ -31,18 +31,10 @@ impl Protocol {
     pub const ICMP: Self = Self(1);
     /// TCP.
     pub const TCP: Self = Self(6);
+    /// UDP.
+    pub const UDP: Self = Self(17);
     /// ICMPv6.
     pub const ICMPV6: Self = Self(58);
-
-    /// Returns true for ICMP and ICMPv6.
-    pub fn is_icmp(self) -> bool {
-        matches!(self.0, 1 | 58)
-    }
-
-    /// Returns true if limits can match the protocol's payload.
-    pub fn has_payload(self) -> bool {
-        matches!(self.0, 6 | 17)
-    }
 
     /// Returns true if the protocol's header begins with two ports.
     pub fn has_ports(self) -> bool {
@@ -75,10 +67,6 @@ impl fmt::Display for Protocol {
         }
     }
 }
-
-/// Ports and ranges of ports, as written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ports(pub Vec<PortRange>);
 
 /// A range of ports, or one port.
 pub type PortRange = Range<{ u16::MAX as u32 }, false>;

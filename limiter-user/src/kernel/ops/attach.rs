@@ -6,39 +6,16 @@ use std::io;
 use crate::{
     config::Mode,
     kernel::{
-        error::{Error, Result},
+        Error, Result,
         ops::{chain, change::Wanted},
-        program::{
-            object,
-            object::{ListMaps, Maps, Program},
-        },
+        program::{ListMaps, Maps, Program, object},
         state::{
-            foreign,
-            foreign::Foreign,
-            generation, occupant, pins,
-            record::{Record, Trial},
-            survey::{Pinned, Survey, trouble},
-            unpin,
+            Foreign, Pinned, Record, Survey, Trial, foreign, generation, occupant, pins,
+            survey::trouble, unpin,
         },
-        sys::{
-            bpffs, clock,
-            folder::Dir,
-            interface,
-            interface::{Interface, XdpMode},
-            link::Link,
-            lock,
-            lock::Lock,
-            requirements,
-        },
+        sys::{Dir, Interface, Link, Lock, XdpMode, bpffs, clock, interface, lock, requirements},
     },
 };
-
-/// A program on an interface that only this process holds.
-struct Linked {
-    record: Record,
-    program: Program,
-    link: Link,
-}
 
 /// Attaches to `name` and pins: afterwards no process is needed.
 pub async fn attach(name: &str, wanted: &Wanted) -> Result<()> {
@@ -88,9 +65,9 @@ async fn put_in(folder: &Dir, name: &str, wanted: &Wanted) -> Result<()> {
     if wanted.chain {
         return chain::put(&interface, wanted, folder);
     }
-    let linked = link(interface, wanted)?;
-    generation::pin_first(&linked.program, &linked.record, folder)?;
-    linked.link.pin(folder)
+    let (record, program, link) = link(interface, wanted)?;
+    generation::pin_first(&program, &record, folder)?;
+    link.pin(folder)
 }
 
 /// Fails if there is no such interface, something is attached to it, or has its name.
@@ -100,10 +77,12 @@ fn check_free(survey: &mut Survey, name: &str) -> Result<()> {
         // `clear_leftover` removes the leftovers of a killed command.
         None | Some((_, Ok(Pinned::Leftover))) => Ok(()),
         Some((folder, Ok(Pinned::On(_, on)))) if on.name == name && folder.is_of_this_layout() => {
-            Err(already_attached(name))
+            Err(Error::Refused(format!(
+                "limiter is attached to '{name}' already: change its settings with `limiter set {name}`, replace them with --or-reload, or `limiter detach {name}` first"
+            )))
         }
         Some((folder, pinned)) => match trouble(&folder, pinned, &survey.interfaces) {
-            Some(Error::Renamed { old, new }) => Err(occupant::name_taken(&old, &new)),
+            Some(Error::Renamed(old, new)) => Err(occupant::name_taken(&old, &new)),
             error => error.map_or(Ok(()), Err),
         },
     }
@@ -114,13 +93,13 @@ fn clear_leftover(folder: &Dir) -> Result<()> {
     foreign::restore(folder, Foreign::open(folder)?)?;
     match unpin::empty(folder) {
         // The remaining files do no harm.
-        Err(Error::LeftAlone { .. }) => Ok(()),
+        Err(Error::LeftAlone(..)) => Ok(()),
         emptied => emptied,
     }
 }
 
 /// Loads and attaches, in the wanted mode. With mode `auto`, falls back to the next best mode.
-fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
+fn link(interface: Interface, wanted: &Wanted) -> Result<(Record, Program, Link)> {
     if !interface.ethernet {
         return Err(no_ethernet(&interface));
     }
@@ -132,11 +111,7 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<Linked> {
         record.fallback = fallback;
         let program = load(&mut record, |_| Ok(()))?;
         let link = Link::create(program.fd()?, interface.index, mode);
-        Ok(link.map(|link| Linked {
-            record,
-            program,
-            link,
-        }))
+        Ok(link.map(|link| (record, program, link)))
     })
 }
 
@@ -204,12 +179,6 @@ pub(in crate::kernel) fn no_ethernet(interface: &Interface) -> Error {
     Error::Refused(format!(
         "packets on '{}' have no Ethernet header, and limiter would misread them: attach to the interface that they arrive on first",
         interface.name
-    ))
-}
-
-fn already_attached(name: &str) -> Error {
-    Error::Refused(format!(
-        "limiter is attached to '{name}' already: change its settings with `limiter set {name}`, replace them with --or-reload, or `limiter detach {name}` first"
     ))
 }
 

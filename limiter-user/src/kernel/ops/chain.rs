@@ -9,23 +9,16 @@ use std::io;
 use crate::{
     config::Mode,
     kernel::{
-        error::{Error, Result},
-        ops::{
-            attach::{self, record},
-            change::Wanted,
-        },
-        program::object::Program,
-        state::{foreign, foreign::Foreign, generation, occupant, occupant::Holder, unpin},
-        sys::{
-            folder::Dir,
-            interface::{Interface, XdpMode, XdpState},
-            link::Link,
-        },
+        Error, Result,
+        ops::{attach, attach::record, change::Wanted},
+        program::Program,
+        state::{Foreign, foreign, generation, occupant, occupant::Holder, unpin},
+        sys::{Dir, Interface, Link, XdpMode, XdpState},
     },
 };
 
 /// Attaches in front of the program on `interface` and pins in `folder`. On failure, everything is as before.
-pub(in crate::kernel) fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
+pub fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
     let state = interface
         .xdp
         .ok_or_else(|| foreign::nothing_there(interface))?;

@@ -11,24 +11,12 @@ use ipnet::IpNet;
 use limiter_common::abi::{Config, Listed, NEXT_FALLBACK};
 
 use crate::{
-    config::{Lists, Settings, overlay::Overlay},
+    config::{Lists, Overlay, Settings},
     kernel::{
-        error::{Error, Result},
-        program::{
-            lists,
-            lists::ListTables,
-            maps, object,
-            object::{ListMaps, Maps, Program},
-        },
-        state::{
-            attachment::Attachment,
-            current, generation,
-            generation::Generation,
-            pins,
-            record::{Record, Taken, Trial},
-            unpin,
-        },
-        sys::{clock, folder::Dir, lock, lock::Lock, requirements},
+        Attachment, Error, Result,
+        program::{ListMaps, ListTables, Maps, Program, lists, maps, object},
+        state::{Generation, Record, Trial, current, generation, pins, record::Taken, unpin},
+        sys::{Dir, Lock, clock, lock, requirements},
     },
 };
 
@@ -45,8 +33,6 @@ pub struct Swapped {
     pub file: Option<PathBuf>,
     /// The longest frame, in bytes. The burst of a bit rate depends on it.
     pub frame_max: u64,
-    /// The program that runs now.
-    pub program: Program,
     /// The end of the trial, RFC 3339; `None` without a trial.
     pub try_until: Option<String>,
 }
@@ -64,7 +50,7 @@ pub enum Lasts {
 }
 
 /// The wanted state of an attachment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// All settings.
     pub settings: Settings,
@@ -77,13 +63,12 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Settings from a command.
-    pub fn new(settings: Settings) -> Self {
+    /// The state of `record` with the host's own settings.
+    pub fn own(record: &Record, own: &Settings) -> Self {
         Self {
-            settings,
-            file: None,
-            chain: false,
-            trial: None,
+            settings: own.clone(),
+            file: record.file.clone(),
+            ..Self::default()
         }
     }
 }
@@ -130,7 +115,7 @@ struct Loaded {
 }
 
 /// A change that is loaded, and not in force yet. Nothing has changed so far.
-pub(in crate::kernel) struct Change {
+pub struct Change {
     attachment: Attachment,
     plan: Plan,
     next: Loaded,
@@ -152,7 +137,6 @@ impl From<Change> for Swapped {
             overlay: record.overlay,
             file: record.file,
             frame_max: record.frame_max,
-            program: change.next.program,
             try_until: until.and_then(Result::ok).map(current::shown),
         }
     }
@@ -390,7 +374,7 @@ fn swap(
 }
 
 /// Removes all generations but those in `stay`. The next change tries again where that fails.
-pub(in crate::kernel) fn clear_others(attachment: &Attachment, stay: &[u64], falls_back: bool) {
+pub fn clear_others(attachment: &Attachment, stay: &[u64], falls_back: bool) {
     let others = pins::generations(&attachment.dir).unwrap_or_default();
     let others = others.into_iter().filter(|number| !stay.contains(number));
     for (index, number) in others.enumerate() {

@@ -1,20 +1,10 @@
 //! Detaching: first the link, then the pins. Only the program that was there before remains.
 
 use crate::kernel::{
-    error::{Error, Result},
+    Error, Result,
     ops::replace,
-    state::{
-        foreign,
-        foreign::Foreign,
-        pins,
-        pins::Folder,
-        survey::{Found, Pinned, Survey, look},
-        unpin,
-    },
-    sys::{
-        bpffs, folder::Dir, interface, interface::Interface, link::Link, lock, lock::Lock,
-        requirements,
-    },
+    state::{Folder, Foreign, Found, Pinned, Survey, foreign, pins, survey::look, unpin},
+    sys::{Dir, Interface, Link, Lock, bpffs, interface, lock, requirements},
 };
 
 /// Detaches from the interface called `name`, or clears the leftovers of an attachment of that name.
@@ -49,10 +39,9 @@ fn lock_folder(folder: &Folder) -> Result<Option<(Dir, Lock)>> {
 /// The pins of the attachment to the interface called `name`, or of one made when an interface had this name.
 fn pins_of(survey: &mut Survey, name: &str) -> Result<Found> {
     match survey.take_named(name) {
-        Some((folder, Ok(Pinned::On(_, on)))) if on.name != name => Err(Error::Renamed {
-            old: folder.interface,
-            new: on.name,
-        }),
+        Some((folder, Ok(Pinned::On(_, on)))) if on.name != name => {
+            Err(Error::Renamed(folder.interface, on.name))
+        }
         found => found.ok_or_else(|| survey.not_attached(name)),
     }
 }

@@ -14,17 +14,12 @@ use limiter_common::abi::{
 use crate::{
     config::Mode,
     kernel::{
-        Attachment,
-        error::{Error, Result, read_failed},
+        Attachment, Error, Result,
         ops::attach,
-        program::{maps, object, object::Program, raw::Raw},
+        program::{Program, Raw, maps, object},
+        read_failed,
         state::occupant,
-        sys::{
-            clock, interface,
-            interface::{Interface, XdpMode},
-            link::Link,
-            requirements,
-        },
+        sys::{Interface, Link, XdpMode, clock, interface, requirements},
     },
     plan::learn::{Sampler, Watched, sample::SOURCES_MAX},
 };
@@ -57,23 +52,12 @@ pub struct Watch {
     muted: PerCpuHashMap<MapData, Raw<Flow>, Raw<Count>>,
     sampler: Sampler,
     begun: u64,
-    round: Round,
-    lost: u64,
-}
-
-/// Packets since the last search for loud flows.
-struct Round {
+    /// Beginning of the round, and its packets.
     began: Instant,
     by_flow: HashMap<Flow, u32>,
-    muted: HashMap<Flow, u64>,
-}
-
-impl std::fmt::Debug for Watch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch")
-            .field("interface", &self.interface)
-            .finish_non_exhaustive()
-    }
+    /// Flows that are only counted, and their packets so far.
+    counted: HashMap<Flow, u64>,
+    lost: u64,
 }
 
 impl Watch {
@@ -106,9 +90,7 @@ impl Watch {
         let totals = map("TOTALS")?.try_into().map_err(read_failed)?;
         let muted = map("MUTED")?.try_into().map_err(read_failed)?;
         let mut sample: Array<_, _> = map("SAMPLE")?.try_into().map_err(read_failed)?;
-        sample
-            .set(0, Raw(sampler.sample()), 0)
-            .map_err(read_failed)?;
+        sample.set(0, Raw(sampler.sample), 0).map_err(read_failed)?;
         let fd = program.fd()?;
         let (link, mode, fallback) = attach::in_best_mode(&interface, mode, |mode, fallback| {
             let link = Link::create(fd, interface.index, mode);
@@ -126,11 +108,9 @@ impl Watch {
             _program: program,
             sampler,
             begun,
-            round: Round {
-                began: Instant::now(),
-                by_flow: HashMap::new(),
-                muted: HashMap::new(),
-            },
+            began: Instant::now(),
+            by_flow: HashMap::new(),
+            counted: HashMap::new(),
             lost: 0,
             interface,
         })
@@ -139,7 +119,7 @@ impl Watch {
     /// Takes in new sightings. Call it every [`INTERVAL`].
     pub fn pump(&mut self) -> Result<()> {
         self.take_in();
-        if self.round.began.elapsed() >= ROUND {
+        if self.began.elapsed() >= ROUND {
             self.end_round()?;
         }
         Ok(())
@@ -154,7 +134,7 @@ impl Watch {
             let Some(sighting) = Raw::<Sighting>::read(&sighting) else {
                 continue;
             };
-            *self.round.by_flow.entry(sighting.flow).or_default() += 1;
+            *self.by_flow.entry(sighting.flow).or_default() += 1;
             self.sampler.see(sighting.nanoseconds, sighting.flow, 1);
         }
         true
@@ -163,42 +143,42 @@ impl Watch {
     /// Takes in the flows that were only counted, and reduces the load of the next round.
     fn end_round(&mut self) -> Result<()> {
         self.count_muted()?;
-        let before = self.round.muted.len();
+        let before = self.counted.len();
         self.mute_loud()?;
         let lost = self.totals()?.lost.packets;
-        if lost > self.lost && self.round.muted.len() == before {
+        if lost > self.lost && self.counted.len() == before {
             self.sampler.halve();
         }
         self.lost = lost;
         let sample = Sample {
-            muted: u64::from(!self.round.muted.is_empty()),
-            ..self.sampler.sample()
+            muted: u64::from(!self.counted.is_empty()),
+            ..self.sampler.sample
         };
         self.sample.set(0, Raw(sample), 0).map_err(read_failed)?;
-        self.round.by_flow.clear();
-        self.round.began = Instant::now();
+        self.by_flow.clear();
+        self.began = Instant::now();
         Ok(())
     }
 
     fn mute_loud(&mut self) -> Result<()> {
-        let loud = self.round.by_flow.iter().filter(|(_, sent)| **sent > LOUD);
+        let loud = self.by_flow.iter().filter(|(_, sent)| **sent > LOUD);
         let loud: Vec<Flow> = loud.map(|(flow, _)| *flow).collect();
         for flow in loud {
-            if self.round.muted.len() == MUTED_MAX || self.round.muted.contains_key(&flow) {
+            if self.counted.len() == MUTED_MAX || self.counted.contains_key(&flow) {
                 continue;
             }
             let zeros = maps::zeros()?;
             self.muted
                 .insert(Raw(flow), zeros, 0)
                 .map_err(read_failed)?;
-            self.round.muted.insert(flow, 0);
+            self.counted.insert(flow, 0);
         }
         Ok(())
     }
 
     fn count_muted(&mut self) -> Result<()> {
         let now = clock::now()?;
-        for (flow, counted) in &mut self.round.muted {
+        for (flow, counted) in &mut self.counted {
             let of_cpus = self.muted.get(&Raw(*flow), 0).map_err(read_failed)?;
             let all: Count = of_cpus.iter().map(|Raw(one)| *one).sum();
             let packets = all.packets.wrapping_sub(*counted);
@@ -223,7 +203,7 @@ impl Watch {
 
     /// IP packets so far, and the number of sources in the sample.
     pub fn progress(&self) -> Result<(u64, usize)> {
-        Ok((self.totals()?.seen.packets, self.sampler.sources().len()))
+        Ok((self.totals()?.seen.packets, self.sampler.sources.len()))
     }
 
     /// Whether the interface is gone, or the program was taken off it.

@@ -1,7 +1,7 @@
 //! The operations of commands: attach, change, watch, detach.
 
 pub mod attach;
-pub mod chain;
+mod chain;
 mod change;
 pub mod detach;
 pub mod learn;

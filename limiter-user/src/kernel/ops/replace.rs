@@ -6,32 +6,20 @@ use std::os::fd::AsFd;
 use crate::{
     config::{Invalid, Mode},
     kernel::{
-        error::{Error, Result},
+        Error, Failed, Result,
         ops::{
             attach::{load, lock_folder, record},
             change::Wanted,
         },
-        state::{
-            foreign, generation, pins,
-            pins::Folder,
-            survey::{Pinned, Survey, look},
-            unpin,
-        },
-        sys::{
-            folder::Dir,
-            interface,
-            interface::{Interface, XdpMode},
-            link, lock, requirements,
-        },
+        state::{Folder, Pinned, Survey, foreign, generation, pins, survey::look, unpin},
+        sys::{Dir, Interface, XdpMode, interface, link, lock, requirements},
     },
 };
 
 /// Replaces another version's attachment to the interface called `name`. Returns the layout of that version; `None`
 /// if no other version is attached.
-///
-/// # Errors
-/// Before the swap, the attachment of the other version stays in force. After it the new limits are in force, and
-/// repeating the command moves the remaining pins.
+/// On an error before the swap, the attachment of the other version stays in force. After the swap the new limits are in
+/// force, and repeating the command moves the remaining pins.
 pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
     requirements::kernel()?;
     requirements::privileges()?;
@@ -53,8 +41,8 @@ pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
         let _ = unpin::remove(&new);
     }
     swapped?;
-    let moved = old.move_pin(link::NAME, &new);
-    moved.map_err(|error| Error::path("moving", old.path().join(link::NAME), error))?;
+    old.move_pin(link::NAME, &new)
+        .failed_at("moving", old.path().join(link::NAME))?;
     // `detach` clears leftovers.
     let _ = unpin::remove(&old);
     Ok(Some(folder.layout))

@@ -17,18 +17,10 @@ use nix::{
 };
 
 use crate::kernel::{
-    error::{Error, Result},
-    program::{
-        maps::Tables,
-        object,
-        object::{ListMaps, Maps},
-        raw::Raw,
-    },
+    Failed, Result,
+    program::{ListMaps, Maps, Raw, Tables, object},
     sys::{bpf, requirements},
 };
-
-/// Bytes in front of a packet.
-const STAMP: usize = size_of::<Stamp>();
 
 /// Runs a program that was loaded with [`CLOCK_PACKET`] once, on a frame with this stamp. Returns its `enum xdp_action`
 /// and the reason for it. Afterwards `room` has the
@@ -51,8 +43,9 @@ pub fn run(
     Ok((run.action, reason.ok_or(io::ErrorKind::InvalidData)?))
 }
 
+/// Bytes in front of a packet.
 #[expect(clippy::cast_possible_truncation, reason = "some bytes")]
-const STAMP_LENGTH: u32 = STAMP as u32;
+const STAMP_LENGTH: u32 = size_of::<Stamp>() as u32;
 
 /// [`Stamp::reason`] before the program has written it: no reason.
 pub const UNSAID: u32 = u32::MAX;
@@ -86,7 +79,7 @@ impl Replay {
         let mut loaded = object::load(&config, maps, lists, version.has_frags())?;
         let program = loaded.fd()?.try_clone_to_owned();
         Ok(Self {
-            program: program.map_err(|error| Error::system("keeping the program", error))?,
+            program: program.failed("keeping the program")?,
             tables: loaded.tables()?,
             room: Vec::new(),
             _loaded: loaded,
@@ -103,9 +96,7 @@ impl Replay {
             length,
         };
         let said = run(self.program.as_fd(), stamp, frame, &mut self.room);
-        let (_, reason) =
-            said.map_err(|error| Error::system("running the program on a packet", error))?;
-        Ok(reason)
+        Ok(said.failed("running the program on a packet")?.1)
     }
 
     /// Counters of the limit in `slot`, from the full path.
@@ -128,10 +119,7 @@ impl OneCpu {
             sched_setaffinity(Pid::from_raw(0), &one)?;
             Ok(before)
         };
-        let before = before();
-        before
-            .map(Self)
-            .map_err(|error| Error::system("staying on one CPU", error.into()))
+        before().map(Self).failed("staying on one CPU")
     }
 }
 

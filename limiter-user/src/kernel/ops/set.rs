@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 pub use crate::kernel::ops::change::{Lasts, Swapped, Wanted};
 use crate::{
-    config::{Invalid, Settings, lists::Prefixes, overlay::Overlay},
+    config::{Invalid, Overlay, Prefixes, Settings},
     kernel::{
-        error::Result,
+        Attachment, Result,
         ops::{change::Change, trial},
-        state::{attachment::Attachment, record::Record},
+        state::Record,
     },
 };
 
@@ -37,10 +37,7 @@ pub async fn swap(
     change: impl Fn(Wanted) -> Result<Wanted>,
 ) -> Result<Swapped> {
     let wanted = |record: &Record, own: &Settings| {
-        let wanted = change(Wanted {
-            file: record.file.clone(),
-            ..Wanted::new(own.clone())
-        })?;
+        let wanted = change(Wanted::own(record, own))?;
         fixed_at_attach(name, own, &wanted.settings)?;
         Ok((record.clone(), wanted))
     };
@@ -90,17 +87,13 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
     let wanted = |record: &Record, own: &Settings| {
         let mut record = record.clone();
         record.overlay = overlay(&record, own);
-        let wanted = Wanted {
-            file: record.file.clone(),
-            ..Wanted::new(own.clone())
-        };
+        let wanted = Wanted::own(&record, own);
         Ok((record, wanted))
     };
     let prepare = |attachment| Change::prepare(attachment, Lasts::ForGood, &wanted);
     put_in_force(name, attachment, prepare).await.map(Some)
 }
 
-/// Refuses changes of settings that are fixed at attach.
 fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
     let sources = [old, new].map(|settings| settings.max_sources.to_string());
     let mode = [old, new].map(|settings| settings.mode.to_string());

@@ -4,21 +4,13 @@
 //! The fallback of a trial is loaded when the trial begins. It knows when its limits change to those of the trial,
 //! and when they change back.
 
-use std::{os::fd::AsFd, time::Duration};
+use std::os::fd::AsFd;
 
 use crate::kernel::{
-    error::{Error, Result},
+    Attachment, Error, Result,
     ops::change::{Change, clear_others},
-    state::{
-        attachment::Attachment,
-        current::{Current, OnTrial},
-        record::Record,
-    },
+    state::{Current, OnTrial, Record},
 };
-
-/// The shortest and the longest trial.
-pub const BOUNDS: std::ops::RangeInclusive<Duration> =
-    Duration::from_secs(1)..=Duration::from_secs(24 * 60 * 60);
 
 /// The result of [`end`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +80,7 @@ pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachmen
         return Ok(attachment);
     }
     attachment.dir.check_own()?;
-    let Current {
-        linked, in_force, ..
-    } = &attachment.current;
+    let (linked, in_force) = (&attachment.current.linked, &attachment.current.in_force);
     let tried = Record::open(&linked.dir, &attachment.interface.name)?;
     let (from, to) = (linked.program()?, in_force.program()?);
     attachment.link.replace(Some(from.as_fd()), to.as_fd())?;

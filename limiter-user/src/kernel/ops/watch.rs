@@ -1,39 +1,36 @@
 //! Watching drops. The switch is on for a short lease, which this process renews. The program reports drops by a ring
 //! buffer, which has one reader.
 
-use std::{
-    collections::BTreeMap,
-    fs::{File, TryLockError},
-    mem::offset_of,
-    net::IpAddr,
-    process,
-    sync::atomic::Ordering,
-    time::Duration,
-};
+use std::{collections::BTreeMap, mem::offset_of, process, sync::atomic::Ordering, time::Duration};
 
 use aya::maps::{Map, MapData, MapInfo, RingBuf};
 use ipnet::IpNet;
 use limiter_common::{
     abi::events::{ANY_SLOT, Event, Watch},
     policy::verdict::Reason,
-    table::key::{IPV4, IPV6, SLOTS, Words as AddressWords, ipv4_words},
+    table::key::{IPV4, IPV6, SLOTS, Words as AddressWords},
 };
 
 use crate::{
-    config::Invalid,
+    config::{Invalid, key::address},
     kernel::{
-        error::{Error, Result, read_failed},
-        program::{
-            maps::{Tables, open_map},
-            raw::Raw,
-        },
-        state::{attachment::Attachment, current::Standing, pins, record::Record},
-        sys::{clock, folder::Dir, link::Link, lock, words::Words},
+        Attachment, Error, Failed, Result,
+        program::{Raw, Tables, maps::open_map},
+        read_failed,
+        state::{Record, current::Standing, pins},
+        sys::{Dir, Link, Lock, clock, lock, words::Words},
     },
 };
 
 /// The switch goes off this long after the last renewal ([`Watching::renew`]).
 const LEASE: Duration = Duration::from_secs(3);
+
+/// Index of a field's 64-bit word.
+macro_rules! word {
+    ($field:ident) => {
+        offset_of!(Watch, $field) / size_of::<u64>()
+    };
+}
 
 /// Drops to report.
 #[derive(Clone, Debug, Default)]
@@ -47,9 +44,9 @@ pub struct Filter {
 }
 
 /// An attachment that is being watched.
-#[derive(Debug)]
 pub struct Watching {
-    interface: String,
+    /// Name of the interface.
+    pub interface: String,
     dir: Dir,
     filter: Filter,
     /// Names of limits, by slot. Limits that were removed may still have events.
@@ -60,24 +57,15 @@ pub struct Watching {
     switch: Switch,
     tables: Tables,
     lost_before: u64,
-    events: Events,
+    events: RingBuf<MapData>,
     session: u64,
-    _alone: File,
+    _alone: Lock,
 }
 
 impl Drop for Watching {
     /// The switch is off before the fields are dropped, and so before another process may watch.
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-/// The ring buffer. aya's type has no `Debug`.
-struct Events(RingBuf<MapData>);
-
-impl std::fmt::Debug for Events {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Events")
     }
 }
 
@@ -104,7 +92,7 @@ impl Watching {
             names: BTreeMap::new(),
             lost_before: tables.events_lost()?,
             session: fastrand::u64(1..),
-            events: Events(events),
+            events,
             _alone: alone,
             dir,
             filter,
@@ -123,7 +111,7 @@ impl Watching {
         }
         // Discards what a killed `watch` has left.
         self.switch.off();
-        while self.events.0.next().is_some() {}
+        while self.events.next().is_some() {}
         self.switch.want(&self.filter, self.session);
         self.know(record);
         self.switch.renew()?;
@@ -137,25 +125,20 @@ impl Watching {
         }
         if let Some(name) = &self.filter.limit {
             let slot = record.limits.iter().find(|slot| slot.name == *name);
-            self.switch
-                .want_slot(slot.map_or(SLOTS, |slot| slot.number));
+            let slot = slot.map_or(SLOTS, |slot| slot.number);
+            self.switch.put(word!(slot), slot.into());
         }
     }
 
     /// The next available event. [`Self::limit`] names its slot.
     pub fn next_event(&mut self) -> Option<Event> {
-        while let Some(item) = self.events.0.next() {
+        while let Some(item) = self.events.next() {
             // Other sessions are those of killed commands.
             if let Some(event) = read(&item).filter(|event| event.session == self.session) {
                 return Some(event);
             }
         }
         None
-    }
-
-    /// Name of the interface.
-    pub fn interface(&self) -> &str {
-        &self.interface
     }
 
     /// Name of the limit that has a slot, or had it.
@@ -244,9 +227,9 @@ fn switch_id(folder: &Dir) -> Option<u32> {
     MapInfo::from_pin(pin.path()).ok().map(|info| info.id())
 }
 
-/// Locks the folder `watch`, so that no other process can watch while the file is open. It has a folder of its own
+/// Locks the folder `watch`, so that no other process can watch meanwhile. It has a folder of its own
 /// among the pins, because only folders can be locked there.
-fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<File> {
+fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<Lock> {
     let watch = {
         // Prevents that another command removes the folder meanwhile.
         let _lock = lock::lock(folder)?;
@@ -254,39 +237,25 @@ fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<File> {
         there.map_or_else(|| folder.make(pins::WATCH), |there| Ok(Some(there)))?
     };
     let watch = watch.ok_or_else(|| Error::NotAttached(interface.to_owned()))?;
-    let file = watch.reopen()?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            let who = switch.process();
-            let who = who.map_or("another process".to_owned(), |number| {
-                format!("process {number}")
-            });
-            Err(Error::Refused(format!(
-                "{who} watches '{interface}' already, and one process can watch at a time: end that process first, or have it write to a file"
-            )))
-        }
-        Err(TryLockError::Error(error)) => Err(Error::path("locking", watch.path(), error)),
-    }
+    lock::try_lock(&watch)?.ok_or_else(|| {
+        let who = switch.process();
+        let who = who.map_or("another process".to_owned(), |number| {
+            format!("process {number}")
+        });
+        Error::Refused(format!(
+            "{who} watches '{interface}' already, and one process can watch at a time: end that process first, or have it write to a file"
+        ))
+    })
 }
 
 /// The one record of the map `WATCH`.
 #[derive(Debug)]
 struct Switch(Words);
 
-/// Index of a field's 64-bit word.
-macro_rules! word {
-    ($field:ident) => {
-        offset_of!(Watch, $field) / size_of::<u64>()
-    };
-}
-
 impl Switch {
     fn map(map: &MapData) -> Result<Self> {
         let words = Words::map(map, size_of::<Watch>());
-        words
-            .map(Self)
-            .map_err(|error| Error::system("memory-mapping the map WATCH", error.into()))
+        words.map(Self).failed("memory-mapping the map WATCH")
     }
 
     fn put(&self, word: usize, value: u64) {
@@ -308,10 +277,6 @@ impl Switch {
         }
         self.put(word!(process), process::id().into());
         self.put(word!(session), session);
-    }
-
-    fn want_slot(&self, slot: u32) {
-        self.put(word!(slot), slot.into());
     }
 
     fn process(&self) -> Option<u64> {
@@ -338,19 +303,8 @@ fn in_packets(prefix: IpNet) -> (u64, AddressWords, AddressWords) {
         IpNet::V4(_) => IPV4,
         IpNet::V6(_) => IPV6,
     };
-    let words = |address: IpAddr| match address {
-        IpAddr::V4(address) => ipv4_words(u32::from_ne_bytes(address.octets())),
-        IpAddr::V6(address) => {
-            let bytes = address.octets();
-            let (halves, _) = bytes.as_chunks();
-            [0, 1].map(|half| u64::from_ne_bytes(halves[half]))
-        }
-    };
-    (
-        family.into(),
-        words(prefix.netmask()),
-        words(prefix.network()),
-    )
+    let [mask, network] = [prefix.netmask(), prefix.network()].map(|one| address(one).words);
+    (family.into(), mask, network)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use crate::kernel::error::{Error, Result};
+use crate::kernel::{Error, Failed, Result};
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GFLAGS: u32 = 0x25;
@@ -45,8 +45,8 @@ impl Ethtool {
     /// Prepares questions about the interface called `name` in this network namespace.
     pub fn new(name: &str) -> Result<Self> {
         let (family, kind) = (AddressFamily::Inet, SockType::Datagram);
-        let socket = socket(family, kind, SockFlag::SOCK_CLOEXEC, None)
-            .map_err(|error| Error::system("opening a socket", error.into()))?;
+        let socket =
+            socket(family, kind, SockFlag::SOCK_CLOEXEC, None).failed("opening a socket")?;
         let mut padded = [0; libc::IFNAMSIZ];
         let room = padded[..libc::IFNAMSIZ - 1].get_mut(..name.len());
         room.ok_or_else(|| Error::NoInterface(name.to_owned()))?

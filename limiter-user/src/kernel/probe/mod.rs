@@ -12,11 +12,9 @@ pub use ethtool::Channels;
 pub use netdev::Features;
 
 use crate::kernel::{
-    error::Result,
+    Result,
     sys::{
-        bpffs,
-        interface::{self, Interface},
-        requirements,
+        Interface, bpffs, interface, requirements,
         requirements::{KernelVersion, Needed},
     },
 };

@@ -16,12 +16,10 @@ use ipnet::IpNet;
 use limiter_common::abi::{Listed, rules::ON_DENY};
 
 use crate::kernel::{
-    error::{Error, Result, flat},
-    program::{
-        maps::{self, open_map},
-        raw::Raw,
-    },
-    sys::{folder::Dir, memory},
+    Error, Result,
+    error::flat,
+    program::{Raw, maps, maps::open_map},
+    sys::{Dir, memory},
 };
 
 type Trie<T, K> = LpmTrie<T, K, Raw<Listed>>;

@@ -5,3 +5,8 @@ pub mod maps;
 pub mod object;
 pub mod raw;
 mod table;
+
+pub use lists::ListTables;
+pub use maps::Tables;
+pub use object::{ListMaps, Maps, Program};
+pub use raw::Raw;

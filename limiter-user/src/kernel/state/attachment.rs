@@ -3,24 +3,10 @@
 use crate::{
     config::{Lists, Settings},
     kernel::{
-        error::{Error, Result},
-        program::{lists::ListTables, maps::Tables},
-        state::{
-            current::{Current, OnTrial},
-            foreign::Foreign,
-            pins,
-            pins::Folder,
-            record::Record,
-            survey::{Pinned, Survey, trouble},
-        },
-        sys::{
-            bpf::LinkInfo,
-            folder::Dir,
-            interface::{Interface, XdpMode},
-            link::Link,
-            lock,
-            lock::Lock,
-        },
+        Error, Result,
+        program::{ListTables, Tables},
+        state::{Current, Folder, Foreign, OnTrial, Pinned, Record, Survey, pins, survey::trouble},
+        sys::{Dir, Interface, Link, LinkInfo, Lock, XdpMode, lock},
     },
 };
 

@@ -4,9 +4,9 @@
 use std::time::SystemTime;
 
 use crate::kernel::{
-    error::{Error, Result},
-    state::{generation::Generation, record::Record},
-    sys::{bpf::LinkInfo, clock, folder::Dir},
+    Error, Result,
+    state::{Generation, Record},
+    sys::{Dir, LinkInfo, clock},
 };
 
 /// A trial, as shown to users.
@@ -79,9 +79,7 @@ impl Current {
 
     /// Finds the generations if the link runs the program with this id. Returns them with the record of the one in
     /// force, and the trial that runs or has ended. `interface` is for messages.
-    ///
-    /// # Errors
-    /// [`Error::TrialOver`] if nothing is limited after a trial.
+    /// Fails with [`Error::TrialOver`] if nothing is limited after a trial.
     pub fn find(
         folder: &Dir,
         program_id: u32,
@@ -108,10 +106,7 @@ impl Current {
                 fallback()?.ok_or_else(|| missing("the fallback of its trial is not pinned"))?;
             record = Record::open(&found.in_force.dir, interface)?;
         } else {
-            return Err(Error::TrialOver {
-                interface: interface.to_owned(),
-                ended: trial.end(),
-            });
+            return Err(Error::TrialOver(interface.to_owned(), trial.end()));
         }
         Ok((found, record, Some(trial)))
     }

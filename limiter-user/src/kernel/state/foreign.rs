@@ -14,15 +14,9 @@ use aya::programs::{ProgramError, ProgramFd, ProgramInfo, loaded_programs};
 use nix::unistd::geteuid;
 
 use crate::kernel::{
-    error::{Error, Result},
-    state::{pins, pins::Folder},
-    sys::{
-        bpf,
-        folder::Dir,
-        interface::{Interface, XdpMode, XdpState},
-        link::Link,
-        lock, netlink,
-    },
+    Error, Failed, Result,
+    state::{Folder, pins},
+    sys::{Dir, Interface, Link, XdpMode, XdpState, bpf, lock, netlink},
 };
 
 /// A foreign program, and its place.
@@ -114,7 +108,7 @@ impl Foreign {
                 mode: state.mode,
                 interface: interface.index,
                 owner: geteuid().as_raw(),
-                fd: fd.map_err(|error| Error::system("opening a program", error))?,
+                fd: fd.failed("opening a program")?,
             };
             return Ok((foreign, handle));
         }
@@ -146,9 +140,7 @@ impl Foreign {
     }
 
     pub(in crate::kernel) fn pin(&self, folder: &Dir) -> Result<()> {
-        let name = pin_name(self.mode, self.interface);
-        bpf::pin(self.fd.as_fd(), &folder.at(&name))
-            .map_err(|error| Error::path("pinning", self.path(folder), error))
+        folder.put(&pin_name(self.mode, self.interface), self.fd.as_fd())
     }
 
     fn path(&self, folder: &Dir) -> PathBuf {
@@ -156,7 +148,7 @@ impl Foreign {
     }
 
     pub(in crate::kernel) fn take_off(&self) -> io::Result<()> {
-        netlink::take_off(self.interface, self.mode, self.fd.as_fd())
+        netlink::take_off((self.interface, self.mode), self.fd.as_fd())
     }
 
     /// Puts the program back where it was, if no other program is there. `folder` has its pin. Returns `false` if
@@ -170,17 +162,15 @@ impl Foreign {
                 "give the pin to root (`chown root`) if that program belongs there,",
             ));
         }
-        let fd = self.fd.as_fd();
-        let refused = match netlink::put_on(self.interface, self.mode, fd) {
+        let (place, fd) = ((self.interface, self.mode), self.fd.as_fd());
+        let refused = match netlink::put_on(place, fd) {
             Ok(()) => return Ok(true),
             Err(error) => error,
         };
         match refused.raw_os_error() {
             Some(libc::ENODEV) => Ok(false),
             // A killed command had put the program back, or had not taken it off.
-            Some(libc::EBUSY | libc::EEXIST) if netlink::is_on(self.interface, self.mode, fd) => {
-                Ok(true)
-            }
+            Some(libc::EBUSY | libc::EEXIST) if netlink::is_on(place, fd) => Ok(true),
             Some(libc::EBUSY | libc::EEXIST) => Err(self.not_put_back(
                 folder,
                 "another XDP program has taken its place".to_owned(),

@@ -6,15 +6,14 @@ use aya::programs::ProgramInfo;
 use limiter_common::abi::NEXT_FALLBACK;
 
 use crate::kernel::{
-    error::{Error, Result},
-    program::{maps, object, object::Program},
-    state::{pins, record::Record},
-    sys::folder::Dir,
+    Error, Failed, Result,
+    program::{Program, maps, object},
+    state::{Record, pins},
+    sys::Dir,
 };
 
-/// A pinned generation.
 #[derive(Clone, Debug)]
-pub(in crate::kernel) struct Generation {
+pub struct Generation {
     /// Its number, which its folder is named after.
     pub number: u64,
     /// Id of its program.
@@ -24,18 +23,13 @@ pub(in crate::kernel) struct Generation {
 }
 
 /// Pins the first generation, and the maps that all generations share, but not the link.
-pub(in crate::kernel) fn pin_first(program: &Program, record: &Record, folder: &Dir) -> Result<()> {
+pub fn pin_first(program: &Program, record: &Record, folder: &Dir) -> Result<()> {
     program.pin_maps(folder)?;
     pin(program, record, folder, 0)
 }
 
 /// Pins generation `number`: a program, its lists and its record.
-pub(in crate::kernel) fn pin(
-    program: &Program,
-    record: &Record,
-    folder: &Dir,
-    number: u64,
-) -> Result<()> {
+pub fn pin(program: &Program, record: &Record, folder: &Dir, number: u64) -> Result<()> {
     let name = pins::generation(number);
     let generation = folder.make(&name)?.ok_or_else(|| {
         let gone = io::ErrorKind::NotFound.into();
@@ -72,8 +66,7 @@ impl Generation {
 
     /// Opens the program by its pin. Opening it by its id would need `CAP_SYS_ADMIN`.
     pub fn program(&self) -> Result<OwnedFd> {
-        self.dir
-            .object(object::PIN)
-            .map_err(|error| Error::path("opening", self.dir.path().join(object::PIN), error))
+        let path = self.dir.path().join(object::PIN);
+        self.dir.object(object::PIN).failed_at("opening", path)
     }
 }

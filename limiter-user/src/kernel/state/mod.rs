@@ -10,3 +10,13 @@ pub mod record;
 mod sound;
 pub(in crate::kernel) mod survey;
 pub(in crate::kernel) mod unpin;
+
+pub use current::OnTrial;
+pub use foreign::Foreign;
+pub use pins::Folder;
+pub use record::{Record, Trial};
+pub(in crate::kernel) use {
+    current::Current,
+    generation::Generation,
+    survey::{Found, Pinned, Survey},
+};

@@ -8,10 +8,9 @@ use aya::programs::{
 };
 
 use crate::kernel::{
-    Attachment,
-    error::Error,
+    Attachment, Error,
     program::object,
-    sys::interface::{Interface, XdpMode, XdpState},
+    sys::{Interface, XdpMode, XdpState},
 };
 
 /// The program on an interface, or what limiter's pins say instead.
@@ -48,7 +47,7 @@ pub async fn of(interface: &Interface) -> Occupant {
         // `doctor` reports these errors as other findings.
         Err(Error::NotPermitted(_) | Error::Bpffs(_)) => true,
         // Pins of the interface that had this name before.
-        Err(Error::Renamed { old, new }) => {
+        Err(Error::Renamed(old, new)) => {
             return Occupant::InTheWay(name_taken(&old, &new));
         }
         Err(error) => return Occupant::InTheWay(error),

@@ -27,11 +27,8 @@ use nix::{
 };
 
 use crate::kernel::{
-    error::{Error, Result},
-    sys::{
-        bpffs,
-        folder::{BPFFS, Dir},
-    },
+    Error, Failed, Result,
+    sys::{Dir, bpffs, folder::BPFFS},
 };
 
 /// The folder that `limiter watch` locks.
@@ -60,8 +57,7 @@ const INITIAL_COOKIE: u64 = 1;
 pub fn namespace() -> Result<Namespace> {
     let inode = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).map(|m| m.ino());
     // Read for this thread: threads of tests are in their own namespaces.
-    let own = inode("thread-self")
-        .map_err(|error| Error::system("reading the network namespace", error))?;
+    let own = inode("thread-self").failed("reading the network namespace")?;
     let cookie = cookie()?;
     // Process 1 may be invisible without `CAP_SYS_PTRACE`.
     let initial = own == INITIAL_INODE || cookie == INITIAL_COOKIE;
@@ -85,7 +81,7 @@ pub fn cookie() -> Result<u64> {
     let (family, kind) = (AddressFamily::Unix, SockType::Datagram);
     socket(family, kind, SockFlag::SOCK_CLOEXEC, None)
         .and_then(|socket| getsockopt(&socket, NetnsCookie))
-        .map_err(|error| Error::system("reading the network namespace", error.into()))
+        .failed("reading the network namespace")
 }
 
 /// The folder of an interface of this network namespace.

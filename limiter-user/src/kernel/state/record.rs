@@ -13,17 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{
-        Invalid, Key, Limit, Settings,
-        compile::{FIRST_SLOT, TierBits},
-        on_one_line,
-        overlay::Overlay,
-        quota,
-        slot::Slot,
+        Invalid, Key, Limit, Lists, Overlay, Settings, Slot, TierBits, compile::FIRST_SLOT,
+        on_one_line, quota,
     },
     kernel::{
-        error::{Error, Result, cause},
+        Error, Failed, Result,
+        error::cause,
         state::sound,
-        sys::{clock, folder::Dir},
+        sys::{Dir, clock},
     },
 };
 
@@ -61,14 +58,11 @@ pub struct Record {
     /// Prefixes on each list, by its name.
     pub list_sizes: Vec<(String, u64)>,
     /// The prefixes that the fleet adds to the lists.
-    #[serde(default, alias = "spread")]
     pub overlay: Overlay,
     /// The end of the trial, if this generation is one.
-    #[serde(default)]
     pub trial: Option<Trial>,
     /// Whether the program counts each limit's entries in the table although it has only one limit. This is needed if
     /// the other generation of a trial has several limits.
-    #[serde(default)]
     pub counts_shares: bool,
 }
 
@@ -299,11 +293,11 @@ impl Record {
 
     /// Pins the record in the folder of a generation.
     pub fn pin(&self, folder: &Dir) -> Result<()> {
-        let json = serde_json::to_vec(self)
-            .map_err(|error| Error::system("writing the record", io::Error::other(error)))?;
+        let json = serde_json::to_vec(self).failed("writing the record")?;
         // A record that cannot be read back would make an attachment that no command understands.
         let read = Self::read(&json).ok();
-        let written = self.without_lists();
+        let mut written = self.clone();
+        written.settings.lists = Lists::default();
         let same = read.is_some_and(|read| {
             read.limits == written.limits && read.config().ok() == written.config().ok()
         });
@@ -322,13 +316,8 @@ impl Record {
             map.set(index, bytes, 0).map_err(failed)?;
         }
         map.pin(folder.at(NAME))
-            .map_err(|error| Error::path("pinning", &path, cause(error)))
-    }
-
-    fn without_lists(&self) -> Self {
-        let mut record = self.clone();
-        record.settings.lists = crate::config::Lists::default();
-        record
+            .map_err(cause)
+            .failed_at("pinning", &path)
     }
 
     /// Reads the record that is pinned in the folder of a generation.

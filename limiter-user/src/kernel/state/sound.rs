@@ -14,12 +14,12 @@ use limiter_common::{
 };
 
 use crate::{
-    config::{lists::Prefixes, slot::Slot},
-    kernel::state::record::Record,
+    config::{Prefixes, Slot},
+    kernel::state::Record,
 };
 
 /// Returns the record's fault as an error.
-pub(in crate::kernel) fn fault(record: &Record) -> Result<(), String> {
+pub fn fault(record: &Record) -> Result<(), String> {
     settings(record)?;
     tiers(record)?;
     let limits = record.settings.all_limits();
@@ -73,20 +73,11 @@ fn is_sound(slot: &Slot) -> bool {
 
 /// Whether the fields have the ranges that [`Rescale`] documents.
 fn could_be(change: &Rescale) -> bool {
-    let Rescale {
-        from,
-        to,
-        chunk_from,
-        chunk_to,
-        chunk_shift,
-        chunks_most,
-        ..
-    } = change;
-    let chunks = chunks_most.checked_mul(*chunk_to);
-    shape(from)
-        && shape(to)
-        && *chunk_from <= TAU_MAX
-        && *chunk_shift < 63
+    let chunks = change.chunks_most.checked_mul(change.chunk_to);
+    shape(&change.from)
+        && shape(&change.to)
+        && change.chunk_from <= TAU_MAX
+        && change.chunk_shift < 63
         && chunks.is_some_and(|product| product < 1 << 63)
 }
 

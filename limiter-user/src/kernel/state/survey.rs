@@ -1,14 +1,14 @@
 //! One survey of the pins: each folder of this network namespace, and the interface that its link is on.
 
 use crate::kernel::{
-    error::{Error, Result},
-    state::{foreign, pins, pins::Folder},
-    sys::{bpf::LinkInfo, bpffs, interface, interface::Interface, link::Link, requirements},
+    Error, Result,
+    state::{Folder, foreign, pins},
+    sys::{Interface, Link, LinkInfo, bpffs, interface, requirements},
 };
 
 /// The content of a folder of pins.
 #[derive(Debug)]
-pub(in crate::kernel) enum Pinned {
+pub enum Pinned {
     /// A link to this interface.
     On(Link, Interface),
     /// A link to an interface of another network namespace.
@@ -20,11 +20,11 @@ pub(in crate::kernel) enum Pinned {
 }
 
 /// A folder of pins with its content.
-pub(in crate::kernel) type Found = (Folder, Result<Pinned>);
+pub type Found = (Folder, Result<Pinned>);
 
 /// The interfaces and the pins of this network namespace, of the same moment.
 #[derive(Debug, Default)]
-pub(in crate::kernel) struct Survey {
+pub struct Survey {
     /// All interfaces.
     pub interfaces: Vec<Interface>,
     /// The folders of all layouts, by the interface's name at attach.
@@ -32,7 +32,7 @@ pub(in crate::kernel) struct Survey {
 }
 
 /// The content of a folder, given these interfaces.
-pub(in crate::kernel) fn look(folder: &Folder, interfaces: &[Interface]) -> Result<Pinned> {
+pub fn look(folder: &Folder, interfaces: &[Interface]) -> Result<Pinned> {
     let mut seen = None;
     loop {
         let Some(dir) = folder.open()? else {
@@ -111,23 +111,15 @@ impl Survey {
 }
 
 /// The error for a folder with this content, for a user who names the folder's interface; `None` if all is well.
-pub(in crate::kernel) fn trouble(
-    folder: &Folder,
-    pinned: Result<Pinned>,
-    interfaces: &[Interface],
-) -> Option<Error> {
+pub fn trouble(folder: &Folder, pinned: Result<Pinned>, interfaces: &[Interface]) -> Option<Error> {
     let name = folder.interface.clone();
     match pinned {
-        Ok(Pinned::On(_, on)) if !folder.is_of_this_layout() => Some(Error::OtherVersion {
-            interface: on.name,
-            layout: folder.layout,
-        }),
+        Ok(Pinned::On(_, on)) if !folder.is_of_this_layout() => {
+            Some(Error::OtherVersion(on.name, folder.layout))
+        }
         // Only pins of this layout can be read further.
         _ if !folder.is_of_this_layout() => None,
-        Ok(Pinned::On(_, on)) => Some(Error::Renamed {
-            old: name,
-            new: on.name,
-        }),
+        Ok(Pinned::On(_, on)) => Some(Error::Renamed(name, on.name)),
         Ok(Pinned::Elsewhere(..)) => Some(Error::Moved(name)),
         Ok(Pinned::Gone(_)) => Some(Error::TakenOff(name)),
         Ok(Pinned::Leftover) => foreign::waiting(folder, interfaces),

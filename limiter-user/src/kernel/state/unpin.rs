@@ -1,10 +1,6 @@
 //! Removing pins: BPF objects and empty folders. Other files are left alone, and reported.
 
-use crate::kernel::{
-    error::{Error, Result},
-    state::pins,
-    sys::folder::Dir,
-};
+use crate::kernel::{Error, Result, state::pins, sys::Dir};
 
 /// Removes the pins in the folder of an attachment.
 pub fn empty(folder: &Dir) -> Result<()> {
@@ -20,11 +16,9 @@ pub fn empty(folder: &Dir) -> Result<()> {
         return Ok(());
     }
     strangers.sort_unstable();
-    Err(Error::LeftAlone {
-        interface: pins::interface_of(folder.path()).unwrap_or_default(),
-        folder: folder.path().to_owned(),
-        names: strangers.join(", "),
-    })
+    let path = folder.path().to_owned();
+    let interface = pins::interface_of(&path).unwrap_or_default();
+    Err(Error::LeftAlone(interface, path, strangers.join(", ")))
 }
 
 /// Removes the pins in the folder of an attachment and the folder itself. Then removes its parents that are

@@ -162,7 +162,7 @@ pub fn test_run(
     metadata: u32,
     repeat: u32,
 ) -> io::Result<TestRun> {
-    let length = length(packet)?;
+    let length = u32::try_from(packet.len()).map_err(io::Error::other)?;
     // `struct xdp_md`: data, data_end, data_meta, and the packet's origin.
     let context = [metadata, length, 0, 0, 0, 0];
     let mut attributes = TestRunAttributes {
@@ -185,28 +185,6 @@ pub fn test_run(
     })
 }
 
-/// Runs an XDP program on `count` copies of `packet`, and applies its actions: redirected frames are transmitted. Up
-/// to `batch` (at most 256) go out at a time. Linux 5.18.
-pub fn test_run_live(
-    program: BorrowedFd<'_>,
-    packet: &[u8],
-    count: u32,
-    batch: u32,
-) -> io::Result<()> {
-    /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
-    const LIVE_FRAMES: u32 = 1 << 1;
-    let mut attributes = TestRunAttributes {
-        program: raw(program),
-        data_size_in: length(packet)?,
-        data_in: address(packet.as_ptr()),
-        repeat: count,
-        flags: LIVE_FRAMES,
-        batch_size: batch,
-        ..TestRunAttributes::default()
-    };
-    bpf(BPF_PROG_TEST_RUN, &mut attributes).map(drop)
-}
-
 #[repr(C)]
 #[derive(Default)]
 struct TestRunAttributes {
@@ -222,15 +200,6 @@ struct TestRunAttributes {
     context_size_out: u32,
     context_in: u64,
     context_out: u64,
-    flags: u32,
-    cpu: u32,
-    batch_size: u32,
-    padding: u32,
-}
-
-fn length(packet: &[u8]) -> io::Result<u32> {
-    u32::try_from(packet.len())
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "packet too long"))
 }
 
 /// Marks all descriptors from 3 on as closed on exec, so that new processes do not inherit them.

@@ -14,10 +14,7 @@ use nix::{
     unistd::{AccessFlags, faccessat},
 };
 
-use crate::kernel::{
-    error::{Error, Result},
-    sys::folder::Dir,
-};
+use crate::kernel::{Error, Failed, Result, sys::Dir};
 
 pub use crate::kernel::sys::folder::BPFFS;
 
@@ -59,7 +56,7 @@ fn may_write() -> Result<()> {
         Err(Errno::ENOENT) => (PathBuf::from(BPFFS), may(Path::new(BPFFS))),
         result => (own, result),
     };
-    result.map_err(|error| Error::path("writing to", path, error.into()))
+    result.failed_at("writing to", path)
 }
 
 /// Makes sure that a bpffs exists that outlives this process: mounts one if there is none.

@@ -8,12 +8,11 @@ use std::{
 
 use nix::time::{ClockId, clock_getres, clock_gettime};
 
-use crate::kernel::error::{Error, Result};
+use crate::kernel::{Failed, Result};
 
 /// The clock that the program reads, in nanoseconds.
 pub fn now() -> Result<u64> {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC)
-        .map_err(|error| Error::system("reading the clock", error.into()))?;
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).failed("reading the clock")?;
     let shown = Duration::from(time).as_nanos();
     let of_kernel = i128::try_from(shown).unwrap_or(0) - shift()?;
     Ok(u64::try_from(of_kernel).unwrap_or(0))
@@ -26,7 +25,7 @@ fn shift() -> Result<i128> {
         Ok(offsets) => Ok(monotonic_in(&offsets).unwrap_or(0)),
         // A kernel without time namespaces.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(Error::system("reading the time namespace", error)),
+        Err(error) => Err(error).failed("reading the time namespace"),
     }
 }
 
@@ -58,16 +57,15 @@ pub fn today() -> String {
 
 /// Length of the kernel's tick in nanoseconds: the resolution of the coarse clock.
 pub fn tick() -> Result<u64> {
-    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE)
-        .map_err(|error| Error::system("reading the clock's resolution", error.into()))?;
+    let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE);
+    let tick = tick.failed("reading the clock's resolution")?;
     Ok(Duration::from(tick).as_nanos().try_into().unwrap_or(0))
 }
 
 /// Number of CPUs that the machine can have.
 pub fn possible_cpus() -> Result<u64> {
-    let cpus = aya::util::nr_cpus();
-    let cpus = cpus.map_err(|(_, error)| Error::system("counting the CPUs", error))?;
-    Ok(cpus as u64)
+    let cpus = aya::util::nr_cpus().map_err(|(_, error)| error);
+    Ok(cpus.failed("counting the CPUs")? as u64)
 }
 
 #[cfg(test)]

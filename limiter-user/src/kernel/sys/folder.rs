@@ -26,10 +26,7 @@ use nix::{
     unistd::{UnlinkatFlags, geteuid, unlinkat},
 };
 
-use crate::kernel::{
-    error::{Error, Result},
-    sys::bpf,
-};
+use crate::kernel::{Error, Failed, Result, sys::bpf};
 
 /// The mount point of bpffs on every system.
 pub const BPFFS: &str = "/sys/fs/bpf";
@@ -97,22 +94,23 @@ fn is_ours(user: u32) -> bool {
 impl Dir {
     /// The root of bpffs; `None` if none is mounted.
     pub fn root() -> Result<Option<Self>> {
-        let failed = |error: Errno| Error::path("opening", BPFFS, error.into());
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
         let file = match open_at(AT_FDCWD, BPFFS, flags) {
-            Ok(file) => file,
             Err(Errno::ENOENT) => return Ok(None),
-            Err(error) => return Err(failed(error)),
+            file => file.failed_at("opening", BPFFS)?,
         };
-        if fstatfs(&file).map_err(failed)?.filesystem_type() != MAGIC {
+        if fstatfs(&file)
+            .failed_at("opening", BPFFS)?
+            .filesystem_type()
+            != MAGIC
+        {
             return Ok(None);
         }
         Self::new(file, BPFFS.into(), None).map(Some)
     }
 
     fn new(file: File, path: PathBuf, parent: Option<Self>) -> Result<Self> {
-        let metadata = file.metadata();
-        let metadata = metadata.map_err(|error| Error::path("reading", &path, error))?;
+        let metadata = file.metadata().failed_at("reading", &path)?;
         Ok(Self(Arc::new(Opened {
             identity: (metadata.dev(), metadata.ino()),
             owner: metadata.uid(),
@@ -141,12 +139,11 @@ impl Dir {
         let path = self.0.path.join(name);
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
         let file = match open_at(self.0.fd.as_fd(), name, flags) {
-            Ok(file) => file,
             Err(Errno::ENOENT) => return Ok(None),
             Err(Errno::ELOOP | Errno::ENOTDIR) => {
                 return Err(stranger(&path, "is not a folder, but a link or a file"));
             }
-            Err(error) => return Err(Error::path("opening", path, error.into())),
+            file => file.failed_at("opening", &path)?,
         };
         let opened = Self::new(file, path, Some(self.clone()))?;
         if opened.0.identity.0 != self.0.identity.0 {
@@ -165,12 +162,9 @@ impl Dir {
     pub fn make(&self, name: &str) -> Result<Option<Self>> {
         self.check_own()?;
         match mkdirat(&self.0.fd, name, Mode::S_IRWXU) {
-            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(Errno::EEXIST) => {}
             Err(Errno::ENOENT) => return Ok(None),
-            Err(error) => {
-                let path = self.0.path.join(name);
-                return Err(Error::path("making the folder", path, error.into()));
-            }
+            made => made.failed_at("making the folder", self.0.path.join(name))?,
         }
         let made = self.open(name)?;
         made.as_ref().map_or(Ok(()), Self::check_own)?;
@@ -179,23 +173,17 @@ impl Dir {
 
     /// Fails if a user other than root and this one may change the content of this folder, or of a parent.
     pub fn check_own(&self) -> Result<()> {
-        let Opened {
-            path,
-            parent,
-            owner,
-            mode,
-            ..
-        } = &*self.0;
+        let (parent, mode, owner) = (self.parent(), self.0.mode, self.0.owner);
         // In the root, others may have files, as long as they cannot touch those of limiter.
         let is_open = mode & WRITABLE != 0 && (parent.is_some() || mode & STICKY == 0);
-        if is_open || !is_ours(*owner) {
+        if is_open || !is_ours(owner) {
             return Err(Error::Refused(format!(
                 "other users may change the pins in {} (owner: user {owner}, mode {:o}), so nothing was pinned there: run limiter as its owner, or `chown root` and `chmod 700` it",
-                path.display(),
+                self.0.path.display(),
                 mode & 0o7777
             )));
         }
-        parent.as_ref().map_or(Ok(()), Self::check_own)
+        parent.map_or(Ok(()), Self::check_own)
     }
 
     /// Whether this user owns the folder.
@@ -227,22 +215,27 @@ impl Dir {
     /// Opens another descriptor of the folder, which can be locked separately.
     pub fn reopen(&self) -> Result<File> {
         let opened = open_at(self.0.fd.as_fd(), ".", OFlag::O_RDONLY | OFlag::O_DIRECTORY);
-        opened.map_err(|error| Error::path("opening", &self.0.path, error.into()))
+        opened.failed_at("opening", &self.0.path)
     }
 
     /// The names in the folder.
     pub fn names(&self) -> Result<Vec<String>> {
-        let failed = |error| Error::path("reading", &self.0.path, error);
-        let entries = fs::read_dir(of_descriptor(self.0.fd.as_fd())).map_err(failed)?;
         let name = |entry: io::Result<fs::DirEntry>| {
             entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
         };
-        entries.map(name).collect::<io::Result<_>>().map_err(failed)
+        let names = fs::read_dir(of_descriptor(self.0.fd.as_fd()))
+            .and_then(|entries| entries.map(name).collect());
+        names.failed_at("reading", &self.0.path)
     }
 
     /// The path for a new pin in the folder.
     pub fn at(&self, name: &str) -> PathBuf {
         of_descriptor(self.0.fd.as_fd()).join(name)
+    }
+
+    /// Pins an object as `name` in the folder.
+    pub fn put(&self, name: &str, object: BorrowedFd<'_>) -> Result<()> {
+        bpf::pin(object, &self.at(name)).failed_at("pinning", self.0.path.join(name))
     }
 
     /// The pin `name` in the folder.
@@ -265,19 +258,18 @@ impl Dir {
 
     /// Removes the pin `name`, if a BPF object is pinned there. Returns whether it is gone.
     pub fn unpin(&self, name: &str) -> Result<bool> {
-        let failed = |error: io::Error| Error::path("removing", self.0.path.join(name), error);
-        match self.object(name) {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-            // The kernel's errors for files that are no pins of objects.
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EACCES | libc::EINVAL | libc::ELOOP) => return Ok(false),
-                _ => return Err(failed(error)),
-            },
+        let path = self.0.path.join(name);
+        if let Err(error) = self.object(name) {
+            return match error.raw_os_error() {
+                Some(libc::ENOENT) => Ok(true),
+                // The kernel's errors for files that are no pins of objects.
+                Some(libc::EACCES | libc::EINVAL | libc::ELOOP) => Ok(false),
+                _ => Err(Error::path("removing", path, error)),
+            };
         }
         match unlinkat(&self.0.fd, name, UnlinkatFlags::NoRemoveDir) {
-            Ok(()) | Err(Errno::ENOENT) => Ok(true),
-            Err(error) => Err(failed(error.into())),
+            Err(Errno::ENOENT) => Ok(true),
+            removed => removed.map(|()| true).failed_at("removing", path),
         }
     }
 
@@ -292,9 +284,9 @@ impl Dir {
             return Ok(false);
         };
         match unlinkat(&parent.0.fd, name, UnlinkatFlags::RemoveDir) {
-            Ok(()) | Err(Errno::ENOENT) => Ok(true),
+            Err(Errno::ENOENT) => Ok(true),
             Err(Errno::ENOTEMPTY | Errno::EEXIST) => Ok(false),
-            Err(error) => Err(Error::path("removing", &self.0.path, error.into())),
+            removed => removed.map(|()| true).failed_at("removing", &self.0.path),
         }
     }
 }

@@ -5,10 +5,7 @@ use rtnetlink::packet_route::link::{
     LinkAttribute, LinkFlags, LinkLayerType, LinkMessage, LinkXdp, XdpAttached,
 };
 
-use crate::kernel::{
-    error::{Error, Result},
-    sys::bpf::LinkInfo,
-};
+use crate::kernel::{Error, Failed, Result, sys::LinkInfo};
 
 /// The place where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -91,8 +88,7 @@ impl Interface {
 
 /// All interfaces of this network namespace.
 pub async fn all() -> Result<Vec<Interface>> {
-    let (connection, handle, _) =
-        rtnetlink::new_connection().map_err(|error| Error::system("opening netlink", error))?;
+    let (connection, handle, _) = rtnetlink::new_connection().failed("opening netlink")?;
     let connection = tokio::spawn(connection);
     let links: Vec<LinkMessage> = handle.link().get().execute().try_collect().await?;
     connection.abort();

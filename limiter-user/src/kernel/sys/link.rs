@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::kernel::{
-    error::{Error, Result},
-    sys::{bpf, bpf::LinkInfo, folder::Dir, interface::XdpMode},
+    Error, Failed, Result,
+    sys::{Dir, LinkInfo, XdpMode, bpf},
 };
 
 /// The name of the link's pin.
@@ -26,16 +26,16 @@ impl Link {
     /// Opens the link that is pinned in `folder`; `None` if there is none.
     pub fn open(folder: &Dir) -> Result<Option<Self>> {
         match folder.object(NAME) {
-            Ok(fd) => Ok(Some(Self(fd))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::path("opening", folder.path().join(NAME), error)),
+            fd => fd
+                .map(|fd| Some(Self(fd)))
+                .failed_at("opening", folder.path().join(NAME)),
         }
     }
 
     /// Pins the link in `folder`.
     pub fn pin(&self, folder: &Dir) -> Result<()> {
-        bpf::pin(self.0.as_fd(), &folder.at(NAME))
-            .map_err(|error| Error::path("pinning", folder.path().join(NAME), error))
+        folder.put(NAME, self.0.as_fd())
     }
 
     /// Removes the link's pin in `folder`.
@@ -45,14 +45,12 @@ impl Link {
 
     /// The link's program and interface.
     pub fn info(&self) -> Result<LinkInfo> {
-        bpf::link_info(self.0.as_fd())
-            .map_err(|error| Error::system("reading the link's state", error))
+        bpf::link_info(self.0.as_fd()).failed("reading the link's state")
     }
 
     /// Swaps the program: each packet sees the old one or the new one. With `old`, only if `old` runs.
     pub fn replace(&self, old: Option<BorrowedFd<'_>>, new: BorrowedFd<'_>) -> Result<()> {
-        bpf::link_update(self.0.as_fd(), new, old)
-            .map_err(|error| Error::system("replacing the program", error))
+        bpf::link_update(self.0.as_fd(), new, old).failed("replacing the program")
     }
 
     /// Takes the program off the interface at once, even if another process holds the link. It is no error if the

@@ -9,10 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::kernel::{
-    error::{Error, Result},
-    sys::folder::Dir,
-};
+use crate::kernel::{Error, Result, sys::Dir};
 
 /// The time for which a command waits for another one.
 pub const PATIENCE: Duration = Duration::from_secs(10);

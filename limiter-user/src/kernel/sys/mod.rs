@@ -11,3 +11,9 @@ pub mod memory;
 pub(in crate::kernel) mod netlink;
 pub mod requirements;
 pub(in crate::kernel) mod words;
+
+pub use bpf::LinkInfo;
+pub use folder::Dir;
+pub use interface::{Interface, XdpMode, XdpState};
+pub use link::Link;
+pub use lock::Lock;

@@ -14,49 +14,39 @@ use rtnetlink::{
     sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE},
 };
 
-use crate::kernel::sys::interface::XdpMode;
+use crate::kernel::sys::XdpMode;
 
 /// Only if no program is attached.
 const XDP_FLAGS_UPDATE_IF_NOEXIST: u32 = 1;
 /// Only if the expected program is attached (Linux 5.7).
 const XDP_FLAGS_REPLACE: u32 = 1 << 4;
 
-/// Takes `program`, and no other, off the interface with this index. `EEXIST` if another program is there, `EBUSY` if
+/// The index of an interface, and the mode of a program on it.
+pub type Place = (u32, XdpMode);
+
+/// Takes `program`, and no other, off its place. `EEXIST` if another program is there, `EBUSY` if
 /// a link holds it.
-pub(in crate::kernel) fn take_off(
-    interface: u32,
-    mode: XdpMode,
-    program: BorrowedFd<'_>,
-) -> io::Result<()> {
+pub fn take_off(place: Place, program: BorrowedFd<'_>) -> io::Result<()> {
     const NONE: i32 = -1;
     let expected = LinkXdp::ExpectedFd(program.as_raw_fd().cast_unsigned());
-    request(
-        interface,
-        mode,
-        XDP_FLAGS_REPLACE,
-        [LinkXdp::Fd(NONE), expected],
-    )
+    request(place, XDP_FLAGS_REPLACE, [LinkXdp::Fd(NONE), expected])
 }
 
-/// Puts `program` on the interface with this index. `EBUSY` or `EEXIST` if any mode has a program already.
-pub(in crate::kernel) fn put_on(
-    interface: u32,
-    mode: XdpMode,
-    program: BorrowedFd<'_>,
-) -> io::Result<()> {
+/// Puts `program` there. `EBUSY` or `EEXIST` if any mode has a program already.
+pub fn put_on(place: Place, program: BorrowedFd<'_>) -> io::Result<()> {
     let fd = LinkXdp::Fd(program.as_raw_fd());
-    request(interface, mode, XDP_FLAGS_UPDATE_IF_NOEXIST, [fd])
+    request(place, XDP_FLAGS_UPDATE_IF_NOEXIST, [fd])
 }
 
 /// Whether `program` is attached there: tries to exchange it for itself, which changes nothing.
-pub(in crate::kernel) fn is_on(interface: u32, mode: XdpMode, program: BorrowedFd<'_>) -> bool {
+pub fn is_on(place: Place, program: BorrowedFd<'_>) -> bool {
     let fd = program.as_raw_fd();
     let both = [LinkXdp::Fd(fd), LinkXdp::ExpectedFd(fd.cast_unsigned())];
-    request(interface, mode, XDP_FLAGS_REPLACE, both).is_ok()
+    request(place, XDP_FLAGS_REPLACE, both).is_ok()
 }
 
 /// Sends a message, and returns the answer. The kernel answers during the send.
-pub(in crate::kernel) fn ask(protocol: isize, question: &[u8]) -> io::Result<Vec<u8>> {
+pub fn ask(protocol: isize, question: &[u8]) -> io::Result<Vec<u8>> {
     let mut socket = Socket::new(protocol)?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
@@ -66,8 +56,7 @@ pub(in crate::kernel) fn ask(protocol: isize, question: &[u8]) -> io::Result<Vec
 
 /// Sends `RTM_SETLINK` with `IFLA_XDP`.
 fn request(
-    interface: u32,
-    mode: XdpMode,
+    (interface, mode): Place,
     flags: u32,
     programs: impl IntoIterator<Item = LinkXdp>,
 ) -> io::Result<()> {

@@ -4,7 +4,7 @@ use std::io;
 
 use caps::{CapSet, Capability, CapsHashSet};
 
-use crate::kernel::error::{Error, Result};
+use crate::kernel::{Error, Failed, Result};
 
 /// A kernel's version: major and minor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,8 +34,7 @@ pub fn kernel() -> Result<KernelVersion> {
 
 /// The running kernel's release name (`uname -r`).
 pub fn release() -> Result<String> {
-    let name = nix::sys::utsname::uname()
-        .map_err(|error| Error::system("reading the kernel's version", error.into()))?;
+    let name = nix::sys::utsname::uname().failed("reading the kernel's version")?;
     Ok(name.release().to_string_lossy().into_owned())
 }
 
@@ -109,12 +108,8 @@ pub fn may_mount() -> Result<bool> {
 }
 
 fn own_capabilities() -> Result<CapsHashSet> {
-    caps::read(None, CapSet::Effective).map_err(|error| {
-        Error::system(
-            "reading the process's capabilities",
-            io::Error::other(error),
-        )
-    })
+    let own = caps::read(None, CapSet::Effective).map_err(io::Error::other);
+    own.failed("reading the process's capabilities")
 }
 
 #[cfg(test)]

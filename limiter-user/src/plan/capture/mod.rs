@@ -60,17 +60,10 @@ pub struct Capture {
     /// The time of the last packet.
     last: u64,
     buffer: usize,
-    packets: u64,
-    cut: Option<Cut>,
-}
-
-impl std::fmt::Debug for Capture {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Capture")
-            .field("name", &self.name)
-            .field("packets", &self.packets)
-            .finish_non_exhaustive()
-    }
+    /// Number of packets read so far.
+    pub packets: u64,
+    /// The reason why the capture ended too early, if it did.
+    pub cut: Option<Cut>,
 }
 
 impl Capture {
@@ -148,19 +141,9 @@ impl Capture {
         }
     }
 
-    /// Number of packets read so far.
-    pub fn packets(&self) -> u64 {
-        self.packets
-    }
-
     /// Number of bytes read so far.
     pub fn bytes(&self) -> u64 {
         self.reader.consumed() as u64
-    }
-
-    /// The reason why the capture ended too early, if it did.
-    pub fn cut(&self) -> Option<Cut> {
-        self.cut
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::{Case, Finding, Mode, error, ok, problem};
 use crate::kernel::{
-    probe::{Channels, Device},
+    probe::Device,
     state::occupant::Occupant,
-    sys::interface::{XdpMode, XdpState},
+    sys::{XdpMode, XdpState},
 };
 
 /// The largest MTU, in bytes, with frames that fit in one buffer of a page.
@@ -52,11 +52,7 @@ pub(super) fn expected(device: &Device) -> Mode {
 /// The maximum number of queues of an ena card in native mode, if the card uses more. Native mode needs a second queue
 /// for each, to send (`ena_xdp_legal_queue_count` in drivers/net/ethernet/amazon/ena).
 pub(super) fn ena_queues(device: &Device) -> Option<u32> {
-    let Channels {
-        combined,
-        max_combined,
-        ..
-    } = device.channels?;
-    let half = max_combined / 2;
-    (device.driver.as_deref() == Some("ena") && combined > half).then_some(half)
+    let channels = device.channels?;
+    let half = channels.max_combined / 2;
+    (device.driver.as_deref() == Some("ena") && channels.combined > half).then_some(half)
 }

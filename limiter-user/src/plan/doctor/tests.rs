@@ -4,11 +4,7 @@ use super::*;
 use crate::kernel::{
     probe::{Channels, Device, Features, Machine},
     state::occupant::Occupant,
-    sys::{
-        interface::{Interface, XdpMode, XdpState},
-        requirements,
-        requirements::KernelVersion,
-    },
+    sys::{Interface, XdpMode, XdpState, requirements, requirements::KernelVersion},
 };
 
 fn machine() -> Machine {

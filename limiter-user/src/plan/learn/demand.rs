@@ -53,7 +53,8 @@ pub fn through(index: usize, burst: u64) -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     first: u64,
-    packets: u64,
+    /// Number of packets.
+    pub packets: u64,
     /// A bucket of unlimited depth for each rate.
     buckets: Vec<Bucket>,
 }
@@ -98,11 +99,6 @@ impl Demand {
             let spent = bucket::spent(bucket.tat, now, TAU_MAX);
             bucket.deepest = bucket.deepest.max(spent);
         }
-    }
-
-    /// Number of packets.
-    pub fn packets(&self) -> u64 {
-        self.packets
     }
 
     /// The smallest burst, in packets, with which a bucket that is full at first refuses nothing, at the rate of this

@@ -77,7 +77,7 @@ pub fn propose(watched: &Watched) -> Result<Proposal, TooLittle> {
             watched.duration / SECOND
         ));
     }
-    let sources = watched.sampler.sources();
+    let sources = &watched.sampler.sources;
     if sources.len() < SOURCES_MIN {
         return too_little(format!(
             "of {} IP packets, only {} sources sent more than one; watch the interface that the traffic arrives on until at least {SOURCES_MIN} sources have, or write limits by hand",
@@ -97,7 +97,7 @@ pub fn propose(watched: &Watched) -> Result<Proposal, TooLittle> {
         .filter(|finding| is_tighter(&finding.limit, &everything.limit))
         .collect();
     findings.push(everything);
-    let returning = (sources.len() as u64) << watched.sampler.halvings();
+    let returning = (sources.len() as u64) << watched.sampler.halvings;
     let room = (2 * returning).clamp(TABLE_MIN, SOURCES_MAX.into());
     Ok(Proposal {
         settings: Settings {
@@ -117,7 +117,7 @@ pub fn propose(watched: &Watched) -> Result<Proposal, TooLittle> {
 /// Chooses a limit for the packets of `service`, and computes its effect.
 fn examine(watched: &Watched, service: Option<Service>) -> Option<Finding> {
     let duration = watched.duration;
-    let sources = watched.sampler.sources().iter();
+    let sources = watched.sampler.sources.iter();
     let sources: Vec<(Flow, &Demand)> = sources
         .filter_map(|(flow, source)| Some((*flow, source.of(service)?)))
         .collect();
@@ -131,7 +131,7 @@ fn examine(watched: &Watched, service: Option<Service>) -> Option<Finding> {
         if load < far_from {
             usual.push(demand);
         } else {
-            far.push((flow, demand.packets()));
+            far.push((flow, demand.packets));
         }
     }
     far.sort_unstable_by_key(|(flow, packets)| (Reverse(*packets), *flow));
@@ -199,16 +199,16 @@ fn services(watched: &Watched, far: &[(Flow, u64)]) -> Vec<Service> {
     let far: BTreeSet<&Flow> = far.iter().map(|(source, _)| source).collect();
     let mut by_service: BTreeMap<Service, (u64, u64)> = BTreeMap::new();
     let (mut sources, mut packets) = (0, 0);
-    for (flow, source) in watched.sampler.sources() {
+    for (flow, source) in &watched.sampler.sources {
         if far.contains(flow) {
             continue;
         }
         sources += 1;
-        packets += source.all.packets();
+        packets += source.all.packets;
         for (service, demand) in &source.services {
             let (sources, packets) = by_service.entry(*service).or_default();
             *sources += 1;
-            *packets += demand.packets();
+            *packets += demand.packets;
         }
     }
     by_service.retain(|_, of| of.0 * PART_OF_ALL >= sources || of.1 * PART_OF_ALL >= packets);

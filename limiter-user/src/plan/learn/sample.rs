@@ -48,9 +48,12 @@ impl Source {
 #[derive(Debug)]
 pub struct Sampler {
     most: usize,
-    sample: Sample,
-    halvings: u32,
-    sources: HashMap<Flow, Source>,
+    /// The rule that selects the sources in the sample.
+    pub sample: Sample,
+    /// Number of halvings: one in `2^halvings` sources is in the sample.
+    pub halvings: u32,
+    /// The sources in the sample that sent more than one packet.
+    pub sources: HashMap<Flow, Source>,
     /// The only packet of a source so far.
     once: HashMap<Flow, (u64, Flow)>,
     forgotten: u64,
@@ -68,21 +71,6 @@ impl Sampler {
             once: HashMap::new(),
             forgotten: 0,
         }
-    }
-
-    /// The rule that selects the sources in the sample.
-    pub fn sample(&self) -> Sample {
-        self.sample
-    }
-
-    /// Number of halvings: one in `2^halvings` sources is in the sample.
-    pub fn halvings(&self) -> u32 {
-        self.halvings
-    }
-
-    /// The sources in the sample that sent more than one packet.
-    pub fn sources(&self) -> &HashMap<Flow, Source> {
-        &self.sources
     }
 
     /// Approximate number of sources in the sample that sent only one packet.

@@ -3,8 +3,8 @@
 use limiter_common::abi::learn::Flow;
 
 use crate::config::{
-    Match,
-    matches::{PortRange, Ports, Protocol, TcpFlags},
+    Match, Protocol,
+    matches::{PortRange, TcpFlags},
 };
 
 /// A service: transport protocol and port.
@@ -45,7 +45,7 @@ impl Service {
         };
         Match {
             protocol: Some(Protocol(self.protocol)),
-            destination_port: Ports(vec![PortRange::new(self.port, self.port)]),
+            destination_port: vec![PortRange::new(self.port, self.port)],
             tcp_flags: (self.protocol == Self::TCP).then_some(OPENS),
             ..Match::default()
         }

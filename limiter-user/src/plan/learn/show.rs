@@ -4,7 +4,7 @@ use limiter_common::{abi::learn::Flow, table::key::SourceKey};
 
 use super::{Proposal, Service, Watched, propose::Finding};
 use crate::{
-    config::{Key, file, matches::Protocol},
+    config::{Key, Protocol, file},
     show::units::{bytes, counted, grouped, seconds},
 };
 
@@ -44,14 +44,14 @@ fn about(watched: &Watched) -> Vec<String> {
             seconds((watched.duration / 100_000_000) as f64 / 10.0),
             counted(totals.seen.packets, "IP packet"),
             bytes(totals.seen.bytes),
-            counted(sampler.sources().len() as u64, "source"),
+            counted(sampler.sources.len() as u64, "source"),
             grouped(sampler.once()),
         ),
     ];
-    if sampler.halvings() > 0 {
+    if sampler.halvings > 0 {
         lines.push(format!(
             "These sources are a random sample: one of {}.",
-            grouped(1 << sampler.halvings())
+            grouped(1 << sampler.halvings)
         ));
     }
     if totals.lost.packets > 0 {

@@ -18,13 +18,13 @@ use limiter_common::{
 };
 
 use crate::{
-    config::{
-        Invalid, Settings,
-        compile::{FIRST_SLOT, TierBits},
-        slot::Slot,
+    config::{Invalid, Settings, Slot, TierBits, compile::FIRST_SLOT},
+    kernel,
+    kernel::ops::replay::Replay,
+    plan::{
+        capture,
+        capture::{Capture, Frame},
     },
-    kernel::{self, ops::replay::Replay},
-    plan::capture::{self, Capture, Frame},
 };
 use course::Course;
 pub use course::Outcome;
@@ -43,9 +43,6 @@ pub enum Error {
     /// The kernel cannot run the replay.
     #[error(transparent)]
     Kernel(#[from] kernel::Error),
-    /// The settings are not valid.
-    #[error(transparent)]
-    Invalid(#[from] Invalid),
     /// The verdicts cannot be written.
     #[error("writing verdicts failed: {0}")]
     Written(#[from] io::Error),

@@ -7,10 +7,7 @@ use limiter_common::{
     table::key::{Address, KeyMask, SourceKey},
 };
 
-use crate::config::{
-    Key, Limit,
-    key::{Bits, Parts},
-};
+use crate::config::{Key, Limit, Parts, key::Bits};
 
 /// Minimum number of sources kept. The maximum is twice as many.
 const KEPT: usize = 1 << 16;
@@ -41,7 +38,7 @@ impl Sources {
     pub fn new(limits: &[Limit]) -> Self {
         let prefixes = limits.iter().filter_map(|limit| match limit.key.parts {
             Parts::Interface | Parts::Destination(_) => None,
-            Parts::Source(bits) | Parts::Pair { source: bits, .. } => Some(bits),
+            Parts::Source(bits) | Parts::Pair(bits, _) => Some(bits),
             Parts::Flow => Some(Bits::WHOLE),
         });
         let finest = prefixes.reduce(|a, b| Bits {

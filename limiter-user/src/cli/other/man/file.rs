@@ -48,7 +48,6 @@ const FILES: [(&str, &str); 2] = [
     ),
 ];
 
-/// The whole page.
 pub fn page() -> Page {
     let mut page = Roff::new();
     let section = SECTION.to_string();

@@ -67,11 +67,18 @@ impl Model {
     /// Decides about a frame of `length` bytes at the time `now` (nanoseconds, not 0).
     pub fn offer(&mut self, frame: &[u8], length: u64, now: u64) -> Reason {
         self.now.set(now);
-        let view = View(self);
+        let (view, mut frame) = (&View(self), frame);
         if self.config.plain != 0 {
-            view.fast_path(frame, length)
-        } else {
-            view.full_path(frame, length)
+            return match fast::source(view, parse(&mut frame)) {
+                Ok(source) => fast::evaluate(view, &source, length, || false).0,
+                Err(reason) => reason,
+            };
+        }
+        let evaluation = &mut *self.evaluation.borrow_mut();
+        evaluation.begin(length);
+        match full::read(view, &mut frame, evaluation, || ()) {
+            Ok(()) => full::evaluate(view, evaluation, |_| false),
+            Err(reason) => apply_shadow(view, reason),
         }
     }
 
@@ -90,22 +97,6 @@ impl Model {
 }
 
 impl View<'_> {
-    fn fast_path(&self, mut frame: &[u8], length: u64) -> Reason {
-        match fast::source(self, parse(&mut frame)) {
-            Ok(source) => fast::evaluate(self, &source, length, || false).0,
-            Err(reason) => reason,
-        }
-    }
-
-    fn full_path(&self, mut frame: &[u8], length: u64) -> Reason {
-        let evaluation = &mut *self.0.evaluation.borrow_mut();
-        evaluation.begin(length);
-        match full::read(self, &mut frame, evaluation, || ()) {
-            Ok(()) => full::evaluate(self, evaluation, |_| false),
-            Err(reason) => apply_shadow(self, reason),
-        }
-    }
-
     fn count(&self, slot: u32, reason: Reason, one: Count) {
         let Some(cell) = self.0.counters.get(slot as usize) else {
             return;
