@@ -90,14 +90,14 @@ pub struct Demand<'a, E: Engine, const INLINE: bool> {
 }
 
 impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
-    /// The demand of a packet of `length` bytes at `now` on the bucket of `key`, last found in the entry `number`.
+    /// The demand of a packet that costs `cost`, at `now`, on the bucket of `key`, last found in the entry `number`.
     #[inline(always)]
     pub fn new(
         engine: &'a E,
         limit: &'a Limit,
         key: &'a SourceKey,
         now: u64,
-        length: u64,
+        cost: u64,
         number: u32,
     ) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             limit,
             key,
             now,
-            cost: limit.quota.cost_of(length),
+            cost,
             number,
             found: E::Found::NONE,
             planned: (0, 0),

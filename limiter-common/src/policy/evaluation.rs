@@ -90,7 +90,7 @@ pub struct Evaluation {
     pub passed: u32,
     /// For each matching limit with keys of two addresses, the words of the key.
     pub pairs: [Words; LIMITS_MAX as usize],
-    /// For each adaptive limit that is checked or charged, the packet's cost; see [`crate::arithmetic::scale`].
+    /// For each limit that is checked or charged, the packet's cost.
     pub costs: [u64; LIMITS_MAX as usize],
     /// For each checked limit, its plan.
     pub plans: [Plan; LIMITS_MAX as usize],

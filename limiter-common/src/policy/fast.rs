@@ -59,7 +59,7 @@ pub fn charge<E: Engine>(
     key: &SourceKey,
     length: u64,
 ) -> Charged<E::Found> {
-    let mut demand = Demand::<_, true>::new(engine, limit, key, NOT_READ, length, 0);
+    let mut demand = demand::<_, true>(engine, limit, key, length);
     let mut tried = demand.charge();
     let mut entry = demand.found;
     for attempt in 0..ATTEMPTS {
@@ -86,13 +86,24 @@ pub fn charge<E: Engine>(
     Charged::without_entry(Reason::Contended)
 }
 
+#[inline(always)]
+fn demand<'a, E: Engine, const INLINE: bool>(
+    engine: &'a E,
+    limit: &'a Limit,
+    key: &'a SourceKey,
+    length: u64,
+) -> Demand<'a, E, INLINE> {
+    let cost = limit.quota.cost_of(length);
+    Demand::new(engine, limit, key, NOT_READ, cost, 0)
+}
+
 /// Tries again to charge the bucket of `key`. Returns a code of [`bucket`].
 #[inline(always)]
 pub fn charge_again<E: Engine>(engine: &E, key: &SourceKey, length: u64) -> u32 {
     let Some(limit) = engine.config().limit(0) else {
         return LOST;
     };
-    Demand::<_, false>::new(engine, limit, key, NOT_READ, length, 0).charge()
+    demand::<_, false>(engine, limit, key, length).charge()
 }
 
 /// Returned by [`add`] if another CPU has made the bucket.
@@ -104,7 +115,7 @@ pub fn add<E: Engine>(engine: &E, key: &SourceKey, length: u64) -> u32 {
     let Some(limit) = engine.config().limit(0) else {
         return Reason::Contended as u32;
     };
-    match Demand::<_, false>::new(engine, limit, key, NOT_READ, length, 0).charge_new(true) {
+    match demand::<_, false>(engine, limit, key, length).charge_new(true) {
         Some(reason) => reason as u32,
         None => RACED,
     }

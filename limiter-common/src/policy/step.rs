@@ -77,16 +77,8 @@ impl<'a, E: Engine> Step<'a, E> {
     where
         'a: 't,
     {
-        let mut demand = Demand::new(
-            self.engine,
-            self.limit,
-            key,
-            self.evaluation.now,
-            self.evaluation.length,
-            number,
-        );
-        demand.cost = self.cost();
-        demand
+        let now = self.evaluation.now;
+        Demand::new(self.engine, self.limit, key, now, self.cost(), number)
     }
 
     /// Number of the entry in which the check has found the bucket; 0 if unknown.

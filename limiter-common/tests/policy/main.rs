@@ -6,8 +6,8 @@ mod row;
 use std::cell::Cell;
 
 use limiter_common::{
-    abi::rules::NewSourceQuota,
-    arithmetic::bucket,
+    abi::rules::{NEEDS_SCALE, NewSourceQuota},
+    arithmetic::{bucket, quota::ADAPTIVE, scale},
     policy::{
         Evaluation,
         full::evaluate,
@@ -73,6 +73,27 @@ fn packet_that_loses_the_last_token_to_another_cpu_is_charged_to_no_limit() {
     assert_eq!(offer(&row, 1, &take_all), Reason::Limit);
     assert_eq!([passed(&row, 0), passed(&row, 1)], [0, 0]);
     assert_eq!(row.entries[0][TAT].get(), bucket::ticks(NOW));
+}
+
+/// The scale is another one by the time of the refund.
+#[test]
+fn refund_to_an_adaptive_limit_is_what_it_was_charged() {
+    let mut row = row(&[key(1, 0), key(1, 1)]);
+    row.config.needs = NEEDS_SCALE;
+    row.config.limits[0].quota.flags = ADAPTIVE;
+    row.scale.set(scale::word(2 * scale::ONE, NOW));
+    let spent = bucket::ticks(NOW) + 3 * COST;
+    row.entries[0][TAT].set(spent);
+    let take_all = |row: &Row<'_>| {
+        row.entries[1][TAT].set(bucket::ticks(NOW) + TAU);
+        row.scale.set(scale::word(4 * scale::ONE, NOW));
+    };
+    assert_eq!(offer(&row, 1, &take_all), Reason::Limit);
+    assert_eq!(row.entries[0][TAT].get(), spent);
+    assert_eq!(offer(&row, 1, &|_| ()), Reason::Limit, "empty");
+    row.entries[1][TAT].set(bucket::ticks(NOW));
+    assert_eq!(offer(&row, 1, &|_| ()), Reason::Admitted);
+    assert_eq!(row.entries[0][TAT].get(), spent + 4 * COST);
 }
 
 /// The first bucket is checked by the bounds of the time, the second one needs the clock, and shows that the tick was

@@ -33,6 +33,8 @@ pub struct Row<'a> {
     pub meanwhile: Cell<Option<&'a Meanwhile<'a>>>,
     /// The time, in nanoseconds.
     pub time: Cell<u64>,
+    /// The scale of adaptive limits.
+    pub scale: Cell<u64>,
     /// The last upper bound of the time, if it has bounds. A reading of the clock renews it.
     pub latest: Cell<Option<u64>>,
 }
@@ -118,6 +120,10 @@ impl<'a> Engine for &'a Row<'_> {
         Added::NoRoom
     }
 
+    fn scale(&self, _: u32) -> u64 {
+        self.scale.get()
+    }
+
     fn count_limit(&self, _: u32, _: Reason, _: u64) {}
 
     fn uncount_limit(&self, _: u32, _: u64) {}
@@ -152,6 +158,7 @@ pub fn row<'a>(keys: &[SourceKey]) -> Row<'a> {
         searches: Cell::new(0),
         meanwhile: Cell::new(None),
         time: Cell::new(NOW),
+        scale: Cell::new(0),
         latest: Cell::new(None),
     }
 }

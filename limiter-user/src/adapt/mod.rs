@@ -8,9 +8,16 @@ mod probe;
 mod signals;
 pub mod simulate;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    os::{
+        linux::net::SocketAddrExt as _,
+        unix::net::{SocketAddr, UnixListener},
+    },
+    time::Duration,
+};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use limiter_common::arithmetic::scale;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -28,14 +35,22 @@ struct Adapted {
     controller: Controller,
 }
 
-/// Adapts the limits of an interface until `stop`. Calls `say` with each change of direction.
+/// Adapts the limits of an interface until `stop`. Calls `say` with each change of direction. After the first round, errors
+/// are reported once, and the next round tries again: the interface may come back, or its settings.
 ///
 /// # Errors
-/// The interface has no adaptive limit, or a signal cannot be read.
+/// The interface has no adaptive limit, a signal cannot be read, or another process adapts it.
 pub async fn run(interface: &str, say: fn(&str), stop: impl Future<Output = ()>) -> Result<()> {
+    // The name is abstract, belongs to this network namespace, and goes with the process.
+    let name = SocketAddr::from_abstract_name(format!("limiter-adapt-{interface}"))?;
+    let _alone = UnixListener::bind_addr(&name).with_context(|| {
+        format!("another process adapts {interface} (`ss -xlp` shows limiter-adapt): end it first")
+    })?;
     let mut adapted = BTreeMap::new();
+    round(interface, &mut adapted, say).await?;
     let mut rounds = interval(Duration::from_nanos(ROUND));
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut said = String::new();
     tokio::pin!(stop);
     loop {
         tokio::select! {
@@ -43,30 +58,39 @@ pub async fn run(interface: &str, say: fn(&str), stop: impl Future<Output = ()>)
             () = &mut stop => break,
             _ = rounds.tick() => {}
         }
-        round(interface, &mut adapted, say).await?;
+        let failed = round(interface, &mut adapted, say).await.err();
+        let failed = failed.map_or_else(String::new, |error| format!("{error:#}"));
+        if failed != said && !failed.is_empty() {
+            say(&format!(
+                "the configured rates are in force, until this is mended: {failed}"
+            ));
+            adapted.clear();
+        }
+        said = failed;
     }
-    let (mut attachment, _lock) = Attachment::open_locked(interface).await?;
-    for (limit, slot) in attachment.record.with_slots() {
-        if limit.adaptive.is_some() {
-            attachment.tables.set_scale(slot.number, 0)?;
+    // Detached by then, nothing is left to do.
+    if let Ok(mut attachment) = Attachment::open(interface).await {
+        for (limit, slot) in attachment.record.with_slots() {
+            if limit.adaptive.is_some() {
+                attachment.tables.set_scale(slot.number, 0)?;
+            }
         }
     }
     Ok(())
 }
 
-/// One round. The lock keeps each limit in its slot.
+/// One round. It takes no lock: if a command gives a slot to another limit meanwhile, the next round corrects its word.
 async fn round(
     interface: &str,
     adapted: &mut BTreeMap<String, Adapted>,
     say: fn(&str),
 ) -> Result<()> {
-    let (mut attachment, _lock) = Attachment::open_locked(interface).await?;
+    let mut attachment = Attachment::open(interface).await?;
     let limits = attachment.record.with_slots();
-    let is_adaptive = |name: &str, of: &Adaptive| {
+    adapted.retain(|name, one| {
         let mut limits = limits.iter().map(|(limit, _)| limit);
-        limits.any(|limit| limit.name == name && limit.adaptive.as_ref() == Some(of))
-    };
-    adapted.retain(|name, one| is_adaptive(name, &one.settings));
+        limits.any(|limit| limit.name == *name && limit.adaptive.as_ref() == Some(&one.settings))
+    });
     let mut found = false;
     for (limit, slot) in &limits {
         let Some(settings) = &limit.adaptive else {
@@ -76,18 +100,23 @@ async fn round(
         let now = clock::now()?;
         if let Some(one) = adapted.get_mut(&limit.name) {
             one.step(limit, say)?;
+        } else {
+            let in_force = scale::stretch(attachment.tables.scale(slot.number)?, || now);
+            let one = Adapted {
+                settings: settings.clone(),
+                signals: Signals::start(&settings.when)?,
+                controller: Controller::resume(settings.floor, in_force),
+            };
+            say(&format!(
+                "{interface}: {} may fall to {settings}",
+                limit.name
+            ));
+            adapted.insert(limit.name.clone(), one);
+        }
+        if let Some(one) = adapted.get(&limit.name) {
             let word = one.controller.word(now);
             attachment.tables.set_scale(slot.number, word)?;
-            continue;
         }
-        let in_force = scale::stretch(attachment.tables.scale(slot.number)?, || now);
-        let one = Adapted {
-            settings: settings.clone(),
-            signals: Signals::start(&settings.when)?,
-            controller: Controller::resume(settings.floor, in_force),
-        };
-        say(&format!("{interface}: {} follows {settings}", limit.name));
-        adapted.insert(limit.name.clone(), one);
     }
     anyhow::ensure!(
         found,

@@ -3,6 +3,7 @@
 use std::{
     io,
     sync::{Arc, Mutex},
+    thread,
     time::Duration,
 };
 
@@ -11,7 +12,7 @@ use hyper::{Request, client::conn::http1::handshake, header::HOST};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::TcpStream,
-    task::AbortHandle,
+    runtime::Builder,
     time::{Instant, sleep_until, timeout},
 };
 
@@ -20,63 +21,74 @@ use crate::config::adaptive::Probe;
 /// Time between two questions. The next one waits for the answer.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// A probe that runs until it is dropped.
+/// A probe that runs until it is dropped. It has a thread of its own, so that no other work makes answers late.
 #[derive(Debug)]
-pub struct Prober {
-    answers: Arc<Mutex<Answers>>,
-    task: AbortHandle,
-}
+pub struct Prober(Arc<Mutex<Answers>>);
 
-/// Answers of the present round, and whether the last complete round was over.
+/// The answers of the present round.
 #[derive(Debug, Default)]
 struct Answers {
     all: u32,
     late: u32,
+    /// The last late answer, for people.
+    why: String,
+    /// Whether the last round with answers was over.
     was_over: bool,
 }
 
 impl Prober {
     /// Starts to ask.
-    pub fn start(probe: Probe) -> Self {
+    ///
+    /// # Errors
+    /// There is no thread.
+    pub fn start(probe: Probe) -> io::Result<Self> {
         let answers = Arc::<Mutex<Answers>>::default();
-        let noted = Arc::clone(&answers);
-        let task = tokio::spawn(async move {
-            loop {
-                let next = Instant::now() + EVERY;
-                let answer = timeout(probe.within, ask(&probe)).await;
-                if let Ok(mut noted) = noted.lock() {
-                    noted.all += 1;
-                    noted.late += u32::from(!matches!(answer, Ok(Ok(()))));
-                }
-                sleep_until(next).await;
-            }
-        });
-        Self {
-            answers,
-            task: task.abort_handle(),
-        }
+        let noted = Arc::downgrade(&answers);
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        thread::Builder::new()
+            .name("probe".to_owned())
+            .spawn(move || {
+                runtime.block_on(async {
+                    while let Some(noted) = noted.upgrade() {
+                        let next = Instant::now() + EVERY;
+                        let answer = timeout(probe.within, ask(&probe)).await;
+                        let why = match answer {
+                            Ok(Ok(())) => None,
+                            Ok(Err(error)) => Some(error.to_string()),
+                            Err(_) => Some("no answer in time".to_owned()),
+                        };
+                        if let Ok(mut noted) = noted.lock() {
+                            noted.all += 1;
+                            if let Some(why) = why {
+                                noted.late += 1;
+                                noted.why = why;
+                            }
+                        }
+                        drop(noted);
+                        sleep_until(next).await;
+                    }
+                });
+            })?;
+        Ok(Self(answers))
     }
 
-    /// The answers since the last call, if more than one in ten was late. Without an answer, the last result stays.
+    /// The answers since the last call, if more than one in ten was late, and more than one or the only one. Without an
+    /// answer, the last result stays.
     pub fn over(&self) -> Option<String> {
-        let mut answers = self.answers.lock().ok()?;
+        let mut answers = self.0.lock().ok()?;
         let Answers {
             all,
             late,
+            why,
             was_over,
-        } = *answers;
-        let over = if all == 0 { was_over } else { late * 10 > all };
-        *answers = Answers {
-            was_over: over,
-            ..Answers::default()
+        } = std::mem::take(&mut *answers);
+        let over = match all {
+            0 => was_over,
+            1 => late == 1,
+            _ => late > 1 && late * 10 > all,
         };
-        over.then(|| format!("probe: {late} of {all} answers late or missing"))
-    }
-}
-
-impl Drop for Prober {
-    fn drop(&mut self) {
-        self.task.abort();
+        answers.was_over = over;
+        over.then(|| format!("probe: {late} of {all} answers late or missing: {why}"))
     }
 }
 

@@ -42,7 +42,7 @@ pub struct Signals {
 const MICROSECONDS: f64 = 1e6;
 
 impl Signals {
-    /// Reads the counters for the first time, and starts the probe. Must be called in a runtime.
+    /// Reads the counters for the first time, and starts the probe.
     ///
     /// # Errors
     /// The kernel lacks a counter.
@@ -74,7 +74,7 @@ impl Signals {
             .filter_map(|(key, counter, most)| {
                 let most = most?;
                 let last = counter.read().with_context(|| {
-                    format!("{key}: leave it out of the file, or use another kernel")
+                    format!("{key}: this kernel does not count it (pressure needs psi=1 on its command line): leave it out of the file")
                 });
                 Some(last.map(|last| Signal {
                     key,
@@ -86,7 +86,7 @@ impl Signals {
         Ok(Self {
             counters: counters.collect::<Result<_>>()?,
             read: Instant::now(),
-            prober: when.probe.clone().map(Prober::start),
+            prober: when.probe.clone().map(Prober::start).transpose()?,
         })
     }
 
@@ -98,7 +98,7 @@ impl Signals {
         let mut over = Vec::new();
         for signal in &mut self.counters {
             let value = signal.counter.read().context(signal.key)?;
-            let rise = value.wrapping_sub(signal.last) as f64 / seconds;
+            let rise = value.saturating_sub(signal.last) as f64 / seconds;
             signal.last = value;
             if rise > signal.most {
                 let text = |rise| signal.counter.text(rise);

@@ -12,6 +12,9 @@ use crate::{
     },
 };
 
+/// The longest time without packets, in seconds.
+const GAP_MAX: u64 = 3_600;
+
 /// One second of the capture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Second {
@@ -36,12 +39,24 @@ pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result
         .collect();
     let mut next = capture.next().transpose()?;
     let begin = next.as_ref().map_or(0, |packet| packet.time);
-    let mut engines = [(); 2].map(|()| Engine::model(&compiled, begin));
+    let mut engines = [(); 2].map(|()| Engine::model(&compiled, ROUND));
     let mut seconds = Vec::new();
     let mut second = Second::default();
-    let mut ends = begin + ROUND;
+    let mut ends = 2 * ROUND;
     while let Some(packet) = next {
-        while packet.time >= ends {
+        next = capture.next().transpose()?;
+        if packet.outgoing {
+            continue;
+        }
+        // Scales are for times since boot.
+        let now = packet.time.saturating_sub(begin) + ROUND;
+        let gap = now.saturating_sub(ends) / ROUND;
+        anyhow::ensure!(
+            gap < GAP_MAX,
+            "packet {} comes {gap} seconds after the one before it: cut the capture there",
+            packet.number
+        );
+        while now >= ends {
             let over = second.adapted as f64 > capacity.per_second();
             let part = |controller: &Controller| f64::from(controller.scale()) / f64::from(ONE);
             for (slot, name, controller) in &mut limits {
@@ -58,10 +73,8 @@ pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result
             (configured, &mut second.configured),
             (adapted, &mut second.adapted),
         ] {
-            let passes = packet.outgoing || engine.offer(&packet.frame, packet.time)?.passes();
-            *passed += u64::from(passes);
+            *passed += u64::from(engine.offer(&packet.frame, now)?.passes());
         }
-        next = capture.next().transpose()?;
     }
     seconds.push(second);
     Ok(seconds)

@@ -37,7 +37,7 @@ pub struct When {
     pub probe: Option<Probe>,
 }
 
-/// Whole percents, from 1 to 100.
+/// Whole percents, from 1 to 99.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Percent(u8);
@@ -142,7 +142,7 @@ fn text(value: impl fmt::Display) -> String {
 }
 
 impl Percent {
-    /// The number, from 0.01 to 1.
+    /// The number, from 0.01 to 0.99.
     pub fn share(self) -> f64 {
         f64::from(self.0) / 100.0
     }
@@ -152,7 +152,8 @@ impl Percent {
         (scale::ONE * u32::from(self.0)).div_ceil(100)
     }
 
-    fn stretch(self) -> u32 {
+    /// The stretch of costs at this part of the rate.
+    pub fn stretch(self) -> u32 {
         stretch_of(self.of_one())
     }
 }
@@ -173,10 +174,10 @@ impl FromStr for Percent {
         let number = text
             .strip_suffix('%')
             .and_then(|number| number.trim().parse().ok());
-        let number = number.filter(|number| (1..=100).contains(number));
+        let number = number.filter(|number| (1..=99).contains(number));
         number.map(Self).ok_or_else(|| {
             Invalid::new(format!(
-                "'{text}' is not a percentage: write \"1%\" to \"100%\""
+                "'{text}' is not a percentage: write \"1%\" to \"99%\""
             ))
         })
     }
@@ -196,9 +197,12 @@ impl FromStr for Probe {
             let (url, within) = text.split_once('>')?;
             let url: Uri = url.trim().parse().ok()?;
             let within = humantime::parse_duration(within.trim()).ok()?;
-            let reachable = match url.scheme_str()? {
-                "http" => url.host().is_some(),
-                "tcp" => url.port_u16().is_some() && url.path() == "/",
+            let port = url.port_u16().filter(|port| *port > 0);
+            let reachable = match (url.scheme_str()?, url.authority()?.as_str()) {
+                // No password, and no port that cannot be read.
+                (_, authority) if authority.contains('@') => false,
+                ("http", authority) => port.is_some() || url.host() == Some(authority),
+                ("tcp", _) => port.is_some() && url.path() == "/",
                 _ => false,
             };
             let fits = (Duration::from_millis(1)..=MOST).contains(&within);

@@ -238,6 +238,9 @@ impl Limit {
                     format!("{rate} is a rate of bits: write events as in 100/s")
                 });
             }
+            problems.check(self.hold.is_some(), "adaptive", || {
+                "a lowered rate would hold sources for long after it has recovered: leave hold or adaptive out".to_owned()
+            });
             problems.check(adaptive.when.is_empty(), "when", || {
                 "no signal ever lowers the rate: write one as in { cpu_pressure = \"20%\" }, or leave adaptive out".to_owned()
             });

@@ -66,7 +66,8 @@ pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
         let longest = quota.in_kernel.cost_of(frame_max);
         let least = |times: u64| match quota.unit {
             Unit::Packets => (limit.cost.unwrap_or(1) * times).to_string(),
-            Unit::Bytes => format!("{}b", frame_max * times),
+            // The cost of a byte is rounded up.
+            Unit::Bytes => format!("{}b", (frame_max + 1) * times),
         };
         quota.in_kernel = adaptive.of(quota.in_kernel, longest, least)?;
     }

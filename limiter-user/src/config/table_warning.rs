@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use limiter_common::arithmetic::scale;
+
 use super::{
     Invalid, Limit, NewSources, Settings,
     shares::{claims, divide, entries, longest, until_full},
@@ -42,6 +44,12 @@ fn finding(limit: &Limit, room: u32, held: u64, needed: Option<u64>) -> String {
     )
 }
 
+/// The cost when the rate is lowest.
+fn at_floor(limit: &Limit, cost: u64) -> u64 {
+    let adaptive = limit.adaptive.as_ref();
+    adaptive.map_or(cost, |of| scale::cost(cost, of.floor.stretch()))
+}
+
 impl Settings {
     /// Limits that lose their room in the table to a flood of new sources, so that other sources find no room.
     /// [`ADVICE`] tells how to prevent it.
@@ -57,7 +65,10 @@ impl Settings {
             let quota = limit.quota(frame_max)?.in_kernel;
             // Nanoseconds until a full bucket is full again after the longest packet, or after a hold.
             let held = match quota.hold {
-                0 => until_full(&quota, quota.cost_of(frame_max).min(quota.tau)),
+                0 => until_full(
+                    &quota,
+                    at_floor(limit, quota.cost_of(frame_max)).min(quota.tau),
+                ),
                 _ => longest(&quota),
             };
             let needed = match &self.new_sources {

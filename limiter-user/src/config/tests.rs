@@ -5,7 +5,9 @@ use std::{fmt::Display, net::IpAddr, str::FromStr};
 use limiter_common::table::Seed;
 
 use super::{
-    Burst, Destination, Factor, Hold, Invalid, Key, Protocol, Rate, escape,
+    Burst, Destination, Factor, Hold, Invalid, Key, Protocol, Rate,
+    adaptive::{Percent, Probe},
+    escape,
     key::Packet,
     lists::{prefix, show},
     matches::{Dscp, Hex, IcmpType, Lengths, PortRange, TcpFlags, Ttl},
@@ -33,6 +35,8 @@ fn read(kind: &str, text: &str) -> Result<String, Invalid> {
         "bytes" => shown::<Hex>(text),
         "flags" => shown::<TcpFlags>(text),
         "hold" => shown::<Hold>(text),
+        "percent" => shown::<Percent>(text),
+        "probe" => shown::<Probe>(text),
         "prefix" => prefix(text).map(|prefix| show(&prefix)),
         "number" => parse(text, COUNTS).map(|number| number.to_string()),
         _ => panic!("{kind} is no kind of value"),
@@ -65,6 +69,8 @@ ttl: 64 | 0-5 | 200-255 = 200-
 dscp: ef | 46 = ef | 8-15 | 8-8 = cs1 | 63
 icmp: echo-request | 8 | 128 | packet-too-big | timestamp-reply | 0 | 255
 destination: 192.0.2.10 | 2001:db8:1::/48 | own
+percent: 1% | 20% | 99%
+probe: http://127.0.0.1/health > 200ms | http://[::1]:8080/ > 1s | tcp://127.0.0.1:25 > 50ms = tcp://127.0.0.1:25/ > 50ms
 hold: 10m | 90s = 1m 30s | 1h 30m | 500ms | 30days
 bytes: ff ff ff ff 54 | FFfe = ff fe | 00
 flags: syn | ack,syn = syn,ack | syn/syn | /syn | syn/syn,ack,fin,rst = syn | psh,ack = psh,ack
@@ -96,6 +102,8 @@ ttl: 256 | 5-0 | x
 dscp: EF | 64 | af14 | 9-8
 icmp: ping | 256 | -1 | 8-9 | +8
 destination: 192.0.2.7/24 | a b | 2001:db8:
+percent: 0% | 100% | 5 | 2.5% | -1%
+probe: http://h/ | h > 1s | https://h/ > 1s | tcp://h > 1s | tcp://h:0 > 1s | tcp://h:25/path > 1s | http://u:p@h/ > 1s | http://h:x/ > 1s | http://h/ > 0s | http://h/ > 11s
 hold: 10 | 0s | 31days | -1m | soon
 bytes: f | fg | 00 00 00 00 00 00 00 00 00 | 0x00
 flags: SYN | syn, | syn/ack | syn/ | xyz

@@ -87,7 +87,7 @@ fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
         "limiter_limit_info" => limits(it),
         "limiter_rate_ratio" => {
             let limits = it.limits.iter();
-            let limits = limits.filter(|limit| limit.adaptive.is_some());
+            let limits = limits.filter(|limit| limit.adapted == Some(true));
             limits
                 .map(|limit| sample(&[("limit", &limit.name)], limit.scale))
                 .collect()

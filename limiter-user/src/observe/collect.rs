@@ -4,6 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Instant};
 
 use limiter_common::{
     abi::Source,
+    arithmetic::scale,
     policy::verdict::Reason,
     table::{
         entry::Entry,
@@ -135,7 +136,8 @@ fn limit(
         counters.dropped = counters.dropped + fast.dropped;
         counters.would_drop = counters.would_drop + fast.would_drop;
     }
-    let stretch = stretch(of, slot.number, tables, clock::now()?)?;
+    let now = clock::now()?;
+    let word = tables.scale(slot.number)?;
     Ok(Limit {
         name: of.name.clone(),
         rate: of.rate.to_string(),
@@ -149,7 +151,8 @@ fn limit(
             .hold
             .map(|_| held.get(&slot.number).copied().unwrap_or(0)),
         adaptive: of.adaptive.as_ref().map(ToString::to_string),
-        scale: part(stretch),
+        adapted: of.adaptive.as_ref().map(|_| scale::is_kept(word, now)),
+        scale: part(stretch(of, word, now)),
         shadow: of.shadow,
         passed: (counters.admitted + counters.would_drop).into(),
         dropped: counters.dropped.into(),

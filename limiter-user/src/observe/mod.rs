@@ -155,6 +155,8 @@ pub struct Limit {
     pub held_sources: Option<u64>,
     /// The signals that lower the rate while `limiter adapt` runs; null: none.
     pub adaptive: Option<String>,
+    /// Whether `limiter adapt` runs for this limit, or has ended less than six seconds ago; null if it is not adaptive.
+    pub adapted: Option<bool>,
     /// The part of the rate and the burst that is in force, up to 1.
     pub scale: f64,
     /// Whether this limit drops nothing.

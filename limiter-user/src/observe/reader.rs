@@ -9,7 +9,7 @@ use limiter_common::{
 use super::{CheckedLimit, busiest::Activity, live::Since};
 use crate::{
     config::{Invalid, Limit, LimitQuota, Slot},
-    kernel::{Attachment, Result, program::Tables, sys::clock},
+    kernel::{Attachment, Result, sys::clock},
 };
 
 /// The shortest Ethernet frame without its checksum: 60 bytes. `retry_after` waits for this frame if packets cost
@@ -43,7 +43,7 @@ pub fn readers(attachment: &Attachment) -> Result<Vec<Reader>> {
     let now = clock::now()?;
     let limits = record.with_slots().into_iter();
     let readers = limits.map(|(limit, slot)| {
-        let stretch = stretch(&limit, slot.number, tables, now)?;
+        let stretch = stretch(&limit, tables.scale(slot.number)?, now);
         let shadow = record.settings.shadow;
         let reader = Reader::new(limit, slot, shadow, record.frame_max, now)?;
         Ok(Reader { stretch, ..reader })
@@ -51,12 +51,12 @@ pub fn readers(attachment: &Attachment) -> Result<Vec<Reader>> {
     readers.collect()
 }
 
-/// The stretch of the costs of a limit at `now`, in nanoseconds; see [`scale`].
-pub fn stretch(limit: &Limit, slot: u32, tables: &Tables, now: u64) -> Result<u32> {
-    if limit.adaptive.is_none() {
-        return Ok(scale::ONE);
+/// The stretch of the costs of a limit with this word of its [`scale`], at `now` (nanoseconds).
+pub fn stretch(limit: &Limit, word: u64, now: u64) -> u32 {
+    match limit.adaptive {
+        Some(_) => scale::stretch(word, || now),
+        None => scale::ONE,
     }
-    Ok(scale::stretch(tables.scale(slot)?, || now))
 }
 
 /// The part of the rate that is in force with stretched costs.
@@ -134,15 +134,14 @@ impl Reader {
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn check(&self, bucket: String, source: Option<&Source>) -> CheckedLimit {
         let counts = source.copied().unwrap_or_default();
-        let burst = self.quota.burst;
+        let full = (u128::from(self.quota.burst) << 16) / u128::from(self.stretch);
+        let full = u64::try_from(full).unwrap_or(u64::MAX);
         CheckedLimit {
             name: self.limit.name.clone(),
             bucket,
             tracked: source.is_some(),
-            tokens: source.map_or(burst as f64 * part(self.stretch), |source| {
-                self.tokens(source)
-            }),
-            burst_tokens: burst,
+            tokens: source.map_or(full as f64, |source| self.tokens(source)),
+            burst_tokens: full,
             retry_after_seconds: Some(source.map_or(0.0, |source| self.retry_after(source))),
             held_seconds: source.and_then(|source| self.held(source)),
             passed_packets: counts.passed,

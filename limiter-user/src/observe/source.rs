@@ -72,7 +72,7 @@ pub struct CheckedLimit {
     pub tracked: bool,
     /// Tokens left, in packets or bytes.
     pub tokens: f64,
-    /// Tokens in a full bucket.
+    /// Tokens in a full bucket, at the part of the rate in force.
     pub burst_tokens: u64,
     /// Seconds until the next packet passes (the shortest frame if the limit counts bytes); null for a denied source,
     /// because waiting does not help.

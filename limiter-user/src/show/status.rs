@@ -41,6 +41,9 @@ fn limit_line(limit: &Limit) -> String {
     }
     if let Some(adaptive) = &limit.adaptive {
         text += &format!(", down to {adaptive}");
+        if limit.adapted == Some(false) {
+            text += ": limiter adapt does not run";
+        }
     }
     if limit.shadow {
         text += ", shadow: drops nothing";

@@ -64,6 +64,7 @@ proptest! {
 fn word_ends_after_the_stated_time() {
     let mut controller = Controller::new(percent(50));
     controller.step(true);
+    assert_eq!(HOLDS, 5_000_000_000, "as documented");
     let (now, unit) = (123_456_789_012, 1 << 20);
     let word = controller.word(now);
     let at = |time| stretch(word, || time);

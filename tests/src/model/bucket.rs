@@ -183,8 +183,7 @@ impl Quota {
     fn price(&self, length: usize) -> i128 {
         let price = self.price.of(length);
         if self.stretch > WHOLE {
-            let price = over_power(price * self.stretch, 16);
-            return price + price % 2;
+            return over_power(price * self.stretch, 16);
         }
         price + i128::from(self.hold > 0) * (price % 2)
     }

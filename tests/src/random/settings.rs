@@ -246,7 +246,7 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
         shadow: percent(rng, 15),
         ..Limit::new(name, rate)
     };
-    let floor = *one(rng, &["1%", "10%", "50%", "100%"]);
+    let floor = *one(rng, &["1%", "10%", "50%", "99%"]);
     let adaptive = Limit {
         adaptive: Some(Adaptive::new(
             Some(floor.parse().unwrap()),
@@ -257,7 +257,9 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
         )),
         ..limit.clone()
     };
-    let may = limit.algorithm == Algorithm::TokenBucket && adaptive.quota(FRAME_MAX).is_ok();
+    let may = limit.algorithm == Algorithm::TokenBucket
+        && limit.hold.is_none()
+        && adaptive.quota(FRAME_MAX).is_ok();
     if may && percent(rng, 30) {
         adaptive
     } else {

@@ -23,10 +23,9 @@ use crate::{
 ///
 /// It runs until interrupted. Afterwards, and if it dies, the configured rates are in force again within six seconds.
 #[derive(Debug, Args)]
-#[group(id = "adapting", args = ["interface", "simulate"], required = true)]
 pub struct Adapt {
     /// The interface
-    #[arg(value_name = "IFACE", value_parser = interface)]
+    #[arg(value_name = "IFACE", value_parser = interface, required_unless_present = "simulate", conflicts_with = "simulate")]
     interface: Option<String>,
     /// Change nothing. Show for each second of this pcap or pcapng file what would pass
     #[arg(long, value_name = "CAPTURE", requires_all = ["config", "capacity"])]

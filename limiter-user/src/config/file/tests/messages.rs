@@ -99,6 +99,17 @@ key = [32, 64] => line 4: key: an array is not allowed here: write a key as in "
 match = "tcp" => line 4: match: the text 'tcp' is not allowed here: write a table as in {
 match = { source = "gold" } => line 4: source: there is no list 'gold': write it under [lists]
 match = { unless = [] } => line 4: unless: an empty array is not allowed
+adaptive = "cpu" => line 4: adaptive: the text 'cpu' is not allowed here: write a table as in { when =
+adaptive = {} => line 4: adaptive needs 'when', which is missing: write it as in when = { cpu_pressure
+adaptive = { when = {} } => line 4: when: no signal ever lowers the rate: write one as in { cpu_pressure = "20%" }
+adaptive = { when = { cpu = "20%" } } => line 4: 'cpu' is not a key of when: did you mean
+adaptive = { when = { cpu_pressure = "100%" } } => line 4: cpu_pressure: '100%' is not a percentage: write "1%" to "99%"
+adaptive = { when = { softnet_drops = "1mbit" } } => line 4: softnet_drops: 1mbit is a rate of bits: write events as in 100/s
+adaptive = { when = { probe = "http://h:99999 > 1s" } } => line 4: probe: 'http://h:99999 > 1s' is not an address and a time
+burst = 5\nadaptive = { when = { cpu_pressure = "20%" } } => line 4: burst: at the floor of 10%, a full bucket has less than one packet: write a burst of at least 10, or a higher floor
+hold = "1m"\nadaptive = { when = { cpu_pressure = "20%" } } => line 5: adaptive: a lowered rate would hold sources for long
+algorithm = "fixed-window"\nadaptive = { when = { cpu_pressure = "20%" } } => line 5: adaptive: the rate of a fixed window cannot follow
+floor = "10%" => line 4: 'floor' is not a key of a limit: write it in adaptive = { ... } under [[limit]]
 hold = 600 => line 4: hold: the number 600 is not allowed here: write a time as in "10m"
 hold = "10" => line 4: hold: '10' is not a time of 1 ms to 30 days: write one as in 10m
 algorithm = "fixed-window"\nhold = "10m" => line 5: hold: a fixed window cannot hold sources: leave hold out
