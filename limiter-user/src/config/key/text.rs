@@ -73,7 +73,8 @@ fn length(text: &str, most: u8) -> Option<u8> {
 
 /// The lengths, unless they are those of `or`.
 fn unless(bits: Bits, or: Bits) -> String {
-    (bits != or).then(|| bits.to_string()).unwrap_or_default()
+    let written = Some(bits).filter(|bits| *bits != or);
+    written.map_or_else(String::new, |bits| bits.to_string())
 }
 
 impl fmt::Display for Bits {
