@@ -106,7 +106,7 @@ impl Ledger {
     pub fn read(&mut self, reading: Reading, packets: u64, quota: &Quota, fleet: Fleet) {
         let possible = self.refill.possible(&reading);
         let packets = possible.map_or(packets, |most| packets.min(most / quota.cost + LAG));
-        let elapsed = reading.now.wrapping_sub(self.refill.last().now);
+        let elapsed = reading.now.wrapping_sub(self.refill.last.now);
         let charged = packets.saturating_mul(quota.cost);
         self.refill.advance(reading, charged);
         self.unpublished = self.unpublished.saturating_add(packets);

@@ -31,7 +31,8 @@ impl Reading {
 /// Tracks the overflowed refill of one bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct RefillTracker {
-    last: Reading,
+    /// The last reading.
+    pub last: Reading,
     /// Ticks charged for other hosts since the last reading.
     added: u64,
     /// Overflowed refill that has not been used. It may be negative for a moment: a packet is in the TAT before it is
@@ -47,11 +48,6 @@ impl RefillTracker {
             added: 0,
             idle: 0,
         }
-    }
-
-    /// The last reading.
-    pub fn last(&self) -> &Reading {
-        &self.last
     }
 
     /// The maximum ticks that this host can have charged until `reading`. None if the quota has changed.

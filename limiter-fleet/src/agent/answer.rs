@@ -60,7 +60,7 @@ impl<H: Host + 'static> Agent<H> {
         Fleet {
             name: membership.fleet(),
             agent: true,
-            store: Some(self.connection.at()),
+            store: Some(self.connection.target.at.clone()),
             error: self.connection.why.clone(),
             hosts: membership.hosts,
             staleness_seconds: staleness.map(|staleness| staleness.as_secs_f64()),

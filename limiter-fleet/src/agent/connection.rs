@@ -20,7 +20,7 @@ pub type Connected = Result<(Store, Vec<IpAddr>), Error>;
 
 /// The store, or the reason why it is not connected.
 pub struct Connection {
-    target: Arc<Target>,
+    pub target: Arc<Target>,
     pub store: Option<Store>,
     is_connecting: bool,
     next_try: Instant,
@@ -59,10 +59,6 @@ impl Connection {
             trouble: None,
             say,
         }
-    }
-
-    pub fn at(&self) -> String {
-        self.target.at().to_owned()
     }
 
     /// The reason why the store does not answer, or another one if it does.
@@ -124,7 +120,7 @@ impl Connection {
             let time = trouble.last.saturating_duration_since(trouble.since);
             (self.say)(&format!(
                 "the store at {} answers again, after {:.1} s",
-                self.target.at(),
+                self.target.at,
                 time.as_secs_f64()
             ));
         }

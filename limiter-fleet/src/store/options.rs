@@ -50,7 +50,8 @@ impl fmt::Debug for Options {
 pub struct Target {
     pub(super) options: Options,
     pub(super) address: Address,
-    at: String,
+    /// The store's address without user and password.
+    pub at: String,
 }
 
 impl fmt::Debug for Target {
@@ -120,11 +121,6 @@ impl Target {
         Err(self.error(fault))
     }
 
-    /// The store's address without user and password.
-    pub fn at(&self) -> &str {
-        &self.at
-    }
-
     /// The IP addresses of the store's host; none for a socket, or if the name cannot be resolved at present.
     pub async fn addresses(&self) -> Vec<IpAddr> {
         const PATIENCE: Duration = Duration::from_secs(2);
@@ -176,7 +172,7 @@ mod tests {
         let good = "redis://me:geheim@host:7000/2";
         let options = Options::new(good);
         let target = Target::read(&options).unwrap();
-        assert_eq!(target.at(), "host:7000");
+        assert_eq!(target.at, "host:7000");
         let mut messages = format!("{options:?} {target:?}");
         for bad in [
             "redis://me:geheim@host:x/2",

@@ -25,7 +25,7 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
     let machine = probe::machine()?;
     let mut diagnosis = diagnose(interface, &machine, &probe::device(interface).await);
     if let Ok(Attachment { record, .. }) = Attachment::open(interface).await {
-        let finding = room::finding(&record.settings, record.frame_max);
+        let finding = room(&record.settings, record.frame_max);
         diagnosis.findings.push(finding);
     }
     let text = || show::doctor::diagnosis(&diagnosis);

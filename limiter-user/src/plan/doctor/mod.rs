@@ -3,14 +3,15 @@
 mod device;
 mod machine;
 mod mode;
-mod offloads;
-pub mod room;
 
 use serde::Serialize;
 
-use crate::kernel::{
-    Error,
-    probe::{Device, Machine},
+use crate::{
+    config::{Settings, table_warning::ADVICE},
+    kernel::{
+        Error,
+        probe::{Device, Machine},
+    },
 };
 
 /// The output of `doctor --json`.
@@ -127,6 +128,17 @@ impl Finding {
     }
 }
 
+/// Judges the room that each limit in force has in the table: the effect of a flood of new sources.
+pub fn room(settings: &Settings, frame_max: u64) -> Finding {
+    let warnings = settings.table_warnings(frame_max).unwrap_or_default();
+    let finding = if warnings.is_empty() {
+        ok("a flood of new sources fills the table for no limit")
+    } else {
+        warning(warnings.join("; "), ADVICE)
+    };
+    finding.of("room")
+}
+
 /// The input of the checks of an interface.
 struct Case<'a> {
     name: &'a str,
@@ -150,8 +162,8 @@ const INTERFACE: [InterfaceCheck; 8] = [
     ("mtu", device::mtu),
     ("driver", device::driver),
     ("queues", device::queues),
-    ("lro", offloads::lro),
-    ("gro", offloads::gro),
+    ("lro", mode::lro),
+    ("gro", mode::gro),
     ("program", mode::program),
 ];
 

@@ -1,6 +1,7 @@
-//! The program that is already on the interface, and the mode that `attach --mode auto` is expected to use.
+//! The program that is already on the interface, the mode that `attach --mode auto` is expected to use, and what merges
+//! packets before the program in that mode.
 
-use super::{Case, Finding, Mode, error, ok, problem};
+use super::{Case, Finding, Mode, error, ok, problem, warning};
 use crate::kernel::{
     probe::Device,
     state::occupant::Occupant,
@@ -55,4 +56,41 @@ pub(super) fn ena_queues(device: &Device) -> Option<u32> {
     let channels = device.channels?;
     let half = channels.max_combined / 2;
     (device.driver.as_deref() == Some("ena") && channels.combined > half).then_some(half)
+}
+
+/// Checks LRO: the card merges packets before the program sees them.
+pub(super) fn lro(case: &Case<'_>) -> Finding {
+    let Case { name, device, .. } = case;
+    match device.lro {
+        None => ok("unknown: the driver does not report it"),
+        Some(false) => ok("off"),
+        // dev_disable_lro in generic_xdp_install, net/core/dev.c.
+        Some(true) if case.expected == Mode::Generic => {
+            ok("on: the kernel switches it off when a program is attached in generic mode")
+        }
+        Some(true) => warning(
+            "on: the card merges packets, and many drivers refuse native mode then",
+            format!("`ethtool -K {name} lro off`"),
+        ),
+    }
+}
+
+/// Checks GRO. Native mode runs before GRO, generic mode after it.
+pub(super) fn gro(case: &Case<'_>) -> Finding {
+    let Case { name, device, .. } = case;
+    if device.interface.loopback {
+        // The loopback interface has no NAPI, even if its switch says so.
+        return ok("not used by the loopback: packets arrive as they were sent");
+    }
+    match (device.gro, case.expected) {
+        (None, _) => ok("unknown: the driver does not report it"),
+        (Some(_), Mode::Native) => ok("runs after native mode: each packet is counted"),
+        (Some(false), _) => ok("off here"),
+        (Some(true), _) => warning(
+            "on: it runs before generic mode, and a packet limit may count 45 merged packets as one",
+            format!(
+                "if `attach` reports generic mode: `ethtool -K {name} gro off`, and on the lower interfaces that its packets pass"
+            ),
+        ),
+    }
 }
