@@ -234,14 +234,14 @@ impl Limit {
             });
             let rates = adaptive.when.rates().into_iter();
             for (key, rate) in rates.filter_map(|(key, rate)| Some((key, rate?))) {
-                problems.check(rate.unit == Unit::Bytes, key, || {
-                    format!("{rate} is a rate of bits: write events as in 100/s")
+                problems.check(rate.unit == Unit::Bytes, "adaptive", || {
+                    format!("{key} {rate} is a rate of bits: write events as in 100/s")
                 });
             }
             problems.check(self.hold.is_some(), "adaptive", || {
                 "a lowered rate would hold sources for long after it has recovered: leave hold or adaptive out".to_owned()
             });
-            problems.check(adaptive.when.is_empty(), "when", || {
+            problems.check(adaptive.when.is_empty(), "adaptive", || {
                 "no signal ever lowers the rate: write one as in { cpu_pressure = \"20%\" }, or leave adaptive out".to_owned()
             });
         }

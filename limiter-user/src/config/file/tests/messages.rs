@@ -101,14 +101,14 @@ match = { source = "gold" } => line 4: source: there is no list 'gold': write it
 match = { unless = [] } => line 4: unless: an empty array is not allowed
 adaptive = "cpu" => line 4: adaptive: the text 'cpu' is not allowed here: write a table as in { when =
 adaptive = {} => line 4: adaptive needs 'when', which is missing: write it as in when = { cpu_pressure
-adaptive = { when = {} } => line 4: when: no signal ever lowers the rate: write one as in { cpu_pressure = "20%" }
-adaptive = { when = { cpu = "20%" } } => line 4: 'cpu' is not a key of when: did you mean
+burst = 10\nadaptive = { when = {} } => line 5: adaptive: no signal ever lowers the rate: write one as in { cpu_pressure = "20%" }
+adaptive = { when = { cpu = "20%" } } => line 4: 'cpu' is not a key of when: write one of cpu_pressure,
 adaptive = { when = { cpu_pressure = "100%" } } => line 4: cpu_pressure: '100%' is not a percentage: write "1%" to "99%"
-adaptive = { when = { softnet_drops = "1mbit" } } => line 4: softnet_drops: 1mbit is a rate of bits: write events as in 100/s
+burst = 10\nadaptive = { when = { softnet_drops = "1mbit" } } => line 5: adaptive: softnet_drops 1mbit is a rate of bits: write events as in 100/s
 adaptive = { when = { probe = "http://h:99999 > 1s" } } => line 4: probe: 'http://h:99999 > 1s' is not an address and a time
 burst = 5\nadaptive = { when = { cpu_pressure = "20%" } } => line 4: burst: at the floor of 10%, a full bucket has less than one packet: write a burst of at least 10, or a higher floor
-hold = "1m"\nadaptive = { when = { cpu_pressure = "20%" } } => line 5: adaptive: a lowered rate would hold sources for long
-algorithm = "fixed-window"\nadaptive = { when = { cpu_pressure = "20%" } } => line 5: adaptive: the rate of a fixed window cannot follow
+burst = 10\nhold = "1m"\nadaptive = { when = { cpu_pressure = "20%" } } => line 6: adaptive: a lowered rate would hold sources for long
+burst = 10\nalgorithm = "fixed-window"\nadaptive = { when = { cpu_pressure = "20%" } } => line 6: adaptive: the rate of a fixed window cannot follow
 floor = "10%" => line 4: 'floor' is not a key of a limit: write it in adaptive = { ... } under [[limit]]
 hold = 600 => line 4: hold: the number 600 is not allowed here: write a time as in "10m"
 hold = "10" => line 4: hold: '10' is not a time of 1 ms to 30 days: write one as in 10m
