@@ -28,6 +28,9 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
         Some(new_sources) => {
             out.line("new_sources", text(new_sources.rate));
             out.some("new_sources_burst", new_sources.burst);
+            out.unless(new_sources.second_chance, "second_chance", || {
+                "false".to_owned()
+            });
         }
     }
     let exempt = settings.exempt.names();
