@@ -114,6 +114,23 @@ pub unsafe fn now(cpu: *mut Cpu) -> u64 {
     }
 }
 
+/// A time at most a tick ago, without a reading of the clock if there are ticks.
+#[inline(always)]
+pub fn recent() -> u64 {
+    if constants().clock != CLOCK_PACKET && constants().tick == 0 {
+        // SAFETY: the helper has no preconditions.
+        return unsafe { bpf_ktime_get_ns() };
+    }
+    // SAFETY: this CPU's own map value.
+    of_this_cpu().map_or(0, |state| unsafe {
+        if constants().clock == CLOCK_PACKET {
+            (*state).clock.jiffy
+        } else {
+            (*state).clock.earliest
+        }
+    })
+}
+
 /// The present time, for callers without this CPU's state at hand.
 #[inline(always)]
 pub fn present() -> Option<u64> {

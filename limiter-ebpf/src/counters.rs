@@ -99,6 +99,24 @@ pub fn source_added() {
     }
 }
 
+/// Counts a packet of a new source that was refused before.
+#[inline(always)]
+pub fn came_again() {
+    if let Some(counters) = of_this_cpu() {
+        // SAFETY: this CPU's own map value.
+        unsafe { (*counters).came_again += 1 };
+    }
+}
+
+/// Counts a source that was admitted by second chance.
+#[inline(always)]
+pub fn second_chance() {
+    if let Some(counters) = of_this_cpu() {
+        // SAFETY: this CPU's own map value.
+        unsafe { (*counters).second_chances += 1 };
+    }
+}
+
 /// Counts a source that was removed from the table.
 #[inline(always)]
 pub fn source_removed() {

@@ -13,7 +13,8 @@ use limiter_common::{
 };
 
 use crate::{
-    clock, config::constants, counters, entry::Entry, lists, maps::State, new_sources, quota, table,
+    clock, config::constants, counters, entry::Entry, lists, maps::State, new_sources, quota,
+    second_chance, table,
 };
 
 /// The policy's environment in the kernel, for one packet: this CPU's own map value.
@@ -109,8 +110,9 @@ engine! {
         find(key: &SourceKey) -> Option<Entry> = table::find_inline;
         number_of(entry: Entry) -> u32 = Entry::number;
         is_exhausted(slot: u32) -> bool = new_sources::is_exhausted;
-        admits(key: &SourceKey, now: u64, take: bool) -> bool = table::admits;
-        insert(key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added = table::add;
+        admits(key: &SourceKey, now: u64, second: bool, take: bool) -> bool = table::admits;
+        was_refused(key: &SourceKey) -> bool = second_chance::was_refused;
+        insert(key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> Added = table::add;
         on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> = quota::on_present;
         scale(slot: u32) -> u64 = quota::scale;
         count_limit(slot: u32, reason: Reason, length: u64) -> () = counters::count_limit;
@@ -118,6 +120,7 @@ engine! {
         refresh_bucket(key: &SourceKey, index: u32) -> u32 = bucket_refresh;
         charge_again(key: &SourceKey, length: u64) -> u32 = source_charge;
         add_source(key: &SourceKey, length: u64) -> u32 = source_add;
+        replace_source(key: &SourceKey, length: u64, second: u32) -> u32 = source_replace;
     }
     steps {
         confirm = limit_matches;
@@ -128,6 +131,7 @@ engine! {
         charge = limit_charge;
         refresh = limit_refresh;
         add = limit_add;
+        replace = limit_replace;
         contended = limit_contended;
         refund = limit_refund;
         uncount = limit_uncount;
@@ -155,6 +159,17 @@ extern "C" fn source_add(key: *const SourceKey, length: u64) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     match (unsafe { key.as_ref() }, Kernel::new()) {
         (Some(key), Some(kernel)) => fast::add(&kernel, key, length),
+        _ => Reason::Contended as u32,
+    }
+}
+
+/// [`fast::replace`]. Returns what [`source_add`] does.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn source_replace(key: *const SourceKey, length: u64, second: u32) -> u32 {
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
+    match (unsafe { key.as_ref() }, Kernel::new()) {
+        (Some(key), Some(kernel)) => fast::replace(&kernel, key, length, second),
         _ => Reason::Contended as u32,
     }
 }

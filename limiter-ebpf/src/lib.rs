@@ -2,7 +2,7 @@
 //!
 //! - [`packet`]: bytes, length and metadata of a packet
 //! - [`fast`]: one limit that matches every packet; [`full`]: any other configuration
-//! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`room`] and [`entry`]) and [`counters`]
+//! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`second_chance`], [`room`] and [`entry`]) and [`counters`]
 //! - [`connection`]: looks a packet up among the host's [`sockets`]
 //! - [`watch`]: events of drops
 //! - [`quota`], [`clock`], [`config`], [`maps`], [`atomic`]: used by all
@@ -21,6 +21,7 @@ pub mod engine;
 pub mod lists;
 pub mod new_sources;
 pub mod room;
+pub mod second_chance;
 pub mod table;
 
 pub mod entry;

@@ -10,11 +10,12 @@ use limiter_common::{
         Cpu, LOCKS, Lease, Listed, Set, Share, Table,
         counters::{Count, Counters, LimitCounters},
         events::{EVENTS_BYTES, Watch, Watched},
-        rules::LISTS_MAX,
+        rules::{LISTS_MAX, ROWS},
     },
     policy::{
         Evaluation,
         connection::{LOOKUPS as PLACES, Lookup},
+        second_chance::WORDS,
     },
     table::key::SLOTS,
 };
@@ -36,17 +37,22 @@ pub static LOCKED: Array<u64, { LOCKS as usize }> = Array::new();
 #[btf_map]
 pub static TABLE: Array<Table, 1> = Array::new();
 
-/// Each limit's part of the table and of the new-source limit, by slot.
+/// Each limit's part of the table and of the new-source limit, by slot; behind them, its part of second chances.
 #[btf_map]
-pub static SHARES: Array<Share, { SLOTS as usize }> = Array::new();
+pub static SHARES: Array<Share, { ROWS as usize }> = Array::new();
 
 /// The [`limiter_common::arithmetic::scale`] of each adaptive limit, by slot. A process in user space writes it.
 #[btf_map]
 pub static SCALES: Array<u64, { SLOTS as usize }> = Array::new();
 
-/// Each CPU's leases of new-source tokens for each limit, by slot.
+/// Each CPU's leases of new-source tokens for each limit, by slot; behind them, those of second chances.
 #[btf_map]
-pub static LEASES: PerCpuArray<Lease, { SLOTS as usize }> = PerCpuArray::new();
+pub static LEASES: PerCpuArray<Lease, { ROWS as usize }> = PerCpuArray::new();
+
+/// New sources that were refused. The loader sets the number of lines. Values of mapped arrays begin at a page, so that
+/// a line is one whole cache line.
+#[btf_map]
+pub static REFUSED: Array<[u32; WORDS as usize], 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// Counters of each CPU for the fast path and the full path.
 #[btf_map]

@@ -1,7 +1,11 @@
-//! The new-source limit in maps: its buckets, and each CPU's leases.
+//! The new-source limit in maps, and the one on second chances: buckets, and each CPU's leases. A row is the slot of a
+//! limit, or its [`second_row`](limiter_common::abi::rules::second_row).
 
 use limiter_common::{
-    abi::Lease,
+    abi::{
+        Lease,
+        rules::{NewSourceQuota, ROWS},
+    },
     policy::new_sources::{self, ATTEMPTS, LOST},
     table::key::SLOTS,
 };
@@ -17,19 +21,29 @@ use crate::{
 /// reads neither the clock nor words that other CPUs write.
 const DRY: u64 = 16;
 
-/// This CPU's lease for the limit in `slot`.
+/// This CPU's lease for the row.
 #[inline(always)]
-fn lease(slot: u32) -> Option<*mut Lease> {
-    LEASES.get_ptr_mut(slot)
+fn lease(row: u32) -> Option<*mut Lease> {
+    LEASES.get_ptr_mut(row)
 }
 
-/// Whether the limit in `slot` has just refused a new source, and refuses this one too.
+/// The quota of the row.
 #[inline(always)]
-pub fn is_exhausted(slot: u32) -> bool {
+fn quota(row: u32) -> &'static NewSourceQuota {
+    if row < SLOTS {
+        &constants().new_sources
+    } else {
+        &constants().second_chances
+    }
+}
+
+/// Whether the row has just refused a new source, and refuses this one too.
+#[inline(always)]
+pub fn is_exhausted(row: u32) -> bool {
     if constants().new_sources.cost == 0 && !room::is_shared() {
         return false;
     }
-    let Some(lease) = lease(slot) else {
+    let Some(lease) = lease(row) else {
         return true;
     };
     // SAFETY: this CPU's own map value.
@@ -54,19 +68,19 @@ fn exhaust(lease: *mut Lease) {
     }
 }
 
-/// Whether the limit in `slot` has a token at `now` (nanoseconds), in its lease or in a new one.
+/// Whether the row has a token at `now` (nanoseconds), in its lease or in a new one.
 #[inline(always)]
-pub fn reserve(slot: u32, now: u64) -> bool {
+pub fn reserve(row: u32, now: u64) -> bool {
     if constants().new_sources.cost == 0 {
         return true;
     }
-    let Some(lease) = lease(slot) else {
+    let Some(lease) = lease(row) else {
         return false;
     };
     // SAFETY: this CPU's own map value.
     unsafe {
         if (*lease).tokens == 0 {
-            (*lease).tokens = take_lease(slot, now);
+            (*lease).tokens = take_lease(row, now);
         }
         if (*lease).tokens == 0 {
             exhaust(lease);
@@ -78,11 +92,11 @@ pub fn reserve(slot: u32, now: u64) -> bool {
 
 /// Takes a token that [`reserve`] has found.
 #[inline(always)]
-pub fn take(slot: u32) {
+pub fn take(row: u32) {
     if constants().new_sources.cost == 0 {
         return;
     }
-    if let Some(lease) = lease(slot) {
+    if let Some(lease) = lease(row) {
         // SAFETY: this CPU's own map value.
         unsafe { (*lease).tokens = (*lease).tokens.saturating_sub(1) };
     }
@@ -90,9 +104,9 @@ pub fn take(slot: u32) {
 
 /// Takes the token of a source that finds no room in the table, so that a flood does not search it for each packet.
 #[inline(always)]
-pub fn waste(slot: u32) {
-    take(slot);
-    if let Some(lease) = lease(slot) {
+pub fn waste(row: u32) {
+    take(row);
+    if let Some(lease) = lease(row) {
         exhaust(lease);
     }
 }
@@ -101,9 +115,9 @@ pub fn waste(slot: u32) {
 /// checks once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
+extern "C" fn take_lease(row: u32, now: u64) -> u64 {
     for _ in 0..ATTEMPTS {
-        let tokens = lease_once(slot, now);
+        let tokens = lease_once(row, now);
         if tokens != LOST {
             return tokens;
         }
@@ -115,17 +129,20 @@ extern "C" fn take_lease(slot: u32, now: u64) -> u64 {
 /// Linux 6.1 refuses ("back-edge").
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn lease_once(slot: u32, now: u64) -> u64 {
-    let limit = &constants().new_sources;
+extern "C" fn lease_once(row: u32, now: u64) -> u64 {
+    let (limit, bucket) = (quota(row), (row / SLOTS % 2) as usize);
     let Some(table) = TABLE.get_ptr_mut(0) else {
         return 0;
     };
-    // SAFETY: an aligned field of a map value.
-    let common = unsafe { Word::at(&raw mut (*table).new_sources) };
+    // SAFETY: an aligned word of a map value, of two.
+    let common = unsafe {
+        let buckets = (&raw mut (*table).new_sources).cast::<u64>();
+        Word::at(buckets.add(bucket))
+    };
     // A single limit has no bucket of its own.
     let own = if limit.own_cost == 0 {
         common
-    } else if let Some(share) = SHARES.get_ptr_mut(slot % SLOTS) {
+    } else if let Some(share) = SHARES.get_ptr_mut(row % ROWS) {
         // SAFETY: an aligned field of a map value.
         unsafe { Word::at(&raw mut (*share).new_sources) }
     } else {

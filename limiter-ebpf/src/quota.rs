@@ -49,3 +49,15 @@ pub extern "C" fn full_for(over: u64, tat: u64, now: u64) -> u64 {
     let full_for = on_present(index, epoch, tat).and_then(|tat| limit.quota.full_for(tat, now));
     full_for.map_or(0, |nanoseconds| nanoseconds.saturating_add(1))
 }
+
+/// [`limiter_common::arithmetic::quota::Quota::is_quiet`] of a bucket on the present quota: 1 or 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn is_quiet(over: u64, tat: u64, packets: u64, now: u64) -> u32 {
+    match constants().limit_in(entry::slot_in(over)) {
+        Some((_, limit)) if entry::epoch_in(over, limit.epoch) == limit.epoch => {
+            limit.quota.is_quiet(tat, packets, now).into()
+        }
+        _ => 0,
+    }
+}

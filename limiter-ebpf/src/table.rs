@@ -1,11 +1,11 @@
 //! The table of [`limiter_common::table`] in maps.
 
 use limiter_common::{
-    abi::{LOCKS, SETS_OF_WORD},
+    abi::{LOCKS, SETS_OF_WORD, rules::second_row},
     table::{
         self, Added, Home, New, OVERFLOW_WIDTH, SWEPT, SharedTable, WAYS,
         entry::{Shared as _, TAT, is_taken},
-        key::SourceKey,
+        key::{SLOTS, SourceKey},
     },
 };
 
@@ -62,6 +62,9 @@ extern "C" fn table_find(key: *const SourceKey) -> u32 {
     }
 }
 
+/// Bit of a distance: the source only takes the entry of a quiet source of its limit. A function has five arguments.
+const REPLACES: u32 = 1 << 31;
+
 /// [`table::settle`] for the entry with this index. Returns 1, or 0 if the entry may not be taken.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -102,19 +105,23 @@ fn settle(key: *const SourceKey, index: u32, distance: u32, tat: u64, now: u64, 
         tat,
         epoch: limit.epoch,
         now,
+        replaces: distance & REPLACES != 0,
     };
+    let distance = distance & !REPLACES;
     let settled = table::settle(&Maps, index / WAYS, index % WAYS, &new, distance, wide);
     settled.is_some().into()
 }
 
 /// Adds a source with `tat` as its first TAT, on the quota of the present `epoch`, at `now` (nanoseconds).
+/// `replaces`: only in the place of a quiet source of its limit.
 #[inline(always)]
-pub fn add(key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added {
+pub fn add(key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> Added {
     let new = New {
         key,
         tat,
         epoch,
         now,
+        replaces,
     };
     let added = table::add(&Maps, &new);
     if matches!(added, Added::Done) {
@@ -124,31 +131,39 @@ pub fn add(key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added {
 }
 
 /// Whether the limit of a new source has a new-source token at `now` (nanoseconds), and room, if need be after a sweep.
-/// `take`: takes the token.
+/// `second`: a token of second chances. `take`: takes the token.
 #[inline(always)]
-pub fn admits(key: &SourceKey, now: u64, take: bool) -> bool {
+pub fn admits(key: &SourceKey, now: u64, second: bool, take: bool) -> bool {
     let is_free = constants().new_sources.cost == 0 && !room::is_shared();
-    is_free || table_admits(key, now, take.into()) != 0
+    let slot = key.slot();
+    let row = if second { second_row(slot) } else { slot };
+    is_free || table_admits(key, now, row, take.into()) != 0
 }
 
 /// [`admits`]: returns 1 if the limit has token and room, otherwise 0. A separate function, for its stack frame.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn table_admits(key: *const SourceKey, now: u64, take: u32) -> u32 {
+extern "C" fn table_admits(key: *const SourceKey, now: u64, row: u32, take: u32) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     let Some(key) = (unsafe { key.as_ref() }) else {
         return 0;
     };
-    let slot = key.slot();
-    if !new_sources::reserve(slot, now) {
+    let second = row >= SLOTS;
+    if second && new_sources::is_exhausted(row) {
         return 0;
     }
-    if !table::make_room(&Maps, key, now) {
-        new_sources::waste(slot);
+    if !new_sources::reserve(row, now) {
+        return 0;
+    }
+    if !second && !table::make_room(&Maps, key, now) {
+        new_sources::waste(row);
         return 0;
     }
     if take != 0 {
-        new_sources::take(slot);
+        new_sources::take(row);
+        if second {
+            counters::second_chance();
+        }
     }
     1
 }
@@ -197,6 +212,11 @@ impl SharedTable for Maps {
     #[inline(always)]
     fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64> {
         quota::full_for(over, tat, now).checked_sub(1)
+    }
+
+    #[inline(always)]
+    fn is_quiet(&self, over: u64, tat: u64, packets: u64, now: u64) -> bool {
+        quota::is_quiet(over, tat, packets, now) != 0
     }
 
     #[inline(always)]
@@ -252,6 +272,7 @@ impl SharedTable for Maps {
     #[inline(always)]
     fn settle(&self, set: u32, way: u32, new: &New<'_>, distance: u32) -> Option<()> {
         let index = set * WAYS + way;
+        let distance = distance | if new.replaces { REPLACES } else { 0 };
         let settled = if new.key.is_wide() {
             table_settle_wide(new.key, index, distance, new.tat, new.now)
         } else {

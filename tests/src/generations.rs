@@ -11,12 +11,12 @@ use std::{
 
 use aya::maps::{Array, Map, MapData, PerCpuArray, PerCpuValues};
 use limiter_common::{
-    abi::{CLOCK_PACKET, Share, Source, Table},
-    arithmetic::{bucket, quota::Quota, rescale},
-    table::{
-        entry::epoch_in,
-        key::{SLOTS, SourceKey},
+    abi::{
+        CLOCK_PACKET, Share, Source, Table,
+        rules::{ROWS, second_row},
     },
+    arithmetic::{bucket, quota::Quota, rescale},
+    table::{entry::epoch_in, key::SourceKey},
 };
 use limiter_user::{
     config::{Limit, Settings, slot::Slot},
@@ -100,19 +100,19 @@ impl Generations {
     /// The TAT of the new-source limit's bucket.
     pub fn new_sources(&self) -> u64 {
         let Raw(table) = self.table().get(&0, 0).unwrap();
-        table.new_sources
+        table.new_sources[0]
     }
 
     /// Sets the time at which the new-source limit's buckets are full to `tick`.
     pub fn fill_new_sources(&self, tick: u64) {
         let Raw(table) = self.table().get(&0, 0).unwrap();
         let filled = Table {
-            new_sources: bucket::time(tick),
+            new_sources: [bucket::time(tick); 2],
             ..table
         };
         self.table().set(0, Raw(filled), 0).unwrap();
         self.full_at.set(tick);
-        self.fill_own(0..SLOTS);
+        self.fill_own(0..ROWS);
     }
 
     /// Resets the new-source buckets of the limits in these slots.
@@ -134,6 +134,15 @@ impl Generations {
         }
     }
 
+    /// Forgets the new sources that were refused, also those of the limits that stay.
+    fn forget_refused(&self) {
+        let map = MapData::from_pin(self.folder.0.join("REFUSED")).unwrap();
+        let mut refused: Array<_, [u32; 16]> = Map::Array(map).try_into().unwrap();
+        for line in 0..refused.len() {
+            refused.set(line, [0; 16], 0).unwrap();
+        }
+    }
+
     /// Replaces the program from `now` on.
     pub fn change(&mut self, settings: &Settings, now: u64) {
         self.change_unseen(settings, now);
@@ -151,7 +160,11 @@ impl Generations {
         tables.prepare(&taken.slots, &taken.bits, epochs).unwrap();
         let (left, turned) = self.record.left_and_turned(&record);
         tables.clean_up(&left, &turned);
-        self.fill_own(taken.slots);
+        if !taken.slots.is_empty() {
+            self.forget_refused();
+        }
+        let rows = |slot: u32| [slot, second_row(slot)];
+        self.fill_own(taken.slots.into_iter().flat_map(rows));
         self.slots = record.with_slots();
         self.record = record;
     }

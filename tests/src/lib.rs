@@ -21,6 +21,7 @@ pub mod hosts;
 pub mod largest;
 pub mod model;
 pub mod need;
+pub mod newcomers;
 pub mod objects;
 pub mod packet;
 pub mod postgres;

@@ -59,6 +59,8 @@ pub struct Config {
     pub after_deadline: u32,
     /// The limit on new sources.
     pub new_sources: NewSourceQuota,
+    /// The limit on new sources that were refused and come again; a cost of 0: they have no second chance.
+    pub second_chances: NewSourceQuota,
     /// The seed that assigns sources to sets.
     pub seed: Seed,
     /// Nanoseconds after which the kernel increments `jiffies`; 0: always read the clock.
@@ -105,13 +107,8 @@ impl Config {
         room: 0,
         chained: 0,
         after_deadline: NEXT_FOREIGN,
-        new_sources: NewSourceQuota {
-            tau: 0,
-            cost: 0,
-            lease: 1,
-            own_tau: 0,
-            own_cost: 0,
-        },
+        new_sources: NewSourceQuota::NONE,
+        second_chances: NewSourceQuota::NONE,
         seed: Seed::KNOWN,
         tick: 0,
         deadline: 0,

@@ -62,4 +62,8 @@ pub struct Counters {
     pub sources_added: u64,
     /// Sources removed from the table after their bucket was full again.
     pub sources_removed: u64,
+    /// Packets of new sources that were refused before, long enough ago for a second chance.
+    pub came_again: u64,
+    /// Sources of these that were admitted by a second chance.
+    pub second_chances: u64,
 }

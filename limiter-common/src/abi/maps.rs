@@ -30,8 +30,8 @@ pub struct Table {
     pub hand: u64,
     /// Keeps `new_sources`, which changes at every lease, on a cache line of its own.
     pub apart: [u64; 11],
-    /// The bucket of the new-source limit.
-    pub new_sources: u64,
+    /// The bucket of the new-source limit, and that of second chances.
+    pub new_sources: [u64; 2],
 }
 
 /// A limit's part of the table and of the new-source limit.
@@ -40,7 +40,7 @@ pub struct Table {
 pub struct Share {
     /// Entries that the limit holds; see [`crate::table::share::held`].
     pub held: u64,
-    /// The limit's own bucket of new-source tokens.
+    /// The limit's own bucket of new-source tokens, or of second chances.
     pub new_sources: u64,
 }
 

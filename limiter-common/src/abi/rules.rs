@@ -6,7 +6,7 @@ use crate::{
         rescale::{self, PAST_QUOTAS, Rescale},
         window::Window,
     },
-    table::key::KeyMask,
+    table::key::{KeyMask, SLOTS},
 };
 
 /// The most limits: 32 configured ones, and two on control traffic.
@@ -314,4 +314,25 @@ pub struct NewSourceQuota {
     pub own_tau: u64,
     /// Cost of a new source in a limit's own bucket, in ticks; 0: limits have no own buckets.
     pub own_cost: u64,
+}
+
+impl NewSourceQuota {
+    /// No tokens are counted.
+    pub const NONE: Self = Self {
+        tau: 0,
+        cost: 0,
+        lease: 1,
+        own_tau: 0,
+        own_cost: 0,
+    };
+}
+
+/// Rows of the buckets and leases of new-source tokens: one for each slot, and behind them as many for second chances.
+pub const ROWS: u32 = 2 * SLOTS;
+
+/// The row of second chances of the limit in `slot`.
+#[must_use]
+#[inline(always)]
+pub const fn second_row(slot: u32) -> u32 {
+    SLOTS + slot
 }

@@ -241,6 +241,27 @@ impl Quota {
     }
 }
 
+/// Nanoseconds after its first packet in which a source is not quiet.
+const QUIET_AFTER: u64 = 1_000_000_000;
+
+/// The shortest packet that a source may have sent, in bytes: an Ethernet header.
+const SHORTEST: u64 = 14;
+
+impl Quota {
+    /// Whether the bucket of a source with this many packets is full, or the first of them was charged to a full bucket
+    /// a second ago. Of a long packet, that is known later.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_quiet(&self, word: u64, packets: u64, now: u64) -> bool {
+        if self.full_for(word, now).is_some() {
+            return true;
+        }
+        let spent = packets * self.cost_of(SHORTEST);
+        !self.has_windows()
+            && bucket::ahead(word, bucket::ticks(now)) + bucket::ticks(QUIET_AFTER) <= spent
+    }
+}
+
 /// The longest packet that XDP sees, in bytes, rounded up. In generic mode, receive offload merges up to 512 KiB
 /// (`GRO_MAX_SIZE`, include/linux/netdevice.h); a multi-buffer frame has 17 fragments and a head.
 pub const LENGTH_MAX: u64 = 1 << 20;

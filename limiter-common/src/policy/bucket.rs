@@ -69,6 +69,8 @@ pub const NEW: u32 = 2;
 pub const STALE: u32 = 3;
 /// Another CPU was faster. The caller must try again.
 pub const LOST: u32 = 4;
+/// A new source has found no room. The caller must call `replace`, a separate step, because the stack is small.
+pub const FULL: u32 = 5;
 
 /// A packet's demand on the bucket of one limit.
 ///
@@ -87,6 +89,10 @@ pub struct Demand<'a, E: Engine, const INLINE: bool> {
     pub(super) found: E::Found,
     /// The TAT that a check has read, and the TAT after the charge; 0 if the check has not admitted the packet.
     pub(super) planned: (u64, u64),
+    /// The source was refused before, and has a second chance.
+    pub(super) second: bool,
+    /// The new source has found no room: the caller must call [`Self::replace`].
+    pub(super) found_no_room: bool,
 }
 
 impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
@@ -109,6 +115,8 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             number,
             found: E::Found::NONE,
             planned: (0, 0),
+            second: false,
+            found_no_room: false,
         }
     }
 
@@ -178,22 +186,82 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
     /// another CPU has made the bucket.
     #[inline(always)]
     pub fn charge_new(&mut self, pay: bool) -> Option<Reason> {
-        if self.engine.is_exhausted(self.key.slot()) {
+        if self.is_exhausted(self.key) {
             return Some(Reason::NewSource);
         }
-        let now = self.now();
-        let full = self.limit.quota.full(now);
-        let Decision::Admit { tat } = self.limit.quota.decide(full, now, self.cost) else {
+        let Decision::Admit { tat } = self.decide_new() else {
             return Some(Reason::Limit);
         };
-        if !self.engine.admits(self.key, now, pay) {
+        if !self.admits(self.key, pay) {
             return Some(Reason::NewSource);
         }
-        match self.engine.insert(self.key, tat, self.limit.epoch, now) {
+        let added = self.insert(tat, false);
+        self.found_no_room = matches!(added, Some(Reason::NewSource));
+        added
+    }
+
+    /// [`Self::charge_new`] of a source that has found no room: in the place of a quiet source, by second chance.
+    #[inline(always)]
+    pub fn replace(&mut self, pay: bool) -> Option<Reason> {
+        let now = self.now();
+        if !self.second {
+            self.second =
+                self.engine.was_refused(self.key) && self.engine.admits(self.key, now, true, pay);
+        }
+        if !self.second {
+            return Some(Reason::NewSource);
+        }
+        match self.decide_new() {
+            Decision::Admit { tat } => self.insert(tat, true),
+            Decision::Refuse { .. } => Some(Reason::Limit),
+        }
+    }
+
+    #[inline(always)]
+    fn decide_new(&mut self) -> Decision {
+        let now = self.now();
+        let quota = &self.limit.quota;
+        quota.decide(quota.full(now), now, self.cost)
+    }
+
+    #[inline(always)]
+    fn insert(&self, tat: u64, replaces: bool) -> Option<Reason> {
+        let epoch = self.limit.epoch;
+        match self.engine.insert(self.key, tat, epoch, self.now, replaces) {
             Added::Done => Some(Reason::Admitted),
             Added::Raced => None,
             Added::NoRoom => Some(Reason::NewSource),
         }
+    }
+
+    /// Whether the limit has just refused a new source, and refuses this one too, which has no second chance. Its
+    /// refusals are remembered under `known_as`.
+    #[inline(always)]
+    fn is_exhausted(&mut self, known_as: &SourceKey) -> bool {
+        if self.second || !self.engine.is_exhausted(self.key.slot()) {
+            return false;
+        }
+        self.second = self.engine.was_refused(known_as);
+        !self.second
+    }
+
+    /// Whether the limit has a token and room for the new source, or a second chance. `take`: takes the token.
+    #[inline(always)]
+    fn admits(&mut self, known_as: &SourceKey, take: bool) -> bool {
+        let now = self.now();
+        if !self.second {
+            if self.engine.admits(self.key, now, false, take) {
+                return true;
+            }
+            self.second = self.engine.was_refused(known_as);
+        }
+        self.second && self.engine.admits(self.key, now, true, take)
+    }
+
+    /// Whether a new bucket can be made. The token stays in the lease until the packet is charged.
+    #[inline(always)]
+    pub fn can_be_made(&mut self, known_as: &SourceKey) -> bool {
+        !self.is_exhausted(known_as) && self.admits(known_as, false)
     }
 
     /// Tries once to hold a bucket that has refused the packet. Returns false if another CPU was faster. A bucket that

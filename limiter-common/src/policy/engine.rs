@@ -89,11 +89,13 @@ pub trait Engine: Sized {
     fn is_exhausted(&self, _slot: u32) -> bool {
         false
     }
-    /// Whether the limit of a new source has a new-source token at `now`, and room in the table. `take`: takes the
-    /// token.
-    fn admits(&self, key: &SourceKey, now: u64, take: bool) -> bool;
-    /// Adds a source with this TAT and counts its packet.
-    fn insert(&self, key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added;
+    /// Whether the limit of a new source has a new-source token at `now`, and room in the table. `second`: a token of
+    /// second chances, which need no room. `take`: takes the token.
+    fn admits(&self, key: &SourceKey, now: u64, second: bool, take: bool) -> bool;
+    /// Whether the source was refused before, long enough ago for a second chance. Remembers that it is refused now.
+    fn was_refused(&self, key: &SourceKey) -> bool;
+    /// Adds a source with this TAT and counts its packet. `replaces`: only in the place of a quiet source of its limit.
+    fn insert(&self, key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> Added;
     /// [`crate::abi::rules::Limit::on_present`] of the limit with this index.
     #[inline(always)]
     fn on_present(&self, index: u32, epoch: u32, tat: u64) -> Option<u64> {
@@ -126,6 +128,11 @@ pub trait Engine: Sized {
     fn add_source(&self, key: &SourceKey, length: u64) -> u32 {
         fast::add(self, key, length)
     }
+    /// [`fast::replace`].
+    #[inline(always)]
+    fn replace_source(&self, key: &SourceKey, length: u64, second: u32) -> u32 {
+        fast::replace(self, key, length, second)
+    }
 
-    steps! { confirm, pair, stretch, check, reserve, charge, refresh, add, contended, refund, uncount, hold, count_over }
+    steps! { confirm, pair, stretch, check, reserve, charge, refresh, add, replace, contended, refund, uncount, hold, count_over }
 }

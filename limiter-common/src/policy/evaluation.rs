@@ -84,6 +84,10 @@ pub struct Evaluation {
     pub counted: u32,
     /// 1: the packet has taken a new-source token. One token is enough for all its new buckets.
     pub paid: u32,
+    /// 1: the packet's source was refused before, and has a second chance.
+    pub second: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
     /// 1: limits are checked before they are charged, and `plans` are valid for this packet.
     pub checked: u32,
     /// 1: the packet passes although a limit refused it.
@@ -116,6 +120,8 @@ impl Evaluation {
         refused: 0,
         counted: 0,
         paid: 0,
+        second: 0,
+        reserved: 0,
         checked: 0,
         passed: 0,
         pairs: [[0; 2]; LIMITS_MAX as usize],
@@ -149,6 +155,7 @@ impl Evaluation {
             &mut self.refused,
             &mut self.counted,
             &mut self.paid,
+            &mut self.second,
             &mut self.checked,
             &mut info.destination.family,
             &mut info.control,

@@ -71,10 +71,16 @@ pub fn charge<E: Engine>(
         let reason = match tried {
             DONE => Reason::Admitted,
             REFUSED => Reason::Limit,
-            NEW => match engine.add_source(key, length) {
-                RACED => continue,
-                added => return Charged::without_entry(bucket::reason(added)),
-            },
+            NEW => {
+                let mut added = engine.add_source(key, length);
+                if engine.config().second_chances.cost != 0 && added >> 1 == FULL >> 1 {
+                    added = engine.replace_source(key, length, added & 1);
+                }
+                if added == RACED {
+                    continue;
+                }
+                return Charged::without_entry(bucket::reason(added));
+            }
             STALE => {
                 engine.refresh_bucket(key, 0);
                 continue;
@@ -108,15 +114,31 @@ pub fn charge_again<E: Engine>(engine: &E, key: &SourceKey, length: u64) -> u32 
 
 /// Returned by [`add`] if another CPU has made the bucket.
 const RACED: u32 = u32::MAX;
+/// Returned by [`add`] if the source has found no room, so that the caller must call [`replace`]; plus 1 if it has a
+/// second chance.
+const FULL: u32 = u32::MAX - 3;
 
-/// Makes the bucket of `key` and charges it. Returns the number of the reason, or `RACED`.
+/// Makes the bucket of `key` and charges it. Returns the number of the reason, `RACED`, or `FULL`.
 #[inline(always)]
 pub fn add<E: Engine>(engine: &E, key: &SourceKey, length: u64) -> u32 {
     let Some(limit) = engine.config().limit(0) else {
         return Reason::Contended as u32;
     };
-    match demand::<_, false>(engine, limit, key, length).charge_new(true) {
-        Some(reason) => reason as u32,
-        None => RACED,
+    let mut demand = demand::<_, false>(engine, limit, key, length);
+    let added = demand.charge_new(true);
+    if demand.found_no_room && engine.config().second_chances.cost != 0 {
+        return FULL + u32::from(demand.second);
     }
+    added.map_or(RACED, |reason| reason as u32)
+}
+
+/// Makes the bucket of `key` in the place of a quiet source, after [`add`]. Returns the number of the reason, or `RACED`.
+#[inline(always)]
+pub fn replace<E: Engine>(engine: &E, key: &SourceKey, length: u64, second: u32) -> u32 {
+    let Some(limit) = engine.config().limit(0) else {
+        return Reason::Contended as u32;
+    };
+    let mut demand = demand::<_, false>(engine, limit, key, length);
+    demand.second = second != 0;
+    demand.replace(true).map_or(RACED, |reason| reason as u32)
 }

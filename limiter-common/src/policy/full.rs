@@ -5,7 +5,7 @@ use core::hint::black_box;
 
 use super::{
     Bytes, Engine, Evaluation, Parsed, apply_shadow,
-    bucket::{self, ATTEMPTS, LOST, NEW, NOT_READ, REFUSED, STALE},
+    bucket::{self, ATTEMPTS, FULL, LOST, NEW, NOT_READ, REFUSED, STALE},
     matches::payload_holds,
     parse, step,
 };
@@ -234,6 +234,10 @@ fn finish<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32, first:
         match tried {
             NEW => match engine.add(evaluation, index) {
                 LOST => {}
+                FULL => match engine.replace(evaluation, index) {
+                    LOST => {}
+                    replaced => return replaced,
+                },
                 added => return added,
             },
             STALE => {

@@ -20,6 +20,7 @@ pub mod new_sources;
 pub mod parse;
 pub mod payload;
 mod room;
+pub mod second_chance;
 pub mod step;
 pub mod transport;
 pub mod verdict;

@@ -1,9 +1,12 @@
 //! The steps of the full path for one limit. The kernel program exports each as a global function, so that the verifier
 //! checks it once, for any number of limits.
 
+use core::hint::black_box;
+
 use super::{
     Engine, Evaluation, Found, apply_shadow,
-    bucket::{Charged, DONE, Demand, LOST, NEW, NOT_READ, REFUSED, STALE},
+    bucket::{Charged, DONE, Demand, FULL, LOST, NEW, REFUSED, STALE},
+    candidates::lowest,
     matches,
 };
 use crate::{
@@ -77,8 +80,10 @@ impl<'a, E: Engine> Step<'a, E> {
     where
         'a: 't,
     {
-        let now = self.evaluation.now;
-        Demand::new(self.engine, self.limit, key, now, self.cost(), number)
+        let Evaluation { now, second, .. } = *self.evaluation;
+        let mut demand = Demand::new(self.engine, self.limit, key, now, self.cost(), number);
+        demand.second = second != 0;
+        demand
     }
 
     /// Number of the entry in which the check has found the bucket; 0 if unknown.
@@ -179,6 +184,16 @@ impl<'a, E: Engine> Step<'a, E> {
     #[inline(always)]
     const fn is_leased(&self) -> bool {
         self.limit.lease != 0 && self.evaluation.leased >> self.index & 1 != 0
+    }
+
+    /// Takes the decision about a new source; none if another CPU has made the bucket.
+    #[inline(always)]
+    fn enter(self, added: Option<Reason>) -> u32 {
+        let Some(reason) = added else {
+            return LOST;
+        };
+        self.evaluation.paid |= u32::from(matches!(reason, Reason::Admitted));
+        self.take(Charged::without_entry(reason))
     }
 
     /// Stores the limit's decision, and counts an admitted packet.
@@ -326,13 +341,18 @@ pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     let Some(step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
-    if !engine.is_exhausted(step.limit.slot) {
-        if step.evaluation.now == NOT_READ {
-            step.evaluation.now = engine.now();
-        }
-        if engine.admits(&step.key(), step.evaluation.now, false) {
-            return DONE;
-        }
+    // The refusals of a packet's source are remembered under one of its keys. Hidden from the compiler, as in
+    // `full::decide`.
+    let first = black_box(lowest(step.evaluation.new));
+    let first = step.evaluation.plan(first);
+    let known_as = first.map_or_else(|| step.key(), |plan| plan.key);
+    let key = step.key();
+    let mut demand = step.demand::<false>(&key, 0);
+    let can_be_made = demand.can_be_made(&known_as);
+    step.evaluation.now = demand.now;
+    step.evaluation.second = demand.second.into();
+    if can_be_made {
+        return DONE;
     }
     if step.limit.shadow == 0 {
         step.evaluation.refused_by = index;
@@ -402,11 +422,24 @@ pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u3
     let mut demand = step.demand::<false>(&key, 0);
     let added = demand.charge_new(step.evaluation.paid == 0);
     step.evaluation.now = demand.now;
-    let Some(reason) = added else {
-        return LOST;
+    step.evaluation.second = demand.second.into();
+    if demand.found_no_room && engine.config().second_chances.cost != 0 {
+        return FULL;
+    }
+    step.enter(added)
+}
+
+/// Makes the bucket in the place of a quiet source, after [`add`]. Returns the codes of [`add`].
+#[inline(always)]
+pub fn replace<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+    let Some(step) = Step::new(engine, evaluation, index) else {
+        return DONE;
     };
-    step.evaluation.paid |= u32::from(matches!(reason, Reason::Admitted));
-    step.take(Charged::without_entry(reason))
+    let key = step.key();
+    let mut demand = step.demand::<false>(&key, 0);
+    let added = demand.replace(step.evaluation.paid == 0);
+    step.evaluation.second = demand.second.into();
+    step.enter(added)
 }
 
 /// Refuses the packet after all attempts were lost. Returns [`REFUSED`], or [`DONE`] in shadow mode.

@@ -69,7 +69,7 @@ impl Seed {
 
 /// Scales 32 bits to a number below `sets`.
 #[inline(always)]
-const fn scaled(bits: u64, sets: u32) -> u32 {
+pub(crate) const fn scaled(bits: u64, sets: u32) -> u32 {
     ((bits * sets as u64) >> 32) as u32
 }
 

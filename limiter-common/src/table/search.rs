@@ -5,6 +5,9 @@
 //!
 //! A new source may take an entry with a full bucket: a missing bucket counts as full, so nothing is lost.
 //!
+//! A source with a second chance that finds no room may replace a quiet source of its limit, which has sent at most
+//! [`FEW`] packets, the first of them a second ago. That source's bucket may not be full: it gains their tokens.
+//!
 //! A source is added under the lock of its home set, so that two CPUs do not make two buckets for it. Known sources
 //! take no lock.
 
@@ -12,7 +15,7 @@ use super::{
     Home, Overflow, SETS_OF_SOURCE, WAYS,
     entry::{
         ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT, counter, is_out_of_reach, is_taken,
-        is_wide, with_epoch,
+        is_wide, slot_in, with_epoch,
     },
     key::SourceKey,
     word::Word,
@@ -41,6 +44,9 @@ pub trait SharedTable {
     /// Nanoseconds since the bucket of an entry with these words became full, at `now`. None if it is not full;
     /// `u64::MAX` if its limit is gone.
     fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64>;
+    /// Whether the bucket of an entry with these words, of a source with this many packets, is quiet: see
+    /// [`crate::arithmetic::quota::Quota::is_quiet`].
+    fn is_quiet(&self, over: u64, tat: u64, packets: u64, now: u64) -> bool;
     /// Number of sets.
     fn sets(&self) -> u32;
     /// Reserves the entries of a new source for its limit. Returns false if the limit has no room for them.
@@ -140,7 +146,12 @@ pub struct New<'a> {
     pub epoch: u32,
     /// The time, in nanoseconds.
     pub now: u64,
+    /// It only takes the entry of a quiet source of its limit, which the limit holds already.
+    pub replaces: bool,
 }
+
+/// The most packets of a quiet source.
+pub const FEW: u64 = 2;
 
 /// The result of adding a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,11 +211,11 @@ pub fn find<T: SharedTable + ?Sized>(
 #[inline(always)]
 pub fn add<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
     // Reserved first: a limit never holds more entries than are counted.
-    if !table.reserve(new.key) {
+    if !new.replaces && !table.reserve(new.key) {
         return Added::NoRoom;
     }
     let added = add_reserved(table, new);
-    if !matches!(added, Added::Done) {
+    if !new.replaces && !matches!(added, Added::Done) {
         table.release_source(new.key);
     }
     added
@@ -268,7 +279,7 @@ fn clear_entry<T: SharedTable + ?Sized>(
     if entry.load(TAT) == FREE {
         return;
     }
-    let Some(tat) = take(table, entry, BUSY, now) else {
+    let Some(tat) = take(table, entry, BUSY, now, ANY) else {
         return;
     };
     let was_wide = way.is_multiple_of(2) && is_wide(entry.load(OVER));
@@ -285,6 +296,8 @@ fn clear_entry<T: SharedTable + ?Sized>(
 
 /// Entries in a probe sequence.
 const PROBES: u32 = SETS_OF_SOURCE * WAYS;
+/// Entries that are searched for a quiet source: in a flood, most are.
+const QUIET_PROBES: u32 = 16;
 
 #[inline(always)]
 fn add_locked<T: SharedTable + ?Sized>(table: &T, new: &New<'_>, home: &Home) -> Added {
@@ -293,8 +306,9 @@ fn add_locked<T: SharedTable + ?Sized>(table: &T, new: &New<'_>, home: &Home) ->
     }
     let mut sequence = home.probe_sequence();
     let mut number = home.set;
+    let probes = if new.replaces { QUIET_PROBES } else { PROBES };
     // One loop over entries instead of two nested ones: the verifier follows it once.
-    for index in 0..PROBES {
+    for index in 0..probes {
         let (distance, way) = (index / WAYS, index % WAYS);
         if way == 0 {
             number = sequence.set(distance);
@@ -320,7 +334,11 @@ pub fn settle<T: SharedTable + ?Sized>(
     wide: bool,
 ) -> Option<()> {
     let entry = table.set(number)?.at(way);
-    let tat = take(table, entry, BUSY, new.now)?;
+    if new.replaces && wide {
+        return None;
+    }
+    let of = if new.replaces { new.key.slot() } else { ANY };
+    let tat = take(table, entry, BUSY, new.now, of)?;
     // Counted before the key is written: the count is never too low.
     let home = table.home(new.key).set;
     if number != home && !table.count_overflow(home, distance) {
@@ -332,7 +350,7 @@ pub fn settle<T: SharedTable + ?Sized>(
     if wide {
         let second = entry.next();
         if !was_wide {
-            let Some(second_tat) = take(table, second, REST, new.now) else {
+            let Some(second_tat) = take(table, second, REST, new.now, ANY) else {
                 leave(table, home, number);
                 entry.swap(TAT, BUSY, tat);
                 return None;
@@ -347,7 +365,11 @@ pub fn settle<T: SharedTable + ?Sized>(
             }
         }
     }
-    let former = home_of_former(table, entry, tat, number, was_wide);
+    let former = if new.replaces {
+        table.home(&entry.key()).set
+    } else {
+        home_of_former(table, entry, tat, number, was_wide)
+    };
     if wide {
         entry.next().store(ADDRESS, new.key.rest);
     } else if was_wide {
@@ -390,18 +412,35 @@ fn leave<T: SharedTable + ?Sized>(table: &T, home: u32, number: u32) {
     }
 }
 
-/// Takes an entry that may be taken: replaces its TAT with `mark`. Returns the former TAT.
+/// No slot. Not an [`Option`]: see [`crate::policy::Found`].
+const ANY: u32 = u32::MAX;
+
+/// Takes an entry that may be taken: replaces its TAT with `mark`. Returns the former TAT. `of`: takes only the entry
+/// of a quiet source of the limit in this slot, unless it is [`ANY`].
 #[inline(always)]
-fn take<T: SharedTable + ?Sized>(table: &T, entry: T::Entry, mark: u64, now: u64) -> Option<u64> {
+fn take<T: SharedTable + ?Sized>(
+    table: &T,
+    entry: T::Entry,
+    mark: u64,
+    now: u64,
+    of: u32,
+) -> Option<u64> {
+    let may_be_taken = |tat| {
+        if of == ANY {
+            may_be_taken(table, entry, tat, now)
+        } else {
+            may_be_replaced(table, entry, tat, now, of)
+        }
+    };
     let tat = entry.load(TAT);
-    if is_out_of_reach(tat) || !may_be_taken(table, entry, tat, now) {
+    if is_out_of_reach(tat) || !may_be_taken(tat) {
         return None;
     }
     if !entry.swap(TAT, tat, mark) {
         return None;
     }
     // The entry may have changed hands before the swap. From now on it cannot.
-    if !may_be_taken(table, entry, tat, now) {
+    if !may_be_taken(tat) {
         entry.swap(TAT, mark, tat);
         return None;
     }
@@ -419,4 +458,21 @@ fn may_be_taken<T: SharedTable + ?Sized>(table: &T, entry: T::Entry, tat: u64, n
         Some(full_for) => full_for >= KEPT_FOR || counter(entry.load(PASSED)) + counter(over) <= 1,
         None => false,
     }
+}
+
+/// Whether the entry is of a quiet source of the limit in `slot`, and its key takes no second entry.
+#[inline(always)]
+fn may_be_replaced<T: SharedTable + ?Sized>(
+    table: &T,
+    entry: T::Entry,
+    tat: u64,
+    now: u64,
+    slot: u32,
+) -> bool {
+    let (passed, over) = (counter(entry.load(PASSED)), entry.load(OVER));
+    bucket::is_time(tat)
+        && passed + counter(over) <= FEW
+        && slot_in(over) == slot
+        && !is_wide(over)
+        && table.is_quiet(over, tat, passed, now)
 }

@@ -112,11 +112,15 @@ impl<'a> Engine for &'a Row<'_> {
         found.map_or(0, |(_, place)| place)
     }
 
-    fn admits(&self, _: &SourceKey, _: u64, _: bool) -> bool {
+    fn admits(&self, _: &SourceKey, _: u64, _: bool, _: bool) -> bool {
         false
     }
 
-    fn insert(&self, _: &SourceKey, _: u64, _: u32, _: u64) -> Added {
+    fn was_refused(&self, _: &SourceKey) -> bool {
+        false
+    }
+
+    fn insert(&self, _: &SourceKey, _: u64, _: u32, _: u64, _: bool) -> Added {
         Added::NoRoom
     }
 

@@ -102,6 +102,7 @@ impl Packet {
                 tat,
                 epoch,
                 now,
+                replaces: false,
             },
         )
     }

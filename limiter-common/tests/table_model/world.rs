@@ -557,4 +557,8 @@ impl<'a> SharedTable for Table<'a> {
         let word = self.on_present(epoch_in(over, self.epoch), word)?;
         QUOTA.full_for(word, now)
     }
+    fn is_quiet(&self, over: u64, word: u64, packets: u64, now: u64) -> bool {
+        let on_present = epoch_in(over, self.epoch) == self.epoch;
+        slot_in(over) != GONE && on_present && QUOTA.is_quiet(word, packets, now)
+    }
 }

@@ -25,6 +25,7 @@ use super::{
     key::Parts,
     lists::{ALLOW, DENY, Prefixes},
     matches::{Destination, set_name, set_of},
+    new_sources::SECOND_PART,
     shares::{self, Shares},
     slot::Slot,
 };
@@ -51,8 +52,13 @@ impl Settings {
     ) -> Result<Box<Config>, Invalid> {
         let limits = self.all_limits();
         let mut config = no_constants();
-        config.new_sources =
-            new_source_quota(self.new_sources, shares::parts_of_new_sources(&limits))?;
+        if let Some(new_sources) = self.new_sources {
+            let parts = shares::parts_of_new_sources(&limits);
+            config.new_sources = new_source_quota(new_sources, 1, parts)?;
+            if new_sources.second_chance {
+                config.second_chances = new_source_quota(new_sources, SECOND_PART, parts)?;
+            }
+        }
         config.sets = shares::entries(self.max_sources) / WAYS;
         config.shadow = self.shadow.into();
         config.malformed_passes = (self.malformed == Malformed::Pass).into();
@@ -179,21 +185,18 @@ const OWN_PART: u64 = 8;
 
 /// The buckets of new sources, divided among `limits`. A single limit has the whole common bucket. With several, each
 /// limit's own bucket has its share of the rate and of an eighth of the burst. The common bucket has the rest of the
-/// burst. Each bucket has at least one token. A CPU's lease is at most 64, and small enough not to show.
+/// burst. Each bucket has at least one token. A CPU's lease is at most 64, and small enough not to show. All buckets
+/// together have one part in `part` of the rate and the burst.
 fn new_source_quota(
-    new_sources: Option<NewSources>,
+    new_sources: NewSources,
+    part: u64,
     limits: usize,
 ) -> Result<NewSourceQuota, Invalid> {
-    let Some(new_sources) = new_sources else {
-        return Ok(NewSourceQuota {
-            lease: 1,
-            ..NewSourceQuota::default()
-        });
-    };
     let quota = new_sources.quota()?.in_kernel;
-    let (tau, cost) = (quota.tau, quota.cost);
+    let cost = quota.cost.saturating_mul(part).min(TAU_MAX);
+    let tau = quota.tau.max(cost);
     let limits = limits.max(1) as u64;
-    let lease = (new_sources.burst() / 1_024 / limits).clamp(1, 64);
+    let lease = (new_sources.burst() / part / 1_024 / limits).clamp(1, 64);
     if limits == 1 {
         return Ok(NewSourceQuota {
             tau,

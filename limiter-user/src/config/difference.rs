@@ -18,6 +18,10 @@ pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String>
     let fleet = |settings: &Settings| settings.fleet.clone().unwrap_or(NONE.to_owned());
     let [before, after] = [old, new].map(|settings| new_sources(settings.new_sources));
     limits_of(&mut changes, &before, &after, frame_max, true);
+    if let (Some(old), Some(new)) = (old.new_sources, new.new_sources) {
+        let second = [on(old.second_chance), on(new.second_chance)];
+        note(&mut changes, "second chance", second);
+    }
     note(&mut changes, "exempt", [exempt(old), exempt(new)]);
     note(&mut changes, "shadow", [on(old.shadow), on(new.shadow)]);
     note(&mut changes, "malformed", [old.malformed, new.malformed]);
@@ -60,8 +64,8 @@ fn directed<T: Display + PartialEq>(
     }
 }
 
-fn on(shadow: bool) -> &'static str {
-    if shadow { "on" } else { "off" }
+fn on(switch: bool) -> &'static str {
+    if switch { "on" } else { "off" }
 }
 
 /// The limit on new sources as one of the limits.

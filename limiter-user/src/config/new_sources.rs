@@ -11,19 +11,36 @@ pub struct NewSources {
     pub rate: Rate,
     /// The most new sources at once; `None`: those of 6.5536 seconds at the rate.
     pub burst: Option<u64>,
+    /// A refused source that comes again has a budget of its own: one part in [`SECOND_PART`] of rate and burst more.
+    #[serde(default = "on")]
+    pub second_chance: bool,
 }
+
+/// Records of earlier builds do not have the setting.
+const fn on() -> bool {
+    true
+}
+
+/// The budget of second chances is one part in this many of the rate and the burst.
+pub const SECOND_PART: u64 = 4;
 
 impl Default for NewSources {
     /// 10,000 per second, 65,536 at once.
     fn default() -> Self {
-        Self {
-            rate: Rate::packets_per_second(10_000),
-            burst: None,
-        }
+        Self::new(Rate::packets_per_second(10_000))
     }
 }
 
 impl NewSources {
+    /// The limit with this rate, and defaults.
+    pub const fn new(rate: Rate) -> Self {
+        Self {
+            rate,
+            burst: None,
+            second_chance: true,
+        }
+    }
+
     /// The burst in force.
     pub fn burst(&self) -> u64 {
         const NANOSECONDS: u64 = 6_553_600_000;

@@ -25,6 +25,9 @@ impl<T: FromStr<Err = Invalid>> FromStr for OrNone<T> {
 impl OrNone<Rate> {
     /// The limit on new sources with this rate.
     pub fn with_burst(self, burst: Option<u64>) -> Option<NewSources> {
-        self.0.map(|rate| NewSources { rate, burst })
+        self.0.map(|rate| NewSources {
+            burst,
+            ..NewSources::new(rate)
+        })
     }
 }

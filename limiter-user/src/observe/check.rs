@@ -11,11 +11,16 @@ use limiter_common::{
     table::key::SourceKey,
 };
 
-use super::{Asked, Check, CheckedLimit, MissingOptions, OnList, readers};
+use super::{Asked, Check, CheckedLimit, MissingOptions, OnList, readers, source::Refused};
 use crate::{
     config,
     config::{ALLOW, DENY, lists::show},
-    kernel::{Attachment, Result, program::lists::drops as drops_of_prefixes, state::Record},
+    kernel::{
+        Attachment, Result,
+        program::{Tables, lists::drops as drops_of_prefixes},
+        state::Record,
+        sys::clock,
+    },
 };
 
 /// Checks a source against the limits and lists of an attachment.
@@ -32,6 +37,8 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
         let on_list = matches.source.is_empty() || matches.source.iter().any(on);
         matches.holds_version_of(source) && on_list && !matches.unless.iter().any(on)
     };
+    let new_sources = record.settings.new_sources;
+    let second_chance = new_sources.is_some_and(|limit| limit.second_chance);
     // The clock is read after the buckets. Otherwise a packet in between would seem to come from the future.
     let limits = record.with_slots();
     let buckets = limits.iter().map(|(limit, slot)| {
@@ -39,10 +46,19 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
             true => asked.keys(&limit.key, slot.number, tables),
             false => Vec::new(),
         };
-        let with_bucket = |key| (key, tables.sets.source(&key));
-        keys.into_iter().map(with_bucket).collect::<Vec<_>>()
+        let with_bucket = |key| {
+            let bucket = tables.sets.source(&key);
+            let refused = match bucket {
+                None if second_chance => refused(tables, &key)?,
+                _ => None,
+            };
+            Ok((key, bucket, refused))
+        };
+        keys.into_iter()
+            .map(with_bucket)
+            .collect::<Result<Vec<_>>>()
     });
-    let buckets: Vec<_> = buckets.collect();
+    let buckets: Vec<_> = buckets.collect::<Result<_>>()?;
     let held = limits.iter().map(|(limit, _)| limit);
     let missing = held.filter(|limit| holds(limit)).filter_map(|limit| {
         let options = asked.missing(&limit.key);
@@ -62,7 +78,10 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
             _ => key.show(of),
         };
         let lines = buckets.into_iter();
-        lines.map(move |(of, bucket)| reader.check(name(&of, &bucket), bucket.as_ref()))
+        lines.map(move |(of, bucket, refused)| CheckedLimit {
+            refused,
+            ..reader.check(name(&of, &bucket), bucket.as_ref())
+        })
     });
     let mut limits: Vec<CheckedLimit> = checked.collect();
     let is_by_source = readers.iter().all(|reader| reader.limit.key.is_by_source());
@@ -87,6 +106,15 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
         limits,
         missing,
     })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+fn refused(tables: &Tables, key: &SourceKey) -> Result<Option<Refused>> {
+    let times = tables.refused(key, clock::now()?)?;
+    Ok(times.map(|(ago, left)| Refused {
+        seconds_ago: ago as f64 / 1e9,
+        seconds_left: left as f64 / 1e9,
+    }))
 }
 
 /// The prefix by which each list in `lists` decides about the source: the longest match, as in the list maps.

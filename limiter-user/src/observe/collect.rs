@@ -115,6 +115,8 @@ fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
             source_bytes: size_of::<Entry>() as u64,
             added: counters.sources_added,
             removed: counters.sources_removed,
+            second_chances: counters.second_chances,
+            refused_again: counters.came_again.saturating_sub(counters.second_chances),
             ..sources
         },
         events_lost: tables.events_lost()?,

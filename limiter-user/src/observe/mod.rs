@@ -241,6 +241,12 @@ pub struct Sources {
     pub added: u64,
     /// Sources removed since attach, because their bucket was full again.
     pub removed: u64,
+    /// Sources added since attach by a second chance: they were refused, and came again.
+    #[serde(default)]
+    pub second_chances: u64,
+    /// Packets of new sources that came again and were refused again since attach.
+    #[serde(default)]
+    pub refused_again: u64,
 }
 
 /// The sums of an interface, from one reading of its counters. Each packet is counted once, under its reason, so that

@@ -85,6 +85,18 @@ pub struct CheckedLimit {
     pub dropped_packets: u64,
     /// Packets that passed only because of shadow; part of `passed_packets`.
     pub would_drop_packets: u64,
+    /// The refusal of a source without a bucket; null if there was none in the last seconds.
+    pub refused: Option<Refused>,
+}
+
+/// A new source was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Refused {
+    /// Seconds since then, in steps of 0.067 s.
+    pub seconds_ago: f64,
+    /// Seconds for which a packet of the source gets a second chance.
+    pub seconds_left: f64,
 }
 
 /// The output of `top --once --json`.

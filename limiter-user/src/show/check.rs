@@ -42,6 +42,13 @@ pub fn check(check: &Check) -> String {
                 seconds(wait)
             ));
         }
+        if let Some(refused) = limit.refused {
+            text.push_str(&format!(
+                "    refused as a new source {} ago: it has a second chance for another {}\n",
+                seconds(refused.seconds_ago),
+                seconds(refused.seconds_left)
+            ));
+        }
         if limit.tracked {
             text.push_str(&format!(
                 "    {} passed, {} dropped since it entered the table\n",

@@ -131,7 +131,16 @@ fn interface(interface: &Interface) -> String {
         grouped(sources.capacity),
         bytes(sources.memory_bytes)
     );
-    text + &line("sources", &room) + &new_sources_note(interface)
+    text += &line("sources", &room);
+    if sources.second_chances + sources.refused_again > 0 {
+        let again = format!(
+            "{} sources admitted, {} packets refused again",
+            grouped(sources.second_chances),
+            grouped(sources.refused_again)
+        );
+        text += &line("second chance", &again);
+    }
+    text + &new_sources_note(interface)
 }
 
 /// The fleet: its hosts, and by how much it may exceed its limits.

@@ -78,7 +78,18 @@ impl Model {
             (old_key == new_key).then_some((old, new))
         };
         if let (Some(new_sources), Some(limit)) = (&mut self.new_sources, &settings.new_sources) {
-            new_sources.change(limit, super::parts(settings), |name| stays(name).is_some());
+            let of_names = |name: &str| stays(name).is_some();
+            new_sources.change(limit, 1, super::parts(settings), of_names);
+            if let Some(second) = &mut self.second_chances {
+                second.change(limit, 4, super::parts(settings), of_names);
+            }
+        }
+        if self
+            .limits
+            .iter()
+            .any(|held| stays(&held.limit.name).is_none())
+        {
+            self.refused.clear();
         }
         self.buckets.retain(|(name, _), _| stays(name).is_some());
         self.figures.retain(|name, _| stays(name).is_some());

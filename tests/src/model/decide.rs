@@ -11,7 +11,7 @@ use limiter_user::config::{
 
 use super::{
     Bucket, Held, Id, Model, Outcome, Owner,
-    bucket::Quota,
+    bucket::{Quota, TICKS},
     count,
     lists::{self, Listed},
     matching::{self, Facts},
@@ -114,13 +114,15 @@ impl Model {
             return outcome;
         }
         // The new-source limit admits all new buckets, or none.
-        let mut new = (asked.iter())
+        let new: Vec<_> = (asked.iter())
             .filter(|(_, id)| !self.buckets.contains_key(id))
-            .map(|(held, _)| &held.limit);
-        let first = new.clone().find(|limit| !limit.shadow);
-        if let (true, Some(first), Some(new_sources)) =
-            (asked.len() > 1, first, self.new_sources.as_mut())
-            && let Some(lacking) = new.find(|limit| !new_sources.reserve(&limit.name, now))
+            .map(|(held, id)| (&held.limit, id))
+            .collect();
+        let first = new.iter().find(|(limit, _)| !limit.shadow);
+        let mut entry = Entrance::default();
+        if let (true, Some((first, _))) = (asked.len() > 1, first)
+            && let Some((lacking, _)) = (new.iter())
+                .find(|(limit, _)| !self.reserve(&limit.name, new[0].1, &mut entry, now))
         {
             let refused_by = if lacking.shadow { first } else { lacking };
             outcome.reason = Reason::NewSource;
@@ -128,9 +130,8 @@ impl Model {
             return outcome;
         }
         let mut charged = Vec::new();
-        let mut paid = false;
         for (held, id) in &asked {
-            let decision = self.charge(&held.quota, id, length, now, &mut paid);
+            let decision = self.charge(&held.quota, id, length, now, &mut entry);
             if decision != Reason::Admitted && !held.limit.shadow {
                 for (quota, id, admitted) in charged {
                     self.take_back(quota, id, admitted, length);
@@ -164,18 +165,20 @@ impl Model {
         id: &Id,
         length: usize,
         now: i128,
-        paid: &mut bool,
+        entry: &mut Entrance,
     ) -> Reason {
         if !self.buckets.contains_key(id) {
-            if let Some(new_sources) = self.new_sources.as_mut() {
-                if !new_sources.reserve(&id.0, now) {
-                    return Reason::NewSource;
-                }
-                if !*paid {
-                    new_sources.take(&id.0);
-                }
-                *paid = true;
+            if !self.reserve(&id.0, id, entry, now) {
+                return Reason::NewSource;
             }
+            let budget = match entry.second {
+                true => &mut self.second_chances,
+                false => &mut self.new_sources,
+            };
+            if let (false, Some(budget)) = (entry.paid, budget) {
+                budget.take(&id.0);
+            }
+            entry.paid = true;
             self.added += 1;
             let bucket = Bucket::full(quota.full(now));
             self.buckets.insert(id.clone(), bucket);
@@ -188,11 +191,49 @@ impl Model {
         Reason::Admitted
     }
 
+    /// True if the limit has a token for a new bucket, or for one of a source that was refused before. Such refusals
+    /// are remembered under `known_as`.
+    fn reserve(&mut self, limit: &str, known_as: &Id, entry: &mut Entrance, now: i128) -> bool {
+        let Some(new_sources) = &mut self.new_sources else {
+            return true;
+        };
+        if !entry.second {
+            if new_sources.reserve(limit, now) {
+                return true;
+            }
+            entry.second = self.was_refused(known_as, now);
+        }
+        let second = self.second_chances.as_mut().filter(|_| entry.second);
+        second.is_some_and(|second| second.reserve(limit, now))
+    }
+
+    /// True if the bucket could not be made 5 to 128 units of 2^26 ns ago. Times wrap after 4,096 units.
+    fn was_refused(&mut self, id: &Id, now: i128) -> bool {
+        let now = (now / TICKS) >> 26;
+        if let Some(then) = self.refused.get(id) {
+            let age = (now - then).rem_euclid(4_096);
+            if age <= 128 {
+                return age >= 5;
+            }
+        }
+        self.refused.insert(id.clone(), now);
+        false
+    }
+
     fn take_back(&mut self, quota: &Quota, id: &Id, admitted: bool, length: usize) {
         if let Some(bucket) = self.buckets.get_mut(id).filter(|_| admitted) {
             quota.refund(&mut bucket.state, length);
         }
     }
+}
+
+/// The tokens that a packet takes for its new buckets.
+#[derive(Default)]
+struct Entrance {
+    /// They come from second chances.
+    second: bool,
+    /// The packet has taken one.
+    paid: bool,
 }
 
 /// Counts a passed packet for one of its limits.

@@ -88,6 +88,10 @@ pub struct Model {
     new_sources: Option<NewSourceLimit>,
     /// The stretch of an adaptive limit's costs, and the tick at which it ends, by the limit's name.
     scales: BTreeMap<String, (i128, i128)>,
+    /// Second chances, if they are on.
+    second_chances: Option<NewSourceLimit>,
+    /// When each bucket could not be made, in units of 2^26 ns.
+    refused: HashMap<Id, i128>,
     /// All existing buckets.
     pub buckets: HashMap<Id, Bucket>,
     /// Packets by reason.
@@ -154,13 +158,20 @@ impl Model {
     ) -> Self {
         let begin = i128::from(now) * TICKS;
         let limit = settings.new_sources.as_ref();
+        let new_sources =
+            limit.map(|limit| NewSourceLimit::new(limit, parts(settings), new_sources, begin));
+        let second_chances = new_sources.as_ref().zip(limit).and_then(|(first, limit)| {
+            let second = first.second(limit, parts(settings));
+            limit.second_chance.then_some(second)
+        });
         let mut model = Self {
             settings: settings.clone(),
             frame_max,
             limits: Vec::new(),
+            new_sources,
+            second_chances,
+            refused: HashMap::new(),
             scales: BTreeMap::new(),
-            new_sources: limit
-                .map(|limit| NewSourceLimit::new(limit, parts(settings), new_sources, begin)),
             buckets: HashMap::new(),
             reasons: Default::default(),
             figures: BTreeMap::new(),

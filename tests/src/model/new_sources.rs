@@ -25,22 +25,33 @@ pub struct NewSourceLimit {
 impl NewSourceLimit {
     /// The new-source limit of `limits` limits, with at most `left` tokens in each bucket at `now`.
     pub fn new(limit: &NewSources, limits: usize, left: u64, now: i128) -> Self {
-        let mut new = Self::full(limit, limits, now);
+        let mut new = Self::full(limit, 1, limits, now);
         let token = new.common.token.0;
         new.full_at = now + (new.common.depth - token * i128::from(left)).max(0);
         new.begin = new.full_at;
         new
     }
 
+    /// Second chances beside it: a quarter of the rate and the burst, full at the same tick.
+    pub fn second(&self, limit: &NewSources, limits: usize) -> Self {
+        Self::full(limit, 4, limits, self.full_at)
+    }
+
     /// Changes the settings and the number of limits: spent tokens stay spent.
-    pub fn change(&mut self, limit: &NewSources, limits: usize, stays: impl Fn(&str) -> bool) {
-        let changed = Self::full(limit, limits, self.full_at);
+    pub fn change(
+        &mut self,
+        limit: &NewSources,
+        part: i128,
+        limits: usize,
+        stays: impl Fn(&str) -> bool,
+    ) {
+        let changed = Self::full(limit, part, limits, self.full_at);
         self.own_full_at.retain(|name, _| stays(name));
         self.leased.retain(|name, _| stays(name));
         (self.common, self.own, self.lease) = (changed.common, changed.own, changed.lease);
     }
 
-    fn full(limit: &NewSources, limits: usize, now: i128) -> Self {
+    fn full(limit: &NewSources, part: i128, limits: usize, now: i128) -> Self {
         // The default burst is 6.5536 seconds of the rate.
         let per_period = i128::from(limit.rate.amount) * 6_553_600_000;
         let burst = limit.burst.map_or_else(
@@ -48,8 +59,11 @@ impl NewSourceLimit {
             i128::from,
         );
         let mut common = Quota::new(&Limit::new("new", limit.rate), 0, 1);
-        let token = common.token.0;
-        common.depth = token * burst;
+        let single = common.token.0;
+        let token = single * part;
+        common.token.0 = token;
+        common.price = Price::Packet(token);
+        common.depth = (single * burst).max(token);
         let limits = i128::try_from(limits).expect("a small number of limits");
         let mut own = None;
         if limits > 1 {
@@ -67,7 +81,7 @@ impl NewSourceLimit {
         Self {
             common,
             own,
-            lease: (burst / 1_024 / limits.max(1)).clamp(1, 64),
+            lease: (burst / part / 1_024 / limits.max(1)).clamp(1, 64),
             full_at: now,
             begin: now,
             own_full_at: HashMap::new(),

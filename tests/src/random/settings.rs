@@ -133,6 +133,7 @@ fn new_sources(rng: &mut Rng) -> Option<NewSources> {
     let limit = NewSources {
         rate: rate.parse().unwrap(),
         burst,
+        second_chance: percent(rng, 80),
     };
     percent(rng, 60).then_some(limit)
 }

@@ -9,7 +9,8 @@ use crate::{
         warn_of_change,
     },
     config::{
-        Algorithm, Burst, Invalid, Limit, Malformed, OrNone, Rate, Settings, control::is_control,
+        Algorithm, Burst, Invalid, Limit, Malformed, NewSources, OrNone, Rate, Settings,
+        control::is_control,
     },
     kernel::{Attachment, ops::set::set},
 };
@@ -141,7 +142,8 @@ fn new_sources(new: &mut Settings, arguments: &Set) -> Result<(), Invalid> {
     match arguments.new_sources {
         None => {}
         Some(To(rate)) => {
-            new.new_sources = rate.with_burst(new.new_sources.and_then(|limit| limit.burst));
+            let before = new.new_sources.unwrap_or_default();
+            new.new_sources = rate.0.map(|rate| NewSources { rate, ..before });
         }
         Some(By(factor)) => {
             let limit = new.new_sources.as_mut().ok_or_else(|| {

@@ -35,6 +35,7 @@ mode: XDP mode of the program: `"auto"` (default: native, or generic if native m
 max_sources: Number of sources that the table holds: `65536` (default), `"64k"`. Fixed at `attach`.
 new_sources: Rate at which new sources may enter the table: `"10k/s"` (default), or `"none"` for no limit.
 new_sources_burst: Number of new sources that may enter the table at once. Default: 6.5536 seconds of `new_sources`.
+second_chance: `true` (default): a new source that was refused and comes again 0.3 to 8 seconds later has a budget of its own, a quarter of `new_sources`.
 exempt: Packets that are exempt from the limits: `"established"` (packets of connections of the host's own sockets), `"control"` (ARP, neighbour discovery and DHCP, which have limits of their own), or an array of both. Default: none.
 shadow: `true`: count packets that would be dropped, but drop nothing on the whole interface. Default: `false`.
 malformed: Verdict for malformed IP packets (truncated header, wrong version, bad header length): `"drop"` (default) or `"pass"`.

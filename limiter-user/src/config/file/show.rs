@@ -24,6 +24,8 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
         Some(new_sources) => {
             out.line("new_sources", text(new_sources.rate));
             out.some("new_sources_burst", new_sources.burst);
+            let on = new_sources.second_chance;
+            out.some("second_chance", (!on).then_some(on));
         }
     }
     out.array("exempt", &settings.exempt.names());

@@ -124,7 +124,15 @@ fn new_sources(top: &mut Section) -> Option<NewSources> {
     if rate.is_none() && burst.is_some() {
         top.refuse("new_sources_burst", "a burst needs a rate of new sources: write one as in new_sources = \"10k/s\", or leave the burst out");
     }
-    rate.map(|rate| NewSources { rate, burst })
+    let second_chance = top.boolean("second_chance");
+    if rate.is_none() && second_chance == Some(true) {
+        top.refuse("second_chance", "a second chance needs a rate of new sources: write one as in new_sources = \"10k/s\", or remove this line");
+    }
+    rate.map(|rate| NewSources {
+        rate,
+        burst,
+        second_chance: second_chance.unwrap_or(true),
+    })
 }
 
 fn new_sources_burst(text: &str) -> Result<u64, Invalid> {

@@ -1,5 +1,7 @@
 //! The program's maps, opened: sources and counters.
 
+use std::cell::Cell;
+
 use aya::{
     Pod,
     maps::{Array, Map, MapData, MapError, PerCpuArray, PerCpuValues, ProgramArray},
@@ -9,9 +11,14 @@ use limiter_common::{
         Share, Table,
         counters::{Count, Counters, FAST, FULL, LimitCounters},
         events::Watched,
+        rules::ROWS,
     },
     arithmetic::bucket,
-    table::{Seed, key::SLOTS},
+    policy::second_chance::{Place, WORDS},
+    table::{
+        Seed,
+        key::{SLOTS, SourceKey},
+    },
 };
 
 use crate::kernel::{
@@ -21,7 +28,7 @@ use crate::kernel::{
 };
 
 /// Names of the maps that outlive a program.
-pub const MAPS: [&str; 15] = [
+pub const MAPS: [&str; 16] = [
     "SETS",
     "OVERFLOW",
     "LOCKED",
@@ -29,6 +36,7 @@ pub const MAPS: [&str; 15] = [
     "SHARES",
     "SCALES",
     "LEASES",
+    "REFUSED",
     "COUNTED",
     "LIMITS",
     "LIST_HITS",
@@ -53,6 +61,7 @@ pub struct Tables {
     scales: Array<MapData, u64>,
     hits: PerCpuArray<MapData, Raw<Count>>,
     watched: PerCpuArray<MapData, Raw<Watched>>,
+    refused: Array<MapData, [u32; WORDS as usize]>,
     /// Kernel memory of all of them, in bytes.
     pub memory: u64,
 }
@@ -77,7 +86,7 @@ impl Tables {
             |name| {
                 let map = open(name)?;
                 Ok(match name {
-                    "SETS" | "TABLE" | "SCALES" => Map::Array(map),
+                    "SETS" | "TABLE" | "SCALES" | "REFUSED" => Map::Array(map),
                     _ => Map::PerCpuArray(map),
                 })
             },
@@ -102,6 +111,7 @@ impl Tables {
             scales: map("SCALES")?.try_into().map_err(read_failed)?,
             hits: map("LIST_HITS")?.try_into().map_err(read_failed)?,
             watched: map("WATCHED")?.try_into().map_err(read_failed)?,
+            refused: map("REFUSED")?.try_into().map_err(read_failed)?,
             memory,
         })
     }
@@ -144,6 +154,13 @@ impl Tables {
     /// Packets from sources on the list with this bit.
     pub fn hits(&self, bit: u32) -> Result<Count> {
         Ok(of_cpus(&self.hits, bit)?.into_iter().sum())
+    }
+
+    /// Nanoseconds since the program refused a new source, and until it has forgotten that; none if it has.
+    pub fn refused(&self, key: &SourceKey, now: u64) -> Result<Option<(u64, u64)>> {
+        let place = Place::of(&self.sets.seed, key, self.sets.number());
+        let line = self.refused.get(&place.line, 0).map_err(read_failed)?;
+        Ok(place.times(&line.map(Cell::new), now))
     }
 
     /// Wanted drops that were not reported to a watcher.
@@ -225,17 +242,19 @@ fn sum(counters: &[Counters]) -> Counters {
             by_reason: std::array::from_fn(|i| sum.by_reason[i] + one.by_reason[i]),
             sources_added: sum.sources_added.wrapping_add(one.sources_added),
             sources_removed: sum.sources_removed.wrapping_add(one.sources_removed),
+            came_again: sum.came_again.wrapping_add(one.came_again),
+            second_chances: sum.second_chances.wrapping_add(one.second_chances),
         })
 }
 
-/// Writes the first content of a new table: its seed, and the bucket of the new-source limit, which is full at
+/// Writes the first content of a new table: its seed, and the buckets of the new-source limit, which are full at
 /// `full_at` (nanoseconds, possibly in the future). A TAT of 0 would mean that there is no such bucket.
 pub(in crate::kernel) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u64) -> Result<()> {
     let new_sources = bucket::time(bucket::ticks(full_at));
     let mut table: Array<_, Raw<Table>> = named(ebpf, "TABLE")?.try_into().map_err(read_failed)?;
     let first = Table {
         seed,
-        new_sources,
+        new_sources: [new_sources; 2],
         ..Table::default()
     };
     table.set(0, Raw(first), 0).map_err(read_failed)?;
@@ -247,16 +266,18 @@ pub(in crate::kernel) fn write_held(
     ebpf: &mut aya::Ebpf,
     held: &[u64; SLOTS as usize],
 ) -> Result<()> {
-    change_shares(ebpf, |slot, share| share.held = held[slot])
+    change_shares(ebpf, |row, share| {
+        share.held = held.get(row).copied().unwrap_or(0);
+    })
 }
 
 fn change_shares(ebpf: &mut aya::Ebpf, change: impl Fn(usize, &mut Share)) -> Result<()> {
     let mut shares: Array<_, Raw<Share>> =
         named(ebpf, "SHARES")?.try_into().map_err(read_failed)?;
-    for slot in 0..SLOTS {
-        let Raw(mut share) = shares.get(&slot, 0).map_err(read_failed)?;
-        change(slot as usize, &mut share);
-        shares.set(slot, Raw(share), 0).map_err(read_failed)?;
+    for row in 0..ROWS {
+        let Raw(mut share) = shares.get(&row, 0).map_err(read_failed)?;
+        change(row as usize, &mut share);
+        shares.set(row, Raw(share), 0).map_err(read_failed)?;
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use aya::{
 use ipnet::IpNet;
 use limiter_common::{
     abi::{CLOCK_KERNEL, Config, Listed, NEXT_FALLBACK, NEXT_FOREIGN, SETS_OF_WORD},
+    policy::second_chance::lines,
     table::{Seed, key::SLOTS},
 };
 
@@ -134,6 +135,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
         Maps::New | Maps::Replayed { .. } => {
             loader.map_max_entries("SETS", config.sets);
             loader.map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD));
+            loader.map_max_entries("REFUSED", lines(config.sets));
         }
         Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &maps::MAPS, folder)?),
     }

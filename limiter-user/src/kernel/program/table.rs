@@ -80,6 +80,11 @@ impl Sets {
         u64::from(self.sets) * u64::from(WAYS)
     }
 
+    /// The number of sets.
+    pub fn number(&self) -> u32 {
+        self.sets
+    }
+
     fn words(&self) -> &[AtomicU64] {
         &self.words
     }

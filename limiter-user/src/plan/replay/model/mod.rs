@@ -15,6 +15,7 @@ use limiter_common::{
     abi::{
         Config, Listed,
         counters::{Count, LimitCounters},
+        rules::second_row,
     },
     policy::{Engine, Evaluation, apply_shadow, fast, full, parse, verdict::Reason},
     table::{
@@ -55,7 +56,7 @@ impl Model {
         Self {
             memory: Memory::new(config.sets),
             lists: Lists::new(prefixes),
-            new_sources: NewSources::new(config.new_sources, begin),
+            new_sources: NewSources::new(&config, begin),
             counters: vec![Cell::default(); SLOTS as usize],
             scales: [0; SLOTS as usize],
             config,
@@ -142,24 +143,32 @@ impl<'a> Engine for View<'a> {
         table::entry(self, number)
     }
 
-    fn admits(&self, key: &SourceKey, now: u64, take: bool) -> bool {
+    fn admits(&self, key: &SourceKey, now: u64, second: bool, take: bool) -> bool {
         let new_sources = &self.0.new_sources;
-        if !new_sources.reserve(key.slot(), now) {
+        let slot = key.slot();
+        let row = if second { second_row(slot) } else { slot };
+        if !new_sources.reserve(row, now) {
             return false;
         }
-        let has_room = limiter_common::table::make_room(self, key, now);
+        let has_room = second || limiter_common::table::make_room(self, key, now);
         if take || !has_room {
-            new_sources.take(key.slot());
+            new_sources.take(row);
         }
         has_room
     }
 
-    fn insert(&self, key: &SourceKey, tat: u64, epoch: u32, now: u64) -> Added {
+    fn was_refused(&self, key: &SourceKey) -> bool {
+        let config = &self.0.config;
+        self.0.new_sources.was_refused(config, key, self.now())
+    }
+
+    fn insert(&self, key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> Added {
         let new = limiter_common::table::New {
             key,
             tat,
             epoch,
             now,
+            replaces,
         };
         limiter_common::table::add(self, &new)
     }

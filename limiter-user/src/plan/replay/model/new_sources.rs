@@ -1,55 +1,75 @@
-//! The new-source limit, for a single CPU.
+//! The new-source limit and second chances, for a single CPU.
 
 use std::cell::Cell;
 
 use limiter_common::{
-    abi::rules::NewSourceQuota,
+    abi::{
+        Config,
+        rules::{NewSourceQuota, ROWS},
+    },
     arithmetic::bucket,
-    policy::new_sources::{ATTEMPTS, LOST, lease_once},
-    table::key::SLOTS,
+    policy::{
+        new_sources::{ATTEMPTS, LOST, lease_once},
+        second_chance::{Place, WORDS, lines},
+    },
+    table::key::{SLOTS, SourceKey},
 };
 
-/// The buckets of the new-source limit, and the leases taken from them.
+/// The buckets of the new-source limit and of second chances, the leases taken from them, and the refused sources.
 #[derive(Debug)]
 pub struct NewSources {
-    limit: NewSourceQuota,
-    common: Cell<u64>,
-    /// The limits' own buckets, by slot.
-    own: [Cell<u64>; SLOTS as usize],
-    leases: [Cell<u64>; SLOTS as usize],
+    limits: [NewSourceQuota; 2],
+    common: [Cell<u64>; 2],
+    /// The limits' own buckets, by row.
+    own: [Cell<u64>; ROWS as usize],
+    leases: [Cell<u64>; ROWS as usize],
+    refused: Vec<[Cell<u32>; WORDS as usize]>,
 }
 
 impl NewSources {
     /// Creates buckets that are full at `begin` (nanoseconds).
-    pub fn new(limit: NewSourceQuota, begin: u64) -> Self {
+    pub fn new(config: &Config, begin: u64) -> Self {
         let full = bucket::time(bucket::ticks(begin));
+        let lines = 0..lines(config.sets);
         Self {
-            limit,
-            common: Cell::new(full),
+            limits: [config.new_sources, config.second_chances],
+            common: [Cell::new(full), Cell::new(full)],
             own: std::array::from_fn(|_| Cell::new(full)),
             leases: std::array::from_fn(|_| Cell::new(0)),
+            refused: lines.map(|_| Default::default()).collect(),
         }
     }
 
-    /// Returns true if the limit in `slot` may make one more bucket at `now` (nanoseconds). Then its lease has a token.
-    pub fn reserve(&self, slot: u32, now: u64) -> bool {
-        let slot = slot as usize % self.leases.len();
-        if self.limit.cost != 0 && self.leases[slot].get() == 0 {
-            self.leases[slot].set(self.take_lease(slot, now));
+    /// Returns true if the row may make one more bucket at `now` (nanoseconds). Then its lease has a token.
+    pub fn reserve(&self, row: u32, now: u64) -> bool {
+        let row = row as usize % self.leases.len();
+        if self.limits[0].cost == 0 {
+            return true;
         }
-        self.limit.cost == 0 || self.leases[slot].get() > 0
+        if self.leases[row].get() == 0 {
+            self.leases[row].set(self.take_lease(row, now));
+        }
+        self.leases[row].get() > 0
     }
 
     /// Takes the reserved token.
-    pub fn take(&self, slot: u32) {
-        let lease = &self.leases[slot as usize % self.leases.len()];
+    pub fn take(&self, row: u32) {
+        let lease = &self.leases[row as usize % self.leases.len()];
         lease.set(lease.get().saturating_sub(1));
     }
 
     /// Takes a lease: as many tokens as a CPU takes at once. If there are fewer, takes one or none.
-    fn take_lease(&self, slot: usize, now: u64) -> u64 {
-        let (common, own) = (&self.common, &self.own[slot]);
-        let mut tries = (0..ATTEMPTS).map(|_| lease_once(&self.limit, common, own, now, || now));
+    fn take_lease(&self, row: usize, now: u64) -> u64 {
+        let budget = row / SLOTS as usize % self.limits.len();
+        let (limit, common, own) = (&self.limits[budget], &self.common[budget], &self.own[row]);
+        let mut tries = (0..ATTEMPTS).map(|_| lease_once(limit, common, own, now, || now));
         tries.find(|tokens| *tokens != LOST).unwrap_or(0)
+    }
+
+    /// Whether the source was refused before, long enough ago for a second chance.
+    pub fn was_refused(&self, config: &Config, key: &SourceKey, now: u64) -> bool {
+        let place = Place::of(&config.seed, key, config.sets);
+        let line = self.refused.get(place.line as usize);
+        config.second_chances.cost != 0 && line.is_some_and(|line| place.was_refused(line, now))
     }
 }

@@ -114,6 +114,11 @@ impl<'a> SharedTable for View<'a> {
         }
     }
 
+    fn is_quiet(&self, over: u64, tat: u64, packets: u64, now: u64) -> bool {
+        let limit = self.0.config.limit_in(slot_in(over));
+        limit.is_some_and(|(_, limit)| limit.quota.is_quiet(tat, packets, now))
+    }
+
     fn sets(&self) -> u32 {
         self.0.config.sets
     }

@@ -1,0 +1,204 @@
+//! New TCP clients during a flood of made-up sources: how many connect, and how soon. The clients are sockets of the
+//! kernel, each with an address of its own, and retransmit as Linux does.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddrV4, TcpListener},
+    ops::Range,
+    os::fd::AsRawFd as _,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::sys::{
+    socket::{
+        AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt,
+    },
+    time::TimeVal,
+};
+
+use crate::{
+    hosts::{Hosts, SERVER, on},
+    raw::Raw,
+    testbed::INTERFACE,
+};
+
+// Parts of a frame.
+const HEADER: Range<usize> = 14..34;
+const CHECKSUM: Range<usize> = 24..26;
+const SOURCE: Range<usize> = 26..30;
+
+/// Port of the server's listener.
+const PORT: u16 = 443;
+/// The addresses that the flood sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// Each address once.
+    Never,
+    /// Each address twice, one right after the other.
+    AtOnce,
+    /// Each address twice, a second apart.
+    AfterASecond,
+}
+
+/// A flood of made-up sources.
+#[derive(Clone, Copy, Debug)]
+pub struct Flood {
+    /// Packets a second.
+    pub per_second: u64,
+    /// The addresses.
+    pub repeats: Repeats,
+}
+
+/// Clients that come evenly spread.
+#[derive(Clone, Copy, Debug)]
+pub struct Clients {
+    /// Their number.
+    pub number: u32,
+    /// The flood before the first one.
+    pub after: Duration,
+    /// The time until the last one comes.
+    pub over: Duration,
+    /// The flood stops when the first one comes.
+    pub behind_the_flood: bool,
+}
+
+/// The longest time that a client waits.
+const PATIENCE: Duration = Duration::from_millis(3_600);
+
+/// The time that each client needed to connect; none if it did not.
+#[derive(Clone, Debug)]
+pub struct Times(Vec<Option<Duration>>);
+
+impl Times {
+    /// The share of clients that connected within this time, in percent.
+    pub fn percent_within(&self, milliseconds: u64) -> f64 {
+        let within = Duration::from_millis(milliseconds);
+        let connected = self.0.iter().flatten().filter(|time| **time <= within);
+        100.0 * connected.count() as f64 / self.0.len() as f64
+    }
+}
+
+/// Lets clients connect to the server during a flood.
+pub fn connect_during(hosts: &Hosts, flood: Option<Flood>, clients: Clients) -> Times {
+    let lines = "link set lo up\nroute add local 10.77.0.0/16 dev lo\n";
+    hosts.client.namespace.ip(lines).unwrap();
+    let lines = "route add 10.77.0.0/16 via 192.0.2.2 dev eth0\n";
+    hosts.server.namespace.ip(lines).unwrap();
+    let listener = on(&hosts.server, || {
+        TcpListener::bind(("0.0.0.0", PORT)).unwrap()
+    });
+    // It ends with the process, or at the first error.
+    thread::spawn(move || while listener.accept().is_ok() {});
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            on(&hosts.client, || {
+                flood.map_or(0, |flood| send(hosts, flood, &over))
+            })
+        });
+        thread::sleep(clients.after);
+        over.store(clients.behind_the_flood, Ordering::Relaxed);
+        let times = on(&hosts.client, || connect_all(clients));
+        over.store(true, Ordering::Relaxed);
+        let sent = sender.join().unwrap();
+        if let Some(flood) = flood {
+            let time = clients.after + clients.over;
+            eprintln!("{flood:?}: {sent} packets in at least {time:?}");
+        }
+        Times(times)
+    })
+}
+
+/// Sends the flood until it is over, evenly: between two packets of a burst, no token comes back. Returns the number of
+/// packets.
+fn send(hosts: &Hosts, flood: Flood, over: &AtomicBool) -> u64 {
+    let wire = Raw::on(&hosts.client.namespace, INTERFACE).unwrap();
+    let mut frame = hosts.frame(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).bytes();
+    // The checksum of the header without its source.
+    frame[CHECKSUM].fill(0);
+    let words = frame[HEADER].chunks_exact(2);
+    let sum: u32 = words
+        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
+        .sum();
+    let mut send = |number: u64| {
+        // Each number once: the factor is odd.
+        let spread = (number as u32).wrapping_mul(0x9e37_79b1) & 0x0fff_ffff;
+        let source = u32::from_be_bytes([16, 0, 0, 0]) + spread;
+        let sum = sum + (source >> 16) + (source & 0xffff);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        frame[SOURCE].copy_from_slice(&source.to_be_bytes());
+        frame[CHECKSUM].copy_from_slice(&(!sum as u16).to_be_bytes());
+        wire.send(&frame);
+    };
+    let begin = Instant::now();
+    let (mut next, mut sent) = (0, 0);
+    while !over.load(Ordering::Relaxed) {
+        let due = u128::from(flood.per_second) * begin.elapsed().as_micros() / 1_000_000;
+        if due < sent.into() {
+            // A sleep would be too long, and the flood would come in bursts.
+            std::hint::spin_loop();
+            continue;
+        }
+        send(next);
+        sent += 1;
+        let again = match flood.repeats {
+            Repeats::Never => None,
+            Repeats::AtOnce => Some(next),
+            Repeats::AfterASecond => u64::checked_sub(next, flood.per_second / 2),
+        };
+        if let Some(again) = again {
+            send(again);
+            sent += 1;
+        }
+        next += 1;
+    }
+    sent
+}
+
+fn connect_all(clients: Clients) -> Vec<Option<Duration>> {
+    let begin = Instant::now();
+    let running: Vec<_> = (0..clients.number)
+        .map(|number| {
+            let due = clients.over * number / clients.number;
+            thread::sleep(due.saturating_sub(begin.elapsed()));
+            // The thread has this one's network namespace.
+            thread::spawn(move || connect_one(number))
+        })
+        .collect();
+    running
+        .into_iter()
+        .map(|client| client.join().unwrap())
+        .collect()
+}
+
+fn connect_one(number: u32) -> Option<Duration> {
+    let own = Ipv4Addr::from(u32::from_be_bytes([10, 77, 0, 1]) + number);
+    let IpAddr::V4(server) = SERVER else {
+        unreachable!("IPv4");
+    };
+    let client = socket(
+        AddressFamily::Inet,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )
+    .unwrap();
+    let patience = TimeVal::new(
+        PATIENCE.as_secs() as i64,
+        i64::from(PATIENCE.subsec_micros()),
+    );
+    setsockopt(&client, sockopt::SendTimeout, &patience).unwrap();
+    bind(
+        client.as_raw_fd(),
+        &SockaddrIn::from(SocketAddrV4::new(own, 0)),
+    )
+    .unwrap();
+    let begin = Instant::now();
+    let connected = connect(
+        client.as_raw_fd(),
+        &SockaddrIn::from(SocketAddrV4::new(server, PORT)),
+    );
+    connected.is_ok().then(|| begin.elapsed())
+}
