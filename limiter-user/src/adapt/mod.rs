@@ -19,7 +19,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use limiter_common::arithmetic::scale;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::{
     config::{Adaptive, Limit},
@@ -48,7 +48,8 @@ pub async fn run(interface: &str, say: fn(&str), stop: impl Future<Output = ()>)
     })?;
     let mut adapted = BTreeMap::new();
     round(interface, &mut adapted, say).await?;
-    let mut rounds = interval(Duration::from_nanos(ROUND));
+    let round_time = Duration::from_nanos(ROUND);
+    let mut rounds = interval_at(Instant::now() + round_time, round_time);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut said = String::new();
     tokio::pin!(stop);
