@@ -1,12 +1,18 @@
 //! A new source that was refused gets in when it comes again after a while, from a budget that first-time sources and
 //! copies cannot use.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 
 use limiter_common::{abi::CLOCK_PACKET, policy::verdict::Reason};
 use limiter_tests::{
     engine::{Kernel, constants},
+    hosts::Hosts,
     need_kernel,
+    newcomers::{Clients, Flood, Repeats, connect_during},
+    number,
     packet::Frame,
     settings,
 };
@@ -205,4 +211,30 @@ fn replaced_sources_gain_no_more_than_two_packets_for_each_second_chance() {
         (1_000..=2 * chances).contains(&gained),
         "{gained} by {chances}"
     );
+}
+
+/// Sockets of the kernel, against a flood that takes each token of the new-source limit within a millisecond.
+#[test]
+fn new_clients_connect_by_their_first_retransmission_during_a_flood() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.attach_file(&format!(
+        "interfaces = \"eth0\"\nnew_sources = \"100/s\"\nnew_sources_burst = 400\n{ONE}"
+    ));
+    let flood = Flood {
+        per_second: 20_000,
+        repeats: Repeats::Never,
+    };
+    let clients = Clients {
+        number: 40,
+        after: Duration::from_secs(1),
+        over: Duration::from_secs(2),
+        behind_the_flood: false,
+    };
+    let connected = connect_during(&hosts, Some(flood), clients).percent_within(1_700);
+    // Without second chances, a third does not connect.
+    assert!(connected >= 90.0, "{connected} %");
+    let chances = number(&hosts.status()["sources"]["second_chances"]);
+    assert!(chances >= 5, "{chances}");
+    assert!(hosts.run("status eth0").contains("second chance"));
 }
