@@ -248,13 +248,13 @@ const QUIET_AFTER: u64 = 1_000_000_000;
 const SHORTEST: u64 = 14;
 
 impl Quota {
-    /// Whether the bucket of a source with this many packets is full, or the first of them was charged to a full bucket
-    /// a second ago. Of a long packet, that is known later.
+    /// Whether the bucket of a source with this many packets has been full for a second, or the first of them was charged
+    /// to a full bucket a second ago. Of a long packet, that is known later.
     #[must_use]
     #[inline(always)]
     pub const fn is_quiet(&self, word: u64, packets: u64, now: u64) -> bool {
-        if self.full_for(word, now).is_some() {
-            return true;
+        if let Some(full_for) = self.full_for(word, now) {
+            return full_for >= QUIET_AFTER;
         }
         let spent = packets * self.cost_of(SHORTEST);
         !self.has_windows()

@@ -186,13 +186,15 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
     /// another CPU has made the bucket.
     #[inline(always)]
     pub fn charge_new(&mut self, pay: bool) -> Option<Reason> {
+        // A packet that has paid as a first-time source pays again for a second chance.
+        let pay_second = pay || !self.second;
         if self.is_exhausted(self.key) {
             return Some(Reason::NewSource);
         }
         let Decision::Admit { tat } = self.decide_new() else {
             return Some(Reason::Limit);
         };
-        if !self.admits(self.key, pay) {
+        if !self.admits(self.key, pay, pay_second) {
             return Some(Reason::NewSource);
         }
         let added = self.insert(tat, false);
@@ -200,13 +202,14 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         added
     }
 
-    /// [`Self::charge_new`] of a source that has found no room: in the place of a quiet source, by second chance.
+    /// [`Self::charge_new`] of a source that has found no room: in the place of a quiet source, by second chance. It takes
+    /// a token of these, unless it has one.
     #[inline(always)]
-    pub fn replace(&mut self, pay: bool) -> Option<Reason> {
+    pub fn replace(&mut self) -> Option<Reason> {
         let now = self.now();
         if !self.second {
             self.second =
-                self.engine.was_refused(self.key) && self.engine.admits(self.key, now, true, pay);
+                self.engine.was_refused(self.key) && self.engine.admits(self.key, now, true, true);
         }
         if !self.second {
             return Some(Reason::NewSource);
@@ -245,9 +248,10 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         !self.second
     }
 
-    /// Whether the limit has a token and room for the new source, or a second chance. `take`: takes the token.
+    /// Whether the limit has a token and room for the new source, or a second chance. `take`, `take_second`: takes the
+    /// token.
     #[inline(always)]
-    fn admits(&mut self, known_as: &SourceKey, take: bool) -> bool {
+    fn admits(&mut self, known_as: &SourceKey, take: bool, take_second: bool) -> bool {
         let now = self.now();
         if !self.second {
             if self.engine.admits(self.key, now, false, take) {
@@ -255,13 +259,13 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             }
             self.second = self.engine.was_refused(known_as);
         }
-        self.second && self.engine.admits(self.key, now, true, take)
+        self.second && self.engine.admits(self.key, now, true, take_second)
     }
 
     /// Whether a new bucket can be made. The token stays in the lease until the packet is charged.
     #[inline(always)]
     pub fn can_be_made(&mut self, known_as: &SourceKey) -> bool {
-        !self.is_exhausted(known_as) && self.admits(known_as, false)
+        !self.is_exhausted(known_as) && self.admits(known_as, false, false)
     }
 
     /// Tries once to hold a bucket that has refused the packet. Returns false if another CPU was faster. A bucket that

@@ -140,5 +140,5 @@ pub fn replace<E: Engine>(engine: &E, key: &SourceKey, length: u64, second: u32)
     };
     let mut demand = demand::<_, false>(engine, limit, key, length);
     demand.second = second != 0;
-    demand.replace(true).map_or(RACED, |reason| reason as u32)
+    demand.replace().map_or(RACED, |reason| reason as u32)
 }

@@ -6,7 +6,14 @@
 
 use core::cell::Cell;
 
-use crate::table::{Seed, key::SourceKey, scaled};
+use crate::table::{
+    Seed,
+    key::{KeyMask, SourceKey},
+    scaled,
+};
+
+/// The key under which the refusals of a packet with several limits are remembered.
+pub const SOURCE: KeyMask = KeyMask::prefixes(32, 64);
 
 /// Words of a line. The first is the index of the word that was written last.
 pub const WORDS: u32 = 16;

@@ -1,13 +1,10 @@
 //! The steps of the full path for one limit. The kernel program exports each as a global function, so that the verifier
 //! checks it once, for any number of limits.
 
-use core::hint::black_box;
-
 use super::{
     Engine, Evaluation, Found, apply_shadow,
     bucket::{Charged, DONE, Demand, FULL, LOST, NEW, REFUSED, STALE},
-    candidates::lowest,
-    matches,
+    matches, second_chance,
 };
 use crate::{
     abi::rules::{Limit, NEEDS_DESTINATION, NEEDS_PAIR, NEEDS_SCALE},
@@ -341,11 +338,8 @@ pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     let Some(step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
-    // The refusals of a packet's source are remembered under one of its keys. Hidden from the compiler, as in
-    // `full::decide`.
-    let first = black_box(lowest(step.evaluation.new));
-    let first = step.evaluation.plan(first);
-    let known_as = first.map_or_else(|| step.key(), |plan| plan.key);
+    // Refusals are remembered by the source, whatever the keys of the limits are: others of its network are not it.
+    let known_as = second_chance::SOURCE.key(0, &step.evaluation.info.source, 0);
     let key = step.key();
     let mut demand = step.demand::<false>(&key, 0);
     let can_be_made = demand.can_be_made(&known_as);
@@ -437,7 +431,7 @@ pub fn replace<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     };
     let key = step.key();
     let mut demand = step.demand::<false>(&key, 0);
-    let added = demand.replace(step.evaluation.paid == 0);
+    let added = demand.replace();
     step.evaluation.second = demand.second.into();
     step.enter(added)
 }

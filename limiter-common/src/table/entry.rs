@@ -4,7 +4,7 @@
 //! by compare-and-swap. Then they read the key again: the entry may have changed hands meanwhile.
 //!
 //! An entry does not change hands with an unchanged TAT: the new bucket is full later than the old one was. If the old
-//! bucket was not full (its source was reset, or its limit is gone), the two TATs may be the same tick by chance. Then
+//! bucket was not full (its source was reset or replaced, or its limit is gone), the two TATs may be the same tick by chance. Then
 //! the charge of one concurrent packet is lost.
 
 use crate::{

@@ -8,13 +8,14 @@ use limiter_common::{
         Source,
         rules::{ON_ALLOW, ON_DENY},
     },
+    policy::second_chance::SOURCE,
     table::key::SourceKey,
 };
 
 use super::{Asked, Check, CheckedLimit, MissingOptions, OnList, readers, source::Refused};
 use crate::{
     config,
-    config::{ALLOW, DENY, lists::show},
+    config::{ALLOW, DENY, key::address, lists::show},
     kernel::{
         Attachment, Result,
         program::{Tables, lists::drops as drops_of_prefixes},
@@ -49,7 +50,10 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
         let with_bucket = |key| {
             let bucket = tables.sets.source(&key);
             let refused = match bucket {
-                None if second_chance => refused(tables, &key)?,
+                None if second_chance => match refused(tables, &key)? {
+                    None => refused(tables, &SOURCE.key(0, &address(source), 0))?,
+                    of_key => of_key,
+                },
                 _ => None,
             };
             Ok((key, bucket, refused))

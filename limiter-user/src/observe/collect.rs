@@ -116,7 +116,7 @@ fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
             added: counters.sources_added,
             removed: counters.sources_removed,
             second_chances: counters.second_chances,
-            refused_again: counters.came_again.saturating_sub(counters.second_chances),
+            came_again: counters.came_again,
             ..sources
         },
         events_lost: tables.events_lost()?,

@@ -239,14 +239,14 @@ pub struct Sources {
     pub source_bytes: u64,
     /// Sources added since attach.
     pub added: u64,
-    /// Sources removed since attach, because their bucket was full again.
+    /// Sources removed since attach: their bucket was full again, or another source took a second chance.
     pub removed: u64,
-    /// Sources added since attach by a second chance: they were refused, and came again.
+    /// Second chances taken since attach, by sources that were refused and came again. A few of them find no room.
     #[serde(default)]
     pub second_chances: u64,
-    /// Packets of new sources that came again and were refused again since attach.
+    /// Packets since attach of new sources that were refused and came again, including those that took a second chance.
     #[serde(default)]
-    pub refused_again: u64,
+    pub came_again: u64,
 }
 
 /// The sums of an interface, from one reading of its counters. Each packet is counted once, under its reason, so that

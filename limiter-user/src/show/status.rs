@@ -132,11 +132,11 @@ fn interface(interface: &Interface) -> String {
         bytes(sources.memory_bytes)
     );
     text += &line("sources", &room);
-    if sources.second_chances + sources.refused_again > 0 {
+    if sources.came_again > 0 {
         let again = format!(
-            "{} sources admitted, {} packets refused again",
+            "{} of {} that came again",
             grouped(sources.second_chances),
-            grouped(sources.refused_again)
+            counted(sources.came_again, "packet")
         );
         text += &line("second chance", &again);
     }

@@ -116,13 +116,14 @@ impl Model {
         // The new-source limit admits all new buckets, or none.
         let new: Vec<_> = (asked.iter())
             .filter(|(_, id)| !self.buckets.contains_key(id))
-            .map(|(held, id)| (&held.limit, id))
+            .map(|(held, _)| &held.limit)
             .collect();
-        let first = new.iter().find(|(limit, _)| !limit.shadow);
+        let first = new.iter().find(|limit| !limit.shadow);
+        let known_as = fields.own();
         let mut entry = Entrance::default();
-        if let (true, Some((first, _))) = (asked.len() > 1, first)
-            && let Some((lacking, _)) = (new.iter())
-                .find(|(limit, _)| !self.reserve(&limit.name, new[0].1, &mut entry, now))
+        if let (true, Some(first)) = (asked.len() > 1, first)
+            && let Some(lacking) =
+                (new.iter()).find(|limit| !self.reserve(&limit.name, &known_as, &mut entry, now))
         {
             let refused_by = if lacking.shadow { first } else { lacking };
             outcome.reason = Reason::NewSource;
@@ -256,6 +257,18 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
+    /// Name of the source's refusals, whatever the keys of the limits are.
+    fn own(&self) -> Id {
+        let bits = Bits { ipv4: 32, ipv6: 64 };
+        let owner = Owner {
+            source: Some(prefix_of(self.source, bits, true)),
+            destination: None,
+            flow: None,
+            port: None,
+        };
+        (String::new(), owner)
+    }
+
     /// The owner of the packet's bucket under the limit.
     fn owner(&self, limit: &Limit) -> Owner {
         let by = limit.key.parts;
