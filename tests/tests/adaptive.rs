@@ -1,9 +1,15 @@
 //! An adaptive limit admits exactly what the part of its rate that is in force allows, and is never left lowered.
 
 use std::{
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
     process::{Child, ChildStderr, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
 };
 
 use limiter_common::arithmetic::scale::{ONE, word};
@@ -128,8 +134,41 @@ impl Drop for Adapting {
     }
 }
 
+/// A server that closes each connection with its answer, as some do. It ends with the test.
+struct Server(Arc<AtomicBool>);
+
+impl Server {
+    fn start(hosts: &Hosts) -> Self {
+        let listener = on(&hosts.server, || TcpListener::bind("192.0.2.1:7").unwrap());
+        listener.set_nonblocking(true).unwrap();
+        let ended = Arc::<AtomicBool>::default();
+        let seen = Arc::clone(&ended);
+        thread::spawn(move || {
+            while !seen.load(Ordering::Relaxed) {
+                if let Ok((mut client, _)) = listener.accept() {
+                    client.set_nonblocking(false).unwrap();
+                    let mut request = [0; 1_024];
+                    let read = client.read(&mut request).unwrap();
+                    assert!(request[..read].starts_with(b"GET /health HTTP/1.1\r\n"));
+                    let answer =
+                        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                    client.write_all(answer).unwrap();
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        Self(ended)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 const FILE: &str = "interfaces = [\"eth0\"]\n[[limit]]\nname = \"web\"\nrate = \"1/h\"\nburst = 10\n\
-                    adaptive = { floor = \"40%\", when = { probe = \"tcp://192.0.2.1:7 > 500ms\" } }\n";
+                    adaptive = { floor = \"40%\", when = { probe = \"http://192.0.2.1:7/health > 500ms\" } }\n";
 
 #[test]
 fn rate_follows_a_server_and_recovers_without_the_process() {
@@ -140,7 +179,7 @@ fn rate_follows_a_server_and_recovers_without_the_process() {
     assert!((scale() - 1.0).abs() < 1e-9);
     // Nobody listens on the port.
     let mut adapting = Adapting::start(&hosts);
-    adapting.expect("eth0: web may fall to 40% of the rate when probe tcp://192.0.2.1:7");
+    adapting.expect("eth0: web may fall to 40% of the rate when probe http://192.0.2.1:7/health");
     adapting.expect("web: 1/h falls (probe: ");
     adapting.expect("web: 40% of 1/h, the floor (probe: ");
     assert!((scale() - 0.4).abs() < 0.001);
@@ -161,7 +200,7 @@ fn rate_follows_a_server_and_recovers_without_the_process() {
     // Another rate keeps the scale.
     hosts.run("set eth0 --rate 2/h");
     assert!(scale() < 0.5);
-    let _listener = on(&hosts.server, || TcpListener::bind("192.0.2.1:7").unwrap());
+    let _server = Server::start(&hosts);
     eventually("the rate rises", || scale() > 0.5);
     assert!(adapting.end(Signal::SIGTERM));
     assert!((scale() - 1.0).abs() < 1e-9, "at once");

@@ -106,11 +106,14 @@ async fn ask(Probe { url, .. }: &Probe) -> anyhow::Result<()> {
     let authority = url.authority().context("no host")?;
     let request = Request::get(path).header(HOST, authority.as_str());
     let request = request.body(String::new())?;
+    let answer = sender.send_request(request);
+    tokio::pin!(answer);
     let answer = tokio::select! {
-        answer = sender.send_request(request) => answer?,
+        answer = &mut answer => answer?,
+        // A server may close the connection with its answer.
         ended = connection => {
             ended?;
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            answer.await?
         }
     };
     anyhow::ensure!(!answer.status().is_server_error(), "{}", answer.status());
