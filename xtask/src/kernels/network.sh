@@ -15,8 +15,14 @@ while IFS=';' read -r _ device queues; do
         if [ "$queues" = 1 ]; then several=; else several=multi_queue; fi
         ip tuntap add "$tap" mode tap $several
         ip link set "$tap" mtu 9216 master "bridge$line" up
+        bus=
+        if [ "$device" = igb ]; then
+            # Its virtual functions need the addresses of a bus of their own, which must be PCI Express.
+            bus=,bus=port$tap
+            set -- "$@" -machine q35 -device "pcie-root-port,id=port$tap,chassis=$line,slot=$side"
+        fi
         set -- "$@" -netdev "tap,id=$tap,ifname=$tap,script=no,downscript=no,queues=$queues" \
-            -device "$device,netdev=$tap,romfile=,mac=$(printf '52:54:00:%02x:00:%02x' "$line" "$side")"
+            -device "$device,netdev=$tap,romfile=$bus,mac=$(printf '52:54:00:%02x:00:%02x' "$line" "$side")"
     done
 done <<END
 $CARDS
