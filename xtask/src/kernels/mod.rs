@@ -59,8 +59,8 @@ const fn release(
 }
 
 /// Modules of the kernel, each after those that it needs, and the folder that keeps them.
-const WANTED: &str = "veth failover net_failover virtio_net vmxnet3 e1000 ptp pps_core e1000e mii 8139cp 8139too dca \
-    i2c-algo-bit igb tls bonding llc stp bridge garp mrp 8021q macvlan tun tap macvtap team team_mode_roundrobin";
+const WANTED: &str = "veth failover net_failover virtio_net vmxnet3 e1000 pps_core ptp e1000e mii 8139cp 8139too dca \
+    i2c-algo-bit igb";
 const MODULES: &str = "modules";
 
 /// The machine that counts instructions, the page with its figures, and the line before them.
