@@ -116,7 +116,7 @@ fn complaints(console: &str) -> impl Iterator<Item = String> {
         "general protection",
         "Kernel panic",
     ];
-    // Linux 6.12 warns about a card whose offloads cannot be switched off (KNOWN_ISSUES.md).
+    // Linux warns about a card whose offloads cannot be switched off (KNOWN_ISSUES.md).
     const KNOWN: &str = " generic_xdp_install+";
     let bad = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign)) && !line.contains(KNOWN);
     let found = console.lines().filter(bad).take(5);
