@@ -53,7 +53,15 @@ impl Hosts {
 
     /// Two hosts with these addresses.
     pub fn with(server: &[Address], client: &[Address]) -> Self {
-        let pair = Pair::new(server, client).unwrap();
+        Self::of(Pair::new(server, client).unwrap())
+    }
+
+    /// Two hosts like those of [`Self::new`], with these network cards of this machine.
+    pub fn of_cards(cards: [&str; 2]) -> Self {
+        Self::of(Pair::of_cards(cards, &[Address(SERVER, 24)], &[Address(CLIENT, 24)]).unwrap())
+    }
+
+    fn of(pair: Pair) -> Self {
         Self {
             server: pair.left,
             client: pair.right,

@@ -1,6 +1,6 @@
 //! Two hosts and the cable between them.
 
-use std::{fmt::Write as _, fs, io, net::IpAddr, os::fd::AsRawFd};
+use std::{fmt::Write as _, fs, io, net::IpAddr, os::fd::AsRawFd, process::Command};
 
 use nix::{ifaddrs::getifaddrs, net::if_::if_nametoindex};
 
@@ -38,11 +38,32 @@ impl Pair {
     /// only intended traffic. A host without an IPv6 address has no IPv6 at all.
     pub fn new(left: &[Address], right: &[Address]) -> io::Result<Self> {
         let (near, far) = (Namespace::new()?, Namespace::new()?);
-        let descriptor = far.file().as_raw_fd();
-        let other = format!("/proc/{}/fd/{descriptor}", std::process::id());
         near.ip(&format!(
-            "link add {INTERFACE} type veth peer name {INTERFACE} netns {other}\n"
+            "link add {INTERFACE} type veth peer name {INTERFACE} netns {}\n",
+            path_of(&far)
         ))?;
+        Self::join((near, left), (far, right))
+    }
+
+    /// Creates two hosts with these network cards of this machine, which a wire must join. The cards return to this
+    /// machine with the last descriptor of their namespace.
+    pub fn of_cards(cards: [&str; 2], left: &[Address], right: &[Address]) -> io::Result<Self> {
+        let hosts = [Namespace::new()?, Namespace::new()?];
+        for (card, host) in cards.iter().zip(&hosts) {
+            let path = path_of(host);
+            let words = ["link", "set", card, "netns", &path, "name", INTERFACE];
+            if !Command::new("ip").args(words).status()?.success() {
+                return Err(io::Error::other(format!("{card} did not move")));
+            }
+        }
+        let [near, far] = hosts;
+        Self::join((near, left), (far, right))
+    }
+
+    fn join(
+        (near, left): (Namespace, &[Address]),
+        (far, right): (Namespace, &[Address]),
+    ) -> io::Result<Self> {
         let pair = Self {
             left: bring_up(near, left)?,
             right: bring_up(far, right)?,
@@ -51,6 +72,12 @@ impl Pair {
         introduce(&pair.right, &pair.left, left)?;
         Ok(pair)
     }
+}
+
+/// A path that other processes can open.
+fn path_of(namespace: &Namespace) -> String {
+    let descriptor = namespace.file().as_raw_fd();
+    format!("/proc/{}/fd/{descriptor}", std::process::id())
 }
 
 fn bring_up(namespace: Namespace, addresses: &[Address]) -> io::Result<Host> {

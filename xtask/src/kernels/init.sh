@@ -14,17 +14,18 @@ mount -t bpf bpf /sys/fs/bpf
 stty -F /dev/ttyS1 raw 2>/dev/null
 exec >/dev/ttyS1 2>&1 </dev/null
 echo "=== kernel $(uname -r)"
-insmod "/modules/$release/veth.ko"
+for module in "/modules/$release"/*; do insmod "$module"; done
 ip link set lo up
 cd /tests
 export LIMITER_STRICT=1 LIMITER_BINARY=/bin/limiter RUST_BACKTRACE=0
 
+longest=240
 # target NAME TITLE [TEST...]: runs a test file, or only these of its tests.
 target() {
     name=$1
     echo "=== target $2 (\`$name\`)"
     shift 2
-    timeout 240 "/targets/$name" --test-threads=1 --show-output --exact "$@"
+    timeout "$longest" "/targets/$name" --test-threads=1 --show-output --exact "$@"
     code=$?
     # A test that was renamed or removed would not run.
     for test in "$@"; do
@@ -41,6 +42,16 @@ if [ "$release" = counted ]; then
     echo "=== end"
     poweroff -f
 fi
+
+case $release in
+drivers-*)
+    longest=1400
+    target drivers "network cards"
+    echo "=== end"
+    poweroff -f
+    ;;
+newest) target drivers "virtio-net" virtio_net ;;
+esac
 
 # Under emulation, loading a program takes seconds instead of milliseconds, and a CPU may stop for seconds. This plan
 # runs only the tests that depend most on the kernel, and no tests that depend on wall-clock time. The verdicts of one

@@ -26,6 +26,9 @@ const TESTING: &str = "-accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 2048";
 /// The processor of the machine that counts: its clock advances by a nanosecond per instruction.
 const COUNTING: &str =
     "-accel tcg,thread=single -icount shift=0,sleep=off -cpu max,-cx16 -smp 1 -m 2048";
+/// The network cards of a machine that runs tests: name, device, queues; and the script that connects them.
+const CARDS: &str = include_str!("../../../tests/tests/drivers/cards.txt");
+const NETWORK: &str = include_str!("network.sh");
 
 /// Boots a kernel with `image`. Returns the results of the tests. The names of the logs contain `turn`.
 pub fn boot(release: Release, image: &Path, turn: &str) -> Result<Run> {
@@ -38,8 +41,14 @@ pub fn boot(release: Release, image: &Path, turn: &str) -> Result<Run> {
     ));
     let began = Instant::now();
     let mut machine = Command::new("timeout");
-    machine.args([LONGEST, "qemu-system-x86_64"]);
-    let processors = if name == COUNTED { COUNTING } else { TESTING };
+    machine.arg(LONGEST);
+    let mut processors = COUNTING;
+    if name != COUNTED {
+        processors = TESTING;
+        machine.env("CARDS", CARDS.trim_end());
+        machine.args(["unshare", "--net", "sh", "-c", NETWORK, "network"]);
+    }
+    machine.arg("qemu-system-x86_64");
     machine.args(processors.split(' ').chain(MACHINE.split(' ')));
     machine
         .arg("-kernel")

@@ -28,38 +28,58 @@ use crate::{
 struct Release {
     /// Name on the command line.
     name: &'static str,
+    /// The package that depends on the current kernel.
+    meta: &'static str,
     /// Debian suites that have the kernel. The newest version in them is used.
     suites: &'static [&'static str],
 }
 
-/// All kernels, oldest first, and the one of the machine that counts instructions.
-const RELEASES: [Release; 4] = [
-    release("6.1", &["bookworm"]),
-    release("6.12", &["trixie"]),
-    release("newest", &["trixie-backports", "sid"]),
-    release(COUNTED, &["trixie"]),
+/// The kernel for virtual machines, which is the smallest, and the one with the drivers of all cards.
+const SMALL: &str = "linux-image-cloud-amd64";
+const FULL: &str = "linux-image-amd64";
+const NEWEST: &[&str] = &["trixie-backports", "sid"];
+
+/// All kernels, oldest first; those with all drivers; and the one of the machine that counts instructions.
+const RELEASES: [Release; 7] = [
+    release("6.1", SMALL, &["bookworm"]),
+    release("6.12", SMALL, &["trixie"]),
+    release("newest", SMALL, NEWEST),
+    release("drivers-6.1", FULL, &["bookworm"]),
+    release("drivers-6.12", FULL, &["trixie"]),
+    release("drivers-newest", FULL, NEWEST),
+    release(COUNTED, SMALL, &["trixie"]),
 ];
 
-const fn release(name: &'static str, suites: &'static [&'static str]) -> Release {
-    Release { name, suites }
+const fn release(
+    name: &'static str,
+    meta: &'static str,
+    suites: &'static [&'static str],
+) -> Release {
+    Release { name, meta, suites }
 }
+
+/// Modules of the kernel, each after those that it needs, and the folder that keeps them.
+const WANTED: &str = "veth failover net_failover virtio_net vmxnet3 e1000 pps_core ptp e1000e mii 8139cp 8139too dca \
+    i2c-algo-bit igb";
+const MODULES: &str = "modules";
 
 /// The machine that counts instructions, the page with its figures, and the line before them.
 const COUNTED: &str = "counted";
 const FIGURES: &str = "docs/bench/instructions.md";
 const HEAD: &str = "| --- | --- | --- | --- |\n";
-/// Environment variable: if set, that page is written.
+/// The page with a row for each network card, and the line before the rows.
+const CARDS: &str = "docs/drivers.md";
+const CARDS_HEAD: &str = "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+/// Environment variable: if set, those pages are written.
 const WRITE_DOCS: &str = "LIMITER_WRITE_DOCS";
 
 /// Debian packages to boot a kernel, and to fill its boot image.
-const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring iproute2 qemu-system-x86 seabios xz-utils zstd";
+const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring ethtool iproute2 qemu-system-x86 seabios xz-utils zstd";
 
-/// The package that depends on a suite's current kernel for virtual machines, which is the smallest kernel.
-const META: &str = "linux-image-cloud-amd64";
 /// The packages of a kernel. Before Linux 7, everything is in the first one.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
 
-pub fn names() -> [&'static str; 4] {
+pub fn names() -> [&'static str; 7] {
     RELEASES.map(|release| release.name)
 }
 
@@ -84,9 +104,33 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
     if !summary.is_green() {
         bail!("{failures}=== see also {}/*.log", folder().display());
     }
+    if env::var_os(WRITE_DOCS).is_none() {
+        return Ok(());
+    }
+    record_cards(&runs)?;
     let counted = runs.iter().find(|run| run.name == COUNTED);
-    let write = env::var_os(WRITE_DOCS).is_some();
-    counted.filter(|_| write).map_or(Ok(()), record)
+    counted.map_or(Ok(()), record)
+}
+
+/// Writes what the machines have found out about network cards, in the place of what they found before.
+fn record_cards(runs: &[Run]) -> Result<()> {
+    let path = paths::root().join(CARDS);
+    let page = fs::read_to_string(&path).context(CARDS)?;
+    let (text, table) = page.split_once(CARDS_HEAD).context(CARDS)?;
+    let (old, rest) = table.split_once("\n\n").context(CARDS)?;
+    let mut rows: Vec<_> = old.lines().collect();
+    for run in runs {
+        let start = format!("| {} | ", run.name);
+        let new = run.targets.iter().flat_map(|target| target.printed.lines());
+        let mut new: Vec<_> = new.filter(|line| line.starts_with(&start)).collect();
+        if !new.is_empty() {
+            rows.retain(|row| !row.starts_with(&start));
+            rows.append(&mut new);
+        }
+    }
+    rows.sort_unstable();
+    let page = format!("{text}{CARDS_HEAD}{}\n\n{rest}", rows.join("\n"));
+    fs::write(&path, page).context(CARDS)
 }
 
 /// Writes the figures that the host's test and the machine have counted.
@@ -140,23 +184,23 @@ fn run_tests(names: &[String]) -> Result<(Vec<Run>, Vec<String>)> {
     Ok((runs, flaky))
 }
 
-/// Downloads the image and the driver of a kernel into a folder of its name. An existing folder is used as it is:
+/// Downloads the image and the drivers of a kernel into a folder of its name. An existing folder is used as it is:
 /// delete it to get a newer kernel.
 fn fetch(release: Release) -> Result<()> {
     let kept = folder().join(release.name);
-    if kept.exists() {
+    if kept.join(MODULES).exists() {
         return Ok(());
     }
     progress(&format!("downloading Debian's kernel {}", release.name));
     let apt = Apt::new(&folder().join("apt").join(release.name), release.suites)?;
-    let depends = output(apt.cache().args(["depends", META]))?;
+    let depends = output(apt.cache().args(["depends", release.meta]))?;
     let kernel = depends
         .split_whitespace()
         .find_map(|word| {
             word.strip_prefix(PARTS[0])
                 .filter(|&kernel| is_version(kernel))
         })
-        .with_context(|| format!("Debian's mirror has no {META}"))?;
+        .with_context(|| format!("Debian's mirror has no {}", release.meta))?;
     let mut parts = PARTS.map(|part| format!("{part}{kernel}")).to_vec();
     parts.retain(|part| output(apt.cache().args(["show", part])).is_ok());
     let tree = paths::scratch()?;
@@ -165,18 +209,27 @@ fn fetch(release: Release) -> Result<()> {
     let new = kept.with_extension("new");
     fs::create_dir_all(&new)?;
     fs::copy(find(tree.path(), "vmlinuz")?, new.join("vmlinuz"))?;
-    let mut driver = find(tree.path(), "veth.ko")?;
-    for (ending, program) in [("xz", "xz"), ("zst", "zstd")] {
-        if driver.extension().is_some_and(|found| found == ending) {
-            succeed(Command::new(program).arg("-d").arg(&driver))?;
-            driver.set_extension("");
+    let modules = new.join(MODULES);
+    fs::create_dir_all(&modules)?;
+    for (place, name) in WANTED.split_whitespace().enumerate() {
+        // A kernel may have a driver built in, or not at all.
+        let Ok(mut module) = find(tree.path(), &format!("{name}.ko")) else {
+            continue;
+        };
+        for (ending, program) in [("xz", "xz"), ("zst", "zstd")] {
+            if module.extension().is_some_and(|found| found == ending) {
+                succeed(Command::new(program).arg("-d").arg(&module))?;
+                module.set_extension("");
+            }
         }
+        fs::copy(module, modules.join(format!("{place:02}-{name}.ko")))?;
     }
-    fs::copy(driver, new.join("veth.ko"))?;
+    // A folder of an earlier build lacks modules.
+    let _ = fs::remove_dir_all(&kept);
     fs::rename(new, kept).context("cannot keep the kernel")
 }
 
-/// True if a name after `linux-image-` is a version, not the name of another package like [`META`].
+/// True if a name after `linux-image-` is a version, not the name of another package like [`SMALL`].
 fn is_version(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_digit())
 }

@@ -116,7 +116,9 @@ fn complaints(console: &str) -> impl Iterator<Item = String> {
         "general protection",
         "Kernel panic",
     ];
-    let bad = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign));
+    // Linux warns about a card whose offloads cannot be switched off (KNOWN_ISSUES.md).
+    const KNOWN: &str = " generic_xdp_install+";
+    let bad = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign)) && !line.contains(KNOWN);
     let found = console.lines().filter(bad).take(5);
     found.map(|line| format!("the kernel: {}", line.trim()))
 }
@@ -150,5 +152,8 @@ mod tests {
         for bug in ["[ 1.0] Kernel panic - x\n", "[ 1.0] WARNING: CPU: 0\n"] {
             assert_ne!(Run::read("6.1", GOOD, bug).failures(), "");
         }
+        let known =
+            "[ 1.0] WARNING: CPU: 0 at net/core/dev.c:1732 generic_xdp_install+0x10a/0x180\n";
+        assert_eq!(Run::read("6.1", GOOD, known).failures(), "");
     }
 }

@@ -13,7 +13,10 @@ use crate::{
             Foreign, Pinned, Record, Survey, Trial, foreign, generation, occupant, pins,
             survey::trouble, unpin,
         },
-        sys::{Dir, Interface, Link, Lock, XdpMode, bpffs, clock, interface, lock, requirements},
+        sys::{
+            Dir, Interface, Link, Lock, XdpMode, bpffs, clock, interface, lock, native,
+            requirements,
+        },
     },
 };
 
@@ -124,7 +127,11 @@ pub(in crate::kernel) fn in_best_mode<T>(
 ) -> Result<T> {
     let mut fallback = None;
     if mode != Mode::Generic {
-        match link(XdpMode::Native, None)? {
+        let native = match native::obstacle(interface) {
+            Some(why) => Err(io::Error::other(why)),
+            None => link(XdpMode::Native, None)?,
+        };
+        match native {
             Ok(linked) => return Ok(linked),
             Err(why) if mode == Mode::Auto => fallback = Some(no_native_reason(&why, interface)),
             Err(why) => return Err(not_taken(interface, XdpMode::Native, &why)),

@@ -3,7 +3,6 @@
 
 mod ethtool;
 mod netdev;
-mod virtio;
 
 use std::thread;
 
@@ -14,7 +13,7 @@ pub use netdev::Features;
 use crate::kernel::{
     Result,
     sys::{
-        Interface, bpffs, interface, requirements,
+        Interface, bpffs, interface, native, requirements,
         requirements::{KernelVersion, Needed},
     },
 };
@@ -51,8 +50,8 @@ pub struct Device {
     pub lro: Option<bool>,
     /// Whether the stack merges packets.
     pub gro: Option<bool>,
-    /// True if the host of a virtio card may send merged or unchecked packets, and cannot be told not to.
-    pub fixed_offloads: bool,
+    /// The reason why the card cannot run a program in native mode.
+    pub obstacle: Option<&'static str>,
     /// The XDP program on the interface.
     pub occupant: Occupant,
 }
@@ -80,7 +79,7 @@ pub async fn device(name: &str) -> Result<Device> {
         channels: ask.channels(),
         lro: ask.lro(),
         gro: ask.gro(),
-        fixed_offloads: interface.parent.as_deref().is_some_and(virtio::fixed),
+        obstacle: native::obstacle(&interface),
         occupant: super::state::occupant::of(&interface).await,
         interface,
     })

@@ -8,6 +8,7 @@ pub mod interface;
 pub mod link;
 pub mod lock;
 pub mod memory;
+pub mod native;
 pub(in crate::kernel) mod netlink;
 pub mod requirements;
 pub(in crate::kernel) mod words;

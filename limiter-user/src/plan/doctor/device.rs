@@ -77,15 +77,9 @@ pub(super) fn driver(case: &Case<'_>) -> Finding {
             "`limiter attach` with --mode auto reports it, and falls back to generic mode if needed",
         );
     };
-    if device.fixed_offloads {
-        return warning(
-            format!(
-                "{name}: refuses native mode, because the host may send merged or unchecked packets, and the card cannot switch that off"
-            ),
-            format!(
-                "enable control of guest offloads on the host (`ctrl_guest_offloads=on` in QEMU), or {SLOWER}"
-            ),
-        );
+    if let Some(why) = device.obstacle {
+        let found = format!("{name}: no native XDP: {why}");
+        return warning(found, format!("change that on the host, or {SLOWER}"));
     }
     match features {
         // A veth needs as many receive queues as its peer has transmit queues (veth_set_xdp_features).

@@ -42,7 +42,7 @@ pub(super) fn expected(device: &Device) -> Mode {
     match device.xdp {
         None => Mode::Unknown,
         Some(features) if !features.native => Mode::Generic,
-        Some(_) if device.fixed_offloads || ena_queues(device).is_some() => Mode::Generic,
+        Some(_) if device.obstacle.is_some() || ena_queues(device).is_some() => Mode::Generic,
         // Some drivers refuse such frames, others do not.
         Some(features) if device.interface.mtu > ONE_BUFFER && !features.frags => Mode::Unknown,
         Some(_) if device.lro == Some(true) => Mode::Unknown,

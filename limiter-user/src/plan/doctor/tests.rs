@@ -43,7 +43,7 @@ fn card() -> Device {
         }),
         lro: Some(false),
         gro: Some(true),
-        fixed_offloads: false,
+        obstacle: None,
         occupant: Occupant::Free,
     }
 }
@@ -83,12 +83,12 @@ fn devices_that_refuse_native_mode_use_generic_mode() {
         ..Channels::default()
     });
     let fixed = Device {
-        fixed_offloads: true,
+        obstacle: Some("the host may send merged packets"),
         ..card()
     };
     for (device, check, words) in [
         (busy, "queues", "8 of 8|ethtool -L eth0 combined 4"),
-        (fixed, "driver", "refuses native"),
+        (fixed, "driver", "no native XDP: the host may|on the host"),
     ] {
         let diagnosis = judge(machine(), device);
         expect(&diagnosis, check, Level::Warning, words);

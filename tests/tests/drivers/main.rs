@@ -1,0 +1,51 @@
+//! Network drivers of real and virtual cards accept the program, count exactly and keep it through changes. Runs in the
+//! machines of `cargo xtask test --kernels`, which have two joined cards of each kind.
+
+mod card;
+
+use std::env;
+
+use card::{Card, examine};
+
+const PAGE: &str = include_str!("../../../docs/drivers.md");
+const KINDS: &str = include_str!("cards.txt");
+const RECORD: &str = "LIMITER_WRITE_DOCS=1 cargo xtask test --kernels";
+
+/// Examines the cards with names that `is_wanted` accepts, at least `least`, and compares the results with the page.
+fn compare(least: usize, is_wanted: impl Fn(&str) -> bool) {
+    // The first process of an emulated machine gets the name of the kernel.
+    let Ok(kernel) = env::var("release") else {
+        return;
+    };
+    let mut rows = Vec::new();
+    for (line, kind) in KINDS.lines().enumerate() {
+        let (name, _) = kind.split_once(';').unwrap();
+        if let Some(card) = Card::find(line + 1).filter(|_| is_wanted(name)) {
+            rows.push(format!("| {kernel} | {name} | {} |", examine(&card)));
+            println!("{}", rows[rows.len() - 1]);
+        }
+    }
+    let other = rows
+        .iter()
+        .filter(|row| !PAGE.lines().any(|line| line == *row));
+    let other: Vec<_> = other.cloned().collect();
+    assert!(
+        other.is_empty() || env::var_os("LIMITER_WRITE_DOCS").is_some(),
+        "not in docs/drivers.md: {other:#?}\nIf that is right, record it: {RECORD} {kernel}"
+    );
+    assert!(rows.len() >= least, "only {rows:#?}");
+}
+
+/// The kind of most virtual machines.
+const FIRST: &str = "virtio-net, 4 queues";
+
+#[test]
+fn virtio_net() {
+    compare(1, |name| name == FIRST);
+}
+
+/// Only igb may be missing: older emulators lack it.
+#[test]
+fn other_cards() {
+    compare(KINDS.lines().count() - 2, |name| name != FIRST);
+}
