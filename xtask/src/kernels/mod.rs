@@ -59,7 +59,8 @@ const fn release(
 }
 
 /// Modules of the kernel, each after those that it needs, and the folder that keeps them.
-const WANTED: &str = "veth failover net_failover virtio_net vmxnet3 e1000 pps_core ptp e1000e mii 8139cp 8139too dca \
+const WANTED: &str = "veth virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci failover \
+    net_failover virtio_net vmxnet3 e1000 pps_core ptp e1000e mii 8139cp 8139too dca \
     i2c-algo-bit igb";
 const MODULES: &str = "modules";
 
