@@ -17,7 +17,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use limiter_tests::{
-    command::prepared,
+    command::{ip, prepared},
     hosts::{Hosts, SERVER, on},
     service::{Protocol, Service},
     testbed::Address,
@@ -109,6 +109,8 @@ fn run(is_adaptive: bool) -> Result<Run> {
         .map(|address| Address(address, 24))
         .collect();
     let hosts = Hosts::with(&[Address(SERVER, 24)], &addresses);
+    // The probe asks the server's own address.
+    ip(&hosts.server.namespace, "link set lo up");
     let folder = tempfile::tempdir()?;
     let _server = serve(&hosts, folder.path().to_str().context("no path")?)?;
     let adaptive =
