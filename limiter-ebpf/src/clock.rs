@@ -4,10 +4,7 @@
 //! A reading of the clock is a lower bound of the time. While `jiffies` has not changed, it also gives an upper bound.
 //! Most packets of a flood are refused at both bounds, so that the exact time does not matter.
 
-use aya_ebpf::{
-    helpers::generated::{bpf_jiffies64, bpf_ktime_get_ns},
-    programs::XdpContext,
-};
+use aya_ebpf::helpers::generated::{bpf_jiffies64, bpf_ktime_get_ns};
 use limiter_common::{
     abi::{CLOCK_PACKET, Cpu},
     policy::TimeBounds,
@@ -15,8 +12,8 @@ use limiter_common::{
 
 use crate::{
     constants,
+    context::{self, Context},
     maps::{CPUS, State},
-    packet,
 };
 
 /// Packets that use one reading at most. A late tick (a virtual CPU may be stopped for milliseconds) makes the upper
@@ -31,14 +28,13 @@ const TICKS: u64 = 2;
 /// # Safety
 /// `cpu` is this CPU's own map value.
 #[inline(always)]
-pub unsafe fn begin(context: &XdpContext, cpu: *mut Cpu) {
+pub unsafe fn begin(context: &Context, cpu: *mut Cpu) {
     if constants().clock == CLOCK_PACKET {
-        if let Some(stamp) = packet::stamp(context) {
-            // SAFETY: `stamp` has checked that it lies within the metadata, and the map value is this
-            // CPU's own.
+        if let Some(stamp) = context::stamp(context) {
+            // SAFETY: the map value is this CPU's own.
             unsafe {
-                let now = (&raw const (*stamp).nanoseconds).read();
-                let uncertainty = (&raw const (*stamp).uncertainty).read() as u64;
+                let now = stamp.nanoseconds;
+                let uncertainty = stamp.uncertainty as u64;
                 (*cpu).earliest = now.saturating_sub(uncertainty);
                 (*cpu).latest = now.saturating_add(uncertainty);
                 (*cpu).jiffy = now;

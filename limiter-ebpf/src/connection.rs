@@ -2,11 +2,12 @@
 
 use core::mem::MaybeUninit;
 
-use aya_ebpf::{EbpfContext, bindings::xdp_md, programs::XdpContext};
+use aya_ebpf::EbpfContext;
 use limiter_common::policy::{self, Evaluation, PacketInfo, connection::Lookup};
 
 use crate::{
     clock, constants,
+    context::{Context, Raw},
     maps::LOOKUPS,
     packet::{self, Cursor},
     sockets,
@@ -15,21 +16,21 @@ use crate::{
 /// Whether one of the host's sockets is connected to the packet's sender. For the fast path, which reads no ports.
 /// False for a packet that opens a connection.
 #[inline(always)]
-pub fn is_established(context: &XdpContext) -> bool {
+pub fn is_established(context: &Context) -> bool {
     unread_is_connected(context.as_ptr().cast()) != 0
 }
 
 /// Whether one of the host's sockets is connected to the sender of a packet with these fields.
 #[inline(always)]
-pub fn is_connected(context: &XdpContext, evaluation: &Evaluation) -> bool {
+pub fn is_connected(context: &Context, evaluation: &Evaluation) -> bool {
     read_is_connected(context.as_ptr().cast(), &raw const *evaluation) != 0
 }
 
 /// [`is_established`]. Parses the packet itself: the caller's stack has no room for the fields.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn unread_is_connected(context: *mut xdp_md) -> u32 {
-    let context = XdpContext::new(context);
+extern "C" fn unread_is_connected(context: *mut Raw) -> u32 {
+    let context = Context::new(context);
     let mut packet = Cursor::new(&context);
     let mut place = MaybeUninit::uninit();
     let info = packet::no_info(&mut place);
@@ -40,8 +41,8 @@ extern "C" fn unread_is_connected(context: *mut xdp_md) -> u32 {
 /// [`is_connected`]. A separate function, for its stack frame.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn read_is_connected(context: *mut xdp_md, evaluation: *const Evaluation) -> u32 {
-    let context = XdpContext::new(context);
+extern "C" fn read_is_connected(context: *mut Raw, evaluation: *const Evaluation) -> u32 {
+    let context = Context::new(context);
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     match unsafe { evaluation.as_ref() } {
         Some(evaluation) => find(&context, &evaluation.info).into(),
@@ -51,7 +52,7 @@ extern "C" fn read_is_connected(context: *mut xdp_md, evaluation: *const Evaluat
 
 /// Looks the packet up among this CPU's last lookups, then among the host's sockets.
 #[inline(always)]
-fn find(context: &XdpContext, info: &PacketInfo) -> bool {
+fn find(context: &Context, info: &PacketInfo) -> bool {
     if !info.has_ports() {
         return false;
     }

@@ -4,6 +4,7 @@ use core::mem::offset_of;
 
 use limiter_common::{
     abi::counters::{Count, Counters, FAST, LimitCounters},
+    arithmetic::size,
     policy::verdict::Reason,
 };
 
@@ -18,11 +19,11 @@ fn of_this_cpu() -> Option<*mut Counters> {
 /// # Safety
 /// `count` is in this CPU's own map value.
 #[inline(always)]
-unsafe fn add(count: *mut Count, packets: u64, bytes: u64) {
+unsafe fn add(count: *mut Count, size: u64) {
     // SAFETY: the caller vouches for the pointer.
     unsafe {
-        (*count).packets = (*count).packets.wrapping_add(packets);
-        (*count).bytes = (*count).bytes.wrapping_add(bytes);
+        (*count).packets = (*count).packets.wrapping_add(size::packets(size));
+        (*count).bytes = (*count).bytes.wrapping_add(size::bytes(size));
     }
 }
 
@@ -38,7 +39,7 @@ pub fn count_limit(slot: u32, reason: Reason, length: u64) {
             offset_of!(LimitCounters, dropped)
         };
         // SAFETY: a field of this CPU's own map value, which nothing else writes.
-        unsafe { add(counters.byte_add(place).cast::<Count>(), 1, length) };
+        unsafe { add(counters.byte_add(place).cast::<Count>(), length) };
     }
 }
 
@@ -48,12 +49,10 @@ pub fn uncount_limit(slot: u32, length: u64) {
     if let Some(counters) = LIMITS.get_ptr_mut(slot) {
         // SAFETY: this CPU's own map value.
         unsafe {
-            add(
-                &raw mut (*counters).admitted,
-                u64::MAX,
-                length.wrapping_neg(),
-            )
-        };
+            let count = &raw mut (*counters).admitted;
+            (*count).packets = (*count).packets.wrapping_sub(size::packets(length));
+            (*count).bytes = (*count).bytes.wrapping_sub(size::bytes(length));
+        }
     }
 }
 
@@ -65,7 +64,7 @@ pub fn count_hit(list: u32, length: u64) -> u64 {
     };
     // SAFETY: this CPU's own map value, which nothing else writes.
     unsafe {
-        add(count, 1, length);
+        add(count, length);
         (*count).packets
     }
 }
@@ -85,7 +84,7 @@ pub fn count(row: u32, reason: Reason, length: u64) {
         unsafe {
             let count = (&raw mut (*counters).by_reason).cast::<Count>();
             let count = count.add(index as usize);
-            add(count, 1, length);
+            add(count, length);
         }
     }
 }

@@ -5,7 +5,6 @@
 
 use core::mem::offset_of;
 
-use aya_ebpf::programs::XdpContext;
 use limiter_common::{
     abi::Config,
     policy::{Engine, Evaluation, TimeBounds, bucket, fast, step, verdict::Reason},
@@ -13,8 +12,8 @@ use limiter_common::{
 };
 
 use crate::{
-    clock, config::constants, counters, entry::Entry, lists, maps::State, new_sources, quota,
-    second_chance, table,
+    clock, config::constants, context::Context, counters, entry::Entry, lists, maps::State,
+    new_sources, quota, second_chance, table,
 };
 
 /// The policy's environment in the kernel, for one packet: this CPU's own map value.
@@ -30,7 +29,7 @@ impl Kernel {
 
     /// Prepares the clock for a packet.
     #[inline(always)]
-    pub fn begin(&self, context: &XdpContext) {
+    pub fn begin(&self, context: &Context) {
         // SAFETY: this CPU's own map value.
         unsafe { clock::begin(context, &raw mut (*self.0).clock) };
     }

@@ -1,19 +1,18 @@
 //! The fast path: one limit that matches every IP packet, and no lists.
 
-use aya_ebpf::programs::XdpContext;
 use limiter_common::{
     abi::counters::FAST,
     policy::{self, parse, verdict::Reason},
 };
 
-use crate::{connection, engine::Kernel, packet::Cursor, watch};
+use crate::{connection, context::Context, engine::Kernel, packet::Cursor, watch};
 
 /// The row of this path's counters.
 pub const ROW: u32 = FAST;
 
 /// Decides about the packet.
 #[inline(always)]
-pub fn decide(context: &XdpContext, length: u64) -> Reason {
+pub fn decide(context: &Context, length: u64) -> Reason {
     let Some(kernel) = Kernel::new() else {
         return Reason::Contended;
     };

@@ -1,19 +1,18 @@
 //! The full path: lists, then all limits that match.
 
-use aya_ebpf::programs::XdpContext;
 use limiter_common::{
     abi::{counters::FULL, rules::ON_DENY},
     policy::{Evaluation, full, verdict::Reason},
 };
 
-use crate::{connection, engine::Kernel, packet::Cursor, watch};
+use crate::{connection, context::Context, engine::Kernel, packet::Cursor, watch};
 
 /// The row of this path's counters.
 pub const ROW: u32 = FULL;
 
 /// Decides about the packet.
 #[inline(always)]
-pub fn decide(context: &XdpContext, length: u64) -> Reason {
+pub fn decide(context: &Context, length: u64) -> Reason {
     let Some(kernel) = Kernel::new() else {
         return Reason::Contended;
     };

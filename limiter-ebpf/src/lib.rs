@@ -1,6 +1,7 @@
 //! The packet's path in the kernel: adapters of `limiter_common::policy` to packets, maps, clock and sockets.
 //!
-//! - [`packet`]: bytes, length and metadata of a packet
+//! - [`packet`]: bytes of a packet; [`context`]: its size and its time, at the driver (XDP) or, with the feature `tc`, in
+//!   the network stack
 //! - [`fast`]: one limit that matches every packet; [`full`]: any other configuration
 //! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`second_chance`], [`room`] and [`entry`]) and [`counters`]
 //! - [`connection`]: looks a packet up among the host's [`sockets`]
@@ -14,6 +15,12 @@
 pub mod fast;
 pub mod full;
 
+#[cfg(not(feature = "tc"))]
+#[path = "context/xdp.rs"]
+pub mod context;
+#[cfg(feature = "tc")]
+#[path = "context/tc.rs"]
+pub mod context;
 pub mod packet;
 
 pub mod engine;

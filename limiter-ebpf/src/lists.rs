@@ -54,7 +54,7 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
     let Some(evaluation) = (unsafe { evaluation.as_ref() }) else {
         return 0;
     };
-    let Some(listed) = of(&evaluation.info.source) else {
+    let Some(listed) = of(evaluation.info.peer(constants().egress)) else {
         return 0;
     };
     let lists = listed.lists;

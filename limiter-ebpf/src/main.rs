@@ -1,54 +1,57 @@
-//! The XDP program. The driver runs it on every received packet.
+//! The program. The driver runs it on every received packet; with the feature `tc`, the network stack runs it on every
+//! packet in one direction.
 #![no_std]
 #![no_main]
 
-use aya_ebpf::{bindings::xdp_action, macros::xdp, programs::XdpContext};
-use limiter_common::{
-    abi::{CLOCK_PACKET, NEXT_FALLBACK, NEXT_FOREIGN},
-    policy::verdict::Reason,
-};
+#[cfg(feature = "tc")]
+use aya_ebpf::macros::classifier;
+#[cfg(not(feature = "tc"))]
+use aya_ebpf::macros::xdp;
+use limiter_common::abi::{NEXT_FALLBACK, NEXT_FOREIGN};
+#[cfg(not(feature = "tc"))]
+use limiter_ebpf::maps::NEXT_FRAGS;
 use limiter_ebpf::{
     clock,
     config::constants,
+    context::{self, Action, Context, DROP, PASS},
     counters, fast, full,
-    maps::{NEXT, NEXT_FRAGS},
-    packet,
+    maps::NEXT,
 };
 
 /// Defines the programs. One per path, because the stack has no room for both paths in one program.
 macro_rules! entries {
     ($($(#[$attribute:meta])+ $name:ident: $way:ident, $frags:literal, $next:ident;)+) => {$(
         $(#[$attribute])+
-        pub fn $name(context: XdpContext) -> u32 {
+        pub fn $name(context: Context) -> Action {
             if clock::is_past_deadline() {
                 let after = constants().after_deadline;
                 // SAFETY: nothing here needs dropping.
                 unsafe { $next.tail_call(&context, after) };
                 // The tail call failed. A missing fallback was just replaced: the trial's program decides.
                 if after != NEXT_FALLBACK {
-                    return xdp_action::XDP_PASS;
+                    return PASS;
                 }
             }
-            let length = packet::length::<$frags>(&context);
-            let reason = $way::decide(&context, length);
-            counters::count($way::ROW, reason, length);
-            if constants().clock == CLOCK_PACKET {
-                report(&context, reason);
-            }
+            context::prepare(&context);
+            let size = context::size::<$frags>(&context);
+            let reason = $way::decide(&context, size);
+            counters::count($way::ROW, reason, size);
+            context::report(&context, reason as u32);
             if constants().chained != 0 && reason.passes() {
                 // SAFETY: nothing here needs dropping.
                 unsafe { $next.tail_call(&context, NEXT_FOREIGN) };
                 // The other program is gone: the packet passes.
             }
             if reason.passes() {
-                xdp_action::XDP_PASS
+                PASS
             } else {
-                xdp_action::XDP_DROP
+                DROP
             }
         }
     )+};
 }
 
+#[cfg(not(feature = "tc"))]
 entries! {
     /// The fast path, for kernels before 5.18 and drivers without multi-buffer packets.
     #[xdp]
@@ -64,13 +67,14 @@ entries! {
     limits_frags: full, true, NEXT_FRAGS;
 }
 
-/// Writes the reason to the packet's stamp, for tests and replay.
-#[inline(always)]
-fn report(context: &XdpContext, reason: Reason) {
-    if let Some(stamp) = packet::stamp(context) {
-        // SAFETY: `stamp` has checked that it lies within the metadata.
-        unsafe { (&raw mut (*stamp).reason).write(reason as u32) };
-    }
+#[cfg(feature = "tc")]
+entries! {
+    /// The fast path in the network stack.
+    #[classifier]
+    limiter_tc: fast, false, NEXT;
+    /// The full path in the network stack.
+    #[classifier]
+    limits_tc: full, false, NEXT;
 }
 
 #[unsafe(link_section = "license")]

@@ -1,39 +1,35 @@
-//! A packet from the driver: a bounds-checked cursor over its bytes, its length, and the metadata in front of it.
+//! A packet: a bounds-checked cursor over its bytes.
 
 use core::{
     hint::black_box,
     mem::{MaybeUninit, transmute},
 };
 
-use aya_ebpf::{
-    bindings::xdp_md,
-    helpers::generated::{bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
-    programs::XdpContext,
-};
+use aya_ebpf::EbpfContext;
 use limiter_common::{
-    abi::{CLOCK_PACKET, Stamp, rules::PAYLOAD_MAX},
-    policy::{self, Bytes, PacketInfo, payload},
+    abi::rules::PAYLOAD_MAX,
+    policy::{self, Bytes, PacketInfo, parse::ethernet, payload},
     table::key::Address,
 };
 
-use crate::constants;
+use crate::context::{self, Context, Raw};
 
 /// A reader of the packet's headers, from front to back.
 #[derive(Clone, Copy)]
 pub struct Cursor {
     at: usize,
     end: usize,
-    context: *mut xdp_md,
+    context: *mut Raw,
 }
 
 impl Cursor {
-    /// A cursor at the Ethernet header.
+    /// A cursor at the beginning of the frame.
     #[inline(always)]
-    pub fn new(context: &XdpContext) -> Self {
+    pub fn new(context: &Context) -> Self {
         Self {
             at: context.data(),
             end: context.data_end(),
-            context: context.ctx,
+            context: context.as_ptr().cast(),
         }
     }
 
@@ -66,13 +62,20 @@ impl Cursor {
         // SAFETY: the context is the program's, and `into` has `PAYLOAD_MAX` bytes.
         let error = unsafe {
             let offset = self.at.wrapping_sub((*self.context).data as usize) as u32;
-            bpf_xdp_load_bytes(self.context, offset, into.as_mut_ptr().cast(), length)
+            context::load(self.context, offset, into.as_mut_ptr(), length)
         };
         if error == 0 { length } else { 0 }
     }
 }
 
 impl Bytes for Cursor {
+    #[inline(always)]
+    fn ether_type(&mut self) -> Option<u16> {
+        // SAFETY: the context is the program's.
+        let known = unsafe { context::ether_type(self.context) };
+        known.or_else(|| ethernet(self))
+    }
+
     #[inline(always)]
     fn peek<const N: usize>(&self) -> Option<&[u8; N]> {
         // SAFETY: `header` has checked that the bytes lie within the packet.
@@ -137,34 +140,4 @@ pub fn no_info(place: &mut MaybeUninit<PacketInfo>) -> &mut PacketInfo {
     }
     // SAFETY: every word is written.
     unsafe { place.assume_init_mut() }
-}
-
-/// Bytes of the frame. In a program for multi-buffer frames, `data_end` is the end of the first buffer, so the kernel
-/// is asked. In a replay, the stamp has the length, because a capture may be truncated.
-#[inline(always)]
-pub fn length<const FRAGS: bool>(context: &XdpContext) -> u64 {
-    if constants().clock == CLOCK_PACKET
-        && let Some(stamp) = stamp(context)
-    {
-        // SAFETY: `stamp` has checked that it lies within the metadata.
-        let length = unsafe { (&raw const (*stamp).length).read() };
-        if length != 0 {
-            return length;
-        }
-    }
-    if FRAGS {
-        // SAFETY: the helper reads the context, which is valid while the program runs.
-        return unsafe { bpf_xdp_get_buff_len(context.ctx) };
-    }
-    (context.data_end() - context.data()) as u64
-}
-
-/// The stamp in front of the packet, if there is one.
-#[inline(always)]
-pub fn stamp(context: &XdpContext) -> Option<*mut Stamp> {
-    let at = context.metadata();
-    if at + size_of::<Stamp>() > context.data() {
-        return None;
-    }
-    Some(at as *mut Stamp)
 }

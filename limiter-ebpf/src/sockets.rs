@@ -4,7 +4,6 @@ use aya_ebpf::{
     EbpfContext,
     bindings::{bpf_sock, bpf_sock_tuple},
     helpers::generated::{bpf_sk_lookup_tcp, bpf_sk_lookup_udp, bpf_sk_release},
-    programs::XdpContext,
 };
 use limiter_common::{
     policy::{
@@ -13,6 +12,8 @@ use limiter_common::{
     },
     table::key::{IPV4, Words},
 };
+
+use crate::{constants, context::Context};
 
 /// The network namespace of the interface (`BPF_F_CURRENT_NETNS`, include/uapi/linux/bpf.h: -1 as a signed 32-bit
 /// number).
@@ -50,12 +51,17 @@ struct Tuple<A> {
 
 /// Looks for the socket that gets the packet, which has ports. Returns [`NONE`], [`UNCONNECTED`] or [`CONNECTED`].
 #[inline(always)]
-pub fn find(context: &XdpContext, info: &PacketInfo) -> u64 {
-    let ports = (
+pub fn find(context: &Context, info: &PacketInfo) -> u64 {
+    let mut ports = (
         (info.source_port as u16).to_be(),
         (info.destination_port as u16).to_be(),
     );
-    let (source, destination) = (info.source.words, info.destination.words);
+    let (mut source, mut destination) = (info.source.words, info.destination.words);
+    // The peer of a packet that the host sends is the packet's destination.
+    if constants().egress != 0 {
+        (source, destination) = (destination, source);
+        ports = (ports.1, ports.0);
+    }
     if info.source.family == IPV4 {
         let (source, destination) = (first(&source), first(&destination));
         look_up(
@@ -90,7 +96,7 @@ fn tuple<A>(source: A, destination: A, ports: (u16, u16)) -> Tuple<A> {
 }
 
 #[inline(always)]
-fn look_up<A>(context: &XdpContext, protocol: u32, tuple: &mut Tuple<A>) -> u64 {
+fn look_up<A>(context: &Context, protocol: u32, tuple: &mut Tuple<A>) -> u64 {
     // The size ends with the ports, without padding.
     let size = (2 * size_of::<A>() + 4) as u32;
     let tuple = (&raw mut *tuple).cast::<bpf_sock_tuple>();

@@ -7,9 +7,8 @@ use core::mem::MaybeUninit;
 
 use aya_ebpf::{
     EbpfContext,
-    bindings::{BPF_RB_NO_WAKEUP, xdp_md},
+    bindings::BPF_RB_NO_WAKEUP,
     helpers::generated::{bpf_jiffies64, bpf_ktime_get_ns},
-    programs::XdpContext,
 };
 use limiter_common::{
     abi::{
@@ -23,6 +22,7 @@ use limiter_common::{
 use crate::{
     atomic::Word,
     constants,
+    context::{Context, Raw},
     maps::{EVENTS, WATCH, WATCHED},
     packet::{self, Cursor},
     read,
@@ -35,7 +35,7 @@ const WOULD_DROP: u32 = 1 << 8;
 /// reason, index of the limit that the packet is over, and bits of all these limits.
 #[inline(always)]
 pub fn emit(
-    context: &XdpContext,
+    context: &Context,
     length: u64,
     reason: Reason,
     details: impl FnOnce() -> (u32, u32, u64),
@@ -68,7 +68,7 @@ fn is_of_limit(why: u32) -> bool {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn watch_drop(
-    context: *mut xdp_md,
+    context: *mut Raw,
     length: u64,
     code: u32,
     limit: u32,
@@ -147,8 +147,8 @@ unsafe fn is_on(watch: *mut Watch, cpu: *mut Watched) -> bool {
 /// Returns 1 if the packet's source is wanted, otherwise 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn watch_source(context: *mut xdp_md) -> u32 {
-    let context = XdpContext::new(context);
+extern "C" fn watch_source(context: *mut Raw) -> u32 {
+    let context = Context::new(context);
     let Some(watch) = WATCH.get_ptr(0) else {
         return 0;
     };
@@ -164,8 +164,8 @@ extern "C" fn watch_source(context: *mut xdp_md) -> u32 {
 /// Parses the packet again and writes the event, or counts it as lost if the ring buffer is full. Returns 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn watch_write(context: *mut xdp_md, length: u64, code: u32, slot: u32) -> u32 {
-    let context = XdpContext::new(context);
+extern "C" fn watch_write(context: *mut Raw, length: u64, code: u32, slot: u32) -> u32 {
+    let context = Context::new(context);
     let mut place = MaybeUninit::uninit();
     let info = packet::no_info(&mut place);
     let mut packet = Cursor::new(&context);

@@ -1,6 +1,6 @@
 //! Runs the real program in the kernel by test-run, which decides about a packet at the time that the test chooses.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{collections::BTreeMap, net::IpAddr, os::fd::BorrowedFd};
 
 use ipnet::IpNet;
 use limiter_common::{
@@ -12,7 +12,7 @@ use limiter_common::{
 use limiter_user::{
     config,
     config::{
-        Algorithm, Burst, Key, Rate, Settings,
+        Algorithm, Burst, Direction, Key, Mode, Rate, Settings,
         compile::{FIRST_SLOT, TierBits},
         slot::Slot,
     },
@@ -28,7 +28,7 @@ use limiter_user::{
     observe::reader::Reader,
 };
 
-use crate::store::Store;
+use crate::{need, store::Store};
 
 /// A configured limit, and other settings of the program.
 #[derive(Clone, Debug)]
@@ -113,6 +113,8 @@ pub struct Kernel {
     pub tables: Tables,
     /// The table of sources, word by word.
     pub store: Store,
+    /// Whether it is the program for the network stack.
+    pub tc: bool,
     /// The limit, of a program with one.
     pub limit: Limit,
 }
@@ -120,11 +122,24 @@ pub struct Kernel {
 const STAMP: usize = size_of::<Stamp>();
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
+const TCX_NEXT: u32 = u32::MAX;
+const TCX_DROP: u32 = 2;
 
 impl Kernel {
     /// Loads the program with the packet's clock.
     pub fn new(limit: &Limit) -> Self {
         Self::load(limit, &limit.config(), true)
+    }
+
+    /// [`Self::new`] for each hook that this kernel has.
+    pub fn at_each_hook(limit: &Limit) -> Vec<Self> {
+        let hooks = if need::tcx() { 0..=1 } else { 0..=0 };
+        let load = |tc| {
+            let mut config = limit.config();
+            config.tc = tc;
+            Self::load(limit, &config, true)
+        };
+        hooks.map(load).collect()
     }
 
     /// Loads the program with several limits and lists, with the packet's clock.
@@ -173,6 +188,7 @@ impl Kernel {
         let store = Store::of(&mut program);
         let tables = program.tables().unwrap();
         Self {
+            tc: program.entry().ends_with("_tc"),
             program,
             tables,
             store,
@@ -183,7 +199,12 @@ impl Kernel {
     /// Runs the program on `packet` at time `nanoseconds`. Returns the reason for its verdict.
     pub fn offer(&self, packet: &[u8], nanoseconds: u64) -> Reason {
         let (action, reason, left) = self.run(packet, nanoseconds);
-        let wanted = if reason.passes() { XDP_PASS } else { XDP_DROP };
+        let wanted = match (self.tc, reason.passes()) {
+            (false, true) => XDP_PASS,
+            (false, false) => XDP_DROP,
+            (true, true) => TCX_NEXT,
+            (true, false) => TCX_DROP,
+        };
         assert_eq!(action, wanted, "action and reason {reason:?} must agree");
         assert_eq!(left, packet, "the program changes no packet");
         reason
@@ -221,12 +242,38 @@ impl Kernel {
             reason: replay::UNSAID,
             uncertainty: uncertainty(nanoseconds),
             length: 0,
+            reserved: 0,
         };
         let mut room = Vec::new();
-        let (action, reason) =
-            replay::run(self.program.fd().unwrap(), stamp, packet, &mut room).unwrap();
+        let program = self.program.fd().unwrap();
+        if self.tc {
+            room.extend(packet);
+            let (action, reason) = run_tc(program, stamp, &mut room);
+            return (action, reason, room);
+        }
+        let (action, reason) = replay::run(program, stamp, packet, &mut room).unwrap();
         (action, reason, room.split_off(STAMP))
     }
+}
+
+/// Whether the kernel runs a program for the network stack on this frame in a test-run: it wants a whole IP header.
+pub fn runs_tc(frame: &[u8]) -> bool {
+    let header = match frame.get(12..14) {
+        Some([0x08, 0x00]) => 20,
+        Some([0x86, 0xdd]) => 40,
+        _ => 1,
+    };
+    frame.len() >= 14 + header
+}
+
+/// Runs the program for the network stack once. Returns its verdict as a number of the kernel, and the reason.
+fn run_tc(program: BorrowedFd<'_>, stamp: Stamp, frame: &mut [u8]) -> (u32, Reason) {
+    // `struct __sk_buff` (include/uapi/linux/bpf.h). The stamp is in its control block.
+    let mut context = [0_u32; 48];
+    let [low, high] = [stamp.nanoseconds as u32, (stamp.nanoseconds >> 32) as u32];
+    context[12..17].copy_from_slice(&[low, high, stamp.reason, stamp.uncertainty, stamp.length]);
+    let run = bpf::test_run_in(program, frame, &mut context, 1).unwrap();
+    (run.action, Reason::from_number(context[14]).unwrap())
 }
 
 /// The program's constants for these settings, and the prefixes of its lists. The first limit gets the first slot.
@@ -245,7 +292,13 @@ pub fn constants(settings: &Settings, clock: u32) -> (Box<Config>, BTreeMap<IpNe
     let bits = TierBits::default().for_settings(settings).0;
     let mut compiled = settings.compile(&slots, &bits, FRAME_MAX).unwrap();
     compiled.clock = clock;
+    compiled.tc = is_tc(settings).into();
     (compiled, settings.lists.compile(&bits))
+}
+
+/// Whether the settings want the program for the network stack.
+pub fn is_tc(settings: &Settings) -> bool {
+    settings.mode == Mode::Tc || settings.direction == Direction::Out
 }
 
 /// A random width for the program's bounds of time, because no verdict may depend on it.

@@ -31,7 +31,7 @@ use limiter_user::{
     },
 };
 
-use crate::engine::Kernel;
+use crate::engine::{Kernel, is_tc};
 
 /// A program, and its successors over the same maps.
 #[derive(Debug)]
@@ -77,6 +77,7 @@ impl Generations {
             settings: settings.clone(),
             frame_max,
             frags: true,
+            tc: is_tc(settings),
             ..Record::default()
         };
         record.take_slots();

@@ -42,6 +42,7 @@ pub mod store;
 pub mod testbed;
 pub mod traffic;
 pub mod trials;
+pub mod tun;
 pub mod watcher;
 
 use std::{

@@ -60,6 +60,11 @@ pub fn container(test: &str) -> bool {
     (overlay || missing(test, "no overlayfs")) && (systemd || missing(test, "no systemd"))
 }
 
+/// True if this kernel has links to the hooks of the network stack (Linux 6.6).
+pub fn tcx() -> bool {
+    requirements::kernel().is_ok_and(|version| version.has_tcx())
+}
+
 /// Reports that `test` cannot run, on standard error and in the file that `cargo xtask test` counts. Panics with
 /// `LIMITER_STRICT`, which forbids skipping. Returns false.
 pub fn missing(test: &str, why: &str) -> bool {

@@ -16,6 +16,7 @@ use limiter_common::{
 };
 use limiter_tests::{
     cpus::pin_to,
+    engine::runs_tc,
     generations::Generations,
     model::{Id, Model, bucket::State},
     need_kernel,
@@ -109,7 +110,10 @@ impl Pair {
     fn packet(&mut self) -> Option<Reason> {
         self.clock.step(&mut self.rng, &self.settings);
         let now = self.clock.now;
-        let frame = packets::frame(&mut self.rng, &self.settings);
+        let mut frame = packets::frame(&mut self.rng, &self.settings);
+        while self.kernel.kernel.tc && !runs_tc(&frame) {
+            frame = packets::frame(&mut self.rng, &self.settings);
+        }
         let reason = self.kernel.kernel.offer(&frame, now);
         let gone = self.forget_replaced()?;
         let wanted = self.model.offer(&frame, now);

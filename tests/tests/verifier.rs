@@ -10,7 +10,7 @@ use limiter_common::{
     arithmetic::rescale::PAST_QUOTAS,
 };
 use limiter_tests::{
-    engine::constants, largest, need_kernel, settings, verified_instructions,
+    engine::constants, largest, need, need_kernel, settings, verified_instructions,
     verified_instructions_of,
 };
 use limiter_user::{
@@ -64,7 +64,8 @@ fn entries_of(settings: &Settings, bound: u32) {
         // The program may be chained, and have a deadline.
         (config.chained, config.deadline) = (trial.into(), trial.into());
         config.after_deadline = if trial { NEXT_FALLBACK } else { NEXT_FOREIGN };
-        for frags in [false, has_frags] {
+        for (tc, frags) in [(false, false), (false, has_frags), (need::tcx(), false)] {
+            config.tc = tc.into();
             let lists = ListMaps::New(&prefixes);
             let program = object::load(&config, Maps::New, lists, frags).unwrap();
             check(program.entry(), verified_instructions(&program), bound);

@@ -21,9 +21,10 @@ const MS: u64 = 1_000_000;
 const START: u64 = 1_000 * SECOND;
 const SOURCE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7));
 
-/// The program in the kernel beside the arithmetic alone: both decide about each packet of the source.
+/// The programs in the kernel, at the driver and in the network stack, beside the arithmetic alone: all decide about each
+/// packet of the source.
 struct Both {
-    kernel: Kernel,
+    kernels: Vec<Kernel>,
     limit: Limit,
     quota: Quota,
     /// The bucket of the arithmetic. `None` before the first packet: the bucket is full.
@@ -33,7 +34,7 @@ struct Both {
 impl Both {
     fn new(limit: &Limit) -> Self {
         Self {
-            kernel: Kernel::new(limit),
+            kernels: Kernel::at_each_hook(limit),
             limit: limit.clone(),
             quota: limit.config().limits[0].quota,
             tat: Cell::new(None),
@@ -52,9 +53,11 @@ impl Both {
             }
         };
         self.tat.set(Some(tat));
-        assert_eq!(self.kernel.passes(packet, now), passes, "at {now} ns");
-        if let Some(entry) = self.kernel.entry(&self.limit.of(SOURCE)) {
-            assert_eq!(entry.tat, tat, "at {now} ns");
+        for kernel in &self.kernels {
+            assert_eq!(kernel.passes(packet, now), passes, "at {now} ns");
+            if let Some(entry) = kernel.entry(&self.limit.of(SOURCE)) {
+                assert_eq!(entry.tat, tat, "at {now} ns");
+            }
         }
         passes
     }
@@ -79,7 +82,7 @@ fn after(limit: &Limit, bursts: &[(u64, u32, u32)]) -> Both {
 }
 
 fn tokens(both: &Both, at: u64) -> f64 {
-    both.kernel.check(SOURCE, START + at).0
+    both.kernels[0].check(SOURCE, START + at).0
 }
 
 fn close(found: f64, wanted: f64) -> bool {
@@ -237,7 +240,7 @@ fn example_12_retry_after_is_exact() {
     for (rate, empty_for) in [("5/s", 0.2), ("1/2s", 2.0)] {
         let both = after(&Limit::new(rate, "1"), &[(0, 1, 1)]);
         assert!(
-            close(both.kernel.check(SOURCE, START).1, empty_for),
+            close(both.kernels[0].check(SOURCE, START).1, empty_for),
             "{rate}"
         );
         let exact = (empty_for * 1e9) as u64;

@@ -72,7 +72,8 @@ impl<'a> Compiler<'a> {
         let target = target(endian);
         let target_dir = self.target_dir.join(endian);
         let mut cargo = self.tools.rust.tool("cargo");
-        cargo.args(["build", "--quiet", "--bin", program]);
+        let (binary, feature) = program.split_once('-').unwrap_or((program, ""));
+        cargo.args(["build", "--quiet", "--bin", binary, "--features", feature]);
         cargo.args(["--target", &target]);
         cargo.arg("--manifest-path");
         cargo.arg(self.root.join("limiter-ebpf/Cargo.toml"));
@@ -83,7 +84,7 @@ impl<'a> Compiler<'a> {
         rustc_wrapper::put_into(&mut cargo)?;
         run(&mut cargo)?;
         let linked = target_dir.join(target).join("release");
-        self.tools.rust.strip(&linked.join(program), to)?;
+        self.tools.rust.strip(&linked.join(binary), to)?;
         flags::refuse_local_paths(to, &self.folders)
     }
 

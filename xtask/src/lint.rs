@@ -27,7 +27,11 @@ pub fn run(strict: bool) -> Result<()> {
         ("formatting of limiter-ebpf", format(&rust, &ebpf)),
         ("formatting of fuzz", format(&rust, &fuzz)),
         ("clippy on the workspace", clippy(&rust)),
-        ("clippy on limiter-ebpf", clippy_ebpf(&rust)),
+        ("clippy on limiter-ebpf", clippy_ebpf(&rust, &[])),
+        (
+            "clippy on limiter-ebpf for tc",
+            clippy_ebpf(&rust, &["--bin", "limiter", "--features", "tc"]),
+        ),
     ];
     let (mut failed, deny) = thread::scope(|scope| {
         // Building cargo-deny takes a minute, and uses one processor towards the end.
@@ -104,11 +108,11 @@ fn clippy(rust: &Rust) -> Command {
 
 /// Runs clippy on the BPF program separately, with its own build settings: the source of `core`, without unwinding.
 /// Together with the host's packages, its dependencies would get other features.
-fn clippy_ebpf(rust: &Rust) -> Command {
+fn clippy_ebpf(rust: &Rust, chosen: &[&str]) -> Command {
     let mut clippy = rust.tool("cargo-clippy");
     clippy.args(["clippy", "--quiet"]).args(flags::CARGO);
     clippy.args(["--manifest-path", "limiter-ebpf/Cargo.toml"]);
-    clippy.args(["--target", &target(ENDIANS[0])]);
+    clippy.args(["--target", &target(ENDIANS[0])]).args(chosen);
     clippy.arg("--target-dir");
     clippy.arg(paths::target().join("ebpf/clippy"));
     clippy.args(["--", "-D", "warnings"]);

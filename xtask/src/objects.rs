@@ -1,7 +1,7 @@
 //! Lists the objects and their sources.
 
-/// The binaries of `limiter-ebpf`, each built once for each byte order.
-pub const PROGRAMS: [&str; 3] = ["limiter", "learn", "bench"];
+/// The binaries of `limiter-ebpf`, each built once for each byte order. Behind a hyphen, a feature that it is built with.
+pub const PROGRAMS: [&str; 4] = ["limiter", "limiter-tc", "learn", "bench"];
 
 pub const ENDIANS: [&str; 2] = ["bpfel", "bpfeb"];
 

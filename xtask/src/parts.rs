@@ -16,7 +16,7 @@ const RULES: [(&str, &[&str]); 8] = [
     ("export", &["export", "helper", "observe"]),
     ("show", &["config", "observe", "plan", "show"]),
     ("kernel/error", &["config"]),
-    ("kernel/sys", &["kernel/error", "kernel/sys"]),
+    ("kernel/sys", &["config", "kernel/error", "kernel/sys"]),
     (
         "kernel/program",
         &["config", "kernel/error", "kernel/program", "kernel/sys"],
@@ -33,7 +33,13 @@ const RULES: [(&str, &[&str]); 8] = [
     ),
     (
         "kernel/probe",
-        &["kernel/error", "kernel/probe", "kernel/state", "kernel/sys"],
+        &[
+            "config",
+            "kernel/error",
+            "kernel/probe",
+            "kernel/state",
+            "kernel/sys",
+        ],
     ),
 ];
 

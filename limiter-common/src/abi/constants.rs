@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Version of the constants and of the pinned maps, called *layout* in docs/attachment.md.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// Value of [`Config::clock`]: the program reads the kernel's clock.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -53,6 +53,14 @@ pub struct Config {
     pub established: u32,
     /// Entries of the table that limits share; 0: one limit has the whole table.
     pub room: u32,
+    /// 1: the loader takes the program for the network stack.
+    pub tc: u32,
+    /// 1: packets begin with the IP header. For the network stack only.
+    pub no_ethernet: u32,
+    /// 1: the program sees what the interface sends: lists and connections are those of the destination.
+    pub egress: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
     /// 1: packets that pass go to the program at [`NEXT_FOREIGN`].
     pub chained: u32,
     /// Index of the program that packets go to after the deadline. Without a program at [`NEXT_FOREIGN`], they pass.
@@ -105,6 +113,10 @@ impl Config {
         control: 0,
         established: 0,
         room: 0,
+        tc: 0,
+        no_ethernet: 0,
+        egress: 0,
+        reserved: 0,
         chained: 0,
         after_deadline: NEXT_FOREIGN,
         new_sources: NewSourceQuota::NONE,

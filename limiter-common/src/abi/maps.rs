@@ -68,7 +68,7 @@ pub struct Listed {
     pub dropped: u64,
 }
 
-/// Metadata in front of a packet if the clock is [`super::CLOCK_PACKET`].
+/// Metadata in front of a packet, or its control block, if the clock is [`super::CLOCK_PACKET`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Stamp {
@@ -80,7 +80,9 @@ pub struct Stamp {
     /// it.
     pub uncertainty: u32,
     /// In: bytes of the frame, if the packet is only its beginning; 0: the packet's length.
-    pub length: u64,
+    pub length: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
 }
 
 /// The last reading of the clock on one CPU.

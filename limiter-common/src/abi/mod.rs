@@ -58,7 +58,7 @@ assert_bytes! {
     ByPort: 257 * 8 + 256 + SPLIT_MAX * 256 * 8,
     Candidates: 2 * 8 + 8 * 8 + 2 * 257 * 8 + 2 * size_of::<ByPort>() + 3 * 8,
     NewSourceQuota: 5 * 8,
-    Config: LIMITS_MAX as usize * size_of::<Limit>() + size_of::<Candidates>() + 2 * 40 + 32 + 2 * 8 + SLOTS as usize * 4 + 14 * 4,
+    Config: LIMITS_MAX as usize * size_of::<Limit>() + size_of::<Candidates>() + 2 * 40 + 32 + 2 * 8 + SLOTS as usize * 4 + 18 * 4,
     Count: 2 * 8,
     Counters: 24 * 16 + 4 * 8,
     LimitCounters: 3 * 16,

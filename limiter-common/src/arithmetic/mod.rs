@@ -7,4 +7,5 @@ pub mod bucket;
 pub mod quota;
 pub mod rescale;
 pub mod scale;
+pub mod size;
 pub mod window;

@@ -2,6 +2,7 @@
 
 use crate::arithmetic::{
     bucket::{self, Decision},
+    size,
     window::Window,
 };
 
@@ -52,14 +53,20 @@ const LEASE_PACKET: u64 = 1_522;
 /// Operations on a bucket. `now` is in nanoseconds of the kernel's monotonic clock, and a cost comes from
 /// [`Quota::cost_of`].
 impl Quota {
-    /// The cost of a packet of `length` bytes, rounded up. User space chooses `cost` so that the product does not
-    /// overflow for a length up to [`LENGTH_MAX`].
+    /// The cost of a packet of this [`size`], rounded up: of all packets, if the kernel has merged several. User space
+    /// chooses `cost` so that the product does not overflow for [`LENGTH_MAX`] bytes.
     #[must_use]
     #[inline(always)]
-    pub const fn cost_of(&self, length: u64) -> u64 {
+    pub const fn cost_of(&self, size: u64) -> u64 {
         if self.flags & BY_BYTES == 0 {
-            return self.cost;
+            return match size::packets(size) {
+                1 => self.cost,
+                // More than any bucket has.
+                packets if self.cost > bucket::TAU_MAX / packets => bucket::TAU_MAX + 1,
+                packets => self.cost * packets,
+            };
         }
+        let length = size::bytes(size);
         let cost = (length * self.cost + ((1 << self.cost_shift) - 1)) >> self.cost_shift;
         if self.hold == 0 {
             cost

@@ -1,10 +1,20 @@
 //! The bytes of a packet.
 
-use super::{payload::WORDS, transport::size_of_header};
+use super::{parse::ethernet, payload::WORDS, transport::size_of_header};
 use crate::abi::rules::{PATTERN_MAX, PAYLOAD_MAX};
 
 /// A reader of a packet's headers, from front to back.
 pub trait Bytes {
+    /// Moves from the beginning of the frame to behind its link-layer header. Returns the EtherType, in network byte
+    /// order; None if the header is truncated.
+    #[inline(always)]
+    fn ether_type(&mut self) -> Option<u16>
+    where
+        Self: Sized,
+    {
+        ethernet(self)
+    }
+
     /// The next `N` bytes. None if the packet has fewer.
     fn peek<const N: usize>(&self) -> Option<&[u8; N]>;
 

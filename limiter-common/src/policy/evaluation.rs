@@ -54,7 +54,7 @@ pub struct Evaluation {
     pub now: u64,
     /// Latest arrival time that the checks of several limits have assumed, in nanoseconds.
     pub latest: u64,
-    /// Bytes of the frame.
+    /// Bytes of the frame; of several merged ones, their [`size`].
     pub length: u64,
     /// Limits that match the packet, by index.
     pub matching: u64,

@@ -45,7 +45,7 @@ pub fn evaluate<E: Engine>(
     let charged = charge(engine, limit, &key, length);
     let reason = apply_shadow(engine, charged.reason);
     if let Some(entry) = charged.entry.entry() {
-        entry.count(reason);
+        entry.count(reason, length);
     }
     (reason, charged.reason)
 }

@@ -59,6 +59,17 @@ impl PacketInfo {
         }
     }
 
+    /// The address that lists are about. `egress`: [`crate::abi::Config::egress`].
+    #[must_use]
+    #[inline(always)]
+    pub const fn peer(&self, egress: u32) -> &Address {
+        if egress == 0 {
+            &self.source
+        } else {
+            &self.destination
+        }
+    }
+
     /// Whether the packet opens a TCP connection: SYN without ACK. [`NONE`] and [`ANY`] have both bits.
     #[must_use]
     #[inline(always)]

@@ -54,14 +54,21 @@ const TAGS_MAX: u32 = 8;
 /// Mask for the verifier: bounds the bytes of [`TAGS_MAX`] tags.
 const TAG_BYTES_MASK: usize = 2 * TAGS_MAX as usize * TAG - 1;
 
-/// Parses a packet from the Ethernet header on.
+/// Reads the Ethernet header. Returns its EtherType, in network byte order.
+#[inline(always)]
+pub fn ethernet<B: Bytes>(packet: &mut B) -> Option<u16> {
+    let header = packet.peek::<ETHERNET>()?;
+    let ether_type = u16::from_ne_bytes([header[12], header[13]]);
+    packet.skip(ETHERNET);
+    Some(ether_type)
+}
+
+/// Parses a packet from the link-layer header on.
 #[inline(always)]
 pub fn parse<B: Bytes + Copy>(packet: &mut B) -> Parsed {
-    let Some(header) = packet.peek::<ETHERNET>() else {
+    let Some(mut ether_type) = packet.ether_type() else {
         return Parsed::NotIp;
     };
-    let mut ether_type = u16::from_ne_bytes([header[12], header[13]]);
-    packet.skip(ETHERNET);
     let (mut tags, mut behind) = (0, *packet);
     while is_tag(ether_type) && tags < TAGS_MAX {
         let Some(tag) = behind.peek::<TAG>() else {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     abi::rules::{Limit, NEEDS_DESTINATION, NEEDS_PAIR, NEEDS_SCALE},
-    arithmetic::{bucket::TAU_MAX, quota::ADAPTIVE, scale},
+    arithmetic::{bucket::TAU_MAX, quota::ADAPTIVE, scale, size},
     policy::verdict::Reason,
     table::{
         entry::Shared,
@@ -149,7 +149,7 @@ impl<'a, E: Engine> Step<'a, E> {
         let (bit, cost) = (1 << self.index, self.cost());
         if let Some(plan) = self.evaluation.plans.get_mut(self.index as usize) {
             plan.lease -= cost;
-            plan.pending += 1;
+            plan.pending += size::packets(self.evaluation.length);
         }
         self.evaluation.leased |= bit;
         self.evaluation.charged |= bit;
@@ -209,7 +209,7 @@ impl<'a, E: Engine> Step<'a, E> {
         }
         self.evaluation.charged |= bit;
         if let Some(entry) = charged.entry.entry() {
-            entry.count(Reason::Admitted);
+            entry.count(Reason::Admitted, self.evaluation.length);
         }
         self.count(Reason::Admitted)
     }
@@ -220,7 +220,7 @@ impl<'a, E: Engine> Step<'a, E> {
         self.evaluation.note(self.index, charged.reason);
         if let Some(entry) = charged.entry.entry() {
             let reason = apply_shadow(self.engine, Reason::Limit);
-            entry.count(reason);
+            entry.count(reason, self.evaluation.length);
             self.evaluation.counted = 1;
             self.count(reason);
         }
@@ -455,7 +455,7 @@ pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
         let cost = step.cost();
         if let Some(plan) = step.evaluation.plans.get_mut(index as usize) {
             plan.lease += cost;
-            plan.pending -= 1;
+            plan.pending -= size::packets(step.evaluation.length);
         }
         return DONE;
     }
@@ -473,7 +473,10 @@ pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
                 .demand::<false>(&step.key(), step.entry_number())
                 .find()
         {
-            entry.uncount();
+            // A new entry has counted one.
+            let is_new = step.evaluation.new >> index & 1 != 0;
+            let packets = size::packets(step.evaluation.length);
+            entry.uncount(if is_new { 1 } else { packets });
         }
         engine.uncount_limit(step.limit.slot, step.evaluation.length);
     }
@@ -512,7 +515,7 @@ pub fn count_over<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32
         .demand::<false>(&step.key(), step.entry_number())
         .find()
     {
-        entry.count(reason);
+        entry.count(reason, step.evaluation.length);
     }
     step.count(reason)
 }

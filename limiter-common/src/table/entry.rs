@@ -8,7 +8,10 @@
 //! the charge of one concurrent packet is lost.
 
 use crate::{
-    arithmetic::bucket::{self, BUSY, REST},
+    arithmetic::{
+        bucket::{self, BUSY, REST},
+        size,
+    },
     policy::verdict::Reason,
     table::{key::SourceKey, word::Word},
 };
@@ -152,12 +155,13 @@ pub trait Shared: Copy {
 
     /// Counts one packet of the source.
     #[inline(always)]
-    fn count(self, reason: Reason) {
+    fn count(self, reason: Reason, size: u64) {
+        let packets = ONE_PACKET.wrapping_mul(size::packets(size));
         if reason.passes() {
-            self.add(PASSED, ONE_PACKET);
+            self.add(PASSED, packets);
         }
         if !reason.passes() || reason.would_drop() {
-            self.add(OVER, ONE_PACKET);
+            self.add(OVER, packets);
         }
     }
 
@@ -167,10 +171,10 @@ pub trait Shared: Copy {
         self.add(PASSED, packets.wrapping_mul(ONE_PACKET));
     }
 
-    /// Uncounts a packet of the source that had passed.
+    /// Uncounts packets of the source that had passed.
     #[inline(always)]
-    fn uncount(self) {
-        self.add(PASSED, ONE_PACKET.wrapping_neg());
+    fn uncount(self, packets: u64) {
+        self.add(PASSED, packets.wrapping_mul(ONE_PACKET).wrapping_neg());
     }
 
     /// The key of the entry.

@@ -20,7 +20,10 @@ use limiter_common::{
     },
     policy::{Parsed, parse},
 };
-use limiter_ebpf::packet::{self, Cursor};
+use limiter_ebpf::{
+    context,
+    packet::{self, Cursor},
+};
 
 /// Ring buffer of [`Sighting`]s. User space polls it some hundred times a second, and is not woken. Its values have no
 /// type, because libbpf requires a type without a size.
@@ -39,14 +42,14 @@ static MUTED: PerCpuHashMap<Flow, Count, 256> = PerCpuHashMap::new();
 
 #[xdp]
 pub fn learn(context: XdpContext) -> u32 {
-    watch(&context, packet::length::<false>(&context));
+    watch(&context, context::size::<false>(&context));
     XDP_PASS
 }
 
 /// [`learn`] with multi-buffer packets.
 #[xdp(frags)]
 pub fn learn_frags(context: XdpContext) -> u32 {
-    watch(&context, packet::length::<true>(&context));
+    watch(&context, context::size::<true>(&context));
     XDP_PASS
 }
 

@@ -20,7 +20,7 @@ use limiter_common::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Invalid, Key, Limit, Lists, Malformed, NewSources, Settings,
+    Direction, Invalid, Key, Limit, Lists, Malformed, NewSources, Settings,
     control::is_control,
     key::Parts,
     lists::{ALLOW, DENY, Prefixes},
@@ -96,6 +96,11 @@ impl Settings {
             // Sockets are looked up by addresses and ports.
             config.needs |= NEEDS_TRANSPORT | NEEDS_DESTINATION;
         }
+        if self.direction == Direction::Out {
+            config.egress = 1;
+            // Lists are looked up by the destination.
+            config.needs |= NEEDS_DESTINATION;
+        }
         config.plain = self.is_plain(slots).into();
         Ok(config)
     }
@@ -116,7 +121,8 @@ impl Settings {
     fn is_plain(&self, slots: &[Slot]) -> bool {
         let alone = matches!(slots, [slot] if slot.number == FIRST_SLOT);
         let only = matches!(&self.limits[..], [limit] if limit.matches.is_everything() && !limit.shadow && limit.key.needs() == 0 && limit.hold.is_none() && limit.adaptive.is_none());
-        alone && only && self.lists.are_empty() && !self.exempt.control
+        let inward = self.direction == Direction::In;
+        alone && only && inward && self.lists.are_empty() && !self.exempt.control
     }
 }
 

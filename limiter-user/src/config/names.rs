@@ -1,7 +1,7 @@
 //! Names of limits, lists, fleets and interfaces.
 
 use super::{
-    Invalid,
+    Direction, Invalid,
     control::{CONTROL_LIMIT, CONTROL_TOTAL, is_control},
     or_none::NONE,
 };
@@ -40,23 +40,34 @@ pub fn fleet(text: &str) -> Result<String, Invalid> {
     })
 }
 
-/// Checks that the kernel accepts the name of an interface.
+/// Behind the name of an interface, it stands for the attachment to the packets that the interface sends. The kernel
+/// gives no interface a colon.
+pub const OUT: &str = ":out";
+
+/// The name of the interface, and the direction, of an attachment.
+pub fn direction_of(name: &str) -> (&str, Direction) {
+    let outward = name.strip_suffix(OUT);
+    outward.map_or((name, Direction::In), |name| (name, Direction::Out))
+}
+
+/// Checks that the kernel accepts the name of an interface; [`OUT`] may follow.
 pub fn interface(text: &str) -> Result<String, Invalid> {
     /// `IFNAMSIZ` less the final zero.
     const LONGEST: usize = 15;
     let allowed = |c: char| !(c == '/' || c == ':' || c.is_whitespace() || c.is_control());
-    if text.is_empty() || text == "." || text == ".." || !text.chars().all(allowed) {
+    let (name, _) = direction_of(text);
+    if name.is_empty() || name == "." || name == ".." || !name.chars().all(allowed) {
         return Err(Invalid::new(format!(
             "'{}' is not the name of an interface: `ip link` lists all interfaces",
             text.escape_debug()
         )));
     }
-    if text.parse::<std::net::IpAddr>().is_ok() {
+    if name.parse::<std::net::IpAddr>().is_ok() {
         return Err(Invalid::new(format!(
             "'{text}' is an address where the name of an interface belongs: write the interface in front of it, as in eth0"
         )));
     }
-    if text.len() > LONGEST {
+    if name.len() > LONGEST {
         return Err(Invalid::new(format!(
             "'{text}' is too long for the name of an interface: write at most {LONGEST} characters"
         )));

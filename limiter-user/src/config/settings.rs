@@ -20,8 +20,11 @@ pub const SOURCES_MAX: u32 = 1 << 24;
 /// Settings of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The wanted XDP mode.
+    /// The wanted mode.
     pub mode: Mode,
+    /// The packets that the limits are for.
+    #[serde(default)]
+    pub direction: Direction,
     /// The number of sources that the table has room for.
     pub max_sources: u32,
     /// The limit on new sources; `None`: no limit.
@@ -53,6 +56,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             mode: Mode::Auto,
+            direction: Direction::In,
             max_sources: 65_536,
             new_sources: Some(NewSources::default()),
             exempt: Exempt::default(),
@@ -202,17 +206,33 @@ pub enum Malformed {
     Pass,
 }
 
-/// The wanted XDP mode.
+/// The packets of an interface that limits are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// Those that arrive.
+    #[default]
+    In,
+    /// Those that the interface sends.
+    Out,
+}
+
+/// The wanted mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Native if the driver supports it, otherwise generic.
+    /// Native if the driver supports it, otherwise tc (Linux 6.6) or generic. tc for packets that the interface sends, or
+    /// that have no Ethernet header.
     #[default]
     Auto,
     /// In the driver, before the kernel has spent anything on the packet.
     Native,
-    /// In the network stack: works everywhere, and is several times slower.
+    /// XDP in the network stack: works everywhere, and is several times slower.
     Generic,
+    /// Native if the driver supports it, otherwise generic.
+    Xdp,
+    /// In the network stack, without XDP.
+    Tc,
 }
 
 /// Prints values by their names in files and on the command line.
@@ -226,4 +246,4 @@ macro_rules! shown_by_name {
         }
     )+};
 }
-shown_by_name!(Scope, Algorithm, Malformed, Mode);
+shown_by_name!(Scope, Algorithm, Malformed, Mode, Direction);

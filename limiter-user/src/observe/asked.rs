@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use limiter_common::table::key::SourceKey;
 
 use crate::{
-    config::{Key, Parts, Protocol, key::Packet},
+    config::{Direction, Key, Parts, Protocol, key::Packet, names::direction_of},
     kernel::program::Tables,
 };
 
@@ -25,6 +25,15 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// The packets under the attachment called `name`. Of those that an interface sends, an address alone is the
+    /// destination.
+    pub fn under(mut self, name: &str) -> Self {
+        if direction_of(name).1 == Direction::Out {
+            self.to = self.to.or(Some(self.source));
+        }
+        self
+    }
+
     /// Returns true if more than the source is given.
     pub fn names_more(&self) -> bool {
         self.to.is_some()

@@ -264,6 +264,9 @@ fn mode_notes(interface: &Interface) -> String {
             interface.name
         ));
     }
+    if interface.mode == "tc" {
+        text.push_str("  Packets that offload has merged count as the packets they were, and pass or are dropped together.\n");
+    }
     if !interface.frags && interface.chained {
         text.push_str("  No jumbo frames (MTU above about 3500): the program behind limiter, or this kernel, does not support them.\n");
     } else if !interface.frags {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use limiter_common::abi::Config;
 use limiter_tests::{recipes, scenario, settings};
 use limiter_user::{
-    config::{Settings, compile::TierBits, shares::Share, slot::Slot},
+    config::{Mode, Settings, compile::TierBits, shares::Share, slot::Slot},
     kernel::{
         program::{
             object,
@@ -18,12 +18,14 @@ use super::case::{Case, Sources, Verdict};
 
 /// Loads the program as `attach` would, with private maps. `file` is the configuration besides the keys about the
 /// table.
-pub fn load(case: Case, file: &str) -> Result<Program> {
-    let (config, settings, bits) = compile(case, file)?;
+pub fn load(case: Case, file: &str) -> Result<(Program, Mode)> {
+    let (mut config, settings, bits) = compile(case, file)?;
+    config.tc = (settings.mode == Mode::Tc).into();
     let frags = requirements::kernel()?.has_frags();
     let lists = settings.lists.compile(&bits);
     let lists = ListMaps::New(&lists);
-    Ok(object::load(&config, Maps::New, lists, frags)?)
+    let program = object::load(&config, Maps::New, lists, frags)?;
+    Ok((program, settings.mode))
 }
 
 /// The constants of one limit by source.

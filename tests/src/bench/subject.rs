@@ -7,7 +7,10 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use limiter_tests::scenario::{self, source};
-use limiter_user::kernel::sys::{interface::XdpMode, link::Link};
+use limiter_user::{
+    config::{Direction, Mode},
+    kernel::sys::{interface::XdpMode, link::Link},
+};
 
 use super::{
     case::{Case, Sources, Verdict},
@@ -51,7 +54,7 @@ enum Kind {
 use Kind::{Command, Field, Limiter, Nothing, Programs, Recipe, Rules};
 
 /// All subjects. The first two are the bare programs.
-pub static SUBJECTS: [Subject; 32] = [
+pub static SUBJECTS: [Subject; 34] = [
     Subject("bare-drop", Programs([Some("drop_only"), None], none)),
     Subject("bare-pass", Programs([None, Some("pass_only")], none)),
     Subject(
@@ -59,6 +62,14 @@ pub static SUBJECTS: [Subject; 32] = [
         Programs([Some("one_line_drop"), Some("one_line_pass")], one_line),
     ),
     Subject("limiter", Limiter(|case| scenario::one(case.verdict))),
+    Subject(
+        "limiter-tc",
+        Limiter(|case| format!("mode = \"tc\"\n{}", scenario::one(case.verdict))),
+    ),
+    Subject(
+        "limiter-generic",
+        Limiter(|case| format!("mode = \"generic\"\n{}", scenario::one(case.verdict))),
+    ),
     Subject(
         "limiter-eight",
         Limiter(|case| scenario::eight(case.verdict)),
@@ -171,7 +182,7 @@ impl Subject {
                 let program = programs[case.verdict as usize].context("no program")?;
                 let object = Object::load(program, &constants(case)?)?;
                 let program = object.program()?.as_fd().try_clone_to_owned()?;
-                let link = attach(program.as_fd(), testbed)?;
+                let link = attach(program.as_fd(), testbed, Mode::Native)?;
                 (Box::new((object, link)), Some(program))
             }
             Limiter(file) => install(case, &file(case), testbed)?,
@@ -195,9 +206,9 @@ impl Subject {
 }
 
 fn install(case: Case, file: &str, testbed: &Testbed) -> Result<(Box<dyn Any>, Option<OwnedFd>)> {
-    let program = limiter::load(case, file)?;
+    let (program, mode) = limiter::load(case, file)?;
     let descriptor = program.fd()?.try_clone_to_owned()?;
-    let link = attach(descriptor.as_fd(), testbed)?;
+    let link = attach(descriptor.as_fd(), testbed, mode)?;
     Ok((Box::new((program, link)), Some(descriptor)))
 }
 
@@ -225,10 +236,12 @@ fn reference(case: Case) -> Result<Constants> {
     })
 }
 
-fn attach(program: BorrowedFd<'_>, testbed: &Testbed) -> Result<Link> {
-    let link = testbed
-        .server
-        .namespace
-        .run(|| Link::create(program, testbed.server.index, XdpMode::Native))?;
+fn attach(program: BorrowedFd<'_>, testbed: &Testbed, mode: Mode) -> Result<Link> {
+    let index = testbed.server.index;
+    let link = testbed.server.namespace.run(|| match mode {
+        Mode::Tc => Link::create_tc(program, index, Direction::In, None),
+        Mode::Generic => Link::create(program, index, XdpMode::Generic),
+        _ => Link::create(program, index, XdpMode::Native),
+    })?;
     link.context("attaching")
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use limiter_common::{abi::counters::LimitCounters, policy::verdict::Reason};
 use limiter_user::config::{
-    Limit, Malformed,
+    Direction, Limit, Malformed,
     key::{Bits, Parts},
 };
 
@@ -49,7 +49,13 @@ impl Model {
         };
         let mut listed = Listed::default();
         if !control {
-            listed = lists::look_up(&self.settings.lists, source);
+            let peer = match self.settings.direction {
+                Direction::In => Some(source),
+                Direction::Out => destination,
+            };
+            listed = peer.map_or_else(Listed::default, |peer| {
+                lists::look_up(&self.settings.lists, peer)
+            });
             for name in listed.names() {
                 count(self.hits.entry(name.to_owned()).or_default(), frame.len());
             }

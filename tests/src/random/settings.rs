@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use fastrand::Rng;
 use ipnet::IpNet;
 use limiter_user::config::{
-    Adaptive, Algorithm, Control, Exempt, Key, Limit, Lists, Malformed, Match, NewSources, Rate,
-    Settings, Unit,
+    Adaptive, Algorithm, Control, Direction, Exempt, Key, Limit, Lists, Malformed, Match, Mode,
+    NewSources, Rate, Settings, Unit,
     adaptive::When,
     lists::Prefixes,
     matches::{Destination, Hex, IpVersion, Payload, PortRange},
@@ -86,6 +86,12 @@ fn several(rng: &mut Rng, sources: u32) -> Settings {
         shadow: percent(rng, 10),
         lists,
         limits,
+        // The program at the driver, and that in the network stack in both directions.
+        mode: *one(&mut rng.clone(), &[Mode::Auto, Mode::Tc]),
+        direction: *one(
+            &mut rng.clone(),
+            &[Direction::In, Direction::In, Direction::Out],
+        ),
         ..Settings::default()
     }
 }
@@ -95,6 +101,7 @@ pub fn changed(rng: &mut Rng, old: &Settings) -> Settings {
     loop {
         let mut new = settings(rng, old.max_sources);
         new.new_sources = old.new_sources;
+        (new.mode, new.direction) = (old.mode, old.direction);
         if percent(rng, 40) {
             new.lists = old.lists.clone();
         }

@@ -4,7 +4,7 @@ mod in_the_way;
 
 use std::{fs, process::Command};
 
-use limiter_tests::{eventually, hosts::Hosts, need_kernel};
+use limiter_tests::{eventually, hosts::Hosts, need, need_kernel};
 use serde_json::Value;
 
 /// The finding of one check, as `level: found: advice`.
@@ -173,11 +173,26 @@ fn doctor_predicts_the_mode_of_attach() {
 }
 
 #[test]
-fn doctor_predicts_that_attach_refuses_a_tun_device() {
+fn doctor_predicts_the_hook_of_a_tun_device() {
     need_kernel!();
     let hosts = Hosts::new();
     if !ip(&hosts, "tuntap add dev tun0 mode tun") {
         eprintln!("this kernel has no tun");
+        return;
+    }
+    let attach = |mode: &str| hosts.limiter(&["attach", "tun0", "--rate", "5", "--mode", mode]);
+    for mode in ["native", "generic", "xdp"] {
+        attach(mode).expect_error(1, &["'tun0'", "Ethernet header", "--hook tc"]);
+    }
+    if need::tcx() {
+        let diagnosis = diagnose(&hosts, "tun0", 0);
+        expect(&diagnosis, "frames", &["ok", "mode tc"]);
+        assert_eq!(diagnosis["mode"], "tc");
+        attach("auto").expect(0);
+        assert_eq!(
+            hosts.json("status tun0 --json")["interfaces"][0]["mode"],
+            "tc"
+        );
         return;
     }
     let diagnosis = diagnose(&hosts, "tun0", 1);
@@ -185,10 +200,8 @@ fn doctor_predicts_that_attach_refuses_a_tun_device() {
     let text = hosts.limiter(&["doctor", "tun0"]).stdout;
     let last = text.lines().last();
     assert_eq!(last, Some("tun0: expect `limiter attach tun0` to fail"));
-    for mode in ["auto", "native", "generic"] {
-        hosts
-            .limiter(&["attach", "tun0", "--rate", "5", "--mode", mode])
-            .expect_error(1, &["'tun0'", "Ethernet header", "attach to the interface"]);
+    for mode in ["auto", "tc"] {
+        attach(mode).expect_error(1, &["Ethernet header", "Linux 6.6"]);
     }
     assert_eq!(
         hosts.json(&["status", "--json"])["interfaces"],

@@ -255,7 +255,7 @@ impl<'p> Case<'p> {
             // A trial has another generation.
             let is_trial = || self.place.hosts.status()["try_until"].is_string();
             let wanted = 1 + usize::from(generations.clone().count() > 1 && is_trial());
-            assert_eq!(all.len(), 17 + wanted, "{at}: link and maps: {all:?}");
+            assert_eq!(all.len(), 16 + wanted, "{at}: link and maps: {all:?}");
             for generation in generations {
                 let own = names(&pins.join(generation));
                 assert_eq!(own.len(), 4, "{at}: program, record, lists: {own:?}");

@@ -11,7 +11,10 @@ use crate::{
         About, DAY, Limiting, SECOND, Usage, duration, interface, note, outcome, read_for, report,
         settings, ssh, unique, warn_of_full_tables,
     },
-    config::{Mode, names},
+    config::{
+        Direction, Mode,
+        names::{self, OUT, direction_of},
+    },
     kernel::{
         Attachment, Error,
         ops::{
@@ -21,6 +24,7 @@ use crate::{
             set::{Lasts, Wanted},
             trial,
         },
+        sys::bpf::Place,
     },
     observe::collect,
     show,
@@ -39,9 +43,22 @@ pub struct Attach {
     interfaces: Vec<String>,
     #[command(flatten)]
     limiting: Limiting,
-    /// XDP mode; auto uses native mode, and generic mode if that fails
-    #[arg(long, value_enum, default_value_t, conflicts_with = "config")]
+    /// The program's hook and mode; auto: XDP in the driver (native), or in the network stack if the driver has none
+    /// (generic), or tc where XDP does not work
+    #[arg(
+        long,
+        visible_alias = "hook",
+        value_enum,
+        default_value_t,
+        conflicts_with = "config"
+    )]
     mode: Mode,
+    /// Mode tc: in front of the program with this id, instead of in front of all
+    #[arg(long, value_name = "ID", conflicts_with = "after")]
+    before: Option<u32>,
+    /// Mode tc: behind the program with this id
+    #[arg(long, value_name = "ID")]
+    after: Option<u32>,
     /// Name of a fleet; the limit is shared by all its hosts
     #[arg(long, value_name = "NAME", value_parser = names::fleet, conflicts_with = "config")]
     fleet: Option<String>,
@@ -60,6 +77,10 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     let (interfaces, wanted) = wanted(&arguments).await?;
     let wanted = Wanted {
         chain: arguments.chain,
+        place: arguments
+            .before
+            .map(Place::Before)
+            .or(arguments.after.map(Place::After)),
         trial: arguments.try_for,
         ..wanted
     };
@@ -172,16 +193,26 @@ fn how_to_stay(arguments: &Attach, client: IpAddr) -> String {
 /// The interfaces and settings, from the file or from the flags.
 async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
     let Some(path) = &arguments.limiting.config else {
-        let settings = settings(
-            &arguments.limiting,
-            arguments.mode,
-            arguments.fleet.as_deref(),
+        let limiting = &arguments.limiting;
+        let outward = |name: &String| direction_of(name).1 == Direction::Out;
+        let by_name = if arguments.interfaces.iter().all(outward) {
+            Direction::Out
+        } else {
+            Direction::In
+        };
+        let direction = limiting.direction.unwrap_or(by_name);
+        let fleet = arguments.fleet.as_deref();
+        let settings = settings(limiting, direction, arguments.mode, fleet)?;
+        let interfaces = directed(
+            &arguments.interfaces,
+            direction,
+            "use one direction in one command",
         )?;
         let wanted = Wanted {
             settings,
             ..Wanted::default()
         };
-        return Ok((arguments.interfaces.clone(), wanted));
+        return Ok((interfaces, wanted));
     };
     let (in_file, wanted) = read_for(&arguments.interfaces, path).await?;
     let interfaces = if arguments.interfaces.is_empty() {
@@ -196,7 +227,21 @@ async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
         ))
         .into());
     }
+    let advice = format!("write direction = \"out\" in {}", path.display());
+    let interfaces = directed(&interfaces, wanted.settings.direction, &advice)?;
     Ok((interfaces, wanted))
+}
+
+/// The names of the attachments to these interfaces, for packets in this direction.
+fn directed(names: &[String], direction: Direction, advice: &str) -> Result<Vec<String>, Usage> {
+    let directed = |name: &String| match (direction_of(name), direction) {
+        ((name, Direction::In), Direction::Out) => Ok(format!("{name}{OUT}")),
+        ((_, Direction::Out), Direction::In) => Err(Usage(format!(
+            "'{name}' stands for packets that the interface sends, but these limits are for those that arrive: {advice}, or write the name without {OUT}"
+        ))),
+        _ => Ok(name.clone()),
+    };
+    names.iter().map(directed).collect()
 }
 
 /// Detaches again from the interfaces in `done`: all interfaces or none.

@@ -18,7 +18,7 @@ use crate::{
 pub struct Reset {
     #[command(flatten)]
     on: OnOne,
-    /// Address of the source, as in 192.0.2.7
+    /// Address of the source, as in 192.0.2.7; with IFACE:out, of the destination
     #[arg(value_name = "ADDRESS", value_parser = address, required_unless_present = "all", conflicts_with = "all")]
     address: Option<IpAddr>,
     #[command(flatten)]
@@ -32,6 +32,7 @@ pub async fn run(arguments: Reset) -> anyhow::Result<()> {
     let asked = arguments.address.map(|source| arguments.of.from(source));
     let asked = asked.transpose()?;
     each(&arguments.on.interfaces, async |interface| {
+        let asked = asked.map(|asked| asked.under(interface));
         one(interface, asked.as_ref()).await
     })
     .await

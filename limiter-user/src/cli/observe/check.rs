@@ -21,7 +21,7 @@ use crate::{
 pub struct Check {
     #[command(flatten)]
     on: OnOne,
-    /// Address of the source, as in 192.0.2.7
+    /// Address of the source, as in 192.0.2.7; with IFACE:out, of the destination
     #[arg(value_name = "ADDRESS", value_parser = address)]
     address: IpAddr,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub async fn run(arguments: Check) -> anyhow::Result<()> {
     let asked = arguments.of.from(arguments.address)?;
     let interfaces = &arguments.on.interfaces;
     each(interfaces, async |interface| {
-        one(interface, &asked, arguments.json).await
+        one(interface, &asked.under(interface), arguments.json).await
     })
     .await
 }

@@ -42,7 +42,10 @@ pub struct Replay {
 pub fn run(arguments: &Replay) -> anyhow::Result<()> {
     let settings = match &arguments.limiting.config {
         Some(path) => read(path)?.settings,
-        None => settings(&arguments.limiting, Mode::Auto, None)?,
+        None => {
+            let direction = arguments.limiting.direction.unwrap_or_default();
+            settings(&arguments.limiting, direction, Mode::Auto, None)?
+        }
     };
     if settings.exempt.established {
         note(

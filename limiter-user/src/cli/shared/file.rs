@@ -85,11 +85,14 @@ pub async fn frame_max(on: &[String], file: &File) -> u64 {
     let names = if on.is_empty() { &file.interfaces } else { on };
     let mode = match file.settings.mode {
         Mode::Generic => XdpMode::Generic,
-        Mode::Auto | Mode::Native => XdpMode::Native,
+        Mode::Tc => XdpMode::Tc,
+        Mode::Auto | Mode::Native | Mode::Xdp => XdpMode::Native,
     };
     // A user who may not ask the kernel gets warnings for the usual frame.
     let known = interface::all().await.unwrap_or_default();
-    let named = known.iter().filter(|known| names.contains(&known.name));
+    let named = names
+        .iter()
+        .filter_map(|name| interface::named(&known, name).ok());
     let frames = named.map(|interface| interface.frame_max(mode));
     frames.max().unwrap_or(USUAL_FRAME)
 }

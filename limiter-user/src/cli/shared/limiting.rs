@@ -10,7 +10,8 @@ use super::{
     values::{count, prefix},
 };
 use crate::config::{
-    Burst, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, OrNone, Rate, Scope, Settings,
+    Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, OrNone, Rate, Scope,
+    Settings,
     settings::{DEFAULT_LIMIT, Exemption},
 };
 
@@ -30,9 +31,12 @@ pub struct Limiting {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub burst: Option<Burst>,
     /// Key of a bucket: prefix lengths of the source for IPv4 and IPv6, interface for one bucket for all
-    /// packets, destination, "source + destination", or flow
-    #[arg(long, value_name = "KEY", default_value_t, allow_hyphen_values = true)]
-    pub key: Key,
+    /// packets, destination, "source + destination", or flow. Default: the source; with --direction out, the destination
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub key: Option<Key>,
+    /// The packets to limit: those that arrive, or those that the interface sends (IFACE:out)
+    #[arg(long, value_enum)]
+    pub direction: Option<Direction>,
     /// Count packets that would be dropped, but drop nothing
     #[arg(long)]
     pub shadow: bool,
@@ -66,7 +70,7 @@ pub struct Limiting {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["rate", "burst", "key", "shadow", "malformed", "allow", "deny", "max_sources", "new_sources", "new_sources_burst", "exempt"]
+        conflicts_with_all = ["rate", "burst", "key", "direction", "shadow", "malformed", "allow", "deny", "max_sources", "new_sources", "new_sources_burst", "exempt"]
     )]
     pub config: Option<PathBuf>,
 }
@@ -77,7 +81,12 @@ fn max_sources(text: &str) -> Result<u32, Invalid> {
 }
 
 /// The settings from flags. `fleet` shares the limit.
-pub fn settings(flags: &Limiting, mode: Mode, fleet: Option<&str>) -> anyhow::Result<Settings> {
+pub fn settings(
+    flags: &Limiting,
+    direction: Direction,
+    mode: Mode,
+    fleet: Option<&str>,
+) -> anyhow::Result<Settings> {
     let Some(rate) = flags.rate else {
         return Err(
             Usage("a rate is missing: write --rate RATE, or --config FILE".to_owned()).into(),
@@ -85,12 +94,13 @@ pub fn settings(flags: &Limiting, mode: Mode, fleet: Option<&str>) -> anyhow::Re
     };
     let limit = Limit {
         burst: flags.burst,
-        key: flags.key,
+        key: flags.key.unwrap_or_else(|| Key::of_peers(direction)),
         scope: fleet.map_or(Scope::Host, |_| Scope::Fleet),
         ..Limit::new(DEFAULT_LIMIT, rate)
     };
     let settings = Settings {
         mode,
+        direction,
         max_sources: flags.max_sources,
         new_sources: flags.new_sources.with_burst(flags.new_sources_burst),
         exempt: Exempt::new(&flags.exempt),

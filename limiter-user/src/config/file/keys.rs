@@ -31,7 +31,8 @@ pub static TOP: Keys = Keys {
     place: "at the top of the file, above [lists] and [[limit]]",
     known: r#"
 interfaces: Interfaces to attach to: `"eth0"`, or an array. Interfaces on the command line of `attach` replace them.
-mode: XDP mode of the program: `"auto"` (default: native, or generic if native mode fails), `"native"` or `"generic"`. Fixed at `attach`.
+mode: Hook and mode of the program: `"auto"` (default), `"native"` (XDP in the driver), `"generic"` (XDP in the network stack), `"xdp"` (native, or generic if native mode fails) or `"tc"` (in the network stack, after receive offload; Linux 6.6). `"auto"` is `"xdp"`, and `"tc"` for packets that the interface sends or that have no Ethernet header. Fixed at `attach`.
+direction: `"in"` (default): limits for packets that arrive. `"out"`: limits for packets that the interface sends; lists name destinations, and the key of a limit is by default the destination. Fixed at `attach`.
 max_sources: Number of sources that the table holds: `65536` (default), `"64k"`. Fixed at `attach`.
 new_sources: Rate at which new sources may enter the table: `"10k/s"` (default), or `"none"` for no limit.
 new_sources_burst: Number of new sources that may enter the table at once. Default: 6.5536 seconds of `new_sources`.

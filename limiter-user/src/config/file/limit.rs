@@ -1,7 +1,7 @@
 //! `[[limit]]`.
 
 use super::{
-    super::{Limit, Match, Rate, number},
+    super::{Direction, Key, Limit, Match, Rate, number},
     adaptive,
     keys::LIMIT,
     packets,
@@ -17,14 +17,14 @@ const KEY: &str = "a key as in \"/32,/64\", \"interface\" or \"source + destinat
 const MATCH: &str = "a table as in { protocol = \"udp\", destination_port = 53 }";
 
 /// Reads limit number `index`. Default values replace wrong ones.
-pub fn read(mut section: Section, index: usize) -> Limit {
+pub fn read(mut section: Section, index: usize, direction: Direction) -> Limit {
     section.require("name", &LIMIT, "name = \"ssh\"");
     section.require("rate", &LIMIT, "rate = \"5/s\"");
     let name = section.read("name", |item| item.text(NAME, |text| Ok(text.to_owned())));
     let rate = section.number("rate", RATE);
     Limit {
         matches: matches(&mut section),
-        key: section.text("key", KEY).unwrap_or_default(),
+        key: (section.text("key", KEY)).unwrap_or_else(|| Key::of_peers(direction)),
         burst: section.number("burst", BURST),
         cost: section.read("cost", |item| item.number(COST, number::count)),
         algorithm: section.variant("algorithm").unwrap_or_default(),

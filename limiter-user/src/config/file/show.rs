@@ -7,7 +7,7 @@ use super::{
     adaptive, packets,
     written::{array, text},
 };
-use crate::config::{ALLOW, DENY, Prefixes};
+use crate::config::{ALLOW, DENY, Direction, Key, Prefixes};
 
 /// The most prefixes on one line.
 const ON_ONE_LINE: usize = 4;
@@ -18,6 +18,7 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
     let mut out = Lines::default();
     out.array("interfaces", interfaces);
     out.line("mode", text(settings.mode));
+    out.changed("direction", settings.direction);
     out.line("max_sources", settings.max_sources);
     match &settings.new_sources {
         None => out.line("new_sources", text("none")),
@@ -35,7 +36,7 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
     out.control(settings);
     out.lists(settings);
     for limit in &settings.limits {
-        out.limit(limit);
+        out.limit(limit, settings.direction);
     }
     out.0
 }
@@ -113,12 +114,13 @@ impl Lines {
         }
     }
 
-    fn limit(&mut self, limit: &Limit) {
+    fn limit(&mut self, limit: &Limit, direction: Direction) {
         self.0.push_str("\n[[limit]]\n");
         self.line("name", text(&limit.name));
         let matches = Some(&limit.matches).filter(|matches| !matches.is_everything());
         self.some("match", matches.map(packets::show));
-        self.changed("key", limit.key);
+        let of_peers = Key::of_peers(direction);
+        self.some("key", (limit.key != of_peers).then(|| text(limit.key)));
         self.line("rate", text(limit.rate));
         self.some("burst", limit.burst.map(burst));
         self.some("cost", limit.cost);

@@ -6,8 +6,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     super::{
-        Burst, Control, Exempt, Invalid, Limit, NewSources, OrNone, Rate, Settings, Unit, names,
-        number,
+        Burst, Control, Direction, Exempt, Invalid, Limit, NewSources, OrNone, Rate, Settings,
+        Unit, names, number,
     },
     File,
     keys::{CONTROL, LIMIT, TOP},
@@ -39,6 +39,7 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
     let interfaces = interfaces(&mut top);
     let mut settings = Settings {
         mode: top.variant("mode").unwrap_or_default(),
+        direction: top.variant("direction").unwrap_or_default(),
         new_sources: new_sources(&mut top),
         exempt: exempt(&mut top),
         malformed: top.variant("malformed").unwrap_or_default(),
@@ -57,7 +58,7 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
         section.part = Part::Lists;
         lists::read(section, folder, &mut settings);
     }
-    settings.limits = limits(&mut top);
+    settings.limits = limits(&mut top, settings.direction);
     problems::report(&settings, root, mistakes);
     let lists_do_nothing = settings.lists.are_empty() && settings.fleet_lists.is_empty();
     if mistakes.found.is_empty() && settings.limits.is_empty() && lists_do_nothing {
@@ -145,7 +146,7 @@ fn new_sources_burst(text: &str) -> Result<u64, Invalid> {
     Ok(burst.tokens)
 }
 
-fn limits(top: &mut Section) -> Vec<Limit> {
+fn limits(top: &mut Section, direction: Direction) -> Vec<Limit> {
     let items = match top.value("limit").map(|value| value.get_ref()) {
         None => return Vec::new(),
         Some(DeValue::Array(items)) => items,
@@ -172,7 +173,7 @@ fn limits(top: &mut Section) -> Vec<Limit> {
         };
         let mut section = top.within(table, line);
         section.part = Part::Limit(index);
-        limits.push(limit::read(section.with_keys(&LIMIT), index));
+        limits.push(limit::read(section.with_keys(&LIMIT), index, direction));
     }
     limits
 }

@@ -12,7 +12,7 @@ use limiter_common::table::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, as_text};
+use super::{Direction, Invalid, as_text};
 
 /// The parts that packets must have in common to share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +87,17 @@ impl Default for Key {
 }
 
 impl Key {
+    /// The key of a limit that names none: the peer's address.
+    pub fn of_peers(direction: Direction) -> Self {
+        match direction {
+            Direction::In => Self::default(),
+            Direction::Out => Self {
+                parts: Parts::Destination(Bits::OF_HOSTS),
+                by_port: false,
+            },
+        }
+    }
+
     /// One bucket for all packets.
     pub const INTERFACE: Self = Self {
         parts: Parts::Interface,

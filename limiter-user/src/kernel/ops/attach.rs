@@ -4,7 +4,7 @@
 use std::io;
 
 use crate::{
-    config::Mode,
+    config::{Direction, Mode},
     kernel::{
         Error, Result,
         ops::{chain, change::Wanted},
@@ -103,19 +103,55 @@ fn clear_leftover(folder: &Dir) -> Result<()> {
 
 /// Loads and attaches, in the wanted mode. With mode `auto`, falls back to the next best mode.
 fn link(interface: Interface, wanted: &Wanted) -> Result<(Record, Program, Link)> {
-    if !interface.ethernet {
-        return Err(no_ethernet(&interface));
+    let direction = wanted.settings.direction;
+    let in_mode = |mode, fallback| {
+        let mut record = record(&interface, mode, wanted)?;
+        record.fallback = fallback;
+        let program = load(&mut record, |_| Ok(()))?;
+        let link = match mode {
+            XdpMode::Tc => Link::create_tc(program.fd()?, interface.index, direction, wanted.place),
+            mode => Link::create(program.fd()?, interface.index, mode),
+        };
+        Ok(link.map(|link| (record, program, link)))
+    };
+    if needs_tc(&interface, wanted)? {
+        return in_mode(XdpMode::Tc, None)?.map_err(|why| not_taken(&interface, XdpMode::Tc, &why));
     }
     if let Some(xdp) = interface.xdp {
         return Err(occupant::refusal(&interface, xdp));
     }
-    in_best_mode(&interface, wanted.settings.mode, |mode, fallback| {
-        let mut record = record(&interface, mode, wanted)?;
-        record.fallback = fallback;
-        let program = load(&mut record, |_| Ok(()))?;
-        let link = Link::create(program.fd()?, interface.index, mode);
-        Ok(link.map(|link| (record, program, link)))
-    })
+    in_best_mode(&interface, wanted.settings.mode, in_mode)
+}
+
+/// Whether the program can run only in the network stack, or is wanted there. An error if it cannot run there.
+fn needs_tc(interface: &Interface, wanted: &Wanted) -> Result<bool> {
+    let (mode, name) = (wanted.settings.mode, &interface.name);
+    let reason = match wanted.settings.direction {
+        Direction::Out => Some("XDP does not see packets that an interface sends"),
+        Direction::In if !interface.ethernet => {
+            Some("XDP needs an Ethernet header, which packets there have not")
+        }
+        Direction::In if wanted.place.is_some() => {
+            Some("only tc runs several programs in an order")
+        }
+        Direction::In => None,
+    };
+    match (reason, mode) {
+        (None, Mode::Auto | Mode::Native | Mode::Generic | Mode::Xdp) => return Ok(false),
+        (Some(why), Mode::Native | Mode::Generic | Mode::Xdp) => {
+            return Err(Error::Refused(format!(
+                "mode {mode} is not possible on '{name}': {why}: use --hook tc, or leave the mode out"
+            )));
+        }
+        _ => {}
+    }
+    if requirements::kernel()?.has_tcx() {
+        return Ok(true);
+    }
+    let why = reason.map_or(String::new(), |why| format!("{why}, and "));
+    Err(Error::Refused(format!(
+        "{why}mode tc needs Linux 6.6: update the kernel, or attach to another interface"
+    )))
 }
 
 /// Calls `link` for the wanted mode. It returns the driver's error as the inner one. With mode `auto`, falls back to
@@ -133,7 +169,7 @@ pub(in crate::kernel) fn in_best_mode<T>(
         };
         match native {
             Ok(linked) => return Ok(linked),
-            Err(why) if mode == Mode::Auto => fallback = Some(no_native_reason(&why, interface)),
+            Err(why) if mode != Mode::Native => fallback = Some(no_native_reason(&why, interface)),
             Err(why) => return Err(not_taken(interface, XdpMode::Native, &why)),
         }
     }
@@ -149,6 +185,14 @@ pub(in crate::kernel) fn not_taken(interface: &Interface, mode: XdpMode, why: &i
         Some(libc::EBUSY | libc::EEXIST) => Error::Refused(format!(
             "another XDP program has just been attached to '{name}', and an interface runs only one: `ip link show {name}` shows its id; remove it first"
         )),
+        Some(libc::ENOENT) if mode == XdpMode::Tc => Error::Refused(format!(
+            "no program with this id runs there: `bpftool net show dev {name}` lists the ids"
+        )),
+        _ if mode == XdpMode::Tc => refused(
+            interface,
+            why,
+            "mode tc should work on every interface: please report this",
+        ),
         _ if mode == XdpMode::Generic => refused(
             interface,
             why,
@@ -181,14 +225,6 @@ pub(in crate::kernel) fn refused(interface: &Interface, why: &io::Error, advice:
     ))
 }
 
-/// Error for an interface without Ethernet headers: the program would read the first bytes of IP as one.
-pub(in crate::kernel) fn no_ethernet(interface: &Interface) -> Error {
-    Error::Refused(format!(
-        "packets on '{}' have no Ethernet header, and limiter would misread them: attach to the interface that they arrive on first",
-        interface.name
-    ))
-}
-
 /// The record of a new attachment.
 pub(in crate::kernel) fn record(
     interface: &Interface,
@@ -203,6 +239,8 @@ pub(in crate::kernel) fn record(
         file: wanted.file.clone(),
         frame_max: interface.frame_max(mode),
         frags: requirements::kernel()?.has_frags(),
+        tc: mode == XdpMode::Tc,
+        no_ethernet: !interface.ethernet,
         chained: wanted.chain,
         trial: wanted
             .trial

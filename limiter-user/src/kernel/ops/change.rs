@@ -16,7 +16,7 @@ use crate::{
         Attachment, Error, Result,
         program::{ListMaps, ListTables, Maps, Program, lists, maps, object},
         state::{Generation, Record, Trial, current, generation, pins, record::Taken, unpin},
-        sys::{Dir, Lock, clock, lock, requirements},
+        sys::{Dir, Lock, bpf::Place, clock, lock, requirements},
     },
 };
 
@@ -58,6 +58,8 @@ pub struct Wanted {
     pub file: Option<PathBuf>,
     /// `attach`: run in front of the program that is on the interface. Without it, the interface must have none.
     pub chain: bool,
+    /// `attach` in the network stack: the place among its programs; `None`: in front of all.
+    pub place: Option<Place>,
     /// `attach`: after this time nothing is limited, unless the trial is kept before.
     pub trial: Option<Duration>,
 }
@@ -237,8 +239,7 @@ impl Change {
         let (attachment, plan) = (&mut self.attachment, &self.plan);
         if attachment.is_on_trial() {
             // A command that was killed may have changed it after this change was prepared.
-            let frags = attachment.record.frags;
-            attachment.current.fallback = Generation::fallback(&attachment.dir, frags)?;
+            attachment.current.fallback = Generation::fallback(&attachment.dir)?;
         }
         // The generations that packets may go to now.
         let stay = [&attachment.current.linked].into_iter();
@@ -379,8 +380,7 @@ pub fn clear_others(attachment: &Attachment, stay: &[u64], falls_back: bool) {
     let others = others.into_iter().filter(|number| !stay.contains(number));
     for (index, number) in others.enumerate() {
         if index == 0 && !falls_back {
-            let name = maps::next_of(attachment.record.frags);
-            let _ = maps::clear_next(&attachment.dir, name, NEXT_FALLBACK);
+            let _ = maps::clear_next(&attachment.dir, NEXT_FALLBACK);
         }
         let _ = unpin::generation(&attachment.dir, number);
     }

@@ -67,7 +67,10 @@ impl Watch {
         requirements::privileges()?;
         let interface = interface::by_name(name).await?;
         if !interface.ethernet {
-            return Err(attach::no_ethernet(&interface));
+            return Err(Error::Refused(format!(
+                "packets on '{}' have no Ethernet header, and `learn` would misread them: run it on the interface that they arrive on first",
+                interface.name
+            )));
         }
         if let Some(xdp) = interface.xdp {
             if Attachment::open(name).await.is_ok() {

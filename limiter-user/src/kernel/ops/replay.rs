@@ -36,6 +36,7 @@ pub fn run(
     room.extend(stamp.reason.to_ne_bytes());
     room.extend(stamp.uncertainty.to_ne_bytes());
     room.extend(stamp.length.to_ne_bytes());
+    room.extend(stamp.reserved.to_ne_bytes());
     room.extend(frame);
     let run = bpf::test_run(program, room, STAMP_LENGTH, 1)?;
     let left = Raw::<Stamp>::read(room);
@@ -71,6 +72,8 @@ impl Replay {
         let version = requirements::kernel()?;
         requirements::privileges()?;
         config.clock = CLOCK_PACKET;
+        // The other program decides the same, and the kernel runs it on all frames.
+        config.tc = 0;
         let maps = Maps::Replayed {
             seed: config.seed,
             full_at: begin,
@@ -93,7 +96,8 @@ impl Replay {
             nanoseconds: now,
             reason: UNSAID,
             uncertainty: 0,
-            length,
+            length: u32::try_from(length).unwrap_or(u32::MAX),
+            reserved: 0,
         };
         let said = run(self.program.as_fd(), stamp, frame, &mut self.room);
         Ok(said.failed("running the program on a packet")?.1)

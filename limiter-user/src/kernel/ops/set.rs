@@ -97,7 +97,12 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
 fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
     let sources = [old, new].map(|settings| settings.max_sources.to_string());
     let mode = [old, new].map(|settings| settings.mode.to_string());
-    for (what, [old, new]) in [("max_sources", sources), ("mode", mode)] {
+    let direction = [old, new].map(|settings| settings.direction.to_string());
+    for (what, [old, new]) in [
+        ("max_sources", sources),
+        ("mode", mode),
+        ("direction", direction),
+    ] {
         if old != new {
             return Err(Invalid(format!(
                 "{what} is fixed at attach ({old}, {new} wanted): to change it, `limiter detach {name}` and attach again, with all buckets full"

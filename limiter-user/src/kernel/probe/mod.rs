@@ -10,11 +10,14 @@ pub use super::state::occupant::Occupant;
 pub use ethtool::Channels;
 pub use netdev::Features;
 
-use crate::kernel::{
-    Result,
-    sys::{
-        Interface, bpffs, interface, native, requirements,
-        requirements::{KernelVersion, Needed},
+use crate::{
+    config::names::direction_of,
+    kernel::{
+        Result,
+        sys::{
+            Interface, bpffs, interface, native, requirements,
+            requirements::{KernelVersion, Needed},
+        },
     },
 };
 
@@ -72,7 +75,7 @@ pub fn machine() -> Result<Machine> {
 /// Examines the interface called `name`.
 pub async fn device(name: &str) -> Result<Device> {
     let interface = interface::by_name(name).await?;
-    let ask = ethtool::Ethtool::new(name)?;
+    let ask = ethtool::Ethtool::new(direction_of(name).0)?;
     Ok(Device {
         driver: ask.driver(),
         xdp: netdev::features(interface.index),

@@ -28,7 +28,7 @@ use crate::kernel::{
 };
 
 /// Names of the maps that outlive a program.
-pub const MAPS: [&str; 16] = [
+pub const MAPS: [&str; 15] = [
     "SETS",
     "OVERFLOW",
     "LOCKED",
@@ -40,12 +40,14 @@ pub const MAPS: [&str; 16] = [
     "COUNTED",
     "LIMITS",
     "LIST_HITS",
-    "NEXT",
-    "NEXT_FRAGS",
+    NEXT,
     "WATCH",
     "WATCHED",
     "EVENTS",
 ];
+
+/// The pin of the array of programs that packets go on to.
+pub const NEXT: &str = "NEXT";
 
 /// The maps of a generation.
 pub const LIST_MAPS: [&str; 2] = ["LISTED_IPV4", "LISTED_IPV6"];
@@ -308,15 +310,15 @@ pub(in crate::kernel) fn open_map(folder: &Dir, name: &str) -> Result<MapData> {
     MapData::from_pin(pin.path()).map_err(read_failed)
 }
 
-/// Name of the array of programs that packets go on to.
+/// Name in the object of the map that is pinned as [`NEXT`]. The kernel refuses mixed kinds of programs in one.
 pub(in crate::kernel) const fn next_of(frags: bool) -> &'static str {
-    if frags { "NEXT_FRAGS" } else { "NEXT" }
+    if frags { "NEXT_FRAGS" } else { NEXT }
 }
 
-/// Id of the program at `index` of the pinned program array `name`.
-pub(in crate::kernel) fn next_id(folder: &Dir, name: &str, index: u32) -> Result<Option<u32>> {
+/// Id of the program at `index` of the pinned array of programs.
+pub(in crate::kernel) fn next_id(folder: &Dir, index: u32) -> Result<Option<u32>> {
     // Opened as numbers: on reads, the kernel returns the id of the program.
-    let array: Array<_, u32> = Map::Array(open_map(folder, name)?)
+    let array: Array<_, u32> = Map::Array(open_map(folder, NEXT)?)
         .try_into()
         .map_err(read_failed)?;
     match array.get(&index, 0) {
@@ -326,9 +328,9 @@ pub(in crate::kernel) fn next_id(folder: &Dir, name: &str, index: u32) -> Result
     }
 }
 
-/// Empties `index` of the pinned program array `name`, if a program is there.
-pub(in crate::kernel) fn clear_next(folder: &Dir, name: &str, index: u32) -> Result<()> {
-    let mut array: ProgramArray<_> = Map::ProgramArray(open_map(folder, name)?)
+/// Empties `index` of the pinned array of programs, if a program is there.
+pub(in crate::kernel) fn clear_next(folder: &Dir, index: u32) -> Result<()> {
+    let mut array: ProgramArray<_> = Map::ProgramArray(open_map(folder, NEXT)?)
         .try_into()
         .map_err(read_failed)?;
     // The kernel refuses if there is no program.

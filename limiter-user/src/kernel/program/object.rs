@@ -9,7 +9,7 @@ use std::{
 use aya::{
     Ebpf, EbpfError, EbpfLoader, include_bytes_aligned,
     maps::{Map, MapError, ProgramArray},
-    programs::{Program as AyaProgram, ProgramError, ProgramFd, Xdp},
+    programs::{Program as AyaProgram, ProgramError, ProgramFd},
 };
 use ipnet::IpNet;
 use limiter_common::{
@@ -83,8 +83,12 @@ pub enum ListMaps<'a> {
     Pinned(&'a Dir),
 }
 
-/// The name of the program's entry. `frags`: the one that takes packets in several buffers (Linux 5.18).
-const fn entry_name(plain: bool, frags: bool) -> &'static str {
+/// The name of the program's entry. `tc`: the one for the network stack. `frags`: the one that takes packets in several
+/// buffers (Linux 5.18).
+const fn entry_name(plain: bool, tc: bool, frags: bool) -> &'static str {
+    if tc {
+        return if plain { "limiter_tc" } else { "limits_tc" };
+    }
     match (plain, frags) {
         (true, false) => "limiter",
         (true, true) => "limiter_frags",
@@ -123,6 +127,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     }
     // Keeps the pins open: the loader opens the maps by their descriptors.
     let mut held = Vec::new();
+    let next = maps::next_of(frags && config.tc == 0);
     let mut loader = EbpfLoader::new();
     // Nothing is relocated against the kernel's types, so reading them (some 50 ms) is not needed.
     loader
@@ -137,7 +142,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
             loader.map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD));
             loader.map_max_entries("REFUSED", lines(config.sets));
         }
-        Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &maps::MAPS, folder)?),
+        Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &maps::MAPS, next, folder)?),
     }
     match lists {
         ListMaps::New(prefixes) => {
@@ -146,10 +151,16 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
             loader.map_max_entries("LISTED_IPV6", ipv6);
         }
         ListMaps::Pinned(folder) => {
-            held.extend(pin_paths(&mut loader, &maps::LIST_MAPS, folder)?);
+            held.extend(pin_paths(&mut loader, &maps::LIST_MAPS, next, folder)?);
         }
     }
-    let mut ebpf = loader.load(prebuilt!("limiter")).map_err(load_error)?;
+    let tc = config.tc != 0;
+    let object: &[u8] = if tc {
+        prebuilt!("limiter-tc")
+    } else {
+        prebuilt!("limiter")
+    };
+    let mut ebpf = loader.load(object).map_err(load_error)?;
     if let ListMaps::New(prefixes) = lists {
         lists::fill(&mut ebpf, prefixes)?;
     }
@@ -162,8 +173,8 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     if let Some(full_at) = new_sources_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;
     }
-    let entry = entry_name(constants.0.plain != 0, frags);
-    xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
+    let entry = entry_name(constants.0.plain != 0, tc, frags);
+    load_program(&mut ebpf, entry)?;
     Ok(Program { ebpf, entry })
 }
 
@@ -173,11 +184,11 @@ pub(in crate::kernel) fn load_learn(frags: bool) -> Result<Program> {
     let loaded = loader.btf(None).load(prebuilt!("learn"));
     let mut ebpf = loaded.map_err(load_error)?;
     let [with_frags, entry] = LEARN_ENTRIES;
-    if frags && xdp(&mut ebpf, with_frags)?.load().is_ok() {
+    if frags && load_program(&mut ebpf, with_frags).is_ok() {
         let entry = with_frags;
         return Ok(Program { ebpf, entry });
     }
-    xdp(&mut ebpf, entry)?.load().map_err(program_error)?;
+    load_program(&mut ebpf, entry)?;
     Ok(Program { ebpf, entry })
 }
 
@@ -190,12 +201,19 @@ pub fn new_seed() -> Result<Seed> {
     Ok(Seed::new([random()?, random()?, random()?, random()?]))
 }
 
-/// Makes the loader use the maps that are pinned in `folder`. They stay open until the returned pins are dropped.
-fn pin_paths(loader: &mut EbpfLoader<'_>, maps: &[&'static str], folder: &Dir) -> Result<Vec<Pin>> {
+/// Makes the loader use the maps that are pinned in `folder`, where [`maps::NEXT`] stands for `next`. They stay open until
+/// the returned pins are dropped.
+fn pin_paths(
+    loader: &mut EbpfLoader<'_>,
+    maps: &[&'static str],
+    next: &'static str,
+    folder: &Dir,
+) -> Result<Vec<Pin>> {
     let mut held = Vec::new();
     for name in maps {
         match folder.pin(name) {
             Ok(pin) => {
+                let name = if *name == maps::NEXT { next } else { name };
                 loader.map_pin_path(name, pin.path());
                 held.push(pin);
             }
@@ -213,9 +231,11 @@ impl Program {
 
     fn handle(&self) -> Result<&ProgramFd> {
         match self.ebpf.program(self.entry) {
-            Some(AyaProgram::Xdp(program)) => program.fd().map_err(program_error),
-            _ => Err(missing(self.entry)),
+            Some(AyaProgram::Xdp(program)) => program.fd(),
+            Some(AyaProgram::SchedClassifier(program)) => program.fd(),
+            _ => return Err(missing(self.entry)),
         }
+        .map_err(program_error)
     }
 
     /// The tables of a program that is not pinned. They can be taken once.
@@ -241,9 +261,12 @@ impl Program {
             .map_err(|error| Error::system("preparing the end of the trial", error))
     }
 
+    fn next(&self) -> &'static str {
+        maps::next_of(self.entry.ends_with("_frags"))
+    }
+
     fn put_next(&mut self, index: u32, next: &ProgramFd) -> io::Result<()> {
-        let name = maps::next_of(self.entry.ends_with("_frags"));
-        let map = self.map_mut(name).map_err(io::Error::other)?;
+        let map = self.map_mut(self.next()).map_err(io::Error::other)?;
         let set = ProgramArray::try_from(map).and_then(|mut array| array.set(index, next, 0));
         set.map_err(|error| match error {
             MapError::SyscallError(call) => call.io_error,
@@ -269,7 +292,9 @@ impl Program {
 
     fn pin_all(&self, maps: &[&'static str], folder: &Dir) -> Result<()> {
         for name in maps {
-            let map = self.ebpf.map(name).ok_or_else(|| missing(name))?;
+            let of_next = *name == maps::NEXT;
+            let map = self.ebpf.map(if of_next { self.next() } else { name });
+            let map = map.ok_or_else(|| missing(name))?;
             map.pin(folder.at(name))
                 .map_err(|error| Error::path("pinning", folder.path().join(name), cause(error)))?;
         }
@@ -301,11 +326,13 @@ impl Program {
     }
 }
 
-fn xdp<'a>(ebpf: &'a mut Ebpf, entry: &'static str) -> Result<&'a mut Xdp> {
+fn load_program(ebpf: &mut Ebpf, entry: &'static str) -> Result<()> {
     match ebpf.program_mut(entry) {
-        Some(AyaProgram::Xdp(program)) => Ok(program),
-        _ => Err(missing(entry)),
+        Some(AyaProgram::Xdp(program)) => program.load(),
+        Some(AyaProgram::SchedClassifier(program)) => program.load(),
+        _ => return Err(missing(entry)),
     }
+    .map_err(program_error)
 }
 
 const REPORT: &str = "please report this with the kernel's version (`uname -r`)";

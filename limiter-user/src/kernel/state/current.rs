@@ -97,7 +97,7 @@ impl Current {
             until: clock::wall(of_record.deadline)?,
             is_over: clock::now()? >= of_record.deadline,
         };
-        let fallback = || Generation::fallback(folder, record.frags);
+        let fallback = || Generation::fallback(folder);
         if !trial.is_over {
             found.standing.until = Some(of_record.deadline);
             found.fallback = fallback()?;

@@ -57,8 +57,8 @@ impl Generation {
     }
 
     /// The fallback of a trial, as set in the kernel.
-    pub fn fallback(folder: &Dir, frags: bool) -> Result<Option<Self>> {
-        match maps::next_id(folder, maps::next_of(frags), NEXT_FALLBACK)? {
+    pub fn fallback(folder: &Dir) -> Result<Option<Self>> {
+        match maps::next_id(folder, NEXT_FALLBACK)? {
             Some(id) => Self::of_program(folder, id),
             None => Ok(None),
         }

@@ -66,7 +66,7 @@ pub(in crate::kernel) fn refusal(interface: &Interface, xdp: XdpState) -> Error 
     }
     let name = &interface.name;
     let off = match xdp.mode {
-        XdpMode::Native | XdpMode::Multiple => "xdp",
+        XdpMode::Native | XdpMode::Multiple | XdpMode::Tc => "xdp",
         XdpMode::Generic => "xdpgeneric",
         XdpMode::Offloaded => "xdpoffload",
     };

@@ -47,6 +47,12 @@ pub struct Record {
     pub frame_max: u64,
     /// Whether frames in several buffers are taken.
     pub frags: bool,
+    /// Whether the program runs in the network stack, not at the driver.
+    #[serde(default)]
+    pub tc: bool,
+    /// Whether packets begin with the IP header.
+    #[serde(default)]
+    pub no_ethernet: bool,
     /// The reason why the mode is not native, if mode was `auto`.
     pub fallback: Option<String>,
     /// Whether packets that pass go on to another program.
@@ -126,6 +132,8 @@ impl Record {
             .settings
             .compile(&self.limits, &self.tiers, self.frame_max)?;
         config.chained = self.chained.into();
+        config.tc = self.tc.into();
+        config.no_ethernet = self.no_ethernet.into();
         if let Some(trial) = self.trial {
             config.deadline = trial.deadline;
             config.after_deadline = if trial.falls_back {

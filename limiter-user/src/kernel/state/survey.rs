@@ -47,7 +47,7 @@ pub fn look(folder: &Folder, interfaces: &[Interface]) -> Result<Pinned> {
         let info = link.info()?;
         if info.interface != 0 {
             return Ok(match interface::of_link(interfaces, &info) {
-                Some(on) => Pinned::On(link, on.clone()),
+                Some(on) => Pinned::On(link, on),
                 None => Pinned::Elsewhere(link, info),
             });
         }

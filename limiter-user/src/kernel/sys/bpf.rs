@@ -25,7 +25,11 @@ const BPF_LINK_UPDATE: libc::c_int = 29;
 const BPF_LINK_DETACH: libc::c_int = 34;
 
 /// `enum bpf_attach_type`.
-const BPF_XDP: u32 = 37;
+pub const BPF_XDP: u32 = 37;
+/// The hook for packets that come in (Linux 6.6).
+pub const BPF_TCX_INGRESS: u32 = 46;
+/// The hook for packets that go out.
+pub const BPF_TCX_EGRESS: u32 = 47;
 /// `bpf_attr.link_update.flags`: only if the link runs the program given as the old one.
 const BPF_F_REPLACE: u32 = 1 << 2;
 
@@ -56,10 +60,71 @@ fn owned(fd: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// Attaches a program to an interface by a link, in the mode of `flags`.
+/// Attaches an XDP program to an interface by a link, in the mode of `flags`.
 pub fn link_create(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::Result<OwnedFd> {
     let mut attributes = [raw(program), interface, BPF_XDP, flags];
     bpf(BPF_LINK_CREATE, &mut attributes).map(owned)
+}
+
+/// Attaches a program to the network stack's hook `attach_type` of an interface by a link (Linux 6.6), in front of all
+/// other programs or at `place`.
+pub fn link_create_tc(
+    program: BorrowedFd<'_>,
+    interface: u32,
+    attach_type: u32,
+    place: Option<Place>,
+) -> io::Result<OwnedFd> {
+    const BEFORE: u32 = 1 << 3;
+    const AFTER: u32 = 1 << 4;
+    const BY_ID: u32 = 1 << 5;
+    let (flags, id) = match place {
+        None => (BEFORE, 0),
+        Some(Place::Before(id)) => (BEFORE | BY_ID, id),
+        Some(Place::After(id)) => (AFTER | BY_ID, id),
+    };
+    // The last three: padding, and no expected revision.
+    let mut attributes = [raw(program), interface, attach_type, flags, id, 0, 0, 0];
+    bpf(BPF_LINK_CREATE, &mut attributes).map(owned)
+}
+
+/// A place among the programs of an interface, by the id of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In front of it.
+    Before(u32),
+    /// Behind it.
+    After(u32),
+}
+
+/// Ids of the programs that run at the hook `attach_type` of an interface, in their order.
+pub fn programs(interface: u32, attach_type: u32) -> io::Result<Vec<u32>> {
+    #[repr(C)]
+    struct Attributes {
+        interface: u32,
+        attach_type: u32,
+        query_flags: u32,
+        attach_flags: u32,
+        ids: u64,
+        count: u32,
+        reserved: u32,
+        rest: [u64; 4],
+    }
+    const BPF_PROG_QUERY: libc::c_int = 16;
+    // The kernel allows 64 (`BPF_MPROG_MAX`, include/linux/bpf_mprog.h).
+    let mut ids = vec![0_u32; 64];
+    let mut attributes = Attributes {
+        interface,
+        attach_type,
+        query_flags: 0,
+        attach_flags: 0,
+        ids: address(ids.as_mut_ptr()),
+        count: 64,
+        reserved: 0,
+        rest: [0; 4],
+    };
+    bpf(BPF_PROG_QUERY, &mut attributes)?;
+    ids.truncate(attributes.count as usize);
+    Ok(ids)
 }
 
 /// Swaps the program of a link, atomically. With `old`, only if the link still runs `old`.
@@ -78,16 +143,18 @@ pub fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
     bpf(BPF_LINK_DETACH, &mut [raw(link)]).map(drop)
 }
 
-/// The kernel's information about an XDP link.
+/// The kernel's information about a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
     /// Id of the program that the link runs.
     pub program_id: u32,
     /// Index of the interface; 0 if the interface is gone.
     pub interface: u32,
+    /// The hook: [`BPF_XDP`], [`BPF_TCX_INGRESS`] or [`BPF_TCX_EGRESS`].
+    pub attach_type: u32,
 }
 
-/// Asks about an XDP link.
+/// Asks about a link of an XDP program, or of one in the network stack.
 pub fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
     #[repr(C)]
     struct Attributes {
@@ -96,6 +163,7 @@ pub fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
         info: u64,
     }
     const BPF_LINK_TYPE_XDP: u32 = 6;
+    const BPF_LINK_TYPE_TCX: u32 = 11;
 
     // `struct bpf_link_info`, with room for the largest member of its union.
     let mut info = [0_u32; 16];
@@ -109,8 +177,22 @@ pub fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
         [BPF_LINK_TYPE_XDP, _id, program_id, _, interface, ..] => Ok(LinkInfo {
             program_id,
             interface,
+            attach_type: BPF_XDP,
         }),
-        _ => Err(io::Error::other("not a link of an XDP program")),
+        [
+            BPF_LINK_TYPE_TCX,
+            _id,
+            program_id,
+            _,
+            interface,
+            attach_type,
+            ..,
+        ] => Ok(LinkInfo {
+            program_id,
+            interface,
+            attach_type,
+        }),
+        _ => Err(io::Error::other("not a link to an interface")),
     }
 }
 
@@ -145,10 +227,10 @@ pub fn open_pin(path: &Path) -> io::Result<OwnedFd> {
     at_path(BPF_OBJ_GET, path, 0).map(owned)
 }
 
-/// The result of a test run of an XDP program.
+/// The result of a test run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TestRun {
-    /// The program's return value (`enum xdp_action`), of the last repetition.
+    /// The program's return value, of the last repetition.
     pub action: u32,
     /// Mean nanoseconds of one repetition.
     pub nanoseconds: u32,
@@ -164,7 +246,19 @@ pub fn test_run(
 ) -> io::Result<TestRun> {
     let length = u32::try_from(packet.len()).map_err(io::Error::other)?;
     // `struct xdp_md`: data, data_end, data_meta, and the packet's origin.
-    let context = [metadata, length, 0, 0, 0, 0];
+    let mut context = [metadata, length, 0, 0, 0, 0];
+    let with_metadata = if metadata == 0 { 0 } else { context.len() };
+    test_run_in(program, packet, &mut context[..with_metadata], repeat)
+}
+
+/// Runs a program of any kind on `packet` with this context, which may be empty. The program's output replaces both.
+pub fn test_run_in(
+    program: BorrowedFd<'_>,
+    packet: &mut [u8],
+    context: &mut [u32],
+    repeat: u32,
+) -> io::Result<TestRun> {
+    let length = u32::try_from(packet.len()).map_err(io::Error::other)?;
     let mut attributes = TestRunAttributes {
         program: raw(program),
         data_size_in: length,
@@ -174,9 +268,11 @@ pub fn test_run(
         repeat,
         ..TestRunAttributes::default()
     };
-    if metadata != 0 {
-        attributes.context_size_in = u32::try_from(size_of_val(&context)).unwrap_or(0);
-        attributes.context_in = address(&raw const context);
+    if !context.is_empty() {
+        attributes.context_size_in = u32::try_from(size_of_val(context)).unwrap_or(0);
+        attributes.context_size_out = attributes.context_size_in;
+        attributes.context_in = address(context.as_ptr());
+        attributes.context_out = address(context.as_mut_ptr());
     }
     bpf(BPF_PROG_TEST_RUN, &mut attributes)?;
     Ok(TestRun {

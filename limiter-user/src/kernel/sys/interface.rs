@@ -5,9 +5,21 @@ use rtnetlink::packet_route::link::{
     LinkAttribute, LinkFlags, LinkLayerType, LinkMessage, LinkXdp, XdpAttached,
 };
 
-use crate::kernel::{Error, Failed, Result, sys::LinkInfo};
+use crate::{
+    config::{
+        Direction,
+        names::{OUT, direction_of},
+    },
+    kernel::{
+        Error, Failed, Result,
+        sys::{
+            LinkInfo,
+            bpf::{self, BPF_TCX_EGRESS, BPF_XDP},
+        },
+    },
+};
 
-/// The place where an XDP program runs.
+/// The place where a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum XdpMode {
@@ -19,6 +31,8 @@ pub enum XdpMode {
     Offloaded,
     /// In several modes at once.
     Multiple,
+    /// Not XDP: in the network stack (tcx), where packets have a socket buffer.
+    Tc,
 }
 
 impl XdpMode {
@@ -29,6 +43,7 @@ impl XdpMode {
             Self::Generic => "generic",
             Self::Offloaded => "offloaded",
             Self::Multiple => "multiple",
+            Self::Tc => "tc",
         }
     }
 
@@ -64,13 +79,13 @@ pub struct Interface {
     pub mtu: u32,
     /// The device's name on its bus, such as `virtio2` (Linux 5.14); `None` for an interface made by software.
     pub parent: Option<String>,
-    /// The XDP program on the interface.
+    /// The XDP program on the interface; for an attachment in the network stack, that one.
     pub xdp: Option<XdpState>,
 }
 
 /// Bytes of a frame beyond the MTU: an Ethernet header and two VLAN tags.
 const FRAMING: u64 = 14 + 2 * 4;
-/// The most bytes of a packet in generic mode. Receive offload may have merged packets by then, up to this size
+/// The most bytes of a packet in the network stack. Receive offload may have merged packets by then, up to this size
 /// unless the interface's `gro_max_size` was raised.
 const MERGED: u64 = 65_536;
 
@@ -78,7 +93,7 @@ impl Interface {
     /// The longest frame, in bytes, that a program in `mode` may see.
     pub fn frame_max(&self, mode: XdpMode) -> u64 {
         let frame = u64::from(self.mtu) + FRAMING;
-        if mode == XdpMode::Generic {
+        if matches!(mode, XdpMode::Generic | XdpMode::Tc) {
             frame.max(MERGED + FRAMING)
         } else {
             frame
@@ -101,11 +116,27 @@ pub async fn all() -> Result<Vec<Interface>> {
 
 /// The interface that a link is on. An interface that runs another program, or none, only has the same index: the
 /// link's interface was moved to another network namespace.
-pub fn of_link<'a>(interfaces: &'a [Interface], link: &LinkInfo) -> Option<&'a Interface> {
-    let runs = |xdp: XdpState| xdp.program_id == link.program_id;
-    interfaces
+///
+/// For a link in the network stack, the state is that of the link's program, and the name says the direction.
+pub fn of_link(interfaces: &[Interface], link: &LinkInfo) -> Option<Interface> {
+    let mut found = interfaces
         .iter()
-        .find(|interface| interface.index == link.interface && interface.xdp.is_some_and(runs))
+        .find(|one| one.index == link.interface)?
+        .clone();
+    let program_id = link.program_id;
+    if link.attach_type == BPF_XDP {
+        return found
+            .xdp
+            .is_some_and(|xdp| xdp.program_id == program_id)
+            .then_some(found);
+    }
+    let running = bpf::programs(link.interface, link.attach_type).ok()?;
+    let mode = XdpMode::Tc;
+    found.xdp = Some(XdpState { mode, program_id });
+    if link.attach_type == BPF_TCX_EGRESS {
+        found.name.push_str(OUT);
+    }
+    running.contains(&program_id).then_some(found)
 }
 
 /// Whether an interface has the link's index but runs another program. Then it is another interface, or the program
@@ -114,18 +145,26 @@ pub(in crate::kernel) fn may_be_outdated(interfaces: &[Interface], link: &LinkIn
     let mut others = interfaces
         .iter()
         .filter(|other| other.index == link.interface);
-    others.any(|other| other.xdp.is_some()) && of_link(interfaces, link).is_none()
+    others.any(|other| other.xdp.is_some() || link.attach_type != BPF_XDP)
+        && of_link(interfaces, link).is_none()
 }
 
 /// The interface of this name among `interfaces`.
 pub fn named<'a>(interfaces: &'a [Interface], name: &str) -> Result<&'a Interface> {
+    let (name, _) = direction_of(name);
     let found = interfaces.iter().find(|interface| interface.name == name);
     found.ok_or_else(|| Error::NoInterface(name.to_owned()))
 }
 
-/// The interface of this name in this network namespace.
+/// The interface of this name in this network namespace. For an attachment to the packets that it sends, no XDP program
+/// matters.
 pub async fn by_name(name: &str) -> Result<Interface> {
-    named(&all().await?, name).cloned()
+    let mut found = named(&all().await?, name)?.clone();
+    if direction_of(name).1 == Direction::Out {
+        name.clone_into(&mut found.name);
+        found.xdp = None;
+    }
+    Ok(found)
 }
 
 fn describe(link: &LinkMessage) -> Option<Interface> {

@@ -5,15 +5,21 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use crate::kernel::{
-    Error, Failed, Result,
-    sys::{Dir, LinkInfo, XdpMode, bpf},
+use crate::{
+    config::Direction,
+    kernel::{
+        Error, Failed, Result,
+        sys::{
+            Dir, LinkInfo, XdpMode,
+            bpf::{self, BPF_TCX_EGRESS, BPF_TCX_INGRESS, Place},
+        },
+    },
 };
 
 /// The name of the link's pin.
 pub const NAME: &str = "link";
 
-/// An XDP link of this program.
+/// A link of this program.
 #[derive(Debug)]
 pub struct Link(OwnedFd);
 
@@ -21,6 +27,17 @@ impl Link {
     /// Puts `program` on the interface with index `interface`.
     pub fn create(program: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<Self> {
         bpf::link_create(program, interface, mode.flag()).map(Self)
+    }
+
+    /// Puts `program` on the interface with index `interface` in the network stack, in front of all other programs or at
+    /// `place`.
+    pub fn create_tc(
+        program: BorrowedFd<'_>,
+        interface: u32,
+        direction: Direction,
+        place: Option<Place>,
+    ) -> io::Result<Self> {
+        bpf::link_create_tc(program, interface, hook(direction), place).map(Self)
     }
 
     /// Opens the link that is pinned in `folder`; `None` if there is none.
@@ -62,5 +79,13 @@ impl Link {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// The hook in the network stack for packets in this direction.
+const fn hook(direction: Direction) -> u32 {
+    match direction {
+        Direction::In => BPF_TCX_INGRESS,
+        Direction::Out => BPF_TCX_EGRESS,
     }
 }

@@ -39,6 +39,11 @@ pub fn release() -> Result<String> {
 }
 
 impl KernelVersion {
+    /// Whether this kernel has links to the hooks of the network stack.
+    pub fn has_tcx(self) -> bool {
+        self >= Self(6, 6)
+    }
+
     /// Whether this kernel has packets in several buffers, so jumbo frames.
     pub fn has_frags(self) -> bool {
         self >= FRAGS

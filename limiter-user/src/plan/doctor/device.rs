@@ -29,16 +29,20 @@ pub(super) fn interface(case: &Case<'_>) -> Finding {
 
 /// Checks the framing: the program looks for IP behind an Ethernet header.
 pub(super) fn frames(case: &Case<'_>) -> Finding {
+    let kernel = case.machine.kernel.as_ref();
     if case.device.interface.ethernet {
-        return ok("Ethernet");
+        ok("Ethernet")
+    } else if kernel.is_ok_and(|version| version.has_tcx()) {
+        ok("no Ethernet header: mode tc")
+    } else {
+        problem(
+            "packets have no Ethernet header, and before Linux 6.6 `attach` refuses this interface",
+            format!(
+                "attach to the interface that the packets of '{}' arrive on",
+                case.name
+            ),
+        )
     }
-    problem(
-        "packets have no Ethernet header, so `attach` refuses this interface",
-        format!(
-            "attach to the interface that the packets of '{}' arrive on",
-            case.name
-        ),
-    )
 }
 
 pub(super) fn mtu(case: &Case<'_>) -> Finding {

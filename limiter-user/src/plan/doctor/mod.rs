@@ -73,6 +73,8 @@ pub enum Mode {
     Native,
     /// Generic mode: in the network stack.
     Generic,
+    /// Mode tc: in the network stack, without XDP.
+    Tc,
     /// Unknown: only `attach` can tell.
     Unknown,
 }
@@ -83,6 +85,7 @@ impl Mode {
         match self {
             Self::Native => "native",
             Self::Generic => "generic",
+            Self::Tc => "tc",
             Self::Unknown => "unknown",
         }
     }
@@ -185,7 +188,7 @@ pub fn diagnose(name: &str, machine: &Machine, device: &Result<Device, Error>) -
     match device {
         Err(why) => findings.push(error(why).of("interface")),
         Ok(device) => {
-            expected = mode::expected(device);
+            expected = mode::expected(name, device);
             let case = Case {
                 name,
                 machine,

@@ -2,10 +2,13 @@
 //! packets before the program in that mode.
 
 use super::{Case, Finding, Mode, error, ok, problem, warning};
-use crate::kernel::{
-    probe::Device,
-    state::occupant::Occupant,
-    sys::{XdpMode, XdpState},
+use crate::{
+    config::{Direction, names::direction_of},
+    kernel::{
+        probe::Device,
+        state::occupant::Occupant,
+        sys::{XdpMode, XdpState},
+    },
 };
 
 /// The largest MTU, in bytes, with frames that fit in one buffer of a page.
@@ -30,14 +33,18 @@ pub(super) fn program(case: &Case<'_>) -> Finding {
     }
 }
 
-/// The expected mode: native if the driver supports it and nothing known prevents it.
-pub(super) fn expected(device: &Device) -> Mode {
+/// The expected mode: native if the driver supports it and nothing known prevents it, and tc where XDP sees nothing.
+pub(super) fn expected(name: &str, device: &Device) -> Mode {
     if let Occupant::Limiter(XdpState { mode, .. }) = &device.occupant {
         return match mode {
             XdpMode::Native => Mode::Native,
             XdpMode::Generic => Mode::Generic,
+            XdpMode::Tc => Mode::Tc,
             XdpMode::Offloaded | XdpMode::Multiple => Mode::Unknown,
         };
+    }
+    if !device.interface.ethernet || direction_of(name).1 == Direction::Out {
+        return Mode::Tc;
     }
     match device.xdp {
         None => Mode::Unknown,
@@ -84,6 +91,9 @@ pub(super) fn gro(case: &Case<'_>) -> Finding {
     }
     match (device.gro, case.expected) {
         (None, _) => ok("unknown: the driver does not report it"),
+        (Some(_), Mode::Tc) => {
+            ok("does not matter in mode tc: merged packets count as the packets they were")
+        }
         (Some(_), Mode::Native) => ok("runs after native mode: each packet is counted"),
         (Some(false), _) => ok("off here"),
         (Some(true), _) => warning(

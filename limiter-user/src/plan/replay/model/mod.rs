@@ -128,7 +128,7 @@ impl<'a> Engine for View<'a> {
     }
 
     fn lists(&self, evaluation: &Evaluation) -> u32 {
-        self.0.lists.of(&evaluation.info.source)
+        self.0.lists.of(evaluation.info.peer(self.0.config.egress))
     }
 
     fn destination_lists(&self, evaluation: &Evaluation) -> u32 {

@@ -1,0 +1,28 @@
+//! The size of what the program decides about at once: usually one packet, or several that the kernel has merged. Bytes
+//! are in the lower 32 bits, and the number of packets less one is in the upper ones.
+
+/// Bits of the bytes.
+const BYTES: u32 = u32::BITS;
+
+/// The size of `packets` packets that are merged to one of `length` bytes, `headers` of which each packet has.
+#[must_use]
+#[inline(always)]
+pub const fn of(packets: u32, length: u32, headers: u32) -> u64 {
+    let more = packets.saturating_sub(1) as u64 & 0xffff;
+    let bytes = length as u64 + more * headers as u64;
+    more << BYTES | bytes & u32::MAX as u64
+}
+
+/// Bytes of all packets.
+#[must_use]
+#[inline(always)]
+pub const fn bytes(size: u64) -> u64 {
+    size & u32::MAX as u64
+}
+
+/// Number of packets.
+#[must_use]
+#[inline(always)]
+pub const fn packets(size: u64) -> u64 {
+    (size >> BYTES) + 1
+}

@@ -1,0 +1,159 @@
+//! A packet in the network stack: tcx, for what comes in and for what goes out.
+
+use aya_ebpf::{
+    bindings::{__sk_buff, bpf_hdr_start_off::BPF_HDR_START_NET},
+    helpers::generated::{bpf_skb_load_bytes, bpf_skb_load_bytes_relative, bpf_skb_pull_data},
+    programs::TcContext,
+};
+use limiter_common::{abi::Stamp, arithmetic::size};
+
+use crate::constants;
+
+/// The context of a program.
+pub type Context = TcContext;
+/// The kernel's type of it.
+pub type Raw = __sk_buff;
+/// The kernel's type of a verdict.
+pub type Action = i32;
+
+/// The packet goes on to the next program (`TCX_NEXT`, include/uapi/linux/bpf.h).
+pub const PASS: Action = -1;
+/// The packet is dropped (`TCX_DROP`).
+pub const DROP: Action = 2;
+
+const IPV6: u32 = 0x86dd_u16.to_be() as u32;
+/// Bytes of the Ethernet header.
+const ETHERNET: u32 = 14;
+/// Bytes from the IP header on to the end of the TCP flags, without IP options or extension headers.
+const IPV4_HEADERS: u32 = 20 + 14;
+const IPV6_HEADERS: u32 = 40 + 14;
+
+/// Bytes in front of the IP header.
+#[inline(always)]
+fn link_header() -> u32 {
+    if constants().no_ethernet == 0 {
+        ETHERNET
+    } else {
+        0
+    }
+}
+
+/// A field of the context.
+macro_rules! field {
+    ($context:expr, $name:ident) => {
+        // SAFETY: the context is valid while the program runs.
+        unsafe { (&raw const (*$context).$name).read_volatile() }
+    };
+}
+
+/// Makes the headers readable: the kernel may keep a packet's beginning in pages that programs do not see. What is
+/// still unseen counts as any value.
+#[inline(always)]
+pub fn prepare(context: &Context) {
+    let raw = context.skb.skb;
+    let headers = match field!(raw, protocol) {
+        IPV6 => IPV6_HEADERS,
+        _ => IPV4_HEADERS,
+    };
+    let wanted = field!(raw, len).min(link_header() + headers);
+    if context.data() + wanted as usize > context.data_end() {
+        // SAFETY: the helper has no preconditions. No pointer into the packet has been read yet.
+        unsafe { bpf_skb_pull_data(raw, wanted) };
+    }
+}
+
+/// The EtherType of a packet that begins with its IP header, in network byte order.
+///
+/// # Safety
+/// `context` is the program's.
+#[inline(always)]
+pub unsafe fn ether_type(context: *mut Raw) -> Option<u16> {
+    (constants().no_ethernet != 0).then(|| field!(context, protocol) as u16)
+}
+
+/// Size of the frame, as in [`size`]: of all packets that receive offload has merged, or that the interface will make
+/// of it. In a replay, the stamp has the length, because a capture may be truncated.
+#[inline(always)]
+pub fn size<const FRAGS: bool>(context: &Context) -> u64 {
+    let raw = context.skb.skb;
+    let mut length = field!(raw, len);
+    if let Some(stamp) = stamp(context)
+        && stamp.length != 0
+    {
+        length = stamp.length;
+    }
+    let segment = field!(raw, gso_size);
+    if segment == 0 {
+        return length.into();
+    }
+    let headers = link_header() + merged_headers(raw);
+    // Packets of a virtual machine have no number of segments.
+    let packets = match field!(raw, gso_segs) {
+        0 => length.saturating_sub(headers).div_ceil(segment),
+        packets => packets,
+    };
+    size::of(packets, length, headers)
+}
+
+/// Bytes of the IP header and the TCP or UDP header of a merged packet. A global function, which the verifier checks
+/// once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn merged_headers(context: *mut Raw) -> u32 {
+    const TCP: u8 = 6;
+    const UDP_HEADER: u32 = 8;
+    let byte = |offset: u32| {
+        let mut byte = 0_u8;
+        // SAFETY: one byte of the stack. It stays 0 if the packet has no such byte.
+        unsafe {
+            let to = (&raw mut byte).cast();
+            bpf_skb_load_bytes_relative(context.cast(), offset, to, 1, BPF_HDR_START_NET);
+            (&raw const byte).read_volatile()
+        }
+    };
+    let first = byte(0);
+    let (length, protocol) = match first >> 4 {
+        4 => (u32::from(first & 0xf) * 4, byte(9)),
+        _ => (40, byte(6)),
+    };
+    length
+        + match protocol {
+            TCP => u32::from(byte(length + 12) >> 4) * 4,
+            _ => UDP_HEADER,
+        }
+}
+
+/// Copies `length` bytes at `offset`, also from other buffers. Returns 0, or an error if the frame is shorter.
+///
+/// # Safety
+/// `context` is the program's, and `into` has `length` bytes.
+#[inline(always)]
+pub unsafe fn load(context: *mut Raw, offset: u32, into: *mut u64, length: u32) -> i64 {
+    // SAFETY: the caller vouches for both.
+    unsafe { bpf_skb_load_bytes(context.cast(), offset, into.cast(), length) }
+}
+
+/// The stamp in the context's control block, if the clock is that of the packet.
+#[inline(always)]
+pub fn stamp(context: &Context) -> Option<Stamp> {
+    if constants().clock == limiter_common::abi::CLOCK_KERNEL {
+        return None;
+    }
+    let [low, high, _, uncertainty, length] = field!(context.skb.skb, cb);
+    Some(Stamp {
+        nanoseconds: u64::from(high) << 32 | u64::from(low),
+        reason: 0,
+        uncertainty,
+        length,
+        reserved: 0,
+    })
+}
+
+/// Writes the reason to the stamp, for tests and replay.
+#[inline(always)]
+pub fn report(context: &Context, reason: u32) {
+    if constants().clock != limiter_common::abi::CLOCK_KERNEL {
+        // SAFETY: the context is valid while the program runs.
+        unsafe { (&raw mut (*context.skb.skb).cb[2]).write_volatile(reason) };
+    }
+}

@@ -1,0 +1,347 @@
+//! In the network stack (tc), the same limits hold: exactly, in both directions, for packets without Ethernet headers, and
+//! for packets that offload has merged.
+
+use std::{
+    fs,
+    io::{IoSlice, Read, Write},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    os::fd::AsRawFd,
+    thread,
+    time::Duration,
+};
+
+use limiter_common::abi::CLOCK_KERNEL;
+use limiter_tests::{
+    command::ip,
+    engine::{Kernel, constants},
+    eventually,
+    hosts::{CLIENT, Hosts, SERVER, on},
+    need, need_kernel, number,
+    raw::Raw,
+    settings,
+    traffic::{Traffic, udp},
+    tun::Tun,
+};
+use limiter_user::{
+    config::Direction,
+    kernel::sys::{bpf, link::Link},
+};
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, sendmsg};
+
+const SILENCE: Duration = Duration::from_millis(200);
+const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9));
+
+/// Returns from a test on a kernel without tcx, where attaching is an error that says so.
+macro_rules! need_tcx {
+    () => {
+        need_kernel!();
+        if !need::tcx() {
+            for line in ["attach eth0 --hook tc --rate 5", "attach eth0:out --rate 5"] {
+                let refused = Hosts::new().limiter(line);
+                refused.expect_error(1, &["Linux 6.6"]);
+            }
+            return;
+        }
+    };
+}
+
+#[test]
+fn incoming_packets_are_limited_exactly_through_changes_and_trials() {
+    need_tcx!();
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --hook tc --rate 1/h --burst 5");
+    assert_eq!(hosts.status()["mode"], "tc");
+    let traffic = Traffic::new(&hosts);
+    assert_eq!(traffic.passed("192.0.2.2", 20), 5);
+    assert_eq!(traffic.passed("192.0.2.9", 20), 5);
+    hosts.run("set eth0 --burst 7");
+    assert_eq!(
+        traffic.passed("192.0.2.2", 20),
+        2,
+        "what was spent stays spent"
+    );
+    // A limit for one port needs the full path.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = "mode = \"tc\"\n[[limit]]\nname = \"default\"\nrate = \"1/h\"\nburst = 7\n[[limit]]\nname = \"dns\"\nrate = \"1/h\"\nburst = 3\nmatch = { destination_port = 53 }\n";
+    fs::write(file.path(), text).unwrap();
+    hosts.run(&format!(
+        "attach eth0 --or-reload --config {}",
+        file.path().display()
+    ));
+    assert_eq!(traffic.passed_to(53, "192.0.2.77", 20), 3);
+    assert_eq!(traffic.passed_to(54, "192.0.2.77", 20), 4);
+    hosts.run("set eth0 --limit dns --burst 9 --try 1s");
+    assert_eq!(
+        traffic.passed_to(53, "192.0.2.78", 20),
+        7,
+        "as many as both limits admit"
+    );
+    thread::sleep(Duration::from_millis(1_100));
+    assert_eq!(
+        traffic.passed_to(53, "192.0.2.79", 20),
+        3,
+        "the trial is over"
+    );
+    hosts.run("detach eth0");
+    assert!(!hosts.pins().exists());
+    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    (0..20).for_each(|_| from.send(&udp(&hosts, CLIENT, 9)));
+    assert_eq!(to.receive(SILENCE).len(), 20);
+}
+
+/// Sends `count` packets from the server to `to`. Returns how many arrive at the client.
+fn sent(hosts: &Hosts, to: IpAddr, count: usize) -> usize {
+    let wire = Raw::open(&hosts.client);
+    on(&hosts.server, || {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        for _ in 0..count {
+            // The kernel may report a drop as an error.
+            let _ = socket.send_to(b"twelve bytes", SocketAddr::new(to, 9));
+        }
+    });
+    let arrived = wire.receive(SILENCE);
+    arrived
+        .iter()
+        .filter(|frame| frame[30..34] == octets(to))
+        .count()
+}
+
+/// The client's hardware address.
+fn mac(hosts: &Hosts) -> String {
+    hosts.client.mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+fn octets(address: IpAddr) -> [u8; 4] {
+    match address {
+        IpAddr::V4(address) => address.octets(),
+        IpAddr::V6(_) => unreachable!("the hosts have IPv4 only"),
+    }
+}
+
+#[test]
+fn outgoing_packets_are_limited_by_destination() {
+    need_tcx!();
+    let hosts = Hosts::new();
+    let neighbour = format!("neigh replace {STRANGER} lladdr {} dev eth0", mac(&hosts));
+    ip(&hosts.server.namespace, &neighbour);
+    // Both directions at once.
+    hosts.run("attach eth0 --rate 1/h --burst 2");
+    hosts.run("attach eth0 --direction out --rate 1/h --burst 5 --deny 198.51.100.0/24");
+    assert_eq!(sent(&hosts, CLIENT, 20), 5);
+    assert_eq!(
+        sent(&hosts, STRANGER, 20),
+        5,
+        "another destination has its own bucket"
+    );
+    assert_eq!(Traffic::new(&hosts).passed("192.0.2.9", 20), 2);
+    let check = hosts.run(&format!("check eth0:out {CLIENT}"));
+    assert!(
+        check.contains(&format!("-> {CLIENT}: 0.0 of 5 tokens")),
+        "{check}"
+    );
+    hosts.run(&format!("reset eth0:out {CLIENT}"));
+    assert_eq!(sent(&hosts, CLIENT, 20), 5);
+    // Lists name destinations.
+    hosts.run(&format!("allow add eth0:out {STRANGER}"));
+    assert_eq!(sent(&hosts, STRANGER, 20), 20);
+    hosts.run(&format!("deny add eth0:out {CLIENT}"));
+    assert_eq!(sent(&hosts, CLIENT, 3), 0);
+    let text = hosts.run("status");
+    for line in ["eth0: ", "eth0:out: tc mode"] {
+        assert!(text.contains(line), "{text}");
+    }
+    hosts.run("detach all");
+    assert_eq!(sent(&hosts, CLIENT, 20), 20);
+}
+
+#[test]
+fn name_and_direction_must_agree() {
+    need_tcx!();
+    let hosts = Hosts::new();
+    let refused = |line: &str, words: &[&str]| hosts.limiter(line).expect_error(2, words);
+    refused(
+        "attach eth0:out --direction in --rate 5",
+        &["'eth0:out'", "one direction"],
+    );
+    refused(
+        "attach eth0:out eth0 --rate 5",
+        &["'eth0:out'", "one direction"],
+    );
+    hosts.run("attach eth0:out --rate 5");
+    hosts.run("detach eth0:out");
+    hosts
+        .limiter("attach eth0:out --mode native --rate 5")
+        .expect_error(1, &["mode native", "sends", "--hook tc"]);
+}
+
+#[test]
+fn packets_without_ethernet_headers_are_limited_in_both_directions() {
+    need_tcx!();
+    let hosts = Hosts::new();
+    let Ok(tun) = Tun::new(&hosts.server, "tun0") else {
+        eprintln!("this kernel has no tun");
+        return;
+    };
+    for line in ["addr add 203.0.113.1/24 dev tun0", "link set tun0 up"] {
+        ip(&hosts.server.namespace, line);
+    }
+    hosts.run("attach tun0 --rate 1/h --burst 4");
+    hosts.run("attach tun0:out --rate 1/h --burst 3");
+    let server = SocketAddr::from(([203, 0, 113, 1], 9));
+    let received = on(&hosts.server, || {
+        let socket = UdpSocket::bind(server).unwrap();
+        socket.set_read_timeout(Some(SILENCE)).unwrap();
+        for source in [[203, 0, 113, 7], [203, 0, 113, 8]] {
+            let mut packet = Vec::new();
+            etherparse::PacketBuilder::ipv4(source, [203, 0, 113, 1], 64)
+                .udp(40_000, 9)
+                .write(&mut packet, b"hello")
+                .unwrap();
+            (0..10).for_each(|_| tun.arrive(&packet));
+        }
+        let mut buffer = [0; 64];
+        std::iter::from_fn(|| socket.recv(&mut buffer).ok()).count()
+    });
+    assert_eq!(received, 8, "four of each source");
+    let _ = tun.sent(SILENCE);
+    on(&hosts.server, || {
+        let socket = UdpSocket::bind("203.0.113.1:0").unwrap();
+        for _ in 0..10 {
+            let _ = socket.send_to(b"hello", "203.0.113.9:9");
+        }
+    });
+    let to = |packet: &Vec<u8>| packet[16..20] == [203, 0, 113, 9];
+    assert_eq!(
+        tun.sent(SILENCE).iter().filter(|packet| to(packet)).count(),
+        3
+    );
+}
+
+/// Sends `packets` UDP packets of 100 bytes each as one merged one.
+fn send_merged(socket: &UdpSocket, packets: usize) {
+    let payload = vec![0x5a; 100 * packets];
+    let to = SockaddrIn::new(192, 0, 2, 1, 9);
+    let segments = [ControlMessage::UdpGsoSegments(&100)];
+    let data = [IoSlice::new(&payload)];
+    sendmsg(
+        socket.as_raw_fd(),
+        &data,
+        &segments,
+        MsgFlags::empty(),
+        Some(&to),
+    )
+    .unwrap();
+}
+
+#[test]
+fn merged_packets_count_as_the_packets_they_were() {
+    need_tcx!();
+    let hosts = Hosts::new();
+    let frame = 14 + 20 + 8 + 100;
+    for (line, burst) in [
+        ("--rate 1/h --burst 25", 25),
+        // 505 frames of 142 bytes.
+        ("--rate 8bit --burst 71710b", 505),
+    ] {
+        hosts.run(&format!("attach eth0 --hook tc {line}"));
+        let merged = burst / 10 + 2;
+        on(&hosts.client, || {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            (0..merged).for_each(|_| send_merged(&socket, 10));
+            for _ in 0..20 {
+                socket.send_to(&[0; 100], "192.0.2.1:9").unwrap();
+            }
+        });
+        let packets = |what: &str| number(&hosts.status()[what]["packets"]);
+        eventually("all packets are seen", || {
+            packets("seen") == 10 * merged + 20
+        });
+        let status = hosts.status();
+        assert_eq!(packets("passed"), burst, "{line}");
+        assert_eq!(number(&status["passed"]["bytes"]), burst * frame, "{line}");
+        let of_limit = &status["limits"][0]["passed"];
+        assert_eq!(number(&of_limit["packets"]), burst, "{line}");
+        hosts.run("detach eth0");
+    }
+}
+
+#[test]
+fn download_is_limited_by_destination() {
+    need_tcx!();
+    let hosts = Hosts::new();
+    for host in [&hosts.server, &hosts.client] {
+        ip(&host.namespace, "link set lo up");
+    }
+    hosts.run("attach eth0:out --rate 40mbit --burst 200kb");
+    let listener = on(&hosts.server, || {
+        TcpListener::bind((SERVER, 7_000)).unwrap()
+    });
+    let serving = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let block = vec![0x5a; 1 << 16];
+        while stream.write_all(&block).is_ok() {}
+    });
+    let mut stream = on(&hosts.client, || {
+        TcpStream::connect((SERVER, 7_000)).unwrap()
+    });
+    let mut block = vec![0; 1 << 16];
+    let start = std::time::Instant::now();
+    let mut read = 0;
+    while start.elapsed() < Duration::from_secs(3) {
+        read += stream.read(&mut block).unwrap();
+    }
+    let most = 200_000.0 + 40e6 / 8.0 * start.elapsed().as_secs_f64();
+    drop(stream);
+    serving.join().unwrap();
+    let read = read as f64;
+    assert!(read < most, "{read} of {most}");
+    assert!(read > most / 10.0, "{read} of {most}");
+}
+
+#[test]
+fn program_runs_at_its_place_among_others() {
+    need_tcx!();
+    let hosts = Hosts::new();
+    let (config, _) = constants(
+        &settings("mode = \"tc\"\n[[limit]]\nname = \"all\"\nrate = \"1M/s\"\n"),
+        CLOCK_KERNEL,
+    );
+    let limit = limiter_tests::engine::Limit::new("1/s", "1");
+    let foreign = Kernel::load(&limit, &config, false);
+    let program = foreign.program.fd().unwrap();
+    let index = hosts.server.index;
+    let (_link, id) = on(&hosts.server, || {
+        let link = Link::create_tc(program, index, Direction::In, None).unwrap();
+        (link, bpf::programs(index, bpf::BPF_TCX_INGRESS).unwrap()[0])
+    });
+    let order = || {
+        on(&hosts.server, || {
+            bpf::programs(index, bpf::BPF_TCX_INGRESS).unwrap()
+        })
+    };
+    for (line, place) in [
+        ("attach eth0 --hook tc --rate 5".to_owned(), 0),
+        (format!("attach eth0 --after {id} --rate 5"), 1),
+        (format!("attach eth0 --before {id} --rate 5"), 0),
+    ] {
+        hosts.run(&line);
+        assert_eq!(
+            number(&hosts.status()["program_id"]),
+            u64::from(order()[place]),
+            "{line}"
+        );
+        assert_eq!(order().len(), 2);
+        hosts.run("set eth0 --rate 6");
+        assert_eq!(
+            number(&hosts.status()["program_id"]),
+            u64::from(order()[place]),
+            "{line}"
+        );
+        hosts.run("detach eth0");
+        assert_eq!(order(), [id], "{line}");
+    }
+    hosts
+        .limiter("attach eth0 --after 4000000000 --rate 5")
+        .expect_error(1, &["no program with this id"]);
+    assert!(!hosts.pins().exists());
+}
