@@ -3,7 +3,7 @@
 use core::mem::offset_of;
 
 use limiter_common::{
-    abi::counters::{Count, Counters, FAST, LimitCounters},
+    abi::counters::{Count, Counters, DELAYS, FAST, LimitCounters, delay_bound},
     arithmetic::size,
     policy::verdict::Reason,
 };
@@ -113,6 +113,23 @@ pub fn second_chance() {
     if let Some(counters) = of_this_cpu() {
         // SAFETY: this CPU's own map value.
         unsafe { (*counters).second_chances += 1 };
+    }
+}
+
+/// Counts a packet that leaves `delay` nanoseconds late.
+#[inline(always)]
+pub fn delayed(delay: u64) {
+    if let Some(counters) = of_this_cpu() {
+        let mut index = 0;
+        for bound in 0..DELAYS - 1 {
+            index += usize::from(delay >= delay_bound(bound));
+        }
+        // SAFETY: this CPU's own map value.
+        unsafe {
+            (*counters).delayed += delay;
+            let delays = (&raw mut (*counters).delays).cast::<u64>();
+            *delays.add(index % DELAYS) += 1;
+        }
     }
 }
 

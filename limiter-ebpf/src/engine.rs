@@ -12,7 +12,13 @@ use limiter_common::{
 };
 
 use crate::{
-    clock, config::constants, context::Context, counters, entry::Entry, lists, maps::State,
+    clock,
+    config::constants,
+    context::{self, Context},
+    counters,
+    entry::Entry,
+    lists,
+    maps::State,
     new_sources, quota, second_chance, table,
 };
 
@@ -52,6 +58,7 @@ macro_rules! engine {
         steps { $($step:ident = $exported:ident;)+ }
     ) => {
         impl Engine for Kernel {
+            const PACES: bool = context::PACES;
             type Entry = Entry;
             type Found = Entry;
 

@@ -2,10 +2,18 @@
 
 use limiter_common::{
     abi::{counters::FULL, rules::ON_DENY},
+    arithmetic::bucket::TICK_SHIFT,
     policy::{Evaluation, full, verdict::Reason},
 };
 
-use crate::{connection, context::Context, engine::Kernel, packet::Cursor, watch};
+use crate::{
+    connection,
+    context::{self, Context},
+    counters,
+    engine::Kernel,
+    packet::Cursor,
+    watch,
+};
 
 /// The row of this path's counters.
 pub const ROW: u32 = FULL;
@@ -27,6 +35,11 @@ pub fn decide(context: &Context, length: u64) -> Reason {
         }),
         Err(reason) => limiter_common::policy::apply_shadow(&kernel, reason),
     };
+    if context::PACES && matches!(reason, Reason::Paced) {
+        let delay = evaluation.delay.div_ceil(1 << TICK_SHIFT);
+        context::leave_at(context, evaluation.now + delay);
+        counters::delayed(delay);
+    }
     watch::emit(context, evaluation.length, reason, || {
         let (limit, limits) = evaluation.over();
         (why(reason, evaluation), limit, limits)

@@ -1,6 +1,11 @@
 //! Runs the real program in the kernel by test-run, which decides about a packet at the time that the test chooses.
 
-use std::{collections::BTreeMap, net::IpAddr, os::fd::BorrowedFd};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    os::fd::BorrowedFd,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use ipnet::IpNet;
 use limiter_common::{
@@ -115,6 +120,8 @@ pub struct Kernel {
     pub store: Store,
     /// Whether it is the program for the network stack.
     pub tc: bool,
+    /// Time at which the last packet leaves, in nanoseconds; 0: at once.
+    pub leaves_at: AtomicU64,
     /// The limit, of a program with one.
     pub limit: Limit,
 }
@@ -189,6 +196,7 @@ impl Kernel {
         let tables = program.tables().unwrap();
         Self {
             tc: program.entry().ends_with("_tc"),
+            leaves_at: AtomicU64::new(0),
             program,
             tables,
             store,
@@ -248,7 +256,8 @@ impl Kernel {
         let program = self.program.fd().unwrap();
         if self.tc {
             room.extend(packet);
-            let (action, reason) = run_tc(program, stamp, &mut room);
+            let (action, reason, leaves_at) = run_tc(program, stamp, &mut room);
+            self.leaves_at.store(leaves_at, Ordering::Relaxed);
             return (action, reason, room);
         }
         let (action, reason) = replay::run(program, stamp, packet, &mut room).unwrap();
@@ -266,14 +275,20 @@ pub fn runs_tc(frame: &[u8]) -> bool {
     frame.len() >= 14 + header
 }
 
-/// Runs the program for the network stack once. Returns its verdict as a number of the kernel, and the reason.
-fn run_tc(program: BorrowedFd<'_>, stamp: Stamp, frame: &mut [u8]) -> (u32, Reason) {
+/// Runs the program for the network stack once. Returns its verdict as a number of the kernel, the reason, and the time
+/// at which the packet leaves.
+fn run_tc(program: BorrowedFd<'_>, stamp: Stamp, frame: &mut [u8]) -> (u32, Reason, u64) {
     // `struct __sk_buff` (include/uapi/linux/bpf.h). The stamp is in its control block.
     let mut context = [0_u32; 48];
     let [low, high] = [stamp.nanoseconds as u32, (stamp.nanoseconds >> 32) as u32];
     context[12..17].copy_from_slice(&[low, high, stamp.reason, stamp.uncertainty, stamp.length]);
     let run = bpf::test_run_in(program, frame, &mut context, 1).unwrap();
-    (run.action, Reason::from_number(context[14]).unwrap())
+    let leaves_at = u64::from(context[39]) << 32 | u64::from(context[38]);
+    (
+        run.action,
+        Reason::from_number(context[14]).unwrap(),
+        leaves_at,
+    )
 }
 
 /// The program's constants for these settings, and the prefixes of its lists. The first limit gets the first slot.

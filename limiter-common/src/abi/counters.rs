@@ -66,4 +66,19 @@ pub struct Counters {
     pub came_again: u64,
     /// Sources of these that were admitted by a second chance.
     pub second_chances: u64,
+    /// Nanoseconds of all delays.
+    pub delayed: u64,
+    /// Packets by their delay: below [`delay_bound`] of the index, and not below that of the one before; the last has all
+    /// others.
+    pub delays: [u64; DELAYS],
+}
+
+/// Length of [`Counters::delays`].
+pub const DELAYS: usize = 16;
+
+/// The bound of delays at this index, in nanoseconds: 131 µs and its doubles, up to 2.1 s.
+#[must_use]
+#[inline(always)]
+pub const fn delay_bound(index: usize) -> u64 {
+    1 << (17 + index)
 }

@@ -56,6 +56,8 @@ pub const NEEDS_EXCEPT: u32 = 1 << 4;
 pub const NEEDS_HOLD: u32 = 1 << 6;
 /// A limit is adaptive.
 pub const NEEDS_SCALE: u32 = 1 << 8;
+/// A limit delays packets.
+pub const NEEDS_PACE: u32 = 1 << 9;
 /// A limit has keys of two addresses; with [`NEEDS_DESTINATION`].
 pub const NEEDS_PAIR: u32 = 1 << 7;
 /// The lists that the destination is on; with [`NEEDS_DESTINATION`].
@@ -283,6 +285,7 @@ impl Limit {
             flags: 0,
             window: Window::NONE,
             hold: 0,
+            pace: 0,
         },
         lease: 0,
         mask: KeyMask::interface(),

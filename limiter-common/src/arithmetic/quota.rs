@@ -40,6 +40,9 @@ pub struct Quota {
     /// buckets that are not [`SHARED`]. With `tau`, at most [`bucket::TAU_MAX`]. If it is not 0, `tau` and the cost of a
     /// packet are even.
     pub hold: u64,
+    /// The part of `tau`, in ticks, for which packets are delayed: they leave when the rest of the bucket would admit them.
+    /// 0: packets are not delayed. For token buckets without `hold` that are not [`SHARED`].
+    pub pace: u64,
 }
 
 /// Ticks of a lease at most: what the rate brings in 100 µs.
@@ -79,7 +82,8 @@ impl Quota {
     /// too small, or the bucket is not one of packets to this host alone at a constant rate.
     #[must_use]
     pub const fn lease(&self, cpus: u64) -> u64 {
-        if self.has_windows() || self.hold != 0 || self.flags & (SHARED | ADAPTIVE) != 0 {
+        if self.has_windows() || self.hold | self.pace != 0 || self.flags & (SHARED | ADAPTIVE) != 0
+        {
             return 0;
         }
         let part = self.tau / (LEASED_PART * cpus);
@@ -222,14 +226,23 @@ impl Quota {
         }
     }
 
-    /// The unspent part of `tau` at `now`.
+    /// Ticks for which a packet is delayed that was charged at `now` and has brought the bucket to `tat`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn delay(&self, tat: u64, now: u64) -> u64 {
+        let at = tat.wrapping_sub(self.tau - self.pace);
+        bucket::ahead(at, bucket::ticks(now))
+    }
+
+    /// The unspent part of `tau` at `now`, without [`Self::pace`].
     #[must_use]
     #[inline(always)]
     pub const fn left(&self, word: u64, now: u64) -> u64 {
         if self.has_windows() {
             self.window.left(word, now, self.tau)
         } else {
-            self.tau - bucket::spent(word, bucket::ticks(now), self.tau)
+            let left = self.tau - bucket::spent(word, bucket::ticks(now), self.tau);
+            left.saturating_sub(self.pace)
         }
     }
 

@@ -89,6 +89,8 @@ pub struct Demand<'a, E: Engine, const INLINE: bool> {
     pub(super) found: E::Found,
     /// The TAT that a check has read, and the TAT after the charge; 0 if the check has not admitted the packet.
     pub(super) planned: (u64, u64),
+    /// The TAT after the charge.
+    pub(super) charged: u64,
     /// The source was refused before, and has a second chance.
     pub(super) second: bool,
     /// The new source has found no room: the caller must call [`Self::replace`].
@@ -115,6 +117,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             number,
             found: E::Found::NONE,
             planned: (0, 0),
+            charged: 0,
             second: false,
             found_no_room: false,
         }
@@ -170,6 +173,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             Decision::Refuse { .. } => REFUSED,
             Decision::Admit { tat: charged } if charging => {
                 if entry.charge(self.key, tat, charged) {
+                    self.charged = charged;
                     DONE
                 } else {
                     LOST
@@ -228,7 +232,8 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
     }
 
     #[inline(always)]
-    fn insert(&self, tat: u64, replaces: bool) -> Option<Reason> {
+    fn insert(&mut self, tat: u64, replaces: bool) -> Option<Reason> {
+        self.charged = tat;
         let epoch = self.limit.epoch;
         match self.engine.insert(self.key, tat, epoch, self.now, replaces) {
             Added::Done => Some(Reason::Admitted),

@@ -49,6 +49,9 @@ macro_rules! steps {
 /// The kernel program overrides functions with a body, such as the steps of the full path, with global functions, which
 /// the verifier checks once.
 pub trait Engine: Sized {
+    /// Whether packets can be delayed.
+    const PACES: bool = false;
+
     /// The type of the table's entries.
     type Entry: Shared;
     /// The result of a search for an entry.

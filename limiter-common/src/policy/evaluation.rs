@@ -68,6 +68,8 @@ pub struct Evaluation {
     pub would_drop: u64,
     /// Limits that need a new bucket for the packet.
     pub new: u64,
+    /// Ticks for which limits delay the packet: the longest of their delays.
+    pub delay: u64,
     /// The fields that have been parsed of the packet.
     pub info: PacketInfo,
     /// The first bytes of the payload, if limits use it.
@@ -112,6 +114,7 @@ impl Evaluation {
         unleased: 0,
         would_drop: 0,
         new: 0,
+        delay: 0,
         info: PacketInfo::of(Address::NONE),
         payload: Payload::NONE,
         lists: 0,
@@ -145,6 +148,7 @@ impl Evaluation {
             &mut self.unleased,
             &mut self.would_drop,
             &mut self.new,
+            &mut self.delay,
         ] {
             *word = zero.into();
         }

@@ -182,7 +182,11 @@ fn decide<E: Engine>(
     };
     if !refused {
         if evaluation.would_drop == 0 {
-            return Reason::Admitted;
+            return if E::PACES && evaluation.delay != 0 {
+                Reason::Paced
+            } else {
+                Reason::Admitted
+            };
         }
         // No limit refuses the packet: the limits in shadow count it as passed.
         evaluation.passed = 1;

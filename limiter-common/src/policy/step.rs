@@ -7,7 +7,7 @@ use super::{
     matches, second_chance,
 };
 use crate::{
-    abi::rules::{Limit, NEEDS_DESTINATION, NEEDS_PAIR, NEEDS_SCALE},
+    abi::rules::{Limit, NEEDS_DESTINATION, NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE},
     arithmetic::{bucket::TAU_MAX, quota::ADAPTIVE, scale, size},
     policy::verdict::Reason,
     table::{
@@ -178,18 +178,32 @@ impl<'a, E: Engine> Step<'a, E> {
         self.engine.config().needs & NEEDS_SCALE != 0 && self.limit.quota.flags & ADAPTIVE != 0
     }
 
+    /// Delays the packet, whose charge has brought the bucket to `tat`. The clock was read for the charge.
+    #[inline(always)]
+    fn delay(&mut self, tat: u64) {
+        let quota = &self.limit.quota;
+        let needs = self.engine.config().needs;
+        if E::PACES && needs & NEEDS_PACE != 0 && quota.pace != 0 && self.limit.shadow == 0 {
+            let delay = quota.delay(tat, self.evaluation.now);
+            self.evaluation.delay = self.evaluation.delay.max(delay);
+        }
+    }
+
     #[inline(always)]
     const fn is_leased(&self) -> bool {
         self.limit.lease != 0 && self.evaluation.leased >> self.index & 1 != 0
     }
 
-    /// Takes the decision about a new source; none if another CPU has made the bucket.
+    /// Takes the decision about a new source, whose bucket has `tat`; none if another CPU has made the bucket.
     #[inline(always)]
-    fn enter(self, added: Option<Reason>) -> u32 {
+    fn enter(mut self, added: Option<Reason>, tat: u64) -> u32 {
         let Some(reason) = added else {
             return LOST;
         };
-        self.evaluation.paid |= u32::from(matches!(reason, Reason::Admitted));
+        if matches!(reason, Reason::Admitted) {
+            self.evaluation.paid = 1;
+            self.delay(tat);
+        }
         self.take(Charged::without_entry(reason))
     }
 
@@ -372,6 +386,8 @@ pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
         }
     }
     if let Some(entry) = step.charge_as_planned() {
+        let planned = step.evaluation.plan(index).map(|plan| plan.charged);
+        step.delay(planned.unwrap_or(0));
         return step.take(Charged {
             reason: Reason::Admitted,
             entry: entry.into(),
@@ -382,7 +398,10 @@ pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
     let charged = demand.charge();
     step.evaluation.now = demand.now;
     let reason = match charged {
-        DONE => Reason::Admitted,
+        DONE => {
+            step.delay(demand.charged);
+            Reason::Admitted
+        }
         REFUSED => Reason::Limit,
         code => return code,
     };
@@ -420,7 +439,8 @@ pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u3
     if demand.found_no_room && engine.config().second_chances.cost != 0 {
         return FULL;
     }
-    step.enter(added)
+    let charged = demand.charged;
+    step.enter(added, charged)
 }
 
 /// Makes the bucket in the place of a quiet source, after [`add`]. Returns the codes of [`add`].
@@ -433,7 +453,8 @@ pub fn replace<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     let mut demand = step.demand::<false>(&key, 0);
     let added = demand.replace();
     step.evaluation.second = demand.second.into();
-    step.enter(added)
+    let charged = demand.charged;
+    step.enter(added, charged)
 }
 
 /// Refuses the packet after all attempts were lost. Returns [`REFUSED`], or [`DONE`] in shadow mode.

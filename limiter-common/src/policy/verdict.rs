@@ -85,6 +85,8 @@ reasons! {
     Unlimited = 11, "unlimited", "matched no limit", Pass;
     /// Passed without being charged: the packet belongs to a connection of one of the host's sockets.
     Established = 12, "established", "established", Pass;
+    /// Passed: all limits admitted the packet, and one of them delays it.
+    Paced = 13, "paced", "delayed", Admit;
 }
 
 /// The reasons that drop packets have adjacent numbers, so that one comparison finds them.

@@ -2,7 +2,9 @@
 
 use aya_ebpf::{
     bindings::{__sk_buff, bpf_hdr_start_off::BPF_HDR_START_NET},
-    helpers::generated::{bpf_skb_load_bytes, bpf_skb_load_bytes_relative, bpf_skb_pull_data},
+    helpers::generated::{
+        bpf_skb_load_bytes, bpf_skb_load_bytes_relative, bpf_skb_pull_data, bpf_skb_set_tstamp,
+    },
     programs::TcContext,
 };
 use limiter_common::{abi::Stamp, arithmetic::size};
@@ -44,6 +46,25 @@ macro_rules! field {
         // SAFETY: the context is valid while the program runs.
         unsafe { (&raw const (*$context).$name).read_volatile() }
     };
+}
+
+/// Whether packets can be delayed.
+pub const PACES: bool = true;
+
+/// Lets the packet leave at `at` nanoseconds, unless it leaves later anyway. The qdisc `fq` does that.
+#[inline(always)]
+pub fn leave_at(context: &Context, at: u64) {
+    const MONOTONIC: u32 = 1;
+    let raw = context.skb.skb;
+    if field!(raw, tstamp) < at {
+        // SAFETY: the context is valid while the program runs.
+        unsafe {
+            // The helper does not know packets with VLAN tags in the frame.
+            if bpf_skb_set_tstamp(raw, at, MONOTONIC) != 0 {
+                (&raw mut (*raw).tstamp).write_volatile(at);
+            }
+        }
+    }
 }
 
 /// Makes the headers readable: the kernel may keep a packet's beginning in pages that programs do not see. What is

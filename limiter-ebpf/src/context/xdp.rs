@@ -21,6 +21,13 @@ pub const PASS: Action = xdp_action::XDP_PASS;
 /// The packet is dropped.
 pub const DROP: Action = xdp_action::XDP_DROP;
 
+/// Whether packets can be delayed.
+pub const PACES: bool = false;
+
+/// Lets the packet leave at `at` nanoseconds. Never called.
+#[inline(always)]
+pub fn leave_at(_: &Context, _: u64) {}
+
 /// Makes the headers readable. They always are.
 #[inline(always)]
 pub fn prepare(_: &Context) {}

@@ -7,8 +7,8 @@ use limiter_common::{
     abi::{
         Config, Listed,
         rules::{
-            self, FIRST_TIER, LISTS_MAX, NEEDS_DESTINATION, NEEDS_HOLD, NEEDS_PAIR, NEEDS_SCALE,
-            NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW, ON_DENY,
+            self, FIRST_TIER, LISTS_MAX, NEEDS_DESTINATION, NEEDS_HOLD, NEEDS_PACE, NEEDS_PAIR,
+            NEEDS_SCALE, NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW, ON_DENY,
         },
     },
     arithmetic::{
@@ -138,7 +138,8 @@ impl Limit {
     fn needs(&self) -> u32 {
         let hold = self.hold.map_or(0, |_| NEEDS_HOLD);
         let scale = self.adaptive.as_ref().map_or(0, |_| NEEDS_SCALE);
-        self.matches.needs() | self.key.needs() | hold | scale
+        let pace = self.max_delay.map_or(0, |_| NEEDS_PACE);
+        self.matches.needs() | self.key.needs() | hold | scale | pace
     }
 }
 

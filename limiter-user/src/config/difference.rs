@@ -133,6 +133,12 @@ fn one_limit(old: &Limit, new: &Limit, frame_max: u64) -> Vec<String> {
     note(&mut changes, "algorithm", [old.algorithm, new.algorithm]);
     let hold = |limit: &Limit| limit.hold.map_or(NONE.to_owned(), |hold| hold.to_string());
     note(&mut changes, "hold", [hold(old), hold(new)]);
+    let max_delay = |limit: &Limit| {
+        limit
+            .max_delay
+            .map_or(NONE.to_owned(), |time| time.to_string())
+    };
+    note(&mut changes, "max_delay", [max_delay(old), max_delay(new)]);
     let adaptive = |limit: &Limit| {
         limit
             .adaptive

@@ -9,7 +9,6 @@ pub mod control;
 pub mod difference;
 pub mod factor;
 pub mod file;
-pub mod hold;
 pub mod ineffective;
 pub mod key;
 pub mod lists;
@@ -28,13 +27,13 @@ pub mod slot;
 pub mod table_warning;
 #[cfg(test)]
 mod tests;
+pub mod time;
 
 pub use adaptive::Adaptive;
 pub use burst::Burst;
 pub use compile::TierBits;
 pub use control::Control;
 pub use factor::Factor;
-pub use hold::Hold;
 pub use key::{Key, Parts};
 pub use lists::{ALLOW, DENY, Lists, Prefixes};
 pub use matches::{Destination, Match, Protocol};
@@ -46,6 +45,7 @@ pub use quota::LimitQuota;
 pub use rate::{Rate, Unit};
 pub use settings::{Algorithm, Direction, Exempt, Limit, Malformed, Mode, Scope, Settings};
 pub use slot::Slot;
+pub use time::Time;
 
 /// Reads and writes types as the text that users write, in JSON too.
 macro_rules! as_text {

@@ -3,8 +3,8 @@
 use std::{cmp::Ordering, collections::BTreeSet};
 
 use super::{
-    ALLOW, Algorithm, Control, DENY, Destination, Invalid, Limit, Match, Protocol, Rate, Scope,
-    Settings, Unit,
+    ALLOW, Algorithm, Control, DENY, Destination, Direction, Invalid, Limit, Match, Protocol, Rate,
+    Scope, Settings, Unit,
     lists::TIERS_MAX,
     matches::{Payload, check_count},
     names,
@@ -158,6 +158,10 @@ impl Settings {
                 });
             }
         }
+        let is_late = self.direction == Direction::In && limit.max_delay.is_some();
+        problems.check(is_late, "max_delay", || {
+            "only packets that the interface sends can be delayed: write direction = \"out\" at the top of the file, or leave max_delay out".to_owned()
+        });
         let has_no_fleet = limit.scope == Scope::Fleet && self.fleet.is_none();
         problems.check(has_no_fleet, "scope", || {
             no_fleet(&format!("limit '{}'", limit.name))
@@ -245,6 +249,27 @@ impl Limit {
                 "no signal ever lowers the rate: write one as in { cpu_pressure = \"20%\" }, or leave adaptive out".to_owned()
             });
         }
+        if let Some(max_delay) = self.max_delay {
+            let other = [
+                (is_window, "a fixed window cannot delay packets"),
+                (is_shared, "a limit of a fleet cannot delay packets"),
+                (
+                    self.hold.is_some(),
+                    "a hold drops packets instead of delaying them",
+                ),
+            ];
+            for (_, why) in other.iter().filter(|(is_so, _)| *is_so) {
+                let why = format!("{why}: leave max_delay out");
+                problems.check(true, "max_delay", || why);
+            }
+            let without = Self {
+                max_delay: None,
+                ..self.clone()
+            };
+            if let Ok(quota) = without.quota(1) {
+                problems.add("max_delay", max_delay.pace(quota.in_kernel));
+            }
+        }
         if let Some(hold) = self.hold {
             let other = [(is_window, "fixed window"), (is_shared, "limit of a fleet")];
             let other = other.into_iter().find(|(is_so, _)| *is_so);
@@ -260,7 +285,7 @@ impl Limit {
                 ..self.clone()
             };
             if let (None, Ok(quota)) = (other, without.quota(1)) {
-                problems.add("hold", hold.of(quota.in_kernel));
+                problems.add("hold", hold.hold(quota.in_kernel));
             }
             without.check_burst(problems);
         } else {

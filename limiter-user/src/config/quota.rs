@@ -72,7 +72,10 @@ pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
         quota.in_kernel = adaptive.of(quota.in_kernel, longest, least)?;
     }
     if let Some(hold) = limit.hold {
-        quota.in_kernel = hold.of(quota.in_kernel)?;
+        quota.in_kernel = hold.hold(quota.in_kernel)?;
+    }
+    if let Some(max_delay) = limit.max_delay {
+        quota.in_kernel = max_delay.pace(quota.in_kernel)?;
     }
     Ok(quota)
 }
@@ -140,6 +143,7 @@ fn fixed_window(rate: &Rate, burst: &Burst) -> Result<LimitQuota, Invalid> {
             grant,
         },
         hold: 0,
+        pace: 0,
     };
     Ok(LimitQuota {
         token: 1,

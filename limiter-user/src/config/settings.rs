@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Adaptive, Burst, Control, Hold, Invalid, Key, Lists, Match, NewSources, Rate,
+    Adaptive, Burst, Control, Invalid, Key, Lists, Match, NewSources, Rate, Time,
     quota::{self, LimitQuota},
 };
 
@@ -90,7 +90,10 @@ pub struct Limit {
     pub algorithm: Algorithm,
     /// The time for which a source stays refused after its first refused packet; `None`: until it has a token.
     #[serde(default)]
-    pub hold: Option<Hold>,
+    pub hold: Option<Time>,
+    /// The longest time for which packets over the limit are delayed; `None`: they are dropped.
+    #[serde(default)]
+    pub max_delay: Option<Time>,
     /// The signals that lower the rate; `None`: the rate is constant.
     #[serde(default)]
     pub adaptive: Option<Adaptive>,
@@ -113,6 +116,7 @@ impl Limit {
             cost: None,
             algorithm: Algorithm::TokenBucket,
             hold: None,
+            max_delay: None,
             adaptive: None,
             shadow: false,
             scope: Scope::Host,

@@ -5,7 +5,7 @@ use std::{fmt::Display, net::IpAddr, str::FromStr};
 use limiter_common::table::Seed;
 
 use super::{
-    Burst, Destination, Factor, Hold, Invalid, Key, Protocol, Rate,
+    Burst, Destination, Factor, Invalid, Key, Protocol, Rate, Time,
     adaptive::{Percent, Probe},
     escape,
     key::Packet,
@@ -34,7 +34,7 @@ fn read(kind: &str, text: &str) -> Result<String, Invalid> {
         "destination" => shown::<Destination>(text),
         "bytes" => shown::<Hex>(text),
         "flags" => shown::<TcpFlags>(text),
-        "hold" => shown::<Hold>(text),
+        "hold" => shown::<Time>(text),
         "percent" => shown::<Percent>(text),
         "probe" => shown::<Probe>(text),
         "prefix" => prefix(text).map(|prefix| show(&prefix)),

@@ -113,6 +113,12 @@ fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
         "limiter_new_sources_total" => one(it.sources.added),
         "limiter_second_chances_total" => one(it.sources.second_chances),
         "limiter_came_again_packets_total" => one(it.sources.came_again),
+        "limiter_delay_seconds_bucket" => (it.delays.below.iter())
+            .map(|below| sample(&[("le", &below.seconds.to_string())], below.packets))
+            .chain((it.delays.packets > 0).then(|| sample(&[("le", "+Inf")], it.delays.packets)))
+            .collect(),
+        "limiter_delay_seconds_sum" => one(it.delays.seconds),
+        "limiter_delay_seconds_count" => one(it.delays.packets),
         "limiter_forgotten_sources_total" => one(it.sources.removed),
         name => {
             let fleet = it.fleet.as_ref();

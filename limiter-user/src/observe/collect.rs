@@ -13,7 +13,8 @@ use limiter_common::{
 };
 
 use super::{
-    Drops, Interface, Limit, List, NextProgram, Passes, Reader, Row, Sample, Sources, Wanted,
+    Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader, Row, Sample, Sources,
+    Wanted,
     busiest::{Busiest, Order},
     check::decided_by,
     denied,
@@ -109,6 +110,7 @@ fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
         verdicts: verdicts(&counters),
         drops: Drops::new(&counters),
         passes: Passes::new(&counters),
+        delays: Delays::new(&counters),
         sources: Sources {
             capacity: tables.sets.capacity(),
             memory_bytes: attachment.memory(),

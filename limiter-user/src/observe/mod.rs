@@ -7,6 +7,7 @@ pub mod asked;
 pub mod busiest;
 pub mod check;
 pub mod collect;
+pub mod delays;
 pub mod denied;
 pub mod event;
 pub mod live;
@@ -16,6 +17,7 @@ pub mod snapshot;
 pub mod source;
 
 pub use asked::Asked;
+pub use delays::Delays;
 use limiter_common::{
     abi::counters::{Count as KernelCount, Counters, LimitCounters},
     policy::verdict::{Reason, Verdict},
@@ -113,6 +115,9 @@ pub struct Interface {
     pub drops: Drops,
     /// Packets that passed without being charged, by reason.
     pub passes: Passes,
+    /// Delays of packets, by limits with `max_delay`.
+    #[serde(default)]
+    pub delays: Delays,
     /// The table of sources.
     pub sources: Sources,
     /// Events lost since attach: drops that `limiter watch` did not receive because there were too many.

@@ -118,6 +118,18 @@ fn interface(interface: &Interface) -> String {
     text += &line("packets", &sums);
     text += &reasons_line("drops", &interface.drops);
     text += &reasons_line("passes", &interface.passes);
+    let delays = &interface.delays;
+    if delays.packets > 0 {
+        let mean = 1e3 * delays.seconds / delays.packets as f64;
+        let most = delays.most().map_or(String::new(), |most| {
+            format!(", 99 % below {:.1} ms", 1e3 * most)
+        });
+        let delayed = format!(
+            "{}, {mean:.1} ms on average{most}",
+            counted(delays.packets, "packet")
+        );
+        text += &line("delayed", &delayed);
+    }
     let sources = &interface.sources;
     // Some sources take two entries.
     let entries = if sources.entries == sources.tracked {

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use limiter_user::config::{
-    Burst, Hold, Invalid, Key, Rate, lists,
+    Burst, Invalid, Key, Rate, Time, lists,
     matches::{Destination, Dscp, Hex, IcmpType, Lengths, PortRange, Protocol, TcpFlags, Ttl},
     names,
 };
@@ -25,7 +25,7 @@ pub(super) fn run(bytes: &[u8]) {
     reads_back::<IcmpType>(text);
     reads_back::<Destination>(text);
     reads_back::<Hex>(text);
-    reads_back::<Hold>(text);
+    reads_back::<Time>(text);
     match text.parse::<Burst>() {
         Ok(burst) => {
             let shown: Burst = burst.to_string().parse().unwrap();

@@ -57,6 +57,8 @@ pub struct Quota {
     pub window: Option<Window>,
     /// Ticks for which a refused source is held; 0: none.
     pub hold: i128,
+    /// Ticks by which packets are delayed at most; 0: they are not. Part of `depth`.
+    pub pace: i128,
     /// Factor of costs, in parts of 2^16; at least 2^16.
     pub stretch: i128,
 }
@@ -137,6 +139,7 @@ impl Quota {
                     grant: per_period(&limit.rate),
                 }),
                 hold: 0,
+                pace: 0,
                 stretch: WHOLE,
             };
         }
@@ -146,6 +149,11 @@ impl Quota {
             Unit::Packets => (even(divided_up(period * TICKS, amount)), 0),
             Unit::Bytes => byte(period * TICKS * 8, amount),
         };
+        let ticks = |time: config::Time| {
+            let time = humantime::parse_duration(&time.to_string()).unwrap();
+            i128::try_from(time.as_nanos()).unwrap() * TICKS
+        };
+        let pace = limit.max_delay.map_or(0, ticks);
         Self {
             price: match limit.rate.unit {
                 Unit::Packets => Price::Packet(token.0 * i128::from(limit.cost.unwrap_or(1))),
@@ -155,14 +163,12 @@ impl Quota {
                 },
             },
             token,
-            depth: even(over_power(token.0 * burst, token.1)),
+            depth: even(over_power(token.0 * burst, token.1)) + pace,
+            pace,
             burst,
             unit: limit.rate.unit,
             window: None,
-            hold: limit.hold.map_or(0, |hold| {
-                let hold = humantime::parse_duration(&hold.to_string()).unwrap();
-                i128::try_from(hold.as_nanos()).unwrap() * TICKS
-            }),
+            hold: limit.hold.map_or(0, ticks),
             stretch: WHOLE,
         }
     }
@@ -176,6 +182,15 @@ impl Quota {
             && *full - now <= self.depth
         {
             *full = step_over_marks(now + self.hold + self.depth) + 1;
+        }
+    }
+
+    /// Ticks at `now` until a packet leaves that has brought the bucket to `state`: until the bucket without its part for
+    /// delays would be full enough.
+    pub fn delay(&self, state: State, now: i128) -> i128 {
+        match state {
+            State::FullAt(full) if self.pace > 0 => (full - (self.depth - self.pace) - now).max(0),
+            _ => 0,
         }
     }
 

@@ -11,7 +11,7 @@ use limiter_user::config::{
 
 use super::{
     Bucket, Held, Id, Model, Outcome, Owner,
-    bucket::{Quota, TICKS},
+    bucket::{Quota, TICKS, divided_up},
     count,
     lists::{self, Listed},
     matching::{self, Facts},
@@ -24,6 +24,7 @@ impl Model {
         let simply = |reason| Outcome {
             reason,
             refused_by: None,
+            delay: 0,
             buckets: Vec::new(),
         };
         let exempt = self.settings.exempt.control;
@@ -102,6 +103,7 @@ impl Model {
         let mut outcome = Outcome {
             reason: Reason::Unlimited,
             refused_by: None,
+            delay: 0,
             buckets: (matching.iter())
                 .map(|held| (held.limit.name.clone(), fields.owner(&held.limit)))
                 .collect(),
@@ -160,7 +162,16 @@ impl Model {
         if charged.iter().any(|(.., admitted)| !admitted) {
             outcome.reason = Reason::WouldDrop;
         } else if !charged.is_empty() {
-            outcome.reason = Reason::Admitted;
+            let delay = |(held, id): &(&Held, Id)| match self.buckets.get(id) {
+                Some(bucket) if !held.limit.shadow => held.quota.delay(bucket.state, now),
+                _ => 0,
+            };
+            let delay = asked.iter().map(delay).max().unwrap_or(0);
+            outcome.delay = divided_up(delay, TICKS);
+            outcome.reason = match delay {
+                0 => Reason::Admitted,
+                _ => Reason::Paced,
+            };
         }
         outcome
     }

@@ -70,8 +70,15 @@ fn any(rng: &mut Rng, sources: u32) -> Settings {
 fn several(rng: &mut Rng, sources: u32) -> Settings {
     let lists = lists(rng);
     let most = *one(rng, &[2, 2, 3, 4, 5, 8, 12, 32]);
+    // Copies of the generator, so that these fields do not affect the others.
+    let mut apart = rng.clone();
+    let direction = *one(&mut apart, &[Direction::In, Direction::Out]);
     let limits = (0..rng.usize(1..=most))
         .map(|number| limit(rng, &format!("l{number}"), &lists))
+        .map(|limit| match direction {
+            Direction::In => limit,
+            Direction::Out => delaying(&mut apart, limit),
+        })
         .collect();
     Settings {
         max_sources: sources,
@@ -88,10 +95,7 @@ fn several(rng: &mut Rng, sources: u32) -> Settings {
         limits,
         // The program at the driver, and that in the network stack in both directions.
         mode: *one(&mut rng.clone(), &[Mode::Auto, Mode::Tc]),
-        direction: *one(
-            &mut rng.clone(),
-            &[Direction::In, Direction::In, Direction::Out],
-        ),
+        direction,
         ..Settings::default()
     }
 }
@@ -273,6 +277,14 @@ fn limit(rng: &mut Rng, name: &str, lists: &Lists) -> Limit {
     } else {
         limit
     }
+}
+
+/// The limit, which may delay packets.
+fn delaying(rng: &mut Rng, limit: Limit) -> Limit {
+    let may = limit.algorithm == Algorithm::TokenBucket && limit.hold.is_none();
+    let max_delay =
+        (may && percent(rng, 80)).then(|| one(rng, &["1ms", "50ms", "1s", "5s"]).parse().unwrap());
+    Limit { max_delay, ..limit }
 }
 
 fn matches(rng: &mut Rng, lists: &Lists) -> Match {

@@ -75,6 +75,8 @@ target keys "jumbo frames" jumbo_frames_count_with_their_whole_length
 target store "the table" sources_of_one_set_have_separate_buckets
 target two_cpus "two CPUs with new sources" two_cpus_admit_no_more_new_sources_than_tokens
 target watch "events" watch_reports_drops_of_several_limits_and_lists
+target tc "network stack, tun, WireGuard"
+target pacing "delays by fq"
 target replay "replay in the kernel" replay_reproduces_the_documented_examples
 echo "=== end"
 poweroff -f

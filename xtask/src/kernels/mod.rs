@@ -58,10 +58,8 @@ const fn release(
     Release { name, meta, suites }
 }
 
-/// Modules of the kernel, each after those that it needs, and the folder that keeps them.
-const WANTED: &str = "veth virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci failover \
-    net_failover virtio_net vmxnet3 e1000 pps_core ptp e1000e mii 8139cp 8139too dca \
-    i2c-algo-bit igb";
+/// Modules of the kernel, besides those that they need, and the folder that keeps them.
+const WANTED: &str = "veth virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_tbf tun wireguard";
 const MODULES: &str = "modules";
 
 /// The machine that counts instructions, the page with its figures, and the line before them.
@@ -75,7 +73,7 @@ const CARDS_HEAD: &str = "| --- | --- | --- | --- | --- | --- | --- | --- | --- 
 const WRITE_DOCS: &str = "LIMITER_WRITE_DOCS";
 
 /// Debian packages to boot a kernel, and to fill its boot image.
-const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring ethtool iproute2 qemu-system-x86 seabios xz-utils zstd";
+const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring ethtool iproute2 kmod qemu-system-x86 seabios wireguard-tools xz-utils zstd";
 
 /// The packages of a kernel. Before Linux 7, everything is in the first one.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
@@ -212,22 +210,44 @@ fn fetch(release: Release) -> Result<()> {
     fs::copy(find(tree.path(), "vmlinuz")?, new.join("vmlinuz"))?;
     let modules = new.join(MODULES);
     fs::create_dir_all(&modules)?;
-    for (place, name) in WANTED.split_whitespace().enumerate() {
-        // A kernel may have a driver built in, or not at all.
-        let Ok(mut module) = find(tree.path(), &format!("{name}.ko")) else {
-            continue;
-        };
+    let mut wanted = Vec::new();
+    for name in WANTED.split_whitespace() {
+        add_module(tree.path(), name, &mut wanted)?;
+    }
+    for (place, mut module) in wanted.into_iter().enumerate() {
         for (ending, program) in [("xz", "xz"), ("zst", "zstd")] {
             if module.extension().is_some_and(|found| found == ending) {
                 succeed(Command::new(program).arg("-d").arg(&module))?;
                 module.set_extension("");
             }
         }
-        fs::copy(module, modules.join(format!("{place:02}-{name}.ko")))?;
+        let name = module.file_name().unwrap_or_default().to_string_lossy();
+        fs::copy(&module, modules.join(format!("{place:02}-{name}")))?;
     }
     // A folder of an earlier build lacks modules.
     let _ = fs::remove_dir_all(&kept);
     fs::rename(new, kept).context("cannot keep the kernel")
+}
+
+/// Adds the file of a module of the kernel in `tree`, after those that it needs. A kernel may have it built in, or not at
+/// all.
+fn add_module(tree: &Path, name: &str, modules: &mut Vec<PathBuf>) -> Result<()> {
+    let Ok(file) = find(tree, &format!("{name}.ko")) else {
+        return Ok(());
+    };
+    if modules.contains(&file) {
+        return Ok(());
+    }
+    let needed = output(
+        Command::new("/sbin/modinfo")
+            .args(["-F", "depends"])
+            .arg(&file),
+    )?;
+    for needed in needed.trim().split(',') {
+        add_module(tree, needed, modules)?;
+    }
+    modules.push(file);
+    Ok(())
 }
 
 /// True if a name after `linux-image-` is a version, not the name of another package like [`SMALL`].
@@ -239,7 +259,10 @@ fn is_version(name: &str) -> bool {
 fn find(folder: &Path, start: &str) -> Result<PathBuf> {
     let starts = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();
-        name.to_string_lossy().starts_with(start)
+        // Modules are named with either.
+        name.to_string_lossy()
+            .replace('-', "_")
+            .starts_with(&start.replace('-', "_"))
     };
     let found = paths::files_in(folder)?.into_iter().find(starts);
     found.with_context(|| format!("Debian's kernel has no {start}"))

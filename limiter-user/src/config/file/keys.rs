@@ -69,6 +69,7 @@ burst: Size of a bucket: packets (`10`, `"2k"`), or bytes (`"64kb"`) for a rate 
 cost: Tokens that a packet takes, as in `2`, with a `rate` in packets. Default: one, or the length of the packet in bytes with a `rate` in bits.
 algorithm: `"token-bucket"` (default): a bucket refills continuously. `"fixed-window"`: it refills at the start of each period.
 hold: Time as in `"10m"`: the first packet that the limit refuses puts the bucket in debt for that time, so that the limit refuses all its packets until then. Default: none. It needs a key with the source, and has no effect in shadow. For addresses that many people share, it punishes all of them.
+max_delay: Time as in `"50ms"`, at most 5 s, for `direction = "out"` and an interface with the qdisc `fq`: a packet over the limit leaves when its tokens are there, and is dropped only if that takes longer. Default: packets over the limit are dropped. For token buckets of scope `"host"` without `hold`.
 adaptive: Signals of the host's load that lower `rate` and `burst` while `limiter adapt` runs, as in `{ floor = "10%", when = { cpu_pressure = "20%" } }`. Default: none. For token buckets of scope `"host"` without `hold`.
 shadow: `true`: the limit counts packets that it would drop, but drops nothing. Default: `false`.
 scope: `"host"` (default), or `"fleet"`: one limit per source for all hosts of the fleet together.

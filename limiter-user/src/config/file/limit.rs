@@ -13,6 +13,7 @@ const RATE: &str = "a rate as in \"5/s\", \"300/m\" or \"10mbit\"";
 const BURST: &str = "packets as in 10 or \"2k\", or bytes as in \"64kb\"";
 const COST: &str = "a number of tokens as in 2";
 const HOLD: &str = "a time as in \"10m\"";
+const MAX_DELAY: &str = "a time as in \"50ms\"";
 const KEY: &str = "a key as in \"/32,/64\", \"interface\" or \"source + destination\"";
 const MATCH: &str = "a table as in { protocol = \"udp\", destination_port = 53 }";
 
@@ -29,6 +30,7 @@ pub fn read(mut section: Section, index: usize, direction: Direction) -> Limit {
         cost: section.read("cost", |item| item.number(COST, number::count)),
         algorithm: section.variant("algorithm").unwrap_or_default(),
         hold: section.text("hold", HOLD),
+        max_delay: section.text("max_delay", MAX_DELAY),
         adaptive: adaptive::read(&mut section),
         shadow: section.boolean("shadow").unwrap_or_default(),
         scope: section.variant("scope").unwrap_or_default(),

@@ -126,6 +126,7 @@ impl Lines {
         self.some("cost", limit.cost);
         self.changed("algorithm", limit.algorithm);
         self.some("hold", limit.hold.map(text));
+        self.some("max_delay", limit.max_delay.map(text));
         self.some("adaptive", limit.adaptive.as_ref().map(adaptive::show));
         self.shadow(limit.shadow);
         self.changed("scope", limit.scope);

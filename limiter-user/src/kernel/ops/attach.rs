@@ -4,7 +4,7 @@
 use std::io;
 
 use crate::{
-    config::{Direction, Mode},
+    config::{Direction, Mode, Settings, names::direction_of},
     kernel::{
         Error, Result,
         ops::{chain, change::Wanted},
@@ -68,6 +68,7 @@ async fn put_in(folder: &Dir, name: &str, wanted: &Wanted) -> Result<()> {
     if wanted.chain {
         return chain::put(&interface, wanted, folder);
     }
+    check_pacing(&interface, &wanted.settings).await?;
     let (record, program, link) = link(interface, wanted)?;
     generation::pin_first(&program, &record, folder)?;
     link.pin(folder)
@@ -121,6 +122,25 @@ fn link(interface: Interface, wanted: &Wanted) -> Result<(Record, Program, Link)
         return Err(occupant::refusal(&interface, xdp));
     }
     in_best_mode(&interface, wanted.settings.mode, in_mode)
+}
+
+/// Fails if packets are to be delayed, and the interface would not delay them.
+pub(in crate::kernel) async fn check_pacing(
+    interface: &Interface,
+    settings: &Settings,
+) -> Result<()> {
+    let mut limits = settings.limits.iter();
+    let Some(limit) = limits.find(|limit| limit.max_delay.is_some()) else {
+        return Ok(());
+    };
+    if interface::has_fq(interface.index).await? {
+        return Ok(());
+    }
+    let (name, _) = direction_of(&interface.name);
+    Err(Error::Refused(format!(
+        "limit '{}' has max_delay, but '{name}' does not delay packets, because its qdisc is not fq: `tc qdisc replace dev {name} root fq` (with several queues, fq below mq), or leave max_delay out",
+        limit.name
+    )))
 }
 
 /// Whether the program can run only in the network stack, or is wanted there. An error if it cannot run there.

@@ -8,7 +8,7 @@ use crate::{
     config::{Invalid, Overlay, Prefixes, Settings},
     kernel::{
         Attachment, Result,
-        ops::{change::Change, trial},
+        ops::{attach::check_pacing, change::Change, trial},
         state::Record,
     },
 };
@@ -42,11 +42,16 @@ pub async fn swap(
         Ok((record.clone(), wanted))
     };
     let prepare = |attachment| Change::prepare(attachment, lasts, &wanted);
+    let attachment = match lasts {
+        Lasts::DryRun => Attachment::open(name).await?,
+        _ => trial::open_settled(name).await?,
+    };
+    let (_, checked) = wanted(&attachment.record, &attachment.own_settings()?)?;
+    check_pacing(&attachment.interface, &checked.settings).await?;
     if lasts == Lasts::DryRun {
-        return prepare(Attachment::open(name).await?).map(Swapped::from);
+        return prepare(attachment).map(Swapped::from);
     }
     // Long lists take seconds to load: other commands must not wait for that.
-    let attachment = trial::open_settled(name).await?;
     put_in_force(name, attachment, prepare).await
 }
 

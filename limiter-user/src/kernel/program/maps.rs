@@ -246,6 +246,8 @@ fn sum(counters: &[Counters]) -> Counters {
             sources_removed: sum.sources_removed.wrapping_add(one.sources_removed),
             came_again: sum.came_again.wrapping_add(one.came_again),
             second_chances: sum.second_chances.wrapping_add(one.second_chances),
+            delayed: sum.delayed.wrapping_add(one.delayed),
+            delays: std::array::from_fn(|i| sum.delays[i] + one.delays[i]),
         })
 }
 

@@ -1,8 +1,9 @@
 //! An interface as netlink describes it.
 
 use futures_util::TryStreamExt;
-use rtnetlink::packet_route::link::{
-    LinkAttribute, LinkFlags, LinkLayerType, LinkMessage, LinkXdp, XdpAttached,
+use rtnetlink::packet_route::{
+    link::{LinkAttribute, LinkFlags, LinkLayerType, LinkMessage, LinkXdp, XdpAttached},
+    tc::{TcAttribute, TcMessage},
 };
 
 use crate::{
@@ -165,6 +166,28 @@ pub async fn by_name(name: &str) -> Result<Interface> {
         found.xdp = None;
     }
     Ok(found)
+}
+
+/// Returns true if the interface with this index lets each packet leave at its time: its qdisc is `fq`, or `mq` with `fq`
+/// for each queue.
+pub async fn has_fq(index: u32) -> Result<bool> {
+    let (connection, handle, _) = rtnetlink::new_connection().failed("opening netlink")?;
+    let connection = tokio::spawn(connection);
+    let all: Vec<TcMessage> = handle.qdisc().get().execute().try_collect().await?;
+    connection.abort();
+    let own = all
+        .iter()
+        .filter(|one| one.header.index.cast_unsigned() == index);
+    let kinds = own
+        .flat_map(|one| &one.attributes)
+        .filter_map(|attribute| match attribute {
+            TcAttribute::Kind(kind) => Some(kind.as_str()),
+            _ => None,
+        });
+    let mut leaves = kinds
+        .filter(|kind| !["mq", "clsact", "ingress"].contains(kind))
+        .peekable();
+    Ok(leaves.peek().is_some() && leaves.all(|kind| kind == "fq"))
 }
 
 fn describe(link: &LinkMessage) -> Option<Interface> {

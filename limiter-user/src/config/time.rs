@@ -1,4 +1,5 @@
-//! `hold`: the time for which a limit refuses a source after it has refused one of its packets.
+//! Times of a limit: `hold`, for which it refuses a source after it has refused one of its packets, and `max_delay`, for which
+//! it delays packets.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -10,15 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{Invalid, as_text};
 
-/// The time that a hold lasts.
+/// A time of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Hold(Duration);
+pub struct Time(Duration);
 
-/// The longest hold: 30 days.
+/// The longest time: 30 days.
 const MOST: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-impl FromStr for Hold {
+impl FromStr for Time {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
@@ -33,18 +34,36 @@ impl FromStr for Hold {
     }
 }
 
-impl fmt::Display for Hold {
+impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         humantime::format_duration(self.0).fmt(f)
     }
 }
 
-impl Hold {
+impl Time {
+    fn ticks(self) -> u64 {
+        u64::try_from(self.0.as_nanos() << TICK_SHIFT).unwrap_or(u64::MAX)
+    }
+
+    /// The quota with this longest delay: a deeper bucket, of which the additional part delays packets.
+    /// Fails if the qdisc would not keep packets for so long.
+    pub fn pace(self, mut quota: Quota) -> Result<Quota, Invalid> {
+        /// `fq` drops packets that leave more than 10 s later (its `horizon`).
+        const MOST: Duration = Duration::from_secs(5);
+        if self.0 > MOST {
+            return Err(Invalid::new(format!(
+                "a delay of {self} is too long: write at most 5s"
+            )));
+        }
+        quota.pace = self.ticks();
+        quota.tau = (quota.tau + quota.pace).min(TAU_MAX);
+        Ok(quota)
+    }
+
     /// The quota with this hold.
     /// Fails if hold and burst together are too long.
-    pub fn of(self, quota: Quota) -> Result<Quota, Invalid> {
-        let ticks = self.0.as_nanos() << TICK_SHIFT;
-        let hold = u64::try_from(ticks).unwrap_or(u64::MAX);
+    pub fn hold(self, quota: Quota) -> Result<Quota, Invalid> {
+        let hold = self.ticks();
         if hold > TAU_MAX - quota.tau {
             return Err(Invalid::new(format!(
                 "a hold of {self} and the time to fill the burst are more than 208 days together: write a shorter hold or a smaller burst"
@@ -54,4 +73,4 @@ impl Hold {
     }
 }
 
-as_text!(Hold);
+as_text!(Time);

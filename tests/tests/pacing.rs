@@ -1,0 +1,194 @@
+//! Limits with `max_delay` delay outgoing packets: each leaves at the time that the arithmetic says, and only what would
+//! wait too long is dropped.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream, UdpSocket},
+    process::Command,
+    sync::atomic::Ordering::Relaxed,
+    thread,
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    command::ip,
+    engine::Kernel,
+    hosts::{CLIENT, Hosts, SERVER, on},
+    need, need_kernel, number,
+    packet::Frame,
+    raw::Raw,
+};
+
+const MS: u64 = 1_000_000;
+const START: u64 = 1_000_000 * MS;
+
+/// A limit of 100 packets a second with this burst, which delays packets for 200 ms at most.
+fn limit(burst: u32) -> String {
+    format!(
+        "direction = \"out\"\n[[limit]]\nname = \"paced\"\nrate = \"100/s\"\nburst = {burst}\nmax_delay = \"200ms\"\n"
+    )
+}
+
+/// The times at which packets leave that are sent at these times, in milliseconds after the start; none for dropped ones.
+fn leave(settings: &str, sent: &[u64]) -> Vec<Option<u64>> {
+    let kernel = Kernel::of(&limiter_tests::settings(settings));
+    let frame = Frame::from(CLIENT).bytes();
+    let leave = |at: &u64| {
+        let now = START + at * MS;
+        let passes = kernel.passes(&frame, now);
+        let leaves_at = kernel.leaves_at.load(Relaxed).max(now);
+        passes.then(|| (leaves_at - START) / MS)
+    };
+    sent.iter().map(leave).collect()
+}
+
+#[test]
+fn packets_over_the_limit_leave_when_their_tokens_are_there() {
+    need_kernel!();
+    if !need::tcx() {
+        return;
+    }
+    // A leaky bucket: evenly spaced.
+    let wanted: Vec<_> = (0..30).map(|n| (n <= 20).then_some(10 * n)).collect();
+    assert_eq!(leave(&limit(1), &[0; 30]), wanted);
+    // A burst leaves at once. What it leaves over is refilled meanwhile.
+    let times = [0, 0, 0, 0, 0, 5, 35, 100, 100, 100];
+    let wanted = [0, 0, 0, 10, 20, 30, 40, 100, 100, 100].map(Some);
+    assert_eq!(leave(&limit(3), &times), wanted);
+}
+
+#[test]
+fn latest_of_several_limits_decides_and_a_refused_packet_charges_none() {
+    need_kernel!();
+    if !need::tcx() {
+        return;
+    }
+    let slower = "[[limit]]\nname = \"slower\"\nrate = \"10/s\"\nburst = 1\nkey = \"interface\"\nmax_delay = \"250ms\"\n";
+    let text = limit(1) + slower;
+    let wanted = [Some(0), Some(100), Some(200), None, None];
+    assert_eq!(leave(&text, &[0; 5]), wanted);
+    // The faster limit was charged for three packets only.
+    let wanted = [Some(300), Some(400)];
+    assert_eq!(leave(&text, &[0, 0, 0, 0, 0, 50, 150])[5..], wanted);
+    let drops = "[[limit]]\nname = \"drops\"\nrate = \"1/h\"\nburst = 2\nkey = \"interface\"\n";
+    assert_eq!(
+        leave(&(limit(1) + drops), &[0; 3]),
+        [Some(0), Some(10), None]
+    );
+}
+
+/// Two hosts, of which the server's interface delays packets. None if this kernel has no `fq`.
+fn with_fq() -> Option<Hosts> {
+    let hosts = Hosts::new();
+    let tc = |line: &str| {
+        let words: Vec<_> = line.split(' ').collect();
+        on(&hosts.server, || {
+            Command::new("tc").args(words).status().unwrap().success()
+        })
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), limit(1)).unwrap();
+    let attach = format!("attach eth0 --config {}", file.path().display());
+    if need::tcx() {
+        hosts.limiter(&attach).expect_error(
+            1,
+            &["'paced'", "max_delay", "tc qdisc replace dev eth0 root fq"],
+        );
+    }
+    if !need::tcx() || !tc("qdisc replace dev eth0 root fq") {
+        eprintln!("this kernel has no fq: nothing more to test");
+        return None;
+    }
+    hosts.run(&attach);
+    Some(hosts)
+}
+
+#[test]
+fn receiver_gets_packets_at_their_times() {
+    need_kernel!();
+    let Some(hosts) = with_fq() else { return };
+    let wire = Raw::open(&hosts.client);
+    let start = Instant::now();
+    on(&hosts.server, || {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        for _ in 0..30 {
+            let _ = socket.send_to(b"twelve bytes", (CLIENT, 9));
+        }
+    });
+    let sent = start.elapsed();
+    let mut arrivals = Vec::new();
+    while start.elapsed() < sent + Duration::from_millis(600) {
+        let arrived = wire.arrived();
+        let of_test = arrived
+            .iter()
+            .filter(|frame| frame.ends_with(b"twelve bytes"));
+        arrivals.extend(of_test.map(|_| start.elapsed()));
+        thread::sleep(Duration::from_micros(200));
+    }
+    assert!(arrivals.len() >= 21, "{} arrived", arrivals.len());
+    let early = |(n, at): &(u32, &Duration)| **at < Duration::from_millis(10) * *n;
+    assert_eq!((0..).zip(&arrivals).find(early), None, "{arrivals:?}");
+    let mut late: Vec<_> = (0..)
+        .zip(&arrivals)
+        .map(|(n, at)| *at - Duration::from_millis(10) * n)
+        .collect();
+    late.sort();
+    println!(
+        "late by {:?} (median), {:?} (most)",
+        late[late.len() / 2],
+        late.last()
+    );
+    let status = hosts.json("status eth0:out --json")["interfaces"][0].clone();
+    let delayed = number(&status["delays"]["packets"]);
+    assert!(delayed >= 19, "{delayed} delayed");
+    let dropped = number(&status["dropped"]["packets"]);
+    assert_eq!(
+        number(&status["passed"]["packets"]) + dropped,
+        number(&status["seen"]["packets"])
+    );
+}
+
+#[test]
+fn stream_through_a_paced_limit_loses_nothing() {
+    need_kernel!();
+    let Some(hosts) = with_fq() else { return };
+    for host in [&hosts.server, &hosts.client] {
+        ip(&host.namespace, "link set lo up");
+    }
+    hosts.run("detach eth0:out");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = "direction = \"out\"\n[[limit]]\nname = \"paced\"\nrate = \"10mbit\"\nburst = \"66kb\"\nmax_delay = \"2s\"\n";
+    std::fs::write(file.path(), text).unwrap();
+    hosts.run(&format!("attach eth0 --config {}", file.path().display()));
+    let listener = on(&hosts.server, || {
+        TcpListener::bind((SERVER, 7_000)).unwrap()
+    });
+    let serving = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let block = vec![0x5a; 1 << 16];
+        while stream.write_all(&block).is_ok() {}
+    });
+    let mut stream = on(&hosts.client, || {
+        TcpStream::connect((SERVER, 7_000)).unwrap()
+    });
+    let mut block = vec![0; 1 << 16];
+    let mut read_for = |time: u64| {
+        let (start, mut read) = (Instant::now(), 0);
+        while start.elapsed() < Duration::from_secs(time) {
+            read += stream.read(&mut block).unwrap();
+        }
+        read as f64 * 8.0 / start.elapsed().as_secs_f64()
+    };
+    // The burst is over after the first second.
+    read_for(1);
+    let rate = read_for(4);
+    drop(stream);
+    serving.join().unwrap();
+    // 1,448 bytes of payload in frames of 1,514.
+    let payload = 10e6 * 1_448.0 / 1_514.0;
+    println!("{:.3} of the rate", rate / payload);
+    assert!(rate < 1.02 * payload, "{rate} of {payload}");
+    assert!(rate > 0.9 * payload, "{rate} of {payload}");
+    let status = hosts.json("status eth0:out --json")["interfaces"][0].clone();
+    assert_eq!(number(&status["dropped"]["packets"]), 0, "{status}");
+}
