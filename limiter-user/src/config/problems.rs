@@ -328,7 +328,7 @@ impl Payload {
     fn check(&self, problems: &mut Problems) {
         let (length, most) = (self.bytes.0.len(), Self::OFFSET_MAX);
         problems.check(usize::from(self.offset) > most, "payload", || {
-            format!("offset {} is too far: write 0 to {most}", self.offset)
+            format!("the offset is too far: write 0 to {most}")
         });
         let mask = self.mask.as_ref().map_or(length, |mask| mask.0.len());
         problems.check(mask != length, "payload", || {

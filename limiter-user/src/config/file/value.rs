@@ -1,12 +1,14 @@
 //! Single values: their types, and messages about wrong ones.
 
+use std::fmt::Display;
+
 use clap::ValueEnum;
 use toml::{
     Spanned,
     de::{DeInteger, DeValue},
 };
 
-use super::{super::Invalid, mistakes::Mistakes};
+use super::mistakes::Mistakes;
 use crate::config::Part;
 
 /// A value with its position in the file.
@@ -16,6 +18,8 @@ pub type Value<'t> = Spanned<DeValue<'t>>;
 pub struct Item<'i, 't> {
     pub value: &'i Value<'t>,
     pub key: &'i str,
+    /// The value to write instead of one of another type.
+    pub write: &'i str,
     pub part: Part,
     pub mistakes: &'i mut Mistakes,
 }
@@ -30,7 +34,7 @@ impl<'i, 't> Item<'i, 't> {
     }
 
     /// Reports a value of a wrong type.
-    pub fn wrong<T>(&mut self, write: &str) -> Option<T> {
+    pub fn wrong<T>(&mut self) -> Option<T> {
         let found = match self.value.get_ref() {
             DeValue::String(text) => format!("the text '{}'", text.escape_debug()),
             DeValue::Integer(number) => match integer(number) {
@@ -44,38 +48,36 @@ impl<'i, 't> Item<'i, 't> {
             DeValue::Array(_) => "an array".to_owned(),
             DeValue::Table(_) => "a table".to_owned(),
         };
-        self.refuse(&format!("{found} is not allowed here: write {write}"))
+        self.refuse(&format!(
+            "{found} is not allowed here: write {}",
+            self.write
+        ))
     }
 
-    fn valid<T>(&mut self, read: Result<T, Invalid>) -> Option<T> {
-        match read {
-            Ok(value) => Some(value),
-            Err(Invalid(why)) => self.refuse(&why),
-        }
+    fn valid<T>(&mut self, read: Result<T, impl Display>) -> Option<T> {
+        read.or_else(|why| self.refuse(&why.to_string()).ok_or(()))
+            .ok()
     }
 
     /// Reads a string by `read`.
-    pub fn text<T>(&mut self, write: &str, read: impl Fn(&str) -> Result<T, Invalid>) -> Option<T> {
+    pub fn text<T, E: Display>(&mut self, read: impl Fn(&str) -> Result<T, E>) -> Option<T> {
         match self.value.get_ref() {
             DeValue::String(text) => self.valid(read(text)),
-            _ => self.wrong(write),
+            _ => self.wrong(),
         }
     }
 
     /// Reads a string or a number by `read`, which gets a number's digits.
-    pub fn number<T>(
-        &mut self,
-        write: &str,
-        read: impl Fn(&str) -> Result<T, Invalid>,
-    ) -> Option<T> {
+    pub fn number<T, E: Display>(&mut self, read: impl Fn(&str) -> Result<T, E>) -> Option<T> {
         let DeValue::Integer(number) = self.value.get_ref() else {
-            return self.text(write, read);
+            return self.text(read);
         };
         match integer(number) {
-            Some(number) if number < 0 => self.wrong(write),
+            Some(number) if number < 0 => self.wrong(),
             Some(number) => self.valid(read(&number.to_string())),
             None => self.refuse(&format!(
-                "the number {number} is far too large: write {write}"
+                "the number {number} is far too large: write {}",
+                self.write
             )),
         }
     }
@@ -86,15 +88,19 @@ impl<'i, 't> Item<'i, 't> {
         let names: Vec<_> = values.filter_map(ValueEnum::to_possible_value).collect();
         let names: Vec<_> = names.iter().map(|name| name.get_name()).collect();
         let write = format!("\"{}\"", names.join("\" or \""));
-        self.text(&write, |text| {
+        let mut item = Item {
+            write: &write,
+            ..self.at(self.value)
+        };
+        item.text(|text| {
             T::from_str(text, false).map_err(|_| {
-                let text = text.escape_debug().to_string();
-                Invalid(match nearest(&text, names.iter().copied()) {
+                let text = text.escape_debug();
+                match nearest(&text.to_string(), names.iter().copied()) {
                     Some(name) => {
                         format!("'{text}' is not a valid value: did you mean \"{name}\"?")
                     }
                     None => format!("'{text}' is not a valid value: write {write}"),
-                })
+                }
             })
         })
     }
@@ -104,29 +110,30 @@ impl<'i, 't> Item<'i, 't> {
         let DeValue::Array(items) = self.value.get_ref() else {
             return one(self).map(|item| vec![item]);
         };
-        let read = items.iter().map(|value| {
-            one(&mut Item {
-                value,
-                key: self.key,
-                part: self.part,
-                mistakes: self.mistakes,
-            })
-        });
+        let read = items.iter().map(|value| one(&mut self.at(value)));
         // Reads all of them before one counts: each reports its mistake.
         read.collect::<Vec<_>>().into_iter().collect()
     }
 
     /// Reads each value of an array or a single value, at least one. An empty array would match everything.
-    pub fn some<T>(
-        &mut self,
-        write: &str,
-        one: impl Fn(&mut Item<'_, 't>) -> Option<T>,
-    ) -> Option<Vec<T>> {
+    pub fn some<T>(&mut self, one: impl Fn(&mut Item<'_, 't>) -> Option<T>) -> Option<Vec<T>> {
         match self.value.get_ref() {
             DeValue::Array(items) if items.is_empty() => self.refuse(&format!(
-                "an empty array is not allowed: write {write}, or leave the key out"
+                "an empty array is not allowed: write {}, or leave the key out",
+                self.write
             )),
             _ => self.each(one),
+        }
+    }
+
+    /// Another value of the same key.
+    fn at<'a>(&'a mut self, value: &'a Value<'t>) -> Item<'a, 't> {
+        Item {
+            value,
+            key: self.key,
+            write: self.write,
+            part: self.part,
+            mistakes: self.mistakes,
         }
     }
 }

@@ -3,7 +3,7 @@
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
 use super::{Page, SECTION as COMMANDS, SOURCE, literal};
-use crate::config::file::TABLES;
+use crate::config::file::tables;
 
 /// The page's name.
 pub const NAME: &str = "limiter.toml";
@@ -60,13 +60,13 @@ pub fn page() -> Page {
     for paragraph in DESCRIPTION {
         page.control("PP", []).text(with_code(paragraph));
     }
-    let tables = TABLES.iter().map(|table| {
+    let keys = tables().map(|table| {
         let heading = format!("Keys of {} ({})", table.table, table.place);
         (heading, table.meanings().collect())
     });
     let files = ("Files".to_owned(), FILES.to_vec());
     page.control("SH", ["KEYS", "AND", "FILES"]);
-    for (heading, items) in tables.chain([files]) {
+    for (heading, items) in keys.chain([files]) {
         let items: Vec<(&str, &str)> = items;
         page.control("SS", [heading.as_str()]);
         for (term, is) in items {
@@ -101,13 +101,13 @@ fn with_code(text: &str) -> Vec<Inline> {
 mod tests {
     use std::path::Path;
 
-    use super::{EXAMPLE, TABLES, page};
+    use super::{EXAMPLE, page, tables};
     use crate::config::file::parse;
 
     #[test]
     fn manual_page_has_every_key_of_the_file() {
         let page = page().roff;
-        for (key, is) in TABLES.iter().flat_map(|table| table.meanings()) {
+        for (key, is) in tables().flat_map(|table| table.meanings()) {
             assert!(page.contains(&format!(".TP\n\\fB{key}\\fR\n")), "{key}");
             assert!(is.ends_with('.'), "{is}");
             assert!(is.matches('`').count() % 2 == 0, "{is}");
