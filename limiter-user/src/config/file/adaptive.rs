@@ -3,7 +3,7 @@
 use super::{
     super::adaptive::{Adaptive, When},
     section::Section,
-    written::text,
+    written::{table, text},
 };
 
 /// Reads `adaptive` of a limit.
@@ -26,8 +26,9 @@ pub fn read(section: &mut Section) -> Option<Adaptive> {
 /// Prints `adaptive` as in the file.
 pub fn show(adaptive: &Adaptive) -> String {
     let signals = adaptive.when.texts().into_iter();
-    let signals = signals.map(|(key, value)| format!("{key} = {}", text(value)));
-    let signals: Vec<_> = signals.collect();
-    let (floor, signals) = (text(adaptive.floor), signals.join(", "));
-    format!("{{ floor = {floor}, when = {{ {signals} }} }}")
+    let signals = table(signals.map(|(key, value)| (key, Some(text(value)))));
+    table([
+        ("floor", Some(text(adaptive.floor))),
+        ("when", Some(signals)),
+    ])
 }

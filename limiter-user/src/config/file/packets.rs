@@ -9,7 +9,7 @@ use super::{
         number,
     },
     section::Section,
-    written::{one_or_array, text},
+    written::{array, table, text},
 };
 
 /// Reads `match` of a limit.
@@ -29,11 +29,11 @@ fn fields(section: &mut Section) -> Match {
         destination_port: section.several("destination_port"),
         source_port: section.several("source_port"),
         tcp_flags: section.text("tcp_flags"),
-        source: section.several_texts("source"),
-        unless: section.several_texts("unless"),
+        source: section.several("source"),
+        unless: section.several("unless"),
         ip_version: section.number("ip_version"),
         fragments: section.boolean("fragments"),
-        destination: section.several_texts("destination"),
+        destination: section.several("destination"),
         length: section.several("length"),
         ttl: section.several("ttl"),
         dscp: section.several("dscp"),
@@ -70,53 +70,43 @@ fn payload(section: &mut Section) -> Option<Payload> {
 
 /// Prints `match` as in the file.
 pub fn show(matches: &Match) -> String {
-    let payload = matches.payload.as_ref().map(|payload| {
-        let mask = payload
-            .mask
-            .as_ref()
-            .map(|mask| format!(", mask = {}", text(mask)));
-        let (offset, bytes) = (payload.offset, text(&payload.bytes));
-        format!(
-            "{{ offset = {offset}, bytes = {bytes}{} }}",
-            mask.unwrap_or_default()
-        )
-    });
-    let fields = [
-        ("protocol", matches.protocol.map(text)),
-        (
-            "destination_port",
-            shown(&matches.destination_port, number_or_text),
-        ),
-        ("source_port", shown(&matches.source_port, number_or_text)),
+    table([
+        ("protocol", several(matches.protocol.as_slice())),
+        ("destination_port", several(&matches.destination_port)),
+        ("source_port", several(&matches.source_port)),
         ("tcp_flags", matches.tcp_flags.map(text)),
-        ("source", shown(&matches.source, text)),
-        ("unless", shown(&matches.unless, text)),
-        ("ip_version", matches.ip_version.map(number_or_text)),
-        ("destination", shown(&matches.destination, text)),
-        ("length", shown(&matches.length, number_or_text)),
-        ("ttl", shown(&matches.ttl, number_or_text)),
-        ("dscp", shown(&matches.dscp, number_or_text)),
-        ("icmp_type", shown(&matches.icmp_type, number_or_text)),
-        ("payload", payload),
+        ("source", several(&matches.source)),
+        ("unless", several(&matches.unless)),
+        ("ip_version", several(matches.ip_version.as_slice())),
+        ("destination", several(&matches.destination)),
+        ("length", several(&matches.length)),
+        ("ttl", several(&matches.ttl)),
+        ("dscp", several(&matches.dscp)),
+        ("icmp_type", several(&matches.icmp_type)),
+        ("payload", matches.payload.as_ref().map(show_payload)),
         ("not", matches.not.as_deref().map(show)),
         ("fragments", matches.fragments.map(|only| only.to_string())),
-    ];
-    let written = fields
-        .into_iter()
-        .filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
-    format!("{{ {} }}", written.collect::<Vec<_>>().join(", "))
+    ])
 }
 
-/// Prints one value, or an array; nothing if there is no value.
-fn shown<'v, T>(values: &'v [T], one: impl Fn(&'v T) -> String) -> Option<String> {
-    (!values.is_empty()).then(|| one_or_array(values.iter().map(one).collect()))
+fn show_payload(payload: &Payload) -> String {
+    table([
+        ("offset", Some(payload.offset.to_string())),
+        ("bytes", Some(text(&payload.bytes))),
+        ("mask", payload.mask.as_ref().map(text)),
+    ])
 }
 
-/// Prints a number without quotes, or a range with them.
-fn number_or_text(value: impl Display) -> String {
-    let shown = value.to_string();
-    match shown.parse::<u32>() {
-        Ok(_) => shown,
-        Err(_) => text(shown),
+/// Prints one value, or an array; nothing if there is no value. Numbers have no quotes.
+fn several(values: &[impl Display]) -> Option<String> {
+    let values = values.iter().map(ToString::to_string);
+    let written = values.map(|value| match value.parse::<u32>() {
+        Ok(_) => value,
+        Err(_) => text(value),
+    });
+    let mut written: Vec<_> = written.collect();
+    match written.len() {
+        0 | 1 => written.pop(),
+        _ => Some(array(written)),
     }
 }

@@ -121,12 +121,6 @@ impl<'s, 't> Section<'s, 't> {
         read.unwrap_or_default()
     }
 
-    /// Reads strings: one, or an array.
-    pub fn several_texts<T: FromStr<Err: Display>>(&mut self, key: &str) -> Vec<T> {
-        let read = self.read(key, |item| item.some(|one| one.text(str::parse)));
-        read.unwrap_or_default()
-    }
-
     /// Reads one of the variants of `T`.
     pub fn variant<T: ValueEnum>(&mut self, key: &str) -> Option<T> {
         self.read(key, |item| item.variant())
