@@ -9,7 +9,7 @@ use limiter_common::arithmetic::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, Rate, as_text};
+use super::{Invalid, Rate, as_text, invalid};
 
 /// The settings of an adaptive limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,10 +81,10 @@ impl Adaptive {
         let cost = scale::cost(longest, self.floor.stretch());
         if longest >= scale::COST_MAX || cost > quota.tau {
             let least = least(100_u64.div_ceil(floor.into()));
-            return Err(Invalid::new(format!(
+            return Err(invalid!(
                 "at the floor of {}, a full bucket has less than one packet: write a burst of at least {least}, or a higher floor",
                 self.floor
-            )));
+            ));
         }
         quota.flags |= ADAPTIVE;
         Ok(quota)
@@ -175,11 +175,9 @@ impl FromStr for Percent {
             .strip_suffix('%')
             .and_then(|number| number.trim().parse().ok());
         let number = number.filter(|number| (1..=99).contains(number));
-        number.map(Self).ok_or_else(|| {
-            Invalid::new(format!(
-                "'{text}' is not a percentage: write \"1%\" to \"99%\""
-            ))
-        })
+        number
+            .map(Self)
+            .ok_or_else(|| invalid!("'{text}' is not a percentage: write \"1%\" to \"99%\""))
     }
 }
 
@@ -209,9 +207,7 @@ impl FromStr for Probe {
             (reachable && fits).then_some(Self { url, within })
         };
         read().ok_or_else(|| {
-            Invalid::new(format!(
-                "'{text}' is not an address and a time of 1 ms to 10 s: write them as in \"http://127.0.0.1/health > 200ms\" or \"tcp://127.0.0.1:25 > 50ms\""
-            ))
+            invalid!("'{text}' is not an address and a time of 1 ms to 10 s: write them as in \"http://127.0.0.1/health > 200ms\" or \"tcp://127.0.0.1:25 > 50ms\"")
         })
     }
 }

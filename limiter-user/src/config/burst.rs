@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Factor, Invalid, Rate, Unit, as_text, number};
+use super::{Factor, Invalid, Rate, Unit, as_text, ensure, invalid, number};
 
 /// A number of packets, or of bytes for a bit rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,11 +31,10 @@ impl FromStr for Burst {
             (number::COUNTS, Some(Unit::Packets))
         };
         let tokens = number::parse(text, suffixes)?;
-        if tokens == 0 {
-            return Err(Invalid::new(
-                "a burst of 0 would let nothing through: write at least 1, or leave it out",
-            ));
-        }
+        ensure!(
+            tokens > 0,
+            "a burst of 0 would let nothing through: write at least 1, or leave it out"
+        );
         Ok(Self { tokens, unit })
     }
 }
@@ -66,12 +65,12 @@ impl Burst {
     /// The burst itself, if it fits the rate's unit.
     pub fn for_rate(self, rate: &Rate) -> Result<Self, Invalid> {
         match (self.unit, rate.unit) {
-            (Some(Unit::Packets), Unit::Bytes) => Err(Invalid::new(format!(
+            (Some(Unit::Packets), Unit::Bytes) => Err(invalid!(
                 "burst {self} is in packets, rate {rate} in bits: write the burst in bytes, as in 64kb"
-            ))),
-            (Some(Unit::Bytes), Unit::Packets) => Err(Invalid::new(format!(
+            )),
+            (Some(Unit::Bytes), Unit::Packets) => Err(invalid!(
                 "burst {self} is in bytes, rate {rate} in packets: write the burst in packets, as in 10"
-            ))),
+            )),
             _ => Ok(Self {
                 unit: Some(rate.unit),
                 ..self

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Invalid, Key, Limit, Lists, Malformed, NewSources, Settings,
     control::is_control,
+    ensure, invalid,
     key::Parts,
     lists::{ALLOW, DENY, Prefixes},
     matches::{Destination, set_name, set_of},
@@ -66,9 +67,10 @@ impl Settings {
         config.lists_ipv6 = self.has_prefixes(false).into();
         config.control = self.exempt.control.into();
         config.established = self.exempt.established.into();
-        if limits.len() != slots.len() || limits.len() > config.limits.len() {
-            return Err(Invalid::new("too many limits: write fewer"));
-        }
+        ensure!(
+            limits.len() == slots.len() && limits.len() <= config.limits.len(),
+            "too many limits: write fewer"
+        );
         let Shares { room, of } = self.table_shares(frame_max)?;
         config.room = room;
         for (index, (limit, slot)) in (0_u32..).zip(limits.iter().zip(slots)) {
@@ -268,9 +270,9 @@ impl TierBits {
 
     pub(in crate::config) fn mask(&self, names: &[String]) -> Result<u32, Invalid> {
         names.iter().try_fold(0, |bits, name| {
-            let bit = self.of(name).ok_or_else(|| {
-                Invalid::new(format!("there is no list '{name}': write it under [lists]"))
-            })?;
+            let bit = self
+                .of(name)
+                .ok_or_else(|| invalid!("there is no list '{name}': write it under [lists]"))?;
             Ok(bits | 1 << bit)
         })
     }

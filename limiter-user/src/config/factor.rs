@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
-use super::{Invalid, number};
+use super::{Invalid, invalid, number};
 
 /// A factor from `x0.001` to `x1000`, in thousandths: exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,10 +20,10 @@ impl FromStr for Factor {
         let thousandths = number::parse(number, &[("", ONE)]).ok();
         let thousandths = thousandths.filter(|number| (1..=MOST).contains(number));
         thousandths.map(Self).ok_or_else(|| {
-            Invalid(format!(
+            invalid!(
                 "'{}' is not a factor: write x0.001 to x1000 with up to 3 decimals, as in x0.5",
                 text.escape_debug()
-            ))
+            )
         })
     }
 }
@@ -44,18 +44,14 @@ impl Factor {
         };
         if rounded == 0 {
             let smallest = Self(ONE.div_ceil(number.max(1)));
-            return Err(Invalid(format!(
+            return Err(invalid!(
                 "{what} {self} is less than 1: the smallest factor for it is {smallest}"
-            )));
+            ));
         }
         u64::try_from(rounded)
             .ok()
             .filter(|product| *product < 1 << 63)
-            .ok_or_else(|| {
-                Invalid(format!(
-                    "{what} {self} is too large: write a smaller factor"
-                ))
-            })
+            .ok_or_else(|| invalid!("{what} {self} is too large: write a smaller factor"))
     }
 }
 

@@ -8,7 +8,7 @@ use limiter_common::arithmetic::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, as_text};
+use super::{Invalid, as_text, ensure, invalid};
 
 /// The time that a hold lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,9 +26,7 @@ impl FromStr for Hold {
             .ok()
             .filter(|time| (Duration::from_millis(1)..=MOST).contains(time));
         time.map(Self).ok_or_else(|| {
-            Invalid::new(format!(
-                "'{text}' is not a time of 1 ms to 30 days: write one as in 10m or 1h 30m"
-            ))
+            invalid!("'{text}' is not a time of 1 ms to 30 days: write one as in 10m or 1h 30m")
         })
     }
 }
@@ -45,11 +43,10 @@ impl Hold {
     pub fn of(self, quota: Quota) -> Result<Quota, Invalid> {
         let ticks = self.0.as_nanos() << TICK_SHIFT;
         let hold = u64::try_from(ticks).unwrap_or(u64::MAX);
-        if hold > TAU_MAX - quota.tau {
-            return Err(Invalid::new(format!(
-                "a hold of {self} and the time to fill the burst are more than 208 days together: write a shorter hold or a smaller burst"
-            )));
-        }
+        ensure!(
+            hold <= TAU_MAX - quota.tau,
+            "a hold of {self} and the time to fill the burst are more than 208 days together: write a shorter hold or a smaller burst"
+        );
         Ok(Quota { hold, ..quota })
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::Invalid;
+use super::{Invalid, ensure, invalid};
 use crate::files;
 
 /// Name of the list of sources that pass before any limit.
@@ -65,19 +65,18 @@ pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
     let net = match text.parse::<IpAddr>() {
         Ok(address) => return Ok(address.into()),
         Err(_) => network(text).ok_or_else(|| {
-            Invalid::new(format!(
+            invalid!(
                 "'{}' is not a prefix: write one as in 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7",
                 text.escape_debug()
-            ))
+            )
         })?,
     };
-    if net.trunc() != net {
-        return Err(Invalid::new(format!(
-            "'{text}' has bits set after its prefix: write {} for the network, or {} for the one address",
-            net.trunc(),
-            net.addr()
-        )));
-    }
+    ensure!(
+        net.trunc() == net,
+        "'{text}' has bits set after its prefix: write {} for the network, or {} for the one address",
+        net.trunc(),
+        net.addr()
+    );
     Ok(net)
 }
 

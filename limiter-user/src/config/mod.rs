@@ -81,6 +81,24 @@ impl Invalid {
     }
 }
 
+/// An [`Invalid`] with a formatted message.
+macro_rules! invalid {
+    ($($message:tt)+) => {
+        $crate::config::Invalid(format!($($message)+))
+    };
+}
+pub(crate) use invalid;
+
+/// Fails with [`Invalid`] unless a condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($message:tt)+) => {
+        if !$holds {
+            return Err($crate::config::invalid!($($message)+));
+        }
+    };
+}
+use ensure;
+
 /// Escapes every character that does not print, unless `keep` accepts it. These are control characters, and Unicode's
 /// formatting characters, by which a name could reverse a message or hide a part of it.
 pub(crate) fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {

@@ -4,7 +4,7 @@ use std::{cmp::Ordering, collections::BTreeSet};
 
 use super::{
     ALLOW, Algorithm, Control, DENY, Destination, Invalid, Limit, Match, Protocol, Rate, Scope,
-    Settings, Unit,
+    Settings, Unit, invalid,
     lists::TIERS_MAX,
     matches::{Payload, check_count},
     names,
@@ -176,9 +176,9 @@ impl Control {
     fn check(&self, problems: &mut Problems) {
         let in_packets = |rate: Rate| match rate.unit {
             Unit::Packets => Ok(()),
-            Unit::Bytes => Err(Invalid(format!(
+            Unit::Bytes => Err(invalid!(
                 "control traffic is counted in packets, and {rate} is in bits: write a rate as in 100/s"
-            ))),
+            )),
         };
         let (rate, total) = (in_packets(self.rate), self.total.map_or(Ok(()), in_packets));
         if rate.is_err() || total.is_err() {

@@ -7,7 +7,7 @@ use limiter_common::arithmetic::{
     window::{TOKENS_MAX, Window},
 };
 
-use super::{Algorithm, Burst, Invalid, Limit, Rate, Scope, Unit};
+use super::{Algorithm, Burst, Invalid, Limit, Rate, Scope, Unit, ensure, invalid};
 
 /// The exclusive bound of a byte's cost: its product with the longest packet stays below 2^63.
 const BYTE_COST_MAX: u128 = 1 << (63 - LENGTH_MAX.trailing_zeros());
@@ -49,16 +49,16 @@ pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
     };
     match limit.cost {
         Some(cost) if cost > quota.burst => {
-            return Err(Invalid::new(format!(
+            return Err(invalid!(
                 "a cost of {cost} is more than a burst of {}: write a burst of at least {cost}, or a lower cost",
                 quota.burst
-            )));
+            ));
         }
         Some(cost) => quota.in_kernel.cost = quota.token * cost,
         None if limit.rate.unit == Unit::Bytes && burst.tokens < frame_max => {
-            return Err(Invalid::new(format!(
+            return Err(invalid!(
                 "a burst of {burst} could never admit a frame of {frame_max} bytes, which this interface may deliver: write at least {frame_max}b"
-            )));
+            ));
         }
         None => {}
     }
@@ -100,9 +100,7 @@ fn token_bucket(limit: &Limit, burst: &Burst) -> Result<LimitQuota, Invalid> {
     let tau = tau.div_ceil(1 << in_kernel.cost_shift);
     let tau = tau + (tau & u128::from(even));
     in_kernel.tau = u64::try_from(tau).ok().filter(|tau| *tau <= TAU_MAX).ok_or_else(|| {
-        Invalid::new(format!(
-            "a burst of {burst} takes more than 208 days to refill at {rate}: write a smaller burst or a higher rate"
-        ))
+        invalid!("a burst of {burst} takes more than 208 days to refill at {rate}: write a smaller burst or a higher rate")
     })?;
     Ok(LimitQuota {
         token: in_kernel.cost,
@@ -115,16 +113,14 @@ fn token_bucket(limit: &Limit, burst: &Burst) -> Result<LimitQuota, Invalid> {
 /// The quota of a fixed window. It has no phase, because that belongs to the limit's slot.
 fn fixed_window(rate: &Rate, burst: &Burst) -> Result<LimitQuota, Invalid> {
     let grant = rate.tokens_per_period();
-    if grant == 0 {
-        return Err(Invalid::new(format!(
-            "at {rate} a window would have less than one byte: write at least 8bit"
-        )));
-    }
-    if grant > TOKENS_MAX || burst.tokens > TOKENS_MAX {
-        return Err(Invalid::new(format!(
-            "a fixed window holds at most {TOKENS_MAX} tokens: write a lower rate or burst, or algorithm = \"token-bucket\""
-        )));
-    }
+    ensure!(
+        grant > 0,
+        "at {rate} a window would have less than one byte: write at least 8bit"
+    );
+    ensure!(
+        grant.max(burst.tokens) <= TOKENS_MAX,
+        "a fixed window holds at most {TOKENS_MAX} tokens: write a lower rate or burst, or algorithm = \"token-bucket\""
+    );
     let in_kernel = quota::Quota {
         tau: burst.tokens,
         cost: 1,

@@ -4,7 +4,7 @@ use std::{cmp::Ordering, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Factor, Invalid, as_text, factor, number};
+use super::{Factor, Invalid, as_text, ensure, factor, invalid, number};
 
 /// The unit that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,20 +75,14 @@ impl FromStr for Rate {
 /// Adds a hint for users who write 10mb or 10mbps and mean bits.
 fn or_in_bits(count: &str, Invalid(why): Invalid) -> Invalid {
     if count.contains(['b', 'B']) {
-        return Invalid(format!(
-            "{why}; for bits per second, write kbit, mbit or gbit, as in 10mbit"
-        ));
+        return invalid!("{why}; for bits per second, write kbit, mbit or gbit, as in 10mbit");
     }
     Invalid(why)
 }
 
 /// Reads a period: `s`, `1m`, `6s`.
 fn parse_period(text: &str) -> Result<u64, Invalid> {
-    let wrong = || {
-        Invalid::new(format!(
-            "'{text}' is not a period: write s, m, h or d, as in 300/m or 10/6s"
-        ))
-    };
+    let wrong = || invalid!("'{text}' is not a period: write s, m, h or d, as in 300/m or 10/6s");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     // Fractions of a second are not needed: 10/0.5s is 20/s.
     if digits.contains('.') {
@@ -100,32 +94,26 @@ fn parse_period(text: &str) -> Result<u64, Invalid> {
         text.to_owned()
     };
     let period = number::parse(&with_number, PERIODS).map_err(|_| wrong())?;
-    if period == 0 || period > PERIOD_MAX {
-        return Err(Invalid::new(format!(
-            "a period of '{text}' is out of range: write 1s to 208d"
-        )));
-    }
+    ensure!(
+        (1..=PERIOD_MAX).contains(&period),
+        "a period of '{text}' is out of range: write 1s to 208d"
+    );
     Ok(period)
 }
 
 impl Rate {
     fn check(self) -> Result<Self, Invalid> {
-        if self.amount == 0 {
-            return Err(Invalid::new(
-                "a rate of 0 would let nothing through: write a rate above 0, or take the interface down",
-            ));
-        }
+        ensure!(
+            self.amount > 0,
+            "a rate of 0 would let nothing through: write a rate above 0, or take the interface down"
+        );
         let (most, name) = match self.unit {
             Unit::Packets => (PACKETS_PER_SECOND_MAX, "1G/s"),
             Unit::Bytes => (BITS_PER_SECOND_MAX, "1tbit"),
         };
-        if u128::from(self.amount) * u128::from(SECOND)
-            > u128::from(most) * u128::from(self.period_ns)
-        {
-            return Err(Invalid::new(format!(
-                "the highest rate is {name}: write a lower one"
-            )));
-        }
+        let (amount, most) = (u128::from(self.amount), u128::from(most));
+        let fits = amount * u128::from(SECOND) <= most * u128::from(self.period_ns);
+        ensure!(fits, "the highest rate is {name}: write a lower one");
         Ok(self)
     }
 
@@ -137,9 +125,7 @@ impl Rate {
             return Self { amount, ..self }.check();
         }
         let out_of_range = || {
-            Invalid::new(format!(
-                "rate {self} times {factor} is out of range: write a rate, or another factor"
-            ))
+            invalid!("rate {self} times {factor} is out of range: write a rate, or another factor")
         };
         let thousandths = factor.thousandths_of(self.amount);
         let common = greatest_common_divisor(thousandths, factor::ONE.into());

@@ -6,7 +6,7 @@ use limiter_fleet::store;
 use crate::{
     agent::ask,
     cli::shared::{note, outcome},
-    config::{Invalid, Prefixes, Settings, lists::prefix},
+    config::{Invalid, Prefixes, Settings, invalid, lists::prefix},
     kernel::Attachment,
 };
 
@@ -47,10 +47,9 @@ pub async fn put_in_force(
     let mut not_there = None;
     let (change, what) = match edit {
         Edit::Replace => {
-            return Err(Invalid(format!(
+            anyhow::bail!(invalid!(
                 "{name} is shared by fleet '{fleet}', and replacing it could remove prefixes that other hosts add; nothing was changed: use `remove` and `add`"
-            ))
-            .into());
+            ));
         }
         Edit::Add(lasts) => {
             let prefixes = given;
@@ -111,9 +110,9 @@ fn may_remove(
     ) else {
         return Ok(());
     };
-    Err(Invalid(format!(
+    Err(invalid!(
         "{own} is on {name} by this host's own configuration, not by the fleet; nothing was removed: remove it from the configuration file, and run `limiter reload`"
-    )))
+    ))
 }
 
 /// The error for a list of the fleet that cannot be changed.

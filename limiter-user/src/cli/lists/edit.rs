@@ -12,7 +12,7 @@ use crate::{
         Lasting, OnOne, SECOND, Usage, YEAR, allow_first, answer, duration, each, note,
         note_stale_file, prefix, report_changes, warn_of_change,
     },
-    config::{Invalid, Prefixes, Settings, lists, lists::show},
+    config::{Invalid, Prefixes, Settings, invalid, lists, lists::show},
     kernel::{
         Attachment,
         ops::set::{Lasts, set},
@@ -181,19 +181,17 @@ async fn put_in_force(
     let attachment = Attachment::open(interface).await?;
     if attachment.record.settings.shares(name) {
         if lasts != Lasts::ForGood {
-            return Err(Invalid(format!(
+            anyhow::bail!(invalid!(
                 "{name} of {interface} is shared by a fleet, where --try and --dry-run are not possible; nothing was changed: leave them out, or use `add --for 2m`"
-            ))
-            .into());
+            ));
         }
         return by_fleet::put_in_force(edit, attachment, name, prefixes).await;
     }
     if let Edit::Add(Some(_)) = edit {
         find(&mut attachment.own_settings()?, name)?;
-        return Err(Invalid(format!(
+        anyhow::bail!(invalid!(
             "--for needs a list that a fleet shares, but {name} of {interface} belongs to this host alone; nothing was added: add without --for and `remove` later, or share the list (fleet = \"NAME\", and {name} = {{ scope = \"fleet\" }} under [lists] of its file)"
-        ))
-        .into());
+        ));
     }
     let mut changed = set(interface, lasts, |settings| {
         edited(edit, settings, name, prefixes)
@@ -274,9 +272,7 @@ fn find<'a>(settings: &'a mut Settings, name: &str) -> Result<&'a mut Prefixes, 
         } else {
             format!("there is {}", tiers.join(", "))
         };
-        Invalid(format!(
-            "there is no list '{name}' ({known}): add it under [lists] of the configuration file, and reload"
-        ))
+        invalid!("there is no list '{name}' ({known}): add it under [lists] of the configuration file, and reload")
     })
 }
 

@@ -3,8 +3,8 @@
 use std::{fmt, str::FromStr};
 
 use super::{Bits, Key};
-use crate::config::Invalid;
 use crate::config::Parts;
+use crate::config::{Invalid, invalid};
 
 /// The part of a key with a bucket for each destination port, behind a comma or a plus sign.
 const PORT: &str = "destination_port";
@@ -18,13 +18,13 @@ impl FromStr for Key {
             _ => (text, false),
         };
         match parts(of_addresses) {
-            Some(Parts::Flow) if by_port => Err(Invalid::new(format!(
+            Some(Parts::Flow) if by_port => Err(invalid!(
                 "'{text}' names the port twice, because a flow has its ports: write flow"
-            ))),
+            )),
             Some(parts) => Ok(Self { parts, by_port }),
-            None => Err(Invalid::new(format!(
+            None => Err(invalid!(
                 "'{text}' is not a key: write lengths as in /32,/64 (at most /32 for IPv4, /128 for IPv6), interface, destination/24,/48, source + destination, or flow; ,{PORT} may follow"
-            ))),
+            )),
         }
     }
 }

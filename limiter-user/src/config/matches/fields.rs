@@ -7,7 +7,7 @@ use limiter_common::abi::rules::{self, OF_ICMPV6, PATTERN_MAX, PAYLOAD_MAX, Patt
 use serde::{Deserialize, Serialize};
 
 use super::values::{Numbers, Range};
-use crate::config::{Invalid, as_text, lists, names};
+use crate::config::{Invalid, as_text, invalid, lists, names};
 
 /// DSCP values: a name, a number, or a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,9 +50,7 @@ impl FromStr for Dscp {
             return Ok(Self(Range { first, last }));
         }
         text.parse().map(Self).map_err(|_| {
-            Invalid::new(format!(
-                "'{text}' is not a DSCP: write a name as in ef, af41 or cs1, a number from 0 to 63, or a range as in 8-15"
-            ))
+            invalid!("'{text}' is not a DSCP: write a name as in ef, af41 or cs1, a number from 0 to 63, or a range as in 8-15")
         })
     }
 }
@@ -121,10 +119,10 @@ impl FromStr for IcmpType {
                 icmp: Some(number),
                 icmpv6: Some(number),
             }),
-            None => Err(Invalid::new(format!(
+            None => Err(invalid!(
                 "'{text}' is not an ICMP type: write one of {}, or a number from 0 to 255",
                 TYPES.map(|(name, ..)| name).join(", ")
-            ))),
+            )),
         }
     }
 }
@@ -175,10 +173,10 @@ impl FromStr for Destination {
         Err(if only_prefixes {
             wrong
         } else {
-            Invalid::new(format!(
+            invalid!(
                 "'{}' is neither a prefix nor the name of a list: write a prefix as in 192.0.2.0/24, or a name under [lists]",
                 text.escape_debug()
-            ))
+            )
         })
     }
 }
@@ -210,9 +208,9 @@ impl FromStr for Hex {
                     pairs.iter().map_while(|pair| byte(pair).ok()).collect(),
                 ))
             }
-            _ => Err(Invalid::new(format!(
+            _ => Err(invalid!(
                 "'{text}' is not 1 to {PATTERN_MAX} bytes: write two hexadecimal digits for each, as in ff ff 54"
-            ))),
+            )),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use limiter_common::abi::rules;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Invalid, as_text};
+use crate::config::{Invalid, as_text, ensure, invalid};
 
 /// Number of a transport protocol, as assigned by IANA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,10 +51,10 @@ impl FromStr for Protocol {
         }
         text.parse().map(Self).map_err(|_| {
             let names: Vec<_> = PROTOCOLS.iter().map(|(name, _)| *name).collect();
-            Invalid::new(format!(
+            invalid!(
                 "'{text}' is not a known protocol: write one of {}, or a number from 0 to 255",
                 names.join(", ")
-            ))
+            )
         })
     }
 }
@@ -124,15 +124,14 @@ impl<const MOST: u32, const OPEN: bool> FromStr for Range<MOST, OPEN> {
         };
         let Some((first, last)) = number(first).zip(last) else {
             let example = if OPEN { "0-100 or 1200-" } else { "5300-5353" };
-            return Err(Invalid::new(format!(
+            return Err(invalid!(
                 "'{text}' is not a number from 0 to {MOST}: write one, or a range as in {example}"
-            )));
+            ));
         };
-        if first > last {
-            return Err(Invalid::new(format!(
-                "'{text}' is a range that ends before it begins: write {last}-{first}"
-            )));
-        }
+        ensure!(
+            first <= last,
+            "'{text}' is a range that ends before it begins: write {last}-{first}"
+        );
         Ok(Self { first, last })
     }
 }
@@ -177,10 +176,10 @@ fn flags(text: &str) -> Result<u8, Invalid> {
         let found = FLAGS.iter().find(|(known, _)| *known == name);
         found.map(|(_, bit)| *bit).ok_or_else(|| {
             let names: Vec<_> = FLAGS.iter().map(|(name, _)| *name).collect();
-            Invalid::new(format!(
+            invalid!(
                 "'{name}' is not a TCP flag: write some of {}, as in syn or syn,ack",
                 names.join(", ")
-            ))
+            )
         })
     };
     text.split(',')
@@ -206,11 +205,10 @@ impl FromStr for TcpFlags {
             Some(("", looked_at)) => (0, flags(looked_at)?),
             Some((set, looked_at)) => (flags(set)?, flags(looked_at)?),
         };
-        if set & !looked_at != 0 {
-            return Err(Invalid::new(format!(
-                "'{text}' requires flags that it does not compare: name them after the slash too, as in syn/syn,ack"
-            )));
-        }
+        ensure!(
+            set & !looked_at == 0,
+            "'{text}' requires flags that it does not compare: name them after the slash too, as in syn/syn,ack"
+        );
         Ok(Self { set, looked_at })
     }
 }
@@ -242,9 +240,7 @@ impl FromStr for IpVersion {
         match text {
             "4" => Ok(Self::V4),
             "6" => Ok(Self::V6),
-            _ => Err(Invalid::new(format!(
-                "{text} is not a version of IP: write 4 or 6"
-            ))),
+            _ => Err(invalid!("{text} is not a version of IP: write 4 or 6")),
         }
     }
 }
