@@ -103,7 +103,7 @@ pub fn place_of(key: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// The readers of variants and of `true` or `false` have their own advice.
+    /// The readers of variants, of `true` or `false`, and of prefixes have their own advice.
     #[test]
     fn all_other_keys_have_advice() {
         let without = |keys: Keys| {
@@ -111,8 +111,7 @@ mod tests {
                 .filter(move |name| keys.advice(name).is_empty())
         };
         let names: Vec<_> = tables().flat_map(without).collect();
-        let expected =
-            "mode second_chance exempt shadow malformed algorithm shadow scope fragments scope";
+        let expected = "mode second_chance exempt shadow malformed algorithm shadow scope fragments prefixes scope";
         assert_eq!(names.join(" "), expected);
         let required: Vec<_> = tables().flat_map(Keys::required).collect();
         assert_eq!(required, ["name", "rate", "bytes", "when"]);

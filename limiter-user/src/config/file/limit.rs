@@ -1,9 +1,10 @@
 //! `[[limit]]`.
 
 use super::{
-    super::{Limit, Rate, number},
+    super::{Limit, Rate},
     adaptive, packets,
     section::Section,
+    value::boolean,
 };
 
 /// Reads limit number `index`. Default values replace wrong ones.
@@ -14,12 +15,12 @@ pub fn read(mut section: Section, index: usize) -> Limit {
         matches: packets::read(&mut section),
         key: section.text("key").unwrap_or_default(),
         burst: section.number("burst"),
-        cost: section.read("cost", |item| item.number(number::count)),
-        algorithm: section.variant("algorithm").unwrap_or_default(),
+        cost: section.count("cost"),
+        algorithm: section.variant("algorithm"),
         hold: section.text("hold"),
         adaptive: adaptive::read(&mut section),
-        shadow: section.boolean("shadow").unwrap_or_default(),
-        scope: section.variant("scope").unwrap_or_default(),
+        shadow: section.read("shadow", boolean).unwrap_or_default(),
+        scope: section.variant("scope"),
         // A name that no other limit has.
         ..Limit::new(
             &name.unwrap_or_else(|| format!("\0{index}")),

@@ -2,15 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
+use toml::de::DeValue;
+
 use super::{
     super::{Scope, Settings, lists, names},
     keys::place_of,
     section::Section,
-    value::Item,
+    value::{Wrong, text},
 };
 use crate::config::{Part, Prefixes};
 
 const PREFIX: &str = "a prefix as in \"192.0.2.0/24\"";
+const ARRAY: &str = "an array of prefixes as in [\"192.0.2.0/24\"]";
 const LIST: &str = "an array of prefixes as in [\"192.0.2.0/24\"], or { file = \"path\" }";
 
 /// Reads all lists into `settings`. A list with mistakes is kept without them, so that limits may name it.
@@ -42,28 +45,24 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
         return Default::default();
     };
     if !value.get_ref().is_table() {
-        let prefixes = section.read(name, |item| match place_of(name) {
-            // Keys for the top of the file end up here if they are below the header.
-            Some(place) if !value.get_ref().is_array() => item.refuse(&format!(
-                "this is under [lists], where it would be a list: write it {place}"
-            )),
-            _ => {
-                item.write = LIST;
-                array(item)
-            }
-        });
-        return (prefixes.unwrap_or_default(), Scope::Host);
+        // Keys for the top of the file end up here if they are below the header.
+        let place = place_of(name).filter(|_| !value.get_ref().is_array());
+        if let Some(place) = place {
+            let why = format!("this is under [lists], where it would be a list: write it {place}");
+            section.refuse(name, &why);
+            return Default::default();
+        }
+        return (array(section, name, LIST), Scope::Host);
     }
     let Some(mut inner) = section.inner(name, "a list") else {
         return Default::default();
     };
-    let scope = inner.variant("scope").unwrap_or_default();
-    let prefixes = inner.read("prefixes", array);
+    let scope = inner.variant("scope");
+    let mut prefixes = array(&mut inner, "prefixes", ARRAY);
     if !inner.has("prefixes") && !inner.has("scope") {
         inner.require("file");
     }
     let path = inner.text::<PathBuf>("file");
-    let mut prefixes = prefixes.unwrap_or_default();
     match path.map(|path| lists::from_file(&folder.join(path))) {
         Some(Ok(in_file)) => prefixes.extend(in_file),
         Some(Err(mistakes)) => mistakes.iter().for_each(|why| section.refuse(name, why)),
@@ -72,11 +71,17 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
     (prefixes, scope)
 }
 
-fn array(item: &mut Item) -> Option<Prefixes> {
-    if !item.value.get_ref().is_array() {
-        return item.wrong();
-    }
-    item.write = PREFIX;
-    let prefixes = item.each(|prefix| prefix.text(lists::prefix))?;
-    Some(prefixes.into_iter().collect())
+/// Reads an array of prefixes, or reports what is wrong in it.
+fn array(section: &mut Section, key: &str, write: &str) -> Prefixes {
+    let is_array = |value: &DeValue| match value.is_array() {
+        true => Ok(()),
+        false => Err(Wrong::type_of(value, write)),
+    };
+    let prefixes = section.read(key, is_array).and_then(|()| {
+        section.each(key, |value| match text(value, lists::prefix) {
+            Err(Wrong::Type) => Err(Wrong::type_of(value, PREFIX)),
+            read => read,
+        })
+    });
+    prefixes.into_iter().flatten().collect()
 }

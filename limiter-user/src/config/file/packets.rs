@@ -6,9 +6,9 @@ use super::{
     super::{
         Match,
         matches::{Hex, Payload},
-        number,
     },
     section::Section,
+    value::boolean,
     written::{array, table, text},
 };
 
@@ -32,7 +32,7 @@ fn fields(section: &mut Section) -> Match {
         source: section.several("source"),
         unless: section.several("unless"),
         ip_version: section.number("ip_version"),
-        fragments: section.boolean("fragments"),
+        fragments: section.read("fragments", boolean),
         destination: section.several("destination"),
         length: section.several("length"),
         ttl: section.several("ttl"),
@@ -59,7 +59,7 @@ fn not(section: &mut Section) -> Option<Box<Match>> {
 
 fn payload(section: &mut Section) -> Option<Payload> {
     let mut section = section.inner("payload", "payload")?;
-    let offset = section.read("offset", |item| item.number(number::count));
+    let offset = section.count("offset");
     Some(Payload {
         // A number beyond `u8` is too far too, which is reported with the other problems.
         offset: offset.map_or(0, |offset| u8::try_from(offset).unwrap_or(u8::MAX)),

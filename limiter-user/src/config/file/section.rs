@@ -1,14 +1,15 @@
 //! A table of the file. Its keys are read one by one, and mistakes are reported with key and line.
 
-use std::{fmt::Display, str::FromStr};
+use std::{fmt::Display, slice, str::FromStr};
 
 use clap::ValueEnum;
 use toml::de::{DeTable, DeValue};
 
 use super::{
+    super::number::count,
     keys::Keys,
     mistakes::Mistakes,
-    value::{Item, Value, nearest},
+    value::{Value, Wrong, nearest, number, text, variant},
 };
 use crate::config::Part;
 
@@ -63,7 +64,7 @@ impl<'s, 't> Section<'s, 't> {
     /// The table at `key`, which is a part of its own.
     pub fn inner_part(&mut self, key: &str, of: &str, part: Part) -> Option<Section<'_, 't>> {
         let DeValue::Table(table) = self.value(key)?.get_ref() else {
-            return self.read(key, |item| item.wrong());
+            return self.read(key, |_| Err(Wrong::Type));
         };
         let line = self.line_of(key);
         Some(Section::new(table, of, part, line, self.mistakes))
@@ -90,51 +91,75 @@ impl<'s, 't> Section<'s, 't> {
         Some(value)
     }
 
-    pub fn read<T>(
+    /// Reads the value of `key`. Reports a mistake in it.
+    pub fn read<T>(&mut self, key: &str, read: impl Fn(&DeValue) -> Result<T, Wrong>) -> Option<T> {
+        let value = self.value(key)?;
+        self.take(key, value, &read)
+    }
+
+    fn take<T>(
         &mut self,
         key: &str,
-        read: impl FnOnce(&mut Item<'_, 't>) -> Option<T>,
+        value: &Value,
+        read: &impl Fn(&DeValue) -> Result<T, Wrong>,
     ) -> Option<T> {
+        let wrong = match read(value.get_ref()) {
+            Err(Wrong::Type) => Wrong::type_of(value.get_ref(), self.keys.advice(key)),
+            Err(wrong) => wrong,
+            Ok(value) => return Some(value),
+        };
+        if let Wrong::Value(why) = wrong {
+            self.refuse_on(self.mistakes.line(value.span().start), key, &why);
+        }
+        None
+    }
+
+    /// Reads each value of an array, or a single value.
+    pub fn each<T>(
+        &mut self,
+        key: &str,
+        read: impl Fn(&DeValue) -> Result<T, Wrong>,
+    ) -> Option<Vec<T>> {
         let value = self.value(key)?;
-        read(&mut Item {
-            value,
-            key,
-            write: self.keys.advice(key),
-            part: self.part,
-            mistakes: self.mistakes,
-        })
+        let values = match value.get_ref() {
+            DeValue::Array(values) => &values[..],
+            _ => slice::from_ref(value),
+        };
+        let read = values.iter().map(|value| self.take(key, value, &read));
+        // Reads all of them before one counts: each reports its mistake.
+        read.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    /// Reads strings or numbers: one, or an array of at least one. An empty array would match everything.
+    pub fn several<T: FromStr<Err: Display>>(&mut self, key: &str) -> Vec<T> {
+        let read = self.each(key, |value| number(value, str::parse));
+        if read.as_ref().is_some_and(Vec::is_empty) {
+            let advice = self.keys.advice(key);
+            let why =
+                format!("an empty array is not allowed: write {advice}, or leave the key out");
+            self.refuse(key, &why);
+        }
+        read.unwrap_or_default()
     }
 
     /// Reads a string or a number as `T`.
     pub fn number<T: FromStr<Err: Display>>(&mut self, key: &str) -> Option<T> {
-        self.read(key, |item| item.number(str::parse))
+        self.read(key, |value| number(value, str::parse))
+    }
+
+    /// Reads a number that may have a suffix.
+    pub fn count(&mut self, key: &str) -> Option<u64> {
+        self.read(key, |value| number(value, count))
     }
 
     /// Reads a string as `T`.
     pub fn text<T: FromStr<Err: Display>>(&mut self, key: &str) -> Option<T> {
-        self.read(key, |item| item.text(str::parse))
+        self.read(key, |value| text(value, str::parse))
     }
 
-    /// Reads strings or numbers: one, or an array.
-    pub fn several<T: FromStr<Err: Display>>(&mut self, key: &str) -> Vec<T> {
-        let read = self.read(key, |item| item.some(|one| one.number(str::parse)));
-        read.unwrap_or_default()
-    }
-
-    /// Reads one of the variants of `T`.
-    pub fn variant<T: ValueEnum>(&mut self, key: &str) -> Option<T> {
-        self.read(key, |item| item.variant())
-    }
-
-    /// Reads `true` or `false`.
-    pub fn boolean(&mut self, key: &str) -> Option<bool> {
-        self.read(key, |item| match item.value.get_ref() {
-            DeValue::Boolean(on) => Some(*on),
-            _ => {
-                item.write = "true or false";
-                item.wrong()
-            }
-        })
+    /// Reads one of the variants of `T`, or the default.
+    pub fn variant<T: ValueEnum + Default>(&mut self, key: &str) -> T {
+        self.read(key, variant).unwrap_or_default()
     }
 
     /// Reports `key` as missing, unless it exists, possibly misspelled.
@@ -156,7 +181,10 @@ impl<'s, 't> Section<'s, 't> {
 
     /// Reports that `key` is wrong.
     pub fn refuse(&mut self, key: &str, why: &str) {
-        let line = self.line_of(key);
+        self.refuse_on(self.line_of(key), key, why);
+    }
+
+    fn refuse_on(&mut self, line: usize, key: &str, why: &str) {
         self.mistakes.add(line, format!("{key}: {why}"));
         self.is_wrong(key);
     }

@@ -5,12 +5,12 @@ use std::{collections::HashSet, path::Path};
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    super::{Control, Exempt, Limit, NewSources, OrNone, Rate, Settings, names, number},
+    super::{Control, Exempt, Limit, NewSources, OrNone, Rate, Settings, names},
     File, limit, lists,
     mistakes::Mistakes,
     problems,
     section::Section,
-    value::Item,
+    value::{Wrong, boolean, text, variant},
 };
 use crate::config::Part;
 
@@ -19,15 +19,15 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
     let mut top = Section::new(root, "the file", Part::Whole, 1, mistakes);
     let interfaces = interfaces(&mut top);
     let mut settings = Settings {
-        mode: top.variant("mode").unwrap_or_default(),
+        mode: top.variant("mode"),
         new_sources: new_sources(&mut top),
         exempt: exempt(&mut top),
-        malformed: top.variant("malformed").unwrap_or_default(),
-        shadow: top.boolean("shadow").unwrap_or_default(),
-        fleet: top.read("fleet", |item| item.text(names::fleet)),
+        malformed: top.variant("malformed"),
+        shadow: top.read("shadow", boolean).unwrap_or_default(),
+        fleet: top.read("fleet", |value| text(value, names::fleet)),
         ..Settings::default()
     };
-    if let Some(sources) = top.read("max_sources", |item| item.number(number::count)) {
+    if let Some(sources) = top.count("max_sources") {
         // A number beyond `u32` is beyond the table too, which is reported with the other problems.
         settings.max_sources = u32::try_from(sources).unwrap_or(u32::MAX);
     }
@@ -52,8 +52,7 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
 }
 
 fn interfaces(top: &mut Section) -> Vec<String> {
-    let one = |item: &mut Item| item.text(names::interface);
-    let interfaces = top.read("interfaces", |item| item.each(one));
+    let interfaces = top.each("interfaces", |value| text(value, names::interface));
     let interfaces = interfaces.unwrap_or_default();
     let mut before = HashSet::new();
     for interface in &interfaces {
@@ -66,7 +65,7 @@ fn interfaces(top: &mut Section) -> Vec<String> {
 }
 
 fn exempt(top: &mut Section) -> Exempt {
-    let named = top.read("exempt", |item| item.each(|kind| kind.variant()));
+    let named = top.each("exempt", variant);
     Exempt::new(&named.unwrap_or_default())
 }
 
@@ -94,12 +93,12 @@ fn control(top: &mut Section, exempt: Exempt) -> Control {
 
 fn new_sources(top: &mut Section) -> Option<NewSources> {
     let rate: Option<OrNone<Rate>> = top.number("new_sources");
-    let burst = top.read("new_sources_burst", |item| item.number(number::count));
+    let burst = top.count("new_sources_burst");
     let rate = rate.map_or(Some(NewSources::default().rate), |rate| rate.0);
     if rate.is_none() && burst.is_some() {
         top.refuse("new_sources_burst", "a burst needs a rate of new sources: write one as in new_sources = \"10k/s\", or leave the burst out");
     }
-    let second_chance = top.boolean("second_chance");
+    let second_chance = top.read("second_chance", boolean);
     if rate.is_none() && second_chance == Some(true) {
         top.refuse("second_chance", "a second chance needs a rate of new sources: write one as in new_sources = \"10k/s\", or remove this line");
     }
@@ -123,7 +122,7 @@ fn limits(top: &mut Section) -> Vec<Limit> {
             );
             return Vec::new();
         }
-        _ => return top.read("limit", |item| item.wrong()).unwrap_or_default(),
+        _ => return top.read("limit", |_| Err(Wrong::Type)).unwrap_or_default(),
     };
     let mut limits = Vec::new();
     for (index, item) in items.iter().enumerate() {
