@@ -39,14 +39,12 @@ pub struct Waiting {
     pub answer: Answer,
 }
 
-/// The lists that one attachment shares.
 pub struct SharedLists {
     lists: BTreeMap<String, BTreeMap<IpNet, Entry>>,
     /// The last revision that was read; 0 before the first reading.
     pub revision: u64,
     /// True if the lists must be read, whatever their revision.
     pub must_read: bool,
-    /// True while the lists are being read.
     pub is_reading: bool,
     /// True if some of the entries are not in force yet.
     pub is_pending: bool,

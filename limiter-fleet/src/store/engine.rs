@@ -11,7 +11,6 @@ pub(super) trait Engine: Send + Sync {
     /// with born, total and level (nanoseconds) of each record; with zeros where there is none.
     fn exchange<'a>(&'a self, charges: &'a Charges<'a>) -> Answer<'a, Vec<(u64, u64, u64)>>;
 
-    /// Stores a member's heartbeat.
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat<'a>) -> Answer<'a, Alive>;
 
     /// Changes a list. Answers with the number of changed prefixes, and the revision.
@@ -44,7 +43,6 @@ pub(super) struct Terms<'a> {
     pub life: u64,
 }
 
-/// The packets charged to a source.
 pub(super) struct Charge {
     pub source: String,
     pub packets: u64,
@@ -62,14 +60,11 @@ pub(super) struct Heartbeat<'a> {
     pub alive: u64,
 }
 
-/// The live members.
 pub(super) struct Alive {
     pub hosts: u64,
     /// Age of the oldest heartbeat.
     pub oldest: u64,
-    /// Revision of the lists.
     pub revision: u64,
-    /// The members' limits.
     pub held: Vec<Vec<u8>>,
 }
 

@@ -107,7 +107,6 @@ impl Target {
         self.error(Fault::Invalid(what.to_owned()))
     }
 
-    /// Waits for an answer of the server.
     pub(super) async fn within_timeout<T>(
         &self,
         answer: impl Future<Output = Result<T, Fault>>,

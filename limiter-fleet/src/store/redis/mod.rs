@@ -27,7 +27,6 @@ const PART: &str = include_str!("lists.lua");
 /// The oldest major version with the needed script functions.
 const OLDEST: u32 = 7;
 
-/// A connection to a server.
 pub(super) struct Redis {
     target: Arc<Target>,
     link: Link,

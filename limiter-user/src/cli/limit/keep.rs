@@ -1,5 +1,3 @@
-//! `limiter keep`.
-
 use clap::Args;
 
 use crate::{

@@ -1,5 +1,3 @@
-//! `limiter reload`.
-
 use std::{
     net::IpAddr,
     path::{Path, PathBuf},

@@ -1,5 +1,3 @@
-//! `limiter reset`.
-
 use std::net::IpAddr;
 
 use clap::Args;

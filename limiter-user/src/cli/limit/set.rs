@@ -1,5 +1,3 @@
-//! `limiter set`.
-
 use clap::{Args, ValueEnum};
 
 use crate::{

@@ -71,14 +71,11 @@ pub struct Given<On: Args> {
     lasting: Lasting,
 }
 
-/// The edit for the given prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
     /// Adds them to the list; with a duration, for that time only.
     Add(Option<Duration>),
-    /// Removes them from the list.
     Remove,
-    /// Replaces the list's content by them.
     Replace,
 }
 

@@ -1,5 +1,3 @@
-//! `limiter check`.
-
 use std::{
     net::IpAddr,
     time::{Duration, SystemTime},

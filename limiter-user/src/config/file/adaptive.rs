@@ -6,7 +6,6 @@ use super::{
     written::{table, text},
 };
 
-/// Reads `adaptive` of a limit.
 pub fn read(section: &mut Section) -> Option<Adaptive> {
     let mut section = section.inner("adaptive", "adaptive")?;
     let floor = section.text("floor");
@@ -23,7 +22,6 @@ pub fn read(section: &mut Section) -> Option<Adaptive> {
     (section.table.is_empty() || !when.is_empty()).then(|| Adaptive::new(floor, when))
 }
 
-/// Prints `adaptive` as in the file.
 pub fn show(adaptive: &Adaptive) -> String {
     let signals = adaptive.when.texts().into_iter();
     let signals = table(signals.map(|(key, value)| (key, Some(text(value)))));

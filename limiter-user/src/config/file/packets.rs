@@ -12,7 +12,6 @@ use super::{
     written::{array, table, text},
 };
 
-/// Reads `match` of a limit.
 pub fn read(section: &mut Section) -> Match {
     let Some(mut section) = section.inner("match", "match") else {
         return Match::default();

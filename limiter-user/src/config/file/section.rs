@@ -13,7 +13,6 @@ use super::{
 };
 use crate::config::Part;
 
-/// A table that is being read.
 pub struct Section<'s, 't> {
     pub table: &'s DeTable<'t>,
     keys: Keys,
@@ -142,7 +141,6 @@ impl<'s, 't> Section<'s, 't> {
         read.unwrap_or_default()
     }
 
-    /// Reads a string or a number as `T`.
     pub fn number<T: FromStr<Err: Display>>(&mut self, key: &str) -> Option<T> {
         self.read(key, |value| number(value, str::parse))
     }
@@ -152,7 +150,6 @@ impl<'s, 't> Section<'s, 't> {
         self.read(key, |value| number(value, count))
     }
 
-    /// Reads a string as `T`.
     pub fn text<T: FromStr<Err: Display>>(&mut self, key: &str) -> Option<T> {
         self.read(key, |value| text(value, str::parse))
     }

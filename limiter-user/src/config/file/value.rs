@@ -39,7 +39,6 @@ impl Wrong {
     }
 }
 
-/// Reads a string by `read`.
 pub fn text<T, E: Display>(
     value: &DeValue,
     read: impl Fn(&str) -> Result<T, E>,
@@ -63,7 +62,6 @@ pub fn number<T, E: Display>(
     read(&digits).map_err(|why| Wrong::Value(why.to_string()))
 }
 
-/// Reads `true` or `false`.
 pub fn boolean(value: &DeValue) -> Result<bool, Wrong> {
     match value {
         DeValue::Boolean(on) => Ok(*on),

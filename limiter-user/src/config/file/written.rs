@@ -10,7 +10,6 @@ pub(super) fn text(value: impl Display) -> String {
     toml::Value::String(value.to_string()).to_string()
 }
 
-/// Prints an array.
 pub(super) fn array(values: impl IntoIterator<Item = String>) -> String {
     format!("[{}]", joined(values))
 }

@@ -5,7 +5,6 @@ use clap_mangen::roff::{Inline, Roff, bold, roman};
 use super::{Page, SECTION as COMMANDS, SOURCE, literal};
 use crate::config::file::tables;
 
-/// The page's name.
 pub const NAME: &str = "limiter.toml";
 /// The section of the manual for files.
 pub const SECTION: u8 = 5;
