@@ -1,6 +1,7 @@
 //! `match`: the packets that a limit applies to.
 
 mod fields;
+mod names;
 mod values;
 
 use std::{collections::BTreeSet, net::IpAddr};

@@ -5,26 +5,13 @@ use std::{fmt, str::FromStr};
 use limiter_common::abi::rules;
 use serde::{Deserialize, Serialize};
 
+use super::names;
 use crate::config::{Invalid, as_text, ensure, invalid};
 
 /// Number of a transport protocol, as assigned by IANA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Protocol(pub u8);
-
-const PROTOCOLS: [(&str, u8); 11] = [
-    ("icmp", 1),
-    ("igmp", 2),
-    ("tcp", 6),
-    ("udp", 17),
-    ("dccp", 33),
-    ("gre", 47),
-    ("esp", 50),
-    ("ah", 51),
-    ("icmpv6", 58),
-    ("sctp", 132),
-    ("udplite", 136),
-];
 
 impl Protocol {
     /// ICMP.
@@ -46,14 +33,11 @@ impl FromStr for Protocol {
     type Err = Invalid;
 
     fn from_str(text: &str) -> Result<Self, Invalid> {
-        if let Some((_, number)) = PROTOCOLS.iter().find(|(name, _)| *name == text) {
-            return Ok(Self(*number));
-        }
-        text.parse().map(Self).map_err(|_| {
-            let names: Vec<_> = PROTOCOLS.iter().map(|(name, _)| *name).collect();
+        let number = names::number("protocol", text).or_else(|| text.parse().ok());
+        number.map(Self).ok_or_else(|| {
+            let names = names::listed("protocol");
             invalid!(
-                "'{text}' is not a known protocol: write one of {}, or a number from 0 to 255",
-                names.join(", ")
+                "'{text}' is not a known protocol: write one of {names}, or a number from 0 to 255"
             )
         })
     }
@@ -61,9 +45,9 @@ impl FromStr for Protocol {
 
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match PROTOCOLS.iter().find(|(_, number)| *number == self.0) {
-            Some((name, _)) => f.write_str(name),
-            None => write!(f, "{}", self.0),
+        match names::name("protocol", self.0.into()) {
+            Some(name) => f.write_str(name),
+            None => self.0.fmt(f),
         }
     }
 }
@@ -156,40 +140,24 @@ pub struct TcpFlags {
     pub looked_at: u8,
 }
 
-const FLAGS: [(&str, u8); 8] = [
-    ("fin", 1),
-    ("syn", 2),
-    ("rst", 4),
-    ("psh", 8),
-    ("ack", 16),
-    ("urg", 32),
-    ("ece", 64),
-    ("cwr", 128),
-];
-
 /// The flags that distinguish segments that open, continue and end a connection. So `syn` alone means a segment that
 /// opens one.
 const BY_DEFAULT: u8 = 1 | 2 | 4 | 16;
 
 fn flags(text: &str) -> Result<u8, Invalid> {
-    let flag = |name: &str| {
-        let found = FLAGS.iter().find(|(known, _)| *known == name);
-        found.map(|(_, bit)| *bit).ok_or_else(|| {
-            let names: Vec<_> = FLAGS.iter().map(|(name, _)| *name).collect();
-            invalid!(
-                "'{name}' is not a TCP flag: write some of {}, as in syn or syn,ack",
-                names.join(", ")
-            )
-        })
-    };
-    text.split(',')
-        .try_fold(0, |bits, name| Ok(bits | flag(name)?))
+    text.split(',').try_fold(0, |bits, name| {
+        let bit = names::number("flag", name).ok_or_else(|| {
+            let names = names::listed("flag");
+            invalid!("'{name}' is not a TCP flag: write some of {names}, as in syn or syn,ack")
+        })?;
+        Ok(bits | bit)
+    })
 }
 
 /// Names of the flags in `bits`.
 pub fn flag_names(bits: u8) -> Vec<&'static str> {
-    let set = FLAGS.iter().filter(|(_, bit)| bits & bit != 0);
-    set.map(|(name, _)| *name).collect()
+    let set = names::all("flag").filter(|(_, [bit, _])| bits & bit.unwrap_or(0) != 0);
+    set.map(|(name, _)| name).collect()
 }
 
 impl FromStr for TcpFlags {
