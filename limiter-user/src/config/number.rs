@@ -15,17 +15,11 @@ pub const COUNTS: &[(&str, u64)] = &[
     ("G", 1_000_000_000),
 ];
 
-fn split(text: &str) -> (&str, &str) {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    text.split_at(end)
-}
-
 /// Reads `text` as a number with one of `suffixes`, each worth a factor. The number times the factor must be whole:
 /// `1.5k` is 1500, `0.5` is an error.
 pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
-    let (number, suffix) = split(text);
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
     ensure!(
         !number.is_empty(),
         "a number is missing: write one, as in 5"

@@ -223,13 +223,11 @@ impl Limit {
         problems.check(has_unit, "cost", || {
             format!("a fixed cost goes with a rate in packets, and {rate} is in bits: leave the cost out, or write another rate")
         });
+        let other = [(is_window, "fixed window"), (is_shared, "limit of a fleet")];
+        let other = other.into_iter().find(|(is_so, _)| *is_so);
+        let (is_other, other) = (other.is_some(), other.map_or("", |(_, other)| other));
         if let Some(adaptive) = &self.adaptive {
-            problems.check(is_window || is_shared, "adaptive", || {
-                let other = if is_window {
-                    "fixed window"
-                } else {
-                    "limit of a fleet"
-                };
+            problems.check(is_other, "adaptive", || {
                 format!("the rate of a {other} cannot follow this host's load: leave adaptive out")
             });
             let rates = adaptive.when.rates().into_iter();
@@ -246,10 +244,7 @@ impl Limit {
             });
         }
         if let Some(hold) = self.hold {
-            let other = [(is_window, "fixed window"), (is_shared, "limit of a fleet")];
-            let other = other.into_iter().find(|(is_so, _)| *is_so);
-            problems.check(other.is_some(), "hold", || {
-                let (_, other) = other.unwrap_or_default();
+            problems.check(is_other, "hold", || {
                 format!("a {other} cannot hold sources: leave hold out")
             });
             problems.check(!self.key.separates_sources(), "hold", || {
@@ -259,7 +254,7 @@ impl Limit {
                 hold: None,
                 ..self.clone()
             };
-            if let (None, Ok(quota)) = (other, without.quota(1)) {
+            if let (false, Ok(quota)) = (is_other, without.quota(1)) {
                 problems.add("hold", hold.of(quota.in_kernel));
             }
             without.check_burst(problems);

@@ -93,13 +93,7 @@ impl Engine for Redis {
         let member = format!("{:016x} {}", heartbeat.member, heartbeat.label);
         Box::pin(async move {
             let arguments = (heartbeat.alive, MEMBERS, LIMITS, member, &heartbeat.held);
-            let (hosts, oldest, revision, held) = self.call(HEARTBEAT, &keys, arguments).await?;
-            Ok(Alive {
-                hosts,
-                oldest,
-                revision,
-                held,
-            })
+            self.call(HEARTBEAT, &keys, arguments).await
         })
     }
 

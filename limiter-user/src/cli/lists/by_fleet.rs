@@ -1,6 +1,6 @@
 //! Edits of a list that a fleet shares: the agent passes them to the store, and so to all hosts.
 
-use super::edit::{Edit, denied_too, first_of, missing};
+use super::edit::{Edit, denied_too, edited, first_of, missing};
 use limiter_fleet::store;
 
 use crate::{
@@ -14,19 +14,22 @@ use crate::{
 pub fn after(
     edit: Edit,
     own: &Settings,
-    mut in_force: Settings,
+    in_force: &Settings,
     name: &str,
     prefixes: &Prefixes,
 ) -> Option<Settings> {
     let mut own = own.clone();
-    let own = own.lists.named_mut(name)?;
-    let list = in_force.lists.named_mut(name)?;
     match edit {
-        Edit::Add(_) => list.extend(prefixes),
-        Edit::Remove => list.retain(|prefix| own.contains(prefix) || !prefixes.contains(prefix)),
-        Edit::Replace => return None,
+        Edit::Add(_) => edited(edit, in_force, name, prefixes).ok(),
+        Edit::Remove => edited(
+            edit,
+            in_force,
+            name,
+            &(prefixes - own.lists.named_mut(name)?),
+        )
+        .ok(),
+        Edit::Replace => None,
     }
-    Some(in_force)
 }
 
 /// Edits the list on all hosts, and prints the result. On return, the edit is in force on this host.

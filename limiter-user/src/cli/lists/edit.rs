@@ -159,7 +159,7 @@ async fn warn(edit: Edit, interface: &str, name: &str, prefixes: &Prefixes) {
     let after = |attachment: &Attachment, in_force: &Settings| {
         let own = attachment.own_settings().ok()?;
         if own.shares(name) {
-            return by_fleet::after(edit, &own, in_force.clone(), name, prefixes);
+            return by_fleet::after(edit, &own, in_force, name, prefixes);
         }
         let new = edited(edit, &own, name, prefixes).ok()?;
         Some(attachment.record.with_fleet(new).0)
@@ -208,7 +208,7 @@ async fn put_in_force(
     Ok(())
 }
 
-fn edited(
+pub fn edited(
     edit: Edit,
     settings: &Settings,
     name: &str,

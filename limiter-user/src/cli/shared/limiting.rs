@@ -10,7 +10,8 @@ use super::{
     values::{count, prefix},
 };
 use crate::config::{
-    Burst, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, OrNone, Rate, Scope, Settings,
+    Burst, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, NewSources, OrNone, Rate, Scope,
+    Settings,
     settings::{DEFAULT_LIMIT, Exemption},
 };
 
@@ -92,7 +93,10 @@ pub fn settings(flags: &Limiting, mode: Mode, fleet: Option<&str>) -> anyhow::Re
     let settings = Settings {
         mode,
         max_sources: flags.max_sources,
-        new_sources: flags.new_sources.with_burst(flags.new_sources_burst),
+        new_sources: flags.new_sources.0.map(|rate| NewSources {
+            burst: flags.new_sources_burst,
+            ..NewSources::new(rate)
+        }),
         exempt: Exempt::new(&flags.exempt),
         malformed: flags.malformed,
         shadow: flags.shadow,

@@ -112,13 +112,8 @@ impl Key {
         }
     }
 
-    /// Entries of the table that a key of IPv4 takes; one of IPv6 may take more.
-    pub fn entries_at_least(&self) -> u64 {
-        if self.has_both() { 2 } else { 1 }
-    }
-
     /// Returns true if source and destination are parts of the key.
-    fn has_both(&self) -> bool {
+    pub fn has_both(&self) -> bool {
         matches!(self.parts, Parts::Pair { .. } | Parts::Flow)
     }
 

@@ -18,26 +18,7 @@ const DESCRIPTION: [&str; 3] = [
      of them or to none. A packet that no limit matches passes.",
 ];
 
-const EXAMPLE: &str = r#"interfaces = ["eth0"]
-exempt = ["established", "control"]
-shadow = true
-
-[lists]
-deny = ["203.0.113.66"]
-own = ["192.0.2.0/24", "2001:db8::/32"]
-
-[[limit]]
-name = "ssh"
-match = { protocol = "tcp", destination_port = 22, tcp_flags = "syn" }
-rate = "5/m"
-burst = 5
-
-[[limit]]
-name = "others"
-match = { unless = "own" }
-key = "/24,/48"
-rate = "20k/s"
-"#;
+const EXAMPLE: &str = include_str!("limiter.toml");
 
 const FILES: [(&str, &str); 2] = [
     ("/etc/limiter/IFACE.toml", "Configuration of one interface."),
