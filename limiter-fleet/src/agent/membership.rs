@@ -60,7 +60,7 @@ impl<T: Table> Membership<T> {
             next_beat: now,
             is_beating: false,
             conflicts: Conflicts::default(),
-            lists: SharedLists::new(now),
+            lists: SharedLists::default(),
         }
     }
 
@@ -80,7 +80,7 @@ impl<T: Table> Membership<T> {
         self.is_sending = false;
         self.is_beating = false;
         self.freshness.began = None;
-        (self.lists.is_reading, self.lists.must_read) = (false, true);
+        (self.lists.is_reading, self.lists.is_read) = (false, false);
         self.next_beat = now;
         self.fewer_since = None;
     }
@@ -100,7 +100,7 @@ impl<T: Table> Membership<T> {
     pub fn refresh(&mut self, table: T) {
         let (before, now) = (self.about(), table.about());
         let (has_changed, other_lists) = (before.program != now.program, before.lists != now.lists);
-        self.lists.must_read |= other_lists;
+        self.lists.is_read &= !other_lists;
         // The change of settings may have removed the fleet's entries.
         self.lists.is_pending |= has_changed;
         self.table = table;

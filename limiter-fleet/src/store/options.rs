@@ -141,14 +141,9 @@ impl Target {
             Some(password) if !password.is_empty() => text.replace(password, "***"),
             _ => text.to_owned(),
         };
-        let mut quoted = String::new();
-        for c in text.chars().take(LONGEST) {
-            match c {
-                '\'' | '"' => quoted.push(c),
-                _ => quoted.extend(c.escape_debug()),
-            }
-        }
-        quoted
+        let short: String = text.chars().take(LONGEST).collect();
+        let quoted = short.escape_debug().to_string();
+        quoted.replace("\\'", "'").replace("\\\"", "\"")
     }
 }
 
