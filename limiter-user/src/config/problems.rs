@@ -297,16 +297,23 @@ impl Match {
         let Some(protocol) = self.protocol else {
             return;
         };
-        let flags = self.tcp_flags.is_some() && protocol != Protocol::TCP;
-        let types =
-            !self.icmp_type.is_empty() && ![Protocol::ICMP, Protocol::ICMPV6].contains(&protocol);
-        let payload = self.payload.is_some() && ![Protocol::TCP, Protocol::UDP].contains(&protocol);
-        let of_other_protocols = [
-            (flags, "tcp_flags", "\"tcp\""),
-            (types, "icmp_type", "\"icmp\" or \"icmpv6\""),
-            (payload, "payload", "\"tcp\" or \"udp\""),
+        let (tcp, udp) = (Protocol::TCP, Protocol::UDP);
+        let icmp = [Protocol::ICMP, Protocol::ICMPV6];
+        let types = !self.icmp_type.is_empty();
+        let of_protocols = [
+            (self.tcp_flags.is_some(), "tcp_flags", &[tcp][..], "\"tcp\""),
+            (types, "icmp_type", &icmp, "\"icmp\" or \"icmpv6\""),
+            (
+                self.payload.is_some(),
+                "payload",
+                &[tcp, udp],
+                "\"tcp\" or \"udp\"",
+            ),
         ];
-        if let Some((_, key, instead)) = of_other_protocols.iter().find(|(wrong, ..)| *wrong) {
+        let mut wrong = of_protocols
+            .iter()
+            .filter(|(used, _, of, _)| *used && !of.contains(&protocol));
+        if let Some((_, key, _, instead)) = wrong.next() {
             problems.check(true, "protocol", || {
                 format!("{key} with protocol {protocol} never match: write protocol = {instead}, or leave it out")
             });
