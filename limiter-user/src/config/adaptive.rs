@@ -67,10 +67,7 @@ impl Adaptive {
     }
 
     /// The quota of the limit. Its longest packet costs `longest`, in the quota's units. `least`: a burst with room for
-    /// this many such packets.
-    ///
-    /// # Errors
-    /// At the floor, the bucket could never admit that packet.
+    /// this many such packets. Fails if the bucket could never admit that packet at the floor.
     pub fn of(
         &self,
         mut quota: Quota,

@@ -199,16 +199,11 @@ fn new_source_quota(
     let tau = quota.tau.max(cost);
     let limits = limits.max(1) as u64;
     let lease = (new_sources.burst() / part / 1_024 / limits).clamp(1, 64);
-    if limits == 1 {
-        return Ok(NewSourceQuota {
-            tau,
-            cost,
-            lease,
-            ..NewSourceQuota::default()
-        });
-    }
     let own_cost = cost.saturating_mul(limits).min(TAU_MAX);
-    let own_tau = (tau / OWN_PART).max(own_cost);
+    let (own_tau, own_cost) = match limits {
+        1 => (0, 0),
+        _ => ((tau / OWN_PART).max(own_cost), own_cost),
+    };
     Ok(NewSourceQuota {
         tau: tau.saturating_sub(own_tau).max(cost),
         cost,

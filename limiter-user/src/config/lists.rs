@@ -115,25 +115,21 @@ pub fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {
 /// Reads prefixes, one per line. `#` begins a comment, and empty lines are ignored. All mistakes are returned, with
 /// their lines.
 pub fn read(text: &str) -> Result<Prefixes, Vec<(usize, Invalid)>> {
-    let (mut prefixes, mut errors) = (Prefixes::new(), Vec::new());
     // Some editors begin a file with a byte order mark.
-    let text = text.trim_start_matches('\u{feff}');
-    for (number, line) in text.lines().enumerate() {
-        let entry = line.split('#').next().unwrap_or_default().trim();
-        if entry.is_empty() {
-            continue;
-        }
-        match prefix(entry) {
-            Ok(prefix) => {
-                prefixes.insert(prefix);
-            }
-            Err(invalid) => errors.push((number + 1, invalid)),
+    let lines = text.trim_start_matches('\u{feff}').lines();
+    let (mut prefixes, mut errors) = (Prefixes::new(), Vec::new());
+    for (line, number) in lines.zip(1..) {
+        match line.split('#').next().map(str::trim) {
+            None | Some("") => {}
+            Some(entry) => match prefix(entry) {
+                Ok(prefix) => prefixes.extend([prefix]),
+                Err(invalid) => errors.push((number, invalid)),
+            },
         }
     }
-    if errors.is_empty() {
-        Ok(prefixes)
-    } else {
-        Err(errors)
+    match errors.is_empty() {
+        true => Ok(prefixes),
+        false => Err(errors),
     }
 }
 

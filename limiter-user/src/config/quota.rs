@@ -43,9 +43,15 @@ impl LimitQuota {
 /// such a frame is refused.
 pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
     let burst = limit.burst(frame_max)?;
-    let mut quota = match limit.algorithm {
+    let in_kernel = match limit.algorithm {
         Algorithm::TokenBucket => token_bucket(limit, &burst)?,
         Algorithm::FixedWindow => fixed_window(&limit.rate, &burst)?,
+    };
+    let mut quota = LimitQuota {
+        token: in_kernel.cost,
+        in_kernel,
+        unit: limit.rate.unit,
+        burst: burst.tokens,
     };
     match limit.cost {
         Some(cost) if cost > quota.burst => {
@@ -77,7 +83,7 @@ pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
     Ok(quota)
 }
 
-fn token_bucket(limit: &Limit, burst: &Burst) -> Result<LimitQuota, Invalid> {
+fn token_bucket(limit: &Limit, burst: &Burst) -> Result<quota::Quota, Invalid> {
     let rate = &limit.rate;
     // A quota with a hold has even costs and depths.
     let even = u64::from(limit.hold.is_some());
@@ -102,16 +108,11 @@ fn token_bucket(limit: &Limit, burst: &Burst) -> Result<LimitQuota, Invalid> {
     in_kernel.tau = u64::try_from(tau).ok().filter(|tau| *tau <= TAU_MAX).ok_or_else(|| {
         invalid!("a burst of {burst} takes more than 208 days to refill at {rate}: write a smaller burst or a higher rate")
     })?;
-    Ok(LimitQuota {
-        token: in_kernel.cost,
-        in_kernel,
-        unit: rate.unit,
-        burst: burst.tokens,
-    })
+    Ok(in_kernel)
 }
 
 /// The quota of a fixed window. It has no phase, because that belongs to the limit's slot.
-fn fixed_window(rate: &Rate, burst: &Burst) -> Result<LimitQuota, Invalid> {
+fn fixed_window(rate: &Rate, burst: &Burst) -> Result<quota::Quota, Invalid> {
     let grant = rate.tokens_per_period();
     ensure!(
         grant > 0,
@@ -121,27 +122,17 @@ fn fixed_window(rate: &Rate, burst: &Burst) -> Result<LimitQuota, Invalid> {
         grant.max(burst.tokens) <= TOKENS_MAX,
         "a fixed window holds at most {TOKENS_MAX} tokens: write a lower rate or burst, or algorithm = \"token-bucket\""
     );
-    let in_kernel = quota::Quota {
+    let window = Window {
+        period: rate.period_ns,
+        phase: 0,
+        grant,
+    };
+    Ok(quota::Quota {
         tau: burst.tokens,
         cost: 1,
-        cost_shift: 0,
-        flags: if rate.unit == Unit::Bytes {
-            BY_BYTES
-        } else {
-            0
-        },
-        window: Window {
-            period: rate.period_ns,
-            phase: 0,
-            grant,
-        },
-        hold: 0,
-    };
-    Ok(LimitQuota {
-        token: 1,
-        in_kernel,
-        unit: rate.unit,
-        burst: burst.tokens,
+        flags: u32::from(rate.unit == Unit::Bytes) * BY_BYTES,
+        window,
+        ..quota::Quota::default()
     })
 }
 
