@@ -1,6 +1,6 @@
 //! `adaptive`: signals of the host's load that lower a limit's rate.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, time::Duration};
 
 use hyper::Uri;
 use limiter_common::arithmetic::{
@@ -9,7 +9,7 @@ use limiter_common::arithmetic::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, Rate, as_text, invalid};
+use super::{Invalid, Rate, Text, as_text, invalid};
 
 /// The settings of an adaptive limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,10 +164,8 @@ pub fn stretch_of(scale: u32) -> u32 {
     })
 }
 
-impl FromStr for Percent {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Percent {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let number = text
             .strip_suffix('%')
             .and_then(|number| number.trim().parse().ok());
@@ -176,18 +174,14 @@ impl FromStr for Percent {
             .map(Self)
             .ok_or_else(|| invalid!("'{text}' is not a percentage: write \"1%\" to \"99%\""))
     }
-}
 
-impl fmt::Display for Percent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}%", self.0)
+    fn shown(&self) -> String {
+        format!("{}%", self.0)
     }
 }
 
-impl FromStr for Probe {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Probe {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let read = || {
             let (url, within) = text.split_once('>')?;
             let url: Uri = url.trim().parse().ok()?;
@@ -207,12 +201,10 @@ impl FromStr for Probe {
             invalid!("'{text}' is not an address and a time of 1 ms to 10 s: write them as in \"http://127.0.0.1/health > 200ms\" or \"tcp://127.0.0.1:25 > 50ms\"")
         })
     }
-}
 
-impl fmt::Display for Probe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shown(&self) -> String {
         let within = humantime::format_duration(self.within);
-        write!(f, "{} > {within}", self.url)
+        format!("{} > {within}", self.url)
     }
 }
 

@@ -1,8 +1,8 @@
 //! A factor, as in `x0.5`: scales a rate or a burst that is in force.
 
-use std::{cmp::Ordering, fmt, str::FromStr};
+use std::{cmp::Ordering, fmt};
 
-use super::{Invalid, invalid, number};
+use super::{Invalid, Text, as_text, invalid, number};
 
 /// A factor from `x0.001` to `x1000`, in thousandths: exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,10 +12,8 @@ pub struct Factor(u64);
 pub(super) const ONE: u64 = 1_000;
 const MOST: u64 = 1_000 * ONE;
 
-impl FromStr for Factor {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Factor {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let number = text.strip_prefix('x').unwrap_or_default();
         let thousandths = number::parse(number, &[("", ONE)]).ok();
         let thousandths = thousandths.filter(|number| (1..=MOST).contains(number));
@@ -25,6 +23,13 @@ impl FromStr for Factor {
                 text.escape_debug()
             )
         })
+    }
+
+    fn shown(&self) -> String {
+        let decimals = format!("{:03}", self.0 % ONE);
+        let decimals = decimals.trim_end_matches('0');
+        let point = if decimals.is_empty() { "" } else { "." };
+        format!("x{}{point}{decimals}", self.0 / ONE)
     }
 }
 
@@ -55,11 +60,4 @@ impl Factor {
     }
 }
 
-impl fmt::Display for Factor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimals = format!("{:03}", self.0 % ONE);
-        let decimals = decimals.trim_end_matches('0');
-        let point = if decimals.is_empty() { "" } else { "." };
-        write!(f, "x{}{point}{decimals}", self.0 / ONE)
-    }
-}
+as_text!(Factor);

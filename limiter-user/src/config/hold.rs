@@ -1,6 +1,6 @@
 //! `hold`: the time for which a limit refuses a source after it has refused one of its packets.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::time::Duration;
 
 use limiter_common::arithmetic::{
     bucket::{TAU_MAX, TICK_SHIFT},
@@ -8,7 +8,7 @@ use limiter_common::arithmetic::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, as_text, ensure, invalid};
+use super::{Invalid, Text, as_text, ensure, invalid};
 
 /// The time that a hold lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,10 +18,8 @@ pub struct Hold(Duration);
 /// The longest hold: 30 days.
 const MOST: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-impl FromStr for Hold {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Hold {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let time = humantime::parse_duration(text)
             .ok()
             .filter(|time| (Duration::from_millis(1)..=MOST).contains(time));
@@ -29,11 +27,9 @@ impl FromStr for Hold {
             invalid!("'{text}' is not a time of 1 ms to 30 days: write one as in 10m or 1h 30m")
         })
     }
-}
 
-impl fmt::Display for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        humantime::format_duration(self.0).fmt(f)
+    fn shown(&self) -> String {
+        humantime::format_duration(self.0).to_string()
     }
 }
 

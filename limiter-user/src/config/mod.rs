@@ -47,20 +47,43 @@ pub use rate::{Rate, Unit};
 pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, Scope, Settings};
 pub use slot::Slot;
 
-/// Reads and writes types as the text that users write, in JSON too.
+/// A value that users write as text: in files, on the command line, in JSON.
+pub trait Text: Sized {
+    /// Reads a value.
+    fn read(text: &str) -> Result<Self, Invalid>;
+
+    /// The text that is read as this value.
+    fn shown(&self) -> String;
+}
+
+/// Reads and writes types everywhere by their [`Text`].
 macro_rules! as_text {
     ([$($parameter:tt)*] $type:ty) => {
+        impl<$($parameter)*> std::str::FromStr for $type {
+            type Err = Invalid;
+
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                Text::read(text)
+            }
+        }
+
+        impl<$($parameter)*> std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.shown())
+            }
+        }
+
         impl<$($parameter)*> TryFrom<String> for $type {
             type Error = Invalid;
 
             fn try_from(text: String) -> Result<Self, Invalid> {
-                text.parse()
+                Text::read(&text)
             }
         }
 
         impl<$($parameter)*> From<$type> for String {
             fn from(value: $type) -> Self {
-                value.to_string()
+                value.shown()
             }
         }
     };

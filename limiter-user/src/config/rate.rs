@@ -1,10 +1,10 @@
 //! `RATE`: packets per period, or bits per second as in `tc`.
 
-use std::{cmp::Ordering, fmt, str::FromStr};
+use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Factor, Invalid, as_text, ensure, factor, invalid, number};
+use super::{Factor, Invalid, Text, as_text, ensure, factor, invalid, number};
 
 /// The unit that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,10 +49,8 @@ const BITS_PER_SECOND_MAX: u64 = 1_000_000_000_000;
 /// The longest period, 208 days: the depth of the deepest bucket (`limiter_common::arithmetic::bucket::TAU_MAX`).
 const PERIOD_MAX: u64 = 1 << 54;
 
-impl FromStr for Rate {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Rate {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let rate = if text.ends_with("bit") {
             Self {
                 amount: number::parse(text, BITS)?,
@@ -69,6 +67,21 @@ impl FromStr for Rate {
             }
         };
         rate.check()
+    }
+
+    fn shown(&self) -> String {
+        if self.unit == Unit::Bytes {
+            return number::format(self.amount, BITS);
+        }
+        let period = number::format(self.period_ns, PERIODS);
+        let period = match period.strip_prefix('1') {
+            Some(unit) if unit.len() == 1 && !unit.starts_with(|c: char| c.is_ascii_digit()) => {
+                unit
+            }
+            _ => &period,
+        };
+        let amount = number::format(self.amount, number::COUNTS);
+        format!("{amount}/{period}")
     }
 }
 
@@ -204,26 +217,6 @@ fn greatest_common_divisor(a: u128, b: u128) -> u128 {
         a
     } else {
         greatest_common_divisor(b, a % b)
-    }
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.unit == Unit::Bytes {
-            return f.write_str(&number::format(self.amount, BITS));
-        }
-        let period = number::format(self.period_ns, PERIODS);
-        let period = match period.strip_prefix('1') {
-            Some(unit) if unit.len() == 1 && !unit.starts_with(|c: char| c.is_ascii_digit()) => {
-                unit
-            }
-            _ => &period,
-        };
-        write!(
-            f,
-            "{}/{period}",
-            number::format(self.amount, number::COUNTS)
-        )
     }
 }
 

@@ -12,8 +12,6 @@ use limiter_common::table::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, as_text};
-
 /// The parts that packets must have in common to share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -198,5 +196,3 @@ pub fn address(address: IpAddr) -> Address {
 pub fn octets(words: Words) -> [u8; 16] {
     std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8])
 }
-
-as_text!(Key);

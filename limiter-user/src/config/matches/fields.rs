@@ -1,7 +1,5 @@
 //! The values of a match: DSCP, ICMP types, destinations, bytes of the payload.
 
-use std::{fmt, str::FromStr};
-
 use ipnet::IpNet;
 use limiter_common::abi::rules::{self, OF_ICMPV6, PATTERN_MAX, PAYLOAD_MAX, Pattern};
 use serde::{Deserialize, Serialize};
@@ -10,17 +8,15 @@ use super::{
     names,
     values::{Numbers, Range},
 };
-use crate::config::{Invalid, as_text, invalid, lists, names::name};
+use crate::config::{Invalid, Text, as_text, invalid, lists, names::name};
 
 /// DSCP values: a name, a number, or a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Dscp(pub Range<63, false>);
 
-impl FromStr for Dscp {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Dscp {
+    fn read(text: &str) -> Result<Self, Invalid> {
         if let Some(code) = names::number("dscp", text) {
             let (first, last) = (code.into(), code.into());
             return Ok(Self(Range { first, last }));
@@ -29,14 +25,12 @@ impl FromStr for Dscp {
             invalid!("'{text}' is not a DSCP: write a name as in ef, af41 or cs1, a number from 0 to 63, or a range as in 8-15")
         })
     }
-}
 
-impl fmt::Display for Dscp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shown(&self) -> String {
         let Range { first, last } = self.0;
         match names::name("dscp", first) {
-            Some(name) if first == last => f.write_str(name),
-            _ => self.0.fmt(f),
+            Some(name) if first == last => name.to_owned(),
+            _ => self.0.to_string(),
         }
     }
 }
@@ -57,11 +51,9 @@ pub struct IcmpType {
     pub icmpv6: Option<u8>,
 }
 
-impl FromStr for IcmpType {
-    type Err = Invalid;
-
+impl Text for IcmpType {
     /// Reads a name, or a number, which is a type in both ICMP and ICMPv6.
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let number = || text.parse::<u8>().ok().filter(|_| !text.starts_with('+'));
         let numbers = names::numbers("icmp_type", text).or_else(|| Some([Some(number()?); 2]));
         let [icmp, icmpv6] = numbers.ok_or_else(|| {
@@ -72,14 +64,12 @@ impl FromStr for IcmpType {
         })?;
         Ok(Self { icmp, icmpv6 })
     }
-}
 
-impl fmt::Display for IcmpType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shown(&self) -> String {
         let mut named = names::all("icmp_type");
         match named.find(|(_, numbers)| *numbers == [self.icmp, self.icmpv6]) {
-            Some((name, _)) => f.write_str(name),
-            None => write!(f, "{}", self.icmp.unwrap_or_default()),
+            Some((name, _)) => name.to_owned(),
+            None => self.icmp.unwrap_or_default().to_string(),
         }
     }
 }
@@ -103,12 +93,10 @@ pub enum Destination {
     List(String),
 }
 
-impl FromStr for Destination {
-    type Err = Invalid;
-
+impl Text for Destination {
     /// Reads a prefix if the text is one, and the name of a list otherwise. Names of lists may have dots, but no slash
     /// and no colon.
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let wrong = match lists::prefix(text) {
             Ok(prefix) => return Ok(Self::Prefix(prefix)),
             Err(wrong) => wrong,
@@ -126,13 +114,11 @@ impl FromStr for Destination {
             )
         })
     }
-}
 
-impl fmt::Display for Destination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shown(&self) -> String {
         match self {
-            Self::Prefix(prefix) => f.write_str(&lists::show(prefix)),
-            Self::List(name) => f.write_str(name),
+            Self::Prefix(prefix) => lists::show(prefix),
+            Self::List(name) => name.clone(),
         }
     }
 }
@@ -142,10 +128,8 @@ impl fmt::Display for Destination {
 #[serde(try_from = "String", into = "String")]
 pub struct Hex(pub Vec<u8>);
 
-impl FromStr for Hex {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Hex {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let digits = text.chars().filter(|c| !c.is_whitespace());
         let digits: Option<Vec<_>> = digits.map(|c| c.to_digit(16)).collect();
         match digits.unwrap_or_default().as_chunks() {
@@ -160,12 +144,10 @@ impl FromStr for Hex {
             )),
         }
     }
-}
 
-impl fmt::Display for Hex {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shown(&self) -> String {
         let bytes: Vec<_> = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        f.write_str(&bytes.join(" "))
+        bytes.join(" ")
     }
 }
 

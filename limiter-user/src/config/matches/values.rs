@@ -1,12 +1,10 @@
 //! The values of a match: protocols, ports, TCP flags, versions of IP.
 
-use std::{fmt, str::FromStr};
-
 use limiter_common::abi::rules;
 use serde::{Deserialize, Serialize};
 
 use super::names;
-use crate::config::{Invalid, as_text, ensure, invalid};
+use crate::config::{Invalid, Text, as_text, ensure, invalid};
 
 /// Number of a transport protocol, as assigned by IANA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,10 +27,8 @@ impl Protocol {
     }
 }
 
-impl FromStr for Protocol {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Protocol {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let number = names::number("protocol", text).or_else(|| text.parse().ok());
         number.map(Self).ok_or_else(|| {
             let names = names::listed("protocol");
@@ -41,14 +37,10 @@ impl FromStr for Protocol {
             )
         })
     }
-}
 
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match names::name("protocol", self.0.into()) {
-            Some(name) => f.write_str(name),
-            None => self.0.fmt(f),
-        }
+    fn shown(&self) -> String {
+        let name = names::name("protocol", self.0.into());
+        name.map_or_else(|| self.0.to_string(), str::to_owned)
     }
 }
 
@@ -92,10 +84,8 @@ impl PortRange {
     }
 }
 
-impl<const MOST: u32, const OPEN: bool> FromStr for Range<MOST, OPEN> {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl<const MOST: u32, const OPEN: bool> Text for Range<MOST, OPEN> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let number = |digits: &str| {
             let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
             let number = digits.parse().ok().filter(|number| *number <= MOST);
@@ -118,14 +108,12 @@ impl<const MOST: u32, const OPEN: bool> FromStr for Range<MOST, OPEN> {
         );
         Ok(Self { first, last })
     }
-}
 
-impl<const MOST: u32, const OPEN: bool> fmt::Display for Range<MOST, OPEN> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shown(&self) -> String {
         match (self.first, self.last) {
-            (first, last) if first == last => write!(f, "{first}"),
-            (first, last) if OPEN && last == MOST => write!(f, "{first}-"),
-            (first, last) => write!(f, "{first}-{last}"),
+            (first, last) if first == last => first.to_string(),
+            (first, last) if OPEN && last == MOST => format!("{first}-"),
+            (first, last) => format!("{first}-{last}"),
         }
     }
 }
@@ -160,11 +148,9 @@ pub fn flag_names(bits: u8) -> Vec<&'static str> {
     set.map(|(name, _)| name).collect()
 }
 
-impl FromStr for TcpFlags {
-    type Err = Invalid;
-
+impl Text for TcpFlags {
     /// Reads `syn`: syn is set, and ack, fin and rst are not. With `syn/syn`: syn is set, and the others may be.
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let (set, looked_at) = match text.split_once('/') {
             None => {
                 let set = flags(text)?;
@@ -179,15 +165,13 @@ impl FromStr for TcpFlags {
         );
         Ok(Self { set, looked_at })
     }
-}
 
-impl fmt::Display for TcpFlags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shown(&self) -> String {
         let set = flag_names(self.set).join(",");
         if self.set != 0 && self.looked_at == self.set | BY_DEFAULT {
-            f.write_str(&set)
+            set
         } else {
-            write!(f, "{set}/{}", flag_names(self.looked_at).join(","))
+            format!("{set}/{}", flag_names(self.looked_at).join(","))
         }
     }
 }
@@ -201,23 +185,19 @@ pub enum IpVersion {
     V6,
 }
 
-impl FromStr for IpVersion {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for IpVersion {
+    fn read(text: &str) -> Result<Self, Invalid> {
         match text {
             "4" => Ok(Self::V4),
             "6" => Ok(Self::V6),
             _ => Err(invalid!("{text} is not a version of IP: write 4 or 6")),
         }
     }
-}
 
-impl fmt::Display for IpVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Self::V4 { "4" } else { "6" })
+    fn shown(&self) -> String {
+        if *self == Self::V4 { "4" } else { "6" }.to_owned()
     }
 }
 
-as_text!(Protocol, TcpFlags);
+as_text!(Protocol, TcpFlags, IpVersion);
 as_text!([const MOST: u32, const OPEN: bool] Range<MOST, OPEN>);
