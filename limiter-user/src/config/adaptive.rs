@@ -98,12 +98,8 @@ impl fmt::Display for Adaptive {
                 key => format!("{key} > {value}"),
             })
             .collect();
-        write!(
-            f,
-            "{} of the rate when {}",
-            self.floor,
-            signals.join(" or ")
-        )
+        let signals = signals.join(" or ");
+        write!(f, "{} of the rate when {signals}", self.floor)
     }
 }
 
@@ -124,18 +120,16 @@ impl When {
 
     /// The keys of the signals that are used, with their values.
     pub fn texts(&self) -> Vec<(&'static str, String)> {
-        let [cpu, irq] = [self.cpu_pressure, self.irq_pressure].map(|one| one.map(text));
-        let pressures = [("cpu_pressure", cpu), ("irq_pressure", irq)].into_iter();
-        let rates = self.rates().map(|(key, rate)| (key, rate.map(text)));
-        let all = pressures
-            .chain(rates)
-            .chain([("probe", self.probe.as_ref().map(text))]);
+        let pressures = [
+            ("cpu_pressure", self.cpu_pressure.map(|at| at.to_string())),
+            ("irq_pressure", self.irq_pressure.map(|at| at.to_string())),
+        ];
+        let rates = self.rates();
+        let rates = rates.map(|(key, rate)| (key, rate.map(|rate| rate.to_string())));
+        let probe = ("probe", self.probe.as_ref().map(ToString::to_string));
+        let all = pressures.into_iter().chain(rates).chain([probe]);
         all.filter_map(|(key, one)| Some((key, one?))).collect()
     }
-}
-
-fn text(value: impl fmt::Display) -> String {
-    value.to_string()
 }
 
 impl Percent {

@@ -23,32 +23,26 @@ fn line(label: &str, text: &str) -> String {
 }
 
 fn limit_line(limit: &Limit) -> String {
-    let mut text = format!(
-        "{}: {}, burst {}, per {}",
-        limit.name,
-        limit.rate_in_force(),
-        limit.burst,
-        limit.key
-    );
-    if let Some(cost) = limit.cost {
-        text += &format!(", cost {cost}");
-    }
-    if limit.algorithm != "token-bucket" {
-        text += &format!(", {}", limit.algorithm);
-    }
-    if let (Some(hold), Some(held)) = (&limit.hold, limit.held_sources) {
-        text += &format!(", holds for {hold}: {} held", grouped(held));
-    }
-    if let Some(adaptive) = &limit.adaptive {
-        text += &format!(", down to {adaptive}");
-        if limit.adapted == Some(false) {
-            text += ": limiter adapt does not run";
-        }
-    }
-    if limit.shadow {
-        text += ", shadow: drops nothing";
-    }
-    text
+    let Limit {
+        name, burst, key, ..
+    } = limit;
+    let held = limit.hold.as_ref().zip(limit.held_sources);
+    let asleep = match limit.adapted {
+        Some(false) => ": limiter adapt does not run",
+        _ => "",
+    };
+    let parts = [
+        Some(format!(
+            "{name}: {}, burst {burst}, per {key}",
+            limit.rate_in_force()
+        )),
+        limit.cost.map(|cost| format!("cost {cost}")),
+        Some(limit.algorithm.to_string()).filter(|name| name != "token-bucket"),
+        held.map(|(hold, held)| format!("holds for {hold}: {} held", grouped(held))),
+        (limit.adaptive.as_ref()).map(|adaptive| format!("down to {adaptive}{asleep}")),
+        (limit.shadow).then(|| "shadow: drops nothing".to_owned()),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Match and counters of a limit. A single limit that matches every packet has no such lines: the interface's sums
@@ -214,62 +208,48 @@ fn reasons_line<const DROPS: bool>(label: &str, reasons: &ByReason<DROPS>) -> St
     line(label, &texts.join(", "))
 }
 
+/// Notes about a trial, another program that decides too, and the mode.
 fn notes(interface: &Interface) -> String {
-    trial_note(interface) + &chain_note(interface) + &mode_notes(interface)
+    let Interface { name, chained, .. } = interface;
+    let trial = match (&interface.try_until, &interface.trial_ended) {
+        (Some(until), _) => Some(format!(
+            "ON TRIAL: undone at {until} unless you run `limiter keep {name}`."
+        )),
+        (None, ended) => ended.as_ref().map(|ended| {
+            format!("A trial ended at {ended}: the settings before it are in force again.")
+        }),
+    };
+    let fallback = interface
+        .fallback
+        .as_ref()
+        .map(|why| format!("NOT native: {why}; generic mode is several times slower."));
+    let merged = (interface.mode == "generic").then(|| match interface.loopback {
+        true => "Loopback: data that a program sends at once arrives as one packet of up to 64 KiB, and counts once.".to_owned(),
+        false => format!("Generic mode sees packets after receive offload has merged them: to count each packet, run `ethtool -K {name} gro off`."),
+    });
+    let jumbo = (!interface.frags).then(|| {
+        let why = match chained {
+            true => "the program behind limiter, or this kernel, does not support them.",
+            false => "this kernel does not support them (Linux 5.18 does).",
+        };
+        format!("No jumbo frames (MTU above about 3500): {why}")
+    });
+    let chain = chained.then(|| chain_note(interface));
+    let notes = [trial, chain, fallback, merged, jumbo]
+        .into_iter()
+        .flatten();
+    notes.map(|note| format!("  {note}\n")).collect()
 }
 
-/// Notes that another program decides too.
 fn chain_note(interface: &Interface) -> String {
-    if !interface.chained {
-        return String::new();
-    }
     let Some(next) = &interface.next_program else {
-        return "  In front of another XDP program, which gets the packets that pass here. Its pin was removed, so detach cannot put it back.\n".to_owned();
+        return "In front of another XDP program, which gets the packets that pass here. Its pin was removed, so detach cannot put it back.".to_owned();
     };
     let name = next.name.as_deref().unwrap_or("without a name");
     format!(
-        "  In front of program {} ({name}), which gets the packets that pass here. `limiter detach {}` puts it back.\n",
+        "In front of program {} ({name}), which gets the packets that pass here. `limiter detach {}` puts it back.",
         next.program_id, interface.name
     )
-}
-
-/// Notes when a trial ends and how to keep it, or that it has ended.
-fn trial_note(interface: &Interface) -> String {
-    let name = &interface.name;
-    match (&interface.try_until, &interface.trial_ended) {
-        (Some(until), _) => {
-            format!("  ON TRIAL: undone at {until} unless you run `limiter keep {name}`.\n")
-        }
-        (None, Some(ended)) => {
-            format!("  A trial ended at {ended}: the settings before it are in force again.\n")
-        }
-        (None, None) => String::new(),
-    }
-}
-
-fn mode_notes(interface: &Interface) -> String {
-    let mut text = String::new();
-    if let Some(why) = &interface.fallback {
-        text.push_str(&format!(
-            "  NOT native: {why}; generic mode is several times slower.\n"
-        ));
-    }
-    if interface.mode == "generic" && interface.loopback {
-        text.push_str(
-            "  Loopback: data that a program sends at once arrives as one packet of up to 64 KiB, and counts once.\n",
-        );
-    } else if interface.mode == "generic" {
-        text.push_str(&format!(
-            "  Generic mode sees packets after receive offload has merged them: to count each packet, run `ethtool -K {} gro off`.\n",
-            interface.name
-        ));
-    }
-    if !interface.frags && interface.chained {
-        text.push_str("  No jumbo frames (MTU above about 3500): the program behind limiter, or this kernel, does not support them.\n");
-    } else if !interface.frags {
-        text.push_str("  No jumbo frames (MTU above about 3500): this kernel does not support them (Linux 5.18 does).\n");
-    }
-    text
 }
 
 /// Notes that a fleet needs an agent, if none runs.

@@ -80,9 +80,8 @@ fn max_sources(text: &str) -> Result<u32, Invalid> {
 /// The settings from flags. `fleet` shares the limit.
 pub fn settings(flags: &Limiting, mode: Mode, fleet: Option<&str>) -> anyhow::Result<Settings> {
     let Some(rate) = flags.rate else {
-        return Err(
-            Usage("a rate is missing: write --rate RATE, or --config FILE".to_owned()).into(),
-        );
+        let why = "a rate is missing: write --rate RATE, or --config FILE";
+        anyhow::bail!(Usage(why.to_owned()));
     };
     let limit = Limit {
         burst: flags.burst,
