@@ -4,7 +4,7 @@ use limiter_common::policy::verdict::Reason;
 use limiter_fleet::status::Fleet;
 
 use crate::{
-    observe::{Interface, Limit, Status, reasons::ByReason},
+    observe::{Count, Interface, Limit, Status, reasons::ByReason},
     show::units::{bytes, counted, grouped},
 };
 
@@ -54,35 +54,34 @@ fn own_lines(limit: &Limit, is_only: bool) -> String {
     } else if is_only {
         return text;
     }
-    let sums = format!(
-        "{} passed, {} dropped{}",
-        grouped(limit.passed.packets),
-        grouped(limit.dropped.packets),
-        by_shadow(limit.would_drop.packets)
-    );
+    let sums = sums("", limit.passed, limit.dropped, limit.would_drop);
     text + &line("", &sums)
 }
 
-fn by_shadow(would_drop: u64) -> String {
-    if would_drop > 0 {
-        format!(" ({} passed only because of shadow)", grouped(would_drop))
-    } else {
-        String::new()
-    }
+/// The sums of packets, after those in `seen`.
+fn sums(seen: &str, passed: Count, dropped: Count, would_drop: Count) -> String {
+    let [passed, dropped] = [passed, dropped].map(|count| grouped(count.packets));
+    let by_shadow = match would_drop.packets {
+        0 => String::new(),
+        packets => format!(" ({} passed only because of shadow)", grouped(packets)),
+    };
+    format!("{seen}{passed} passed, {dropped} dropped{by_shadow}")
 }
 
 fn interface(interface: &Interface) -> String {
+    let Interface {
+        name,
+        mode,
+        program_id,
+        attached_at,
+        verdicts,
+        sources,
+        ..
+    } = interface;
+    let shadow = interface.shadow.then_some(", shadow: nothing is dropped");
     let mut text = format!(
-        "{}: {} mode, program {}, since {}{}\n{}",
-        interface.name,
-        interface.mode,
-        interface.program_id,
-        interface.attached_at,
-        if interface.shadow {
-            ", shadow: nothing is dropped"
-        } else {
-            ""
-        },
+        "{name}: {mode} mode, program {program_id}, since {attached_at}{}\n{}",
+        shadow.unwrap_or_default(),
         notes(interface)
     );
     for limit in &interface.limits {
@@ -94,44 +93,34 @@ fn interface(interface: &Interface) -> String {
         let packets = counted(list.hits.packets, "packet");
         text += &line("list", &format!("{}: {prefixes}, {packets}", list.name));
     }
-    text += &interface
-        .fleet
-        .as_ref()
-        .map_or_else(String::new, fleet_lines);
+    let fleet = interface.fleet.as_ref().map(fleet_lines);
+    text += &fleet.unwrap_or_default();
     if !interface.exempt.is_empty() {
         text += &line("exempt", &interface.exempt.join(", "));
     }
-    let verdicts = &interface.verdicts;
-    let sums = format!(
-        "{} seen, {} passed, {} dropped{}",
-        grouped(verdicts.seen.packets),
-        grouped(verdicts.passed.packets),
-        grouped(verdicts.dropped.packets),
-        by_shadow(verdicts.would_drop.packets)
+    let seen = format!("{} seen, ", grouped(verdicts.seen.packets));
+    let sums = sums(
+        &seen,
+        verdicts.passed,
+        verdicts.dropped,
+        verdicts.would_drop,
     );
     text += &line("packets", &sums);
     text += &reasons_line("drops", &interface.drops);
     text += &reasons_line("passes", &interface.passes);
-    let sources = &interface.sources;
     // Some sources take two entries.
-    let entries = if sources.entries == sources.tracked {
-        String::new()
-    } else {
-        format!(" in {} entries", grouped(sources.entries))
+    let entries = match sources.entries {
+        entries if entries == sources.tracked => String::new(),
+        entries => format!(" in {} entries", grouped(entries)),
     };
-    let room = format!(
-        "{}{entries} of {}, {} of kernel memory",
-        grouped(sources.tracked),
-        grouped(sources.capacity),
-        bytes(sources.memory_bytes)
-    );
+    let [tracked, capacity] = [sources.tracked, sources.capacity].map(grouped);
+    let memory = bytes(sources.memory_bytes);
+    let room = format!("{tracked}{entries} of {capacity}, {memory} of kernel memory");
     text += &line("sources", &room);
     if sources.came_again > 0 {
-        let again = format!(
-            "{} of {} that came again",
-            grouped(sources.second_chances),
-            counted(sources.came_again, "packet")
-        );
+        let admitted = grouped(sources.second_chances);
+        let packets = counted(sources.came_again, "packet");
+        let again = format!("{admitted} of {packets} that came again");
         text += &line("second chance", &again);
     }
     text + &new_sources_note(interface)
@@ -273,23 +262,22 @@ pub fn attached(interface: &Interface) -> String {
         let more = interface.limits.len() - SHOWN;
         limits.push(counted(more as u64, "more limit"));
     }
-    let shadow = if interface.shadow {
-        "; shadow: nothing is dropped"
-    } else {
-        ""
-    };
+    let Interface {
+        name,
+        mode,
+        sources,
+        ..
+    } = interface;
+    let shadow = interface.shadow.then_some("; shadow: nothing is dropped");
     format!(
-        "{}: attached in {} mode; {}{shadow}\n{}{}  {} sources at most, {} bytes each; {} of kernel memory in all. See `limiter status {}`; undo with `limiter detach {}`.\n",
-        interface.name,
-        interface.mode,
+        "{name}: attached in {mode} mode; {}{}\n{}{}  {} sources at most, {} bytes each; {} of kernel memory in all. See `limiter status {name}`; undo with `limiter detach {name}`.\n",
         limits.join("; "),
+        shadow.unwrap_or_default(),
         notes(interface),
         agent_note(interface),
-        grouped(interface.sources.capacity),
-        interface.sources.source_bytes,
-        bytes(interface.sources.memory_bytes),
-        interface.name,
-        interface.name,
+        grouped(sources.capacity),
+        sources.source_bytes,
+        bytes(sources.memory_bytes),
     )
 }
 

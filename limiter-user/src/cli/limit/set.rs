@@ -67,11 +67,8 @@ pub async fn run(arguments: Set) -> anyhow::Result<()> {
     if let (Some(To(rate)), Some(To(burst))) = (&arguments.rate, arguments.burst) {
         burst.for_rate(rate).map_err(usage)?;
     }
-    let interfaces = &arguments.on.interfaces;
-    each(interfaces, async |interface| {
-        one(interface, &arguments).await
-    })
-    .await
+    let one = async |interface: &str| one(interface, &arguments).await;
+    each(&arguments.on.interfaces, one).await
 }
 
 async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {

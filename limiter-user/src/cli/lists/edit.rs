@@ -128,11 +128,11 @@ async fn execute<On: Args>(
         name,
         prefixes,
     };
-    each(&on.interfaces, async |interface| {
+    let put_in_force = async |interface: &str| {
         edit.warn(interface).await;
         edit.put_in_force(interface, lasts).await
-    })
-    .await
+    };
+    each(&on.interfaces, put_in_force).await
 }
 
 async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
