@@ -172,7 +172,6 @@ impl Member {
         reading.spent().saturating_add(elapsed) / quota.cost + LAG
     }
 
-    /// Divides the sources that are due into rounds.
     fn begin_exchange(&mut self) {
         let limits = &self.limits;
         let items = self.ledgers.iter_mut().filter_map(|(key, kept)| {

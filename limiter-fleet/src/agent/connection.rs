@@ -15,16 +15,13 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// Trouble is over when nothing has failed for this time. Until then, no message is repeated.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// The result of an attempt to connect: the store, and its addresses.
 pub type Connected = Result<(Store, Vec<IpAddr>), Error>;
 
-/// The store, or the reason why it is not connected.
 pub struct Connection {
     pub target: Arc<Target>,
     pub store: Option<Store>,
     is_connecting: bool,
     next_try: Instant,
-    /// The reason why the store does not answer at present.
     pub why: Option<String>,
     trouble: Option<Trouble>,
     say: fn(&str),
@@ -66,7 +63,6 @@ impl Connection {
         self.why.clone().unwrap_or_else(|| other.to_owned())
     }
 
-    /// Begins another attempt, if it is time.
     pub fn connect(&mut self, now: Instant) -> Option<impl Future<Output = Connected> + use<>> {
         if self.store.is_some() || self.is_connecting || now < self.next_try {
             return None;
@@ -79,7 +75,6 @@ impl Connection {
         })
     }
 
-    /// Notes a successful attempt.
     pub fn connected(&mut self, store: Store) {
         self.is_connecting = false;
         self.store = Some(store);

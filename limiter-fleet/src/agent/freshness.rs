@@ -7,7 +7,6 @@ use crate::quota;
 /// Interval of a member's heartbeats, which also ask whether lists have changed.
 pub const BEAT: Duration = Duration::from_millis(250);
 
-/// The times of a member's scans and messages.
 #[derive(Debug)]
 pub struct Freshness {
     /// Interval of scans and exchanges, here and on the other hosts.

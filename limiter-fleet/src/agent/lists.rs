@@ -39,45 +39,30 @@ pub struct Waiting {
     pub answer: Answer,
 }
 
-/// The lists that one attachment shares.
+#[derive(Default)]
 pub struct SharedLists {
     lists: BTreeMap<String, BTreeMap<IpNet, Entry>>,
     /// The last revision that was read; 0 before the first reading.
     pub revision: u64,
-    /// True if the lists must be read, whatever their revision.
-    pub must_read: bool,
-    /// True while the lists are being read.
+    /// False if the lists must be read, whatever their revision.
+    pub is_read: bool,
     pub is_reading: bool,
     /// True if some of the entries are not in force yet.
     pub is_pending: bool,
     /// Time at which the present change of this host's lists began.
     begun: Option<Instant>,
     /// Time from which the next change may begin, whatever the store sends.
-    rested: Instant,
+    rested: Option<Instant>,
     /// Lines already reported about the last change.
     reported: Vec<String>,
     pub waiting: Vec<Waiting>,
 }
 
 impl SharedLists {
-    pub fn new(now: Instant) -> Self {
-        Self {
-            lists: BTreeMap::new(),
-            revision: 0,
-            must_read: true,
-            is_reading: false,
-            is_pending: false,
-            begun: None,
-            rested: now,
-            reported: Vec::new(),
-            waiting: Vec::new(),
-        }
-    }
-
     /// Returns true if the lists are to be read: the store has announced another revision, or a command waits.
     pub fn is_due(&self, announced: u64, now: Instant) -> bool {
-        let is_new = self.must_read || self.revision != announced;
-        (is_new && now >= self.rested) || self.awaits_reading()
+        let is_new = !self.is_read || self.revision != announced;
+        (is_new && Some(now) >= self.rested) || self.awaits_reading()
     }
 
     /// Returns true if a command waits for a revision that has not been read yet.
@@ -96,7 +81,7 @@ impl SharedLists {
             );
         }
         self.revision = read.revision;
-        (self.must_read, self.is_pending) = (false, true);
+        (self.is_read, self.is_pending) = (true, true);
         for (name, entries) in names.iter().zip(read.lists) {
             match entries {
                 Ok(entries) => {
@@ -129,7 +114,7 @@ impl SharedLists {
     pub fn begin(&mut self, now: Instant) -> bool {
         let mut waiting = self.waiting.iter();
         let is_awaited = waiting.any(|it| it.changed.revision <= self.revision);
-        let may_begin = self.begun.is_none() && (is_awaited || now >= self.rested);
+        let may_begin = self.begun.is_none() && (is_awaited || Some(now) >= self.rested);
         let begins = self.is_pending && may_begin;
         if begins {
             (self.begun, self.is_pending) = (Some(now), false);
@@ -173,7 +158,7 @@ impl SharedLists {
             rest = rest.max(AGAIN);
             lines.push(format!("the fleet's lists are not in force: {error}"));
         }
-        self.rested = now + rest;
+        self.rested = Some(now + rest);
         if let Some(first) = left_out {
             lines.push(format!(
                 "{} on the fleet's {DENY} is not in force here: it contains the store's own address, so this host would not hear of its removal",
@@ -251,7 +236,7 @@ mod tests {
     #[test]
     fn entry_with_a_deadline_is_removed_when_it_expires() {
         let now = Instant::now();
-        let mut lists = SharedLists::new(now);
+        let mut lists = SharedLists::default();
         let entries = [("192.0.2.1/32", Some(9)), ("192.0.2.2/32", None)];
         let entries = entries.map(|(prefix, left)| entry(prefix, now, left));
         assert_eq!(read(&mut lists, 7, &entries), [""; 0]);
@@ -270,7 +255,7 @@ mod tests {
 
     #[test]
     fn loss_of_changes_is_reported_once() {
-        let mut lists = SharedLists::new(Instant::now());
+        let mut lists = SharedLists::default();
         for (revision, lines) in [(7, 0), (8, 0), (0, 1), (0, 0), (9, 0)] {
             let reported = read(&mut lists, revision, &[]);
             assert_eq!(reported.len(), lines, "{revision}");
@@ -288,7 +273,7 @@ mod tests {
         );
         assert_eq!(all.map(|it| cuts_off("gold", &it, &store)), [false; 4]);
         let now = Instant::now();
-        let mut lists = SharedLists::new(now);
+        let mut lists = SharedLists::default();
         let entries = ["192.0.2.0/24", "192.0.2.8/32"].map(|prefix| entry(prefix, now, None));
         read(&mut lists, 1, &entries);
         let (wanted, left_out) = lists.wanted(&store);
@@ -300,7 +285,7 @@ mod tests {
     fn slow_or_failed_change_is_followed_by_a_pause() {
         let now = Instant::now();
         let later = |seconds| now + Duration::from_secs(seconds);
-        let mut lists = SharedLists::new(now);
+        let mut lists = SharedLists::default();
         let begins = |lists: &mut SharedLists, seconds| {
             lists.is_pending = true;
             lists.begin(later(seconds))

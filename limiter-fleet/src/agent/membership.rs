@@ -21,7 +21,6 @@ use crate::{
     status::SharedLimit,
 };
 
-/// A member, and the state of its exchange.
 pub struct Membership<T> {
     /// Identifies the member among all others, as long as it lives.
     pub id: u64,
@@ -37,7 +36,6 @@ pub struct Membership<T> {
     /// True if the configuration has changed since it was read.
     pub is_outdated: bool,
     pub freshness: Freshness,
-    /// True while a round is under way.
     pub is_sending: bool,
     pub next_beat: Instant,
     pub is_beating: bool,
@@ -46,7 +44,6 @@ pub struct Membership<T> {
 }
 
 impl<T: Table> Membership<T> {
-    /// Creates a member for an attachment.
     pub fn new(table: T, options: &Options, now: Instant) -> Self {
         let about = table.about();
         Self {
@@ -63,7 +60,7 @@ impl<T: Table> Membership<T> {
             next_beat: now,
             is_beating: false,
             conflicts: Conflicts::default(),
-            lists: SharedLists::new(now),
+            lists: SharedLists::default(),
         }
     }
 
@@ -75,17 +72,15 @@ impl<T: Table> Membership<T> {
         self.about().fleet.clone()
     }
 
-    /// Formats a line about the member's interface.
     pub fn line(&self, text: &str) -> String {
         format!("{}: {text}", self.about().interface)
     }
 
-    /// Begins anew with a new connection.
     pub fn begin_anew(&mut self, now: Instant) {
         self.is_sending = false;
         self.is_beating = false;
         self.freshness.began = None;
-        (self.lists.is_reading, self.lists.must_read) = (false, true);
+        (self.lists.is_reading, self.lists.is_read) = (false, false);
         self.next_beat = now;
         self.fewer_since = None;
     }
@@ -102,11 +97,10 @@ impl<T: Table> Membership<T> {
         mem::replace(&mut self.hosts, hosts) != hosts
     }
 
-    /// Takes a changed configuration of the attachment.
     pub fn refresh(&mut self, table: T) {
         let (before, now) = (self.about(), table.about());
         let (has_changed, other_lists) = (before.program != now.program, before.lists != now.lists);
-        self.lists.must_read |= other_lists;
+        self.lists.is_read &= !other_lists;
         // The change of settings may have removed the fleet's entries.
         self.lists.is_pending |= has_changed;
         self.table = table;
@@ -147,7 +141,6 @@ impl<T: Table> Membership<T> {
         limits.map(|limit| limit.held.clone()).collect()
     }
 
-    /// The shared limits, for the status.
     pub fn shared(&self, staleness: Option<Duration>, credit: Duration) -> Vec<SharedLimit> {
         let limits = self.about().limits.iter().flatten();
         limits

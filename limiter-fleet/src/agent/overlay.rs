@@ -15,7 +15,6 @@ use crate::{
 };
 
 impl<H: Host + 'static> Agent<H> {
-    /// Changes a list in the store.
     pub(super) fn edit(&mut self, at: usize, list: String, edit: Edit, answer: Answer) {
         let membership = &self.memberships[at];
         if let Err(why) = self.may_edit(membership, &list, &edit) {
@@ -35,7 +34,6 @@ impl<H: Host + 'static> Agent<H> {
             });
     }
 
-    /// Checks that this change of the fleet's list is allowed.
     fn may_edit(
         &self,
         membership: &Membership<H::Table>,
@@ -115,7 +113,6 @@ impl<H: Host + 'static> Agent<H> {
         }
     }
 
-    /// Puts the fleet's lists in force on the interfaces.
     pub(super) fn put_lists_in_force(&mut self) {
         let now = Instant::now();
         for membership in &mut self.memberships {
@@ -133,7 +130,6 @@ impl<H: Host + 'static> Agent<H> {
         }
     }
 
-    /// Notes that the lists of this revision are in force, or why not.
     fn put_in_force(
         &mut self,
         at: usize,

@@ -40,7 +40,6 @@ pub struct Agent<H: Host> {
     pub(super) host: H,
     pub(super) options: Options,
     pub(super) connection: Connection,
-    /// Time of the next search for members.
     pub(super) next_search: Instant,
     /// Lines already reported about the last search.
     pub(super) notes: Vec<String>,

@@ -5,7 +5,6 @@ use tokio_postgres::config::{Config, Host, SslMode};
 
 use super::error::Error;
 
-/// The parsed URL, with user and password.
 pub(super) enum Address {
     Redis(ConnectionInfo),
     Postgres(Config),

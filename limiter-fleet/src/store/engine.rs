@@ -11,7 +11,8 @@ pub(super) trait Engine: Send + Sync {
     /// with born, total and level (nanoseconds) of each record; with zeros where there is none.
     fn exchange<'a>(&'a self, charges: &'a Charges<'a>) -> Answer<'a, Vec<(u64, u64, u64)>>;
 
-    /// Stores a member's heartbeat.
+    /// Stores a member's heartbeat. Answers with the number of live members, the age of the oldest heartbeat, the
+    /// revision of the lists, and the members' limits.
     fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat<'a>) -> Answer<'a, Alive>;
 
     /// Changes a list. Answers with the number of changed prefixes, and the revision.
@@ -22,6 +23,8 @@ pub(super) trait Engine: Send + Sync {
 }
 
 pub(super) type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
+pub(super) type Alive = (u64, u64, u64, Vec<Vec<u8>>);
 
 pub(super) struct Charges<'a> {
     pub fleet: &'a str,
@@ -44,7 +47,6 @@ pub(super) struct Terms<'a> {
     pub life: u64,
 }
 
-/// The packets charged to a source.
 pub(super) struct Charge {
     pub source: String,
     pub packets: u64,
@@ -60,17 +62,6 @@ pub(super) struct Heartbeat<'a> {
     pub held: Vec<String>,
     /// Maximum age of a live member's heartbeat.
     pub alive: u64,
-}
-
-/// The live members.
-pub(super) struct Alive {
-    pub hosts: u64,
-    /// Age of the oldest heartbeat.
-    pub oldest: u64,
-    /// Revision of the lists.
-    pub revision: u64,
-    /// The members' limits.
-    pub held: Vec<Vec<u8>>,
 }
 
 pub(super) struct ListEdit<'a> {

@@ -49,17 +49,15 @@ impl Store {
             held: held.collect(),
             alive: u64::try_from(alive.as_micros()).unwrap_or(MOST).min(MOST),
         };
-        let answer = self.engine.heartbeat(&heartbeat).await?;
-        if answer.hosts.max(answer.oldest).max(answer.revision) > MOST {
+        let (hosts, oldest, revision, held) = self.engine.heartbeat(&heartbeat).await?;
+        if hosts.max(oldest).max(revision) > MOST {
             return Err(self.target.invalid("a number that is too large"));
         }
-        let held = answer.held.iter().filter_map(|entry| parsed(entry));
+        let held = held.iter().filter_map(|entry| parsed(entry));
         Ok(Beat {
-            hosts: u32::try_from(answer.hosts)
-                .unwrap_or(u32::MAX)
-                .clamp(1, 10_000),
-            oldest: Duration::from_micros(answer.oldest),
-            revision: answer.revision,
+            hosts: u32::try_from(hosts).unwrap_or(u32::MAX).clamp(1, 10_000),
+            oldest: Duration::from_micros(oldest),
+            revision,
             held: held.take(LIMITS).collect(),
         })
     }

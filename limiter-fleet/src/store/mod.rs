@@ -4,7 +4,6 @@
 //! back. The caller drops the [`Store`] after an error with [`Error::is_of_the_connection`], and connects again.
 
 mod address;
-mod connection;
 mod engine;
 mod error;
 mod exchange;
@@ -16,9 +15,31 @@ mod postgres;
 mod redis;
 mod socket;
 
-pub use connection::Store;
+use std::sync::Arc;
+
+use self::{address::Address, engine::Engine, postgres::Postgres, redis::Redis};
 pub use error::{Error, Fault};
 pub use heartbeat::{Beat, LIMITS, MEMBERS};
 pub use lists::{Changed, Edit, Entry, Lists, PREFIXES};
 pub use options::{Options, Target};
 pub use postgres::SCHEMA;
+
+/// A connection to the store. Clones share the connection and can be used at the same time.
+#[derive(Clone)]
+pub struct Store {
+    target: Arc<Target>,
+    engine: Arc<dyn Engine>,
+}
+
+impl Store {
+    /// Connects once, and checks that the server is a store.
+    /// Fails if the server cannot be reached, refuses this host, or is not a store.
+    pub async fn connect(target: &Arc<Target>) -> Result<Self, Error> {
+        let engine: Arc<dyn Engine> = match &target.address {
+            Address::Redis(info) => Arc::new(Redis::connect(target, info).await?),
+            Address::Postgres(config) => Arc::new(Postgres::connect(target, config).await?),
+        };
+        let target = Arc::clone(target);
+        Ok(Self { target, engine })
+    }
+}

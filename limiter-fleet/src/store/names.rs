@@ -9,7 +9,6 @@ use super::error::Error;
 /// Maximum length of the name of a fleet, a limit or a list.
 const LONGEST: usize = 64;
 
-/// Maximum length of a label.
 const LABEL: usize = 128;
 
 /// Returns true if a text is valid as a label: printable ASCII, so that it is harmless in any output.

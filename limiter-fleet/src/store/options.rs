@@ -107,7 +107,6 @@ impl Target {
         self.error(Fault::Invalid(what.to_owned()))
     }
 
-    /// Waits for an answer of the server.
     pub(super) async fn within_timeout<T>(
         &self,
         answer: impl Future<Output = Result<T, Fault>>,
@@ -142,14 +141,9 @@ impl Target {
             Some(password) if !password.is_empty() => text.replace(password, "***"),
             _ => text.to_owned(),
         };
-        let mut quoted = String::new();
-        for c in text.chars().take(LONGEST) {
-            match c {
-                '\'' | '"' => quoted.push(c),
-                _ => quoted.extend(c.escape_debug()),
-            }
-        }
-        quoted
+        let short: String = text.chars().take(LONGEST).collect();
+        let quoted = short.escape_debug().to_string();
+        quoted.replace("\\'", "'").replace("\\\"", "\"")
     }
 }
 

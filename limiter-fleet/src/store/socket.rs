@@ -40,7 +40,6 @@ pub(super) async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The replies under way.
 #[derive(Default)]
 pub(super) struct Traffic {
     /// Number of requests without a reply.
@@ -50,7 +49,6 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Begins a request.
     pub fn ask(&self) -> Asked<'_> {
         self.asked.fetch_add(1, Relaxed);
         Asked(self)
@@ -67,7 +65,6 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// A stream of any kind.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}

@@ -1,6 +1,6 @@
 //! `adaptive`: signals of the host's load that lower a limit's rate.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, time::Duration};
 
 use hyper::Uri;
 use limiter_common::arithmetic::{
@@ -9,7 +9,7 @@ use limiter_common::arithmetic::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, Rate, as_text};
+use super::{Invalid, Rate, Text, as_text, invalid};
 
 /// The settings of an adaptive limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,10 +67,7 @@ impl Adaptive {
     }
 
     /// The quota of the limit. Its longest packet costs `longest`, in the quota's units. `least`: a burst with room for
-    /// this many such packets.
-    ///
-    /// # Errors
-    /// At the floor, the bucket could never admit that packet.
+    /// this many such packets. Fails if the bucket could never admit that packet at the floor.
     pub fn of(
         &self,
         mut quota: Quota,
@@ -81,10 +78,10 @@ impl Adaptive {
         let cost = scale::cost(longest, self.floor.stretch());
         if longest >= scale::COST_MAX || cost > quota.tau {
             let least = least(100_u64.div_ceil(floor.into()));
-            return Err(Invalid::new(format!(
+            return Err(invalid!(
                 "at the floor of {}, a full bucket has less than one packet: write a burst of at least {least}, or a higher floor",
                 self.floor
-            )));
+            ));
         }
         quota.flags |= ADAPTIVE;
         Ok(quota)
@@ -101,12 +98,8 @@ impl fmt::Display for Adaptive {
                 key => format!("{key} > {value}"),
             })
             .collect();
-        write!(
-            f,
-            "{} of the rate when {}",
-            self.floor,
-            signals.join(" or ")
-        )
+        let signals = signals.join(" or ");
+        write!(f, "{} of the rate when {signals}", self.floor)
     }
 }
 
@@ -127,18 +120,16 @@ impl When {
 
     /// The keys of the signals that are used, with their values.
     pub fn texts(&self) -> Vec<(&'static str, String)> {
-        let [cpu, irq] = [self.cpu_pressure, self.irq_pressure].map(|one| one.map(text));
-        let pressures = [("cpu_pressure", cpu), ("irq_pressure", irq)].into_iter();
-        let rates = self.rates().map(|(key, rate)| (key, rate.map(text)));
-        let all = pressures
-            .chain(rates)
-            .chain([("probe", self.probe.as_ref().map(text))]);
+        let pressures = [
+            ("cpu_pressure", self.cpu_pressure.map(|at| at.to_string())),
+            ("irq_pressure", self.irq_pressure.map(|at| at.to_string())),
+        ];
+        let rates = self.rates();
+        let rates = rates.map(|(key, rate)| (key, rate.map(|rate| rate.to_string())));
+        let probe = ("probe", self.probe.as_ref().map(ToString::to_string));
+        let all = pressures.into_iter().chain(rates).chain([probe]);
         all.filter_map(|(key, one)| Some((key, one?))).collect()
     }
-}
-
-fn text(value: impl fmt::Display) -> String {
-    value.to_string()
 }
 
 impl Percent {
@@ -167,32 +158,24 @@ pub fn stretch_of(scale: u32) -> u32 {
     })
 }
 
-impl FromStr for Percent {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Percent {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let number = text
             .strip_suffix('%')
             .and_then(|number| number.trim().parse().ok());
         let number = number.filter(|number| (1..=99).contains(number));
-        number.map(Self).ok_or_else(|| {
-            Invalid::new(format!(
-                "'{text}' is not a percentage: write \"1%\" to \"99%\""
-            ))
-        })
+        number
+            .map(Self)
+            .ok_or_else(|| invalid!("'{text}' is not a percentage: write \"1%\" to \"99%\""))
+    }
+
+    fn shown(&self) -> String {
+        format!("{}%", self.0)
     }
 }
 
-impl fmt::Display for Percent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}%", self.0)
-    }
-}
-
-impl FromStr for Probe {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Probe {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let read = || {
             let (url, within) = text.split_once('>')?;
             let url: Uri = url.trim().parse().ok()?;
@@ -209,17 +192,13 @@ impl FromStr for Probe {
             (reachable && fits).then_some(Self { url, within })
         };
         read().ok_or_else(|| {
-            Invalid::new(format!(
-                "'{text}' is not an address and a time of 1 ms to 10 s: write them as in \"http://127.0.0.1/health > 200ms\" or \"tcp://127.0.0.1:25 > 50ms\""
-            ))
+            invalid!("'{text}' is not an address and a time of 1 ms to 10 s: write them as in \"http://127.0.0.1/health > 200ms\" or \"tcp://127.0.0.1:25 > 50ms\"")
         })
     }
-}
 
-impl fmt::Display for Probe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shown(&self) -> String {
         let within = humantime::format_duration(self.within);
-        write!(f, "{} > {within}", self.url)
+        format!("{} > {within}", self.url)
     }
 }
 

@@ -1,10 +1,8 @@
 //! `--burst`: the number of tokens in a full bucket.
 
-use std::{fmt, str::FromStr};
-
 use serde::{Deserialize, Serialize};
 
-use super::{Factor, Invalid, Rate, Unit, as_text, number};
+use super::{Factor, Invalid, Rate, Text, Unit, as_text, ensure, invalid, number};
 
 /// A number of packets, or of bytes for a bit rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,10 +17,8 @@ pub struct Burst {
 /// Sizes are powers of 1024, as in `tc`.
 const BYTES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
 
-impl FromStr for Burst {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Burst {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let (suffixes, unit) = if text.ends_with('b') {
             (BYTES, Some(Unit::Bytes))
         } else if text.ends_with(|c: char| c.is_ascii_digit()) {
@@ -31,12 +27,19 @@ impl FromStr for Burst {
             (number::COUNTS, Some(Unit::Packets))
         };
         let tokens = number::parse(text, suffixes)?;
-        if tokens == 0 {
-            return Err(Invalid::new(
-                "a burst of 0 would let nothing through: write at least 1, or leave it out",
-            ));
-        }
+        ensure!(
+            tokens > 0,
+            "a burst of 0 would let nothing through: write at least 1, or leave it out"
+        );
         Ok(Self { tokens, unit })
+    }
+
+    fn shown(&self) -> String {
+        match self.unit {
+            Some(Unit::Bytes) => number::format(self.tokens, BYTES),
+            Some(Unit::Packets) => number::format(self.tokens, number::COUNTS),
+            None => self.tokens.to_string(),
+        }
     }
 }
 
@@ -66,26 +69,16 @@ impl Burst {
     /// The burst itself, if it fits the rate's unit.
     pub fn for_rate(self, rate: &Rate) -> Result<Self, Invalid> {
         match (self.unit, rate.unit) {
-            (Some(Unit::Packets), Unit::Bytes) => Err(Invalid::new(format!(
+            (Some(Unit::Packets), Unit::Bytes) => Err(invalid!(
                 "burst {self} is in packets, rate {rate} in bits: write the burst in bytes, as in 64kb"
-            ))),
-            (Some(Unit::Bytes), Unit::Packets) => Err(Invalid::new(format!(
+            )),
+            (Some(Unit::Bytes), Unit::Packets) => Err(invalid!(
                 "burst {self} is in bytes, rate {rate} in packets: write the burst in packets, as in 10"
-            ))),
+            )),
             _ => Ok(Self {
                 unit: Some(rate.unit),
                 ..self
             }),
-        }
-    }
-}
-
-impl fmt::Display for Burst {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.unit {
-            Some(Unit::Bytes) => f.write_str(&number::format(self.tokens, BYTES)),
-            Some(Unit::Packets) => f.write_str(&number::format(self.tokens, number::COUNTS)),
-            None => write!(f, "{}", self.tokens),
         }
     }
 }

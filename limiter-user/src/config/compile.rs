@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Direction, Invalid, Key, Limit, Lists, Malformed, NewSources, Settings,
     control::is_control,
+    ensure, invalid,
     key::Parts,
     lists::{ALLOW, DENY, Prefixes},
     matches::{Destination, set_name, set_of},
@@ -66,9 +67,10 @@ impl Settings {
         config.lists_ipv6 = self.has_prefixes(false).into();
         config.control = self.exempt.control.into();
         config.established = self.exempt.established.into();
-        if limits.len() != slots.len() || limits.len() > config.limits.len() {
-            return Err(Invalid::new("too many limits: write fewer"));
-        }
+        ensure!(
+            limits.len() == slots.len() && limits.len() <= config.limits.len(),
+            "too many limits: write fewer"
+        );
         let Shares { room, of } = self.table_shares(frame_max)?;
         config.room = room;
         for (index, (limit, slot)) in (0_u32..).zip(limits.iter().zip(slots)) {
@@ -204,16 +206,11 @@ fn new_source_quota(
     let tau = quota.tau.max(cost);
     let limits = limits.max(1) as u64;
     let lease = (new_sources.burst() / part / 1_024 / limits).clamp(1, 64);
-    if limits == 1 {
-        return Ok(NewSourceQuota {
-            tau,
-            cost,
-            lease,
-            ..NewSourceQuota::default()
-        });
-    }
     let own_cost = cost.saturating_mul(limits).min(TAU_MAX);
-    let own_tau = (tau / OWN_PART).max(own_cost);
+    let (own_tau, own_cost) = match limits {
+        1 => (0, 0),
+        _ => ((tau / OWN_PART).max(own_cost), own_cost),
+    };
     Ok(NewSourceQuota {
         tau: tau.saturating_sub(own_tau).max(cost),
         cost,
@@ -275,9 +272,9 @@ impl TierBits {
 
     pub(in crate::config) fn mask(&self, names: &[String]) -> Result<u32, Invalid> {
         names.iter().try_fold(0, |bits, name| {
-            let bit = self.of(name).ok_or_else(|| {
-                Invalid::new(format!("there is no list '{name}': write it under [lists]"))
-            })?;
+            let bit = self
+                .of(name)
+                .ok_or_else(|| invalid!("there is no list '{name}': write it under [lists]"))?;
             Ok(bits | 1 << bit)
         })
     }

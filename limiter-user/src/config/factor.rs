@@ -1,8 +1,8 @@
 //! A factor, as in `x0.5`: scales a rate or a burst that is in force.
 
-use std::{cmp::Ordering, fmt, str::FromStr};
+use std::{cmp::Ordering, fmt};
 
-use super::{Invalid, number};
+use super::{Invalid, Text, as_text, invalid, number};
 
 /// A factor from `x0.001` to `x1000`, in thousandths: exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,19 +12,24 @@ pub struct Factor(u64);
 pub(super) const ONE: u64 = 1_000;
 const MOST: u64 = 1_000 * ONE;
 
-impl FromStr for Factor {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Factor {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let number = text.strip_prefix('x').unwrap_or_default();
         let thousandths = number::parse(number, &[("", ONE)]).ok();
         let thousandths = thousandths.filter(|number| (1..=MOST).contains(number));
         thousandths.map(Self).ok_or_else(|| {
-            Invalid(format!(
+            invalid!(
                 "'{}' is not a factor: write x0.001 to x1000 with up to 3 decimals, as in x0.5",
                 text.escape_debug()
-            ))
+            )
         })
+    }
+
+    fn shown(&self) -> String {
+        let decimals = format!("{:03}", self.0 % ONE);
+        let decimals = decimals.trim_end_matches('0');
+        let point = if decimals.is_empty() { "" } else { "." };
+        format!("x{}{point}{decimals}", self.0 / ONE)
     }
 }
 
@@ -44,26 +49,15 @@ impl Factor {
         };
         if rounded == 0 {
             let smallest = Self(ONE.div_ceil(number.max(1)));
-            return Err(Invalid(format!(
+            return Err(invalid!(
                 "{what} {self} is less than 1: the smallest factor for it is {smallest}"
-            )));
+            ));
         }
         u64::try_from(rounded)
             .ok()
             .filter(|product| *product < 1 << 63)
-            .ok_or_else(|| {
-                Invalid(format!(
-                    "{what} {self} is too large: write a smaller factor"
-                ))
-            })
+            .ok_or_else(|| invalid!("{what} {self} is too large: write a smaller factor"))
     }
 }
 
-impl fmt::Display for Factor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimals = format!("{:03}", self.0 % ONE);
-        let decimals = decimals.trim_end_matches('0');
-        let point = if decimals.is_empty() { "" } else { "." };
-        write!(f, "x{}{point}{decimals}", self.0 / ONE)
-    }
-}
+as_text!(Factor);

@@ -8,7 +8,7 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::Invalid;
+use super::{Invalid, ensure, invalid};
 use crate::files;
 
 /// Name of the list of sources that pass before any limit.
@@ -65,19 +65,18 @@ pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
     let net = match text.parse::<IpAddr>() {
         Ok(address) => return Ok(address.into()),
         Err(_) => network(text).ok_or_else(|| {
-            Invalid::new(format!(
+            invalid!(
                 "'{}' is not a prefix: write one as in 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7",
                 text.escape_debug()
-            ))
+            )
         })?,
     };
-    if net.trunc() != net {
-        return Err(Invalid::new(format!(
-            "'{text}' has bits set after its prefix: write {} for the network, or {} for the one address",
-            net.trunc(),
-            net.addr()
-        )));
-    }
+    ensure!(
+        net.trunc() == net,
+        "'{text}' has bits set after its prefix: write {} for the network, or {} for the one address",
+        net.trunc(),
+        net.addr()
+    );
     Ok(net)
 }
 
@@ -116,25 +115,21 @@ pub fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {
 /// Reads prefixes, one per line. `#` begins a comment, and empty lines are ignored. All mistakes are returned, with
 /// their lines.
 pub fn read(text: &str) -> Result<Prefixes, Vec<(usize, Invalid)>> {
-    let (mut prefixes, mut errors) = (Prefixes::new(), Vec::new());
     // Some editors begin a file with a byte order mark.
-    let text = text.trim_start_matches('\u{feff}');
-    for (number, line) in text.lines().enumerate() {
-        let entry = line.split('#').next().unwrap_or_default().trim();
-        if entry.is_empty() {
-            continue;
-        }
-        match prefix(entry) {
-            Ok(prefix) => {
-                prefixes.insert(prefix);
-            }
-            Err(invalid) => errors.push((number + 1, invalid)),
+    let lines = text.trim_start_matches('\u{feff}').lines();
+    let (mut prefixes, mut errors) = (Prefixes::new(), Vec::new());
+    for (line, number) in lines.zip(1..) {
+        match line.split('#').next().map(str::trim) {
+            None | Some("") => {}
+            Some(entry) => match prefix(entry) {
+                Ok(prefix) => prefixes.extend([prefix]),
+                Err(invalid) => errors.push((number, invalid)),
+            },
         }
     }
-    if errors.is_empty() {
-        Ok(prefixes)
-    } else {
-        Err(errors)
+    match errors.is_empty() {
+        true => Ok(prefixes),
+        false => Err(errors),
     }
 }
 

@@ -47,20 +47,43 @@ pub use settings::{Algorithm, Direction, Exempt, Limit, Malformed, Mode, Scope, 
 pub use slot::Slot;
 pub use time::Time;
 
-/// Reads and writes types as the text that users write, in JSON too.
+/// A value that users write as text: in files, on the command line, in JSON.
+pub trait Text: Sized {
+    /// Reads a value.
+    fn read(text: &str) -> Result<Self, Invalid>;
+
+    /// The text that is read as this value.
+    fn shown(&self) -> String;
+}
+
+/// Reads and writes types everywhere by their [`Text`].
 macro_rules! as_text {
     ([$($parameter:tt)*] $type:ty) => {
+        impl<$($parameter)*> std::str::FromStr for $type {
+            type Err = Invalid;
+
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                Text::read(text)
+            }
+        }
+
+        impl<$($parameter)*> std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.shown())
+            }
+        }
+
         impl<$($parameter)*> TryFrom<String> for $type {
             type Error = Invalid;
 
             fn try_from(text: String) -> Result<Self, Invalid> {
-                text.parse()
+                Text::read(&text)
             }
         }
 
         impl<$($parameter)*> From<$type> for String {
             fn from(value: $type) -> Self {
-                value.to_string()
+                value.shown()
             }
         }
     };
@@ -80,6 +103,24 @@ impl Invalid {
         Self(message.into())
     }
 }
+
+/// An [`Invalid`] with a formatted message.
+macro_rules! invalid {
+    ($($message:tt)+) => {
+        $crate::config::Invalid(format!($($message)+))
+    };
+}
+pub(crate) use invalid;
+
+/// Fails with [`Invalid`] unless a condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($message:tt)+) => {
+        if !$holds {
+            return Err($crate::config::invalid!($($message)+));
+        }
+    };
+}
+use ensure;
 
 /// Escapes every character that does not print, unless `keep` accepts it. These are control characters, and Unicode's
 /// formatting characters, by which a name could reverse a message or hide a part of it.

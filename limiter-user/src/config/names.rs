@@ -3,6 +3,7 @@
 use super::{
     Direction, Invalid,
     control::{CONTROL_LIMIT, CONTROL_TOTAL, is_control},
+    ensure, invalid,
     or_none::NONE,
 };
 
@@ -12,31 +13,25 @@ const NAME_LONGEST: usize = 32;
 /// Checks a name. Names are words, because they appear in tables, metrics and on command lines.
 pub fn name(text: &str) -> Result<(), Invalid> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if text.is_empty() || text.len() > NAME_LONGEST || !text.chars().all(allowed) {
-        return Err(Invalid::new(format!(
-            "'{text}' is not a name: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.'"
-        )));
-    }
-    if is_control(text) {
-        return Err(Invalid::new(format!(
-            "'{text}' is the name of the built-in limit on control traffic: write another name"
-        )));
-    }
+    ensure!(
+        (1..=NAME_LONGEST).contains(&text.len()) && text.chars().all(allowed),
+        "'{text}' is not a name: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.'"
+    );
+    ensure!(
+        !is_control(text),
+        "'{text}' is the name of the built-in limit on control traffic: write another name"
+    );
     Ok(())
 }
 
 /// Checks the name of a fleet. Hosts with the same name share.
 pub fn fleet(text: &str) -> Result<String, Invalid> {
-    if text == NONE {
-        return Err(Invalid::new(format!(
-            "'{NONE}' stands for no fleet: write another name, or leave the fleet out"
-        )));
-    }
+    ensure!(
+        text != NONE,
+        "'{NONE}' stands for no fleet: write another name, or leave the fleet out"
+    );
     name(text).map(|()| text.to_owned()).map_err(|_| {
-        Invalid::new(format!(
-            "'{}' is not the name of a fleet: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.', and not '{CONTROL_LIMIT}' or '{CONTROL_TOTAL}'",
-            text.escape_debug()
-        ))
+        invalid!("'{}' is not the name of a fleet: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.', and not '{CONTROL_LIMIT}' or '{CONTROL_TOTAL}'", text.escape_debug())
     })
 }
 
@@ -55,22 +50,18 @@ pub fn interface(text: &str) -> Result<String, Invalid> {
     /// `IFNAMSIZ` less the final zero.
     const LONGEST: usize = 15;
     let allowed = |c: char| !(c == '/' || c == ':' || c.is_whitespace() || c.is_control());
-    let (name, _) = direction_of(text);
-    if name.is_empty() || name == "." || name == ".." || !name.chars().all(allowed) {
-        return Err(Invalid::new(format!(
-            "'{}' is not the name of an interface: `ip link` lists all interfaces",
-            text.escape_debug()
-        )));
-    }
-    if name.parse::<std::net::IpAddr>().is_ok() {
-        return Err(Invalid::new(format!(
-            "'{text}' is an address where the name of an interface belongs: write the interface in front of it, as in eth0"
-        )));
-    }
-    if name.len() > LONGEST {
-        return Err(Invalid::new(format!(
-            "'{text}' is too long for the name of an interface: write at most {LONGEST} characters"
-        )));
-    }
+    ensure!(
+        !["", ".", ".."].contains(&text) && text.chars().all(allowed),
+        "'{}' is not the name of an interface: `ip link` lists all interfaces",
+        text.escape_debug()
+    );
+    ensure!(
+        text.parse::<std::net::IpAddr>().is_err(),
+        "'{text}' is an address where the name of an interface belongs: write the interface in front of it, as in eth0"
+    );
+    ensure!(
+        text.len() <= LONGEST,
+        "'{text}' is too long for the name of an interface: write at most {LONGEST} characters"
+    );
     Ok(text.to_owned())
 }

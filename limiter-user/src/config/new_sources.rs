@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Burst, Invalid, Limit, Rate, Unit, quota::LimitQuota};
+use super::{Burst, Invalid, Limit, Rate, Unit, ensure, quota::LimitQuota};
 
 /// The limit on new sources in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,17 +50,15 @@ impl NewSources {
 
     /// The quota of the limit on new sources.
     pub fn quota(&self) -> Result<LimitQuota, Invalid> {
-        if self.rate.unit == Unit::Bytes {
-            return Err(Invalid::new(format!(
-                "new sources are counted, and {} is in bits: write a rate as in 10k/s, or none",
-                self.rate
-            )));
-        }
-        if self.burst == Some(0) {
-            return Err(Invalid::new(
-                "a burst of 0 would admit no new source: write at least 1, or leave it out",
-            ));
-        }
+        ensure!(
+            self.rate.unit == Unit::Packets,
+            "new sources are counted, and {} is in bits: write a rate as in 10k/s, or none",
+            self.rate
+        );
+        ensure!(
+            self.burst != Some(0),
+            "a burst of 0 would admit no new source: write at least 1, or leave it out"
+        );
         self.limit().quota(1)
     }
 

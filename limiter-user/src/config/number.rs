@@ -1,6 +1,6 @@
 //! Numbers in rates and bursts: digits, a decimal point, a suffix.
 
-use super::Invalid;
+use super::{Invalid, ensure, invalid};
 
 /// Reads a count, as in 200 or 2k.
 pub fn count(text: &str) -> Result<u64, Invalid> {
@@ -15,37 +15,29 @@ pub const COUNTS: &[(&str, u64)] = &[
     ("G", 1_000_000_000),
 ];
 
-fn split(text: &str) -> (&str, &str) {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    text.split_at(end)
-}
-
 /// Reads `text` as a number with one of `suffixes`, each worth a factor. The number times the factor must be whole:
 /// `1.5k` is 1500, `0.5` is an error.
 pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
-    let (number, suffix) = split(text);
-    if number.is_empty() {
-        return Err(Invalid::new("a number is missing: write one, as in 5"));
-    }
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let (number, suffix) = text.split_at(end.unwrap_or(text.len()));
+    ensure!(
+        !number.is_empty(),
+        "a number is missing: write one, as in 5"
+    );
     let Some((_, factor)) = suffixes.iter().find(|(name, _)| *name == suffix) else {
         let known: Vec<_> = suffixes
             .iter()
             .map(|(name, _)| *name)
             .filter(|s| !s.is_empty())
             .collect();
-        return Err(Invalid::new(format!(
+        return Err(invalid!(
             "'{suffix}' is not a unit: write a number, alone or with {}",
             known.join(", ")
-        )));
+        ));
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    scale(whole, fraction, *factor).ok_or_else(|| {
-        Invalid::new(format!(
-            "'{text}' is not a whole number below 2^63: write one, as in 1500"
-        ))
-    })
+    scale(whole, fraction, *factor)
+        .ok_or_else(|| invalid!("'{text}' is not a whole number below 2^63: write one, as in 1500"))
 }
 
 /// The product `whole.fraction` × `factor`, if it is whole and fits.

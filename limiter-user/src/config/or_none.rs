@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Invalid, NewSources, Rate};
+use super::Invalid;
 
 /// The word for no value.
 pub const NONE: &str = "none";
@@ -19,15 +19,5 @@ impl<T: FromStr<Err = Invalid>> FromStr for OrNone<T> {
             return Ok(Self(None));
         }
         text.parse().map(|value| Self(Some(value)))
-    }
-}
-
-impl OrNone<Rate> {
-    /// The limit on new sources with this rate.
-    pub fn with_burst(self, burst: Option<u64>) -> Option<NewSources> {
-        self.0.map(|rate| NewSources {
-            burst,
-            ..NewSources::new(rate)
-        })
     }
 }

@@ -3,8 +3,8 @@
 use std::{cmp::Ordering, collections::BTreeSet};
 
 use super::{
-    ALLOW, Algorithm, Control, DENY, Destination, Direction, Invalid, Limit, Match, Protocol, Rate,
-    Scope, Settings, Unit,
+    ALLOW, Algorithm, Control, DENY, Destination, Invalid, Limit, Match, Protocol, Rate, Scope,
+    Settings, Unit, invalid,
     lists::TIERS_MAX,
     matches::{Payload, check_count},
     names,
@@ -180,9 +180,9 @@ impl Control {
     fn check(&self, problems: &mut Problems) {
         let in_packets = |rate: Rate| match rate.unit {
             Unit::Packets => Ok(()),
-            Unit::Bytes => Err(Invalid(format!(
+            Unit::Bytes => Err(invalid!(
                 "control traffic is counted in packets, and {rate} is in bits: write a rate as in 100/s"
-            ))),
+            )),
         };
         let (rate, total) = (in_packets(self.rate), self.total.map_or(Ok(()), in_packets));
         if rate.is_err() || total.is_err() {
@@ -227,13 +227,11 @@ impl Limit {
         problems.check(has_unit, "cost", || {
             format!("a fixed cost goes with a rate in packets, and {rate} is in bits: leave the cost out, or write another rate")
         });
+        let other = [(is_window, "fixed window"), (is_shared, "limit of a fleet")];
+        let other = other.into_iter().find(|(is_so, _)| *is_so);
+        let (is_other, other) = (other.is_some(), other.map_or("", |(_, other)| other));
         if let Some(adaptive) = &self.adaptive {
-            problems.check(is_window || is_shared, "adaptive", || {
-                let other = if is_window {
-                    "fixed window"
-                } else {
-                    "limit of a fleet"
-                };
+            problems.check(is_other, "adaptive", || {
                 format!("the rate of a {other} cannot follow this host's load: leave adaptive out")
             });
             let rates = adaptive.when.rates().into_iter();
@@ -271,10 +269,7 @@ impl Limit {
             }
         }
         if let Some(hold) = self.hold {
-            let other = [(is_window, "fixed window"), (is_shared, "limit of a fleet")];
-            let other = other.into_iter().find(|(is_so, _)| *is_so);
-            problems.check(other.is_some(), "hold", || {
-                let (_, other) = other.unwrap_or_default();
+            problems.check(is_other, "hold", || {
                 format!("a {other} cannot hold sources: leave hold out")
             });
             problems.check(!self.key.separates_sources(), "hold", || {
@@ -284,8 +279,8 @@ impl Limit {
                 hold: None,
                 ..self.clone()
             };
-            if let (None, Ok(quota)) = (other, without.quota(1)) {
-                problems.add("hold", hold.hold(quota.in_kernel));
+            if let (false, Ok(quota)) = (is_other, without.quota(1)) {
+                problems.add("hold", hold.of(quota.in_kernel));
             }
             without.check_burst(problems);
         } else {
@@ -327,16 +322,23 @@ impl Match {
         let Some(protocol) = self.protocol else {
             return;
         };
-        let flags = self.tcp_flags.is_some() && protocol != Protocol::TCP;
-        let types =
-            !self.icmp_type.is_empty() && ![Protocol::ICMP, Protocol::ICMPV6].contains(&protocol);
-        let payload = self.payload.is_some() && ![Protocol::TCP, Protocol::UDP].contains(&protocol);
-        let of_other_protocols = [
-            (flags, "tcp_flags", "\"tcp\""),
-            (types, "icmp_type", "\"icmp\" or \"icmpv6\""),
-            (payload, "payload", "\"tcp\" or \"udp\""),
+        let (tcp, udp) = (Protocol::TCP, Protocol::UDP);
+        let icmp = [Protocol::ICMP, Protocol::ICMPV6];
+        let types = !self.icmp_type.is_empty();
+        let of_protocols = [
+            (self.tcp_flags.is_some(), "tcp_flags", &[tcp][..], "\"tcp\""),
+            (types, "icmp_type", &icmp, "\"icmp\" or \"icmpv6\""),
+            (
+                self.payload.is_some(),
+                "payload",
+                &[tcp, udp],
+                "\"tcp\" or \"udp\"",
+            ),
         ];
-        if let Some((_, key, instead)) = of_other_protocols.iter().find(|(wrong, ..)| *wrong) {
+        let mut wrong = of_protocols
+            .iter()
+            .filter(|(used, _, of, _)| *used && !of.contains(&protocol));
+        if let Some((_, key, _, instead)) = wrong.next() {
             problems.check(true, "protocol", || {
                 format!("{key} with protocol {protocol} never match: write protocol = {instead}, or leave it out")
             });
@@ -353,7 +355,7 @@ impl Payload {
     fn check(&self, problems: &mut Problems) {
         let (length, most) = (self.bytes.0.len(), Self::OFFSET_MAX);
         problems.check(usize::from(self.offset) > most, "payload", || {
-            format!("offset {} is too far: write 0 to {most}", self.offset)
+            format!("the offset is too far: write 0 to {most}")
         });
         let mask = self.mask.as_ref().map_or(length, |mask| mask.0.len());
         problems.check(mask != length, "payload", || {

@@ -7,7 +7,7 @@ use limiter_common::arithmetic::{
     window::{TOKENS_MAX, Window},
 };
 
-use super::{Algorithm, Burst, Invalid, Limit, Rate, Scope, Unit};
+use super::{Algorithm, Burst, Invalid, Limit, Rate, Scope, Unit, ensure, invalid};
 
 /// The exclusive bound of a byte's cost: its product with the longest packet stays below 2^63.
 const BYTE_COST_MAX: u128 = 1 << (63 - LENGTH_MAX.trailing_zeros());
@@ -43,22 +43,28 @@ impl LimitQuota {
 /// such a frame is refused.
 pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
     let burst = limit.burst(frame_max)?;
-    let mut quota = match limit.algorithm {
+    let in_kernel = match limit.algorithm {
         Algorithm::TokenBucket => token_bucket(limit, &burst)?,
         Algorithm::FixedWindow => fixed_window(&limit.rate, &burst)?,
     };
+    let mut quota = LimitQuota {
+        token: in_kernel.cost,
+        in_kernel,
+        unit: limit.rate.unit,
+        burst: burst.tokens,
+    };
     match limit.cost {
         Some(cost) if cost > quota.burst => {
-            return Err(Invalid::new(format!(
+            return Err(invalid!(
                 "a cost of {cost} is more than a burst of {}: write a burst of at least {cost}, or a lower cost",
                 quota.burst
-            )));
+            ));
         }
         Some(cost) => quota.in_kernel.cost = quota.token * cost,
         None if limit.rate.unit == Unit::Bytes && burst.tokens < frame_max => {
-            return Err(Invalid::new(format!(
+            return Err(invalid!(
                 "a burst of {burst} could never admit a frame of {frame_max} bytes, which this interface may deliver: write at least {frame_max}b"
-            )));
+            ));
         }
         None => {}
     }
@@ -80,7 +86,7 @@ pub fn of_limit(limit: &Limit, frame_max: u64) -> Result<LimitQuota, Invalid> {
     Ok(quota)
 }
 
-fn token_bucket(limit: &Limit, burst: &Burst) -> Result<LimitQuota, Invalid> {
+fn token_bucket(limit: &Limit, burst: &Burst) -> Result<quota::Quota, Invalid> {
     let rate = &limit.rate;
     // A quota with a hold has even costs and depths.
     let even = u64::from(limit.hold.is_some());
@@ -103,53 +109,33 @@ fn token_bucket(limit: &Limit, burst: &Burst) -> Result<LimitQuota, Invalid> {
     let tau = tau.div_ceil(1 << in_kernel.cost_shift);
     let tau = tau + (tau & u128::from(even));
     in_kernel.tau = u64::try_from(tau).ok().filter(|tau| *tau <= TAU_MAX).ok_or_else(|| {
-        Invalid::new(format!(
-            "a burst of {burst} takes more than 208 days to refill at {rate}: write a smaller burst or a higher rate"
-        ))
+        invalid!("a burst of {burst} takes more than 208 days to refill at {rate}: write a smaller burst or a higher rate")
     })?;
-    Ok(LimitQuota {
-        token: in_kernel.cost,
-        in_kernel,
-        unit: rate.unit,
-        burst: burst.tokens,
-    })
+    Ok(in_kernel)
 }
 
 /// The quota of a fixed window. It has no phase, because that belongs to the limit's slot.
-fn fixed_window(rate: &Rate, burst: &Burst) -> Result<LimitQuota, Invalid> {
+fn fixed_window(rate: &Rate, burst: &Burst) -> Result<quota::Quota, Invalid> {
     let grant = rate.tokens_per_period();
-    if grant == 0 {
-        return Err(Invalid::new(format!(
-            "at {rate} a window would have less than one byte: write at least 8bit"
-        )));
-    }
-    if grant > TOKENS_MAX || burst.tokens > TOKENS_MAX {
-        return Err(Invalid::new(format!(
-            "a fixed window holds at most {TOKENS_MAX} tokens: write a lower rate or burst, or algorithm = \"token-bucket\""
-        )));
-    }
-    let in_kernel = quota::Quota {
+    ensure!(
+        grant > 0,
+        "at {rate} a window would have less than one byte: write at least 8bit"
+    );
+    ensure!(
+        grant.max(burst.tokens) <= TOKENS_MAX,
+        "a fixed window holds at most {TOKENS_MAX} tokens: write a lower rate or burst, or algorithm = \"token-bucket\""
+    );
+    let window = Window {
+        period: rate.period_ns,
+        phase: 0,
+        grant,
+    };
+    Ok(quota::Quota {
         tau: burst.tokens,
         cost: 1,
-        cost_shift: 0,
-        flags: if rate.unit == Unit::Bytes {
-            BY_BYTES
-        } else {
-            0
-        },
-        window: Window {
-            period: rate.period_ns,
-            phase: 0,
-            grant,
-        },
-        hold: 0,
-        pace: 0,
-    };
-    Ok(LimitQuota {
-        token: 1,
-        in_kernel,
-        unit: rate.unit,
-        burst: burst.tokens,
+        flags: u32::from(rate.unit == Unit::Bytes) * BY_BYTES,
+        window,
+        ..quota::Quota::default()
     })
 }
 

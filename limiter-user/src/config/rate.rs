@@ -1,10 +1,10 @@
 //! `RATE`: packets per period, or bits per second as in `tc`.
 
-use std::{cmp::Ordering, fmt, str::FromStr};
+use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Factor, Invalid, as_text, factor, number};
+use super::{Factor, Invalid, Text, as_text, ensure, factor, invalid, number};
 
 /// The unit that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,10 +49,8 @@ const BITS_PER_SECOND_MAX: u64 = 1_000_000_000_000;
 /// The longest period, 208 days: the depth of the deepest bucket (`limiter_common::arithmetic::bucket::TAU_MAX`).
 const PERIOD_MAX: u64 = 1 << 54;
 
-impl FromStr for Rate {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Rate {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let rate = if text.ends_with("bit") {
             Self {
                 amount: number::parse(text, BITS)?,
@@ -70,25 +68,34 @@ impl FromStr for Rate {
         };
         rate.check()
     }
+
+    fn shown(&self) -> String {
+        if self.unit == Unit::Bytes {
+            return number::format(self.amount, BITS);
+        }
+        let period = number::format(self.period_ns, PERIODS);
+        let period = match period.strip_prefix('1') {
+            Some(unit) if unit.len() == 1 && !unit.starts_with(|c: char| c.is_ascii_digit()) => {
+                unit
+            }
+            _ => &period,
+        };
+        let amount = number::format(self.amount, number::COUNTS);
+        format!("{amount}/{period}")
+    }
 }
 
 /// Adds a hint for users who write 10mb or 10mbps and mean bits.
 fn or_in_bits(count: &str, Invalid(why): Invalid) -> Invalid {
     if count.contains(['b', 'B']) {
-        return Invalid(format!(
-            "{why}; for bits per second, write kbit, mbit or gbit, as in 10mbit"
-        ));
+        return invalid!("{why}; for bits per second, write kbit, mbit or gbit, as in 10mbit");
     }
     Invalid(why)
 }
 
 /// Reads a period: `s`, `1m`, `6s`.
 fn parse_period(text: &str) -> Result<u64, Invalid> {
-    let wrong = || {
-        Invalid::new(format!(
-            "'{text}' is not a period: write s, m, h or d, as in 300/m or 10/6s"
-        ))
-    };
+    let wrong = || invalid!("'{text}' is not a period: write s, m, h or d, as in 300/m or 10/6s");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     // Fractions of a second are not needed: 10/0.5s is 20/s.
     if digits.contains('.') {
@@ -100,32 +107,26 @@ fn parse_period(text: &str) -> Result<u64, Invalid> {
         text.to_owned()
     };
     let period = number::parse(&with_number, PERIODS).map_err(|_| wrong())?;
-    if period == 0 || period > PERIOD_MAX {
-        return Err(Invalid::new(format!(
-            "a period of '{text}' is out of range: write 1s to 208d"
-        )));
-    }
+    ensure!(
+        (1..=PERIOD_MAX).contains(&period),
+        "a period of '{text}' is out of range: write 1s to 208d"
+    );
     Ok(period)
 }
 
 impl Rate {
     fn check(self) -> Result<Self, Invalid> {
-        if self.amount == 0 {
-            return Err(Invalid::new(
-                "a rate of 0 would let nothing through: write a rate above 0, or take the interface down",
-            ));
-        }
+        ensure!(
+            self.amount > 0,
+            "a rate of 0 would let nothing through: write a rate above 0, or take the interface down"
+        );
         let (most, name) = match self.unit {
             Unit::Packets => (PACKETS_PER_SECOND_MAX, "1G/s"),
             Unit::Bytes => (BITS_PER_SECOND_MAX, "1tbit"),
         };
-        if u128::from(self.amount) * u128::from(SECOND)
-            > u128::from(most) * u128::from(self.period_ns)
-        {
-            return Err(Invalid::new(format!(
-                "the highest rate is {name}: write a lower one"
-            )));
-        }
+        let (amount, most) = (u128::from(self.amount), u128::from(most));
+        let fits = amount * u128::from(SECOND) <= most * u128::from(self.period_ns);
+        ensure!(fits, "the highest rate is {name}: write a lower one");
         Ok(self)
     }
 
@@ -137,9 +138,7 @@ impl Rate {
             return Self { amount, ..self }.check();
         }
         let out_of_range = || {
-            Invalid::new(format!(
-                "rate {self} times {factor} is out of range: write a rate, or another factor"
-            ))
+            invalid!("rate {self} times {factor} is out of range: write a rate, or another factor")
         };
         let thousandths = factor.thousandths_of(self.amount);
         let common = greatest_common_divisor(thousandths, factor::ONE.into());
@@ -218,26 +217,6 @@ fn greatest_common_divisor(a: u128, b: u128) -> u128 {
         a
     } else {
         greatest_common_divisor(b, a % b)
-    }
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.unit == Unit::Bytes {
-            return f.write_str(&number::format(self.amount, BITS));
-        }
-        let period = number::format(self.period_ns, PERIODS);
-        let period = match period.strip_prefix('1') {
-            Some(unit) if unit.len() == 1 && !unit.starts_with(|c: char| c.is_ascii_digit()) => {
-                unit
-            }
-            _ => &period,
-        };
-        write!(
-            f,
-            "{}/{period}",
-            number::format(self.amount, number::COUNTS)
-        )
     }
 }
 

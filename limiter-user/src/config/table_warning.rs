@@ -73,8 +73,13 @@ impl Settings {
             };
             let needed = match &self.new_sources {
                 Some(NewSources { rate, .. }) => {
-                    let entries = rate.tokens_per_period() * limit.key.entries_at_least();
-                    Some(needed(entries, rate.period_ns, held))
+                    // A key of two IPv4 addresses takes two entries; one of IPv6 may take more.
+                    let each = 1 + u64::from(limit.key.has_both());
+                    Some(needed(
+                        rate.tokens_per_period() * each,
+                        rate.period_ns,
+                        held,
+                    ))
                 }
                 None if claims[index].quick => continue,
                 None => None,

@@ -1,7 +1,7 @@
 //! Times of a limit: `hold`, for which it refuses a source after it has refused one of its packets, and `max_delay`, for which
 //! it delays packets.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::time::Duration;
 
 use limiter_common::arithmetic::{
     bucket::{TAU_MAX, TICK_SHIFT},
@@ -9,7 +9,7 @@ use limiter_common::arithmetic::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, as_text};
+use super::{Invalid, Text, as_text, ensure, invalid};
 
 /// A time of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,24 +19,18 @@ pub struct Time(Duration);
 /// The longest time: 30 days.
 const MOST: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-impl FromStr for Time {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Hold {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let time = humantime::parse_duration(text)
             .ok()
             .filter(|time| (Duration::from_millis(1)..=MOST).contains(time));
         time.map(Self).ok_or_else(|| {
-            Invalid::new(format!(
-                "'{text}' is not a time of 1 ms to 30 days: write one as in 10m or 1h 30m"
-            ))
+            invalid!("'{text}' is not a time of 1 ms to 30 days: write one as in 10m or 1h 30m")
         })
     }
-}
 
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        humantime::format_duration(self.0).fmt(f)
+    fn shown(&self) -> String {
+        humantime::format_duration(self.0).to_string()
     }
 }
 
@@ -62,13 +56,13 @@ impl Time {
 
     /// The quota with this hold.
     /// Fails if hold and burst together are too long.
-    pub fn hold(self, quota: Quota) -> Result<Quota, Invalid> {
-        let hold = self.ticks();
-        if hold > TAU_MAX - quota.tau {
-            return Err(Invalid::new(format!(
-                "a hold of {self} and the time to fill the burst are more than 208 days together: write a shorter hold or a smaller burst"
-            )));
-        }
+    pub fn of(self, quota: Quota) -> Result<Quota, Invalid> {
+        let ticks = self.0.as_nanos() << TICK_SHIFT;
+        let hold = u64::try_from(ticks).unwrap_or(u64::MAX);
+        ensure!(
+            hold <= TAU_MAX - quota.tau,
+            "a hold of {self} and the time to fill the burst are more than 208 days together: write a shorter hold or a smaller burst"
+        );
         Ok(Quota { hold, ..quota })
     }
 }

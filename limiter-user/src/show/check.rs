@@ -21,47 +21,31 @@ pub fn check(check: &Check) -> String {
         text.push_str("  no limit matches it: passes\n");
     }
     for limit in &check.limits {
-        let state = if limit.tracked {
-            ""
-        } else {
-            " (not in the table: its bucket is full)"
+        let state = match limit.tracked {
+            true => "",
+            false => " (not in the table: its bucket is full)",
         };
-        text.push_str(&format!(
-            "  {}{}: {:.1} of {} tokens{state}\n",
-            limit.name,
-            bucket(limit, check),
-            limit.tokens,
-            grouped(limit.burst_tokens)
-        ));
-        if let Some(time) = limit.held_seconds {
-            text.push_str(&format!("    held for another {}\n", seconds(time)));
-        }
-        if let Some(wait) = limit.retry_after_seconds.filter(|wait| *wait > 0.0) {
-            text.push_str(&format!(
-                "    the next packet passes in {}\n",
-                seconds(wait)
-            ));
-        }
-        if let Some(refused) = limit.refused {
-            text.push_str(&format!(
-                "    refused as a new source {} ago: it has a second chance for another {}\n",
-                seconds(refused.seconds_ago),
-                seconds(refused.seconds_left)
-            ));
-        }
-        if limit.tracked {
-            text.push_str(&format!(
-                "    {} passed, {} dropped since it entered the table\n",
-                grouped(limit.passed_packets),
-                grouped(limit.dropped_packets)
-            ));
-        }
-        if limit.would_drop_packets > 0 {
-            text.push_str(&format!(
-                "    {} passed only because of shadow\n",
-                grouped(limit.would_drop_packets)
-            ));
-        }
+        let (bucket, burst) = (bucket(limit, check), grouped(limit.burst_tokens));
+        let (name, tokens) = (&limit.name, limit.tokens);
+        text += &format!("  {name}{bucket}: {tokens:.1} of {burst} tokens{state}\n");
+        let wait = limit.retry_after_seconds.filter(|wait| *wait > 0.0);
+        let [passed, dropped] = [limit.passed_packets, limit.dropped_packets].map(grouped);
+        let would_drop = Some(limit.would_drop_packets).filter(|packets| *packets > 0);
+        let lines = [
+            (limit.held_seconds).map(|time| format!("held for another {}", seconds(time))),
+            wait.map(|wait| format!("the next packet passes in {}", seconds(wait))),
+            limit.refused.map(|refused| {
+                let [ago, left] = [refused.seconds_ago, refused.seconds_left].map(seconds);
+                format!(
+                    "refused as a new source {ago} ago: it has a second chance for another {left}"
+                )
+            }),
+            (limit.tracked)
+                .then(|| format!("{passed} passed, {dropped} dropped since it entered the table")),
+            would_drop.map(|packets| format!("{} passed only because of shadow", grouped(packets))),
+        ];
+        let lines = lines.into_iter().flatten();
+        text.extend(lines.map(|line| format!("    {line}\n")));
     }
     for missing in &check.missing {
         text.push_str(&format!(

@@ -4,7 +4,7 @@ use limiter_common::policy::verdict::Reason;
 use limiter_fleet::status::Fleet;
 
 use crate::{
-    observe::{Interface, Limit, Status, reasons::ByReason},
+    observe::{Count, Interface, Limit, Status, reasons::ByReason},
     show::units::{bytes, counted, grouped},
 };
 
@@ -23,32 +23,26 @@ fn line(label: &str, text: &str) -> String {
 }
 
 fn limit_line(limit: &Limit) -> String {
-    let mut text = format!(
-        "{}: {}, burst {}, per {}",
-        limit.name,
-        limit.rate_in_force(),
-        limit.burst,
-        limit.key
-    );
-    if let Some(cost) = limit.cost {
-        text += &format!(", cost {cost}");
-    }
-    if limit.algorithm != "token-bucket" {
-        text += &format!(", {}", limit.algorithm);
-    }
-    if let (Some(hold), Some(held)) = (&limit.hold, limit.held_sources) {
-        text += &format!(", holds for {hold}: {} held", grouped(held));
-    }
-    if let Some(adaptive) = &limit.adaptive {
-        text += &format!(", down to {adaptive}");
-        if limit.adapted == Some(false) {
-            text += ": limiter adapt does not run";
-        }
-    }
-    if limit.shadow {
-        text += ", shadow: drops nothing";
-    }
-    text
+    let Limit {
+        name, burst, key, ..
+    } = limit;
+    let held = limit.hold.as_ref().zip(limit.held_sources);
+    let asleep = match limit.adapted {
+        Some(false) => ": limiter adapt does not run",
+        _ => "",
+    };
+    let parts = [
+        Some(format!(
+            "{name}: {}, burst {burst}, per {key}",
+            limit.rate_in_force()
+        )),
+        limit.cost.map(|cost| format!("cost {cost}")),
+        Some(limit.algorithm.to_string()).filter(|name| name != "token-bucket"),
+        held.map(|(hold, held)| format!("holds for {hold}: {} held", grouped(held))),
+        (limit.adaptive.as_ref()).map(|adaptive| format!("down to {adaptive}{asleep}")),
+        (limit.shadow).then(|| "shadow: drops nothing".to_owned()),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// Match and counters of a limit. A single limit that matches every packet has no such lines: the interface's sums
@@ -60,35 +54,34 @@ fn own_lines(limit: &Limit, is_only: bool) -> String {
     } else if is_only {
         return text;
     }
-    let sums = format!(
-        "{} passed, {} dropped{}",
-        grouped(limit.passed.packets),
-        grouped(limit.dropped.packets),
-        by_shadow(limit.would_drop.packets)
-    );
+    let sums = sums("", limit.passed, limit.dropped, limit.would_drop);
     text + &line("", &sums)
 }
 
-fn by_shadow(would_drop: u64) -> String {
-    if would_drop > 0 {
-        format!(" ({} passed only because of shadow)", grouped(would_drop))
-    } else {
-        String::new()
-    }
+/// The sums of packets, after those in `seen`.
+fn sums(seen: &str, passed: Count, dropped: Count, would_drop: Count) -> String {
+    let [passed, dropped] = [passed, dropped].map(|count| grouped(count.packets));
+    let by_shadow = match would_drop.packets {
+        0 => String::new(),
+        packets => format!(" ({} passed only because of shadow)", grouped(packets)),
+    };
+    format!("{seen}{passed} passed, {dropped} dropped{by_shadow}")
 }
 
 fn interface(interface: &Interface) -> String {
+    let Interface {
+        name,
+        mode,
+        program_id,
+        attached_at,
+        verdicts,
+        sources,
+        ..
+    } = interface;
+    let shadow = interface.shadow.then_some(", shadow: nothing is dropped");
     let mut text = format!(
-        "{}: {} mode, program {}, since {}{}\n{}",
-        interface.name,
-        interface.mode,
-        interface.program_id,
-        interface.attached_at,
-        if interface.shadow {
-            ", shadow: nothing is dropped"
-        } else {
-            ""
-        },
+        "{name}: {mode} mode, program {program_id}, since {attached_at}{}\n{}",
+        shadow.unwrap_or_default(),
         notes(interface)
     );
     for limit in &interface.limits {
@@ -100,56 +93,34 @@ fn interface(interface: &Interface) -> String {
         let packets = counted(list.hits.packets, "packet");
         text += &line("list", &format!("{}: {prefixes}, {packets}", list.name));
     }
-    text += &interface
-        .fleet
-        .as_ref()
-        .map_or_else(String::new, fleet_lines);
+    let fleet = interface.fleet.as_ref().map(fleet_lines);
+    text += &fleet.unwrap_or_default();
     if !interface.exempt.is_empty() {
         text += &line("exempt", &interface.exempt.join(", "));
     }
-    let verdicts = &interface.verdicts;
-    let sums = format!(
-        "{} seen, {} passed, {} dropped{}",
-        grouped(verdicts.seen.packets),
-        grouped(verdicts.passed.packets),
-        grouped(verdicts.dropped.packets),
-        by_shadow(verdicts.would_drop.packets)
+    let seen = format!("{} seen, ", grouped(verdicts.seen.packets));
+    let sums = sums(
+        &seen,
+        verdicts.passed,
+        verdicts.dropped,
+        verdicts.would_drop,
     );
     text += &line("packets", &sums);
     text += &reasons_line("drops", &interface.drops);
     text += &reasons_line("passes", &interface.passes);
-    let delays = &interface.delays;
-    if delays.packets > 0 {
-        let mean = 1e3 * delays.seconds / delays.packets as f64;
-        let most = delays.most().map_or(String::new(), |most| {
-            format!(", 99 % below {:.1} ms", 1e3 * most)
-        });
-        let delayed = format!(
-            "{}, {mean:.1} ms on average{most}",
-            counted(delays.packets, "packet")
-        );
-        text += &line("delayed", &delayed);
-    }
-    let sources = &interface.sources;
     // Some sources take two entries.
-    let entries = if sources.entries == sources.tracked {
-        String::new()
-    } else {
-        format!(" in {} entries", grouped(sources.entries))
+    let entries = match sources.entries {
+        entries if entries == sources.tracked => String::new(),
+        entries => format!(" in {} entries", grouped(entries)),
     };
-    let room = format!(
-        "{}{entries} of {}, {} of kernel memory",
-        grouped(sources.tracked),
-        grouped(sources.capacity),
-        bytes(sources.memory_bytes)
-    );
+    let [tracked, capacity] = [sources.tracked, sources.capacity].map(grouped);
+    let memory = bytes(sources.memory_bytes);
+    let room = format!("{tracked}{entries} of {capacity}, {memory} of kernel memory");
     text += &line("sources", &room);
     if sources.came_again > 0 {
-        let again = format!(
-            "{} of {} that came again",
-            grouped(sources.second_chances),
-            counted(sources.came_again, "packet")
-        );
+        let admitted = grouped(sources.second_chances);
+        let packets = counted(sources.came_again, "packet");
+        let again = format!("{admitted} of {packets} that came again");
         text += &line("second chance", &again);
     }
     text + &new_sources_note(interface)
@@ -226,65 +197,48 @@ fn reasons_line<const DROPS: bool>(label: &str, reasons: &ByReason<DROPS>) -> St
     line(label, &texts.join(", "))
 }
 
+/// Notes about a trial, another program that decides too, and the mode.
 fn notes(interface: &Interface) -> String {
-    trial_note(interface) + &chain_note(interface) + &mode_notes(interface)
+    let Interface { name, chained, .. } = interface;
+    let trial = match (&interface.try_until, &interface.trial_ended) {
+        (Some(until), _) => Some(format!(
+            "ON TRIAL: undone at {until} unless you run `limiter keep {name}`."
+        )),
+        (None, ended) => ended.as_ref().map(|ended| {
+            format!("A trial ended at {ended}: the settings before it are in force again.")
+        }),
+    };
+    let fallback = interface
+        .fallback
+        .as_ref()
+        .map(|why| format!("NOT native: {why}; generic mode is several times slower."));
+    let merged = (interface.mode == "generic").then(|| match interface.loopback {
+        true => "Loopback: data that a program sends at once arrives as one packet of up to 64 KiB, and counts once.".to_owned(),
+        false => format!("Generic mode sees packets after receive offload has merged them: to count each packet, run `ethtool -K {name} gro off`."),
+    });
+    let jumbo = (!interface.frags).then(|| {
+        let why = match chained {
+            true => "the program behind limiter, or this kernel, does not support them.",
+            false => "this kernel does not support them (Linux 5.18 does).",
+        };
+        format!("No jumbo frames (MTU above about 3500): {why}")
+    });
+    let chain = chained.then(|| chain_note(interface));
+    let notes = [trial, chain, fallback, merged, jumbo]
+        .into_iter()
+        .flatten();
+    notes.map(|note| format!("  {note}\n")).collect()
 }
 
-/// Notes that another program decides too.
 fn chain_note(interface: &Interface) -> String {
-    if !interface.chained {
-        return String::new();
-    }
     let Some(next) = &interface.next_program else {
-        return "  In front of another XDP program, which gets the packets that pass here. Its pin was removed, so detach cannot put it back.\n".to_owned();
+        return "In front of another XDP program, which gets the packets that pass here. Its pin was removed, so detach cannot put it back.".to_owned();
     };
     let name = next.name.as_deref().unwrap_or("without a name");
     format!(
-        "  In front of program {} ({name}), which gets the packets that pass here. `limiter detach {}` puts it back.\n",
+        "In front of program {} ({name}), which gets the packets that pass here. `limiter detach {}` puts it back.",
         next.program_id, interface.name
     )
-}
-
-/// Notes when a trial ends and how to keep it, or that it has ended.
-fn trial_note(interface: &Interface) -> String {
-    let name = &interface.name;
-    match (&interface.try_until, &interface.trial_ended) {
-        (Some(until), _) => {
-            format!("  ON TRIAL: undone at {until} unless you run `limiter keep {name}`.\n")
-        }
-        (None, Some(ended)) => {
-            format!("  A trial ended at {ended}: the settings before it are in force again.\n")
-        }
-        (None, None) => String::new(),
-    }
-}
-
-fn mode_notes(interface: &Interface) -> String {
-    let mut text = String::new();
-    if let Some(why) = &interface.fallback {
-        text.push_str(&format!(
-            "  NOT native: {why}; generic mode is several times slower.\n"
-        ));
-    }
-    if interface.mode == "generic" && interface.loopback {
-        text.push_str(
-            "  Loopback: data that a program sends at once arrives as one packet of up to 64 KiB, and counts once.\n",
-        );
-    } else if interface.mode == "generic" {
-        text.push_str(&format!(
-            "  Generic mode sees packets after receive offload has merged them: to count each packet, run `ethtool -K {} gro off`.\n",
-            interface.name
-        ));
-    }
-    if interface.mode == "tc" {
-        text.push_str("  Packets that offload has merged count as the packets they were, and pass or are dropped together.\n");
-    }
-    if !interface.frags && interface.chained {
-        text.push_str("  No jumbo frames (MTU above about 3500): the program behind limiter, or this kernel, does not support them.\n");
-    } else if !interface.frags {
-        text.push_str("  No jumbo frames (MTU above about 3500): this kernel does not support them (Linux 5.18 does).\n");
-    }
-    text
 }
 
 /// Notes that a fleet needs an agent, if none runs.
@@ -308,23 +262,22 @@ pub fn attached(interface: &Interface) -> String {
         let more = interface.limits.len() - SHOWN;
         limits.push(counted(more as u64, "more limit"));
     }
-    let shadow = if interface.shadow {
-        "; shadow: nothing is dropped"
-    } else {
-        ""
-    };
+    let Interface {
+        name,
+        mode,
+        sources,
+        ..
+    } = interface;
+    let shadow = interface.shadow.then_some("; shadow: nothing is dropped");
     format!(
-        "{}: attached in {} mode; {}{shadow}\n{}{}  {} sources at most, {} bytes each; {} of kernel memory in all. See `limiter status {}`; undo with `limiter detach {}`.\n",
-        interface.name,
-        interface.mode,
+        "{name}: attached in {mode} mode; {}{}\n{}{}  {} sources at most, {} bytes each; {} of kernel memory in all. See `limiter status {name}`; undo with `limiter detach {name}`.\n",
         limits.join("; "),
+        shadow.unwrap_or_default(),
         notes(interface),
         agent_note(interface),
-        grouped(interface.sources.capacity),
-        interface.sources.source_bytes,
-        bytes(interface.sources.memory_bytes),
-        interface.name,
-        interface.name,
+        grouped(sources.capacity),
+        sources.source_bytes,
+        bytes(sources.memory_bytes),
     )
 }
 

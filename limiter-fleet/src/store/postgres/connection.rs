@@ -32,7 +32,6 @@ const CHECK: &str = "SELECT pg_is_in_recovery(), limiter.version()";
 
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// A connection to a server.
 pub struct Postgres {
     pub(super) target: Arc<Target>,
     client: Client,

@@ -6,7 +6,6 @@ use tokio_postgres::{Error, error::DbError};
 
 use crate::store::{error::Fault, options::Target, socket::TOO_LONG};
 
-/// Converts an error of the client.
 pub(super) fn of(target: &Target, error: &Error) -> Fault {
     if let Some(error) = error.as_db_error() {
         return of_server(target, error);

@@ -80,12 +80,9 @@ impl Engine for Postgres {
             ];
             let row = self.ask_one(HEARTBEAT, &with).await?;
             let held: Vec<&str> = self.read(&row, 3)?;
-            Ok(Alive {
-                hosts: self.number(&row, 0)?,
-                oldest: self.number(&row, 1)?,
-                revision: self.number(&row, 2)?,
-                held: held.into_iter().map(Into::into).collect(),
-            })
+            let held = held.into_iter().map(Into::into).collect();
+            let number = |column| self.number(&row, column);
+            Ok((number(0)?, number(1)?, number(2)?, held))
         })
     }
 

@@ -12,7 +12,6 @@ const FORBIDDEN: [&str; 3] = [
     "no permissions to run",
 ];
 
-/// Converts an error of the client.
 pub(super) fn fault(target: &Target, error: &RedisError) -> Fault {
     use ServerErrorKind::{NoPerm, ReadOnly};
     let why = match error.code() {

@@ -24,7 +24,6 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects to a server.
     pub async fn new(target: &Target, info: &ConnectionInfo) -> RedisResult<Self> {
         let traffic = Arc::new(Traffic::default());
         let bounded = Bounded {
@@ -45,7 +44,6 @@ impl Link {
         })
     }
 
-    /// Sends a command, and waits for the reply.
     pub async fn query<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
         let _asked = self.traffic.ask();
         command.query_async(&mut self.connection.clone()).await

@@ -27,7 +27,6 @@ const PART: &str = include_str!("lists.lua");
 /// The oldest major version with the needed script functions.
 const OLDEST: u32 = 7;
 
-/// A connection to a server.
 pub(super) struct Redis {
     target: Arc<Target>,
     link: Link,
@@ -94,13 +93,7 @@ impl Engine for Redis {
         let member = format!("{:016x} {}", heartbeat.member, heartbeat.label);
         Box::pin(async move {
             let arguments = (heartbeat.alive, MEMBERS, LIMITS, member, &heartbeat.held);
-            let (hosts, oldest, revision, held) = self.call(HEARTBEAT, &keys, arguments).await?;
-            Ok(Alive {
-                hosts,
-                oldest,
-                revision,
-                held,
-            })
+            self.call(HEARTBEAT, &keys, arguments).await
         })
     }
 

@@ -1,5 +1,3 @@
-//! `limiter agent`.
-
 use std::{
     path::{Path, PathBuf},
     time::Duration,

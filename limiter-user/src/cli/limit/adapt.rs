@@ -1,5 +1,3 @@
-//! `limiter adapt`.
-
 use std::path::PathBuf;
 
 use clap::Args;

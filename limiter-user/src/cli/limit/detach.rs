@@ -1,5 +1,3 @@
-//! `limiter detach`.
-
 use clap::Args;
 
 use crate::{

@@ -1,5 +1,3 @@
-//! `limiter keep`.
-
 use clap::Args;
 
 use crate::{
@@ -21,10 +19,8 @@ pub struct Keep {
 }
 
 pub async fn run(arguments: Keep) -> anyhow::Result<()> {
-    each(&arguments.on.interfaces, async |interface| {
-        one(interface, arguments.revert).await
-    })
-    .await
+    let one = async |interface: &str| one(interface, arguments.revert).await;
+    each(&arguments.on.interfaces, one).await
 }
 
 async fn one(interface: &str, revert: bool) -> anyhow::Result<()> {

@@ -1,5 +1,3 @@
-//! `limiter reload`.
-
 use std::{
     net::IpAddr,
     path::{Path, PathBuf},
@@ -29,21 +27,18 @@ pub struct Reload {
 }
 
 pub async fn run(arguments: Reload) -> anyhow::Result<()> {
-    let reload = async |interface: &str, path: &Path| {
+    let reload = async |interface: &str| {
+        let path = match &arguments.config {
+            Some(path) => path,
+            None => &last_file(interface).await?,
+        };
         let (_, wanted) = read_for(&[interface.to_owned()], path).await?;
         let advice = |client| {
             allow_in(path, client) + ", or use --try 2m, which undoes the change after two minutes"
         };
         put_in_force(interface, wanted, arguments.lasting.lasts(), advice).await
     };
-    each(
-        &arguments.on.interfaces,
-        async |interface| match &arguments.config {
-            Some(path) => reload(interface, path).await,
-            None => reload(interface, &last_file(interface).await?).await,
-        },
-    )
-    .await
+    each(&arguments.on.interfaces, reload).await
 }
 
 /// Swaps `wanted` into the attachment of `interface`. `advice` tells a user who works from a client how to keep the

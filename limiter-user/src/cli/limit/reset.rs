@@ -1,5 +1,3 @@
-//! `limiter reset`.
-
 use std::net::IpAddr;
 
 use clap::Args;
@@ -31,11 +29,8 @@ pub struct Reset {
 pub async fn run(arguments: Reset) -> anyhow::Result<()> {
     let asked = arguments.address.map(|source| arguments.of.from(source));
     let asked = asked.transpose()?;
-    each(&arguments.on.interfaces, async |interface| {
-        let asked = asked.map(|asked| asked.under(interface));
-        one(interface, asked.as_ref()).await
-    })
-    .await
+    let one = async |interface: &str| one(interface, asked.as_ref()).await;
+    each(&arguments.on.interfaces, one).await
 }
 
 async fn one(interface: &str, asked: Option<&Asked>) -> anyhow::Result<()> {

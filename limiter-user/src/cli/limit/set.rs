@@ -1,5 +1,3 @@
-//! `limiter set`.
-
 use clap::{Args, ValueEnum};
 
 use crate::{
@@ -10,7 +8,7 @@ use crate::{
     },
     config::{
         Algorithm, Burst, Invalid, Limit, Malformed, NewSources, OrNone, Rate, Settings,
-        control::is_control,
+        control::is_control, invalid,
     },
     kernel::{Attachment, ops::set::set},
 };
@@ -69,11 +67,8 @@ pub async fn run(arguments: Set) -> anyhow::Result<()> {
     if let (Some(To(rate)), Some(To(burst))) = (&arguments.rate, arguments.burst) {
         burst.for_rate(rate).map_err(usage)?;
     }
-    let interfaces = &arguments.on.interfaces;
-    each(interfaces, async |interface| {
-        one(interface, &arguments).await
-    })
-    .await
+    let one = async |interface: &str| one(interface, &arguments).await;
+    each(&arguments.on.interfaces, one).await
 }
 
 async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
@@ -104,7 +99,7 @@ fn merged(settings: &Settings, arguments: &Set, frame_max: u64) -> Result<Settin
         let limits = chosen(limits, arguments.limit.as_deref(), !absolute, frame_max)?;
         for limit in limits {
             change_limit(limit, arguments, frame_max)
-                .map_err(|Invalid(why)| Invalid(format!("limit '{}': {why}", limit.name)))?;
+                .map_err(|Invalid(why)| invalid!("limit '{}': {why}", limit.name))?;
             if arguments.limit.is_some() {
                 limit.shadow = shadow.unwrap_or(limit.shadow);
             }
@@ -147,9 +142,7 @@ fn new_sources(new: &mut Settings, arguments: &Set) -> Result<(), Invalid> {
         }
         Some(By(factor)) => {
             let limit = new.new_sources.as_mut().ok_or_else(|| {
-                Invalid(
-                    "there is no rate of new sources to scale: write --new-sources RATE".to_owned(),
-                )
+                invalid!("there is no rate of new sources to scale: write --new-sources RATE")
             })?;
             limit.rate = limit.rate.scaled(factor, false)?;
         }

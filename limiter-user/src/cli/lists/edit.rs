@@ -2,17 +2,17 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
-use super::by_fleet;
 use crate::{
     agent::ask,
     cli::shared::{
         Lasting, OnOne, SECOND, Usage, YEAR, allow_first, answer, duration, each, note,
         note_stale_file, prefix, report_changes, warn_of_change,
     },
-    config::{Invalid, Prefixes, Settings, lists, lists::show},
+    config::{Invalid, Prefixes, Settings, invalid, lists, lists::show},
     kernel::{
         Attachment,
         ops::set::{Lasts, set},
@@ -71,15 +71,19 @@ pub struct Given<On: Args> {
     lasting: Lasting,
 }
 
-/// The edit for the given prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edit {
-    /// Adds them to the list; with a duration, for that time only.
+pub enum Kind {
+    /// With a duration, for that time only.
     Add(Option<Duration>),
-    /// Removes them from the list.
     Remove,
-    /// Replaces the list's content by them.
     Replace,
+}
+
+/// An edit of the list with this name.
+pub struct Edit {
+    pub kind: Kind,
+    pub name: String,
+    pub prefixes: Prefixes,
 }
 
 /// Runs a verb on one of the two lists that every configuration has.
@@ -102,10 +106,10 @@ async fn execute<On: Args>(
     verb: Verb<On>,
     which: impl FnOnce(On) -> Result<(OnOne, String), Usage>,
 ) -> anyhow::Result<()> {
-    let (edit, given) = match verb {
-        Verb::Add { given, lasts } => (Edit::Add(lasts), given),
-        Verb::Remove(given) => (Edit::Remove, given),
-        Verb::Replace(given) => (Edit::Replace, given),
+    let (kind, given) = match verb {
+        Verb::Add { given, lasts } => (Kind::Add(lasts), given),
+        Verb::Remove(given) => (Kind::Remove, given),
+        Verb::Replace(given) => (Kind::Replace, given),
         Verb::List { on, json } => {
             let (on, name) = which(on)?;
             let list = async |interface: &str| list(interface, &name, json).await;
@@ -119,19 +123,22 @@ async fn execute<On: Args>(
         let in_file = lists::from_file(path);
         prefixes.extend(in_file.map_err(|mistakes| anyhow::anyhow!(mistakes.join("; ")))?);
     }
-    each(&on.interfaces, async |interface| {
-        warn(edit, interface, &name, &prefixes).await;
-        put_in_force(edit, lasts, interface, &name, &prefixes).await
-    })
-    .await
+    let edit = Edit {
+        kind,
+        name,
+        prefixes,
+    };
+    let put_in_force = async |interface: &str| {
+        edit.warn(interface).await;
+        edit.put_in_force(interface, lasts).await
+    };
+    each(&on.interfaces, put_in_force).await
 }
 
 async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
-    let attachment = Attachment::open(interface).await?;
-    let mut settings = attachment.settings()?;
+    let mut settings = Attachment::open(interface).await?.settings()?;
     let is_shared = settings.shares(name);
-    let prefixes = find(&mut settings, name)?;
-    let prefixes = prefixes.iter().map(show).collect();
+    let prefixes = find(&mut settings, name)?.iter().map(show).collect();
     let (fleet, error) = match is_shared {
         false => (None, None),
         true => match ask::listed(interface, name).await {
@@ -157,76 +164,88 @@ async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Warns if the edit makes things worse for the SSH session of this command.
-async fn warn(edit: Edit, interface: &str, name: &str, prefixes: &Prefixes) {
-    let after = |attachment: &Attachment, in_force: &Settings| {
-        let own = attachment.own_settings().ok()?;
-        if own.shares(name) {
-            return by_fleet::after(edit, &own, in_force.clone(), name, prefixes);
-        }
-        let new = edited(edit, &own, name, prefixes).ok()?;
-        Some(attachment.record.with_fleet(new).0)
-    };
-    warn_of_change(interface, after, |client| allow_first(interface, client)).await;
-}
-
-/// Edits a list while traffic flows: the fleet's list if the fleet shares it, otherwise the host's.
-async fn put_in_force(
-    edit: Edit,
-    lasts: Lasts,
-    interface: &str,
-    name: &str,
-    prefixes: &Prefixes,
-) -> anyhow::Result<()> {
-    let attachment = Attachment::open(interface).await?;
-    if attachment.record.settings.shares(name) {
-        if lasts != Lasts::ForGood {
-            return Err(Invalid(format!(
-                "{name} of {interface} is shared by a fleet, where --try and --dry-run are not possible; nothing was changed: leave them out, or use `add --for 2m`"
-            ))
-            .into());
-        }
-        return by_fleet::put_in_force(edit, attachment, name, prefixes).await;
+impl Edit {
+    /// Warns if the edit makes things worse for the SSH session of this command.
+    async fn warn(&self, interface: &str) {
+        let after = |attachment: &Attachment, in_force: &Settings| {
+            let own = attachment.own_settings().ok()?;
+            if own.shares(&self.name) {
+                return self.after_by_fleet(own, in_force);
+            }
+            Some(attachment.record.with_fleet(self.after(&own).ok()?).0)
+        };
+        warn_of_change(interface, after, |client| allow_first(interface, client)).await;
     }
-    if let Edit::Add(Some(_)) = edit {
-        find(&mut attachment.own_settings()?, name)?;
-        return Err(Invalid(format!(
-            "--for needs a list that a fleet shares, but {name} of {interface} belongs to this host alone; nothing was added: add without --for and `remove` later, or share the list (fleet = \"NAME\", and {name} = {{ scope = \"fleet\" }} under [lists] of its file)"
+
+    /// Edits a list while traffic flows: the fleet's list if the fleet shares it, otherwise the host's.
+    async fn put_in_force(&self, interface: &str, lasts: Lasts) -> anyhow::Result<()> {
+        let name = &self.name;
+        let attachment = Attachment::open(interface).await?;
+        if attachment.record.settings.shares(name) {
+            if lasts != Lasts::ForGood {
+                bail!(invalid!(
+                    "{name} of {interface} is shared by a fleet, where --try and --dry-run are not possible; nothing was changed: leave them out, or use `add --for 2m`"
+                ));
+            }
+            return self.by_fleet(attachment).await;
+        }
+        if let Kind::Add(Some(_)) = self.kind {
+            find(&mut attachment.own_settings()?, name)?;
+            bail!(invalid!(
+                "--for needs a list that a fleet shares, but {name} of {interface} belongs to this host alone; nothing was added: add without --for and `remove` later, or share the list (fleet = \"NAME\", and {name} = {{ scope = \"fleet\" }} under [lists] of its file)"
+            ));
+        }
+        let mut changed = set(interface, lasts, |settings| self.after(settings)).await?;
+        // Some of the prefixes to be removed are not on the list.
+        let missing = match self.kind {
+            Kind::Remove => self.missing(find(&mut changed.old, name)?),
+            _ => None,
+        };
+        report_changes(interface, &changed, lasts, missing.is_some());
+        note_stale_file(interface, &changed, lasts);
+        let mut new = changed.new;
+        new.lists = changed.overlay.with(new.lists);
+        let notes = missing.into_iter().chain(self.denied_too(&new));
+        notes.for_each(|text| note(&text));
+        Ok(())
+    }
+
+    pub fn after(&self, settings: &Settings) -> Result<Settings, Invalid> {
+        let (mut new, prefixes) = (settings.clone(), &self.prefixes);
+        let list = find(&mut new, &self.name)?;
+        match self.kind {
+            Kind::Add(_) => list.extend(prefixes),
+            Kind::Replace => list.clone_from(prefixes),
+            Kind::Remove => list.retain(|prefix| !prefixes.contains(prefix)),
+        }
+        Ok(new)
+    }
+
+    /// The message about prefixes that should be removed, but are not on the list. Names the longest prefix on the list
+    /// that contains the first of them.
+    pub fn missing(&self, list: &Prefixes) -> Option<String> {
+        let name = &self.name;
+        let absent = self.prefixes.difference(list);
+        let around = absent.clone().next().and_then(|absent| {
+            let around = list.iter().filter(|prefix| prefix.contains(absent));
+            around.max_by_key(|prefix| prefix.prefix_len())
+        });
+        let around = around.map(|prefix| format!("; {} on {name} contains it", show(prefix)));
+        let (first, around) = (first_of(absent)?, around.unwrap_or_default());
+        Some(format!("{first} is not on {name}{around}"))
+    }
+
+    /// The message about prefixes on `allow` that `deny` has too, so that they have no effect.
+    pub fn denied_too(&self, new: &Settings) -> Option<String> {
+        if self.name != lists::ALLOW {
+            return None;
+        }
+        let on_both = self.prefixes.intersection(&new.lists.deny);
+        let on_both = first_of(on_both.filter(|prefix| new.lists.allow.contains(prefix)))?;
+        Some(format!(
+            "{on_both} is on deny too, and deny takes precedence if both lists have the same prefix"
         ))
-        .into());
     }
-    let mut changed = set(interface, lasts, |settings| {
-        edited(edit, settings, name, prefixes)
-    })
-    .await?;
-    // Some of the prefixes to be removed are not on the list.
-    let missing = match edit {
-        Edit::Remove => missing(name, prefixes, find(&mut changed.old, name)?),
-        _ => None,
-    };
-    report_changes(interface, &changed, lasts, missing.is_some());
-    note_stale_file(interface, &changed, lasts);
-    let mut new = changed.new;
-    new.lists = changed.overlay.with(new.lists);
-    let notes = missing.into_iter().chain(denied_too(name, prefixes, &new));
-    notes.for_each(|text| note(&text));
-    Ok(())
-}
-
-fn edited(
-    edit: Edit,
-    settings: &Settings,
-    name: &str,
-    prefixes: &Prefixes,
-) -> Result<Settings, Invalid> {
-    let mut new = settings.clone();
-    let list = find(&mut new, name)?;
-    match edit {
-        Edit::Add(_) => list.extend(prefixes),
-        Edit::Replace => list.clone_from(prefixes),
-        Edit::Remove => list.retain(|prefix| !prefixes.contains(prefix)),
-    }
-    Ok(new)
 }
 
 /// The first of several prefixes as text, with the number of others.
@@ -238,51 +257,20 @@ pub fn first_of<'p>(mut prefixes: impl Iterator<Item = &'p IpNet>) -> Option<Str
     })
 }
 
-/// The message about prefixes that should be removed, but are not on the list. Names the longest prefix on the list
-/// that contains the first of them.
-pub fn missing(name: &str, given: &Prefixes, list: &Prefixes) -> Option<String> {
-    let absent = given.difference(list);
-    let around = absent.clone().next().and_then(|absent| {
-        let around = list.iter().filter(|prefix| prefix.contains(absent));
-        around.max_by_key(|prefix| prefix.prefix_len())
-    });
-    let around = around.map(|prefix| format!("; {} on {name} contains it", show(prefix)));
-    let first = first_of(absent)?;
-    Some(format!(
-        "{first} is not on {name}{}",
-        around.unwrap_or_default()
-    ))
-}
-
-/// The message about prefixes on `allow` that `deny` has too, so that they have no effect.
-pub fn denied_too(name: &str, given: &Prefixes, new: &Settings) -> Option<String> {
-    if name != lists::ALLOW {
-        return None;
-    }
-    let on_both = given.intersection(&new.lists.deny);
-    let on_both = first_of(on_both.filter(|prefix| new.lists.allow.contains(prefix)))?;
-    Some(format!(
-        "{on_both} is on deny too, and deny takes precedence if both lists have the same prefix"
-    ))
-}
-
 fn find<'a>(settings: &'a mut Settings, name: &str) -> Result<&'a mut Prefixes, Invalid> {
     let tiers: Vec<_> = settings.lists.tiers.keys().cloned().collect();
     settings.lists.named_mut(name).ok_or_else(|| {
-        let known = if tiers.is_empty() {
-            "no list is defined".to_owned()
-        } else {
-            format!("there is {}", tiers.join(", "))
+        let known = match tiers.join(", ") {
+            tiers if tiers.is_empty() => "no list is defined".to_owned(),
+            tiers => format!("there is {tiers}"),
         };
-        Invalid(format!(
-            "there is no list '{name}' ({known}): add it under [lists] of the configuration file, and reload"
-        ))
+        invalid!("there is no list '{name}' ({known}): add it under [lists] of the configuration file, and reload")
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Prefixes, missing};
+    use super::{Edit, Kind, Prefixes};
 
     #[test]
     fn prefix_to_remove_is_reported_with_the_longest_prefix_around_it() {
@@ -298,7 +286,12 @@ mod tests {
                 Some("192.0.2.7 is not on deny; 192.0.2.0/24 on deny contains it"),
             ),
         ] {
-            let told = missing("deny", &prefixes(given), &list);
+            let edit = Edit {
+                kind: Kind::Remove,
+                name: "deny".to_owned(),
+                prefixes: prefixes(given),
+            };
+            let told = edit.missing(&list);
             assert_eq!(told.as_deref(), message, "{given:?}");
         }
     }

@@ -1,5 +1,3 @@
-//! `limiter check`.
-
 use std::{
     net::IpAddr,
     time::{Duration, SystemTime},
@@ -33,11 +31,8 @@ pub struct Check {
 
 pub async fn run(arguments: Check) -> anyhow::Result<()> {
     let asked = arguments.of.from(arguments.address)?;
-    let interfaces = &arguments.on.interfaces;
-    each(interfaces, async |interface| {
-        one(interface, &asked.under(interface), arguments.json).await
-    })
-    .await
+    let one = async |interface: &str| one(interface, &asked, arguments.json).await;
+    each(&arguments.on.interfaces, one).await
 }
 
 async fn one(interface: &str, asked: &Asked, json: bool) -> anyhow::Result<()> {

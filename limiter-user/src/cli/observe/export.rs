@@ -1,5 +1,3 @@
-//! `limiter export`.
-
 use std::net::SocketAddr;
 
 use clap::Args;

@@ -1,5 +1,3 @@
-//! `limiter status`.
-
 use clap::Args;
 
 use crate::{

@@ -1,5 +1,3 @@
-//! `limiter top`.
-
 use std::{cmp::Reverse, env, num::NonZeroUsize, time::Duration};
 
 use clap::Args;
@@ -100,7 +98,6 @@ async fn live(interface: &str, interval: Duration) -> anyhow::Result<()> {
     }
 }
 
-/// The state of the live view.
 #[derive(Default)]
 struct View {
     order: Order,

@@ -1,5 +1,3 @@
-//! `limiter watch`.
-
 use std::{
     io,
     num::NonZeroU64,

@@ -1,5 +1,3 @@
-//! `limiter completions`.
-
 use clap::{Args, Command};
 use clap_complete::Shell;
 
@@ -12,7 +10,6 @@ pub struct Completions {
     shell: Shell,
 }
 
-/// Prints the script that completes verbs and options.
 pub fn run(arguments: &Completions, mut command: Command) -> anyhow::Result<()> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "limiter", &mut text);

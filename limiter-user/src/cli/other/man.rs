@@ -18,7 +18,6 @@ const EXAMPLES: &str = include_str!("man/examples.txt");
 
 /// The section of the manual for commands of the administrator.
 const SECTION: u8 = 8;
-/// The program and its version, as the pages show them.
 const SOURCE: &str = concat!("limiter ", env!("CARGO_PKG_VERSION"));
 const EXIT_STATUS: &str = "0: success, also if there was nothing to change. 1: failure, explained on standard error; \
                            with --strict, also if there was nothing to change, or a file has warnings. 2: wrong command line.";
@@ -41,7 +40,6 @@ struct Page {
     roff: String,
 }
 
-/// Prints a page, or writes all of them into a folder.
 pub fn run(arguments: &Manual, command: Command) -> anyhow::Result<()> {
     let pages = pages(command)?;
     if let Some(folder) = &arguments.folder {
@@ -121,7 +119,6 @@ fn add(command: &Command, pages: &mut Vec<Page>) -> anyhow::Result<()> {
         .try_for_each(|inner| add(inner, pages))
 }
 
-/// Adds lines without any formatting.
 fn literal<'a>(page: &mut Roff, lines: impl Iterator<Item = &'a str>) {
     page.control("PP", [])
         .control("RS", ["4"])

@@ -1,5 +1,3 @@
-//! `limiter config`.
-
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;

@@ -1,5 +1,3 @@
-//! `limiter doctor`.
-
 use clap::Args;
 
 use crate::{

@@ -1,5 +1,3 @@
-//! `limiter learn`.
-
 use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},

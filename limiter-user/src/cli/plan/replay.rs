@@ -1,5 +1,3 @@
-//! `limiter replay`.
-
 use std::{
     fs,
     io::{self, BufWriter, Write},

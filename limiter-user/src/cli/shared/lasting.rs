@@ -25,7 +25,6 @@ pub struct Lasting {
 }
 
 impl Lasting {
-    /// The duration of the change.
     pub fn lasts(&self) -> Lasts {
         match self.try_for {
             _ if self.dry_run => Lasts::DryRun,

@@ -10,7 +10,7 @@ use super::{
     values::{count, prefix},
 };
 use crate::config::{
-    Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, OrNone, Rate, Scope,
+    Burst, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, NewSources, OrNone, Rate, Scope,
     Settings,
     settings::{DEFAULT_LIMIT, Exemption},
 };
@@ -88,9 +88,8 @@ pub fn settings(
     fleet: Option<&str>,
 ) -> anyhow::Result<Settings> {
     let Some(rate) = flags.rate else {
-        return Err(
-            Usage("a rate is missing: write --rate RATE, or --config FILE".to_owned()).into(),
-        );
+        let why = "a rate is missing: write --rate RATE, or --config FILE";
+        anyhow::bail!(Usage(why.to_owned()));
     };
     let limit = Limit {
         burst: flags.burst,
@@ -102,7 +101,10 @@ pub fn settings(
         mode,
         direction,
         max_sources: flags.max_sources,
-        new_sources: flags.new_sources.with_burst(flags.new_sources_burst),
+        new_sources: flags.new_sources.0.map(|rate| NewSources {
+            burst: flags.new_sources_burst,
+            ..NewSources::new(rate)
+        }),
         exempt: Exempt::new(&flags.exempt),
         malformed: flags.malformed,
         shadow: flags.shadow,

@@ -12,7 +12,6 @@ use crate::{
 /// The environment variable with the session's addresses, set by sshd: see ssh(1).
 const VARIABLE: &str = "SSH_CONNECTION";
 
-/// The SSH session that this process belongs to.
 fn session() -> Option<Session> {
     let value = env::var(VARIABLE).ok().or_else(of_parent)?;
     Session::parse(&value)

@@ -38,9 +38,7 @@ pub fn duration(
 /// A new value, or a factor for the one in force.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<T> {
-    /// The new value.
     To(T),
-    /// The factor.
     By(Factor),
 }
 

@@ -1,21 +1,20 @@
 //! `[lists]`: prefixes, or files with prefixes, for this host or for its fleet.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
 use super::{
     super::{Scope, Settings, lists, names},
-    keys,
+    keys::place_of,
     section::Section,
-    value::Item,
+    value::{Wrong, text},
 };
 use crate::config::{Part, Prefixes};
 
 const PREFIX: &str = "a prefix as in \"192.0.2.0/24\"";
 const ARRAY: &str = "an array of prefixes as in [\"192.0.2.0/24\"]";
 const LIST: &str = "an array of prefixes as in [\"192.0.2.0/24\"], or { file = \"path\" }";
-const FILE: &str = "the path of a file";
 
 /// Reads all lists into `settings`. A list with mistakes is kept without them, so that limits may name it.
 pub fn read(mut section: Section, folder: &Path, settings: &mut Settings) {
@@ -45,26 +44,26 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
     let Some(value) = section.value(name) else {
         return Default::default();
     };
-    let DeValue::Table(table) = value.get_ref() else {
-        let prefixes = section.read(name, |item| match keys::place_of(name) {
-            // Keys for the top of the file end up here if they are below the header.
-            Some(place) if !value.get_ref().is_array() => item.refuse(&format!(
-                "this is under [lists], where it would be a list: write it {place}"
-            )),
-            _ => array(item, LIST),
-        });
-        return (prefixes.unwrap_or_default(), Scope::Host);
-    };
-    let line = section.line_of(name);
-    let mut inner = section.within(table, line).with_keys(&keys::LIST);
-    let scope = inner.variant("scope").unwrap_or_default();
-    let prefixes = inner.read("prefixes", |item| array(item, ARRAY));
-    if !inner.has("prefixes") && !inner.has("scope") {
-        inner.require("file", &keys::LIST, "{ file = \"partners.txt\" }");
+    if !value.get_ref().is_table() {
+        // Keys for the top of the file end up here if they are below the header.
+        let place = place_of(name).filter(|_| !value.get_ref().is_array());
+        if let Some(place) = place {
+            let why = format!("this is under [lists], where it would be a list: write it {place}");
+            section.refuse(name, &why);
+            return Default::default();
+        }
+        return (array(section, name, LIST), Scope::Host);
     }
-    let path = inner.read("file", |item| item.text(FILE, |path| Ok(folder.join(path))));
-    let mut prefixes = prefixes.unwrap_or_default();
-    match path.map(|path| lists::from_file(&path)) {
+    let Some(mut inner) = section.inner(name, "a list") else {
+        return Default::default();
+    };
+    let scope = inner.variant("scope");
+    let mut prefixes = array(&mut inner, "prefixes", ARRAY);
+    if !inner.has("prefixes") && !inner.has("scope") {
+        inner.require("file");
+    }
+    let path = inner.text::<PathBuf>("file");
+    match path.map(|path| lists::from_file(&folder.join(path))) {
         Some(Ok(in_file)) => prefixes.extend(in_file),
         Some(Err(mistakes)) => mistakes.iter().for_each(|why| section.refuse(name, why)),
         None => {}
@@ -72,10 +71,17 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
     (prefixes, scope)
 }
 
-fn array(item: &mut Item, write: &str) -> Option<Prefixes> {
-    if !item.value.get_ref().is_array() {
-        return item.wrong(write);
-    }
-    let prefixes = item.each(|prefix| prefix.text(PREFIX, lists::prefix))?;
-    Some(prefixes.into_iter().collect())
+/// Reads an array of prefixes, or reports what is wrong in it.
+fn array(section: &mut Section, key: &str, write: &str) -> Prefixes {
+    let is_array = |value: &DeValue| match value.is_array() {
+        true => Ok(()),
+        false => Err(Wrong::type_of(value, write)),
+    };
+    let prefixes = section.read(key, is_array).and_then(|()| {
+        section.each(key, |value| match text(value, lists::prefix) {
+            Err(Wrong::Type) => Err(Wrong::type_of(value, PREFIX)),
+            read => read,
+        })
+    });
+    prefixes.into_iter().flatten().collect()
 }

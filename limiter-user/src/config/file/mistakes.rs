@@ -20,7 +20,6 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// The mistakes found so far.
 pub struct Mistakes {
     /// Offset of each line's first byte.
     starts: Vec<usize>,
@@ -32,7 +31,6 @@ pub struct Mistakes {
 }
 
 impl Mistakes {
-    /// No mistakes yet, in `text`.
     pub fn new(text: &str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         Self {
@@ -57,7 +55,6 @@ impl Mistakes {
         }
     }
 
-    /// Reports a mistake on `line`.
     pub fn add(&mut self, line: usize, message: String) {
         if !self.broken.contains(&line) {
             self.found.push(Mistake { line, message });

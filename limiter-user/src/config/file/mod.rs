@@ -23,7 +23,7 @@ mod written;
 
 use std::path::Path;
 
-pub use keys::ALL as TABLES;
+pub use keys::tables;
 pub use mistakes::Mistake;
 pub use packets::show as matches;
 pub use show::show;

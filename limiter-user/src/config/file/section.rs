@@ -1,53 +1,72 @@
 //! A table of the file. Its keys are read one by one, and mistakes are reported with key and line.
 
-use std::str::FromStr;
+use std::{fmt::Display, slice, str::FromStr};
 
 use clap::ValueEnum;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    super::Invalid,
+    super::number::count,
     keys::Keys,
     mistakes::Mistakes,
-    value::{Item, Value},
+    value::{Value, Wrong, nearest, number, text, variant},
 };
 use crate::config::Part;
 
-/// A table that is being read.
 pub struct Section<'s, 't> {
     pub table: &'s DeTable<'t>,
+    keys: Keys,
     /// The part of the settings that the table belongs to.
-    pub part: Part,
+    part: Part,
     /// The line of the table's header.
-    pub line: usize,
+    line: usize,
     pub mistakes: &'s mut Mistakes,
 }
 
 impl<'s, 't> Section<'s, 't> {
-    /// Reports keys that are not in `keys`.
-    pub fn with_keys(mut self, keys: &Keys) -> Self {
-        for key in self.table.keys() {
+    /// A table with the keys of `of`. Reports other keys, and required ones that are missing.
+    pub fn new(
+        table: &'s DeTable<'t>,
+        of: &str,
+        part: Part,
+        line: usize,
+        mistakes: &'s mut Mistakes,
+    ) -> Self {
+        let keys = Keys::of(of);
+        let mut section = Self {
+            table,
+            keys,
+            part,
+            line,
+            mistakes,
+        };
+        for key in table.keys() {
             let name = key.get_ref().as_ref();
-            if !keys.names().any(|known| known == name) {
-                let line = self.mistakes.line(key.span().start);
-                self.mistakes.add(line, keys.unknown(name));
-                self.is_wrong(name);
-                if let Some(meant) = keys.nearest(name) {
-                    self.is_wrong(meant);
+            if !keys.take(name) {
+                let line = section.mistakes.line(key.span().start);
+                section.mistakes.add(line, keys.unknown(name));
+                let meant = nearest(name, keys.names());
+                for wrong in meant.into_iter().chain([name]) {
+                    section.is_wrong(wrong);
                 }
             }
         }
-        self
+        keys.required().for_each(|key| section.require(key));
+        section
     }
 
-    /// A table within this one, which begins on `line`.
-    pub fn within<'n>(&'n mut self, table: &'n DeTable<'t>, line: usize) -> Section<'n, 't> {
-        Section {
-            table,
-            line,
-            part: self.part,
-            mistakes: self.mistakes,
-        }
+    /// The table at `key`, with the keys of `of`.
+    pub fn inner(&mut self, key: &str, of: &str) -> Option<Section<'_, 't>> {
+        self.inner_part(key, of, self.part)
+    }
+
+    /// The table at `key`, which is a part of its own.
+    pub fn inner_part(&mut self, key: &str, of: &str, part: Part) -> Option<Section<'_, 't>> {
+        let DeValue::Table(table) = self.value(key)?.get_ref() else {
+            return self.read(key, |_| Err(Wrong::Type));
+        };
+        let line = self.line_of(key);
+        Some(Section::new(table, of, part, line, self.mistakes))
     }
 
     /// Returns true if `key` exists, possibly misspelled.
@@ -71,57 +90,86 @@ impl<'s, 't> Section<'s, 't> {
         Some(value)
     }
 
-    /// The table at `key`. Reports another kind of value, with `write` as advice.
-    pub fn table(&mut self, key: &str, write: &str) -> Option<&'s DeTable<'t>> {
-        match self.value(key)?.get_ref() {
-            DeValue::Table(table) => Some(table),
-            _ => self.read(key, |item| item.wrong(write)),
-        }
+    /// Reads the value of `key`. Reports a mistake in it.
+    pub fn read<T>(&mut self, key: &str, read: impl Fn(&DeValue) -> Result<T, Wrong>) -> Option<T> {
+        let value = self.value(key)?;
+        self.take(key, value, &read)
     }
 
-    pub fn read<T>(
+    fn take<T>(
         &mut self,
         key: &str,
-        read: impl FnOnce(&mut Item<'_, 't>) -> Option<T>,
+        value: &Value,
+        read: &impl Fn(&DeValue) -> Result<T, Wrong>,
     ) -> Option<T> {
+        let wrong = match read(value.get_ref()) {
+            Err(Wrong::Type) => Wrong::type_of(value.get_ref(), self.keys.advice(key)),
+            Err(wrong) => wrong,
+            Ok(value) => return Some(value),
+        };
+        if let Wrong::Value(why) = wrong {
+            self.refuse_on(self.mistakes.line(value.span().start), key, &why);
+        }
+        None
+    }
+
+    /// Reads each value of an array, or a single value.
+    pub fn each<T>(
+        &mut self,
+        key: &str,
+        read: impl Fn(&DeValue) -> Result<T, Wrong>,
+    ) -> Option<Vec<T>> {
         let value = self.value(key)?;
-        read(&mut Item {
-            value,
-            key,
-            part: self.part,
-            mistakes: self.mistakes,
-        })
+        let values = match value.get_ref() {
+            DeValue::Array(values) => &values[..],
+            _ => slice::from_ref(value),
+        };
+        let read = values.iter().map(|value| self.take(key, value, &read));
+        // Reads all of them before one counts: each reports its mistake.
+        read.collect::<Vec<_>>().into_iter().collect()
     }
 
-    /// Reads a string or a number as `T`.
-    pub fn number<T: FromStr<Err = Invalid>>(&mut self, key: &str, write: &str) -> Option<T> {
-        self.read(key, |item| item.number(write, str::parse))
+    /// Reads strings or numbers: one, or an array of at least one. An empty array would match everything.
+    pub fn several<T: FromStr<Err: Display>>(&mut self, key: &str) -> Vec<T> {
+        let read = self.each(key, |value| number(value, str::parse));
+        if read.as_ref().is_some_and(Vec::is_empty) {
+            let advice = self.keys.advice(key);
+            let why =
+                format!("an empty array is not allowed: write {advice}, or leave the key out");
+            self.refuse(key, &why);
+        }
+        read.unwrap_or_default()
     }
 
-    /// Reads a string as `T`.
-    pub fn text<T: FromStr<Err = Invalid>>(&mut self, key: &str, write: &str) -> Option<T> {
-        self.read(key, |item| item.text(write, str::parse))
+    pub fn number<T: FromStr<Err: Display>>(&mut self, key: &str) -> Option<T> {
+        self.read(key, |value| number(value, str::parse))
     }
 
-    /// Reads one of the variants of `T`.
-    pub fn variant<T: ValueEnum>(&mut self, key: &str) -> Option<T> {
-        self.read(key, |item| item.variant())
+    /// Reads a number that may have a suffix.
+    pub fn count(&mut self, key: &str) -> Option<u64> {
+        self.read(key, |value| number(value, count))
     }
 
-    /// Reads `true` or `false`.
-    pub fn boolean(&mut self, key: &str) -> Option<bool> {
-        self.read(key, |item| match item.value.get_ref() {
-            DeValue::Boolean(on) => Some(*on),
-            _ => item.wrong("true or false"),
-        })
+    pub fn text<T: FromStr<Err: Display>>(&mut self, key: &str) -> Option<T> {
+        self.read(key, |value| text(value, str::parse))
     }
 
-    /// Reports `key` as missing, unless it exists, possibly misspelled. `write` is an example of it.
-    pub fn require(&mut self, key: &str, keys: &Keys, write: &str) {
+    /// Reads one of the variants of `T`, or the default.
+    pub fn variant<T: ValueEnum + Default>(&mut self, key: &str) -> T {
+        self.read(key, variant).unwrap_or_default()
+    }
+
+    /// Reports `key` as missing, unless it exists, possibly misspelled.
+    pub fn require(&mut self, key: &str) {
         if !self.has(key) {
+            let table = self.keys.table;
+            let (_, example) = self
+                .keys
+                .advice(key)
+                .split_once("as in ")
+                .unwrap_or_default();
             let message = format!(
-                "{} needs '{key}', which is missing: write it as in {write}",
-                keys.table
+                "{table} needs '{key}', which is missing: write it as in {key} = {example}"
             );
             self.mistakes.add(self.line, message);
             self.is_wrong(key);
@@ -130,7 +178,10 @@ impl<'s, 't> Section<'s, 't> {
 
     /// Reports that `key` is wrong.
     pub fn refuse(&mut self, key: &str, why: &str) {
-        let line = self.line_of(key);
+        self.refuse_on(self.line_of(key), key, why);
+    }
+
+    fn refuse_on(&mut self, line: usize, key: &str, why: &str) {
         self.mistakes.add(line, format!("{key}: {why}"));
         self.is_wrong(key);
     }

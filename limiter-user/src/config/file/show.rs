@@ -3,9 +3,9 @@
 use std::fmt::Display;
 
 use super::{
-    super::{Burst, Control, Limit, Settings, Unit, lists},
+    super::{Burst, Control, Limit, Settings, Unit, lists, or_none::NONE},
     adaptive, packets,
-    written::{array, text},
+    written::{array, lines, text},
 };
 use crate::config::{ALLOW, DENY, Direction, Key, Prefixes};
 
@@ -15,122 +15,96 @@ const ON_ONE_LINE: usize = 4;
 /// Prints a file that `parse` reads as the same settings. Defaults are left out, apart from those that users ask for
 /// most: the mode, the number of sources, and the limit on new sources.
 pub fn show(interfaces: &[String], settings: &Settings) -> String {
-    let mut out = Lines::default();
-    out.array("interfaces", interfaces);
-    out.line("mode", text(settings.mode));
-    out.changed("direction", settings.direction);
-    out.line("max_sources", settings.max_sources);
-    match &settings.new_sources {
-        None => out.line("new_sources", text("none")),
-        Some(new_sources) => {
-            out.line("new_sources", text(new_sources.rate));
-            out.some("new_sources_burst", new_sources.burst);
-            let on = new_sources.second_chance;
-            out.some("second_chance", (!on).then_some(on));
-        }
-    }
-    out.array("exempt", &settings.exempt.names());
-    out.changed("malformed", settings.malformed);
-    out.shadow(settings.shadow);
-    out.some("fleet", settings.fleet.as_ref().map(text));
-    out.control(settings);
-    out.lists(settings);
-    for limit in &settings.limits {
-        out.limit(limit, settings.direction);
-    }
-    out.0
+    let of_new = settings.new_sources;
+    let burst = of_new.and_then(|of_new| of_new.burst);
+    let no_second_chance = of_new.is_some_and(|of_new| !of_new.second_chance);
+    let top = lines([
+        ("interfaces", some(interfaces)),
+        ("mode", Some(text(settings.mode))),
+        ("max_sources", Some(settings.max_sources.to_string())),
+        ("new_sources", or_none(of_new.map(|of_new| of_new.rate))),
+        ("new_sources_burst", burst.map(|burst| burst.to_string())),
+        ("second_chance", no_second_chance.then(|| false.to_string())),
+        ("exempt", some(&settings.exempt.names())),
+        ("malformed", changed(settings.malformed)),
+        ("shadow", on(settings.shadow)),
+        ("fleet", settings.fleet.as_ref().map(text)),
+    ]);
+    let limits = settings.limits.iter().map(limit).collect::<String>();
+    top + &control(settings) + &lists(settings) + &limits
 }
 
-#[derive(Default)]
-struct Lines(String);
-
-impl Lines {
-    fn line(&mut self, key: &str, value: impl Display) {
-        self.0.push_str(&format!("{key} = {value}\n"));
+fn control(settings: &Settings) -> String {
+    let control = settings.control;
+    if !settings.exempt.control || control == Control::default() {
+        return String::new();
     }
+    let fields = [
+        ("rate", Some(text(control.rate))),
+        ("burst", control.burst.map(burst)),
+        ("total", or_none(control.total)),
+    ];
+    format!("\n[control]\n{}", lines(fields))
+}
 
-    fn some(&mut self, key: &str, value: Option<impl Display>) {
-        if let Some(value) = value {
-            self.line(key, value);
-        }
-    }
-
-    fn changed<T: Display + Default + PartialEq>(&mut self, key: &str, value: T) {
-        self.some(key, (value != T::default()).then(|| text(value)));
-    }
-
-    fn array(&mut self, key: &str, values: &[impl Display]) {
-        self.some(
-            key,
-            (!values.is_empty()).then(|| array(values.iter().map(text))),
-        );
-    }
-
-    fn shadow(&mut self, on: bool) {
-        self.some("shadow", on.then_some(on));
-    }
-
-    fn control(&mut self, settings: &Settings) {
-        let control = settings.control;
-        if !settings.exempt.control || control == Control::default() {
-            return;
-        }
-        self.0.push_str("\n[control]\n");
-        self.line("rate", text(control.rate));
-        self.some("burst", control.burst.map(burst));
-        let total = control.total.map(|total| total.to_string());
-        let total = total.unwrap_or_else(|| "none".to_owned());
-        self.line("total", text(total));
-    }
-
-    fn lists(&mut self, settings: &Settings) {
-        let of_fleet = |name: &str| settings.fleet_lists.contains(name);
-        let is_default = |(name, prefixes): &(&str, &Prefixes)| {
-            (*name == ALLOW || *name == DENY) && prefixes.is_empty() && !of_fleet(name)
+fn lists(settings: &Settings) -> String {
+    let mut written = String::new();
+    for (name, prefixes) in settings.lists.all() {
+        let values = prefix_array(prefixes);
+        let value = match (settings.fleet_lists.contains(name), prefixes.is_empty()) {
+            (false, true) if name == ALLOW || name == DENY => continue,
+            (false, _) => values,
+            (true, true) => "{ scope = \"fleet\" }".to_owned(),
+            (true, false) => format!("{{ scope = \"fleet\", prefixes = {values} }}"),
         };
-        let lists = settings.lists.all();
-        let written: Vec<_> = lists.filter(|list| !is_default(list)).collect();
-        if !written.is_empty() {
-            self.0.push_str("\n[lists]\n");
-        }
-        for (name, prefixes) in written {
-            // A dot would begin a nested table.
-            let key = if name.contains('.') {
-                text(name)
-            } else {
-                name.to_owned()
-            };
-            let prefixes = match (of_fleet(name), prefixes.is_empty()) {
-                (false, _) => prefix_array(prefixes),
-                (true, true) => "{ scope = \"fleet\" }".to_owned(),
-                (true, false) => {
-                    format!(
-                        "{{ scope = \"fleet\", prefixes = {} }}",
-                        prefix_array(prefixes)
-                    )
-                }
-            };
-            self.line(&key, prefixes);
-        }
+        // A dot would begin a nested table.
+        let key = if name.contains('.') {
+            text(name)
+        } else {
+            name.to_owned()
+        };
+        written += &format!("{key} = {value}\n");
     }
+    let header = if written.is_empty() {
+        ""
+    } else {
+        "\n[lists]\n"
+    };
+    header.to_owned() + &written
+}
 
-    fn limit(&mut self, limit: &Limit, direction: Direction) {
-        self.0.push_str("\n[[limit]]\n");
-        self.line("name", text(&limit.name));
-        let matches = Some(&limit.matches).filter(|matches| !matches.is_everything());
-        self.some("match", matches.map(packets::show));
-        let of_peers = Key::of_peers(direction);
-        self.some("key", (limit.key != of_peers).then(|| text(limit.key)));
-        self.line("rate", text(limit.rate));
-        self.some("burst", limit.burst.map(burst));
-        self.some("cost", limit.cost);
-        self.changed("algorithm", limit.algorithm);
-        self.some("hold", limit.hold.map(text));
-        self.some("max_delay", limit.max_delay.map(text));
-        self.some("adaptive", limit.adaptive.as_ref().map(adaptive::show));
-        self.shadow(limit.shadow);
-        self.changed("scope", limit.scope);
-    }
+fn limit(limit: &Limit) -> String {
+    let matches = Some(&limit.matches).filter(|matches| !matches.is_everything());
+    let fields = [
+        ("name", Some(text(&limit.name))),
+        ("match", matches.map(packets::show)),
+        ("key", changed(limit.key)),
+        ("rate", Some(text(limit.rate))),
+        ("burst", limit.burst.map(burst)),
+        ("cost", limit.cost.map(|cost| cost.to_string())),
+        ("algorithm", changed(limit.algorithm)),
+        ("hold", limit.hold.map(text)),
+        ("adaptive", limit.adaptive.as_ref().map(adaptive::show)),
+        ("shadow", on(limit.shadow)),
+        ("scope", changed(limit.scope)),
+    ];
+    format!("\n[[limit]]\n{}", lines(fields))
+}
+
+fn some(values: &[impl Display]) -> Option<String> {
+    (!values.is_empty()).then(|| array(values.iter().map(text)))
+}
+
+fn or_none(value: Option<impl Display>) -> Option<String> {
+    Some(value.map_or_else(|| text(NONE), text))
+}
+
+fn changed<T: Display + Default + PartialEq>(value: T) -> Option<String> {
+    (value != T::default()).then(|| text(value))
+}
+
+fn on(switch: bool) -> Option<String> {
+    switch.then(|| true.to_string())
 }
 
 fn prefix_array(prefixes: &Prefixes) -> String {
@@ -139,7 +113,7 @@ fn prefix_array(prefixes: &Prefixes) -> String {
         .map(|prefix| text(lists::show(prefix)))
         .collect();
     if written.len() <= ON_ONE_LINE {
-        return array(written.into_iter());
+        return array(written);
     }
     format!("[\n    {},\n]", written.join(",\n    "))
 }

@@ -1,37 +1,28 @@
 //! Single values: their types, and messages about wrong ones.
 
+use std::fmt::Display;
+
 use clap::ValueEnum;
 use toml::{
     Spanned,
     de::{DeInteger, DeValue},
 };
 
-use super::{super::Invalid, mistakes::Mistakes};
-use crate::config::Part;
-
 /// A value with its position in the file.
 pub type Value<'t> = Spanned<DeValue<'t>>;
 
-/// A value that is being read. Its readers report mistakes in it, and return `None` then.
-pub struct Item<'i, 't> {
-    pub value: &'i Value<'t>,
-    pub key: &'i str,
-    pub part: Part,
-    pub mistakes: &'i mut Mistakes,
+/// The reason why a value is refused.
+pub enum Wrong {
+    /// It has a type that the key does not take.
+    Type,
+    /// It means nothing, or nothing here.
+    Value(String),
 }
 
-impl<'i, 't> Item<'i, 't> {
-    /// Reports a mistake in this value.
-    pub fn refuse<T>(&mut self, why: &str) -> Option<T> {
-        let line = self.mistakes.line(self.value.span().start);
-        self.mistakes.add(line, format!("{}: {why}", self.key));
-        self.mistakes.is_wrong(self.part, self.key);
-        None
-    }
-
-    /// Reports a value of a wrong type.
-    pub fn wrong<T>(&mut self, write: &str) -> Option<T> {
-        let found = match self.value.get_ref() {
+impl Wrong {
+    /// The reason for a value of a wrong type, with `write` as advice.
+    pub fn type_of(value: &DeValue, write: &str) -> Self {
+        let found = match value {
             DeValue::String(text) => format!("the text '{}'", text.escape_debug()),
             DeValue::Integer(number) => match integer(number) {
                 Some(number) if number < 0 => format!("the negative number {number}"),
@@ -44,90 +35,58 @@ impl<'i, 't> Item<'i, 't> {
             DeValue::Array(_) => "an array".to_owned(),
             DeValue::Table(_) => "a table".to_owned(),
         };
-        self.refuse(&format!("{found} is not allowed here: write {write}"))
+        Self::Value(format!("{found} is not allowed here: write {write}"))
     }
+}
 
-    fn valid<T>(&mut self, read: Result<T, Invalid>) -> Option<T> {
-        match read {
-            Ok(value) => Some(value),
-            Err(Invalid(why)) => self.refuse(&why),
-        }
+pub fn text<T, E: Display>(
+    value: &DeValue,
+    read: impl Fn(&str) -> Result<T, E>,
+) -> Result<T, Wrong> {
+    match value {
+        DeValue::String(text) => read(text).map_err(|why| Wrong::Value(why.to_string())),
+        _ => Err(Wrong::Type),
     }
+}
 
-    /// Reads a string by `read`.
-    pub fn text<T>(&mut self, write: &str, read: impl Fn(&str) -> Result<T, Invalid>) -> Option<T> {
-        match self.value.get_ref() {
-            DeValue::String(text) => self.valid(read(text)),
-            _ => self.wrong(write),
-        }
+/// Reads a string or a number by `read`, which gets a number's digits.
+pub fn number<T, E: Display>(
+    value: &DeValue,
+    read: impl Fn(&str) -> Result<T, E>,
+) -> Result<T, Wrong> {
+    let number = match value {
+        DeValue::Integer(number) => integer(number).filter(|number| *number >= 0),
+        _ => return text(value, read),
+    };
+    let digits = number.ok_or(Wrong::Type)?.to_string();
+    read(&digits).map_err(|why| Wrong::Value(why.to_string()))
+}
+
+pub fn boolean(value: &DeValue) -> Result<bool, Wrong> {
+    match value {
+        DeValue::Boolean(on) => Ok(*on),
+        _ => Err(Wrong::type_of(value, "true or false")),
     }
+}
 
-    /// Reads a string or a number by `read`, which gets a number's digits.
-    pub fn number<T>(
-        &mut self,
-        write: &str,
-        read: impl Fn(&str) -> Result<T, Invalid>,
-    ) -> Option<T> {
-        let DeValue::Integer(number) = self.value.get_ref() else {
-            return self.text(write, read);
-        };
-        match integer(number) {
-            Some(number) if number < 0 => self.wrong(write),
-            Some(number) => self.valid(read(&number.to_string())),
-            None => self.refuse(&format!(
-                "the number {number} is far too large: write {write}"
-            )),
-        }
-    }
-
-    /// Reads one of the variants of a type, by its name on the command line.
-    pub fn variant<T: ValueEnum>(&mut self) -> Option<T> {
-        let values = T::value_variants().iter();
-        let names: Vec<_> = values.filter_map(ValueEnum::to_possible_value).collect();
-        let names: Vec<_> = names.iter().map(|name| name.get_name()).collect();
-        let write = format!("\"{}\"", names.join("\" or \""));
-        self.text(&write, |text| {
-            T::from_str(text, false).map_err(|_| {
-                let text = text.escape_debug().to_string();
-                Invalid(match nearest(&text, names.iter().copied()) {
-                    Some(name) => {
-                        format!("'{text}' is not a valid value: did you mean \"{name}\"?")
-                    }
-                    None => format!("'{text}' is not a valid value: write {write}"),
-                })
-            })
+/// Reads one of the variants of a type, by its name on the command line.
+pub fn variant<T: ValueEnum>(value: &DeValue) -> Result<T, Wrong> {
+    let values = T::value_variants().iter();
+    let names: Vec<_> = values.filter_map(ValueEnum::to_possible_value).collect();
+    let names: Vec<_> = names.iter().map(|name| name.get_name()).collect();
+    let write = format!("\"{}\"", names.join("\" or \""));
+    let read = |text: &str| {
+        T::from_str(text, false).map_err(|_| {
+            let text = text.escape_debug();
+            match nearest(&text.to_string(), names.iter().copied()) {
+                Some(name) => format!("'{text}' is not a valid value: did you mean \"{name}\"?"),
+                None => format!("'{text}' is not a valid value: write {write}"),
+            }
         })
-    }
-
-    /// Reads each value of an array, or a single value.
-    pub fn each<T>(&mut self, one: impl Fn(&mut Item<'_, 't>) -> Option<T>) -> Option<Vec<T>> {
-        let DeValue::Array(items) = self.value.get_ref() else {
-            return one(self).map(|item| vec![item]);
-        };
-        let read = items.iter().map(|value| {
-            one(&mut Item {
-                value,
-                key: self.key,
-                part: self.part,
-                mistakes: self.mistakes,
-            })
-        });
-        // Reads all of them before one counts: each reports its mistake.
-        read.collect::<Vec<_>>().into_iter().collect()
-    }
-
-    /// Reads each value of an array or a single value, at least one. An empty array would match everything.
-    pub fn some<T>(
-        &mut self,
-        write: &str,
-        one: impl Fn(&mut Item<'_, 't>) -> Option<T>,
-    ) -> Option<Vec<T>> {
-        match self.value.get_ref() {
-            DeValue::Array(items) if items.is_empty() => self.refuse(&format!(
-                "an empty array is not allowed: write {write}, or leave the key out"
-            )),
-            _ => self.each(one),
-        }
+    };
+    match text(value, read) {
+        Err(Wrong::Type) => Err(Wrong::type_of(value, &write)),
+        read => read,
     }
 }
 

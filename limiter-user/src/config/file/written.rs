@@ -2,19 +2,33 @@
 
 use std::fmt::Display;
 
+/// A key, and its value if it is written.
+pub(super) type Field = (&'static str, Option<String>);
+
 /// Prints text with quotes, and escapes if needed.
 pub(super) fn text(value: impl Display) -> String {
     toml::Value::String(value.to_string()).to_string()
 }
 
-pub(super) fn array(values: impl Iterator<Item = String>) -> String {
-    format!("[{}]", values.collect::<Vec<_>>().join(", "))
+pub(super) fn array(values: impl IntoIterator<Item = String>) -> String {
+    format!("[{}]", joined(values))
 }
 
-/// Prints a single value, or an array of several.
-pub(super) fn one_or_array(mut values: Vec<String>) -> String {
-    match values.pop() {
-        Some(value) if values.is_empty() => value,
-        last => array(values.into_iter().chain(last)),
-    }
+/// Prints a table within a line.
+pub(super) fn table(fields: impl IntoIterator<Item = Field>) -> String {
+    format!("{{ {} }}", joined(written(fields)))
+}
+
+/// Prints each key on a line of its own.
+pub(super) fn lines(fields: impl IntoIterator<Item = Field>) -> String {
+    written(fields).map(|field| field + "\n").collect()
+}
+
+fn written(fields: impl IntoIterator<Item = Field>) -> impl Iterator<Item = String> {
+    let fields = fields.into_iter();
+    fields.filter_map(|(key, value)| Some(format!("{key} = {}", value?)))
+}
+
+fn joined(values: impl IntoIterator<Item = String>) -> String {
+    values.into_iter().collect::<Vec<_>>().join(", ")
 }

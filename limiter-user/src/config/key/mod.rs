@@ -12,8 +12,6 @@ use limiter_common::table::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Direction, Invalid, as_text};
-
 /// The parts that packets must have in common to share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -123,13 +121,8 @@ impl Key {
         }
     }
 
-    /// Entries of the table that a key of IPv4 takes; one of IPv6 may take more.
-    pub fn entries_at_least(&self) -> u64 {
-        if self.has_both() { 2 } else { 1 }
-    }
-
     /// Returns true if source and destination are parts of the key.
-    fn has_both(&self) -> bool {
+    pub fn has_both(&self) -> bool {
         matches!(self.parts, Parts::Pair { .. } | Parts::Flow)
     }
 
@@ -214,5 +207,3 @@ pub fn address(address: IpAddr) -> Address {
 pub fn octets(words: Words) -> [u8; 16] {
     std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8])
 }
-
-as_text!(Key);

@@ -68,7 +68,6 @@ impl Key {
     }
 }
 
-/// The source of a key of two addresses.
 fn source_of(key: &SourceKey) -> Option<IpAddr> {
     let (from, ..) = pair::addresses(key.address())?;
     Some(ipv4(from).into())

@@ -1,30 +1,47 @@
 //! Reads and writes keys as text: `/24,/48`, `source + destination/32,/64`, `flow`.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use super::{Bits, Key};
-use crate::config::Invalid;
 use crate::config::Parts;
+use crate::config::{Invalid, Text, as_text, invalid};
 
 /// The part of a key with a bucket for each destination port, behind a comma or a plus sign.
 const PORT: &str = "destination_port";
 
-impl FromStr for Key {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Key {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let (of_addresses, by_port) = match text.rsplit_once([',', '+']) {
             Some((parts, port)) if port.trim_start() == PORT => (parts.trim_end(), true),
             _ => (text, false),
         };
         match parts(of_addresses) {
-            Some(Parts::Flow) if by_port => Err(Invalid::new(format!(
+            Some(Parts::Flow) if by_port => Err(invalid!(
                 "'{text}' names the port twice, because a flow has its ports: write flow"
-            ))),
+            )),
             Some(parts) => Ok(Self { parts, by_port }),
-            None => Err(Invalid::new(format!(
+            None => Err(invalid!(
                 "'{text}' is not a key: write lengths as in /32,/64 (at most /32 for IPv4, /128 for IPv6), interface, destination/24,/48, source + destination, or flow; ,{PORT} may follow"
-            ))),
+            )),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let addresses = match self.parts {
+            Parts::Interface => "interface".to_owned(),
+            Parts::Source(bits) => bits.to_string(),
+            Parts::Destination(bits) => format!("destination{}", unless(bits, Bits::WHOLE)),
+            Parts::Pair(source, destination) => {
+                let source = unless(source, Bits::OF_HOSTS);
+                let destination = unless(destination, Bits::WHOLE);
+                format!("source{source} + destination{destination}")
+            }
+            Parts::Flow => "flow".to_owned(),
+        };
+        match self.by_port {
+            true if self.is_by_source() => format!("{addresses},{PORT}"),
+            true => format!("{addresses} + {PORT}"),
+            false => addresses,
         }
     }
 }
@@ -83,23 +100,4 @@ impl fmt::Display for Bits {
     }
 }
 
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.parts {
-            Parts::Interface => f.write_str("interface")?,
-            Parts::Source(bits) => write!(f, "{bits}")?,
-            Parts::Destination(bits) => write!(f, "destination{}", unless(bits, Bits::WHOLE))?,
-            Parts::Pair(source, destination) => {
-                let source = unless(source, Bits::OF_HOSTS);
-                let destination = unless(destination, Bits::WHOLE);
-                write!(f, "source{source} + destination{destination}")?;
-            }
-            Parts::Flow => f.write_str("flow")?,
-        }
-        match self.by_port {
-            true if self.is_by_source() => write!(f, ",{PORT}"),
-            true => write!(f, " + {PORT}"),
-            false => Ok(()),
-        }
-    }
-}
+as_text!(Key);

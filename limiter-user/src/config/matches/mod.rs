@@ -1,6 +1,7 @@
 //! `match`: the packets that a limit applies to.
 
 mod fields;
+mod names;
 mod values;
 
 use std::{collections::BTreeSet, net::IpAddr};
@@ -15,7 +16,7 @@ use limiter_common::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, Prefixes, TierBits, lists};
+use super::{Invalid, Prefixes, TierBits, invalid, lists};
 pub use fields::{Destination, Dscp, Hex, IcmpType, Payload};
 pub use values::{IpVersion, Lengths, Numbers, PortRange, Protocol, TcpFlags, Ttl, flag_names};
 
@@ -209,9 +210,9 @@ pub(super) fn check_count(key: &str, ranges: &[rules::Range]) -> Result<(), Inva
         }
         _ => "",
     };
-    Err(Invalid::new(format!(
+    Err(invalid!(
         "{count} separate values or ranges are too many for one limit: write at most {RANGES_MAX}, or two limits{icmp}"
-    )))
+    ))
 }
 
 /// The first character of the name of a set of destinations. Names of lists cannot have it.

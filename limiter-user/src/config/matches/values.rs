@@ -1,30 +1,15 @@
 //! The values of a match: protocols, ports, TCP flags, versions of IP.
 
-use std::{fmt, str::FromStr};
-
 use limiter_common::abi::rules;
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Invalid, as_text};
+use super::names;
+use crate::config::{Invalid, Text, as_text, ensure, invalid};
 
 /// Number of a transport protocol, as assigned by IANA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Protocol(pub u8);
-
-const PROTOCOLS: [(&str, u8); 11] = [
-    ("icmp", 1),
-    ("igmp", 2),
-    ("tcp", 6),
-    ("udp", 17),
-    ("dccp", 33),
-    ("gre", 47),
-    ("esp", 50),
-    ("ah", 51),
-    ("icmpv6", 58),
-    ("sctp", 132),
-    ("udplite", 136),
-];
 
 impl Protocol {
     /// ICMP.
@@ -42,29 +27,20 @@ impl Protocol {
     }
 }
 
-impl FromStr for Protocol {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        if let Some((_, number)) = PROTOCOLS.iter().find(|(name, _)| *name == text) {
-            return Ok(Self(*number));
-        }
-        text.parse().map(Self).map_err(|_| {
-            let names: Vec<_> = PROTOCOLS.iter().map(|(name, _)| *name).collect();
-            Invalid::new(format!(
-                "'{text}' is not a known protocol: write one of {}, or a number from 0 to 255",
-                names.join(", ")
-            ))
+impl Text for Protocol {
+    fn read(text: &str) -> Result<Self, Invalid> {
+        let number = names::number("protocol", text).or_else(|| text.parse().ok());
+        number.map(Self).ok_or_else(|| {
+            let names = names::listed("protocol");
+            invalid!(
+                "'{text}' is not a known protocol: write one of {names}, or a number from 0 to 255"
+            )
         })
     }
-}
 
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match PROTOCOLS.iter().find(|(_, number)| *number == self.0) {
-            Some((name, _)) => f.write_str(name),
-            None => write!(f, "{}", self.0),
-        }
+    fn shown(&self) -> String {
+        let name = names::name("protocol", self.0.into());
+        name.map_or_else(|| self.0.to_string(), str::to_owned)
     }
 }
 
@@ -108,10 +84,8 @@ impl PortRange {
     }
 }
 
-impl<const MOST: u32, const OPEN: bool> FromStr for Range<MOST, OPEN> {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl<const MOST: u32, const OPEN: bool> Text for Range<MOST, OPEN> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let number = |digits: &str| {
             let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
             let number = digits.parse().ok().filter(|number| *number <= MOST);
@@ -124,25 +98,22 @@ impl<const MOST: u32, const OPEN: bool> FromStr for Range<MOST, OPEN> {
         };
         let Some((first, last)) = number(first).zip(last) else {
             let example = if OPEN { "0-100 or 1200-" } else { "5300-5353" };
-            return Err(Invalid::new(format!(
+            return Err(invalid!(
                 "'{text}' is not a number from 0 to {MOST}: write one, or a range as in {example}"
-            )));
+            ));
         };
-        if first > last {
-            return Err(Invalid::new(format!(
-                "'{text}' is a range that ends before it begins: write {last}-{first}"
-            )));
-        }
+        ensure!(
+            first <= last,
+            "'{text}' is a range that ends before it begins: write {last}-{first}"
+        );
         Ok(Self { first, last })
     }
-}
 
-impl<const MOST: u32, const OPEN: bool> fmt::Display for Range<MOST, OPEN> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shown(&self) -> String {
         match (self.first, self.last) {
-            (first, last) if first == last => write!(f, "{first}"),
-            (first, last) if OPEN && last == MOST => write!(f, "{first}-"),
-            (first, last) => write!(f, "{first}-{last}"),
+            (first, last) if first == last => first.to_string(),
+            (first, last) if OPEN && last == MOST => format!("{first}-"),
+            (first, last) => format!("{first}-{last}"),
         }
     }
 }
@@ -157,47 +128,29 @@ pub struct TcpFlags {
     pub looked_at: u8,
 }
 
-const FLAGS: [(&str, u8); 8] = [
-    ("fin", 1),
-    ("syn", 2),
-    ("rst", 4),
-    ("psh", 8),
-    ("ack", 16),
-    ("urg", 32),
-    ("ece", 64),
-    ("cwr", 128),
-];
-
 /// The flags that distinguish segments that open, continue and end a connection. So `syn` alone means a segment that
 /// opens one.
 const BY_DEFAULT: u8 = 1 | 2 | 4 | 16;
 
 fn flags(text: &str) -> Result<u8, Invalid> {
-    let flag = |name: &str| {
-        let found = FLAGS.iter().find(|(known, _)| *known == name);
-        found.map(|(_, bit)| *bit).ok_or_else(|| {
-            let names: Vec<_> = FLAGS.iter().map(|(name, _)| *name).collect();
-            Invalid::new(format!(
-                "'{name}' is not a TCP flag: write some of {}, as in syn or syn,ack",
-                names.join(", ")
-            ))
-        })
-    };
-    text.split(',')
-        .try_fold(0, |bits, name| Ok(bits | flag(name)?))
+    text.split(',').try_fold(0, |bits, name| {
+        let bit = names::number("flag", name).ok_or_else(|| {
+            let names = names::listed("flag");
+            invalid!("'{name}' is not a TCP flag: write some of {names}, as in syn or syn,ack")
+        })?;
+        Ok(bits | bit)
+    })
 }
 
 /// Names of the flags in `bits`.
 pub fn flag_names(bits: u8) -> Vec<&'static str> {
-    let set = FLAGS.iter().filter(|(_, bit)| bits & bit != 0);
-    set.map(|(name, _)| *name).collect()
+    let set = names::all("flag").filter(|(_, [bit, _])| bits & bit.unwrap_or(0) != 0);
+    set.map(|(name, _)| name).collect()
 }
 
-impl FromStr for TcpFlags {
-    type Err = Invalid;
-
+impl Text for TcpFlags {
     /// Reads `syn`: syn is set, and ack, fin and rst are not. With `syn/syn`: syn is set, and the others may be.
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let (set, looked_at) = match text.split_once('/') {
             None => {
                 let set = flags(text)?;
@@ -206,22 +159,19 @@ impl FromStr for TcpFlags {
             Some(("", looked_at)) => (0, flags(looked_at)?),
             Some((set, looked_at)) => (flags(set)?, flags(looked_at)?),
         };
-        if set & !looked_at != 0 {
-            return Err(Invalid::new(format!(
-                "'{text}' requires flags that it does not compare: name them after the slash too, as in syn/syn,ack"
-            )));
-        }
+        ensure!(
+            set & !looked_at == 0,
+            "'{text}' requires flags that it does not compare: name them after the slash too, as in syn/syn,ack"
+        );
         Ok(Self { set, looked_at })
     }
-}
 
-impl fmt::Display for TcpFlags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn shown(&self) -> String {
         let set = flag_names(self.set).join(",");
         if self.set != 0 && self.looked_at == self.set | BY_DEFAULT {
-            f.write_str(&set)
+            set
         } else {
-            write!(f, "{set}/{}", flag_names(self.looked_at).join(","))
+            format!("{set}/{}", flag_names(self.looked_at).join(","))
         }
     }
 }
@@ -235,25 +185,19 @@ pub enum IpVersion {
     V6,
 }
 
-impl FromStr for IpVersion {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for IpVersion {
+    fn read(text: &str) -> Result<Self, Invalid> {
         match text {
             "4" => Ok(Self::V4),
             "6" => Ok(Self::V6),
-            _ => Err(Invalid::new(format!(
-                "{text} is not a version of IP: write 4 or 6"
-            ))),
+            _ => Err(invalid!("{text} is not a version of IP: write 4 or 6")),
         }
     }
-}
 
-impl fmt::Display for IpVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Self::V4 { "4" } else { "6" })
+    fn shown(&self) -> String {
+        if *self == Self::V4 { "4" } else { "6" }.to_owned()
     }
 }
 
-as_text!(Protocol, TcpFlags);
+as_text!(Protocol, TcpFlags, IpVersion);
 as_text!([const MOST: u32, const OPEN: bool] Range<MOST, OPEN>);

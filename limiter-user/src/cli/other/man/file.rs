@@ -3,9 +3,8 @@
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
 use super::{Page, SECTION as COMMANDS, SOURCE, literal};
-use crate::config::file::TABLES;
+use crate::config::file::tables;
 
-/// The page's name.
 pub const NAME: &str = "limiter.toml";
 /// The section of the manual for files.
 pub const SECTION: u8 = 5;
@@ -19,26 +18,7 @@ const DESCRIPTION: [&str; 3] = [
      of them or to none. A packet that no limit matches passes.",
 ];
 
-const EXAMPLE: &str = r#"interfaces = ["eth0"]
-exempt = ["established", "control"]
-shadow = true
-
-[lists]
-deny = ["203.0.113.66"]
-own = ["192.0.2.0/24", "2001:db8::/32"]
-
-[[limit]]
-name = "ssh"
-match = { protocol = "tcp", destination_port = 22, tcp_flags = "syn" }
-rate = "5/m"
-burst = 5
-
-[[limit]]
-name = "others"
-match = { unless = "own" }
-key = "/24,/48"
-rate = "20k/s"
-"#;
+const EXAMPLE: &str = include_str!("limiter.toml");
 
 const FILES: [(&str, &str); 2] = [
     ("/etc/limiter/IFACE.toml", "Configuration of one interface."),
@@ -60,13 +40,13 @@ pub fn page() -> Page {
     for paragraph in DESCRIPTION {
         page.control("PP", []).text(with_code(paragraph));
     }
-    let tables = TABLES.iter().map(|table| {
+    let keys = tables().map(|table| {
         let heading = format!("Keys of {} ({})", table.table, table.place);
         (heading, table.meanings().collect())
     });
     let files = ("Files".to_owned(), FILES.to_vec());
     page.control("SH", ["KEYS", "AND", "FILES"]);
-    for (heading, items) in tables.chain([files]) {
+    for (heading, items) in keys.chain([files]) {
         let items: Vec<(&str, &str)> = items;
         page.control("SS", [heading.as_str()]);
         for (term, is) in items {
@@ -101,13 +81,13 @@ fn with_code(text: &str) -> Vec<Inline> {
 mod tests {
     use std::path::Path;
 
-    use super::{EXAMPLE, TABLES, page};
+    use super::{EXAMPLE, page, tables};
     use crate::config::file::parse;
 
     #[test]
     fn manual_page_has_every_key_of_the_file() {
         let page = page().roff;
-        for (key, is) in TABLES.iter().flat_map(|table| table.meanings()) {
+        for (key, is) in tables().flat_map(|table| table.meanings()) {
             assert!(page.contains(&format!(".TP\n\\fB{key}\\fR\n")), "{key}");
             assert!(is.ends_with('.'), "{is}");
             assert!(is.matches('`').count() % 2 == 0, "{is}");

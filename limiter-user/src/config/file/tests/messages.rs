@@ -126,7 +126,8 @@ match = { destination = "192.0.2.300" } => line 4: destination: '192.0.2.300' is
 match = { destination = "192.0.2.0/33" } => line 4: destination: '192.0.2.0/33' is not a prefix: write one as in
 match = { destination = "a list" } => line 4: destination: 'a list' is neither a prefix nor the name of a list
 match = { destination = "deny" } => line 4: destination: limits cannot match destinations on 'deny'
-match = { payload = { offset = 57, bytes = "00" } } => line 4: offset: '57' is not an offset: write 0 to 56
+match = { payload = { offset = 57, bytes = "00" } } => line 4: payload: the offset is too far: write 0 to 56
+match = { payload = { offset = 300, bytes = "00" } } => line 4: payload: the offset is too far: write 0 to 56
 match = { payload = { offset = 0 } } => line 4: payload needs 'bytes', which is missing: write it as in bytes =
 match = { payload = { bytes = "0" } } => line 4: bytes: '0' is not 1 to 8 bytes: write two hexadecimal digits
 match = { payload = { bytes = "00", mask = "00 00" } } => line 4: payload: the mask has 2 bytes, and bytes has 1
