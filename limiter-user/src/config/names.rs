@@ -50,17 +50,18 @@ pub fn interface(text: &str) -> Result<String, Invalid> {
     /// `IFNAMSIZ` less the final zero.
     const LONGEST: usize = 15;
     let allowed = |c: char| !(c == '/' || c == ':' || c.is_whitespace() || c.is_control());
+    let (name, _) = direction_of(text);
     ensure!(
-        !["", ".", ".."].contains(&text) && text.chars().all(allowed),
+        !["", ".", ".."].contains(&name) && name.chars().all(allowed),
         "'{}' is not the name of an interface: `ip link` lists all interfaces",
         text.escape_debug()
     );
     ensure!(
-        text.parse::<std::net::IpAddr>().is_err(),
+        name.parse::<std::net::IpAddr>().is_err(),
         "'{text}' is an address where the name of an interface belongs: write the interface in front of it, as in eth0"
     );
     ensure!(
-        text.len() <= LONGEST,
+        name.len() <= LONGEST,
         "'{text}' is too long for the name of an interface: write at most {LONGEST} characters"
     );
     Ok(text.to_owned())

@@ -2,9 +2,11 @@
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
+use limiter_common::arithmetic::quota::Quota;
+
 use super::{
-    ALLOW, Algorithm, Control, DENY, Destination, Invalid, Limit, Match, Protocol, Rate, Scope,
-    Settings, Unit, invalid,
+    ALLOW, Algorithm, Control, DENY, Destination, Direction, Invalid, Limit, Match, Protocol, Rate,
+    Scope, Settings, Unit, invalid,
     lists::TIERS_MAX,
     matches::{Payload, check_count},
     names,
@@ -248,25 +250,11 @@ impl Limit {
             });
         }
         if let Some(max_delay) = self.max_delay {
-            let other = [
-                (is_window, "a fixed window cannot delay packets"),
-                (is_shared, "a limit of a fleet cannot delay packets"),
-                (
-                    self.hold.is_some(),
-                    "a hold drops packets instead of delaying them",
-                ),
-            ];
-            for (_, why) in other.iter().filter(|(is_so, _)| *is_so) {
-                let why = format!("{why}: leave max_delay out");
-                problems.check(true, "max_delay", || why);
-            }
-            let without = Self {
-                max_delay: None,
-                ..self.clone()
-            };
-            if let Ok(quota) = without.quota(1) {
-                problems.add("max_delay", max_delay.pace(quota.in_kernel));
-            }
+            problems.check(is_other || self.hold.is_some(), "max_delay", || {
+                let other = if is_other { other } else { "limit with hold" };
+                format!("a {other} cannot delay packets: leave max_delay out")
+            });
+            problems.add("max_delay", max_delay.pace(Quota::default()));
         }
         if let Some(hold) = self.hold {
             problems.check(is_other, "hold", || {
@@ -280,7 +268,7 @@ impl Limit {
                 ..self.clone()
             };
             if let (false, Ok(quota)) = (is_other, without.quota(1)) {
-                problems.add("hold", hold.of(quota.in_kernel));
+                problems.add("hold", hold.hold(quota.in_kernel));
             }
             without.check_burst(problems);
         } else {

@@ -19,7 +19,7 @@ pub struct Time(Duration);
 /// The longest time: 30 days.
 const MOST: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-impl Text for Hold {
+impl Text for Time {
     fn read(text: &str) -> Result<Self, Invalid> {
         let time = humantime::parse_duration(text)
             .ok()
@@ -44,11 +44,10 @@ impl Time {
     pub fn pace(self, mut quota: Quota) -> Result<Quota, Invalid> {
         /// `fq` drops packets that leave more than 10 s later (its `horizon`).
         const MOST: Duration = Duration::from_secs(5);
-        if self.0 > MOST {
-            return Err(Invalid::new(format!(
-                "a delay of {self} is too long: write at most 5s"
-            )));
-        }
+        ensure!(
+            self.0 <= MOST,
+            "a delay of {self} is too long: write at most 5s"
+        );
         quota.pace = self.ticks();
         quota.tau = (quota.tau + quota.pace).min(TAU_MAX);
         Ok(quota)
@@ -56,9 +55,8 @@ impl Time {
 
     /// The quota with this hold.
     /// Fails if hold and burst together are too long.
-    pub fn of(self, quota: Quota) -> Result<Quota, Invalid> {
-        let ticks = self.0.as_nanos() << TICK_SHIFT;
-        let hold = u64::try_from(ticks).unwrap_or(u64::MAX);
+    pub fn hold(self, quota: Quota) -> Result<Quota, Invalid> {
+        let hold = self.ticks();
         ensure!(
             hold <= TAU_MAX - quota.tau,
             "a hold of {self} and the time to fill the burst are more than 208 days together: write a shorter hold or a smaller burst"

@@ -151,6 +151,7 @@ fn limit(
         cost: of.cost,
         algorithm: of.algorithm.to_string(),
         hold: of.hold.map(|hold| hold.to_string()),
+        max_delay: of.max_delay.map(|time| time.to_string()),
         held_sources: of
             .hold
             .map(|_| held.get(&slot.number).copied().unwrap_or(0)),

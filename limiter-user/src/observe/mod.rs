@@ -156,6 +156,9 @@ pub struct Limit {
     pub algorithm: String,
     /// The time for which a source stays refused after its first refused packet; null: until it has a token.
     pub hold: Option<String>,
+    /// The longest time for which packets over the limit are delayed; null: they are dropped.
+    #[serde(default)]
+    pub max_delay: Option<String>,
     /// Number of sources that the limit holds; null without `hold`.
     pub held_sources: Option<u64>,
     /// The signals that lower the rate while `limiter adapt` runs; null: none.

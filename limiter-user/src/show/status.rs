@@ -39,6 +39,7 @@ fn limit_line(limit: &Limit) -> String {
         limit.cost.map(|cost| format!("cost {cost}")),
         Some(limit.algorithm.to_string()).filter(|name| name != "token-bucket"),
         held.map(|(hold, held)| format!("holds for {hold}: {} held", grouped(held))),
+        (limit.max_delay.as_ref()).map(|time| format!("delays for {time} at most")),
         (limit.adaptive.as_ref()).map(|adaptive| format!("down to {adaptive}{asleep}")),
         (limit.shadow).then(|| "shadow: drops nothing".to_owned()),
     ];
@@ -108,6 +109,18 @@ fn interface(interface: &Interface) -> String {
     text += &line("packets", &sums);
     text += &reasons_line("drops", &interface.drops);
     text += &reasons_line("passes", &interface.passes);
+    let delays = &interface.delays;
+    if delays.packets > 0 {
+        let packets = counted(delays.packets, "packet");
+        let mean = 1e3 * delays.seconds / delays.packets as f64;
+        let most = delays.most().map_or_else(String::new, |most| {
+            format!(", 99 % below {:.1} ms", 1e3 * most)
+        });
+        text += &line(
+            "delayed",
+            &format!("{packets}, {mean:.1} ms on average{most}"),
+        );
+    }
     // Some sources take two entries.
     let entries = match sources.entries {
         entries if entries == sources.tracked => String::new(),
@@ -212,7 +225,9 @@ fn notes(interface: &Interface) -> String {
         .fallback
         .as_ref()
         .map(|why| format!("NOT native: {why}; generic mode is several times slower."));
-    let merged = (interface.mode == "generic").then(|| match interface.loopback {
+    let merged = ["generic", "tc"].contains(&interface.mode.as_str());
+    let merged = merged.then(|| match interface.loopback {
+        _ if interface.mode == "tc" => "Packets that offload has merged count as the packets they were, and pass or are dropped together.".to_owned(),
         true => "Loopback: data that a program sends at once arrives as one packet of up to 64 KiB, and counts once.".to_owned(),
         false => format!("Generic mode sees packets after receive offload has merged them: to count each packet, run `ethtool -K {name} gro off`."),
     });

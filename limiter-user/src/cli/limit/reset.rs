@@ -29,7 +29,10 @@ pub struct Reset {
 pub async fn run(arguments: Reset) -> anyhow::Result<()> {
     let asked = arguments.address.map(|source| arguments.of.from(source));
     let asked = asked.transpose()?;
-    let one = async |interface: &str| one(interface, asked.as_ref()).await;
+    let one = async |interface: &str| {
+        let asked = asked.map(|asked| asked.under(interface));
+        one(interface, asked.as_ref()).await
+    };
     each(&arguments.on.interfaces, one).await
 }
 

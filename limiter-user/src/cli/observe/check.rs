@@ -31,7 +31,7 @@ pub struct Check {
 
 pub async fn run(arguments: Check) -> anyhow::Result<()> {
     let asked = arguments.of.from(arguments.address)?;
-    let one = async |interface: &str| one(interface, &asked, arguments.json).await;
+    let one = async |interface: &str| one(interface, &asked.under(interface), arguments.json).await;
     each(&arguments.on.interfaces, one).await
 }
 

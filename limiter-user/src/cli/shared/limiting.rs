@@ -10,8 +10,8 @@ use super::{
     values::{count, prefix},
 };
 use crate::config::{
-    Burst, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, NewSources, OrNone, Rate, Scope,
-    Settings,
+    Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, NewSources, OrNone,
+    Rate, Scope, Settings,
     settings::{DEFAULT_LIMIT, Exemption},
 };
 

@@ -1,23 +1,24 @@
 //! `[[limit]]`.
 
 use super::{
-    super::{Limit, Rate},
+    super::{Direction, Key, Limit, Rate},
     adaptive, packets,
     section::Section,
     value::boolean,
 };
 
 /// Reads limit number `index`. Default values replace wrong ones.
-pub fn read(mut section: Section, index: usize) -> Limit {
+pub fn read(mut section: Section, index: usize, direction: Direction) -> Limit {
     let name = section.text("name");
     let rate = section.number("rate");
     Limit {
         matches: packets::read(&mut section),
-        key: section.text("key").unwrap_or_default(),
+        key: (section.text("key")).unwrap_or_else(|| Key::of_peers(direction)),
         burst: section.number("burst"),
         cost: section.count("cost"),
         algorithm: section.variant("algorithm"),
         hold: section.text("hold"),
+        max_delay: section.text("max_delay"),
         adaptive: adaptive::read(&mut section),
         shadow: section.read("shadow", boolean).unwrap_or_default(),
         scope: section.variant("scope"),

@@ -21,6 +21,7 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
     let top = lines([
         ("interfaces", some(interfaces)),
         ("mode", Some(text(settings.mode))),
+        ("direction", changed(settings.direction)),
         ("max_sources", Some(settings.max_sources.to_string())),
         ("new_sources", or_none(of_new.map(|of_new| of_new.rate))),
         ("new_sources_burst", burst.map(|burst| burst.to_string())),
@@ -30,7 +31,11 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
         ("shadow", on(settings.shadow)),
         ("fleet", settings.fleet.as_ref().map(text)),
     ]);
-    let limits = settings.limits.iter().map(limit).collect::<String>();
+    let limits = settings
+        .limits
+        .iter()
+        .map(|one| limit(one, settings.direction));
+    let limits: String = limits.collect();
     top + &control(settings) + &lists(settings) + &limits
 }
 
@@ -73,17 +78,21 @@ fn lists(settings: &Settings) -> String {
     header.to_owned() + &written
 }
 
-fn limit(limit: &Limit) -> String {
+fn limit(limit: &Limit, direction: Direction) -> String {
     let matches = Some(&limit.matches).filter(|matches| !matches.is_everything());
     let fields = [
         ("name", Some(text(&limit.name))),
         ("match", matches.map(packets::show)),
-        ("key", changed(limit.key)),
+        (
+            "key",
+            (limit.key != Key::of_peers(direction)).then(|| text(limit.key)),
+        ),
         ("rate", Some(text(limit.rate))),
         ("burst", limit.burst.map(burst)),
         ("cost", limit.cost.map(|cost| cost.to_string())),
         ("algorithm", changed(limit.algorithm)),
         ("hold", limit.hold.map(text)),
+        ("max_delay", limit.max_delay.map(text)),
         ("adaptive", limit.adaptive.as_ref().map(adaptive::show)),
         ("shadow", on(limit.shadow)),
         ("scope", changed(limit.scope)),

@@ -5,7 +5,7 @@ use std::{collections::HashSet, path::Path};
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    super::{Control, Exempt, Limit, NewSources, OrNone, Rate, Settings, names},
+    super::{Control, Direction, Exempt, Limit, NewSources, OrNone, Rate, Settings, names},
     File, limit, lists,
     mistakes::Mistakes,
     problems,
@@ -20,6 +20,7 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
     let interfaces = interfaces(&mut top);
     let mut settings = Settings {
         mode: top.variant("mode"),
+        direction: top.variant("direction"),
         new_sources: new_sources(&mut top),
         exempt: exempt(&mut top),
         malformed: top.variant("malformed"),
@@ -109,7 +110,7 @@ fn new_sources(top: &mut Section) -> Option<NewSources> {
     })
 }
 
-fn limits(top: &mut Section) -> Vec<Limit> {
+fn limits(top: &mut Section, direction: Direction) -> Vec<Limit> {
     let Some(value) = top.value("limit") else {
         return Vec::new();
     };
@@ -136,7 +137,7 @@ fn limits(top: &mut Section) -> Vec<Limit> {
         };
         let part = Part::Limit(index);
         let section = Section::new(table, "a limit", part, line, top.mistakes);
-        limits.push(limit::read(section, index));
+        limits.push(limit::read(section, index, direction));
     }
     limits
 }

@@ -12,6 +12,8 @@ use limiter_common::table::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::Direction;
+
 /// The parts that packets must have in common to share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
