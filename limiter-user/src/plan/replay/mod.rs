@@ -7,8 +7,9 @@ mod course;
 pub mod model;
 mod sources;
 
-use std::{collections::BTreeMap, io};
+use std::collections::BTreeMap;
 
+use anyhow::Result;
 use clap::ValueEnum;
 use ipnet::IpNet;
 use limiter_common::{
@@ -19,12 +20,8 @@ use limiter_common::{
 
 use crate::{
     config::{Invalid, Settings, Slot, TierBits, compile::FIRST_SLOT},
-    kernel,
     kernel::ops::replay::Replay,
-    plan::{
-        capture,
-        capture::{Capture, Frame},
-    },
+    plan::capture::{Capture, Frame},
 };
 use course::Course;
 pub use course::Outcome;
@@ -33,23 +30,6 @@ pub use sources::SourceCounters;
 
 /// The longest frame that limits are made for, in bytes: Ethernet with two tags.
 pub const FRAME_MAX: u64 = 1_522;
-
-/// A reason why a replay fails.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The capture cannot be read.
-    #[error(transparent)]
-    Capture(#[from] capture::Error),
-    /// The kernel cannot run the replay.
-    #[error(transparent)]
-    Kernel(#[from] kernel::Error),
-    /// The verdicts cannot be written.
-    #[error("writing verdicts failed: {0}")]
-    Written(#[from] io::Error),
-}
-
-/// The result of a replay's step.
-pub type Result<T> = std::result::Result<T, Error>;
 
 /// The choice of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -172,12 +152,12 @@ pub fn run(
     compiled: &Compiled,
     choice: Choice,
     tell: fn(&str),
-    mut each: impl FnMut(&Capture, u64, Option<Reason>) -> io::Result<()>,
+    mut each: impl FnMut(&Capture, u64, Option<Reason>) -> Result<()>,
 ) -> Result<Outcome> {
     let mut next = capture.next().transpose()?;
     let begin = next.as_ref().map_or(0, |packet| packet.time);
     let mut engine = Engine::start(choice, compiled, begin, tell)?;
-    let mut course = Course::new(compiled);
+    let mut course = Course::new(compiled, begin);
     while let Some(packet) = next {
         let reason = if packet.outgoing {
             None
@@ -188,5 +168,5 @@ pub fn run(
         each(capture, packet.number, reason)?;
         next = capture.next().transpose()?;
     }
-    course.finish(&engine, compiled)
+    course.finish(&engine)
 }
