@@ -45,7 +45,7 @@ pub fn attend() -> anyhow::Result<Channel> {
     nix::sys::prctl::set_name(c"limiter")?;
     let socket: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
     nix::unistd::dup2_stdin(File::open("/dev/null")?)?;
-    sandbox::confine()?;
+    sandbox::confine(sandbox::TO_CHANGE)?;
     // Ignore signals: the parent gets them too, and may still ask before it ends. The helper ends with the parent.
     for kind in [
         SignalKind::terminate(),

@@ -2,7 +2,7 @@
 //!
 //! [`enter`] is for a process that talks to the network and has all its descriptors open. After it, there is no
 //! capability, no file, no new socket and no other program. [`confine`] is for processes that read and change
-//! attachments: the helper process ([`crate::helper`]) and the agent of a fleet. [`confine_reader`] is for `top`.
+//! attachments: the helper process ([`crate::helper`]), the agent of a fleet, `top` and `adapt`.
 
 mod capabilities;
 mod syscalls;
@@ -11,6 +11,8 @@ use std::{fs, io};
 
 use caps::{Capability, CapsHashSet};
 use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, Scope};
+
+pub use capabilities::{TO_CHANGE, TO_READ};
 
 /// The newest Landlock version known here. The kernel applies the part that it supports (Linux 5.13 and later, if
 /// enabled).
@@ -52,19 +54,9 @@ pub fn enter() -> Result<()> {
     syscalls::allow_few()
 }
 
-/// Keeps the capabilities to open and change attachments, and drops the rest.
+/// Keeps the `needed` capabilities, [`TO_READ`] or [`TO_CHANGE`], and drops the rest.
 /// Returns the errors of [`enter`].
-pub fn confine() -> Result<()> {
-    keep(capabilities::TO_CHANGE)
-}
-
-/// Keeps the capabilities to open and read attachments, and drops the rest.
-/// Returns the errors of [`enter`].
-pub fn confine_reader() -> Result<()> {
-    keep(capabilities::TO_READ)
-}
-
-fn keep(needed: &[Capability]) -> Result<()> {
+pub fn confine(needed: &[Capability]) -> Result<()> {
     only_thread()?;
     capabilities::drop_bounds()?;
     capabilities::keep(needed)?;
