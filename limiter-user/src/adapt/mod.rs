@@ -106,7 +106,7 @@ async fn round(
             let one = Adapted {
                 settings: settings.clone(),
                 signals: Signals::start(&settings.when)?,
-                controller: Controller::resume(settings.floor, in_force),
+                controller: Controller::new(settings.floor, in_force),
             };
             say(&format!(
                 "{interface}: {} may fall to {settings}",

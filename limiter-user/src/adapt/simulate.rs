@@ -34,7 +34,11 @@ pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result
     let mut limits: Vec<_> = (FIRST_SLOT..LIMITS_MAX)
         .zip(settings.all_limits())
         .filter_map(|(slot, limit)| {
-            Some((slot, limit.name, Controller::new(limit.adaptive?.floor)))
+            Some((
+                slot,
+                limit.name,
+                Controller::new(limit.adaptive?.floor, ONE),
+            ))
         })
         .collect();
     let mut next = capture.next().transpose()?;
