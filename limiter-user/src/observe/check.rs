@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use ipnet::IpNet;
 use limiter_common::{
     abi::{
         Source,
@@ -19,7 +18,6 @@ use crate::{
     kernel::{
         Attachment, Result,
         program::{Tables, lists::drops as drops_of_prefixes},
-        state::Record,
         sys::clock,
     },
 };
@@ -63,10 +61,9 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
             .collect::<Result<Vec<_>>>()
     });
     let buckets: Vec<_> = buckets.collect::<Result<_>>()?;
-    let held = limits.iter().map(|(limit, _)| limit);
-    let missing = held.filter(|limit| holds(limit)).filter_map(|limit| {
+    let missing = limits.iter().filter_map(|(limit, _)| {
         let options = asked.missing(&limit.key);
-        (!options.is_empty()).then(|| MissingOptions {
+        (holds(limit) && !options.is_empty()).then(|| MissingOptions {
             limit: limit.name.clone(),
             key: limit.key.to_string(),
             options,
@@ -90,10 +87,9 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
     let mut limits: Vec<CheckedLimit> = checked.collect();
     let is_by_source = readers.iter().all(|reader| reader.limit.key.is_by_source());
     let decides = decided_by(listed);
-    match decides {
-        Some(DENY) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = None),
-        Some(_) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = Some(0.0)),
-        None => {}
+    if let Some(list) = decides {
+        let wait = (list != DENY).then_some(0.0);
+        (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = wait);
     }
     let tiers = record.tiers.tiers().filter(|name| on(name));
     Ok(Check {
@@ -129,36 +125,26 @@ fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<O
     let record = &attachment.record;
     let entries = attachment.lists.entries()?;
     let drops = drops_of_prefixes(&entries);
-    let around = entries
-        .iter()
-        .filter(|(prefix, _)| prefix.contains(&source));
-    let around: Vec<_> = around.collect();
     let names = record.list_sizes.iter().map(|(name, _)| name);
     let decides = |name: &String| {
         let bit = record.tiers.of(name).filter(|bit| lists >> bit & 1 != 0)?;
-        let on_it = around
+        let on_it = entries
             .iter()
-            .filter(|(_, listed)| listed.own >> bit & 1 != 0);
+            .filter(|(prefix, listed)| listed.own >> bit & 1 != 0 && prefix.contains(&source));
         let (prefix, _) = on_it.max_by_key(|(prefix, _)| prefix.prefix_len())?;
+        let of_fleet = record.overlay.alone.get(name);
+        let of_fleet = of_fleet.is_some_and(|alone| alone.contains(prefix));
         let dropped = || drops.get(prefix).copied().unwrap_or(0);
         Some(OnList {
+            list: name.clone(),
+            prefix: show(prefix),
+            by: of_fleet.then_some("fleet"),
+            host: None,
+            since: None,
             dropped_packets: (name == DENY).then(dropped),
-            ..on_list(record, name, prefix)
         })
     };
     Ok(names.filter_map(decides).collect())
-}
-
-fn on_list(record: &Record, list: &str, prefix: &IpNet) -> OnList {
-    let of_fleet = (record.overlay.alone.get(list)).is_some_and(|alone| alone.contains(prefix));
-    OnList {
-        list: list.to_owned(),
-        prefix: show(prefix),
-        by: of_fleet.then_some("fleet"),
-        host: None,
-        since: None,
-        dropped_packets: None,
-    }
 }
 
 /// The list that decides about a source before any limit.

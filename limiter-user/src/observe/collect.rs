@@ -30,11 +30,11 @@ use crate::{
 
 /// Everything that `status` shows of an attachment.
 pub fn interface(attachment: &Attachment) -> Result<Interface> {
-    let readers = readers(attachment)?;
-    let by_slot = by_slot(&readers);
-    let mut counted = Counted::default();
-    let sets = &attachment.tables.sets;
-    sets.scan(|_, key, source| counted.add(key, source, reader_of(&by_slot, key)));
+    let nobody = Wanted {
+        order: Order::default(),
+        most: 0,
+    };
+    let (counted, _) = scan(attachment, nobody, &mut Gauge::once())?;
     described(attachment, counted)
 }
 
@@ -206,11 +206,14 @@ type Found = Vec<(SourceKey, Source, Since)>;
 fn scan(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Result<(Counted, Found)> {
     let tables = &attachment.tables;
     let readers = readers(attachment)?;
-    let by_slot = by_slot(&readers);
+    let by_slot: [_; SLOTS as usize] = std::array::from_fn(|slot| {
+        let mut readers = readers.iter();
+        readers.find(|reader| reader.slot as usize == slot)
+    });
     let mut counted = Counted::default();
     let mut busiest = Busiest::new(wanted.most);
     tables.sets.scan(|number, key, source| {
-        let reader = reader_of(&by_slot, key);
+        let reader = by_slot.get(key.slot() as usize).copied().flatten();
         counted.add(key, source, reader);
         let since = gauge.since(number, key, source);
         // The buckets of a removed limit stay in the table until they are cleared.
@@ -228,26 +231,11 @@ fn place(key: &SourceKey) -> (u32, u128, u32, u32) {
     (key.family(), address, key.port(), key.slot())
 }
 
-fn by_slot(readers: &[Reader]) -> [Option<&Reader>; SLOTS as usize] {
-    let mut by_slot = [None; SLOTS as usize];
-    for reader in readers {
-        if let Some(of) = by_slot.get_mut(reader.slot as usize) {
-            *of = Some(reader);
-        }
-    }
-    by_slot
-}
-
-fn reader_of<'r>(by_slot: &[Option<&'r Reader>], key: &SourceKey) -> Option<&'r Reader> {
-    by_slot.get(key.slot() as usize).copied().flatten()
-}
-
 /// The rows of sources. The clock is read again, after the buckets.
 fn rows(attachment: &Attachment, sources: Found) -> Result<Vec<Row>> {
     let readers = readers(attachment)?;
-    let by_slot = by_slot(&readers);
     let row = |(key, source, since): (SourceKey, Source, Since)| {
-        let reader = reader_of(&by_slot, &key)?;
+        let reader = readers.iter().find(|reader| reader.slot == key.slot())?;
         let limit = &reader.limit;
         let network = limit.key.network(&key);
         let listed = network.map(|network| attachment.lists.of(network.addr()));
