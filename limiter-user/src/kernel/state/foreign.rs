@@ -87,32 +87,25 @@ impl Foreign {
                 io::Error::other(error),
             ),
         };
-        for program in loaded_programs() {
-            let program = match program {
-                // The program was unloaded between being listed and being opened.
-                Err(ProgramError::SyscallError(call))
-                    if call.io_error.kind() == ErrorKind::NotFound =>
-                {
-                    continue;
-                }
-                program => program.map_err(refused)?,
-            };
-            if program.id() != state.program_id {
-                continue;
-            }
-            let handle = program.fd().map_err(refused)?;
-            let fd = handle.as_fd().try_clone_to_owned();
-            let foreign = Self {
-                id: state.program_id,
-                name: name_of(&program),
-                mode: state.mode,
-                interface: interface.index,
-                owner: geteuid().as_raw(),
-                fd: fd.failed("opening a program")?,
-            };
-            return Ok((foreign, handle));
-        }
-        Err(nothing_there(interface))
+        let mut programs = loaded_programs().filter(|program| match program {
+            Ok(program) => program.id() == state.program_id,
+            // The program was unloaded between being listed and being opened.
+            Err(ProgramError::SyscallError(call)) => call.io_error.kind() != ErrorKind::NotFound,
+            Err(_) => true,
+        });
+        let program = programs.next().ok_or_else(|| nothing_there(interface))?;
+        let program = program.map_err(refused)?;
+        let handle = program.fd().map_err(refused)?;
+        let fd = handle.as_fd().try_clone_to_owned();
+        let foreign = Self {
+            id: state.program_id,
+            name: name_of(&program),
+            mode: state.mode,
+            interface: interface.index,
+            owner: geteuid().as_raw(),
+            fd: fd.failed("opening a program")?,
+        };
+        Ok((foreign, handle))
     }
 
     /// Opens the foreign program that is pinned in `folder`; `None` if limiter runs in front of none.
