@@ -6,7 +6,7 @@ use limiter_common::policy::verdict::Reason;
 
 use super::{
     capture::{Frame, Link},
-    replay::{Compiled, model::Model},
+    replay::Compiled,
 };
 use crate::config::{Limit, Settings};
 
@@ -100,7 +100,7 @@ impl Session {
 }
 
 fn fate_of(frame: &Frame, compiled: &Compiled) -> Fate {
-    let mut model = Model::new(compiled.config.clone(), &compiled.prefixes, 1);
+    let mut model = compiled.model(1);
     match model.offer(&frame.bytes, frame.length, 1) {
         Reason::Deny => return Fate::Denied,
         Reason::Allowed => return Fate::Free,

@@ -7,7 +7,6 @@
 use std::{
     io::{self, ErrorKind},
     os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
 };
 
 use aya::programs::{ProgramError, ProgramFd, ProgramInfo, loaded_programs};
@@ -136,10 +135,6 @@ impl Foreign {
         folder.put(&pin_name(self.mode, self.interface), self.fd.as_fd())
     }
 
-    fn path(&self, folder: &Dir) -> PathBuf {
-        folder.path().join(pin_name(self.mode, self.interface))
-    }
-
     pub(in crate::kernel) fn take_off(&self) -> io::Result<()> {
         netlink::take_off((self.interface, self.mode), self.fd.as_fd())
     }
@@ -181,9 +176,10 @@ impl Foreign {
         first: &'static str,
     ) -> Error {
         let interface = pins::interface_of(folder.path()).unwrap_or_default();
+        let pin = folder.path().join(pin_name(self.mode, self.interface));
         Error::Refused(format!(
             "limiter is detached from '{interface}', but the XDP program that it ran in front of, {self}, could not be put back ({why}): {first} and `limiter detach {interface}` again; until then it stays pinned as {} (remove the pin to unload it)",
-            self.path(folder).display()
+            pin.display()
         ))
     }
 }

@@ -71,6 +71,11 @@ impl Compiled {
             settings: settings.clone(),
         })
     }
+
+    /// The model with these settings. Time starts at `begin` (nanoseconds).
+    pub fn model(&self, begin: u64) -> Model {
+        Model::new(self.config.clone(), &self.prefixes, begin)
+    }
 }
 
 /// An engine that decides about packets.
@@ -91,8 +96,7 @@ impl Engine {
 
     /// Creates the model's engine. Time starts at `begin` (nanoseconds).
     pub fn model(compiled: &Compiled, begin: u64) -> Self {
-        let model = Model::new(compiled.config.clone(), &compiled.prefixes, begin);
-        Self::Model(Box::new(model))
+        Self::Model(Box::new(compiled.model(begin)))
     }
 
     /// Creates the chosen engine. With [`Choice::Any`], calls `tell` if the kernel's engine fails and the model
@@ -126,13 +130,6 @@ impl Engine {
         match self {
             Self::Kernel(program) => Ok(program.offer(&frame.bytes, length, now)?),
             Self::Model(model) => Ok(model.offer(&frame.bytes, length, now)),
-        }
-    }
-
-    /// Sets the scale of the limit in `slot`, in the model.
-    pub fn set_scale(&mut self, slot: u32, word: u64) {
-        if let Self::Model(model) = self {
-            model.set_scale(slot, word);
         }
     }
 
