@@ -4,6 +4,7 @@ mod device;
 mod machine;
 mod mode;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::{
@@ -41,7 +42,7 @@ pub struct Finding {
 }
 
 /// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -53,19 +54,8 @@ pub enum Level {
     Problem,
 }
 
-impl Level {
-    /// The level's name in the output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Problem => "problem",
-        }
-    }
-}
-
 /// The mode that `attach --mode auto` is expected to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -75,17 +65,6 @@ pub enum Mode {
     Generic,
     /// Unknown: only `attach` can tell.
     Unknown,
-}
-
-impl Mode {
-    /// The mode's name in the output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Generic => "generic",
-            Self::Unknown => "unknown",
-        }
-    }
 }
 
 /// Creates a finding without a check's name.
