@@ -127,12 +127,9 @@ impl Capture {
                 Err(PcapError::Eof) => return Ok(None),
                 // The reader also returns this after the last byte was consumed.
                 Err(PcapError::UnexpectedEof) if self.reader.data().is_empty() => return Ok(None),
-                Err(PcapError::UnexpectedEof) => {
-                    self.cut = Some("cut off");
-                    return Ok(None);
-                }
-                Err(_) => {
-                    self.cut = Some("damaged");
+                Err(error) => {
+                    let is_short = matches!(error, PcapError::UnexpectedEof);
+                    self.cut = Some(if is_short { "cut off" } else { "damaged" });
                     return Ok(None);
                 }
             }
