@@ -134,23 +134,22 @@ impl ListTables {
 
     /// All prefixes.
     pub fn entries(&self) -> Result<Vec<(IpNet, Listed)>> {
-        let ipv4 = self.ipv4.iter().map(|entry| {
-            let (key, Raw(listed)) = entry.map_err(read_failed)?;
-            let [a, b, c, d, ..] = key.data();
-            prefix(IpAddr::from([a, b, c, d]), key.prefix_len(), listed)
-        });
-        let ipv6 = self.ipv6.iter().map(|entry| {
-            let (key, Raw(listed)) = entry.map_err(read_failed)?;
-            prefix(IpAddr::from(key.data()), key.prefix_len(), listed)
-        });
-        ipv4.chain(ipv6).collect()
+        let ipv4 = entries(&self.ipv4, |[a, b, c, d, ..]| [a, b, c, d].into());
+        ipv4.chain(entries(&self.ipv6, IpAddr::from)).collect()
     }
 }
 
-fn prefix(address: IpAddr, length: u32, listed: Listed) -> Result<(IpNet, Listed)> {
-    let length = u8::try_from(length).unwrap_or(u8::MAX);
-    let prefix = IpNet::new(address, length).map_err(read_failed)?;
-    Ok((prefix, listed))
+/// The prefixes of a map whose keys have this `address`.
+fn entries<K: Pod>(
+    trie: &Trie<MapData, K>,
+    address: fn(K) -> IpAddr,
+) -> impl Iterator<Item = Result<(IpNet, Listed)>> {
+    trie.iter().map(move |entry| {
+        let (key, Raw(listed)) = entry.map_err(read_failed)?;
+        let length = u8::try_from(key.prefix_len()).unwrap_or(u8::MAX);
+        let prefix = IpNet::new(address(key.data()), length).map_err(read_failed)?;
+        Ok((prefix, listed))
+    })
 }
 
 #[cfg(test)]
