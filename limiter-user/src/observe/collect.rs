@@ -30,12 +30,7 @@ use crate::{
 
 /// Everything that `status` shows of an attachment.
 pub fn interface(attachment: &Attachment) -> Result<Interface> {
-    let nobody = Wanted {
-        order: Order::default(),
-        most: 0,
-    };
-    let (counted, _) = scan(attachment, nobody, &mut Gauge::once())?;
-    described(attachment, counted)
+    Ok(once(attachment, 0)?.interface)
 }
 
 /// Sources in the table, and those that each limit holds.
@@ -43,17 +38,6 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
 struct Counted {
     sources: Sources,
     held: BTreeMap<u32, u64>,
-}
-
-impl Counted {
-    fn add(&mut self, key: &SourceKey, source: &Source, reader: Option<&Reader>) {
-        self.sources.tracked += 1;
-        self.sources.entries += 1 + u64::from(key.is_wide());
-        if reader.is_some_and(|reader| reader.limit.hold.is_some() && reader.held(source).is_some())
-        {
-            *self.held.entry(key.slot()).or_default() += 1;
-        }
-    }
 }
 
 /// Takes a single sample of the attachment, with the most dropped sources.
@@ -214,7 +198,12 @@ fn scan(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Result<(C
     let mut busiest = Busiest::new(wanted.most);
     tables.sets.scan(|number, key, source| {
         let reader = by_slot.get(key.slot() as usize).copied().flatten();
-        counted.add(key, source, reader);
+        counted.sources.tracked += 1;
+        counted.sources.entries += u64::from(key.entries());
+        let holds = |reader: &Reader| reader.limit.hold.is_some() && reader.held(source).is_some();
+        if reader.is_some_and(holds) {
+            *counted.held.entry(key.slot()).or_default() += 1;
+        }
         let since = gauge.since(number, key, source);
         // The buckets of a removed limit stay in the table until they are cleared.
         if let Some(reader) = reader {
