@@ -103,7 +103,7 @@ pub fn replay(
     file: &[u8],
     settings: &Settings,
     choice: Choice,
-) -> Result<(Outcome, Vec<Option<Reason>>), replay::Error> {
+) -> anyhow::Result<(Outcome, Vec<Option<Reason>>)> {
     let mut capture = Capture::new("test", io::Cursor::new(file.to_vec()))?;
     let compiled = Compiled::new(settings).unwrap();
     let mut verdicts = Vec::new();
@@ -122,7 +122,7 @@ pub fn replay_by_both(
     about: &str,
     file: &[u8],
     settings: &Settings,
-) -> Result<(Outcome, Vec<Option<Reason>>), replay::Error> {
+) -> anyhow::Result<(Outcome, Vec<Option<Reason>>)> {
     let kernel = replay(file, settings, Choice::Kernel);
     let model = replay(file, settings, Choice::Model);
     let (kernel, model) = match (kernel, model) {

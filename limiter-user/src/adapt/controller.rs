@@ -21,16 +21,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// The configured rate.
-    pub fn new(floor: Percent) -> Self {
-        Self {
-            floor: floor.of_one(),
-            scale: ONE,
-        }
-    }
-
-    /// Continues with the stretch that is in force, after a restart.
-    pub fn resume(floor: Percent, stretch: u32) -> Self {
+    /// Begins with the stretch that is in force: [`ONE`], or another after a restart.
+    pub fn new(floor: Percent, stretch: u32) -> Self {
         let scale = (u64::from(ONE) * u64::from(ONE)) / u64::from(stretch.max(1));
         let floor = floor.of_one();
         let scale = u32::try_from(scale).unwrap_or(ONE).clamp(floor, ONE);

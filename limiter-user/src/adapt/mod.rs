@@ -87,42 +87,39 @@ async fn round(
     say: fn(&str),
 ) -> Result<()> {
     let mut attachment = Attachment::open(interface).await?;
-    let limits = attachment.record.with_slots();
-    adapted.retain(|name, one| {
-        let mut limits = limits.iter().map(|(limit, _)| limit);
-        limits.any(|limit| limit.name == *name && limit.adaptive.as_ref() == Some(&one.settings))
-    });
-    let mut found = false;
-    for (limit, slot) in &limits {
+    let mut now_adapted = BTreeMap::new();
+    for (limit, slot) in attachment.record.with_slots() {
         let Some(settings) = &limit.adaptive else {
             continue;
         };
-        found = true;
         let now = clock::now()?;
-        if let Some(one) = adapted.get_mut(&limit.name) {
-            one.step(limit, say)?;
-        } else {
-            let in_force = scale::stretch(attachment.tables.scale(slot.number)?, || now);
-            let one = Adapted {
-                settings: settings.clone(),
-                signals: Signals::start(&settings.when)?,
-                controller: Controller::resume(settings.floor, in_force),
-            };
-            say(&format!(
-                "{interface}: {} may fall to {settings}",
-                limit.name
-            ));
-            adapted.insert(limit.name.clone(), one);
-        }
-        if let Some(one) = adapted.get(&limit.name) {
-            let word = one.controller.word(now);
-            attachment.tables.set_scale(slot.number, word)?;
-        }
+        let known = adapted.remove(&limit.name);
+        let one = match known.filter(|one| one.settings == *settings) {
+            Some(mut one) => {
+                one.step(&limit, say)?;
+                one
+            }
+            None => {
+                let name = &limit.name;
+                let in_force = scale::stretch(attachment.tables.scale(slot.number)?, || now);
+                let signals = Signals::start(&settings.when)?;
+                say(&format!("{interface}: {name} may fall to {settings}"));
+                Adapted {
+                    settings: settings.clone(),
+                    signals,
+                    controller: Controller::new(settings.floor, in_force),
+                }
+            }
+        };
+        let word = one.controller.word(now);
+        attachment.tables.set_scale(slot.number, word)?;
+        now_adapted.insert(limit.name, one);
     }
     anyhow::ensure!(
-        found,
+        !now_adapted.is_empty(),
         "{interface} has no adaptive limit: write adaptive = {{ when = {{ cpu_pressure = \"20%\" }} }} under its [[limit]]"
     );
+    *adapted = now_adapted;
     Ok(())
 }
 

@@ -6,10 +6,7 @@ use anyhow::{Context as _, Result};
 use tokio::time::Instant;
 
 use super::probe::Prober;
-use crate::config::{
-    Rate,
-    adaptive::{Percent, When},
-};
+use crate::config::adaptive::{Percent, When};
 
 /// A counter of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,44 +44,34 @@ impl Signals {
     /// # Errors
     /// The kernel lacks a counter.
     pub fn start(when: &When) -> Result<Self> {
-        let per_second = |rate: Rate| rate.per_second();
-        let pressure = |percent: Percent| percent.share() * MICROSECONDS;
-        let wanted = [
-            (
-                "cpu_pressure",
-                Counter::Pressure("/proc/pressure/cpu"),
-                when.cpu_pressure.map(pressure),
-            ),
-            (
-                "irq_pressure",
-                Counter::Pressure("/proc/pressure/irq"),
-                when.irq_pressure.map(pressure),
-            ),
+        let share = |percent: Percent| percent.share() * MICROSECONDS;
+        let pressures = [
+            ("cpu_pressure", when.cpu_pressure.map(share)),
+            ("irq_pressure", when.irq_pressure.map(share)),
         ];
-        let counters = [
+        let rates = (when.rates()).map(|(key, rate)| (key, rate.map(|rate| rate.per_second())));
+        let wanted = pressures.into_iter().chain(rates).zip([
+            Counter::Pressure("/proc/pressure/cpu"),
+            Counter::Pressure("/proc/pressure/irq"),
             Counter::Softnet(1),
             Counter::Softnet(2),
             Counter::ListenOverflows,
-        ];
-        let rates = when.rates().into_iter().zip(counters);
-        let rates = rates.map(|((key, rate), counter)| (key, counter, rate.map(per_second)));
-        let counters = wanted
-            .into_iter()
-            .chain(rates)
-            .filter_map(|(key, counter, most)| {
-                let most = most?;
-                let last = counter.read().with_context(|| {
-                    format!("{key}: this kernel does not count it (pressure needs psi=1 on its command line): leave it out of the file")
-                });
-                Some(last.map(|last| Signal {
-                    key,
-                    counter,
-                    most,
-                    last,
-                }))
+        ]);
+        let mut counters = Vec::new();
+        for ((key, most), counter) in wanted {
+            let Some(most) = most else { continue };
+            let last = counter.read().with_context(|| {
+                format!("{key}: this kernel does not count it (pressure needs psi=1 on its command line): leave it out of the file")
+            })?;
+            counters.push(Signal {
+                key,
+                counter,
+                most,
+                last,
             });
+        }
         Ok(Self {
-            counters: counters.collect::<Result<_>>()?,
+            counters,
             read: Instant::now(),
             prober: when.probe.clone().map(Prober::start).transpose()?,
         })

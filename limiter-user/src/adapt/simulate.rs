@@ -1,15 +1,15 @@
 //! Replays a capture through a limiter whose host is overloaded above a rate of packets.
 
 use anyhow::Result;
-use limiter_common::{abi::rules::LIMITS_MAX, arithmetic::scale::ONE};
+use limiter_common::{
+    abi::rules::LIMITS_MAX,
+    arithmetic::{quota::LENGTH_MAX, scale::ONE},
+};
 
 use super::controller::{Controller, ROUND};
 use crate::{
     config::{Rate, Settings, compile::FIRST_SLOT},
-    plan::{
-        capture::Capture,
-        replay::{Compiled, Engine},
-    },
+    plan::{capture::Capture, replay::Compiled},
 };
 
 /// The longest time without packets, in seconds.
@@ -34,12 +34,16 @@ pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result
     let mut limits: Vec<_> = (FIRST_SLOT..LIMITS_MAX)
         .zip(settings.all_limits())
         .filter_map(|(slot, limit)| {
-            Some((slot, limit.name, Controller::new(limit.adaptive?.floor)))
+            Some((
+                slot,
+                limit.name,
+                Controller::new(limit.adaptive?.floor, ONE),
+            ))
         })
         .collect();
     let mut next = capture.next().transpose()?;
     let begin = next.as_ref().map_or(0, |packet| packet.time);
-    let mut engines = [(); 2].map(|()| Engine::model(&compiled, ROUND));
+    let mut models = [(); 2].map(|()| compiled.model(ROUND));
     let mut seconds = Vec::new();
     let mut second = Second::default();
     let mut ends = 2 * ROUND;
@@ -62,19 +66,19 @@ pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result
             for (slot, name, controller) in &mut limits {
                 second.scales.push((name.clone(), part(controller)));
                 controller.step(over);
-                engines[1].set_scale(*slot, controller.word(ends));
+                models[1].set_scale(*slot, controller.word(ends));
             }
             seconds.push(std::mem::take(&mut second));
             ends += ROUND;
         }
         second.offered += 1;
-        let [configured, adapted] = &mut engines;
-        for (engine, passed) in [
-            (configured, &mut second.configured),
-            (adapted, &mut second.adapted),
-        ] {
-            *passed += u64::from(engine.offer(&packet.frame, now)?.passes());
-        }
+        let frame = &packet.frame;
+        let passed = models.each_mut().map(|model| {
+            let reason = model.offer(&frame.bytes, frame.length.min(LENGTH_MAX), now);
+            u64::from(reason.passes())
+        });
+        second.configured += passed[0];
+        second.adapted += passed[1];
     }
     seconds.push(second);
     Ok(seconds)

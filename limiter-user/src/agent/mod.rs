@@ -20,7 +20,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> anyhow::Re
     let listener = ask::listen().context(
         "an agent runs in this network namespace already (`ss -xlp` shows limiter-agent): end it first",
     )?;
-    sandbox::confine()?;
+    sandbox::confine(sandbox::TO_CHANGE)?;
     let (questions, asked) = mpsc::channel(ASKING);
     let listen = async {
         loop {

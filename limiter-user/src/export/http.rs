@@ -16,7 +16,7 @@ use super::{
     collection::{Collection, Reading},
     metrics,
 };
-use crate::observe::{Status, Top};
+use crate::observe::Snapshot;
 
 const HEADERS: [(HeaderName, &str); 5] = [
     (
@@ -144,18 +144,14 @@ struct Answer<'r> {
     /// rates.
     read_at_ms: u128,
     #[serde(flatten)]
-    status: &'r Status,
-    tops: &'r [Top],
-    errors: &'r [String],
+    snapshot: &'r Snapshot,
 }
 
 async fn status(State(collection): State<Collection>) -> Result<impl IntoResponse, Unavailable> {
     let reading = latest(&collection).await?;
     let answer = Answer {
         read_at_ms: reading.at.as_millis(),
-        status: &reading.snapshot.status,
-        tops: &reading.snapshot.tops,
-        errors: &reading.snapshot.unreadable,
+        snapshot: &reading.snapshot,
     };
     let failed = |error: serde_json::Error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
     let json = serde_json::to_string(&answer).map_err(failed)?;

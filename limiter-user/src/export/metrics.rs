@@ -5,7 +5,7 @@ use std::{fmt::Write, time::UNIX_EPOCH};
 use limiter_fleet::status::Fleet;
 
 use super::collection::Reading;
-use crate::observe::{Count, Interface, reasons::ByReason, source::Top};
+use crate::observe::{Count, Interface, List, reasons::ByReason, source::Top};
 
 /// The metrics, one line each: kind, name, description. A counter only grows, and starts at 0 with a new attachment.
 const METRICS: &str = include_str!("metrics.txt");
@@ -63,11 +63,10 @@ fn of_host(name: &str, reading: &Reading) -> Vec<Sample> {
 
 /// The samples of an interface, without its name.
 fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
-    let by_list = |value: fn(&_) -> u64| {
-        let lists = it.lists.iter();
-        lists
-            .map(|list| sample(&[("list", &list.name)], value(list)))
-            .collect()
+    let by_list = |value: fn(&List) -> u64| {
+        named("list", it.lists.iter(), |list| {
+            Some((&list.name, value(list)))
+        })
     };
     match name {
         "limiter_top_dropped_packets" => ranks(top),
@@ -85,19 +84,12 @@ fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
         "limiter_memory_bytes" => one(it.sources.memory_bytes),
         "limiter_events_lost_total" => one(it.events_lost),
         "limiter_limit_info" => limits(it),
-        "limiter_rate_ratio" => {
-            let limits = it.limits.iter();
-            let limits = limits.filter(|limit| limit.adapted == Some(true));
-            limits
-                .map(|limit| sample(&[("limit", &limit.name)], limit.scale))
-                .collect()
-        }
-        "limiter_held_sources" => {
-            let limits = it.limits.iter();
-            let held = limits
-                .filter_map(|limit| Some(sample(&[("limit", &limit.name)], limit.held_sources?)));
-            held.collect()
-        }
+        "limiter_rate_ratio" => named("limit", it.limits.iter(), |limit| {
+            (limit.adapted == Some(true)).then_some((&limit.name, limit.scale))
+        }),
+        "limiter_held_sources" => named("limit", it.limits.iter(), |limit| {
+            Some((&limit.name, limit.held_sources?))
+        }),
         "limiter_packets_total" => by_limit(it, |count| count.packets),
         "limiter_bytes_total" => by_limit(it, |count| count.bytes),
         "limiter_interface_packets_total" => of_all(it, |count| count.packets),
@@ -133,13 +125,9 @@ fn of_fleet(name: &str, fleet: &Fleet) -> Vec<Sample> {
         "limiter_fleet_store_up" => one(u8::from(fleet.is_shared())),
         "limiter_fleet_staleness_seconds" => fleet.staleness_seconds.map_or_else(Vec::new, one),
         "limiter_fleet_conflicts" => one(fleet.conflicts()),
-        "limiter_fleet_overshoot_packets" => {
-            let limits = fleet.limits.iter();
-            let beyond = limits.filter_map(|limit| {
-                Some(sample(&[("limit", &limit.name)], limit.overshoot_packets?))
-            });
-            beyond.collect()
-        }
+        "limiter_fleet_overshoot_packets" => named("limit", fleet.limits.iter(), |limit| {
+            Some((&limit.name, limit.overshoot_packets?))
+        }),
         _ => Vec::new(),
     }
 }
@@ -148,6 +136,18 @@ fn sample(labels: &[(&'static str, &str)], value: impl ToString) -> Sample {
     let labels = labels.iter();
     let labels = labels.map(|(label, value)| (*label, (*value).to_owned()));
     (labels.collect(), value.to_string())
+}
+
+/// A sample for each of `all` that has one, with a label.
+fn named<T, N: AsRef<str>, V: ToString>(
+    label: &'static str,
+    all: impl Iterator<Item = T>,
+    of: impl Fn(T) -> Option<(N, V)>,
+) -> Vec<Sample> {
+    let samples = all.filter_map(of);
+    samples
+        .map(|(name, value)| sample(&[(label, name.as_ref())], value))
+        .collect()
 }
 
 /// A single sample without labels.
@@ -197,18 +197,17 @@ fn limits(it: &Interface) -> Vec<Sample> {
 }
 
 fn by_reason<const DROPS: bool>(reasons: &ByReason<DROPS>) -> Vec<Sample> {
-    let counts = reasons.iter();
-    counts
-        .map(|(reason, count)| sample(&[("reason", reason.name())], count.packets))
-        .collect()
+    named("reason", reasons.iter(), |(reason, count)| {
+        Some((reason.name(), count.packets))
+    })
 }
 
 fn ranks(top: &Top) -> Vec<Sample> {
     let dropped = top.sources.iter().map(|source| source.dropped_packets);
     let ranked = (1..=RANKS).zip(dropped.filter(|packets| *packets > 0));
-    ranked
-        .map(|(rank, packets)| sample(&[("rank", &rank.to_string())], packets))
-        .collect()
+    named("rank", ranked, |(rank, packets)| {
+        Some((rank.to_string(), packets))
+    })
 }
 
 #[cfg(test)]

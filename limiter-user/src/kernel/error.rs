@@ -4,6 +4,8 @@
 
 use std::{io, path::PathBuf};
 
+use anyhow::Chain;
+
 use crate::config::Invalid;
 
 /// An operation on an interface failed; nothing was changed.
@@ -115,33 +117,23 @@ fn advice_on_files(error: &io::Error) -> &'static str {
 }
 
 /// The kernel's error among the causes of `error`. Without one: `error` with its causes as text.
-pub(in crate::kernel) fn cause(error: impl std::error::Error) -> io::Error {
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        if let Some(number) = inner
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::raw_os_error)
-        {
-            return io::Error::from_raw_os_error(number);
-        }
-        cause = inner.source();
-    }
-    io::Error::other(flat(&error))
+pub(in crate::kernel) fn cause(error: impl std::error::Error + 'static) -> io::Error {
+    let mut causes = Chain::new(&error).skip(1);
+    let number = causes.find_map(|cause| cause.downcast_ref::<io::Error>()?.raw_os_error());
+    number.map_or_else(
+        || io::Error::other(flat(&error)),
+        io::Error::from_raw_os_error,
+    )
 }
 
 /// An error with its causes, on one line.
-pub(in crate::kernel) fn flat(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
+pub(in crate::kernel) fn flat(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes: Vec<_> = Chain::new(error).map(ToString::to_string).collect();
+    causes.join(": ")
 }
 
 /// Error for a map of limiter that could not be read or written.
-pub(in crate::kernel) fn read_failed(error: impl std::error::Error) -> Error {
+pub(in crate::kernel) fn read_failed(error: impl std::error::Error + 'static) -> Error {
     Error::system("reading limiter's maps", io::Error::other(flat(&error)))
 }
 

@@ -2,24 +2,18 @@
 
 use std::net::IpAddr;
 
-use ipnet::IpNet;
 use limiter_common::{
-    abi::{
-        Source,
-        rules::{ON_ALLOW, ON_DENY},
-    },
+    abi::rules::{ON_ALLOW, ON_DENY},
     policy::second_chance::SOURCE,
     table::key::SourceKey,
 };
 
 use super::{Asked, Check, CheckedLimit, MissingOptions, OnList, readers, source::Refused};
 use crate::{
-    config,
-    config::{ALLOW, DENY, key::address, lists::show},
+    config::{ALLOW, DENY, Limit, key::address, lists::show},
     kernel::{
         Attachment, Result,
         program::{Tables, lists::drops as drops_of_prefixes},
-        state::Record,
         sys::clock,
     },
 };
@@ -33,67 +27,56 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
         let bit = record.tiers.of(name);
         bit.is_some_and(|bit| listed >> bit & 1 != 0)
     };
-    let holds = |limit: &config::Limit| {
+    let holds = |limit: &Limit| {
         let matches = &limit.matches;
         let on_list = matches.source.is_empty() || matches.source.iter().any(on);
         matches.holds_version_of(source) && on_list && !matches.unless.iter().any(on)
     };
     let new_sources = record.settings.new_sources;
     let second_chance = new_sources.is_some_and(|limit| limit.second_chance);
-    // The clock is read after the buckets. Otherwise a packet in between would seem to come from the future.
-    let limits = record.with_slots();
-    let buckets = limits.iter().map(|(limit, slot)| {
-        let keys = match holds(limit) && asked.missing(&limit.key).is_empty() {
-            true => asked.keys(&limit.key, slot.number, tables),
-            false => Vec::new(),
-        };
-        let with_bucket = |key| {
-            let bucket = tables.sets.source(&key);
+    let (mut limits, mut missing) = (Vec::new(), Vec::new());
+    let mut is_by_source = true;
+    for mut reader in readers(attachment)? {
+        let Limit { name, key, .. } = reader.limit.clone();
+        is_by_source &= key.is_by_source();
+        if !holds(&reader.limit) {
+            continue;
+        }
+        let options = asked.missing(&key);
+        if !options.is_empty() {
+            missing.push(MissingOptions {
+                limit: name,
+                key: key.to_string(),
+                options,
+            });
+            continue;
+        }
+        for of in asked.keys(&key, reader.slot, tables) {
+            let bucket = tables.sets.source(&of);
+            // The clock is read after the bucket. Otherwise a packet in between would seem to come from the future.
+            reader.now = clock::now()?;
             let refused = match bucket {
-                None if second_chance => match refused(tables, &key)? {
+                None if second_chance => match refused(tables, &of)? {
                     None => refused(tables, &SOURCE.key(0, &address(source), 0))?,
                     of_key => of_key,
                 },
                 _ => None,
             };
-            Ok((key, bucket, refused))
-        };
-        keys.into_iter()
-            .map(with_bucket)
-            .collect::<Result<Vec<_>>>()
-    });
-    let buckets: Vec<_> = buckets.collect::<Result<_>>()?;
-    let held = limits.iter().map(|(limit, _)| limit);
-    let missing = held.filter(|limit| holds(limit)).filter_map(|limit| {
-        let options = asked.missing(&limit.key);
-        (!options.is_empty()).then(|| MissingOptions {
-            limit: limit.name.clone(),
-            key: limit.key.to_string(),
-            options,
-        })
-    });
-    let missing: Vec<_> = missing.collect();
-    let readers = readers(attachment)?;
-    let checked = readers.iter().zip(buckets).flat_map(|(reader, buckets)| {
-        let key = &reader.limit.key;
-        let name = |of: &SourceKey, bucket: &Option<Source>| match bucket {
-            // The port of such a key is not that of a packet.
-            None if asked.port.is_none() => key.show_source(of),
-            _ => key.show(of),
-        };
-        let lines = buckets.into_iter();
-        lines.map(move |(of, bucket, refused)| CheckedLimit {
-            refused,
-            ..reader.check(name(&of, &bucket), bucket.as_ref())
-        })
-    });
-    let mut limits: Vec<CheckedLimit> = checked.collect();
-    let is_by_source = readers.iter().all(|reader| reader.limit.key.is_by_source());
+            let shown = match bucket {
+                // The port of such a key is not that of a packet.
+                None if asked.port.is_none() => key.show_source(&of),
+                _ => key.show(&of),
+            };
+            limits.push(CheckedLimit {
+                refused,
+                ..reader.check(shown, bucket.as_ref())
+            });
+        }
+    }
     let decides = decided_by(listed);
-    match decides {
-        Some(DENY) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = None),
-        Some(_) => (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = Some(0.0)),
-        None => {}
+    if let Some(list) = decides {
+        let wait = (list != DENY).then_some(0.0);
+        (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = wait);
     }
     let tiers = record.tiers.tiers().filter(|name| on(name));
     Ok(Check {
@@ -129,36 +112,26 @@ fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<O
     let record = &attachment.record;
     let entries = attachment.lists.entries()?;
     let drops = drops_of_prefixes(&entries);
-    let around = entries
-        .iter()
-        .filter(|(prefix, _)| prefix.contains(&source));
-    let around: Vec<_> = around.collect();
     let names = record.list_sizes.iter().map(|(name, _)| name);
     let decides = |name: &String| {
         let bit = record.tiers.of(name).filter(|bit| lists >> bit & 1 != 0)?;
-        let on_it = around
+        let on_it = entries
             .iter()
-            .filter(|(_, listed)| listed.own >> bit & 1 != 0);
+            .filter(|(prefix, listed)| listed.own >> bit & 1 != 0 && prefix.contains(&source));
         let (prefix, _) = on_it.max_by_key(|(prefix, _)| prefix.prefix_len())?;
+        let of_fleet = record.overlay.alone.get(name);
+        let of_fleet = of_fleet.is_some_and(|alone| alone.contains(prefix));
         let dropped = || drops.get(prefix).copied().unwrap_or(0);
         Some(OnList {
+            list: name.clone(),
+            prefix: show(prefix),
+            by: of_fleet.then_some("fleet"),
+            host: None,
+            since: None,
             dropped_packets: (name == DENY).then(dropped),
-            ..on_list(record, name, prefix)
         })
     };
     Ok(names.filter_map(decides).collect())
-}
-
-fn on_list(record: &Record, list: &str, prefix: &IpNet) -> OnList {
-    let of_fleet = (record.overlay.alone.get(list)).is_some_and(|alone| alone.contains(prefix));
-    OnList {
-        list: list.to_owned(),
-        prefix: show(prefix),
-        by: of_fleet.then_some("fleet"),
-        host: None,
-        since: None,
-        dropped_packets: None,
-    }
 }
 
 /// The list that decides about a source before any limit.

@@ -31,12 +31,7 @@ use crate::{
 
 /// Everything that `status` shows of an attachment.
 pub fn interface(attachment: &Attachment) -> Result<Interface> {
-    let readers = readers(attachment)?;
-    let by_slot = by_slot(&readers);
-    let mut counted = Counted::default();
-    let sets = &attachment.tables.sets;
-    sets.scan(|_, key, source| counted.add(key, source, reader_of(&by_slot, key)));
-    described(attachment, counted)
+    Ok(once(attachment, 0)?.interface)
 }
 
 /// Sources in the table, and those that each limit holds.
@@ -44,17 +39,6 @@ pub fn interface(attachment: &Attachment) -> Result<Interface> {
 struct Counted {
     sources: Sources,
     held: BTreeMap<u32, u64>,
-}
-
-impl Counted {
-    fn add(&mut self, key: &SourceKey, source: &Source, reader: Option<&Reader>) {
-        self.sources.tracked += 1;
-        self.sources.entries += 1 + u64::from(key.is_wide());
-        if reader.is_some_and(|reader| reader.limit.hold.is_some() && reader.held(source).is_some())
-        {
-            *self.held.entry(key.slot()).or_default() += 1;
-        }
-    }
 }
 
 /// Takes a single sample of the attachment, with the most dropped sources.
@@ -209,12 +193,20 @@ type Found = Vec<(SourceKey, Source, Since)>;
 fn scan(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Result<(Counted, Found)> {
     let tables = &attachment.tables;
     let readers = readers(attachment)?;
-    let by_slot = by_slot(&readers);
+    let by_slot: [_; SLOTS as usize] = std::array::from_fn(|slot| {
+        let mut readers = readers.iter();
+        readers.find(|reader| reader.slot as usize == slot)
+    });
     let mut counted = Counted::default();
     let mut busiest = Busiest::new(wanted.most);
     tables.sets.scan(|number, key, source| {
-        let reader = reader_of(&by_slot, key);
-        counted.add(key, source, reader);
+        let reader = by_slot.get(key.slot() as usize).copied().flatten();
+        counted.sources.tracked += 1;
+        counted.sources.entries += u64::from(key.entries());
+        let holds = |reader: &Reader| reader.limit.hold.is_some() && reader.held(source).is_some();
+        if reader.is_some_and(holds) {
+            *counted.held.entry(key.slot()).or_default() += 1;
+        }
         let since = gauge.since(number, key, source);
         // The buckets of a removed limit stay in the table until they are cleared.
         if let Some(reader) = reader {
@@ -231,26 +223,11 @@ fn place(key: &SourceKey) -> (u32, u128, u32, u32) {
     (key.family(), address, key.port(), key.slot())
 }
 
-fn by_slot(readers: &[Reader]) -> [Option<&Reader>; SLOTS as usize] {
-    let mut by_slot = [None; SLOTS as usize];
-    for reader in readers {
-        if let Some(of) = by_slot.get_mut(reader.slot as usize) {
-            *of = Some(reader);
-        }
-    }
-    by_slot
-}
-
-fn reader_of<'r>(by_slot: &[Option<&'r Reader>], key: &SourceKey) -> Option<&'r Reader> {
-    by_slot.get(key.slot() as usize).copied().flatten()
-}
-
 /// The rows of sources. The clock is read again, after the buckets.
 fn rows(attachment: &Attachment, sources: Found) -> Result<Vec<Row>> {
     let readers = readers(attachment)?;
-    let by_slot = by_slot(&readers);
     let row = |(key, source, since): (SourceKey, Source, Since)| {
-        let reader = reader_of(&by_slot, &key)?;
+        let reader = readers.iter().find(|reader| reader.slot == key.slot())?;
         let limit = &reader.limit;
         let network = limit.key.network(&key);
         let listed = network.map(|network| attachment.lists.of(network.addr()));

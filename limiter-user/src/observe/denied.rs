@@ -30,8 +30,8 @@ impl Denied {
         let counters = attachment.tables.counters()?;
         let dropped = counters.by_reason[Reason::Deny as usize].packets;
         let at = Some((attachment.program_id, dropped));
-        let drops = match (dropped, self.at == at) {
-            (0, _) => BTreeMap::new(),
+        let drops = match (dropped == 0 || wanted.most == 0, self.at == at) {
+            (true, _) => BTreeMap::new(),
             (_, true) => self.drops.clone(),
             (_, false) => lists::drops(&attachment.lists.entries()?),
         };

@@ -117,14 +117,8 @@ pub fn per_second(count: u64, elapsed: Duration) -> f64 {
     count as f64 / elapsed.as_secs_f64()
 }
 
-/// Packets of a source since the last scan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Since {
-    /// Packets that passed.
-    pub passed: u64,
-    /// Packets that were over the limit.
-    pub over: u64,
-}
+/// Packets of a source since the last scan: those that passed, and those that were over the limit.
+pub type Since = (u64, u64);
 
 /// Memory of the table's entries at the last scan: 12 bytes each, whatever the number of sources.
 #[derive(Debug, Default)]
@@ -199,15 +193,12 @@ impl Gauge {
         };
         let last = std::mem::replace(known, now);
         if last.source != now.source {
-            return Since {
-                passed: source.passed,
-                over: source.refused,
-            };
+            return (source.passed, source.refused);
         }
-        Since {
-            passed: grown(last.passed, source.passed),
-            over: grown(last.over, source.refused),
-        }
+        (
+            grown(last.passed, source.passed),
+            grown(last.over, source.refused),
+        )
     }
 }
 
@@ -239,10 +230,6 @@ mod tests {
         }
     }
 
-    fn since(passed: u64, over: u64) -> Since {
-        Since { passed, over }
-    }
-
     fn key(address: &str) -> SourceKey {
         Key::default().of(0, address.parse().unwrap(), 0)
     }
@@ -257,21 +244,21 @@ mod tests {
         assert_eq!(gauge.begin(of(), 4, start), None, "nothing to compare with");
         gauge.since(1, &one, &source(10, 20));
         assert_eq!(gauge.begin(of(), 4, later(2)), Some(Duration::from_secs(2)));
-        assert_eq!(gauge.since(1, &one, &source(15, 27)), since(5, 7));
+        assert_eq!(gauge.since(1, &one, &source(15, 27)), (5, 7));
         gauge.begin(of(), 4, later(3));
         assert_eq!(
             gauge.since(1, &other, &source(100, 300)),
-            since(100, 300),
+            (100, 300),
             "the entry is another one's"
         );
         gauge.begin(of(), 4, later(4));
         assert_eq!(
             gauge.since(1, &other, &source(101, 4)),
-            since(1, 4),
+            (1, 4),
             "a counter that began anew"
         );
         // No entry of this table has this number.
-        assert_eq!(gauge.since(4, &one, &source(1, 1)), since(0, 0));
+        assert_eq!(gauge.since(4, &one, &source(1, 1)), (0, 0));
     }
 
     #[test]
@@ -282,7 +269,7 @@ mod tests {
         let large = u64::from(u32::MAX);
         gauge.since(0, &key, &source(large, 5 * large));
         let now = source(large + 7, 5 * large + 3_000_000_000 / 2);
-        assert_eq!(gauge.since(0, &key, &now), since(7, 1_500_000_000));
+        assert_eq!(gauge.since(0, &key, &now), (7, 1_500_000_000));
     }
 
     #[test]

@@ -152,13 +152,13 @@ impl Reader {
     }
 
     /// The numbers that a source is sorted by.
-    pub fn activity(&self, source: &Source, since: Since) -> Activity {
+    pub fn activity(&self, source: &Source, (passed, over): Since) -> Activity {
         Activity {
             passed: source.passed,
             over: source.refused,
             drops: !self.shadow,
-            passed_since: since.passed,
-            over_since: since.over,
+            passed_since: passed,
+            over_since: over,
         }
     }
 }

@@ -21,10 +21,12 @@ pub const TOP: usize = 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The content of `status --json`.
+    #[serde(flatten)]
     pub status: Status,
     /// The content of `top --once --json` for each attachment, in the order of `status`.
     pub tops: Vec<Top>,
     /// Errors of attachments that cannot be read, one line each.
+    #[serde(rename = "errors")]
     pub unreadable: Vec<String>,
 }
 

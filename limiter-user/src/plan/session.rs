@@ -6,7 +6,7 @@ use limiter_common::policy::verdict::Reason;
 
 use super::{
     capture::{Frame, Link},
-    replay::{Compiled, model::Model},
+    replay::Compiled,
 };
 use crate::config::{Limit, Settings};
 
@@ -69,27 +69,26 @@ impl Session {
         const TCP: u8 = 6;
         const HEADER: u16 = 20;
         let length = HEADER + payload;
-        let mut packet = Vec::new();
-        match (self.client.0, self.server.0) {
-            (IpAddr::V4(client), IpAddr::V4(server)) => {
-                packet.extend([0x45, 0]);
-                packet.extend((HEADER + length).to_be_bytes());
-                packet.extend([0, 0, 0x40, 0, 64, TCP, 0, 0]);
-                packet.extend(client.octets());
-                packet.extend(server.octets());
-            }
+        let mut packet = match (self.client.0, self.server.0) {
+            (IpAddr::V4(client), IpAddr::V4(server)) => [
+                &[0x45, 0][..],
+                &(HEADER + length).to_be_bytes(),
+                &[0, 0, 0x40, 0, 64, TCP, 0, 0],
+                &client.octets(),
+                &server.octets(),
+            ]
+            .concat(),
             (client, server) => {
                 let octets = |address| match address {
                     IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
                     IpAddr::V6(v6) => v6.octets(),
                 };
-                packet.extend([0x60, 0, 0, 0]);
-                packet.extend(length.to_be_bytes());
-                packet.extend([TCP, 64]);
-                packet.extend(octets(client));
-                packet.extend(octets(server));
+                let (client, server) = (octets(client), octets(server));
+                let [high, low] = length.to_be_bytes();
+                let start = [0x60, 0, 0, 0, high, low, TCP, 64];
+                [&start[..], &client, &server].concat()
             }
-        }
+        };
         packet.extend(self.client.1.to_be_bytes());
         packet.extend(self.server.1.to_be_bytes());
         // Sequence numbers, a header of five words, ACK.
@@ -100,7 +99,7 @@ impl Session {
 }
 
 fn fate_of(frame: &Frame, compiled: &Compiled) -> Fate {
-    let mut model = Model::new(compiled.config.clone(), &compiled.prefixes, 1);
+    let mut model = compiled.model(1);
     match model.offer(&frame.bytes, frame.length, 1) {
         Reason::Deny => return Fate::Denied,
         Reason::Allowed => return Fate::Free,

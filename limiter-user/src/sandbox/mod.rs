@@ -2,19 +2,39 @@
 //!
 //! [`enter`] is for a process that talks to the network and has all its descriptors open. After it, there is no
 //! capability, no file, no new socket and no other program. [`confine`] is for processes that read and change
-//! attachments: the helper process ([`crate::helper`]) and the agent of a fleet. [`confine_reader`] is for `top`.
+//! attachments: the helper process ([`crate::helper`]), the agent of a fleet, `top` and `adapt`.
 
-mod capabilities;
 mod syscalls;
 
 use std::{fs, io};
 
-use caps::{Capability, CapsHashSet};
+use caps::{CapSet, Capability, CapsHashSet};
 use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, Scope};
+use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
 
 /// The newest Landlock version known here. The kernel applies the part that it supports (Linux 5.13 and later, if
 /// enabled).
 const NEWEST: ABI = ABI::V6;
+
+/// User and group id of `nobody` and `nogroup` on every distribution: the kernel's overflow ids.
+const UNPRIVILEGED: u32 = 65_534;
+
+/// The capabilities to read attachments. `CAP_SYS_PTRACE`: to compare namespaces with those of process 1.
+/// `CAP_DAC_OVERRIDE`: root needs it to open the pins of a user without privileges.
+pub const TO_READ: &[Capability] = &[
+    Capability::CAP_BPF,
+    Capability::CAP_SYS_PTRACE,
+    Capability::CAP_DAC_OVERRIDE,
+];
+
+/// The capabilities to read and change attachments.
+pub const TO_CHANGE: &[Capability] = &[
+    Capability::CAP_BPF,
+    Capability::CAP_NET_ADMIN,
+    Capability::CAP_PERFMON,
+    Capability::CAP_SYS_PTRACE,
+    Capability::CAP_DAC_OVERRIDE,
+];
 
 /// A privilege cannot be dropped.
 #[derive(Debug, thiserror::Error)]
@@ -44,30 +64,28 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// refuses.
 pub fn enter() -> Result<()> {
     only_thread()?;
-    capabilities::drop_bounds()?;
-    capabilities::leave_root()?;
-    capabilities::set(&CapsHashSet::new())?;
+    drop_bounds()?;
+    leave_root()?;
+    set(&CapsHashSet::new())?;
     no_new_privileges()?;
     hide_all().map_err(|error| Error::new("Landlock", error))?;
     syscalls::allow_few()
 }
 
-/// Keeps the capabilities to open and change attachments, and drops the rest.
+/// Keeps the `needed` capabilities, [`TO_READ`] or [`TO_CHANGE`], as far as this process has them, and drops the rest.
 /// Returns the errors of [`enter`].
-pub fn confine() -> Result<()> {
-    keep(capabilities::TO_CHANGE)
-}
-
-/// Keeps the capabilities to open and read attachments, and drops the rest.
-/// Returns the errors of [`enter`].
-pub fn confine_reader() -> Result<()> {
-    keep(capabilities::TO_READ)
-}
-
-fn keep(needed: &[Capability]) -> Result<()> {
+pub fn confine(needed: &[Capability]) -> Result<()> {
     only_thread()?;
-    capabilities::drop_bounds()?;
-    capabilities::keep(needed)?;
+    drop_bounds()?;
+    let own = caps::read(None, CapSet::Permitted)
+        .map_err(|error| Error::new("reading capabilities", error))?;
+    let needed = needed.iter().copied().filter(|needed| own.contains(needed));
+    // Without CAP_BPF, CAP_SYS_ADMIN is needed, which includes CAP_BPF.
+    let mut kept: CapsHashSet = needed.collect();
+    if own.contains(&Capability::CAP_SYS_ADMIN) && !kept.contains(&Capability::CAP_BPF) {
+        kept.insert(Capability::CAP_SYS_ADMIN);
+    }
+    set(&kept)?;
     no_new_privileges()
 }
 
@@ -94,4 +112,40 @@ fn hide_all() -> std::result::Result<(), RulesetError> {
         .create()?
         .restrict_self()
         .map(drop)
+}
+
+fn has(capability: Capability) -> Result<bool> {
+    caps::has_cap(None, CapSet::Effective, capability)
+        .map_err(|error| Error::new("reading capabilities", error))
+}
+
+/// Empties the bounding set, if this process may (`CAP_SETPCAP`). Otherwise nothing is lost: a program that would gain
+/// a capability cannot be started (`no_new_privs`).
+fn drop_bounds() -> Result<()> {
+    if !has(Capability::CAP_SETPCAP)? {
+        return Ok(());
+    }
+    caps::clear(None, CapSet::Bounding).map_err(|error| Error::new("the bounding set", error))
+}
+
+/// Changes the user to `nobody`, if this process may. Root can open root's files without any capability.
+fn leave_root() -> Result<()> {
+    let may = has(Capability::CAP_SETUID)? && has(Capability::CAP_SETGID)?;
+    if !geteuid().is_root() || !may {
+        return Ok(());
+    }
+    let failed = |error: nix::Error| Error::new("changing the user", error);
+    let (user, group) = (Uid::from_raw(UNPRIVILEGED), Gid::from_raw(UNPRIVILEGED));
+    setgroups(&[]).map_err(failed)?;
+    setresgid(group, group, group).map_err(failed)?;
+    setresuid(user, user, user).map_err(failed)
+}
+
+/// Drops all capabilities except `kept`.
+fn set(kept: &CapsHashSet) -> Result<()> {
+    let failed = |error| Error::new("capabilities", error);
+    caps::clear(None, CapSet::Ambient).map_err(failed)?;
+    caps::set(None, CapSet::Effective, kept).map_err(failed)?;
+    caps::set(None, CapSet::Permitted, kept).map_err(failed)?;
+    caps::clear(None, CapSet::Inheritable).map_err(failed)
 }

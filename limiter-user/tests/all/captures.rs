@@ -2,7 +2,7 @@
 
 use std::io;
 
-use limiter_user::plan::capture::{Capture, Cut, Error, Frame, Link};
+use limiter_user::plan::capture::{Capture, Frame, Link};
 
 /// Byte order of a file.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ const NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// A packet: time, frame, outgoing.
 type Seen = (u64, Frame, bool);
 
-fn read(file: &[u8]) -> Result<(Vec<Seen>, Option<Cut>), Error> {
+fn read(file: &[u8]) -> anyhow::Result<(Vec<Seen>, Option<&'static str>)> {
     let mut capture = Capture::new("test", io::Cursor::new(file.to_vec()))?;
     let mut seen = Vec::new();
     for packet in &mut capture {
@@ -215,13 +215,13 @@ fn damaged_capture_ends_at_the_damage() {
     let mut damaged = packet.clone();
     *damaged.last_mut().unwrap() = 1;
     let (seen, cut) = read(&[begin.clone(), packet.clone(), damaged, packet].concat()).unwrap();
-    assert_eq!((seen.len(), cut), (1, Some(Cut::Damaged)));
+    assert_eq!((seen.len(), cut), (1, Some("damaged")));
     // A packet of three gigabytes, in an endless file.
     let mut endless = order.pcap(MICROSECONDS, 1, &[(0, 0, 1, &[1])]);
     endless.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0, 0]);
     endless.resize(20 << 20, 0);
     let (seen, cut) = read(&endless).unwrap();
-    assert_eq!((seen.len(), cut), (1, Some(Cut::Damaged)));
+    assert_eq!((seen.len(), cut), (1, Some("damaged")));
 }
 
 #[test]

@@ -19,7 +19,7 @@ proptest! {
         rounds in prop::collection::vec((any::<bool>(), any::<bool>()), 1..400),
     ) {
         let floor = percent(floor);
-        let mut controller = Controller::new(floor);
+        let mut controller = Controller::new(floor, ONE);
         for (over, restarts) in rounds {
             let before = controller.scale();
             controller.step(over);
@@ -29,7 +29,7 @@ proptest! {
             prop_assert_eq!(after, if over { least } else { (before + UP).min(ONE) });
             if restarts {
                 let in_force = stretch(controller.word(0), || HOLDS - 1);
-                controller = Controller::resume(floor, in_force);
+                controller = Controller::new(floor, in_force);
                 // The stretch is rounded.
                 prop_assert!(controller.scale().abs_diff(after) <= 1);
             }
@@ -45,7 +45,7 @@ proptest! {
     #[test]
     fn swing_around_a_capacity_is_bounded(capacity in 10_u32..95) {
         let capacity = percent(capacity).of_one();
-        let mut controller = Controller::new(percent(1));
+        let mut controller = Controller::new(percent(1), ONE);
         let mut has_fallen = false;
         for _ in 0..200 {
             let over = controller.scale() > capacity;
@@ -62,7 +62,7 @@ proptest! {
 
 #[test]
 fn word_ends_after_the_stated_time() {
-    let mut controller = Controller::new(percent(50));
+    let mut controller = Controller::new(percent(50), ONE);
     controller.step(true);
     assert_eq!(HOLDS, 5_000_000_000, "as documented");
     let (now, unit) = (123_456_789_012, 1 << 20);

@@ -6,7 +6,7 @@ use limiter_common::table::Seed;
 use limiter_user::{
     config::{Settings, file},
     plan::{
-        capture::{Capture, Cut, Error, Frame, Link, link::FRAME_MOST},
+        capture::{Capture, Frame, Link, link::FRAME_MOST},
         learn::{Watched, propose, show},
         replay::Choice,
     },
@@ -38,10 +38,10 @@ pub(super) fn run(bytes: &[u8]) {
     }
 }
 
-type Ours = (Vec<Frame>, Result<Option<Cut>, Error>);
+type Ours = (Vec<Frame>, anyhow::Result<Option<&'static str>>);
 
 /// All packets, and the end of the capture.
-fn ours(bytes: &[u8]) -> Result<Ours, Error> {
+fn ours(bytes: &[u8]) -> anyhow::Result<Ours> {
     let mut capture = Capture::new("test", Cursor::new(bytes.to_vec()))?;
     let mut watched = Watched::new(Seed::KNOWN);
     let mut packets = Vec::new();
@@ -103,7 +103,7 @@ fn theirs(bytes: &[u8]) -> Vec<Frame> {
 }
 
 /// Panics unless both readers agree. Our reader may read fewer packets if it reports an error.
-fn compare(ours: &[Frame], end: &Result<Option<Cut>, Error>, theirs: &[Frame]) {
+fn compare(ours: &[Frame], end: &anyhow::Result<Option<&str>>, theirs: &[Frame]) {
     for (number, (our, their)) in ours.iter().zip(theirs).enumerate() {
         assert_eq!(our, their, "packet {number}");
     }

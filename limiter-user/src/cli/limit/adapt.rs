@@ -51,7 +51,7 @@ pub async fn run(arguments: Adapt) -> anyhow::Result<()> {
     requirements::privileges()?;
     let interface = interface.unwrap_or_default();
     let stop = interruption()?;
-    sandbox::confine_reader()?;
+    sandbox::confine(sandbox::TO_READ)?;
     adapt::run(&interface, note, stop).await
 }
 

@@ -80,7 +80,7 @@ async fn live(interface: &str, interval: Duration) -> anyhow::Result<()> {
     let mut ticks = time::interval_at(time::Instant::now() + interval, interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The view changes nothing: from here on this process has only the rights to read.
-    sandbox::confine_reader()?;
+    sandbox::confine(sandbox::TO_READ)?;
     let screen = Screen::enter()?;
     let mut input = screen::input();
     loop {

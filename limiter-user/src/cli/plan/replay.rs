@@ -12,9 +12,9 @@ use crate::{
     cli::shared::{Limiting, file::read, note, print, progress, settings, unwritten, usage},
     config::Mode,
     plan::{
-        capture::{Capture, Cut},
+        capture::Capture,
         replay,
-        replay::{Choice, Compiled, Error},
+        replay::{Choice, Compiled},
     },
     show,
     show::units::counted,
@@ -57,18 +57,15 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
     let each = |capture: &Capture, number, reason| {
         show_progress(&bar, capture);
         if arguments.verdicts {
-            write_verdict(&mut out, number, reason)?;
+            let written = write_verdict(&mut out, number, reason);
+            written.map_err(|error| unwritten("standard output", error))?;
         }
         Ok(())
     };
     let choice = arguments.engine.unwrap_or(Choice::Any);
-    let outcome = replay::run(&mut capture, &compiled, choice, note, each);
+    let replay = replay::run(&mut capture, &compiled, choice, note, each);
     bar.finish_and_clear();
-    let replay = match outcome {
-        // The error of a closed pipe, which is no failure, is recognized by its type.
-        Err(Error::Written(error)) => return Err(unwritten("standard output", error).into()),
-        outcome => outcome?,
-    };
+    let replay = replay?;
     note_damage(&capture, &arguments.capture);
     if replay.cut_short > 0 {
         note(&format!(
@@ -88,11 +85,7 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
 /// Prints a note if a capture ends too early.
 pub(super) fn note_damage(capture: &Capture, path: &Path) {
     let name = path.display();
-    if let Some(cut) = capture.cut {
-        let how = match cut {
-            Cut::Short => "cut off",
-            Cut::Damaged => "damaged",
-        };
+    if let Some(how) = capture.cut {
         let packets = capture.packets;
         note(&format!(
             "{name} is {how} after packet {packets}: the results cover the packets before that"

@@ -3,7 +3,6 @@
 use std::{
     cell::LazyCell,
     collections::{BTreeMap, BTreeSet},
-    io,
     iter::successors,
     net::{IpAddr, Ipv4Addr},
 };
@@ -16,8 +15,8 @@ use ipnet::IpNet;
 use limiter_common::abi::{Listed, rules::ON_DENY};
 
 use crate::kernel::{
-    Error, Result,
-    error::flat,
+    Result,
+    error::read_failed,
     program::{Raw, maps, maps::open_map},
     sys::{Dir, memory},
 };
@@ -54,10 +53,10 @@ pub(in crate::kernel) fn fill(ebpf: &mut Ebpf, prefixes: &BTreeMap<IpNet, Listed
 }
 
 fn insert<K: Pod>(map: &mut Map, prefixes: Vec<(u8, K, Listed)>) -> Result<()> {
-    let mut trie: Trie<_, K> = map.try_into().map_err(broken)?;
+    let mut trie: Trie<_, K> = map.try_into().map_err(read_failed)?;
     for (length, address, listed) in prefixes {
         let key = Key::new(length.into(), address);
-        trie.insert(&key, Raw(listed), 0).map_err(broken)?;
+        trie.insert(&key, Raw(listed), 0).map_err(read_failed)?;
     }
     Ok(())
 }
@@ -114,8 +113,8 @@ impl ListTables {
         let (ipv4, ipv6) = (open("LISTED_IPV4")?, open("LISTED_IPV6")?);
         let memory = memory::of_maps([&ipv4, &ipv6]);
         Ok(Self {
-            ipv4: Map::LpmTrie(ipv4).try_into().map_err(broken)?,
-            ipv6: Map::LpmTrie(ipv6).try_into().map_err(broken)?,
+            ipv4: Map::LpmTrie(ipv4).try_into().map_err(read_failed)?,
+            ipv6: Map::LpmTrie(ipv6).try_into().map_err(read_failed)?,
             memory,
         })
     }
@@ -129,37 +128,28 @@ impl ListTables {
         match found {
             Ok(Raw(listed)) => Ok(listed),
             Err(aya::maps::MapError::KeyNotFound) => Ok(Listed::default()),
-            Err(error) => Err(broken(error)),
+            Err(error) => Err(read_failed(error)),
         }
     }
 
     /// All prefixes.
     pub fn entries(&self) -> Result<Vec<(IpNet, Listed)>> {
-        let ipv4 = self.ipv4.iter().map(|entry| {
-            let (key, Raw(listed)) = entry.map_err(broken)?;
-            let [a, b, c, d, ..] = key.data();
-            prefix(IpAddr::from([a, b, c, d]), key.prefix_len(), listed)
-        });
-        let ipv6 = self.ipv6.iter().map(|entry| {
-            let (key, Raw(listed)) = entry.map_err(broken)?;
-            prefix(IpAddr::from(key.data()), key.prefix_len(), listed)
-        });
-        ipv4.chain(ipv6).collect()
+        let ipv4 = entries(&self.ipv4, |[a, b, c, d, ..]| [a, b, c, d].into());
+        ipv4.chain(entries(&self.ipv6, IpAddr::from)).collect()
     }
 }
 
-fn prefix(address: IpAddr, length: u32, listed: Listed) -> Result<(IpNet, Listed)> {
-    let length = u8::try_from(length).unwrap_or(u8::MAX);
-    let prefix = IpNet::new(address, length).map_err(|error| failed(error.to_string()))?;
-    Ok((prefix, listed))
-}
-
-fn failed(why: String) -> Error {
-    Error::system("reading or writing the lists", io::Error::other(why))
-}
-
-fn broken(error: aya::maps::MapError) -> Error {
-    failed(flat(&error))
+/// The prefixes of a map whose keys have this `address`.
+fn entries<K: Pod>(
+    trie: &Trie<MapData, K>,
+    address: fn(K) -> IpAddr,
+) -> impl Iterator<Item = Result<(IpNet, Listed)>> {
+    trie.iter().map(move |entry| {
+        let (key, Raw(listed)) = entry.map_err(read_failed)?;
+        let length = u8::try_from(key.prefix_len()).unwrap_or(u8::MAX);
+        let prefix = IpNet::new(address(key.data()), length).map_err(read_failed)?;
+        Ok((prefix, listed))
+    })
 }
 
 #[cfg(test)]

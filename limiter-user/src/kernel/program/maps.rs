@@ -102,9 +102,7 @@ impl Tables {
         memory: u64,
     ) -> Result<Self> {
         let Map::Array(sets) = map("SETS")? else {
-            return Err(read_failed(MapError::InvalidName {
-                name: "SETS".to_owned(),
-            }));
+            return Err(missing("SETS"));
         };
         Ok(Self {
             sets: Sets::open(&sets, read_seed(map("TABLE")?)?)?,

@@ -85,20 +85,17 @@ impl Sets {
         self.sets
     }
 
-    fn words(&self) -> &[AtomicU64] {
-        &self.words
-    }
-
     fn entries(&self) -> impl Iterator<Item = Mapped<'_>> {
-        (0..self.sets).flat_map(|set| self.of_set(set))
-    }
-
-    fn of_set(&self, set: u32) -> impl Iterator<Item = Mapped<'_>> {
-        let words = self.words();
-        let start = set as usize * WAYS as usize * WORDS;
-        (start..start + WAYS as usize * WORDS)
+        let words = &self.words;
+        (0..words.len())
             .step_by(WORDS)
             .map(move |first| Mapped { words, first })
+    }
+
+    fn entry(&self, number: usize) -> Option<Mapped<'_>> {
+        let first = number.checked_mul(WORDS)?;
+        let words = &self.words;
+        (first < words.len()).then_some(Mapped { words, first })
     }
 
     /// All sources. If the table changes meanwhile, each entry is as it was at some moment.
@@ -109,29 +106,25 @@ impl Sets {
     /// The number of entries that the limit in each slot holds.
     pub fn held(&self) -> [u64; SLOTS as usize] {
         let mut held = [0; SLOTS as usize];
-        for key in self.counted() {
-            if let Some(held) = held.get_mut(key.slot() as usize) {
+        for entry in self.entries() {
+            // A forgotten source counts until another one takes its entry.
+            let key = match entry.load(TAT) {
+                FORGOTTEN => Some(entry.key()),
+                _ => entry.read().map(|(key, _)| key),
+            };
+            if let Some(key) = key
+                && let Some(held) = held.get_mut(key.slot() as usize)
+            {
                 *held += u64::from(key.entries());
             }
         }
         held
     }
 
-    /// The keys that the program counts for their limits. A forgotten source counts until another one takes its
-    /// entry.
-    fn counted(&self) -> impl Iterator<Item = SourceKey> {
-        self.entries().filter_map(|entry| match entry.load(TAT) {
-            FORGOTTEN => Some(entry.key()),
-            _ => entry.read().map(|(key, _)| key),
-        })
-    }
-
-    /// Calls `read` for each source, with the number of its entry, which is below [`Self::capacity`]. A plain loop,
-    /// because it runs each second, for up to a million sources.
+    /// Calls `read` for each source, with the number of its entry, which is below [`Self::capacity`].
     pub fn scan(&self, mut read: impl FnMut(usize, &SourceKey, &Source)) {
-        let words = self.words();
-        for (number, first) in (0..words.len()).step_by(WORDS).enumerate() {
-            if let Some((key, source)) = (Mapped { words, first }).read() {
+        for (number, entry) in self.entries().enumerate() {
+            if let Some((key, source)) = entry.read() {
                 read(number, &key, &source);
             }
         }
@@ -141,7 +134,8 @@ impl Sets {
         self.seed
             .home(key, self.sets)
             .sets()
-            .flat_map(|set| self.of_set(set))
+            .flat_map(|set| set * WAYS..(set + 1) * WAYS)
+            .filter_map(|number| self.entry(number as usize))
             .find(|entry| entry.read().is_some_and(|(found, _)| found == *key))
     }
 
@@ -165,33 +159,22 @@ impl Sets {
         epoch: u32,
         mut change: impl FnMut(&Source) -> Charge,
     ) -> bool {
-        let Some(entry) = self.entry(number) else {
-            return false;
-        };
         for _ in 0..TRIES {
-            let Some(source) = self.source_in(number, key) else {
+            let (Some(entry), Some(source)) = (self.entry(number), self.source_in(number, key))
+            else {
                 return false;
             };
-            let done = match change(&source) {
+            match change(&source) {
                 Charge::Nothing => return false,
                 // Later packets are charged to the bucket under the present quota.
                 Charge::Convert(word) => {
                     entry.convert(key, source.over, source.tat, word, epoch);
-                    false
                 }
-                Charge::To(word) => entry.charge(key, source.tat, word),
-            };
-            if done {
-                return true;
+                Charge::To(word) if entry.charge(key, source.tat, word) => return true,
+                Charge::To(_) => {}
             }
         }
         false
-    }
-
-    fn entry(&self, number: usize) -> Option<Mapped<'_>> {
-        let words = self.words();
-        let first = number.checked_mul(WORDS)?;
-        (first < words.len()).then_some(Mapped { words, first })
     }
 
     /// Forgets a source. Returns whether it was in the table.

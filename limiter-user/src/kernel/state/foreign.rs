@@ -7,7 +7,6 @@
 use std::{
     io::{self, ErrorKind},
     os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
 };
 
 use aya::programs::{ProgramError, ProgramFd, ProgramInfo, loaded_programs};
@@ -87,32 +86,25 @@ impl Foreign {
                 io::Error::other(error),
             ),
         };
-        for program in loaded_programs() {
-            let program = match program {
-                // The program was unloaded between being listed and being opened.
-                Err(ProgramError::SyscallError(call))
-                    if call.io_error.kind() == ErrorKind::NotFound =>
-                {
-                    continue;
-                }
-                program => program.map_err(refused)?,
-            };
-            if program.id() != state.program_id {
-                continue;
-            }
-            let handle = program.fd().map_err(refused)?;
-            let fd = handle.as_fd().try_clone_to_owned();
-            let foreign = Self {
-                id: state.program_id,
-                name: name_of(&program),
-                mode: state.mode,
-                interface: interface.index,
-                owner: geteuid().as_raw(),
-                fd: fd.failed("opening a program")?,
-            };
-            return Ok((foreign, handle));
-        }
-        Err(nothing_there(interface))
+        let mut programs = loaded_programs().filter(|program| match program {
+            Ok(program) => program.id() == state.program_id,
+            // The program was unloaded between being listed and being opened.
+            Err(ProgramError::SyscallError(call)) => call.io_error.kind() != ErrorKind::NotFound,
+            Err(_) => true,
+        });
+        let program = programs.next().ok_or_else(|| nothing_there(interface))?;
+        let program = program.map_err(refused)?;
+        let handle = program.fd().map_err(refused)?;
+        let fd = handle.as_fd().try_clone_to_owned();
+        let foreign = Self {
+            id: state.program_id,
+            name: name_of(&program),
+            mode: state.mode,
+            interface: interface.index,
+            owner: geteuid().as_raw(),
+            fd: fd.failed("opening a program")?,
+        };
+        Ok((foreign, handle))
     }
 
     /// Opens the foreign program that is pinned in `folder`; `None` if limiter runs in front of none.
@@ -141,10 +133,6 @@ impl Foreign {
 
     pub(in crate::kernel) fn pin(&self, folder: &Dir) -> Result<()> {
         folder.put(&pin_name(self.mode, self.interface), self.fd.as_fd())
-    }
-
-    fn path(&self, folder: &Dir) -> PathBuf {
-        folder.path().join(pin_name(self.mode, self.interface))
     }
 
     pub(in crate::kernel) fn take_off(&self) -> io::Result<()> {
@@ -188,9 +176,10 @@ impl Foreign {
         first: &'static str,
     ) -> Error {
         let interface = pins::interface_of(folder.path()).unwrap_or_default();
+        let pin = folder.path().join(pin_name(self.mode, self.interface));
         Error::Refused(format!(
             "limiter is detached from '{interface}', but the XDP program that it ran in front of, {self}, could not be put back ({why}): {first} and `limiter detach {interface}` again; until then it stays pinned as {} (remove the pin to unload it)",
-            self.path(folder).display()
+            pin.display()
         ))
     }
 }

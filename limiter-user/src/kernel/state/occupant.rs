@@ -103,20 +103,17 @@ pub(in crate::kernel) fn holder(state: XdpState) -> Holder {
     if matches!(state.mode, XdpMode::Multiple) {
         return Holder::Unknown;
     }
-    for link in loaded_links() {
-        match link {
-            Ok(link) if link.program_id() == state.program_id => {
-                if matches!(link.link_type(), Ok(LinkType::Xdp)) {
-                    return Holder::Link(link.id());
-                }
-            }
-            // A link may vanish between being listed and being opened.
-            Err(LinkError::SyscallError(call)) if call.io_error.kind() == ErrorKind::NotFound => {}
-            Ok(_) => {}
-            Err(_) => return Holder::Unknown,
+    let mut holders = loaded_links().filter_map(|link| match link {
+        Ok(link) => {
+            let is_its = link.program_id() == state.program_id;
+            let holds = is_its && matches!(link.link_type(), Ok(LinkType::Xdp));
+            holds.then(|| Holder::Link(link.id()))
         }
-    }
-    Holder::Netlink
+        // A link may vanish between being listed and being opened.
+        Err(LinkError::SyscallError(call)) if call.io_error.kind() == ErrorKind::NotFound => None,
+        Err(_) => Some(Holder::Unknown),
+    });
+    holders.next().unwrap_or(Holder::Netlink)
 }
 
 /// Name and id, for messages.

@@ -349,7 +349,7 @@ impl Record {
         let json = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         let record: Self =
             serde_json::from_slice(json).map_err(|error| on_one_line(&error.to_string()))?;
-        sound::fault(&record)?;
+        sound::fault(&record).map_err(|fault| fault.to_string())?;
         Ok(record)
     }
 }

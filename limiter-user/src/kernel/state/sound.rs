@@ -1,8 +1,9 @@
 //! Checks that a limiter could have written a record. Other code computes with it, so a torn or foreign record must
 //! give an error, not a panic.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use anyhow::{Result, bail, ensure};
 use limiter_common::{
     abi::rules::{FIRST_TIER, LISTS_MAX},
     arithmetic::{
@@ -13,62 +14,54 @@ use limiter_common::{
     table::key::SLOTS,
 };
 
-use crate::{
-    config::{Prefixes, Slot},
-    kernel::state::Record,
-};
+use crate::{config::Prefixes, kernel::state::Record};
 
-/// Returns the record's fault as an error.
-pub fn fault(record: &Record) -> Result<(), String> {
+/// Returns the record's fault as an error. Any phase of a slot is valid: it is that of the limit's first quota, and time
+/// wraps.
+pub fn fault(record: &Record) -> Result<()> {
     settings(record)?;
-    tiers(record)?;
+    let (bits, known) = (record.tiers.0.values(), FIRST_TIER..LISTS_MAX);
+    ensure!(
+        are_distinct(bits, |bit| known.contains(bit)),
+        "two lists have the same bit, or a bit is out of range"
+    );
     let limits = record.settings.all_limits();
     let names = limits.iter().map(|limit| &limit.name);
-    if !names.eq(record.limits.iter().map(|slot| &slot.name)) {
-        return Err("its limits and its slots have different names".to_owned());
-    }
-    let slots: BTreeSet<_> = record.limits.iter().map(|slot| slot.number).collect();
-    let beyond = slots.last().is_some_and(|number| *number >= SLOTS);
-    if beyond || slots.len() < record.limits.len() {
-        return Err("two limits have the same slot, or a slot is out of range".to_owned());
-    }
-    if record.limits.iter().all(is_sound) {
-        return Ok(());
-    }
-    Err("a past change of a quota is out of range".to_owned())
+    ensure!(
+        names.eq(record.limits.iter().map(|slot| &slot.name)),
+        "its limits and its slots have different names"
+    );
+    let slots = record.limits.iter().map(|slot| &slot.number);
+    ensure!(
+        are_distinct(slots, |number| *number < SLOTS),
+        "two limits have the same slot, or a slot is out of range"
+    );
+    let mut past = record.limits.iter().map(|slot| &slot.past);
+    ensure!(
+        past.all(|past| past.len() <= PAST_QUOTAS as usize && past.iter().all(could_be)),
+        "a past change of a quota is out of range"
+    );
+    Ok(())
+}
+
+fn are_distinct<'a>(
+    mut numbers: impl Iterator<Item = &'a u32>,
+    is_in_range: impl Fn(&u32) -> bool,
+) -> bool {
+    let mut seen = BTreeSet::new();
+    numbers.all(|number| is_in_range(number) && seen.insert(number))
 }
 
 /// Checks the settings. The lists are in maps; the record has only their names.
-fn settings(record: &Record) -> Result<(), String> {
+fn settings(record: &Record) -> Result<()> {
     let mut settings = record.settings.clone();
     let names = record.tiers.tiers().cloned();
     settings.lists.tiers = names.zip(std::iter::repeat(Prefixes::new())).collect();
-    settings.check().map_err(|why| why.to_string())?;
+    settings.check()?;
     match record.overlay.fault(&settings) {
-        Some(fault) => Err(fault.to_owned()),
+        Some(fault) => bail!(fault),
         None => Ok(()),
     }
-}
-
-fn tiers(record: &Record) -> Result<(), String> {
-    let bits: BTreeMap<_, _> = record
-        .tiers
-        .0
-        .iter()
-        .map(|(name, bit)| (bit, name))
-        .collect();
-    let mut known = bits.keys().copied();
-    if bits.len() == record.tiers.0.len() && known.all(|bit| (FIRST_TIER..LISTS_MAX).contains(bit))
-    {
-        return Ok(());
-    }
-    Err("two lists have the same bit, or a bit is out of range".to_owned())
-}
-
-/// Whether a limiter could have written the slot. Any phase is valid: it is that of the limit's first quota, and time
-/// wraps.
-fn is_sound(slot: &Slot) -> bool {
-    slot.past.len() <= PAST_QUOTAS as usize && slot.past.iter().all(could_be)
 }
 
 /// Whether the fields have the ranges that [`Rescale`] documents.

@@ -6,10 +6,9 @@ use crate::kernel::{Error, Result, state::pins, sys::Dir};
 pub fn empty(folder: &Dir) -> Result<()> {
     let mut strangers = Vec::new();
     for name in folder.names()? {
-        match pins::generation_number(&name) {
-            Some(number) => strangers.extend(generation(folder, number)?),
-            None if folder.unpin(&name)? || remove_empty(folder, &name)? => {}
-            None => strangers.push(name),
+        let is_generation = pins::generation_number(&name).is_some();
+        if is_generation || !folder.unpin(&name)? {
+            strangers.extend(remove_folder(folder, &name, is_generation)?);
         }
     }
     if strangers.is_empty() {
@@ -44,30 +43,27 @@ pub fn clear_above(folder: &Dir) {
 
 /// Removes a generation. Returns the names in its folder that are no pins.
 pub fn generation(attachment: &Dir, number: u64) -> Result<Vec<String>> {
-    let name = pins::generation(number);
-    let folder = match attachment.open(&name) {
+    remove_folder(attachment, &pins::generation(number), true)
+}
+
+/// Removes a folder, with its pins if `unpins`. Returns the names that are left.
+fn remove_folder(parent: &Dir, name: &str, unpins: bool) -> Result<Vec<String>> {
+    let folder = match parent.open(name) {
         Ok(Some(folder)) => folder,
         Ok(None) => return Ok(Vec::new()),
-        Err(Error::Stranger(..)) => return Ok(vec![name]),
+        Err(Error::Stranger(..)) => return Ok(vec![name.to_owned()]),
         Err(error) => return Err(error),
     };
     let mut strangers = Vec::new();
-    for own in folder.names()? {
-        if !folder.unpin(&own)? {
-            strangers.push(format!("{name}/{own}"));
+    if unpins {
+        for own in folder.names()? {
+            if !folder.unpin(&own)? {
+                strangers.push(format!("{name}/{own}"));
+            }
         }
     }
     if strangers.is_empty() && !folder.remove()? {
-        strangers.push(name);
+        strangers.push(name.to_owned());
     }
     Ok(strangers)
-}
-
-fn remove_empty(folder: &Dir, name: &str) -> Result<bool> {
-    match folder.open(name) {
-        Ok(Some(inner)) => inner.remove(),
-        Ok(None) => Ok(true),
-        Err(Error::Stranger(..)) => Ok(false),
-        Err(error) => Err(error),
-    }
 }

@@ -1,9 +1,6 @@
 //! The time and frame of the packet in a block.
 
-use pcap_parser::{
-    Block, EnhancedPacketBlock, InterfaceDescriptionBlock, LegacyPcapBlock, OptionCode,
-    PcapBlockOwned, PcapHeader,
-};
+use pcap_parser::{Block, EnhancedPacketBlock, LegacyPcapBlock, OptionCode, PcapBlockOwned};
 
 use super::{Link, Packet};
 
@@ -76,7 +73,14 @@ impl Layout {
                 ))
             }
             PcapBlockOwned::LegacyHeader(header) => {
-                self.header(header);
+                // The bits above are the length of the frames' checksum.
+                const LINK: u32 = 0xffff;
+                let is_fine = header.is_nanosecond_precision();
+                self.0 = vec![Interface {
+                    link: header.network.0.cast_unsigned() & LINK,
+                    resolution: Some(if is_fine { NANOSECONDS } else { 1_000_000 }),
+                    offset: 0,
+                }];
                 None
             }
             PcapBlockOwned::NG(Block::SectionHeader(_)) => {
@@ -84,28 +88,19 @@ impl Layout {
                 self.0.clear();
                 None
             }
-            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
-                self.interface(interface);
+            PcapBlockOwned::NG(Block::InterfaceDescription(block)) => {
+                // The parser always reads the offset as little-endian.
+                let is_swapped = block.block_type != pcap_parser::IDB_MAGIC;
+                let offset = block.if_tsoffset;
+                self.0.push(Interface {
+                    link: block.linktype.0.cast_unsigned(),
+                    resolution: resolution(block.if_tsresol),
+                    offset: if is_swapped { offset.swap_bytes() } else { offset },
+                });
                 None
             }
             PcapBlockOwned::NG(_) => None,
         }
-    }
-
-    /// Reads the file header of pcap.
-    fn header(&mut self, header: &PcapHeader) {
-        // The bits above are the length of the frames' checksum.
-        const LINK: u32 = 0xffff;
-        let resolution = if header.is_nanosecond_precision() {
-            NANOSECONDS
-        } else {
-            1_000_000
-        };
-        self.0 = vec![Interface {
-            link: header.network.0.cast_unsigned() & LINK,
-            resolution: Some(resolution),
-            offset: 0,
-        }];
     }
 
     /// Reads a packet of pcap.
@@ -115,21 +110,6 @@ impl Layout {
         let units = u64::from(packet.ts_sec) * resolution + u64::from(packet.ts_usec);
         let time = interface.time(units)?;
         interface.packet(packet.data, packet.origlen, time)
-    }
-
-    /// Reads an interface of pcapng.
-    fn interface(&mut self, block: &InterfaceDescriptionBlock<'_>) {
-        // The parser always reads the offset as little-endian.
-        let offset = if block.block_type == pcap_parser::IDB_MAGIC {
-            block.if_tsoffset
-        } else {
-            block.if_tsoffset.swap_bytes()
-        };
-        self.0.push(Interface {
-            link: block.linktype.0.cast_unsigned(),
-            resolution: resolution(block.if_tsresol),
-            offset,
-        });
     }
 
     /// Reads a packet of pcapng.
@@ -167,7 +147,7 @@ fn is_old_packet(kind: u32) -> bool {
     kind == OLD_PACKET || kind.swap_bytes() == OLD_PACKET
 }
 
-/// The units of time per second: a power of ten, or of two.
+/// The units of time per second: a power of ten, or of two. The parser's own function refuses powers of two.
 fn resolution(written: u8) -> Option<u64> {
     const OF_TWO: u8 = 0x80;
     if written & OF_TWO == 0 {

@@ -3,7 +3,6 @@
 //! Packets are read one at a time, in memory that does not depend on the capture's length. Times never go back, like a
 //! limiter's clock: a packet with an earlier time gets the previous packet's.
 
-mod error;
 mod layout;
 pub mod link;
 
@@ -13,9 +12,9 @@ use std::{
     path::Path,
 };
 
+use anyhow::{Result, anyhow, bail};
 use pcap_parser::{PcapError, create_reader, traits::PcapReaderIterator};
 
-pub use error::{Error, Result};
 pub use link::{Frame, Link};
 
 use layout::Layout;
@@ -27,6 +26,9 @@ const BUFFER_MAX: usize = 16 << 20;
 
 /// Bytes of the first read. The parser needs the whole first block in it, but a pipe delivers little at a time.
 const FIRST: u64 = 64 << 10;
+
+/// The parser does not pass the system's reason on.
+const FAILED: &str = "reading failed";
 
 /// One packet of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,15 +45,6 @@ pub struct Packet {
     pub outgoing: bool,
 }
 
-/// The reason why a capture ends too early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// The capture ends within a packet or a block.
-    Short,
-    /// The following bytes are not valid in a capture.
-    Damaged,
-}
-
 /// An open capture.
 pub struct Capture {
     name: String,
@@ -62,8 +55,8 @@ pub struct Capture {
     buffer: usize,
     /// Number of packets read so far.
     pub packets: u64,
-    /// The reason why the capture ended too early, if it did.
-    pub cut: Option<Cut>,
+    /// The state of a capture that ended too early: cut off within a packet or a block, or damaged.
+    pub cut: Option<&'static str>,
 }
 
 impl Capture {
@@ -73,28 +66,33 @@ impl Capture {
             return Self::new("standard input", io::stdin());
         }
         let name = path.display().to_string();
-        match File::open(path) {
-            Ok(file) => Self::new(&name, file),
-            Err(why) => Err(Error::Unopened(name, why)),
-        }
+        let file = File::open(path).map_err(|why| {
+            anyhow!("{name} cannot be read ({why}): check the path and its permissions")
+        })?;
+        Self::new(&name, file)
     }
 
     /// Reads from `from`. Messages call it `name`.
     pub fn new(name: &str, mut from: impl Read + Send + 'static) -> Result<Self> {
-        let name = name.to_owned();
         let mut first = Vec::new();
         if let Err(why) = from.by_ref().take(FIRST).read_to_end(&mut first) {
-            return Err(Error::Unread(name, why.to_string()));
+            return Err(unread(name, why));
         }
         let reader = match create_reader(BUFFER, Cursor::new(first).chain(from)) {
             Ok(reader) => reader,
-            Err(PcapError::ReadError) => return Err(unread(&name)),
-            Err(PcapError::Eof) => return Err(Error::Empty(name)),
-            Err(PcapError::Incomplete(_)) => return Err(Error::NoHeader(name)),
-            Err(_) => return Err(Error::NoCapture(name)),
+            Err(PcapError::ReadError) => return Err(unread(name, FAILED)),
+            Err(PcapError::Eof) => {
+                bail!("{name} is empty: write a capture to it, as with tcpdump -w")
+            }
+            Err(PcapError::Incomplete(_)) => {
+                bail!("{name} ends within the header of the capture: name a complete capture")
+            }
+            Err(_) => bail!(
+                "{name} is neither pcap nor pcapng: name a file that tcpdump -w has written (a compressed file through a pipe: gunzip -c FILE | limiter ... -)"
+            ),
         };
         Ok(Self {
-            name,
+            name: name.to_owned(),
             reader,
             layout: Layout::default(),
             last: 0,
@@ -111,15 +109,15 @@ impl Capture {
             match self.reader.next().map(read).map_err(|e| e.to_owned_vec()) {
                 Ok((size, packet)) => {
                     self.reader.consume(size);
-                    let number = self.packets + 1;
-                    let named = |why| Error::Packet(self.name.clone(), number, why);
+                    let (name, number) = (&self.name, self.packets + 1);
                     if let Some(packet) = packet {
+                        let named = |why| anyhow!("{name}: packet {number} {why}");
                         return packet.map(Some).map_err(named);
                     }
                 }
                 Err(PcapError::Incomplete(_)) => {
                     if self.reader.refill().is_err() {
-                        return Err(unread(&self.name));
+                        return Err(unread(&self.name, FAILED));
                     }
                 }
                 Err(PcapError::BufferTooSmall) if self.buffer < BUFFER_MAX => {
@@ -129,12 +127,9 @@ impl Capture {
                 Err(PcapError::Eof) => return Ok(None),
                 // The reader also returns this after the last byte was consumed.
                 Err(PcapError::UnexpectedEof) if self.reader.data().is_empty() => return Ok(None),
-                Err(PcapError::UnexpectedEof) => {
-                    self.cut = Some(Cut::Short);
-                    return Ok(None);
-                }
-                Err(_) => {
-                    self.cut = Some(Cut::Damaged);
+                Err(error) => {
+                    let is_short = matches!(error, PcapError::UnexpectedEof);
+                    self.cut = Some(if is_short { "cut off" } else { "damaged" });
                     return Ok(None);
                 }
             }
@@ -164,7 +159,6 @@ impl Iterator for Capture {
     }
 }
 
-/// The parser does not pass the system's reason on.
-fn unread(name: &str) -> Error {
-    Error::Unread(name.to_owned(), "reading failed".to_owned())
+fn unread(name: &str, why: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("{name} cannot be read ({why}): name a pcap or pcapng file, or - for standard input")
 }

@@ -1,15 +1,17 @@
 //! The interface, its driver and its queues.
 
 use super::{
-    Case, Finding,
+    Finding,
     mode::{ONE_BUFFER, ena_queues},
     ok, problem, warning,
 };
-use crate::kernel::probe::Features;
+use crate::kernel::{
+    probe::{Device, Features, Machine},
+    sys::Interface,
+};
 
-pub(super) fn interface(case: &Case<'_>) -> Finding {
-    let Case { name, device, .. } = case;
-    let index = device.interface.index;
+pub(super) fn interface(device: &Device) -> Finding {
+    let Interface { name, index, .. } = &device.interface;
     if !device.interface.up {
         return warning(
             format!("index {index}, down: no packets come in"),
@@ -28,30 +30,25 @@ pub(super) fn interface(case: &Case<'_>) -> Finding {
 }
 
 /// Checks the framing: the program looks for IP behind an Ethernet header.
-pub(super) fn frames(case: &Case<'_>) -> Finding {
-    let kernel = case.machine.kernel.as_ref();
-    if case.device.interface.ethernet {
-        ok("Ethernet")
-    } else if kernel.is_ok_and(|version| version.has_tcx()) {
-        ok("no Ethernet header: mode tc")
-    } else {
-        problem(
-            "packets have no Ethernet header, and before Linux 6.6 `attach` refuses this interface",
-            format!(
-                "attach to the interface that the packets of '{}' arrive on",
-                case.name
-            ),
-        )
+pub(super) fn frames(device: &Device) -> Finding {
+    if device.interface.ethernet {
+        return ok("Ethernet");
     }
+    problem(
+        "packets have no Ethernet header, so `attach` refuses this interface",
+        format!(
+            "attach to the interface that the packets of '{}' arrive on",
+            device.interface.name
+        ),
+    )
 }
 
-pub(super) fn mtu(case: &Case<'_>) -> Finding {
-    let Case { name, device, .. } = case;
-    let mtu = device.interface.mtu;
-    let kernel = case.machine.kernel.as_ref();
+pub(super) fn mtu(device: &Device, machine: &Machine) -> Finding {
+    let Interface { name, mtu, .. } = &device.interface;
+    let kernel = machine.kernel.as_ref();
     let kernel_takes = kernel.is_ok_and(|version| version.has_frags());
     match device.xdp {
-        _ if mtu <= ONE_BUFFER => ok(format!("{mtu}: frames fit in one buffer")),
+        _ if *mtu <= ONE_BUFFER => ok(format!("{mtu}: frames fit in one buffer")),
         Some(Features { native: false, .. }) => {
             ok(format!("{mtu}: does not matter in generic mode"))
         }
@@ -69,9 +66,8 @@ pub(super) fn mtu(case: &Case<'_>) -> Finding {
     }
 }
 
-pub(super) fn driver(case: &Case<'_>) -> Finding {
+pub(super) fn driver(device: &Device) -> Finding {
     const SLOWER: &str = "expect generic mode, which is several times slower";
-    let Case { device, .. } = case;
     let name = device.driver.as_deref().unwrap_or("unnamed");
     let Some(features) = device.xdp else {
         return warning(
@@ -95,9 +91,8 @@ pub(super) fn driver(case: &Case<'_>) -> Finding {
     }
 }
 
-pub(super) fn queues(case: &Case<'_>) -> Finding {
-    let Case { name, device, .. } = case;
-    let cpus = case.machine.cpus;
+pub(super) fn queues(device: &Device, machine: &Machine) -> Finding {
+    let cpus = machine.cpus;
     let Some(channels) = device.channels else {
         return ok(format!(
             "unknown: the driver does not report them; {cpus} CPUs"
@@ -109,7 +104,7 @@ pub(super) fn queues(case: &Case<'_>) -> Finding {
                 "{} of {} in use, and ena refuses native mode above half of them",
                 channels.combined, channels.max_combined
             ),
-            format!("`ethtool -L {name} combined {half}`"),
+            format!("`ethtool -L {} combined {half}`", device.interface.name),
         );
     }
     let receive = channels.rx + channels.combined;

@@ -4,6 +4,7 @@ mod device;
 mod machine;
 mod mode;
 
+use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::{
@@ -41,7 +42,7 @@ pub struct Finding {
 }
 
 /// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -53,19 +54,8 @@ pub enum Level {
     Problem,
 }
 
-impl Level {
-    /// The level's name in the output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Problem => "problem",
-        }
-    }
-}
-
 /// The mode that `attach --mode auto` is expected to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -77,18 +67,6 @@ pub enum Mode {
     Tc,
     /// Unknown: only `attach` can tell.
     Unknown,
-}
-
-impl Mode {
-    /// The mode's name in the output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Generic => "generic",
-            Self::Tc => "tc",
-            Self::Unknown => "unknown",
-        }
-    }
 }
 
 /// Creates a finding without a check's name.
@@ -142,34 +120,6 @@ pub fn room(settings: &Settings, frame_max: u64) -> Finding {
     finding.of("room")
 }
 
-/// The input of the checks of an interface.
-struct Case<'a> {
-    name: &'a str,
-    machine: &'a Machine,
-    device: &'a Device,
-    expected: Mode,
-}
-
-type MachineCheck = (&'static str, fn(&Machine) -> Finding);
-type InterfaceCheck = (&'static str, fn(&Case<'_>) -> Finding);
-
-const MACHINE: [MachineCheck; 3] = [
-    ("kernel", machine::kernel),
-    ("privileges", machine::privileges),
-    ("bpffs", machine::bpffs),
-];
-
-const INTERFACE: [InterfaceCheck; 8] = [
-    ("interface", device::interface),
-    ("frames", device::frames),
-    ("mtu", device::mtu),
-    ("driver", device::driver),
-    ("queues", device::queues),
-    ("lro", mode::lro),
-    ("gro", mode::gro),
-    ("program", mode::program),
-];
-
 impl Diagnosis {
     /// The checks that found a problem.
     pub fn problems(&self) -> Vec<&Finding> {
@@ -180,29 +130,32 @@ impl Diagnosis {
 
 /// Judges the results of the probe of the interface called `name`.
 pub fn diagnose(name: &str, machine: &Machine, device: &Result<Device, Error>) -> Diagnosis {
-    let checks = MACHINE.iter();
-    let mut findings: Vec<_> = checks
-        .map(|(name, check)| check(machine).of(name))
-        .collect();
-    let mut expected = Mode::Unknown;
+    let mut findings = vec![
+        machine::kernel(machine).of("kernel"),
+        machine::privileges(machine).of("privileges"),
+        machine::bpffs(machine).of("bpffs"),
+    ];
+    let mut mode = Mode::Unknown;
     match device {
         Err(why) => findings.push(error(why).of("interface")),
         Ok(device) => {
-            expected = mode::expected(name, device);
-            let case = Case {
-                name,
-                machine,
-                device,
-                expected,
-            };
-            let checks = INTERFACE.iter();
-            findings.extend(checks.map(|(name, check)| check(&case).of(name)));
+            mode = mode::expected(device);
+            findings.extend([
+                device::interface(device).of("interface"),
+                device::frames(device).of("frames"),
+                device::mtu(device, machine).of("mtu"),
+                device::driver(device).of("driver"),
+                device::queues(device, machine).of("queues"),
+                mode::lro(device, mode).of("lro"),
+                mode::gro(device, mode).of("gro"),
+                mode::program(device).of("program"),
+            ]);
         }
     }
     Diagnosis {
         interface: name.to_owned(),
         findings,
-        mode: expected,
+        mode,
     }
 }
 

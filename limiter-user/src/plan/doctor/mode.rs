@@ -1,25 +1,22 @@
 //! The program that is already on the interface, the mode that `attach --mode auto` is expected to use, and what merges
 //! packets before the program in that mode.
 
-use super::{Case, Finding, Mode, error, ok, problem, warning};
-use crate::{
-    config::{Direction, names::direction_of},
-    kernel::{
-        probe::Device,
-        state::occupant::Occupant,
-        sys::{XdpMode, XdpState},
-    },
+use super::{Finding, Mode, error, ok, problem, warning};
+use crate::kernel::{
+    probe::Device,
+    state::occupant::Occupant,
+    sys::{Interface, XdpMode, XdpState},
 };
 
 /// The largest MTU, in bytes, with frames that fit in one buffer of a page.
 pub(super) const ONE_BUFFER: u32 = 3498;
 
-pub(super) fn program(case: &Case<'_>) -> Finding {
+pub(super) fn program(device: &Device) -> Finding {
     let place = |state: &XdpState| {
         let (id, mode) = (state.program_id, state.mode.name());
         format!("program {id}, {mode} mode")
     };
-    match &case.device.occupant {
+    match &device.occupant {
         Occupant::Free => ok("no XDP program is attached"),
         Occupant::Limiter(state) => ok(format!("limiter is attached already ({})", place(state))),
         Occupant::Unknown(state) => problem(
@@ -66,30 +63,29 @@ pub(super) fn ena_queues(device: &Device) -> Option<u32> {
 }
 
 /// Checks LRO: the card merges packets before the program sees them.
-pub(super) fn lro(case: &Case<'_>) -> Finding {
-    let Case { name, device, .. } = case;
+pub(super) fn lro(device: &Device, expected: Mode) -> Finding {
     match device.lro {
         None => ok("unknown: the driver does not report it"),
         Some(false) => ok("off"),
         // dev_disable_lro in generic_xdp_install, net/core/dev.c.
-        Some(true) if case.expected == Mode::Generic => {
+        Some(true) if expected == Mode::Generic => {
             ok("on: the kernel switches it off when a program is attached in generic mode")
         }
         Some(true) => warning(
             "on: the card merges packets, and many drivers refuse native mode then",
-            format!("`ethtool -K {name} lro off`"),
+            format!("`ethtool -K {} lro off`", device.interface.name),
         ),
     }
 }
 
 /// Checks GRO. Native mode runs before GRO, generic mode after it.
-pub(super) fn gro(case: &Case<'_>) -> Finding {
-    let Case { name, device, .. } = case;
-    if device.interface.loopback {
+pub(super) fn gro(device: &Device, expected: Mode) -> Finding {
+    let Interface { name, loopback, .. } = &device.interface;
+    if *loopback {
         // The loopback interface has no NAPI, even if its switch says so.
         return ok("not used by the loopback: packets arrive as they were sent");
     }
-    match (device.gro, case.expected) {
+    match (device.gro, expected) {
         (None, _) => ok("unknown: the driver does not report it"),
         (Some(_), Mode::Tc) => {
             ok("does not matter in mode tc: merged packets count as the packets they were")

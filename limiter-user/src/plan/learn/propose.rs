@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use anyhow::bail;
 use limiter_common::abi::learn::Flow;
 
 use super::{
@@ -35,11 +36,6 @@ const BURST_MIN: u64 = 5;
 /// the next smaller source. They are at most one in `part` of all sources, but one source is always allowed.
 const FAR_ABOVE: [(u64, usize); 2] = [(10, 20), (50, 4)];
 
-/// The reason why the traffic is not enough for a proposal.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nothing is proposed: {0}")]
-pub struct TooLittle(String);
-
 /// A proposed configuration, with the facts behind it.
 #[derive(Clone, Debug)]
 pub struct Proposal {
@@ -69,26 +65,25 @@ pub struct Finding {
 }
 
 /// Proposes limits under which 99.9 % of the usual sources would have lost nothing.
-pub fn propose(watched: &Watched) -> Result<Proposal, TooLittle> {
-    let too_little = |why: String| Err(TooLittle(why));
+/// Fails if the traffic is not enough for a proposal.
+pub fn propose(watched: &Watched) -> anyhow::Result<Proposal> {
     if !DURATION.contains(&watched.duration) {
-        return too_little(format!(
-            "the traffic lasts {} s; watch for at least 1 s, and use captures of at most 60 days in which the clock was not set",
+        bail!(
+            "nothing is proposed: the traffic lasts {} s; watch for at least 1 s, and use captures of at most 60 days in which the clock was not set",
             watched.duration / SECOND
-        ));
+        );
     }
     let sources = &watched.sampler.sources;
     if sources.len() < SOURCES_MIN {
-        return too_little(format!(
-            "of {} IP packets, only {} sources sent more than one; watch the interface that the traffic arrives on until at least {SOURCES_MIN} sources have, or write limits by hand",
+        bail!(
+            "nothing is proposed: of {} IP packets, only {} sources sent more than one; watch the interface that the traffic arrives on until at least {SOURCES_MIN} sources have, or write limits by hand",
             watched.totals.seen.packets,
             sources.len()
-        ));
+        );
     }
     let Some(everything) = examine(watched, None) else {
-        return too_little(
-            "usual sources send more than 1M/s, the highest rate that learn proposes; write limits by hand"
-                .to_owned(),
+        bail!(
+            "nothing is proposed: usual sources send more than 1M/s, the highest rate that learn proposes; write limits by hand"
         );
     };
     let services = services(watched, &everything.far).into_iter();

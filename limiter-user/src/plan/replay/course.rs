@@ -1,5 +1,6 @@
 //! The results of a replay, counted by reason, limit and source.
 
+use anyhow::Result;
 use limiter_common::{
     abi::{
         counters::{Count, Counters, LimitCounters},
@@ -9,7 +10,7 @@ use limiter_common::{
 };
 
 use super::{
-    Compiled, Engine, Result,
+    Compiled, Engine,
     sources::{SourceCounters, Sources},
 };
 use crate::{
@@ -51,39 +52,35 @@ const MALFORMED: [Reason; 3] = [
 ];
 
 /// The counters of the packets so far.
-pub(super) struct Course {
+pub(super) struct Course<'a> {
+    compiled: &'a Compiled,
     counters: Counters,
     outgoing: Count,
     sources: Sources,
-    control: bool,
-    /// Bits of what limits need of a packet.
-    needs: u32,
     /// Bytes of the payload that limits compare.
     payload: u32,
     /// Truncated packets: the capture has too little of them for the limits.
     cut_short: u64,
-    first: Option<u64>,
+    begin: u64,
     last: u64,
 }
 
-impl Course {
-    pub fn new(compiled: &Compiled) -> Self {
+impl<'a> Course<'a> {
+    pub fn new(compiled: &'a Compiled, begin: u64) -> Self {
         Self {
+            compiled,
             counters: Counters::default(),
             outgoing: Count::default(),
             sources: Sources::new(&compiled.settings.limits),
-            control: compiled.settings.exempt.control,
-            needs: compiled.config.needs,
             payload: payload_of(&compiled.settings),
             cut_short: 0,
-            first: None,
-            last: 0,
+            begin,
+            last: begin,
         }
     }
 
     pub fn count(&mut self, packet: &Packet, reason: Option<Reason>) {
         let Packet { frame, time, .. } = packet;
-        self.first.get_or_insert(*time);
         self.last = *time;
         let one = Count {
             packets: 1,
@@ -95,18 +92,19 @@ impl Course {
         };
         let counted = &mut self.counters.by_reason[reason as usize];
         *counted = *counted + one;
+        let needs = self.compiled.config.needs;
         let mut bytes = &frame.bytes[..];
-        let parsed = parse(&mut bytes).with_arp(self.control);
+        let parsed = parse(&mut bytes).with_arp(self.compiled.settings.exempt.control);
         let from = bytes.len();
-        let info = parsed.info(&mut bytes, self.needs);
+        let info = parsed.info(&mut bytes, needs);
         let hidden = info.is_some_and(|info| {
             let mut payload = Payload::NONE;
-            if self.needs & NEEDS_PAYLOAD != 0 {
+            if needs & NEEDS_PAYLOAD != 0 {
                 let header = u32::try_from(from - bytes.len()).unwrap_or(0);
                 payload.read(&mut bytes, &info, header);
             }
             let cut = payload.hidden != 0 && payload.length < self.payload;
-            info.is_hidden(self.needs) || cut && info.fragment == WHOLE
+            info.is_hidden(needs) || cut && info.fragment == WHOLE
         });
         self.cut_short += u64::from((MALFORMED.contains(&reason) || hidden) && packet.is_cut);
         if let Some(info) = info {
@@ -114,7 +112,7 @@ impl Course {
         }
     }
 
-    pub fn finish(self, engine: &Engine, compiled: &Compiled) -> Result<Outcome> {
+    pub fn finish(self, engine: &Engine) -> Result<Outcome> {
         let mut verdicts = observe::verdicts(&self.counters);
         for count in [&mut verdicts.seen, &mut verdicts.passed] {
             count.packets += self.outgoing.packets;
@@ -122,7 +120,7 @@ impl Course {
         }
         let (sources, of_others) = self.sources.finish();
         #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
-        let seconds = (self.last - self.first.unwrap_or(self.last)) as f64 / 1e9;
+        let seconds = (self.last - self.begin) as f64 / 1e9;
         Ok(Outcome {
             engine: engine.name(),
             verdicts,
@@ -130,7 +128,7 @@ impl Course {
             outgoing: self.outgoing.packets,
             seconds,
             drops: Drops::new(&self.counters),
-            limits: limits(engine, compiled, &self.counters)?,
+            limits: limits(engine, self.compiled, &self.counters)?,
             sources,
             of_others,
             cut_short: self.cut_short,

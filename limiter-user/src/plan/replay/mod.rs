@@ -7,8 +7,9 @@ mod course;
 pub mod model;
 mod sources;
 
-use std::{collections::BTreeMap, io};
+use std::collections::BTreeMap;
 
+use anyhow::Result;
 use clap::ValueEnum;
 use ipnet::IpNet;
 use limiter_common::{
@@ -19,12 +20,8 @@ use limiter_common::{
 
 use crate::{
     config::{Invalid, Settings, Slot, TierBits, compile::FIRST_SLOT},
-    kernel,
     kernel::ops::replay::Replay,
-    plan::{
-        capture,
-        capture::{Capture, Frame},
-    },
+    plan::capture::{Capture, Frame},
 };
 use course::Course;
 pub use course::Outcome;
@@ -33,23 +30,6 @@ pub use sources::SourceCounters;
 
 /// The longest frame that limits are made for, in bytes: Ethernet with two tags.
 pub const FRAME_MAX: u64 = 1_522;
-
-/// A reason why a replay fails.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The capture cannot be read.
-    #[error(transparent)]
-    Capture(#[from] capture::Error),
-    /// The kernel cannot run the replay.
-    #[error(transparent)]
-    Kernel(#[from] kernel::Error),
-    /// The verdicts cannot be written.
-    #[error("writing verdicts failed: {0}")]
-    Written(#[from] io::Error),
-}
-
-/// The result of a replay's step.
-pub type Result<T> = std::result::Result<T, Error>;
 
 /// The choice of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -91,6 +71,11 @@ impl Compiled {
             settings: settings.clone(),
         })
     }
+
+    /// The model with these settings. Time starts at `begin` (nanoseconds).
+    pub fn model(&self, begin: u64) -> Model {
+        Model::new(self.config.clone(), &self.prefixes, begin)
+    }
 }
 
 /// An engine that decides about packets.
@@ -111,8 +96,7 @@ impl Engine {
 
     /// Creates the model's engine. Time starts at `begin` (nanoseconds).
     pub fn model(compiled: &Compiled, begin: u64) -> Self {
-        let model = Model::new(compiled.config.clone(), &compiled.prefixes, begin);
-        Self::Model(Box::new(model))
+        Self::Model(Box::new(compiled.model(begin)))
     }
 
     /// Creates the chosen engine. With [`Choice::Any`], calls `tell` if the kernel's engine fails and the model
@@ -149,13 +133,6 @@ impl Engine {
         }
     }
 
-    /// Sets the scale of the limit in `slot`, in the model.
-    pub fn set_scale(&mut self, slot: u32, word: u64) {
-        if let Self::Model(model) = self {
-            model.set_scale(slot, word);
-        }
-    }
-
     fn limit(&self, slot: u32) -> Result<LimitCounters> {
         match self {
             Self::Kernel(program) => Ok(program.limit(slot)?),
@@ -172,12 +149,12 @@ pub fn run(
     compiled: &Compiled,
     choice: Choice,
     tell: fn(&str),
-    mut each: impl FnMut(&Capture, u64, Option<Reason>) -> io::Result<()>,
+    mut each: impl FnMut(&Capture, u64, Option<Reason>) -> Result<()>,
 ) -> Result<Outcome> {
     let mut next = capture.next().transpose()?;
     let begin = next.as_ref().map_or(0, |packet| packet.time);
     let mut engine = Engine::start(choice, compiled, begin, tell)?;
-    let mut course = Course::new(compiled);
+    let mut course = Course::new(compiled, begin);
     while let Some(packet) = next {
         let reason = if packet.outgoing {
             None
@@ -188,5 +165,5 @@ pub fn run(
         each(capture, packet.number, reason)?;
         next = capture.next().transpose()?;
     }
-    course.finish(&engine, compiled)
+    course.finish(&engine)
 }

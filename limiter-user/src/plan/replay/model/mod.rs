@@ -19,8 +19,11 @@ use limiter_common::{
     },
     policy::{Engine, Evaluation, apply_shadow, fast, full, parse, verdict::Reason},
     table::{
-        Added,
+        Added, New, SharedTable as _, WAYS, add,
+        entry::Shared as _,
+        find,
         key::{SLOTS, SourceKey},
+        make_room,
     },
 };
 
@@ -45,10 +48,6 @@ pub struct Model {
     evaluation: RefCell<Box<Evaluation>>,
 }
 
-/// The policy's access to the model.
-#[derive(Clone, Copy)]
-struct View<'a>(&'a Model);
-
 impl Model {
     /// Creates a model with these constants and prefixes. Time starts at `begin` (nanoseconds). Sockets are not looked
     /// up.
@@ -68,18 +67,18 @@ impl Model {
     /// Decides about a frame of `length` bytes at the time `now` (nanoseconds, not 0).
     pub fn offer(&mut self, frame: &[u8], length: u64, now: u64) -> Reason {
         self.now.set(now);
-        let (view, mut frame) = (&View(self), frame);
+        let (model, mut frame) = (&&*self, frame);
         if self.config.plain != 0 {
-            return match fast::source(view, parse(&mut frame)) {
-                Ok(source) => fast::evaluate(view, &source, length, || false).0,
+            return match fast::source(model, parse(&mut frame)) {
+                Ok(source) => fast::evaluate(model, &source, length, || false).0,
                 Err(reason) => reason,
             };
         }
         let evaluation = &mut *self.evaluation.borrow_mut();
         evaluation.begin(length);
-        match full::read(view, &mut frame, evaluation, || ()) {
-            Ok(()) => full::evaluate(view, evaluation, |_| false),
-            Err(reason) => apply_shadow(view, reason),
+        match full::read(model, &mut frame, evaluation, || ()) {
+            Ok(()) => full::evaluate(model, evaluation, |_| false),
+            Err(reason) => apply_shadow(model, reason),
         }
     }
 
@@ -95,11 +94,9 @@ impl Model {
         let counters = self.counters.get(slot as usize);
         counters.map(Cell::get).unwrap_or_default()
     }
-}
 
-impl View<'_> {
     fn count(&self, slot: u32, reason: Reason, one: Count) {
-        let Some(cell) = self.0.counters.get(slot as usize) else {
+        let Some(cell) = self.counters.get(slot as usize) else {
             return;
         };
         let mut counters = cell.get();
@@ -115,42 +112,44 @@ impl View<'_> {
     }
 }
 
-impl<'a> Engine for View<'a> {
+impl<'a> Engine for &'a Model {
     type Entry = Entry<'a>;
     type Found = Option<Entry<'a>>;
 
     fn config(&self) -> &Config {
-        &self.0.config
+        &self.config
     }
 
     fn now(&self) -> u64 {
-        self.0.now.get()
+        self.now.get()
     }
 
     fn lists(&self, evaluation: &Evaluation) -> u32 {
-        self.0.lists.of(evaluation.info.peer(self.0.config.egress))
+        self.lists.of(&evaluation.info.source)
     }
 
     fn destination_lists(&self, evaluation: &Evaluation) -> u32 {
-        self.0.lists.of(&evaluation.info.destination)
+        self.lists.of(&evaluation.info.destination)
     }
 
     fn entry_number(&self, key: &SourceKey) -> u32 {
-        table::entry_number(self, key)
+        let found = find(self, key, &self.home(key));
+        found.map_or(0, |(set, entry)| set * WAYS + entry.way + 1)
     }
 
     fn entry(&self, number: u32) -> Option<Entry<'a>> {
-        table::entry(self, number)
+        let index = number.checked_sub(1)?;
+        Some(self.set(index / WAYS)?.at(index % WAYS))
     }
 
     fn admits(&self, key: &SourceKey, now: u64, second: bool, take: bool) -> bool {
-        let new_sources = &self.0.new_sources;
+        let new_sources = &self.new_sources;
         let slot = key.slot();
         let row = if second { second_row(slot) } else { slot };
         if !new_sources.reserve(row, now) {
             return false;
         }
-        let has_room = second || limiter_common::table::make_room(self, key, now);
+        let has_room = second || make_room(self, key, now);
         if take || !has_room {
             new_sources.take(row);
         }
@@ -158,23 +157,23 @@ impl<'a> Engine for View<'a> {
     }
 
     fn was_refused(&self, key: &SourceKey) -> bool {
-        let config = &self.0.config;
-        self.0.new_sources.was_refused(config, key, self.now())
+        let config = &self.config;
+        self.new_sources.was_refused(config, key, self.now())
     }
 
     fn insert(&self, key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> Added {
-        let new = limiter_common::table::New {
+        let new = New {
             key,
             tat,
             epoch,
             now,
             replaces,
         };
-        limiter_common::table::add(self, &new)
+        add(self, &new)
     }
 
     fn scale(&self, slot: u32) -> u64 {
-        self.0.scales.get(slot as usize).copied().unwrap_or(0)
+        self.scales.get(slot as usize).copied().unwrap_or(0)
     }
 
     fn count_limit(&self, slot: u32, reason: Reason, length: u64) {

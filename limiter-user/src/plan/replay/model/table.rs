@@ -9,12 +9,11 @@ use limiter_common::{
     table::{
         Home, OVERFLOW_WIDTH, SWEPT, SharedTable, WAYS,
         entry::{Shared, slot_in},
-        find,
         key::{SLOTS, SourceKey},
     },
 };
 
-use super::View;
+use super::Model;
 
 const WORDS: usize = 4;
 
@@ -51,23 +50,11 @@ impl Memory {
     }
 }
 
-/// The number of a source's entry, counted from 1; 0 if the source has none.
-pub fn entry_number(view: &View<'_>, key: &SourceKey) -> u32 {
-    let found = find(view, key, &view.home(key));
-    found.map_or(0, |(set, entry)| set * WAYS + entry.way + 1)
-}
-
-/// The entry with this number; none for 0.
-pub fn entry<'a>(view: &View<'a>, number: u32) -> Option<Entry<'a>> {
-    let index = number.checked_sub(1)?;
-    Some(view.set(index / WAYS)?.at(index % WAYS))
-}
-
 /// An entry of the table.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     line: &'a Line,
-    way: u32,
+    pub way: u32,
 }
 
 impl<'a> Shared for Entry<'a> {
@@ -85,29 +72,29 @@ impl<'a> Shared for Entry<'a> {
     }
 }
 
-impl<'a> SharedTable for View<'a> {
+impl<'a> SharedTable for &'a Model {
     type Entry = Entry<'a>;
 
     fn set(&self, number: u32) -> Option<Entry<'a>> {
-        let line = self.0.memory.sets.get(number as usize)?;
+        let line = self.memory.sets.get(number as usize)?;
         Some(Entry { line, way: 0 })
     }
 
     fn home(&self, key: &SourceKey) -> Home {
-        self.0.config.seed.home(key, self.sets())
+        self.config.seed.home(key, self.sets())
     }
 
     fn overflow_word(&self, set: u32) -> Option<(&'a Cell<u64>, u32)> {
-        let word = self.0.memory.overflow.get((set / SETS_OF_WORD) as usize)?;
+        let word = self.memory.overflow.get((set / SETS_OF_WORD) as usize)?;
         Some((word, set % SETS_OF_WORD * OVERFLOW_WIDTH))
     }
 
     fn lock_word(&self, _: u32) -> Option<&'a Cell<u64>> {
-        Some(&self.0.memory.lock)
+        Some(&self.memory.lock)
     }
 
     fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64> {
-        let limit = self.0.config.limit_in(slot_in(over));
+        let limit = self.config.limit_in(slot_in(over));
         match limit {
             Some((_, limit)) => limit.quota.full_for(tat, now),
             None => Some(u64::MAX),
@@ -115,38 +102,38 @@ impl<'a> SharedTable for View<'a> {
     }
 
     fn is_quiet(&self, over: u64, tat: u64, packets: u64, now: u64) -> bool {
-        let limit = self.0.config.limit_in(slot_in(over));
+        let limit = self.config.limit_in(slot_in(over));
         limit.is_some_and(|(_, limit)| limit.quota.is_quiet(tat, packets, now))
     }
 
     fn sets(&self) -> u32 {
-        self.0.config.sets
+        self.config.sets
     }
 
     fn has_room(&self, key: &SourceKey) -> bool {
-        let wanted = self.0.memory.held(key.slot()) + u64::from(key.entries());
-        let held = |slot| self.0.memory.held(slot);
-        let kept = |index, slot| kept(&self.0.config, held, index, slot);
-        has_room(&self.0.config, kept, key.slot(), wanted)
+        let wanted = self.memory.held(key.slot()) + u64::from(key.entries());
+        let held = |slot| self.memory.held(slot);
+        let kept = |index, slot| kept(&self.config, held, index, slot);
+        has_room(&self.config, kept, key.slot(), wanted)
     }
 
     fn reserve(&self, key: &SourceKey) -> bool {
         let has_room = self.has_room(key);
-        if let (true, Some(held)) = (has_room, self.0.memory.held.get(key.slot() as usize)) {
+        if let (true, Some(held)) = (has_room, self.memory.held.get(key.slot() as usize)) {
             held.set(held.get() + u64::from(key.entries()));
         }
         has_room
     }
 
     fn release(&self, slot: u32, entries: u32) {
-        if let Some(held) = self.0.memory.held.get(slot as usize) {
+        if let Some(held) = self.memory.held.get(slot as usize) {
             held.set(held.get() - u64::from(entries));
         }
     }
 
     fn hand(&self) -> u32 {
-        let hand = self.0.memory.hand.get();
-        self.0.memory.hand.set(hand.wrapping_add(SWEPT));
+        let hand = self.memory.hand.get();
+        self.memory.hand.set(hand.wrapping_add(SWEPT));
         hand % self.sets()
     }
 }
