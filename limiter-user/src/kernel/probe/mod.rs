@@ -53,6 +53,8 @@ pub struct Device {
     pub lro: Option<bool>,
     /// Whether the stack merges packets.
     pub gro: Option<bool>,
+    /// Whether the interface lets each packet leave at its time.
+    pub has_fq: bool,
     /// The reason why the card cannot run a program in native mode.
     pub obstacle: Option<&'static str>,
     /// The XDP program on the interface.
@@ -82,6 +84,7 @@ pub async fn device(name: &str) -> Result<Device> {
         channels: ask.channels(),
         lro: ask.lro(),
         gro: ask.gro(),
+        has_fq: interface::has_fq(interface.index).await?,
         obstacle: native::obstacle(&interface),
         occupant: super::state::occupant::of(&interface).await,
         interface,

@@ -5,9 +5,12 @@ use super::{
     mode::{ONE_BUFFER, ena_queues},
     ok, problem, warning,
 };
-use crate::kernel::{
-    probe::{Device, Features, Machine},
-    sys::Interface,
+use crate::{
+    config::{Direction, names::direction_of},
+    kernel::{
+        probe::{Device, Features, Machine},
+        sys::Interface,
+    },
 };
 
 pub(super) fn interface(device: &Device) -> Finding {
@@ -30,17 +33,33 @@ pub(super) fn interface(device: &Device) -> Finding {
 }
 
 /// Checks the framing: the program looks for IP behind an Ethernet header.
-pub(super) fn frames(device: &Device) -> Finding {
+pub(super) fn frames(device: &Device, machine: &Machine) -> Finding {
+    let kernel = machine.kernel.as_ref();
     if device.interface.ethernet {
         return ok("Ethernet");
     }
+    if kernel.is_ok_and(|version| version.has_tcx()) {
+        return ok("no Ethernet header: mode tc");
+    }
     problem(
-        "packets have no Ethernet header, so `attach` refuses this interface",
+        "packets have no Ethernet header, and before Linux 6.6 `attach` refuses this interface",
         format!(
             "attach to the interface that the packets of '{}' arrive on",
             device.interface.name
         ),
     )
+}
+
+/// Checks the qdisc of an interface whose outgoing packets are to be limited.
+pub(super) fn qdisc(device: &Device) -> Option<Finding> {
+    let (name, direction) = direction_of(&device.interface.name);
+    let found = match device.has_fq {
+        true => "fq: limits may have max_delay".to_owned(),
+        false => format!(
+            "not fq: limits with max_delay need `tc qdisc replace dev {name} root fq` (with several queues, fq below mq)"
+        ),
+    };
+    (direction == Direction::Out).then(|| ok(found))
 }
 
 pub(super) fn mtu(device: &Device, machine: &Machine) -> Finding {

@@ -142,7 +142,7 @@ pub fn diagnose(name: &str, machine: &Machine, device: &Result<Device, Error>) -
             mode = mode::expected(device);
             findings.extend([
                 device::interface(device).of("interface"),
-                device::frames(device).of("frames"),
+                device::frames(device, machine).of("frames"),
                 device::mtu(device, machine).of("mtu"),
                 device::driver(device).of("driver"),
                 device::queues(device, machine).of("queues"),
@@ -150,6 +150,7 @@ pub fn diagnose(name: &str, machine: &Machine, device: &Result<Device, Error>) -
                 mode::gro(device, mode).of("gro"),
                 mode::program(device).of("program"),
             ]);
+            findings.extend(device::qdisc(device).map(|found| found.of("qdisc")));
         }
     }
     Diagnosis {

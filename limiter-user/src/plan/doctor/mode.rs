@@ -2,10 +2,13 @@
 //! packets before the program in that mode.
 
 use super::{Finding, Mode, error, ok, problem, warning};
-use crate::kernel::{
-    probe::Device,
-    state::occupant::Occupant,
-    sys::{Interface, XdpMode, XdpState},
+use crate::{
+    config::{Direction, names::direction_of},
+    kernel::{
+        probe::Device,
+        state::occupant::Occupant,
+        sys::{Interface, XdpMode, XdpState},
+    },
 };
 
 /// The largest MTU, in bytes, with frames that fit in one buffer of a page.
@@ -31,7 +34,7 @@ pub(super) fn program(device: &Device) -> Finding {
 }
 
 /// The expected mode: native if the driver supports it and nothing known prevents it, and tc where XDP sees nothing.
-pub(super) fn expected(name: &str, device: &Device) -> Mode {
+pub(super) fn expected(device: &Device) -> Mode {
     if let Occupant::Limiter(XdpState { mode, .. }) = &device.occupant {
         return match mode {
             XdpMode::Native => Mode::Native,
@@ -40,7 +43,7 @@ pub(super) fn expected(name: &str, device: &Device) -> Mode {
             XdpMode::Offloaded | XdpMode::Multiple => Mode::Unknown,
         };
     }
-    if !device.interface.ethernet || direction_of(name).1 == Direction::Out {
+    if !device.interface.ethernet || direction_of(&device.interface.name).1 == Direction::Out {
         return Mode::Tc;
     }
     match device.xdp {

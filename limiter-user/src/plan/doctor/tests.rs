@@ -43,6 +43,7 @@ fn card() -> Device {
         }),
         lro: Some(false),
         gro: Some(true),
+        has_fq: false,
         obstacle: None,
         occupant: Occupant::Free,
     }
