@@ -72,13 +72,15 @@ fn incoming_packets_are_limited_exactly_through_changes_and_trials() {
     ));
     assert_eq!(traffic.passed_to(53, "192.0.2.77", 20), 3);
     assert_eq!(traffic.passed_to(54, "192.0.2.77", 20), 4);
-    hosts.run("set eth0 --limit dns --burst 9 --try 1s");
+    hosts.run("set eth0 --limit dns --burst 9 --try 5s");
     assert_eq!(
         traffic.passed_to(53, "192.0.2.78", 20),
         7,
         "as many as both limits admit"
     );
-    thread::sleep(Duration::from_millis(1_100));
+    eventually("the trial is over", || {
+        !hosts.status()["trial_ended"].is_null()
+    });
     assert_eq!(
         traffic.passed_to(53, "192.0.2.79", 20),
         3,
@@ -154,6 +156,33 @@ fn outgoing_packets_are_limited_by_destination() {
     }
     hosts.run("detach all");
     assert_eq!(sent(&hosts, CLIENT, 20), 20);
+}
+
+#[test]
+fn outgoing_packets_of_established_connections_are_exempt() {
+    need_tcx!();
+    let hosts = Hosts::new();
+    for host in [&hosts.server, &hosts.client] {
+        ip(&host.namespace, "link set lo up");
+    }
+    hosts.run("attach eth0:out --rate 1/h --burst 3 --exempt established");
+    let listener = on(&hosts.client, || {
+        TcpListener::bind((CLIENT, 7_000)).unwrap()
+    });
+    let mut stream = on(&hosts.server, || {
+        TcpStream::connect((CLIENT, 7_000)).unwrap()
+    });
+    let (mut peer, _) = listener.accept().unwrap();
+    let mut byte = [0];
+    for _ in 0..20 {
+        // One packet each: the peer has read the byte before the next one is sent.
+        stream.write_all(b"x").unwrap();
+        peer.read_exact(&mut byte).unwrap();
+    }
+    let established =
+        &hosts.json("status eth0:out --json")["interfaces"][0]["passes"]["established"];
+    assert!(number(&established["packets"]) >= 20, "{established}");
+    assert_eq!(sent(&hosts, CLIENT, 20), 2, "the SYN was charged");
 }
 
 #[test]
@@ -388,7 +417,7 @@ fn wireguard_is_limited_in_both_directions() {
             "peer {} endpoint {outside}:51820 allowed-ips 0.0.0.0/0",
             peer.1
         );
-        let set = format!("wg set wg0 listen-port 51820 private-key /dev/stdin {peer}");
+        let set = format!("wg set wg0 listen-port 51820 private-key /proc/self/fd/0 {peer}");
         tool(host, &set, &own.0).unwrap();
         ip(&host.namespace, &format!("addr add {inside}/24 dev wg0"));
         ip(&host.namespace, "link set wg0 up");

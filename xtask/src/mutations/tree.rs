@@ -99,13 +99,16 @@ impl Tree {
     fn compile(&self) -> Result<()> {
         let target = folder().join("ebpf");
         let compiler = Compiler::new(&self.tools, target)?.of(&self.kernel);
-        let (program, endian) = (PROGRAMS[0], ENDIANS[0]);
+        let endian = ENDIANS[0];
         let object = self.host.join("limiter-ebpf/prebuilt");
-        compiler.compile(
-            program,
-            endian,
-            &object.join(objects::file(program, endian)),
-        )
+        // Those that limit packets.
+        let mut programs = PROGRAMS
+            .iter()
+            .filter(|program| program.starts_with("limiter"));
+        programs.try_for_each(|program| {
+            let to = object.join(objects::file(program, endian));
+            compiler.compile(program, endian, &to)
+        })
     }
 
     pub fn cargo_test(&self, test: &Test) -> Command {
