@@ -96,9 +96,9 @@ impl Match {
             ),
             (self.not.is_some(), NEEDS_EXCEPT),
         ];
+        let not = self.not.as_ref().map_or(0, |not| not.needs());
         let own = needs.iter().filter(|(needed, _)| *needed);
-        let own = own.fold(0, |all, (_, bit)| all | bit);
-        own | self.not.as_ref().map_or(0, |not| not.needs())
+        own.fold(not, |all, (_, bit)| all | bit)
     }
 
     /// This match, and the one in `not`.
@@ -172,11 +172,10 @@ impl Match {
         };
         let of_protocol: Vec<_> = all.iter().copied().filter(wanted).collect();
         // No range would mean every type.
-        if of_protocol.is_empty() {
-            all
-        } else {
-            of_protocol
-        }
+        [of_protocol, all]
+            .into_iter()
+            .find(|ranges| !ranges.is_empty())
+            .unwrap_or_default()
     }
 }
 
