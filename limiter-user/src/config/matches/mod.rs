@@ -233,9 +233,6 @@ pub(super) fn set_name(destinations: &[Destination]) -> Option<String> {
 /// The prefixes of a list with such a name. None for other lists.
 pub(super) fn set_of(name: &str) -> Option<Prefixes> {
     let prefixes = name.strip_prefix(SET)?.split(',');
-    Some(
-        prefixes
-            .filter_map(|text| lists::prefix(text).ok())
-            .collect(),
-    )
+    let prefixes = prefixes.filter_map(|text| lists::prefix(text).ok());
+    Some(prefixes.collect())
 }
