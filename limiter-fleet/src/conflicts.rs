@@ -43,10 +43,8 @@ impl Conflicts {
         let others = all.iter().filter(|held| !is_own(held));
         self.since = others.map(|held| (held.clone(), since(held))).collect();
         let is_here = |held: &Held| own.iter().any(|own| own.name == held.name);
-        let settled = self
-            .since
-            .iter()
-            .filter(|(_, since)| **since + SETTLED <= now);
+        let all = self.since.iter();
+        let settled = all.filter(|(_, since)| **since + SETTLED <= now);
         let settled = settled.map(|(held, _)| (held.clone(), is_here(held)));
         let before = std::mem::replace(&mut self.settled, settled.collect());
         let mut lines = Vec::new();

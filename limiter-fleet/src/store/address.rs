@@ -1,5 +1,7 @@
 //! The address of a store, by the scheme of its URL.
 
+use std::path::Path;
+
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 use tokio_postgres::config::{Config, Host, SslMode};
 
@@ -39,44 +41,39 @@ impl Address {
 
     /// The hosts with their ports, except for sockets.
     pub fn hosts(&self) -> Vec<(&str, u16)> {
-        match self {
-            Self::Redis(info) => match info.addr() {
-                ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                    vec![(host, *port)]
-                }
-                _ => Vec::new(),
-            },
-            Self::Postgres(config) => servers(config)
-                .filter_map(|(host, port)| match host {
-                    Host::Tcp(host) => Some((host.as_str(), port)),
-                    Host::Unix(_) => None,
-                })
-                .collect(),
-        }
+        self.places().0
     }
 
     /// The address as messages show it: without user, password and options.
     pub fn shown(&self) -> String {
-        let sockets: Vec<_> = match self {
-            Self::Redis(info) => match info.addr() {
-                ConnectionAddr::Unix(path) => vec![path.display().to_string()],
-                _ => Vec::new(),
-            },
-            Self::Postgres(config) => servers(config)
-                .filter_map(|(host, _)| match host {
-                    Host::Unix(path) => Some(path.display().to_string()),
-                    Host::Tcp(_) => None,
-                })
-                .collect(),
-        };
-        let hosts = self.hosts().into_iter().map(|(host, port)| {
-            if host.contains(':') {
-                format!("[{host}]:{port}")
-            } else {
-                format!("{host}:{port}")
-            }
-        });
+        let (hosts, sockets) = self.places();
+        let hosts = hosts
+            .into_iter()
+            .map(|(host, port)| match host.contains(':') {
+                true => format!("[{host}]:{port}"),
+                false => format!("{host}:{port}"),
+            });
+        let sockets = sockets.iter().map(|path| path.display().to_string());
         hosts.chain(sockets).collect::<Vec<_>>().join(",")
+    }
+
+    /// The hosts with their ports, and the sockets.
+    fn places(&self) -> (Vec<(&str, u16)>, Vec<&Path>) {
+        let (mut hosts, mut sockets) = (Vec::new(), Vec::new());
+        match self {
+            Self::Redis(info) => match info.addr() {
+                ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                    hosts.push((&**host, *port));
+                }
+                ConnectionAddr::Unix(path) => sockets.push(&**path),
+                _ => {}
+            },
+            Self::Postgres(config) => servers(config).for_each(|(host, port)| match host {
+                Host::Tcp(host) => hosts.push((host, port)),
+                Host::Unix(path) => sockets.push(path),
+            }),
+        }
+        (hosts, sockets)
     }
 }
 

@@ -87,9 +87,13 @@ impl Target {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut trusted = RootCertStore::empty();
         if let Some(text) = &self.options.ca {
-            for certificate in all_of(text)? {
+            for certificate in CertificateDer::pem_slice_iter(text) {
+                let certificate = certificate.map_err(|error| format!("the CA file: {error}"))?;
                 let added = trusted.add(certificate);
                 added.map_err(|error| format!("a certificate of the CA file: {error}"))?;
+            }
+            if trusted.is_empty() {
+                return Err("the CA file has no certificate".to_owned());
             }
         } else if self.address.is_tls() {
             trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -145,16 +149,6 @@ impl Target {
         let quoted = short.escape_debug().to_string();
         quoted.replace("\\'", "'").replace("\\\"", "\"")
     }
-}
-
-/// Reads the certificates in the CA file. At least one is required.
-fn all_of(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-    let found = found.map_err(|error| format!("the CA file: {error}"))?;
-    if found.is_empty() {
-        return Err("the CA file has no certificate".to_owned());
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -32,9 +32,8 @@ pub(super) async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     if addresses.is_empty() {
         return Err(io::Error::other("failed to lookup address: there is none"));
     }
-    let tries = addresses
-        .into_iter()
-        .map(|address| Box::pin(TcpStream::connect(address)));
+    let addresses = addresses.into_iter();
+    let tries = addresses.map(|address| Box::pin(TcpStream::connect(address)));
     let (stream, _) = select_ok(tries).await?;
     stream.set_nodelay(true)?;
     Ok(stream)

@@ -47,10 +47,9 @@ impl Burst {
     /// The burst of a rate without one: the tokens of one second, but at least one packet, or one frame of
     /// `frame_max` bytes.
     pub fn default_for(rate: &Rate, frame_max: u64) -> Self {
-        let least = if rate.unit == Unit::Bytes {
-            frame_max
-        } else {
-            1
+        let least = match rate.unit {
+            Unit::Bytes => frame_max,
+            Unit::Packets => 1,
         };
         Self {
             tokens: rate.tokens_in(1_000_000_000).max(least),

@@ -83,12 +83,8 @@ impl Settings {
             config.indices[slot.number as usize] = index;
         }
         config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
-        let Config {
-            limits: compiled,
-            candidates,
-            ..
-        } = &mut *config;
-        candidates.fill(&compiled[..limits.len()]);
+        let constants = &mut *config;
+        (constants.candidates).fill(&constants.limits[..limits.len()]);
         config.needs = limits.iter().fold(0, |needs, limit| needs | limit.needs());
         if self.exempt.control {
             // Neighbour discovery and DHCP are recognised by fields of the transport header.
@@ -315,12 +311,7 @@ impl Lists {
         // In their order, a prefix comes right before the prefixes within it.
         let mut around: Vec<(IpNet, u32)> = Vec::new();
         for (prefix, listed) in &mut compiled {
-            while around
-                .last()
-                .is_some_and(|(outer, _)| !outer.contains(prefix))
-            {
-                around.pop();
-            }
+            while (around.pop_if(|(outer, _)| !outer.contains(prefix))).is_some() {}
             let inherited = around.last().map_or(0, |(_, lists)| *lists);
             let of = |mask: u32| match listed.own & mask {
                 0 => inherited & mask,
@@ -339,18 +330,15 @@ impl Lists {
     /// Recovers the lists from the content of the maps.
     pub fn from_compiled(bits: &TierBits, entries: &[(IpNet, Listed)]) -> Self {
         let on = |bit: u32| -> Prefixes {
-            let on_it = entries
-                .iter()
-                .filter(|(_, listed)| listed.own >> bit & 1 != 0);
-            on_it.map(|(prefix, _)| *prefix).collect()
+            let is_on = |(_, listed): &&(IpNet, Listed)| listed.own >> bit & 1 != 0;
+            let entries = entries.iter().filter(is_on);
+            entries.map(|(prefix, _)| *prefix).collect()
         };
+        let tiers = bits.tiers().map(|name| (name.clone(), on(bits.0[name])));
         Self {
             allow: on(ON_ALLOW.trailing_zeros()),
             deny: on(ON_DENY.trailing_zeros()),
-            tiers: bits
-                .tiers()
-                .map(|name| (name.clone(), on(bits.0[name])))
-                .collect(),
+            tiers: tiers.collect(),
         }
     }
 }

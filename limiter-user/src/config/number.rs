@@ -25,11 +25,8 @@ pub fn parse(text: &str, suffixes: &[(&str, u64)]) -> Result<u64, Invalid> {
         "a number is missing: write one, as in 5"
     );
     let Some((_, factor)) = suffixes.iter().find(|(name, _)| *name == suffix) else {
-        let known: Vec<_> = suffixes
-            .iter()
-            .map(|(name, _)| *name)
-            .filter(|s| !s.is_empty())
-            .collect();
+        let known = suffixes.iter().map(|(name, _)| *name);
+        let known: Vec<_> = known.filter(|name| !name.is_empty()).collect();
         return Err(invalid!(
             "'{suffix}' is not a unit: write a number, alone or with {}",
             known.join(", ")

@@ -73,12 +73,9 @@ impl Text for Rate {
         if self.unit == Unit::Bytes {
             return number::format(self.amount, BITS);
         }
-        let period = number::format(self.period_ns, PERIODS);
-        let period = match period.strip_prefix('1') {
-            Some(unit) if unit.len() == 1 && !unit.starts_with(|c: char| c.is_ascii_digit()) => {
-                unit
-            }
-            _ => &period,
+        let period = match PERIODS.iter().find(|(_, unit)| *unit == self.period_ns) {
+            Some((unit, _)) => (*unit).to_owned(),
+            None => number::format(self.period_ns, PERIODS),
         };
         let amount = number::format(self.amount, number::COUNTS);
         format!("{amount}/{period}")
@@ -203,20 +200,15 @@ impl Rate {
     /// Tokens (packets or bytes) per second, exact enough to be shown.
     #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn per_second(&self) -> f64 {
-        let tokens = self.amount as f64 * SECOND as f64 / self.period_ns as f64;
-        if self.unit == Unit::Bytes {
-            tokens / 8.0
-        } else {
-            tokens
-        }
+        let per_token = if self.unit == Unit::Bytes { 8.0 } else { 1.0 };
+        self.amount as f64 * SECOND as f64 / self.period_ns as f64 / per_token
     }
 }
 
 fn greatest_common_divisor(a: u128, b: u128) -> u128 {
-    if b == 0 {
-        a
-    } else {
-        greatest_common_divisor(b, a % b)
+    match b {
+        0 => a,
+        _ => greatest_common_divisor(b, a % b),
     }
 }
 

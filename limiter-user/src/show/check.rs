@@ -78,9 +78,6 @@ fn list_line(on_list: &OnList, check: &Check) -> String {
 
 /// The source of the bucket, if it differs from the source in the first line.
 fn bucket(limit: &CheckedLimit, check: &Check) -> String {
-    if limit.bucket == check.source {
-        String::new()
-    } else {
-        format!(" for {}", limit.bucket)
-    }
+    let other = Some(&limit.bucket).filter(|bucket| **bucket != check.source);
+    other.map_or_else(String::new, |bucket| format!(" for {bucket}"))
 }

@@ -11,21 +11,14 @@ pub fn diagnosis(diagnosis: &Diagnosis) -> String {
     let check = widest(|finding| finding.check.len());
     let mut text = String::new();
     for finding in &diagnosis.findings {
-        let advice = finding.advice.as_ref();
-        text.push_str(&format!(
-            "{:level$}  {:check$}  {}{}\n",
-            name(&finding.level),
-            finding.check,
-            finding.found,
-            advice.map_or_else(String::new, |advice| format!(": {advice}"))
-        ));
+        let advice = finding.advice.as_ref().map(|advice| format!(": {advice}"));
+        let (level_name, found) = (name(&finding.level), &finding.found);
+        let (of, advice) = (finding.check, advice.unwrap_or_default());
+        text += &format!("{level_name:level$}  {of:check$}  {found}{advice}\n");
     }
     // Without an interface there is no mode to expect.
-    if diagnosis
-        .findings
-        .iter()
-        .any(|finding| finding.check == "driver")
-    {
+    let mut checks = diagnosis.findings.iter().map(|finding| finding.check);
+    if checks.any(|check| check == "driver") {
         text.push_str(&mode_line(diagnosis));
     }
     text
@@ -37,11 +30,9 @@ fn mode_line(diagnosis: &Diagnosis) -> String {
         return format!("{interface}: expect `limiter attach {interface}` to fail\n");
     }
     match diagnosis.mode {
-        Mode::Unknown => {
-            format!(
-                "{interface}: native or generic mode: only `limiter attach {interface}` can tell\n"
-            )
-        }
+        Mode::Unknown => format!(
+            "{interface}: native or generic mode: only `limiter attach {interface}` can tell\n"
+        ),
         known => format!(
             "{interface}: expect {} mode from `limiter attach {interface}`\n",
             name(&known)

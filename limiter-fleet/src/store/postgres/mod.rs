@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 
 use self::connection::Parameter;
 use super::{
-    engine::{Alive, Answer, Charges, Engine, Heartbeat, ListEdit, Part},
+    engine::{Alive, Answer, Charges, Engine, Heartbeat, ListEdit, Part, Terms},
     error::{Error, Fault},
     heartbeat::{LIMITS, MEMBERS},
     lists::{PREFIXES, READ_AT_ONCE, full},
@@ -35,10 +35,8 @@ impl Engine for Postgres {
     fn exchange<'a>(&'a self, charges: &'a Charges<'a>) -> Answer<'a, Vec<(u64, u64, u64)>> {
         let Charges { terms, items, .. } = charges;
         let limits: Vec<_> = terms.iter().map(|terms| terms.limit).collect();
-        let costs = terms
-            .iter()
-            .map(|terms| terms.cost as f64 / f64::from(1 << TICK_SHIFT));
-        let costs: Vec<_> = costs.collect();
+        let cost = |terms: &Terms| terms.cost as f64 / f64::from(1 << TICK_SHIFT);
+        let costs: Vec<_> = terms.iter().map(cost).collect();
         let caps: Vec<_> = terms.iter().map(|terms| signed(terms.cap)).collect();
         let lives: Vec<_> = terms.iter().map(|terms| signed(terms.life)).collect();
         let sources: Vec<_> = items.iter().map(|item| &*item.source).collect();

@@ -71,16 +71,11 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
 }
 
 fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
-    let Some(path) = path else {
-        return Ok(None);
-    };
-    let text = files::read(path, LONGEST).map_err(|error| {
-        anyhow!(
-            "{what} {} cannot be read ({error}): name a file that this user can read",
-            path.display()
-        )
-    })?;
-    Ok(Some(text))
+    let read = path.map(|path| files::read(path, LONGEST));
+    read.transpose().map_err(|error| {
+        let path = path.unwrap_or(Path::new("")).display();
+        anyhow!("{what} {path} cannot be read ({error}): name a file that this user can read")
+    })
 }
 
 fn own_name() -> String {

@@ -37,19 +37,14 @@ pub struct Adapt {
 }
 
 pub async fn run(arguments: Adapt) -> anyhow::Result<()> {
-    let Adapt {
-        interface,
-        simulate,
-        config,
-        capacity,
-    } = arguments;
-    if let (Some(capture), Some(config), Some(capacity)) = (simulate, config, capacity) {
+    let (capture, config) = (arguments.simulate, arguments.config);
+    if let (Some(capture), Some(config), Some(capacity)) = (capture, config, arguments.capacity) {
         let settings = read(&config)?.settings;
         let seconds = adapt::simulate::run(&mut Capture::open(&capture)?, &settings, capacity)?;
         return Ok(print(&simulated(&seconds))?);
     }
     requirements::privileges()?;
-    let interface = interface.unwrap_or_default();
+    let interface = arguments.interface.unwrap_or_default();
     let stop = interruption()?;
     sandbox::confine(sandbox::TO_READ)?;
     adapt::run(&interface, note, stop).await

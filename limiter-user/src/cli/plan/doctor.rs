@@ -3,7 +3,7 @@ use clap::Args;
 use crate::{
     cli::shared::{answer, interface},
     kernel::{Attachment, probe},
-    plan::doctor::{Diagnosis, diagnose, room},
+    plan::doctor::{diagnose, room},
     show,
 };
 
@@ -28,29 +28,19 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
     }
     let text = || show::doctor::diagnosis(&diagnosis);
     answer(arguments.json, &diagnosis, text)?;
-    match summary(&diagnosis) {
-        None => Ok(()),
-        Some(summary) => Err(anyhow::anyhow!(summary)),
-    }
-}
-
-/// The error about problems: a single one with its text, several by their names.
-fn summary(diagnosis: &Diagnosis) -> Option<String> {
-    let interface = &diagnosis.interface;
-    match diagnosis.problems().as_slice() {
-        [] => None,
-        [one] => Some(format!(
-            "{interface}: a problem for attach: {}: {}",
+    // A single problem with its text, several by their names.
+    let error = match diagnosis.problems().as_slice() {
+        [] => return Ok(()),
+        [one] => format!(
+            "a problem for attach: {}: {}",
             one.found,
             one.advice.as_deref().unwrap_or_default()
-        )),
+        ),
         several => {
-            let names: Vec<_> = several.iter().map(|finding| finding.check).collect();
-            Some(format!(
-                "{interface}: {} problems for attach ({}): follow the advice of each",
-                several.len(),
-                names.join(", ")
-            ))
+            let (count, names) = (several.len(), several.iter().map(|finding| finding.check));
+            let names = names.collect::<Vec<_>>().join(", ");
+            format!("{count} problems for attach ({names}): follow the advice of each")
         }
-    }
+    };
+    Err(anyhow::anyhow!("{interface}: {error}"))
 }

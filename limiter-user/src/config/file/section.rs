@@ -9,7 +9,7 @@ use super::{
     super::number::count,
     keys::Keys,
     mistakes::Mistakes,
-    value::{Value, Wrong, nearest, number, text, variant},
+    value::{Read, Value, Wrong, nearest, number, text, variant},
 };
 use crate::config::Part;
 
@@ -91,7 +91,7 @@ impl<'s, 't> Section<'s, 't> {
     }
 
     /// Reads the value of `key`. Reports a mistake in it.
-    pub fn read<T>(&mut self, key: &str, read: impl Fn(&DeValue) -> Result<T, Wrong>) -> Option<T> {
+    pub fn read<T>(&mut self, key: &str, read: impl Fn(&DeValue) -> Read<T>) -> Option<T> {
         let value = self.value(key)?;
         self.take(key, value, &read)
     }
@@ -100,7 +100,7 @@ impl<'s, 't> Section<'s, 't> {
         &mut self,
         key: &str,
         value: &Value,
-        read: &impl Fn(&DeValue) -> Result<T, Wrong>,
+        read: &impl Fn(&DeValue) -> Read<T>,
     ) -> Option<T> {
         let wrong = match read(value.get_ref()) {
             Err(Wrong::Type) => Wrong::type_of(value.get_ref(), self.keys.advice(key)),
@@ -114,11 +114,7 @@ impl<'s, 't> Section<'s, 't> {
     }
 
     /// Reads each value of an array, or a single value.
-    pub fn each<T>(
-        &mut self,
-        key: &str,
-        read: impl Fn(&DeValue) -> Result<T, Wrong>,
-    ) -> Option<Vec<T>> {
+    pub fn each<T>(&mut self, key: &str, read: impl Fn(&DeValue) -> Read<T>) -> Option<Vec<T>> {
         let value = self.value(key)?;
         let values = match value.get_ref() {
             DeValue::Array(values) => &values[..],
@@ -163,11 +159,8 @@ impl<'s, 't> Section<'s, 't> {
     pub fn require(&mut self, key: &str) {
         if !self.has(key) {
             let table = self.keys.table;
-            let (_, example) = self
-                .keys
-                .advice(key)
-                .split_once("as in ")
-                .unwrap_or_default();
+            let advice = self.keys.advice(key);
+            let (_, example) = advice.split_once("as in ").unwrap_or_default();
             let message = format!(
                 "{table} needs '{key}', which is missing: write it as in {key} = {example}"
             );

@@ -19,6 +19,9 @@ pub enum Wrong {
     Value(String),
 }
 
+/// A value that was read, or the reason why not.
+pub type Read<T> = Result<T, Wrong>;
+
 impl Wrong {
     /// The reason for a value of a wrong type, with `write` as advice.
     pub fn type_of(value: &DeValue, write: &str) -> Self {
@@ -39,10 +42,7 @@ impl Wrong {
     }
 }
 
-pub fn text<T, E: Display>(
-    value: &DeValue,
-    read: impl Fn(&str) -> Result<T, E>,
-) -> Result<T, Wrong> {
+pub fn text<T, E: Display>(value: &DeValue, read: impl Fn(&str) -> Result<T, E>) -> Read<T> {
     match value {
         DeValue::String(text) => read(text).map_err(|why| Wrong::Value(why.to_string())),
         _ => Err(Wrong::Type),
@@ -50,10 +50,7 @@ pub fn text<T, E: Display>(
 }
 
 /// Reads a string or a number by `read`, which gets a number's digits.
-pub fn number<T, E: Display>(
-    value: &DeValue,
-    read: impl Fn(&str) -> Result<T, E>,
-) -> Result<T, Wrong> {
+pub fn number<T, E: Display>(value: &DeValue, read: impl Fn(&str) -> Result<T, E>) -> Read<T> {
     let number = match value {
         DeValue::Integer(number) => integer(number).filter(|number| *number >= 0),
         _ => return text(value, read),
@@ -62,7 +59,7 @@ pub fn number<T, E: Display>(
     read(&digits).map_err(|why| Wrong::Value(why.to_string()))
 }
 
-pub fn boolean(value: &DeValue) -> Result<bool, Wrong> {
+pub fn boolean(value: &DeValue) -> Read<bool> {
     match value {
         DeValue::Boolean(on) => Ok(*on),
         _ => Err(Wrong::type_of(value, "true or false")),
@@ -70,7 +67,7 @@ pub fn boolean(value: &DeValue) -> Result<bool, Wrong> {
 }
 
 /// Reads one of the variants of a type, by its name on the command line.
-pub fn variant<T: ValueEnum>(value: &DeValue) -> Result<T, Wrong> {
+pub fn variant<T: ValueEnum>(value: &DeValue) -> Read<T> {
     let values = T::value_variants().iter();
     let names: Vec<_> = values.filter_map(ValueEnum::to_possible_value).collect();
     let names: Vec<_> = names.iter().map(|name| name.get_name()).collect();

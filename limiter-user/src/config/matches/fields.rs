@@ -135,9 +135,8 @@ impl Text for Hex {
         match digits.unwrap_or_default().as_chunks() {
             (pairs, []) if (1..=PATTERN_MAX).contains(&pairs.len()) => {
                 let byte = |[high, low]: &[u32; 2]| u8::try_from(high << 4 | low);
-                Ok(Self(
-                    pairs.iter().map_while(|pair| byte(pair).ok()).collect(),
-                ))
+                let bytes = pairs.iter().map_while(|pair| byte(pair).ok());
+                Ok(Self(bytes.collect()))
             }
             _ => Err(invalid!(
                 "'{text}' is not 1 to {PATTERN_MAX} bytes: write two hexadecimal digits for each, as in ff ff 54"

@@ -96,9 +96,9 @@ impl Match {
             ),
             (self.not.is_some(), NEEDS_EXCEPT),
         ];
+        let not = self.not.as_ref().map_or(0, |not| not.needs());
         let own = needs.iter().filter(|(needed, _)| *needed);
-        let own = own.fold(0, |all, (_, bit)| all | bit);
-        own | self.not.as_ref().map_or(0, |not| not.needs())
+        own.fold(not, |all, (_, bit)| all | bit)
     }
 
     /// This match, and the one in `not`.
@@ -172,11 +172,10 @@ impl Match {
         };
         let of_protocol: Vec<_> = all.iter().copied().filter(wanted).collect();
         // No range would mean every type.
-        if of_protocol.is_empty() {
-            all
-        } else {
-            of_protocol
-        }
+        [of_protocol, all]
+            .into_iter()
+            .find(|ranges| !ranges.is_empty())
+            .unwrap_or_default()
     }
 }
 
@@ -234,9 +233,6 @@ pub(super) fn set_name(destinations: &[Destination]) -> Option<String> {
 /// The prefixes of a list with such a name. None for other lists.
 pub(super) fn set_of(name: &str) -> Option<Prefixes> {
     let prefixes = name.strip_prefix(SET)?.split(',');
-    Some(
-        prefixes
-            .filter_map(|text| lists::prefix(text).ok())
-            .collect(),
-    )
+    let prefixes = prefixes.filter_map(|text| lists::prefix(text).ok());
+    Some(prefixes.collect())
 }
