@@ -144,7 +144,7 @@ unsafe fn is_on(watch: *mut Watch, cpu: *mut Watched) -> bool {
     }
 }
 
-/// Returns 1 if the packet's source is wanted, otherwise 0.
+/// Returns 1 if the packet's peer is wanted, otherwise 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn watch_source(context: *mut Raw) -> u32 {
@@ -152,12 +152,13 @@ extern "C" fn watch_source(context: *mut Raw) -> u32 {
     let Some(watch) = WATCH.get_ptr(0) else {
         return 0;
     };
-    let Some(source) = policy::parse(&mut Cursor::new(&context)).source() else {
-        return 0;
-    };
-    let is_wanted = read!(watch, family) == source.family as u64
-        && (source.words[0] ^ read!(watch, address[0])) & read!(watch, mask[0]) == 0
-        && (source.words[1] ^ read!(watch, address[1])) & read!(watch, mask[1]) == 0;
+    let mut place = MaybeUninit::uninit();
+    let info = packet::no_info(&mut place);
+    policy::read(&mut Cursor::new(&context), info);
+    let peer = info.peer(constants().egress);
+    let is_wanted = read!(watch, family) == peer.family as u64
+        && (peer.words[0] ^ read!(watch, address[0])) & read!(watch, mask[0]) == 0
+        && (peer.words[1] ^ read!(watch, address[1])) & read!(watch, mask[1]) == 0;
     is_wanted.into()
 }
 

@@ -77,6 +77,25 @@ fn latest_of_several_limits_decides_and_a_refused_packet_charges_none() {
     );
 }
 
+#[test]
+fn shadow_delays_nothing_and_limits_in_shadow_do_not_end_delays() {
+    need_kernel!();
+    if !need::tcx() {
+        return;
+    }
+    let at_once = [Some(0); 4];
+    assert_eq!(
+        leave(&format!("shadow = true\n{}", limit(1)), &[0; 4]),
+        at_once
+    );
+    assert_eq!(leave(&(limit(1) + "shadow = true\n"), &[0; 4]), at_once);
+    let beside = "[[limit]]\nname = \"beside\"\nrate = \"1/h\"\nburst = 1\nshadow = true\n";
+    assert_eq!(
+        leave(&(limit(1) + beside), &[0; 4]),
+        [0, 10, 20, 30].map(Some)
+    );
+}
+
 /// Two hosts, of which the server's interface delays packets. None if this kernel has no `fq`.
 fn with_fq() -> Option<Hosts> {
     let hosts = Hosts::new();

@@ -13,7 +13,7 @@ use std::{
 
 use limiter_common::abi::CLOCK_KERNEL;
 use limiter_tests::{
-    command::ip,
+    command::{ip, prepared},
     engine::{Kernel, constants},
     eventually,
     hosts::{CLIENT, Hosts, SERVER, on},
@@ -186,6 +186,26 @@ fn outgoing_packets_of_established_connections_are_exempt() {
 }
 
 #[test]
+fn confined_readers_find_the_attachment() {
+    need_tcx!();
+    let hosts = Hosts::new();
+    hosts.attach_file(
+        "interfaces = \"eth0\"\ndirection = \"out\"\n[[limit]]\nname = \"all\"\nrate = \"10/s\"\nadaptive = { when = { softnet_drops = \"100/s\" } }\n",
+    );
+    // It gives up the capabilities that it does not need.
+    let mut adapt = on(&hosts.server, || {
+        prepared("adapt eth0:out").stderr(Stdio::piped()).spawn()
+    })
+    .unwrap();
+    eventually("it has begun", || {
+        hosts.json("status eth0:out --json")["interfaces"][0]["limits"][0]["adapted"] == true
+    });
+    assert!(adapt.try_wait().unwrap().is_none());
+    adapt.kill().unwrap();
+    adapt.wait().unwrap();
+}
+
+#[test]
 fn name_and_direction_must_agree() {
     need_tcx!();
     let hosts = Hosts::new();
@@ -203,6 +223,7 @@ fn name_and_direction_must_agree() {
     hosts
         .limiter("attach eth0:out --mode native --rate 5")
         .expect_error(1, &["mode native", "sends", "--hook tc"]);
+    refused("attach eth0:out --chain --rate 5", &["--chain", "outgoing"]);
 }
 
 #[test]

@@ -70,6 +70,10 @@ impl Quota {
             };
         }
         let length = size::bytes(size);
+        // Only many tiny packets, merged to one, are longer. The product could overflow.
+        if length > LENGTH_MAX {
+            return bucket::TAU_MAX + 1;
+        }
         let cost = (length * self.cost + ((1 << self.cost_shift) - 1)) >> self.cost_shift;
         if self.hold == 0 {
             cost

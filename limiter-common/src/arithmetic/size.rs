@@ -8,9 +8,10 @@ const BYTES: u32 = u32::BITS;
 #[must_use]
 #[inline(always)]
 pub const fn of(packets: u32, length: u32, headers: u32) -> u64 {
-    let more = packets.saturating_sub(1) as u64 & 0xffff;
+    let more = packets.saturating_sub(1) as u64;
     let bytes = length as u64 + more * headers as u64;
-    more << BYTES | bytes & u32::MAX as u64
+    let most = u32::MAX as u64;
+    more << BYTES | if bytes < most { bytes } else { most }
 }
 
 /// Bytes of all packets.

@@ -7,7 +7,10 @@ use super::{
     matches, second_chance,
 };
 use crate::{
-    abi::rules::{Limit, NEEDS_DESTINATION, NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE},
+    abi::{
+        Config,
+        rules::{Limit, NEEDS_DESTINATION, NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE},
+    },
     arithmetic::{bucket::TAU_MAX, quota::ADAPTIVE, scale, size},
     policy::verdict::Reason,
     table::{
@@ -182,8 +185,13 @@ impl<'a, E: Engine> Step<'a, E> {
     #[inline(always)]
     fn delay(&mut self, tat: u64) {
         let quota = &self.limit.quota;
-        let needs = self.engine.config().needs;
-        if E::PACES && needs & NEEDS_PACE != 0 && quota.pace != 0 && self.limit.shadow == 0 {
+        let Config { needs, shadow, .. } = *self.engine.config();
+        if E::PACES
+            && needs & NEEDS_PACE != 0
+            && quota.pace != 0
+            && self.limit.shadow == 0
+            && shadow == 0
+        {
             let delay = quota.delay(tat, self.evaluation.now);
             self.evaluation.delay = self.evaluation.delay.max(delay);
         }
@@ -352,8 +360,9 @@ pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     let Some(step) = Step::new(engine, evaluation, index) else {
         return DONE;
     };
-    // Refusals are remembered by the source, whatever the keys of the limits are: others of its network are not it.
-    let known_as = second_chance::SOURCE.key(0, &step.evaluation.info.source, 0);
+    // Refusals are remembered by the peer, whatever the keys of the limits are: others of its network are not it.
+    let peer = step.evaluation.info.peer(engine.config().egress);
+    let known_as = second_chance::SOURCE.key(0, peer, 0);
     let key = step.key();
     let mut demand = step.demand::<false>(&key, 0);
     let can_be_made = demand.can_be_made(&known_as);

@@ -45,6 +45,7 @@ pub const QUOTA: Quota = Quota {
     flags: 0,
     window: limiter_common::arithmetic::window::Window::NONE,
     hold: 0,
+    pace: 0,
 };
 /// Slot of a removed limit.
 pub const GONE: u32 = 63;

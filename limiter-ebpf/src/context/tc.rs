@@ -23,12 +23,14 @@ pub const PASS: Action = -1;
 /// The packet is dropped (`TCX_DROP`).
 pub const DROP: Action = 2;
 
-const IPV6: u32 = 0x86dd_u16.to_be() as u32;
+const VLAN: u32 = 0x8100_u16.to_be() as u32;
+const SERVICE_VLAN: u32 = 0x88a8_u16.to_be() as u32;
 /// Bytes of the Ethernet header.
 const ETHERNET: u32 = 14;
-/// Bytes from the IP header on to the end of the TCP flags, without IP options or extension headers.
-const IPV4_HEADERS: u32 = 20 + 14;
-const IPV6_HEADERS: u32 = 40 + 14;
+/// Bytes of as many VLAN tags as the parser reads.
+const TAGS: u32 = 8 * 4;
+/// Bytes of the longest headers that the parser needs: with the longest IP and TCP headers.
+const HEADERS_MAX: u32 = ETHERNET + TAGS + 60 + 60;
 
 /// Bytes in front of the IP header.
 #[inline(always)]
@@ -67,18 +69,26 @@ pub fn leave_at(context: &Context, at: u64) {
     }
 }
 
-/// Makes the headers readable: the kernel may keep a packet's beginning in pages that programs do not see. What is
-/// still unseen counts as any value.
+/// Makes the headers readable: the kernel may keep a packet's beginning in pages that programs do not see. IPv6 extension
+/// headers that are still unseen count as fields that cannot be seen.
 #[inline(always)]
 pub fn prepare(context: &Context) {
     let raw = context.skb.skb;
-    let headers = match field!(raw, protocol) {
-        IPV6 => IPV6_HEADERS,
-        _ => IPV4_HEADERS,
+    let (length, seen) = (field!(raw, len), context.data_end() - context.data());
+    if seen >= length.min(HEADERS_MAX) as usize {
+        return;
+    }
+    let tags = match field!(raw, protocol) {
+        VLAN | SERVICE_VLAN => TAGS,
+        _ => 0,
     };
-    let wanted = field!(raw, len).min(link_header() + headers);
-    if context.data() + wanted as usize > context.data_end() {
-        // SAFETY: the helper has no preconditions. No pointer into the packet has been read yet.
+    let wanted = match merged_headers(raw) {
+        0 => HEADERS_MAX,
+        headers => link_header() + tags + headers,
+    };
+    let wanted = length.min(wanted);
+    if seen < wanted as usize {
+        // SAFETY: the helper has no preconditions. No pointer into the packet is used again.
         unsafe { bpf_skb_pull_data(raw, wanted) };
     }
 }
@@ -107,21 +117,28 @@ pub fn size<const FRAGS: bool>(context: &Context) -> u64 {
     if segment == 0 {
         return length.into();
     }
-    let headers = link_header() + merged_headers(raw);
-    // Packets of a virtual machine have no number of segments.
-    let packets = match field!(raw, gso_segs) {
-        0 => length.saturating_sub(headers).div_ceil(segment),
-        packets => packets,
+    let known = match merged_headers(raw) {
+        0 => 0,
+        headers => link_header() + headers,
+    };
+    // The kernel's number is 0 for packets of a virtual machine, and may be cut to 16 bits.
+    let packets = (length.saturating_sub(known).div_ceil(segment)).max(field!(raw, gso_segs));
+    // All packets but the last have as much payload as this. Behind extension headers or in tunnels, headers are longer
+    // than those that were read.
+    let headers = match known {
+        0 => length.saturating_sub(packets.saturating_sub(1).saturating_mul(segment)),
+        _ => known.max(length.saturating_sub(packets.saturating_mul(segment))),
     };
     size::of(packets, length, headers)
 }
 
-/// Bytes of the IP header and the TCP or UDP header of a merged packet. A global function, which the verifier checks
-/// once.
+/// Bytes of the IP header and the TCP or UDP header of a packet; 0 if it has another header behind the IP header. A global
+/// function, which the verifier checks once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn merged_headers(context: *mut Raw) -> u32 {
     const TCP: u8 = 6;
+    const UDP: u8 = 17;
     const UDP_HEADER: u32 = 8;
     let byte = |offset: u32| {
         let mut byte = 0_u8;
@@ -137,11 +154,11 @@ extern "C" fn merged_headers(context: *mut Raw) -> u32 {
         4 => (u32::from(first & 0xf) * 4, byte(9)),
         _ => (40, byte(6)),
     };
-    length
-        + match protocol {
-            TCP => u32::from(byte(length + 12) >> 4) * 4,
-            _ => UDP_HEADER,
-        }
+    match protocol {
+        TCP => length + u32::from(byte(length + 12) >> 4) * 4,
+        UDP => length + UDP_HEADER,
+        _ => 0,
+    }
 }
 
 /// Copies `length` bytes at `offset`, also from other buffers. Returns 0, or an error if the frame is shorter.

@@ -108,7 +108,8 @@ impl Reader {
     pub fn tokens(&self, source: &Source) -> f64 {
         let quota = &self.quota.in_kernel;
         let left = quota.left(self.tat(source), self.now);
-        left as f64 / quota.tau as f64 * self.quota.burst as f64 * part(self.stretch)
+        let depth = quota.tau - quota.pace;
+        left as f64 / depth as f64 * self.quota.burst as f64 * part(self.stretch)
     }
 
     /// Seconds until the next packet passes.

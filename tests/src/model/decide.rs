@@ -159,15 +159,17 @@ impl Model {
                 bucket.refused += u64::from(!admitted);
             }
         }
+        let delay = |(held, id): &(&Held, Id)| match self.buckets.get(id) {
+            Some(bucket) if !held.limit.shadow && !self.settings.shadow => {
+                held.quota.delay(bucket.state, now)
+            }
+            _ => 0,
+        };
+        let delay = asked.iter().map(delay).max().unwrap_or(0);
+        outcome.delay = divided_up(delay, TICKS);
         if charged.iter().any(|(.., admitted)| !admitted) {
             outcome.reason = Reason::WouldDrop;
         } else if !charged.is_empty() {
-            let delay = |(held, id): &(&Held, Id)| match self.buckets.get(id) {
-                Some(bucket) if !held.limit.shadow => held.quota.delay(bucket.state, now),
-                _ => 0,
-            };
-            let delay = asked.iter().map(delay).max().unwrap_or(0);
-            outcome.delay = divided_up(delay, TICKS);
             outcome.reason = match delay {
                 0 => Reason::Admitted,
                 _ => Reason::Paced,

@@ -54,10 +54,10 @@ pub struct Attach {
     )]
     mode: Mode,
     /// Mode tc: in front of the program with this id, instead of in front of all
-    #[arg(long, value_name = "ID", conflicts_with = "after")]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["after", "chain"])]
     before: Option<u32>,
     /// Mode tc: behind the program with this id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with = "chain")]
     after: Option<u32>,
     /// Name of a fleet; the limit is shared by all its hosts
     #[arg(long, value_name = "NAME", value_parser = names::fleet, conflicts_with = "config")]
@@ -75,6 +75,11 @@ pub struct Attach {
 
 pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     let (interfaces, wanted) = wanted(&arguments).await?;
+    if arguments.chain && wanted.settings.direction == Direction::Out {
+        let why =
+            "--chain is for XDP programs, and XDP sees no outgoing packets: leave --chain out";
+        return Err(Usage(why.to_owned()).into());
+    }
     let wanted = Wanted {
         chain: arguments.chain,
         place: arguments

@@ -138,7 +138,7 @@ pub(in crate::kernel) async fn check_pacing(
     }
     let (name, _) = direction_of(&interface.name);
     Err(Error::Refused(format!(
-        "limit '{}' has max_delay, but '{name}' does not delay packets, because its qdisc is not fq: `tc qdisc replace dev {name} root fq` (with several queues, fq below mq), or leave max_delay out",
+        "limit '{}' has max_delay, but '{name}' does not delay packets, because its qdisc is not fq: `tc qdisc replace dev {name} root fq flow_limit 10000` (with several queues, fq below mq), or leave max_delay out",
         limit.name
     )))
 }
@@ -146,6 +146,11 @@ pub(in crate::kernel) async fn check_pacing(
 /// Whether the program can run only in the network stack, or is wanted there. An error if it cannot run there.
 fn needs_tc(interface: &Interface, wanted: &Wanted) -> Result<bool> {
     let (mode, name) = (wanted.settings.mode, &interface.name);
+    if !interface.ethernet && !interface.bare_ip {
+        return Err(Error::Refused(format!(
+            "packets on '{name}' begin neither with an Ethernet nor with an IP header, and limiter would misread them: attach to the interface that they arrive on first, or leave on last"
+        )));
+    }
     let reason = match wanted.settings.direction {
         Direction::Out => Some("XDP does not see packets that an interface sends"),
         Direction::In if !interface.ethernet => {
@@ -202,9 +207,6 @@ pub(in crate::kernel) fn not_taken(interface: &Interface, mode: XdpMode, why: &i
     match why.raw_os_error() {
         Some(libc::EPERM) => Error::refused_by_kernel(),
         Some(libc::ENODEV) => Error::NoInterface(name.clone()),
-        Some(libc::EBUSY | libc::EEXIST) => Error::Refused(format!(
-            "another XDP program has just been attached to '{name}', and an interface runs only one: `ip link show {name}` shows its id; remove it first"
-        )),
         Some(libc::ENOENT) if mode == XdpMode::Tc => Error::Refused(format!(
             "no program with this id runs there: `bpftool net show dev {name}` lists the ids"
         )),
@@ -213,6 +215,9 @@ pub(in crate::kernel) fn not_taken(interface: &Interface, mode: XdpMode, why: &i
             why,
             "mode tc should work on every interface: please report this",
         ),
+        Some(libc::EBUSY | libc::EEXIST) => Error::Refused(format!(
+            "another XDP program has just been attached to '{name}', and an interface runs only one: `ip link show {name}` shows its id; remove it first"
+        )),
         _ if mode == XdpMode::Generic => refused(
             interface,
             why,

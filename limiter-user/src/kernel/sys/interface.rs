@@ -74,6 +74,8 @@ pub struct Interface {
     pub up: bool,
     /// Whether its frames begin with an Ethernet header.
     pub ethernet: bool,
+    /// Whether its packets begin with the IP header.
+    pub bare_ip: bool,
     /// Whether this is a loopback interface.
     pub loopback: bool,
     /// The largest payload of a frame, in bytes.
@@ -131,13 +133,17 @@ pub fn of_link(interfaces: &[Interface], link: &LinkInfo) -> Option<Interface> {
             .is_some_and(|xdp| xdp.program_id == program_id)
             .then_some(found);
     }
-    let running = bpf::programs(link.interface, link.attach_type).ok()?;
+    let runs = match bpf::programs(link.interface, link.attach_type) {
+        Ok(running) => running.contains(&program_id),
+        // Asking needs CAP_NET_ADMIN, which readers lack.
+        Err(error) => error.raw_os_error() == Some(libc::EPERM),
+    };
     let mode = XdpMode::Tc;
     found.xdp = Some(XdpState { mode, program_id });
     if link.attach_type == BPF_TCX_EGRESS {
         found.name.push_str(OUT);
     }
-    running.contains(&program_id).then_some(found)
+    runs.then_some(found)
 }
 
 /// Whether an interface has the link's index but runs another program. Then it is another interface, or the program
@@ -196,6 +202,7 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
         index: link.header.index,
         up: link.header.flags.contains(LinkFlags::Up),
         ethernet: has_ethernet(link),
+        bare_ip: is_bare_ip(link),
         loopback: link.header.flags.contains(LinkFlags::Loopback),
         mtu: 0,
         parent: None,
@@ -220,6 +227,13 @@ fn has_ethernet(link: &LinkMessage) -> bool {
         link.header.link_layer_type,
         LinkLayerType::Ether | LinkLayerType::Loopback
     )
+}
+
+/// Whether packets begin with the IP header in the network stack: on tun, WireGuard, PPP and tunnels between two
+/// addresses. On others, such as InfiniBand and GRE without a peer, they begin with another header.
+fn is_bare_ip(link: &LinkMessage) -> bool {
+    use LinkLayerType::{None, Ppp, Rawip, Sit, Tunnel, Tunnel6};
+    [None, Ppp, Rawip, Sit, Tunnel, Tunnel6].contains(&link.header.link_layer_type)
 }
 
 fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {

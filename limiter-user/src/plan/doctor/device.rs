@@ -51,12 +51,19 @@ pub(super) fn frames(device: &Device, machine: &Machine) -> Finding {
 }
 
 /// Checks the qdisc of an interface whose outgoing packets are to be limited.
-pub(super) fn qdisc(device: &Device) -> Option<Finding> {
+pub(super) fn qdisc(device: &Device, machine: &Machine) -> Option<Finding> {
     let (name, direction) = direction_of(&device.interface.name);
+    let kernel = machine.kernel.as_ref();
+    if direction == Direction::Out && !kernel.is_ok_and(|version| version.has_tcx()) {
+        return Some(problem(
+            "limits for outgoing packets need Linux 6.6",
+            "update the kernel",
+        ));
+    }
     let found = match device.has_fq {
         true => "fq: limits may have max_delay".to_owned(),
         false => format!(
-            "not fq: limits with max_delay need `tc qdisc replace dev {name} root fq` (with several queues, fq below mq)"
+            "not fq: limits with max_delay need `tc qdisc replace dev {name} root fq flow_limit 10000` (with several queues, fq below mq)"
         ),
     };
     (direction == Direction::Out).then(|| ok(found))

@@ -150,7 +150,7 @@ pub fn diagnose(name: &str, machine: &Machine, device: &Result<Device, Error>) -
                 mode::gro(device, mode).of("gro"),
                 mode::program(device).of("program"),
             ]);
-            findings.extend(device::qdisc(device).map(|found| found.of("qdisc")));
+            findings.extend(device::qdisc(device, machine).map(|found| found.of("qdisc")));
         }
     }
     Diagnosis {

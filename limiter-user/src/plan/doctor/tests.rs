@@ -27,6 +27,7 @@ fn card() -> Device {
             up: true,
             loopback: false,
             ethernet: true,
+            bare_ip: false,
             mtu: 1500,
             parent: Some("0000:00:05.0".to_owned()),
             xdp: None,
