@@ -58,7 +58,7 @@ macro_rules! engine {
         steps { $($step:ident = $exported:ident;)+ }
     ) => {
         impl Engine for Kernel {
-            const PACES: bool = context::PACES;
+            const IN_STACK: bool = context::IN_STACK;
             type Entry = Entry;
             type Found = Entry;
 

@@ -36,7 +36,7 @@ pub fn decide(context: &Context, length: u64) -> Reason {
         Err(reason) => limiter_common::policy::apply_shadow(&kernel, reason),
     };
     // A limit in shadow may have been over its rate, too.
-    if context::PACES && evaluation.delay != 0 && reason.passes() {
+    if context::IN_STACK && evaluation.delay != 0 && reason.passes() {
         let delay = evaluation.delay.div_ceil(1 << TICK_SHIFT);
         context::leave_at(context, evaluation.now + delay);
         counters::delayed(delay);

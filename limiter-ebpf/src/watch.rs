@@ -154,7 +154,13 @@ extern "C" fn watch_source(context: *mut Raw) -> u32 {
     };
     let mut place = MaybeUninit::uninit();
     let info = packet::no_info(&mut place);
-    policy::read(&mut Cursor::new(&context), info);
+    let mut packet = Cursor::new(&context);
+    // The whole header is read only for the destination.
+    if constants().egress != 0 {
+        policy::read(&mut packet, info);
+    } else if let Some(source) = policy::parse(&mut packet).source() {
+        info.source = source;
+    }
     let peer = info.peer(constants().egress);
     let is_wanted = read!(watch, family) == peer.family as u64
         && (peer.words[0] ^ read!(watch, address[0])) & read!(watch, mask[0]) == 0

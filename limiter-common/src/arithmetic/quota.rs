@@ -61,18 +61,27 @@ impl Quota {
     #[must_use]
     #[inline(always)]
     pub const fn cost_of(&self, size: u64) -> u64 {
-        if self.flags & BY_BYTES == 0 {
-            return match size::packets(size) {
-                1 => self.cost,
-                // More than any bucket has.
-                packets if self.cost > bucket::TAU_MAX / packets => bucket::TAU_MAX + 1,
-                packets => self.cost * packets,
-            };
+        let (packets, length) = (size::packets(size), size::bytes(size));
+        // More than any bucket has: the product could overflow. Only many tiny packets, merged to one, are so long.
+        let is_beyond = match self.flags & BY_BYTES {
+            0 => packets > 1 && self.cost > bucket::TAU_MAX / packets,
+            _ => length > LENGTH_MAX,
+        };
+        if is_beyond {
+            bucket::TAU_MAX + 1
+        } else if self.flags & BY_BYTES == 0 {
+            self.cost * packets
+        } else {
+            self.cost_of_one(length)
         }
-        let length = size::bytes(size);
-        // Only many tiny packets, merged to one, are longer. The product could overflow.
-        if length > LENGTH_MAX {
-            return bucket::TAU_MAX + 1;
+    }
+
+    /// [`Self::cost_of`] of one packet of `length` bytes.
+    #[must_use]
+    #[inline(always)]
+    pub const fn cost_of_one(&self, length: u64) -> u64 {
+        if self.flags & BY_BYTES == 0 {
+            return self.cost;
         }
         let cost = (length * self.cost + ((1 << self.cost_shift) - 1)) >> self.cost_shift;
         if self.hold == 0 {

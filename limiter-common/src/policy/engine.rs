@@ -49,8 +49,8 @@ macro_rules! steps {
 /// The kernel program overrides functions with a body, such as the steps of the full path, with global functions, which
 /// the verifier checks once.
 pub trait Engine: Sized {
-    /// Whether packets can be delayed.
-    const PACES: bool = false;
+    /// Whether the program is in the network stack, where packets may be merged, and can be delayed.
+    const IN_STACK: bool = false;
 
     /// The type of the table's entries.
     type Entry: Shared;

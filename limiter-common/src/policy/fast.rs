@@ -92,6 +92,16 @@ pub fn charge<E: Engine>(
     Charged::without_entry(Reason::Contended)
 }
 
+/// The cost of a packet of this [`crate::arithmetic::size`].
+#[inline(always)]
+pub(super) fn cost<E: Engine>(limit: &Limit, size: u64) -> u64 {
+    if E::IN_STACK {
+        limit.quota.cost_of(size)
+    } else {
+        limit.quota.cost_of_one(size)
+    }
+}
+
 #[inline(always)]
 fn demand<'a, E: Engine, const INLINE: bool>(
     engine: &'a E,
@@ -99,7 +109,7 @@ fn demand<'a, E: Engine, const INLINE: bool>(
     key: &'a SourceKey,
     length: u64,
 ) -> Demand<'a, E, INLINE> {
-    let cost = limit.quota.cost_of(length);
+    let cost = cost::<E>(limit, length);
     Demand::new(engine, limit, key, NOT_READ, cost, 0)
 }
 

@@ -182,7 +182,7 @@ fn decide<E: Engine>(
     };
     if !refused {
         if evaluation.would_drop == 0 {
-            return if E::PACES && evaluation.delay != 0 {
+            return if E::IN_STACK && evaluation.delay != 0 {
                 Reason::Paced
             } else {
                 Reason::Admitted

@@ -4,7 +4,7 @@
 use super::{
     Engine, Evaluation, Found, apply_shadow,
     bucket::{Charged, DONE, Demand, FULL, LOST, NEW, REFUSED, STALE},
-    matches, second_chance,
+    fast, matches, second_chance,
 };
 use crate::{
     abi::{
@@ -150,9 +150,10 @@ impl<'a, E: Engine> Step<'a, E> {
     #[inline(always)]
     fn pay(self) -> u32 {
         let (bit, cost) = (1 << self.index, self.cost());
+        let packets = size::packets(self.size());
         if let Some(plan) = self.evaluation.plans.get_mut(self.index as usize) {
             plan.lease -= cost;
-            plan.pending += size::packets(self.evaluation.length);
+            plan.pending += packets;
         }
         self.evaluation.leased |= bit;
         self.evaluation.charged |= bit;
@@ -165,11 +166,19 @@ impl<'a, E: Engine> Step<'a, E> {
         cost.copied().unwrap_or(TAU_MAX)
     }
 
+    /// The packet's [`size`]. The compiler shall know that it is one packet, where packets are not merged.
+    #[inline(always)]
+    const fn size(&self) -> u64 {
+        let size = self.evaluation.length;
+        if E::IN_STACK { size } else { size::bytes(size) }
+    }
+
     /// Stores the packet's cost, which stays the same up to the refund.
     #[inline(always)]
     fn price(&mut self) {
+        let cost = fast::cost::<E>(self.limit, self.size());
         if let Some(place) = self.evaluation.costs.get_mut(self.index as usize) {
-            *place = self.limit.quota.cost_of(self.evaluation.length);
+            *place = cost;
         }
         if self.is_adaptive() {
             self.engine.stretch(self.evaluation, self.index);
@@ -186,7 +195,7 @@ impl<'a, E: Engine> Step<'a, E> {
     fn delay(&mut self, tat: u64) {
         let quota = &self.limit.quota;
         let Config { needs, shadow, .. } = *self.engine.config();
-        if E::PACES
+        if E::IN_STACK
             && needs & NEEDS_PACE != 0
             && quota.pace != 0
             && self.limit.shadow == 0
@@ -231,7 +240,7 @@ impl<'a, E: Engine> Step<'a, E> {
         }
         self.evaluation.charged |= bit;
         if let Some(entry) = charged.entry.entry() {
-            entry.count(Reason::Admitted, self.evaluation.length);
+            entry.count(Reason::Admitted, self.size());
         }
         self.count(Reason::Admitted)
     }
@@ -242,7 +251,7 @@ impl<'a, E: Engine> Step<'a, E> {
         self.evaluation.note(self.index, charged.reason);
         if let Some(entry) = charged.entry.entry() {
             let reason = apply_shadow(self.engine, Reason::Limit);
-            entry.count(reason, self.evaluation.length);
+            entry.count(reason, self.size());
             self.evaluation.counted = 1;
             self.count(reason);
         }
@@ -253,8 +262,7 @@ impl<'a, E: Engine> Step<'a, E> {
     #[inline(always)]
     fn count(self, reason: Reason) -> u32 {
         let slot = self.limit.slot;
-        self.engine
-            .count_limit(slot, reason, self.evaluation.length);
+        self.engine.count_limit(slot, reason, self.size());
         DONE
     }
 }
@@ -482,10 +490,10 @@ pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) ->
         return DONE;
     };
     if step.is_leased() {
-        let cost = step.cost();
+        let (cost, packets) = (step.cost(), size::packets(step.size()));
         if let Some(plan) = step.evaluation.plans.get_mut(index as usize) {
             plan.lease += cost;
-            plan.pending -= size::packets(step.evaluation.length);
+            plan.pending -= packets;
         }
         return DONE;
     }
@@ -504,11 +512,11 @@ pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
                 .find()
         {
             // A new entry has counted one.
-            let is_new = step.evaluation.new >> index & 1 != 0;
-            let packets = size::packets(step.evaluation.length);
-            entry.uncount(if is_new { 1 } else { packets });
+            let is_known = step.evaluation.new >> index & 1 == 0;
+            let packets = size::packets(step.size());
+            entry.uncount(if E::IN_STACK && is_known { packets } else { 1 });
         }
-        engine.uncount_limit(step.limit.slot, step.evaluation.length);
+        engine.uncount_limit(step.limit.slot, step.size());
     }
     DONE
 }
@@ -545,7 +553,7 @@ pub fn count_over<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32
         .demand::<false>(&step.key(), step.entry_number())
         .find()
     {
-        entry.count(reason, step.evaluation.length);
+        entry.count(reason, step.size());
     }
     step.count(reason)
 }

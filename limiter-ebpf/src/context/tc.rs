@@ -50,8 +50,8 @@ macro_rules! field {
     };
 }
 
-/// Whether packets can be delayed.
-pub const PACES: bool = true;
+/// Whether packets may be merged, and can be delayed.
+pub const IN_STACK: bool = true;
 
 /// Lets the packet leave at `at` nanoseconds, unless it leaves later anyway. The qdisc `fq` does that.
 #[inline(always)]

@@ -21,8 +21,8 @@ pub const PASS: Action = xdp_action::XDP_PASS;
 /// The packet is dropped.
 pub const DROP: Action = xdp_action::XDP_DROP;
 
-/// Whether packets can be delayed.
-pub const PACES: bool = false;
+/// Whether packets may be merged, and can be delayed.
+pub const IN_STACK: bool = false;
 
 /// Lets the packet leave at `at` nanoseconds. Never called.
 #[inline(always)]
