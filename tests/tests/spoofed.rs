@@ -97,6 +97,13 @@ fn known_clients_are_served(new_sources: &str, burst: f64, per_second: f64) {
     }
     assert_eq!(places(&kernel), before, "{new_sources}: none has moved");
     assert!(taken_in > 50 && refused > taken_in, "{taken_in} {refused}");
+    // Of many made-up addresses, the filter takes a few for ones that were refused before, by chance.
+    let by_chance = kernel.tables.counters().unwrap().second_chances;
+    assert!(
+        by_chance <= u64::from(FLOOD) / 1_000,
+        "{new_sources}: {by_chance} second chances"
+    );
+    let taken_in = taken_in - by_chance;
     // The clients took tokens for new sources too.
     let most = burst + per_second * seconds - f64::from(CLIENTS);
     assert!(taken_in as f64 <= most, "{new_sources}: {taken_in} {most}");

@@ -7,7 +7,7 @@ use limiter_fleet::status::Fleet;
 use super::collection::Reading;
 use crate::observe::{Count, Interface, List, reasons::ByReason, source::Top};
 
-/// The metrics, one line each: kind, name, description. A counter only grows, and starts at 0 with a new attachment.
+/// The metrics, one line each: kind, name, description. A histogram has samples with three endings. A counter only grows, and starts at 0 with a new attachment.
 const METRICS: &str = include_str!("metrics.txt");
 
 /// Number of ranks of `limiter_top_dropped_packets`.
@@ -23,18 +23,26 @@ pub fn text(reading: &Reading) -> String {
     for metric in METRICS.lines() {
         let (kind, described) = metric.split_once(' ').unwrap_or_default();
         let name = described.split(' ').next().unwrap_or_default();
-        let mut samples = of_host(name, reading);
-        for (interface, top) in snapshot.status.interfaces.iter().zip(&snapshot.tops) {
-            for (mut labels, value) in of_interface(name, interface, top) {
-                labels.insert(0, ("interface", interface.name.clone()));
-                samples.push((labels, value));
+        let parts: &[&str] = match kind {
+            "histogram" => &["_bucket", "_sum", "_count"],
+            _ => &[""],
+        };
+        let mut lines = String::new();
+        for part in parts {
+            let name = format!("{name}{part}");
+            let mut samples = of_host(&name, reading);
+            for (interface, top) in snapshot.status.interfaces.iter().zip(&snapshot.tops) {
+                for (mut labels, value) in of_interface(&name, interface, top) {
+                    labels.insert(0, ("interface", interface.name.clone()));
+                    samples.push((labels, value));
+                }
+            }
+            for (labels, value) in samples {
+                let _ = writeln!(lines, "{name}{} {value}", in_braces(&labels));
             }
         }
-        if !samples.is_empty() {
-            let _ = writeln!(text, "# HELP {described}\n# TYPE {name} {kind}");
-        }
-        for (labels, value) in samples {
-            let _ = writeln!(text, "{name}{} {value}", in_braces(&labels));
+        if !lines.is_empty() {
+            let _ = write!(text, "# HELP {described}\n# TYPE {name} {kind}\n{lines}");
         }
     }
     text
@@ -107,7 +115,7 @@ fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
         "limiter_came_again_packets_total" => one(it.sources.came_again),
         "limiter_delay_seconds_bucket" => (it.delays.below.iter())
             .map(|below| sample(&[("le", &below.seconds.to_string())], below.packets))
-            .chain((it.delays.packets > 0).then(|| sample(&[("le", "+Inf")], it.delays.packets)))
+            .chain([sample(&[("le", "+Inf")], it.delays.packets)])
             .collect(),
         "limiter_delay_seconds_sum" => one(it.delays.seconds),
         "limiter_delay_seconds_count" => one(it.delays.packets),

@@ -158,6 +158,8 @@ impl Subject {
         match self.1 {
             Programs(..) if !is_plain => self.0 == Self::floor(case.verdict).0,
             Programs(programs, _) => programs[case.verdict as usize].is_some(),
+            // The kernel runs programs of the network stack by themselves in another way.
+            Limiter(_) if self.0 == "limiter-tc" => is_plain && !is_hot,
             Limiter(_) | Field(_) => is_plain,
             Command(_) | Nothing => is_plain && !is_hot,
             Recipe(traffic) => case.traffic == traffic,

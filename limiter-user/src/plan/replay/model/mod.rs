@@ -125,7 +125,7 @@ impl<'a> Engine for &'a Model {
     }
 
     fn lists(&self, evaluation: &Evaluation) -> u32 {
-        self.lists.of(&evaluation.info.source)
+        self.lists.of(evaluation.info.peer(self.config.egress))
     }
 
     fn destination_lists(&self, evaluation: &Evaluation) -> u32 {
