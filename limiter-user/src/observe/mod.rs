@@ -65,7 +65,7 @@ pub struct Interface {
     pub name: String,
     /// Index of the interface.
     pub ifindex: u32,
-    /// `native` or `generic`.
+    /// `native`, `generic` or `tc`.
     pub mode: String,
     /// Whether the interface is a loopback interface.
     #[serde(default)]

@@ -143,7 +143,7 @@ pub(in crate::kernel) async fn check_pacing(
     )))
 }
 
-/// Whether the program can run only in the network stack, or is wanted there. An error if it cannot run there.
+/// Returns true if the program can run only in the network stack, or is wanted there. An error if it cannot run there.
 fn needs_tc(interface: &Interface, wanted: &Wanted) -> Result<bool> {
     let (mode, name) = (wanted.settings.mode, &interface.name);
     if !interface.ethernet && !interface.bare_ip {

@@ -53,7 +53,7 @@ pub struct Device {
     pub lro: Option<bool>,
     /// Whether the stack merges packets.
     pub gro: Option<bool>,
-    /// Whether the interface lets each packet leave at its time.
+    /// True if the interface lets each packet leave at its time.
     pub has_fq: bool,
     /// The reason why the card cannot run a program in native mode.
     pub obstacle: Option<&'static str>,
