@@ -1,28 +1,25 @@
 //! The requests to a store, without what is common to all kinds of stores.
 
-use futures_util::future::BoxFuture;
-
 use super::error::Error;
 
 /// A connection to a store of one kind. Requests can be under way at the same time. Times are microseconds of the
 /// store's clock. Names are valid. Answers are not trusted: the caller checks them.
+#[async_trait::async_trait]
 pub(super) trait Engine: Send + Sync {
     /// Adds a member's charges to the records, unless this or a later round of the part was counted before. Answers
     /// with born, total and level (nanoseconds) of each record; with zeros where there is none.
-    fn exchange<'a>(&'a self, charges: &'a Charges<'a>) -> Answer<'a, Vec<(u64, u64, u64)>>;
+    async fn exchange(&self, charges: &Charges<'_>) -> Result<Vec<(u64, u64, u64)>, Error>;
 
     /// Stores a member's heartbeat. Answers with the number of live members, the age of the oldest heartbeat, the
     /// revision of the lists, and the members' limits.
-    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat<'a>) -> Answer<'a, Alive>;
+    async fn heartbeat(&self, heartbeat: &Heartbeat<'_>) -> Result<Alive, Error>;
 
     /// Changes a list. Answers with the number of changed prefixes, and the revision.
-    fn edit<'a>(&'a self, edit: &'a ListEdit<'a>) -> Answer<'a, (u64, u64)>;
+    async fn edit(&self, edit: &ListEdit<'_>) -> Result<(u64, u64), Error>;
 
     /// Reads the part of a list that begins at a place; without one, the first part.
-    fn part<'a>(&'a self, fleet: &'a str, list: &'a str, at: Option<&'a str>) -> Answer<'a, Part>;
+    async fn part(&self, fleet: &str, list: &str, at: Option<&str>) -> Result<Part, Error>;
 }
-
-pub(super) type Answer<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
 pub(super) type Alive = (u64, u64, u64, Vec<Vec<u8>>);
 

@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 
 use self::connection::Parameter;
 use super::{
-    engine::{Alive, Answer, Charges, Engine, Heartbeat, ListEdit, Part, Terms},
+    engine::{Alive, Charges, Engine, Heartbeat, ListEdit, Part, Terms},
     error::{Error, Fault},
     heartbeat::{LIMITS, MEMBERS},
     lists::{PREFIXES, READ_AT_ONCE, full},
@@ -31,8 +31,9 @@ const PART: &str = "SELECT * FROM limiter.part($1, $2, $3, $4, $5)";
 /// The error code of a list that is too long.
 const TOO_MANY: &str = "LF001";
 
+#[async_trait::async_trait]
 impl Engine for Postgres {
-    fn exchange<'a>(&'a self, charges: &'a Charges<'a>) -> Answer<'a, Vec<(u64, u64, u64)>> {
+    async fn exchange(&self, charges: &Charges<'_>) -> Result<Vec<(u64, u64, u64)>, Error> {
         let Charges { terms, items, .. } = charges;
         let limits: Vec<_> = terms.iter().map(|terms| terms.limit).collect();
         let cost = |terms: &Terms| terms.cost as f64 / f64::from(1 << TICK_SHIFT);
@@ -43,89 +44,81 @@ impl Engine for Postgres {
         let packets: Vec<_> = items.iter().map(|item| signed(item.packets)).collect();
         let numbers = items.iter().map(|item| signed(item.terms as u64 + 1));
         let numbers: Vec<_> = numbers.collect();
-        Box::pin(async move {
-            let with: [Parameter<'_>; 11] = [
-                (&charges.fleet, Type::TEXT),
-                (&charges.member.cast_signed(), Type::INT8),
-                (&signed(charges.part.into()), Type::INT8),
-                (&signed(charges.number), Type::INT8),
-                (&limits, Type::TEXT_ARRAY),
-                (&costs, Type::FLOAT8_ARRAY),
-                (&caps, Type::INT8_ARRAY),
-                (&lives, Type::INT8_ARRAY),
-                (&sources, Type::TEXT_ARRAY),
-                (&packets, Type::INT8_ARRAY),
-                (&numbers, Type::INT8_ARRAY),
-            ];
-            let rows = self.ask(EXCHANGE, &with).await?;
-            let number = |row, column| self.number(row, column);
-            rows.iter()
-                .map(|row| Ok((number(row, 0)?, number(row, 1)?, number(row, 2)?)))
-                .collect()
-        })
+        let with: [Parameter<'_>; 11] = [
+            (&charges.fleet, Type::TEXT),
+            (&charges.member.cast_signed(), Type::INT8),
+            (&signed(charges.part.into()), Type::INT8),
+            (&signed(charges.number), Type::INT8),
+            (&limits, Type::TEXT_ARRAY),
+            (&costs, Type::FLOAT8_ARRAY),
+            (&caps, Type::INT8_ARRAY),
+            (&lives, Type::INT8_ARRAY),
+            (&sources, Type::TEXT_ARRAY),
+            (&packets, Type::INT8_ARRAY),
+            (&numbers, Type::INT8_ARRAY),
+        ];
+        let rows = self.ask(EXCHANGE, &with).await?;
+        let number = |row, column| self.number(row, column);
+        rows.iter()
+            .map(|row| Ok((number(row, 0)?, number(row, 1)?, number(row, 2)?)))
+            .collect()
     }
 
-    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat<'a>) -> Answer<'a, Alive> {
-        Box::pin(async move {
-            let with: [Parameter<'_>; 7] = [
-                (&heartbeat.fleet, Type::TEXT),
-                (&heartbeat.member.cast_signed(), Type::INT8),
-                (&heartbeat.label, Type::TEXT),
-                (&heartbeat.held, Type::TEXT_ARRAY),
-                (&signed(heartbeat.alive), Type::INT8),
-                (&signed(MEMBERS as u64), Type::INT8),
-                (&signed(LIMITS as u64), Type::INT8),
-            ];
-            let row = self.ask_one(HEARTBEAT, &with).await?;
-            let held: Vec<&str> = self.read(&row, 3)?;
-            let held = held.into_iter().map(Into::into).collect();
-            let number = |column| self.number(&row, column);
-            Ok((number(0)?, number(1)?, number(2)?, held))
-        })
+    async fn heartbeat(&self, heartbeat: &Heartbeat<'_>) -> Result<Alive, Error> {
+        let with: [Parameter<'_>; 7] = [
+            (&heartbeat.fleet, Type::TEXT),
+            (&heartbeat.member.cast_signed(), Type::INT8),
+            (&heartbeat.label, Type::TEXT),
+            (&heartbeat.held, Type::TEXT_ARRAY),
+            (&signed(heartbeat.alive), Type::INT8),
+            (&signed(MEMBERS as u64), Type::INT8),
+            (&signed(LIMITS as u64), Type::INT8),
+        ];
+        let row = self.ask_one(HEARTBEAT, &with).await?;
+        let held: Vec<&str> = self.read(&row, 3)?;
+        let held = held.into_iter().map(Into::into).collect();
+        let number = |column| self.number(&row, column);
+        Ok((number(0)?, number(1)?, number(2)?, held))
     }
 
-    fn edit<'a>(&'a self, edit: &'a ListEdit<'a>) -> Answer<'a, (u64, u64)> {
+    async fn edit(&self, edit: &ListEdit<'_>) -> Result<(u64, u64), Error> {
         let by = edit.add.map(|(by, _)| by);
         let lasts = edit.add.and_then(|(_, lasts)| lasts).map(signed);
-        Box::pin(async move {
-            let with: [Parameter<'_>; 6] = [
-                (&edit.fleet, Type::TEXT),
-                (&edit.list, Type::TEXT),
-                (&edit.prefixes, Type::TEXT_ARRAY),
-                (&by, Type::TEXT),
-                (&lasts, Type::INT8),
-                (&signed(PREFIXES as u64), Type::INT8),
-            ];
-            let row = self.ask_one(EDIT, &with).await;
-            let row = row.map_err(|error| too_long(error, edit.list))?;
-            Ok((self.number(&row, 0)?, self.number(&row, 1)?))
-        })
+        let with: [Parameter<'_>; 6] = [
+            (&edit.fleet, Type::TEXT),
+            (&edit.list, Type::TEXT),
+            (&edit.prefixes, Type::TEXT_ARRAY),
+            (&by, Type::TEXT),
+            (&lasts, Type::INT8),
+            (&signed(PREFIXES as u64), Type::INT8),
+        ];
+        let row = self.ask_one(EDIT, &with).await;
+        let row = row.map_err(|error| too_long(error, edit.list))?;
+        Ok((self.number(&row, 0)?, self.number(&row, 1)?))
     }
 
-    fn part<'a>(&'a self, fleet: &'a str, list: &'a str, at: Option<&'a str>) -> Answer<'a, Part> {
-        Box::pin(async move {
-            let with: [Parameter<'_>; 5] = [
-                (&fleet, Type::TEXT),
-                (&list, Type::TEXT),
-                (&at.unwrap_or_default(), Type::TEXT),
-                (&signed(READ_AT_ONCE as u64), Type::INT8),
-                (&signed(PREFIXES as u64), Type::INT8),
-            ];
-            let row = self.ask_one(PART, &with).await;
-            let row = row.map_err(|error| too_long(error, list))?;
-            let prefixes: Vec<&str> = self.read(&row, 2)?;
-            let values: Vec<&str> = self.read(&row, 3)?;
-            let last = prefixes.last().filter(|_| prefixes.len() >= READ_AT_ONCE);
-            Ok(Part {
-                now: self.number(&row, 0)?,
-                revision: self.number(&row, 1)?,
-                next: last.map(|last| (*last).to_owned()),
-                entries: prefixes
-                    .iter()
-                    .zip(values)
-                    .map(|(prefix, value)| ((*prefix).into(), value.into()))
-                    .collect(),
-            })
+    async fn part(&self, fleet: &str, list: &str, at: Option<&str>) -> Result<Part, Error> {
+        let with: [Parameter<'_>; 5] = [
+            (&fleet, Type::TEXT),
+            (&list, Type::TEXT),
+            (&at.unwrap_or_default(), Type::TEXT),
+            (&signed(READ_AT_ONCE as u64), Type::INT8),
+            (&signed(PREFIXES as u64), Type::INT8),
+        ];
+        let row = self.ask_one(PART, &with).await;
+        let row = row.map_err(|error| too_long(error, list))?;
+        let prefixes: Vec<&str> = self.read(&row, 2)?;
+        let values: Vec<&str> = self.read(&row, 3)?;
+        let last = prefixes.last().filter(|_| prefixes.len() >= READ_AT_ONCE);
+        Ok(Part {
+            now: self.number(&row, 0)?,
+            revision: self.number(&row, 1)?,
+            next: last.map(|last| (*last).to_owned()),
+            entries: prefixes
+                .iter()
+                .zip(values)
+                .map(|(prefix, value)| ((*prefix).into(), value.into()))
+                .collect(),
         })
     }
 }

@@ -12,7 +12,7 @@ use limiter_common::arithmetic::bucket::TICK_SHIFT;
 
 use self::link::Link;
 use super::{
-    engine::{Alive, Answer, Charges, Engine, Heartbeat, ListEdit, Part, Terms},
+    engine::{Alive, Charges, Engine, Heartbeat, ListEdit, Part, Terms},
     error::{Error, Fault},
     heartbeat::{LIMITS, MEMBERS},
     lists::{PREFIXES, READ_AT_ONCE, full},
@@ -70,8 +70,9 @@ impl Redis {
     }
 }
 
+#[async_trait::async_trait]
 impl Engine for Redis {
-    fn exchange<'a>(&'a self, charges: &'a Charges<'a>) -> Answer<'a, Vec<(u64, u64, u64)>> {
+    async fn exchange(&self, charges: &Charges<'_>) -> Result<Vec<(u64, u64, u64)>, Error> {
         let Charges { fleet, part, .. } = charges;
         let last_round = format!("m:{:016x}:{part}", charges.member);
         let mut keys = vec![key(fleet, &last_round)];
@@ -82,58 +83,50 @@ impl Engine for Redis {
             items.extend([item.packets, item.terms as u64 + 1]);
         }
         let terms: Vec<_> = charges.terms.iter().flat_map(written).collect();
-        Box::pin(async move {
-            let arguments = (charges.number, charges.terms.len(), terms, items);
-            self.call(EXCHANGE, &keys, arguments).await
-        })
+        let arguments = (charges.number, charges.terms.len(), terms, items);
+        self.call(EXCHANGE, &keys, arguments).await
     }
 
-    fn heartbeat<'a>(&'a self, heartbeat: &'a Heartbeat<'a>) -> Answer<'a, Alive> {
+    async fn heartbeat(&self, heartbeat: &Heartbeat<'_>) -> Result<Alive, Error> {
         let keys = ["members", "limits", "revision"].map(|name| key(heartbeat.fleet, name));
         let member = format!("{:016x} {}", heartbeat.member, heartbeat.label);
-        Box::pin(async move {
-            let arguments = (heartbeat.alive, MEMBERS, LIMITS, member, &heartbeat.held);
-            self.call(HEARTBEAT, &keys, arguments).await
-        })
+        let arguments = (heartbeat.alive, MEMBERS, LIMITS, member, &heartbeat.held);
+        self.call(HEARTBEAT, &keys, arguments).await
     }
 
-    fn edit<'a>(&'a self, edit: &'a ListEdit<'a>) -> Answer<'a, (u64, u64)> {
+    async fn edit(&self, edit: &ListEdit<'_>) -> Result<(u64, u64), Error> {
         let keys = [list_key(edit.fleet, edit.list), key(edit.fleet, "revision")];
         let (by, lasts) = match edit.add {
             Some((by, lasts)) => (serde_json::json!(by).to_string(), lasts),
             None => (String::new(), None),
         };
         let lasts = lasts.map_or_else(String::new, |lasts| lasts.to_string());
-        Box::pin(async move {
-            let arguments = (PREFIXES, by, lasts, &edit.prefixes);
-            let (status, prefixes, revision) = self.call(EDIT, &keys, arguments).await?;
-            match status {
-                0 => Ok((prefixes, revision)),
-                1 => Err(full(edit.list)),
-                2 => Err(no_list(edit.list, &keys[0])),
-                _ => Err(self.target.invalid("an edit without a status")),
-            }
-        })
+        let arguments = (PREFIXES, by, lasts, &edit.prefixes);
+        let (status, prefixes, revision) = self.call(EDIT, &keys, arguments).await?;
+        match status {
+            0 => Ok((prefixes, revision)),
+            1 => Err(full(edit.list)),
+            2 => Err(no_list(edit.list, &keys[0])),
+            _ => Err(self.target.invalid("an edit without a status")),
+        }
     }
 
-    fn part<'a>(&'a self, fleet: &'a str, list: &'a str, at: Option<&'a str>) -> Answer<'a, Part> {
+    async fn part(&self, fleet: &str, list: &str, at: Option<&str>) -> Result<Part, Error> {
         let keys = [key(fleet, "revision"), list_key(fleet, list)];
-        Box::pin(async move {
-            type Answer = (u64, u64, i64, String, Vec<Value>);
-            let arguments = (PREFIXES, at.unwrap_or("0"), READ_AT_ONCE);
-            let (now, revision, length, next, fields): Answer =
-                self.call(PART, &keys, arguments).await?;
-            match usize::try_from(length) {
-                Err(_) => return Err(no_list(list, &keys[1])),
-                Ok(length) if length > PREFIXES => return Err(full(list)),
-                Ok(_) => {}
-            }
-            Ok(Part {
-                now,
-                revision,
-                next: Some(next).filter(|next| next != "0"),
-                entries: fields.chunks_exact(2).filter_map(strings).collect(),
-            })
+        type Answer = (u64, u64, i64, String, Vec<Value>);
+        let arguments = (PREFIXES, at.unwrap_or("0"), READ_AT_ONCE);
+        let (now, revision, length, next, fields): Answer =
+            self.call(PART, &keys, arguments).await?;
+        match usize::try_from(length) {
+            Err(_) => return Err(no_list(list, &keys[1])),
+            Ok(length) if length > PREFIXES => return Err(full(list)),
+            Ok(_) => {}
+        }
+        Ok(Part {
+            now,
+            revision,
+            next: Some(next).filter(|next| next != "0"),
+            entries: fields.chunks_exact(2).filter_map(strings).collect(),
         })
     }
 }
