@@ -26,7 +26,12 @@ use super::{
 use crate::{
     config,
     config::{Slot, compile::FIRST_SLOT, key::octets},
-    kernel::{Attachment, Result, program::Tables, state::Record, sys::clock},
+    kernel::{
+        Attachment, Result,
+        program::Tables,
+        state::{OnTrial, Record},
+        sys::clock,
+    },
 };
 
 /// Everything that `status` shows of an attachment.
@@ -68,8 +73,11 @@ fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
         program_id: attachment.program_id,
         version: record.version.clone(),
         attached_at: record.attached_at.clone(),
-        try_until: attachment.try_until(),
-        trial_ended: attachment.trial_ended(),
+        try_until: attachment.try_until().map(str::to_owned),
+        trial_ended: match &attachment.trial {
+            Some(OnTrial::Ended(end)) => Some(end.clone()),
+            _ => None,
+        },
         shadow: settings.shadow,
         malformed: settings.malformed.to_string(),
         frags: record.frags,

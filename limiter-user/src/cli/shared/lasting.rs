@@ -36,7 +36,7 @@ impl Lasting {
 
 /// Prints the changes, one per line, and their duration. `partly`: a part of the request changed nothing.
 pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: bool) {
-    let mut changes = difference(&changed.old, &changed.new, changed.frame_max);
+    let mut changes = difference(&changed.old, &changed.new, changed.record.frame_max);
     let unchanged = changes.is_empty();
     if unchanged {
         changes.push("unchanged: already in force".to_owned());
@@ -51,7 +51,7 @@ pub fn report_changes(interface: &str, changed: &Swapped, lasts: Lasts, partly: 
 /// service, would silently undo it.
 pub fn note_stale_file(interface: &str, changed: &Swapped, lasts: Lasts) {
     let stays = lasts == Lasts::ForGood && changed.old != changed.new;
-    if let Some(file) = changed.file.as_ref().filter(|_| stays) {
+    if let Some(file) = changed.record.file.as_ref().filter(|_| stays) {
         note(&format!(
             "{} does not have this change: `limiter reload {interface}` would undo it; `limiter config show {interface}` prints the settings in force",
             file.display()
@@ -61,7 +61,8 @@ pub fn note_stale_file(interface: &str, changed: &Swapped, lasts: Lasts) {
 
 /// The duration of a change as text, if there is a trial or nothing was changed.
 fn duration_text(interface: &str, changed: &Swapped, lasts: Lasts) -> Option<String> {
-    match (lasts, &changed.try_until) {
+    let until = changed.record.trial.and_then(|trial| trial.end().ok());
+    match (lasts, until) {
         (Lasts::DryRun, _) => Some("dry run: nothing was changed".to_owned()),
         (Lasts::Trial(_), Some(until)) => Some(format!(
             "ON TRIAL: undone at {until} unless you run `limiter keep {interface}`"

@@ -1,7 +1,7 @@
 //! Attaching: load, attach to the interface, pin. Nothing is pinned before the interface has taken the program, and
 //! the link is pinned last. So a command that is killed on the way leaves nothing half attached.
 
-use std::io;
+use std::{io, time::SystemTime};
 
 use crate::{
     config::{Direction, Mode, Settings, names::direction_of},
@@ -52,9 +52,7 @@ pub(in crate::kernel) fn lock_folder(interface: &str) -> Result<(Dir, Lock)> {
     const TRIES: usize = 10;
     for _ in 0..TRIES {
         let folder = pins::create(interface)?;
-        let lock = lock::lock(&folder)?;
-        // Another command may have removed the folder, and a third one made it again.
-        if folder.is_current()? {
+        if let Some(lock) = lock::lock(&folder)? {
             return Ok((folder, lock));
         }
     }
@@ -258,7 +256,7 @@ pub(in crate::kernel) fn record(
 ) -> Result<Record> {
     let mut record = Record {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        attached_at: clock::today(),
+        attached_at: clock::shown(SystemTime::now()),
         namespace: pins::cookie()?,
         settings: wanted.settings.clone(),
         file: wanted.file.clone(),

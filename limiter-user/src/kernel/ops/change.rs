@@ -11,11 +11,11 @@ use ipnet::IpNet;
 use limiter_common::abi::{Config, Listed, NEXT_FALLBACK};
 
 use crate::{
-    config::{Lists, Overlay, Settings},
+    config::{Lists, Settings},
     kernel::{
         Attachment, Error, Result,
         program::{ListMaps, ListTables, Maps, Program, lists, maps, object},
-        state::{Generation, Record, Trial, current, generation, pins, record::Taken, unpin},
+        state::{Current, Generation, Record, Trial, generation, pins, record::Taken, unpin},
         sys::{Dir, Lock, bpf::Place, clock, lock, requirements},
     },
 };
@@ -27,14 +27,8 @@ pub struct Swapped {
     pub old: Settings,
     /// This host's own settings now.
     pub new: Settings,
-    /// The prefixes that the fleet adds to the lists.
-    pub overlay: Overlay,
-    /// The configuration file that the settings came from, apart from later changes.
-    pub file: Option<PathBuf>,
-    /// The longest frame, in bytes. The burst of a bit rate depends on it.
-    pub frame_max: u64,
-    /// The end of the trial, RFC 3339; `None` without a trial.
-    pub try_until: Option<String>,
+    /// The record of the generation now.
+    pub record: Record,
 }
 
 /// The duration of a change.
@@ -82,22 +76,20 @@ struct View {
 }
 
 impl View {
-    fn of(generation: &Generation, mut record: Record, lists: &ListTables) -> Result<Self> {
-        record.settings.lists = Lists::from_compiled(&record.tiers, &lists.entries()?);
-        let folder = generation.dir.clone();
-        Ok(Self { record, folder })
-    }
-
     /// The generation in force, and the fallback of a running trial.
     fn both(attachment: &Attachment) -> Result<(Self, Option<Self>)> {
-        let current = &attachment.current;
-        let now = attachment.record.clone();
-        let now = Self::of(&current.in_force, now, &attachment.lists)?;
-        let after = current.fallback.as_ref().map(|fallback| {
-            let record = Record::open(&fallback.dir, &attachment.interface.name)?;
-            Self::of(fallback, record, &ListTables::open(&fallback.dir)?)
-        });
-        Ok((now, after.transpose()?))
+        let view = |generation: &Generation| -> Result<_> {
+            let folder = generation.dir.clone();
+            let mut record = Record::open(&folder, &attachment.interface.name)?;
+            let lists = ListTables::open(&folder)?.entries()?;
+            record.settings.lists = Lists::from_compiled(&record.tiers, &lists);
+            Ok(Self { record, folder })
+        };
+        let Current {
+            in_force, fallback, ..
+        } = &attachment.current;
+        let fallback = fallback.as_ref().map(view).transpose()?;
+        Ok((view(in_force)?, fallback))
     }
 }
 
@@ -111,6 +103,8 @@ fn own(record: &Record) -> Settings {
 
 /// The program of a generation that is not in force yet.
 struct Loaded {
+    /// Its record, whose settings include the lists.
+    record: Record,
     program: Program,
     /// The prefixes in its own list maps; `None` if it shares another generation's.
     prefixes: Option<BTreeMap<IpNet, Listed>>,
@@ -119,28 +113,23 @@ struct Loaded {
 /// A change that is loaded, and not in force yet. Nothing has changed so far.
 pub struct Change {
     attachment: Attachment,
-    plan: Plan,
+    /// The host's own settings before and after.
+    own: [Settings; 2],
     next: Loaded,
     /// The generation that its trial falls back to.
     fallback: Option<Loaded>,
+    taken: Taken,
+    /// Slots of removed limits.
+    left: Vec<u32>,
     /// The limits begin to share the table: the program that runs does not count its entries.
     begins_to_share: bool,
 }
 
 impl From<Change> for Swapped {
     fn from(change: Change) -> Self {
-        let Plan {
-            old, new, record, ..
-        } = change.plan;
-        let until = record.trial.map(|trial| clock::wall(trial.deadline));
-        Self {
-            old,
-            new,
-            overlay: record.overlay,
-            file: record.file,
-            frame_max: record.frame_max,
-            try_until: until.and_then(Result::ok).map(current::shown),
-        }
+        let [old, new] = change.own;
+        let record = change.next.record;
+        Self { old, new, record }
     }
 }
 
@@ -185,59 +174,46 @@ impl Change {
                 None
             }
         };
-        let new = change.settings;
-        let plan = Plan {
-            old,
-            new,
-            record,
-            fallback,
-            taken,
-            left: Vec::new(),
-        };
-        plan.load(attachment, now, after)
+        let own = [old, change.settings];
+        Self::load(attachment, (now, after), own, (record, fallback), taken)
     }
 
     /// Loads the generation that ends the trial of `attachment`: the tried one for good, or its fallback if `revert`.
     pub fn end_trial(attachment: Attachment, revert: bool) -> Result<Self> {
         let (now, after) = View::both(&attachment)?;
         let others = after.as_ref().map(|after| &after.record);
-        let old = own(&now.record);
-        let kept = now.record.kept(others)?;
-        let mut plan = Plan {
-            new: old.clone(),
-            old,
-            record: kept,
-            fallback: None,
-            taken: Taken::default(),
-            left: Vec::new(),
-        };
+        let (old, mut record) = (own(&now.record), now.record.kept(others)?);
+        let mut new = old.clone();
         if let Some(others) = others.filter(|_| revert) {
-            plan.new = own(others);
+            new = own(others);
             let at = clock::now()?;
-            let (back, _) = plan.record.changed(plan.new.clone(), Some(others), at)?;
-            plan.record = Record {
+            let (back, _) = record.changed(new.clone(), Some(others), at)?;
+            record = Record {
                 limits: back.limits,
                 counts_shares: false,
                 ..others.clone()
             };
         }
-        plan.load(attachment, now, after)
+        let (own, taken) = ([old, new], Taken::default());
+        Self::load(attachment, (now, after), own, (record, None), taken)
     }
 
-    /// Takes the lock of the attachment, and waits for it.
-    pub fn lock(&self) -> Result<Lock> {
+    /// Takes the lock of the attachment, and waits for it; `None` if limiter was detached meanwhile.
+    pub fn lock(&self) -> Result<Option<Lock>> {
         lock::lock(&self.attachment.dir)
     }
 
     /// Whether the generation that this change was prepared from is still in force.
     pub fn is_up_to_date(&self) -> Result<bool> {
-        self.attachment.is_current()
+        let Attachment { current, link, .. } = &self.attachment;
+        current.holds(&link.info()?)
     }
 
     /// Puts the change in force. The caller holds the lock of the attachment.
     pub fn put_in_force(mut self) -> Result<Swapped> {
-        let (attachment, plan) = (&mut self.attachment, &self.plan);
-        if attachment.is_on_trial() {
+        let attachment = &mut self.attachment;
+        let on_trial = attachment.try_until().is_some();
+        if on_trial {
             // A command that was killed may have changed it after this change was prepared.
             attachment.current.fallback = Generation::fallback(&attachment.dir)?;
         }
@@ -245,11 +221,11 @@ impl Change {
         let stay = [&attachment.current.linked].into_iter();
         let stay = stay.chain(&attachment.current.fallback);
         let stay: Vec<u64> = stay.map(|generation| generation.number).collect();
-        clear_others(attachment, &stay, attachment.is_on_trial());
-        let of_fallback = plan.fallback.iter().flat_map(|record| &record.limits);
-        let slots = plan.record.limits.iter().chain(of_fallback);
+        clear_others(attachment, &stay, on_trial);
+        let both = [&self.next].into_iter().chain(&self.fallback);
+        let slots = both.flat_map(|loaded| &loaded.record.limits);
         let epochs = slots.map(|slot| (slot.number, slot.epoch));
-        let Taken { slots, bits } = &plan.taken;
+        let Taken { slots, bits } = &self.taken;
         attachment.tables.prepare(slots, bits, epochs)?;
         if self.begins_to_share {
             let held = attachment.tables.sets.held();
@@ -262,59 +238,51 @@ impl Change {
             }
         }
         let first = stay.iter().max().map_or(0, |number| number + 1);
-        let swapped = swap(attachment, plan, &self.next, self.fallback.as_mut(), first);
+        let swapped = swap(attachment, &self.next, self.fallback.as_mut(), first);
         if let Err(error) = swapped {
-            clear_others(attachment, &stay, attachment.is_on_trial());
+            clear_others(attachment, &stay, on_trial);
             return Err(error);
         }
         // Leftovers do no harm. The next change clears them.
         clear_others(attachment, &[first, first + 1], self.fallback.is_some());
-        let (_, turned) = attachment.record.left_and_turned(&plan.record);
-        attachment.tables.clean_up(&plan.left, &turned);
+        let (_, turned) = attachment.record.left_and_turned(&self.next.record);
+        attachment.tables.clean_up(&self.left, &turned);
         Ok(self.into())
     }
-}
 
-/// A planned change.
-struct Plan {
-    old: Settings,
-    new: Settings,
-    record: Record,
-    /// The fallback of its trial.
-    fallback: Option<Record>,
-    taken: Taken,
-    /// Slots of removed limits.
-    left: Vec<u32>,
-}
-
-impl Plan {
-    fn load(mut self, attachment: Attachment, now: View, after: Option<View>) -> Result<Change> {
+    /// Loads a generation, and the fallback of its trial, from their records.
+    fn load(
+        attachment: Attachment,
+        (now, after): (View, Option<View>),
+        own: [Settings; 2],
+        (mut record, mut fallback): (Record, Option<Record>),
+        taken: Taken,
+    ) -> Result<Self> {
         let counted = now.record.config()?.room != 0;
-        let record = &mut self.record;
-        if let (Some(trial), Some(fallback)) = (record.trial, &mut self.fallback) {
-            *fallback = fallback.after(record, trial.deadline)?;
+        if let (Some(trial), Some(fallback)) = (record.trial, &mut fallback) {
+            *fallback = fallback.after(&record, trial.deadline)?;
             // At the end of the trial no process is there to count the table's entries.
             let counts = counted || record.config()?.room != 0 || fallback.config()?.room != 0;
             (record.counts_shares, fallback.counts_shares) = (counts, counts);
         }
-        let config = self.record.trial_config(self.fallback.as_ref())?;
-        let views: Vec<View> = [Some(now), after].into_iter().flatten().collect();
+        let config = record.trial_config(fallback.as_ref())?;
+        let views: Vec<View> = [now].into_iter().chain(after).collect();
         let gone = slots(views.iter().map(|view| &view.record));
-        let kept = slots([&self.record].into_iter().chain(&self.fallback));
-        self.left = gone.difference(&kept).copied().collect();
-        let load = |record: &Record, config: &Config| load(&attachment.dir, &views, record, config);
-        let next = load(&self.record, &config)?;
-        let fallback = self.fallback.as_ref();
+        let kept = slots([&record].into_iter().chain(&fallback));
+        let load = |record, config: &Config| load(&attachment.dir, &views, record, config);
+        let next = load(record, &config)?;
         let fallback = fallback.map(|record| {
             let config = record.config()?;
             load(record, &config)
         });
-        Ok(Change {
+        Ok(Self {
             begins_to_share: config.room != 0 && !counted,
             fallback: fallback.transpose()?,
+            left: gone.difference(&kept).copied().collect(),
+            own,
             next,
+            taken,
             attachment,
-            plan: self,
         })
     }
 }
@@ -339,7 +307,7 @@ fn slots<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<u32> {
 
 /// Loads the program of `record` over the maps of an attachment. If one of its generations has equal lists, their
 /// maps are shared.
-fn load(dir: &Dir, views: &[View], record: &Record, config: &Config) -> Result<Loaded> {
+fn load(dir: &Dir, views: &[View], record: Record, config: &Config) -> Result<Loaded> {
     let lists = &record.settings.lists;
     let same =
         |view: &&View| view.record.settings.lists == *lists && view.record.tiers == record.tiers;
@@ -351,23 +319,29 @@ fn load(dir: &Dir, views: &[View], record: &Record, config: &Config) -> Result<L
         None => ListMaps::New(prefixes.as_ref().unwrap_or(&none)),
     };
     let program = object::load(config, Maps::Pinned(dir), lists, record.frags)?;
-    Ok(Loaded { program, prefixes })
+    Ok(Loaded {
+        record,
+        program,
+        prefixes,
+    })
 }
 
 /// Pins the next generations, the fallback second, and swaps the first one into the link.
 fn swap(
     attachment: &Attachment,
-    plan: &Plan,
     next: &Loaded,
     fallback: Option<&mut Loaded>,
     first: u64,
 ) -> Result<()> {
     let dir = &attachment.dir;
-    if let (Some(record), Some(Loaded { program, .. })) = (&plan.fallback, fallback) {
+    if let Some(Loaded {
+        record, program, ..
+    }) = fallback
+    {
         generation::pin(program, record, dir, first + 1)?;
         program.stand_by()?;
     }
-    generation::pin(&next.program, &plan.record, dir, first)?;
+    generation::pin(&next.program, &next.record, dir, first)?;
     let running = attachment.current.linked.program()?;
     attachment
         .link

@@ -32,8 +32,7 @@ fn lock_folder(folder: &Folder) -> Result<Option<(Dir, Lock)>> {
     let Some(dir) = folder.open()? else {
         return Ok(None);
     };
-    let lock = lock::lock(&dir)?;
-    Ok(dir.is_current()?.then_some((dir, lock)))
+    Ok(lock::lock(&dir)?.map(|lock| (dir, lock)))
 }
 
 /// The pins of the attachment to the interface called `name`, or of one made when an interface had this name.

@@ -74,8 +74,8 @@ async fn put_in_force(
     attachment.dir.check_own()?;
     // An error here may be due to another command that removes pins at that moment. With the lock it is certain.
     if let Ok(change) = prepare(attachment) {
-        let _lock = change.lock()?;
-        if change.is_up_to_date()? {
+        let lock = change.lock()?;
+        if lock.is_some() && change.is_up_to_date()? {
             return change.put_in_force();
         }
     }
@@ -109,14 +109,14 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
 }
 
 fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
-    let sources = [old, new].map(|settings| settings.max_sources.to_string());
-    let mode = [old, new].map(|settings| settings.mode.to_string());
-    let direction = [old, new].map(|settings| settings.direction.to_string());
-    for (what, [old, new]) in [
-        ("max_sources", sources),
-        ("mode", mode),
-        ("direction", direction),
-    ] {
+    let fixed = |of: &Settings| {
+        [
+            ("max_sources", of.max_sources.to_string()),
+            ("mode", of.mode.to_string()),
+            ("direction", of.direction.to_string()),
+        ]
+    };
+    for ((what, old), (_, new)) in fixed(old).into_iter().zip(fixed(new)) {
         if old != new {
             return Err(Invalid(format!(
                 "{what} is fixed at attach ({old}, {new} wanted): to change it, `limiter detach {name}` and attach again, with all buckets full"

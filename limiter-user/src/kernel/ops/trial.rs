@@ -35,13 +35,18 @@ pub async fn end(name: &str, revert: bool) -> Result<Ended> {
         }
         opened => opened?,
     };
-    let Some(trial) = attachment.trial else {
+    let Some(OnTrial::Until(end) | OnTrial::Ended(end)) = attachment.trial.clone() else {
         return Ok(Ended::NoTrial);
     };
+    let too_late = || {
+        Error::Refused(format!(
+            "the trial on '{name}' ended at {end}, and the settings before it are in force again: make the change again to keep it"
+        ))
+    };
     attachment.dir.check_own()?;
-    if trial.is_over {
+    if attachment.try_until().is_none() {
         settled(attachment)?;
-        return Err(too_late(name, trial));
+        return Err(too_late());
     }
     if revert && attachment.current.fallback.is_none() {
         return Ok(Ended::NothingBefore);
@@ -50,23 +55,16 @@ pub async fn end(name: &str, revert: bool) -> Result<Ended> {
     if !change.is_up_to_date()? {
         // Fails by itself if nothing was attached before the trial.
         Attachment::open(name).await?;
-        return Err(too_late(name, trial));
+        return Err(too_late());
     }
     change.put_in_force()?;
     Ok(if revert { Ended::Reverted } else { Ended::Kept })
 }
 
-fn too_late(name: &str, trial: OnTrial) -> Error {
-    Error::Refused(format!(
-        "the trial on '{name}' ended at {}, and the settings before it are in force again: make the change again to keep it",
-        trial.end()
-    ))
-}
-
 /// Opens the attachment of `name`, and clears the leftovers of a trial that is over.
 pub(in crate::kernel) async fn open_settled(name: &str) -> Result<Attachment> {
     let attachment = Attachment::open(name).await?;
-    if attachment.trial.is_none_or(|trial| !trial.is_over) {
+    if !matches!(attachment.trial, Some(OnTrial::Ended(_))) {
         return Ok(attachment);
     }
     let (attachment, _lock) = Attachment::open_locked(name).await?;
@@ -76,9 +74,9 @@ pub(in crate::kernel) async fn open_settled(name: &str) -> Result<Attachment> {
 /// Clears the leftovers of a trial that is over, with the caller's lock. The generation in force is then the link's
 /// program.
 pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachment> {
-    if attachment.trial.is_none_or(|trial| !trial.is_over) {
+    let Some(OnTrial::Ended(_)) = attachment.trial.take() else {
         return Ok(attachment);
-    }
+    };
     attachment.dir.check_own()?;
     let (linked, in_force) = (&attachment.current.linked, &attachment.current.in_force);
     let tried = Record::open(&linked.dir, &attachment.interface.name)?;
@@ -88,6 +86,5 @@ pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachmen
     let (left, turned) = tried.left_and_turned(&attachment.record);
     attachment.tables.clean_up(&left, &turned);
     attachment.current = Current::only(attachment.current.in_force.clone());
-    attachment.trial = None;
     Ok(attachment)
 }

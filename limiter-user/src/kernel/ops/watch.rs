@@ -17,7 +17,7 @@ use crate::{
         Attachment, Error, Failed, Result,
         program::{Raw, Tables, maps::open_map},
         read_failed,
-        state::{Record, current::Standing, pins},
+        state::{Current, Record, pins},
         sys::{Dir, Link, Lock, clock, lock, words::Words},
     },
 };
@@ -52,7 +52,7 @@ pub struct Watching {
     /// Names of limits, by slot. Limits that were removed may still have events.
     names: BTreeMap<u32, String>,
     /// `names` are in force for as long as this holds.
-    standing: Standing,
+    current: Current,
     switch_id: u32,
     switch: Switch,
     tables: Tables,
@@ -96,7 +96,7 @@ impl Watching {
             _alone: alone,
             dir,
             filter,
-            standing: current.standing,
+            current,
             switch_id,
             switch,
             tables,
@@ -176,7 +176,7 @@ impl Watching {
                 false => detached(),
             });
         }
-        if self.standing.holds(&info)? {
+        if self.current.holds(&info)? {
             return Ok(());
         }
         // After `detach` and `attach`, the maps are other ones.
@@ -184,7 +184,7 @@ impl Watching {
             return Err(detached());
         }
         let attachment = Attachment::open(&self.interface).await?;
-        self.standing = attachment.current.standing;
+        self.current = attachment.current;
         self.know(&attachment.record);
         Ok(())
     }

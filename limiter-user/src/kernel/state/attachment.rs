@@ -25,7 +25,7 @@ pub struct Attachment {
     pub tables: Tables,
     /// The lists.
     pub lists: ListTables,
-    /// The running trial, or one that is over and not cleared yet.
+    /// The running trial, or one that has ended and is not cleared yet.
     pub trial: Option<OnTrial>,
     pub(in crate::kernel) dir: Dir,
     pub(in crate::kernel) link: Link,
@@ -91,11 +91,7 @@ impl Attachment {
 
     /// Takes the attachment's lock; an error if it was detached meanwhile.
     pub fn lock(&self) -> Result<Lock> {
-        let lock = lock::lock(&self.dir)?;
-        match self.dir.is_current()? {
-            true => Ok(lock),
-            false => Err(Error::NotAttached(self.interface.name.clone())),
-        }
+        lock::lock(&self.dir)?.ok_or_else(|| Error::NotAttached(self.interface.name.clone()))
     }
 
     /// Opens the attachment of the interface called `name` and locks it. Only the caller changes it until the lock
@@ -106,21 +102,13 @@ impl Attachment {
             let dir = Self::open(name).await?.dir;
             let lock = lock::lock(&dir)?;
             let attachment = Self::open(name).await?;
-            if attachment.dir.identity() == dir.identity() {
+            if let Some(lock) = lock
+                && attachment.dir.identity() == dir.identity()
+            {
                 return Ok((attachment, lock));
             }
         }
         Err(Error::Busy(lock::PATIENCE.as_secs()))
-    }
-
-    /// Whether the generation in force at opening is still in force.
-    pub(in crate::kernel) fn is_current(&self) -> Result<bool> {
-        self.current.standing.holds(&self.link.info()?)
-    }
-
-    /// Whether a trial ran at opening.
-    pub(in crate::kernel) fn is_on_trial(&self) -> bool {
-        self.trial.is_some_and(|trial| !trial.is_over)
     }
 
     /// The program that limiter runs in front of.
@@ -128,15 +116,12 @@ impl Attachment {
         Foreign::open(&self.dir)
     }
 
-    /// The end of the running trial, RFC 3339; `None` if no trial runs. At this time it is undone, unless it is kept
-    /// before.
-    pub fn try_until(&self) -> Option<String> {
-        self.trial.filter(|trial| !trial.is_over).map(OnTrial::end)
-    }
-
-    /// The end of a trial that was not kept, RFC 3339. `None` after a later command has changed something.
-    pub fn trial_ended(&self) -> Option<String> {
-        self.trial.filter(|trial| trial.is_over).map(OnTrial::end)
+    /// The end of the running trial; `None` if no trial runs.
+    pub fn try_until(&self) -> Option<&str> {
+        match &self.trial {
+            Some(OnTrial::Until(end)) => Some(end),
+            _ => None,
+        }
     }
 
     /// Reads an attachment. Readers take no lock, so they read again if a `set` has swapped the program meanwhile.

@@ -90,6 +90,11 @@ impl Trial {
             falls_back,
         })
     }
+
+    /// The trial's end in wall-clock time, RFC 3339.
+    pub fn end(&self) -> Result<String> {
+        clock::wall(self.deadline).map(clock::shown)
+    }
 }
 
 /// Slots and bits to clear in the maps before a change.
@@ -330,18 +335,13 @@ impl Record {
 
     /// Reads the record that is pinned in the folder of a generation.
     pub fn open(folder: &Dir, interface: &str) -> Result<Self> {
-        let unreadable = |why: String| Error::unreadable(interface, why);
-        let pin = folder.pin(NAME);
-        let pin = pin.map_err(|error| unreadable(error.to_string()))?;
-        let map = MapData::from_pin(pin.path()).map_err(|error| unreadable(error.to_string()))?;
-        let map = Array::<MapData, [u8; CHUNK]>::try_from(Map::Array(map))
-            .map_err(|error| unreadable(error.to_string()))?;
-        let mut json = Vec::new();
-        for index in 0..map.len() {
-            let chunk = map.get(&index, 0);
-            json.extend(chunk.map_err(|error| unreadable(error.to_string()))?);
-        }
-        Self::read(&json).map_err(unreadable)
+        let read = || -> anyhow::Result<Self> {
+            let map = Map::Array(MapData::from_pin(folder.pin(NAME)?.path())?);
+            let map = Array::<MapData, [u8; CHUNK]>::try_from(map)?;
+            let json = map.iter().collect::<Result<Vec<_>, _>>()?;
+            Self::read(json.as_flattened()).map_err(anyhow::Error::msg)
+        };
+        read().map_err(|error| Error::unreadable(interface, error))
     }
 
     /// Reads the JSON that [`Self::pin`] has written, followed by zeros. On failure, returns the reason.

@@ -50,9 +50,9 @@ pub fn wall(then: u64) -> Result<SystemTime> {
     Ok(then.unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
-/// The wall-clock time now, RFC 3339.
-pub fn today() -> String {
-    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+/// A time, RFC 3339.
+pub fn shown(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// Length of the kernel's tick in nanoseconds: the resolution of the coarse clock.

@@ -22,12 +22,12 @@ pub struct Lock {
     _folder: File,
 }
 
-/// Waits for other commands to finish, and takes the lock. The folder may be removed by then ([`Dir::is_current`]).
-pub fn lock(folder: &Dir) -> Result<Lock> {
+/// Waits for other commands to finish, and takes the lock; `None` if one of them has removed the folder.
+pub fn lock(folder: &Dir) -> Result<Option<Lock>> {
     let start = Instant::now();
     loop {
         match try_lock(folder)? {
-            Some(lock) => return Ok(lock),
+            Some(lock) => return Ok(folder.is_current()?.then_some(lock)),
             None if start.elapsed() < PATIENCE => thread::sleep(RETRY),
             None => return Err(Error::Busy(PATIENCE.as_secs())),
         }
