@@ -5,6 +5,7 @@
 use std::{io, path::PathBuf};
 
 use anyhow::Chain;
+use aya::maps::MapError;
 
 use crate::config::Invalid;
 
@@ -135,6 +136,12 @@ pub(in crate::kernel) fn flat(error: &(dyn std::error::Error + 'static)) -> Stri
 /// Error for a map of limiter that could not be read or written.
 pub(in crate::kernel) fn read_failed(error: impl std::error::Error + 'static) -> Error {
     Error::system("reading limiter's maps", io::Error::other(flat(&error)))
+}
+
+impl From<MapError> for Error {
+    fn from(error: MapError) -> Self {
+        read_failed(error)
+    }
 }
 
 /// Advice for a name that no interface has. `ip link` appends `@` and the peer's name, so users may paste both.

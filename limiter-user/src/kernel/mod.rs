@@ -10,5 +10,5 @@ pub mod state;
 pub mod sys;
 
 pub use error::{Error, Result};
-pub(in crate::kernel) use error::{Failed, read_failed};
+pub(in crate::kernel) use error::Failed;
 pub use state::attachment::Attachment;

@@ -208,18 +208,16 @@ pub(in crate::kernel) fn not_taken(interface: &Interface, mode: XdpMode, why: &i
         Some(libc::ENOENT) if mode == XdpMode::Tc => Error::Refused(format!(
             "no program with this id runs there: `bpftool net show dev {name}` lists the ids"
         )),
-        _ if mode == XdpMode::Tc => refused(
-            interface,
-            why,
-            "mode tc should work on every interface: please report this",
-        ),
-        Some(libc::EBUSY | libc::EEXIST) => Error::Refused(format!(
+        Some(libc::EBUSY | libc::EEXIST) if mode != XdpMode::Tc => Error::Refused(format!(
             "another XDP program has just been attached to '{name}', and an interface runs only one: `ip link show {name}` shows its id; remove it first"
         )),
-        _ if mode == XdpMode::Generic => refused(
+        _ if mode != XdpMode::Native => refused(
             interface,
             why,
-            "generic mode should work on every interface: please report this",
+            &format!(
+                "mode {} should work on every interface: please report this",
+                mode.name()
+            ),
         ),
         _ => Error::Refused(format!(
             "the driver of '{name}' does not accept the program in native mode ({}): use --mode generic, which works everywhere and is slower{}",

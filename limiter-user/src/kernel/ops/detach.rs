@@ -86,14 +86,14 @@ async fn detach_one(
         // Limiter was attached again meanwhile.
         return Ok(None);
     }
-    if elsewhere && matches!(pinned, Ok(Pinned::Leftover)) && foreign::is_pinned(&dir) {
+    if elsewhere
+        && matches!(pinned, Ok(Pinned::Leftover))
+        && let Some(foreign) = Foreign::open(&dir)?
+    {
         // The other program belongs there, and this process cannot tell whether that namespace still exists.
+        let why = "it belongs to another network namespace";
         return match everywhere {
-            true => Err(not_here(
-                &dir,
-                "it belongs to another network namespace",
-                "enter that namespace",
-            )),
+            true => Err(foreign.not_put_back(&dir, why, "enter that namespace")),
             false => Ok(None),
         };
     }
@@ -130,19 +130,16 @@ fn remove(
         // A pin that is no link of an XDP program holds no program on an interface.
         Ok(Pinned::Leftover) | Err(_) => {}
     }
-    if moved && foreign.is_some() {
-        return Err(not_here(
-            dir,
-            "the interface is in another network namespace now",
-            "put it back there (`bpftool net attach`)",
-        ));
-    }
-    if let Some(other) = foreign
-        .as_ref()
-        .filter(|foreign| on.is_some_and(|on| on != foreign.interface))
-    {
-        let why = "its pin names another interface than limiter was attached to".to_owned();
-        return Err(other.not_put_back(dir, why, "attach it to its interface"));
+    if let Some(foreign) = &foreign {
+        if moved {
+            let why = "the interface is in another network namespace now";
+            let first = "put it back there (`bpftool net attach`)";
+            return Err(foreign.not_put_back(dir, why, first));
+        }
+        if on.is_some_and(|on| on != foreign.interface) {
+            let why = "its pin names another interface than limiter was attached to";
+            return Err(foreign.not_put_back(dir, why, "attach it to its interface"));
+        }
     }
     let cleared = foreign::restore(dir, foreign).and_then(|foreign| {
         unpin::remove(dir)?;
@@ -158,12 +155,4 @@ fn remove(
         }
         error => error,
     })
-}
-
-fn not_here(folder: &Dir, why: &str, first: &'static str) -> Error {
-    match Foreign::open(folder) {
-        Ok(Some(foreign)) => foreign.not_put_back(folder, why.to_owned(), first),
-        Ok(None) => Error::NotAttached(pins::interface_of(folder.path()).unwrap_or_default()),
-        Err(error) => error,
-    }
 }

@@ -17,7 +17,6 @@ use crate::{
         Attachment, Error, Result,
         ops::attach,
         program::{Program, Raw, maps, object},
-        read_failed,
         state::occupant,
         sys::{Interface, Link, XdpMode, clock, interface, requirements},
     },
@@ -89,11 +88,11 @@ impl Watch {
         let sampler = Sampler::new(object::new_seed()?, SOURCES_MAX);
         let mut program = object::load_learn(kernel.has_frags())?;
         let mut map = |name| program.take_map(name);
-        let sightings = map("SIGHTINGS")?.try_into().map_err(read_failed)?;
-        let totals = map("TOTALS")?.try_into().map_err(read_failed)?;
-        let muted = map("MUTED")?.try_into().map_err(read_failed)?;
-        let mut sample: Array<_, _> = map("SAMPLE")?.try_into().map_err(read_failed)?;
-        sample.set(0, Raw(sampler.sample), 0).map_err(read_failed)?;
+        let sightings = map("SIGHTINGS")?.try_into()?;
+        let totals = map("TOTALS")?.try_into()?;
+        let muted = map("MUTED")?.try_into()?;
+        let mut sample: Array<_, _> = map("SAMPLE")?.try_into()?;
+        sample.set(0, Raw(sampler.sample), 0)?;
         let fd = program.fd()?;
         let (link, mode, fallback) = attach::in_best_mode(&interface, mode, |mode, fallback| {
             let link = Link::create(fd, interface.index, mode);
@@ -157,7 +156,7 @@ impl Watch {
             muted: u64::from(!self.counted.is_empty()),
             ..self.sampler.sample
         };
-        self.sample.set(0, Raw(sample), 0).map_err(read_failed)?;
+        self.sample.set(0, Raw(sample), 0)?;
         self.by_flow.clear();
         self.began = Instant::now();
         Ok(())
@@ -171,9 +170,7 @@ impl Watch {
                 continue;
             }
             let zeros = maps::zeros()?;
-            self.muted
-                .insert(Raw(flow), zeros, 0)
-                .map_err(read_failed)?;
+            self.muted.insert(Raw(flow), zeros, 0)?;
             self.counted.insert(flow, 0);
         }
         Ok(())
@@ -182,7 +179,7 @@ impl Watch {
     fn count_muted(&mut self) -> Result<()> {
         let now = clock::now()?;
         for (flow, counted) in &mut self.counted {
-            let of_cpus = self.muted.get(&Raw(*flow), 0).map_err(read_failed)?;
+            let of_cpus = self.muted.get(&Raw(*flow), 0)?;
             let all: Count = of_cpus.iter().map(|Raw(one)| *one).sum();
             let packets = all.packets.wrapping_sub(*counted);
             *counted = all.packets;

@@ -16,7 +16,6 @@ use crate::{
     kernel::{
         Attachment, Error, Failed, Result,
         program::{Raw, Tables, maps::open_map},
-        read_failed,
         state::{Current, Record, pins},
         sys::{Dir, Link, Lock, clock, lock, words::Words},
     },
@@ -83,10 +82,10 @@ impl Watching {
         } = Attachment::open(name).await?;
         let open = |map: &str| open_map(&dir, map);
         let switch = open("WATCH")?;
-        let switch_id = switch.info().map_err(read_failed)?.id();
+        let switch_id = switch.info()?.id();
         let switch = Switch::map(&switch)?;
         let alone = be_alone(&dir, name, &switch)?;
-        let events = RingBuf::try_from(Map::RingBuf(open("EVENTS")?)).map_err(read_failed)?;
+        let events = RingBuf::try_from(Map::RingBuf(open("EVENTS")?))?;
         let mut watching = Self {
             interface: interface.name,
             names: BTreeMap::new(),

@@ -19,14 +19,14 @@ use limiter_common::{
 };
 
 use crate::kernel::{
-    error::{self, Error, Result, cause},
+    error::{self, Error, Failed, Result, cause},
     program::{
         lists,
         maps::{self, Tables, missing},
         raw::Raw,
     },
     sys::{
-        bpf, clock,
+        clock,
         folder::{Dir, Pin},
     },
 };
@@ -209,18 +209,14 @@ fn pin_paths(
     next: &'static str,
     folder: &Dir,
 ) -> Result<Vec<Pin>> {
-    let mut held = Vec::new();
-    for name in maps {
-        match folder.pin(name) {
-            Ok(pin) => {
-                let name = if *name == maps::NEXT { next } else { name };
-                loader.map_pin_path(name, pin.path());
-                held.push(pin);
-            }
-            Err(error) => return Err(Error::path("opening", folder.path().join(name), error)),
-        }
-    }
-    Ok(held)
+    let pin = |name: &&'static str| {
+        let pin = folder.pin(name);
+        let pin = pin.failed_at("opening", folder.path().join(name))?;
+        let name = if *name == maps::NEXT { next } else { name };
+        loader.map_pin_path(name, pin.path());
+        Ok(pin)
+    };
+    maps.iter().map(pin).collect()
 }
 
 impl Program {
@@ -276,8 +272,7 @@ impl Program {
 
     /// Pins the program in the `folder` of a generation.
     pub fn pin(&self, folder: &Dir) -> Result<()> {
-        bpf::pin(self.fd()?, &folder.at(PIN))
-            .map_err(|error| Error::path("pinning", folder.path().join(PIN), error))
+        folder.put(PIN, self.fd()?)
     }
 
     /// Pins the program's maps in `folder`.
@@ -295,8 +290,8 @@ impl Program {
             let of_next = *name == maps::NEXT;
             let map = self.ebpf.map(if of_next { self.next() } else { name });
             let map = map.ok_or_else(|| missing(name))?;
-            map.pin(folder.at(name))
-                .map_err(|error| Error::path("pinning", folder.path().join(name), cause(error)))?;
+            let pinned = map.pin(folder.at(name)).map_err(cause);
+            pinned.failed_at("pinning", folder.path().join(name))?;
         }
         Ok(())
     }

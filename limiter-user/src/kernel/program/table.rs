@@ -21,7 +21,7 @@ use limiter_common::{
 };
 
 use crate::kernel::{
-    error::{Error, Result, read_failed},
+    error::{Error, Result},
     sys::words::Words,
 };
 
@@ -64,7 +64,7 @@ impl Sets {
     pub fn open(map: &MapData, seed: Seed) -> Result<Self> {
         let failed =
             |error: nix::Error| Error::system("mapping the table of sources", error.into());
-        let info = map.info().map_err(read_failed)?;
+        let info = map.info()?;
         let (sets, id) = (info.max_entries(), info.id());
         let words = Words::map(map, sets as usize * size_of::<Set>()).map_err(failed)?;
         Ok(Self {

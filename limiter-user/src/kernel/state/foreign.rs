@@ -14,7 +14,7 @@ use nix::unistd::geteuid;
 
 use crate::kernel::{
     Error, Failed, Result,
-    state::{Folder, pins},
+    state::{Folder, occupant::name_of, pins},
     sys::{Dir, Interface, Link, XdpMode, XdpState, bpf, lock, netlink},
 };
 
@@ -144,11 +144,9 @@ impl Foreign {
     pub(in crate::kernel) fn put_back(&self, folder: &Dir) -> Result<bool> {
         // The folder's owner may have chosen the pin's name, and has no rights over other interfaces.
         if ![0, geteuid().as_raw()].contains(&self.owner) {
-            return Err(self.not_put_back(
-                folder,
-                format!("user {} has pinned it", self.owner),
-                "give the pin to root (`chown root`) if that program belongs there,",
-            ));
+            let why = format!("user {} has pinned it", self.owner);
+            let first = "give the pin to root (`chown root`) if that program belongs there,";
+            return Err(self.not_put_back(folder, &why, first));
         }
         let (place, fd) = ((self.interface, self.mode), self.fd.as_fd());
         let refused = match netlink::put_on(place, fd) {
@@ -159,22 +157,16 @@ impl Foreign {
             Some(libc::ENODEV) => Ok(false),
             // A killed command had put the program back, or had not taken it off.
             Some(libc::EBUSY | libc::EEXIST) if netlink::is_on(place, fd) => Ok(true),
-            Some(libc::EBUSY | libc::EEXIST) => Err(self.not_put_back(
-                folder,
-                "another XDP program has taken its place".to_owned(),
-                "remove that one",
-            )),
-            _ => Err(self.not_put_back(folder, refused.to_string(), "fix that")),
+            Some(libc::EBUSY | libc::EEXIST) => {
+                let why = "another XDP program has taken its place";
+                Err(self.not_put_back(folder, why, "remove that one"))
+            }
+            _ => Err(self.not_put_back(folder, &refused.to_string(), "fix that")),
         }
     }
 
     /// The error for a program that could not be put back. It stays pinned, so nothing is lost.
-    pub(in crate::kernel) fn not_put_back(
-        &self,
-        folder: &Dir,
-        why: String,
-        first: &'static str,
-    ) -> Error {
+    pub(in crate::kernel) fn not_put_back(&self, folder: &Dir, why: &str, first: &str) -> Error {
         let interface = pins::interface_of(folder.path()).unwrap_or_default();
         let pin = folder.path().join(pin_name(self.mode, self.interface));
         Error::Refused(format!(
@@ -190,11 +182,6 @@ pub(in crate::kernel) fn nothing_there(interface: &Interface) -> Error {
         "no XDP program is attached to '{}' that limiter could run in front of: attach it first, or leave --chain out",
         interface.name
     ))
-}
-
-fn name_of(program: &ProgramInfo) -> Option<String> {
-    let name = program.name_as_str().filter(|name| !name.is_empty());
-    name.map(str::to_owned)
 }
 
 /// Puts back the program that limiter ran in front of. It must be opened before limiter is taken off. Returns the

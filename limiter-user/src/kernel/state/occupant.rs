@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use aya::programs::{
+    ProgramInfo,
     links::{LinkError, LinkType},
     loaded_links, loaded_programs,
 };
@@ -90,12 +91,16 @@ pub(in crate::kernel) fn name_taken(old: &str, new: &str) -> Error {
     ))
 }
 
-/// The name of a program. Reading it needs `CAP_SYS_ADMIN`.
+/// The name of a program, if it has one.
+pub(in crate::kernel) fn name_of(program: &ProgramInfo) -> Option<String> {
+    let name = program.name_as_str().filter(|name| !name.is_empty());
+    name.map(str::to_owned)
+}
+
+/// The name of the program with this id. Reading it needs `CAP_SYS_ADMIN`.
 fn name(id: u32) -> Option<String> {
-    loaded_programs()
-        .filter_map(Result::ok)
-        .find(|program| program.id() == id)
-        .and_then(|program| program.name_as_str().map(str::to_owned))
+    let mut programs = loaded_programs().flatten();
+    name_of(&programs.find(|program| program.id() == id)?)
 }
 
 /// Finds the holder that keeps the program on its interface.
@@ -120,8 +125,7 @@ pub(in crate::kernel) fn holder(state: XdpState) -> Holder {
 pub(in crate::kernel) fn describe(state: XdpState) -> String {
     let id = state.program_id;
     // Opening a program by its id needs CAP_SYS_ADMIN. Without it, the message has only the id.
-    let name = name(id).filter(|name| !name.is_empty());
-    name.map_or_else(|| format!("id {id}"), |name| format!("'{name}', id {id}"))
+    name(id).map_or_else(|| format!("id {id}"), |name| format!("'{name}', id {id}"))
 }
 
 /// The beginning of messages about a program in the way.

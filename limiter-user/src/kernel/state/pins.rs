@@ -202,24 +202,20 @@ pub(in crate::kernel) fn create(interface: &str) -> Result<Dir> {
     const TRIES: usize = 10;
     let path = directory(interface)?;
     // A `detach` meanwhile removes parents that are empty.
-    for _ in 0..TRIES {
-        if let Some(made) = create_once(&path)? {
+    'tries: for _ in 0..TRIES {
+        let mut made = Dir::root()?;
+        for component in path.strip_prefix(BPFFS).unwrap_or(&path) {
+            let Some(folder) = made else {
+                continue 'tries;
+            };
+            made = folder.make(&component.to_string_lossy())?;
+        }
+        if let Some(made) = made {
             return Ok(made);
         }
     }
     let gone = ErrorKind::NotFound.into();
     Err(Error::path("making the folder", path, gone))
-}
-
-fn create_once(path: &Path) -> Result<Option<Dir>> {
-    let mut made = Dir::root()?;
-    for component in path.strip_prefix(BPFFS).unwrap_or(path) {
-        let Some(folder) = made else {
-            return Ok(None);
-        };
-        made = folder.make(&component.to_string_lossy())?;
-    }
-    Ok(made)
 }
 
 #[cfg(test)]

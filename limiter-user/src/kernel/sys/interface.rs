@@ -181,28 +181,32 @@ pub async fn has_fq(index: u32) -> Result<bool> {
     let connection = tokio::spawn(connection);
     let all: Vec<TcMessage> = handle.qdisc().get().execute().try_collect().await?;
     connection.abort();
+    let mut has_fq = None;
     let own = all
         .iter()
         .filter(|one| one.header.index.cast_unsigned() == index);
-    let kinds = own
-        .flat_map(|one| &one.attributes)
-        .filter_map(|attribute| match attribute {
-            TcAttribute::Kind(kind) => Some(kind.as_str()),
-            _ => None,
-        });
-    let mut leaves = kinds
-        .filter(|kind| !["mq", "clsact", "ingress"].contains(kind))
-        .peekable();
-    Ok(leaves.peek().is_some() && leaves.all(|kind| kind == "fq"))
+    for attribute in own.flat_map(|one| &one.attributes) {
+        match attribute {
+            TcAttribute::Kind(kind) if ["mq", "clsact", "ingress"].contains(&&**kind) => {}
+            TcAttribute::Kind(kind) => has_fq = Some(kind == "fq" && has_fq.unwrap_or(true)),
+            _ => {}
+        }
+    }
+    Ok(has_fq.unwrap_or(false))
 }
 
 fn describe(link: &LinkMessage) -> Option<Interface> {
+    use LinkLayerType::{Ether, Loopback, None as Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6};
+    let layer = link.header.link_layer_type;
     let mut interface = Interface {
         name: String::new(),
         index: link.header.index,
         up: link.header.flags.contains(LinkFlags::Up),
-        ethernet: has_ethernet(link),
-        bare_ip: is_bare_ip(link),
+        // Frames of the loopback begin with an Ethernet header too (eth_type_trans in drivers/net/loopback.c).
+        ethernet: [Ether, Loopback].contains(&layer),
+        // In the network stack, on tun, WireGuard, PPP and tunnels between two addresses. On others, such as InfiniBand
+        // and GRE without a peer, packets begin with another header.
+        bare_ip: [Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6].contains(&layer),
         loopback: link.header.flags.contains(LinkFlags::Loopback),
         mtu: 0,
         parent: None,
@@ -218,22 +222,6 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
         }
     }
     (!interface.name.is_empty()).then_some(interface)
-}
-
-/// Whether frames begin with an Ethernet header. Those of the loopback do too (eth_type_trans in
-/// drivers/net/loopback.c).
-fn has_ethernet(link: &LinkMessage) -> bool {
-    matches!(
-        link.header.link_layer_type,
-        LinkLayerType::Ether | LinkLayerType::Loopback
-    )
-}
-
-/// Whether packets begin with the IP header in the network stack: on tun, WireGuard, PPP and tunnels between two
-/// addresses. On others, such as InfiniBand and GRE without a peer, they begin with another header.
-fn is_bare_ip(link: &LinkMessage) -> bool {
-    use LinkLayerType::{None, Ppp, Rawip, Sit, Tunnel, Tunnel6};
-    [None, Ppp, Rawip, Sit, Tunnel, Tunnel6].contains(&link.header.link_layer_type)
 }
 
 fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {
