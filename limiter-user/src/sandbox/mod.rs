@@ -6,8 +6,9 @@
 
 mod syscalls;
 
-use std::{fs, io};
+use std::fs;
 
+use anyhow::{Context, Result, anyhow};
 use caps::{CapSet, Capability, CapsHashSet};
 use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, Scope};
 use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
@@ -36,75 +37,65 @@ pub const TO_CHANGE: &[Capability] = &[
     Capability::CAP_DAC_OVERRIDE,
 ];
 
-/// A privilege cannot be dropped.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "dropping privileges failed at {what} ({why}), so limiter stops: check whether the kernel, a container or the service manager forbids it"
-)]
-pub struct Error {
-    what: &'static str,
-    why: String,
+/// The error for a privilege that cannot be dropped. `error` has the step as its context.
+fn failed(error: anyhow::Error) -> anyhow::Error {
+    anyhow!(
+        "dropping privileges failed at {error} ({}), so limiter stops: check whether the kernel, a container or the service manager forbids it",
+        error.root_cause()
+    )
 }
-
-impl Error {
-    fn new(what: &'static str, why: impl ToString) -> Self {
-        Self {
-            what,
-            why: why.to_string(),
-        }
-    }
-}
-
-/// The result of a function in this module.
-pub type Result<T> = std::result::Result<T, Error>;
 
 /// Drops everything: the user (root becomes `nobody`), all capabilities, all files by name, and all system calls
 /// except those on open descriptors. Landlock is used if the kernel supports it. All other steps must succeed.
 /// Fails if this process has several threads, because the others would keep their privileges, or if the kernel
 /// refuses.
 pub fn enter() -> Result<()> {
-    only_thread()?;
-    drop_bounds()?;
-    leave_root()?;
-    set(&CapsHashSet::new())?;
-    no_new_privileges()?;
-    hide_all().map_err(|error| Error::new("Landlock", error))?;
-    syscalls::allow_few()
+    let steps = || {
+        only_thread()?;
+        drop_bounds()?;
+        leave_root()?;
+        set(&CapsHashSet::new())?;
+        no_new_privileges()?;
+        hide_all().context("Landlock")?;
+        syscalls::allow_few().context("the system call filter")
+    };
+    steps().map_err(failed)
 }
 
 /// Keeps the `needed` capabilities, [`TO_READ`] or [`TO_CHANGE`], as far as this process has them, and drops the rest.
 /// Returns the errors of [`enter`].
 pub fn confine(needed: &[Capability]) -> Result<()> {
-    only_thread()?;
-    drop_bounds()?;
-    let own = caps::read(None, CapSet::Permitted)
-        .map_err(|error| Error::new("reading capabilities", error))?;
-    let needed = needed.iter().copied().filter(|needed| own.contains(needed));
-    // Without CAP_BPF, CAP_SYS_ADMIN is needed, which includes CAP_BPF.
-    let mut kept: CapsHashSet = needed.collect();
-    if own.contains(&Capability::CAP_SYS_ADMIN) && !kept.contains(&Capability::CAP_BPF) {
-        kept.insert(Capability::CAP_SYS_ADMIN);
-    }
-    set(&kept)?;
-    no_new_privileges()
+    let steps = || {
+        only_thread()?;
+        drop_bounds()?;
+        let own = caps::read(None, CapSet::Permitted).context("reading capabilities")?;
+        let needed = needed.iter().copied().filter(|needed| own.contains(needed));
+        // Without CAP_BPF, CAP_SYS_ADMIN is needed, which includes CAP_BPF.
+        let mut kept: CapsHashSet = needed.collect();
+        if own.contains(&Capability::CAP_SYS_ADMIN) && !kept.contains(&Capability::CAP_BPF) {
+            kept.insert(Capability::CAP_SYS_ADMIN);
+        }
+        set(&kept)?;
+        no_new_privileges()
+    };
+    steps().map_err(failed)
 }
 
 /// Fails unless this process has a single thread. Capabilities and Landlock apply to the calling thread only.
 fn only_thread() -> Result<()> {
-    let failed = |error: io::Error| Error::new("counting threads", error);
-    let threads = fs::read_dir("/proc/self/task").map_err(failed)?.count();
-    match threads {
+    let tasks = fs::read_dir("/proc/self/task").context("counting threads")?;
+    match tasks.count() {
         1 => Ok(()),
-        more => Err(Error::new("counting threads", format!("{more} threads"))),
+        more => Err(anyhow!("{more} threads")).context("counting threads"),
     }
 }
 
 fn no_new_privileges() -> Result<()> {
-    nix::sys::prctl::set_no_new_privs().map_err(|error| Error::new("no_new_privs", error))
+    nix::sys::prctl::set_no_new_privs().context("no_new_privs")
 }
 
 /// Forbids everything that Landlock can forbid: files by name, TCP connections, and other processes.
-fn hide_all() -> std::result::Result<(), RulesetError> {
+fn hide_all() -> Result<(), RulesetError> {
     Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::from_all(NEWEST))?
@@ -115,8 +106,7 @@ fn hide_all() -> std::result::Result<(), RulesetError> {
 }
 
 fn has(capability: Capability) -> Result<bool> {
-    caps::has_cap(None, CapSet::Effective, capability)
-        .map_err(|error| Error::new("reading capabilities", error))
+    caps::has_cap(None, CapSet::Effective, capability).context("reading capabilities")
 }
 
 /// Empties the bounding set, if this process may (`CAP_SETPCAP`). Otherwise nothing is lost: a program that would gain
@@ -125,7 +115,7 @@ fn drop_bounds() -> Result<()> {
     if !has(Capability::CAP_SETPCAP)? {
         return Ok(());
     }
-    caps::clear(None, CapSet::Bounding).map_err(|error| Error::new("the bounding set", error))
+    caps::clear(None, CapSet::Bounding).context("the bounding set")
 }
 
 /// Changes the user to `nobody`, if this process may. Root can open root's files without any capability.
@@ -134,18 +124,18 @@ fn leave_root() -> Result<()> {
     if !geteuid().is_root() || !may {
         return Ok(());
     }
-    let failed = |error: nix::Error| Error::new("changing the user", error);
     let (user, group) = (Uid::from_raw(UNPRIVILEGED), Gid::from_raw(UNPRIVILEGED));
-    setgroups(&[]).map_err(failed)?;
-    setresgid(group, group, group).map_err(failed)?;
-    setresuid(user, user, user).map_err(failed)
+    setgroups(&[])
+        .and_then(|()| setresgid(group, group, group))
+        .and_then(|()| setresuid(user, user, user))
+        .context("changing the user")
 }
 
 /// Drops all capabilities except `kept`.
 fn set(kept: &CapsHashSet) -> Result<()> {
-    let failed = |error| Error::new("capabilities", error);
-    caps::clear(None, CapSet::Ambient).map_err(failed)?;
-    caps::set(None, CapSet::Effective, kept).map_err(failed)?;
-    caps::set(None, CapSet::Permitted, kept).map_err(failed)?;
-    caps::clear(None, CapSet::Inheritable).map_err(failed)
+    caps::clear(None, CapSet::Ambient)
+        .and_then(|()| caps::set(None, CapSet::Effective, kept))
+        .and_then(|()| caps::set(None, CapSet::Permitted, kept))
+        .and_then(|()| caps::clear(None, CapSet::Inheritable))
+        .context("capabilities")
 }

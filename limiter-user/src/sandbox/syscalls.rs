@@ -1,11 +1,7 @@
 //! Restricts the system calls of the process that talks to the network. It has all its descriptors open.
 
 use libc::c_long;
-use seccompiler::{
-    BackendError, BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter,
-};
-
-use super::{Error, Result};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
 /// The allowed system calls: on open descriptors, memory, time, and signals' masks. None opens a file or a socket,
 /// makes a process or a thread, or reaches another process.
@@ -58,12 +54,10 @@ const ALLOWED: &[c_long] = &[
 ];
 
 /// Makes all other system calls fail with `EPERM`.
-pub fn allow_few() -> Result<()> {
-    let failed = |error: BackendError| Error::new("the system call filter", error);
+pub fn allow_few() -> seccompiler::Result<()> {
     let allowed = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
     let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
-    let filter = SeccompFilter::new(allowed, refuse, SeccompAction::Allow, architecture);
-    let program = BpfProgram::try_from(filter.map_err(failed)?).map_err(failed)?;
-    apply_filter(&program).map_err(|error| Error::new("the system call filter", error))
+    let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
+    let filter = SeccompFilter::new(allowed, refuse, SeccompAction::Allow, architecture)?;
+    apply_filter(&BpfProgram::try_from(filter)?)
 }
