@@ -1,26 +1,28 @@
-//! Messages over a socket: JSON, one line each.
+//! Messages over a socket: JSON, each behind its length.
 
 use std::io;
 
+use futures_util::{SinkExt, StreamExt, TryStreamExt};
+use hyper::body::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::UnixStream,
-};
+use tokio::net::UnixStream;
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 /// Maximum bytes of a message: enough for 1,000 attachments with all that is shown of each.
-const MESSAGE_MAX: u64 = 64 << 20;
+const MESSAGE_MAX: usize = 64 << 20;
 
 /// One end of the channel. After an error, it cannot be used any more.
 #[derive(Debug)]
-pub struct Channel(BufReader<UnixStream>);
+pub struct Channel(Framed<UnixStream, LengthDelimitedCodec>);
 
 impl Channel {
     /// Creates a channel from a socket.
     /// Fails if the runtime does not accept the socket.
     pub fn new(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self(BufReader::new(UnixStream::from_std(socket)?)))
+        let mut codec = LengthDelimitedCodec::new();
+        codec.set_max_frame_length(MESSAGE_MAX);
+        Ok(Self(Framed::new(UnixStream::from_std(socket)?, codec)))
     }
 
     /// Asks, and waits for the answer.
@@ -32,31 +34,26 @@ impl Channel {
 
     /// Waits until the other process is gone, or sends something without a question.
     pub async fn ended(&mut self) -> io::Error {
-        self.0.fill_buf().await.err().unwrap_or_else(end)
+        self.0
+            .next()
+            .await
+            .and_then(Result::err)
+            .unwrap_or_else(end)
     }
 
     /// Sends a message.
     /// Fails if the other process is gone.
     pub async fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
-        let mut line = serde_json::to_vec(message)?;
-        line.push(b'\n');
-        self.0.write_all(&line).await
+        let message = serde_json::to_vec(message)?;
+        self.0.send(Bytes::from(message)).await
     }
 
     /// Reads the next message; none if the other process is gone.
     /// Fails if the message is not valid or too long.
     pub async fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let mut line = Vec::new();
-        let mut bounded = (&mut self.0).take(MESSAGE_MAX);
-        bounded.read_until(b'\n', &mut line).await?;
-        match line.pop() {
-            None => Ok(None),
-            Some(b'\n') => Ok(Some(serde_json::from_slice(&line)?)),
-            Some(_) => Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "a message is cut off or too long",
-            )),
-        }
+        let message = self.0.try_next().await?;
+        let message = message.map(|message| serde_json::from_slice(&message));
+        Ok(message.transpose()?)
     }
 }
 
