@@ -1,16 +1,10 @@
 //! Numbers for people.
 
+use indicatif::HumanCount;
+
 /// Formats `1234567` as `1,234,567`.
 pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number).to_string()
 }
 
 /// Formats a number with its noun: `1 limit`, `2 limits`. The plural takes `s`, or `es` as in `prefixes`.
