@@ -9,6 +9,6 @@ pub mod program;
 pub mod state;
 pub mod sys;
 
-pub use error::{Error, Result};
 pub(in crate::kernel) use error::Failed;
+pub use error::{Error, Result};
 pub use state::attachment::Attachment;
