@@ -74,9 +74,9 @@ pub(in crate::kernel) async fn open_settled(name: &str) -> Result<Attachment> {
 /// Clears the leftovers of a trial that is over, with the caller's lock. The generation in force is then the link's
 /// program.
 pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachment> {
-    let Some(OnTrial::Ended(_)) = attachment.trial.take() else {
+    if !matches!(attachment.trial, Some(OnTrial::Ended(_))) {
         return Ok(attachment);
-    };
+    }
     attachment.dir.check_own()?;
     let (linked, in_force) = (&attachment.current.linked, &attachment.current.in_force);
     let tried = Record::open(&linked.dir, &attachment.interface.name)?;
@@ -86,5 +86,6 @@ pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachmen
     let (left, turned) = tried.left_and_turned(&attachment.record);
     attachment.tables.clean_up(&left, &turned);
     attachment.current = Current::only(attachment.current.in_force.clone());
+    attachment.trial = None;
     Ok(attachment)
 }
