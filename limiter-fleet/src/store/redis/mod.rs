@@ -6,7 +6,7 @@ mod link;
 
 use std::sync::Arc;
 
-use redis::{Cmd, ConnectionInfo, FromRedisValue, RedisResult, ToRedisArgs, Value};
+use redis::{Cmd, ConnectionInfo, FromRedisValue, RedisResult, ToRedisArgs};
 
 use limiter_common::arithmetic::bucket::TICK_SHIFT;
 
@@ -113,9 +113,9 @@ impl Engine for Redis {
 
     async fn part(&self, fleet: &str, list: &str, at: Option<&str>) -> Result<Part, Error> {
         let keys = [key(fleet, "revision"), list_key(fleet, list)];
-        type Answer = (u64, u64, i64, String, Vec<Value>);
+        type Answer = (u64, u64, i64, String, Vec<(Vec<u8>, Vec<u8>)>);
         let arguments = (PREFIXES, at.unwrap_or("0"), READ_AT_ONCE);
-        let (now, revision, length, next, fields): Answer =
+        let (now, revision, length, next, entries): Answer =
             self.call(PART, &keys, arguments).await?;
         match usize::try_from(length) {
             Err(_) => return Err(no_list(list, &keys[1])),
@@ -126,17 +126,8 @@ impl Engine for Redis {
             now,
             revision,
             next: Some(next).filter(|next| next != "0"),
-            entries: fields.chunks_exact(2).filter_map(strings).collect(),
+            entries,
         })
-    }
-}
-
-fn strings(pair: &[Value]) -> Option<(Vec<u8>, Vec<u8>)> {
-    match pair {
-        [Value::BulkString(prefix), Value::BulkString(value)] => {
-            Some((prefix.clone(), value.clone()))
-        }
-        _ => None,
     }
 }
 
