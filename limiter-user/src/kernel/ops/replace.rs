@@ -4,12 +4,13 @@
 use std::os::fd::AsFd;
 
 use crate::{
-    config::{Invalid, Mode},
+    config::Mode,
     kernel::{
         Error, Failed, Result,
         ops::{
             attach::{load, lock_folder, record},
             change::Wanted,
+            set::fixed,
         },
         state::{Folder, Pinned, Survey, foreign, generation, pins, survey::look, unpin},
         sys::{Dir, Interface, XdpMode, interface, link, lock, requirements},
@@ -78,22 +79,14 @@ async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<
         )));
     }
     let mode = interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode);
-    same_mode(&interface.name, mode, wanted.settings.mode)?;
+    // A link stays in its mode.
+    let wanted_mode = wanted.settings.mode.to_string();
+    if wanted.settings.mode != Mode::Auto && wanted_mode != mode.name() {
+        return Err(fixed(&interface.name, "mode", mode.name(), &wanted_mode).into());
+    }
     unpin::empty(new)?;
     let mut record = record(&interface, mode, wanted)?;
     let program = load(&mut record, |_| Ok(()))?;
     generation::pin_first(&program, &record, new)?;
     link.replace(None, program.fd()?.as_fd())
-}
-
-/// Refuses another mode than the link's: a link stays in its mode.
-fn same_mode(name: &str, mode: XdpMode, wanted: Mode) -> Result<()> {
-    if wanted == Mode::Auto || wanted.to_string() == mode.name() {
-        return Ok(());
-    }
-    Err(Invalid(format!(
-        "mode is fixed at attach ({}, {wanted} wanted): to change it, `limiter detach {name}` and attach again",
-        mode.name()
-    ))
-    .into())
 }

@@ -109,19 +109,24 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
 }
 
 fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
-    let fixed = |of: &Settings| {
+    let all = |of: &Settings| {
         [
             ("max_sources", of.max_sources.to_string()),
             ("mode", of.mode.to_string()),
             ("direction", of.direction.to_string()),
         ]
     };
-    for ((what, old), (_, new)) in fixed(old).into_iter().zip(fixed(new)) {
+    for ((what, old), (_, new)) in all(old).into_iter().zip(all(new)) {
         if old != new {
-            return Err(Invalid(format!(
-                "{what} is fixed at attach ({old}, {new} wanted): to change it, `limiter detach {name}` and attach again, with all buckets full"
-            )));
+            return Err(fixed(name, what, &old, &new));
         }
     }
     Ok(())
+}
+
+/// Error for a setting that cannot be changed.
+pub(in crate::kernel) fn fixed(name: &str, what: &str, old: &str, new: &str) -> Invalid {
+    Invalid(format!(
+        "{what} is fixed at attach ({old}, {new} wanted): to change it, `limiter detach {name}` and attach again, with all buckets full"
+    ))
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, mem::offset_of, process, sync::atomic::Ordering, time::Duration};
 
-use aya::maps::{Map, MapData, MapInfo, RingBuf};
+use aya::maps::{Map, MapData, RingBuf};
 use ipnet::IpNet;
 use limiter_common::{
     abi::events::{ANY_SLOT, Event, Watch},
@@ -52,7 +52,6 @@ pub struct Watching {
     names: BTreeMap<u32, String>,
     /// `names` are in force for as long as this holds.
     current: Current,
-    switch_id: u32,
     switch: Switch,
     tables: Tables,
     lost_before: u64,
@@ -80,12 +79,9 @@ impl Watching {
             dir,
             ..
         } = Attachment::open(name).await?;
-        let open = |map: &str| open_map(&dir, map);
-        let switch = open("WATCH")?;
-        let switch_id = switch.info()?.id();
-        let switch = Switch::map(&switch)?;
+        let switch = Switch::map(&open_map(&dir, "WATCH")?)?;
         let alone = be_alone(&dir, name, &switch)?;
-        let events = RingBuf::try_from(Map::RingBuf(open("EVENTS")?))?;
+        let events = RingBuf::try_from(Map::RingBuf(open_map(&dir, "EVENTS")?))?;
         let mut watching = Self {
             interface: interface.name,
             names: BTreeMap::new(),
@@ -96,7 +92,6 @@ impl Watching {
             dir,
             filter,
             current,
-            switch_id,
             switch,
             tables,
         };
@@ -178,11 +173,11 @@ impl Watching {
         if self.current.holds(&info)? {
             return Ok(());
         }
+        let attachment = Attachment::open(&self.interface).await?;
         // After `detach` and `attach`, the maps are other ones.
-        if switch_id(&self.dir) != Some(self.switch_id) {
+        if attachment.tables.sets.id != self.tables.sets.id {
             return Err(detached());
         }
-        let attachment = Attachment::open(&self.interface).await?;
         self.current = attachment.current;
         self.know(&attachment.record);
         Ok(())
@@ -218,12 +213,6 @@ fn limit_named(record: &Record, name: &str) -> Result<()> {
             names.join(", ")
         ),
     })))
-}
-
-/// The id of the map `WATCH`. Another attachment has another id.
-fn switch_id(folder: &Dir) -> Option<u32> {
-    let pin = folder.pin("WATCH").ok()?;
-    MapInfo::from_pin(pin.path()).ok().map(|info| info.id())
 }
 
 /// Locks the folder `watch`, so that no other process can watch meanwhile. It has a folder of its own

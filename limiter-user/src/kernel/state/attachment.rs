@@ -129,21 +129,17 @@ impl Attachment {
     fn read(folder: &Folder, interface: &Interface) -> Result<Option<Self>> {
         const TRIES: usize = 10;
         let mut result = Ok(None);
+        let mut linked = folder.linked()?;
         for _ in 0..TRIES {
-            let Some(dir) = folder.open()? else {
+            let Some((dir, link, info)) = linked else {
                 return Ok(None);
             };
-            let Some(link) = Link::open(&dir)? else {
-                if dir.is_current()? {
-                    return Ok(None);
-                }
-                continue;
-            };
-            let info = link.info()?;
             result = Self::read_generation(folder, dir, link, info, interface).map(Some);
-            let now = folder.open()?.map(|dir| Link::open(&dir)).transpose()?;
-            let now = now.flatten().map(|link| link.info()).transpose()?;
-            if result.is_ok() || now == Some(info) {
+            if result.is_ok() {
+                break;
+            }
+            linked = folder.linked()?;
+            if linked.as_ref().is_some_and(|(_, _, now)| *now == info) {
                 break;
             }
         }

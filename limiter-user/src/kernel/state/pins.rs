@@ -28,7 +28,7 @@ use nix::{
 
 use crate::kernel::{
     Error, Failed, Result,
-    sys::{Dir, bpffs, folder::BPFFS},
+    sys::{Dir, Link, LinkInfo, bpffs, folder::BPFFS},
 };
 
 /// The folder that `limiter watch` locks.
@@ -173,6 +173,20 @@ impl Folder {
     /// Opens the folder; `None` if it is gone.
     pub(in crate::kernel) fn open(&self) -> Result<Option<Dir>> {
         Dir::walk(&self.path)
+    }
+
+    /// Opens the folder and its link; `None` if there is no link.
+    pub(in crate::kernel) fn linked(&self) -> Result<Option<(Dir, Link, LinkInfo)>> {
+        while let Some(dir) = self.open()? {
+            if let Some(link) = Link::open(&dir)? {
+                let info = link.info()?;
+                return Ok(Some((dir, link, info)));
+            }
+            if dir.is_current()? {
+                break;
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -34,17 +34,7 @@ pub struct Survey {
 /// The content of a folder, given these interfaces.
 pub fn look(folder: &Folder, interfaces: &[Interface]) -> Result<Pinned> {
     let mut seen = None;
-    loop {
-        let Some(dir) = folder.open()? else {
-            return Ok(Pinned::Leftover);
-        };
-        let Some(link) = Link::open(&dir)? else {
-            if dir.is_current()? {
-                return Ok(Pinned::Leftover);
-            }
-            continue;
-        };
-        let info = link.info()?;
+    while let Some((_, link, info)) = folder.linked()? {
         if info.interface != 0 {
             return Ok(match interface::of_link(interfaces, &info) {
                 Some(on) => Pinned::On(link, on),
@@ -58,6 +48,7 @@ pub fn look(folder: &Folder, interfaces: &[Interface]) -> Result<Pinned> {
         }
         seen = Some(info);
     }
+    Ok(Pinned::Leftover)
 }
 
 impl Survey {

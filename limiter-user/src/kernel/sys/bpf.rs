@@ -16,6 +16,8 @@ use std::{
     path::Path,
 };
 
+use nix::errno::Errno;
+
 const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
@@ -49,10 +51,7 @@ fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<RawFd> {
             size_of::<T>(),
         )
     };
-    match i32::try_from(result) {
-        Ok(value) if value >= 0 => Ok(value),
-        _ => Err(io::Error::last_os_error()),
-    }
+    RawFd::try_from(Errno::result(result)?).map_err(io::Error::other)
 }
 
 fn owned(fd: RawFd) -> OwnedFd {
@@ -60,28 +59,14 @@ fn owned(fd: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// Attaches an XDP program to an interface by a link, in the mode of `flags`.
-pub fn link_create(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::Result<OwnedFd> {
-    let mut attributes = [raw(program), interface, BPF_XDP, flags];
-    bpf(BPF_LINK_CREATE, &mut attributes).map(owned)
-}
-
-/// Attaches a program to the network stack's hook `attach_type` of an interface by a link (Linux 6.6), in front of all
-/// other programs or at `place`.
-pub fn link_create_tc(
+/// Attaches a program to the hook `attach_type` of an interface by a link. The flags of XDP are its mode; those of the
+/// network stack (Linux 6.6) are a place among its programs, next to the program with this id.
+pub fn link_create(
     program: BorrowedFd<'_>,
     interface: u32,
     attach_type: u32,
-    place: Option<Place>,
+    (flags, id): (u32, u32),
 ) -> io::Result<OwnedFd> {
-    const BEFORE: u32 = 1 << 3;
-    const AFTER: u32 = 1 << 4;
-    const BY_ID: u32 = 1 << 5;
-    let (flags, id) = match place {
-        None => (BEFORE, 0),
-        Some(Place::Before(id)) => (BEFORE | BY_ID, id),
-        Some(Place::After(id)) => (AFTER | BY_ID, id),
-    };
     // The last three: padding, and no expected revision.
     let mut attributes = [raw(program), interface, attach_type, flags, id, 0, 0, 0];
     bpf(BPF_LINK_CREATE, &mut attributes).map(owned)
@@ -94,6 +79,20 @@ pub enum Place {
     Before(u32),
     /// Behind it.
     After(u32),
+}
+
+impl Place {
+    /// Flags and id for [`link_create`]: without a place, in front of all other programs.
+    pub fn flags(place: Option<Self>) -> (u32, u32) {
+        const BEFORE: u32 = 1 << 3;
+        const AFTER: u32 = 1 << 4;
+        const BY_ID: u32 = 1 << 5;
+        match place {
+            None => (BEFORE, 0),
+            Some(Self::Before(id)) => (BEFORE | BY_ID, id),
+            Some(Self::After(id)) => (AFTER | BY_ID, id),
+        }
+    }
 }
 
 /// Ids of the programs that run at the hook `attach_type` of an interface, in their order.
@@ -174,23 +173,22 @@ pub fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
     };
     bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes)?;
     match info {
-        [BPF_LINK_TYPE_XDP, _id, program_id, _, interface, ..] => Ok(LinkInfo {
-            program_id,
-            interface,
-            attach_type: BPF_XDP,
-        }),
         [
-            BPF_LINK_TYPE_TCX,
+            kind @ (BPF_LINK_TYPE_XDP | BPF_LINK_TYPE_TCX),
             _id,
             program_id,
             _,
             interface,
-            attach_type,
+            hook,
             ..,
         ] => Ok(LinkInfo {
             program_id,
             interface,
-            attach_type,
+            attach_type: if kind == BPF_LINK_TYPE_XDP {
+                BPF_XDP
+            } else {
+                hook
+            },
         }),
         _ => Err(io::Error::other("not a link to an interface")),
     }
@@ -310,9 +308,5 @@ pub(crate) fn close_others_on_exec() -> io::Result<()> {
             libc::CLOSE_RANGE_CLOEXEC,
         )
     };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    Ok(Errno::result(result).map(drop)?)
 }

@@ -11,7 +11,7 @@ use crate::{
         Error, Failed, Result,
         sys::{
             Dir, LinkInfo, XdpMode,
-            bpf::{self, BPF_TCX_EGRESS, BPF_TCX_INGRESS, Place},
+            bpf::{self, BPF_TCX_EGRESS, BPF_TCX_INGRESS, BPF_XDP, Place},
         },
     },
 };
@@ -26,7 +26,7 @@ pub struct Link(OwnedFd);
 impl Link {
     /// Puts `program` on the interface with index `interface`.
     pub fn create(program: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<Self> {
-        bpf::link_create(program, interface, mode.flag()).map(Self)
+        bpf::link_create(program, interface, BPF_XDP, (mode.flag(), 0)).map(Self)
     }
 
     /// Puts `program` on the interface with index `interface` in the network stack, in front of all other programs or at
@@ -37,7 +37,11 @@ impl Link {
         direction: Direction,
         place: Option<Place>,
     ) -> io::Result<Self> {
-        bpf::link_create_tc(program, interface, hook(direction), place).map(Self)
+        let hook = match direction {
+            Direction::In => BPF_TCX_INGRESS,
+            Direction::Out => BPF_TCX_EGRESS,
+        };
+        bpf::link_create(program, interface, hook, Place::flags(place)).map(Self)
     }
 
     /// Opens the link that is pinned in `folder`; `None` if there is none.
@@ -79,13 +83,5 @@ impl Link {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// The hook in the network stack for packets in this direction.
-const fn hook(direction: Direction) -> u32 {
-    match direction {
-        Direction::In => BPF_TCX_INGRESS,
-        Direction::Out => BPF_TCX_EGRESS,
     }
 }

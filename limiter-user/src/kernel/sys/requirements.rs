@@ -17,8 +17,6 @@ const OLDEST: KernelVersion = if cfg!(target_arch = "aarch64") {
 } else {
     KernelVersion(5, 15)
 };
-/// The first version with multi-buffer XDP (commit c2f2cdbeffda).
-const FRAGS: KernelVersion = KernelVersion(5, 18);
 
 /// The running kernel, if it is new enough.
 pub fn kernel() -> Result<KernelVersion> {
@@ -44,9 +42,9 @@ impl KernelVersion {
         self >= Self(6, 6)
     }
 
-    /// Whether this kernel has packets in several buffers, so jumbo frames.
+    /// Whether this kernel has packets in several buffers, so jumbo frames (commit c2f2cdbeffda).
     pub fn has_frags(self) -> bool {
-        self >= FRAGS
+        self >= Self(5, 18)
     }
 }
 
