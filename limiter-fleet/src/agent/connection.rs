@@ -20,8 +20,8 @@ pub type Connected = Result<(Store, Vec<IpAddr>), Error>;
 pub struct Connection {
     pub target: Arc<Target>,
     pub store: Option<Store>,
-    is_connecting: bool,
-    next_try: Instant,
+    /// Time of the next attempt to connect; `None` during an attempt.
+    next_try: Option<Instant>,
     pub why: Option<String>,
     trouble: Option<Trouble>,
     say: fn(&str),
@@ -50,8 +50,7 @@ impl Connection {
         Self {
             target,
             store: None,
-            is_connecting: false,
-            next_try: Instant::now(),
+            next_try: Some(Instant::now()),
             why: None,
             trouble: None,
             say,
@@ -64,10 +63,10 @@ impl Connection {
     }
 
     pub fn connect(&mut self, now: Instant) -> Option<impl Future<Output = Connected> + use<>> {
-        if self.store.is_some() || self.is_connecting || now < self.next_try {
+        if self.store.is_some() || self.next_try.is_none_or(|at| now < at) {
             return None;
         }
-        self.is_connecting = true;
+        self.next_try = None;
         let target = Arc::clone(&self.target);
         Some(async move {
             let store = Store::connect(&target).await?;
@@ -75,21 +74,15 @@ impl Connection {
         })
     }
 
-    pub fn connected(&mut self, store: Store) {
-        self.is_connecting = false;
-        self.store = Some(store);
-    }
-
     pub fn refused(&mut self, error: &Error) {
-        self.is_connecting = false;
-        self.next_try = Instant::now() + AGAIN;
+        self.next_try = Some(Instant::now() + AGAIN);
         self.failed(error);
     }
 
     pub fn failed(&mut self, error: &Error) {
         let now = Instant::now();
         if error.is_of_the_connection() && self.store.take().is_some() {
-            self.next_try = now;
+            self.next_try = Some(now);
         }
         let trouble = self.trouble.get_or_insert_with(|| Trouble {
             since: now,

@@ -140,7 +140,7 @@ impl<H: Host + 'static> Agent<H> {
             Ok(connected) => connected,
             Err(error) => return self.connection.refused(&error),
         };
-        self.connection.connected(store);
+        self.connection.store = Some(store);
         // Requests on the old connection get no answer. Rounds are sent again.
         self.asked.0.clear();
         let now = Instant::now();
