@@ -21,7 +21,7 @@ use limiter_common::{
 };
 
 use crate::kernel::{
-    error::{Error, Result},
+    error::{Failed, Result},
     sys::words::Words,
 };
 
@@ -62,11 +62,10 @@ pub struct Sets {
 impl Sets {
     /// Maps the sets.
     pub fn open(map: &MapData, seed: Seed) -> Result<Self> {
-        let failed =
-            |error: nix::Error| Error::system("mapping the table of sources", error.into());
         let info = map.info()?;
         let (sets, id) = (info.max_entries(), info.id());
-        let words = Words::map(map, sets as usize * size_of::<Set>()).map_err(failed)?;
+        let words = Words::map(map, sets as usize * size_of::<Set>());
+        let words = words.failed("mapping the table of sources")?;
         Ok(Self {
             words,
             sets,
