@@ -51,8 +51,9 @@ pub async fn attach(name: &str, wanted: &Wanted) -> Result<()> {
 pub(in crate::kernel) fn lock_folder(interface: &str) -> Result<(Dir, Lock)> {
     const TRIES: usize = 10;
     for _ in 0..TRIES {
-        let folder = pins::create(interface)?;
-        if let Some(lock) = lock::lock(&folder)? {
+        if let Some(folder) = pins::create(interface)?
+            && let Some(lock) = lock::lock(&folder)?
+        {
             return Ok((folder, lock));
         }
     }

@@ -356,6 +356,6 @@ pub fn clear_others(attachment: &Attachment, stay: &[u64], falls_back: bool) {
         if index == 0 && !falls_back {
             let _ = maps::clear_next(&attachment.dir, NEXT_FALLBACK);
         }
-        let _ = unpin::generation(&attachment.dir, number);
+        let _ = unpin::remove_folder(&attachment.dir, &pins::generation(number), true);
     }
 }

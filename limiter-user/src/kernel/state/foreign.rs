@@ -56,13 +56,10 @@ fn parse_pin_name(name: &str) -> Option<(XdpMode, u32)> {
     Some((mode, interface.parse().ok()?))
 }
 
-/// The foreign program's pin: its name, mode and interface index.
-fn find_pin(folder: &Dir) -> Option<(String, XdpMode, u32)> {
-    let mut pins = folder.names().ok()?.into_iter().filter_map(|name| {
-        let (mode, interface) = parse_pin_name(&name)?;
-        Some((name, mode, interface))
-    });
-    pins.next()
+/// The foreign program's pin: its mode and interface index.
+fn find_pin(folder: &Dir) -> Option<(XdpMode, u32)> {
+    let names = folder.names().ok()?;
+    names.iter().find_map(|name| parse_pin_name(name))
 }
 
 impl Foreign {
@@ -109,9 +106,10 @@ impl Foreign {
 
     /// Opens the foreign program that is pinned in `folder`; `None` if limiter runs in front of none.
     pub fn open(folder: &Dir) -> Result<Option<Self>> {
-        let Some((name, mode, interface)) = find_pin(folder) else {
+        let Some((mode, interface)) = find_pin(folder) else {
             return Ok(None);
         };
+        let name = pin_name(mode, interface);
         let failed = |error| Error::path("opening", folder.path().join(&name), error);
         let pin = match folder.pin(&name) {
             Ok(pin) => pin,

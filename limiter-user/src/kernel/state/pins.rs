@@ -15,7 +15,6 @@
 
 use std::{
     fs,
-    io::ErrorKind,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -27,7 +26,7 @@ use nix::{
 };
 
 use crate::kernel::{
-    Error, Failed, Result,
+    Failed, Result,
     sys::{Dir, Link, LinkInfo, bpffs, folder::BPFFS},
 };
 
@@ -211,25 +210,18 @@ pub fn generations(folder: &Dir) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Makes the folder of an interface of this network namespace, and its parents.
-pub(in crate::kernel) fn create(interface: &str) -> Result<Dir> {
-    const TRIES: usize = 10;
+/// Makes the folder of an interface of this network namespace, and its parents; `None` if a `detach` has removed a parent
+/// meanwhile, because it was empty.
+pub(in crate::kernel) fn create(interface: &str) -> Result<Option<Dir>> {
     let path = directory(interface)?;
-    // A `detach` meanwhile removes parents that are empty.
-    'tries: for _ in 0..TRIES {
-        let mut made = Dir::root()?;
-        for component in path.strip_prefix(BPFFS).unwrap_or(&path) {
-            let Some(folder) = made else {
-                continue 'tries;
-            };
-            made = folder.make(&component.to_string_lossy())?;
-        }
-        if let Some(made) = made {
-            return Ok(made);
-        }
+    let mut made = Dir::root()?;
+    for component in path.strip_prefix(BPFFS).unwrap_or(&path) {
+        made = match made {
+            Some(folder) => folder.make(&component.to_string_lossy())?,
+            None => return Ok(None),
+        };
     }
-    let gone = ErrorKind::NotFound.into();
-    Err(Error::path("making the folder", path, gone))
+    Ok(made)
 }
 
 #[cfg(test)]

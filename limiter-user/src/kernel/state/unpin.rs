@@ -41,13 +41,8 @@ pub fn clear_above(folder: &Dir) {
     }
 }
 
-/// Removes a generation. Returns the names in its folder that are no pins.
-pub fn generation(attachment: &Dir, number: u64) -> Result<Vec<String>> {
-    remove_folder(attachment, &pins::generation(number), true)
-}
-
 /// Removes a folder, with its pins if `unpins`. Returns the names that are left.
-fn remove_folder(parent: &Dir, name: &str, unpins: bool) -> Result<Vec<String>> {
+pub fn remove_folder(parent: &Dir, name: &str, unpins: bool) -> Result<Vec<String>> {
     let folder = match parent.open(name) {
         Ok(Some(folder)) => folder,
         Ok(None) => return Ok(Vec::new()),
