@@ -50,7 +50,7 @@ impl From<KernelCount> for Count {
 }
 
 /// The output of `status --json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Status {
     /// The attachments.

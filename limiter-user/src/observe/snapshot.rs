@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub const TOP: usize = 20;
 
 /// All attachments of this network namespace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The content of `status --json`.
     #[serde(flatten)]
@@ -36,11 +36,8 @@ impl Snapshot {
     pub async fn take() -> Result<Self> {
         let (attachments, errors) = Attachment::all().await?;
         let mut snapshot = Self {
-            status: Status {
-                interfaces: Vec::new(),
-            },
-            tops: Vec::new(),
             unreadable: errors.iter().map(ToString::to_string).collect(),
+            ..Self::default()
         };
         let mut patience = PATIENCE;
         for attachment in &attachments {

@@ -36,13 +36,9 @@ pub struct Postgres {
     pub(super) target: Arc<Target>,
     client: Client,
     traffic: Arc<Traffic>,
-    driver: Driver,
-}
-
-/// The task that reads and writes the socket. Ends when it is dropped.
-struct Driver {
-    _task: JoinSet<()>,
-    /// The error that ended it. The client gets no reason.
+    /// The task that reads and writes the socket. Ends when it is dropped.
+    _driver: JoinSet<()>,
+    /// The error that ended the driver. The client gets no reason.
     error: Arc<OnceLock<tokio_postgres::Error>>,
 }
 
@@ -88,12 +84,13 @@ impl Postgres {
             let Ok(tls) = MakeTlsConnect::<Bounded>::make_tls_connect(&mut tls, name);
             begin(target, config, bounded, tls).await
         };
-        let (client, driver) = target.within_timeout(connecting).await?;
+        let (client, driver, error) = target.within_timeout(connecting).await?;
         Ok(Self {
             target: Arc::clone(target),
             client,
             traffic,
-            driver,
+            _driver: driver,
+            error,
         })
     }
 
@@ -128,7 +125,7 @@ impl Postgres {
                     Err(error) => error,
                 };
                 if !is_about_order(&error) {
-                    let reason = self.driver.error.get().filter(|_| error.is_closed());
+                    let reason = self.error.get().filter(|_| error.is_closed());
                     return Err(fault::of(&self.target, reason.unwrap_or(&error)));
                 }
                 // Apart from others that were refused at the same time.
@@ -187,7 +184,7 @@ async fn begin<T>(
     config: &Config,
     stream: Bounded,
     tls: T,
-) -> Result<(Client, Driver), Fault>
+) -> Result<(Client, JoinSet<()>, Arc<OnceLock<tokio_postgres::Error>>), Fault>
 where
     T: TlsConnect<Bounded, Stream: Send + 'static>,
 {
@@ -203,5 +200,5 @@ where
             let _ = ended.set(error);
         }
     });
-    Ok((client, Driver { _task: task, error }))
+    Ok((client, task, error))
 }

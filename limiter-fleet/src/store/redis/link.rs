@@ -15,12 +15,11 @@ use crate::store::{
     socket::{Bounded, Stream, Traffic, tcp},
 };
 
-/// A connection. Its background task ends with the last clone.
-#[derive(Clone)]
+/// A connection. Its background task ends when it is dropped.
 pub(super) struct Link {
     connection: MultiplexedConnection,
     traffic: Arc<Traffic>,
-    _driver: Arc<JoinSet<()>>,
+    _driver: JoinSet<()>,
 }
 
 impl Link {
@@ -40,7 +39,7 @@ impl Link {
         Ok(Self {
             connection,
             traffic,
-            _driver: Arc::new(task),
+            _driver: task,
         })
     }
 
