@@ -3,7 +3,10 @@
 use core::mem::offset_of;
 
 use limiter_common::{
-    abi::counters::{Count, Counters, FAST, LimitCounters},
+    abi::{
+        counters::{Count, Counters, FAST, LimitCounters},
+        rules::{PROVEN, SECOND},
+    },
     policy::verdict::Reason,
 };
 
@@ -108,12 +111,16 @@ pub fn came_again() {
     }
 }
 
-/// Counts a source that was admitted by second chance.
+/// Counts a source that was admitted by second chance or by proof.
 #[inline(always)]
-pub fn second_chance() {
+pub fn taken(budget: u32) {
     if let Some(counters) = of_this_cpu() {
         // SAFETY: this CPU's own map value.
-        unsafe { (*counters).second_chances += 1 };
+        match budget {
+            SECOND => unsafe { (*counters).second_chances += 1 },
+            PROVEN => unsafe { (*counters).proven += 1 },
+            _ => {}
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use limiter_common::{
     policy::{self, parse, verdict::Reason},
 };
 
-use crate::{connection, engine::Kernel, packet::Cursor, watch};
+use crate::{connection, engine::Kernel, handshake, packet::Cursor, watch};
 
 /// The row of this path's counters.
 pub const ROW: u32 = FAST;
@@ -28,7 +28,8 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     };
     kernel.begin(context);
     let is_connected = || connection::is_established(context);
-    let (reason, why) = policy::fast::evaluate(&kernel, &source, length, is_connected);
+    let prove = || handshake::prove(context, 0);
+    let (reason, why) = policy::fast::evaluate(&kernel, &source, length, is_connected, prove);
     watch::emit(context, length, reason, || (why as u32, 0, 1));
     reason
 }

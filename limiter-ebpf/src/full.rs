@@ -6,7 +6,7 @@ use limiter_common::{
     policy::{Evaluation, full, verdict::Reason},
 };
 
-use crate::{connection, engine::Kernel, packet::Cursor, watch};
+use crate::{connection, engine::Kernel, handshake, packet::Cursor, watch};
 
 /// The row of this path's counters.
 pub const ROW: u32 = FULL;
@@ -23,9 +23,12 @@ pub fn decide(context: &XdpContext, length: u64) -> Reason {
     let mut packet = Cursor::new(context);
     let read = full::read(&kernel, &mut packet, evaluation, || kernel.begin(context));
     let reason = match read {
-        Ok(()) => full::evaluate(&kernel, evaluation, |evaluation| {
-            connection::is_connected(context, evaluation)
-        }),
+        Ok(()) => full::evaluate(
+            &kernel,
+            evaluation,
+            |evaluation| connection::is_connected(context, evaluation),
+            |evaluation| handshake::prove(context, evaluation.refused_by),
+        ),
         Err(reason) => limiter_common::policy::apply_shadow(&kernel, reason),
     };
     watch::emit(context, evaluation.length, reason, || {

@@ -10,7 +10,7 @@ use limiter_common::{
 use limiter_ebpf::{
     clock,
     config::constants,
-    counters, fast, full,
+    counters, fast, full, handshake,
     maps::{NEXT, NEXT_FRAGS},
     packet,
 };
@@ -42,6 +42,8 @@ macro_rules! entries {
             }
             if reason.passes() {
                 xdp_action::XDP_PASS
+            } else if constants().proof != 0 && matches!(reason, Reason::Answered) {
+                handshake::handshake_answer(context.ctx)
             } else {
                 xdp_action::XDP_DROP
             }

@@ -2,9 +2,11 @@
 //! kernel, each with an address of its own, and retransmit as Linux does.
 
 use std::{
+    fs,
     net::{IpAddr, Ipv4Addr, SocketAddrV4, TcpListener},
     ops::Range,
     os::fd::AsRawFd as _,
+    process::Command,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -18,6 +20,7 @@ use nix::sys::{
 };
 
 use crate::{
+    foreign::{Foreign, PLAIN},
     hosts::{Hosts, SERVER, on},
     raw::Raw,
     testbed::INTERFACE,
@@ -77,6 +80,26 @@ impl Times {
         let connected = self.0.iter().flatten().filter(|time| **time <= within);
         100.0 * connected.count() as f64 / self.0.len() as f64
     }
+}
+
+/// Writes `net.ipv4.tcp_syncookies` of the server.
+pub fn set_cookies(hosts: &Hosts, value: u32) {
+    on(&hosts.server, || {
+        fs::write("/proc/sys/net/ipv4/tcp_syncookies", value.to_string()).unwrap();
+    });
+}
+
+/// Prepares both hosts for answers by SYN cookies.
+pub fn prepare_answers(hosts: &Hosts) {
+    set_cookies(hosts, 2);
+    // XDP_TX reaches a veth only with a native program (veth_xdp_flush, drivers/net/veth.c).
+    let program = Foreign::load(PLAIN);
+    let id = program.id.to_string();
+    on(&hosts.client, || {
+        let words = ["net", "attach", "xdpdrv", "id", &id, "dev", INTERFACE];
+        let done = Command::new("bpftool").args(words).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    });
 }
 
 /// Lets clients connect to the server during a flood.

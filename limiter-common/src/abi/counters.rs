@@ -66,4 +66,6 @@ pub struct Counters {
     pub came_again: u64,
     /// Sources of these that were admitted by a second chance.
     pub second_chances: u64,
+    /// Sources that were admitted because they have proven their address.
+    pub proven: u64,
 }

@@ -44,7 +44,7 @@ pub use overlay::Overlay;
 pub use problems::Part;
 pub use quota::LimitQuota;
 pub use rate::{Rate, Unit};
-pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, Scope, Settings};
+pub use settings::{Algorithm, Exempt, Limit, Malformed, Mode, Proof, Scope, Settings};
 pub use slot::Slot;
 
 /// Reads and writes types as the text that users write, in JSON too.

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     config,
-    config::{Slot, compile::FIRST_SLOT, key::octets},
+    config::{Proof, Slot, compile::FIRST_SLOT, key::octets},
     kernel::{Attachment, Result, program::Tables, state::Record, sys::clock},
 };
 
@@ -117,6 +117,7 @@ fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
             removed: counters.sources_removed,
             second_chances: counters.second_chances,
             came_again: counters.came_again,
+            proven: counters.proven,
             ..sources
         },
         events_lost: tables.events_lost()?,
@@ -149,6 +150,7 @@ fn limit(
         cost: of.cost,
         algorithm: of.algorithm.to_string(),
         hold: of.hold.map(|hold| hold.to_string()),
+        proof: (of.proof != Proof::None).then(|| of.proof.to_string()),
         held_sources: of
             .hold
             .map(|_| held.get(&slot.number).copied().unwrap_or(0)),

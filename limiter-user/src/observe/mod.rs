@@ -151,6 +151,9 @@ pub struct Limit {
     pub algorithm: String,
     /// The time for which a source stays refused after its first refused packet; null: until it has a token.
     pub hold: Option<String>,
+    /// The way in which a new source that is refused may prove its address; null: in no way.
+    #[serde(default)]
+    pub proof: Option<String>,
     /// Number of sources that the limit holds; null without `hold`.
     pub held_sources: Option<u64>,
     /// The signals that lower the rate while `limiter adapt` runs; null: none.
@@ -247,6 +250,9 @@ pub struct Sources {
     /// Packets since attach of new sources that were refused and came again, including those that took a second chance.
     #[serde(default)]
     pub came_again: u64,
+    /// Sources since attach that have proven their address and were let in. A few of them find no room.
+    #[serde(default)]
+    pub proven: u64,
 }
 
 /// The sums of an interface, from one reading of its counters. Each packet is counted once, under its reason, so that

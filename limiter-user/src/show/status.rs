@@ -45,6 +45,9 @@ fn limit_line(limit: &Limit) -> String {
             text += ": limiter adapt does not run";
         }
     }
+    if let Some(proof) = &limit.proof {
+        text += &format!(", proof {proof}");
+    }
     if limit.shadow {
         text += ", shadow: drops nothing";
     }
@@ -139,6 +142,13 @@ fn interface(interface: &Interface) -> String {
             counted(sources.came_again, "packet")
         );
         text += &line("second chance", &again);
+    }
+    if sources.proven > 0 {
+        let proven = format!(
+            "{} let in by a SYN cookie",
+            counted(sources.proven, "source")
+        );
+        text += &line("proof", &proven);
     }
     text + &new_sources_note(interface)
 }

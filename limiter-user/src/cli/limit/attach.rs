@@ -21,8 +21,10 @@ use crate::{
             set::{Lasts, Wanted},
             trial,
         },
+        sys::requirements,
     },
     observe::collect,
+    plan::doctor::proof,
     show,
 };
 
@@ -107,6 +109,12 @@ async fn shown(interface: &str) -> Result<String, Error> {
         &attachment.record.settings,
         attachment.record.frame_max,
     );
+    let settings = &attachment.record.settings;
+    if let Some(finding) = proof(settings, requirements::has_syn_cookies(), None)
+        && let Some(advice) = finding.advice
+    {
+        note(&format!("{interface}: {}: {advice}", finding.found));
+    }
     let mut shown = collect::interface(&attachment)?;
     shown.fleet = ask::of(&attachment, AGENT).await;
     Ok(show::status::attached(&shown))

@@ -10,7 +10,8 @@ use super::{
     values::{count, prefix},
 };
 use crate::config::{
-    Burst, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, OrNone, Rate, Scope, Settings,
+    Burst, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, OrNone, Proof, Rate, Scope,
+    Settings,
     settings::{DEFAULT_LIMIT, Exemption},
 };
 
@@ -62,11 +63,14 @@ pub struct Limiting {
     /// Packets that are exempt from the limits
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT,...")]
     pub exempt: Vec<Exemption>,
+    /// Proof that lets new sources in during a flood: none, or syn-cookie for SYN cookies (TCP)
+    #[arg(long, value_enum, default_value_t)]
+    pub proof: Proof,
     /// Configuration file, instead of these options
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["rate", "burst", "key", "shadow", "malformed", "allow", "deny", "max_sources", "new_sources", "new_sources_burst", "exempt"]
+        conflicts_with_all = ["rate", "burst", "key", "shadow", "malformed", "allow", "deny", "max_sources", "new_sources", "new_sources_burst", "exempt", "proof"]
     )]
     pub config: Option<PathBuf>,
 }
@@ -86,6 +90,7 @@ pub fn settings(flags: &Limiting, mode: Mode, fleet: Option<&str>) -> anyhow::Re
     let limit = Limit {
         burst: flags.burst,
         key: flags.key,
+        proof: flags.proof,
         scope: fleet.map_or(Scope::Host, |_| Scope::Fleet),
         ..Limit::new(DEFAULT_LIMIT, rate)
     };

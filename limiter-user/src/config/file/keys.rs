@@ -69,6 +69,7 @@ cost: Tokens that a packet takes, as in `2`, with a `rate` in packets. Default: 
 algorithm: `"token-bucket"` (default): a bucket refills continuously. `"fixed-window"`: it refills at the start of each period.
 hold: Time as in `"10m"`: the first packet that the limit refuses puts the bucket in debt for that time, so that the limit refuses all its packets until then. Default: none. It needs a key with the source, and has no effect in shadow. For addresses that many people share, it punishes all of them.
 adaptive: Signals of the host's load that lower `rate` and `burst` while `limiter adapt` runs, as in `{ floor = "10%", when = { cpu_pressure = "20%" } }`. Default: none. For token buckets of scope `"host"` without `hold`.
+proof: `"syn-cookie"`: a SYN of a new source that would be refused as such, to a listener of the host, is answered by a SYN cookie, and a source that returns the cookie enters the table from a budget of its own. Default: `"none"`. It needs a key of sources, `new_sources`, Linux 6.1, and `net.ipv4.tcp_syncookies=2`.
 shadow: `true`: the limit counts packets that it would drop, but drops nothing. Default: `false`.
 scope: `"host"` (default), or `"fleet"`: one limit per source for all hosts of the fleet together.
 "#,

@@ -30,6 +30,7 @@ pub fn read(mut section: Section, index: usize) -> Limit {
         algorithm: section.variant("algorithm").unwrap_or_default(),
         hold: section.text("hold", HOLD),
         adaptive: adaptive::read(&mut section),
+        proof: section.variant("proof").unwrap_or_default(),
         shadow: section.boolean("shadow").unwrap_or_default(),
         scope: section.variant("scope").unwrap_or_default(),
         // A name that no other limit has.

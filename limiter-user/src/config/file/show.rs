@@ -125,6 +125,7 @@ impl Lines {
         self.changed("algorithm", limit.algorithm);
         self.some("hold", limit.hold.map(text));
         self.some("adaptive", limit.adaptive.as_ref().map(adaptive::show));
+        self.changed("proof", limit.proof);
         self.shadow(limit.shadow);
         self.changed("scope", limit.scope);
     }

@@ -27,6 +27,7 @@ fn card() -> Device {
             up: true,
             loopback: false,
             ethernet: true,
+            mac: [0; 6],
             mtu: 1500,
             parent: Some("0000:00:05.0".to_owned()),
             xdp: None,

@@ -15,7 +15,7 @@ use limiter_common::{
     abi::{
         Config, Listed,
         counters::{Count, LimitCounters},
-        rules::second_row,
+        rules::{FIRST, row},
     },
     policy::{Engine, Evaluation, apply_shadow, fast, full, parse, verdict::Reason},
     table::{
@@ -71,14 +71,14 @@ impl Model {
         let (view, mut frame) = (&View(self), frame);
         if self.config.plain != 0 {
             return match fast::source(view, parse(&mut frame)) {
-                Ok(source) => fast::evaluate(view, &source, length, || false).0,
+                Ok(source) => fast::evaluate(view, &source, length, || false, || FIRST).0,
                 Err(reason) => reason,
             };
         }
         let evaluation = &mut *self.evaluation.borrow_mut();
         evaluation.begin(length);
         match full::read(view, &mut frame, evaluation, || ()) {
-            Ok(()) => full::evaluate(view, evaluation, |_| false),
+            Ok(()) => full::evaluate(view, evaluation, |_| false, |_| FIRST),
             Err(reason) => apply_shadow(view, reason),
         }
     }
@@ -143,14 +143,13 @@ impl<'a> Engine for View<'a> {
         table::entry(self, number)
     }
 
-    fn admits(&self, key: &SourceKey, now: u64, second: bool, take: bool) -> bool {
+    fn admits(&self, key: &SourceKey, now: u64, budget: u32, take: bool) -> bool {
         let new_sources = &self.0.new_sources;
-        let slot = key.slot();
-        let row = if second { second_row(slot) } else { slot };
+        let row = row(key.slot(), budget);
         if !new_sources.reserve(row, now) {
             return false;
         }
-        let has_room = second || limiter_common::table::make_room(self, key, now);
+        let has_room = budget != FIRST || limiter_common::table::make_room(self, key, now);
         if take || !has_room {
             new_sources.take(row);
         }
