@@ -116,10 +116,12 @@ pub fn came_again() {
 pub fn taken(budget: u32) {
     if let Some(counters) = of_this_cpu() {
         // SAFETY: this CPU's own map value.
-        match budget {
-            SECOND => unsafe { (*counters).second_chances += 1 },
-            PROVEN => unsafe { (*counters).proven += 1 },
-            _ => {}
+        unsafe {
+            match budget {
+                SECOND => (*counters).second_chances += 1,
+                PROVEN => (*counters).proven += 1,
+                _ => {}
+            }
         }
     }
 }

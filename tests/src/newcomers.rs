@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    net::{IpAddr, Ipv4Addr, SocketAddrV4, TcpListener},
+    net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener},
     ops::Range,
     os::fd::AsRawFd as _,
     process::Command,
@@ -22,6 +22,7 @@ use nix::sys::{
 use crate::{
     foreign::{Foreign, PLAIN},
     hosts::{Hosts, SERVER, on},
+    packet::{Ends, Segment},
     raw::Raw,
     testbed::INTERFACE,
 };
@@ -51,6 +52,8 @@ pub struct Flood {
     pub per_second: u64,
     /// The addresses.
     pub repeats: Repeats,
+    /// SYNs to the listener instead of UDP. Their checksum is wrong: only the program takes them.
+    pub syns: bool,
 }
 
 /// Clients that come evenly spread.
@@ -137,7 +140,17 @@ pub fn connect_during(hosts: &Hosts, flood: Option<Flood>, clients: Clients) -> 
 /// packets.
 fn send(hosts: &Hosts, flood: Flood, over: &AtomicBool) -> u64 {
     let wire = Raw::on(&hosts.client.namespace, INTERFACE).unwrap();
-    let mut frame = hosts.frame(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).bytes();
+    let source = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let ends = Ends {
+        macs: (hosts.client.mac, hosts.server.mac),
+        from: SocketAddr::new(source, 40_000),
+        to: SocketAddr::new(SERVER, PORT),
+    };
+    let mut frame = if flood.syns {
+        ends.tcp(Segment::Syn)
+    } else {
+        hosts.frame(source).bytes()
+    };
     // The checksum of the header without its source.
     frame[CHECKSUM].fill(0);
     let words = frame[HEADER].chunks_exact(2);
