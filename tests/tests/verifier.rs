@@ -27,7 +27,7 @@ use limiter_user::{
 /// Maximum for one limit. Linux 6.1 processes 54,092, and 6.18 42,931.
 const ONE: u32 = 66_000;
 
-/// Maximum for several limits. Linux 6.1 processes 261,216, and 6.18 164,147.
+/// Maximum for several limits. Linux 6.1 processes 261,216, and 6.18 164,147, some of them for the handshake proof.
 /// The functions that check a limit are verified once, and the rest grows with three loops over the limits.
 const SEVERAL: u32 = 270_000;
 
