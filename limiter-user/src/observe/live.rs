@@ -64,6 +64,7 @@ impl Row {
             Reason::Limit => ("other sources", "any"),
             Reason::Deny => ("denied sources", denied::LABEL),
             Reason::NewSource => ("new sources", "new source"),
+            Reason::Answered => ("answered SYNs", "new source"),
             reason => (reason.name(), reason.name()),
         };
         Self {

@@ -78,6 +78,8 @@ pub struct Interface {
     pub bare_ip: bool,
     /// Whether this is a loopback interface.
     pub loopback: bool,
+    /// The hardware address; zeros if it does not have six bytes.
+    pub mac: [u8; 6],
     /// The largest payload of a frame, in bytes.
     pub mtu: u32,
     /// The device's name on its bus, such as `virtio2` (Linux 5.14); `None` for an interface made by software.
@@ -208,6 +210,7 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
         // and GRE without a peer, packets begin with another header.
         bare_ip: [Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6].contains(&layer),
         loopback: link.header.flags.contains(LinkFlags::Loopback),
+        mac: [0; 6],
         mtu: 0,
         parent: None,
         xdp: None,
@@ -215,6 +218,9 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => interface.name.clone_from(name),
+            LinkAttribute::Address(mac) => {
+                interface.mac = mac.as_slice().try_into().unwrap_or_default();
+            }
             LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
             LinkAttribute::ParentDevName(name) => interface.parent = Some(name.clone()),
             LinkAttribute::Xdp(xdp) => interface.xdp = xdp_state(xdp),
