@@ -17,24 +17,21 @@ pub enum Order {
 }
 
 impl Order {
+    const ALL: [(Self, &str); 4] = [
+        (Self::DroppedPerSecond, "dropped/s"),
+        (Self::Dropped, "dropped"),
+        (Self::PassedPerSecond, "passed/s"),
+        (Self::Passed, "passed"),
+    ];
+
     /// The order's name for people.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::DroppedPerSecond => "dropped/s",
-            Self::Dropped => "dropped",
-            Self::PassedPerSecond => "passed/s",
-            Self::Passed => "passed",
-        }
+        Self::ALL[self as usize].1
     }
 
     /// The next order. After the last comes the first.
     pub fn next(self) -> Self {
-        match self {
-            Self::DroppedPerSecond => Self::Dropped,
-            Self::Dropped => Self::PassedPerSecond,
-            Self::PassedPerSecond => Self::Passed,
-            Self::Passed => Self::DroppedPerSecond,
-        }
+        Self::ALL[(self as usize + 1) % Self::ALL.len()].0
     }
 }
 
