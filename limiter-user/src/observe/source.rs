@@ -100,7 +100,7 @@ pub struct Refused {
 }
 
 /// The output of `top --once --json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Top {
     /// Name of the interface.
@@ -182,9 +182,7 @@ impl Top {
             interface: sample.interface.name.clone(),
             interval_seconds: sample.elapsed.map(|elapsed| elapsed.as_secs_f64()),
             verdicts: sample.interface.verdicts,
-            sources: Vec::new(),
-            denied: Vec::new(),
-            other_drops: Vec::new(),
+            ..Self::default()
         };
         for row in &sample.rows {
             let dropped_packets = row.activity.over;

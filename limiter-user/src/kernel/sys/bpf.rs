@@ -172,26 +172,17 @@ pub fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
         info: address(&raw mut info),
     };
     bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attributes)?;
-    match info {
-        [
-            kind @ (BPF_LINK_TYPE_XDP | BPF_LINK_TYPE_TCX),
-            _id,
-            program_id,
-            _,
-            interface,
-            hook,
-            ..,
-        ] => Ok(LinkInfo {
-            program_id,
-            interface,
-            attach_type: if kind == BPF_LINK_TYPE_XDP {
-                BPF_XDP
-            } else {
-                hook
-            },
-        }),
-        _ => Err(io::Error::other("not a link to an interface")),
-    }
+    let [kind, _id, program_id, _, interface, hook, ..] = info;
+    let attach_type = match kind {
+        BPF_LINK_TYPE_XDP => BPF_XDP,
+        BPF_LINK_TYPE_TCX => hook,
+        _ => return Err(io::Error::other("not a link to an interface")),
+    };
+    Ok(LinkInfo {
+        program_id,
+        interface,
+        attach_type,
+    })
 }
 
 fn address<T: ?Sized>(pointer: *const T) -> u64 {

@@ -64,7 +64,7 @@ pub struct XdpState {
 }
 
 /// Facts about an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     /// The interface's name.
     pub name: String,
@@ -201,7 +201,6 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
     use LinkLayerType::{Ether, Loopback, None as Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6};
     let layer = link.header.link_layer_type;
     let mut interface = Interface {
-        name: String::new(),
         index: link.header.index,
         up: link.header.flags.contains(LinkFlags::Up),
         // Frames of the loopback begin with an Ethernet header too (eth_type_trans in drivers/net/loopback.c).
@@ -210,10 +209,7 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
         // and GRE without a peer, packets begin with another header.
         bare_ip: [Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6].contains(&layer),
         loopback: link.header.flags.contains(LinkFlags::Loopback),
-        mac: [0; 6],
-        mtu: 0,
-        parent: None,
-        xdp: None,
+        ..Interface::default()
     };
     for attribute in &link.attributes {
         match attribute {
