@@ -173,6 +173,9 @@ fn outgoing_packets_of_established_connections_are_exempt() {
         TcpStream::connect((CLIENT, 7_000)).unwrap()
     });
     let (mut peer, _) = listener.accept().unwrap();
+    // A refused byte would never arrive: TCP sends it again, and is refused again.
+    peer.set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
     let mut byte = [0];
     for _ in 0..20 {
         // One packet each: the peer has read the byte before the next one is sent.
