@@ -245,7 +245,8 @@ fn stream_through_a_paced_limit_loses_nothing() {
         let [delayed, below] = ["delayed_packets_per_second", "delayed_below_seconds"]
             .map(|field| top[field].as_f64().unwrap_or_else(|| panic!("{top}")));
         println!("{delayed} packets per second were delayed, 99 % for less than {below} s");
-        assert!(delayed > 0.0 && below > 0.0, "{top}");
+        // 10 Mbit/s are 825 packets of 1,514 bytes, which leave merged.
+        assert!(delayed > 300.0 && below > 0.0, "{top}");
     });
     let status = hosts.json("status eth0:out --json")["interfaces"][0].clone();
     assert_eq!(number(&status["dropped"]["packets"]), 0, "{status}");
