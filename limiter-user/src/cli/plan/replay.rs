@@ -13,8 +13,7 @@ use crate::{
     config::Mode,
     plan::{
         capture::Capture,
-        replay,
-        replay::{Choice, Compiled},
+        replay::{self, Compiled},
     },
     show,
     show::units::counted,
@@ -28,9 +27,6 @@ pub struct Replay {
     capture: PathBuf,
     #[command(flatten)]
     limiting: Limiting,
-    /// Program in the kernel, or a model of it. Default: the kernel if possible
-    #[arg(long, value_enum)]
-    engine: Option<Choice>,
     /// Print the verdict on each packet: number, pass or drop, and reason, separated by tabs. The summary goes to
     /// standard error
     #[arg(long)]
@@ -62,8 +58,7 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
         }
         Ok(())
     };
-    let choice = arguments.engine.unwrap_or(Choice::Any);
-    let replay = replay::run(&mut capture, &compiled, choice, note, each);
+    let replay = replay::run(&mut capture, &compiled, each);
     bar.finish_and_clear();
     let replay = replay?;
     note_damage(&capture, &arguments.capture);
