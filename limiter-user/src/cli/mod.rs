@@ -62,7 +62,7 @@ mod shared {
     };
     pub use packet::OfPacket;
     pub use ssh::{allow_first, warn_of_change};
-    pub use values::{Change, DAY, SECOND, YEAR, address, duration, interface, prefix};
+    pub use values::{DAY, SECOND, YEAR, address, duration, interface, prefix};
 }
 
 use std::{fmt::Write, process::ExitCode};
