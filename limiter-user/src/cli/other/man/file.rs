@@ -11,7 +11,7 @@ pub const SECTION: u8 = 5;
 
 const DESCRIPTION: [&str; 3] = [
     "`limiter attach --config`, `limiter reload`, `limiter replay` and `limiter@IFACE.service` read this file. It is TOML. \
-     `limiter config check` reports all mistakes in it, and changes nothing.",
+     `limiter config check` reports mistakes in it, and changes nothing.",
     "An unknown key is a mistake. A file with a mistake changes nothing.",
     "Lists come before limits. Of `allow` and `deny`, the longest prefix that contains the source decides; if both have \
      that prefix, `deny`. A packet of any other source must be admitted by all limits that match it, and is charged to all \
