@@ -105,7 +105,7 @@ pub fn replay(file: &[u8], settings: &Settings) -> anyhow::Result<(Outcome, Vec<
     let mut capture = Capture::new("test", io::Cursor::new(file.to_vec()))?;
     let compiled = Compiled::new(settings).unwrap();
     let mut verdicts = Vec::new();
-    let each = |_: &Capture, number, reason| {
+    let each = |number, reason| {
         verdicts.push(reason);
         assert_eq!(number, verdicts.len() as u64);
         Ok(())

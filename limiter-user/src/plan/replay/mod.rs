@@ -66,7 +66,7 @@ impl Compiled {
 pub fn run(
     capture: &mut Capture,
     compiled: &Compiled,
-    mut each: impl FnMut(&Capture, u64, Option<Reason>) -> Result<()>,
+    mut each: impl FnMut(u64, Option<Reason>) -> Result<()>,
 ) -> Result<Outcome> {
     let mut next = capture.next().transpose()?;
     let begin = next.as_ref().map_or(0, |packet| packet.time);
@@ -76,7 +76,7 @@ pub fn run(
         let decide = || decide(&mut model, &packet.frame, packet.time);
         let reason = (!packet.outgoing).then(decide);
         course.count(&packet, reason);
-        each(capture, packet.number, reason)?;
+        each(packet.number, reason)?;
         next = capture.next().transpose()?;
     }
     Ok(course.finish(&model))
