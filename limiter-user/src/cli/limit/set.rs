@@ -7,6 +7,7 @@ use crate::{
     },
     config::{
         Burst, Invalid, Limit, Malformed, NewSources, OrNone, Rate, Settings, control::is_control,
+        invalid,
     },
     kernel::{Attachment, ops::set::set},
 };
@@ -108,34 +109,27 @@ fn chosen<'a>(
     name: Option<&str>,
     frame_max: u64,
 ) -> Result<&'a mut Limit, Invalid> {
-    let fail = |why: String| Err(Invalid(why));
-    let Some(first) = limits.first().map(|limit| limit.name.clone()) else {
-        return fail(
-            "there is no limit to change, only lists: write a [[limit]] in the file, and reload"
-                .to_owned(),
-        );
+    let index = match name {
+        Some(name) => limits.iter().position(|limit| limit.name == name),
+        None => (limits.len() == 1).then_some(0),
     };
-    if let Some(name) = name.filter(|name| is_control(name)) {
-        return fail(format!(
-            "'{name}' is built in: change its rate under [control] in the configuration file, and reload"
-        ));
+    if let Some(index) = index {
+        return Ok(&mut limits[index]);
     }
-    let Some(name) = name else {
-        if let [limit] = limits {
-            return Ok(limit);
-        }
-        return fail(format!(
-            "there are several limits: {}: name one, as in --limit {first}",
-            listed(limits, frame_max)?
-        ));
-    };
-    let Some(index) = limits.iter().position(|limit| limit.name == name) else {
-        return fail(format!(
-            "there is no limit '{name}': write one of {}",
-            listed(limits, frame_max)?
-        ));
-    };
-    Ok(&mut limits[index])
+    let listed = listed(limits, frame_max)?;
+    Err(match (name, limits.first()) {
+        (_, None) => invalid!(
+            "there is no limit to change, only lists: write a [[limit]] in the file, and reload"
+        ),
+        (Some(name), _) if is_control(name) => invalid!(
+            "'{name}' is built in: change its rate under [control] in the configuration file, and reload"
+        ),
+        (Some(name), _) => invalid!("there is no limit '{name}': write one of {listed}"),
+        (None, Some(first)) => invalid!(
+            "there are several limits: {listed}: name one, as in --limit {}",
+            first.name
+        ),
+    })
 }
 
 /// The limits, each with its rate and burst, as text.
