@@ -194,7 +194,7 @@ fn key_over_64_letters_gets_no_suggestion() {
     }
 }
 
-/// What is not TOML comes first, then keys and values, then contradictions.
+/// Text that is not TOML comes first, then keys and values, then contradictions.
 #[test]
 fn all_mistakes_of_a_kind_are_reported_at_once_in_line_order() {
     let values = "mode = \"atuo\"\n[lists]\nallow = [\n  \"192.0.2.7/24\",\n  5,\n]\nfew = { file = \"few.txt\" }\n\
