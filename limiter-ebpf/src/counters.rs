@@ -125,19 +125,19 @@ pub fn taken(budget: u32) {
     }
 }
 
-/// Counts a packet that leaves `delay` nanoseconds late.
+/// Counts the packets of this size that leave `delay` nanoseconds late.
 #[inline(always)]
-pub fn delayed(delay: u64) {
+pub fn delayed(delay: u64, size: u64) {
     if let Some(counters) = of_this_cpu() {
-        let mut index = 0;
+        let (packets, mut index) = (size::packets(size), 0);
         for bound in 0..DELAYS - 1 {
             index += usize::from(delay >= delay_bound(bound));
         }
         // SAFETY: this CPU's own map value.
         unsafe {
-            (*counters).delayed += delay;
+            (*counters).delayed += delay * packets;
             let delays = (&raw mut (*counters).delays).cast::<u64>();
-            *delays.add(index % DELAYS) += 1;
+            *delays.add(index % DELAYS) += packets;
         }
     }
 }

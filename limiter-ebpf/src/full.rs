@@ -42,7 +42,7 @@ pub fn decide(context: &Context, length: u64) -> Reason {
     if context::IN_STACK && evaluation.delay != 0 && reason.passes() {
         let delay = evaluation.delay.div_ceil(1 << TICK_SHIFT);
         context::leave_at(context, evaluation.now + delay);
-        counters::delayed(delay);
+        counters::delayed(delay, evaluation.length);
     }
     watch::emit(context, evaluation.length, reason, || {
         let (limit, limits) = evaluation.over();

@@ -10,7 +10,7 @@ use std::{
 use ipnet::IpNet;
 use limiter_common::{
     abi::{CLOCK_PACKET, Config, Listed, Source, Stamp},
-    arithmetic::scale,
+    arithmetic::{quota::LENGTH_MAX, scale},
     policy::verdict::Reason,
     table::{Seed, key::SourceKey},
 };
@@ -21,19 +21,20 @@ use limiter_user::{
         compile::{FIRST_SLOT, TierBits},
         slot::Slot,
     },
-    kernel::{
-        ops::replay,
-        program::{
-            maps::Tables,
-            object,
-            object::{ListMaps, Maps, Program},
-        },
-        sys::bpf,
+    kernel::program::{
+        maps::Tables,
+        object,
+        object::{ListMaps, Maps, Program},
     },
     observe::reader::Reader,
+    plan::capture as captured,
 };
 
-use crate::{need, store::Store};
+use crate::{
+    need,
+    store::Store,
+    test_run::{STAMP, UNSAID, run_stamped, test_run, test_run_in},
+};
 
 /// A configured limit, and other settings of the program.
 #[derive(Clone, Debug)]
@@ -126,7 +127,6 @@ pub struct Kernel {
     pub limit: Limit,
 }
 
-const STAMP: usize = size_of::<Stamp>();
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const TCX_NEXT: u32 = u32::MAX;
@@ -163,6 +163,21 @@ impl Kernel {
     /// equal seeds evict equal sources.
     pub fn seeded(settings: &Settings, seed: Seed) -> Self {
         Self::with_maps(settings, CLOCK_PACKET, Maps::Replayed { seed, full_at: 0 })
+    }
+
+    /// Loads the program as `replay`'s model decides: without the host's sockets, for frames at an XDP hook, and with
+    /// the model's seed. Time starts at `begin` (nanoseconds).
+    pub fn replaying(settings: &Settings, begin: u64) -> Self {
+        let mut settings = settings.clone();
+        settings.exempt.established = false;
+        let (mut config, prefixes) = constants(&settings, CLOCK_PACKET);
+        // The program for the network stack decides the same, but the kernel does not run it on all frames.
+        config.tc = 0;
+        let maps = Maps::Replayed {
+            seed: config.seed,
+            full_at: begin,
+        };
+        Self::start(&Limit::new("1/s", "1"), &config, &prefixes, true, maps)
     }
 
     fn with_maps(settings: &Settings, clock: u32, maps: Maps<'_>) -> Self {
@@ -218,6 +233,14 @@ impl Kernel {
         reason
     }
 
+    /// [`Self::offer`] of a captured frame, which may be truncated.
+    pub fn offer_captured(&self, frame: &captured::Frame, nanoseconds: u64) -> Reason {
+        let length = u32::try_from(frame.length.min(LENGTH_MAX)).unwrap();
+        // In the program, 0 means that the clock has not been read.
+        self.run_of_length(&frame.bytes, length, nanoseconds.max(1))
+            .1
+    }
+
     /// True if `packet` passes.
     pub fn passes(&self, packet: &[u8], nanoseconds: u64) -> bool {
         self.offer(packet, nanoseconds).passes()
@@ -239,17 +262,27 @@ impl Kernel {
     /// Runs the program `times` times on the packet, by the kernel's clock. Returns true if it passed the last time.
     pub fn repeat(&self, packet: &[u8], times: u32) -> bool {
         let program = self.program.fd().unwrap();
-        let run = bpf::test_run(program, &mut packet.to_vec(), 0, times);
+        let run = test_run(program, &mut packet.to_vec(), 0, times);
         run.unwrap().action == XDP_PASS
     }
 
     /// Runs the program once. Returns the packet as the program left it.
     pub fn run(&self, packet: &[u8], nanoseconds: u64) -> (u32, Reason, Vec<u8>) {
+        self.run_of_length(packet, 0, nanoseconds)
+    }
+
+    /// Runs the program once, on the captured bytes of a packet that was `length` bytes long; 0: no more than these.
+    fn run_of_length(
+        &self,
+        packet: &[u8],
+        length: u32,
+        nanoseconds: u64,
+    ) -> (u32, Reason, Vec<u8>) {
         let stamp = Stamp {
             nanoseconds,
-            reason: replay::UNSAID,
+            reason: UNSAID,
             uncertainty: uncertainty(nanoseconds),
-            length: 0,
+            length,
             reserved: 0,
         };
         let mut room = Vec::new();
@@ -260,7 +293,7 @@ impl Kernel {
             self.leaves_at.store(leaves_at, Ordering::Relaxed);
             return (action, reason, room);
         }
-        let (action, reason) = replay::run(program, stamp, packet, &mut room).unwrap();
+        let (action, reason) = run_stamped(program, stamp, packet, &mut room);
         (action, reason, room.split_off(STAMP))
     }
 }
@@ -282,7 +315,7 @@ fn run_tc(program: BorrowedFd<'_>, stamp: Stamp, frame: &mut [u8]) -> (u32, Reas
     let mut context = [0_u32; 48];
     let [low, high] = [stamp.nanoseconds as u32, (stamp.nanoseconds >> 32) as u32];
     context[12..17].copy_from_slice(&[low, high, stamp.reason, stamp.uncertainty, stamp.length]);
-    let run = bpf::test_run_in(program, frame, &mut context, 1).unwrap();
+    let run = test_run_in(program, frame, &mut context, 1).unwrap();
     let leaves_at = u64::from(context[39]) << 32 | u64::from(context[38]);
     (
         run.action,

@@ -39,6 +39,7 @@ pub mod service;
 pub mod soak;
 pub mod steps;
 pub mod store;
+pub mod test_run;
 pub mod testbed;
 pub mod traffic;
 pub mod trials;

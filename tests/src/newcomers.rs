@@ -3,10 +3,11 @@
 
 use std::{
     fs,
-    net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener},
+    io::{Read as _, Write as _},
+    net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream},
     ops::Range,
     os::fd::AsRawFd as _,
-    process::Command,
+    process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -33,7 +34,7 @@ const CHECKSUM: Range<usize> = 24..26;
 const SOURCE: Range<usize> = 26..30;
 
 /// Port of the server's listener.
-const PORT: u16 = 443;
+pub const PORT: u16 = 443;
 /// The addresses that the flood sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
@@ -52,8 +53,19 @@ pub struct Flood {
     pub per_second: u64,
     /// The addresses.
     pub repeats: Repeats,
-    /// SYNs to the listener instead of UDP. Their checksum is wrong: only the program takes them.
-    pub syns: bool,
+    /// The packets.
+    pub packets: Packets,
+}
+
+/// The packets of a flood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Packets {
+    /// UDP to a port that nobody listens on.
+    Udp,
+    /// SYNs to the listener with a wrong checksum: only the program takes them.
+    Syn,
+    /// SYNs to the listener from hping3, which does not repeat its addresses on purpose.
+    Hping3,
 }
 
 /// Clients that come evenly spread.
@@ -67,6 +79,8 @@ pub struct Clients {
     pub over: Duration,
     /// The flood stops when the first one comes.
     pub behind_the_flood: bool,
+    /// Each client asks a web server for a page, and waits for the answer.
+    pub asks: bool,
 }
 
 /// The longest time that a client waits.
@@ -82,6 +96,15 @@ impl Times {
         let within = Duration::from_millis(milliseconds);
         let connected = self.0.iter().flatten().filter(|time| **time <= within);
         100.0 * connected.count() as f64 / self.0.len() as f64
+    }
+
+    /// The median of those that connected.
+    pub fn median(&self) -> Duration {
+        let mut times: Vec<_> = self.0.iter().flatten().collect();
+        times.sort();
+        times
+            .get(times.len() / 2)
+            .map_or(Duration::ZERO, |time| **time)
     }
 }
 
@@ -111,11 +134,13 @@ pub fn connect_during(hosts: &Hosts, flood: Option<Flood>, clients: Clients) -> 
     hosts.client.namespace.ip(lines).unwrap();
     let lines = "route add 10.77.0.0/16 via 192.0.2.2 dev eth0\n";
     hosts.server.namespace.ip(lines).unwrap();
-    let listener = on(&hosts.server, || {
-        TcpListener::bind(("0.0.0.0", PORT)).unwrap()
-    });
-    // It ends with the process, or at the first error.
-    thread::spawn(move || while listener.accept().is_ok() {});
+    if !clients.asks {
+        let listener = on(&hosts.server, || {
+            TcpListener::bind(("0.0.0.0", PORT)).unwrap()
+        });
+        // It ends with the process, or at the first error.
+        thread::spawn(move || while listener.accept().is_ok() {});
+    }
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let sender = scope.spawn(|| {
@@ -139,6 +164,9 @@ pub fn connect_during(hosts: &Hosts, flood: Option<Flood>, clients: Clients) -> 
 /// Sends the flood until it is over, evenly: between two packets of a burst, no token comes back. Returns the number of
 /// packets.
 fn send(hosts: &Hosts, flood: Flood, over: &AtomicBool) -> u64 {
+    if flood.packets == Packets::Hping3 {
+        return send_by_hping3(flood, over);
+    }
     let wire = Raw::on(&hosts.client.namespace, INTERFACE).unwrap();
     let source = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let ends = Ends {
@@ -146,7 +174,7 @@ fn send(hosts: &Hosts, flood: Flood, over: &AtomicBool) -> u64 {
         from: SocketAddr::new(source, 40_000),
         to: SocketAddr::new(SERVER, PORT),
     };
-    let mut frame = if flood.syns {
+    let mut frame = if flood.packets == Packets::Syn {
         ends.tcp(Segment::Syn)
     } else {
         hosts.frame(source).bytes()
@@ -193,14 +221,53 @@ fn send(hosts: &Hosts, flood: Flood, over: &AtomicBool) -> u64 {
     sent
 }
 
+/// Lets hping3 send SYNs with right checksums until the flood is over. Returns the number of packets that the interface
+/// has sent.
+fn send_by_hping3(flood: Flood, over: &AtomicBool) -> u64 {
+    let sent = || {
+        let devices = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+        let (_, counters) = devices.split_once(&format!("{INTERFACE}:")).unwrap();
+        let sent = counters.split_whitespace().nth(9).unwrap();
+        sent.parse::<u64>().unwrap()
+    };
+    let (port, interval) = (
+        PORT.to_string(),
+        format!("u{}", 1_000_000 / flood.per_second),
+    );
+    let words = [
+        "-q",
+        "-n",
+        "-S",
+        "--rand-source",
+        "-p",
+        &port,
+        "-i",
+        &interval,
+    ];
+    let mut hping3 = Command::new("hping3");
+    let hping3 = hping3
+        .args(words)
+        .arg(SERVER.to_string())
+        .stdout(Stdio::null());
+    let before = sent();
+    let mut hping3 = hping3.stderr(Stdio::null()).spawn().unwrap();
+    while !over.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    hping3.kill().unwrap();
+    hping3.wait().unwrap();
+    sent() - before
+}
+
 fn connect_all(clients: Clients) -> Vec<Option<Duration>> {
     let begin = Instant::now();
     let running: Vec<_> = (0..clients.number)
         .map(|number| {
+            let asks = clients.asks;
             let due = clients.over * number / clients.number;
             thread::sleep(due.saturating_sub(begin.elapsed()));
             // The thread has this one's network namespace.
-            thread::spawn(move || connect_one(number))
+            thread::spawn(move || connect_one(number, asks))
         })
         .collect();
     running
@@ -209,7 +276,7 @@ fn connect_all(clients: Clients) -> Vec<Option<Duration>> {
         .collect()
 }
 
-fn connect_one(number: u32) -> Option<Duration> {
+fn connect_one(number: u32, asks: bool) -> Option<Duration> {
     let own = Ipv4Addr::from(u32::from_be_bytes([10, 77, 0, 1]) + number);
     let IpAddr::V4(server) = SERVER else {
         unreachable!("IPv4");
@@ -236,5 +303,10 @@ fn connect_one(number: u32) -> Option<Duration> {
         client.as_raw_fd(),
         &SockaddrIn::from(SocketAddrV4::new(server, PORT)),
     );
-    connected.is_ok().then(|| begin.elapsed())
+    let mut stream = TcpStream::from(client);
+    let answered = !asks || {
+        let asked = stream.write_all(b"GET /index.html HTTP/1.0\r\n\r\n");
+        asked.is_ok() && stream.read_exact(&mut [0; 15]).is_ok()
+    };
+    (connected.is_ok() && answered).then(|| begin.elapsed())
 }

@@ -110,15 +110,13 @@ fn reset_refills_every_bucket_of_a_source_and_no_other() {
         let text = hosts.run(&format!("reset eth0 {source}"));
         assert_eq!(text, format!("eth0: {result}\n"));
     };
-    let full =
-        "unchanged: 192.0.2.7 and 192.0.2.0/24 were not in the table: their buckets are full";
+    let full = "unchanged: 192.0.2.7 was not in the table: its buckets are full";
     reset("192.0.2.7", full);
     assert_eq!(traffic.passed_to(53, "192.0.2.7", 4), 3);
     assert_eq!(traffic.passed_to(80, "192.0.2.7", 4), 3);
     assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 2, "8 of the /24");
     let passed = number(&hosts.status()["passed"]["packets"]);
-    let refilled = "192.0.2.7 and 192.0.2.0/24 are forgotten: their buckets are full again";
-    reset("192.0.2.7", refilled);
+    reset("192.0.2.7", "refilled 3 buckets of 192.0.2.7");
     let other = &buckets(&hosts, "192.0.2.8")[0];
     assert_eq!(other, "port of 192.0.2.8 port 53: true, 1, 2, 0");
     assert_eq!(hosts.status()["passed"]["packets"], passed, "they count on");
@@ -127,9 +125,7 @@ fn reset_refills_every_bucket_of_a_source_and_no_other() {
     assert_eq!(traffic.passed_to(53, "192.0.2.8", 4), 1);
 
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
-    let refilled =
-        "2001:db8:0:1::/64 and 2001:db8::/48 are forgotten: their buckets are full again";
-    reset("2001:db8:0:1::9", refilled);
+    reset("2001:db8:0:1::9", "refilled 3 buckets of 2001:db8:0:1::9");
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
 
     let tracked = number(&hosts.status()["sources"]["tracked"]);
@@ -181,7 +177,7 @@ fn reset_leaves_limits_on_the_other_ip_version() {
     );
     assert_eq!(
         hosts.run("reset eth0 2001:db8::1"),
-        "eth0: interface is forgotten: its bucket is full again\n"
+        "eth0: refilled 1 bucket of 2001:db8::1\n"
     );
     assert_eq!(traffic.passed("2001:db8:0:1::7", 3), 2);
 }

@@ -17,9 +17,10 @@ use limiter_tests::{
     need_kernel, number,
     packet::Frame,
     settings,
+    test_run::test_run,
     traffic::Traffic,
 };
-use limiter_user::kernel::{program::raw::Raw as Plain, sys::bpf};
+use limiter_user::kernel::program::raw::Raw as Plain;
 use serde_json::Value;
 
 /// A tier within a denied prefix has an entry of its own in the list maps.
@@ -177,7 +178,7 @@ fn many_drops_on_two_cpus_are_counted_within_one_step_per_cpu() {
                 let mut packet = Frame::from([203, 0, 113, 66].into()).bytes();
                 barrier.wait();
                 let program = kernel.program.fd().unwrap();
-                let run = bpf::test_run(program, &mut packet, 0, PACKETS).unwrap();
+                let run = test_run(program, &mut packet, 0, PACKETS).unwrap();
                 assert_eq!(run.action, 1, "XDP_DROP");
             });
         }

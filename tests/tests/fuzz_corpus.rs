@@ -22,7 +22,7 @@ use limiter_user::{
     config::{file, key::address},
     plan::{
         capture::Capture,
-        replay::{Compiled, Engine},
+        replay::{Compiled, decide},
     },
 };
 
@@ -159,7 +159,7 @@ fn odd_frames_get_their_expected_verdicts() {
     for packet in Capture::open(&folder.join("odd.pcap")).unwrap() {
         let frame = packet.unwrap().frame;
         let line = written.next().unwrap();
-        let reason = Engine::model(&compiled, NOW).offer(&frame, NOW).unwrap();
+        let reason = decide(&mut compiled.model(NOW), &frame, NOW);
         let [charged, others] = kernels.each_ref().map(|kernel| {
             assert_eq!(kernel.offer(&frame.bytes, NOW), reason, "{line}");
             let mut charged: Vec<_> = kernel.tables.sets.sources().map(|(key, _)| key).collect();

@@ -11,11 +11,9 @@ use limiter_tests::{
     engine::constants,
     need, need_kernel, program_fact,
     scenario::{COUNTED, POLICY, VERDICTS, Verdict, counted},
+    test_run::test_run,
 };
-use limiter_user::kernel::{
-    program::object::{ListMaps, Maps, load},
-    sys::bpf,
-};
+use limiter_user::kernel::program::object::{ListMaps, Maps, load};
 
 #[allow(dead_code, reason = "the benchmark uses the rest")]
 #[path = "../src/bench/object.rs"]
@@ -180,7 +178,7 @@ fn instructions(program: impl AsFd, scenario: usize, verdict: Verdict) -> u64 {
     const XDP_PASS: u32 = 2;
     let mut packet = counted(scenario, verdict).1;
     let runs = [100, 1_000, 1_000, 1_000, 1_000].map(|packets| {
-        let run = bpf::test_run(program.as_fd(), &mut packet, 0, packets).unwrap();
+        let run = test_run(program.as_fd(), &mut packet, 0, packets).unwrap();
         assert_eq!(run.action == XDP_PASS, verdict == Verdict::Passed);
         run.nanoseconds.into()
     });

@@ -32,7 +32,6 @@ use limiter_user::{
     plan::{
         capture::Link,
         learn::{Service, Watched, show},
-        replay::Choice,
     },
 };
 
@@ -134,7 +133,7 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
     let mut settings = read(text).settings;
     assert!(settings.shadow, "the proposed file is in shadow mode");
     settings.shadow = false;
-    let (_, verdicts) = replay(&bytes, &settings, Choice::Model).unwrap();
+    let (_, verdicts) = replay(&bytes, &settings).unwrap();
     let mut passed: HashMap<Ipv4Addr, u64> = HashMap::new();
     for ((time, frame), reason) in frames.iter().zip(verdicts) {
         let (source, reason) = (source_of(frame), reason.unwrap());

@@ -2,19 +2,18 @@
 //! wait too long is dropped.
 
 use std::{
-    io::{Read, Write},
-    net::{TcpListener, TcpStream, UdpSocket},
-    process::Command,
+    net::UdpSocket,
+    process::{Command, Stdio},
     sync::atomic::Ordering::Relaxed,
     thread,
     time::{Duration, Instant},
 };
 
 use limiter_tests::{
-    command::ip,
     engine::Kernel,
-    hosts::{CLIENT, Hosts, SERVER, on},
-    need, need_kernel, number,
+    eventually,
+    hosts::{CLIENT, Hosts, on},
+    need, need_kernel, need_program, number,
     packet::Frame,
     raw::Raw,
 };
@@ -169,46 +168,86 @@ fn receiver_gets_packets_at_their_times() {
     );
 }
 
-/// Rate at which the client reads a stream from the server, in parts of 10 Mbit/s of frames.
-fn stream(hosts: &Hosts) -> f64 {
-    let listener = on(&hosts.server, || TcpListener::bind((SERVER, 0)).unwrap());
-    let to = listener.local_addr().unwrap();
-    let serving = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let block = vec![0x5a; 1 << 16];
-        while stream.write_all(&block).is_ok() {}
-    });
-    let mut stream = on(&hosts.client, || TcpStream::connect(to).unwrap());
-    let mut block = vec![0; 1 << 16];
-    let mut read_for = |time: u64| {
-        let (start, mut read) = (Instant::now(), 0);
-        while start.elapsed() < Duration::from_secs(time) {
-            read += stream.read(&mut block).unwrap();
+#[test]
+fn fq_drops_what_exceeds_its_flow_limit_after_limiter_has_passed_it() {
+    need_kernel!();
+    let Some(hosts) = with_fq() else { return };
+    assert!(tc(&hosts, "qdisc change dev eth0 root fq flow_limit 5"));
+    let wire = Raw::open(&hosts.client);
+    on(&hosts.server, || {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        for _ in 0..30 {
+            // The kernel may report a drop as an error.
+            let _ = socket.send_to(b"twelve bytes", (CLIENT, 9));
         }
-        read as f64 * 8.0 / start.elapsed().as_secs_f64()
+    });
+    thread::sleep(Duration::from_millis(600));
+    let arrived = wire.arrived();
+    let arrived = arrived
+        .iter()
+        .filter(|frame| frame.ends_with(b"twelve bytes"))
+        .count() as u64;
+    let status = hosts.json("status eth0:out --json")["interfaces"][0].clone();
+    let passed = number(&status["limits"][0]["passed"]["packets"]);
+    let mut tc = Command::new("tc");
+    tc.args(["-statistics", "-json", "qdisc", "show", "dev", "eth0"]);
+    let shown = on(&hosts.server, || tc.output().unwrap().stdout);
+    let shown: serde_json::Value = serde_json::from_slice(&shown).unwrap();
+    let beyond = number(&shown[0]["flows_plimit"]);
+    println!("limiter passed {passed} of 30, fq dropped {beyond}, {arrived} arrived");
+    assert!(beyond > 0, "{shown}");
+    assert_eq!(arrived, passed - beyond, "{shown}");
+}
+
+/// Sends a stream from the server to the client with iperf3 for five seconds after the burst. Returns its rate in parts
+/// of 10 Mbit/s of frames, and the number of retransmissions. `meanwhile` runs during the stream.
+fn stream(hosts: &Hosts, meanwhile: impl FnOnce()) -> (f64, u64) {
+    let iperf3 = |line: &str| {
+        let mut iperf3 = Command::new("iperf3");
+        iperf3.args(line.split(' ')).stdout(Stdio::piped());
+        iperf3.spawn().unwrap()
     };
-    // The burst is over after the first second.
-    read_for(1);
-    let rate = read_for(4);
-    drop(stream);
-    serving.join().unwrap();
+    let mut server = on(&hosts.client, || {
+        iperf3(&format!("--server --one-off --bind {CLIENT}"))
+    });
+    // Port 5201, and the state of a socket that listens.
+    eventually("iperf3 listens", || {
+        let listening = std::fs::read_to_string(format!("/proc/{}/net/tcp", server.id()));
+        listening.is_ok_and(|sockets| sockets.contains(":1451 00000000:0000 0A"))
+    });
+    let line = format!("--client {CLIENT} --omit 1 --time 5 --json");
+    let client = on(&hosts.server, || iperf3(&line));
+    thread::sleep(Duration::from_secs(3));
+    meanwhile();
+    let output = client.wait_with_output().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let end = &result["end"];
+    let rate = end["sum_received"]["bits_per_second"].as_f64();
+    let rate = rate.unwrap_or_else(|| panic!("{result}"));
     // 1,448 bytes of payload in frames of 1,514.
-    rate / (10e6 * 1_448.0 / 1_514.0)
+    let part = rate / (10e6 * 1_448.0 / 1_514.0);
+    (part, number(&end["sum_sent"]["retransmits"]))
 }
 
 #[test]
 fn stream_through_a_paced_limit_loses_nothing() {
     need_kernel!();
     let Some(hosts) = with_fq() else { return };
-    for host in [&hosts.server, &hosts.client] {
-        ip(&host.namespace, "link set lo up");
-    }
+    need_program!("iperf3");
     hosts.run("detach eth0:out");
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let text = "direction = \"out\"\n[[limit]]\nname = \"paced\"\nrate = \"10mbit\"\nburst = \"66kb\"\nmax_delay = \"2s\"\n";
-    std::fs::write(file.path(), text).unwrap();
-    hosts.run(&format!("attach eth0 --config {}", file.path().display()));
-    let paced = stream(&hosts);
+    hosts.attach_file(
+        "interfaces = \"eth0\"\ndirection = \"out\"\n[[limit]]\nname = \"paced\"\nrate = \"10mbit\"\nburst = \"66kb\"\nmax_delay = \"2s\"\n",
+    );
+    let (paced, again) = stream(&hosts, || {
+        let top = hosts.json("top eth0:out --once --json --interval 500ms");
+        let [delayed, below] = ["delayed_packets_per_second", "delayed_below_seconds"]
+            .map(|field| top[field].as_f64().unwrap_or_else(|| panic!("{top}")));
+        println!("{delayed} packets per second were delayed, 99 % for less than {below} s");
+        // 10 Mbit/s are 825 packets of 1,514 bytes, which leave merged.
+        assert!(delayed > 300.0 && below > 0.0, "{top}");
+    });
     let status = hosts.json("status eth0:out --json")["interfaces"][0].clone();
     assert_eq!(number(&status["dropped"]["packets"]), 0, "{status}");
     hosts.run("detach eth0:out");
@@ -216,8 +255,9 @@ fn stream_through_a_paced_limit_loses_nothing() {
         &hosts,
         "qdisc replace dev eth0 root tbf rate 10mbit burst 66kb latency 2s",
     ) {
-        println!("tbf, for comparison: {:.3} of the rate", stream(&hosts));
+        let (shaped, again) = stream(&hosts, || ());
+        println!("tbf, for comparison: {shaped:.3} of the rate, {again} retransmissions");
     }
-    println!("paced: {paced:.3} of the rate");
+    println!("paced: {paced:.3} of the rate, {again} retransmissions");
     assert!((0.9..1.02).contains(&paced), "{paced}");
 }

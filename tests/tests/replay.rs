@@ -14,6 +14,8 @@ use limiter_common::policy::verdict::Reason;
 use limiter_tests::{
     captures::{Captured, add, fixtures, header, match_all_fields, pcap, replay_by_both},
     command::{Outcome, copy_binary, limiter, prepared},
+    cpus::pin_to,
+    engine::Kernel,
     files::Folder,
     need_kernel,
     packet::{Frame, udp_of_length},
@@ -24,7 +26,7 @@ use limiter_user::{
     observe::Verdicts,
     plan::{
         capture::Capture,
-        replay::{Compiled, Engine},
+        replay::{Compiled, decide},
     },
 };
 
@@ -45,10 +47,11 @@ fn plain(rate: &str, burst: &str) -> Settings {
     }
 }
 
-/// All captures use one engine of each kind, because loading the program takes longest.
+/// All captures use one program and one model, because loading the program takes longest.
 #[test]
 fn kernel_and_model_agree_on_foreign_captures() {
     need_kernel!();
+    pin_to(0);
     let files = fixtures();
     let mut refused = 0;
     let mut seen = BTreeMap::<&str, u64>::new();
@@ -58,8 +61,8 @@ fn kernel_and_model_agree_on_foreign_captures() {
     };
     for settings in [plain("1/s", "2"), plain("1kbit", "1522b"), roomy] {
         let compiled = Compiled::new(&settings).unwrap();
-        let mut kernel = Engine::kernel(&compiled, 0).unwrap();
-        let mut model = Engine::model(&compiled, 0);
+        let kernel = Kernel::replaying(&settings, 0);
+        let mut model = compiled.model(0);
         let mut now = 0;
         for path in &files {
             let name = path.display();
@@ -80,8 +83,8 @@ fn kernel_and_model_agree_on_foreign_captures() {
                     }
                 };
                 now = begin + packet.time - *first.get_or_insert(packet.time);
-                let by_kernel = kernel.offer(&packet.frame, now).unwrap();
-                let by_model = model.offer(&packet.frame, now).unwrap();
+                let by_kernel = kernel.offer_captured(&packet.frame, now);
+                let by_model = decide(&mut model, &packet.frame, now);
                 assert_eq!(by_kernel, by_model, "{name}, packet {}", packet.number);
                 *seen.entry(by_model.name()).or_default() += 1;
             }
@@ -128,7 +131,7 @@ fn kernel_and_model_agree_on_random_captures() {
             .collect();
         let shown = file::show(&[], &settings);
         let about = format!("LIMITER_SEED={seed:#x}\n{shown}");
-        let (_, verdicts) = replay_by_both(&about, &pcap(&packets), &settings).unwrap();
+        let (_, verdicts) = replay_by_both(&about, &pcap(&packets), &settings);
         for verdict in verdicts {
             *seen
                 .entry(verdict.map_or("outgoing", Reason::name))
@@ -143,14 +146,14 @@ fn kernel_and_model_agree_on_random_captures() {
     }
 }
 
-/// Replays UDP packets from one source at these times with both engines. Returns true for each packet that passes.
+/// Replays UDP packets from one source at these times, in the model and in the kernel. Returns true for each packet that passes.
 fn passing(rate: &str, burst: &str, at: impl IntoIterator<Item = u64>) -> Vec<bool> {
     let frame = Frame::from(SOURCE).bytes();
     let packets: Vec<_> = at
         .into_iter()
         .map(|at| Captured::whole(START + at, frame.clone()))
         .collect();
-    let (_, verdicts) = replay_by_both(rate, &pcap(&packets), &plain(rate, burst)).unwrap();
+    let (_, verdicts) = replay_by_both(rate, &pcap(&packets), &plain(rate, burst));
     verdicts
         .into_iter()
         .map(|reason| reason.is_none_or(Reason::passes))
@@ -199,7 +202,7 @@ fn truncated_packets_count_with_their_wire_length() {
         };
         let packets = vec![packet; 20];
         let settings = plain("8kbit", "9999b");
-        let (replay, verdicts) = replay_by_both("cut", &pcap(&packets), &settings).unwrap();
+        let (replay, verdicts) = replay_by_both("cut", &pcap(&packets), &settings);
         let passes: Vec<_> = verdicts
             .into_iter()
             .map(|reason| reason.is_none_or(Reason::passes))
@@ -225,7 +228,6 @@ fn twenty() -> Vec<Captured> {
 
 #[test]
 fn replay_command_prints_verdicts_and_counts() {
-    need_kernel!();
     let (folder, capture) = folder_with(&twenty());
     let limits = "[[limit]]\nname = \"default\"\nrate = \"5/s\"\nburst = 10\n";
     let config = folder.write("limits.toml", limits);
@@ -234,30 +236,27 @@ fn replay_command_prints_verdicts_and_counts() {
         outcome.expect(0);
         outcome
     };
-    for engine in ["kernel", "model"] {
-        let options = ["--rate", "5/s", "--burst", "10", "--engine", engine];
-        let summary = replay(&options);
-        assert_eq!(summary.stderr, "");
-        let rows: Vec<_> = summary.stdout.lines().map(words).collect();
-        for row in [
-            &format!("20 packets in 0.95 s: 14 passed, 6 dropped ({engine})"),
-            "6 over the limit",
-            "default 5/s 10 /32,/64 14 6 0",
-            "192.0.2.7 20 14 6 0",
-        ] {
-            assert!(rows.iter().any(|of| of == row), "{row}: {summary:#?}");
-        }
-        let verdicts = replay(&["--config", &config, "--engine", engine, "--verdicts"]);
-        assert_eq!(verdicts.stderr, summary.stdout);
-        let lines: Vec<_> = verdicts.stdout.lines().collect();
-        assert_eq!(lines.len(), 20);
-        assert_eq!(
-            (lines[0], lines[13]),
-            ("1\tpass\tadmitted", "14\tdrop\tlimit")
-        );
-        let dropped = lines.iter().filter(|line| line.ends_with("\tdrop\tlimit"));
-        assert_eq!(dropped.count(), 6, "{verdicts:#?}");
+    let summary = replay(&["--rate", "5/s", "--burst", "10"]);
+    assert_eq!(summary.stderr, "");
+    let rows: Vec<_> = summary.stdout.lines().map(words).collect();
+    for row in [
+        "20 packets in 0.95 s: 14 passed, 6 dropped",
+        "6 over the limit",
+        "default 5/s 10 /32,/64 14 6 0",
+        "192.0.2.7 20 14 6 0",
+    ] {
+        assert!(rows.iter().any(|of| of == row), "{row}: {summary:#?}");
     }
+    let verdicts = replay(&["--config", &config, "--verdicts"]);
+    assert_eq!(verdicts.stderr, summary.stdout);
+    let lines: Vec<_> = verdicts.stdout.lines().collect();
+    assert_eq!(lines.len(), 20);
+    assert_eq!(
+        (lines[0], lines[13]),
+        ("1\tpass\tadmitted", "14\tdrop\tlimit")
+    );
+    let dropped = lines.iter().filter(|line| line.ends_with("\tdrop\tlimit"));
+    assert_eq!(dropped.count(), 6, "{verdicts:#?}");
 }
 
 /// The words of a line, with one space between them.
@@ -275,8 +274,7 @@ fn piped(arguments: &[&str]) -> Child {
 #[test]
 fn replay_warns_of_exemptions_and_truncated_captures() {
     let (folder, capture) = folder_with(&twenty());
-    let model = ["--rate", "5", "--engine", "model"];
-    let with = |arguments: &[&str]| limiter(&[&["replay"], arguments, &model[..]].concat());
+    let with = |arguments: &[&str]| limiter(&[&["replay", "--rate", "5"], arguments].concat());
     let established = with(&[&capture, "--exempt", "established"]);
     established.expect(0);
     let warning = &established.stderr;
@@ -314,7 +312,7 @@ fn replay_warns_of_exemptions_and_truncated_captures() {
                 "[[limit]]\nname = \"a\"\nrate = 5\nmatch = {{ payload = {{ offset = 0, bytes = \"{pattern}\" }} }}\n"
             ),
         );
-        let cut = limiter(&["replay", &capture, "--config", &file, "--engine", "model"]);
+        let cut = limiter(&["replay", &capture, "--config", &file]);
         cut.expect(0);
         assert_eq!(cut.stderr.contains(warning), warned, "{cut:#?}");
     }
@@ -332,9 +330,8 @@ fn unreadable_captures_and_missing_limits_are_refused() {
     limiter(&["replay", &capture]).expect_error(2, &["--rate"]);
 }
 
-/// Users without the right to load programs get the model's result and a note. A request for the kernel is refused.
 #[test]
-fn replay_without_privileges_uses_the_model() {
+fn replay_needs_no_privileges() {
     need_kernel!();
     let (folder, capture) = folder_with(&twenty());
     let copy = folder.path("limiter");
@@ -342,28 +339,21 @@ fn replay_without_privileges_uses_the_model() {
     let open: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     let path = std::path::Path::new(&copy).parent().unwrap();
     fs::set_permissions(path, open).unwrap();
-    let as_nobody = |arguments: &[&str]| {
-        let mut command = Command::new(&copy);
-        command.args(arguments).uid(65_534).gid(65_534);
-        Outcome::of(arguments.join(" "), command.output().unwrap())
-    };
-    let any = as_nobody(&["replay", &capture, "--rate", "5/s", "--burst", "10"]);
-    any.expect(0);
+    let arguments = ["replay", &capture, "--rate", "5/s", "--burst", "10"];
+    let mut command = Command::new(&copy);
+    command.args(arguments).uid(65_534).gid(65_534);
+    let outcome = Outcome::of(arguments.join(" "), command.output().unwrap());
+    outcome.expect(0);
     assert!(
-        any.stdout.contains("14 passed, 6 dropped (model)"),
-        "{any:#?}"
+        outcome.stdout.contains("14 passed, 6 dropped\n"),
+        "{outcome:#?}"
     );
-    assert!(
-        any.stderr.contains("CAP_BPF") && any.stderr.lines().count() == 1,
-        "{any:#?}"
-    );
-    as_nobody(&["replay", &capture, "--rate", "5/s", "--engine", "kernel"])
-        .expect_error(1, &["not permitted", "CAP_BPF"]);
+    assert_eq!(outcome.stderr, "");
 }
 
 /// Peak memory in KiB of a replay of `packets` packets, each from its own source.
 fn memory(packets: u32) -> u64 {
-    let arguments = ["replay", "-", "--rate", "5", "--engine", "model"];
+    let arguments = ["replay", "-", "--rate", "5"];
     let mut child = piped(&arguments);
     let mut input = child.stdin.take().unwrap();
     let mut chunk = header(1);

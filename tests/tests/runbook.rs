@@ -39,18 +39,26 @@ struct Attacked {
     site: Site,
     /// Number of the next new source.
     fresh: u8,
+    /// Words of the document, and those of this configuration.
+    instead: &'static [(&'static str, &'static str)],
 }
 
 impl Attacked {
-    fn new() -> Self {
+    fn new(instead: &'static [(&'static str, &'static str)]) -> Self {
         Self {
             site: Site::unlisted(),
             fresh: 0,
+            instead,
         }
     }
 
+    /// Runs a command. The document's limit is the one of the recipe `web`: other configurations have another.
     fn run(&self, line: &str) -> Outcome {
-        let (command, file) = line.split_once(" > ").unwrap_or((line, ""));
+        let mut line = line.to_owned();
+        for (of_web, here) in self.instead {
+            line = line.replace(of_web, here);
+        }
+        let (command, file) = line.split_once(" > ").unwrap_or((&line, ""));
         let outcome = self.site.limiter(command);
         outcome.expect(0);
         if !file.is_empty() {
@@ -132,26 +140,26 @@ impl Attacked {
                 assert_eq!(self.passed(IN_NETWORK, 1), 1, "no longer denied");
                 assert_eq!(self.shown(), *edited, "undone");
             }
-            "limiter set eth0 --rate x0.5" => {
+            "limiter set eth0 --limit connect --rate 10/s" => {
                 self.expect_direction(line, "(tighter)", "(looser)");
                 let now = self.refills();
                 assert!(now < 0.75 * rate, "{now} of {rate} a second");
             }
-            "limiter set eth0 --new-sources x0.5" => {
+            "limiter set eth0 --new-sources 5k/s" => {
                 self.expect_direction(line, "(tighter)", "(looser)");
                 assert_eq!(self.site.hosts.status()["new_sources"], "5k/s");
             }
-            "limiter set eth0 --rate x2 --new-sources x2" => {
+            "limiter set eth0 --limit connect --rate 20/s --new-sources 10k/s" => {
                 self.expect_direction(line, "(looser)", "(tighter)");
                 assert_eq!(self.shown(), *edited, "undone");
                 let now = self.refills();
                 assert!(now > 0.75 * rate, "{now} of {rate} a second");
             }
-            "limiter set eth0 --rate x0.25 --dry-run" => {
+            "limiter set eth0 --limit connect --rate 5/s --dry-run" => {
                 assert!(self.run(line).stdout.contains("nothing was changed"));
                 assert_eq!(self.shown(), *edited);
             }
-            "limiter set eth0 --rate x0.25 --try 2m" => {
+            "limiter set eth0 --limit connect --rate 5/s --try 2m" => {
                 self.expect_direction(line, "(tighter)", "(looser)");
                 assert!(self.site.hosts.status()["try_until"].is_string());
                 let now = self.refills();
@@ -238,7 +246,12 @@ impl Attacked {
 #[test]
 fn runbook_works_on_the_plain_configuration() {
     need_kernel!();
-    let attacked = Attacked::new();
+    let attacked = Attacked::new(&[
+        ("connect", "default"),
+        ("rate 5/s", "rate 1/s"),
+        ("rate 10/s", "rate 2/s"),
+        ("rate 20/s", "rate 5/s"),
+    ]);
     attacked.run("limiter attach eth0 --rate 5 --burst 10");
     attacked.run_all();
 }
@@ -246,7 +259,7 @@ fn runbook_works_on_the_plain_configuration() {
 #[test]
 fn runbook_works_on_the_web_recipe() {
     need_kernel!();
-    let attacked = Attacked::new();
+    let attacked = Attacked::new(&[]);
     let recipe = recipe("web");
     attacked.site.folder.write("limiter.toml", recipe);
     attacked.run("limiter attach --config limiter.toml");

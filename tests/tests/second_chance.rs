@@ -11,7 +11,7 @@ use limiter_tests::{
     engine::{Kernel, constants},
     hosts::Hosts,
     need_kernel,
-    newcomers::{Clients, Flood, Repeats, connect_during},
+    newcomers::{Clients, Flood, Packets, Repeats, connect_during},
     number,
     packet::Frame,
     settings,
@@ -224,13 +224,14 @@ fn new_clients_connect_by_their_first_retransmission_during_a_flood() {
     let flood = Flood {
         per_second: 20_000,
         repeats: Repeats::Never,
-        syns: false,
+        packets: Packets::Udp,
     };
     let clients = Clients {
         number: 40,
         after: Duration::from_secs(1),
         over: Duration::from_secs(2),
         behind_the_flood: false,
+        asks: false,
     };
     let connected = connect_during(&hosts, Some(flood), clients).percent_within(1_700);
     // Without second chances, a third does not connect.

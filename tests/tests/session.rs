@@ -102,7 +102,7 @@ fn change_that_limits_the_ssh_session_prints_a_warning() {
     for part in ["WARNING", "'default'", advice, "--try 2m"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let text = session(&["set", "eth0", "--rate", "x0.5"]);
+    let text = session(&["set", "eth0", "--rate", "3"]);
     assert!(text.contains("WARNING") && text.contains(advice), "{text}");
     assert_eq!(session(&["deny", "add", "eth0", "203.0.113.0/24"]), "");
     let text = session(&["deny", "add", "eth0", "192.0.2.0/24"]);

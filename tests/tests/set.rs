@@ -62,11 +62,10 @@ fn set_changes_one_limit_of_several() {
     assert_eq!(traffic.passed("192.0.2.2", 9), 5);
 
     let listed = "web (rate 1/h, burst 7), all (rate 1/h, burst 20)";
-    let several = &["several limits", listed, "--limit web", "--rate x0.5"][..];
+    let several = &["several limits", listed, "--limit web"][..];
     for (options, status, words) in [
         ("--rate 6", 1, several),
         ("--burst 6", 1, several),
-        ("--rate x0.5 --burst 6", 1, several),
         ("--limit wep --rate 6", 1, &["no limit 'wep'", listed]),
         ("--limit control --rate 6", 1, &["built in", "[control]"]),
         ("--limit web", 2, &["--rate"]),
@@ -76,60 +75,6 @@ fn set_changes_one_limit_of_several() {
         refused.expect_error(status, words);
     }
     assert_eq!(hosts.status()["limits"][1]["burst"], "20");
-}
-
-/// The factors apply to the named limit, or to all limits.
-#[test]
-fn factors_scale_the_current_values() {
-    need_kernel!();
-    let hosts = attached();
-    let traffic = Traffic::new(&hosts);
-    let shown = || hosts.limiter("config show eth0").stdout;
-    let before = shown();
-    assert_eq!(
-        set(&hosts, "--rate x0.5"),
-        "eth0: web: rate 1/h -> 1/2h (tighter)\n\
-         eth0: all: rate 1/h -> 1/2h (tighter)\n"
-    );
-    set(&hosts, "--rate x2");
-    assert_eq!(shown(), before, "the settings are those before the change");
-    assert_eq!(
-        set(&hosts, "--limit web --rate x3 --burst x0.5"),
-        "eth0: web: rate 1/h -> 3/h (looser)\neth0: web: burst 5 -> 2 (tighter)\n"
-    );
-    assert_eq!(traffic.passed_to(80, "192.0.2.2", 8), 2, "rounded down");
-
-    assert_eq!(
-        set(&hosts, "--new-sources x0.5"),
-        "eth0: new sources: rate 1k/s -> 500/s (tighter)\n"
-    );
-    set(&hosts, "--new-sources none");
-    hosts.limiter("set eth0 --new-sources x0.5").expect_error(
-        1,
-        &["no rate of new sources to scale", "--new-sources RATE"],
-    );
-}
-
-#[test]
-fn bad_factors_change_nothing() {
-    need_kernel!();
-    let hosts = attached();
-    set(&hosts, "--limit web --rate 1G/s");
-    let before = hosts.run("config show eth0");
-    for (options, status, words) in [
-        ("--rate x0", 2, ["x0", "not a factor", "as in x0.5"]),
-        // The burst of the other limit would be 2.
-        (
-            "--burst x0.1",
-            1,
-            ["limit 'web'", "smallest factor", "x0.2"],
-        ),
-        ("--rate x2", 1, ["limit 'web'", "highest rate", "1G/s"]),
-    ] {
-        let refused = hosts.limiter(&format!("set eth0 {options}"));
-        refused.expect_error(status, &words);
-    }
-    assert_eq!(hosts.run("config show eth0"), before);
 }
 
 /// The burst stays unless it is given.

@@ -173,6 +173,9 @@ fn outgoing_packets_of_established_connections_are_exempt() {
         TcpStream::connect((CLIENT, 7_000)).unwrap()
     });
     let (mut peer, _) = listener.accept().unwrap();
+    // A refused byte would never arrive: TCP sends it again, and is refused again.
+    peer.set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
     let mut byte = [0];
     for _ in 0..20 {
         // One packet each: the peer has read the byte before the next one is sent.
@@ -295,13 +298,7 @@ fn merged_packets_count_as_the_packets_they_were() {
     need_tcx!();
     let hosts = Hosts::new();
     let frame = 14 + 20 + 8 + 100;
-    for (line, burst) in [
-        ("--rate 1/h --burst 25", 25),
-        // 505 frames of 142 bytes.
-        ("--rate 8bit --burst 71710b", 505),
-    ] {
-        hosts.run(&format!("attach eth0 --hook tc {line}"));
-        let merged = burst / 10 + 2;
+    let send = |merged| {
         on(&hosts.client, || {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
             (0..merged).for_each(|_| send_merged(&socket, 10));
@@ -309,6 +306,15 @@ fn merged_packets_count_as_the_packets_they_were() {
                 socket.send_to(&[0; 100], "192.0.2.1:9").unwrap();
             }
         });
+    };
+    for (line, burst) in [
+        ("--rate 1/h --burst 25", 25),
+        // 505 frames of 142 bytes.
+        ("--rate 8bit --burst 71710b", 505),
+    ] {
+        hosts.run(&format!("attach eth0 --hook tc {line}"));
+        let merged = burst / 10 + 2;
+        send(merged);
         let packets = |what: &str| number(&hosts.status()[what]["packets"]);
         eventually("all packets are seen", || {
             packets("seen") == 10 * merged + 20
@@ -320,6 +326,20 @@ fn merged_packets_count_as_the_packets_they_were() {
         assert_eq!(number(&of_limit["packets"]), burst, "{line}");
         hosts.run("detach eth0");
     }
+    let police = "filter add dev eth0 ingress matchall action police pkts_rate 10 pkts_burst 25 conform-exceed drop/ok";
+    for line in ["qdisc add dev eth0 clsact", police] {
+        if tool(&hosts.server, &format!("tc {line}"), "").is_none() {
+            eprintln!("this kernel has no police to compare with");
+            return;
+        }
+    }
+    let socket = on(&hosts.server, || UdpSocket::bind((SERVER, 9)).unwrap());
+    socket.set_read_timeout(Some(SILENCE)).unwrap();
+    // Its bucket is empty at first.
+    thread::sleep(Duration::from_secs(3));
+    send(4);
+    let passed = std::iter::from_fn(|| socket.recv(&mut [0; 128]).ok()).count();
+    println!("police, for comparison: burst 25, {passed} of 4 × 10 and 20 packets passed");
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! Replays a capture through a limiter whose host is overloaded above a rate of packets.
 
 use anyhow::Result;
-use limiter_common::{
-    abi::rules::LIMITS_MAX,
-    arithmetic::{quota::LENGTH_MAX, scale::ONE},
-};
+use limiter_common::{abi::rules::LIMITS_MAX, arithmetic::scale::ONE};
 
 use super::controller::{Controller, ROUND};
 use crate::{
     config::{Rate, Settings, compile::FIRST_SLOT},
-    plan::{capture::Capture, replay::Compiled},
+    plan::{
+        capture::Capture,
+        replay::{Compiled, decide},
+    },
 };
 
 /// The longest time without packets, in seconds.
@@ -73,10 +73,9 @@ pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result
         }
         second.offered += 1;
         let frame = &packet.frame;
-        let passed = models.each_mut().map(|model| {
-            let reason = model.offer(&frame.bytes, frame.length.min(LENGTH_MAX), now);
-            u64::from(reason.passes())
-        });
+        let passed = models
+            .each_mut()
+            .map(|model| u64::from(decide(model, frame, now).passes()));
         second.configured += passed[0];
         second.adapted += passed[1];
     }

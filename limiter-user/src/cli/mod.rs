@@ -57,12 +57,10 @@ mod shared {
     pub use interruption::interruption;
     pub use lasting::{Lasting, note_stale_file, report_changes};
     pub use limiting::{Limiting, settings};
-    pub use output::{
-        About, Usage, answer, note, outcome, print, progress, report, unwritten, usage, write,
-    };
+    pub use output::{About, Usage, answer, note, outcome, print, report, unwritten, usage, write};
     pub use packet::OfPacket;
     pub use ssh::{allow_first, warn_of_change};
-    pub use values::{Change, DAY, SECOND, YEAR, address, duration, interface, prefix};
+    pub use values::{DAY, SECOND, YEAR, address, duration, interface, prefix};
 }
 
 use std::{fmt::Write, process::ExitCode};

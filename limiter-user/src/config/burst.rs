@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Factor, Invalid, Rate, Text, Unit, as_text, ensure, invalid, number};
+use super::{Invalid, Rate, Text, Unit, as_text, ensure, invalid, number};
 
 /// A number of packets, or of bytes for a bit rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,14 +55,6 @@ impl Burst {
             tokens: rate.tokens_in(1_000_000_000).max(least),
             unit: Some(rate.unit),
         }
-    }
-
-    /// The burst times `factor`, rounded to a whole token in the factor's direction.
-    pub fn scaled(self, factor: Factor) -> Result<Self, Invalid> {
-        Ok(Self {
-            tokens: factor.of(self.tokens, &format_args!("burst {self}"))?,
-            ..self
-        })
     }
 
     /// The burst itself, if it fits the rate's unit.

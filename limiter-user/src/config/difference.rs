@@ -3,69 +3,98 @@
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
-    fmt::Display,
 };
 
 use super::{Limit, Lists, NewSources, Prefixes, Scope, Settings, or_none::NONE};
 
+/// A setting, and its value in words.
+type Setting<'a> = (&'a str, String);
+
 /// One line for each difference, on an interface with frames of up to `frame_max` bytes. Empty if there is none.
 pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String> {
-    let mut changes = Vec::new();
-    let exempt = |settings: &Settings| match settings.exempt.names().join(",") {
-        names if names.is_empty() => "nothing".to_owned(),
-        names => names,
-    };
-    let fleet = |settings: &Settings| settings.fleet.clone().unwrap_or(NONE.to_owned());
     let [before, after] = [old, new].map(|settings| new_sources(settings.new_sources));
-    limits_of(&mut changes, &before, &after, frame_max, true);
-    if let (Some(old), Some(new)) = (old.new_sources, new.new_sources) {
-        let second = [on(old.second_chance), on(new.second_chance)];
-        note(&mut changes, "second chance", second);
+    let mut changes = limits_of(&before, &after, frame_max, true);
+    changes.extend(noted(whole(old), whole(new), [None; 2]));
+    // A single limit needs no name.
+    let with_names = new.limits.len() != 1;
+    changes.extend(limits_of(&old.limits, &new.limits, frame_max, with_names));
+    let names = |settings: &Settings| -> Vec<_> {
+        let limits = settings.limits.iter();
+        limits.map(|limit| limit.name.clone()).collect()
+    };
+    if changes.is_empty() && names(old) != names(new) {
+        changes.push("order of the limits".to_owned());
     }
-    note(&mut changes, "exempt", [exempt(old), exempt(new)]);
-    note(&mut changes, "shadow", [on(old.shadow), on(new.shadow)]);
-    note(&mut changes, "malformed", [old.malformed, new.malformed]);
-    note(&mut changes, "fleet", [fleet(old), fleet(new)]);
-    limits(&mut changes, &old.limits, &new.limits, frame_max);
     if old.exempt.control && new.exempt.control {
         let (old, new) = (old.control.limits(), new.control.limits());
-        limits_of(&mut changes, &old, &new, frame_max, true);
+        changes.extend(limits_of(&old, &new, frame_max, true));
     }
     lists(&mut changes, &old.lists, &new.lists);
     for name in old.fleet_lists.union(&new.fleet_lists) {
+        let what = format!("{name}: scope");
         let scope = |settings: &Settings| match settings.fleet_lists.contains(name) {
-            true => Scope::Fleet,
-            false => Scope::Host,
+            true => [(what.as_str(), Scope::Fleet.to_string())],
+            false => [(what.as_str(), Scope::Host.to_string())],
         };
-        let scopes = [scope(old), scope(new)];
-        note(&mut changes, &format!("{name}: scope"), scopes);
+        changes.extend(noted(scope(old), scope(new), [None; 2]));
     }
     changes
 }
 
-fn note<T: Display + PartialEq>(changes: &mut Vec<String>, what: &str, values: [T; 2]) {
-    directed(changes, what, values, None);
+/// Notes the settings that differ, and the direction of the first two if the new value compares to the old one.
+fn noted<'a, const N: usize>(
+    old: [Setting<'a>; N],
+    new: [Setting<'a>; N],
+    orders: [Option<Ordering>; 2],
+) -> impl Iterator<Item = String> {
+    let orders = orders.into_iter().chain(std::iter::repeat(None));
+    let both = old.into_iter().zip(new).zip(orders);
+    both.filter(|((old, new), _)| old != new)
+        .map(|(((what, from), (_, to)), order)| {
+            let direction = match order {
+                Some(Ordering::Less) => " (tighter)",
+                Some(Ordering::Greater) => " (looser)",
+                _ => "",
+            };
+            format!("{what} {from} -> {to}{direction}")
+        })
 }
 
-/// Notes a difference, and its direction if the new value compares to the old one.
-fn directed<T: Display + PartialEq>(
-    changes: &mut Vec<String>,
-    what: &str,
-    [from, to]: [T; 2],
-    order: Option<Ordering>,
-) {
-    let direction = match order {
-        Some(Ordering::Less) => " (tighter)",
-        Some(Ordering::Greater) => " (looser)",
-        _ => "",
-    };
-    if from != to {
-        changes.push(format!("{what} {from} -> {to}{direction}"));
-    }
+fn on(switch: bool) -> String {
+    if switch { "on" } else { "off" }.to_owned()
 }
 
-fn on(switch: bool) -> &'static str {
-    if switch { "on" } else { "off" }
+fn or(value: Option<impl ToString>, none: &str) -> String {
+    value.map_or(none.to_owned(), |value| value.to_string())
+}
+
+/// The settings beside limits and lists.
+fn whole(settings: &Settings) -> [Setting<'static>; 5] {
+    let exempt = Some(settings.exempt.names().join(",")).filter(|names| !names.is_empty());
+    let second_chance = settings.new_sources.is_none_or(|of| of.second_chance);
+    [
+        ("second chance", on(second_chance)),
+        ("exempt", or(exempt, "nothing")),
+        ("shadow", on(settings.shadow)),
+        ("malformed", settings.malformed.to_string()),
+        ("fleet", or(settings.fleet.as_ref(), NONE)),
+    ]
+}
+
+/// The settings of a limit. Rate and burst come first.
+fn of_limit(limit: &Limit, frame_max: u64) -> [Setting<'static>; 10] {
+    [
+        ("rate", limit.rate.to_string()),
+        ("burst", burst(limit, frame_max)),
+        ("cost", or(limit.cost, "by unit")),
+        ("shadow", on(limit.shadow)),
+        ("algorithm", limit.algorithm.to_string()),
+        ("hold", or(limit.hold, NONE)),
+        ("max_delay", or(limit.max_delay, NONE)),
+        ("adaptive", or(limit.adaptive.as_ref(), NONE)),
+        ("proof", limit.proof.to_string()),
+        ("scope", limit.scope.to_string()),
+    ]
 }
 
 /// The limit on new sources as one of the limits.
@@ -77,29 +106,13 @@ fn new_sources(limit: Option<NewSources>) -> Vec<Limit> {
     limit.map(named).into_iter().collect()
 }
 
-fn limits(changes: &mut Vec<String>, old: &[Limit], new: &[Limit], frame_max: u64) {
-    // A single limit needs no name.
-    limits_of(changes, old, new, frame_max, new.len() != 1);
-    let names = |limits: &[Limit]| -> Vec<_> {
-        let names = limits.iter().map(|limit| limit.name.clone());
-        names.collect()
-    };
-    if changes.is_empty() && names(old) != names(new) {
-        changes.push("order of the limits".to_owned());
-    }
-}
-
 /// The differences of each limit, with its name in front if `with_names`.
-fn limits_of(
-    changes: &mut Vec<String>,
-    old: &[Limit],
-    new: &[Limit],
-    frame_max: u64,
-    with_names: bool,
-) {
+fn limits_of(old: &[Limit], new: &[Limit], frame_max: u64, with_names: bool) -> Vec<String> {
     let named = |limits: &[Limit], name: &str| limits.iter().any(|limit| limit.name == name);
     let gone = old.iter().filter(|limit| !named(new, &limit.name));
-    changes.extend(gone.map(|limit| format!("limit {} gone", limit.name)));
+    let mut changes: Vec<_> = gone
+        .map(|limit| format!("limit {} gone", limit.name))
+        .collect();
     for limit in new {
         let Limit { name, rate, .. } = limit;
         let Some(before) = old.iter().find(|limit| limit.name == *name) else {
@@ -112,42 +125,16 @@ fn limits_of(
             false => change,
         }));
     }
+    changes
 }
 
 fn one_limit(old: &Limit, new: &Limit, frame_max: u64) -> Vec<String> {
-    let mut changes = Vec::new();
-    let cost = |limit: &Limit| {
-        limit
-            .cost
-            .map_or("by unit".to_owned(), |cost| cost.to_string())
-    };
-    let rates = [old.rate, new.rate];
-    directed(&mut changes, "rate", rates, new.rate.compare(&old.rate));
     let tokens = |limit: &Limit| limit.burst(frame_max).map_or(0, |burst| burst.tokens);
     let same_unit = old.rate.unit == new.rate.unit;
-    let order = same_unit.then(|| tokens(new).cmp(&tokens(old)));
-    let bursts = [old, new].map(|limit| burst(limit, frame_max));
-    directed(&mut changes, "burst", bursts, order);
-    note(&mut changes, "cost", [cost(old), cost(new)]);
-    note(&mut changes, "shadow", [on(old.shadow), on(new.shadow)]);
-    note(&mut changes, "algorithm", [old.algorithm, new.algorithm]);
-    let hold = |limit: &Limit| limit.hold.map_or(NONE.to_owned(), |hold| hold.to_string());
-    note(&mut changes, "hold", [hold(old), hold(new)]);
-    let max_delay = |limit: &Limit| {
-        limit
-            .max_delay
-            .map_or(NONE.to_owned(), |time| time.to_string())
-    };
-    note(&mut changes, "max_delay", [max_delay(old), max_delay(new)]);
-    let adaptive = |limit: &Limit| {
-        limit
-            .adaptive
-            .as_ref()
-            .map_or(NONE.to_owned(), ToString::to_string)
-    };
-    note(&mut changes, "adaptive", [adaptive(old), adaptive(new)]);
-    note(&mut changes, "proof", [old.proof, new.proof]);
-    note(&mut changes, "scope", [old.scope, new.scope]);
+    let of_burst = same_unit.then(|| tokens(new).cmp(&tokens(old)));
+    let [before, after] = [old, new].map(|limit| of_limit(limit, frame_max));
+    let orders = [new.rate.compare(&old.rate), of_burst];
+    let mut changes: Vec<_> = noted(before, after, orders).collect();
     if old.key != new.key {
         changes.push(format!("key {} -> {}, with new buckets", old.key, new.key));
     }

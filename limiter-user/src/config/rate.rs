@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Factor, Invalid, Text, as_text, ensure, factor, invalid, number};
+use super::{Invalid, Text, as_text, ensure, invalid, number};
 
 /// The unit that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,47 +127,6 @@ impl Rate {
         Ok(self)
     }
 
-    /// The rate times `factor`. Packet rates are exact, with a longer period if needed: half of 5/s is 5/2s. Bit
-    /// rates, and packet rates with a `fixed` period (windows), are rounded in the factor's direction.
-    pub fn scaled(self, factor: Factor, fixed: bool) -> Result<Self, Invalid> {
-        if fixed || self.unit == Unit::Bytes {
-            let amount = factor.of(self.amount, &format_args!("rate {self}"))?;
-            return Self { amount, ..self }.check();
-        }
-        let out_of_range = || {
-            invalid!("rate {self} times {factor} is out of range: write a rate, or another factor")
-        };
-        let thousandths = factor.thousandths_of(self.amount);
-        let common = greatest_common_divisor(thousandths, factor::ONE.into());
-        let period = u128::from(self.period_ns) * u128::from(factor::ONE) / common;
-        let scaled = Self {
-            amount: u64::try_from(thousandths / common).map_err(|_| out_of_range())?,
-            period_ns: u64::try_from(period).map_err(|_| out_of_range())?,
-            unit: self.unit,
-        };
-        if scaled.amount >= 1 << 63 || scaled.period_ns > PERIOD_MAX {
-            return Err(out_of_range());
-        }
-        scaled.in_one_period().check()
-    }
-
-    /// Simplifies 10/2s to 5/s: the period becomes one second, minute, hour or day, if the amount is whole there.
-    fn in_one_period(self) -> Self {
-        let whole = |(_, unit): &&(&str, u64)| {
-            let units = self.period_ns / unit;
-            self.period_ns.is_multiple_of(*unit) && self.amount.is_multiple_of(units)
-        };
-        let is_one = PERIODS.iter().any(|(_, unit)| *unit == self.period_ns);
-        match PERIODS.iter().find(whole) {
-            Some((_, unit)) if !is_one => Self {
-                amount: self.amount / (self.period_ns / unit),
-                period_ns: *unit,
-                ..self
-            },
-            _ => self,
-        }
-    }
-
     /// Compares two rates: the slower one is less. `None` if they count different units.
     pub fn compare(&self, other: &Self) -> Option<Ordering> {
         let in_other = |rate: &Self, period: u64| u128::from(rate.amount) * u128::from(period);
@@ -202,13 +161,6 @@ impl Rate {
     pub fn per_second(&self) -> f64 {
         let per_token = if self.unit == Unit::Bytes { 8.0 } else { 1.0 };
         self.amount as f64 * SECOND as f64 / self.period_ns as f64 / per_token
-    }
-}
-
-fn greatest_common_divisor(a: u128, b: u128) -> u128 {
-    match b {
-        0 => a,
-        _ => greatest_common_divisor(b, a % b),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt::Display, net::IpAddr, str::FromStr};
 use limiter_common::table::Seed;
 
 use super::{
-    Burst, Destination, Factor, Invalid, Key, Protocol, Rate, Time,
+    Burst, Destination, Invalid, Key, Protocol, Rate, Time,
     adaptive::{Percent, Probe},
     escape,
     key::Packet,
@@ -23,7 +23,6 @@ fn read(kind: &str, text: &str) -> Result<String, Invalid> {
     match kind {
         "rate" => shown::<Rate>(text),
         "burst" => shown::<Burst>(text),
-        "factor" => shown::<Factor>(text),
         "key" => shown::<Key>(text),
         "protocol" => shown::<Protocol>(text),
         "port" => shown::<PortRange>(text),
@@ -55,7 +54,6 @@ fn values_are_read_and_shown() {
     let values = "
 rate: 5 = 5/s | 5/s | 300/1m = 300/m | 10/6s | 1k/s | 2M/s | 1/d | 100/10d | 10mbit | 64kbit | 1.5gbit = 1500mbit
 burst: 10 | 2k | 64kb | 1mb | 1500b
-factor: x0.5 | x2 | x0.001 | x1000 | x1 | x0.05 | x12.345
 key: /32,/64 | /24,/48 | /0,/0 | interface | /32,/64,destination_port | interface,destination_port
 key: source = /32,/64 | source/24 = /24,/64 | source/24,/48 = /24,/48 | source + destination_port = /32,/64,destination_port
 key: destination | destination/24,/48 | destination/24 = destination/24,/128 | destination/32,/128 = destination
@@ -91,7 +89,6 @@ fn invalid_values_are_refused() {
     let values = "
 rate: 0 | 5/x | 5/0.5s | 2G/s | 2tbit | 1/209d | 10mbps
 burst: 0 | -1 | 0kb | 1.5 | kb | 10x | 10KB | 1e9
-factor: x | x0 | x-1 | xNaN | xinf | x1e9 | x1000.001 | x0.0001 | x.5 | 0.5 | 2x | x0,5 | x 2 | xx2 | x1k
 key: /33,/64 | /32,/129 | /32 | 32,64 | /32,/64,/1 | /-1,/64 | /32,/+64 | Interface | /32,/64,source_port | destination_port
 key: source/33 | source/24,48 | source/,/48 | destination/32,/129 | destinations | destination + source | source + | + destination
 key: source + source | interface + destination | /32,/64 + destination | flow/32,/64 | flow,destination_port | flow + destination
@@ -113,35 +110,6 @@ number: k | 0.5 | 1.2.3 | . | .5 | .5k | 1.0000000000k | 9223372036854775808 | -
     for (kind, texts) in table(values) {
         for text in texts.into_iter().chain([""]) {
             assert!(read(kind, text).is_err(), "{kind} {text}");
-        }
-    }
-}
-
-/// Rates of packets stay exact; windows and bit rates are rounded in the direction of the change, as bursts are.
-#[test]
-fn factors_scale_exactly_or_in_the_direction_of_the_change() {
-    let values = "
-rate: 5/s x0.5 = 5/2s | 5/2s x2 = 5/s | 1/s x0.1 = 1/10s | 300/m x0.5 = 150/m | 150/m x2 = 300/m | 1/2m x2 = 1/m
-rate: 10/6s x0.5 = 5/6s | 1/d x0.005 = 1/200d | 1k/s x1.5 = 1500/s | 10mbit x0.5 = 5mbit | 3bit x0.5 = 1bit
-rate: 1bit x0.5 = - | 1/d x0.001 = - | 1G/s x2 = - | 1tbit x1.001 = -
-window: 5/s x0.5 = 2/s | 1/s x0.5 = -
-burst: 10 x0.5 = 5 | 5 x0.5 = 2 | 5 x0.9 = 4 | 1000000 x0.999 = 999000 | 5 x1.1 = 6 | 10 x0.1 = 1 | 3 x0.334 = 1
-burst: 3 x0.333 = - | 4611686018427387904 x2 = -
-";
-    for (kind, texts) in table(values) {
-        for text in texts {
-            let (before, expected) = text.split_once(" = ").unwrap();
-            let (value, factor) = before.split_once(' ').unwrap();
-            let factor: Factor = factor.parse().unwrap();
-            let scaled = if kind == "burst" {
-                let burst: Burst = value.parse().unwrap();
-                burst.scaled(factor).map(|burst| burst.to_string())
-            } else {
-                let rate: Rate = value.parse().unwrap();
-                let scaled = rate.scaled(factor, kind == "window");
-                scaled.map(|rate| rate.to_string())
-            };
-            assert_eq!(scaled.as_deref().unwrap_or("-"), expected, "{text}");
         }
     }
 }

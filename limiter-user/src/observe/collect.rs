@@ -183,6 +183,9 @@ pub fn sample(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Res
     let mut denied = gauge.denied.read(attachment, wanted)?;
     // The interface is read after the sources, so that it includes all their packets.
     let interface = described(attachment, counted)?;
+    let before = std::mem::replace(&mut gauge.delays, interface.delays.clone());
+    let delays = interface.limits.iter().any(|of| of.max_delay.is_some());
+    let delays = (delays && elapsed.is_some()).then(|| interface.delays.clone().since(&before));
     let before = gauge.drops(interface.drops);
     let deny = interface.drops.of(Reason::Deny);
     let since = deny.packets.saturating_sub(before.of(Reason::Deny).packets);
@@ -192,6 +195,7 @@ pub fn sample(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Res
     Ok(Sample {
         interface,
         elapsed,
+        delays,
         rows,
     })
 }

@@ -49,10 +49,55 @@ impl Delays {
         }
     }
 
-    /// The least known bound of the delays of 99 % of the packets, in seconds. None if it is beyond all bounds.
+    /// The delays since `before`, of the same counters.
+    pub fn since(mut self, before: &Self) -> Self {
+        self.packets = self.packets.saturating_sub(before.packets);
+        self.seconds -= before.seconds;
+        // There are no bounds in `before` if no packet was delayed.
+        for (below, before) in self.below.iter_mut().zip(&before.below) {
+            below.packets = below.packets.saturating_sub(before.packets);
+        }
+        self
+    }
+
+    /// The least known bound of the delays of 99 % of the packets, in seconds. None if it is beyond all bounds, or if
+    /// there are no packets.
     pub fn most(&self) -> Option<f64> {
         let most = self.packets - self.packets / 100;
         let bound = self.below.iter().find(|below| below.packets >= most);
-        bound.map(|below| below.seconds)
+        bound.filter(|_| most > 0).map(|below| below.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_since_a_scan_are_those_of_its_interval_alone() {
+        let mut counters = Counters::default();
+        let none = Delays::new(&counters);
+        assert_eq!(none.most(), None);
+        counters.delays[0] = 1_000;
+        counters.delayed = 5_000_000;
+        let first = Delays::new(&counters);
+        assert_eq!(first.clone().since(&none), first);
+        assert_eq!(
+            first.clone().since(&first).most(),
+            None,
+            "nothing was delayed since"
+        );
+        counters.delays[7] = 99;
+        counters.delays[8] = 1;
+        counters.delayed += 2_000_000_000;
+        let all = Delays::new(&counters);
+        let since = all.clone().since(&first);
+        assert_eq!((since.packets, since.seconds), (100, 2.0));
+        let bound = |index| Some(delay_bound(index) as f64 / NANOSECONDS);
+        assert_eq!(since.most(), bound(7));
+        assert_eq!(all.most(), bound(7));
+        counters.delays[8] += 1;
+        let since = Delays::new(&counters).since(&first);
+        assert_eq!(since.most(), bound(8), "99 of 101 are fewer than 99 %");
     }
 }

@@ -10,7 +10,7 @@ use limiter_common::{
 };
 
 use super::{
-    Count, Drops, Interface,
+    Count, Delays, Drops, Interface,
     busiest::{Activity, Order},
     denied::{self, Denied},
 };
@@ -32,6 +32,8 @@ pub struct Sample {
     pub interface: Interface,
     /// Time since the last scan; none if there is no earlier scan to compare with.
     pub elapsed: Option<Duration>,
+    /// Delays since the last scan; none without it, or if no limit has `max_delay`.
+    pub delays: Option<Delays>,
     /// The wanted sources, in order, then drops of others.
     pub rows: Vec<Row>,
 }
@@ -128,8 +130,9 @@ pub struct Gauge {
     of: (u32, String),
     at: Option<Instant>,
     known: Vec<Known>,
-    /// Drops of the interface at the last scan.
+    /// Drops and delays of the interface at the last scan.
     drops: Drops,
+    pub(super) delays: Delays,
     /// Drops of the deny list for each prefix.
     pub(super) denied: Denied,
     /// Whether there is no second scan. Then entries are not remembered.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Row, Sample, Verdicts, live::per_second};
+use super::{Delays, Row, Sample, Verdicts, live::per_second};
 use crate::config::DENY;
 
 /// The output of `check --json`.
@@ -111,6 +111,10 @@ pub struct Top {
     /// All packets of the interface by verdict. Dropped packets are the sum of all lines below.
     #[serde(flatten)]
     pub verdicts: Verdicts,
+    /// Packets per second that limits delayed; null if no limit has `max_delay`.
+    pub delayed_packets_per_second: Option<f64>,
+    /// A bound of the delays of 99 % of them, in seconds: 131 µs or its doubles up to 2.1 s. Null: none is known.
+    pub delayed_below_seconds: Option<f64>,
     /// Sources, most dropped first, then most passed.
     pub sources: Vec<TopSource>,
     /// Prefixes on the deny list with drops, most dropped first.
@@ -178,10 +182,13 @@ impl Top {
     /// Converts the rows of a sample.
     pub fn new(sample: &Sample) -> Self {
         let rate = |count| sample.elapsed.map(|elapsed| per_second(count, elapsed));
+        let delays = sample.delays.as_ref();
         let mut top = Self {
             interface: sample.interface.name.clone(),
             interval_seconds: sample.elapsed.map(|elapsed| elapsed.as_secs_f64()),
             verdicts: sample.interface.verdicts,
+            delayed_packets_per_second: delays.and_then(|delays| rate(delays.packets)),
+            delayed_below_seconds: delays.and_then(Delays::most),
             ..Self::default()
         };
         for row in &sample.rows {

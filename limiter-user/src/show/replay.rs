@@ -16,12 +16,11 @@ const SHOWN: usize = 10;
 /// The packets by limit and by source.
 pub fn text(replay: &Outcome) -> String {
     let mut text = format!(
-        "{} in {}: {} passed, {} dropped ({})\n",
+        "{} in {}: {} passed, {} dropped\n",
         counted(replay.verdicts.seen.packets, "packet"),
         seconds(replay.seconds),
         grouped(replay.verdicts.passed.packets),
         grouped(replay.verdicts.dropped.packets),
-        replay.engine
     );
     let drops = replay.drops.iter();
     let lines = drops.map(|(reason, count)| (reason.text(), count.packets));

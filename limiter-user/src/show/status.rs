@@ -5,7 +5,7 @@ use limiter_fleet::status::Fleet;
 
 use crate::{
     observe::{Count, Interface, Limit, Status, reasons::ByReason},
-    show::units::{bytes, counted, grouped},
+    show::units::{below, bytes, counted, grouped},
 };
 
 /// The state of all attachments.
@@ -114,9 +114,7 @@ fn interface(interface: &Interface) -> String {
     if delays.packets > 0 {
         let packets = counted(delays.packets, "packet");
         let mean = 1e3 * delays.seconds / delays.packets as f64;
-        let most = delays.most().map_or_else(String::new, |most| {
-            format!(", 99 % below {:.1} ms", 1e3 * most)
-        });
+        let most = below(delays);
         text += &line(
             "delayed",
             &format!("{packets}, {mean:.1} ms on average{most}"),

@@ -4,10 +4,10 @@ use std::{cmp::Reverse, time::Duration};
 
 use crate::{
     config::DENY,
-    observe::{Count, Interface, Limit, Row, Sample, live::per_second},
+    observe::{Count, Delays, Interface, Limit, Row, Sample, live::per_second},
     show::{
         table::table,
-        units::{counted, grouped, seconds},
+        units::{below, counted, grouped, seconds},
     },
 };
 
@@ -27,7 +27,7 @@ pub fn once(sample: &Sample) -> String {
         "{name}: {} passed, {} dropped{interval}\n{}\n",
         grouped(verdicts.passed.packets),
         grouped(verdicts.dropped.packets),
-        sources(sample)
+        delays(sample) + &sources(sample)
     )
 }
 
@@ -59,10 +59,17 @@ pub fn live(sample: &Sample, before: Option<&Interface>, interval: Duration) -> 
         rate(over, over_before),
         grouped(over),
     );
+    text += &delays(sample);
     if !of.limits.is_empty() {
         text += &(limits(sample, before) + "\n");
     }
     text + &sources(sample)
+}
+
+/// A line about delayed packets; empty if no limit delays.
+fn delays(sample: &Sample) -> String {
+    let line = |of: &Delays| format!("delayed {}/s{}\n", rate(sample, of.packets), below(of));
+    sample.delays.as_ref().map(line).unwrap_or_default()
 }
 
 /// Packets that passed, and packets that were over the limits. In shadow, the latter are part of the former.
@@ -161,7 +168,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::observe::busiest::Activity;
+    use crate::observe::{busiest::Activity, delays::Below};
 
     fn sample(dropped: u64) -> Sample {
         let count = |packets: u64| json!({"packets": packets, "bytes": 0});
@@ -199,6 +206,7 @@ mod tests {
         Sample {
             interface: serde_json::from_value(interface).unwrap(),
             elapsed: Some(Duration::from_secs(2)),
+            delays: None,
             rows: vec![
                 row("192.0.2.66", 4_000, true, None),
                 row("192.0.2.7", 20, false, None),
@@ -227,5 +235,26 @@ SOURCE LIMIT PASS/s DROP/s PASSED DROPPED WOULD DROP TOKENS
 192.0.2.9 default 5.0 denied 100 40,000 0 0.5";
         let lines: Vec<_> = lines.iter().map(|line| line.join(" ")).collect();
         assert_eq!(lines.join("\n"), expected);
+    }
+
+    #[test]
+    fn delays_have_a_line_if_limits_delay() {
+        let mut sample = sample(0);
+        assert!(!once(&sample).contains("delayed"));
+        let mut delays = Delays {
+            packets: 200,
+            ..Delays::default()
+        };
+        delays.below.push(Below {
+            seconds: 0.016_777_216,
+            packets: 199,
+        });
+        sample.delays = Some(delays);
+        let line = "\ndelayed 100/s, 99 % below 16.8 ms\n";
+        assert!(once(&sample).contains(line));
+        assert!(live(&sample, None, Duration::from_secs(2)).contains(line));
+        let json = crate::observe::source::Top::new(&sample);
+        assert_eq!(json.delayed_packets_per_second, Some(100.0));
+        assert_eq!(json.delayed_below_seconds, Some(0.016_777_216));
     }
 }

@@ -2,6 +2,8 @@
 
 use indicatif::HumanCount;
 
+use crate::observe::Delays;
+
 /// Formats `1234567` as `1,234,567`.
 pub fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
@@ -42,6 +44,12 @@ pub fn seconds(value: f64) -> String {
         return format!("{} s", (value * 1000.0).ceil() / 1000.0);
     }
     humantime::format_duration(std::time::Duration::from_secs_f64(value.ceil())).to_string()
+}
+
+/// Formats a bound of delays as `, 99 % below 16.8 ms`; empty without a known one.
+pub fn below(delays: &Delays) -> String {
+    let text = |most| format!(", 99 % below {:.1} ms", 1e3 * most);
+    delays.most().map(text).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use limiter_common::{
 use limiter_user::{
     config::{Settings, compile::TierBits, file, slot::Slot},
     kernel::state::record::Record,
-    plan::replay::{Compiled, Engine},
+    plan::replay::Compiled,
 };
 
 const FRAME_MAX: u64 = 1_522;
@@ -65,7 +65,7 @@ fn settings_compile_on_a_small_stack() {
         };
         let trial = record.trial_config(Some(&record)).unwrap();
         let compiled = Compiled::new(&record.settings).unwrap();
-        drop(Engine::model(&compiled, 1));
+        drop(compiled.model(1));
         trial.limits_length
     });
     assert_eq!(thread.unwrap().join().unwrap(), 1);

@@ -7,7 +7,7 @@ use aya::{
     TestRun, TestRunAttrs, TestRunOptions,
     maps::{Array, MapData},
 };
-use limiter_user::kernel::sys::bpf;
+use limiter_tests::test_run::test_run;
 
 use super::{
     case::{Case, Cpus, Family, Sources},
@@ -101,7 +101,7 @@ pub fn repeat(program: BorrowedFd<'_>, case: Case, testbed: &Testbed, count: u32
     };
     for (kind, mut frame) in frames(case, testbed) {
         let share = portion(count, kind.share);
-        let run = || bpf::test_run(program, &mut frame, 0, share);
+        let run = || test_run(program, &mut frame, 0, share);
         // The program looks for connections in the network namespace of this thread.
         let run = testbed.server.namespace.run(run)?;
         let run = run.context("the kernel's test-run")?;

@@ -8,7 +8,6 @@ use limiter_user::{
     plan::{
         capture::{Capture, Frame, Link, link::FRAME_MOST},
         learn::{Watched, propose, show},
-        replay::Choice,
     },
 };
 use pcap_file::{
@@ -119,7 +118,7 @@ fn compare(ours: &[Frame], end: &anyhow::Result<Option<&str>>, theirs: &[Frame])
 static SETTINGS: LazyLock<Settings> = LazyLock::new(match_all_fields);
 
 fn replayed(bytes: &[u8], packets: usize) {
-    let (replay, verdicts) = replay(bytes, &SETTINGS, Choice::Model).unwrap();
+    let (replay, verdicts) = replay(bytes, &SETTINGS).unwrap();
     assert_eq!(verdicts.len(), packets);
     let all = replay.verdicts;
     let [seen, passed, dropped] = [all.seen, all.passed, all.dropped].map(|count| count.packets);

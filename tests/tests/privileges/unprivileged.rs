@@ -154,7 +154,7 @@ fn every_command_works_for_a_user_with_three_capabilities() {
         assert!(watch.wait().unwrap().success());
         let reload = format!("reload eth0 --config {}", file.display());
         for (command, shown) in [
-            ("reset eth0 192.0.2.7", "full again"),
+            ("reset eth0 192.0.2.7", "refilled"),
             (reload.as_str(), "20/h"),
             ("config show eth0", "20/h"),
             ("detach eth0", "eth0"),

@@ -21,7 +21,7 @@ use crate::{
 /// The tested command.
 const COMMAND: &str = "limiter";
 /// Other programs that the tests and `init.sh` call.
-const PROGRAMS: [&str; 6] = ["busybox", "bpftool", "ethtool", "ip", "tc", "wg"];
+const PROGRAMS: [&str; 7] = ["busybox", "bpftool", "ethtool", "ip", "iperf3", "tc", "wg"];
 /// The first process, with the tests to run.
 const INIT: &str = include_str!("init.sh");
 

@@ -74,6 +74,8 @@ target large "32 limits, 100,000 prefixes" \
 target keys "jumbo frames" jumbo_frames_count_with_their_whole_length
 target store "the table" sources_of_one_set_have_separate_buckets
 target two_cpus "two CPUs with new sources" two_cpus_admit_no_more_new_sources_than_tokens
+target proof "answers by SYN cookies" \
+    answer_has_the_size_of_its_syn_and_right_checksums_and_only_its_cookie_proves
 target watch "events" watch_reports_drops_of_several_limits_and_lists
 target tc "network stack: outgoing packets, merged packets, tun, WireGuard" \
     outgoing_packets_are_limited_by_destination \
@@ -81,6 +83,6 @@ target tc "network stack: outgoing packets, merged packets, tun, WireGuard" \
     packets_without_ethernet_headers_are_limited_in_both_directions \
     wireguard_is_limited_in_both_directions
 target pacing "delays by fq"
-target replay "replay in the kernel" replay_reproduces_the_documented_examples
+target replay "the policy in user space agrees" replay_reproduces_the_documented_examples
 echo "=== end"
 poweroff -f

@@ -59,7 +59,7 @@ const fn release(
 }
 
 /// Modules of the kernel, besides those that they need, and the folder that keeps them.
-const WANTED: &str = "veth virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_tbf tun wireguard";
+const WANTED: &str = "veth virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_tbf sch_ingress cls_matchall act_police tun wireguard";
 const MODULES: &str = "modules";
 
 /// The machine that counts instructions, the page with its figures, and the line before them.
@@ -73,7 +73,7 @@ const CARDS_HEAD: &str = "| --- | --- | --- | --- | --- | --- | --- | --- | --- 
 const WRITE_DOCS: &str = "LIMITER_WRITE_DOCS";
 
 /// Debian packages to boot a kernel, and to fill its boot image.
-const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring ethtool iproute2 kmod qemu-system-x86 seabios wireguard-tools xz-utils zstd";
+const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring ethtool iperf3 iproute2 kmod qemu-system-x86 seabios wireguard-tools xz-utils zstd";
 
 /// The packages of a kernel. Before Linux 7, everything is in the first one.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];

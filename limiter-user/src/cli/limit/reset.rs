@@ -8,7 +8,7 @@ use crate::{
     config::{Limit, Parts},
     kernel::Attachment,
     observe::Asked,
-    show::units::grouped,
+    show::units::{counted, grouped},
 };
 
 /// Refill the buckets of one source, or of all sources
@@ -39,103 +39,76 @@ pub async fn run(arguments: Reset) -> anyhow::Result<()> {
 async fn one(interface: &str, asked: Option<&Asked>) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let _lock = attachment.lock()?;
-    let (unchanged, text) = match asked {
+    let (count, text) = match asked {
         Some(asked) => forget(&attachment, asked),
         None => match attachment.tables.sets.forget_all() {
-            0 => (true, "no source is in the table".to_owned()),
-            count => (
-                false,
-                format!("{} forgotten: every bucket is full again", grouped(count)),
-            ),
+            0 => (0, "no source is in the table".to_owned()),
+            count => {
+                let forgotten = grouped(count);
+                (
+                    count,
+                    format!("{forgotten} forgotten: every bucket is full again"),
+                )
+            }
         },
     };
-    let why = if unchanged { "unchanged: " } else { "" };
-    outcome(unchanged, &format!("{interface}: {why}{text}\n"));
+    let why = if count == 0 { "unchanged: " } else { "" };
+    outcome(count == 0, &format!("{interface}: {why}{text}\n"));
     Ok(())
 }
 
-/// Forgets the address's buckets under all limits that may apply to it. Returns whether there were none, and a report.
-fn forget(attachment: &Attachment, asked: &Asked) -> (bool, String) {
-    let address = asked.source;
-    let mut names: Vec<String> = Vec::new();
-    let (mut found, mut any) = (false, false);
-    let mut others: Vec<String> = Vec::new();
-    let tables = &attachment.tables;
+/// Forgets the address's buckets under all limits that may apply to it. Returns their number, and a report.
+fn forget(attachment: &Attachment, asked: &Asked) -> (u64, String) {
+    let (mut buckets, mut others) = (None, Vec::new());
     for (limit, slot) in attachment.record.with_slots() {
-        if !limit.matches.holds_version_of(address) {
+        if !limit.matches.holds_version_of(asked.source) {
             continue;
         }
-        if !limit.key.is_by_source() {
-            let (forgotten, said) = forget_others(attachment, &limit, slot.number, asked);
-            any |= forgotten > 0;
-            others.push(said);
-            continue;
-        }
-        let name = (limit.key).show_source(&limit.key.of(slot.number, address, 0));
-        if !names.contains(&name) {
-            names.push(name);
-        }
-        for key in asked.keys(&limit.key, slot.number, tables) {
-            found |= tables.sets.forget(&key);
+        match forget_under(&limit, slot.number, attachment, asked) {
+            Ok(more) => buckets = Some(buckets.unwrap_or(0) + more),
+            Err(why) => others.push(why),
         }
     }
-    let (are, were, buckets) = match names.len() {
-        1 => ("is", "was", "its bucket is"),
-        _ => ("are", "were", "their buckets are"),
-    };
-    let said = match (names.join(" and "), found) {
-        (names, _) if names.is_empty() && others.is_empty() => {
-            Some(format!("no limit matches {address}: it has no bucket"))
-        }
-        (names, _) if names.is_empty() => None,
-        (names, true) => Some(format!("{names} {are} forgotten: {buckets} full again")),
-        (names, false) => Some(format!("{names} {were} not in the table: {buckets} full")),
+    let source = asked.source;
+    let said = match buckets {
+        None if others.is_empty() => Some(format!("no limit matches {source}: it has no bucket")),
+        None => None,
+        Some(0) => Some(format!(
+            "{source} was not in the table: its buckets are full"
+        )),
+        Some(count) => Some(format!("refilled {} of {source}", counted(count, "bucket"))),
     };
     let said: Vec<_> = said.into_iter().chain(others).collect();
-    (!found && !any, said.join("; "))
+    (buckets.unwrap_or(0), said.join("; "))
 }
 
-/// Forgets the buckets of a limit whose keys have a destination: the one asked for, or without options those whose keys
-/// say that they are from the source. Returns the number of buckets, and a report.
-fn forget_others(
-    attachment: &Attachment,
-    limit: &Limit,
+/// Forgets the buckets of one limit: those asked for, or without options those whose keys say that they are from the
+/// source. Returns their number, or why they cannot be told.
+fn forget_under(
+    Limit { name, key, .. }: &Limit,
     slot: u32,
+    attachment: &Attachment,
     asked: &Asked,
-) -> (u64, String) {
-    let Limit { name, key, .. } = limit;
+) -> Result<u64, String> {
     let (tables, source) = (&attachment.tables, asked.source);
     let missing = asked.missing(key);
     let why = match (key.parts, source) {
         _ if missing.is_empty() => {
             let keys = asked.keys(key, slot, tables);
             let count = keys.iter().filter(|key| tables.sets.forget(key)).count();
-            return forgotten(name, count as u64);
+            return Ok(count as u64);
         }
         (Parts::Destination(_), _) => "its buckets are of destinations",
         (_, IpAddr::V6(_)) => "its keys are hashes of IPv6 addresses",
         (_, IpAddr::V4(_)) if asked.names_more() => "its key needs more",
         (_, IpAddr::V4(_)) => {
             let is_its = |of: &SourceKey| of.slot() == slot && key.is_from(of, source);
-            return forgotten(name, tables.sets.forget_where(is_its));
+            return Ok(tables.sets.forget_where(is_its));
         }
     };
-    let text = format!(
+    Err(format!(
         "limit '{name}' is not reset, because {why}: add {}, or `limiter reset {} --all` refills all buckets",
         missing.join(", "),
         attachment.interface.name
-    );
-    (0, text)
-}
-
-fn forgotten(limit: &str, count: u64) -> (u64, String) {
-    let text = match count {
-        0 => format!("limit '{limit}' had no bucket of it"),
-        1 => format!("1 bucket of limit '{limit}' is full again"),
-        _ => format!(
-            "{} buckets of limit '{limit}' are full again",
-            grouped(count)
-        ),
-    };
-    (count, text)
+    ))
 }

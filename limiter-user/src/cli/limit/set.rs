@@ -2,13 +2,12 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     cli::shared::{
-        About, Change, Lasting, On, allow_first, each, note_stale_file, report_changes, usage,
-        values::Change::{By, To},
+        About, Lasting, On, allow_first, each, note_stale_file, report_changes, usage,
         warn_of_change,
     },
     config::{
-        Algorithm, Burst, Invalid, Limit, Malformed, NewSources, OrNone, Rate, Settings,
-        control::is_control, invalid,
+        Burst, Invalid, Limit, Malformed, NewSources, OrNone, Rate, Settings, control::is_control,
+        invalid,
     },
     kernel::{Attachment, ops::set::set},
 };
@@ -20,36 +19,26 @@ use crate::{
 pub struct Set {
     #[command(flatten)]
     on: On,
-    /// New rate as in 500/s or 10mbit, or a factor: x0.5 halves the present rate
-    #[arg(
-        long,
-        value_name = "RATE|xFACTOR",
-        group = "change",
-        allow_hyphen_values = true
-    )]
-    rate: Option<Change<Rate>>,
-    /// New burst (packets, or bytes as in 64kb), or a factor. Default: a configured burst stays
-    #[arg(
-        long,
-        value_name = "N|xFACTOR",
-        group = "change",
-        allow_hyphen_values = true
-    )]
-    burst: Option<Change<Burst>>,
-    /// Limit to change. Default: the only limit; with a factor, all limits
+    /// New rate as in 500/s or 10mbit
+    #[arg(long, group = "change", allow_hyphen_values = true)]
+    rate: Option<Rate>,
+    /// New burst: packets, or bytes as in 64kb. Default: a configured burst stays
+    #[arg(long, value_name = "N", group = "change", allow_hyphen_values = true)]
+    burst: Option<Burst>,
+    /// Limit to change. Default: the only limit
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
     /// Count, but drop nothing (on), or drop (off): on the interface, or with --limit, by that limit
     #[arg(long, value_enum, group = "change")]
     shadow: Option<Switch>,
-    /// New maximum rate of new sources as in 10k/s, a factor, or none for no limit
+    /// New maximum rate of new sources as in 10k/s, or none for no limit
     #[arg(
         long,
-        value_name = "RATE|xFACTOR|none",
+        value_name = "RATE|none",
         group = "change",
         allow_hyphen_values = true
     )]
-    new_sources: Option<Change<OrNone<Rate>>>,
+    new_sources: Option<OrNone<Rate>>,
     /// Verdict for malformed IP packets
     #[arg(long, value_enum, group = "change")]
     malformed: Option<Malformed>,
@@ -64,7 +53,7 @@ enum Switch {
 }
 
 pub async fn run(arguments: Set) -> anyhow::Result<()> {
-    if let (Some(To(rate)), Some(To(burst))) = (&arguments.rate, arguments.burst) {
+    if let (Some(rate), Some(burst)) = (&arguments.rate, arguments.burst) {
         burst.for_rate(rate).map_err(usage)?;
     }
     let one = async |interface: &str| one(interface, &arguments).await;
@@ -93,16 +82,11 @@ fn merged(settings: &Settings, arguments: &Set, frame_max: u64) -> Result<Settin
     let of_limit =
         arguments.rate.is_some() || arguments.burst.is_some() || arguments.limit.is_some();
     if of_limit {
-        let absolute =
-            matches!(arguments.rate, Some(To(_))) || matches!(arguments.burst, Some(To(_)));
-        let limits = &mut new.limits;
-        let limits = chosen(limits, arguments.limit.as_deref(), !absolute, frame_max)?;
-        for limit in limits {
-            change_limit(limit, arguments, frame_max)
-                .map_err(|Invalid(why)| invalid!("limit '{}': {why}", limit.name))?;
-            if arguments.limit.is_some() {
-                limit.shadow = shadow.unwrap_or(limit.shadow);
-            }
+        let limit = chosen(&mut new.limits, arguments.limit.as_deref(), frame_max)?;
+        limit.rate = arguments.rate.unwrap_or(limit.rate);
+        limit.burst = arguments.burst.or(limit.burst);
+        if arguments.limit.is_some() {
+            limit.shadow = shadow.unwrap_or(limit.shadow);
         }
     }
     if arguments.limit.is_none() {
@@ -111,80 +95,41 @@ fn merged(settings: &Settings, arguments: &Set, frame_max: u64) -> Result<Settin
     if let Some(malformed) = arguments.malformed {
         new.malformed = malformed;
     }
-    new_sources(&mut new, arguments)?;
+    if let Some(OrNone(rate)) = arguments.new_sources {
+        let before = new.new_sources.unwrap_or_default();
+        new.new_sources = rate.map(|rate| NewSources { rate, ..before });
+    }
     new.check()?;
     Ok(new)
 }
 
-/// Changes rate and burst of one limit. Factors scale the present values.
-fn change_limit(limit: &mut Limit, arguments: &Set, frame_max: u64) -> Result<(), Invalid> {
-    let burst = limit.burst(frame_max)?;
-    let window = limit.algorithm == Algorithm::FixedWindow;
-    limit.rate = match arguments.rate {
-        None => limit.rate,
-        Some(To(rate)) => rate,
-        Some(By(factor)) => limit.rate.scaled(factor, window)?,
-    };
-    limit.burst = match arguments.burst {
-        None => limit.burst,
-        Some(To(burst)) => Some(burst),
-        Some(By(factor)) => Some(burst.scaled(factor)?),
-    };
-    Ok(())
-}
-
-fn new_sources(new: &mut Settings, arguments: &Set) -> Result<(), Invalid> {
-    match arguments.new_sources {
-        None => {}
-        Some(To(rate)) => {
-            let before = new.new_sources.unwrap_or_default();
-            new.new_sources = rate.0.map(|rate| NewSources { rate, ..before });
-        }
-        Some(By(factor)) => {
-            let limit = new.new_sources.as_mut().ok_or_else(|| {
-                invalid!("there is no rate of new sources to scale: write --new-sources RATE")
-            })?;
-            limit.rate = limit.rate.scaled(factor, false)?;
-        }
-    }
-    Ok(())
-}
-
-/// The limit of that name. Without a name: the only limit, or all limits if `all`.
+/// The limit of that name. Without a name: the only limit.
 fn chosen<'a>(
     limits: &'a mut [Limit],
     name: Option<&str>,
-    all: bool,
     frame_max: u64,
-) -> Result<&'a mut [Limit], Invalid> {
-    let fail = |why: String| Err(Invalid(why));
-    let Some(first) = limits.first().map(|limit| limit.name.clone()) else {
-        return fail(
-            "there is no limit to change, only lists: write a [[limit]] in the file, and reload"
-                .to_owned(),
-        );
+) -> Result<&'a mut Limit, Invalid> {
+    let index = match name {
+        Some(name) => limits.iter().position(|limit| limit.name == name),
+        None => (limits.len() == 1).then_some(0),
     };
-    if let Some(name) = name.filter(|name| is_control(name)) {
-        return fail(format!(
-            "'{name}' is built in: change its rate under [control] in the configuration file, and reload"
-        ));
+    if let Some(index) = index {
+        return Ok(&mut limits[index]);
     }
-    let Some(name) = name else {
-        if all || limits.len() == 1 {
-            return Ok(limits);
-        }
-        return fail(format!(
-            "there are several limits: {}: name one, as in --limit {first}, or scale all of them, as in --rate x0.5",
-            listed(limits, frame_max)?
-        ));
-    };
-    let Some(index) = limits.iter().position(|limit| limit.name == name) else {
-        return fail(format!(
-            "there is no limit '{name}': write one of {}",
-            listed(limits, frame_max)?
-        ));
-    };
-    Ok(&mut limits[index..=index])
+    let listed = listed(limits, frame_max)?;
+    Err(match (name, limits.first()) {
+        (_, None) => invalid!(
+            "there is no limit to change, only lists: write a [[limit]] in the file, and reload"
+        ),
+        (Some(name), _) if is_control(name) => invalid!(
+            "'{name}' is built in: change its rate under [control] in the configuration file, and reload"
+        ),
+        (Some(name), _) => invalid!("there is no limit '{name}': write one of {listed}"),
+        (None, Some(first)) => invalid!(
+            "there are several limits: {listed}: name one, as in --limit {}",
+            first.name
+        ),
+    })
 }
 
 /// The limits, each with its rate and burst, as text.

@@ -16,7 +16,7 @@ use crate::{
 /// Actions on a configuration.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Report all mistakes in a file
+    /// Report the mistakes in a file
     Check {
         /// The configuration file
         #[arg(value_name = "FILE")]

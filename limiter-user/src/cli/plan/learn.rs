@@ -4,10 +4,11 @@ use std::{
 };
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::replay::note_damage;
 use crate::{
-    cli::shared::{About, DAY, SECOND, duration, interface, interruption, note, print, progress},
+    cli::shared::{About, DAY, SECOND, duration, interface, interruption, note, print},
     config::Mode,
     kernel::{
         ops::learn::{INTERVAL, Watch},
@@ -94,7 +95,8 @@ async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Wat
         watch.mode.name(),
         humantime::format_duration(duration)
     ));
-    let bar = progress(None, "{msg}");
+    // A terminal overwrites the line. Other outputs show nothing.
+    let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{msg}")?);
     let (began, mut shown) = (Instant::now(), Instant::now());
     let mut interval = tokio::time::interval(INTERVAL);
     tokio::pin!(stop);

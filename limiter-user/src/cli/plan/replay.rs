@@ -1,20 +1,17 @@
 use std::{
-    fs,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
 
 use clap::Args;
-use indicatif::ProgressBar;
 use limiter_common::policy::verdict::Reason;
 
 use crate::{
-    cli::shared::{Limiting, file::read, note, print, progress, settings, unwritten, usage},
+    cli::shared::{Limiting, file::read, note, print, settings, unwritten, usage},
     config::Mode,
     plan::{
         capture::Capture,
-        replay,
-        replay::{Choice, Compiled},
+        replay::{self, Compiled},
     },
     show,
     show::units::counted,
@@ -28,9 +25,6 @@ pub struct Replay {
     capture: PathBuf,
     #[command(flatten)]
     limiting: Limiting,
-    /// Program in the kernel, or a model of it. Default: the kernel if possible
-    #[arg(long, value_enum)]
-    engine: Option<Choice>,
     /// Print the verdict on each packet: number, pass or drop, and reason, separated by tabs. The summary goes to
     /// standard error
     #[arg(long)]
@@ -52,20 +46,15 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
     }
     let compiled = Compiled::new(&settings).map_err(usage)?;
     let mut capture = Capture::open(&arguments.capture)?;
-    let bar = bar(&arguments.capture);
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
-    let each = |capture: &Capture, number, reason| {
-        show_progress(&bar, capture);
+    let each = |number, reason| {
         if arguments.verdicts {
             let written = write_verdict(&mut out, number, reason);
             written.map_err(|error| unwritten("standard output", error))?;
         }
         Ok(())
     };
-    let choice = arguments.engine.unwrap_or(Choice::Any);
-    let replay = replay::run(&mut capture, &compiled, choice, note, each);
-    bar.finish_and_clear();
-    let replay = replay?;
+    let replay = replay::run(&mut capture, &compiled, each)?;
     note_damage(&capture, &arguments.capture);
     if replay.cut_short > 0 {
         note(&format!(
@@ -98,22 +87,4 @@ fn write_verdict(out: &mut impl Write, number: u64, reason: Option<Reason>) -> i
     let verdict = if passes { "pass" } else { "drop" };
     let why = reason.map_or("outgoing", Reason::name);
     writeln!(out, "{number}\t{verdict}\t{why}")
-}
-
-fn show_progress(bar: &ProgressBar, capture: &Capture) {
-    const EVERY: u64 = 8_192;
-    let packets = capture.packets;
-    if packets.is_multiple_of(EVERY) {
-        bar.set_position(capture.bytes());
-        bar.set_message(counted(packets, "packet"));
-    }
-}
-
-/// Progress on a terminal: the share of a file, or a number of packets.
-fn bar(capture: &Path) -> ProgressBar {
-    let metadata = fs::metadata(capture).ok().filter(fs::Metadata::is_file);
-    match metadata.map(|metadata| metadata.len()) {
-        None => progress(None, "{spinner} {msg}"),
-        length => progress(length, "{percent} % {wide_bar} {msg}, {eta} left"),
-    }
 }

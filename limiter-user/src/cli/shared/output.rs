@@ -6,8 +6,6 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use crate::{config::escape, kernel};
 
 /// A command line that is well-formed, but contradicts itself.
@@ -93,15 +91,6 @@ pub fn answer(
         return Ok(write(&(serde_json::to_string(value)? + "\n"))?);
     }
     Ok(print(&text())?)
-}
-
-/// A line that a terminal overwrites while the work continues. Other outputs show nothing.
-pub fn progress(length: Option<u64>, template: &str) -> ProgressBar {
-    let bar = length.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
-    match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
 
 /// Prints a note for the user on standard error, on one line.

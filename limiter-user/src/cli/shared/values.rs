@@ -1,10 +1,8 @@
 //! Values on the command line, and messages about wrong ones.
 
-use std::{net::IpAddr, ops::RangeInclusive, str::FromStr, time::Duration};
+use std::{net::IpAddr, ops::RangeInclusive, time::Duration};
 
 pub use crate::config::{lists::prefix, names::interface, number::count};
-
-use crate::config::{Factor, Invalid};
 
 pub fn address(text: &str) -> Result<IpAddr, String> {
     text.parse()
@@ -32,24 +30,5 @@ pub fn duration(
         }
         let [least, most] = [least, most].map(humantime::format_duration);
         Err(format!("write {least} to {most}, as in {example}"))
-    }
-}
-
-/// A new value, or a factor for the one in force.
-#[derive(Clone, Copy, Debug)]
-pub enum Change<T> {
-    To(T),
-    By(Factor),
-}
-
-impl<T: FromStr<Err = Invalid>> FromStr for Change<T> {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        if text.starts_with('x') {
-            text.parse().map(Self::By)
-        } else {
-            text.parse().map(Self::To)
-        }
     }
 }

@@ -18,8 +18,7 @@ pub fn read(section: &mut Section) -> Option<Adaptive> {
         listen_overflows: section.text("listen_overflows"),
         probe: section.text("probe"),
     };
-    // If all signals are wrong, that is reported already.
-    (section.table.is_empty() || !when.is_empty()).then(|| Adaptive::new(floor, when))
+    Some(Adaptive::new(floor, when))
 }
 
 pub fn show(adaptive: &Adaptive) -> String {

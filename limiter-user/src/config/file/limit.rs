@@ -7,9 +7,9 @@ use super::{
     value::boolean,
 };
 
-/// Reads limit number `index`. Default values replace wrong ones.
-pub fn read(mut section: Section, index: usize, direction: Direction) -> Limit {
-    let name = section.text("name");
+/// Reads a limit. Default values replace wrong ones.
+pub fn read(mut section: Section, direction: Direction) -> Limit {
+    let name: Option<String> = section.text("name");
     let rate = section.number("rate");
     Limit {
         matches: packets::read(&mut section),
@@ -23,9 +23,8 @@ pub fn read(mut section: Section, index: usize, direction: Direction) -> Limit {
         proof: section.variant("proof"),
         shadow: section.read("shadow", boolean).unwrap_or_default(),
         scope: section.variant("scope"),
-        // A name that no other limit has.
         ..Limit::new(
-            &name.unwrap_or_else(|| format!("\0{index}")),
+            &name.unwrap_or_default(),
             rate.unwrap_or(Rate::packets_per_second(1)),
         )
     }

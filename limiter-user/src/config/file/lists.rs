@@ -10,7 +10,7 @@ use super::{
     section::Section,
     value::{Wrong, text},
 };
-use crate::config::{Part, Prefixes};
+use crate::config::Prefixes;
 
 const PREFIX: &str = "a prefix as in \"192.0.2.0/24\"";
 const ARRAY: &str = "an array of prefixes as in [\"192.0.2.0/24\"]";
@@ -23,8 +23,6 @@ pub fn read(mut section: Section, folder: &Path, settings: &mut Settings) {
         let (prefixes, scope) = list(name, &mut section, folder);
         if let Err(why) = names::name(name) {
             section.refuse(name, &why.0);
-            // A limit may name a list that is missing because of its wrong name.
-            section.mistakes.is_wrong(Part::Whole, "lists");
             continue;
         }
         match settings.lists.named_mut(name) {
@@ -41,7 +39,7 @@ pub fn read(mut section: Section, folder: &Path, settings: &mut Settings) {
 
 /// The prefixes on a list, without wrong ones, and its scope.
 fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
-    let Some(value) = section.value(name) else {
+    let Some(value) = section.table.get(name) else {
         return Default::default();
     };
     if !value.get_ref().is_table() {

@@ -1,9 +1,8 @@
 //! Mistakes in a file, by line.
 
-use std::{collections::BTreeSet, fmt};
+use std::{fmt, mem};
 
 use super::super::on_one_line;
-use crate::config::Part;
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +22,7 @@ impl fmt::Display for Mistake {
 pub struct Mistakes {
     /// Offset of each line's first byte.
     starts: Vec<usize>,
-    /// Lines that are not TOML, so that their values mean nothing.
-    pub broken: BTreeSet<usize>,
-    /// Keys with wrong values.
-    pub wrong: BTreeSet<(Part, String)>,
-    pub found: Vec<Mistake>,
+    found: Vec<Mistake>,
 }
 
 impl Mistakes {
@@ -37,8 +32,6 @@ impl Mistakes {
             starts: std::iter::once(0)
                 .chain(ends.map(|(end, _)| end + 1))
                 .collect(),
-            broken: BTreeSet::new(),
-            wrong: BTreeSet::new(),
             found: Vec::new(),
         }
     }
@@ -48,37 +41,17 @@ impl Mistakes {
         self.starts.partition_point(|start| *start <= offset)
     }
 
-    /// Reports that `line` is not TOML. Only a line's first such mistake counts: others follow from it.
-    pub fn syntax(&mut self, line: usize, message: String) {
-        if self.broken.insert(line) {
-            self.found.push(Mistake { line, message });
-        }
-    }
-
     pub fn add(&mut self, line: usize, message: String) {
-        if !self.broken.contains(&line) {
-            self.found.push(Mistake { line, message });
-        }
+        let message = on_one_line(&message);
+        self.found.push(Mistake { line, message });
     }
 
-    pub fn is_wrong(&mut self, of: Part, key: &str) {
-        self.wrong.insert((of, key.to_owned()));
-    }
-
-    pub fn any_wrong(&self, of: Part, keys: &[&str]) -> bool {
-        keys.iter()
-            .any(|key| self.wrong.contains(&(of, (*key).to_owned())))
-    }
-
-    /// The value that was read, if there is no mistake.
-    pub fn none_or<T>(mut self, read: Option<T>) -> Result<T, Vec<Mistake>> {
-        if let Some(read) = read.filter(|_| self.found.is_empty()) {
-            return Ok(read);
-        }
+    /// Fails with the mistakes found, in the order of their lines.
+    pub fn none(&mut self) -> Result<(), Vec<Mistake>> {
         self.found.sort_by_key(|mistake| mistake.line);
-        for mistake in &mut self.found {
-            mistake.message = on_one_line(&mistake.message);
+        match mem::take(&mut self.found) {
+            found if found.is_empty() => Ok(()),
+            found => Err(found),
         }
-        Err(self.found)
     }
 }

@@ -1,9 +1,8 @@
 //! The configuration file: TOML ↔ [`Settings`].
 //!
-//! The parser is strict: an unknown key is a mistake. It reports all mistakes at once, apart from those behind text
-//! without TOML syntax. A text goes through `syntax` (TOML), `whole` and `limit` (the meaning of keys), and `problems`
-//! (contradictions). Each step ignores values that an earlier mistake has made doubtful, so one mistake is reported
-//! once.
+//! The parser is strict: an unknown key is a mistake. A text goes through `syntax` (TOML), `whole` and `limit` (keys and
+//! values), and `problems` (contradictions). A step reports all its mistakes at once, and the next one runs if there are
+//! none: so no mistake follows from another.
 
 mod adaptive;
 mod keys;
@@ -46,6 +45,10 @@ pub struct File {
 pub fn parse(text: &str, folder: &Path) -> Result<File, Vec<Mistake>> {
     let mut mistakes = Mistakes::new(text);
     let tree = syntax::tree(text, &mut mistakes);
-    let file = tree.map(|tree| whole::read(tree.get_ref(), folder, &mut mistakes));
-    mistakes.none_or(file)
+    mistakes.none()?;
+    let file = whole::read(tree.get_ref(), folder, &mut mistakes);
+    mistakes.none()?;
+    problems::report(&file.settings, tree.get_ref(), &mut mistakes);
+    mistakes.none()?;
+    Ok(file)
 }

@@ -51,9 +51,7 @@ fn not(section: &mut Section) -> Option<Box<Match>> {
             "a negation within a negation is not possible: write these fields in match",
         );
     }
-    let not = fields(&mut section);
-    // If all its fields are wrong, that is reported already.
-    (section.table.is_empty() || !not.is_everything()).then(|| Box::new(not))
+    Some(Box::new(fields(&mut section)))
 }
 
 fn payload(section: &mut Section) -> Option<Payload> {

@@ -8,39 +8,22 @@ use super::{
 };
 use crate::config::Part;
 
-/// Reports every problem that does not follow from an earlier mistake in the file `root`.
+/// Reports all contradictions in the file `root`.
 pub fn report(settings: &Settings, root: &DeTable, mistakes: &mut Mistakes) {
-    for Problem { of, key, why } in settings.problems() {
-        if !is_doubtful(of, &key, mistakes) {
-            let line = line_of(root, of, &key, mistakes);
-            mistakes.add(line, format!("{key}: {why}"));
-        }
+    if root.contains_key("control") && !settings.exempt.control {
+        let line = line_of(root, Part::Whole, "control", mistakes);
+        mistakes.add(line, "control: these limits apply only to exempt control traffic: write exempt = [\"control\"] at the top of the file, or remove [control]".to_owned());
     }
-}
-
-/// Returns true if a problem may be none without the earlier mistakes.
-fn is_doubtful(of: Part, key: &str, mistakes: &Mistakes) -> bool {
-    // If one key of a quota is wrong, the others cannot be checked.
-    let keys: &[&str] = match (of, key) {
-        (Part::Limit(_), "rate" | "burst" | "cost" | "algorithm" | "hold") => {
-            &["rate", "burst", "cost", "algorithm", "hold"]
-        }
-        (Part::Control, _) => &["rate", "burst", "total"],
-        (Part::Whole, "new_sources") => &["new_sources", "new_sources_burst"],
-        _ => &[key],
-    };
-    mistakes.any_wrong(of, keys)
-        || match (of, key) {
-            // The definition of an unknown list may be in an unreadable part.
-            (Part::Limit(_), "source" | "unless" | "destination") => {
-                !mistakes.broken.is_empty() || mistakes.any_wrong(Part::Whole, &["lists"])
-            }
-            // The fleet may be named in an unreadable part, or in a wrong place.
-            (Part::Limit(_), "scope") | (Part::Lists, _) => {
-                !mistakes.broken.is_empty() || mistakes.wrong.iter().any(|(_, key)| key == "fleet")
-            }
-            _ => false,
-        }
+    for Problem { of, key, why } in settings.problems() {
+        let line = line_of(root, of, &key, mistakes);
+        mistakes.add(line, format!("{key}: {why}"));
+    }
+    let lists_do_nothing = settings.lists.are_empty() && settings.fleet_lists.is_empty();
+    if settings.limits.is_empty() && lists_do_nothing {
+        let why =
+            "nothing to limit: write [[limit]] with a name and a rate, or prefixes under [lists]";
+        mistakes.add(1, why.to_owned());
+    }
 }
 
 /// The line of a key, or of a related one.

@@ -11,13 +11,12 @@ use super::{
     mistakes::Mistakes,
     value::{Read, Value, Wrong, nearest, number, text, variant},
 };
-use crate::config::Part;
 
 pub struct Section<'s, 't> {
     pub table: &'s DeTable<'t>,
     keys: Keys,
-    /// The part of the settings that the table belongs to.
-    part: Part,
+    /// Keys that are there under a misspelled name.
+    meant: Vec<&'static str>,
     /// The line of the table's header.
     line: usize,
     pub mistakes: &'s mut Mistakes,
@@ -25,18 +24,12 @@ pub struct Section<'s, 't> {
 
 impl<'s, 't> Section<'s, 't> {
     /// A table with the keys of `of`. Reports other keys, and required ones that are missing.
-    pub fn new(
-        table: &'s DeTable<'t>,
-        of: &str,
-        part: Part,
-        line: usize,
-        mistakes: &'s mut Mistakes,
-    ) -> Self {
+    pub fn new(table: &'s DeTable<'t>, of: &str, line: usize, mistakes: &'s mut Mistakes) -> Self {
         let keys = Keys::of(of);
         let mut section = Self {
             table,
             keys,
-            part,
+            meant: Vec::new(),
             line,
             mistakes,
         };
@@ -45,10 +38,7 @@ impl<'s, 't> Section<'s, 't> {
             if !keys.take(name) {
                 let line = section.mistakes.line(key.span().start);
                 section.mistakes.add(line, keys.unknown(name));
-                let meant = nearest(name, keys.names());
-                for wrong in meant.into_iter().chain([name]) {
-                    section.is_wrong(wrong);
-                }
+                section.meant.extend(nearest(name, keys.names()));
             }
         }
         keys.required().for_each(|key| section.require(key));
@@ -57,21 +47,16 @@ impl<'s, 't> Section<'s, 't> {
 
     /// The table at `key`, with the keys of `of`.
     pub fn inner(&mut self, key: &str, of: &str) -> Option<Section<'_, 't>> {
-        self.inner_part(key, of, self.part)
-    }
-
-    /// The table at `key`, which is a part of its own.
-    pub fn inner_part(&mut self, key: &str, of: &str, part: Part) -> Option<Section<'_, 't>> {
-        let DeValue::Table(table) = self.value(key)?.get_ref() else {
+        let DeValue::Table(table) = self.table.get(key)?.get_ref() else {
             return self.read(key, |_| Err(Wrong::Type));
         };
         let line = self.line_of(key);
-        Some(Section::new(table, of, part, line, self.mistakes))
+        Some(Section::new(table, of, line, self.mistakes))
     }
 
     /// Returns true if `key` exists, possibly misspelled.
     pub fn has(&self, key: &str) -> bool {
-        self.table.contains_key(key) || self.mistakes.any_wrong(self.part, &[key])
+        self.table.contains_key(key) || self.meant.contains(&key)
     }
 
     /// The line of a key, or of the table if there is no such key.
@@ -80,19 +65,9 @@ impl<'s, 't> Section<'s, 't> {
         key.map_or(self.line, |(key, _)| self.mistakes.line(key.span().start))
     }
 
-    /// The value of `key`, if it exists and is readable.
-    pub fn value(&mut self, key: &str) -> Option<&'s Value<'t>> {
-        let value = self.table.get(key)?;
-        if self.mistakes.broken.contains(&self.line_of(key)) {
-            self.is_wrong(key);
-            return None;
-        }
-        Some(value)
-    }
-
     /// Reads the value of `key`. Reports a mistake in it.
     pub fn read<T>(&mut self, key: &str, read: impl Fn(&DeValue) -> Read<T>) -> Option<T> {
-        let value = self.value(key)?;
+        let value = self.table.get(key)?;
         self.take(key, value, &read)
     }
 
@@ -108,14 +83,15 @@ impl<'s, 't> Section<'s, 't> {
             Ok(value) => return Some(value),
         };
         if let Wrong::Value(why) = wrong {
-            self.refuse_on(self.mistakes.line(value.span().start), key, &why);
+            let line = self.mistakes.line(value.span().start);
+            self.mistakes.add(line, format!("{key}: {why}"));
         }
         None
     }
 
     /// Reads each value of an array, or a single value.
     pub fn each<T>(&mut self, key: &str, read: impl Fn(&DeValue) -> Read<T>) -> Option<Vec<T>> {
-        let value = self.value(key)?;
+        let value = self.table.get(key)?;
         let values = match value.get_ref() {
             DeValue::Array(values) => &values[..],
             _ => slice::from_ref(value),
@@ -165,21 +141,12 @@ impl<'s, 't> Section<'s, 't> {
                 "{table} needs '{key}', which is missing: write it as in {key} = {example}"
             );
             self.mistakes.add(self.line, message);
-            self.is_wrong(key);
         }
     }
 
     /// Reports that `key` is wrong.
     pub fn refuse(&mut self, key: &str, why: &str) {
-        self.refuse_on(self.line_of(key), key, why);
-    }
-
-    fn refuse_on(&mut self, line: usize, key: &str, why: &str) {
+        let line = self.line_of(key);
         self.mistakes.add(line, format!("{key}: {why}"));
-        self.is_wrong(key);
-    }
-
-    fn is_wrong(&mut self, key: &str) {
-        self.mistakes.is_wrong(self.part, key);
     }
 }

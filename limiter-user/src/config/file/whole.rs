@@ -8,15 +8,13 @@ use super::{
     super::{Control, Direction, Exempt, Limit, NewSources, OrNone, Rate, Settings, names},
     File, limit, lists,
     mistakes::Mistakes,
-    problems,
     section::Section,
     value::{Wrong, boolean, text, variant},
 };
-use crate::config::Part;
 
 /// Reads everything, and reports mistakes.
 pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
-    let mut top = Section::new(root, "the file", Part::Whole, 1, mistakes);
+    let mut top = Section::new(root, "the file", 1, mistakes);
     let interfaces = interfaces(&mut top);
     let mut settings = Settings {
         mode: top.variant("mode"),
@@ -32,20 +30,11 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
         // A number beyond `u32` is beyond the table too, which is reported with the other problems.
         settings.max_sources = u32::try_from(sources).unwrap_or(u32::MAX);
     }
-    settings.control = control(&mut top, settings.exempt);
-    if let Some(section) = top.inner_part("lists", "[lists]", Part::Lists) {
+    settings.control = control(&mut top);
+    if let Some(section) = top.inner("lists", "[lists]") {
         lists::read(section, folder, &mut settings);
     }
     settings.limits = limits(&mut top, settings.direction);
-    problems::report(&settings, root, mistakes);
-    let lists_do_nothing = settings.lists.are_empty() && settings.fleet_lists.is_empty();
-    if mistakes.found.is_empty() && settings.limits.is_empty() && lists_do_nothing {
-        mistakes.add(
-            1,
-            "nothing to limit: write [[limit]] with a name and a rate, or prefixes under [lists]"
-                .to_owned(),
-        );
-    }
     File {
         interfaces,
         settings,
@@ -70,18 +59,9 @@ fn exempt(top: &mut Section) -> Exempt {
     Exempt::new(&named.unwrap_or_default())
 }
 
-fn control(top: &mut Section, exempt: Exempt) -> Control {
+fn control(top: &mut Section) -> Control {
     let default = Control::default();
-    if top.value("control").is_some()
-        && !exempt.control
-        && !top.mistakes.any_wrong(Part::Whole, &["exempt"])
-    {
-        top.refuse(
-            "control",
-            "these limits apply only to exempt control traffic: write exempt = [\"control\"] at the top of the file, or remove [control]",
-        );
-    }
-    let Some(mut section) = top.inner_part("control", "[control]", Part::Control) else {
+    let Some(mut section) = top.inner("control", "[control]") else {
         return default;
     };
     let total: Option<OrNone<Rate>> = section.number("total");
@@ -111,7 +91,7 @@ fn new_sources(top: &mut Section) -> Option<NewSources> {
 }
 
 fn limits(top: &mut Section, direction: Direction) -> Vec<Limit> {
-    let Some(value) = top.value("limit") else {
+    let Some(value) = top.table.get("limit") else {
         return Vec::new();
     };
     let items = match value.get_ref() {
@@ -126,7 +106,7 @@ fn limits(top: &mut Section, direction: Direction) -> Vec<Limit> {
         _ => return top.read("limit", |_| Err(Wrong::Type)).unwrap_or_default(),
     };
     let mut limits = Vec::new();
-    for (index, item) in items.iter().enumerate() {
+    for item in items {
         let line = top.mistakes.line(item.span().start);
         let DeValue::Table(table) = item.get_ref() else {
             top.refuse(
@@ -135,9 +115,8 @@ fn limits(top: &mut Section, direction: Direction) -> Vec<Limit> {
             );
             break;
         };
-        let part = Part::Limit(index);
-        let section = Section::new(table, "a limit", part, line, top.mistakes);
-        limits.push(limit::read(section, index, direction));
+        let section = Section::new(table, "a limit", line, top.mistakes);
+        limits.push(limit::read(section, direction));
     }
     limits
 }

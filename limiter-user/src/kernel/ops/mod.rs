@@ -6,7 +6,6 @@ mod change;
 pub mod detach;
 pub mod learn;
 pub mod replace;
-pub mod replay;
 pub mod set;
 pub mod trial;
 pub mod watch;

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
 use limiter_common::abi::{
-    Config, Listed, Set, Share, Stamp, Table,
+    Config, Listed, Set, Share, Table,
     counters::{Count, Counters, LimitCounters},
     events::{Event, Watched},
     learn::{Flow, Sample, Sighting, Totals},
@@ -49,7 +49,6 @@ plain_words!(
     Set,
     Share,
     Sighting,
-    Stamp,
     Table,
     Totals,
     Watched,

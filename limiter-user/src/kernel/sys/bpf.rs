@@ -20,7 +20,6 @@ use nix::errno::Errno;
 
 const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
-const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
@@ -214,77 +213,6 @@ pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
 /// Opens the object that is pinned under `path`.
 pub fn open_pin(path: &Path) -> io::Result<OwnedFd> {
     at_path(BPF_OBJ_GET, path, 0).map(owned)
-}
-
-/// The result of a test run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TestRun {
-    /// The program's return value, of the last repetition.
-    pub action: u32,
-    /// Mean nanoseconds of one repetition.
-    pub nanoseconds: u32,
-}
-
-/// Runs an XDP program on `packet`. The first `metadata` bytes of it are put in front of the packet as metadata. The
-/// program's output, metadata included, replaces `packet`.
-pub fn test_run(
-    program: BorrowedFd<'_>,
-    packet: &mut [u8],
-    metadata: u32,
-    repeat: u32,
-) -> io::Result<TestRun> {
-    let length = u32::try_from(packet.len()).map_err(io::Error::other)?;
-    // `struct xdp_md`: data, data_end, data_meta, and the packet's origin.
-    let mut context = [metadata, length, 0, 0, 0, 0];
-    let with_metadata = if metadata == 0 { 0 } else { context.len() };
-    test_run_in(program, packet, &mut context[..with_metadata], repeat)
-}
-
-/// Runs a program of any kind on `packet` with this context, which may be empty. The program's output replaces both.
-pub fn test_run_in(
-    program: BorrowedFd<'_>,
-    packet: &mut [u8],
-    context: &mut [u32],
-    repeat: u32,
-) -> io::Result<TestRun> {
-    let length = u32::try_from(packet.len()).map_err(io::Error::other)?;
-    let mut attributes = TestRunAttributes {
-        program: raw(program),
-        data_size_in: length,
-        data_size_out: length,
-        data_in: address(packet.as_ptr()),
-        data_out: address(packet.as_mut_ptr()),
-        repeat,
-        ..TestRunAttributes::default()
-    };
-    if !context.is_empty() {
-        attributes.context_size_in = u32::try_from(size_of_val(context)).unwrap_or(0);
-        attributes.context_size_out = attributes.context_size_in;
-        attributes.context_in = address(context.as_ptr());
-        attributes.context_out = address(context.as_mut_ptr());
-    }
-    bpf(BPF_PROG_TEST_RUN, &mut attributes)?;
-    Ok(TestRun {
-        action: attributes.action,
-        nanoseconds: attributes.nanoseconds,
-    })
-}
-
-#[repr(C)]
-#[derive(Default)]
-struct TestRunAttributes {
-    program: u32,
-    action: u32,
-    data_size_in: u32,
-    data_size_out: u32,
-    data_in: u64,
-    data_out: u64,
-    repeat: u32,
-    nanoseconds: u32,
-    context_size_in: u32,
-    context_size_out: u32,
-    context_in: u64,
-    context_out: u64,
 }
 
 /// Marks all descriptors from 3 on as closed on exec, so that new processes do not inherit them.

@@ -135,11 +135,6 @@ impl Capture {
             }
         }
     }
-
-    /// Number of bytes read so far.
-    pub fn bytes(&self) -> u64 {
-        self.reader.consumed() as u64
-    }
 }
 
 impl Iterator for Capture {

@@ -1,6 +1,5 @@
 //! The results of a replay, counted by reason, limit and source.
 
-use anyhow::Result;
 use limiter_common::{
     abi::{
         counters::{Count, Counters, LimitCounters},
@@ -10,7 +9,8 @@ use limiter_common::{
 };
 
 use super::{
-    Compiled, Engine,
+    Compiled,
+    model::Model,
     sources::{SourceCounters, Sources},
 };
 use crate::{
@@ -22,8 +22,6 @@ use crate::{
 /// The result of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The engine that decided: `kernel` or `model`.
-    pub engine: &'static str,
     /// All packets by verdict; `seen` is the whole capture.
     pub verdicts: Verdicts,
     /// Packets that are not IP; part of `passed`.
@@ -112,7 +110,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    pub fn finish(self, engine: &Engine) -> Result<Outcome> {
+    pub fn finish(self, model: &Model) -> Outcome {
         let mut verdicts = observe::verdicts(&self.counters);
         for count in [&mut verdicts.seen, &mut verdicts.passed] {
             count.packets += self.outgoing.packets;
@@ -121,18 +119,17 @@ impl<'a> Course<'a> {
         let (sources, of_others) = self.sources.finish();
         #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
         let seconds = (self.last - self.begin) as f64 / 1e9;
-        Ok(Outcome {
-            engine: engine.name(),
+        Outcome {
             verdicts,
             not_ip: self.counters.by_reason[Reason::NotIp as usize].packets,
             outgoing: self.outgoing.packets,
             seconds,
             drops: Drops::new(&self.counters),
-            limits: limits(engine, self.compiled, &self.counters)?,
+            limits: limits(model, self.compiled, &self.counters),
             sources,
             of_others,
             cut_short: self.cut_short,
-        })
+        }
     }
 }
 
@@ -147,19 +144,15 @@ fn payload_of(settings: &Settings) -> u32 {
         .unwrap_or(0)
 }
 
-fn limits(
-    engine: &Engine,
-    compiled: &Compiled,
-    all: &Counters,
-) -> Result<Vec<(Limit, LimitCounters)>> {
+fn limits(model: &Model, compiled: &Compiled, all: &Counters) -> Vec<(Limit, LimitCounters)> {
     let limits = compiled.settings.all_limits();
     let counted = (FIRST_SLOT..).zip(limits).map(|(slot, limit)| {
         let counters = if compiled.config.plain == 0 {
-            engine.limit(slot)?
+            model.limit(slot)
         } else {
             observe::of_the_only_limit(all)
         };
-        Ok((limit, counters))
+        (limit, counters)
     });
     counted.collect()
 }

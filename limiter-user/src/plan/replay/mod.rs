@@ -1,7 +1,4 @@
-//! Replays a capture: the limits' decisions about its packets, at the packets' times.
-//!
-//! There are two engines: the program in the kernel, which gets each packet with its time, and a model of the program
-//! in this process. Both decide alike.
+//! Replays a capture: the decisions of a model of the program about its packets, at the packets' times.
 
 mod course;
 pub mod model;
@@ -10,17 +7,15 @@ mod sources;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use clap::ValueEnum;
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{Config, Listed, counters::LimitCounters},
+    abi::{Config, Listed},
     arithmetic::quota::LENGTH_MAX,
     policy::verdict::Reason,
 };
 
 use crate::{
     config::{Invalid, Settings, Slot, TierBits, compile::FIRST_SLOT},
-    kernel::ops::replay::Replay,
     plan::capture::{Capture, Frame},
 };
 use course::Course;
@@ -31,19 +26,7 @@ pub use sources::SourceCounters;
 /// The longest frame that limits are made for, in bytes: Ethernet with two tags.
 pub const FRAME_MAX: u64 = 1_522;
 
-/// The choice of engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Choice {
-    /// The kernel if possible, otherwise the model.
-    #[value(skip)]
-    Any,
-    /// The program, in the kernel.
-    Kernel,
-    /// The model of the program, in this process. It needs no privileges.
-    Model,
-}
-
-/// The settings compiled for either engine.
+/// The settings compiled for the model.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     pub(super) config: Box<Config>,
@@ -78,92 +61,29 @@ impl Compiled {
     }
 }
 
-/// An engine that decides about packets.
-#[derive(Debug)]
-pub enum Engine {
-    /// The program in the kernel.
-    Kernel(Box<Replay>),
-    /// The model in this process.
-    Model(Box<Model>),
-}
-
-impl Engine {
-    /// Creates the kernel's engine. Time starts at `begin` (nanoseconds).
-    pub fn kernel(compiled: &Compiled, begin: u64) -> Result<Self> {
-        let program = Replay::load(compiled.config.clone(), &compiled.prefixes, begin)?;
-        Ok(Self::Kernel(Box::new(program)))
-    }
-
-    /// Creates the model's engine. Time starts at `begin` (nanoseconds).
-    pub fn model(compiled: &Compiled, begin: u64) -> Self {
-        Self::Model(Box::new(compiled.model(begin)))
-    }
-
-    /// Creates the chosen engine. With [`Choice::Any`], calls `tell` if the kernel's engine fails and the model
-    /// replaces it.
-    fn start(choice: Choice, compiled: &Compiled, begin: u64, tell: fn(&str)) -> Result<Self> {
-        match choice {
-            Choice::Model => Ok(Self::model(compiled, begin)),
-            Choice::Kernel => Self::kernel(compiled, begin),
-            Choice::Any => Self::kernel(compiled, begin).or_else(|why| {
-                tell(&format!(
-                    "a model in this process decides instead of the program in the kernel: {why}"
-                ));
-                Ok(Self::model(compiled, begin))
-            }),
-        }
-    }
-
-    /// The engine's name.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Kernel(_) => "kernel",
-            Self::Model(_) => "model",
-        }
-    }
-
-    /// Decides about a frame at the time `now` (nanoseconds).
-    pub fn offer(&mut self, frame: &Frame, now: u64) -> Result<Reason> {
-        // In the program, 0 means that the clock has not been read.
-        let now = now.max(1);
-        let length = frame.length.min(LENGTH_MAX);
-        match self {
-            Self::Kernel(program) => Ok(program.offer(&frame.bytes, length, now)?),
-            Self::Model(model) => Ok(model.offer(&frame.bytes, length, now)),
-        }
-    }
-
-    fn limit(&self, slot: u32) -> Result<LimitCounters> {
-        match self {
-            Self::Kernel(program) => Ok(program.limit(slot)?),
-            Self::Model(model) => Ok(model.limit(slot)),
-        }
-    }
-}
-
-/// Replays the packets of a capture. Calls `tell` with a message for people, before the first packet, and `each` with
-/// each packet's number and reason. There is no reason if the host sent the packet, according to the capture: a limiter
-/// would not have seen it.
+/// Replays the packets of a capture. Calls `each` with each packet's number and reason. There is no reason if the host
+/// sent the packet, according to the capture: a limiter would not have seen it.
 pub fn run(
     capture: &mut Capture,
     compiled: &Compiled,
-    choice: Choice,
-    tell: fn(&str),
-    mut each: impl FnMut(&Capture, u64, Option<Reason>) -> Result<()>,
+    mut each: impl FnMut(u64, Option<Reason>) -> Result<()>,
 ) -> Result<Outcome> {
     let mut next = capture.next().transpose()?;
     let begin = next.as_ref().map_or(0, |packet| packet.time);
-    let mut engine = Engine::start(choice, compiled, begin, tell)?;
+    let mut model = compiled.model(begin);
     let mut course = Course::new(compiled, begin);
     while let Some(packet) = next {
-        let reason = if packet.outgoing {
-            None
-        } else {
-            Some(engine.offer(&packet.frame, packet.time)?)
-        };
+        let decide = || decide(&mut model, &packet.frame, packet.time);
+        let reason = (!packet.outgoing).then(decide);
         course.count(&packet, reason);
-        each(capture, packet.number, reason)?;
+        each(packet.number, reason)?;
         next = capture.next().transpose()?;
     }
-    course.finish(&engine)
+    Ok(course.finish(&model))
+}
+
+/// Decides about a frame at the time `now` (nanoseconds).
+pub fn decide(model: &mut Model, frame: &Frame, now: u64) -> Reason {
+    // In the program, 0 means that the clock has not been read.
+    model.offer(&frame.bytes, frame.length.min(LENGTH_MAX), now.max(1))
 }

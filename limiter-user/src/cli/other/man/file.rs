@@ -2,68 +2,35 @@
 
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
-use super::{Page, SECTION as COMMANDS, SOURCE, literal};
+use super::{Page, SOURCE, literal};
 use crate::config::file::tables;
 
 pub const NAME: &str = "limiter.toml";
 /// The section of the manual for files.
 pub const SECTION: u8 = 5;
 
-const DESCRIPTION: [&str; 3] = [
-    "`limiter attach --config`, `limiter reload`, `limiter replay` and `limiter@IFACE.service` read this file. It is TOML. \
-     `limiter config check` reports all mistakes in it, and changes nothing.",
-    "An unknown key is a mistake. A file with a mistake changes nothing.",
-    "Lists come before limits. Of `allow` and `deny`, the longest prefix that contains the source decides; if both have \
-     that prefix, `deny`. A packet of any other source must be admitted by all limits that match it, and is charged to all \
-     of them or to none. A packet that no limit matches passes.",
-];
-
+/// The page, without its keys and its example.
+const PAGE: &str = include_str!("limiter.toml.5");
 const EXAMPLE: &str = include_str!("limiter.toml");
 
-const FILES: [(&str, &str); 2] = [
-    ("/etc/limiter/IFACE.toml", "Configuration of one interface."),
-    (
-        "/etc/limiter/limiter.toml",
-        "Configuration of interfaces without a file of their own.",
-    ),
-];
-
 pub fn page() -> Page {
-    let mut page = Roff::new();
-    let section = SECTION.to_string();
-    page.control("TH", [NAME, &section, "", SOURCE, "limiter"]);
-    page.control("SH", ["NAME"]);
-    page.text([roman(format!(
-        "{NAME} - configuration of a limiter attachment"
-    ))]);
-    page.control("SH", ["DESCRIPTION"]);
-    for paragraph in DESCRIPTION {
-        page.control("PP", []).text(with_code(paragraph));
-    }
-    let keys = tables().map(|table| {
+    let mut keys = Roff::new();
+    for table in tables() {
         let heading = format!("Keys of {} ({})", table.table, table.place);
-        (heading, table.meanings().collect())
-    });
-    let files = ("Files".to_owned(), FILES.to_vec());
-    page.control("SH", ["KEYS", "AND", "FILES"]);
-    for (heading, items) in keys.chain([files]) {
-        let items: Vec<(&str, &str)> = items;
-        page.control("SS", [heading.as_str()]);
-        for (term, is) in items {
-            let text = page.control("TP", []).text([bold(term)]);
+        keys.control("SS", [heading.as_str()]);
+        for (key, is) in table.meanings() {
+            let text = keys.control("TP", []).text([bold(key)]);
             text.text(with_code(is));
         }
     }
-    page.control("SH", ["EXAMPLES"]);
-    literal(&mut page, EXAMPLE.lines());
-    page.control("SH", ["SEE", "ALSO"]);
-    page.text([roman(format!(
-        "limiter({COMMANDS}), limiter-config({COMMANDS})"
-    ))]);
+    let mut example = Roff::new();
+    literal(&mut example, EXAMPLE.lines());
+    let page = PAGE.replace("@SOURCE@", SOURCE);
+    let page = page.replace("@KEYS@", &keys.to_roff());
     Page {
         name: NAME.to_owned(),
         section: SECTION,
-        roff: page.to_roff(),
+        roff: page.replace("@EXAMPLE@", &example.to_roff()),
     }
 }
 
@@ -81,12 +48,15 @@ fn with_code(text: &str) -> Vec<Inline> {
 mod tests {
     use std::path::Path;
 
-    use super::{EXAMPLE, page, tables};
+    use super::{EXAMPLE, SOURCE, page, tables};
     use crate::config::file::parse;
 
     #[test]
     fn manual_page_has_every_key_of_the_file() {
         let page = page().roff;
+        let title = format!(".TH limiter.toml 5 \"\" \"{SOURCE}\" limiter\n");
+        assert!(page.starts_with(&title), "{page}");
+        assert!(page.contains("\n[[limit]]\n"), "the example");
         for (key, is) in tables().flat_map(|table| table.meanings()) {
             assert!(page.contains(&format!(".TP\n\\fB{key}\\fR\n")), "{key}");
             assert!(is.ends_with('.'), "{is}");

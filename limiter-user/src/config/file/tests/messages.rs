@@ -198,22 +198,37 @@ fn key_over_64_letters_gets_no_suggestion() {
     }
 }
 
+/// Text that is not TOML comes first, then keys and values, then contradictions.
 #[test]
-fn all_mistakes_are_reported_at_once_in_line_order() {
-    let text = "mode = \"atuo\"\n[lists]\nallow = [\n  \"192.0.2.7/24\",\n  5,\n]\nfew = { file = \"few.txt\" }\n\
-                [[limit]]\nname = \"a\"\n[[limit]]\nrate = 5 / s\nname = \"b c\"\n[[limit]]\nname = \"a\"\nrate = 1\nname = \"c\"\n";
+fn all_mistakes_of_a_kind_are_reported_at_once_in_line_order() {
+    let values = "mode = \"atuo\"\n[lists]\nallow = [\n  \"192.0.2.7/24\",\n  5,\n]\nfew = { file = \"few.txt\" }\n\
+                  [[limit]]\nname = \"a\"\n[[limit]]\nname = \"a\"\nrate = [1]\n";
     assert_told(
-        text,
+        &format!("{values}[[limit]]\nrate = 5 / s\nrate = 5\n"),
+        &["line 14: the value 5 / s is a text without quotes: write \"5 / s\""],
+    );
+    assert_told(
+        &format!("{values}[[limit]]\nrate = 5\nrate = 5\n"),
+        &["line 15: 'rate' is written twice: remove one"],
+    );
+    assert_told(
+        values,
         &[
             "line 1: mode: 'atuo' is not a valid value: did you mean \"auto\"?",
             "line 4: allow: '192.0.2.7/24' has bits set after its prefix",
             "line 5: allow: the number 5 is not allowed here: write a prefix as in \"192.0.2.0/24\"",
             "line 7: few: /nowhere/few.txt cannot be read (No such file",
             "line 8: a limit needs 'rate', which is missing: write it as in rate = \"5/s\"",
-            "line 11: the value 5 / s is a text without quotes: write \"5 / s\"",
-            "line 12: name: 'b c' is not a name",
-            "line 14: name: two limits are called 'a'",
-            "line 16: 'name' is written twice: remove one",
+            "line 12: rate: an array is not allowed here",
+        ],
+    );
+    assert_told(
+        &format!("max_sources = 0\n{LIMIT}cost = 0\n[[limit]]\nname = \"b c\"\nrate = 5\n{LIMIT}"),
+        &[
+            "line 1: max_sources: the table holds",
+            "line 5: cost: packets with a cost of 0",
+            "line 7: name: 'b c' is not a name",
+            "line 10: name: two limits are called 'a'",
         ],
     );
 }

@@ -1,5 +1,5 @@
-//! The program's decisions in user space. Used on hosts that cannot load the program, or to be faster than a system
-//! call per packet. Runs the program's policy ([`limiter_common::policy`]) on memory of this process, as a single CPU.
+//! The program's decisions in user space: needs no privileges, and no system call per packet. Runs the program's policy
+//! ([`limiter_common::policy`]) on memory of this process, as a single CPU.
 
 mod lists;
 mod new_sources;
