@@ -19,7 +19,7 @@ struct Args {
     /// Packets a second of the floods
     #[arg(long, value_delimiter = ',', default_values_t = [20_000, 200_000])]
     rates: Vec<u64>,
-    /// What the clients and the flood meet
+    /// Protection of the server
     #[arg(long = "subject", value_enum, value_delimiter = ',', default_values = ["first", "second"])]
     subjects: Vec<Subject>,
     /// Packets of the floods. With hping3, the clients ask nginx for a page
