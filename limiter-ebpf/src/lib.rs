@@ -25,6 +25,7 @@ pub mod packet;
 
 pub mod engine;
 
+pub mod bans;
 pub mod lists;
 pub mod new_sources;
 pub mod room;

@@ -63,7 +63,7 @@ reasons! {
     Admitted = 0, "admitted", "admitted", Admit;
     /// Passed: the packet is not IP, and no limit applies.
     NotIp = 1, "not_ip", "not IP", Pass;
-    /// Passed because of shadow mode, although a limit refused the packet or its source is denied.
+    /// Passed because of shadow mode, although a limit refused the packet, or its source is denied or banned.
     WouldDrop = 2, "would_drop", "over the limit, in shadow", Shadow;
     /// Dropped: over the limit.
     Limit = 3, "limit", "over the limit", Refuse;
@@ -87,20 +87,26 @@ reasons! {
     Established = 12, "established", "established", Pass;
     /// Passed: all limits admitted the packet, and one of them delays it.
     Paced = 13, "paced", "delayed", Admit;
+    /// Dropped: the source is banned.
+    Ban = 14, "ban", "banned", Drop;
 }
 
-/// The reasons that drop packets have adjacent numbers, so that one comparison finds them.
-const DROPS: core::ops::RangeInclusive<u32> = Reason::Limit as u32..=Reason::Contended as u32;
+/// Bits of the reasons that drop packets.
+const DROPS: u32 = {
+    let (mut bits, mut number) = (0, 0);
+    while number < Reason::ALL.len() {
+        if let Verdict::Refuse | Verdict::Drop = Reason::ALL[number].verdict() {
+            bits |= 1 << number;
+        }
+        number += 1;
+    }
+    bits
+};
 
 const _: () = {
     let mut number = 0;
     while number < Reason::ALL.len() {
         let reason = Reason::ALL[number];
-        let drops = matches!(reason.verdict(), Verdict::Refuse | Verdict::Drop);
-        assert!(
-            drops != reason.passes(),
-            "a dropping reason outside of DROPS"
-        );
         let shadow = matches!(reason.verdict(), Verdict::Shadow);
         assert!(shadow == reason.would_drop(), "see would_drop");
         number += 1;
@@ -112,7 +118,7 @@ impl Reason {
     #[must_use]
     #[inline(always)]
     pub const fn passes(self) -> bool {
-        (self as u32).wrapping_sub(*DROPS.start()) > *DROPS.end() - *DROPS.start()
+        DROPS >> self as u32 & 1 == 0
     }
 
     /// Whether the packet passes only because of shadow mode.

@@ -119,7 +119,14 @@ mod tests {
         let names: Vec<_> = json.as_object().unwrap().keys().collect();
         assert_eq!(
             names,
-            ["contended", "deny", "limit", "malformed", "new_source"]
+            [
+                "ban",
+                "contended",
+                "deny",
+                "limit",
+                "malformed",
+                "new_source"
+            ]
         );
         assert_eq!(serde_json::from_value::<Drops>(json).unwrap(), drops);
         assert!(serde_json::from_str::<Passes>(r#"{"limits":{"packets":1,"bytes":1}}"#).is_err());

@@ -4,7 +4,7 @@ use std::{env, fs, net::IpAddr, os::unix::process::parent_id};
 
 use crate::{
     cli::shared::output::note,
-    config::Settings,
+    config::{Prefixes, Settings, lists::show},
     kernel::Attachment,
     plan::session::{Fate, Session},
 };
@@ -52,6 +52,29 @@ pub async fn warn_of_change(
         differs.then(|| warning(interface, &session, fate, &new, advice))?
     };
     warning.await.iter().for_each(|text| note(text));
+}
+
+/// Warns before a ban of these prefixes, if it includes the client of this SSH session and `allow` does not.
+pub fn warn_of_ban(interface: &str, prefixes: &Prefixes, allow: &Prefixes) {
+    let Some(Session {
+        client: (client, _),
+        ..
+    }) = session()
+    else {
+        return;
+    };
+    let longest = |prefixes: &Prefixes| {
+        let around = prefixes.iter().filter(|prefix| prefix.contains(&client));
+        around.max_by_key(|prefix| prefix.prefix_len()).copied()
+    };
+    if let Some(ban) = longest(prefixes)
+        && longest(allow).is_none_or(|allow| allow.prefix_len() < ban.prefix_len())
+    {
+        note(&format!(
+            "WARNING: if your SSH session from {client} comes in through {interface}, this ban drops its packets: `limiter unban {interface} {}` ends it, and `limiter allow add {interface} {client}` prevents it",
+            show(&ban)
+        ));
+    }
 }
 
 fn warning(

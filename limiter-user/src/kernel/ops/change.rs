@@ -7,14 +7,13 @@ use std::{
     time::Duration,
 };
 
-use ipnet::IpNet;
-use limiter_common::abi::{Config, Listed, NEXT_FALLBACK};
+use limiter_common::abi::{Config, NEXT_FALLBACK};
 
 use crate::{
     config::{Lists, Overlay, Settings},
     kernel::{
         Attachment, Error, Result,
-        program::{ListMaps, ListTables, Maps, Program, lists, maps, object},
+        program::{ListMaps, ListTables, Maps, Program, maps, object},
         state::{Generation, Record, Trial, current, generation, pins, record::Taken, unpin},
         sys::{Dir, Lock, bpf::Place, clock, lock, requirements},
     },
@@ -109,20 +108,13 @@ fn own(record: &Record) -> Settings {
     }
 }
 
-/// The program of a generation that is not in force yet.
-struct Loaded {
-    program: Program,
-    /// The prefixes in its own list maps; `None` if it shares another generation's.
-    prefixes: Option<BTreeMap<IpNet, Listed>>,
-}
-
 /// A change that is loaded, and not in force yet. Nothing has changed so far.
 pub struct Change {
     attachment: Attachment,
     plan: Plan,
-    next: Loaded,
+    next: Program,
     /// The generation that its trial falls back to.
-    fallback: Option<Loaded>,
+    fallback: Option<Program>,
     /// The limits begin to share the table: the program that runs does not count its entries.
     begins_to_share: bool,
 }
@@ -253,13 +245,7 @@ impl Change {
         attachment.tables.prepare(slots, bits, epochs)?;
         if self.begins_to_share {
             let held = attachment.tables.sets.held();
-            self.next.program.share_out(&held)?;
-        }
-        for loaded in [&mut self.next].into_iter().chain(&mut self.fallback) {
-            if let Some(prefixes) = &loaded.prefixes {
-                let drops = lists::drops(&attachment.lists.entries()?);
-                loaded.program.carry_drops(prefixes, &drops)?;
-            }
+            self.next.share_out(&held)?;
         }
         let first = stay.iter().max().map_or(0, |number| number + 1);
         let swapped = swap(attachment, plan, &self.next, self.fallback.as_mut(), first);
@@ -339,7 +325,7 @@ fn slots<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<u32> {
 
 /// Loads the program of `record` over the maps of an attachment. If one of its generations has equal lists, their
 /// maps are shared.
-fn load(dir: &Dir, views: &[View], record: &Record, config: &Config) -> Result<Loaded> {
+fn load(dir: &Dir, views: &[View], record: &Record, config: &Config) -> Result<Program> {
     let lists = &record.settings.lists;
     let same =
         |view: &&View| view.record.settings.lists == *lists && view.record.tiers == record.tiers;
@@ -350,28 +336,25 @@ fn load(dir: &Dir, views: &[View], record: &Record, config: &Config) -> Result<L
         Some(view) => ListMaps::Pinned(&view.folder),
         None => ListMaps::New(prefixes.as_ref().unwrap_or(&none)),
     };
-    let program = object::load(config, Maps::Pinned(dir), lists, record.frags)?;
-    Ok(Loaded { program, prefixes })
+    object::load(config, Maps::Pinned(dir), lists, record.frags)
 }
 
 /// Pins the next generations, the fallback second, and swaps the first one into the link.
 fn swap(
     attachment: &Attachment,
     plan: &Plan,
-    next: &Loaded,
-    fallback: Option<&mut Loaded>,
+    next: &Program,
+    fallback: Option<&mut Program>,
     first: u64,
 ) -> Result<()> {
     let dir = &attachment.dir;
-    if let (Some(record), Some(Loaded { program, .. })) = (&plan.fallback, fallback) {
+    if let (Some(record), Some(program)) = (&plan.fallback, fallback) {
         generation::pin(program, record, dir, first + 1)?;
         program.stand_by()?;
     }
-    generation::pin(&next.program, &plan.record, dir, first)?;
+    generation::pin(next, &plan.record, dir, first)?;
     let running = attachment.current.linked.program()?;
-    attachment
-        .link
-        .replace(Some(running.as_fd()), next.program.fd()?)
+    attachment.link.replace(Some(running.as_fd()), next.fd()?)
 }
 
 /// Removes all generations but those in `stay`. The next change tries again where that fails.

@@ -110,10 +110,12 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
 
 fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
     let sources = [old, new].map(|settings| settings.max_sources.to_string());
+    let bans = [old, new].map(|settings| settings.max_bans.to_string());
     let mode = [old, new].map(|settings| settings.mode.to_string());
     let direction = [old, new].map(|settings| settings.direction.to_string());
     for (what, [old, new]) in [
         ("max_sources", sources),
+        ("max_bans", bans),
         ("mode", mode),
         ("direction", direction),
     ] {

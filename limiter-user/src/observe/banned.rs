@@ -1,4 +1,4 @@
-//! Denied prefixes: packets that the deny list dropped for each prefix, and their rate.
+//! Bans: packets that each has dropped, and their rate.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -8,35 +8,38 @@ use limiter_common::policy::verdict::Reason;
 use super::{Count, Row, Wanted, busiest::Busiest};
 use crate::{
     config::lists::show,
-    kernel::{Attachment, Result, program::lists},
+    kernel::{Attachment, Result, sys::clock},
 };
 
-/// The text in the limit's column for denied prefixes.
-pub const LABEL: &str = "deny list";
+/// The text in the limit's column for bans.
+pub const LABEL: &str = "ban";
 
-/// Drops of denied prefixes, remembered from one scan to the next.
+/// Drops of bans, remembered from one scan to the next.
 #[derive(Debug, Default)]
-pub struct Denied {
-    /// The program at the last scan, and the deny list's drops until then.
-    at: Option<(u32, u64)>,
-    /// Dropped packets of each prefix.
+pub struct Banned {
+    /// Drops of all bans until the last scan.
+    at: u64,
+    /// Dropped packets of each banned prefix.
     drops: BTreeMap<IpNet, u64>,
 }
 
-impl Denied {
-    /// The prefixes that `wanted` asks for. The lists may be long: they are read only if the deny list has dropped
-    /// packets since the last scan.
+impl Banned {
+    /// The bans that `wanted` asks for. There may be many: they are read only if they have dropped packets since the last
+    /// scan.
     pub fn read(&mut self, attachment: &Attachment, wanted: Wanted) -> Result<Vec<Row>> {
         let counters = attachment.tables.counters()?;
-        let dropped = counters.by_reason[Reason::Deny as usize].packets;
-        let at = Some((attachment.program_id, dropped));
-        let drops = match (dropped == 0 || wanted.most == 0, self.at == at) {
+        let dropped = counters.by_reason[Reason::Ban as usize].packets;
+        let drops = match (dropped == 0 || wanted.most == 0, self.at == dropped) {
             (true, _) => BTreeMap::new(),
             (_, true) => self.drops.clone(),
-            (_, false) => lists::drops(&attachment.lists.entries()?),
+            (_, false) => {
+                let bans = attachment.bans.at(clock::now()?)?.into_iter();
+                let drops = bans.map(|(prefix, ban)| (prefix, ban.dropped));
+                drops.filter(|(_, dropped)| *dropped > 0).collect()
+            }
         };
         let before = std::mem::replace(&mut self.drops, drops);
-        self.at = at;
+        self.at = dropped;
         Ok(busiest(&self.drops, &before, wanted))
     }
 }
@@ -52,14 +55,14 @@ fn busiest(
     for (prefix, dropped) in drops {
         let known = before.get(prefix).filter(|known| *known <= dropped);
         let since = dropped - known.unwrap_or(&0);
-        let row = Row::denied(*prefix, show(prefix), *dropped, since);
+        let row = Row::banned(*prefix, show(prefix), *dropped, since);
         kept.offer((row.activity.rank(wanted.order), Reverse(*prefix)), row);
     }
     kept.in_order()
 }
 
-/// Lowers the rows' counters to the deny list's drops, in all and since the last scan. The prefixes' counts are
-/// estimates, which may be one step ahead (`limiter_common::policy::denied`).
+/// Lowers the rows' counters to the drops of all bans, in all and since the last scan. Their counts are estimates,
+/// which may be one step ahead (`limiter_common::policy::ban`).
 pub fn bound(rows: &mut [Row], dropped: Count, since: u64) {
     let mut left = (dropped.packets, since);
     for Row { activity, .. } in rows {
@@ -94,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn denied_prefixes_are_sorted_by_drops_since_the_last_reading() {
+    fn bans_are_sorted_by_drops_since_the_last_reading() {
         let before = drops(&[
             ("10.0.0.0/8", 900),
             ("2001:db8::/32", 50),
@@ -116,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_do_not_exceed_the_drops_of_the_deny_list() {
+    fn rows_do_not_exceed_the_drops_of_all_bans() {
         let now = drops(&[("192.0.2.1/32", 1_085), ("192.0.2.2/32", 61)]);
         let mut rows = busiest(&now, &drops(&[]), wanted(9));
         let dropped = Count {
