@@ -24,7 +24,7 @@ pub fn are_there() -> bool {
     constants().bans != 0
         && BANNED
             .get_ptr(0)
-            .is_some_and(|banned| read!(banned, addresses) | read!(banned, prefixes) != 0)
+            .is_some_and(|banned| read!(banned, counts[0]) | read!(banned, counts[1]) != 0)
 }
 
 /// Whether a ban drops a packet of this peer. Counts the packet for the ban. `allowed`: see
@@ -48,15 +48,15 @@ extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
     } else {
         Whole::<4>::new(peer)
     };
-    if read!(banned, addresses) != 0 {
+    if read!(banned, counts[0]) != 0 {
         // SAFETY: user space replaces whole values, and the program only adds to `dropped`.
-        if let Some(found) = unsafe { BANS.get(&key.address) }
+        if let Some(found) = unsafe { BANS.get(key.key()) }
             && ban::drops(found, allowed, now)
         {
             return count(found, length);
         }
     }
-    if read!(banned, prefixes) != 0 {
+    if read!(banned, counts[1]) != 0 {
         for _ in 0..NESTED {
             let Some(found) = BANNED_PREFIXES.get(key.key()) else {
                 break;

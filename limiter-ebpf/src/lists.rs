@@ -91,8 +91,7 @@ fn of(source: &Address) -> Option<&'static Listed> {
 #[repr(C)]
 pub struct Whole<const WORDS: usize> {
     bits: u32,
-    /// The address.
-    pub address: [u32; WORDS],
+    address: [u32; WORDS],
 }
 
 impl<const WORDS: usize> Whole<WORDS> {

@@ -2,7 +2,7 @@
 
 use aya_ebpf::{
     bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
-    btf_maps::{Array, HashMap, LpmTrie, PerCpuArray, ProgramArray, RingBuf},
+    btf_maps::{Array, HashMap, LpmTrie, PerCpuArray, ProgramArray, RingBuf, lpm_trie::Key},
     macros::btf_map,
 };
 use limiter_common::{
@@ -106,7 +106,7 @@ pub static LISTED_IPV6: LpmTrie<[u32; 4], Listed, 1> = LpmTrie::new();
 
 /// Banned addresses. User space adds and removes them. The loader sets the number of entries.
 #[btf_map]
-pub static BANS: HashMap<[u32; 4], Ban, 1, { BPF_F_NO_PREALLOC as usize }> = HashMap::new();
+pub static BANS: HashMap<Key<[u32; 4]>, Ban, 1, { BPF_F_NO_PREALLOC as usize }> = HashMap::new();
 
 /// Banned prefixes of several addresses.
 #[btf_map]

@@ -96,10 +96,8 @@ pub const REASON_MAX: usize = 40;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Banned {
-    /// Bans of single addresses.
-    pub addresses: u64,
-    /// Bans of prefixes with several addresses.
-    pub prefixes: u64,
+    /// Bans of single addresses, and of prefixes with several.
+    pub counts: [u64; 2],
     /// No ban ends before this time, in nanoseconds of the kernel's clock. For user space only.
     pub first_end: u64,
 }

@@ -5,7 +5,6 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Instant};
 use limiter_common::{
     abi::Source,
     arithmetic::scale,
-    policy::verdict::Reason,
     table::{
         entry::Entry,
         key::{SLOTS, SourceKey},
@@ -14,7 +13,7 @@ use limiter_common::{
 
 use super::{
     BanCounts, Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader, Row, Sample,
-    Sources, Wanted, banned,
+    Sources, Wanted,
     busiest::{Busiest, Order},
     check::decided_by,
     live::{Gauge, Since, rest},
@@ -170,14 +169,9 @@ pub fn sample(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Res
     let elapsed = gauge.begin(of, attachment.tables.sets.capacity(), Instant::now());
     let (counted, busiest) = scan(attachment, wanted, gauge)?;
     let mut rows = rows(attachment, busiest)?;
-    let mut banned = gauge.banned.read(attachment, wanted)?;
     // The interface is read after the sources, so that it includes all their packets.
     let interface = described(attachment, counted)?;
     let before = gauge.drops(interface.drops);
-    let dropped = interface.drops.of(Reason::Ban);
-    let since = (dropped.packets).saturating_sub(before.of(Reason::Ban).packets);
-    banned::bound(&mut banned, dropped, since);
-    rows.extend(banned);
     rows.extend(rest(&interface.drops, &before, &rows));
     Ok(Sample {
         interface,

@@ -11,9 +11,7 @@ use limiter_common::{
 
 use super::{
     Count, Drops, Interface,
-    banned::{self, Banned},
     busiest::{Activity, Order},
-    check::BAN,
 };
 
 /// A selection of sources.
@@ -36,7 +34,7 @@ pub struct Sample {
     pub rows: Vec<Row>,
 }
 
-/// A source, a ban, or drops that are not attributed to a single source.
+/// A source, or drops that are not attributed to a single source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The text for the source: an address or a prefix, with a port if the limit's key has one.
@@ -47,7 +45,7 @@ pub struct Row {
     pub network: Option<IpNet>,
     /// The list that decides about the source before any limit.
     pub listed: Option<&'static str>,
-    /// Reason of the drops; only for a ban, and for drops that are not attributed to a single source.
+    /// Reason of the drops; only for drops that are not attributed to a single source.
     pub reason: Option<Reason>,
     /// The numbers that the row is sorted by.
     pub activity: Activity,
@@ -63,7 +61,7 @@ impl Row {
         let (source, limit) = match reason {
             Reason::Limit => ("other sources", "any"),
             Reason::Deny => ("denied sources", "deny list"),
-            Reason::Ban => ("banned sources", banned::LABEL),
+            Reason::Ban => ("banned sources", "ban"),
             Reason::NewSource => ("new sources", "new source"),
             reason => (reason.name(), reason.name()),
         };
@@ -81,16 +79,6 @@ impl Row {
             },
             tokens: 0.0,
             held_seconds: None,
-        }
-    }
-
-    /// Creates the row of a ban. `name`: the prefix as shown.
-    pub fn banned(prefix: IpNet, name: String, dropped: u64, since: u64) -> Self {
-        Self {
-            source: name,
-            network: Some(prefix),
-            listed: Some(BAN),
-            ..Self::of_many(Reason::Ban, dropped, since)
         }
     }
 }
@@ -130,8 +118,6 @@ pub struct Gauge {
     known: Vec<Known>,
     /// Drops of the interface at the last scan.
     drops: Drops,
-    /// Drops of each ban.
-    pub(super) banned: Banned,
     /// Whether there is no second scan. Then entries are not remembered.
     once: bool,
 }
@@ -170,7 +156,6 @@ impl Gauge {
             self.of = of;
             self.known.clear();
             self.known.resize(entries, Known::default());
-            self.banned = Banned::default();
         }
         self.at = Some(now);
         elapsed.filter(|elapsed| same && (Duration::from_nanos(1)..LONGEST).contains(elapsed))

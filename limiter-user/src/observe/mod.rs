@@ -4,7 +4,6 @@
 //! types as JSON Schema. Fields without a value are null, not missing.
 
 pub mod asked;
-pub mod banned;
 pub mod bans;
 pub mod busiest;
 pub mod check;

@@ -112,30 +112,16 @@ pub struct Top {
     pub verdicts: Verdicts,
     /// Sources, most dropped first, then most passed.
     pub sources: Vec<TopSource>,
-    /// Bans with drops, most dropped first.
-    pub banned: Vec<TopBanned>,
-    /// Drops that are not counted in a source or prefix above.
+    /// Drops that are not counted in a source above.
     pub other_drops: Vec<TopDrops>,
-}
-
-/// A ban.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct TopBanned {
-    /// The prefix.
-    pub prefix: String,
-    /// Packets that the ban dropped. Exact up to 1,024 packets, an estimate above.
-    pub dropped_packets: u64,
-    /// Dropped packets per second.
-    pub dropped_packets_per_second: Option<f64>,
 }
 
 /// Drops that are not attributed to a single source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TopDrops {
-    /// Reason of the drops. `limit`: sources that are not shown or have been removed. `ban`: bans that are not
-    /// shown or have been removed.
+    /// Reason of the drops. `limit`: sources that are not shown or have been removed. `ban`: `limiter bans` has
+    /// the drops of each ban.
     pub reason: String,
     /// Dropped packets.
     pub dropped_packets: u64,
@@ -183,20 +169,14 @@ impl Top {
             interval_seconds: sample.elapsed.map(|elapsed| elapsed.as_secs_f64()),
             verdicts: sample.interface.verdicts,
             sources: Vec::new(),
-            banned: Vec::new(),
             other_drops: Vec::new(),
         };
         for row in &sample.rows {
             let dropped_packets = row.activity.over;
             let dropped_packets_per_second = rate(row.activity.over_since);
-            match (row.reason, row.network) {
-                (None, _) => top.sources.push(TopSource::new(row, rate)),
-                (Some(_), Some(_)) => top.banned.push(TopBanned {
-                    prefix: row.source.clone(),
-                    dropped_packets,
-                    dropped_packets_per_second,
-                }),
-                (Some(reason), None) => top.other_drops.push(TopDrops {
+            match row.reason {
+                None => top.sources.push(TopSource::new(row, rate)),
+                Some(reason) => top.other_drops.push(TopDrops {
                     reason: reason.name().to_owned(),
                     dropped_packets,
                     dropped_packets_per_second,

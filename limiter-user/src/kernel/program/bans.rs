@@ -11,7 +11,7 @@ use std::{
 };
 
 use aya::maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, lpm_trie::Key};
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use limiter_common::{
     abi::{Ban, Banned, ORIGIN_MAX, REASON_MAX},
     policy::ban::{NESTED, drops, is_over},
@@ -27,30 +27,28 @@ use crate::{
     },
 };
 
-const MAPS: [&str; 2] = ["BANS", "BANNED_PREFIXES"];
 /// Bits of an IPv6 address.
 const WHOLE: u32 = 128;
 
-/// The IPv6 form of a prefix: its length and its address.
-fn key_of(prefix: &IpNet) -> (u32, [u8; 16]) {
+type Address = Key<[u8; 16]>;
+
+/// The IPv6 form of a prefix.
+fn key_of(prefix: &IpNet) -> Address {
+    let length = u32::from(prefix.prefix_len());
     match prefix {
-        IpNet::V4(net) => (
-            u32::from(net.prefix_len()) + 96,
-            net.addr().to_ipv6_mapped().octets(),
-        ),
-        IpNet::V6(net) => (net.prefix_len().into(), net.addr().octets()),
+        IpNet::V4(net) => Key::new(96 + length, net.addr().to_ipv6_mapped().octets()),
+        IpNet::V6(net) => Key::new(length, net.addr().octets()),
     }
 }
 
 /// The prefix with this IPv6 form.
 fn prefix_of(bits: u32, address: [u8; 16]) -> Result<IpNet> {
-    let length = |bits: u32| u8::try_from(bits).unwrap_or(u8::MAX);
     let address = Ipv6Addr::from(address);
-    match (address.to_ipv4_mapped(), bits.checked_sub(96)) {
-        (Some(v4), Some(bits)) => Ipv4Net::new(v4, length(bits)).map(IpNet::V4),
-        _ => Ipv6Net::new(address, length(bits)).map(IpNet::V6),
-    }
-    .map_err(read_failed)
+    let (address, bits) = match (address.to_ipv4_mapped(), bits.checked_sub(96)) {
+        (Some(v4), Some(bits)) => (IpAddr::V4(v4), bits),
+        _ => (IpAddr::V6(address), bits),
+    };
+    IpNet::new(address, u8::try_from(bits).unwrap_or(u8::MAX)).map_err(read_failed)
 }
 
 /// A ban of `prefix` until `until`, in nanoseconds of the kernel's clock; 0: without end.
@@ -58,7 +56,7 @@ pub fn ban(prefix: &IpNet, until: u64, origin: &str, reason: &str) -> Result<Ban
     let mut ban = Ban {
         until,
         dropped: 0,
-        bits: key_of(prefix).0,
+        bits: key_of(prefix).prefix_len(),
         reserved: 0,
         origin: [0; ORIGIN_MAX],
         reason: [0; REASON_MAX],
@@ -86,9 +84,9 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// The bans of one attachment.
 pub struct Bans {
-    addresses: HashMap<MapData, [u8; 16], Raw<Ban>>,
+    addresses: HashMap<MapData, Address, Raw<Ban>>,
     prefixes: LpmTrie<MapData, [u8; 16], Raw<Ban>>,
-    banned: Array<MapData, Raw<Banned>>,
+    counts: Array<MapData, Raw<Banned>>,
 }
 
 impl std::fmt::Debug for Bans {
@@ -100,24 +98,14 @@ impl std::fmt::Debug for Bans {
 impl Bans {
     /// Opens the maps that are pinned in the folder of an attachment.
     pub fn open(folder: &Dir) -> Result<Self> {
-        let [addresses, prefixes] = MAPS.map(|name| open_map(folder, name));
-        let addresses = Map::HashMap(addresses?);
-        let prefixes = Map::LpmTrie(prefixes?);
-        let banned = Map::Array(open_map(folder, "BANNED")?);
+        let [addresses, prefixes, counts] =
+            ["BANS", "BANNED_PREFIXES", "BANNED"].map(|name| open_map(folder, name));
+        let failed = read_failed;
         Ok(Self {
-            addresses: addresses.try_into().map_err(read_failed)?,
-            prefixes: prefixes.try_into().map_err(read_failed)?,
-            banned: banned.try_into().map_err(read_failed)?,
+            addresses: Map::HashMap(addresses?).try_into().map_err(failed)?,
+            prefixes: Map::LpmTrie(prefixes?).try_into().map_err(failed)?,
+            counts: Map::Array(counts?).try_into().map_err(failed)?,
         })
-    }
-
-    fn banned(&self) -> Result<Banned> {
-        let Raw(banned) = self.banned.get(&0, 0).map_err(read_failed)?;
-        Ok(banned)
-    }
-
-    fn write(&mut self, banned: Banned) -> Result<()> {
-        self.banned.set(0, Raw(banned), 0).map_err(read_failed)
     }
 
     /// The bans that have not ended at `now`, in no order.
@@ -128,72 +116,65 @@ impl Bans {
     }
 
     fn all(&self) -> Result<Vec<(IpNet, Ban)>> {
-        let banned = self.banned()?;
+        let counted = self.counted()?.counts.into_iter();
         let mut all = Vec::new();
-        if banned.addresses > 0 {
-            let read = bpf::read_all(self.addresses.map().fd().as_fd());
-            for (address, Raw(ban)) in read.failed("reading the bans")? {
-                all.push((prefix_of(WHOLE, address)?, ban));
-            }
-        }
-        if banned.prefixes > 0 {
-            let read = bpf::read_all(self.prefixes.map().fd().as_fd());
-            let read: Vec<(Key<[u8; 16]>, Raw<Ban>)> = read.failed("reading the bans")?;
-            for (key, Raw(ban)) in read {
-                all.push((prefix_of(key.prefix_len(), key.data())?, ban));
+        for (count, map) in counted.zip([self.addresses.map(), self.prefixes.map()]) {
+            if count > 0 {
+                let read: Vec<(Address, Raw<Ban>)> =
+                    bpf::read_all(map.fd().as_fd()).failed("reading the bans")?;
+                for (key, Raw(ban)) in read {
+                    all.push((prefix_of(key.prefix_len(), key.data())?, ban));
+                }
             }
         }
         Ok(all)
     }
 
+    fn counted(&self) -> Result<Banned> {
+        let Raw(banned) = self.counts.get(&0, 0).map_err(read_failed)?;
+        Ok(banned)
+    }
+
+    fn write(&mut self, banned: Banned) -> Result<()> {
+        self.counts.set(0, Raw(banned), 0).map_err(read_failed)
+    }
+
     /// The ban that drops packets of a source at `now`. `allowed`: see [`limiter_common::abi::Listed::allowed`].
     pub fn of(&self, source: IpAddr, allowed: u32, now: u64) -> Result<Option<(IpNet, Ban)>> {
-        let address = key_of(&source.into()).1;
-        let applies = |ban: &Ban| drops(ban, allowed, now);
-        if let Some(ban) = self.get(&source.into())?.filter(applies) {
-            return Ok(Some((source.into(), ban)));
-        }
-        let mut bits = WHOLE;
-        for _ in 0..NESTED {
-            let found = self.prefixes.get(&Key::new(bits, address), 0);
-            let Some(ban) = found_in(found)? else { break };
-            if applies(&ban) {
-                return Ok(Some((prefix_of(ban.bits, address)?.trunc(), ban)));
+        let mut key = key_of(&source.into());
+        let mut found = found_in(self.addresses.get(&key, 0))?;
+        for _ in 0..=NESTED {
+            if let Some(ban) = found.filter(|ban| drops(ban, allowed, now)) {
+                return Ok(Some((prefix_of(ban.bits, key.data())?.trunc(), ban)));
             }
-            let Some(shorter) = ban.bits.checked_sub(1) else {
-                break;
-            };
-            bits = shorter;
+            found = found_in(self.prefixes.get(&key, 0))?;
+            let Some(ban) = found else { break };
+            key = Key::new(ban.bits.saturating_sub(1), key.data());
         }
         Ok(None)
     }
 
     /// The ban of exactly this prefix.
     fn get(&self, prefix: &IpNet) -> Result<Option<Ban>> {
-        let (bits, address) = key_of(prefix);
-        if bits == WHOLE {
-            return found_in(self.addresses.get(&address, 0));
-        }
-        // The trie finds a shorter prefix too.
-        let found = found_in(self.prefixes.get(&Key::new(bits, address), 0))?;
-        Ok(found.filter(|ban| ban.bits == bits))
-    }
-
-    fn put(&mut self, prefix: &IpNet, ban: Ban) -> Result<(), MapError> {
-        let (bits, address) = key_of(prefix);
-        match bits {
-            WHOLE => self.addresses.insert(address, Raw(ban), 0),
-            bits => self.prefixes.insert(&Key::new(bits, address), Raw(ban), 0),
-        }
-    }
-
-    fn take(&mut self, prefix: &IpNet) -> Result<()> {
-        let (bits, address) = key_of(prefix);
-        let removed = match bits {
-            WHOLE => self.addresses.remove(&address),
-            bits => self.prefixes.remove(&Key::new(bits, address)),
+        let key = key_of(prefix);
+        let found = match key.prefix_len() {
+            WHOLE => self.addresses.get(&key, 0),
+            _ => self.prefixes.get(&key, 0),
         };
-        removed.map_err(read_failed)
+        // The trie finds a shorter prefix too.
+        Ok(found_in(found)?.filter(|ban| ban.bits == key.prefix_len()))
+    }
+
+    /// Writes the ban of a prefix, or removes it.
+    fn put(&mut self, prefix: &IpNet, ban: Option<Ban>) -> Result<()> {
+        let key = key_of(prefix);
+        match (key.prefix_len(), ban) {
+            (WHOLE, Some(ban)) => self.addresses.insert(key, Raw(ban), 0),
+            (WHOLE, None) => self.addresses.remove(&key),
+            (_, Some(ban)) => self.prefixes.insert(&key, Raw(ban), 0),
+            (_, None) => self.prefixes.remove(&key),
+        }
+        .map_err(read_failed)
     }
 
     /// Adds or renews these bans, all or none of them. Returns those that were there already, as they were. `most`: the
@@ -204,16 +185,16 @@ impl Bans {
         most: u32,
         now: u64,
     ) -> Result<BTreeMap<IpNet, Ban>> {
-        let mut banned = self.without_ended(bans.len(), most, now)?;
+        let mut banned = self.without_ended(bans.len() as u64, most.into(), now)?;
         let mut before = BTreeMap::new();
         for (prefix, ban) in bans {
             match self.get(prefix)? {
                 Some(earlier) => drop(before.insert(*prefix, earlier)),
-                None => banned.add(ban.bits),
+                None => *count_of(&mut banned, ban) += 1,
             }
-            banned.ends(ban.until);
+            banned.first_end = first_end(&banned, ban);
         }
-        let count = banned.addresses + banned.prefixes;
+        let count: u64 = banned.counts.iter().sum();
         if count > most.into() {
             return Err(Error::Refused(format!(
                 "there is room for {most} bans, and with these there would be {count}; none was added: remove some (`limiter bans` lists them), ban a prefix instead of its addresses, or attach again with a larger --max-bans"
@@ -223,15 +204,12 @@ impl Bans {
         self.write(banned)?;
         for (prefix, ban) in bans {
             let dropped = before.get(prefix).map_or(0, |earlier| earlier.dropped);
-            if let Err(error) = self.put(prefix, Ban { dropped, ..*ban }) {
+            if let Err(error) = self.put(prefix, Some(Ban { dropped, ..*ban })) {
                 for (undone, _) in bans.range(..*prefix) {
-                    let _ = match before.get(undone) {
-                        Some(earlier) => self.put(undone, *earlier).map_err(read_failed),
-                        None => self.take(undone),
-                    };
+                    let _ = self.put(undone, before.get(undone).copied());
                 }
                 return Err(Error::Refused(format!(
-                    "the kernel did not take a ban ({error}); none was added: free memory, and try again"
+                    "the kernel did not take a ban; none was added: free memory, and try again ({error})"
                 )));
             }
         }
@@ -240,12 +218,13 @@ impl Bans {
 
     /// Removes the bans of these prefixes. Returns those that were there.
     pub fn remove(&mut self, prefixes: &[IpNet], now: u64) -> Result<BTreeMap<IpNet, Ban>> {
-        let mut banned = self.without_ended(0, u32::MAX, now)?;
+        let mut banned = self.without_ended(0, u64::MAX, now)?;
         let mut removed = BTreeMap::new();
         for prefix in prefixes {
             if let Some(ban) = self.get(prefix)? {
-                self.take(prefix)?;
-                banned.remove(ban.bits);
+                self.put(prefix, None)?;
+                let count = count_of(&mut banned, &ban);
+                *count = count.saturating_sub(1);
                 removed.insert(*prefix, ban);
             }
         }
@@ -254,20 +233,19 @@ impl Bans {
     }
 
     /// Removes the bans that have ended, if there are any, or if there may be no room for `more`.
-    fn without_ended(&mut self, more: usize, most: u32, now: u64) -> Result<Banned> {
-        let banned = self.banned()?;
+    fn without_ended(&mut self, more: u64, most: u64, now: u64) -> Result<Banned> {
+        let banned = self.counted()?;
         let any_ended = banned.first_end != 0 && banned.first_end <= now;
-        let count = banned.addresses + banned.prefixes;
-        if !any_ended && count + more as u64 <= most.into() {
+        if !any_ended && banned.counts.iter().sum::<u64>() + more <= most {
             return Ok(banned);
         }
         let mut counted = Banned::default();
         for (prefix, ban) in self.all()? {
             if is_over(&ban, now) {
-                self.take(&prefix)?;
+                self.put(&prefix, None)?;
             } else {
-                counted.add(ban.bits);
-                counted.ends(ban.until);
+                *count_of(&mut counted, &ban) += 1;
+                counted.first_end = first_end(&counted, &ban);
             }
         }
         self.write(counted)?;
@@ -275,34 +253,19 @@ impl Bans {
     }
 }
 
-/// The counts, as they change with single bans.
-trait Counts {
-    fn add(&mut self, bits: u32);
-    fn remove(&mut self, bits: u32);
-    fn ends(&mut self, until: u64);
+fn count_of<'b>(banned: &'b mut Banned, ban: &Ban) -> &'b mut u64 {
+    let [addresses, prefixes] = &mut banned.counts;
+    if ban.bits == WHOLE {
+        addresses
+    } else {
+        prefixes
+    }
 }
 
-impl Counts for Banned {
-    fn add(&mut self, bits: u32) {
-        match bits {
-            WHOLE => self.addresses += 1,
-            _ => self.prefixes += 1,
-        }
-    }
-
-    fn remove(&mut self, bits: u32) {
-        let count = match bits {
-            WHOLE => &mut self.addresses,
-            _ => &mut self.prefixes,
-        };
-        *count = count.saturating_sub(1);
-    }
-
-    fn ends(&mut self, until: u64) {
-        if until != 0 && (self.first_end == 0 || until < self.first_end) {
-            self.first_end = until;
-        }
-    }
+/// The first end of all bans, with one more; 0 if none ends.
+fn first_end(banned: &Banned, ban: &Ban) -> u64 {
+    let ends = [banned.first_end, ban.until].into_iter();
+    ends.filter(|end| *end != 0).min().unwrap_or(0)
 }
 
 fn found_in(found: Result<Raw<Ban>, MapError>) -> Result<Option<Ban>> {
@@ -318,7 +281,7 @@ fn found_in(found: Result<Raw<Ban>, MapError>) -> Result<Option<Ban>> {
 pub(in crate::kernel) fn clear(folder: &Dir) {
     if let Ok(mut bans) = Bans::open(folder) {
         for (prefix, _) in bans.all().unwrap_or_default() {
-            let _ = bans.take(&prefix);
+            let _ = bans.put(&prefix, None);
         }
     }
 }
@@ -338,8 +301,8 @@ mod tests {
             "::1/128",
         ] {
             let prefix: IpNet = prefix.parse().unwrap();
-            let (bits, address) = key_of(&prefix);
-            assert_eq!(prefix_of(bits, address).unwrap(), prefix);
+            let key = key_of(&prefix);
+            assert_eq!(prefix_of(key.prefix_len(), key.data()).unwrap(), prefix);
         }
     }
 
