@@ -124,7 +124,7 @@ engine! {
         find(key: &SourceKey) -> Option<Entry> = table::find_inline;
         number_of(entry: Entry) -> u32 = Entry::number;
         is_exhausted(slot: u32) -> bool = new_sources::is_exhausted;
-        admits(key: &SourceKey, now: u64, second: bool, take: bool) -> bool = table::admits;
+        admits(key: &SourceKey, now: u64, budget: u32, take: bool) -> bool = table::admits;
         was_refused(key: &SourceKey) -> bool = second_chance::was_refused;
         insert(key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> Added = table::add;
         on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> = quota::on_present;
@@ -133,8 +133,8 @@ engine! {
         uncount_limit(slot: u32, length: u64) -> () = counters::uncount_limit;
         refresh_bucket(key: &SourceKey, index: u32) -> u32 = bucket_refresh;
         charge_again(key: &SourceKey, length: u64) -> u32 = source_charge;
-        add_source(key: &SourceKey, length: u64) -> u32 = source_add;
-        replace_source(key: &SourceKey, length: u64, second: u32) -> u32 = source_replace;
+        add_source(key: &SourceKey, length: u64, budget: u32) -> u32 = source_add;
+        replace_source(key: &SourceKey, length: u64, budget: u32) -> u32 = source_replace;
     }
     steps {
         confirm = limit_matches;
@@ -169,10 +169,10 @@ extern "C" fn bucket_refresh(key: *const SourceKey, index: u32) -> u32 {
 /// function: the caller's stack has no room for it beside the frame of `is_established` (Linux 6.1).
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn source_add(key: *const SourceKey, length: u64) -> u32 {
+extern "C" fn source_add(key: *const SourceKey, length: u64, budget: u32) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     match (unsafe { key.as_ref() }, Kernel::new()) {
-        (Some(key), Some(kernel)) => fast::add(&kernel, key, length),
+        (Some(key), Some(kernel)) => fast::add(&kernel, key, length, budget),
         _ => Reason::Contended as u32,
     }
 }
@@ -180,10 +180,10 @@ extern "C" fn source_add(key: *const SourceKey, length: u64) -> u32 {
 /// [`fast::replace`]. Returns what [`source_add`] does.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn source_replace(key: *const SourceKey, length: u64, second: u32) -> u32 {
+extern "C" fn source_replace(key: *const SourceKey, length: u64, budget: u32) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
     match (unsafe { key.as_ref() }, Kernel::new()) {
-        (Some(key), Some(kernel)) => fast::replace(&kernel, key, length, second),
+        (Some(key), Some(kernel)) => fast::replace(&kernel, key, length, budget),
         _ => Reason::Contended as u32,
     }
 }

@@ -5,7 +5,13 @@ use limiter_common::{
     policy::{self, parse, verdict::Reason},
 };
 
-use crate::{connection, context::Context, engine::Kernel, packet::Cursor, watch};
+use crate::{
+    connection,
+    context::{self, Context},
+    engine::Kernel,
+    packet::Cursor,
+    watch,
+};
 
 /// The row of this path's counters.
 pub const ROW: u32 = FAST;
@@ -27,7 +33,8 @@ pub fn decide(context: &Context, length: u64) -> Reason {
     };
     kernel.begin(context);
     let is_connected = || connection::is_established(context);
-    let (reason, why) = policy::fast::evaluate(&kernel, &source, length, is_connected);
+    let prove = || context::prove(context, 0);
+    let (reason, why) = policy::fast::evaluate(&kernel, &source, length, is_connected, prove);
     watch::emit(context, length, reason, || (why as u32, 0, 1));
     reason
 }

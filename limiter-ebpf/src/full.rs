@@ -30,9 +30,12 @@ pub fn decide(context: &Context, length: u64) -> Reason {
     let mut packet = Cursor::new(context);
     let read = full::read(&kernel, &mut packet, evaluation, || kernel.begin(context));
     let reason = match read {
-        Ok(()) => full::evaluate(&kernel, evaluation, |evaluation| {
-            connection::is_connected(context, evaluation)
-        }),
+        Ok(()) => full::evaluate(
+            &kernel,
+            evaluation,
+            |evaluation| connection::is_connected(context, evaluation),
+            |evaluation| context::prove(context, evaluation.refused_by),
+        ),
         Err(reason) => limiter_common::policy::apply_shadow(&kernel, reason),
     };
     // A limit in shadow may have been over its rate, too.

@@ -4,7 +4,7 @@
 //!   the network stack
 //! - [`fast`]: one limit that matches every packet; [`full`]: any other configuration
 //! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`second_chance`], [`room`] and [`entry`]) and [`counters`]
-//! - [`connection`]: looks a packet up among the host's [`sockets`]
+//! - [`connection`]: looks a packet up among the host's [`sockets`]; [`handshake`]: answers SYNs, and checks the cookies
 //! - [`watch`]: events of drops
 //! - [`quota`], [`clock`], [`config`], [`maps`], [`atomic`]: used by all
 //!
@@ -35,6 +35,8 @@ pub mod table;
 pub mod entry;
 
 pub mod connection;
+#[cfg(not(feature = "tc"))]
+pub mod handshake;
 pub mod sockets;
 
 pub mod watch;

@@ -7,7 +7,10 @@
 use aya_ebpf::macros::classifier;
 #[cfg(not(feature = "tc"))]
 use aya_ebpf::macros::xdp;
-use limiter_common::abi::{NEXT_FALLBACK, NEXT_FOREIGN};
+use limiter_common::{
+    abi::{NEXT_FALLBACK, NEXT_FOREIGN},
+    policy::verdict::Reason,
+};
 #[cfg(not(feature = "tc"))]
 use limiter_ebpf::maps::NEXT_FRAGS;
 use limiter_ebpf::{
@@ -44,6 +47,8 @@ macro_rules! entries {
             }
             if reason.passes() {
                 PASS
+            } else if constants().proof != 0 && matches!(reason, Reason::Answered) {
+                context::answer(&context)
             } else {
                 DROP
             }

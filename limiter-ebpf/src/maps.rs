@@ -15,6 +15,7 @@ use limiter_common::{
     policy::{
         Evaluation,
         connection::{LOOKUPS as PLACES, Lookup},
+        handshake::Segment,
         second_chance::WORDS,
     },
     table::key::SLOTS,
@@ -37,7 +38,7 @@ pub static LOCKED: Array<u64, { LOCKS as usize }> = Array::new();
 #[btf_map]
 pub static TABLE: Array<Table, 1> = Array::new();
 
-/// Each limit's part of the table and of the new-source limit, by slot; behind them, its part of second chances.
+/// Each limit's part of the table and of the new-source limit, by slot; behind them, those of the other budgets.
 #[btf_map]
 pub static SHARES: Array<Share, { ROWS as usize }> = Array::new();
 
@@ -45,7 +46,7 @@ pub static SHARES: Array<Share, { ROWS as usize }> = Array::new();
 #[btf_map]
 pub static SCALES: Array<u64, { SLOTS as usize }> = Array::new();
 
-/// Each CPU's leases of new-source tokens for each limit, by slot; behind them, those of second chances.
+/// Each CPU's leases of new-source tokens for each limit, by slot; behind them, those of the other budgets.
 #[btf_map]
 pub static LEASES: PerCpuArray<Lease, { ROWS as usize }> = PerCpuArray::new();
 
@@ -74,6 +75,8 @@ pub struct State {
     pub clock: Cpu,
     /// State of the full path for the packet: the stack has no room for it.
     pub evaluation: Evaluation,
+    /// The segment of a new source that may prove its address.
+    pub segment: Segment,
 }
 
 /// Each CPU's last lookups among the host's sockets. Not pinned. The loader leaves one place if no connection is exempt.

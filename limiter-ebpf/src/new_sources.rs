@@ -1,10 +1,10 @@
-//! The new-source limit in maps, and the one on second chances: buckets, and each CPU's leases. A row is the slot of a
-//! limit, or its [`second_row`](limiter_common::abi::rules::second_row).
+//! The new-source limit in maps, and the other budgets: buckets, and each CPU's leases. A
+//! [`row`](limiter_common::abi::rules::row) is that of a limit and a budget.
 
 use limiter_common::{
     abi::{
         Lease,
-        rules::{NewSourceQuota, ROWS},
+        rules::{BUDGETS, ROWS},
     },
     policy::new_sources::{self, ATTEMPTS, LOST},
     table::key::SLOTS,
@@ -25,16 +25,6 @@ const DRY: u64 = 16;
 #[inline(always)]
 fn lease(row: u32) -> Option<*mut Lease> {
     LEASES.get_ptr_mut(row)
-}
-
-/// The quota of the row.
-#[inline(always)]
-fn quota(row: u32) -> &'static NewSourceQuota {
-    if row < SLOTS {
-        &constants().new_sources
-    } else {
-        &constants().second_chances
-    }
 }
 
 /// Whether the row has just refused a new source, and refuses this one too.
@@ -130,11 +120,11 @@ extern "C" fn take_lease(row: u32, now: u64) -> u64 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn lease_once(row: u32, now: u64) -> u64 {
-    let (limit, bucket) = (quota(row), (row / SLOTS % 2) as usize);
+    let (limit, bucket) = (constants().budget(row), (row / SLOTS % BUDGETS) as usize);
     let Some(table) = TABLE.get_ptr_mut(0) else {
         return 0;
     };
-    // SAFETY: an aligned word of a map value, of two.
+    // SAFETY: an aligned word of a map value.
     let common = unsafe {
         let buckets = (&raw mut (*table).new_sources).cast::<u64>();
         Word::at(buckets.add(bucket))

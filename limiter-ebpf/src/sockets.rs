@@ -17,7 +17,7 @@ use crate::{constants, context::Context};
 
 /// The network namespace of the interface (`BPF_F_CURRENT_NETNS`, include/uapi/linux/bpf.h: -1 as a signed 32-bit
 /// number).
-const CURRENT_NAMESPACE: u64 = u64::MAX;
+pub const CURRENT_NAMESPACE: u64 = u64::MAX;
 
 /// States of a socket with a known peer (include/net/tcp_states.h): from the SYN that the host sends to the last
 /// segment that closes the connection. A connected UDP socket is in the first state. Listening and unconnected sockets

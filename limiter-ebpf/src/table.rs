@@ -1,7 +1,10 @@
 //! The table of [`limiter_common::table`] in maps.
 
 use limiter_common::{
-    abi::{LOCKS, SETS_OF_WORD, rules::second_row},
+    abi::{
+        LOCKS, SETS_OF_WORD,
+        rules::{FIRST, row},
+    },
     table::{
         self, Added, Home, New, OVERFLOW_WIDTH, SWEPT, SharedTable, WAYS,
         entry::{Shared as _, TAT, is_taken},
@@ -131,13 +134,11 @@ pub fn add(key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> A
 }
 
 /// Whether the limit of a new source has a new-source token at `now` (nanoseconds), and room, if need be after a sweep.
-/// `second`: a token of second chances. `take`: takes the token.
+/// The token is one of `budget`. `take`: takes the token.
 #[inline(always)]
-pub fn admits(key: &SourceKey, now: u64, second: bool, take: bool) -> bool {
+pub fn admits(key: &SourceKey, now: u64, budget: u32, take: bool) -> bool {
     let is_free = constants().new_sources.cost == 0 && !room::is_shared();
-    let slot = key.slot();
-    let row = if second { second_row(slot) } else { slot };
-    is_free || table_admits(key, now, row, take.into()) != 0
+    is_free || table_admits(key, now, row(key.slot(), budget), take.into()) != 0
 }
 
 /// [`admits`]: returns 1 if the limit has token and room, otherwise 0. A separate function, for its stack frame.
@@ -148,22 +149,20 @@ extern "C" fn table_admits(key: *const SourceKey, now: u64, row: u32, take: u32)
     let Some(key) = (unsafe { key.as_ref() }) else {
         return 0;
     };
-    let second = row >= SLOTS;
-    if second && new_sources::is_exhausted(row) {
+    let budget = row / SLOTS;
+    if budget != FIRST && new_sources::is_exhausted(row) {
         return 0;
     }
     if !new_sources::reserve(row, now) {
         return 0;
     }
-    if !second && !table::make_room(&Maps, key, now) {
+    if budget == FIRST && !table::make_room(&Maps, key, now) {
         new_sources::waste(row);
         return 0;
     }
     if take != 0 {
         new_sources::take(row);
-        if second {
-            counters::second_chance();
-        }
+        counters::taken(budget);
     }
     1
 }

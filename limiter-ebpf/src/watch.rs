@@ -60,7 +60,8 @@ fn is_of_limit(why: u32) -> bool {
     const LIMIT: u32 = Reason::Limit as u32;
     const NEW_SOURCE: u32 = Reason::NewSource as u32;
     const CONTENDED: u32 = Reason::Contended as u32;
-    matches!(why, LIMIT | NEW_SOURCE | CONTENDED)
+    const ANSWERED: u32 = Reason::Answered as u32;
+    matches!(why, LIMIT | NEW_SOURCE | CONTENDED | ANSWERED)
 }
 
 /// Emits an event if the drop is wanted and the budget is not empty. `code`: the reason's number, plus [`WOULD_DROP`]

@@ -13,7 +13,7 @@ use aya::maps::{Array, Map, MapData, PerCpuArray, PerCpuValues};
 use limiter_common::{
     abi::{
         CLOCK_PACKET, Share, Source, Table,
-        rules::{ROWS, second_row},
+        rules::{BUDGETS, ROWS, row},
     },
     arithmetic::{bucket, quota::Quota, rescale},
     table::{entry::epoch_in, key::SourceKey},
@@ -108,7 +108,7 @@ impl Generations {
     pub fn fill_new_sources(&self, tick: u64) {
         let Raw(table) = self.table().get(&0, 0).unwrap();
         let filled = Table {
-            new_sources: [bucket::time(tick); 2],
+            new_sources: [bucket::time(tick); BUDGETS as usize],
             ..table
         };
         self.table().set(0, Raw(filled), 0).unwrap();
@@ -164,7 +164,7 @@ impl Generations {
         if !taken.slots.is_empty() {
             self.forget_refused();
         }
-        let rows = |slot: u32| [slot, second_row(slot)];
+        let rows = |slot: u32| (0..BUDGETS).map(move |budget| row(slot, budget));
         self.fill_own(taken.slots.into_iter().flat_map(rows));
         self.slots = record.with_slots();
         self.record = record;

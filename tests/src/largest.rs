@@ -24,7 +24,7 @@ pub fn file(lists: &str) -> String {
         let (matching, key) = (matches[i % 4], keys[i / 4 % 4]);
         let algorithm = algorithms[i % 2];
         let hold = match i {
-            0 => "hold = \"10m\"\n",
+            0 => "hold = \"10m\"\nproof = \"syn-cookie\"\n",
             2 => "adaptive = { floor = \"50%\", when = { cpu_pressure = \"20%\" } }\n",
             _ => "",
         };

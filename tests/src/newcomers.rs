@@ -2,9 +2,11 @@
 //! kernel, each with an address of its own, and retransmit as Linux does.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddrV4, TcpListener},
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener},
     ops::Range,
     os::fd::AsRawFd as _,
+    process::Command,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -18,7 +20,9 @@ use nix::sys::{
 };
 
 use crate::{
+    foreign::{Foreign, PLAIN},
     hosts::{Hosts, SERVER, on},
+    packet::{Ends, Segment},
     raw::Raw,
     testbed::INTERFACE,
 };
@@ -48,6 +52,8 @@ pub struct Flood {
     pub per_second: u64,
     /// The addresses.
     pub repeats: Repeats,
+    /// SYNs to the listener instead of UDP. Their checksum is wrong: only the program takes them.
+    pub syns: bool,
 }
 
 /// Clients that come evenly spread.
@@ -77,6 +83,26 @@ impl Times {
         let connected = self.0.iter().flatten().filter(|time| **time <= within);
         100.0 * connected.count() as f64 / self.0.len() as f64
     }
+}
+
+/// Writes `net.ipv4.tcp_syncookies` of the server.
+pub fn set_cookies(hosts: &Hosts, value: u32) {
+    on(&hosts.server, || {
+        fs::write("/proc/sys/net/ipv4/tcp_syncookies", value.to_string()).unwrap();
+    });
+}
+
+/// Prepares both hosts for answers by SYN cookies.
+pub fn prepare_answers(hosts: &Hosts) {
+    set_cookies(hosts, 2);
+    // XDP_TX reaches a veth only with a native program (veth_xdp_flush, drivers/net/veth.c).
+    let program = Foreign::load(PLAIN);
+    let id = program.id.to_string();
+    on(&hosts.client, || {
+        let words = ["net", "attach", "xdpdrv", "id", &id, "dev", INTERFACE];
+        let done = Command::new("bpftool").args(words).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    });
 }
 
 /// Lets clients connect to the server during a flood.
@@ -114,7 +140,17 @@ pub fn connect_during(hosts: &Hosts, flood: Option<Flood>, clients: Clients) -> 
 /// packets.
 fn send(hosts: &Hosts, flood: Flood, over: &AtomicBool) -> u64 {
     let wire = Raw::on(&hosts.client.namespace, INTERFACE).unwrap();
-    let mut frame = hosts.frame(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).bytes();
+    let source = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let ends = Ends {
+        macs: (hosts.client.mac, hosts.server.mac),
+        from: SocketAddr::new(source, 40_000),
+        to: SocketAddr::new(SERVER, PORT),
+    };
+    let mut frame = if flood.syns {
+        ends.tcp(Segment::Syn)
+    } else {
+        hosts.frame(source).bytes()
+    };
     // The checksum of the header without its source.
     frame[CHECKSUM].fill(0);
     let words = frame[HEADER].chunks_exact(2);

@@ -224,6 +224,7 @@ fn new_clients_connect_by_their_first_retransmission_during_a_flood() {
     let flood = Flood {
         per_second: 20_000,
         repeats: Repeats::Never,
+        syns: false,
     };
     let clients = Clients {
         number: 40,

@@ -224,6 +224,11 @@ fn name_and_direction_must_agree() {
         .limiter("attach eth0:out --mode native --rate 5")
         .expect_error(1, &["mode native", "sends", "--hook tc"]);
     refused("attach eth0:out --chain --rate 5", &["--chain", "outgoing"]);
+    for line in ["attach eth0:out --key source", "attach eth0 --mode tc"] {
+        hosts
+            .limiter(&format!("{line} --rate 5 --proof syn-cookie"))
+            .expect_error(1, &["proof", "only XDP", "leave proof out"]);
+    }
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! The constants of a generation.
 
-use super::rules::{LIMITS_MAX, Limit, NewSourceQuota};
+use super::rules::{BUDGETS, FIRST, LIMITS_MAX, Limit, NewSourceQuota, PROVEN, SECOND};
 use crate::{
     policy::candidates::Candidates,
     table::{Seed, key::SLOTS},
 };
 
 /// Version of the constants and of the pinned maps, called *layout* in docs/attachment.md.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// Value of [`Config::clock`]: the program reads the kernel's clock.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -69,6 +69,14 @@ pub struct Config {
     pub new_sources: NewSourceQuota,
     /// The limit on new sources that were refused and come again; a cost of 0: they have no second chance.
     pub second_chances: NewSourceQuota,
+    /// The limit on new sources that have proven their address.
+    pub proofs: NewSourceQuota,
+    /// The limit on answers to SYNs.
+    pub answers: NewSourceQuota,
+    /// Limits whose new sources may prove their address by a TCP handshake, by index.
+    pub proof: u64,
+    /// The interface's address, in the first six bytes in memory: SYNs to another one are not answered.
+    pub mac: u64,
     /// The seed that assigns sources to sets.
     pub seed: Seed,
     /// Nanoseconds after which the kernel increments `jiffies`; 0: always read the clock.
@@ -99,6 +107,19 @@ impl Config {
         Some((index, self.limit(index)?))
     }
 
+    /// The quota of a row of new-source tokens.
+    #[must_use]
+    #[inline(always)]
+    pub const fn budget(&self, row: u32) -> &NewSourceQuota {
+        // The remainder bounds the index for the verifier.
+        match row / SLOTS % BUDGETS {
+            FIRST => &self.new_sources,
+            SECOND => &self.second_chances,
+            PROVEN => &self.proofs,
+            _ => &self.answers,
+        }
+    }
+
     /// No limit.
     pub const NONE: Self = Self {
         limits_length: 0,
@@ -121,6 +142,10 @@ impl Config {
         after_deadline: NEXT_FOREIGN,
         new_sources: NewSourceQuota::NONE,
         second_chances: NewSourceQuota::NONE,
+        proofs: NewSourceQuota::NONE,
+        answers: NewSourceQuota::NONE,
+        proof: 0,
+        mac: 0,
         seed: Seed::KNOWN,
         tick: 0,
         deadline: 0,

@@ -66,6 +66,8 @@ pub struct Counters {
     pub came_again: u64,
     /// Sources of these that were admitted by a second chance.
     pub second_chances: u64,
+    /// Sources that were admitted because they have proven their address.
+    pub proven: u64,
     /// Nanoseconds of all delays.
     pub delayed: u64,
     /// Packets by their delay: below [`delay_bound`] of the index, and not below that of the one before; the last has all

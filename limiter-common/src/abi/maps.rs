@@ -1,5 +1,6 @@
 //! The values of the maps.
 
+use super::rules::BUDGETS;
 use crate::table::{OVERFLOW_WIDTH, Seed, WAYS, entry::Entry};
 
 /// A set of the table: one cache line.
@@ -30,8 +31,8 @@ pub struct Table {
     pub hand: u64,
     /// Keeps `new_sources`, which changes at every lease, on a cache line of its own.
     pub apart: [u64; 11],
-    /// The bucket of the new-source limit, and that of second chances.
-    pub new_sources: [u64; 2],
+    /// The bucket of each budget of new-source tokens.
+    pub new_sources: [u64; BUDGETS as usize],
 }
 
 /// A limit's part of the table and of the new-source limit.
@@ -40,7 +41,7 @@ pub struct Table {
 pub struct Share {
     /// Entries that the limit holds; see [`crate::table::share::held`].
     pub held: u64,
-    /// The limit's own bucket of new-source tokens, or of second chances.
+    /// The limit's own bucket of new-source tokens.
     pub new_sources: u64,
 }
 

@@ -332,12 +332,23 @@ impl NewSourceQuota {
     };
 }
 
-/// Rows of the buckets and leases of new-source tokens: one for each slot, and behind them as many for second chances.
-pub const ROWS: u32 = 2 * SLOTS;
+/// Budget of sources that come for the first time: the new-source limit.
+pub const FIRST: u32 = 0;
+/// Budget of second chances.
+pub const SECOND: u32 = 1;
+/// Budget of sources that have proven their address.
+pub const PROVEN: u32 = 2;
+/// Budget of answers to SYNs.
+pub const ANSWERS: u32 = 3;
+/// Number of budgets.
+pub const BUDGETS: u32 = 4;
 
-/// The row of second chances of the limit in `slot`.
+/// Rows of the buckets and leases of new-source tokens: those of each budget, with one for each slot.
+pub const ROWS: u32 = BUDGETS * SLOTS;
+
+/// The row of the limit in `slot` for `budget`.
 #[must_use]
 #[inline(always)]
-pub const fn second_row(slot: u32) -> u32 {
-    SLOTS + slot
+pub const fn row(slot: u32, budget: u32) -> u32 {
+    SLOTS * budget + slot
 }

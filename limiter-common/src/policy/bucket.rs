@@ -3,7 +3,7 @@
 
 use super::{Engine, Evaluation, Found, TimeBounds};
 use crate::{
-    abi::rules::Limit,
+    abi::rules::{FIRST, Limit, SECOND},
     arithmetic::bucket::{self, Decision},
     policy::verdict::Reason,
     table::{
@@ -49,12 +49,20 @@ pub const fn reason(number: u32) -> Reason {
     const ADMITTED: u32 = Reason::Admitted as u32;
     const LIMIT: u32 = Reason::Limit as u32;
     const NEW_SOURCE: u32 = Reason::NewSource as u32;
+    const ANSWERED: u32 = Reason::Answered as u32;
     match number {
         ADMITTED => Reason::Admitted,
         LIMIT => Reason::Limit,
         NEW_SOURCE => Reason::NewSource,
+        ANSWERED => Reason::Answered,
         _ => Reason::Contended,
     }
+}
+
+/// Whether a new source may take the place of a quiet one.
+#[inline(always)]
+pub(super) fn may_replace<E: Engine>(engine: &E) -> bool {
+    engine.config().second_chances.cost | engine.config().proof != 0
 }
 
 // Codes of an attempt to check or charge a bucket, and of the steps of the full path.
@@ -91,8 +99,8 @@ pub struct Demand<'a, E: Engine, const INLINE: bool> {
     pub(super) planned: (u64, u64),
     /// The TAT after the charge.
     pub(super) charged: u64,
-    /// The source was refused before, and has a second chance.
-    pub(super) second: bool,
+    /// The budget of the source, if it is new: [`FIRST`], [`SECOND`] or [`PROVEN`](crate::abi::rules::PROVEN).
+    pub(super) budget: u32,
     /// The new source has found no room: the caller must call [`Self::replace`].
     pub(super) found_no_room: bool,
 }
@@ -118,7 +126,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
             found: E::Found::NONE,
             planned: (0, 0),
             charged: 0,
-            second: false,
+            budget: FIRST,
             found_no_room: false,
         }
     }
@@ -191,7 +199,7 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
     #[inline(always)]
     pub fn charge_new(&mut self, pay: bool) -> Option<Reason> {
         // A packet that has paid as a first-time source pays again for a second chance.
-        let pay_second = pay || !self.second;
+        let pay_second = pay || self.budget == FIRST;
         if self.is_exhausted(self.key) {
             return Some(Reason::NewSource);
         }
@@ -206,17 +214,18 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
         added
     }
 
-    /// [`Self::charge_new`] of a source that has found no room: in the place of a quiet source, by second chance. It takes
-    /// a token of these, unless it has one.
+    /// [`Self::charge_new`] of a source that has found no room: in the place of a quiet source, by second chance or proof.
+    /// It takes a token of second chances, unless it has one.
     #[inline(always)]
     pub fn replace(&mut self) -> Option<Reason> {
         let now = self.now();
-        if !self.second {
-            self.second =
-                self.engine.was_refused(self.key) && self.engine.admits(self.key, now, true, true);
-        }
-        if !self.second {
-            return Some(Reason::NewSource);
+        if self.budget == FIRST {
+            if !self.engine.was_refused(self.key)
+                || !self.engine.admits(self.key, now, SECOND, true)
+            {
+                return Some(Reason::NewSource);
+            }
+            self.budget = SECOND;
         }
         match self.decide_new() {
             Decision::Admit { tat } => self.insert(tat, true),
@@ -246,25 +255,25 @@ impl<'a, E: Engine, const INLINE: bool> Demand<'a, E, INLINE> {
     /// refusals are remembered under `known_as`.
     #[inline(always)]
     fn is_exhausted(&mut self, known_as: &SourceKey) -> bool {
-        if self.second || !self.engine.is_exhausted(self.key.slot()) {
+        if self.budget != FIRST || !self.engine.is_exhausted(self.key.slot()) {
             return false;
         }
-        self.second = self.engine.was_refused(known_as);
-        !self.second
+        self.budget = self.engine.was_refused(known_as).into();
+        self.budget == FIRST
     }
 
-    /// Whether the limit has a token and room for the new source, or a second chance. `take`, `take_second`: takes the
-    /// token.
+    /// Whether the limit has a token and room for the new source, or a token of another budget. `take`, `take_second`:
+    /// takes the token.
     #[inline(always)]
     fn admits(&mut self, known_as: &SourceKey, take: bool, take_second: bool) -> bool {
         let now = self.now();
-        if !self.second {
-            if self.engine.admits(self.key, now, false, take) {
+        if self.budget == FIRST {
+            if self.engine.admits(self.key, now, FIRST, take) {
                 return true;
             }
-            self.second = self.engine.was_refused(known_as);
+            self.budget = self.engine.was_refused(known_as).into();
         }
-        self.second && self.engine.admits(self.key, now, true, take_second)
+        self.budget != FIRST && self.engine.admits(self.key, now, self.budget, take_second)
     }
 
     /// Whether a new bucket can be made. The token stays in the lease until the packet is charged.

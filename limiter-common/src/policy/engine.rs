@@ -102,9 +102,9 @@ pub trait Engine: Sized {
     fn is_exhausted(&self, _slot: u32) -> bool {
         false
     }
-    /// Whether the limit of a new source has a new-source token at `now`, and room in the table. `second`: a token of
-    /// second chances, which need no room. `take`: takes the token.
-    fn admits(&self, key: &SourceKey, now: u64, second: bool, take: bool) -> bool;
+    /// Whether the limit of a new source has a token of the budget at `now`, and room in the table, which only first-time
+    /// sources need. `take`: takes the token.
+    fn admits(&self, key: &SourceKey, now: u64, budget: u32, take: bool) -> bool;
     /// Whether the source was refused before, long enough ago for a second chance. Remembers that it is refused now.
     fn was_refused(&self, key: &SourceKey) -> bool;
     /// Adds a source with this TAT and counts its packet. `replaces`: only in the place of a quiet source of its limit.
@@ -138,13 +138,13 @@ pub trait Engine: Sized {
     }
     /// [`fast::add`].
     #[inline(always)]
-    fn add_source(&self, key: &SourceKey, length: u64) -> u32 {
-        fast::add(self, key, length)
+    fn add_source(&self, key: &SourceKey, length: u64, budget: u32) -> u32 {
+        fast::add(self, key, length, budget)
     }
     /// [`fast::replace`].
     #[inline(always)]
-    fn replace_source(&self, key: &SourceKey, length: u64, second: u32) -> u32 {
-        fast::replace(self, key, length, second)
+    fn replace_source(&self, key: &SourceKey, length: u64, budget: u32) -> u32 {
+        fast::replace(self, key, length, budget)
     }
 
     steps! { confirm, pair, stretch, check, reserve, charge, refresh, add, replace, contended, refund, uncount, hold, count_over }

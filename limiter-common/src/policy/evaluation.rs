@@ -86,8 +86,8 @@ pub struct Evaluation {
     pub counted: u32,
     /// 1: the packet has taken a new-source token. One token is enough for all its new buckets.
     pub paid: u32,
-    /// 1: the packet's source was refused before, and has a second chance.
-    pub second: u32,
+    /// The budget of the packet's source, if it is new.
+    pub budget: u32,
     /// 0, for the alignment.
     pub reserved: u32,
     /// 1: limits are checked before they are charged, and `plans` are valid for this packet.
@@ -123,7 +123,7 @@ impl Evaluation {
         refused: 0,
         counted: 0,
         paid: 0,
-        second: 0,
+        budget: 0,
         reserved: 0,
         checked: 0,
         passed: 0,
@@ -159,7 +159,7 @@ impl Evaluation {
             &mut self.refused,
             &mut self.counted,
             &mut self.paid,
-            &mut self.second,
+            &mut self.budget,
             &mut self.checked,
             &mut info.destination.family,
             &mut info.control,

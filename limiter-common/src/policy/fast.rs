@@ -2,11 +2,13 @@
 
 use super::{
     Engine, Found, Parsed, apply_shadow,
-    bucket::{self, ATTEMPTS, Charged, DONE, Demand, LOST, NEW, NOT_READ, REFUSED, STALE},
+    bucket::{
+        self, ATTEMPTS, Charged, DONE, Demand, LOST, NEW, NOT_READ, REFUSED, STALE, may_replace,
+    },
     full,
 };
 use crate::{
-    abi::rules::Limit,
+    abi::rules::{ANSWERS, FIRST, Limit, PROVEN},
     policy::verdict::Reason,
     table::{
         entry::Shared,
@@ -27,13 +29,14 @@ pub fn source<E: Engine>(engine: &E, parsed: Parsed) -> Result<Address, Reason> 
 }
 
 /// Decides about a packet of `length` bytes and counts it for its source. Returns the final reason and the limit's
-/// reason. `is_connected` looks the packet up among the host's sockets.
+/// reason. `is_connected` looks the packet up among the host's sockets. `prove`: see [`charge`].
 #[inline(always)]
 pub fn evaluate<E: Engine>(
     engine: &E,
     source: &Address,
     length: u64,
     is_connected: impl FnOnce() -> bool,
+    prove: impl Fn() -> u32,
 ) -> (Reason, Reason) {
     let Some(limit) = engine.config().limit(0) else {
         return (Reason::Unlimited, Reason::Unlimited);
@@ -45,7 +48,7 @@ pub fn evaluate<E: Engine>(
         return (Reason::Established, Reason::Established);
     }
     let key = limit.mask.key(0, source, 0);
-    let charged = charge(engine, limit, &key, length);
+    let charged = charge(engine, limit, &key, length, prove);
     let reason = apply_shadow(engine, charged.reason);
     if let Some(entry) = charged.entry.entry() {
         entry.count(reason, length);
@@ -54,14 +57,17 @@ pub fn evaluate<E: Engine>(
 }
 
 /// Charges the bucket of `key` for a packet of `length` bytes. Makes the bucket if there is none. Only the first
-/// attempt is inlined: the verifier would follow each attempt.
+/// attempt is inlined: the verifier would follow each attempt. `prove` lets a new source that is refused prove its address:
+/// [`PROVEN`]; [`ANSWERS`] if it gets an answer to its SYN; otherwise [`FIRST`].
 #[inline(always)]
 pub fn charge<E: Engine>(
     engine: &E,
     limit: &Limit,
     key: &SourceKey,
     length: u64,
+    prove: impl Fn() -> u32,
 ) -> Charged<E::Found> {
+    let mut budget = FIRST;
     let mut demand = demand::<_, true>(engine, limit, key, length);
     let mut tried = demand.charge();
     let mut entry = demand.found;
@@ -75,12 +81,20 @@ pub fn charge<E: Engine>(
             DONE => Reason::Admitted,
             REFUSED => Reason::Limit,
             NEW => {
-                let mut added = engine.add_source(key, length);
-                if engine.config().second_chances.cost != 0 && added >> 1 == FULL >> 1 {
-                    added = engine.replace_source(key, length, added & 1);
+                let mut added = engine.add_source(key, length, budget);
+                if may_replace(engine) && added & !3 == FULL {
+                    added = engine.replace_source(key, length, added & 3);
                 }
                 if added == RACED {
                     continue;
+                }
+                if engine.config().proof != 0 && added == NEW_SOURCE && budget == FIRST {
+                    budget = prove();
+                    match budget {
+                        PROVEN => continue,
+                        ANSWERS => added = Reason::Answered as u32,
+                        _ => {}
+                    }
                 }
                 return Charged::without_entry(bucket::reason(added));
             }
@@ -127,31 +141,32 @@ pub fn charge_again<E: Engine>(engine: &E, key: &SourceKey, length: u64) -> u32 
 
 /// Returned by [`add`] if another CPU has made the bucket.
 const RACED: u32 = u32::MAX;
-/// Returned by [`add`] if the source has found no room, so that the caller must call [`replace`]; plus 1 if it has a
-/// second chance.
-const FULL: u32 = u32::MAX - 3;
+/// Returned by [`add`], plus the budget, if the source has found no room, so that the caller must call [`replace`].
+const FULL: u32 = u32::MAX - 7;
+const NEW_SOURCE: u32 = Reason::NewSource as u32;
 
 /// Makes the bucket of `key` and charges it. Returns the number of the reason, `RACED`, or `FULL`.
 #[inline(always)]
-pub fn add<E: Engine>(engine: &E, key: &SourceKey, length: u64) -> u32 {
+pub fn add<E: Engine>(engine: &E, key: &SourceKey, length: u64, budget: u32) -> u32 {
     let Some(limit) = engine.config().limit(0) else {
         return Reason::Contended as u32;
     };
     let mut demand = demand::<_, false>(engine, limit, key, length);
+    demand.budget = budget;
     let added = demand.charge_new(true);
-    if demand.found_no_room && engine.config().second_chances.cost != 0 {
-        return FULL + u32::from(demand.second);
+    if demand.found_no_room && may_replace(engine) {
+        return FULL + demand.budget;
     }
     added.map_or(RACED, |reason| reason as u32)
 }
 
 /// Makes the bucket of `key` in the place of a quiet source, after [`add`]. Returns the number of the reason, or `RACED`.
 #[inline(always)]
-pub fn replace<E: Engine>(engine: &E, key: &SourceKey, length: u64, second: u32) -> u32 {
+pub fn replace<E: Engine>(engine: &E, key: &SourceKey, length: u64, budget: u32) -> u32 {
     let Some(limit) = engine.config().limit(0) else {
         return Reason::Contended as u32;
     };
     let mut demand = demand::<_, false>(engine, limit, key, length);
-    demand.second = second != 0;
+    demand.budget = budget;
     demand.replace().map_or(RACED, |reason| reason as u32)
 }

@@ -10,7 +10,10 @@ use super::{
     of_lists, parse, step,
 };
 use crate::{
-    abi::rules::{LIMITS_MAX, NEEDS_DESTINATION_LISTS, NEEDS_HOLD, NEEDS_PAIR, NEEDS_PAYLOAD},
+    abi::rules::{
+        ANSWERS, FIRST, LIMITS_MAX, NEEDS_DESTINATION_LISTS, NEEDS_HOLD, NEEDS_PAIR, NEEDS_PAYLOAD,
+        PROVEN,
+    },
     policy::{candidates::lowest, verdict::Reason},
 };
 
@@ -73,12 +76,14 @@ pub fn unreadable<E: Engine>(engine: &E, parsed: Parsed) -> Reason {
     }
 }
 
-/// Decides about a packet after [`read`]. `is_connected` looks it up among the host's sockets.
+/// Decides about a packet after [`read`]. `is_connected` looks it up among the host's sockets. `prove`: see
+/// [`super::fast::charge`].
 #[inline(always)]
 pub fn evaluate<E: Engine>(
     engine: &E,
     evaluation: &mut Evaluation,
     is_connected: impl FnOnce(&Evaluation) -> bool,
+    prove: impl Fn(&Evaluation) -> u32,
 ) -> Reason {
     if evaluation.info.control == 0 {
         evaluation.lists = engine.lists(evaluation);
@@ -90,7 +95,7 @@ pub fn evaluate<E: Engine>(
         evaluation.destination_lists = engine.destination_lists(evaluation);
     }
     find_matching(engine, evaluation);
-    let decided = decide(engine, evaluation, is_connected);
+    let decided = decide(engine, evaluation, is_connected, &prove);
     let reason = apply_shadow(engine, decided);
     if !decided.passes() && evaluation.counted == 0 {
         evaluation.passed = reason.passes().into();
@@ -149,6 +154,7 @@ fn decide<E: Engine>(
     engine: &E,
     evaluation: &mut Evaluation,
     is_connected: impl FnOnce(&Evaluation) -> bool,
+    prove: &impl Fn(&Evaluation) -> u32,
 ) -> Reason {
     if evaluation.matching == 0 {
         return Reason::Unlimited;
@@ -165,14 +171,19 @@ fn decide<E: Engine>(
         let bounds = engine.time_bounds();
         evaluation.latest = bounds.map_or(u64::MAX, |bounds| bounds.latest);
         any!(engine, evaluation, matching, check_fresh)
-            || lacks_buckets(engine, evaluation)
+            || lacks_buckets(engine, evaluation, prove)
             || any!(engine, evaluation, matching, charge_or_add)
     } else {
-        // Hidden from the compiler, which would otherwise leave out bounds checks that the verifier requires.
+        // Hidden from the compiler, which would otherwise leave out bounds checks that the verifier requires. Once more behind
+        // a check: if the compiler keeps the index on the stack, Linux 6.1 learns no later bounds.
         let index = black_box(lowest(evaluation.matching));
+        if index >= LIMITS_MAX {
+            return Reason::Unlimited;
+        }
+        let index = black_box(index);
         // The first attempt is inlined: it is the only one for most packets.
         let tried = step::charge(engine, evaluation, index);
-        finish(engine, evaluation, index, tried) != 0
+        finish(engine, evaluation, index, tried, prove) != 0
     };
     if !refused {
         if evaluation.would_drop == 0 {
@@ -199,8 +210,15 @@ fn decide<E: Engine>(
 /// otherwise first buckets would take the new-source tokens, and few packets would get their last bucket. If it returns
 /// false, the clock has been read.
 #[inline(always)]
-fn lacks_buckets<E: Engine>(engine: &E, evaluation: &mut Evaluation) -> bool {
-    if evaluation.refused == Reason::NewSource as u32 && any!(engine, evaluation, new, E::reserve) {
+fn lacks_buckets<E: Engine>(
+    engine: &E,
+    evaluation: &mut Evaluation,
+    prove: &impl Fn(&Evaluation) -> u32,
+) -> bool {
+    if evaluation.refused == Reason::NewSource as u32
+        && any!(engine, evaluation, new, E::reserve)
+        && !proves(engine, evaluation, prove)
+    {
         return true;
     }
     // Read before the first charge: if a refund assumed too late a time of the charge, it would give too much.
@@ -218,26 +236,61 @@ fn lacks_buckets<E: Engine>(engine: &E, evaluation: &mut Evaluation) -> bool {
 #[inline(always)]
 fn charge_or_add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
     let tried = engine.charge(evaluation, index);
-    finish(engine, evaluation, index, tried)
+    finish(engine, evaluation, index, tried, &|_| FIRST)
+}
+
+/// Lets a new source that a limit refuses prove its address. Returns true if it has: then the caller tries again.
+#[inline(always)]
+fn proves<E: Engine>(
+    engine: &E,
+    evaluation: &mut Evaluation,
+    prove: &impl Fn(&Evaluation) -> u32,
+) -> bool {
+    if engine.config().proof >> evaluation.refused_by & 1 == 0
+        || evaluation.refused != Reason::NewSource as u32
+        || evaluation.budget == PROVEN
+    {
+        return false;
+    }
+    match prove(evaluation) {
+        PROVEN => evaluation.budget = PROVEN,
+        ANSWERS => evaluation.refused = Reason::Answered as u32,
+        _ => {}
+    }
+    evaluation.budget == PROVEN
 }
 
 /// Finishes a charge after its first attempt, which has returned this code.
 #[inline(always)]
-fn finish<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32, first: u32) -> u32 {
+fn finish<E: Engine>(
+    engine: &E,
+    evaluation: &mut Evaluation,
+    index: u32,
+    first: u32,
+    prove: &impl Fn(&Evaluation) -> u32,
+) -> u32 {
     let mut tried = first;
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
             tried = engine.charge(evaluation, index);
         }
         match tried {
-            NEW => match engine.add(evaluation, index) {
-                LOST => {}
-                FULL => match engine.replace(evaluation, index) {
-                    LOST => {}
-                    replaced => return replaced,
-                },
-                added => return added,
-            },
+            NEW => {
+                let mut added = engine.add(evaluation, index);
+                if added == FULL {
+                    added = engine.replace(evaluation, index);
+                }
+                // Not by the next attempt: the verifier would follow all of them once more.
+                if added == REFUSED && proves(engine, evaluation, prove) {
+                    added = engine.add(evaluation, index);
+                    if added == FULL {
+                        added = engine.replace(evaluation, index);
+                    }
+                }
+                if added != LOST {
+                    return added;
+                }
+            }
             STALE => {
                 engine.refresh(evaluation, index);
             }

@@ -14,6 +14,7 @@ mod engine;
 mod evaluation;
 pub mod fast;
 pub mod full;
+pub mod handshake;
 mod info;
 mod matches;
 pub mod new_sources;

@@ -3,7 +3,7 @@
 
 use super::{
     Engine, Evaluation, Found, apply_shadow,
-    bucket::{Charged, DONE, Demand, FULL, LOST, NEW, REFUSED, STALE},
+    bucket::{Charged, DONE, Demand, FULL, LOST, NEW, REFUSED, STALE, may_replace},
     fast, matches, second_chance,
 };
 use crate::{
@@ -80,9 +80,9 @@ impl<'a, E: Engine> Step<'a, E> {
     where
         'a: 't,
     {
-        let Evaluation { now, second, .. } = *self.evaluation;
+        let Evaluation { now, budget, .. } = *self.evaluation;
         let mut demand = Demand::new(self.engine, self.limit, key, now, self.cost(), number);
-        demand.second = second != 0;
+        demand.budget = budget;
         demand
     }
 
@@ -375,7 +375,7 @@ pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     let mut demand = step.demand::<false>(&key, 0);
     let can_be_made = demand.can_be_made(&known_as);
     step.evaluation.now = demand.now;
-    step.evaluation.second = demand.second.into();
+    step.evaluation.budget = demand.budget;
     if can_be_made {
         return DONE;
     }
@@ -452,8 +452,8 @@ pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u3
     let mut demand = step.demand::<false>(&key, 0);
     let added = demand.charge_new(step.evaluation.paid == 0);
     step.evaluation.now = demand.now;
-    step.evaluation.second = demand.second.into();
-    if demand.found_no_room && engine.config().second_chances.cost != 0 {
+    step.evaluation.budget = demand.budget;
+    if demand.found_no_room && may_replace(engine) {
         return FULL;
     }
     let charged = demand.charged;
@@ -469,7 +469,7 @@ pub fn replace<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -
     let key = step.key();
     let mut demand = step.demand::<false>(&key, 0);
     let added = demand.replace();
-    step.evaluation.second = demand.second.into();
+    step.evaluation.budget = demand.budget;
     let charged = demand.charged;
     step.enter(added, charged)
 }

@@ -87,8 +87,10 @@ reasons! {
     Established = 12, "established", "established", Pass;
     /// Passed: all limits admitted the packet, and one of them delays it.
     Paced = 13, "paced", "delayed", Admit;
+    /// Dropped: a SYN of a new source that would have been refused. The program has answered it with a SYN+ACK.
+    Answered = 14, "answered", "answered by a SYN cookie", Refuse;
     /// Dropped: the source is banned.
-    Ban = 14, "ban", "banned", Drop;
+    Ban = 15, "ban", "banned", Drop;
 }
 
 /// Bits of the reasons that drop packets.

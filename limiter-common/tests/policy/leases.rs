@@ -83,7 +83,7 @@ proptest! {
                 let evaluation = &mut cpus[cpu];
                 evaluation.begin(length);
                 evaluation.info.source = address(1);
-                match evaluate(&&row, evaluation, |_| false) {
+                match evaluate(&&row, evaluation, |_| false, |_| 0) {
                     Reason::Admitted => {
                         prop_assert!(whole.admits(now, cost), "more than burst + rate × t");
                         whole.charge(now, cost);

@@ -112,7 +112,7 @@ impl<'a> Engine for &'a Row<'_> {
         found.map_or(0, |(_, place)| place)
     }
 
-    fn admits(&self, _: &SourceKey, _: u64, _: bool, _: bool) -> bool {
+    fn admits(&self, _: &SourceKey, _: u64, _: u32, _: bool) -> bool {
         false
     }
 

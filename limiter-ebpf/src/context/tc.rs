@@ -7,7 +7,10 @@ use aya_ebpf::{
     },
     programs::TcContext,
 };
-use limiter_common::{abi::Stamp, arithmetic::size};
+use limiter_common::{
+    abi::{Stamp, rules::FIRST},
+    arithmetic::size,
+};
 
 use crate::constants;
 
@@ -67,6 +70,18 @@ pub fn leave_at(context: &Context, at: u64) {
             }
         }
     }
+}
+
+/// Lets a new source prove its address. In the network stack, it cannot.
+#[inline(always)]
+pub fn prove(_: &Context, _: u32) -> u32 {
+    FIRST
+}
+
+/// Answers the packet. Never called.
+#[inline(always)]
+pub fn answer(_: &Context) -> Action {
+    DROP
 }
 
 /// Makes the headers readable: the kernel may keep a packet's beginning in pages that programs do not see. IPv6 extension

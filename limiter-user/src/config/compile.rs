@@ -20,13 +20,13 @@ use limiter_common::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Direction, Invalid, Key, Limit, Lists, Malformed, NewSources, Settings,
+    Direction, Invalid, Key, Limit, Lists, Malformed, NewSources, Proof, Settings,
     control::is_control,
     ensure, invalid,
     key::Parts,
     lists::{ALLOW, DENY, Prefixes},
     matches::{Destination, set_name, set_of},
-    new_sources::SECOND_PART,
+    new_sources::{ANSWERS, SECOND_CHANCES},
     shares::{self, Shares},
     slot::Slot,
 };
@@ -55,10 +55,12 @@ impl Settings {
         let mut config = no_constants();
         if let Some(new_sources) = self.new_sources {
             let parts = shares::parts_of_new_sources(&limits);
-            config.new_sources = new_source_quota(new_sources, 1, parts)?;
+            config.new_sources = new_source_quota(new_sources, (1, 1), parts)?;
             if new_sources.second_chance {
-                config.second_chances = new_source_quota(new_sources, SECOND_PART, parts)?;
+                config.second_chances = new_source_quota(new_sources, SECOND_CHANCES, parts)?;
             }
+            config.proofs = config.new_sources;
+            config.answers = new_source_quota(new_sources, ANSWERS, parts)?;
         }
         config.sets = shares::entries(self.max_sources) / WAYS;
         config.bans = self.max_bans;
@@ -82,6 +84,8 @@ impl Settings {
                 ..compile_limit(limit, slot, bits, frame_max)?
             };
             config.indices[slot.number as usize] = index;
+            let has_proof = limit.proof != Proof::None && !limit.shadow && !self.shadow;
+            config.proof |= u64::from(has_proof) << index;
         }
         config.limits_length = u32::try_from(limits.len()).unwrap_or(0);
         let constants = &mut *config;
@@ -192,17 +196,17 @@ const OWN_PART: u64 = 8;
 /// The buckets of new sources, divided among `limits`. A single limit has the whole common bucket. With several, each
 /// limit's own bucket has its share of the rate and of an eighth of the burst. The common bucket has the rest of the
 /// burst. Each bucket has at least one token. A CPU's lease is at most 64, and small enough not to show. All buckets
-/// together have one part in `part` of the rate and the burst.
+/// together have `times` one part in `part` of the rate and the burst.
 fn new_source_quota(
     new_sources: NewSources,
-    part: u64,
+    (times, part): (u64, u64),
     limits: usize,
 ) -> Result<NewSourceQuota, Invalid> {
     let quota = new_sources.quota()?.in_kernel;
-    let cost = quota.cost.saturating_mul(part).min(TAU_MAX);
+    let cost = (quota.cost.saturating_mul(part) / times).clamp(1, TAU_MAX);
     let tau = quota.tau.max(cost);
     let limits = limits.max(1) as u64;
-    let lease = (new_sources.burst() / part / 1_024 / limits).clamp(1, 64);
+    let lease = (new_sources.burst().saturating_mul(times) / part / 1_024 / limits).clamp(1, 64);
     let own_cost = cost.saturating_mul(limits).min(TAU_MAX);
     let (own_tau, own_cost) = match limits {
         1 => (0, 0),

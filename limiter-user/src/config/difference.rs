@@ -146,6 +146,7 @@ fn one_limit(old: &Limit, new: &Limit, frame_max: u64) -> Vec<String> {
             .map_or(NONE.to_owned(), ToString::to_string)
     };
     note(&mut changes, "adaptive", [adaptive(old), adaptive(new)]);
+    note(&mut changes, "proof", [old.proof, new.proof]);
     note(&mut changes, "scope", [old.scope, new.scope]);
     if old.key != new.key {
         changes.push(format!("key {} -> {}, with new buckets", old.key, new.key));

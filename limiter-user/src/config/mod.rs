@@ -43,7 +43,7 @@ pub use overlay::Overlay;
 pub use problems::Part;
 pub use quota::LimitQuota;
 pub use rate::{Rate, Unit};
-pub use settings::{Algorithm, Direction, Exempt, Limit, Malformed, Mode, Scope, Settings};
+pub use settings::{Algorithm, Direction, Exempt, Limit, Malformed, Mode, Proof, Scope, Settings};
 pub use slot::Slot;
 pub use time::Time;
 

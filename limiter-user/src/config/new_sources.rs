@@ -11,7 +11,7 @@ pub struct NewSources {
     pub rate: Rate,
     /// The most new sources at once; `None`: those of 6.5536 seconds at the rate.
     pub burst: Option<u64>,
-    /// A refused source that comes again has a budget of its own: one part in [`SECOND_PART`] of rate and burst more.
+    /// A refused source that comes again has a budget of its own: [`SECOND_CHANCES`] of rate and burst more.
     #[serde(default = "on")]
     pub second_chance: bool,
 }
@@ -21,8 +21,10 @@ const fn on() -> bool {
     true
 }
 
-/// The budget of second chances is one part in this many of the rate and the burst.
-pub const SECOND_PART: u64 = 4;
+/// The budget of second chances, as a fraction of the rate and the burst.
+pub const SECOND_CHANCES: (u64, u64) = (1, 4);
+/// The budget of answers to SYNs, as such a fraction: large, because it should last in a flood.
+pub const ANSWERS: (u64, u64) = (100, 1);
 
 impl Default for NewSources {
     /// 10,000 per second, 65,536 at once.

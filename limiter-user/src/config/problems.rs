@@ -5,8 +5,8 @@ use std::{cmp::Ordering, collections::BTreeSet};
 use limiter_common::arithmetic::quota::Quota;
 
 use super::{
-    ALLOW, Algorithm, Control, DENY, Destination, Direction, Invalid, Limit, Match, Protocol, Rate,
-    Scope, Settings, Unit, invalid,
+    ALLOW, Algorithm, Control, DENY, Destination, Direction, Invalid, Limit, Match, Proof,
+    Protocol, Rate, Scope, Settings, Unit, invalid,
     lists::TIERS_MAX,
     matches::{Payload, check_count},
     names,
@@ -136,8 +136,12 @@ impl Settings {
         for tier in tiers.keys() {
             problems.add("lists", names::name(tier));
         }
-        if let Some(new_sources) = self.new_sources {
-            problems.add("new_sources", new_sources.quota());
+        match self.new_sources {
+            Some(new_sources) => problems.add("new_sources", new_sources.quota()),
+            None => problems.check(self.has_proof(), "new_sources", || {
+                "a proof needs a rate of new sources: write one as in 10k/s, or leave proof out"
+                    .to_owned()
+            }),
         }
     }
 
@@ -277,6 +281,18 @@ impl Limit {
         } else {
             self.check_burst(problems);
         }
+        let has_proof = self.proof != Proof::None;
+        let is_other = self
+            .matches
+            .protocol
+            .is_some_and(|one| one != Protocol::TCP);
+        problems.check(has_proof && is_other, "proof", || {
+            "only TCP has SYN cookies: match protocol = \"tcp\", or leave proof out".to_owned()
+        });
+        let is_by_source = self.key.is_by_source() && self.key.separates_sources();
+        problems.check(has_proof && !is_by_source, "proof", || {
+            format!("a handshake proves the address of a source, and {} is another key: write a key as in /32,/64, or leave proof out", self.key)
+        });
         self.matches.check(problems);
     }
 

@@ -55,6 +55,13 @@ pub struct Settings {
     pub limits: Vec<Limit>,
 }
 
+impl Settings {
+    /// Whether new sources may prove their address.
+    pub fn has_proof(&self) -> bool {
+        self.limits.iter().any(|limit| limit.proof != Proof::None)
+    }
+}
+
 impl Default for Settings {
     /// No limits yet, and the defaults of everything else.
     fn default() -> Self {
@@ -102,6 +109,9 @@ pub struct Limit {
     /// The signals that lower the rate; `None`: the rate is constant.
     #[serde(default)]
     pub adaptive: Option<Adaptive>,
+    /// The way in which a new source that is refused may prove its address.
+    #[serde(default)]
+    pub proof: Proof,
     /// Charge and count, but drop nothing.
     pub shadow: bool,
     /// The hosts that charge the buckets.
@@ -123,6 +133,7 @@ impl Limit {
             hold: None,
             max_delay: None,
             adaptive: None,
+            proof: Proof::None,
             shadow: false,
             scope: Scope::Host,
         }
@@ -155,6 +166,17 @@ pub enum Scope {
     Host,
     /// All hosts of the fleet.
     Fleet,
+}
+
+/// The way in which a new source that is refused may prove its address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Proof {
+    /// In no way.
+    #[default]
+    None,
+    /// By a TCP handshake with a SYN cookie, which the program sends for a listener of the host.
+    SynCookie,
 }
 
 /// The way a bucket refills.
@@ -255,4 +277,4 @@ macro_rules! shown_by_name {
         }
     )+};
 }
-shown_by_name!(Scope, Algorithm, Malformed, Mode, Direction);
+shown_by_name!(Scope, Proof, Algorithm, Malformed, Mode, Direction);

@@ -113,6 +113,7 @@ fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
         "limiter_sources_capacity" => one(it.sources.capacity),
         "limiter_new_sources_total" => one(it.sources.added),
         "limiter_second_chances_total" => one(it.sources.second_chances),
+        "limiter_proven_sources_total" => one(it.sources.proven),
         "limiter_came_again_packets_total" => one(it.sources.came_again),
         "limiter_delay_seconds_bucket" => (it.delays.below.iter())
             .map(|below| sample(&[("le", &below.seconds.to_string())], below.packets))

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     config,
-    config::{Slot, compile::FIRST_SLOT, key::octets},
+    config::{Proof, Slot, compile::FIRST_SLOT, key::octets},
     kernel::{Attachment, Result, program::Tables, state::Record, sys::clock},
 };
 
@@ -102,6 +102,7 @@ fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
             removed: counters.sources_removed,
             second_chances: counters.second_chances,
             came_again: counters.came_again,
+            proven: counters.proven,
             ..sources
         },
         events_lost: tables.events_lost()?,
@@ -135,6 +136,7 @@ fn limit(
         algorithm: of.algorithm.to_string(),
         hold: of.hold.map(|hold| hold.to_string()),
         max_delay: of.max_delay.map(|time| time.to_string()),
+        proof: (of.proof != Proof::None).then(|| of.proof.to_string()),
         held_sources: of
             .hold
             .map(|_| held.get(&slot.number).copied().unwrap_or(0)),

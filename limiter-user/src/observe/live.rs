@@ -63,6 +63,7 @@ impl Row {
             Reason::Deny => ("denied sources", "deny list"),
             Reason::Ban => ("banned sources", "ban"),
             Reason::NewSource => ("new sources", "new source"),
+            Reason::Answered => ("answered SYNs", "new source"),
             reason => (reason.name(), reason.name()),
         };
         Self {

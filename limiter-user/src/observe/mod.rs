@@ -163,6 +163,9 @@ pub struct Limit {
     /// The longest time for which packets over the limit are delayed; null: they are dropped.
     #[serde(default)]
     pub max_delay: Option<String>,
+    /// The way in which a new source that is refused may prove its address; null: in no way.
+    #[serde(default)]
+    pub proof: Option<String>,
     /// Number of sources that the limit holds; null without `hold`.
     pub held_sources: Option<u64>,
     /// The signals that lower the rate while `limiter adapt` runs; null: none.
@@ -259,6 +262,9 @@ pub struct Sources {
     /// Packets since attach of new sources that were refused and came again, including those that took a second chance.
     #[serde(default)]
     pub came_again: u64,
+    /// Sources since attach that have proven their address and were let in. A few of them find no room.
+    #[serde(default)]
+    pub proven: u64,
 }
 
 /// The sums of an interface, from one reading of its counters. Each packet is counted once, under its reason, so that

@@ -120,6 +120,7 @@ mod tests {
         assert_eq!(
             names,
             [
+                "answered",
                 "ban",
                 "contended",
                 "deny",

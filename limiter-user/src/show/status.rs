@@ -41,6 +41,7 @@ fn limit_line(limit: &Limit) -> String {
         held.map(|(hold, held)| format!("holds for {hold}: {} held", grouped(held))),
         (limit.max_delay.as_ref()).map(|time| format!("delays for {time} at most")),
         (limit.adaptive.as_ref()).map(|adaptive| format!("down to {adaptive}{asleep}")),
+        (limit.proof.as_ref()).map(|proof| format!("proof {proof}")),
         (limit.shadow).then(|| "shadow: drops nothing".to_owned()),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
@@ -144,6 +145,13 @@ fn interface(interface: &Interface) -> String {
         let packets = counted(sources.came_again, "packet");
         let again = format!("{admitted} of {packets} that came again");
         text += &line("second chance", &again);
+    }
+    if sources.proven > 0 {
+        let proven = format!(
+            "{} let in by a SYN cookie",
+            counted(sources.proven, "source")
+        );
+        text += &line("proof", &proven);
     }
     text + &new_sources_note(interface)
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use limiter_tests::{
     hosts::Hosts,
-    newcomers::{Clients, Flood, Repeats, connect_during},
+    newcomers::{Clients, Flood, Repeats, connect_during, prepare_answers},
 };
 
 /// Measure how many new TCP clients connect during floods of made-up sources.
@@ -16,6 +16,9 @@ struct Args {
     /// Packets a second of the floods
     #[arg(long, value_delimiter = ',', default_values_t = [20_000, 200_000])]
     rates: Vec<u64>,
+    /// Only measure handshake proofs, against floods of SYNs
+    #[arg(long)]
+    proof: bool,
     /// Number of clients
     #[arg(long, default_value_t = 300)]
     clients: u32,
@@ -25,7 +28,11 @@ const LIMIT: &str = "[[limit]]\nname = \"all\"\nrate = \"5/s\"\nburst = 10\n";
 const SLOW: &str = "[[limit]]\nname = \"ssh\"\nrate = \"5/h\"\n";
 
 fn main() -> Result<()> {
-    let Args { rates, clients } = Args::parse();
+    let Args {
+        rates,
+        clients,
+        proof,
+    } = Args::parse();
     ensure!(
         clients > 0 && rates.iter().all(|rate| *rate > 0),
         "write numbers above 0"
@@ -45,6 +52,7 @@ fn main() -> Result<()> {
             after: Duration::ZERO,
             ..during
         },
+        proof,
     );
     for per_second in rates {
         for (repeats, what) in [
@@ -55,18 +63,21 @@ fn main() -> Result<()> {
             let flood = Flood {
                 per_second,
                 repeats,
+                syns: proof,
             };
             measure(
                 &format!("{per_second}/s, {what}"),
                 LIMIT,
                 Some(flood),
                 during,
+                proof,
             );
         }
     }
     let flood = Flood {
         per_second: 12_000,
         repeats: Repeats::Never,
+        syns: proof,
     };
     for behind_the_flood in [false, true] {
         let when = if behind_the_flood { "after" } else { "during" };
@@ -79,15 +90,24 @@ fn main() -> Result<()> {
             SLOW,
             Some(flood),
             clients,
+            proof,
         );
     }
     Ok(())
 }
 
-fn measure(what: &str, limit: &str, flood: Option<Flood>, clients: Clients) {
-    for (name, setting) in [("off", "second_chance = false\n"), ("on", "")] {
+fn measure(what: &str, limit: &str, flood: Option<Flood>, clients: Clients, proof: bool) {
+    let settings = if proof {
+        &[("proof", "", "proof = \"syn-cookie\"\n")][..]
+    } else {
+        &[("off", "second_chance = false\n", ""), ("on", "", "")]
+    };
+    for (name, setting, of_limit) in settings {
         let hosts = Hosts::new();
-        hosts.attach_file(&format!("interfaces = \"eth0\"\n{setting}{limit}"));
+        prepare_answers(&hosts);
+        hosts.attach_file(&format!(
+            "interfaces = \"eth0\"\n{setting}{limit}{of_limit}"
+        ));
         let times = connect_during(&hosts, flood, clients);
         let shares = [500, 1_500, 3_500].map(|time| format!("{:.0} %", times.percent_within(time)));
         println!("| {what} | {name} | {} |", shares.join(" | "));

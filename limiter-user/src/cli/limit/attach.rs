@@ -24,9 +24,10 @@ use crate::{
             set::{Lasts, Wanted},
             trial,
         },
-        sys::bpf::Place,
+        sys::{bpf::Place, requirements},
     },
     observe::collect,
+    plan::doctor::proof,
     show,
 };
 
@@ -133,6 +134,12 @@ async fn shown(interface: &str) -> Result<String, Error> {
         &attachment.record.settings,
         attachment.record.frame_max,
     );
+    let settings = &attachment.record.settings;
+    if let Some(finding) = proof(settings, requirements::has_syn_cookies(), None)
+        && let Some(advice) = finding.advice
+    {
+        note(&format!("{interface}: {}: {advice}", finding.found));
+    }
     let mut shown = collect::interface(&attachment)?;
     shown.fleet = ask::of(&attachment, AGENT).await;
     Ok(show::status::attached(&shown))

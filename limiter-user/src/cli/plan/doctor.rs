@@ -2,8 +2,8 @@ use clap::Args;
 
 use crate::{
     cli::shared::{answer, interface},
-    kernel::{Attachment, probe},
-    plan::doctor::{diagnose, room},
+    kernel::{Attachment, probe, sys::requirements},
+    plan::doctor::{diagnose, proof, room},
     show,
 };
 
@@ -21,10 +21,15 @@ pub struct Doctor {
 pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
     let interface = &arguments.interface;
     let machine = probe::machine()?;
-    let mut diagnosis = diagnose(interface, &machine, &probe::device(interface).await);
+    let device = probe::device(interface).await;
+    let mut diagnosis = diagnose(interface, &machine, &device);
     if let Ok(Attachment { record, .. }) = Attachment::open(interface).await {
         let finding = room(&record.settings, record.frame_max);
         diagnosis.findings.push(finding);
+        let driver = device.ok().and_then(|device| device.driver);
+        let has_cookies = requirements::has_syn_cookies();
+        let proof = proof(&record.settings, has_cookies, driver.as_deref());
+        diagnosis.findings.extend(proof);
     }
     let text = || show::doctor::diagnosis(&diagnosis);
     answer(arguments.json, &diagnosis, text)?;

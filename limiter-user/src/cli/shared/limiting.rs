@@ -11,7 +11,7 @@ use super::{
 };
 use crate::config::{
     Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, NewSources, OrNone,
-    Rate, Scope, Settings,
+    Proof, Rate, Scope, Settings,
     settings::{DEFAULT_LIMIT, Exemption},
 };
 
@@ -69,11 +69,14 @@ pub struct Limiting {
     /// Packets that are exempt from the limits
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT,...")]
     pub exempt: Vec<Exemption>,
+    /// Proof that lets new sources in during a flood: none, or syn-cookie for SYN cookies (TCP)
+    #[arg(long, value_enum, default_value_t)]
+    pub proof: Proof,
     /// Configuration file, instead of these options
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["rate", "burst", "key", "direction", "shadow", "malformed", "allow", "deny", "max_sources", "max_bans", "new_sources", "new_sources_burst", "exempt"]
+        conflicts_with_all = ["rate", "burst", "key", "direction", "shadow", "malformed", "allow", "deny", "max_sources", "max_bans", "new_sources", "new_sources_burst", "exempt", "proof"]
     )]
     pub config: Option<PathBuf>,
 }
@@ -97,6 +100,7 @@ pub fn settings(
     let limit = Limit {
         burst: flags.burst,
         key: flags.key.unwrap_or_else(|| Key::of_peers(direction)),
+        proof: flags.proof,
         scope: fleet.map_or(Scope::Host, |_| Scope::Fleet),
         ..Limit::new(DEFAULT_LIMIT, rate)
     };

@@ -20,6 +20,7 @@ pub fn read(mut section: Section, index: usize, direction: Direction) -> Limit {
         hold: section.text("hold"),
         max_delay: section.text("max_delay"),
         adaptive: adaptive::read(&mut section),
+        proof: section.variant("proof"),
         shadow: section.read("shadow", boolean).unwrap_or_default(),
         scope: section.variant("scope"),
         // A name that no other limit has.

@@ -99,6 +99,7 @@ fn limit(limit: &Limit, direction: Direction) -> String {
         ("hold", limit.hold.map(text)),
         ("max_delay", limit.max_delay.map(text)),
         ("adaptive", limit.adaptive.as_ref().map(adaptive::show)),
+        ("proof", changed(limit.proof)),
         ("shadow", on(limit.shadow)),
         ("scope", changed(limit.scope)),
     ];

@@ -263,6 +263,7 @@ pub(in crate::kernel) fn record(
         settings: wanted.settings.clone(),
         file: wanted.file.clone(),
         frame_max: interface.frame_max(mode),
+        mac: interface.mac,
         frags: requirements::kernel()?.has_frags(),
         tc: mode == XdpMode::Tc,
         no_ethernet: !interface.ethernet,

@@ -11,7 +11,7 @@ use limiter_common::{
         Share, Table,
         counters::{Count, Counters, FAST, FULL, LimitCounters},
         events::Watched,
-        rules::ROWS,
+        rules::{BUDGETS, ROWS},
     },
     arithmetic::bucket,
     policy::second_chance::{Place, WORDS},
@@ -249,6 +249,7 @@ fn sum(counters: &[Counters]) -> Counters {
             second_chances: sum.second_chances.wrapping_add(one.second_chances),
             delayed: sum.delayed.wrapping_add(one.delayed),
             delays: std::array::from_fn(|i| sum.delays[i] + one.delays[i]),
+            proven: sum.proven.wrapping_add(one.proven),
         })
 }
 
@@ -259,7 +260,7 @@ pub(in crate::kernel) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u
     let mut table: Array<_, Raw<Table>> = named(ebpf, "TABLE")?.try_into().map_err(read_failed)?;
     let first = Table {
         seed,
-        new_sources: [new_sources; 2],
+        new_sources: [new_sources; BUDGETS as usize],
         ..Table::default()
     };
     table.set(0, Raw(first), 0).map_err(read_failed)?;

@@ -28,6 +28,7 @@ use crate::kernel::{
     sys::{
         bpf, clock,
         folder::{Dir, Pin},
+        requirements,
     },
 };
 
@@ -106,6 +107,9 @@ pub struct Program {
 
 /// Loads the program with the constants of `config`. `frags`: the entry that takes packets in several buffers.
 pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -> Result<Program> {
+    if config.proof != 0 {
+        requirements::syn_cookies(config.tc != 0)?;
+    }
     let seed = match maps {
         Maps::New => new_seed()?,
         Maps::Replayed { seed, .. } => seed,

@@ -45,6 +45,9 @@ pub struct Record {
     pub file: Option<PathBuf>,
     /// The longest frame that can arrive, in bytes.
     pub frame_max: u64,
+    /// The interface's hardware address.
+    #[serde(default)]
+    pub mac: [u8; 6],
     /// Whether frames in several buffers are taken.
     pub frags: bool,
     /// Whether the program runs in the network stack, not at the driver.
@@ -134,6 +137,8 @@ impl Record {
         config.chained = self.chained.into();
         config.tc = self.tc.into();
         config.no_ethernet = self.no_ethernet.into();
+        let [a, b, c, d, e, f] = self.mac;
+        config.mac = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]);
         if let Some(trial) = self.trial {
             config.deadline = trial.deadline;
             config.after_deadline = if trial.falls_back {

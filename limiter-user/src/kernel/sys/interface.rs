@@ -78,6 +78,8 @@ pub struct Interface {
     pub bare_ip: bool,
     /// Whether this is a loopback interface.
     pub loopback: bool,
+    /// The hardware address; zeros if it does not have six bytes.
+    pub mac: [u8; 6],
     /// The largest payload of a frame, in bytes.
     pub mtu: u32,
     /// The device's name on its bus, such as `virtio2` (Linux 5.14); `None` for an interface made by software.
@@ -204,6 +206,7 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
         ethernet: has_ethernet(link),
         bare_ip: is_bare_ip(link),
         loopback: link.header.flags.contains(LinkFlags::Loopback),
+        mac: [0; 6],
         mtu: 0,
         parent: None,
         xdp: None,
@@ -211,6 +214,9 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => interface.name.clone_from(name),
+            LinkAttribute::Address(mac) => {
+                interface.mac = mac.as_slice().try_into().unwrap_or_default();
+            }
             LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
             LinkAttribute::ParentDevName(name) => interface.parent = Some(name.clone()),
             LinkAttribute::Xdp(xdp) => interface.xdp = xdp_state(xdp),

@@ -1,6 +1,6 @@
 //! Requirements for the kernel and for this process's capabilities.
 
-use std::io;
+use std::{fs, io};
 
 use caps::{CapSet, Capability, CapsHashSet};
 
@@ -30,6 +30,28 @@ pub fn kernel() -> Result<KernelVersion> {
             OLDEST.0, OLDEST.1
         ))),
     }
+}
+
+/// Refuses a proof by SYN cookies in the network stack, and on a kernel before 6.1, the oldest on which it was tried.
+pub fn syn_cookies(in_stack: bool) -> Result<()> {
+    if in_stack {
+        return Err(Error::Refused(
+            "mode tc and outgoing packets have no proof = \"syn-cookie\", because only XDP can answer a packet: leave proof out".to_owned(),
+        ));
+    }
+    if kernel()? >= KernelVersion(6, 1) {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "this kernel is {}, and proof = \"syn-cookie\" needs 6.1 or later: leave proof out, or boot a newer kernel",
+        release()?
+    )))
+}
+
+/// Whether `net.ipv4.tcp_syncookies` lets listeners of this network namespace send cookies at any time.
+pub fn has_syn_cookies() -> bool {
+    let setting = fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies");
+    setting.is_ok_and(|setting| setting.trim() == "2")
 }
 
 /// The running kernel's release name (`uname -r`).

@@ -120,6 +120,24 @@ pub fn room(settings: &Settings, frame_max: u64) -> Finding {
     finding.of("room")
 }
 
+/// Judges the handshake proof of the limits in force, if one has it, with this driver.
+pub fn proof(settings: &Settings, has_cookies: bool, driver: Option<&str>) -> Option<Finding> {
+    let finding = if !has_cookies {
+        warning(
+            "SYNs are answered only while a listener's queue is full",
+            "`sysctl net.ipv4.tcp_syncookies=2`",
+        )
+    } else if driver == Some("veth") {
+        warning(
+            "a veth sends no answers unless its other end runs an XDP program in native mode",
+            "attach one there, or use --mode generic",
+        )
+    } else {
+        ok("SYNs of new sources get answers")
+    };
+    settings.has_proof().then(|| finding.of("proof"))
+}
+
 impl Diagnosis {
     /// The checks that found a problem.
     pub fn problems(&self) -> Vec<&Finding> {

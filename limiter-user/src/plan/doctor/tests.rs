@@ -28,6 +28,7 @@ fn card() -> Device {
             loopback: false,
             ethernet: true,
             bare_ip: false,
+            mac: [0; 6],
             mtu: 1500,
             parent: Some("0000:00:05.0".to_owned()),
             xdp: None,

@@ -117,6 +117,10 @@ key = "interface"\nhold = "10m" => line 5: hold: all sources share a bucket of t
 key = "destination"\nhold = "10m" => line 5: hold: all sources share a bucket of the key destination
 key = "/32,/0"\nhold = "10m" => line 5: hold: all sources share a bucket of the key /32,/0
 key = "source/0,/64 + destination"\nhold = "10m" => line 5: hold: all sources share a bucket of the key
+proof = "cookie" => line 4: proof: 'cookie' is not a valid value: did you mean "syn-cookie"?
+key = "interface"\nproof = "syn-cookie" => line 5: proof: a handshake proves the address of a source, and interface is another key
+key = "source + destination"\nproof = "syn-cookie" => line 5: proof: a handshake proves the address of a source, and source
+match = { protocol = "udp" }\nproof = "syn-cookie" => line 5: proof: only TCP has SYN cookies: match protocol = "tcp", or leave
 match = { ttl = "256" } => line 4: ttl: '256' is not a number from 0 to 255: write one, or a range
 match = { dscp = ["ef", "eff"] } => line 4: dscp: 'eff' is not a DSCP: write a name as in ef
 match = { icmp_type = "ping" } => line 4: icmp_type: 'ping' is not an ICMP type: write one of echo-request,

@@ -15,7 +15,7 @@ use limiter_common::{
     abi::{
         Config, Listed,
         counters::{Count, LimitCounters},
-        rules::second_row,
+        rules::{FIRST, row},
     },
     policy::{Engine, Evaluation, apply_shadow, fast, full, parse, verdict::Reason},
     table::{
@@ -70,14 +70,14 @@ impl Model {
         let (model, mut frame) = (&&*self, frame);
         if self.config.plain != 0 {
             return match fast::source(model, parse(&mut frame)) {
-                Ok(source) => fast::evaluate(model, &source, length, || false).0,
+                Ok(source) => fast::evaluate(model, &source, length, || false, || FIRST).0,
                 Err(reason) => reason,
             };
         }
         let evaluation = &mut *self.evaluation.borrow_mut();
         evaluation.begin(length);
         match full::read(model, &mut frame, evaluation, || ()) {
-            Ok(()) => full::evaluate(model, evaluation, |_| false),
+            Ok(()) => full::evaluate(model, evaluation, |_| false, |_| FIRST),
             Err(reason) => apply_shadow(model, reason),
         }
     }
@@ -142,14 +142,13 @@ impl<'a> Engine for &'a Model {
         Some(self.set(index / WAYS)?.at(index % WAYS))
     }
 
-    fn admits(&self, key: &SourceKey, now: u64, second: bool, take: bool) -> bool {
+    fn admits(&self, key: &SourceKey, now: u64, budget: u32, take: bool) -> bool {
         let new_sources = &self.new_sources;
-        let slot = key.slot();
-        let row = if second { second_row(slot) } else { slot };
+        let row = row(key.slot(), budget);
         if !new_sources.reserve(row, now) {
             return false;
         }
-        let has_room = second || make_room(self, key, now);
+        let has_room = budget != FIRST || make_room(self, key, now);
         if take || !has_room {
             new_sources.take(row);
         }

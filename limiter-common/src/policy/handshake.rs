@@ -1,0 +1,109 @@
+//! Handshake proof: the answer to a SYN of a new source carries a SYN cookie. A source that returns the cookie has proven
+//! its address.
+
+/// Index of the TCP header in [`Segment::words`].
+pub const TCP: usize = 10;
+/// Words of an IPv6 header and the longest TCP header.
+pub const WORDS: usize = TCP + 15;
+
+const PROTOCOL: u32 = 6;
+const SYN_ACK: u32 = 0x12;
+/// The window of Linux without window scaling.
+const WINDOW: u32 = 64_240;
+/// The option MSS, of one word.
+const MSS: u32 = 0x0204_0000;
+
+/// The headers of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Segment {
+    /// The headers, as in memory. The TCP header is right behind the IP header, as in a packet.
+    pub words: [u32; WORDS],
+    /// 1: IPv6.
+    pub ipv6: u32,
+    /// Offset of the IP header in the frame.
+    pub offset: u32,
+    /// The sequence number of the answer; above it, its largest segment.
+    pub cookie: u64,
+}
+
+impl Segment {
+    /// Bytes of the IP header.
+    #[must_use]
+    #[inline(always)]
+    pub const fn ip_length(&self) -> u32 {
+        if self.ipv6 != 0 { 40 } else { 20 }
+    }
+
+    /// Bytes of the TCP header, from its length field.
+    #[must_use]
+    #[inline(always)]
+    pub const fn tcp_length(&self) -> u32 {
+        self.word(TCP + 3) >> 28 << 2
+    }
+
+    /// A word as a number.
+    #[inline(always)]
+    const fn word(&self, index: usize) -> u32 {
+        u32::from_be(self.words[index])
+    }
+
+    /// Whether the segment is a SYN without data, or may return a cookie. None if it is neither, or a fragment, or behind IP
+    /// options or extension headers. A TCP header without options is enough.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_syn(&self) -> Option<bool> {
+        let (protocol, is_plain, length) = if self.ipv6 != 0 {
+            (self.word(1) >> 8, true, 40 + (self.word(1) >> 16))
+        } else {
+            let (first, fragment) = (self.word(5), self.word(6) & 0x3fff);
+            let is_plain = first >> 24 == 0x45 && fragment == 0;
+            (self.word(7) >> 16, is_plain, first & 0xffff)
+        };
+        let is_whole = length == self.ip_length() + self.tcp_length();
+        // FIN, SYN, RST, ACK.
+        match self.word(TCP + 3) >> 16 & 0x17 {
+            _ if protocol & 0xff != PROTOCOL || !is_plain => None,
+            0x02 if is_whole => Some(true),
+            0x10 | 0x11 => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Turns a SYN into its answer of the same length. The only option is MSS, if the SYN has room for one. The checksum
+    /// of the IPv4 header stays, because only the addresses change places.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the parts of a cookie")]
+    pub fn answer(&mut self) {
+        let (addresses, half) = if self.ipv6 != 0 { (2, 4) } else { (8, 1) };
+        for word in addresses..addresses + half {
+            self.words.swap(word, word + half);
+        }
+        let (length, sequence) = (self.tcp_length(), self.word(TCP + 1));
+        self.words[TCP] = self.words[TCP].rotate_left(16);
+        self.words[TCP + 1] = (self.cookie as u32).to_be();
+        self.words[TCP + 2] = sequence.wrapping_add(1).to_be();
+        self.words[TCP + 3] = (length << 26 | SYN_ACK << 16 | WINDOW).to_be();
+        // Zeros end the options.
+        self.words[TCP + 4..].fill(0);
+        if length > 20 {
+            self.words[TCP + 5] = (MSS | (self.cookie >> 32) as u32).to_be();
+        }
+        let words = &self.words[addresses..];
+        let sum = words.iter().map(|word| u64::from(*word)).sum::<u64>();
+        let [a, b] = checksum(sum + u64::from((PROTOCOL + length).to_be())).to_ne_bytes();
+        self.words[TCP + 4] = u32::from_ne_bytes([a, b, 0, 0]);
+    }
+}
+
+/// The checksum of words with this sum, in their order of bytes (RFC 1071).
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
+const fn checksum(mut sum: u64) -> u16 {
+    let mut round = 0;
+    while round < 4 {
+        sum = (sum & 0xffff) + (sum >> 16);
+        round += 1;
+    }
+    !(sum as u16)
+}
