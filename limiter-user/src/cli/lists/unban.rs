@@ -28,59 +28,56 @@ async fn unban(interface: &str, prefixes: &[IpNet]) -> anyhow::Result<()> {
     let mut attachment = Attachment::open(interface).await?;
     let _lock = attachment.lock()?;
     let removed = attachment.bans.remove(prefixes, clock::now()?)?;
-    let (mut ended, mut missing) = (removed.len(), Vec::new());
+    let (mut ended, mut missing) = (Vec::new(), Vec::new());
     for prefix in prefixes {
-        let held = end_holds(&attachment, prefix)?;
-        ended += held;
-        if held == 0 && !removed.contains_key(prefix) {
-            missing.push(prefix);
+        match end_holds(&attachment, prefix)? || removed.contains_key(prefix) {
+            true => ended.push(prefix),
+            false => missing.push(prefix),
         }
     }
-    let not_there = first_of(missing.iter().copied()).map(|first| {
-        let address = missing.first().map(|prefix| prefix.addr());
-        let around = address.and_then(|it| attachment.bans.of(it, 0, clock::now().ok()?).ok()?);
+    let missing = missing.first().map(|first| {
+        let around = clock::now().and_then(|now| attachment.bans.of(first.addr(), 0, now));
+        let around = around.ok().flatten();
         let around =
             around.map(|(around, _)| format!("; the ban of {} contains it", show(&around)));
-        format!("{first} is not banned{}", around.unwrap_or_default())
+        format!(
+            "{} is not banned{}",
+            show(first),
+            around.unwrap_or_default()
+        )
     });
-    let unbanned = prefixes.iter().filter(|prefix| !missing.contains(prefix));
-    match (first_of(unbanned), not_there) {
-        (None, Some(why)) => outcome(true, &format!("{interface}: unchanged: {why}\n")),
-        (unbanned, why) => {
-            let unbanned = unbanned.unwrap_or_default();
-            outcome(ended == 0, &format!("{interface}: {unbanned} unbanned\n"));
-            why.iter().for_each(|why| note(why));
+    match (first_of(ended.into_iter()), missing) {
+        (Some(ended), missing) => {
+            outcome(
+                missing.is_some(),
+                &format!("{interface}: {ended} unbanned\n"),
+            );
+            missing.iter().for_each(|why| note(why));
+        }
+        (None, why) => {
+            let why = why.unwrap_or_default();
+            outcome(true, &format!("{interface}: unchanged: {why}\n"));
         }
     }
     Ok(())
 }
 
-/// Ends the holds of limits on an address. Returns the number of its buckets that are full again.
-fn end_holds(attachment: &Attachment, prefix: &IpNet) -> Result<usize> {
+/// Ends the holds of limits on an address. Returns false if there were none.
+fn end_holds(attachment: &Attachment, prefix: &IpNet) -> Result<bool> {
     if prefix.prefix_len() != prefix.max_prefix_len() {
-        return Ok(0);
+        return Ok(false);
     }
-    let asked = Asked {
-        source: prefix.addr(),
-        to: None,
-        port: None,
-        from_port: None,
-        protocol: None,
-    };
-    let asked = asked.under(&attachment.interface.name);
+    let asked = Asked::about(prefix.addr()).under(&attachment.interface.name);
     let sets = &attachment.tables.sets;
-    let mut ended = 0;
+    let mut any = false;
     for reader in readers(attachment)? {
         let key = &reader.limit.key;
-        if reader.limit.hold.is_none() || !asked.missing(key).is_empty() {
-            continue;
-        }
-        for key in asked.keys(key, reader.slot, &attachment.tables) {
-            let is_held = sets
-                .source(&key)
-                .is_some_and(|it| reader.held(&it).is_some());
-            ended += usize::from(is_held && sets.forget(&key));
+        if reader.limit.hold.is_some() && asked.missing(key).is_empty() {
+            for key in asked.keys(key, reader.slot, &attachment.tables) {
+                let held = sets.source(&key).and_then(|source| reader.held(&source));
+                any |= held.is_some() && sets.forget(&key);
+            }
         }
     }
-    Ok(ended)
+    Ok(any)
 }

@@ -2,6 +2,8 @@
 
 use std::{env, fs, net::IpAddr, os::unix::process::parent_id};
 
+use ipnet::IpNet;
+
 use crate::{
     cli::shared::output::note,
     config::{Prefixes, Settings, lists::show},
@@ -55,24 +57,17 @@ pub async fn warn_of_change(
 }
 
 /// Warns before a ban of these prefixes, if it includes the client of this SSH session and `allow` does not.
-pub fn warn_of_ban(interface: &str, prefixes: &Prefixes, allow: &Prefixes) {
-    let Some(Session {
-        client: (client, _),
-        ..
-    }) = session()
-    else {
+pub fn warn_of_ban(interface: &str, prefixes: &[IpNet], allow: &Prefixes) {
+    let Some(client) = session().map(|session| session.client.0) else {
         return;
     };
-    let longest = |prefixes: &Prefixes| {
-        let around = prefixes.iter().filter(|prefix| prefix.contains(&client));
-        around.max_by_key(|prefix| prefix.prefix_len()).copied()
-    };
-    if let Some(ban) = longest(prefixes)
-        && longest(allow).is_none_or(|allow| allow.prefix_len() < ban.prefix_len())
-    {
+    let around = |prefix: &&IpNet| prefix.contains(&client);
+    let allowed = allow.iter().filter(around).map(IpNet::prefix_len).max();
+    let mut bans = prefixes.iter().filter(around);
+    if let Some(ban) = bans.find(|ban| allowed < Some(ban.prefix_len())) {
         note(&format!(
             "WARNING: if your SSH session from {client} comes in through {interface}, this ban drops its packets: `limiter unban {interface} {}` ends it, and `limiter allow add {interface} {client}` prevents it",
-            show(&ban)
+            show(ban)
         ));
     }
 }
