@@ -13,9 +13,9 @@ use limiter_common::{
 use crate::{
     atomic::Word,
     clock, constants, counters,
-    lists::Whole,
     maps::{BANNED, BANNED_PREFIXES, BANS},
     read,
+    whole::Whole,
 };
 
 /// Whether there may be bans. Without bans, a packet costs only this.

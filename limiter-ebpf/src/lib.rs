@@ -27,6 +27,7 @@ pub mod engine;
 
 pub mod bans;
 pub mod lists;
+pub mod whole;
 pub mod new_sources;
 pub mod room;
 pub mod second_chance;

@@ -65,7 +65,8 @@ mod tests {
                 };
                 for allowed in 0..=129 {
                     for now in [1, 999, 1_000, 1_001] {
-                        let is_allowed = allowed > 0 && allowed - 1 >= bits;
+                        let longest = u32::checked_sub(allowed, 1);
+                        let is_allowed = longest.is_some_and(|longest| longest >= bits);
                         let lasts = until == 0 || now < until;
                         let case = (bits, until, allowed, now);
                         assert_eq!(drops(&ban, allowed, now), lasts && !is_allowed, "{case:?}");

@@ -331,10 +331,10 @@ pub fn read_all<K: aya::Pod, V: aya::Pod>(map: BorrowedFd<'_>) -> io::Result<Vec
         flags: [u64; 2],
     }
     const BPF_MAP_LOOKUP_BATCH: libc::c_int = 24;
-    const AT_ONCE: usize = 4_096;
+    const AT_ONCE: u32 = 4_096;
     // SAFETY: both types are plain bytes.
     let (key, value) = unsafe { (mem::zeroed::<K>(), mem::zeroed::<V>()) };
-    let (mut keys, mut values) = (vec![key; AT_ONCE], vec![value; AT_ONCE]);
+    let (mut keys, mut values) = (vec![key; AT_ONCE as usize], vec![value; AT_ONCE as usize]);
     // The kernel notes where it has stopped: a key, or the number of a bucket.
     let mut place = [0_u64; 8];
     let mut all = Vec::new();
@@ -345,7 +345,7 @@ pub fn read_all<K: aya::Pod, V: aya::Pod>(map: BorrowedFd<'_>) -> io::Result<Vec
             to,
             keys: address(keys.as_mut_ptr()),
             values: address(values.as_mut_ptr()),
-            count: AT_ONCE as u32,
+            count: AT_ONCE,
             map: raw(map),
             flags: [0; 2],
         };
