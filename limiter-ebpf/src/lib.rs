@@ -27,11 +27,11 @@ pub mod engine;
 
 pub mod bans;
 pub mod lists;
-pub mod whole;
 pub mod new_sources;
 pub mod room;
 pub mod second_chance;
 pub mod table;
+pub mod whole;
 
 pub mod entry;
 
