@@ -59,7 +59,7 @@ pub fn uncount_limit(slot: u32, length: u64) {
     }
 }
 
-/// Counts one packet from a source on `list`. Returns this CPU's count for the list.
+/// Counts one packet from a source on `list`. Returns the number of packets that this CPU had counted for the list.
 #[inline(always)]
 pub fn count_hit(list: u32, length: u64) -> u64 {
     let Some(count) = LIST_HITS.get_ptr_mut(list) else {
@@ -67,8 +67,9 @@ pub fn count_hit(list: u32, length: u64) -> u64 {
     };
     // SAFETY: this CPU's own map value, which nothing else writes.
     unsafe {
+        let before = (*count).packets;
         add(count, length);
-        (*count).packets
+        before
     }
 }
 

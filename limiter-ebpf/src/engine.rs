@@ -8,11 +8,14 @@ use core::mem::offset_of;
 use limiter_common::{
     abi::Config,
     policy::{Engine, Evaluation, TimeBounds, bucket, fast, step, verdict::Reason},
-    table::{Added, key::SourceKey},
+    table::{
+        Added,
+        key::{Address, SourceKey},
+    },
 };
 
 use crate::{
-    clock,
+    bans, clock,
     config::constants,
     context::{self, Context},
     counters,
@@ -77,6 +80,11 @@ macro_rules! engine {
             fn time_bounds(&self) -> Option<TimeBounds> {
                 // SAFETY: this CPU's own map value.
                 unsafe { clock::time_bounds(&raw const (*self.0).clock) }
+            }
+
+            #[inline(always)]
+            fn is_banned(&self, source: &Address, length: u64) -> bool {
+                bans::are_there() && bans::drops(source, length, 0)
             }
 
             $(#[inline(always)]

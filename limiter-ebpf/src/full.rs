@@ -1,9 +1,9 @@
 //! The full path: lists, then all limits that match.
 
 use limiter_common::{
-    abi::{counters::FULL, rules::ON_DENY},
+    abi::counters::FULL,
     arithmetic::bucket::TICK_SHIFT,
-    policy::{Evaluation, full, verdict::Reason},
+    policy::{Evaluation, full, of_lists, verdict::Reason},
 };
 
 use crate::{
@@ -55,8 +55,10 @@ pub fn decide(context: &Context, length: u64) -> Reason {
 #[inline(always)]
 fn why(reason: Reason, evaluation: &Evaluation) -> u32 {
     match reason {
-        Reason::WouldDrop if evaluation.lists & ON_DENY != 0 => Reason::Deny as u32,
-        Reason::WouldDrop => evaluation.refused,
+        Reason::WouldDrop => match of_lists(evaluation.lists) {
+            Some(reason) => reason as u32,
+            None => evaluation.refused,
+        },
         Reason::MalformedWouldDrop => Reason::Malformed as u32,
         reason => reason as u32,
     }

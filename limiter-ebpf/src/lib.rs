@@ -25,11 +25,13 @@ pub mod packet;
 
 pub mod engine;
 
+pub mod bans;
 pub mod lists;
 pub mod new_sources;
 pub mod room;
 pub mod second_chance;
 pub mod table;
+pub mod whole;
 
 pub mod entry;
 

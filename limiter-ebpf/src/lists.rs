@@ -1,28 +1,25 @@
-//! Finds the lists that decide about a source: one lookup of the longest prefix.
+//! Finds the lists that decide about a source by one lookup of the longest prefix, and its ban.
 
-use aya_ebpf::btf_maps::lpm_trie::Key;
 use limiter_common::{
     abi::{
         Listed,
-        rules::{LISTS_MAX, ON_DENY},
+        rules::{LISTS_MAX, ON_ALLOW, ON_BAN, ON_DENY},
     },
-    policy::{Evaluation, denied},
-    table::{
-        key::{Address, IPV4},
-        word::Word as _,
-    },
+    policy::Evaluation,
+    table::key::{Address, IPV4},
 };
 
 use crate::{
-    atomic::Word,
-    constants, counters,
+    bans, constants, counters,
     maps::{LISTED_IPV4, LISTED_IPV6},
+    whole::Whole,
 };
 
-/// Bits of the lists that decide about the packet's source. Counts the packet for each of these lists.
+/// Bits of the lists that decide about the packet's source, and of a ban that drops it. Counts the packet for each of
+/// these.
 #[inline(always)]
 pub fn find(evaluation: &Evaluation) -> u32 {
-    if constants().lists_ipv4 | constants().lists_ipv6 != 0 {
+    if constants().lists_ipv4 | constants().lists_ipv6 != 0 || bans::are_there() {
         list_find(&raw const *evaluation)
     } else {
         0
@@ -54,34 +51,25 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
     let Some(evaluation) = (unsafe { evaluation.as_ref() }) else {
         return 0;
     };
-    let Some(listed) = of(evaluation.info.peer(constants().egress)) else {
-        return 0;
-    };
-    let lists = listed.lists;
+    let peer = evaluation.info.peer(constants().egress);
+    let (mut lists, mut allowed) = (0, 0);
+    if let Some(listed) = of(peer) {
+        (lists, allowed) = (listed.lists, listed.allowed);
+    }
+    let is_banned = bans::are_there() && bans::drops(peer, evaluation.length, allowed);
+    if is_banned {
+        lists &= !(ON_ALLOW | ON_DENY);
+    }
     for list in 0..LISTS_MAX {
         // Most listed sources are on one of the first two lists.
         if lists >> list == 0 {
             break;
         }
         if lists >> list & 1 != 0 {
-            let hits = counters::count_hit(list, evaluation.length);
-            if 1 << list == ON_DENY && constants().shadow == 0 {
-                count_drop(listed, hits);
-            }
+            counters::count_hit(list, evaluation.length);
         }
     }
-    lists
-}
-
-/// Counts a packet that the deny list drops for its prefix. `denied`: packets that this CPU has denied.
-#[inline(always)]
-fn count_drop(listed: &Listed, denied: u64) {
-    // SAFETY: an aligned field of a map value. All accesses are single instructions.
-    let dropped = unsafe { Word::at((&raw const listed.dropped).cast_mut()) };
-    let increment = denied::increment(dropped.load(), denied);
-    if increment != 0 {
-        dropped.add(increment);
-    }
+    if is_banned { lists | ON_BAN } else { lists }
 }
 
 #[inline(always)]
@@ -90,48 +78,11 @@ fn of(source: &Address) -> Option<&'static Listed> {
         if constants().lists_ipv4 == 0 {
             return None;
         }
-        LISTED_IPV4.get(Whole::<2>::new(source).key())
+        LISTED_IPV4.get(Whole::<1>::new(source).key())
     } else {
         if constants().lists_ipv6 == 0 {
             return None;
         }
         LISTED_IPV6.get(Whole::<4>::new(source).key())
-    }
-}
-
-/// A whole address as the key of a lookup.
-#[repr(C)]
-struct Whole<const WORDS: usize> {
-    bits: u32,
-    address: [u32; WORDS],
-}
-
-impl<const WORDS: usize> Whole<WORDS> {
-    /// Copies word by word: LLVM would copy eight bytes at a time, and the verifier requires these to be aligned on the
-    /// stack.
-    #[inline(always)]
-    fn new(source: &Address) -> Self {
-        let mut key = Self {
-            bits: 0,
-            address: [0; WORDS],
-        };
-        // SAFETY: fields of a local value, and as many words as either address has.
-        unsafe {
-            (&raw mut key.bits).write_volatile(WORDS as u32 * u32::BITS);
-            let (from, to) = (
-                (&raw const source.words).cast::<u32>(),
-                (&raw mut key.address).cast::<u32>(),
-            );
-            for index in 0..WORDS {
-                to.add(index).write_volatile(from.add(index).read());
-            }
-        }
-        key
-    }
-
-    #[inline(always)]
-    fn key(&self) -> &Key<[u32; WORDS]> {
-        // SAFETY: the same fields, and `Key` is packed: no alignment is asked for.
-        unsafe { &*(&raw const *self).cast() }
     }
 }

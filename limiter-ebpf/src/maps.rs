@@ -1,13 +1,13 @@
 //! The program's maps. Their names and shapes are part of [`limiter_common::abi::VERSION`].
 
 use aya_ebpf::{
-    bindings::BPF_F_MMAPABLE,
-    btf_maps::{Array, LpmTrie, PerCpuArray, ProgramArray, RingBuf},
+    bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
+    btf_maps::{Array, HashMap, LpmTrie, PerCpuArray, ProgramArray, RingBuf, lpm_trie::Key},
     macros::btf_map,
 };
 use limiter_common::{
     abi::{
-        Cpu, LOCKS, Lease, Listed, Set, Share, Table,
+        Ban, Banned, Cpu, LOCKS, Lease, Listed, Set, Share, Table,
         counters::{Count, Counters, LimitCounters},
         events::{EVENTS_BYTES, Watch, Watched},
         rules::{LISTS_MAX, ROWS},
@@ -99,14 +99,25 @@ pub static WATCHED: PerCpuArray<Watched, 1> = PerCpuArray::new();
 #[btf_map]
 pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 
-/// IPv4 prefixes on lists. Each change of the lists creates new list maps. The second word of the key is 0: it aligns
-/// the counts in the value, behind the key, to eight bytes.
+/// IPv4 prefixes on lists. Each change of the lists creates new list maps.
 #[btf_map]
-pub static LISTED_IPV4: LpmTrie<[u32; 2], Listed, 1> = LpmTrie::new();
+pub static LISTED_IPV4: LpmTrie<[u32; 1], Listed, 1> = LpmTrie::new();
 
 /// IPv6 prefixes on lists.
 #[btf_map]
 pub static LISTED_IPV6: LpmTrie<[u32; 4], Listed, 1> = LpmTrie::new();
+
+/// Banned addresses. User space adds and removes them. The loader sets the number of entries.
+#[btf_map]
+pub static BANS: HashMap<Key<[u32; 4]>, Ban, 1, { BPF_F_NO_PREALLOC as usize }> = HashMap::new();
+
+/// Banned prefixes of several addresses.
+#[btf_map]
+pub static BANNED_PREFIXES: LpmTrie<[u32; 4], Ban, 1> = LpmTrie::new();
+
+/// Number of bans.
+#[btf_map]
+pub static BANNED: Array<Banned, 1> = Array::new();
 
 /// Programs for tail calls: the chained program, and the fallback of a trial.
 #[btf_map]

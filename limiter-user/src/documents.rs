@@ -5,7 +5,7 @@ use std::{env, fs, path::Path};
 use schemars::{JsonSchema, generate::SchemaSettings};
 
 use crate::{
-    observe::{Listing, Status, event, source},
+    observe::{Bans, Listing, Status, event, source},
     plan::doctor,
 };
 
@@ -36,6 +36,7 @@ fn schema<T: JsonSchema>() -> String {
 #[test]
 fn json_schemas_match_the_types() {
     for (name, made) in [
+        ("bans", schema::<Bans>()),
         ("check", schema::<source::Check>()),
         ("doctor", schema::<doctor::Diagnosis>()),
         ("list", schema::<Listing>()),

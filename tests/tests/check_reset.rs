@@ -235,7 +235,7 @@ fn check_of_a_denied_source_has_no_retry_after() {
     assert_eq!(retry(), Some(0.0));
 }
 
-/// Three sources are over the limit, and one of them is shown. Meanwhile, new sources are refused, and a denied source
+/// Three sources are over the limit, and one of them is shown. Meanwhile, new sources are refused, and a banned source
 /// sends.
 #[test]
 fn top_rows_add_up_to_the_drops_of_the_interface() {
@@ -243,13 +243,13 @@ fn top_rows_add_up_to_the_drops_of_the_interface() {
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 1 --new-sources 1/h --new-sources-burst 3");
     let traffic = Traffic::new(&hosts);
-    let denied = "203.0.113.66";
-    for (source, sent) in [("192.0.2.7", 6), ("192.0.2.8", 4), (denied, 3)] {
+    let banned = "203.0.113.66";
+    for (source, sent) in [("192.0.2.7", 6), ("192.0.2.8", 4), (banned, 3)] {
         assert_eq!(traffic.passed(source, sent), 1, "{source}");
     }
     assert_eq!(traffic.passed("192.0.2.9", 7), 0, "a new source");
-    hosts.run(&format!("deny add eth0 {denied}"));
-    assert_eq!(traffic.passed(denied, 9), 0, "denied");
+    hosts.run(&format!("ban eth0 {banned}"));
+    assert_eq!(traffic.passed(banned, 9), 0, "banned");
     let top = |most: &str| {
         let top = ["top", "eth0", "--once", "--json", "--interval=500ms", "-n"];
         hosts.json(&[&top[..], &[most]].concat())
@@ -259,30 +259,35 @@ fn top_rows_add_up_to_the_drops_of_the_interface() {
     let drops = shown["other_drops"].as_array().unwrap().iter().map(line);
     assert_eq!(
         drops.collect::<Vec<_>>(),
-        [json!(["limit", 5]), json!(["new_source", 7])]
+        [
+            json!(["limit", 5]),
+            json!(["new_source", 7]),
+            json!(["ban", 9])
+        ]
     );
     assert_eq!(shown["sources"][0]["dropped_packets"], 5, "{shown}");
-    assert_eq!(shown["denied"][0]["dropped_packets"], 9, "{shown}");
     assert_eq!(shown["dropped"]["packets"], 5 + 5 + 9 + 7, "{shown}");
     assert!(
         shown["interval_seconds"].as_f64().unwrap() >= 0.5,
         "{shown}"
     );
 
-    let frame = udp(&hosts, denied.parse().unwrap(), 9);
+    let frame = udp(&hosts, banned.parse().unwrap(), 9);
     let flood = Flood::start(&hosts, vec![frame], Duration::from_millis(1));
     let under_flood = top("9");
     drop(flood);
-    let rate = &under_flood["denied"][0]["dropped_packets_per_second"];
+    let others = under_flood["other_drops"].as_array().unwrap();
+    let of_bans = others.iter().find(|line| line["reason"] == "ban").unwrap();
+    let rate = &of_bans["dropped_packets_per_second"];
     assert!(rate.as_f64().unwrap() > 10.0, "{under_flood}");
     let sources = under_flood["sources"].as_array().unwrap();
     let source = sources
         .iter()
-        .find(|line| line["source"] == denied)
+        .find(|line| line["source"] == banned)
         .unwrap();
     assert!(source["dropped_packets_per_second"].is_null(), "{source}");
     let text = hosts.run("top eth0 --once");
-    for words in "DROP/s|new sources|new source |deny list| denied ".split('|') {
+    for words in "DROP/s|new sources|new source | ban | banned ".split('|') {
         assert!(text.contains(words), "{words}: {text}");
     }
 }

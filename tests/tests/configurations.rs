@@ -374,11 +374,11 @@ fn kernel_and_model_agree_on_random_configurations() {
         "{changes} changes, {scales} scales, {removed} buckets replaced, {left_out} left out, {:?}",
         Reason::ALL.map(|reason| (reason, seen[reason as usize]))
     );
-    // Every reason occurred, except those that need other CPUs and sockets.
+    // Every reason occurred, except those that need other CPUs, sockets and bans.
     for reason in Reason::ALL {
         let times = seen[reason as usize];
         match reason {
-            Reason::Contended | Reason::Established | Reason::Answered => {
+            Reason::Contended | Reason::Established | Reason::Answered | Reason::Ban => {
                 assert_eq!(times, 0, "{reason:?}");
             }
             _ => assert!(times > 30, "{reason:?} came up {times} times"),

@@ -132,7 +132,7 @@ fn largest_configuration_attaches_and_reports_the_kernels_memory() {
         .iter()
         .map(|path| aya::maps::MapData::from_pin(path).unwrap())
         .collect();
-    assert_eq!(maps.len(), 17, "{pinned:?}");
+    assert_eq!(maps.len(), 20, "{pinned:?}");
     let sum = memory::of_maps(&maps);
     let shown = number(&hosts.status()["sources"]["memory_bytes"]);
     println!("{shown} bytes in {} maps", maps.len());

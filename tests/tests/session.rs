@@ -138,3 +138,25 @@ fn ssh_session_is_known_under_sudo() {
     outcome.expect(0);
     assert!(outcome.stderr.contains("WARNING"), "{outcome:?}");
 }
+
+#[test]
+fn ban_of_the_ssh_client_prints_a_warning_unless_it_is_allowed() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 5");
+    let ban = |prefix: &str| in_session(&hosts, Some(CLIENT), &["ban", "eth0", prefix]).stderr;
+    for (prefix, warns) in [
+        ("192.0.2.0/24", true),
+        ("192.0.2.2", true),
+        ("192.0.2.3", false),
+        ("198.51.100.0/24", false),
+    ] {
+        let text = ban(prefix);
+        assert_eq!(text.contains("WARNING"), warns, "{prefix}: {text}");
+        let advice = format!("`limiter unban eth0 {prefix}` ends it");
+        assert_eq!(text.contains(&advice), warns, "{prefix}: {text}");
+        hosts.run(&format!("unban eth0 {prefix}"));
+    }
+    hosts.run(&format!("allow add eth0 {CLIENT}"));
+    assert!(!ban("192.0.2.0/24").contains("WARNING"));
+}

@@ -87,9 +87,9 @@ fn view_shows_a_flood_and_follows_its_keys() {
         screen.press("s");
         screen.wait_for(&format!("by {order}"));
     }
-    hosts.run(&format!("deny add eth0 {FLOODER}"));
+    hosts.run(&format!("ban eth0 {FLOODER}"));
     screen.wait("it is marked", |screen| {
-        rows(screen).concat().contains(&"denied".to_owned())
+        rows(screen).concat().contains(&"banned".to_owned())
     });
     drop(flood);
     screen.wait_for("dropped 0/s");

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Version of the constants and of the pinned maps, called *layout* in docs/attachment.md.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// Value of [`Config::clock`]: the program reads the kernel's clock.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -59,8 +59,8 @@ pub struct Config {
     pub no_ethernet: u32,
     /// 1: the program sees what the interface sends: lists and connections are those of the destination.
     pub egress: u32,
-    /// 0, for the alignment.
-    pub reserved: u32,
+    /// Bans that the maps have room for; 0: there are no bans.
+    pub bans: u32,
     /// 1: packets that pass go to the program at [`NEXT_FOREIGN`].
     pub chained: u32,
     /// Index of the program that packets go to after the deadline. Without a program at [`NEXT_FOREIGN`], they pass.
@@ -137,7 +137,7 @@ impl Config {
         tc: 0,
         no_ethernet: 0,
         egress: 0,
-        reserved: 0,
+        bans: 0,
         chained: 0,
         after_deadline: NEXT_FOREIGN,
         new_sources: NewSourceQuota::NONE,

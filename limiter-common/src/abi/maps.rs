@@ -65,8 +65,42 @@ pub struct Listed {
     pub lists: u32,
     /// The lists that the prefix itself is on.
     pub own: u32,
-    /// Packets that the deny list dropped; see [`crate::policy::denied`].
+    /// One more than the length of the longest prefix on the allow list that contains these sources, in bits of an IPv6
+    /// address; 0 if there is none.
+    pub allowed: u32,
+}
+
+/// A ban of one prefix, by its IPv6 form: IPv4 addresses are mapped to `::ffff:0:0/96`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Ban {
+    /// The end, in nanoseconds of the kernel's clock; 0: no end.
+    pub until: u64,
+    /// Packets that were dropped; see [`crate::policy::ban::increment`].
     pub dropped: u64,
+    /// Length of the prefix, in bits of an IPv6 address.
+    pub bits: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
+    /// The person or program that made the ban, in UTF-8, padded with zeros.
+    pub origin: [u8; ORIGIN_MAX],
+    /// The reason in words, in UTF-8, padded with zeros.
+    pub reason: [u8; REASON_MAX],
+}
+
+/// Bytes of [`Ban::origin`].
+pub const ORIGIN_MAX: usize = 32;
+/// Bytes of [`Ban::reason`].
+pub const REASON_MAX: usize = 40;
+
+/// Number of bans in the maps. Never too low: user space raises it before it adds a ban.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Banned {
+    /// Bans of single addresses, and of prefixes with several.
+    pub counts: [u64; 2],
+    /// No ban ends before this time, in nanoseconds of the kernel's clock. For user space only.
+    pub first_end: u64,
 }
 
 /// Metadata in front of a packet, or its control block, if the clock is [`super::CLOCK_PACKET`].

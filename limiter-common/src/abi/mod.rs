@@ -15,7 +15,8 @@ pub use constants::{
     CLOCK_KERNEL, CLOCK_PACKET, Config, NEXT_FALLBACK, NEXT_FOREIGN, NO_LIMIT, VERSION,
 };
 pub use maps::{
-    Cpu, KEPT_FOR, LOCKS, Lease, Listed, SETS_OF_WORD, Set, Share, Source, Stamp, Table,
+    Ban, Banned, Cpu, KEPT_FOR, LOCKS, Lease, Listed, ORIGIN_MAX, REASON_MAX, SETS_OF_WORD, Set,
+    Share, Source, Stamp, Table,
 };
 
 use crate::{
@@ -67,7 +68,9 @@ assert_bytes! {
     Table: 20 * 8,
     Share: 2 * 8,
     Lease: 3 * 8,
-    Listed: 2 * 4 + 8,
+    Listed: 3 * 4,
+    Ban: 2 * 8 + 2 * 4 + ORIGIN_MAX + REASON_MAX,
+    Banned: 3 * 8,
     Stamp: 8 + 4 + 4 + 8,
     Cpu: 4 * 8,
     Watch: 10 * 8,

@@ -74,8 +74,10 @@ pub const NONE: u32 = ANY - 1;
 pub const ON_ALLOW: u32 = 1 << 0;
 /// Bit of the deny list.
 pub const ON_DENY: u32 = 1 << 1;
+/// Bit of the bans. It is in no list map: the program adds it.
+pub const ON_BAN: u32 = 1 << 2;
 /// Bit of the first tier; the other tiers follow.
-pub const FIRST_TIER: u32 = 2;
+pub const FIRST_TIER: u32 = 3;
 /// The most lists.
 pub const LISTS_MAX: u32 = 32;
 

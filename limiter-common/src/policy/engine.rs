@@ -4,7 +4,11 @@ use super::{Evaluation, bucket, fast, step};
 use crate::{
     abi::Config,
     policy::verdict::Reason,
-    table::{Added, entry::Shared, key::SourceKey},
+    table::{
+        Added,
+        entry::Shared,
+        key::{Address, SourceKey},
+    },
 };
 
 /// An optional entry. Not an [`Option`] in the kernel: LLVM would copy a register that was never written, which the
@@ -68,7 +72,13 @@ pub trait Engine: Sized {
         None
     }
 
-    /// Bits of the lists that decide about the packet's source. Counts the packet for each of these lists.
+    /// Whether a ban drops a packet of this source that no list is asked about. Counts the packet for the ban.
+    #[inline(always)]
+    fn is_banned(&self, _source: &Address, _length: u64) -> bool {
+        false
+    }
+    /// Bits of the lists that decide about the packet's source, and of a ban that drops it. Counts the packet for each
+    /// of these.
     fn lists(&self, evaluation: &Evaluation) -> u32;
     /// Bits of the lists that the packet's destination is on.
     fn destination_lists(&self, evaluation: &Evaluation) -> u32;

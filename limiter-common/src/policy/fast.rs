@@ -41,6 +41,9 @@ pub fn evaluate<E: Engine>(
     let Some(limit) = engine.config().limit(0) else {
         return (Reason::Unlimited, Reason::Unlimited);
     };
+    if engine.config().bans != 0 && engine.is_banned(source, length) {
+        return (apply_shadow(engine, Reason::Ban), Reason::Ban);
+    }
     if engine.config().established != 0 && is_connected() {
         return (Reason::Established, Reason::Established);
     }

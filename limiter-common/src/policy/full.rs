@@ -7,12 +7,12 @@ use super::{
     Bytes, Engine, Evaluation, Parsed, apply_shadow,
     bucket::{self, ATTEMPTS, FULL, LOST, NEW, NOT_READ, REFUSED, STALE},
     matches::payload_holds,
-    parse, step,
+    of_lists, parse, step,
 };
 use crate::{
     abi::rules::{
         ANSWERS, FIRST, LIMITS_MAX, NEEDS_DESTINATION_LISTS, NEEDS_HOLD, NEEDS_PAIR, NEEDS_PAYLOAD,
-        ON_ALLOW, ON_DENY, PROVEN,
+        PROVEN,
     },
     policy::{candidates::lowest, verdict::Reason},
 };
@@ -87,11 +87,8 @@ pub fn evaluate<E: Engine>(
 ) -> Reason {
     if evaluation.info.control == 0 {
         evaluation.lists = engine.lists(evaluation);
-        if evaluation.lists & ON_DENY != 0 {
-            return apply_shadow(engine, Reason::Deny);
-        }
-        if evaluation.lists & ON_ALLOW != 0 {
-            return Reason::Allowed;
+        if let Some(reason) = of_lists(evaluation.lists) {
+            return apply_shadow(engine, reason);
         }
     }
     if engine.config().needs & NEEDS_DESTINATION_LISTS != 0 {

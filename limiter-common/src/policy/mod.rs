@@ -4,12 +4,12 @@
 //! [`mod@parse`] and [`transport`] fill a [`PacketInfo`]. [`fast`] or [`full`], with an [`Evaluation`], decide by
 //! [`fn@matches`] and [`bucket`].
 
+pub mod ban;
 pub mod bits;
 pub mod bucket;
 mod bytes;
 pub mod candidates;
 pub mod connection;
-pub mod denied;
 mod engine;
 mod evaluation;
 pub mod fast;
@@ -35,7 +35,25 @@ pub use parse::{Parsed, parse, read};
 pub use room::{has_room, kept};
 pub use transport::size_of_header;
 
-use crate::policy::verdict::Reason;
+use crate::{
+    abi::rules::{ON_ALLOW, ON_BAN, ON_DENY},
+    policy::verdict::Reason,
+};
+
+/// The reason that the lists decide by, if they do: these are the bits of the lists that a packet's peer is on.
+#[must_use]
+#[inline(always)]
+pub const fn of_lists(lists: u32) -> Option<Reason> {
+    if lists & ON_BAN != 0 {
+        Some(Reason::Ban)
+    } else if lists & ON_DENY != 0 {
+        Some(Reason::Deny)
+    } else if lists & ON_ALLOW != 0 {
+        Some(Reason::Allowed)
+    } else {
+        None
+    }
+}
 
 /// The reason under which a packet is counted: with shadow, no packet is dropped.
 #[inline(always)]

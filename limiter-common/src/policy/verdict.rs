@@ -63,7 +63,7 @@ reasons! {
     Admitted = 0, "admitted", "admitted", Admit;
     /// Passed: the packet is not IP, and no limit applies.
     NotIp = 1, "not_ip", "not IP", Pass;
-    /// Passed because of shadow mode, although a limit refused the packet or its source is denied.
+    /// Passed because of shadow mode, although a limit refused the packet, or its source is denied or banned.
     WouldDrop = 2, "would_drop", "over the limit, in shadow", Shadow;
     /// Dropped: over the limit.
     Limit = 3, "limit", "over the limit", Refuse;
@@ -89,6 +89,8 @@ reasons! {
     Paced = 13, "paced", "delayed", Admit;
     /// Dropped: a SYN of a new source that would have been refused. The program has answered it with a SYN+ACK.
     Answered = 14, "answered", "answered by a SYN cookie", Refuse;
+    /// Dropped: the source is banned.
+    Ban = 15, "ban", "banned", Drop;
 }
 
 /// Bits of the reasons that drop packets.

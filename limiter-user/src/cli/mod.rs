@@ -19,8 +19,11 @@ mod limit {
     pub mod set;
 }
 mod lists {
+    pub mod ban;
+    pub mod bans;
     pub mod by_fleet;
     pub mod edit;
+    pub mod unban;
 }
 mod observe {
     pub mod check;
@@ -59,7 +62,7 @@ mod shared {
     pub use limiting::{Limiting, settings};
     pub use output::{About, Usage, answer, note, outcome, print, report, unwritten, usage, write};
     pub use packet::OfPacket;
-    pub use ssh::{allow_first, warn_of_change};
+    pub use ssh::{allow_first, warn_of_ban, warn_of_change};
     pub use values::{DAY, SECOND, YEAR, address, duration, interface, prefix};
 }
 
@@ -70,7 +73,7 @@ use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::config::lists::{ALLOW, DENY};
 use fleet::agent;
 use limit::{adapt, attach, detach, keep, reload, reset, set};
-use lists::edit;
+use lists::{ban, bans, edit, unban};
 use observe::{check, export, status, top, watch};
 use other::{completions, helper, man, preset};
 use plan::{config, doctor, learn, replay};
@@ -96,7 +99,7 @@ struct Cli {
 pub const GROUPS: [(&str, &str); 6] = [
     ("Limit", "attach set reload keep reset adapt detach"),
     ("Observe", "status top watch check export"),
-    ("Lists", "allow deny tier"),
+    ("Lists", "allow deny tier ban unban bans"),
     ("Plan", "doctor learn replay config"),
     ("Fleet", "agent"),
     ("Other", "preset completions man"),
@@ -131,6 +134,9 @@ enum Verb {
         #[command(subcommand)]
         verb: edit::Verb<edit::Tier>,
     },
+    Ban(ban::Ban),
+    Unban(unban::Unban),
+    Bans(bans::Bans),
     Doctor(doctor::Doctor),
     Learn(learn::Learn),
     Replay(replay::Replay),
@@ -215,6 +221,9 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Allow { verb } => edit::run(ALLOW, verb).await,
         Verb::Deny { verb } => edit::run(DENY, verb).await,
         Verb::Tier { verb } => edit::run_tier(verb).await,
+        Verb::Ban(arguments) => ban::run(arguments).await,
+        Verb::Unban(arguments) => unban::run(arguments).await,
+        Verb::Bans(arguments) => bans::run(arguments).await,
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Learn(arguments) => learn::run(arguments).await,
         Verb::Replay(arguments) => replay::run(&arguments),

@@ -63,6 +63,7 @@ impl Settings {
             config.answers = new_source_quota(new_sources, ANSWERS, parts)?;
         }
         config.sets = shares::entries(self.max_sources) / WAYS;
+        config.bans = self.max_bans;
         config.shadow = self.shadow.into();
         config.malformed_passes = (self.malformed == Malformed::Pass).into();
         config.lists_ipv4 = self.has_prefixes(true).into();
@@ -313,10 +314,11 @@ impl Lists {
             }
         }
         // In their order, a prefix comes right before the prefixes within it.
-        let mut around: Vec<(IpNet, u32)> = Vec::new();
+        let mut around: Vec<(IpNet, u32, u32)> = Vec::new();
         for (prefix, listed) in &mut compiled {
-            while (around.pop_if(|(outer, _)| !outer.contains(prefix))).is_some() {}
-            let inherited = around.last().map_or(0, |(_, lists)| *lists);
+            while (around.pop_if(|(outer, ..)| !outer.contains(prefix))).is_some() {}
+            let (inherited, allowed) =
+                (around.last()).map_or((0, 0), |(_, lists, allowed)| (*lists, *allowed));
             let of = |mask: u32| match listed.own & mask {
                 0 => inherited & mask,
                 own => own,
@@ -326,7 +328,11 @@ impl Lists {
                 action => action,
             };
             listed.lists = action | of(!(ACTIONS | sets)) | (inherited | listed.own) & sets;
-            around.push((*prefix, listed.lists));
+            listed.allowed = match listed.own & ON_ALLOW {
+                0 => allowed,
+                _ => 1 + u32::from(prefix.prefix_len() + (128 - prefix.max_prefix_len())),
+            };
+            around.push((*prefix, listed.lists, listed.allowed));
         }
         compiled
     }
@@ -435,6 +441,12 @@ all = ["0.0.0.0/0", "10.1.2.3"]
                 .iter()
                 .filter(|(prefix, _)| prefix.contains(&source));
             let longest = around.max_by_key(|(prefix, _)| prefix.prefix_len());
+            let allow = lists.allow.iter().filter(|prefix| prefix.contains(&source));
+            let allow = allow.map(|prefix| prefix.prefix_len()).max();
+            let whole = 128 - u32::from(IpNet::from(source).prefix_len());
+            let allowed = longest.map_or(0, |(_, listed)| listed.allowed);
+            let wanted = allow.map_or(0, |length| 1 + whole + u32::from(length));
+            assert_eq!(allowed, wanted, "{address}");
             let found = longest.map_or(0, |(_, listed)| listed.lists);
             assert_eq!(found, expected, "{address}");
         }

@@ -15,8 +15,8 @@ use crate::files;
 pub const ALLOW: &str = "allow";
 /// Name of the list of sources that are dropped before any limit.
 pub const DENY: &str = "deny";
-/// The most tiers: the bits of a word, without those of [`ALLOW`] and [`DENY`].
-pub const TIERS_MAX: usize = 30;
+/// The most tiers: the bits of a word, without those of [`ALLOW`], [`DENY`] and the bans.
+pub const TIERS_MAX: usize = 29;
 
 /// Prefixes in order, each once.
 pub type Prefixes = BTreeSet<IpNet>;

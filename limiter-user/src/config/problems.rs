@@ -10,7 +10,7 @@ use super::{
     lists::TIERS_MAX,
     matches::{Payload, check_count},
     names,
-    settings::{LIMITS_MAX, SOURCES_MAX},
+    settings::{BANS_MAX, LIMITS_MAX, SOURCES_MAX},
 };
 
 /// A part of the settings.
@@ -115,6 +115,9 @@ impl Settings {
         let fits = (1..=SOURCES_MAX).contains(&self.max_sources);
         problems.check(!fits, "max_sources", || {
             format!("the table holds 1 to {SOURCES_MAX} sources: write a number in between")
+        });
+        problems.check(self.max_bans > BANS_MAX, "max_bans", || {
+            format!("there is room for at most {BANS_MAX} bans: write a number up to that")
         });
         let sets = self.limits.iter();
         let sets: BTreeSet<_> = sets

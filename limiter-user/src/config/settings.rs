@@ -16,6 +16,8 @@ pub const DEFAULT_LIMIT: &str = "default";
 pub const LIMITS_MAX: usize = 32;
 /// The most sources of a table.
 pub const SOURCES_MAX: u32 = 1 << 24;
+/// The most bans.
+pub const BANS_MAX: u32 = 1 << 24;
 
 /// Settings of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +29,8 @@ pub struct Settings {
     pub direction: Direction,
     /// The number of sources that the table has room for.
     pub max_sources: u32,
+    /// The number of bans that there is room for.
+    pub max_bans: u32,
     /// The limit on new sources; `None`: no limit.
     pub new_sources: Option<NewSources>,
     /// Packets that are exempt from the limits.
@@ -65,6 +69,7 @@ impl Default for Settings {
             mode: Mode::Auto,
             direction: Direction::In,
             max_sources: 65_536,
+            max_bans: 65_536,
             new_sources: Some(NewSources::default()),
             exempt: Exempt::default(),
             control: Control::default(),

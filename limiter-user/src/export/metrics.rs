@@ -107,6 +107,7 @@ fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
         "limiter_list_prefixes" => by_list(|list| list.prefixes),
         "limiter_list_packets_total" => by_list(|list| list.hits.packets),
         "limiter_list_bytes_total" => by_list(|list| list.hits.bytes),
+        "limiter_bans" => named("origin", it.bans.by_origin.iter(), Some),
         "limiter_sources" => one(it.sources.tracked),
         "limiter_sources_entries" => one(it.sources.entries),
         "limiter_sources_capacity" => one(it.sources.capacity),

@@ -25,6 +25,17 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// The packets of a source.
+    pub fn about(source: IpAddr) -> Self {
+        Self {
+            source,
+            to: None,
+            port: None,
+            from_port: None,
+            protocol: None,
+        }
+    }
+
     /// The packets under the attachment called `name`. Of those that an interface sends, an address alone is the
     /// destination.
     pub fn under(mut self, name: &str) -> Self {
@@ -101,13 +112,7 @@ mod tests {
     #[test]
     fn options_that_a_key_needs_are_named() {
         let source = IpAddr::from([192, 0, 2, 7]);
-        let nothing = Asked {
-            source,
-            to: None,
-            port: None,
-            from_port: None,
-            protocol: None,
-        };
+        let nothing = Asked::about(source);
         let to = Asked {
             to: Some(source),
             ..nothing

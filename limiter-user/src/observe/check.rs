@@ -3,19 +3,15 @@
 use std::net::IpAddr;
 
 use limiter_common::{
-    abi::rules::{ON_ALLOW, ON_DENY},
-    policy::second_chance::SOURCE,
+    abi::rules::ON_BAN,
+    policy::{of_lists, second_chance::SOURCE, verdict::Reason},
     table::key::SourceKey,
 };
 
-use super::{Asked, Check, CheckedLimit, MissingOptions, OnList, readers, source::Refused};
+use super::{Asked, Ban, Check, CheckedLimit, MissingOptions, OnList, readers, source::Refused};
 use crate::{
     config::{ALLOW, DENY, Limit, key::address, lists::show},
-    kernel::{
-        Attachment, Result,
-        program::{Tables, lists::drops as drops_of_prefixes},
-        sys::clock,
-    },
+    kernel::{Attachment, Result, program::Tables, sys::clock},
 };
 
 /// Checks a source against the limits and lists of an attachment.
@@ -23,6 +19,7 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
     let Attachment { record, tables, .. } = attachment;
     let source = asked.source;
     let listed = attachment.lists.of(source)?.lists;
+    let (decides, ban) = decided_by(attachment, source)?;
     let on = |name: &String| {
         let bit = record.tiers.of(name);
         bit.is_some_and(|bit| listed >> bit & 1 != 0)
@@ -73,9 +70,8 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
             });
         }
     }
-    let decides = decided_by(listed);
     if let Some(list) = decides {
-        let wait = (list != DENY).then_some(0.0);
+        let wait = (list == ALLOW).then_some(0.0);
         (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = wait);
     }
     let tiers = record.tiers.tiers().filter(|name| on(name));
@@ -88,6 +84,7 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
         },
         shadow: record.settings.shadow,
         listed: decides,
+        ban,
         lists: deciding(attachment, source, listed)?,
         tiers: tiers.cloned().collect(),
         limits,
@@ -111,7 +108,6 @@ fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<O
     }
     let record = &attachment.record;
     let entries = attachment.lists.entries()?;
-    let drops = drops_of_prefixes(&entries);
     let names = record.list_sizes.iter().map(|(name, _)| name);
     let decides = |name: &String| {
         let bit = record.tiers.of(name).filter(|bit| lists >> bit & 1 != 0)?;
@@ -121,24 +117,37 @@ fn deciding(attachment: &Attachment, source: IpAddr, lists: u32) -> Result<Vec<O
         let (prefix, _) = on_it.max_by_key(|(prefix, _)| prefix.prefix_len())?;
         let of_fleet = record.overlay.alone.get(name);
         let of_fleet = of_fleet.is_some_and(|alone| alone.contains(prefix));
-        let dropped = || drops.get(prefix).copied().unwrap_or(0);
         Some(OnList {
             list: name.clone(),
             prefix: show(prefix),
             by: of_fleet.then_some("fleet"),
             host: None,
             since: None,
-            dropped_packets: (name == DENY).then(dropped),
         })
     };
     Ok(names.filter_map(decides).collect())
 }
 
-/// The list that decides about a source before any limit.
-pub(super) fn decided_by(lists: u32) -> Option<&'static str> {
-    match lists {
-        lists if lists & ON_DENY != 0 => Some(DENY),
-        lists if lists & ON_ALLOW != 0 => Some(ALLOW),
-        _ => None,
-    }
+/// The name in [`Check::listed`] of a ban.
+pub const BAN: &str = "ban";
+
+/// The list that decides about a source before any limit, or its ban.
+pub(super) fn decided_by(
+    attachment: &Attachment,
+    source: IpAddr,
+) -> Result<(Option<&'static str>, Option<Ban>)> {
+    let listed = attachment.lists.of(source)?;
+    let now = clock::now()?;
+    let ban = attachment.bans.of(source, listed.allowed, now)?;
+    let lists = listed.lists | ban.map_or(0, |_| ON_BAN);
+    let decides = match of_lists(lists) {
+        Some(Reason::Ban) => Some(BAN),
+        Some(Reason::Deny) => Some(DENY),
+        Some(_) => Some(ALLOW),
+        None => None,
+    };
+    Ok((
+        decides,
+        ban.map(|(prefix, ban)| Ban::new(&prefix, &ban, now)),
+    ))
 }

@@ -5,7 +5,6 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Instant};
 use limiter_common::{
     abi::Source,
     arithmetic::scale,
-    policy::verdict::Reason,
     table::{
         entry::Entry,
         key::{SLOTS, SourceKey},
@@ -13,11 +12,10 @@ use limiter_common::{
 };
 
 use super::{
-    Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader, Row, Sample, Sources,
-    Wanted,
+    BanCounts, Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader, Row, Sample,
+    Sources, Wanted,
     busiest::{Busiest, Order},
     check::decided_by,
-    denied,
     live::{Gauge, Since, rest},
     of_the_only_limit,
     reader::{part, stretch},
@@ -99,6 +97,7 @@ fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
         fleet: None,
         limits: limits.collect::<Result<_>>()?,
         lists: lists(record, tables)?,
+        bans: BanCounts::new(attachment)?,
         verdicts: verdicts(&counters),
         drops: Drops::new(&counters),
         passes: Passes::new(&counters),
@@ -180,17 +179,12 @@ pub fn sample(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Res
     let elapsed = gauge.begin(of, attachment.tables.sets.capacity(), Instant::now());
     let (counted, busiest) = scan(attachment, wanted, gauge)?;
     let mut rows = rows(attachment, busiest)?;
-    let mut denied = gauge.denied.read(attachment, wanted)?;
     // The interface is read after the sources, so that it includes all their packets.
     let interface = described(attachment, counted)?;
     let before = std::mem::replace(&mut gauge.delays, interface.delays.clone());
     let delays = interface.limits.iter().any(|of| of.max_delay.is_some());
     let delays = (delays && elapsed.is_some()).then(|| interface.delays.clone().since(&before));
     let before = gauge.drops(interface.drops);
-    let deny = interface.drops.of(Reason::Deny);
-    let since = deny.packets.saturating_sub(before.of(Reason::Deny).packets);
-    denied::bound(&mut denied, deny, since);
-    rows.extend(denied);
     rows.extend(rest(&interface.drops, &before, &rows));
     Ok(Sample {
         interface,
@@ -244,12 +238,12 @@ fn rows(attachment: &Attachment, sources: Found) -> Result<Vec<Row>> {
         let reader = readers.iter().find(|reader| reader.slot == key.slot())?;
         let limit = &reader.limit;
         let network = limit.key.network(&key);
-        let listed = network.map(|network| attachment.lists.of(network.addr()));
+        let listed = network.map(|network| decided_by(attachment, network.addr()));
         Some(listed.transpose().map(|listed| Row {
             source: limit.key.show(&key),
             limit: limit.name.clone(),
             network,
-            listed: listed.and_then(|listed| decided_by(listed.lists)),
+            listed: listed.and_then(|(listed, _)| listed),
             reason: None,
             activity: reader.activity(&source, since),
             tokens: reader.tokens(&source),

@@ -12,9 +12,7 @@ use limiter_common::{
 use super::{
     Count, Delays, Drops, Interface,
     busiest::{Activity, Order},
-    denied::{self, Denied},
 };
-use crate::config::DENY;
 
 /// A selection of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +36,7 @@ pub struct Sample {
     pub rows: Vec<Row>,
 }
 
-/// A source, a denied prefix, or drops that are not attributed to a single source.
+/// A source, or drops that are not attributed to a single source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The text for the source: an address or a prefix, with a port if the limit's key has one.
@@ -49,7 +47,7 @@ pub struct Row {
     pub network: Option<IpNet>,
     /// The list that decides about the source before any limit.
     pub listed: Option<&'static str>,
-    /// Reason of the drops; only for a denied prefix, and for drops that are not attributed to a single source.
+    /// Reason of the drops; only for drops that are not attributed to a single source.
     pub reason: Option<Reason>,
     /// The numbers that the row is sorted by.
     pub activity: Activity,
@@ -64,7 +62,8 @@ impl Row {
     fn of_many(reason: Reason, dropped: u64, since: u64) -> Self {
         let (source, limit) = match reason {
             Reason::Limit => ("other sources", "any"),
-            Reason::Deny => ("denied sources", denied::LABEL),
+            Reason::Deny => ("denied sources", "deny list"),
+            Reason::Ban => ("banned sources", "ban"),
             Reason::NewSource => ("new sources", "new source"),
             Reason::Answered => ("answered SYNs", "new source"),
             reason => (reason.name(), reason.name()),
@@ -83,16 +82,6 @@ impl Row {
             },
             tokens: 0.0,
             held_seconds: None,
-        }
-    }
-
-    /// Creates the row of a prefix on the deny list. `name`: the prefix as shown.
-    pub fn denied(prefix: IpNet, name: String, dropped: u64, since: u64) -> Self {
-        Self {
-            source: name,
-            network: Some(prefix),
-            listed: Some(DENY),
-            ..Self::of_many(Reason::Deny, dropped, since)
         }
     }
 }
@@ -133,8 +122,6 @@ pub struct Gauge {
     /// Drops and delays of the interface at the last scan.
     drops: Drops,
     pub(super) delays: Delays,
-    /// Drops of the deny list for each prefix.
-    pub(super) denied: Denied,
     /// Whether there is no second scan. Then entries are not remembered.
     once: bool,
 }
@@ -173,7 +160,6 @@ impl Gauge {
             self.of = of;
             self.known.clear();
             self.known.resize(entries, Known::default());
-            self.denied = Denied::default();
         }
         self.at = Some(now);
         elapsed.filter(|elapsed| same && (Duration::from_nanos(1)..LONGEST).contains(elapsed))

@@ -4,11 +4,11 @@
 //! types as JSON Schema. Fields without a value are null, not missing.
 
 pub mod asked;
+pub mod bans;
 pub mod busiest;
 pub mod check;
 pub mod collect;
 pub mod delays;
-pub mod denied;
 pub mod event;
 pub mod live;
 pub mod reader;
@@ -17,6 +17,7 @@ pub mod snapshot;
 pub mod source;
 
 pub use asked::Asked;
+pub use bans::{Ban, BanCounts, Bans};
 pub use delays::Delays;
 use limiter_common::{
     abi::counters::{Count as KernelCount, Counters, LimitCounters},
@@ -108,6 +109,9 @@ pub struct Interface {
     pub limits: Vec<Limit>,
     /// The lists.
     pub lists: Vec<List>,
+    /// The bans.
+    #[serde(default)]
+    pub bans: BanCounts,
     /// All packets by verdict.
     #[serde(flatten)]
     pub verdicts: Verdicts,

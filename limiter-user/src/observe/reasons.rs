@@ -121,6 +121,7 @@ mod tests {
             names,
             [
                 "answered",
+                "ban",
                 "contended",
                 "deny",
                 "limit",

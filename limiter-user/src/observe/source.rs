@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Delays, Row, Sample, Verdicts, live::per_second};
+use super::{Ban, Delays, Row, Sample, Verdicts, check::BAN, live::per_second};
 use crate::config::DENY;
 
 /// The output of `check --json`.
@@ -15,10 +15,12 @@ pub struct Check {
     pub source: String,
     /// Whether the interface drops nothing.
     pub shadow: bool,
-    /// The list that decides about the source before any limit.
+    /// The list that decides about the source before any limit, or `ban`.
     pub listed: Option<&'static str>,
     /// The source's tiers, which limits use in their match.
     pub tiers: Vec<String>,
+    /// The ban that drops the source's packets; null if there is none.
+    pub ban: Option<Ban>,
     /// The prefix by which each of these lists decides about the source.
     pub lists: Vec<OnList>,
     /// The state of the source under each limit.
@@ -53,9 +55,6 @@ pub struct OnList {
     pub host: Option<String>,
     /// When a host of the fleet added the prefix, RFC 3339. Null if `host` is.
     pub since: Option<String>,
-    /// Packets of this prefix that the deny list dropped; null for other lists. Exact up to 1,024 packets, an estimate
-    /// above.
-    pub dropped_packets: Option<u64>,
 }
 
 /// One limit's view of a source.
@@ -74,8 +73,8 @@ pub struct CheckedLimit {
     pub tokens: f64,
     /// Tokens in a full bucket, at the part of the rate in force.
     pub burst_tokens: u64,
-    /// Seconds until the next packet passes (the shortest frame if the limit counts bytes); null for a denied source,
-    /// because waiting does not help.
+    /// Seconds until the next packet passes (the shortest frame if the limit counts bytes); null for a denied or banned
+    /// source, because waiting does not help.
     pub retry_after_seconds: Option<f64>,
     /// Seconds for which the limit still holds the source (`hold`); null if it does not.
     pub held_seconds: Option<f64>,
@@ -117,30 +116,16 @@ pub struct Top {
     pub delayed_below_seconds: Option<f64>,
     /// Sources, most dropped first, then most passed.
     pub sources: Vec<TopSource>,
-    /// Prefixes on the deny list with drops, most dropped first.
-    pub denied: Vec<TopDenied>,
-    /// Drops that are not counted in a source or prefix above.
+    /// Drops that are not counted in a source above.
     pub other_drops: Vec<TopDrops>,
-}
-
-/// A prefix on the deny list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct TopDenied {
-    /// The prefix.
-    pub prefix: String,
-    /// Packets of this prefix that the deny list dropped. Exact up to 1,024 packets, an estimate above.
-    pub dropped_packets: u64,
-    /// Dropped packets per second.
-    pub dropped_packets_per_second: Option<f64>,
 }
 
 /// Drops that are not attributed to a single source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TopDrops {
-    /// Reason of the drops. `limit`: sources that are not shown or have been removed. `deny`: prefixes that are not
-    /// shown or are not on the list any more.
+    /// Reason of the drops. `limit`: sources that are not shown or have been removed. `ban`: `limiter bans` has
+    /// the drops of each ban.
     pub reason: String,
     /// Dropped packets.
     pub dropped_packets: u64,
@@ -168,11 +153,12 @@ pub struct TopSource {
     pub tokens: f64,
     /// Seconds for which the limit still holds the source (`hold`); null if it does not.
     pub held_seconds: Option<f64>,
-    /// The list that decides about the source before any limit.
+    /// The list that decides about the source before any limit, or `ban`.
     pub listed: Option<String>,
     /// Packets per second that passed.
     pub passed_packets_per_second: Option<f64>,
-    /// Packets per second that were dropped; null for a denied source: its drops are counted for its prefix.
+    /// Packets per second that were dropped; null for a denied or banned source: its drops are counted
+    /// for the list or the ban.
     pub dropped_packets_per_second: Option<f64>,
     /// Packets per second that passed only because of shadow.
     pub would_drop_packets_per_second: Option<f64>,
@@ -194,14 +180,9 @@ impl Top {
         for row in &sample.rows {
             let dropped_packets = row.activity.over;
             let dropped_packets_per_second = rate(row.activity.over_since);
-            match (row.reason, row.network) {
-                (None, _) => top.sources.push(TopSource::new(row, rate)),
-                (Some(_), Some(_)) => top.denied.push(TopDenied {
-                    prefix: row.source.clone(),
-                    dropped_packets,
-                    dropped_packets_per_second,
-                }),
-                (Some(reason), None) => top.other_drops.push(TopDrops {
+            match row.reason {
+                None => top.sources.push(TopSource::new(row, rate)),
+                Some(reason) => top.other_drops.push(TopDrops {
                     reason: reason.name().to_owned(),
                     dropped_packets,
                     dropped_packets_per_second,
@@ -227,7 +208,8 @@ impl TopSource {
             held_seconds: row.held_seconds,
             listed: row.listed.map(str::to_owned),
             passed_packets_per_second: rate(activity.passed_since),
-            dropped_packets_per_second: rate(dropped_since).filter(|_| row.listed != Some(DENY)),
+            dropped_packets_per_second: rate(dropped_since)
+                .filter(|_| !matches!(row.listed, Some(BAN | DENY))),
             would_drop_packets_per_second: rate(would_drop_since),
         }
     }

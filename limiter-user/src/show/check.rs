@@ -2,17 +2,33 @@
 
 use crate::{
     observe::{Check, CheckedLimit, OnList},
-    show::units::{grouped, seconds},
+    show::{
+        bans,
+        units::{grouped, seconds},
+    },
 };
 
 /// The state of one source.
 pub fn check(check: &Check) -> String {
     let mut text = format!("{} on {}\n", check.source, check.interface);
+    if let Some(ban) = &check.ban {
+        let shadow = if check.shadow {
+            ", passes only because of shadow"
+        } else {
+            ""
+        };
+        text.push_str(&format!(
+            "  {} banned {}{shadow}\n",
+            ban.prefix,
+            bans::since(ban)
+        ));
+        text.push_str(&format!(
+            "    {} dropped by it\n",
+            grouped(ban.dropped_packets)
+        ));
+    }
     for on_list in &check.lists {
         text.push_str(&format!("  {}\n", list_line(on_list, check)));
-        if let Some(dropped) = on_list.dropped_packets {
-            text.push_str(&format!("    {} dropped by it\n", grouped(dropped)));
-        }
     }
     if check.listed == Some("deny") && !check.shadow {
         text.push_str("    no packet passes while the prefix is on the list\n");

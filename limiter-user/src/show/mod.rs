@@ -1,5 +1,6 @@
 //! Text for people, from the results of `observe` and `plan`.
 
+pub mod bans;
 pub mod check;
 pub mod doctor;
 pub mod lists;

@@ -95,6 +95,15 @@ fn interface(interface: &Interface) -> String {
         let packets = counted(list.hits.packets, "packet");
         text += &line("list", &format!("{}: {prefixes}, {packets}", list.name));
     }
+    let bans = &interface.bans;
+    if bans.all() > 0 {
+        let by_origin = bans.by_origin.iter();
+        let by: Vec<_> = by_origin
+            .map(|(origin, count)| format!("{} by {origin}", grouped(*count)))
+            .collect();
+        let room = grouped(bans.capacity);
+        text += &line("bans", &format!("{} (room for {room})", by.join(", ")));
+    }
     let fleet = interface.fleet.as_ref().map(fleet_lines);
     text += &fleet.unwrap_or_default();
     if !interface.exempt.is_empty() {

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, time::Duration};
 
 use crate::{
     config::DENY,
-    observe::{Count, Delays, Interface, Limit, Row, Sample, live::per_second},
+    observe::{Count, Delays, Interface, Limit, Row, Sample, check::BAN, live::per_second},
     show::{
         table::table,
         units::{below, counted, grouped, seconds},
@@ -144,6 +144,7 @@ fn drop_rate(row: &Row, sample: &Sample) -> String {
     match row {
         // The drops are counted for the prefix.
         row if row.listed == Some(DENY) && row.reason.is_none() => "denied".to_owned(),
+        row if row.listed == Some(BAN) && row.reason.is_none() => "banned".to_owned(),
         row if row.activity.drops => rate,
         _ => format!("({rate})"),
     }

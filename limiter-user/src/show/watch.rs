@@ -32,6 +32,7 @@ pub fn line(event: &Event) -> String {
         ("limit", Some(limit)) => format!("over the limit {limit}"),
         ("limit", None) => "over the limit".to_owned(),
         ("deny", _) => "denied".to_owned(),
+        ("ban", _) => "banned".to_owned(),
         ("new_source", Some(limit)) => format!("new source, no room under the limit {limit}"),
         ("new_source", None) => "new source".to_owned(),
         (reason, _) => reason.to_owned(),

@@ -37,3 +37,9 @@ fn killed_revert_leaves_the_trial_or_the_old_settings() {
     need_kernel!();
     kill_at_each_step(Verb::Revert);
 }
+
+#[test]
+fn killed_ban_leaves_the_source_banned_or_not() {
+    need_kernel!();
+    kill_at_each_step(Verb::Ban);
+}

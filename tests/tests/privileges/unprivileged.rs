@@ -129,7 +129,7 @@ fn every_command_works_for_a_user_with_three_capabilities() {
             "attach eth0 --rate 10/h --burst 3",
             "set eth0 --rate 30/h",
             "allow add eth0 192.0.2.77",
-            "deny add eth0 192.0.2.66",
+            "ban eth0 192.0.2.66 --for 1h",
         ] {
             limiter.done(command);
         }
@@ -225,6 +225,9 @@ fn missing_rights_are_reported_in_one_line() {
             "attach eth0 --rate 1/s",
             "set eth0 --rate 5",
             "deny add eth0 192.0.2.7",
+            "ban eth0 192.0.2.7",
+            "bans eth0",
+            "unban eth0 192.0.2.7",
             "reset eth0 --all",
             "check eth0 192.0.2.7",
             "top eth0 --once",

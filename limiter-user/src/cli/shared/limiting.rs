@@ -50,8 +50,11 @@ pub struct Limiting {
     #[arg(long, value_name = "CIDR", value_parser = prefix)]
     pub deny: Vec<IpNet>,
     /// Number of sources that the table holds; attach prints its memory
-    #[arg(long, value_name = "N", default_value = "65536", value_parser = max_sources, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = number, allow_hyphen_values = true)]
     pub max_sources: u32,
+    /// Number of bans that there is room for; 0 for none
+    #[arg(long, value_name = "N", default_value = "65536", value_parser = number, allow_hyphen_values = true)]
+    pub max_bans: u32,
     /// Maximum rate of new sources in the table, against spoofed floods; none for no limit
     #[arg(
         long,
@@ -73,13 +76,13 @@ pub struct Limiting {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["rate", "burst", "key", "direction", "shadow", "malformed", "allow", "deny", "max_sources", "new_sources", "new_sources_burst", "exempt", "proof"]
+        conflicts_with_all = ["rate", "burst", "key", "direction", "shadow", "malformed", "allow", "deny", "max_sources", "max_bans", "new_sources", "new_sources_burst", "exempt", "proof"]
     )]
     pub config: Option<PathBuf>,
 }
 
-/// Numbers beyond `u32` are beyond the table too, which is reported with the other problems.
-fn max_sources(text: &str) -> Result<u32, Invalid> {
+/// Numbers beyond `u32` are beyond the bounds too, which is reported with the other problems.
+fn number(text: &str) -> Result<u32, Invalid> {
     count(text).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
@@ -105,6 +108,7 @@ pub fn settings(
         mode,
         direction,
         max_sources: flags.max_sources,
+        max_bans: flags.max_bans,
         new_sources: flags.new_sources.0.map(|rate| NewSources {
             burst: flags.new_sources_burst,
             ..NewSources::new(rate)

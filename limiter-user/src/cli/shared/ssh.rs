@@ -2,9 +2,11 @@
 
 use std::{env, fs, net::IpAddr, os::unix::process::parent_id};
 
+use ipnet::IpNet;
+
 use crate::{
     cli::shared::output::note,
-    config::Settings,
+    config::{Prefixes, Settings, lists::show},
     kernel::Attachment,
     plan::session::{Fate, Session},
 };
@@ -52,6 +54,22 @@ pub async fn warn_of_change(
         differs.then(|| warning(interface, &session, fate, &new, advice))?
     };
     warning.await.iter().for_each(|text| note(text));
+}
+
+/// Warns before a ban of these prefixes, if it includes the client of this SSH session and `allow` does not.
+pub fn warn_of_ban(interface: &str, prefixes: &[IpNet], allow: &Prefixes) {
+    let Some(client) = session().map(|session| session.client.0) else {
+        return;
+    };
+    let around = |prefix: &&IpNet| prefix.contains(&client);
+    let allowed = allow.iter().filter(around).map(IpNet::prefix_len).max();
+    let mut bans = prefixes.iter().filter(around);
+    if let Some(ban) = bans.find(|ban| allowed < Some(ban.prefix_len())) {
+        note(&format!(
+            "WARNING: if your SSH session from {client} comes in through {interface}, this ban drops its packets: `limiter unban {interface} {}` ends it, and `limiter allow add {interface} {client}` prevents it",
+            show(ban)
+        ));
+    }
 }
 
 fn warning(

@@ -23,6 +23,11 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
         ("mode", Some(text(settings.mode))),
         ("direction", changed(settings.direction)),
         ("max_sources", Some(settings.max_sources.to_string())),
+        (
+            "max_bans",
+            (settings.max_bans != Settings::default().max_bans)
+                .then(|| settings.max_bans.to_string()),
+        ),
         ("new_sources", or_none(of_new.map(|of_new| of_new.rate))),
         ("new_sources_burst", burst.map(|burst| burst.to_string())),
         ("second_chance", no_second_chance.then(|| false.to_string())),

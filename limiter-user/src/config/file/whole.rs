@@ -30,6 +30,9 @@ pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
         // A number beyond `u32` is beyond the table too, which is reported with the other problems.
         settings.max_sources = u32::try_from(sources).unwrap_or(u32::MAX);
     }
+    if let Some(bans) = top.count("max_bans") {
+        settings.max_bans = u32::try_from(bans).unwrap_or(u32::MAX);
+    }
     settings.control = control(&mut top);
     if let Some(section) = top.inner("lists", "[lists]") {
         lists::read(section, folder, &mut settings);

@@ -7,14 +7,13 @@ use std::{
     time::Duration,
 };
 
-use ipnet::IpNet;
-use limiter_common::abi::{Config, Listed, NEXT_FALLBACK};
+use limiter_common::abi::{Config, NEXT_FALLBACK};
 
 use crate::{
     config::{Lists, Settings},
     kernel::{
         Attachment, Error, Result,
-        program::{ListMaps, ListTables, Maps, Program, lists, maps, object},
+        program::{ListMaps, ListTables, Maps, Program, maps, object},
         state::{Current, Generation, Record, Trial, generation, pins, record::Taken, unpin},
         sys::{Dir, Lock, bpf::Place, clock, lock, requirements},
     },
@@ -106,8 +105,6 @@ struct Loaded {
     /// Its record, whose settings include the lists.
     record: Record,
     program: Program,
-    /// The prefixes in its own list maps; `None` if it shares another generation's.
-    prefixes: Option<BTreeMap<IpNet, Listed>>,
 }
 
 /// A change that is loaded, and not in force yet. Nothing has changed so far.
@@ -231,12 +228,6 @@ impl Change {
             let held = attachment.tables.sets.held();
             self.next.program.share_out(&held)?;
         }
-        for loaded in [&mut self.next].into_iter().chain(&mut self.fallback) {
-            if let Some(prefixes) = &loaded.prefixes {
-                let drops = lists::drops(&attachment.lists.entries()?);
-                loaded.program.carry_drops(prefixes, &drops)?;
-            }
-        }
         let first = stay.iter().max().map_or(0, |number| number + 1);
         let swapped = swap(attachment, &self.next, self.fallback.as_mut(), first);
         if let Err(error) = swapped {
@@ -319,11 +310,7 @@ fn load(dir: &Dir, views: &[View], record: Record, config: &Config) -> Result<Lo
         None => ListMaps::New(prefixes.as_ref().unwrap_or(&none)),
     };
     let program = object::load(config, Maps::Pinned(dir), lists, record.frags)?;
-    Ok(Loaded {
-        record,
-        program,
-        prefixes,
-    })
+    Ok(Loaded { record, program })
 }
 
 /// Pins the next generations, the fallback second, and swaps the first one into the link.
@@ -334,10 +321,7 @@ fn swap(
     first: u64,
 ) -> Result<()> {
     let dir = &attachment.dir;
-    if let Some(Loaded {
-        record, program, ..
-    }) = fallback
-    {
+    if let Some(Loaded { record, program }) = fallback {
         generation::pin(program, record, dir, first + 1)?;
         program.stand_by()?;
     }

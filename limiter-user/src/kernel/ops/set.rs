@@ -112,6 +112,7 @@ fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Inv
     let all = |of: &Settings| {
         [
             ("max_sources", of.max_sources.to_string()),
+            ("max_bans", of.max_bans.to_string()),
             ("mode", of.mode.to_string()),
             ("direction", of.direction.to_string()),
         ]

@@ -28,7 +28,7 @@ use crate::kernel::{
 };
 
 /// Names of the maps that outlive a program.
-pub const MAPS: [&str; 15] = [
+pub const MAPS: [&str; 18] = [
     "SETS",
     "OVERFLOW",
     "LOCKED",
@@ -40,6 +40,9 @@ pub const MAPS: [&str; 15] = [
     "COUNTED",
     "LIMITS",
     "LIST_HITS",
+    "BANS",
+    "BANNED_PREFIXES",
+    "BANNED",
     NEXT,
     "WATCH",
     "WATCHED",

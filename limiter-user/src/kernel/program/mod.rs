@@ -1,11 +1,13 @@
 //! The BPF program and its maps: loading, filling, reading.
 
+pub mod bans;
 pub mod lists;
 pub mod maps;
 pub mod object;
 pub mod raw;
 mod table;
 
+pub use bans::Bans;
 pub use lists::ListTables;
 pub use maps::Tables;
 pub use object::{ListMaps, Maps, Program};

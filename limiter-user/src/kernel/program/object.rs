@@ -145,6 +145,9 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
             loader.map_max_entries("SETS", config.sets);
             loader.map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD));
             loader.map_max_entries("REFUSED", lines(config.sets));
+            for name in ["BANS", "BANNED_PREFIXES"] {
+                loader.map_max_entries(name, config.bans.max(1));
+            }
         }
         Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &maps::MAPS, next, folder)?),
     }
@@ -305,15 +308,6 @@ impl Program {
         maps::write_held(&mut self.ebpf, held)
     }
 
-    /// Writes the deny list's earlier drops of each of `prefixes`, which the program's list maps hold.
-    pub fn carry_drops(
-        &mut self,
-        prefixes: &BTreeMap<IpNet, Listed>,
-        drops: &BTreeMap<IpNet, u64>,
-    ) -> Result<()> {
-        lists::carry_over(&mut self.ebpf, prefixes, drops)
-    }
-
     /// One of the program's maps.
     pub fn map_mut(&mut self, name: &'static str) -> Result<&mut Map> {
         maps::named(&mut self.ebpf, name)
@@ -394,7 +388,7 @@ fn load_error(error: EbpfError) -> Error {
     Error::Load {
         what: "tables",
         why: format!("{map}: {why}"),
-        advice: "their size depends on --max-sources and the lists: lower --max-sources, shorten the lists, or free memory",
+        advice: "their size depends on --max-sources, --max-bans and the lists: lower one of them, or free memory",
     }
 }
 

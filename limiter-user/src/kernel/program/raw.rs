@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
 use limiter_common::abi::{
-    Config, Listed, Set, Share, Table,
+    Ban, Banned, Config, Listed, Set, Share, Table,
     counters::{Count, Counters, LimitCounters},
     events::{Event, Watched},
     learn::{Flow, Sample, Sighting, Totals},
@@ -38,6 +38,8 @@ macro_rules! plain_words {
 }
 
 plain_words!(
+    Ban,
+    Banned,
     Config,
     Count,
     Counters,

@@ -4,7 +4,7 @@ use crate::{
     config::{Lists, Settings},
     kernel::{
         Error, Result,
-        program::{ListTables, Tables},
+        program::{Bans, ListTables, Tables},
         state::{Current, Folder, Foreign, OnTrial, Pinned, Record, Survey, pins, survey::trouble},
         sys::{Dir, Interface, Link, LinkInfo, Lock, XdpMode, lock},
     },
@@ -25,6 +25,8 @@ pub struct Attachment {
     pub tables: Tables,
     /// The lists.
     pub lists: ListTables,
+    /// The bans.
+    pub bans: Bans,
     /// The running trial, or one that has ended and is not cleared yet.
     pub trial: Option<OnTrial>,
     pub(in crate::kernel) dir: Dir,
@@ -172,6 +174,7 @@ impl Attachment {
             record,
             tables: Tables::open(&dir, name)?,
             lists: ListTables::open(&current.in_force.dir)?,
+            bans: Bans::open(&dir)?,
             interface: interface.clone(),
             trial,
             current,

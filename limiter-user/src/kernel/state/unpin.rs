@@ -1,9 +1,10 @@
 //! Removing pins: BPF objects and empty folders. Other files are left alone, and reported.
 
-use crate::kernel::{Error, Result, state::pins, sys::Dir};
+use crate::kernel::{Error, Result, program::bans, state::pins, sys::Dir};
 
 /// Removes the pins in the folder of an attachment.
 pub fn empty(folder: &Dir) -> Result<()> {
+    bans::clear(folder);
     let mut strangers = Vec::new();
     for name in folder.names()? {
         let is_generation = pins::generation_number(&name).is_some();

@@ -1,0 +1,90 @@
+//! Finds the ban of a packet's peer: its address, or the longest banned prefix around it.
+
+use limiter_common::{
+    abi::{Ban, rules::ON_BAN},
+    arithmetic::size,
+    policy::ban::{self, NESTED, increment},
+    table::{
+        key::{Address, IPV4},
+        word::Word as _,
+    },
+};
+
+use crate::{
+    atomic::Word,
+    clock, constants, counters,
+    maps::{BANNED, BANNED_PREFIXES, BANS},
+    read,
+    whole::Whole,
+};
+
+/// Whether there may be bans. Without bans, a packet costs only this.
+#[inline(always)]
+pub fn are_there() -> bool {
+    constants().bans != 0
+        && BANNED
+            .get_ptr(0)
+            .is_some_and(|banned| read!(banned, counts[0]) | read!(banned, counts[1]) != 0)
+}
+
+/// Whether a ban drops a packet of this peer. Counts the packet for the ban. `allowed`: see
+/// [`limiter_common::abi::Listed::allowed`].
+#[inline(always)]
+pub fn drops(peer: &Address, length: u64, allowed: u32) -> bool {
+    ban_find(&raw const *peer, length, allowed) != 0
+}
+
+/// [`drops`]: returns 1 or 0. A global function, so that the verifier checks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
+    let (Some(peer), Some(banned)) = (unsafe { peer.as_ref() }, BANNED.get_ptr(0)) else {
+        return 0;
+    };
+    let now = clock::recent();
+    let mut key = if peer.family == IPV4 {
+        Whole::mapped(peer)
+    } else {
+        Whole::<4>::new(peer)
+    };
+    if read!(banned, counts[0]) != 0 {
+        // SAFETY: user space replaces whole values, and the program only adds to `dropped`.
+        if let Some(found) = unsafe { BANS.get(key.key()) }
+            && ban::drops(found, allowed, now)
+        {
+            return count(found, length);
+        }
+    }
+    if read!(banned, counts[1]) != 0 {
+        for _ in 0..NESTED {
+            let Some(found) = BANNED_PREFIXES.get(key.key()) else {
+                break;
+            };
+            if ban::drops(found, allowed, now) {
+                return count(found, length);
+            }
+            // A ban of a shorter prefix may last longer.
+            if found.bits == 0 {
+                break;
+            }
+            key.shorten(found.bits - 1);
+        }
+    }
+    0
+}
+
+/// Counts a packet for the ban that drops it. Returns 1.
+#[inline(always)]
+fn count(found: &Ban, length: u64) -> u32 {
+    let before = counters::count_hit(ON_BAN.trailing_zeros(), length);
+    if constants().shadow == 0 {
+        // SAFETY: an aligned field of a map value. All accesses are single instructions.
+        let dropped = unsafe { Word::at((&raw const found.dropped).cast_mut()) };
+        let increment = increment(dropped.load(), before, size::packets(length));
+        if increment != 0 {
+            dropped.add(increment);
+        }
+    }
+    1
+}

@@ -1,0 +1,125 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use clap::Args;
+use ipnet::{IpNet, Ipv6Net};
+
+use super::edit::first_of;
+use crate::{
+    cli::shared::{OnOne, SECOND, YEAR, duration, each, note, outcome, prefix, usage, warn_of_ban},
+    config::{Invalid, invalid},
+    kernel::{Attachment, program::bans, sys::clock},
+};
+
+/// The origin of bans that are made by this command.
+const BY_HAND: &str = "hand";
+
+/// Drop all packets of sources, for a time or until `unban`
+#[derive(Debug, Args)]
+pub struct Ban {
+    #[command(flatten)]
+    on: OnOne,
+    /// Addresses or prefixes, as in 203.0.113.7 or 2001:db8::/48
+    #[arg(value_name = "CIDR", value_parser = bannable, required = true)]
+    prefixes: Vec<IpNet>,
+    /// End the bans after this time, as in 90s, 10m or 2h. Default: they have no end
+    #[arg(long = "for", value_name = "DURATION", value_parser = duration(SECOND..=10 * YEAR, "10m"))]
+    lasts: Option<Duration>,
+    /// The reason, which `bans` and `check` show; at most 40 bytes
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    reason: String,
+}
+
+/// Reads a prefix. Fails if its ban is most likely a mistake.
+fn bannable(text: &str) -> Result<IpNet, Invalid> {
+    let net = prefix(text)?;
+    let shortest = if net.max_prefix_len() == 32 { 8 } else { 16 };
+    if net.prefix_len() < shortest {
+        return Err(invalid!(
+            "{net} is too much of the Internet to ban: ban /{shortest} or longer, or use `limiter deny add`"
+        ));
+    }
+    // Among bans, these addresses are those of IPv4.
+    let mapped = Ipv6Net::new_assert([0, 0, 0, 0, 0, 0xffff, 0, 0].into(), 96).into();
+    if net.contains(&mapped) || IpNet::contains(&mapped, &net) {
+        return Err(invalid!(
+            "{net} has IPv4 addresses in IPv6 form: write them as in 192.0.2.7"
+        ));
+    }
+    Ok(net)
+}
+
+pub async fn run(arguments: Ban) -> anyhow::Result<()> {
+    bans::ban(&arguments.prefixes[0], 0, BY_HAND, &arguments.reason).map_err(usage)?;
+    let ban = async |interface: &str| ban(interface, &arguments).await;
+    each(&arguments.on.interfaces, ban).await
+}
+
+async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
+    let Ban {
+        prefixes, lasts, ..
+    } = arguments;
+    let mut attachment = Attachment::open(interface).await?;
+    let allow = attachment.settings()?.lists.allow;
+    warn_of_ban(interface, prefixes, &allow);
+    let _lock = attachment.lock()?;
+    let now = clock::now()?;
+    let (until, time) = match lasts {
+        None => (0, "without end".to_owned()),
+        Some(lasts) => (
+            now.saturating_add(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX)),
+            format!("for {}", humantime::format_duration(*lasts)),
+        ),
+    };
+    let made = |prefix: &IpNet| {
+        let ban = bans::ban(prefix, until, BY_HAND, &arguments.reason)?;
+        Ok((*prefix, ban))
+    };
+    let bans: Result<BTreeMap<_, _>, Invalid> = prefixes.iter().map(made).collect();
+    let bans = bans?;
+    let most = attachment.record.settings.max_bans;
+    let before = attachment.bans.add(&bans, most, now)?;
+    let renewed = match before.len() {
+        0 => String::new(),
+        all if all == bans.len() => ", renewed".to_owned(),
+        some => format!(", {some} of them renewed"),
+    };
+    let what = first_of(bans.keys()).unwrap_or_default();
+    outcome(
+        false,
+        &format!("{interface}: {what} banned {time}{renewed}\n"),
+    );
+    let within = |allowed: &&IpNet| prefixes.iter().any(|ban| ban.contains(*allowed));
+    if let Some(passing) = first_of(allow.iter().filter(within)) {
+        note(&format!(
+            "{passing} still passes {interface}: on allow, the same or a longer prefix takes precedence over a ban"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_that_nobody_means_to_ban_are_refused() {
+        for (prefix, is_fine) in [
+            ("10.0.0.0/8", true),
+            ("10.0.0.0/7", false),
+            ("0.0.0.0/0", false),
+            ("2001::/16", true),
+            ("2000::/15", false),
+            ("::/16", false),
+            ("::ffff:0:0/96", false),
+            ("::ffff:192.0.2.1/128", false),
+            ("::1/128", true),
+        ] {
+            assert_eq!(bannable(prefix).is_ok(), is_fine, "{prefix}");
+        }
+    }
+}

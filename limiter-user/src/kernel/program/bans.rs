@@ -1,0 +1,318 @@
+//! Bans: a map of banned addresses and one of banned prefixes, which all generations share. Only a holder of the
+//! attachment's lock changes them.
+//!
+//! A command that is killed leaves each ban as it was or as it should be. The number of bans, which switches the
+//! program's lookups on, may then be too high. The next reading of all bans corrects it.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr},
+    os::fd::AsFd,
+};
+
+use aya::maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, lpm_trie::Key};
+use ipnet::IpNet;
+use limiter_common::{
+    abi::{Ban, Banned, ORIGIN_MAX, REASON_MAX},
+    policy::ban::{NESTED, drops, is_over},
+};
+
+use crate::{
+    config::{Invalid, invalid},
+    kernel::{
+        Error, Failed, Result,
+        error::read_failed,
+        program::{Raw, maps::open_map},
+        sys::{Dir, bpf},
+    },
+};
+
+/// Bits of an IPv6 address.
+const WHOLE: u32 = 128;
+
+type Address = Key<[u8; 16]>;
+
+/// The IPv6 form of a prefix.
+fn key_of(prefix: &IpNet) -> Address {
+    let length = u32::from(prefix.prefix_len());
+    match prefix {
+        IpNet::V4(net) => Key::new(96 + length, net.addr().to_ipv6_mapped().octets()),
+        IpNet::V6(net) => Key::new(length, net.addr().octets()),
+    }
+}
+
+/// The prefix with this IPv6 form.
+fn prefix_of(bits: u32, address: [u8; 16]) -> Result<IpNet> {
+    let address = Ipv6Addr::from(address);
+    let (address, bits) = match (address.to_ipv4_mapped(), bits.checked_sub(96)) {
+        (Some(v4), Some(bits)) => (IpAddr::V4(v4), bits),
+        _ => (IpAddr::V6(address), bits),
+    };
+    IpNet::new(address, u8::try_from(bits).unwrap_or(u8::MAX)).map_err(read_failed)
+}
+
+/// A ban of `prefix` until `until`, in nanoseconds of the kernel's clock; 0: without end.
+pub fn ban(prefix: &IpNet, until: u64, origin: &str, reason: &str) -> Result<Ban, Invalid> {
+    let mut ban = Ban {
+        until,
+        dropped: 0,
+        bits: key_of(prefix).prefix_len(),
+        reserved: 0,
+        origin: [0; ORIGIN_MAX],
+        reason: [0; REASON_MAX],
+    };
+    for (what, field, text) in [
+        ("origin", &mut ban.origin[..], origin),
+        ("reason", &mut ban.reason, reason),
+    ] {
+        let (most, length) = (field.len(), text.len());
+        if length > most || text.contains(char::is_control) {
+            return Err(invalid!(
+                "the {what} of a ban has at most {most} bytes, without control characters, and this one has {length}: shorten it"
+            ));
+        }
+        field[..length].copy_from_slice(text.as_bytes());
+    }
+    Ok(ban)
+}
+
+/// A text of a ban.
+pub fn text(bytes: &[u8]) -> String {
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).into_owned()
+}
+
+/// The bans of one attachment.
+pub struct Bans {
+    addresses: HashMap<MapData, Address, Raw<Ban>>,
+    prefixes: LpmTrie<MapData, [u8; 16], Raw<Ban>>,
+    counts: Array<MapData, Raw<Banned>>,
+}
+
+impl std::fmt::Debug for Bans {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bans").finish_non_exhaustive()
+    }
+}
+
+impl Bans {
+    /// Opens the maps that are pinned in the folder of an attachment.
+    pub fn open(folder: &Dir) -> Result<Self> {
+        let [addresses, prefixes, counts] =
+            ["BANS", "BANNED_PREFIXES", "BANNED"].map(|name| open_map(folder, name));
+        let failed = read_failed;
+        Ok(Self {
+            addresses: Map::HashMap(addresses?).try_into().map_err(failed)?,
+            prefixes: Map::LpmTrie(prefixes?).try_into().map_err(failed)?,
+            counts: Map::Array(counts?).try_into().map_err(failed)?,
+        })
+    }
+
+    /// The bans that have not ended at `now`, in no order.
+    pub fn at(&self, now: u64) -> Result<Vec<(IpNet, Ban)>> {
+        let mut all = self.all()?;
+        all.retain(|(_, ban)| !is_over(ban, now));
+        Ok(all)
+    }
+
+    fn all(&self) -> Result<Vec<(IpNet, Ban)>> {
+        let counted = self.counted()?.counts.into_iter();
+        let mut all = Vec::new();
+        for (count, map) in counted.zip([self.addresses.map(), self.prefixes.map()]) {
+            if count > 0 {
+                let read: Vec<(Address, Raw<Ban>)> =
+                    bpf::read_all(map.fd().as_fd()).failed("reading the bans")?;
+                for (key, Raw(ban)) in read {
+                    all.push((prefix_of(key.prefix_len(), key.data())?, ban));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn counted(&self) -> Result<Banned> {
+        let Raw(banned) = self.counts.get(&0, 0).map_err(read_failed)?;
+        Ok(banned)
+    }
+
+    fn write(&mut self, banned: Banned) -> Result<()> {
+        self.counts.set(0, Raw(banned), 0).map_err(read_failed)
+    }
+
+    /// The ban that drops packets of a source at `now`. `allowed`: see [`limiter_common::abi::Listed::allowed`].
+    pub fn of(&self, source: IpAddr, allowed: u32, now: u64) -> Result<Option<(IpNet, Ban)>> {
+        let mut key = key_of(&source.into());
+        let mut found = found_in(self.addresses.get(&key, 0))?;
+        for _ in 0..=NESTED {
+            if let Some(ban) = found.filter(|ban| drops(ban, allowed, now)) {
+                return Ok(Some((prefix_of(ban.bits, key.data())?.trunc(), ban)));
+            }
+            found = found_in(self.prefixes.get(&key, 0))?;
+            let Some(ban) = found else { break };
+            key = Key::new(ban.bits.saturating_sub(1), key.data());
+        }
+        Ok(None)
+    }
+
+    /// The ban of exactly this prefix.
+    fn get(&self, prefix: &IpNet) -> Result<Option<Ban>> {
+        let key = key_of(prefix);
+        let found = match key.prefix_len() {
+            WHOLE => self.addresses.get(&key, 0),
+            _ => self.prefixes.get(&key, 0),
+        };
+        // The trie finds a shorter prefix too.
+        Ok(found_in(found)?.filter(|ban| ban.bits == key.prefix_len()))
+    }
+
+    /// Writes the ban of a prefix, or removes it.
+    fn put(&mut self, prefix: &IpNet, ban: Option<Ban>) -> Result<()> {
+        let key = key_of(prefix);
+        match (key.prefix_len(), ban) {
+            (WHOLE, Some(ban)) => self.addresses.insert(key, Raw(ban), 0),
+            (WHOLE, None) => self.addresses.remove(&key),
+            (_, Some(ban)) => self.prefixes.insert(&key, Raw(ban), 0),
+            (_, None) => self.prefixes.remove(&key),
+        }
+        .map_err(read_failed)
+    }
+
+    /// Adds or renews these bans, all or none of them. Returns those that were there already, as they were. `most`: the
+    /// bans that there is room for.
+    pub fn add(
+        &mut self,
+        bans: &BTreeMap<IpNet, Ban>,
+        most: u32,
+        now: u64,
+    ) -> Result<BTreeMap<IpNet, Ban>> {
+        let mut banned = self.without_ended(bans.len() as u64, most.into(), now)?;
+        let mut before = BTreeMap::new();
+        for (prefix, ban) in bans {
+            match self.get(prefix)? {
+                Some(earlier) => drop(before.insert(*prefix, earlier)),
+                None => *count_of(&mut banned, ban) += 1,
+            }
+            banned.first_end = first_end(&banned, ban);
+        }
+        let count: u64 = banned.counts.iter().sum();
+        if count > most.into() {
+            return Err(Error::Refused(format!(
+                "there is room for {most} bans, and with these there would be {count}; none was added: remove some (`limiter bans` lists them), ban a prefix instead of its addresses, or attach again with a larger --max-bans"
+            )));
+        }
+        // The program looks for bans before there is one.
+        self.write(banned)?;
+        for (prefix, ban) in bans {
+            let dropped = before.get(prefix).map_or(0, |earlier| earlier.dropped);
+            if let Err(error) = self.put(prefix, Some(Ban { dropped, ..*ban })) {
+                for (undone, _) in bans.range(..*prefix) {
+                    let _ = self.put(undone, before.get(undone).copied());
+                }
+                return Err(Error::Refused(format!(
+                    "the kernel did not take a ban; none was added: free memory, and try again ({error})"
+                )));
+            }
+        }
+        Ok(before)
+    }
+
+    /// Removes the bans of these prefixes. Returns those that were there.
+    pub fn remove(&mut self, prefixes: &[IpNet], now: u64) -> Result<BTreeMap<IpNet, Ban>> {
+        let mut banned = self.without_ended(0, u64::MAX, now)?;
+        let mut removed = BTreeMap::new();
+        for prefix in prefixes {
+            if let Some(ban) = self.get(prefix)? {
+                self.put(prefix, None)?;
+                let count = count_of(&mut banned, &ban);
+                *count = count.saturating_sub(1);
+                removed.insert(*prefix, ban);
+            }
+        }
+        self.write(banned)?;
+        Ok(removed)
+    }
+
+    /// Removes the bans that have ended, if there are any, or if there may be no room for `more`.
+    fn without_ended(&mut self, more: u64, most: u64, now: u64) -> Result<Banned> {
+        let banned = self.counted()?;
+        let any_ended = banned.first_end != 0 && banned.first_end <= now;
+        if !any_ended && banned.counts.iter().sum::<u64>() + more <= most {
+            return Ok(banned);
+        }
+        let mut counted = Banned::default();
+        for (prefix, ban) in self.all()? {
+            if is_over(&ban, now) {
+                self.put(&prefix, None)?;
+            } else {
+                *count_of(&mut counted, &ban) += 1;
+                counted.first_end = first_end(&counted, &ban);
+            }
+        }
+        self.write(counted)?;
+        Ok(counted)
+    }
+}
+
+fn count_of<'b>(banned: &'b mut Banned, ban: &Ban) -> &'b mut u64 {
+    let [addresses, prefixes] = &mut banned.counts;
+    if ban.bits == WHOLE {
+        addresses
+    } else {
+        prefixes
+    }
+}
+
+/// The first end of all bans, with one more; 0 if none ends.
+fn first_end(banned: &Banned, ban: &Ban) -> u64 {
+    let ends = [banned.first_end, ban.until].into_iter();
+    ends.filter(|end| *end != 0).min().unwrap_or(0)
+}
+
+fn found_in(found: Result<Raw<Ban>, MapError>) -> Result<Option<Ban>> {
+    match found {
+        Ok(Raw(ban)) => Ok(Some(ban)),
+        Err(MapError::KeyNotFound) => Ok(None),
+        Err(error) => Err(read_failed(error)),
+    }
+}
+
+/// Removes all bans of an attachment that is to be unpinned, one by one: freeing a large trie at once would stop a CPU
+/// for seconds. Maps that are not there, or cannot be read, are left to the kernel.
+pub(in crate::kernel) fn clear(folder: &Dir) {
+    if let Ok(mut bans) = Bans::open(folder) {
+        for (prefix, _) in bans.all().unwrap_or_default() {
+            let _ = bans.put(&prefix, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_found_again_by_their_ipv6_form() {
+        for prefix in [
+            "0.0.0.0/0",
+            "192.0.2.0/24",
+            "192.0.2.7/32",
+            "::/0",
+            "2001:db8::/32",
+            "::1/128",
+        ] {
+            let prefix: IpNet = prefix.parse().unwrap();
+            let key = key_of(&prefix);
+            assert_eq!(prefix_of(key.prefix_len(), key.data()).unwrap(), prefix);
+        }
+    }
+
+    #[test]
+    fn texts_of_a_ban_read_back_up_to_their_longest() {
+        let prefix = "::1/128".parse().unwrap();
+        let longest = "ä".repeat(REASON_MAX / 2);
+        let made = ban(&prefix, 0, "hand", &longest).unwrap();
+        assert_eq!([text(&made.origin), text(&made.reason)], ["hand", &longest]);
+        assert!(ban(&prefix, 0, "hand", &(longest + "x")).is_err());
+        assert!(ban(&prefix, 0, "hand", "a\0b").is_err());
+    }
+}

@@ -1,0 +1,131 @@
+//! The bans of an attachment, and the sources that its limits hold.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use limiter_common::abi;
+use serde::{Deserialize, Serialize};
+
+use super::readers;
+use crate::{
+    config::lists::show,
+    kernel::{Attachment, Result, program::bans::text, sys::clock},
+};
+
+/// One ban.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Ban {
+    /// The banned address or prefix.
+    pub prefix: String,
+    /// Seconds until the ban ends; null: it has no end.
+    pub left_seconds: Option<f64>,
+    /// The origin: `hand` for `limiter ban`.
+    pub origin: String,
+    /// The reason, as given; may be empty.
+    pub reason: String,
+    /// Packets that the ban dropped. Exact up to 1,024 packets, an estimate above.
+    pub dropped_packets: u64,
+}
+
+impl Ban {
+    /// The ban of `prefix` at `now`, in nanoseconds of the kernel's clock.
+    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+    pub fn new(prefix: &IpNet, ban: &abi::Ban, now: u64) -> Self {
+        let left = ban.until.saturating_sub(now) as f64 / 1e9;
+        Self {
+            prefix: show(prefix),
+            left_seconds: (ban.until != 0).then_some(left),
+            origin: text(&ban.origin),
+            reason: text(&ban.reason),
+            dropped_packets: ban.dropped,
+        }
+    }
+}
+
+/// A source that a limit holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct HeldSource {
+    /// The bucket's key, as in `top`.
+    pub source: String,
+    /// Name of the limit.
+    pub limit: String,
+    /// Seconds for which the limit still holds the source.
+    pub left_seconds: f64,
+}
+
+/// The output of `bans --json` for one interface.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Bans {
+    /// Name of the interface.
+    pub interface: String,
+    /// The bans, in the order of their prefixes.
+    pub bans: Vec<Ban>,
+    /// The sources that limits with `hold` refuse until their hold ends.
+    pub held: Vec<HeldSource>,
+}
+
+impl Bans {
+    /// Reads the bans and the held sources of an attachment.
+    pub fn new(attachment: &Attachment) -> Result<Self> {
+        let now = clock::now()?;
+        let mut bans = attachment.bans.at(now)?;
+        bans.sort_unstable_by_key(|(prefix, _)| *prefix);
+        let mut held = Vec::new();
+        let mut readers = readers(attachment)?;
+        readers.retain(|reader| reader.limit.hold.is_some());
+        if !readers.is_empty() {
+            attachment.tables.sets.scan(|_, key, source| {
+                let reader = readers.iter().find(|reader| reader.slot == key.slot());
+                held.extend(reader.and_then(|reader| {
+                    Some(HeldSource {
+                        source: reader.limit.key.show(key),
+                        limit: reader.limit.name.clone(),
+                        left_seconds: reader.held(source)?,
+                    })
+                }));
+            });
+        }
+        held.sort_by(|one, other| one.source.cmp(&other.source));
+        let bans = bans.iter().map(|(prefix, ban)| Ban::new(prefix, ban, now));
+        Ok(Self {
+            interface: attachment.interface.name.clone(),
+            bans: bans.collect(),
+            held,
+        })
+    }
+}
+
+/// The number of bans.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BanCounts {
+    /// Bans that there is room for.
+    pub capacity: u64,
+    /// Bans by origin: `hand` for those of `limiter ban`.
+    pub by_origin: BTreeMap<String, u64>,
+}
+
+impl BanCounts {
+    /// Counts the bans of an attachment.
+    pub fn new(attachment: &Attachment) -> Result<Self> {
+        let mut by_origin = BTreeMap::new();
+        for (_, ban) in attachment.bans.at(clock::now()?)? {
+            *by_origin.entry(ban.origin).or_default() += 1;
+        }
+        let by_origin = by_origin.into_iter();
+        Ok(Self {
+            capacity: attachment.record.settings.max_bans.into(),
+            by_origin: by_origin
+                .map(|(origin, count)| (text(&origin), count))
+                .collect(),
+        })
+    }
+
+    /// The number of all bans.
+    pub fn all(&self) -> u64 {
+        self.by_origin.values().sum()
+    }
+}

@@ -1,0 +1,93 @@
+//! The output of `bans`.
+
+use std::time::Duration;
+
+use crate::{
+    observe::{Ban, Bans},
+    show::{
+        table::table,
+        units::{counted, grouped},
+    },
+};
+
+/// The bans of an interface, then the sources that its limits hold.
+pub fn bans(of: &Bans) -> String {
+    let mut text = format!(
+        "{}: {}\n",
+        of.interface,
+        counted(of.bans.len() as u64, "ban")
+    );
+    if !of.bans.is_empty() {
+        let rows = of.bans.iter().map(|ban| {
+            [
+                ban.prefix.clone(),
+                ban.left_seconds.map_or_else(|| "no end".to_owned(), whole),
+                ban.origin.clone(),
+                ban.reason.clone(),
+                grouped(ban.dropped_packets),
+            ]
+        });
+        text += &(table("prefix|left|origin|reason|dropped", 4, rows) + "\n");
+    }
+    if !of.held.is_empty() {
+        let held = of.held.iter();
+        let rows = held.map(|one| {
+            [
+                one.source.clone(),
+                whole(one.left_seconds),
+                one.limit.clone(),
+            ]
+        });
+        text += &format!(
+            "held by a limit:\n{}\n",
+            table("source|left|limit", 3, rows)
+        );
+    }
+    text
+}
+
+/// The time left, the origin and the reason of a ban, after the word "banned".
+pub fn since(ban: &Ban) -> String {
+    let left = ban
+        .left_seconds
+        .map(|left| format!("for {} more ", whole(left)));
+    let reason = match ban.reason.as_str() {
+        "" => String::new(),
+        reason => format!(": {reason}"),
+    };
+    format!("{}by {}{reason}", left.unwrap_or_default(), ban.origin)
+}
+
+/// Formats seconds in whole units, rounded up: `479.5` as `8m`.
+fn whole(seconds: f64) -> String {
+    let time = Duration::try_from_secs_f64(seconds.ceil()).unwrap_or(Duration::MAX);
+    humantime::format_duration(time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bans_show_time_left_origin_and_reason() {
+        let ban = |left_seconds, reason: &str| Ban {
+            prefix: "192.0.2.7".to_owned(),
+            left_seconds,
+            origin: "hand".to_owned(),
+            reason: reason.to_owned(),
+            dropped_packets: 1_234,
+        };
+        assert_eq!(
+            since(&ban(Some(479.5), "ssh brute force")),
+            "for 8m more by hand: ssh brute force"
+        );
+        assert_eq!(since(&ban(None, "")), "by hand");
+        let of = Bans {
+            interface: "eth0".to_owned(),
+            bans: vec![ban(Some(479.5), "ssh")],
+            held: Vec::new(),
+        };
+        let lines = "eth0: 1 ban\n prefix     left  origin  reason  dropped\n 192.0.2.7  8m    hand    ssh       1,234\n";
+        assert_eq!(bans(&of), lines);
+    }
+}
