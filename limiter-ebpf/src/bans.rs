@@ -64,8 +64,8 @@ extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
             if ban::drops(found, allowed, now) {
                 return count(found, length);
             }
-            // A ban of a shorter prefix may last longer.
-            if found.bits == 0 {
+            // A ban of a shorter prefix may last longer. Behind an allowed prefix, it does not matter.
+            if found.bits == 0 || found.bits < allowed {
                 break;
             }
             key.shorten(found.bits - 1);

@@ -1,4 +1,4 @@
-//! `limiter learn` proposes limits that pass the observed clients and stop a flood, and leaves nothing in the kernel.
+//! `limiter learn` proposes a limit that passes the observed clients and stops a flood, and leaves nothing in the kernel.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_common::{abi::learn::Flow, policy::verdict::Reason, table::Seed};
+use limiter_common::{policy::verdict::Reason, table::Seed};
 use limiter_tests::{
     captures::{Captured, pcap, replay},
     command::{Outcome, limiter, prepared},
@@ -31,7 +31,7 @@ use limiter_user::{
     },
     plan::{
         capture::Link,
-        learn::{Service, Watched, show},
+        learn::{Watched, show},
     },
 };
 
@@ -106,9 +106,11 @@ fn allowed(limit: &Limit, nanoseconds: u64) -> u64 {
     limit.burst.unwrap().tokens + u64::try_from(refilled).unwrap()
 }
 
-fn limit<'a>(settings: &'a Settings, name: &str) -> &'a Limit {
-    let found = settings.limits.iter().find(|limit| limit.name == name);
-    found.unwrap_or_else(|| panic!("no limit {name}: {settings:#?}"))
+fn only(settings: &Settings) -> &Limit {
+    let [only] = &settings.limits[..] else {
+        panic!("not one limit: {settings:#?}")
+    };
+    only
 }
 
 #[test]
@@ -143,13 +145,12 @@ fn learned_limits_from_a_capture_pass_clients_and_stop_floods() {
             "{reason:?} of {source}, at {time}\n{text}"
         );
     }
-    for (source, name, seconds) in [(FLOODER, "udp-53", 10), (SYN_FLOODER, "tcp-443", 30)] {
+    let only = only(&settings);
+    for (source, seconds, below) in [(FLOODER, 10, 300), (SYN_FLOODER, 30, 300)] {
         let through = passed[&Ipv4Addr::from(source)];
-        let most = allowed(limit(&settings, name), seconds * SECOND);
-        assert!(through <= most, "{name}: {through} of {most}\n{text}");
+        let most = allowed(only, seconds * SECOND);
+        assert!(through <= most.min(below), "{through} of {most}\n{text}");
     }
-    let through = passed[&Ipv4Addr::from(SYN_FLOODER)];
-    assert!(through < 100, "too many pass: {through}\n{text}");
 }
 
 /// Starts `limiter learn` on the server, with its output in a file.
@@ -227,9 +228,9 @@ fn learned_limits_from_live_traffic_pass_clients_and_stop_the_flood() {
     let file = read(text);
     assert_eq!(file.interfaces, ["eth0"]);
     let settings = file.settings;
-    assert!(settings.shadow && settings.limits.len() == 1, "{text}");
+    assert!(settings.shadow, "{text}");
     assert!(rounds > 4 && text.contains("#   192.0.2.66 ("), "{text}");
-    let only = limit(&settings, "default");
+    let only = only(&settings);
     assert!(
         (1..=8).contains(&only.rate.amount) && only.burst.unwrap().tokens <= 10,
         "{text}"
@@ -303,7 +304,7 @@ fn interrupted_learn_proposes_limits() {
     let learn = outcome(child);
     learn.expect(0);
     assert_eq!(xdp(&hosts), None, "{learn:#?}");
-    assert_eq!(read(&learn.stdout).settings.limits.len(), 1);
+    only(&read(&learn.stdout).settings);
 }
 
 #[test]
@@ -353,14 +354,10 @@ fn too_little_traffic_and_wrong_command_lines_are_refused() {
     }
 }
 
-/// Number of packets by source, and of these by service.
-fn packets_of(watched: &Watched) -> BTreeMap<Flow, (u64, BTreeMap<Service, u64>)> {
+/// Number of packets by source.
+fn packets_of(watched: &Watched) -> BTreeMap<String, u64> {
     let sources = watched.sampler.sources.iter();
-    let packets = sources.map(|(flow, source)| {
-        let services = source.services.iter();
-        let services = services.map(|(service, demand)| (*service, demand.packets));
-        (*flow, (source.all.packets, services.collect()))
-    });
+    let packets = sources.map(|(source, demand)| (show::source_text(source), demand.packets));
     packets.collect()
 }
 
@@ -394,7 +391,7 @@ fn learn_program_and_capture_agree_on_random_frames() {
     }
     assert_eq!(ours.totals, other.totals);
     assert_eq!(ours.sampler.once(), other.sampler.once());
-    assert!(ours.totals.malformed.packets > 100 && ours.totals.not_ip.packets > 100);
+    assert!(ours.totals.malformed.packets > 100);
     let seen = packets_of(&ours);
     assert_eq!(seen, packets_of(&other));
     assert!(seen.len() > 100, "{}", seen.len());
@@ -420,10 +417,7 @@ fn learn_counts_a_flood_exactly() {
         (watched.totals.seen.packets, watched.totals.lost.packets),
         (all, 0)
     );
-    let sources = watched.sampler.sources.iter();
-    let packets: HashMap<String, u64> = sources
-        .map(|(source, of)| (show::source_text(source), of.all.packets))
-        .collect();
+    let packets = packets_of(&watched);
     assert_eq!(packets["192.0.2.66"], 6 * AT_ONCE);
     assert_eq!(packets["192.0.2.101"], 6);
 }

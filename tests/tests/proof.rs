@@ -134,10 +134,10 @@ impl Client<'_> {
     fn frame(self, port: u16, [sequence, ack]: [u32; 2], options: Options, data: &[u8]) -> Vec<u8> {
         let ether = PacketBuilder::ethernet2(self.hosts.client.mac, self.hosts.server.mac);
         let ip = match (self.ipv6, SERVER, SERVER_IPV6) {
-            (false, IpAddr::V4(to), _) => ether.ipv4([198, 51, 100, self.number], to.octets(), 60),
+            (false, IpAddr::V4(to), _) => ether.ipv4([198, 51, 100, self.number], to.octets(), 20),
             (_, _, IpAddr::V6(to)) => {
                 let from = Ipv6Addr::new(0x2001, 0xdb8, 7, u16::from(self.number), 0, 0, 0, 1);
-                ether.ipv6(from.octets(), to.octets(), 60)
+                ether.ipv6(from.octets(), to.octets(), 20)
             }
             _ => unreachable!(),
         };
@@ -194,11 +194,13 @@ impl Client<'_> {
             NetSlice::Ipv4(ip) => {
                 let header = ip.header().to_header();
                 assert_eq!(header.header_checksum, header.calc_header_checksum());
+                assert_eq!(header.time_to_live, 64);
                 assert_eq!(header.destination, [198, 51, 100, self.number]);
                 tcp.calc_checksum_ipv4(header.source, header.destination)
             }
             NetSlice::Ipv6(ip) => {
                 let header = ip.header();
+                assert_eq!(header.hop_limit(), 64);
                 tcp.calc_checksum_ipv6(header.source(), header.destination())
             }
             net => panic!("{net:?}"),

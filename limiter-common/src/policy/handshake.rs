@@ -8,6 +8,7 @@ pub const WORDS: usize = TCP + 15;
 
 const PROTOCOL: u32 = 6;
 const SYN_ACK: u32 = 0x12;
+const HOPS: u32 = 64;
 /// The window of Linux without window scaling.
 const WINDOW: u32 = 64_240;
 /// The option MSS, of one word.
@@ -70,8 +71,7 @@ impl Segment {
         }
     }
 
-    /// Turns a SYN into its answer of the same length. The only option is MSS, if the SYN has room for one. The checksum
-    /// of the IPv4 header stays, because only the addresses change places.
+    /// Turns a SYN into its answer of the same length. The only option is MSS, if the SYN has room for one.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the parts of a cookie")]
     pub fn answer(&mut self) {
@@ -89,11 +89,23 @@ impl Segment {
         if length > 20 {
             self.words[TCP + 5] = (MSS | (self.cookie >> 32) as u32).to_be();
         }
-        let words = &self.words[addresses..];
-        let sum = words.iter().map(|word| u64::from(*word)).sum::<u64>();
+        // The SYN may have come far: the answer has the hops of Linux.
+        if self.ipv6 != 0 {
+            self.words[1] = (self.word(1) & !0xff | HOPS).to_be();
+        } else {
+            self.words[7] = (HOPS << 24 | PROTOCOL << 16).to_be();
+            let [a, b] = checksum(sum(&self.words[5..TCP])).to_ne_bytes();
+            self.words[7] |= u32::from_ne_bytes([0, 0, a, b]);
+        }
+        let sum = sum(&self.words[addresses..]);
         let [a, b] = checksum(sum + u64::from((PROTOCOL + length).to_be())).to_ne_bytes();
         self.words[TCP + 4] = u32::from_ne_bytes([a, b, 0, 0]);
     }
+}
+
+#[inline(always)]
+fn sum(words: &[u32]) -> u64 {
+    words.iter().map(|word| u64::from(*word)).sum()
 }
 
 /// The checksum of words with this sum, in their order of bytes (RFC 1071).

@@ -158,7 +158,7 @@ impl SourceKey {
 }
 
 /// The source of a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(C)]
 pub struct Address {
     /// Its bytes.

@@ -3,8 +3,6 @@
 #![no_std]
 #![no_main]
 
-use core::mem::MaybeUninit;
-
 use aya_ebpf::{
     bindings::{BPF_RB_NO_WAKEUP, xdp_action::XDP_PASS},
     btf_maps::{Array, PerCpuArray, PerCpuHashMap, RingBuf},
@@ -15,15 +13,12 @@ use aya_ebpf::{
 use limiter_common::{
     abi::{
         counters::Count,
-        learn::{Flow, MASK, Sample, Sighting, Totals},
-        rules::NEEDS_TRANSPORT,
+        learn::{Sample, Sighting, Totals, source_of},
     },
     policy::{Parsed, parse},
+    table::key::Address,
 };
-use limiter_ebpf::{
-    context,
-    packet::{self, Cursor},
-};
+use limiter_ebpf::{context, packet::Cursor};
 
 /// Ring buffer of [`Sighting`]s. User space polls it some hundred times a second, and is not woken. Its values have no
 /// type, because libbpf requires a type without a size.
@@ -36,9 +31,9 @@ static TOTALS: PerCpuArray<Totals, 1> = PerCpuArray::new();
 #[btf_map]
 static SAMPLE: Array<Sample, 1> = Array::new();
 
-/// Flows that are counted but not sent, at the request of user space.
+/// Sources that are counted but not sent, at the request of user space.
 #[btf_map]
-static MUTED: PerCpuHashMap<Flow, Count, 256> = PerCpuHashMap::new();
+static MUTED: PerCpuHashMap<Address, Count, 256> = PerCpuHashMap::new();
 
 #[xdp]
 pub fn learn(context: XdpContext) -> u32 {
@@ -58,34 +53,24 @@ fn watch(context: &XdpContext, length: u64) {
     let Some(totals) = TOTALS.get_ptr_mut(0) else {
         return;
     };
-    let mut packet = Cursor::new(context);
-    let parsed = parse(&mut packet);
-    let source = match parsed {
-        Parsed::Ipv4(source) | Parsed::Ipv6(source) => source,
+    let source = match parse(&mut Cursor::new(context)) {
+        Parsed::Ipv4(address) | Parsed::Ipv6(address) => source_of(&address),
         Parsed::Malformed | Parsed::TooManyTags => {
             // SAFETY: a field of this CPU's own map value.
             return unsafe { add(&raw mut (*totals).malformed, length) };
         }
-        Parsed::NotIp | Parsed::Arp(_) => {
-            // SAFETY: a field of this CPU's own map value.
-            return unsafe { add(&raw mut (*totals).not_ip, length) };
-        }
+        Parsed::NotIp | Parsed::Arp(_) => return,
     };
     // SAFETY: a field of this CPU's own map value.
     unsafe { add(&raw mut (*totals).seen, length) };
-    let key = MASK.key(0, &source, 0);
     let Some(sample) = sample() else {
         return;
     };
-    if sample.seed.mixed(&key) > sample.threshold {
+    if !sample.has(&source) {
         return;
     }
-    let mut place = MaybeUninit::uninit();
-    let info = packet::no_info(&mut place);
-    parsed.read(&mut packet, NEEDS_TRANSPORT, info);
-    let flow = Flow::of(info);
     if sample.muted != 0
-        && let Some(count) = MUTED.get_ptr_mut(flow)
+        && let Some(count) = MUTED.get_ptr_mut(source)
     {
         // SAFETY: this CPU's own map value.
         return unsafe { add(count, length) };
@@ -95,9 +80,7 @@ fn watch(context: &XdpContext, length: u64) {
             entry.write(Sighting {
                 // SAFETY: the helper has no preconditions.
                 nanoseconds: unsafe { bpf_ktime_get_ns() },
-                flow,
-                length: length as u32,
-                reserved: 0,
+                source,
             });
             entry.submit(BPF_RB_NO_WAKEUP.into());
         }

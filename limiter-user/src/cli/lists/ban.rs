@@ -88,6 +88,16 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
         all if all == bans.len() => ", renewed".to_owned(),
         some => format!(", {some} of them renewed"),
     };
+    let end = |until: u64| if until == 0 { u64::MAX } else { until };
+    if before
+        .values()
+        .any(|earlier| end(earlier.until) > end(until))
+    {
+        note("a ban ends earlier now than it would have");
+    }
+    if attachment.record.settings.shadow {
+        note(&format!("{interface} is in shadow: bans drop nothing"));
+    }
     let what = first_of(bans.keys()).unwrap_or_default();
     outcome(
         false,

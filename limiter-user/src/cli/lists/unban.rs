@@ -14,7 +14,7 @@ use crate::{
 pub struct Unban {
     #[command(flatten)]
     on: OnOne,
-    /// Addresses or prefixes as they were banned, or addresses that a limit holds
+    /// Addresses or prefixes as they were banned, or addresses that a limit holds. `reset` ends holds of other keys
     #[arg(value_name = "CIDR", value_parser = prefix, required = true)]
     prefixes: Vec<IpNet>,
 }

@@ -21,7 +21,7 @@ use crate::{
     show::units::counted,
 };
 
-/// Watch traffic, and propose limits as a configuration file
+/// Watch traffic, and propose a limit as a configuration file
 #[derive(Debug, Args)]
 pub struct Learn {
     /// The interface
@@ -51,8 +51,7 @@ pub async fn run(arguments: Learn) -> anyhow::Result<()> {
     let proposal = propose(&watched)?;
     print(&show::file(interface, &watched, &proposal))?;
     note(&format!(
-        "{} proposed, in shadow; next: `limiter attach {} --config FILE`, `limiter status`, `limiter set --shadow off`",
-        counted(proposal.settings.limits.len() as u64, "limit"),
+        "a limit is proposed, in shadow; next: `limiter attach {} --config FILE`, `limiter status`, `limiter set --shadow off`",
         interface.unwrap_or("IFACE")
     ));
     Ok(())

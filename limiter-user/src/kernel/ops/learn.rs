@@ -6,9 +6,12 @@ use std::{
 };
 
 use aya::maps::{Array, MapData, PerCpuArray, PerCpuHashMap, RingBuf};
-use limiter_common::abi::{
-    counters::Count,
-    learn::{Flow, Sample, Sighting, Totals},
+use limiter_common::{
+    abi::{
+        counters::Count,
+        learn::{Sample, Sighting, Totals},
+    },
+    table::key::Address,
 };
 
 use crate::{
@@ -23,13 +26,13 @@ use crate::{
     plan::learn::{Sampler, Watched, sample::SOURCES_MAX},
 };
 
-/// Interval between reads of the ring buffer, which has room for some 80,000 sightings.
+/// Interval between reads of the ring buffer, which has room for some 100,000 sightings.
 pub const INTERVAL: Duration = Duration::from_millis(10);
-/// Interval between searches for flows that send too much.
+/// Interval between searches for sources that send too much.
 const ROUND: Duration = Duration::from_millis(100);
-/// Sightings of one flow in one round above which the flow is only counted.
+/// Sightings of one source in one round above which it is only counted.
 const LOUD: u32 = 2_000;
-/// The most flows that are only counted: the size of the map.
+/// The most sources that are only counted: the size of the map.
 const MUTED_MAX: usize = 256;
 /// The most sightings that are taken in between two looks at the clock.
 const AT_ONCE: usize = 50_000;
@@ -48,14 +51,14 @@ pub struct Watch {
     sightings: RingBuf<MapData>,
     totals: PerCpuArray<MapData, Raw<Totals>>,
     sample: Array<MapData, Raw<Sample>>,
-    muted: PerCpuHashMap<MapData, Raw<Flow>, Raw<Count>>,
+    muted: PerCpuHashMap<MapData, Raw<Address>, Raw<Count>>,
     sampler: Sampler,
     begun: u64,
     /// Beginning of the round, and its packets.
     began: Instant,
-    by_flow: HashMap<Flow, u32>,
-    /// Flows that are only counted, and their packets so far.
-    counted: HashMap<Flow, u64>,
+    by_source: HashMap<Address, u32>,
+    /// Sources that are only counted, and their packets so far.
+    counted: HashMap<Address, u64>,
     lost: u64,
 }
 
@@ -111,7 +114,7 @@ impl Watch {
             sampler,
             begun,
             began: Instant::now(),
-            by_flow: HashMap::new(),
+            by_source: HashMap::new(),
             counted: HashMap::new(),
             lost: 0,
             interface,
@@ -136,13 +139,13 @@ impl Watch {
             let Some(sighting) = Raw::<Sighting>::read(&sighting) else {
                 continue;
             };
-            *self.by_flow.entry(sighting.flow).or_default() += 1;
-            self.sampler.see(sighting.nanoseconds, sighting.flow, 1);
+            *self.by_source.entry(sighting.source).or_default() += 1;
+            self.sampler.see(sighting.nanoseconds, sighting.source, 1);
         }
         true
     }
 
-    /// Takes in the flows that were only counted, and reduces the load of the next round.
+    /// Takes in the sources that were only counted, and reduces the load of the next round.
     fn end_round(&mut self) -> Result<()> {
         self.count_muted()?;
         let before = self.counted.len();
@@ -157,34 +160,34 @@ impl Watch {
             ..self.sampler.sample
         };
         self.sample.set(0, Raw(sample), 0)?;
-        self.by_flow.clear();
+        self.by_source.clear();
         self.began = Instant::now();
         Ok(())
     }
 
     fn mute_loud(&mut self) -> Result<()> {
-        let loud = self.by_flow.iter().filter(|(_, sent)| **sent > LOUD);
-        let loud: Vec<Flow> = loud.map(|(flow, _)| *flow).collect();
-        for flow in loud {
-            if self.counted.len() == MUTED_MAX || self.counted.contains_key(&flow) {
+        let loud = self.by_source.iter().filter(|(_, sent)| **sent > LOUD);
+        let loud: Vec<Address> = loud.map(|(source, _)| *source).collect();
+        for source in loud {
+            if self.counted.len() == MUTED_MAX || self.counted.contains_key(&source) {
                 continue;
             }
             let zeros = maps::zeros()?;
-            self.muted.insert(Raw(flow), zeros, 0)?;
-            self.counted.insert(flow, 0);
+            self.muted.insert(Raw(source), zeros, 0)?;
+            self.counted.insert(source, 0);
         }
         Ok(())
     }
 
     fn count_muted(&mut self) -> Result<()> {
         let now = clock::now()?;
-        for (flow, counted) in &mut self.counted {
-            let of_cpus = self.muted.get(&Raw(*flow), 0)?;
+        for (source, counted) in &mut self.counted {
+            let of_cpus = self.muted.get(&Raw(*source), 0)?;
             let all: Count = of_cpus.iter().map(|Raw(one)| *one).sum();
             let packets = all.packets.wrapping_sub(*counted);
             *counted = all.packets;
             if packets > 0 {
-                self.sampler.see(now, *flow, packets);
+                self.sampler.see(now, *source, packets);
             }
         }
         Ok(())
@@ -197,7 +200,6 @@ impl Watch {
             seen: sum(|one| one.seen),
             lost: sum(|one| one.lost),
             malformed: sum(|one| one.malformed),
-            not_ip: sum(|one| one.not_ip),
         })
     }
 

@@ -2,12 +2,14 @@
 //! attachment's lock changes them.
 //!
 //! A command that is killed leaves each ban as it was or as it should be. The number of bans, which switches the
-//! program's lookups on, may then be too high. The next reading of all bans corrects it.
+//! program's lookups on, may then be too high, until an edit finds that bans have ended, or that there is no room.
 
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv6Addr},
     os::fd::AsFd,
+    thread,
+    time::Duration,
 };
 
 use aya::maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, lpm_trie::Key};
@@ -29,6 +31,12 @@ use crate::{
 
 /// Bits of an IPv6 address.
 const WHOLE: u32 = 128;
+
+/// Attempts to write a ban, a millisecond apart.
+const TRIES: u32 = 100;
+
+/// Nanoseconds for which bans that have ended may stay, so that not every edit reads all bans.
+const LEFT_OVER: u64 = 10_000_000_000;
 
 type Address = Key<[u8; 16]>;
 
@@ -165,16 +173,32 @@ impl Bans {
         Ok(found_in(found)?.filter(|ban| ban.bits == key.prefix_len()))
     }
 
-    /// Writes the ban of a prefix, or removes it.
+    /// Writes the ban of a prefix, or removes it. Tries again for a while if the kernel has no memory at hand: it
+    /// gets new memory for maps in the background.
     fn put(&mut self, prefix: &IpNet, ban: Option<Ban>) -> Result<()> {
         let key = key_of(prefix);
-        match (key.prefix_len(), ban) {
-            (WHOLE, Some(ban)) => self.addresses.insert(key, Raw(ban), 0),
-            (WHOLE, None) => self.addresses.remove(&key),
-            (_, Some(ban)) => self.prefixes.insert(&key, Raw(ban), 0),
-            (_, None) => self.prefixes.remove(&key),
+        let mut tries = 0;
+        loop {
+            let done = match (key.prefix_len(), ban) {
+                (WHOLE, Some(ban)) => self.addresses.insert(key, Raw(ban), 0),
+                (WHOLE, None) => self.addresses.remove(&key),
+                (_, Some(ban)) => self.prefixes.insert(&key, Raw(ban), 0),
+                (_, None) => self.prefixes.remove(&key),
+            };
+            tries += 1;
+            match done {
+                Err(MapError::SyscallError(error))
+                    if tries < TRIES
+                        && matches!(
+                            error.io_error.raw_os_error(),
+                            Some(libc::ENOMEM | libc::EBUSY | libc::EAGAIN)
+                        ) =>
+                {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                done => return done.map_err(read_failed),
+            }
         }
-        .map_err(read_failed)
     }
 
     /// Adds or renews these bans, all or none of them. Returns those that were there already, as they were. `most`: the
@@ -232,10 +256,11 @@ impl Bans {
         Ok(removed)
     }
 
-    /// Removes the bans that have ended, if there are any, or if there may be no room for `more`.
+    /// Removes the bans that have ended, if one ended some time ago, or if there may be no room for `more`.
     fn without_ended(&mut self, more: u64, most: u64, now: u64) -> Result<Banned> {
         let banned = self.counted()?;
-        let any_ended = banned.first_end != 0 && banned.first_end <= now;
+        let end = banned.first_end;
+        let any_ended = end != 0 && end.saturating_add(LEFT_OVER) <= now;
         if !any_ended && banned.counts.iter().sum::<u64>() + more <= most {
             return Ok(banned);
         }

@@ -2,11 +2,14 @@
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
-use limiter_common::abi::{
-    Ban, Banned, Config, Listed, Set, Share, Table,
-    counters::{Count, Counters, LimitCounters},
-    events::{Event, Watched},
-    learn::{Flow, Sample, Sighting, Totals},
+use limiter_common::{
+    abi::{
+        Ban, Banned, Config, Listed, Set, Share, Table,
+        counters::{Count, Counters, LimitCounters},
+        events::{Event, Watched},
+        learn::{Sample, Sighting, Totals},
+    },
+    table::key::Address,
 };
 
 /// A value that is copied bytewise between the kernel and this process.
@@ -38,13 +41,13 @@ macro_rules! plain_words {
 }
 
 plain_words!(
+    Address,
     Ban,
     Banned,
     Config,
     Count,
     Counters,
     Event,
-    Flow,
     LimitCounters,
     Listed,
     Sample,

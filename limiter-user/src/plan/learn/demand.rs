@@ -19,7 +19,7 @@ const IN_A_MINUTE: [u64; 5] = [5, 10, 20, 30, 40];
 const LEADING: [u64; 7] = [10, 15, 20, 30, 40, 60, 80];
 
 /// The rates that can be proposed, in rising order, each with the cost of a packet in ticks.
-static RATES: LazyLock<Vec<(Rate, u64)>> = LazyLock::new(|| {
+pub static RATES: LazyLock<Vec<(Rate, u64)>> = LazyLock::new(|| {
     let slow = IN_A_MINUTE.map(|amount| Rate {
         amount,
         period_ns: 60_000_000_000,
@@ -39,17 +39,12 @@ fn cost(rate: Rate) -> u64 {
     quota.map_or(u64::MAX, |quota| quota.in_kernel.cost)
 }
 
-/// The rates that can be proposed, in rising order.
-pub fn rates() -> impl ExactSizeIterator<Item = Rate> {
-    RATES.iter().map(|(rate, _)| *rate)
-}
-
 /// Packets that a source at full speed gets through in the time of a flood, with this burst and the rate of this index.
 pub fn through(index: usize, burst: u64) -> u64 {
     burst.saturating_add(bucket::ticks(WINDOW) / RATES[index].1)
 }
 
-/// The demand of one source, or of one source for one service.
+/// The demand of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
     first: u64,
@@ -125,7 +120,7 @@ mod tests {
 
     #[test]
     fn proposed_rates_rise_in_bounded_steps() {
-        let rates: Vec<f64> = rates().map(|rate| rate.per_second()).collect();
+        let rates: Vec<f64> = RATES.iter().map(|(rate, _)| rate.per_second()).collect();
         for pair in rates.windows(2) {
             let step = pair[1] / pair[0];
             assert!((1.249..2.001).contains(&step), "{pair:?}");

@@ -1,4 +1,4 @@
-//! `limiter learn`: proposes limits that would have passed the observed traffic.
+//! `limiter learn`: proposes a limit that would have passed the observed traffic.
 //!
 //! [`sample`] keeps a uniform sample of the sources. [`demand`] computes the buckets that each of them needs, by the
 //! limiter's own arithmetic. [`propose`] makes a configuration that suffices for nearly all, and [`show`] writes it with
@@ -7,18 +7,13 @@
 pub mod demand;
 pub mod propose;
 pub mod sample;
-pub mod service;
 pub mod show;
 
 pub use propose::{Proposal, propose};
 pub use sample::Sampler;
-pub use service::Service;
 
 use limiter_common::{
-    abi::{
-        learn::{Flow, Totals},
-        rules::NEEDS_TRANSPORT,
-    },
+    abi::learn::{Totals, source_of},
     policy::{Parsed, parse},
     table::Seed,
 };
@@ -54,14 +49,13 @@ impl Watched {
         self.begun = self.begun.min(time);
         self.duration = time - self.begun;
         let mut bytes = &frame.bytes[..];
-        let parsed = parse(&mut bytes).with_arp(false);
-        let total = match (parsed, parsed.info(&mut bytes, NEEDS_TRANSPORT)) {
-            (_, Some(info)) => {
-                self.sampler.see(time, Flow::of(&info), 1);
+        let total = match parse(&mut bytes) {
+            Parsed::Ipv4(address) | Parsed::Ipv6(address) => {
+                self.sampler.see(time, source_of(&address), 1);
                 &mut self.totals.seen
             }
-            (Parsed::Malformed | Parsed::TooManyTags, _) => &mut self.totals.malformed,
-            _ => &mut self.totals.not_ip,
+            Parsed::Malformed | Parsed::TooManyTags => &mut self.totals.malformed,
+            Parsed::NotIp | Parsed::Arp(_) => return,
         };
         total.packets += 1;
         total.bytes += frame.length;

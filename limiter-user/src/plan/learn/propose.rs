@@ -1,20 +1,16 @@
-//! Proposes limits from observed traffic: the tightest under which nearly all usual sources lose nothing.
+//! Proposes a limit from observed traffic: the tightest under which nearly all usual sources lose nothing.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::cmp::Reverse;
 
 use anyhow::bail;
-use limiter_common::abi::learn::Flow;
+use limiter_common::table::key::Address;
 
 use super::{
     Watched,
     demand::{self, Demand},
-    service::Service,
 };
 use crate::config::{
-    Burst, Exempt, Limit, Match, Rate, Settings,
+    Burst, Exempt, Limit, Rate, Settings,
     settings::{DEFAULT_LIMIT, SOURCES_MAX},
 };
 
@@ -26,10 +22,6 @@ const DURATION: std::ops::RangeInclusive<u64> = SECOND..=60 * DAY;
 const SOURCES_MIN: usize = 5;
 /// Minimum size of the table. Entries cost little.
 const TABLE_MIN: u64 = 65_536;
-/// Maximum number of services with a limit of their own.
-const SERVICES_MAX: usize = 8;
-/// A service gets a limit if it has at least 1 of 20 sources or packets.
-const PART_OF_ALL: u64 = 20;
 /// The minimum burst, in packets. People often come several times at once, and five packets do not help a flood.
 const BURST_MIN: u64 = 5;
 /// Conditions for sources far above the rest: factor, part. The load of each is at least the factor times the load of
@@ -39,19 +31,8 @@ const FAR_ABOVE: [(u64, usize); 2] = [(10, 20), (50, 4)];
 /// A proposed configuration, with the facts behind it.
 #[derive(Clone, Debug)]
 pub struct Proposal {
-    /// The configuration, in shadow.
+    /// The configuration, in shadow: one limit, with a margin.
     pub settings: Settings,
-    /// The findings: one for each limit, in the limits' order.
-    pub findings: Vec<Finding>,
-}
-
-/// The facts behind one limit.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// The service that the limit is for; none: all packets.
-    pub service: Option<Service>,
-    /// The limit, with a margin.
-    pub limit: Limit,
     /// The rate that is just enough for 99.9 % of the usual sources.
     pub rate: Rate,
     /// The burst that is just enough with this rate, in packets.
@@ -59,12 +40,12 @@ pub struct Finding {
     /// Number of usual sources.
     pub usual: usize,
     /// Sources far above the usual ones, with their packets. The source that sends most comes first.
-    pub far: Vec<(Flow, u64)>,
+    pub far: Vec<(Address, u64)>,
     /// Number of all sources that would have lost packets.
     pub hit: usize,
 }
 
-/// Proposes limits under which 99.9 % of the usual sources would have lost nothing.
+/// Proposes a limit under which 99.9 % of the usual sources would have lost nothing.
 /// Fails if the traffic is not enough for a proposal.
 pub fn propose(watched: &Watched) -> anyhow::Result<Proposal> {
     if !DURATION.contains(&watched.duration) {
@@ -81,17 +62,26 @@ pub fn propose(watched: &Watched) -> anyhow::Result<Proposal> {
             sources.len()
         );
     }
-    let Some(everything) = examine(watched, None) else {
+    let duration = watched.duration;
+    let loads = sources.values().map(|demand| demand.load(duration));
+    let far_from = far_above(loads.collect()).unwrap_or(u64::MAX);
+    let (usual, far): (Vec<_>, Vec<_>) = sources
+        .iter()
+        .partition(|(_, demand)| demand.load(duration) < far_from);
+    let usual: Vec<&Demand> = usual.into_iter().map(|(_, demand)| demand).collect();
+    let far = far
+        .into_iter()
+        .map(|(source, demand)| (*source, demand.packets));
+    let mut far: Vec<(Address, u64)> = far.collect();
+    far.sort_unstable_by_key(|(source, packets)| (Reverse(*packets), *source));
+    let Some((index, needed)) = choose(&usual, duration) else {
         bail!(
             "nothing is proposed: usual sources send more than 1M/s, the highest rate that learn proposes; write limits by hand"
         );
     };
-    let services = services(watched, &everything.far).into_iter();
-    let mut findings: Vec<Finding> = services
-        .filter_map(|service| examine(watched, Some(service)))
-        .filter(|finding| is_tighter(&finding.limit, &everything.limit))
-        .collect();
-    findings.push(everything);
+    let higher = (index + 1).min(demand::RATES.len() - 1);
+    let burst = needed.saturating_add(needed / 2).max(BURST_MIN);
+    let is_hit = |demand: &&Demand| demand.burst(higher, duration).is_none_or(|one| one > burst);
     let returning = (sources.len() as u64) << watched.sampler.halvings;
     let room = (2 * returning).clamp(TABLE_MIN, SOURCES_MAX.into());
     Ok(Proposal {
@@ -102,64 +92,25 @@ pub fn propose(watched: &Watched) -> anyhow::Result<Proposal> {
                 control: true,
             },
             shadow: true,
-            limits: findings.iter().map(|one| one.limit.clone()).collect(),
+            limits: vec![Limit {
+                burst: Some(Burst {
+                    tokens: burst,
+                    unit: None,
+                }),
+                ..Limit::new(DEFAULT_LIMIT, demand::RATES[higher].0)
+            }],
             ..Settings::default()
         },
-        findings,
-    })
-}
-
-/// Chooses a limit for the packets of `service`, and computes its effect.
-fn examine(watched: &Watched, service: Option<Service>) -> Option<Finding> {
-    let duration = watched.duration;
-    let sources = watched.sampler.sources.iter();
-    let sources: Vec<(Flow, &Demand)> = sources
-        .filter_map(|(flow, source)| Some((*flow, source.of(service)?)))
-        .collect();
-    if sources.len() < SOURCES_MIN {
-        return None;
-    }
-    let loads: Vec<u64> = sources.iter().map(|(_, one)| one.load(duration)).collect();
-    let far_from = far_above(&loads).unwrap_or(u64::MAX);
-    let (mut usual, mut far) = (Vec::new(), Vec::new());
-    for (&(flow, demand), load) in sources.iter().zip(loads) {
-        if load < far_from {
-            usual.push(demand);
-        } else {
-            far.push((flow, demand.packets));
-        }
-    }
-    far.sort_unstable_by_key(|(flow, packets)| (Reverse(*packets), *flow));
-    let (index, needed) = choose(&usual, duration)?;
-    let higher = (index + 1).min(demand::rates().len() - 1);
-    let burst = needed.saturating_add(needed / 2).max(BURST_MIN);
-    let is_hit = |demand: &Demand| demand.burst(higher, duration).is_none_or(|one| one > burst);
-    Some(Finding {
-        service,
-        limit: limit(service, demand::rates().nth(higher)?, burst),
-        rate: demand::rates().nth(index)?,
+        rate: demand::RATES[index].0,
         burst: needed,
         usual: usual.len(),
         far,
-        hit: sources.iter().filter(|(_, one)| is_hit(one)).count(),
+        hit: sources.values().filter(is_hit).count(),
     })
 }
 
-fn limit(service: Option<Service>, rate: Rate, burst: u64) -> Limit {
-    let name = service.map_or_else(|| DEFAULT_LIMIT.to_owned(), |service| service.name());
-    Limit {
-        matches: service.map_or_else(Match::default, Service::matches),
-        burst: Some(Burst {
-            tokens: burst,
-            unit: None,
-        }),
-        ..Limit::new(&name, rate)
-    }
-}
-
 /// Finds the sources that are far above the rest. Returns the lowest load of these; none if there is no such source.
-fn far_above(loads: &[u64]) -> Option<u64> {
-    let mut falling = loads.to_vec();
+fn far_above(mut falling: Vec<u64>) -> Option<u64> {
     falling.sort_unstable_by_key(|load| Reverse(*load));
     let is_gap = |above: &usize| {
         FAR_ABOVE.iter().any(|(times, part)| {
@@ -175,7 +126,7 @@ fn far_above(loads: &[u64]) -> Option<u64> {
 /// through: the index of its rate, and its burst.
 fn choose(sources: &[&Demand], duration: u64) -> Option<(usize, u64)> {
     let last = kept(sources.len()).checked_sub(1)?;
-    let enough = (0..demand::rates().len()).filter_map(|index| {
+    let enough = (0..demand::RATES.len()).filter_map(|index| {
         let bursts = sources.iter().map(|one| one.burst(index, duration));
         let mut bursts: Vec<u64> = bursts.map(|burst| burst.unwrap_or(u64::MAX)).collect();
         let (_, burst, _) = bursts.select_nth_unstable(last);
@@ -187,37 +138,6 @@ fn choose(sources: &[&Demand], duration: u64) -> Option<(usize, u64)> {
 /// The number of sources that should lose nothing: 99.9 %, rounded up.
 fn kept(sources: usize) -> usize {
     sources - sources / 1_000
-}
-
-/// Services with a substantial share of the sources or the packets, by number. Sources in `far` are not counted.
-fn services(watched: &Watched, far: &[(Flow, u64)]) -> Vec<Service> {
-    let far: BTreeSet<&Flow> = far.iter().map(|(source, _)| source).collect();
-    let mut by_service: BTreeMap<Service, (u64, u64)> = BTreeMap::new();
-    let (mut sources, mut packets) = (0, 0);
-    for (flow, source) in &watched.sampler.sources {
-        if far.contains(flow) {
-            continue;
-        }
-        sources += 1;
-        packets += source.all.packets;
-        for (service, demand) in &source.services {
-            let (sources, packets) = by_service.entry(*service).or_default();
-            *sources += 1;
-            *packets += demand.packets;
-        }
-    }
-    by_service.retain(|_, of| of.0 * PART_OF_ALL >= sources || of.1 * PART_OF_ALL >= packets);
-    let mut services: Vec<Service> = by_service.keys().copied().collect();
-    services.sort_by_key(|service| Reverse(by_service[service]));
-    services.truncate(SERVICES_MAX);
-    services.sort_unstable();
-    services
-}
-
-/// Returns true if a limit is tighter than the last one in rate or burst. Otherwise the limit is superfluous.
-fn is_tighter(limit: &Limit, than: &Limit) -> bool {
-    let burst = |limit: &Limit| limit.burst.map(|burst| burst.tokens);
-    limit.rate.per_second() < than.rate.per_second() || burst(limit) < burst(than)
 }
 
 #[cfg(test)]
@@ -234,9 +154,9 @@ mod tests {
             (&[5_000, 1_500], Some(1_500), "two, far enough"),
             (&[1_400, 1_400], None, "two, not so far"),
         ] {
-            assert_eq!(far_above(&[&usual[..], more].concat()), expected, "{why}");
+            assert_eq!(far_above([&usual[..], more].concat()), expected, "{why}");
         }
-        assert_eq!(far_above(&[0; 5]), None);
+        assert_eq!(far_above(vec![0; 5]), None);
     }
 
     #[test]

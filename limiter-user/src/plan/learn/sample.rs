@@ -3,20 +3,17 @@
 use std::collections::HashMap;
 
 use limiter_common::{
-    abi::learn::{Flow, Sample},
-    table::Seed,
+    abi::learn::Sample,
+    table::{Seed, key::Address},
 };
 
-use super::{demand::Demand, service::Service};
+use super::demand::Demand;
 
-/// Maximum number of sources that sent more than one packet. Together they need at most about 60 MiB.
+/// Maximum number of sources that sent more than one packet. Together they need at most about 13 MiB.
 pub const SOURCES_MAX: usize = 16_384;
 
 /// Sources that have sent one packet so far are small: so many of them are kept for each other source.
 pub const ONCE_FACTOR: usize = 16;
-
-/// Maximum number of services per source.
-pub const SERVICES_MAX: usize = 4;
 
 /// Maximum number of halvings. Only one in `2^40` sources is left then.
 const HALVINGS_MAX: u32 = 40;
@@ -24,22 +21,6 @@ const HALVINGS_MAX: u32 = 40;
 /// Time in nanoseconds after which the slowest proposed limit has refilled the cost of one packet. A source that is
 /// silent for longer needs no larger bucket because of its first packet.
 const FORGIVEN: u64 = 12_000_000_000;
-
-/// The traffic of a source.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Source {
-    /// All packets of the source.
-    pub all: Demand,
-    /// Packets of the source by service.
-    pub services: HashMap<Service, Demand>,
-}
-
-impl Source {
-    /// The packets for `service`; none: all packets.
-    pub fn of(&self, service: Option<Service>) -> Option<&Demand> {
-        service.map_or(Some(&self.all), |service| self.services.get(&service))
-    }
-}
 
 /// The sources in the sample.
 ///
@@ -53,9 +34,9 @@ pub struct Sampler {
     /// Number of halvings: one in `2^halvings` sources is in the sample.
     pub halvings: u32,
     /// The sources in the sample that sent more than one packet.
-    pub sources: HashMap<Flow, Source>,
-    /// The only packet of a source so far.
-    once: HashMap<Flow, (u64, Flow)>,
+    pub sources: HashMap<Address, Demand>,
+    /// The time of the only packet of a source so far.
+    once: HashMap<Address, u64>,
     forgotten: u64,
 }
 
@@ -78,41 +59,26 @@ impl Sampler {
         self.once.len() as u64 + self.forgotten
     }
 
-    /// Number of sources in memory that sent only one packet.
-    pub fn once_held(&self) -> usize {
-        self.once.len()
-    }
-
-    /// Adds packets of a flow at `time` (nanoseconds of a clock that does not go back), if the source is in the sample.
-    pub fn see(&mut self, time: u64, flow: Flow, packets: u64) {
-        if !self.sample.has(&flow) {
+    /// Adds packets of a source at `time` (nanoseconds of a clock that does not go back), if it is in the sample.
+    pub fn see(&mut self, time: u64, source: Address, packets: u64) {
+        if !self.sample.has(&source) {
             return;
         }
-        let source = flow.source();
-        if !self.sources.contains_key(&source) {
-            match self.once.remove(&source) {
-                Some((time, flow)) => self.add(time, flow, 1),
-                None if packets == 1 => {
-                    self.once.insert(source, (time, flow));
-                    return self.make_room(time);
-                }
-                None => {}
-            }
+        if let Some(demand) = self.sources.get_mut(&source) {
+            return demand.add(time, packets);
         }
-        self.add(time, flow, packets);
+        let first = self.once.remove(&source);
+        if first.is_none() && packets == 1 {
+            self.once.insert(source, time);
+            return self.make_room(time);
+        }
+        let demand = self.sources.entry(source).or_default();
+        if let Some(first) = first {
+            demand.add(first, 1);
+        }
+        demand.add(time, packets);
         while self.sources.len() > self.most && self.halvings < HALVINGS_MAX {
             self.halve();
-        }
-    }
-
-    fn add(&mut self, time: u64, flow: Flow, packets: u64) {
-        let source = self.sources.entry(flow.source()).or_default();
-        source.all.add(time, packets);
-        if let Some(service) = Service::of(&flow)
-            && (source.services.len() < SERVICES_MAX || source.services.contains_key(&service))
-        {
-            let of_service = source.services.entry(service).or_default();
-            of_service.add(time, packets);
         }
     }
 
@@ -124,7 +90,7 @@ impl Sampler {
         }
         let before = self.once.len();
         self.once
-            .retain(|_, (time, _)| now.saturating_sub(*time) < FORGIVEN);
+            .retain(|_, time| now.saturating_sub(*time) < FORGIVEN);
         self.forgotten += (before - self.once.len()) as u64;
         // Leaves room, so that the next packet does not halve again.
         while self.once.len() > most / 4 * 3 && self.halvings < HALVINGS_MAX {

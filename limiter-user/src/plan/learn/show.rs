@@ -1,10 +1,10 @@
 //! Writes a proposal as a configuration file, with the reasons in comments.
 
-use limiter_common::{abi::learn::Flow, table::key::SourceKey};
+use limiter_common::table::key::{Address, SourceKey};
 
-use super::{Proposal, Service, Watched, propose::Finding};
+use super::{Proposal, Watched};
 use crate::{
-    config::{Key, Protocol, file},
+    config::{Key, file},
     show::units::{bytes, counted, grouped, seconds},
 };
 
@@ -13,23 +13,10 @@ const NAMED_MAX: usize = 5;
 
 /// The file, for `interface` if the traffic was observed there.
 pub fn file(interface: Option<&str>, watched: &Watched, proposal: &Proposal) -> String {
-    const LIMIT: &str = "\n[[limit]]\n";
     let interfaces: Vec<String> = interface.iter().map(|&name| name.to_owned()).collect();
-    let plain = file::show(&interfaces, &proposal.settings);
-    let mut parts = plain.split(LIMIT);
-    let mut text = comment(&about(watched)) + "\n" + parts.next().unwrap_or_default();
-    for (part, finding) in parts.zip(&proposal.findings) {
-        text.push_str(&format!(
-            "\n{}{}{part}",
-            comment(&why(finding)),
-            &LIMIT[1..]
-        ));
-    }
-    text
-}
-
-fn comment(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("# {line}\n")).collect()
+    let lines = [about(watched), why(proposal)].concat();
+    let comment: String = lines.iter().map(|line| format!("# {line}\n")).collect();
+    comment + "\n" + &file::show(&interfaces, &proposal.settings)
 }
 
 /// The traffic, and the meaning of the file.
@@ -37,7 +24,7 @@ fn about(watched: &Watched) -> Vec<String> {
     let (totals, sampler) = (&watched.totals, &watched.sampler);
     let mut lines = vec![
         "Proposed by `limiter learn`, in shadow: limiter counts what it would drop, and drops nothing.".to_owned(),
-        "Under each limit, 99.9 % of the usual sources would have lost nothing, before a margin: the next higher".to_owned(),
+        "Under the limit, 99.9 % of the usual sources would have lost nothing, before a margin: the next higher".to_owned(),
         "rate, and half more burst. Packets of the host's own connections are exempt, but counted here.".to_owned(),
         format!(
             "Seen in {}: {} ({}), of {} that came back and about {} that sent one packet.",
@@ -69,23 +56,14 @@ fn about(watched: &Watched) -> Vec<String> {
     lines
 }
 
-/// The reasons for a limit.
-fn why(finding: &Finding) -> Vec<String> {
-    let packets = match finding.service {
-        None => "All packets".to_owned(),
-        Some(Service { protocol, port }) if protocol == Service::TCP => {
-            format!("New connections to {} port {port}", Protocol(protocol))
-        }
-        Some(Service { protocol, port }) => {
-            format!("Packets to {} port {port}", Protocol(protocol))
-        }
-    };
-    let (usual, far) = (finding.usual as u64, &finding.far);
+/// The reasons for the limit.
+fn why(proposal: &Proposal) -> Vec<String> {
+    let far = &proposal.far;
     let mut lines = vec![format!(
-        "{packets}. {}, burst {} is just enough for 99.9 % of {}.",
-        finding.rate,
-        grouped(finding.burst),
-        counted(usual, "usual source"),
+        "{}, burst {} is just enough for 99.9 % of {}.",
+        proposal.rate,
+        grouped(proposal.burst),
+        counted(proposal.usual as u64, "usual source"),
     )];
     if !far.is_empty() {
         lines.push("Far above the rest (attackers, or friends for the list allow):".to_owned());
@@ -102,12 +80,12 @@ fn why(finding: &Finding) -> Vec<String> {
     }
     lines.push(format!(
         "{} would have lost packets.",
-        counted(finding.hit as u64, "source")
+        counted(proposal.hit as u64, "source")
     ));
     lines
 }
 
 /// The text for a source.
-pub fn source_text(source: &Flow) -> String {
-    Key::default().show(&SourceKey::new(source.family(), source.address, 0, 0))
+pub fn source_text(source: &Address) -> String {
+    Key::default().show(&SourceKey::new(source.family, source.words, 0, 0))
 }
