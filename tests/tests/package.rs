@@ -83,6 +83,7 @@ fn all_packages_contain_the_same_complete_files() {
     assert_eq!(files(&["tar", "-tf"], "gz", "/"), rpm_files);
     for file in [
         "etc/default/limiter",
+        "etc/fail2ban/action.d/limiter.conf",
         "etc/limiter/limiter.toml",
         "usr/bin/limiter",
         "usr/lib/limiter/service",

@@ -17,7 +17,11 @@ use crate::{
 /// The folder in which all distributions but Debian look for zsh's completions.
 const ZSH: &str = "site-functions";
 /// Files that an upgrade must not replace if they were edited.
-const CONFIGURATION: [&str; 2] = ["etc/default/limiter", "etc/limiter/limiter.toml"];
+const CONFIGURATION: [&str; 3] = [
+    "etc/default/limiter",
+    "etc/fail2ban/action.d/limiter.conf",
+    "etc/limiter/limiter.toml",
+];
 
 /// Makes the tarball, with the tree in one folder. Returns the file's name.
 pub fn tarball(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {

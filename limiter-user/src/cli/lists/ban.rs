@@ -32,6 +32,9 @@ pub struct Ban {
         hide_default_value = true
     )]
     reason: String,
+    /// Name of the program that bans, instead of `hand`. Bans of another origin stay if they last longer
+    #[arg(long, value_name = "NAME", default_value = BY_HAND, hide_default_value = true)]
+    origin: String,
 }
 
 /// Reads a prefix. Fails if its ban is most likely a mistake.
@@ -54,14 +57,23 @@ fn bannable(text: &str) -> Result<IpNet, Invalid> {
 }
 
 pub async fn run(arguments: Ban) -> anyhow::Result<()> {
-    bans::ban(&arguments.prefixes[0], 0, BY_HAND, &arguments.reason).map_err(usage)?;
+    bans::ban(
+        &arguments.prefixes[0],
+        0,
+        &arguments.origin,
+        &arguments.reason,
+    )
+    .map_err(usage)?;
     let ban = async |interface: &str| ban(interface, &arguments).await;
     each(&arguments.on.interfaces, ban).await
 }
 
 async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
     let Ban {
-        prefixes, lasts, ..
+        prefixes,
+        lasts,
+        origin,
+        ..
     } = arguments;
     let mut attachment = Attachment::open(interface).await?;
     let allow = attachment.settings()?.lists.allow;
@@ -76,11 +88,27 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
         ),
     };
     let made = |prefix: &IpNet| {
-        let ban = bans::ban(prefix, until, BY_HAND, &arguments.reason)?;
+        let ban = bans::ban(prefix, until, origin, &arguments.reason)?;
         Ok((*prefix, ban))
     };
     let bans: Result<BTreeMap<_, _>, Invalid> = prefixes.iter().map(made).collect();
-    let bans = bans?;
+    let mut bans = bans?;
+    let end = |until: u64| if until == 0 { u64::MAX } else { until };
+    if origin != BY_HAND {
+        let mut longer = Vec::new();
+        for prefix in bans.keys() {
+            let earlier = attachment.bans.get(prefix)?;
+            let is_other = |ban: &limiter_common::abi::Ban| bans::text(&ban.origin) != *origin;
+            let stays = earlier
+                .filter(is_other)
+                .filter(|ban| end(ban.until) > end(until));
+            longer.extend(stays.map(|_| *prefix));
+        }
+        bans.retain(|prefix, _| !longer.contains(prefix));
+        if let Some(longer) = first_of(longer.iter()) {
+            note(&format!("{longer} is banned for longer, which stays"));
+        }
+    }
     let most = attachment.record.settings.max_bans;
     let before = attachment.bans.add(&bans, most, now)?;
     let renewed = match before.len() {
@@ -88,7 +116,6 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
         all if all == bans.len() => ", renewed".to_owned(),
         some => format!(", {some} of them renewed"),
     };
-    let end = |until: u64| if until == 0 { u64::MAX } else { until };
     if before
         .values()
         .any(|earlier| end(earlier.until) > end(until))
@@ -98,7 +125,9 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
     if attachment.record.settings.shadow {
         note(&format!("{interface} is in shadow: bans drop nothing"));
     }
-    let what = first_of(bans.keys()).unwrap_or_default();
+    let Some(what) = first_of(bans.keys()) else {
+        return Ok(());
+    };
     outcome(
         false,
         &format!("{interface}: {what} banned {time}{renewed}\n"),

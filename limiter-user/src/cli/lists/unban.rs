@@ -5,7 +5,7 @@ use super::edit::first_of;
 use crate::{
     cli::shared::{OnOne, each, note, outcome, prefix},
     config::lists::show,
-    kernel::{Attachment, Result, sys::clock},
+    kernel::{Attachment, Result, program::bans::text, sys::clock},
     observe::{Asked, readers},
 };
 
@@ -17,20 +17,37 @@ pub struct Unban {
     /// Addresses or prefixes as they were banned, or addresses that a limit holds. `reset` ends holds of other keys
     #[arg(value_name = "CIDR", value_parser = prefix, required = true)]
     prefixes: Vec<IpNet>,
+    /// Only end bans of this origin, and no holds
+    #[arg(long, value_name = "NAME")]
+    origin: Option<String>,
 }
 
 pub async fn run(arguments: Unban) -> anyhow::Result<()> {
-    let unban = async |interface: &str| unban(interface, &arguments.prefixes).await;
+    let unban = async |interface: &str| unban(interface, &arguments).await;
     each(&arguments.on.interfaces, unban).await
 }
 
-async fn unban(interface: &str, prefixes: &[IpNet]) -> anyhow::Result<()> {
+async fn unban(
+    interface: &str,
+    Unban {
+        prefixes, origin, ..
+    }: &Unban,
+) -> anyhow::Result<()> {
     let mut attachment = Attachment::open(interface).await?;
     let _lock = attachment.lock()?;
-    let removed = attachment.bans.remove(prefixes, clock::now()?)?;
+    let mut own = Vec::new();
+    for prefix in prefixes {
+        let ban = attachment.bans.get(prefix)?;
+        let is_own = |origin: &String| ban.is_some_and(|ban| text(&ban.origin) == *origin);
+        if origin.as_ref().is_none_or(is_own) {
+            own.push(*prefix);
+        }
+    }
+    let removed = attachment.bans.remove(&own, clock::now()?)?;
     let (mut ended, mut missing) = (Vec::new(), Vec::new());
     for prefix in prefixes {
-        match end_holds(&attachment, prefix)? || removed.contains_key(prefix) {
+        let released = origin.is_none() && end_holds(&attachment, prefix)?;
+        match released || removed.contains_key(prefix) {
             true => ended.push(prefix),
             false => missing.push(prefix),
         }

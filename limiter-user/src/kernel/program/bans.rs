@@ -163,7 +163,7 @@ impl Bans {
     }
 
     /// The ban of exactly this prefix.
-    fn get(&self, prefix: &IpNet) -> Result<Option<Ban>> {
+    pub fn get(&self, prefix: &IpNet) -> Result<Option<Ban>> {
         let key = key_of(prefix);
         let found = match key.prefix_len() {
             WHOLE => self.addresses.get(&key, 0),
