@@ -14,8 +14,9 @@ use limiter_tests::{
     command::binary,
     eventually,
     hosts::{Hosts, on},
-    need, need_kernel,
-    traffic::Traffic,
+    need, need_kernel, number,
+    raw::Raw,
+    traffic::udp,
 };
 
 const JAIL: &str = "[gate]\nenabled = true\nfilter = gate\nbackend = polling\nmaxretry = 2\nfindtime = 60\nbantime = 3600\n";
@@ -123,7 +124,18 @@ fn addresses_that_fail2ban_bans_are_dropped_until_it_unbans_them() {
     // A ban without end, which fail2ban must not shorten or end.
     hosts.run("ban eth0 203.0.113.8 --reason mine");
     let fail2ban = Fail2ban::start(&hosts);
-    let is_banned = |source| Traffic::new(&hosts).passed(source, 3) == 0;
+    let is_banned = |source: &str| {
+        let packets = || {
+            let status = hosts.status();
+            [&status["seen"], &status["drops"]["ban"]].map(|count| number(&count["packets"]))
+        };
+        let (wire, [seen, banned]) = (Raw::open(&hosts.client), packets());
+        let frame = udp(&hosts, source.parse().unwrap(), 9);
+        (0..3).for_each(|_| wire.send(&frame));
+        // The client's own neighbour discovery is seen too.
+        eventually("all packets are seen", || packets()[0] >= seen + 3);
+        packets()[1] == banned + 3
+    };
     for source in ["203.0.113.7", "2001:db8::7"] {
         assert!(!is_banned(source), "{source}");
         let begin = Instant::now();

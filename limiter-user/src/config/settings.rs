@@ -30,6 +30,7 @@ pub struct Settings {
     /// The number of sources that the table has room for.
     pub max_sources: u32,
     /// The number of bans that there is room for.
+    #[serde(default)]
     pub max_bans: u32,
     /// The limit on new sources; `None`: no limit.
     pub new_sources: Option<NewSources>,

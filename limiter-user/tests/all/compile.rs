@@ -275,6 +275,6 @@ fn added_tier_does_not_reuse_the_bit_of_a_removed_tier() {
     let with = |tier: &str| settings(&format!("{ONE}[lists]\n{tier} = []\n"));
     let before = TierBits::default().for_settings(&with("a")).0;
     let after = before.for_settings(&with("b")).0;
-    assert_eq!((before.of("a"), after.of("a")), (Some(2), None));
-    assert_eq!(after.of("b"), Some(3));
+    assert_eq!((before.of("a"), after.of("a")), (Some(3), None));
+    assert_eq!(after.of("b"), Some(4));
 }

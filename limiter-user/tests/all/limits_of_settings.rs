@@ -39,8 +39,8 @@ fn numbers_of_limits_tiers_and_sources_are_bounded() {
     for (what, text, accepted) in [
         ("32 limits", limits(32), true),
         ("33 limits", limits(33), false),
-        ("30 tiers", tiers(30), true),
-        ("31 tiers", tiers(31), false),
+        ("29 tiers", tiers(29), true),
+        ("30 tiers", tiers(30), false),
         ("no source", sources(0), false),
         ("one source", sources(1), true),
         ("65,536 sources", sources(65_536), true),
