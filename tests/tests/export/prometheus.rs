@@ -145,6 +145,7 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
          [[limit]]\nname = 'all'\nrate = '20/s'\nburst = 5\n\
          [[limit]]\nname = 'watched'\nrate = '10/s'\nburst = 5\nshadow = true\n",
     );
+    hosts.run("ban eth0 203.0.113.88");
     let exporter = Exporter::start(&hosts.server);
     promtool(&["check", "metrics"], &exporter.get("/metrics"));
     let prometheus = Prometheus::start(&hosts, &exporter);
