@@ -123,6 +123,8 @@ fn addresses_that_fail2ban_bans_are_dropped_until_it_unbans_them() {
     hosts.run("attach eth0 --rate 1000000 --burst 1000000");
     // A ban without end, which fail2ban must not shorten or end.
     hosts.run("ban eth0 203.0.113.8 --reason mine");
+    // Nor one that lasts as long.
+    hosts.run("ban eth0 203.0.113.8 --origin fail2ban");
     let fail2ban = Fail2ban::start(&hosts);
     let is_banned = |source: &str| {
         let packets = || {

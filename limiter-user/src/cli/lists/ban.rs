@@ -2,6 +2,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use clap::Args;
 use ipnet::{IpNet, Ipv6Net};
+use limiter_common::abi;
 
 use super::edit::first_of;
 use crate::{
@@ -32,7 +33,7 @@ pub struct Ban {
         hide_default_value = true
     )]
     reason: String,
-    /// Name of the program that bans, instead of `hand`. Bans of another origin stay if they last longer
+    /// Name of the program that bans, instead of `hand`. Bans of another origin stay if they last as long or longer
     #[arg(long, value_name = "NAME", default_value = BY_HAND, hide_default_value = true)]
     origin: String,
 }
@@ -95,18 +96,21 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
     let mut bans = bans?;
     let end = |until: u64| if until == 0 { u64::MAX } else { until };
     if origin != BY_HAND {
+        // Its owner ends the ban: it must not become another's.
         let mut longer = Vec::new();
         for prefix in bans.keys() {
             let earlier = attachment.bans.get(prefix)?;
-            let is_other = |ban: &limiter_common::abi::Ban| bans::text(&ban.origin) != *origin;
+            let is_other = |ban: &abi::Ban| bans::text(&ban.origin) != *origin;
             let stays = earlier
                 .filter(is_other)
-                .filter(|ban| end(ban.until) > end(until));
+                .filter(|ban| end(ban.until) >= end(until));
             longer.extend(stays.map(|_| *prefix));
         }
         bans.retain(|prefix, _| !longer.contains(prefix));
         if let Some(longer) = first_of(longer.iter()) {
-            note(&format!("{longer} is banned for longer, which stays"));
+            note(&format!(
+                "{longer} is banned by another origin for as long or longer, which stays"
+            ));
         }
     }
     let most = attachment.record.settings.max_bans;
