@@ -10,6 +10,7 @@ pub mod config;
 #[cfg(test)]
 mod documents;
 pub mod export;
+pub mod feed;
 mod files;
 pub mod helper;
 pub mod kernel;

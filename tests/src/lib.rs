@@ -11,6 +11,7 @@ pub mod container;
 pub mod cpus;
 pub mod engine;
 pub mod exporter;
+pub mod feeds;
 pub mod files;
 pub mod fleet;
 pub mod foreign;

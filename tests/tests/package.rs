@@ -293,6 +293,7 @@ fn package_keeps_limits_from_installation_to_purge() {
         "limiter-export",
         "limiter-agent",
         "limiter-adapt@eth0",
+        "limiter-feed@drop",
     ]
     .map(|unit| format!("{unit}.service"));
     let units: Vec<_> = units.iter().map(String::as_str).collect();

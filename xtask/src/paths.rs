@@ -53,9 +53,10 @@ pub fn scratch() -> Result<TempDir> {
 }
 
 /// The folders of the host's packages and of the BPF program.
-pub const CRATES: [&str; 6] = [
+pub const CRATES: [&str; 7] = [
     "limiter-common",
     "limiter-ebpf",
+    "limiter-feed",
     "limiter-fleet",
     "limiter-user",
     "tests",

@@ -26,12 +26,13 @@ const PACKAGES: &str = "binutils bpftool busybox chromium-headless-shell dropbea
     valgrind wrk";
 
 /// Debian packages that start a service when they are installed, and the folders of their programs.
-const UNPACKED: [(&str, &str); 5] = [
+const UNPACKED: [(&str, &str); 6] = [
     ("prometheus", "usr/bin"),
     ("nginx", "usr/sbin"),
     ("postgresql-15", "usr/lib/postgresql/15/bin"),
     ("valkey-tools", "usr/bin"),
     ("fail2ban", "usr/bin"),
+    ("crowdsec", "usr/bin"),
 ];
 
 /// Runs all tests, the quick ones, or `cargo test` with `args`. With `strict`, or on a build server, a skipped test is

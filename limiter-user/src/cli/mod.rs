@@ -23,6 +23,7 @@ mod lists {
     pub mod bans;
     pub mod by_fleet;
     pub mod edit;
+    pub mod feed;
     pub mod unban;
 }
 mod observe {
@@ -73,7 +74,7 @@ use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::config::lists::{ALLOW, DENY};
 use fleet::agent;
 use limit::{adapt, attach, detach, keep, reload, reset, set};
-use lists::{ban, bans, edit, unban};
+use lists::{ban, bans, edit, feed, unban};
 use observe::{check, export, status, top, watch};
 use other::{completions, helper, man, preset};
 use plan::{config, doctor, learn, replay};
@@ -99,7 +100,7 @@ struct Cli {
 pub const GROUPS: [(&str, &str); 6] = [
     ("Limit", "attach set reload keep reset adapt detach"),
     ("Observe", "status top watch check export"),
-    ("Lists", "allow deny tier ban unban bans"),
+    ("Lists", "allow deny tier ban unban bans feed"),
     ("Plan", "doctor learn replay config"),
     ("Fleet", "agent"),
     ("Other", "preset completions man"),
@@ -137,6 +138,7 @@ enum Verb {
     Ban(ban::Ban),
     Unban(unban::Unban),
     Bans(bans::Bans),
+    Feed(feed::Feed),
     Doctor(doctor::Doctor),
     Learn(learn::Learn),
     Replay(replay::Replay),
@@ -224,6 +226,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Ban(arguments) => ban::run(arguments).await,
         Verb::Unban(arguments) => unban::run(arguments).await,
         Verb::Bans(arguments) => bans::run(arguments).await,
+        Verb::Feed(arguments) => feed::run(arguments).await,
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Learn(arguments) => learn::run(arguments).await,
         Verb::Replay(arguments) => replay::run(&arguments),

@@ -11,7 +11,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{helper::Channel, observe::Snapshot};
+use crate::{
+    helper::{Channel, Question},
+    observe::Snapshot,
+};
 
 /// Time for which a reading is reused.
 const FRESH: Duration = Duration::from_secs(1);
@@ -84,7 +87,7 @@ async fn attend(
 
 async fn read(helper: &mut Channel, begun: Instant) -> io::Result<Result<Reading, String>> {
     let start = Instant::now();
-    let taken: Result<Snapshot, String> = helper.ask(&()).await?;
+    let taken: Result<Snapshot, String> = helper.ask(&Question::Snapshot).await?;
     Ok(taken.map(|snapshot| Reading {
         snapshot,
         at: begun.elapsed(),

@@ -1,7 +1,7 @@
 //! The helper process, which keeps the privileges.
 //!
-//! `export` talks to the network without any privilege ([`crate::sandbox`]). It asks this process, its child, to read
-//! attachments, which needs privileges. An unnamed socket joins the two. Each ends with the other, even without a
+//! `export` and `feed` talk to the network without any privilege ([`crate::sandbox`]). They ask this process, their
+//! child, to read attachments and to change bans, which needs privileges. An unnamed socket joins the two. Each ends with the other, even without a
 //! question.
 //!
 //! The helper sends answers, not descriptors. Before Linux 5.19, `bpf(2)` refuses to read even an open map if the
@@ -22,12 +22,23 @@ use std::{
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{kernel::sys::bpf, sandbox};
+use serde::{Deserialize, Serialize};
+
+use crate::{feed, kernel::sys::bpf, sandbox};
 
 pub use channel::Channel;
 
 /// The hidden subcommand: `limiter helper`.
 pub const VERB: &str = "helper";
+
+/// A question to the helper process.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Question {
+    /// All attachments: [`crate::observe::Snapshot`].
+    Snapshot,
+    /// Bans of one origin.
+    Bans(feed::Asked),
+}
 
 /// Starts the helper process, and returns the channel to it. The helper inherits the privileges of this process, which
 /// may then drop its own.

@@ -10,6 +10,7 @@ pub mod check;
 pub mod collect;
 pub mod delays;
 pub mod event;
+pub mod feeds;
 pub mod live;
 pub mod reader;
 pub mod reasons;
@@ -19,6 +20,7 @@ pub mod source;
 pub use asked::Asked;
 pub use bans::{Ban, BanCounts, Bans};
 pub use delays::Delays;
+pub use feeds::Feed;
 use limiter_common::{
     abi::counters::{Count as KernelCount, Counters, LimitCounters},
     policy::verdict::{Reason, Verdict},
@@ -56,6 +58,8 @@ impl From<KernelCount> for Count {
 pub struct Status {
     /// The attachments.
     pub interfaces: Vec<Interface>,
+    /// The feeds that run, or were killed.
+    pub feeds: Vec<Feed>,
 }
 
 /// One attachment.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Interface, Status, Top, collect};
+use super::{Interface, Status, Top, collect, feeds};
 use crate::{
     agent::ask,
     kernel::{Attachment, Result},
@@ -39,6 +39,7 @@ impl Snapshot {
             unreadable: errors.iter().map(ToString::to_string).collect(),
             ..Self::default()
         };
+        snapshot.status.feeds = feeds::all();
         let mut patience = PATIENCE;
         for attachment in &attachments {
             let start = Instant::now();

@@ -1,7 +1,7 @@
 //! Drops privileges that a process does not need any more. They cannot be regained.
 //!
 //! [`enter`] is for a process that talks to the network and has all its descriptors open. After it, there is no
-//! capability, no file, no new socket and no other program. [`confine`] is for processes that read and change
+//! capability, no file, no new socket and no other program. [`fetch`] is for one that opens connections. [`confine`] is for processes that read and change
 //! attachments: the helper process ([`crate::helper`]), the agent of a fleet, `top` and `adapt`.
 
 mod syscalls;
@@ -10,7 +10,10 @@ use std::fs;
 
 use anyhow::{Context, Result, anyhow};
 use caps::{CapSet, Capability, CapsHashSet};
-use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetError, Scope};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, Scope,
+};
 use nix::unistd::{Gid, Uid, geteuid, setgroups, setresgid, setresuid};
 
 /// The newest Landlock version known here. The kernel applies the part that it supports (Linux 5.13 and later, if
@@ -62,6 +65,21 @@ pub fn enter() -> Result<()> {
     steps().map_err(failed)
 }
 
+/// Drops the user (root becomes `nobody`), all capabilities, and, with Landlock, all writing of files and other programs.
+/// It is for a process that opens connections and reads public files.
+/// Returns the errors of [`enter`].
+pub fn fetch() -> Result<()> {
+    let steps = || {
+        only_thread()?;
+        drop_bounds()?;
+        leave_root()?;
+        set(&CapsHashSet::new())?;
+        no_new_privileges()?;
+        only_read().context("Landlock")
+    };
+    steps().map_err(failed)
+}
+
 /// Keeps the `needed` capabilities, [`TO_READ`] or [`TO_CHANGE`], as far as this process has them, and drops the rest.
 /// Returns the errors of [`enter`].
 pub fn confine(needed: &[Capability]) -> Result<()> {
@@ -103,6 +121,17 @@ fn hide_all() -> Result<(), RulesetError> {
         .create()?
         .restrict_self()
         .map(drop)
+}
+
+/// Forbids everything about files but reading.
+fn only_read() -> Result<()> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    Ruleset::default()
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .create()?
+        .add_rule(PathBeneath::new(PathFd::new("/")?, read))?
+        .restrict_self()?;
+    Ok(())
 }
 
 fn has(capability: Capability) -> Result<bool> {

@@ -4,7 +4,7 @@ use limiter_common::policy::verdict::Reason;
 use limiter_fleet::status::Fleet;
 
 use crate::{
-    observe::{Count, Interface, Limit, Status, reasons::ByReason},
+    observe::{Count, Feed, Interface, Limit, Status, reasons::ByReason},
     show::units::{below, bytes, counted, grouped},
 };
 
@@ -14,7 +14,17 @@ pub fn status(status: &Status) -> String {
         return "limiter is not attached to any interface\n".to_owned();
     }
     let interfaces: Vec<_> = status.interfaces.iter().map(interface).collect();
-    interfaces.join("\n")
+    interfaces.join("\n") + &status.feeds.iter().map(feed).collect::<String>()
+}
+
+fn feed(feed: &Feed) -> String {
+    let wanted = counted(feed.wanted, "ban");
+    let state = match (&feed.error, feed.running) {
+        (_, false) => "does not run: its bans end".to_owned(),
+        (Some(error), _) => format!("fails, and its bans end: {error}"),
+        (None, _) => format!("{wanted} from {}", feed.source),
+    };
+    format!("\nfeed {}: {state}\n", feed.name)
 }
 
 /// A line with its label; further lines of a limit or a fleet have none.

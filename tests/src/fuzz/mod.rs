@@ -5,6 +5,7 @@
 
 mod capture;
 mod configuration;
+mod feed;
 mod list;
 mod pins;
 mod record;
@@ -28,9 +29,10 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     Target::new("capture", capture::run),
     Target::new("configuration", configuration::run),
+    Target::new("feed", feed::run),
     Target::new("list", list::run),
     Target {
         kernel: true,

@@ -105,7 +105,10 @@ impl Opened {
         assert!(top.sources.len() <= 10);
         serde_json::to_string(&top).unwrap();
         let interfaces = vec![interface];
-        let status = Status { interfaces };
+        let status = Status {
+            interfaces,
+            feeds: Vec::new(),
+        };
         serde_json::to_string(&status).unwrap();
         let _ = show::status::status(&status);
         for source in ["192.0.2.7", "203.0.113.9", "2001:db8::7"] {

@@ -12,11 +12,12 @@ use anyhow::{Context, Result};
 use crate::{paths, process::output};
 
 /// Files of the repository, with their installed paths.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("packaging/systemd/limiter@.service", UNITS),
     ("packaging/systemd/limiter-export.service", UNITS),
     ("packaging/systemd/limiter-agent.service", UNITS),
     ("packaging/systemd/limiter-adapt@.service", UNITS),
+    ("packaging/systemd/limiter-feed@.service", UNITS),
     ("packaging/etc/limiter.toml", "etc/limiter"),
     ("packaging/fail2ban/limiter.conf", "etc/fail2ban/action.d"),
     ("README.md", DOCUMENTS),

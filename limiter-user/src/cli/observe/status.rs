@@ -5,7 +5,7 @@ use crate::{
     cli::shared::{answer, interface, is_all, note, unique},
     kernel::{Attachment, Error},
     observe,
-    observe::collect,
+    observe::{collect, feeds},
     show,
 };
 
@@ -34,7 +34,8 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
         shown.fleet = ask::of(attachment, ask::PATIENCE).await;
         interfaces.push(shown);
     }
-    let status = observe::Status { interfaces };
+    let feeds = feeds::all();
+    let status = observe::Status { interfaces, feeds };
     answer(arguments.json, &status, || show::status::status(&status))?;
     for error in &errors {
         note(&error.to_string());

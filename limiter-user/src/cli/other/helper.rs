@@ -1,9 +1,10 @@
-//! The process that keeps the privileges for `limiter export`. Users do not call this verb, so clap does not know it.
+//! The process that keeps the privileges for `limiter export` and `limiter feed`. Users do not call this verb, so clap does not know it.
 
 use std::ffi::OsString;
 
 use crate::{
-    helper::{VERB, attend},
+    feed,
+    helper::{Question, VERB, attend},
     observe::Snapshot,
 };
 
@@ -12,12 +13,17 @@ pub fn is_one(line: impl Iterator<Item = OsString>) -> bool {
     line.skip(1).eq([VERB])
 }
 
-/// Reads all attachments each time it is asked. A question has no content.
+/// Answers questions until there is no one to ask.
 pub async fn run() -> anyhow::Result<()> {
     let mut channel = attend()?;
-    while let Some(()) = channel.receive().await? {
-        let taken = Snapshot::take().await.map_err(|error| error.to_string());
-        channel.send(&taken).await?;
+    while let Some(question) = channel.receive().await? {
+        match question {
+            Question::Snapshot => {
+                let taken = Snapshot::take().await.map_err(|error| error.to_string());
+                channel.send(&taken).await?;
+            }
+            Question::Bans(asked) => channel.send(&feed::answer(asked).await?).await?,
+        }
     }
     Ok(())
 }

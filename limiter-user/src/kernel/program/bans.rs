@@ -173,6 +173,12 @@ impl Bans {
         Ok(found_in(found)?.filter(|ban| ban.bits == key.prefix_len()))
     }
 
+    /// Returns true if the prefix has a ban of another origin.
+    pub fn is_of_another(&self, prefix: &IpNet, ban: &Ban, now: u64) -> Result<bool> {
+        let earlier = self.get(prefix)?;
+        Ok(earlier.is_some_and(|earlier| earlier.origin != ban.origin && !is_over(&earlier, now)))
+    }
+
     /// Writes the ban of a prefix, or removes it. Tries again for a while if the kernel has no memory at hand: it
     /// gets new memory for maps in the background.
     fn put(&mut self, prefix: &IpNet, ban: Option<Ban>) -> Result<()> {

@@ -1,0 +1,283 @@
+//! The rounds of a feed.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Settings,
+    parse::Decisions,
+    source::{Fetched, Source, Wanted},
+};
+
+/// Time after which the bans in force are compared with the wanted ones, even if the source has not changed: they may
+/// have been removed by hand, or the interface attached anew.
+const COMPARE: Duration = Duration::from_secs(30);
+
+/// Bounds of the time from a failed round to the next.
+const SOON: Duration = Duration::from_secs(5);
+const LATER: Duration = Duration::from_secs(60);
+
+/// Bans per change, so that other commands need not wait long for the attachment's lock.
+const AT_ONCE: usize = 5_000;
+
+/// Bans that a list may change in a round, whatever `max-change` is.
+const FEW: usize = 100;
+
+/// A wanted ban.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ban {
+    /// Its end.
+    pub ends: Instant,
+    /// Its reason.
+    pub reason: String,
+}
+
+/// The bans of a feed's origin on an interface, with the milliseconds until they end.
+pub type Own = HashMap<IpNet, u64>;
+
+/// The own bans by interface, or why they cannot be read.
+pub type OwnBy = Vec<(String, Result<Own, String>)>;
+
+/// A ban to add or renew: its prefix, milliseconds until it ends, and its reason.
+pub type Wish = (IpNet, u64, String);
+
+/// The host of a feed.
+pub trait Host {
+    /// The feed's own bans in force. `interfaces`: their names; empty: all.
+    fn own(&mut self, interfaces: &[String]) -> impl Future<Output = Result<OwnBy, String>>;
+
+    /// Adds or renews bans, and removes others. Bans of other origins stay as they are.
+    fn change(
+        &mut self,
+        interface: &str,
+        add: Vec<Wish>,
+        remove: Vec<IpNet>,
+    ) -> impl Future<Output = Result<(), String>>;
+
+    /// Publishes the state of the feed.
+    fn report(&mut self, state: &State);
+}
+
+/// The state of a feed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Interfaces; empty: all.
+    pub interfaces: Vec<String>,
+    /// The path or URL of the source.
+    pub source: String,
+    /// Bans that the source wants.
+    pub wanted: u64,
+    /// Time of the last round without an error, in seconds since 1970.
+    pub succeeded: Option<u64>,
+    /// The error of the last round.
+    pub error: Option<String>,
+}
+
+/// A feed.
+#[derive(Debug)]
+pub struct Feed<H> {
+    settings: Settings,
+    /// None while it fetches.
+    source: Option<Source>,
+    /// The host.
+    pub host: H,
+    wanted: Wanted,
+    compared: Option<Instant>,
+    state: State,
+}
+
+impl<H: Host> Feed<H> {
+    /// Creates a feed with the content of its files.
+    /// Fails if the authorities are not valid.
+    pub fn new(
+        settings: Settings,
+        key: String,
+        ca: Option<&[u8]>,
+        host: H,
+    ) -> Result<Self, String> {
+        let state = State {
+            interfaces: settings.interfaces.clone(),
+            source: settings.source().to_owned(),
+            ..State::default()
+        };
+        Ok(Self {
+            source: Some(Source::new(settings.clone(), key, ca)?),
+            settings,
+            host,
+            wanted: Wanted::new(),
+            compared: None,
+            state,
+        })
+    }
+
+    /// Runs rounds for ever. `say` gets the first success, each new error, and its end.
+    pub async fn run(&mut self, say: impl Fn(&str)) {
+        loop {
+            let before = self.state.clone();
+            let interval = self.settings.interval();
+            let pause = match self.round().await {
+                Err(error) => {
+                    if before.error.as_ref() != Some(&error) {
+                        say(&format!("{error}; bans stay in force until they end"));
+                    }
+                    interval.clamp(SOON, LATER)
+                }
+                Ok(()) => {
+                    if before.error.is_some() || before.succeeded.is_none() {
+                        say("in step with its source");
+                    }
+                    interval
+                }
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Fetches the source, and brings the bans to the wanted ones.
+    pub async fn round(&mut self) -> Result<(), String> {
+        let fetched = self.fetch().await;
+        let now = Instant::now();
+        let mut new = None;
+        let mut is_due = self.compared.is_none_or(|at| now - at >= COMPARE);
+        let mut error = None;
+        match fetched {
+            Ok(Fetched::All(wanted)) => new = Some(wanted),
+            Ok(Fetched::Same(ends)) => {
+                self.wanted.values_mut().for_each(|ban| ban.ends = ends);
+                is_due = true;
+            }
+            Ok(Fetched::Changes(changes)) => {
+                is_due |= changes != Decisions::default();
+                changes.apply(&mut self.wanted);
+            }
+            Err(why) => error = Some(why),
+        }
+        // Without anything read since the start, nothing is known to be wanted.
+        if new.is_some() || (is_due && self.state.succeeded.is_some()) {
+            error = self.bring(new, now).await.err().or(error);
+        }
+        let mut result = error.map_or(Ok(()), Err);
+        result = result.map_err(|error| error.replace('\n', " "));
+        if result.is_err() {
+            // All is read anew, for what this round has read may be lost.
+            self.source.iter_mut().for_each(Source::restart);
+        } else {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            self.state.succeeded = since.ok().map(|since| since.as_secs());
+        }
+        self.state.wanted = self.wanted.len() as u64;
+        self.state.error = result.as_ref().err().cloned();
+        self.host.report(&self.state);
+        result
+    }
+
+    async fn fetch(&mut self) -> Result<Fetched, String> {
+        let gone = || "the source cannot be read again: start the feed anew".to_owned();
+        let mut source = self.source.take().ok_or_else(gone)?;
+        let fetch = move || {
+            let fetched = source.fetch();
+            (source, fetched)
+        };
+        let (source, fetched) = tokio::task::spawn_blocking(fetch)
+            .await
+            .map_err(|_| gone())?;
+        self.source = Some(source);
+        fetched
+    }
+
+    /// Removes all bans of this feed. Returns their number.
+    pub async fn remove(&mut self) -> Result<usize, String> {
+        let mut removed = 0;
+        for (interface, own) in self.host.own(&self.settings.interfaces).await? {
+            let own: Vec<_> = own?.into_keys().collect();
+            removed += own.len();
+            self.change(&interface, Vec::new(), own).await?;
+        }
+        Ok(removed)
+    }
+
+    /// Brings the bans to the `new` wanted ones, or to those of the last time. An interface that cannot be read or
+    /// changed does not keep the others from their bans.
+    async fn bring(&mut self, new: Option<Wanted>, now: Instant) -> Result<(), String> {
+        self.compared = None;
+        let all = self.host.own(&self.settings.interfaces).await?;
+        if let Some(new) = new {
+            for (interface, own) in &all {
+                if let Ok(own) = own {
+                    self.check_change(interface, own, &new)?;
+                }
+            }
+            self.wanted = new;
+        }
+        self.wanted.retain(|_, ban| ban.ends > now);
+        let mut result = Ok(());
+        for (interface, own) in all {
+            let brought = match own {
+                Ok(own) => self.bring_on(&interface, &own, now).await,
+                Err(error) => Err(error),
+            };
+            result = result.and(brought);
+        }
+        result?;
+        self.compared = Some(now);
+        Ok(())
+    }
+
+    async fn bring_on(&mut self, interface: &str, own: &Own, now: Instant) -> Result<(), String> {
+        let left = |ban: &Ban| {
+            let left = ban.ends.saturating_duration_since(now).as_millis();
+            u64::try_from(left).unwrap_or(u64::MAX)
+        };
+        let is_right = |prefix: &IpNet, ban: &Ban| {
+            let (own, left) = (own.get(prefix), left(ban));
+            // Half of a long time is not worth a change.
+            own.is_some_and(|own| own.abs_diff(left) < (left / 2).max(2_000))
+        };
+        let wanted = self.wanted.iter();
+        let add = wanted.filter(|(prefix, ban)| !is_right(prefix, ban));
+        let add = add.map(|(prefix, ban)| (*prefix, left(ban), ban.reason.clone()));
+        let remove = own
+            .keys()
+            .filter(|prefix| !self.wanted.contains_key(prefix));
+        let (add, remove) = (add.collect(), remove.copied().collect());
+        self.change(interface, add, remove).await
+    }
+
+    /// Fails if a list has changed so much that it is most likely broken.
+    fn check_change(&self, interface: &str, own: &Own, new: &Wanted) -> Result<(), String> {
+        let added = new
+            .keys()
+            .filter(|prefix| !own.contains_key(prefix))
+            .count();
+        let removed = own.len() + added - new.len();
+        let most = FEW.max(own.len().saturating_mul(self.settings.max_change) / 100);
+        if self.settings.list.is_none() || own.is_empty() || added + removed <= most {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: it would add {added} and remove {removed} of {} bans on {interface}, more than max-change = {}: read the list, and set max-change if it is right",
+            self.state.source,
+            own.len(),
+            self.settings.max_change
+        ))
+    }
+
+    async fn change(
+        &mut self,
+        interface: &str,
+        mut add: Vec<Wish>,
+        mut remove: Vec<IpNet>,
+    ) -> Result<(), String> {
+        while !add.is_empty() || !remove.is_empty() {
+            let some_add = add.split_off(add.len().saturating_sub(AT_ONCE));
+            let some_remove = remove.split_off(remove.len().saturating_sub(AT_ONCE));
+            self.host.change(interface, some_add, some_remove).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! The configuration of a feed, a TOML file.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Deserializer, de::Error};
+
+/// The configuration of a feed. Either `list` or `crowdsec` is set.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Names of the interfaces; empty: all that limiter is attached to.
+    #[serde(default)]
+    pub interfaces: Vec<String>,
+    /// Path or URL of a list.
+    pub list: Option<String>,
+    /// URL of a local API of CrowdSec.
+    pub crowdsec: Option<String>,
+    /// File with CrowdSec's key for this bouncer.
+    pub key_file: Option<PathBuf>,
+    /// File with the authorities (PEM) to trust, instead of those that this host trusts.
+    pub ca_file: Option<PathBuf>,
+    /// Time between two rounds. Default: an hour for a list, five seconds for CrowdSec.
+    #[serde(default, deserialize_with = "duration")]
+    pub interval: Option<Duration>,
+    /// Lifetime of the bans of a list that is not renewed.
+    #[serde(default = "day", deserialize_with = "lifetime")]
+    pub keep: Duration,
+    /// Maximum size of a list or an answer, in bytes.
+    #[serde(default = "size")]
+    pub max_size: u64,
+    /// Maximum part of a list's bans, in per cent, that a round may add and remove.
+    #[serde(default = "half")]
+    pub max_change: usize,
+}
+
+fn day() -> Duration {
+    Duration::from_secs(24 * 3600)
+}
+
+fn size() -> u64 {
+    64 << 20
+}
+
+fn half() -> usize {
+    50
+}
+
+fn lifetime<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    let time = humantime::parse_duration(&text).ok();
+    time.filter(|time| *time >= Duration::from_secs(1))
+        .ok_or_else(|| {
+            D::Error::custom(format!(
+                "'{text}' is not a time of at least a second: write one as in \"30s\", \"10m\" or \"1day\""
+            ))
+        })
+}
+
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    lifetime(from).map(Some)
+}
+
+impl Settings {
+    /// Reads a configuration.
+    /// Fails with the mistake, and what to write instead.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let settings: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        match (&settings.list, &settings.crowdsec, &settings.key_file) {
+            (Some(_), None, None) | (None, Some(_), Some(_)) => {}
+            (None, Some(_), None) => {
+                return Err(
+                    "crowdsec without key-file: write the output of `cscli bouncers add limiter -o raw` to a file, and name it"
+                        .to_owned(),
+                );
+            }
+            (Some(_), None, Some(_)) => {
+                return Err("key-file is for crowdsec, and this is a list: remove it".to_owned());
+            }
+            _ => {
+                return Err(
+                    "a feed has one source: write either list = \"https://…\" or crowdsec = \"http://127.0.0.1:8080\""
+                        .to_owned(),
+                );
+            }
+        }
+        if let Some(url) = &settings.crowdsec
+            && !is_url(url)
+        {
+            return Err(format!(
+                "crowdsec = \"{url}\" is not a URL: write one as in http://127.0.0.1:8080"
+            ));
+        }
+        if let Some(list) = &settings.list
+            && !is_url(list)
+            && !list.starts_with('/')
+        {
+            return Err(format!(
+                "list = \"{list}\" is neither a URL nor a full path: write one as in https://… or /etc/…"
+            ));
+        }
+        if settings.interval() * 2 > settings.keep && settings.list.is_some() {
+            return Err(
+                "keep must be at least twice the interval, or bans end before they are renewed: make it longer"
+                    .to_owned(),
+            );
+        }
+        Ok(settings)
+    }
+
+    /// The path or URL of the source.
+    pub fn source(&self) -> &str {
+        let source = self.list.as_ref().or(self.crowdsec.as_ref());
+        source.map_or("", |source| source)
+    }
+
+    /// Time between two rounds.
+    pub fn interval(&self) -> Duration {
+        let default = if self.list.is_some() { 3600 } else { 5 };
+        self.interval.unwrap_or(Duration::from_secs(default))
+    }
+}
+
+pub(crate) fn is_url(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_have_defaults_for_their_source() {
+        let list = Settings::parse("list = '/etc/bad'\ninterval = '10m'").unwrap();
+        assert_eq!(list.interval(), Duration::from_secs(600));
+        assert_eq!(list.keep, Duration::from_secs(86_400));
+        let crowdsec = "crowdsec = 'http://127.0.0.1:8080'\nkey-file = '/k'";
+        let crowdsec = Settings::parse(crowdsec).unwrap();
+        assert_eq!(crowdsec.interval(), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write() {
+        for (text, says) in [
+            ("", "one source"),
+            ("list = '/a'\ncrowdsec = 'http://a'", "one source"),
+            ("list = 'a'", "neither a URL nor a full path"),
+            ("list = '/a'\nkey-file = '/k'", "remove it"),
+            ("crowdsec = 'http://a'", "cscli bouncers add"),
+            ("crowdsec = 'a'\nkey-file = '/k'", "not a URL"),
+            ("list = '/a'\nkeep = '1h'", "twice the interval"),
+            ("list = '/a'\ninterval = 'soon'", "as in"),
+            ("list = '/a'\nintervall = '1h'", "unknown field"),
+        ] {
+            let why = Settings::parse(text).unwrap_err();
+            assert!(why.contains(says), "{text}: {why}");
+        }
+    }
+}

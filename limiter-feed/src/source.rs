@@ -1,0 +1,180 @@
+//! The sources: fetching what is wanted.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Read,
+    time::{Duration, Instant},
+};
+
+use ipnet::IpNet;
+use ureq::{Agent, http::Response};
+
+use crate::{
+    feed::Ban,
+    http,
+    parse::{self, Decisions},
+    settings::{Settings, is_url},
+};
+
+/// The longest reason of a ban, in bytes.
+const REASON: usize = 40;
+
+/// CrowdSec does not report decisions that it was still writing when another request came: all are read again after
+/// this time, but for at most this part of the time.
+const ALL: Duration = Duration::from_secs(30);
+const PART: u32 = 50;
+
+/// The wanted bans.
+pub type Wanted = BTreeMap<IpNet, Ban>;
+
+/// News from a source.
+#[derive(Debug)]
+pub enum Fetched {
+    /// All wanted bans.
+    All(Wanted),
+    /// The wanted bans are the same, and end at this time.
+    Same(Instant),
+    /// Changes since the last time.
+    Changes(Decisions),
+}
+
+/// A source.
+#[derive(Debug)]
+pub struct Source {
+    settings: Settings,
+    client: Agent,
+    key: String,
+    /// The tag of the list that was read last.
+    tag: Option<String>,
+    /// False if all that is wanted must be read.
+    is_started: bool,
+    /// Time from which all of CrowdSec's decisions are read again.
+    all_due: Instant,
+}
+
+impl Source {
+    /// Opens a source, with the content of the key's and the authorities' file.
+    pub fn new(settings: Settings, key: String, ca: Option<&[u8]>) -> Result<Self, String> {
+        Ok(Self {
+            settings,
+            client: http::client(ca)?,
+            key,
+            tag: None,
+            is_started: false,
+            all_due: Instant::now(),
+        })
+    }
+
+    /// Fetches what is wanted. It blocks.
+    /// Fails if the source cannot be read.
+    pub fn fetch(&mut self) -> Result<Fetched, String> {
+        let name = self.settings.source().to_owned();
+        let read = match &self.settings.crowdsec {
+            Some(_) => self.crowdsec(&name),
+            None => self.list(&name),
+        };
+        self.is_started |= read.is_ok();
+        read.map_err(|error| format!("{name}: {error}"))
+    }
+
+    /// Makes the next fetch read all that is wanted.
+    pub fn restart(&mut self) {
+        self.is_started = false;
+    }
+
+    fn list(&mut self, list: &str) -> Result<Fetched, String> {
+        let most = self.settings.max_size;
+        let ends = Instant::now() + self.settings.keep;
+        let bytes = if is_url(list) {
+            let mut request = self.client.get(list);
+            if let Some(tag) = self.tag.take().filter(|_| self.is_started) {
+                request = request.header("If-None-Match", &tag);
+                self.tag = Some(tag);
+            }
+            let mut answer = request.call().map_err(|error| error.to_string())?;
+            if answer.status() == 304 {
+                return Ok(Fetched::Same(ends));
+            }
+            let tag = answer.headers().get("ETag");
+            self.tag = tag.and_then(|tag| Some(tag.to_str().ok()?.to_owned()));
+            body(&mut answer, most)?
+        } else {
+            read_file(list, most)?
+        };
+        let prefixes = parse::list(&String::from_utf8_lossy(&bytes))?;
+        let reason = String::new();
+        let ban = Ban { ends, reason };
+        let wanted = prefixes.into_iter().map(|prefix| (prefix, ban.clone()));
+        Ok(Fetched::All(wanted.collect()))
+    }
+
+    fn crowdsec(&mut self, url: &str) -> Result<Fetched, String> {
+        let begun = Instant::now();
+        let is_all = !self.is_started || begun >= self.all_due;
+        let url = format!(
+            "{}/v1/decisions/stream?startup={is_all}&scopes=ip,range",
+            url.trim_end_matches('/'),
+        );
+        let request = self.client.get(url).header("X-Api-Key", &self.key);
+        let mut answer = request.call().map_err(|error| match error {
+            ureq::Error::StatusCode(403) => {
+                "it refuses the key: `cscli bouncers list` shows the valid ones".to_owned()
+            }
+            error => error.to_string(),
+        })?;
+        let changes = parse::decisions(&body(&mut answer, self.settings.max_size)?)?;
+        if !is_all {
+            return Ok(Fetched::Changes(changes));
+        }
+        let now = Instant::now();
+        self.all_due = now + ALL.max((now - begun) * PART);
+        let mut all = Wanted::new();
+        changes.apply(&mut all);
+        Ok(Fetched::All(all))
+    }
+}
+
+impl Decisions {
+    /// Applies the changes to the wanted bans.
+    pub fn apply(self, wanted: &mut Wanted) {
+        for prefix in self.deleted {
+            wanted.remove(&prefix);
+        }
+        let now = Instant::now();
+        for (prefix, time, mut reason) in self.new {
+            reason.retain(|character| !character.is_control());
+            let cut = (0..=REASON.min(reason.len())).rfind(|at| reason.is_char_boundary(*at));
+            reason.truncate(cut.unwrap_or(0));
+            let ends = now + time;
+            let ban = wanted.entry(prefix).or_insert(Ban { ends, reason });
+            ban.ends = ban.ends.max(ends);
+        }
+    }
+}
+
+/// Reads an answer of at most `most` bytes.
+fn body(answer: &mut Response<ureq::Body>, most: u64) -> Result<Vec<u8>, String> {
+    let body = answer.body_mut().with_config().limit(most).read_to_vec();
+    body.map_err(|error| match error {
+        ureq::Error::BodyExceedsLimit(_) => too_long(most),
+        error => error.to_string(),
+    })
+}
+
+fn too_long(most: u64) -> String {
+    format!("longer than {most} bytes: set max-size if it should be")
+}
+
+/// Reads a file of at most `most` bytes.
+fn read_file(path: &str, most: u64) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(_) if bytes.len() as u64 > most => Err(too_long(most)),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(format!(
+            "{error}: feeds run as user nobody, so the file and its folders must be readable by everyone"
+        )),
+    }
+}

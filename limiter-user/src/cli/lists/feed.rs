@@ -1,0 +1,107 @@
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use limiter_common::abi::ORIGIN_MAX;
+use limiter_feed::Settings;
+
+use crate::{
+    cli::shared::{interruption, note, outcome, print, usage},
+    config::invalid,
+    feed::Here,
+    files, helper,
+    kernel::sys::requirements,
+    observe::feeds,
+    sandbox,
+    show::units::counted,
+};
+
+const FOLDER: &str = "/etc/limiter/feeds";
+
+/// The longest key or certificate file, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// Origins that other programs use.
+const TAKEN: [&str; 3] = ["hand", "fail2ban", "fleet"];
+
+/// Keep bans in step with a list or with CrowdSec
+///
+/// It runs until it is interrupted. Then its bans stay until they end.
+#[derive(Debug, Args)]
+pub struct Feed {
+    /// The feed: NAME for /etc/limiter/feeds/NAME.toml, or a path. NAME is the origin of its bans
+    #[arg(value_name = "NAME")]
+    feed: PathBuf,
+    /// Read the source once, and end
+    #[arg(long)]
+    once: bool,
+    /// Remove all bans of this feed, and end
+    #[arg(long, conflicts_with = "once")]
+    remove: bool,
+}
+
+pub async fn run(arguments: Feed) -> anyhow::Result<()> {
+    requirements::privileges()?;
+    let path = match arguments.feed.components().count() {
+        1 => Path::new(FOLDER)
+            .join(&arguments.feed)
+            .with_extension("toml"),
+        _ => arguments.feed.clone(),
+    };
+    let shown = path.display();
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if name.len() > ORIGIN_MAX || TAKEN.contains(&&*name) || !name.bytes().all(is_plain) {
+        return Err(usage(invalid!(
+            "'{name}' cannot be the name of a feed: use at most {ORIGIN_MAX} letters, digits, - and _, and not {}",
+            TAKEN.join(", ")
+        )));
+    }
+    let text = files::read_text(&path).map_err(|error| {
+        anyhow!("{shown} cannot be read ({error}): `man limiter-feed` has an example")
+    })?;
+    let settings = Settings::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
+    let key = read(settings.key_file.as_deref())?;
+    let key = String::from_utf8(key.unwrap_or_default()).context("the key file is not text")?;
+    let ca = read(settings.ca_file.as_deref())?;
+    let state = feeds::File::open(&name).context("the state of the feed cannot be written")?;
+    let state = state.ok_or_else(|| {
+        anyhow!("feed {name} runs already: end it first (`systemctl stop limiter-feed@{name}`)")
+    })?;
+    let stop = interruption()?;
+    let here = Here {
+        origin: name.to_string(),
+        helper: helper::start()?,
+        state,
+    };
+    let feed = limiter_feed::Feed::new(settings, key.trim().to_owned(), ca.as_deref(), here);
+    let mut feed = feed.map_err(|error| anyhow!(error))?;
+    sandbox::fetch()?;
+    if arguments.remove {
+        let removed = feed.remove().await.map_err(|error| anyhow!(error))?;
+        feed.host.state.forget();
+        let bans = counted(removed as u64, "ban");
+        outcome(removed == 0, &format!("{name}: {bans} removed\n"));
+        return Ok(());
+    }
+    if arguments.once {
+        feed.round().await.map_err(|error| anyhow!(error))?;
+        feed.host.state.forget();
+        return Ok(print(&format!("{name}: in step with its source\n"))?);
+    }
+    let say = |text: &str| note(&format!("{name}: {text}"));
+    tokio::select! {
+        () = feed.run(say) => {}
+        () = stop => {}
+    }
+    feed.host.state.forget();
+    Ok(())
+}
+
+fn read(path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
+    let read = path.map(|path| files::read(path, LONGEST));
+    read.transpose().map_err(|error| {
+        let path = path.unwrap_or(Path::new("")).display();
+        anyhow!("{path} cannot be read ({error}): name a file that this user can read")
+    })
+}

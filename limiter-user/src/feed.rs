@@ -1,0 +1,149 @@
+//! `limiter feed`: the bans of attachments as those of a feed. The feed itself is in limiter-feed.
+//!
+//! The process that talks to the network has no privileges. Its helper process ([`crate::helper`]) reads and changes
+//! the bans for it, in the functions here.
+
+use std::{collections::BTreeMap, io};
+
+use ipnet::IpNet;
+use limiter_feed::{Host, Own, OwnBy, State, Wish};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    helper::{Channel, Question},
+    kernel::{Attachment, Result, program::bans, sys::clock},
+    observe::feeds,
+};
+
+/// A question about the bans of one origin.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Asked {
+    origin: String,
+    about: About,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum About {
+    Own(Vec<String>),
+    Change {
+        interface: String,
+        add: Vec<Wish>,
+        remove: Vec<IpNet>,
+    },
+}
+
+/// Answers a question, in the helper process.
+pub async fn answer(Asked { origin, about }: Asked) -> io::Result<Value> {
+    Ok(match about {
+        About::Own(interfaces) => serde_json::to_value(own(&origin, interfaces).await)?,
+        About::Change {
+            interface,
+            add,
+            remove,
+        } => {
+            let changed = change(&interface, &origin, &add, &remove).await;
+            serde_json::to_value(changed.map_err(|error| error.to_string()))?
+        }
+    })
+}
+
+async fn own(origin: &str, interfaces: Vec<String>) -> Result<OwnBy, String> {
+    let read = |attachment: &Attachment| -> Result<Own> {
+        let now = clock::now()?;
+        let mut bans = attachment.bans.at(now)?;
+        bans.retain(|(_, ban)| bans::text(&ban.origin) == origin);
+        let left = |until: u64| match until {
+            0 => u64::MAX,
+            until => until.saturating_sub(now) / 1_000_000,
+        };
+        let bans = bans.iter().map(|(prefix, ban)| (*prefix, left(ban.until)));
+        Ok(bans.collect())
+    };
+    let mut all = Vec::new();
+    if interfaces.is_empty() {
+        let (attachments, errors) = Attachment::all().await.map_err(|error| error.to_string())?;
+        for attachment in &attachments {
+            let own = read(attachment).map_err(|error| error.to_string());
+            all.push((attachment.interface.name.clone(), own));
+        }
+        let errors = errors.iter().map(ToString::to_string);
+        all.extend(errors.map(|error| (String::new(), Err(error))));
+    }
+    for name in interfaces {
+        let own = Attachment::open(&name).await.and_then(|it| read(&it));
+        all.push((name, own.map_err(|error| error.to_string())));
+    }
+    Ok(all)
+}
+
+async fn change(interface: &str, origin: &str, add: &[Wish], remove: &[IpNet]) -> Result<()> {
+    let (mut attachment, _lock) = Attachment::open_locked(interface).await?;
+    let now = clock::now()?;
+    let mut bans = BTreeMap::new();
+    for (prefix, left, reason) in add {
+        let until = now.saturating_add(left.saturating_mul(1_000_000));
+        let ban = bans::ban(prefix, until, origin, reason)?;
+        if !attachment.bans.is_of_another(prefix, &ban, now)? {
+            bans.insert(*prefix, ban);
+        }
+    }
+    let mut own = Vec::new();
+    for prefix in remove {
+        let ban = attachment.bans.get(prefix)?;
+        if ban.is_some_and(|ban| bans::text(&ban.origin) == origin) {
+            own.push(*prefix);
+        }
+    }
+    attachment.bans.remove(&own, now)?;
+    let most = attachment.record.settings.max_bans;
+    attachment.bans.add(&bans, most, now).map(drop)
+}
+
+/// The attachments of this network namespace, through the helper process.
+#[derive(Debug)]
+pub struct Here {
+    /// The origin of the feed's bans.
+    pub origin: String,
+    /// The helper process.
+    pub helper: Channel,
+    /// The file of the feed's state.
+    pub state: feeds::File,
+}
+
+impl Here {
+    async fn ask<A: serde::de::DeserializeOwned>(&mut self, about: About) -> Result<A, String> {
+        let origin = self.origin.clone();
+        let question = Question::Bans(Asked { origin, about });
+        let answer = self.helper.ask::<Result<A, String>>(&question).await;
+        answer.map_err(|error| {
+            format!("the helper process has ended ({error}): start limiter again")
+        })?
+    }
+}
+
+impl Host for Here {
+    async fn own(&mut self, interfaces: &[String]) -> Result<OwnBy, String> {
+        self.ask(About::Own(interfaces.to_vec())).await
+    }
+
+    async fn change(
+        &mut self,
+        interface: &str,
+        add: Vec<Wish>,
+        remove: Vec<IpNet>,
+    ) -> Result<(), String> {
+        let interface = interface.to_owned();
+        self.ask(About::Change {
+            interface,
+            add,
+            remove,
+        })
+        .await
+    }
+
+    fn report(&mut self, state: &State) {
+        // Without it, `status` shows an older state.
+        let _ = self.state.write(state);
+    }
+}

@@ -1,0 +1,161 @@
+//! Feeds for tests: their files, and servers of lists.
+
+use std::{
+    fs::{self, Permissions},
+    io::{BufRead, BufReader, Write},
+    net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::{
+    command::{Outcome, binary},
+    files::Folder,
+    hosts::{Hosts, on},
+};
+
+/// A feed with a folder that every user can read.
+#[derive(Debug)]
+pub struct Feed<'h> {
+    hosts: &'h Hosts,
+    folder: Folder,
+    /// The name of the feed, which no other test uses.
+    pub name: String,
+}
+
+impl<'h> Feed<'h> {
+    /// A feed for the attachment of `hosts`. Its name begins with `name`.
+    pub fn new(hosts: &'h Hosts, name: &str) -> Self {
+        let folder = Folder::new();
+        fs::set_permissions(folder.path("."), Permissions::from_mode(0o755)).unwrap();
+        Self {
+            hosts,
+            folder,
+            name: format!("{name}-{}", std::process::id()),
+        }
+    }
+
+    /// Writes a file in the folder. Returns its path.
+    pub fn write(&self, name: &str, text: &str) -> String {
+        // At once, as other programs do.
+        let path = self.folder.write("new", text);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let to = self.folder.path(name);
+        fs::rename(path, &to).unwrap();
+        to
+    }
+
+    /// Writes the configuration. Returns its path.
+    pub fn configure(&self, text: &str) -> String {
+        self.write(&format!("{}.toml", self.name), text)
+    }
+
+    fn file(&self) -> String {
+        self.folder.path(&format!("{}.toml", self.name))
+    }
+
+    /// Runs `limiter feed` once, with an option.
+    pub fn once(&self, option: &str) -> Outcome {
+        self.hosts.limiter(&["feed", &self.file(), option])
+    }
+
+    /// Starts the feed.
+    pub fn start(&self) -> Child {
+        let mut command = Command::new("timeout");
+        command.args(["--foreground", "120"]).arg(binary());
+        command.args(["feed", &self.file()]).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        on(&self.hosts.server, || command.spawn()).unwrap()
+    }
+
+    /// The prefixes that this feed bans, in order.
+    pub fn bans(&self) -> Vec<String> {
+        let shown = self.hosts.json("bans eth0 --json");
+        let bans = shown["bans"].as_array().unwrap().iter();
+        let own = bans.filter(|ban| ban["origin"] == *self.name);
+        own.map(|ban| ban["prefix"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// The state of this feed, from `status`.
+    pub fn status(&self) -> serde_json::Value {
+        let status = self.hosts.json("status eth0 --json");
+        let feeds = status["feeds"].as_array().unwrap();
+        let own = feeds.iter().find(|feed| feed["name"] == *self.name);
+        own.cloned().unwrap_or_default()
+    }
+}
+
+/// Ends a feed by a signal, and waits for its end.
+pub fn end(mut feed: Child, signal: Signal) {
+    let children = format!("/proc/{0}/task/{0}/children", feed.id());
+    // The feed itself: `timeout` is its parent.
+    let own = fs::read_to_string(children).unwrap();
+    for process in own.split_whitespace() {
+        let _ = kill(Pid::from_raw(process.parse().unwrap()), signal);
+    }
+    feed.wait().unwrap();
+}
+
+/// A web server on the server's loopback that answers each request as it is told.
+#[derive(Debug)]
+pub struct Server {
+    /// Its port.
+    pub port: u16,
+    answer: Arc<Mutex<Vec<u8>>>,
+    /// The requests.
+    pub asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// Starts the server.
+    pub fn start(hosts: &Hosts) -> Self {
+        let listener = on(&hosts.server, || TcpListener::bind("127.0.0.1:0").unwrap());
+        let server = Self {
+            port: listener.local_addr().unwrap().port(),
+            answer: Arc::default(),
+            asked: Arc::default(),
+        };
+        let (answer, asked) = (Arc::clone(&server.answer), Arc::clone(&server.asked));
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let _ = serve(&client.unwrap(), &answer, &asked);
+            }
+        });
+        server
+    }
+
+    /// Sets the whole answer.
+    pub fn answer(&self, answer: impl Into<Vec<u8>>) {
+        *self.answer.lock().unwrap() = answer.into();
+    }
+
+    /// Sets an answer with status 200, headers and a body.
+    pub fn body(&self, headers: &str, body: &str) {
+        let length = body.len();
+        self.answer(format!(
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+        ));
+    }
+}
+
+fn serve(
+    mut client: &TcpStream,
+    answer: &Mutex<Vec<u8>>,
+    asked: &Mutex<Vec<String>>,
+) -> std::io::Result<()> {
+    let lines = BufReader::new(client).lines();
+    let head = lines
+        .map_while(Result::ok)
+        .take_while(|line| !line.is_empty());
+    let head: Vec<_> = head.collect();
+    asked.lock().unwrap().push(head.join("\n"));
+    client.write_all(&answer.lock().unwrap())
+}

@@ -1,0 +1,181 @@
+//! CrowdSec's decisions are bans within a moment, and end with them.
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use limiter_tests::{
+    eventually,
+    exporter::loopback_up,
+    feeds::Feed,
+    files::Folder,
+    hosts::{Hosts, on},
+    need, need_kernel,
+    service::{Protocol, Service},
+    traffic::Traffic,
+};
+
+/// CrowdSec's local API with a database in a folder.
+struct CrowdSec<'h> {
+    hosts: &'h Hosts,
+    folder: Folder,
+}
+
+impl<'h> CrowdSec<'h> {
+    fn new(hosts: &'h Hosts) -> Self {
+        let folder = Folder::new();
+        let path = |name: &str| folder.path(name);
+        folder.write("index.json", "{}");
+        folder.write("acquis.yaml", "");
+        folder.write("simulation.yaml", "simulation: false\n");
+        folder.write("profiles.yaml", "name: none\nfilters: ['false']\n");
+        folder.write("console.yaml", "share_manual_decisions: false\n");
+        folder.write("credentials.yaml", "");
+        let config = format!(
+            "common: {{daemonize: false, log_media: stdout, working_dir: {0}}}\n\
+             config_paths: {{config_dir: {0}, data_dir: {0}, simulation_path: {0}/simulation.yaml, hub_dir: {0}, index_path: {0}/index.json}}\n\
+             crowdsec_service: {{acquisition_path: {0}/acquis.yaml}}\n\
+             db_config: {{type: sqlite, db_path: {0}/crowdsec.db, use_wal: true}}\n\
+             api:\n  client: {{credentials_path: {0}/credentials.yaml}}\n  \
+             server: {{listen_uri: '127.0.0.1:8080', profiles_path: {0}/profiles.yaml, console_path: {0}/console.yaml}}\n\
+             prometheus: {{enabled: false}}\n",
+            path(".")
+        );
+        folder.write("config.yaml", config);
+        let crowdsec = Self { hosts, folder };
+        let credentials = crowdsec.folder.path("credentials.yaml");
+        crowdsec.cscli(&[
+            "machines",
+            "add",
+            "here",
+            "--password",
+            "secret",
+            "--force",
+            "-u",
+            "http://127.0.0.1:8080",
+            "-f",
+            &credentials,
+        ]);
+        crowdsec.cscli(&["bouncers", "add", "limiter", "-k", "a-key"]);
+        crowdsec
+    }
+
+    fn start(&self) -> Service {
+        let config = self.folder.path("config.yaml");
+        let line = ["crowdsec", "-c", &config, "-no-cs"];
+        Service::start(&self.hosts.server, &line, Protocol::Tcp, 8080)
+    }
+
+    fn cscli(&self, words: &[&str]) {
+        let mut command = Command::new("cscli");
+        command
+            .args(["-c", &self.folder.path("config.yaml")])
+            .args(words);
+        command.stdout(Stdio::null());
+        let done = on(&self.hosts.server, || command.output()).unwrap();
+        assert!(done.status.success(), "{done:?}");
+    }
+
+    /// Adds decisions for 10.0.0.0 and the addresses after it.
+    fn import(&self, count: u32) {
+        let mut rows = "value,duration,scope,type,reason\n".to_owned();
+        for number in 0..count {
+            let address = std::net::Ipv4Addr::from(0x0a00_0000 + number);
+            rows += &format!("{address},4h,ip,ban,many\n");
+        }
+        let path = self.folder.write("many.csv", rows);
+        self.cscli(&["decisions", "import", "-i", &path]);
+    }
+}
+
+#[test]
+fn decisions_of_crowdsec_are_bans_until_they_end() {
+    const TEST: &str = "decisions_of_crowdsec_are_bans_until_they_end";
+    need_kernel!();
+    if !need::program(TEST, "crowdsec") {
+        return;
+    }
+    let hosts = Hosts::new();
+    loopback_up(&hosts.server);
+    hosts.run("attach eth0 --rate 1000000 --burst 1000000");
+    let crowdsec = CrowdSec::new(&hosts);
+    let server = crowdsec.start();
+    let feed = Feed::new(&hosts, "crowdsec");
+    let key = feed.write("key", "a-key\n");
+    let wrong = feed.write("wrong", "another\n");
+    let configure = |key: &str| {
+        feed.configure(&format!(
+            "crowdsec = 'http://127.0.0.1:8080/'\nkey-file = '{key}'\ninterval = '1s'"
+        ))
+    };
+    configure(&wrong);
+    feed.once("--once")
+        .expect_error(1, &["refuses the key", "cscli bouncers list"]);
+    configure(&key);
+    hosts.run("ban eth0 192.0.2.8 --reason mine");
+    let process = feed.start();
+    eventually("the feed is in step", || {
+        feed.status()["succeeded"].is_u64()
+    });
+
+    let traffic = Traffic::new(&hosts);
+    for (option, value, source) in [
+        ("--ip", "192.0.2.7", "192.0.2.7"),
+        ("--range", "198.51.100.0/24", "198.51.100.9"),
+        ("--ip", "2001:db8::7", "2001:db8::7"),
+        ("--ip", "192.0.2.8", "192.0.2.8"),
+    ] {
+        let is_own = source != "192.0.2.8";
+        assert_eq!(traffic.passed(source, 3) == 3, is_own, "{source}");
+        crowdsec.cscli(&["decisions", "add", option, value, "--duration", "1h"]);
+        let begin = Instant::now();
+        eventually("the ban", || traffic.passed(source, 1) == 0);
+        println!(
+            "{value}: {:.1?} from the decision to the first drop",
+            begin.elapsed()
+        );
+        crowdsec.cscli(&["decisions", "delete", option, value]);
+        if is_own {
+            eventually("its end", || traffic.passed(source, 1) == 1);
+        }
+    }
+    assert_eq!(feed.bans(), [""; 0]);
+    assert_eq!(traffic.passed("192.0.2.8", 3), 0);
+
+    // A restart loses nothing, and decisions of that time are found.
+    crowdsec.cscli(&["decisions", "add", "--ip", "192.0.2.7"]);
+    eventually("the ban", || feed.bans() == ["192.0.2.7"]);
+    drop(server);
+    eventually("the error", || feed.status()["error"].is_string());
+    assert_eq!(traffic.passed("192.0.2.7", 3), 0);
+    let _server = crowdsec.start();
+    crowdsec.cscli(&["decisions", "add", "--ip", "192.0.2.9"]);
+    eventually("both bans", || feed.bans() == ["192.0.2.7", "192.0.2.9"]);
+    eventually("no error", || feed.status()["error"].is_null());
+
+    let begin = Instant::now();
+    crowdsec.import(5_000);
+    let imported = begin.elapsed();
+    eventually("all bans", || feed.status()["wanted"] == 5_002);
+    println!(
+        "5,000 decisions: imported within {imported:.1?}, bans {:.1?} later",
+        begin.elapsed() - imported
+    );
+    assert_eq!(feed.bans().len(), 5_002);
+    limiter_tests::feeds::end(process, nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(feed.bans().len(), 5_002);
+    let left = Duration::from_secs(4 * 3600);
+    let shown = hosts.json("bans eth0 --json");
+    for ban in shown["bans"].as_array().unwrap() {
+        let seconds = ban["left_seconds"].as_f64();
+        let is_mine = ban["origin"] == "hand";
+        assert_eq!(seconds.is_none(), is_mine, "{ban}");
+        assert!(
+            seconds.is_none_or(|it| it > 3_000.0 && it <= left.as_secs_f64()),
+            "{ban}"
+        );
+    }
+    assert!(fs::exists(crowdsec.folder.path("crowdsec.db")).unwrap());
+}
