@@ -93,15 +93,24 @@ impl<'h> Feed<'h> {
     }
 }
 
-/// Ends a feed by a signal, and waits for its end.
+/// Ends a feed by a signal, and waits for its end. SIGKILL ends its helper process too.
 pub fn end(mut feed: Child, signal: Signal) {
-    let children = format!("/proc/{0}/task/{0}/children", feed.id());
-    // The feed itself: `timeout` is its parent.
-    let own = fs::read_to_string(children).unwrap();
-    for process in own.split_whitespace() {
-        let _ = kill(Pid::from_raw(process.parse().unwrap()), signal);
+    // The feed's parent is `timeout`.
+    let own = children(feed.id());
+    let helpers: Vec<_> = own.iter().flat_map(|process| children(*process)).collect();
+    let helpers = helpers.iter().filter(|_| signal == Signal::SIGKILL);
+    for process in helpers.chain(&own) {
+        let _ = kill(Pid::from_raw(process.cast_signed()), signal);
     }
     feed.wait().unwrap();
+}
+
+fn children(of: u32) -> Vec<u32> {
+    let text = fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
+    let text = text.unwrap_or_default();
+    text.split_whitespace()
+        .map(|id| id.parse().unwrap())
+        .collect()
 }
 
 /// A web server on the server's loopback that answers each request as it is told.

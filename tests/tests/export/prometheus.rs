@@ -13,11 +13,13 @@ use std::{
 use limiter_tests::{
     eventually,
     exporter::{Answer, Exporter, PATIENCE},
+    feeds::{Feed, end},
     hosts::{Hosts, on},
     need, need_kernel,
     service::{Protocol, Service},
     traffic::{Flood, udp},
 };
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 fn is_there(test: &str) -> bool {
@@ -146,6 +148,11 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
          [[limit]]\nname = 'watched'\nrate = '10/s'\nburst = 5\nshadow = true\n",
     );
     hosts.run("ban eth0 203.0.113.88");
+    let feed = Feed::new(&hosts, "prometheus");
+    let list = feed.write("list", "203.0.113.89\n");
+    feed.configure(&format!("list = '{list}'"));
+    let process = feed.start();
+    eventually("the feed runs", || feed.status()["succeeded"].is_u64());
     let exporter = Exporter::start(&hosts.server);
     promtool(&["check", "metrics"], &exporter.get("/metrics"));
     let prometheus = Prometheus::start(&hosts, &exporter);
@@ -157,6 +164,7 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
     });
     everything_documented_can_be_asked(&prometheus, &exporter);
     drop(flood);
+    end(process, Signal::SIGTERM);
     let up = prometheus.query("min_over_time(up{job='limiter'}[2m]) == 1");
     assert_eq!(up.len(), 1, "the exporter was down");
     // Prometheus has the exporter's counters, after the last packet.
