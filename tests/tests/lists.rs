@@ -1,7 +1,7 @@
 //! `allow`, `deny` and `tier` edit the lists of a running limiter completely or not at all, and packets follow the
 //! lists.
 
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
 use limiter_tests::{
     eventually,
@@ -222,6 +222,51 @@ fn tiers_decide_which_limit_applies_to_a_source() {
 }
 
 /// A source on both the old and the new list is on a list all the time.
+#[test]
+fn countries_and_autonomous_systems_are_lists() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let databases = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/places");
+    let copy = |from: &str, to: &str| {
+        folder.write(to, fs::read(databases.join(from)).unwrap());
+    };
+    copy("country.mmdb", "country.mmdb");
+    copy("asn.mmdb", "asn.mmdb");
+    let text = |country: &str| {
+        format!(
+            "[lists]\ndeny = {{ geoip = [\"{country}\"], database = \"country.mmdb\" }}\n\
+             allow = {{ asn = 64500, database = \"asn.mmdb\" }}\n\
+             [[limit]]\nname = \"one\"\nrate = \"1/h\"\nburst = 1\n"
+        )
+    };
+    let file = folder.write("limiter.toml", text("CN"));
+    hosts
+        .limiter(&["attach", "eth0", "--config", &file])
+        .expect(0);
+    let traffic = Traffic::new(&hosts);
+    let passed = |expected: [u64; 5]| {
+        let sources = [
+            "192.0.2.7",
+            "2001:db8::7",
+            "198.51.100.7",
+            "203.0.113.7",
+            "2001:db8:1::7",
+        ];
+        // A longer prefix on allow takes precedence over a shorter one on deny.
+        assert_eq!(sources.map(|source| traffic.passed(source, 3)), expected);
+    };
+    passed([0, 0, 1, 3, 3]);
+    folder.write("limiter.toml", text("FR"));
+    hosts.run("reload eth0");
+    passed([1, 1, 0, 3, 3]);
+    // A broken database changes nothing.
+    folder.write("country.mmdb", "");
+    let outcome = hosts.limiter("reload eth0");
+    outcome.expect(1);
+    assert!(outcome.stderr.contains("is not a database"), "{outcome:#?}");
+    passed([0, 0, 0, 3, 3]);
+}
+
 #[test]
 fn long_list_is_replaced_under_flood_without_a_gap() {
     need_kernel!();

@@ -17,6 +17,7 @@ pub mod new_sources;
 pub mod number;
 pub mod or_none;
 pub mod overlay;
+pub mod places;
 pub mod problems;
 pub mod quota;
 pub mod rate;

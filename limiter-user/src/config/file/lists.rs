@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 use super::{
-    super::{Scope, Settings, lists, names},
+    super::{Scope, Settings, lists, names, places},
     keys::place_of,
     section::Section,
     value::{Wrong, text},
@@ -57,7 +57,20 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
     };
     let scope = inner.variant("scope");
     let mut prefixes = array(&mut inner, "prefixes", ARRAY);
-    if !inner.has("prefixes") && !inner.has("scope") {
+    let database = inner.text::<PathBuf>("database");
+    let (countries, systems) = (inner.several("geoip"), inner.several("asn"));
+    if let Some(database) = &database {
+        if inner.has("geoip") || inner.has("asn") {
+            match places::prefixes(&folder.join(database), &countries, &systems) {
+                Ok(found) => prefixes.extend(found),
+                Err(why) => inner.refuse("database", &why),
+            }
+        } else {
+            inner.require("geoip");
+        }
+    } else if inner.has("geoip") || inner.has("asn") {
+        inner.require("database");
+    } else if !inner.has("prefixes") && !inner.has("scope") {
         inner.require("file");
     }
     let path = inner.text::<PathBuf>("file");

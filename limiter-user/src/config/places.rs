@@ -1,0 +1,94 @@
+//! The prefixes of countries and autonomous systems, from a database in MaxMind's format.
+
+use std::{collections::HashMap, net::IpAddr, path::Path, str::FromStr};
+
+use ipnet::IpNet;
+use maxminddb::{MaxMindDbError, Reader};
+use serde::Deserialize;
+
+use super::{Invalid, Prefixes, ensure};
+use crate::files;
+
+/// The longest database in bytes.
+const LONGEST: u64 = 1 << 30;
+
+/// A country, as in CN (ISO 3166-1).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Country(String);
+
+impl FromStr for Country {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        let is_code = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_uppercase());
+        ensure!(
+            is_code,
+            "'{}' is not a country: write two capital letters as in \"CN\"",
+            text.escape_debug()
+        );
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A record of a database of countries, of cities, or of autonomous systems.
+#[derive(Deserialize)]
+struct Place {
+    country: Option<Code>,
+    autonomous_system_number: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Code {
+    iso_code: Option<String>,
+}
+
+/// Reads the prefixes of countries and autonomous systems.
+/// Fails if the database cannot be read, or has no prefixes of one of them.
+pub fn prefixes(path: &Path, countries: &[Country], systems: &[u32]) -> Result<Prefixes, String> {
+    let shown = path.display();
+    let bytes = files::read(path, LONGEST).map_err(|error| {
+        format!("{shown} cannot be read ({error}): check the path and its permissions")
+    })?;
+    let names = countries.iter().map(|country| country.0.clone());
+    let names = names.chain(systems.iter().map(|number| format!("AS{number}")));
+    let mut found: HashMap<String, Prefixes> = names.map(|name| (name, Prefixes::new())).collect();
+    read(&bytes, &mut found).map_err(|error| {
+        format!("{shown} is not a database of MaxMind's format ({error}): get it again")
+    })?;
+    match found.iter().find(|(_, prefixes)| prefixes.is_empty()) {
+        Some((name, _)) => Err(format!("{shown} has no prefixes of {name}")),
+        None => Ok(found.into_values().flatten().collect()),
+    }
+}
+
+fn read(bytes: &[u8], found: &mut HashMap<String, Prefixes>) -> Result<(), MaxMindDbError> {
+    let reader = Reader::from_source(bytes)?;
+    for network in reader.networks(Default::default())? {
+        let network = network?;
+        let Some(place) = network.decode::<Place>()? else {
+            continue;
+        };
+        let country = place.country.and_then(|country| country.iso_code);
+        let system = place.autonomous_system_number;
+        let names = country
+            .into_iter()
+            .chain(system.map(|number| format!("AS{number}")));
+        for name in names {
+            if let Some(prefixes) = found.get_mut(&name) {
+                let net = network.network()?;
+                prefixes.extend(of_family(net.ip(), net.prefix()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The prefix as packets have it: databases of both families keep IPv4 under ::/96.
+fn of_family(address: IpAddr, bits: u8) -> Option<IpNet> {
+    let v4 = match address {
+        IpAddr::V6(v6) if v6.segments()[..6] == [0; 6] => v6.to_ipv4().zip(bits.checked_sub(96)),
+        _ => None,
+    };
+    let (address, bits) = v4.map_or((address, bits), |(v4, bits)| (v4.into(), bits));
+    IpNet::new(address, bits).ok()
+}
