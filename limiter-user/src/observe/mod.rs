@@ -23,7 +23,7 @@ use limiter_common::{
     abi::counters::{Count as KernelCount, Counters, LimitCounters},
     policy::verdict::{Reason, Verdict},
 };
-pub use live::{Row, Sample, Wanted};
+pub use live::{Sample, Wanted};
 pub use reader::{Reader, readers};
 pub use reasons::{Drops, Passes};
 pub use snapshot::Snapshot;

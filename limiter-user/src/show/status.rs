@@ -123,7 +123,7 @@ fn interface(interface: &Interface) -> String {
     if delays.packets > 0 {
         let packets = counted(delays.packets, "packet");
         let mean = 1e3 * delays.seconds / delays.packets as f64;
-        let most = below(delays);
+        let most = below(delays.most());
         text += &line(
             "delayed",
             &format!("{packets}, {mean:.1} ms on average{most}"),

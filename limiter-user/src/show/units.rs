@@ -2,8 +2,6 @@
 
 use indicatif::HumanCount;
 
-use crate::observe::Delays;
-
 /// Formats `1234567` as `1,234,567`.
 pub fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
@@ -47,9 +45,9 @@ pub fn seconds(value: f64) -> String {
 }
 
 /// Formats a bound of delays as `, 99 % below 16.8 ms`; empty without a known one.
-pub fn below(delays: &Delays) -> String {
+pub fn below(most: Option<f64>) -> String {
     let text = |most| format!(", 99 % below {:.1} ms", 1e3 * most);
-    delays.most().map(text).unwrap_or_default()
+    most.map(text).unwrap_or_default()
 }
 
 #[cfg(test)]
