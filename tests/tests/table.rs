@@ -41,8 +41,9 @@ fn each_source_takes_32_bytes() {
     let hosts = Hosts::new();
     let memory = |most: u64| {
         let attach = hosts.run(&format!("attach eth0 --rate 5 --max-sources {most}"));
-        assert!(attach.contains("32 bytes each"), "{attach}");
+        assert!(attach.contains("MiB of kernel memory"), "{attach}");
         let sources = hosts.status()["sources"].clone();
+        assert_eq!(sources["source_bytes"], 32);
         hosts.run("detach eth0");
         assert_eq!(sources["capacity"], most);
         sources["memory_bytes"].as_u64().unwrap()
