@@ -51,7 +51,6 @@ mod shared {
     pub mod lasting;
     pub mod limiting;
     pub mod output;
-    pub mod packet;
     pub mod ssh;
     pub mod values;
 
@@ -61,7 +60,6 @@ mod shared {
     pub use lasting::{Lasting, note_stale_file, report_changes};
     pub use limiting::{Limiting, settings};
     pub use output::{About, Usage, answer, note, outcome, print, report, unwritten, usage, write};
-    pub use packet::OfPacket;
     pub use ssh::{allow_first, warn_of_ban, warn_of_change};
     pub use values::{DAY, SECOND, YEAR, address, duration, interface, prefix};
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use limiter_common::table::key::SourceKey;
 
 use crate::{
-    cli::shared::{OfPacket, OnOne, address, each, outcome},
+    cli::shared::{OnOne, address, each, outcome},
     config::{Limit, Parts},
     kernel::Attachment,
     observe::Asked,
@@ -20,7 +20,7 @@ pub struct Reset {
     #[arg(value_name = "ADDRESS", value_parser = address, required_unless_present = "all", conflicts_with = "all")]
     address: Option<IpAddr>,
     #[command(flatten)]
-    of: OfPacket,
+    of: Asked,
     /// Refill the buckets of all sources
     #[arg(long)]
     all: bool,
