@@ -59,7 +59,7 @@ mod shared {
     pub use interruption::interruption;
     pub use lasting::{Lasting, note_stale_file, report_changes};
     pub use limiting::{Limiting, settings};
-    pub use output::{About, Usage, answer, note, outcome, print, report, unwritten, usage, write};
+    pub use output::{About, Usage, answer, note, outcome, print, report, usage, write};
     pub use ssh::{allow_first, warn_of_ban, warn_of_change};
     pub use values::{DAY, SECOND, YEAR, address, duration, interface, prefix};
 }
