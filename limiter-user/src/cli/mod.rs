@@ -259,7 +259,7 @@ mod tests {
         for verb in Cli::command().get_subcommands() {
             let name = verb.get_name();
             assert!(verb.get_about().is_some(), "{name}");
-            assert!(!examples(name).is_empty(), "{name}");
+            assert!(examples(name).next().is_some(), "{name}");
         }
     }
 
@@ -268,7 +268,7 @@ mod tests {
         let verbs = Cli::command();
         let verbs = verbs.get_subcommands().map(clap::Command::get_name);
         for verb in std::iter::once("limiter").chain(verbs) {
-            for line in examples(verb).into_iter().flat_map(|(_, lines)| lines) {
+            for line in examples(verb).filter_map(|line| line.strip_prefix("    ")) {
                 let read = Cli::try_parse_from(line.split(' '));
                 assert!(read.is_ok(), "{line}: {}", read.unwrap_err());
                 let is_of_verb = verb == "limiter" || line.split(' ').nth(1) == Some(verb);
