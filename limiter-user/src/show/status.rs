@@ -199,19 +199,11 @@ fn new_sources_note(interface: &Interface) -> String {
     if interface.drops.of(Reason::NewSource).packets == 0 {
         return String::new();
     }
-    let name = &interface.name;
-    let larger = format!(
-        "`limiter detach {name}`, then attach with a --max-sources above {}",
-        interface.sources.capacity
-    );
-    match &interface.new_sources {
-        Some(rate) => format!(
-            "  New sources were refused: they came faster than {rate}, or the table had no room. In a flood of spoofed sources this is intended. If they are real: `limiter set {name} --new-sources RATE` with a higher rate, or {larger}.\n"
-        ),
-        None => format!(
-            "  New sources were refused, because the table had no room for them. If they are real: {larger}.\n"
-        ),
-    }
+    let (name, room) = (&interface.name, interface.sources.capacity);
+    let rate = interface.new_sources.as_deref().unwrap_or("none");
+    format!(
+        "  New sources were refused: they came faster than --new-sources ({rate}), or the table had no room. In a flood of spoofed sources this is intended. If they are real: `limiter set {name} --new-sources RATE` with a higher rate, or `limiter detach {name}`, then attach with a --max-sources above {room}.\n"
+    )
 }
 
 /// The reasons that have packets; empty if none has.
