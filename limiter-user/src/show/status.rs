@@ -202,7 +202,7 @@ fn new_sources_note(interface: &Interface) -> String {
     let (name, room) = (&interface.name, interface.sources.capacity);
     let rate = interface.new_sources.as_deref().unwrap_or("none");
     format!(
-        "  New sources were refused: they came faster than --new-sources ({rate}), or the table had no room. In a flood of spoofed sources this is intended. If they are real: `limiter set {name} --new-sources RATE` with a higher rate, or `limiter detach {name}`, then attach with a --max-sources above {room}.\n"
+        "  New sources were refused: they came faster than {rate} (`--new-sources`), or the table had no room. In a flood of spoofed sources this is intended. If they are real: `limiter set {name} --new-sources RATE` with a higher rate, or `limiter detach {name}`, then attach with a --max-sources above {room}.\n"
     )
 }
 
