@@ -100,18 +100,24 @@ pub fn match_all_fields() -> Settings {
     file::parse(text, ".".as_ref()).unwrap().settings
 }
 
-/// Replays a file.
+/// Replays a file: the outcome, and the verdict on each packet.
 pub fn replay(file: &[u8], settings: &Settings) -> anyhow::Result<(Outcome, Vec<Option<Reason>>)> {
-    let mut capture = Capture::new("test", io::Cursor::new(file.to_vec()))?;
+    let open = || Capture::new("test", io::Cursor::new(file.to_vec()));
     let compiled = Compiled::new(settings).unwrap();
-    let mut verdicts = Vec::new();
-    let each = |number, reason| {
-        verdicts.push(reason);
-        assert_eq!(number, verdicts.len() as u64);
-        Ok(())
+    let outcome = replay::run(&mut open()?, &compiled)?;
+    let mut packets = open()?.peekable();
+    let begin = match packets.peek() {
+        Some(Ok(packet)) => packet.time,
+        _ => 0,
     };
-    let replay = replay::run(&mut capture, &compiled, each)?;
-    Ok((replay, verdicts))
+    let mut model = compiled.model(begin);
+    let verdicts = packets.map(|packet| {
+        let packet = packet?;
+        let decide = || replay::decide(&mut model, &packet.frame, packet.time);
+        Ok((!packet.outgoing).then(decide))
+    });
+    let verdicts = verdicts.collect::<anyhow::Result<_>>()?;
+    Ok((outcome, verdicts))
 }
 
 /// Replays a file, and runs the program in the kernel on each packet. Both must agree on every packet and on the

@@ -143,7 +143,7 @@ fn attach_shares_a_limit_by_flags() {
     need_kernel!();
     let hosts = Hosts::new();
     let done = hosts.run("attach eth0 --rate 1/h --burst 5 --fleet edge");
-    let note = "Fleet 'edge' shares nothing with this host until an agent runs";
+    let note = "no agent runs here: start one by `limiter agent --store URL`";
     assert!(done.contains(note), "{done}");
     let shown = hosts.run("config show eth0");
     assert!(shown.contains("fleet = \"edge\"\n") && shown.contains("scope = \"fleet\"\n"));

@@ -164,7 +164,7 @@ fn reset_says_which_limits_it_cannot_reset() {
     assert_eq!(
         hosts.run("reset eth0 192.0.2.7"),
         "eth0: refilled 2 buckets of 192.0.2.7; \
-         limit 'destinations' is not reset, because its buckets are of destinations: add --to, or \
+         limit 'destinations' is not reset, because its key has more: add --to, or \
          `limiter reset eth0 --all` refills all buckets\n"
     );
     for (source, ports) in flows {
@@ -173,10 +173,10 @@ fn reset_says_which_limits_it_cannot_reset() {
     assert_eq!(passed(&traffic, &hosts, other.0, other.1), 0);
     let of_ipv6 = hosts.run("reset eth0 2001:db8::7");
     assert!(of_ipv6.starts_with("eth0: unchanged: limit 'flows' is not reset"));
-    let why = "limit 'pairs' is not reset, because its keys are hashes of IPv6 addresses";
+    let why = "limit 'pairs' is not reset, because its key has more";
     assert!(of_ipv6.contains(why), "{of_ipv6}");
     let partly = hosts.run("reset eth0 192.0.2.7 --port 53");
-    let why = "limit 'flows' is not reset, because its key needs more: add --to, --from-port, --protocol, or";
+    let why = "limit 'flows' is not reset, because its key has more: add --to, --from-port, --protocol, or";
     assert!(partly.contains(why), "{partly}");
 }
 

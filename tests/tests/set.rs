@@ -49,7 +49,7 @@ fn set_changes_one_limit_of_several() {
     let traffic = Traffic::new(&hosts);
     assert_eq!(traffic.passed_to(80, "192.0.2.2", 8), 5);
     let done = set(&hosts, "--limit web --burst 7");
-    assert_eq!(done, "eth0: web: burst 5 -> 7 (looser)\n");
+    assert_eq!(done, "eth0: web: burst 5 -> 7\n");
     assert_eq!(traffic.passed_to(80, "192.0.2.2", 8), 2, "burst +2");
 
     let done = set(&hosts, "--limit web --shadow on");
@@ -61,7 +61,7 @@ fn set_changes_one_limit_of_several() {
     // Port 80 took 15 of the 20 tokens.
     assert_eq!(traffic.passed("192.0.2.2", 9), 5);
 
-    let listed = "web (rate 1/h, burst 7), all (rate 1/h, burst 20)";
+    let listed = "web, all";
     let several = &["several limits", listed, "--limit web"][..];
     for (options, status, words) in [
         ("--rate 6", 1, several),
@@ -91,7 +91,7 @@ fn set_changes_the_new_source_limit() {
     let shown = || hosts.run("config show eth0");
     assert_eq!(
         set(&hosts, "--new-sources 1/h"),
-        "eth0: new sources: rate 1k/s -> 1/h (tighter)\n"
+        "eth0: new sources: rate 1k/s -> 1/h\n"
     );
     assert!(shown().contains("new_sources = \"1/h\"\nnew_sources_burst = 40\n"));
     // Both limits share seven eighths of the burst, and each has a sixteenth of its own: 35 and 2 tokens.

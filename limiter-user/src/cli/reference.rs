@@ -58,9 +58,12 @@ fn section(verb: &Command, depth: usize) -> String {
     for inner in inner.filter(|inner| inner.get_name() != "help") {
         text += &section(inner, depth + 1);
     }
-    for (task, lines) in examples(verb.get_name()) {
-        if depth == 3 {
-            let _ = write!(text, "\n{task}\n\n```sh\n{}\n```\n", lines.join("\n"));
+    let lines: Vec<_> = examples(verb.get_name()).collect();
+    let is_command = |line: &str| line.starts_with(' ');
+    for example in lines.chunk_by(|_, next| is_command(next)) {
+        if let ([task, commands @ ..], 3) = (example, depth) {
+            let commands: Vec<_> = commands.iter().map(|line| line.trim()).collect();
+            let _ = write!(text, "\n{task}\n\n```sh\n{}\n```\n", commands.join("\n"));
         }
     }
     text

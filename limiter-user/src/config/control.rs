@@ -26,22 +26,14 @@ impl Default for Control {
     /// healthy neighbour asks once in several seconds. Made-up neighbours cannot exceed the total.
     fn default() -> Self {
         Self {
+            rate: Rate::packets_per_second(100),
+            burst: None,
             total: Some(Rate::packets_per_second(10_000)),
-            ..Self::without_total()
         }
     }
 }
 
 impl Control {
-    /// The limits in a record that was written by a version without a total.
-    pub(super) fn without_total() -> Self {
-        Self {
-            rate: Rate::packets_per_second(100),
-            burst: None,
-            total: None,
-        }
-    }
-
     /// The limits on control traffic, each source's first: a neighbour above both is reported as above its own.
     pub fn limits(&self) -> Vec<Limit> {
         let each = Limit {

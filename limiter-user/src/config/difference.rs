@@ -1,9 +1,6 @@
 //! The differences between two settings, in words.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Limit, Lists, NewSources, Prefixes, Scope, Settings, or_none::NONE};
 
@@ -14,7 +11,7 @@ type Setting<'a> = (&'a str, String);
 pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String> {
     let [before, after] = [old, new].map(|settings| new_sources(settings.new_sources));
     let mut changes = limits_of(&before, &after, frame_max, true);
-    changes.extend(noted(whole(old), whole(new), [None; 2]));
+    changes.extend(noted(whole(old), whole(new)));
     // A single limit needs no name.
     let with_names = new.limits.len() != 1;
     changes.extend(limits_of(&old.limits, &new.limits, frame_max, with_names));
@@ -36,28 +33,19 @@ pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String>
             true => [(what.as_str(), Scope::Fleet.to_string())],
             false => [(what.as_str(), Scope::Host.to_string())],
         };
-        changes.extend(noted(scope(old), scope(new), [None; 2]));
+        changes.extend(noted(scope(old), scope(new)));
     }
     changes
 }
 
-/// Notes the settings that differ, and the direction of the first two if the new value compares to the old one.
+/// Notes the settings that differ.
 fn noted<'a, const N: usize>(
     old: [Setting<'a>; N],
     new: [Setting<'a>; N],
-    orders: [Option<Ordering>; 2],
 ) -> impl Iterator<Item = String> {
-    let orders = orders.into_iter().chain(std::iter::repeat(None));
-    let both = old.into_iter().zip(new).zip(orders);
-    both.filter(|((old, new), _)| old != new)
-        .map(|(((what, from), (_, to)), order)| {
-            let direction = match order {
-                Some(Ordering::Less) => " (tighter)",
-                Some(Ordering::Greater) => " (looser)",
-                _ => "",
-            };
-            format!("{what} {from} -> {to}{direction}")
-        })
+    let both = old.into_iter().zip(new);
+    both.filter(|(old, new)| old != new)
+        .map(|((what, from), (_, to))| format!("{what} {from} -> {to}"))
 }
 
 fn on(switch: bool) -> String {
@@ -81,7 +69,7 @@ fn whole(settings: &Settings) -> [Setting<'static>; 5] {
     ]
 }
 
-/// The settings of a limit. Rate and burst come first.
+/// The settings of a limit.
 fn of_limit(limit: &Limit, frame_max: u64) -> [Setting<'static>; 10] {
     [
         ("rate", limit.rate.to_string()),
@@ -129,12 +117,8 @@ fn limits_of(old: &[Limit], new: &[Limit], frame_max: u64, with_names: bool) -> 
 }
 
 fn one_limit(old: &Limit, new: &Limit, frame_max: u64) -> Vec<String> {
-    let tokens = |limit: &Limit| limit.burst(frame_max).map_or(0, |burst| burst.tokens);
-    let same_unit = old.rate.unit == new.rate.unit;
-    let of_burst = same_unit.then(|| tokens(new).cmp(&tokens(old)));
     let [before, after] = [old, new].map(|limit| of_limit(limit, frame_max));
-    let orders = [new.rate.compare(&old.rate), of_burst];
-    let mut changes: Vec<_> = noted(before, after, orders).collect();
+    let mut changes: Vec<_> = noted(before, after).collect();
     if old.key != new.key {
         changes.push(format!("key {} -> {}, with new buckets", old.key, new.key));
     }

@@ -59,6 +59,12 @@ impl Lists {
     }
 }
 
+/// Reads an address.
+pub fn address(text: &str) -> Result<IpAddr, Invalid> {
+    let wrong = |_| invalid!("not an address: write one as in 192.0.2.7 or 2001:db8::7");
+    text.parse().map_err(wrong)
+}
+
 /// Reads a prefix. A bare address is a prefix of that address alone. Bits behind the prefix are refused, because
 /// either the address or the network may be meant.
 pub fn prefix(text: &str) -> Result<IpNet, Invalid> {

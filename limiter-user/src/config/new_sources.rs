@@ -12,13 +12,7 @@ pub struct NewSources {
     /// The most new sources at once; `None`: those of 6.5536 seconds at the rate.
     pub burst: Option<u64>,
     /// A refused source that comes again has a budget of its own: [`SECOND_CHANCES`] of rate and burst more.
-    #[serde(default = "on")]
     pub second_chance: bool,
-}
-
-/// Records of earlier builds do not have the setting.
-const fn on() -> bool {
-    true
 }
 
 /// The budget of second chances, as a fraction of the rate and the burst.

@@ -25,29 +25,24 @@ pub struct Settings {
     /// The wanted mode.
     pub mode: Mode,
     /// The packets that the limits are for.
-    #[serde(default)]
     pub direction: Direction,
     /// The number of sources that the table has room for.
     pub max_sources: u32,
     /// The number of bans that there is room for.
-    #[serde(default)]
     pub max_bans: u32,
     /// The limit on new sources; `None`: no limit.
     pub new_sources: Option<NewSources>,
     /// Packets that are exempt from the limits.
     pub exempt: Exempt,
     /// The limits on control traffic, if that is exempt.
-    #[serde(default = "Control::without_total")]
     pub control: Control,
     /// Treatment of malformed IP.
     pub malformed: Malformed,
     /// Charge and count, but drop nothing.
     pub shadow: bool,
     /// The fleet that shares the limits and lists of its scope; `None`: this host belongs to no fleet.
-    #[serde(default)]
     pub fleet: Option<String>,
     /// Names of the lists that the fleet adds prefixes to.
-    #[serde(default)]
     pub fleet_lists: BTreeSet<String>,
     /// Lists of sources, which may be long. The record does not have them: they are read back from the maps.
     #[serde(skip)]
@@ -102,21 +97,16 @@ pub struct Limit {
     /// The way a bucket refills.
     pub algorithm: Algorithm,
     /// The time for which a source stays refused after its first refused packet; `None`: until it has a token.
-    #[serde(default)]
     pub hold: Option<Time>,
     /// The longest time for which packets over the limit are delayed; `None`: they are dropped.
-    #[serde(default)]
     pub max_delay: Option<Time>,
     /// The signals that lower the rate; `None`: the rate is constant.
-    #[serde(default)]
     pub adaptive: Option<Adaptive>,
     /// The way in which a new source that is refused may prove its address.
-    #[serde(default)]
     pub proof: Proof,
     /// Charge and count, but drop nothing.
     pub shadow: bool,
     /// The hosts that charge the buckets.
-    #[serde(default)]
     pub scope: Scope,
 }
 

@@ -24,12 +24,6 @@ fn needed(entries: u64, period: u64, held: u64) -> u64 {
 
 /// The finding about a limit with `room` entries that are held for `held` nanoseconds each.
 fn finding(limit: &Limit, room: u32, held: u64, needed: Option<u64>) -> String {
-    // Long times are rounded down to a second.
-    let rounded = if held > SECOND {
-        held - held % SECOND
-    } else {
-        held
-    };
     let needed = needed.map_or_else(
         || "there is no limit on new sources".to_owned(),
         |needed| format!("new sources at the permitted rate need {needed} entries"),
@@ -40,7 +34,7 @@ fn finding(limit: &Limit, room: u32, held: u64, needed: Option<u64>) -> String {
     format!(
         "a flood of new sources fills the table for limit '{}' ({room} entries), because each entry is kept for {}{hold}; {needed}",
         limit.name,
-        humantime::format_duration(Duration::from_nanos(rounded)),
+        humantime::format_duration(Duration::from_secs(held.div_ceil(SECOND))),
     )
 }
 

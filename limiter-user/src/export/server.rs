@@ -1,7 +1,8 @@
 //! Limits connections: their number, their duration, and the size of requests.
 
-use std::{collections::VecDeque, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, io, net::SocketAddr, time::Duration};
 
+use anyhow::anyhow;
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::{
@@ -14,7 +15,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{CannotListen, collection::Collection, http};
+use super::{collection::Collection, http};
 
 /// Maximum number of connections. One more connection replaces the oldest one. Clients that keep idle connections
 /// block no other client.
@@ -38,8 +39,12 @@ pub struct Server {
 
 impl Server {
     /// Starts to listen.
-    pub async fn bind(address: SocketAddr) -> Result<Self, CannotListen> {
-        let failed = |source| CannotListen { address, source };
+    pub async fn bind(address: SocketAddr) -> anyhow::Result<Self> {
+        let failed = |source: io::Error| {
+            anyhow!(
+                "cannot listen on {address}: {source}: `ss -lntp` shows used ports; choose another address with --listen ADDR:PORT"
+            )
+        };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address })

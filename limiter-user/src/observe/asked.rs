@@ -1,26 +1,37 @@
 //! The buckets that a command asks for: their keys in the table.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
+use clap::Args;
 use limiter_common::table::key::SourceKey;
 
 use crate::{
-    config::{Direction, Key, Parts, Protocol, key::Packet, names::direction_of},
+    config::{
+        Direction, Invalid, Key, Parts, Protocol, invalid, key::Packet, lists::address,
+        names::direction_of,
+    },
     kernel::program::Tables,
 };
 
-/// The packets whose buckets are asked for.
-#[derive(Clone, Copy, Debug)]
+// The packets whose buckets are asked for, and the options for them. No doc comment: clap would make it the help of the
+// verb.
+#[expect(missing_docs, reason = "see above")]
+#[derive(Clone, Copy, Debug, Args)]
 pub struct Asked {
     /// The source.
+    #[arg(skip = Ipv4Addr::UNSPECIFIED)]
     pub source: IpAddr,
-    /// The destination.
+    /// Destination of the packets, for limits whose key has it
+    #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "address")]
     pub to: Option<IpAddr>,
-    /// The destination port.
+    /// Destination port of the packets, for limits whose key has it
+    #[arg(long, value_name = "PORT", requires = "address")]
     pub port: Option<u16>,
-    /// The source port.
+    /// Source port of the packets, for limits on flows
+    #[arg(long, value_name = "PORT", requires = "address")]
     pub from_port: Option<u16>,
-    /// The protocol.
+    /// Protocol of the packets as in udp, for limits on flows
+    #[arg(long, value_name = "NAME", requires = "address")]
     pub protocol: Option<Protocol>,
 }
 
@@ -34,6 +45,17 @@ impl Asked {
             from_port: None,
             protocol: None,
         }
+    }
+
+    /// The packets from `source` with these options.
+    pub fn from(self, source: IpAddr) -> Result<Self, Invalid> {
+        if let Some(to) = self.to.filter(|to| to.is_ipv4() != source.is_ipv4()) {
+            return Err(invalid!(
+                "no packet goes from {source} to {to}: write an IPv{} address after --to",
+                if source.is_ipv4() { 4 } else { 6 }
+            ));
+        }
+        Ok(Self { source, ..self })
     }
 
     /// The packets under the attachment called `name`. Of those that an interface sends, an address alone is the

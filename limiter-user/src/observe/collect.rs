@@ -12,18 +12,20 @@ use limiter_common::{
 };
 
 use super::{
-    BanCounts, Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader, Row, Sample,
-    Sources, Wanted,
+    BanCounts, Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader, Sample, Sources,
+    Top, Wanted,
     busiest::{Busiest, Order},
-    check::decided_by,
+    check::{BAN, decided_by},
     live::{Gauge, Since, rest},
     of_the_only_limit,
     reader::{part, stretch},
-    readers, verdicts,
+    readers,
+    source::TopSource,
+    verdicts,
 };
 use crate::{
     config,
-    config::{Proof, Slot, compile::FIRST_SLOT, key::octets},
+    config::{DENY, Proof, Slot, compile::FIRST_SLOT, key::octets},
     kernel::{
         Attachment, Result,
         program::Tables,
@@ -177,21 +179,25 @@ pub fn sample(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Res
     let interface = &attachment.interface;
     let of = (interface.index, attachment.record.attached_at.clone());
     let elapsed = gauge.begin(of, attachment.tables.sets.capacity(), Instant::now());
+    let rate = |count: u64| elapsed.map(|elapsed| count as f64 / elapsed.as_secs_f64());
     let (counted, busiest) = scan(attachment, wanted, gauge)?;
-    let mut rows = rows(attachment, busiest)?;
+    let sources = sources(attachment, busiest, rate)?;
     // The interface is read after the sources, so that it includes all their packets.
     let interface = described(attachment, counted)?;
     let before = std::mem::replace(&mut gauge.delays, interface.delays.clone());
     let delays = interface.limits.iter().any(|of| of.max_delay.is_some());
     let delays = (delays && elapsed.is_some()).then(|| interface.delays.clone().since(&before));
-    let before = gauge.drops(interface.drops);
-    rows.extend(rest(&interface.drops, &before, &rows));
-    Ok(Sample {
-        interface,
-        elapsed,
-        delays,
-        rows,
-    })
+    let before = std::mem::replace(&mut gauge.drops, interface.drops.clone());
+    let top = Top {
+        interface: interface.name.clone(),
+        interval_seconds: elapsed.map(|elapsed| elapsed.as_secs_f64()),
+        verdicts: interface.verdicts,
+        delayed_packets_per_second: delays.as_ref().and_then(|delays| rate(delays.packets)),
+        delayed_below_seconds: delays.as_ref().and_then(Delays::most),
+        other_drops: rest(&interface.drops, &before, &sources, rate),
+        sources,
+    };
+    Ok(Sample { interface, top })
 }
 
 /// Buckets of sources, each with its packets since the last scan.
@@ -231,24 +237,32 @@ fn place(key: &SourceKey) -> (u32, u128, u32, u32) {
     (key.family(), address, key.port(), key.slot())
 }
 
-/// The rows of sources. The clock is read again, after the buckets.
-fn rows(attachment: &Attachment, sources: Found) -> Result<Vec<Row>> {
+/// The sources as shown. The clock is read again, after the buckets.
+fn sources(
+    attachment: &Attachment,
+    found: Found,
+    rate: impl Fn(u64) -> Option<f64>,
+) -> Result<Vec<TopSource>> {
     let readers = readers(attachment)?;
-    let row = |(key, source, since): (SourceKey, Source, Since)| {
+    let source = |(key, source, since): (SourceKey, Source, Since)| {
         let reader = readers.iter().find(|reader| reader.slot == key.slot())?;
         let limit = &reader.limit;
         let network = limit.key.network(&key);
         let listed = network.map(|network| decided_by(attachment, network.addr()));
-        Some(listed.transpose().map(|listed| Row {
-            source: limit.key.show(&key),
-            limit: limit.name.clone(),
-            network,
-            listed: listed.and_then(|(listed, _)| listed),
-            reason: None,
-            activity: reader.activity(&source, since),
-            tokens: reader.tokens(&source),
-            held_seconds: reader.held(&source),
+        Some(listed.transpose().map(|listed| {
+            let listed = listed.and_then(|(listed, _)| listed);
+            let activity = reader.activity(&source, since);
+            let shown = TopSource::new(limit.key.show(&key), limit.name.clone(), activity, &rate);
+            TopSource {
+                tokens: reader.tokens(&source),
+                held_seconds: reader.held(&source),
+                listed: listed.map(str::to_owned),
+                // The drops are counted for the list or the ban.
+                dropped_packets_per_second: (shown.dropped_packets_per_second)
+                    .filter(|_| !matches!(listed, Some(BAN | DENY))),
+                ..shown
+            }
         }))
     };
-    sources.into_iter().filter_map(row).collect()
+    found.into_iter().filter_map(source).collect()
 }

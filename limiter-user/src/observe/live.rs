@@ -1,8 +1,7 @@
-//! The rows of `top`, and the memory of the table from one scan to the next.
+//! The samples of `top`, and the memory of the table from one scan to the next.
 
 use std::time::{Duration, Instant};
 
-use ipnet::IpNet;
 use limiter_common::{
     abi::Source,
     policy::verdict::Reason,
@@ -10,8 +9,9 @@ use limiter_common::{
 };
 
 use super::{
-    Count, Delays, Drops, Interface,
-    busiest::{Activity, Order},
+    Delays, Drops, Interface, Top,
+    busiest::Order,
+    source::{TopDrops, TopSource},
 };
 
 /// A selection of sources.
@@ -28,85 +28,33 @@ pub struct Wanted {
 pub struct Sample {
     /// Everything that `status` shows.
     pub interface: Interface,
-    /// Time since the last scan; none if there is no earlier scan to compare with.
-    pub elapsed: Option<Duration>,
-    /// Delays since the last scan; none without it, or if no limit has `max_delay`.
-    pub delays: Option<Delays>,
-    /// The wanted sources, in order, then drops of others.
-    pub rows: Vec<Row>,
+    /// Everything that `top` shows.
+    pub top: Top,
 }
 
-/// A source, or drops that are not attributed to a single source.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    /// The text for the source: an address or a prefix, with a port if the limit's key has one.
-    pub source: String,
-    /// The limit that the bucket belongs to.
-    pub limit: String,
-    /// The addresses that share the bucket; none if all addresses do.
-    pub network: Option<IpNet>,
-    /// The list that decides about the source before any limit.
-    pub listed: Option<&'static str>,
-    /// Reason of the drops; only for drops that are not attributed to a single source.
-    pub reason: Option<Reason>,
-    /// The numbers that the row is sorted by.
-    pub activity: Activity,
-    /// Tokens left.
-    pub tokens: f64,
-    /// Seconds for which the limit still holds the source; none if it does not.
-    pub held_seconds: Option<f64>,
-}
-
-impl Row {
-    /// Creates a row of drops that are not attributed to a single source.
-    fn of_many(reason: Reason, dropped: u64, since: u64) -> Self {
-        let (source, limit) = match reason {
-            Reason::Limit => ("other sources", "any"),
-            Reason::Deny => ("denied sources", "deny list"),
-            Reason::Ban => ("banned sources", "ban"),
-            Reason::NewSource => ("new sources", "new source"),
-            Reason::Answered => ("answered SYNs", "new source"),
-            reason => (reason.name(), reason.name()),
-        };
-        Self {
-            source: source.to_owned(),
-            limit: limit.to_owned(),
-            network: None,
-            listed: None,
-            reason: Some(reason),
-            activity: Activity {
-                over: dropped,
-                drops: true,
-                over_since: since,
-                ..Activity::default()
-            },
-            tokens: 0.0,
-            held_seconds: None,
-        }
-    }
-}
-
-/// The drops that `rows` do not show. Together, all lines are the interface's drops. `before`: the interface's drops
-/// at the last scan.
-pub fn rest(drops: &Drops, before: &Drops, rows: &[Row]) -> Vec<Row> {
-    let others = |(reason, count): (Reason, Count)| {
-        let mut dropped = count.packets;
-        let mut since = dropped.saturating_sub(before.of(reason).packets);
-        for row in rows {
-            if row.activity.drops && row.reason.unwrap_or(Reason::Limit) == reason {
-                dropped = dropped.saturating_sub(row.activity.over);
-                since = since.saturating_sub(row.activity.over_since);
-            }
-        }
-        (dropped > 0).then(|| Row::of_many(reason, dropped, since))
-    };
-    drops.iter().filter_map(others).collect()
-}
-
-/// Packets per second.
-#[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
-pub fn per_second(count: u64, elapsed: Duration) -> f64 {
-    count as f64 / elapsed.as_secs_f64()
+/// The drops that `sources` do not show. Together, all lines are the interface's drops. `before`: the interface's drops
+/// at the last scan. `rate`: packets per second.
+pub fn rest(
+    drops: &Drops,
+    before: &Drops,
+    sources: &[TopSource],
+    rate: impl Fn(u64) -> Option<f64>,
+) -> Vec<TopDrops> {
+    let others = drops.iter().filter_map(|(reason, count)| {
+        let shown = sources.iter().map(|of| of.activity);
+        let shown = shown.filter(|of| of.drops && reason == Reason::Limit);
+        let (over, over_since) = shown.fold((0, 0), |(over, since), of| {
+            (over + of.over, since + of.over_since)
+        });
+        let since = count.packets.saturating_sub(before.of(reason).packets);
+        let dropped_packets = count.packets.saturating_sub(over);
+        (dropped_packets > 0).then(|| TopDrops {
+            reason: reason.name().to_owned(),
+            dropped_packets,
+            dropped_packets_per_second: rate(since.saturating_sub(over_since)),
+        })
+    });
+    others.collect()
 }
 
 /// Packets of a source since the last scan: those that passed, and those that were over the limit.
@@ -120,7 +68,7 @@ pub struct Gauge {
     at: Option<Instant>,
     known: Vec<Known>,
     /// Drops and delays of the interface at the last scan.
-    drops: Drops,
+    pub(super) drops: Drops,
     pub(super) delays: Delays,
     /// Whether there is no second scan. Then entries are not remembered.
     once: bool,
@@ -165,11 +113,6 @@ impl Gauge {
         elapsed.filter(|elapsed| same && (Duration::from_nanos(1)..LONGEST).contains(elapsed))
     }
 
-    /// Remembers the interface's drops. Returns the drops at the last scan.
-    pub fn drops(&mut self, now: Drops) -> Drops {
-        std::mem::replace(&mut self.drops, now)
-    }
-
     /// Packets of a source since the last scan; remembers its counters for the next one. `number`: index of the
     /// source's entry. For a source that was not there, returns all its packets.
     pub fn since(&mut self, number: usize, key: &SourceKey, source: &Source) -> Since {
@@ -209,8 +152,10 @@ fn grown(last: u32, counter: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use limiter_common::abi::counters::Counters;
+
     use super::*;
-    use crate::config::Key;
+    use crate::{config::Key, observe::busiest::Activity};
 
     fn source(passed: u64, refused: u64) -> Source {
         Source {
@@ -278,38 +223,43 @@ mod tests {
 
     #[test]
     fn lines_of_many_sources_add_up_to_all_drops() {
-        let row = |over, over_since, drops| Row {
-            reason: None,
+        let source = |over, over_since, drops| TopSource {
             activity: Activity {
                 over,
                 over_since,
                 drops,
                 ..Activity::default()
             },
-            ..Row::of_many(Reason::Limit, 0, 0)
+            ..TopSource::default()
         };
-        let rows = [row(10, 3, true), row(90, 9, false)];
-        let count = |packets| Count { packets, bytes: 0 };
+        let sources = [source(10, 3, true), source(90, 9, false)];
         let drops = |limit, deny| {
-            let mut drops = Drops::default();
-            drops.set(Reason::Limit, count(limit));
-            drops.set(Reason::Deny, count(deny));
-            drops.set(Reason::NewSource, count(7));
-            drops
+            let mut counters = Counters::default();
+            for (reason, packets) in [
+                (Reason::Limit, limit),
+                (Reason::Deny, deny),
+                (Reason::NewSource, 7),
+            ] {
+                counters.by_reason[reason as usize].packets = packets;
+            }
+            Drops::new(&counters)
         };
-        let lines = rest(&drops(25, 40), &drops(20, 30), &rows);
+        let rate = |count| Some(count as f64);
+        let lines = rest(&drops(25, 40), &drops(20, 30), &sources, rate);
         let seen: Vec<_> = lines
             .iter()
-            .map(|line| (&*line.source, line.activity.over, line.activity.over_since))
+            .map(|line| {
+                let since = line.dropped_packets_per_second.unwrap();
+                (&*line.reason, line.dropped_packets, since)
+            })
             .collect();
         // A source in shadow drops nothing.
-        assert_eq!(
-            seen,
-            [
-                ("other sources", 15, 2),
-                ("denied sources", 40, 10),
-                ("new sources", 7, 0)
-            ]
-        );
+        let expected = [
+            ("deny", 40, 10.0),
+            ("limit", 15, 2.0),
+            ("new_source", 7, 0.0),
+        ];
+        assert_eq!(seen.len(), 3);
+        assert!(expected.iter().all(|line| seen.contains(line)), "{seen:?}");
     }
 }

@@ -25,7 +25,7 @@ use limiter_common::{
     abi::counters::{Count as KernelCount, Counters, LimitCounters},
     policy::verdict::{Reason, Verdict},
 };
-pub use live::{Row, Sample, Wanted};
+pub use live::{Sample, Wanted};
 pub use reader::{Reader, readers};
 pub use reasons::{Drops, Passes};
 pub use snapshot::Snapshot;
@@ -73,7 +73,6 @@ pub struct Interface {
     /// `native`, `generic` or `tc`.
     pub mode: String,
     /// Whether the interface is a loopback interface.
-    #[serde(default)]
     pub loopback: bool,
     /// Why the mode is not native, if native was preferred.
     pub fallback: Option<String>,
@@ -87,7 +86,6 @@ pub struct Interface {
     pub try_until: Option<String>,
     /// When a trial ended without being kept, RFC 3339. The settings from before the trial apply again. Cleared by the
     /// next command that changes something.
-    #[serde(default)]
     pub trial_ended: Option<String>,
     /// Whether the interface drops nothing.
     pub shadow: bool,
@@ -96,7 +94,6 @@ pub struct Interface {
     /// Whether frames in several buffers (jumbo frames) are supported.
     pub frags: bool,
     /// Whether packets that pass continue to another XDP program.
-    #[serde(default)]
     pub chained: bool,
     /// The next XDP program; none if its pin was removed, so that detach does not restore it.
     pub next_program: Option<NextProgram>,
@@ -107,14 +104,12 @@ pub struct Interface {
     /// Traffic that is exempt from the limits.
     pub exempt: Vec<String>,
     /// The fleet that the interface belongs to.
-    #[serde(default)]
     pub fleet: Option<limiter_fleet::status::Fleet>,
     /// The limits.
     pub limits: Vec<Limit>,
     /// The lists.
     pub lists: Vec<List>,
     /// The bans.
-    #[serde(default)]
     pub bans: BanCounts,
     /// All packets by verdict.
     #[serde(flatten)]
@@ -124,7 +119,6 @@ pub struct Interface {
     /// Packets that passed without being charged, by reason.
     pub passes: Passes,
     /// Delays of packets, by limits with `max_delay`.
-    #[serde(default)]
     pub delays: Delays,
     /// The table of sources.
     pub sources: Sources,
@@ -165,10 +159,8 @@ pub struct Limit {
     /// The time for which a source stays refused after its first refused packet; null: until it has a token.
     pub hold: Option<String>,
     /// The longest time for which packets over the limit are delayed; null: they are dropped.
-    #[serde(default)]
     pub max_delay: Option<String>,
     /// The way in which a new source that is refused may prove its address; null: in no way.
-    #[serde(default)]
     pub proof: Option<String>,
     /// Number of sources that the limit holds; null without `hold`.
     pub held_sources: Option<u64>,
@@ -223,7 +215,6 @@ pub struct Listing {
     pub prefixes: Vec<String>,
     /// Prefixes that a fleet added to this list, including prefixes that are not in force here. Only for a list that a
     /// fleet shares, and only if the fleet's agent answers.
-    #[serde(default)]
     pub fleet: Option<Vec<limiter_fleet::status::Listed>>,
 }
 
@@ -261,13 +252,10 @@ pub struct Sources {
     /// Sources removed since attach: their bucket was full again, or another source took a second chance.
     pub removed: u64,
     /// Second chances taken since attach, by sources that were refused and came again. A few of them find no room.
-    #[serde(default)]
     pub second_chances: u64,
     /// Packets since attach of new sources that were refused and came again, including those that took a second chance.
-    #[serde(default)]
     pub came_again: u64,
     /// Sources since attach that have proven their address and were let in. A few of them find no room.
-    #[serde(default)]
     pub proven: u64,
 }
 

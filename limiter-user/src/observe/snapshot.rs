@@ -47,7 +47,7 @@ impl Snapshot {
             patience = patience.saturating_sub(start.elapsed());
             match collect::once(attachment, TOP) {
                 Ok(sample) => {
-                    snapshot.tops.push(Top::new(&sample));
+                    snapshot.tops.push(sample.top);
                     let interface = Interface {
                         fleet,
                         ..sample.interface

@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ban, Delays, Row, Sample, Verdicts, check::BAN, live::per_second};
-use crate::config::DENY;
+use super::{Ban, Verdicts, busiest::Activity};
 
 /// The output of `check --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -134,7 +133,7 @@ pub struct TopDrops {
 }
 
 /// A source in `top`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TopSource {
     /// The bucket's key: an address or a prefix, with a port if the limit's key has one. `-> 192.0.2.10`: a
@@ -162,55 +161,32 @@ pub struct TopSource {
     pub dropped_packets_per_second: Option<f64>,
     /// Packets per second that passed only because of shadow.
     pub would_drop_packets_per_second: Option<f64>,
-}
-
-impl Top {
-    /// Converts the rows of a sample.
-    pub fn new(sample: &Sample) -> Self {
-        let rate = |count| sample.elapsed.map(|elapsed| per_second(count, elapsed));
-        let delays = sample.delays.as_ref();
-        let mut top = Self {
-            interface: sample.interface.name.clone(),
-            interval_seconds: sample.elapsed.map(|elapsed| elapsed.as_secs_f64()),
-            verdicts: sample.interface.verdicts,
-            delayed_packets_per_second: delays.and_then(|delays| rate(delays.packets)),
-            delayed_below_seconds: delays.and_then(Delays::most),
-            ..Self::default()
-        };
-        for row in &sample.rows {
-            let dropped_packets = row.activity.over;
-            let dropped_packets_per_second = rate(row.activity.over_since);
-            match row.reason {
-                None => top.sources.push(TopSource::new(row, rate)),
-                Some(reason) => top.other_drops.push(TopDrops {
-                    reason: reason.name().to_owned(),
-                    dropped_packets,
-                    dropped_packets_per_second,
-                }),
-            }
-        }
-        top
-    }
+    /// The numbers that sources are sorted by.
+    #[serde(skip)]
+    pub activity: Activity,
 }
 
 impl TopSource {
-    fn new(row: &Row, rate: impl Fn(u64) -> Option<f64>) -> Self {
-        let activity = &row.activity;
+    /// A bucket of this limit. `rate`: packets per second.
+    pub fn new(
+        source: String,
+        limit: String,
+        activity: Activity,
+        rate: impl Fn(u64) -> Option<f64>,
+    ) -> Self {
         let (dropped, would_drop) = activity.split(activity.over);
         let (dropped_since, would_drop_since) = activity.split(activity.over_since);
         Self {
-            source: row.source.clone(),
-            limit: row.limit.clone(),
+            source,
+            limit,
             passed_packets: activity.passed,
             dropped_packets: dropped,
             would_drop_packets: would_drop,
-            tokens: row.tokens,
-            held_seconds: row.held_seconds,
-            listed: row.listed.map(str::to_owned),
             passed_packets_per_second: rate(activity.passed_since),
-            dropped_packets_per_second: rate(dropped_since)
-                .filter(|_| !matches!(row.listed, Some(BAN | DENY))),
+            dropped_packets_per_second: rate(dropped_since),
             would_drop_packets_per_second: rate(would_drop_since),
+            activity,
+            ..Self::default()
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use etherparse::PacketBuilder;
 use limiter_common::policy::verdict::Reason;
 
 use super::{
@@ -65,36 +66,22 @@ impl Session {
     }
 
     /// An incoming segment of the open connection.
-    fn segment(&self, payload: u16) -> Frame {
-        const TCP: u8 = 6;
-        const HEADER: u16 = 20;
-        let length = HEADER + payload;
-        let mut packet = match (self.client.0, self.server.0) {
-            (IpAddr::V4(client), IpAddr::V4(server)) => [
-                &[0x45, 0][..],
-                &(HEADER + length).to_be_bytes(),
-                &[0, 0, 0x40, 0, 64, TCP, 0, 0],
-                &client.octets(),
-                &server.octets(),
-            ]
-            .concat(),
-            (client, server) => {
-                let octets = |address| match address {
-                    IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-                    IpAddr::V6(v6) => v6.octets(),
-                };
-                let (client, server) = (octets(client), octets(server));
-                let [high, low] = length.to_be_bytes();
-                let start = [0x60, 0, 0, 0, high, low, TCP, 64];
-                [&start[..], &client, &server].concat()
-            }
+    fn segment(&self, payload: usize) -> Frame {
+        let octets = |address| match address {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+            IpAddr::V6(v6) => v6.octets(),
         };
-        packet.extend(self.client.1.to_be_bytes());
-        packet.extend(self.server.1.to_be_bytes());
-        // Sequence numbers, a header of five words, ACK.
-        packet.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
-        packet.resize(packet.len() + usize::from(payload), 0);
-        Link::Raw.frame(&packet, packet.len() as u64)
+        let packet = match (self.client.0, self.server.0) {
+            (IpAddr::V4(client), IpAddr::V4(server)) => {
+                PacketBuilder::ipv4(client.octets(), server.octets(), 64)
+            }
+            (client, server) => PacketBuilder::ipv6(octets(client), octets(server), 64),
+        };
+        let packet = packet.tcp(self.client.1, self.server.1, 1, u16::MAX).ack(1);
+        let mut bytes = Vec::new();
+        // Writing to memory does not fail.
+        let _ = packet.write(&mut bytes, &vec![0; payload]);
+        Link::Raw.frame(&bytes, bytes.len() as u64)
     }
 }
 

@@ -1,12 +1,10 @@
 //! The output of `bans`.
 
-use std::time::Duration;
-
 use crate::{
     observe::{Ban, Bans},
     show::{
         table::table,
-        units::{counted, grouped},
+        units::{counted, grouped, whole},
     },
 };
 
@@ -56,12 +54,6 @@ pub fn since(ban: &Ban) -> String {
         reason => format!(": {reason}"),
     };
     format!("{}by {}{reason}", left.unwrap_or_default(), ban.origin)
-}
-
-/// Formats seconds in whole units, rounded up: `479.5` as `8m`.
-fn whole(seconds: f64) -> String {
-    let time = Duration::try_from_secs_f64(seconds.ceil()).unwrap_or(Duration::MAX);
-    humantime::format_duration(time).to_string()
 }
 
 #[cfg(test)]

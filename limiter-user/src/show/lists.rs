@@ -1,11 +1,10 @@
 //! The output of `list`.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::collections::{HashMap, HashSet};
 
 use limiter_fleet::status::Listed;
+
+use crate::show::units::whole;
 
 /// One line per prefix in force. For a prefix that the fleet added, a comment names the host, the time and the time
 /// left. Fleet prefixes that are not in force are comments too.
@@ -33,16 +32,10 @@ pub fn lines(in_force: &[String], fleet: &[Listed]) -> String {
 
 fn comment(listed: &Listed) -> String {
     let ago = whole(listed.age_seconds.floor());
-    let left = listed.left_seconds.map_or_else(String::new, |left| {
-        format!(", for {} more", whole(left.ceil()))
-    });
+    let left = listed
+        .left_seconds
+        .map_or_else(String::new, |left| format!(", for {} more", whole(left)));
     format!("by {}, {ago} ago{left}", listed.by)
-}
-
-/// Formats seconds in whole units: `3720.0` as `1h 2m`.
-fn whole(seconds: f64) -> String {
-    let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-    humantime::format_duration(time).to_string()
 }
 
 #[cfg(test)]

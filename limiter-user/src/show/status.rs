@@ -1,4 +1,4 @@
-//! The output of `status`, and of a successful `attach`.
+//! The output of `status`, which `attach` prints too.
 
 use limiter_common::policy::verdict::Reason;
 use limiter_fleet::status::Fleet;
@@ -80,7 +80,8 @@ fn sums(seen: &str, passed: Count, dropped: Count, would_drop: Count) -> String 
     format!("{seen}{passed} passed, {dropped} dropped{by_shadow}")
 }
 
-fn interface(interface: &Interface) -> String {
+/// The state of one attachment.
+pub fn interface(interface: &Interface) -> String {
     let Interface {
         name,
         mode,
@@ -133,7 +134,7 @@ fn interface(interface: &Interface) -> String {
     if delays.packets > 0 {
         let packets = counted(delays.packets, "packet");
         let mean = 1e3 * delays.seconds / delays.packets as f64;
-        let most = below(delays);
+        let most = below(delays.most());
         text += &line(
             "delayed",
             &format!("{packets}, {mean:.1} ms on average{most}"),
@@ -208,19 +209,11 @@ fn new_sources_note(interface: &Interface) -> String {
     if interface.drops.of(Reason::NewSource).packets == 0 {
         return String::new();
     }
-    let name = &interface.name;
-    let larger = format!(
-        "`limiter detach {name}`, then attach with a --max-sources above {}",
-        interface.sources.capacity
-    );
-    match &interface.new_sources {
-        Some(rate) => format!(
-            "  New sources were refused: they came faster than {rate}, or the table had no room. In a flood of spoofed sources this is intended. If they are real: `limiter set {name} --new-sources RATE` with a higher rate, or {larger}.\n"
-        ),
-        None => format!(
-            "  New sources were refused, because the table had no room for them. If they are real: {larger}.\n"
-        ),
-    }
+    let (name, room) = (&interface.name, interface.sources.capacity);
+    let rate = interface.new_sources.as_deref().unwrap_or("none");
+    format!(
+        "  New sources were refused: they came faster than {rate} (`--new-sources`), or the table had no room. In a flood of spoofed sources this is intended. If they are real: `limiter set {name} --new-sources RATE` with a higher rate, or `limiter detach {name}`, then attach with a --max-sources above {room}.\n"
+    )
 }
 
 /// The reasons that have packets; empty if none has.
@@ -278,46 +271,6 @@ fn chain_note(interface: &Interface) -> String {
     format!(
         "In front of program {} ({name}), which gets the packets that pass here. `limiter detach {}` puts it back.",
         next.program_id, interface.name
-    )
-}
-
-/// Notes that a fleet needs an agent, if none runs.
-fn agent_note(interface: &Interface) -> String {
-    let alone = interface.fleet.as_ref().filter(|fleet| !fleet.agent);
-    alone.map_or_else(String::new, |fleet| {
-        format!(
-            "  Fleet '{}' shares nothing with this host until an agent runs here: run `limiter agent --store URL`.\n",
-            fleet.name
-        )
-    })
-}
-
-/// The output for an interface that has just been attached.
-pub fn attached(interface: &Interface) -> String {
-    // At most this many fit into a line.
-    const SHOWN: usize = 3;
-    let limits = interface.limits.iter().take(SHOWN);
-    let mut limits: Vec<_> = limits.map(limit_line).collect();
-    if interface.limits.len() > SHOWN {
-        let more = interface.limits.len() - SHOWN;
-        limits.push(counted(more as u64, "more limit"));
-    }
-    let Interface {
-        name,
-        mode,
-        sources,
-        ..
-    } = interface;
-    let shadow = interface.shadow.then_some("; shadow: nothing is dropped");
-    format!(
-        "{name}: attached in {mode} mode; {}{}\n{}{}  {} sources at most, {} bytes each; {} of kernel memory in all. See `limiter status {name}`; undo with `limiter detach {name}`.\n",
-        limits.join("; "),
-        shadow.unwrap_or_default(),
-        notes(interface),
-        agent_note(interface),
-        grouped(sources.capacity),
-        sources.source_bytes,
-        bytes(sources.memory_bytes),
     )
 }
 

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, time::Duration};
 
 use crate::{
     config::DENY,
-    observe::{Count, Delays, Interface, Limit, Row, Sample, check::BAN, live::per_second},
+    observe::{Count, Interface, Limit, Sample, Top, check::BAN, source::TopSource},
     show::{
         table::table,
         units::{below, counted, grouped, seconds},
@@ -15,25 +15,25 @@ use crate::{
 const LIMITS: usize = 8;
 
 /// The busiest sources, and the drops of others.
-pub fn once(sample: &Sample) -> String {
-    let Interface { name, verdicts, .. } = &sample.interface;
-    if sample.rows.is_empty() {
+pub fn once(top: &Top) -> String {
+    let (name, verdicts) = (&top.interface, &top.verdicts);
+    if top.sources.is_empty() && top.other_drops.is_empty() {
         return format!("{name}: no source is in the table\n");
     }
-    let interval = sample.elapsed.map_or_else(String::new, |interval| {
-        format!("; rates over {}", seconds(interval.as_secs_f64()))
+    let interval = top.interval_seconds.map_or_else(String::new, |interval| {
+        format!("; rates over {}", seconds(interval))
     });
     format!(
         "{name}: {} passed, {} dropped{interval}\n{}\n",
         grouped(verdicts.passed.packets),
         grouped(verdicts.dropped.packets),
-        delays(sample) + &sources(sample)
+        delays(top) + &sources(top)
     )
 }
 
 /// The live view: sums, limits, sources. `before`: the interface at the last sample.
 pub fn live(sample: &Sample, before: Option<&Interface>, interval: Duration) -> String {
-    let of = &sample.interface;
+    let Sample { interface: of, top } = sample;
     let mut text = format!("{} {}", of.name, of.mode);
     if of.shadow {
         text += " SHADOW";
@@ -47,7 +47,7 @@ pub fn live(sample: &Sample, before: Option<&Interface>, interval: Duration) -> 
     };
     let (passed, over) = all(of);
     let (passed_before, over_before) = before.map_or((passed, over), all);
-    let rate = |now: u64, then| rate(sample, now.saturating_sub(then));
+    let rate = |now: u64, then| rate(per_second(top, now.saturating_sub(then)));
     text += &format!(
         "  {} of {}  every {}\npassed  {}/s, {} in all\n{:<7} {}/s, {} in all\n",
         grouped(of.sources.tracked),
@@ -59,17 +59,18 @@ pub fn live(sample: &Sample, before: Option<&Interface>, interval: Duration) -> 
         rate(over, over_before),
         grouped(over),
     );
-    text += &delays(sample);
+    text += &delays(top);
     if !of.limits.is_empty() {
         text += &(limits(sample, before) + "\n");
     }
-    text + &sources(sample)
+    text + &sources(top)
 }
 
 /// A line about delayed packets; empty if no limit delays.
-fn delays(sample: &Sample) -> String {
-    let line = |of: &Delays| format!("delayed {}/s{}\n", rate(sample, of.packets), below(of));
-    sample.delays.as_ref().map(line).unwrap_or_default()
+fn delays(top: &Top) -> String {
+    let below = below(top.delayed_below_seconds);
+    let line = |packets| format!("delayed {}/s{below}\n", rate(Some(packets)));
+    top.delayed_packets_per_second.map(line).unwrap_or_default()
 }
 
 /// Packets that passed, and packets that were over the limits. In shadow, the latter are part of the former.
@@ -99,8 +100,8 @@ fn limits(sample: &Sample, before: Option<&Interface>) -> String {
         [
             limit.name.clone(),
             limit.rate_in_force(),
-            rate(sample, passed),
-            rate(sample, over),
+            rate(per_second(&sample.top, passed)),
+            rate(per_second(&sample.top, over)),
             grouped(limit.passed.packets),
             grouped(limit.dropped.packets),
             grouped(limit.would_drop.packets),
@@ -111,43 +112,55 @@ fn limits(sample: &Sample, before: Option<&Interface>) -> String {
 }
 
 /// The sources, and drops of others.
-fn sources(sample: &Sample) -> String {
+fn sources(top: &Top) -> String {
     let columns = "SOURCE|LIMIT|PASS/s|DROP/s|PASSED|DROPPED|WOULD DROP|TOKENS";
-    let rows = sample.rows.iter().map(|row| {
-        let of = &row.activity;
-        let (dropped, would_drop) = of.split(of.over);
-        // Other rows have no bucket.
-        let of_source = |text: String| match row.reason {
-            None => text,
-            Some(_) => "-".to_owned(),
-        };
+    let sources = top.sources.iter().map(|of| {
         [
-            row.source.clone(),
-            row.limit.clone(),
-            of_source(rate(sample, of.passed_since)),
-            drop_rate(row, sample),
-            of_source(grouped(of.passed)),
-            grouped(dropped),
-            of_source(grouped(would_drop)),
-            of_source(match row.held_seconds {
+            of.source.clone(),
+            of.limit.clone(),
+            rate(of.passed_packets_per_second),
+            drop_rate(of),
+            grouped(of.passed_packets),
+            grouped(of.dropped_packets),
+            grouped(of.would_drop_packets),
+            match of.held_seconds {
                 Some(time) => format!("held {}", seconds(time)),
-                None => format!("{:.1}", row.tokens),
-            }),
+                None => format!("{:.1}", of.tokens),
+            },
         ]
     });
-    table(columns, 2, rows)
+    let others = top.other_drops.iter().map(|of| {
+        let (source, limit) = match of.reason.as_str() {
+            "limit" => ("other sources", "any"),
+            DENY => ("denied sources", "deny list"),
+            BAN => ("banned sources", "ban"),
+            "new_source" => ("new sources", "new source"),
+            "answered" => ("answered SYNs", "new source"),
+            reason => (reason, reason),
+        };
+        let (since, dropped) = (
+            rate(of.dropped_packets_per_second),
+            grouped(of.dropped_packets),
+        );
+        // They have no bucket.
+        [source, limit, "-", &since, "-", &dropped, "-", "-"].map(str::to_owned)
+    });
+    table(columns, 2, sources.chain(others))
 }
 
 /// Packets over the limit per second; in parentheses if shadow let them pass.
-fn drop_rate(row: &Row, sample: &Sample) -> String {
-    let rate = rate(sample, row.activity.over_since);
-    match row {
+fn drop_rate(of: &TopSource) -> String {
+    match of.listed.as_deref() {
         // The drops are counted for the prefix.
-        row if row.listed == Some(DENY) && row.reason.is_none() => "denied".to_owned(),
-        row if row.listed == Some(BAN) && row.reason.is_none() => "banned".to_owned(),
-        row if row.activity.drops => rate,
-        _ => format!("({rate})"),
+        Some(DENY) => "denied".to_owned(),
+        Some(BAN) => "banned".to_owned(),
+        _ if of.activity.drops => rate(of.dropped_packets_per_second),
+        _ => format!("({})", rate(of.would_drop_packets_per_second)),
     }
+}
+
+fn per_second(top: &Top, count: u64) -> Option<f64> {
+    top.interval_seconds.map(|seconds| count as f64 / seconds)
 }
 
 /// Packets per second: `4.9`, `1,234`; `-` if there is no earlier sample.
@@ -156,8 +169,8 @@ fn drop_rate(row: &Row, sample: &Sample) -> String {
     clippy::cast_sign_loss,
     reason = "shown, not computed with; never negative"
 )]
-fn rate(sample: &Sample, count: u64) -> String {
-    match sample.elapsed.map(|elapsed| per_second(count, elapsed)) {
+fn rate(per_second: Option<f64>) -> String {
+    match per_second {
         None => "-".to_owned(),
         Some(rate) if rate > 0.0 && rate < 9.95 => format!("{rate:.1}"),
         Some(rate) => grouped(rate.round() as u64),
@@ -169,7 +182,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::observe::{busiest::Activity, delays::Below};
+    use crate::observe::{busiest::Activity, source::TopDrops};
 
     fn sample(dropped: u64) -> Sample {
         let count = |packets: u64| json!({"packets": packets, "bytes": 0});
@@ -182,38 +195,46 @@ mod tests {
             "name": "eth0", "ifindex": 2, "mode": "native", "program_id": 17, "version": "0.1.0",
             "attached_at": "2026-11-21T06:00:00Z", "shadow": false, "malformed": "drop", "frags": true,
             "exempt": [], "limits": [limit], "lists": [], "drops": {}, "passes": {}, "events_lost": 0,
+            "loopback": false, "chained": false, "bans": { "capacity": 0, "by_origin": {} },
+            "delays": { "packets": 0, "seconds": 0.0, "below": [] },
             "seen": count(132 + dropped), "passed": count(132), "dropped": count(dropped),
             "would_drop": count(0), "sources": {
                 "tracked": 2, "entries": 2, "capacity": 65_536, "memory_bytes": 0, "source_bytes": 32,
-                "added": 2, "removed": 0,
+                "added": 2, "removed": 0, "second_chances": 0, "came_again": 0, "proven": 0,
             },
         });
-        let row = |source: &str, over_since, drops, listed| Row {
-            source: source.to_owned(),
-            limit: "default".to_owned(),
-            network: None,
-            listed,
-            reason: None,
-            activity: Activity {
+        let source = |source: &str, over_since, drops, listed: Option<&str>| {
+            let activity = Activity {
                 passed: 100,
                 over: 40_000,
                 drops,
                 passed_since: 10,
                 over_since,
-            },
-            tokens: 0.5,
-            held_seconds: None,
+            };
+            let rate = |count| Some(count as f64 / 2.0);
+            TopSource {
+                listed: listed.map(str::to_owned),
+                tokens: 0.5,
+                ..TopSource::new(source.to_owned(), "default".to_owned(), activity, rate)
+            }
         };
-        Sample {
-            interface: serde_json::from_value(interface).unwrap(),
-            elapsed: Some(Duration::from_secs(2)),
-            delays: None,
-            rows: vec![
-                row("192.0.2.66", 4_000, true, None),
-                row("192.0.2.7", 20, false, None),
-                row("192.0.2.9", 20, true, Some(DENY)),
+        let top = Top {
+            interface: "eth0".to_owned(),
+            interval_seconds: Some(2.0),
+            sources: vec![
+                source("192.0.2.66", 4_000, true, None),
+                source("192.0.2.7", 20, false, None),
+                source("192.0.2.9", 20, true, Some(DENY)),
             ],
-        }
+            other_drops: vec![TopDrops {
+                reason: "new_source".to_owned(),
+                dropped_packets: 7,
+                dropped_packets_per_second: Some(0.0),
+            }],
+            ..Top::default()
+        };
+        let interface = serde_json::from_value(interface).unwrap();
+        Sample { interface, top }
     }
 
     #[test]
@@ -233,7 +254,8 @@ default 35% of 5/s 0 2,100 132 5,200 0
 SOURCE LIMIT PASS/s DROP/s PASSED DROPPED WOULD DROP TOKENS
 192.0.2.66 default 5.0 2,000 100 40,000 0 0.5
 192.0.2.7 default 5.0 (10) 100 0 40,000 0.5
-192.0.2.9 default 5.0 denied 100 40,000 0 0.5";
+192.0.2.9 default 5.0 denied 100 40,000 0 0.5
+new sources new source - 0 - 7 - -";
         let lines: Vec<_> = lines.iter().map(|line| line.join(" ")).collect();
         assert_eq!(lines.join("\n"), expected);
     }
@@ -241,21 +263,11 @@ SOURCE LIMIT PASS/s DROP/s PASSED DROPPED WOULD DROP TOKENS
     #[test]
     fn delays_have_a_line_if_limits_delay() {
         let mut sample = sample(0);
-        assert!(!once(&sample).contains("delayed"));
-        let mut delays = Delays {
-            packets: 200,
-            ..Delays::default()
-        };
-        delays.below.push(Below {
-            seconds: 0.016_777_216,
-            packets: 199,
-        });
-        sample.delays = Some(delays);
+        assert!(!once(&sample.top).contains("delayed"));
+        sample.top.delayed_packets_per_second = Some(100.0);
+        sample.top.delayed_below_seconds = Some(0.016_777_216);
         let line = "\ndelayed 100/s, 99 % below 16.8 ms\n";
-        assert!(once(&sample).contains(line));
+        assert!(once(&sample.top).contains(line));
         assert!(live(&sample, None, Duration::from_secs(2)).contains(line));
-        let json = crate::observe::source::Top::new(&sample);
-        assert_eq!(json.delayed_packets_per_second, Some(100.0));
-        assert_eq!(json.delayed_below_seconds, Some(0.016_777_216));
     }
 }

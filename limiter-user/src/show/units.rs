@@ -1,8 +1,9 @@
 //! Numbers for people.
 
-use indicatif::HumanCount;
+use std::time::Duration;
 
-use crate::observe::Delays;
+use humantime::format_duration;
+use indicatif::{HumanBytes, HumanCount};
 
 /// Formats `1234567` as `1,234,567`.
 pub fn grouped(number: u64) -> String {
@@ -19,23 +20,15 @@ pub fn counted(number: u64, word: &str) -> String {
     format!("{} {word}{ending}", grouped(number))
 }
 
-/// Formats `10485760` as `10.0 MiB`.
-#[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+/// Formats `10485760` as `10.00 MiB`.
 pub fn bytes(number: u64) -> String {
-    let mut value = number as f64;
-    let mut unit = "B";
-    for larger in ["KiB", "MiB", "GiB", "TiB"] {
-        if value < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        unit = larger;
-    }
-    if unit == "B" {
-        format!("{number} B")
-    } else {
-        format!("{value:.1} {unit}")
-    }
+    HumanBytes(number).to_string()
+}
+
+/// Formats seconds in whole units, rounded up: `479.5` as `8m`, `3720.0` as `1h 2m`.
+pub fn whole(seconds: f64) -> String {
+    let time = Duration::try_from_secs_f64(seconds.ceil()).unwrap_or(Duration::MAX);
+    format_duration(time).to_string()
 }
 
 /// Formats `0.2` as `0.2 s`, `3600.0` as `1h`.
@@ -43,13 +36,13 @@ pub fn seconds(value: f64) -> String {
     if value < 60.0 {
         return format!("{} s", (value * 1000.0).ceil() / 1000.0);
     }
-    humantime::format_duration(std::time::Duration::from_secs_f64(value.ceil())).to_string()
+    whole(value)
 }
 
 /// Formats a bound of delays as `, 99 % below 16.8 ms`; empty without a known one.
-pub fn below(delays: &Delays) -> String {
+pub fn below(most: Option<f64>) -> String {
     let text = |most| format!(", 99 % below {:.1} ms", 1e3 * most);
-    delays.most().map(text).unwrap_or_default()
+    most.map(text).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -71,7 +64,7 @@ mod tests {
             ]
         );
         assert_eq!(bytes(512), "512 B");
-        assert_eq!(bytes(10 << 20), "10.0 MiB");
+        assert_eq!(bytes(10 << 20), "10.00 MiB");
         assert_eq!(seconds(0.2), "0.2 s");
         assert_eq!(seconds(720.0), "12m");
     }

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use limiter_common::arithmetic::quota::{BY_BYTES, SHARED};
 use limiter_user::{
     config::{
-        Control, Scope, Settings, file,
+        Scope, Settings, file,
         lists::{Prefixes, prefix},
         overlay::{OnLists, Overlay},
     },
@@ -75,33 +75,6 @@ fn shared_limit_has_the_shared_flag() {
     let with_control = SHARED_LISTS.replace("[lists]", "exempt = [\"control\"]\n[lists]");
     let all = settings(&with_control).all_limits();
     assert_eq!(all[1].scope, Scope::Host, "{}", all[1].name);
-}
-
-/// A record that was pinned before there were fleets, and before control traffic had a total: it has no total, because
-/// it has no buckets for one.
-#[test]
-fn record_without_a_fleet_or_a_control_total_is_read() {
-    let before = include_bytes!("../../../tests/fixtures/fuzz/record/whole-0");
-    let record = Record::read(before).unwrap();
-    assert_eq!(record.settings.fleet, None);
-    assert!((record.settings.limits.iter()).all(|limit| limit.scope == Scope::Host));
-    assert_eq!(record.overlay, Overlay::default());
-    assert!(record.settings.exempt.control);
-    assert_eq!(record.settings.control.total, None);
-    let names = |settings: &Settings| -> Vec<_> {
-        settings
-            .control
-            .limits()
-            .into_iter()
-            .map(|limit| limit.name)
-            .collect()
-    };
-    assert_eq!(names(&record.settings), ["control"]);
-    let mut reloaded = record.settings.clone();
-    reloaded.control = Control::default();
-    let (changed, _) = record.changed(reloaded, None, 1 << 40).unwrap();
-    assert_eq!(changed.limits.len(), record.limits.len() + 1);
-    assert_eq!(names(&changed.settings), ["control", "control-total"]);
 }
 
 /// A change of the scope alone is a change of quota: buckets are carried over, and no debt stays in a limit of scope

@@ -20,7 +20,7 @@ use limiter_user::{
         state::pins,
         sys::clock,
     },
-    observe::{Status, asked::Asked, check, collect, event, source::Top},
+    observe::{Sample, Status, asked::Asked, check, collect, event},
     show,
 };
 
@@ -95,9 +95,8 @@ impl Opened {
     /// Reads the maps as the commands do.
     fn read(&self) {
         let attachment = &self.attachment;
-        let sample = collect::once(attachment, 10).unwrap();
-        let _ = show::top::once(&sample);
-        let (top, interface) = (Top::new(&sample), sample.interface);
+        let Sample { interface, top } = collect::once(attachment, 10).unwrap();
+        let _ = show::top::once(&top);
         assert!(interface.sources.tracked <= interface.sources.capacity);
         let of = &interface.verdicts;
         let sum = of.passed.packets.wrapping_add(of.dropped.packets);

@@ -142,7 +142,8 @@ async fn shown(interface: &str) -> Result<String, Error> {
     }
     let mut shown = collect::interface(&attachment)?;
     shown.fleet = ask::of(&attachment, AGENT).await;
-    Ok(show::status::attached(&shown))
+    let undo = format!("  undo     limiter detach {interface}\n");
+    Ok(show::status::interface(&shown) + &undo)
 }
 
 /// Returns true if limiter is attached with these settings, and for good.

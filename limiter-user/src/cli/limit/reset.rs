@@ -4,8 +4,8 @@ use clap::Args;
 use limiter_common::table::key::SourceKey;
 
 use crate::{
-    cli::shared::{OfPacket, OnOne, address, each, outcome},
-    config::{Limit, Parts},
+    cli::shared::{OnOne, address, each, outcome},
+    config::Limit,
     kernel::Attachment,
     observe::Asked,
     show::units::{counted, grouped},
@@ -20,7 +20,7 @@ pub struct Reset {
     #[arg(value_name = "ADDRESS", value_parser = address, required_unless_present = "all", conflicts_with = "all")]
     address: Option<IpAddr>,
     #[command(flatten)]
-    of: OfPacket,
+    of: Asked,
     /// Refill the buckets of all sources
     #[arg(long)]
     all: bool,
@@ -92,22 +92,17 @@ fn forget_under(
 ) -> Result<u64, String> {
     let (tables, source) = (&attachment.tables, asked.source);
     let missing = asked.missing(key);
-    let why = match (key.parts, source) {
-        _ if missing.is_empty() => {
-            let keys = asked.keys(key, slot, tables);
-            let count = keys.iter().filter(|key| tables.sets.forget(key)).count();
-            return Ok(count as u64);
-        }
-        (Parts::Destination(_), _) => "its buckets are of destinations",
-        (_, IpAddr::V6(_)) => "its keys are hashes of IPv6 addresses",
-        (_, IpAddr::V4(_)) if asked.names_more() => "its key needs more",
-        (_, IpAddr::V4(_)) => {
-            let is_its = |of: &SourceKey| of.slot() == slot && key.is_from(of, source);
-            return Ok(tables.sets.forget_where(is_its));
-        }
-    };
+    if missing.is_empty() {
+        let keys = asked.keys(key, slot, tables);
+        let count = keys.iter().filter(|key| tables.sets.forget(key)).count();
+        return Ok(count as u64);
+    }
+    if key.has_both() && source.is_ipv4() && !asked.names_more() {
+        let is_its = |of: &SourceKey| of.slot() == slot && key.is_from(of, source);
+        return Ok(tables.sets.forget_where(is_its));
+    }
     Err(format!(
-        "limit '{name}' is not reset, because {why}: add {}, or `limiter reset {} --all` refills all buckets",
+        "limit '{name}' is not reset, because its key has more: add {}, or `limiter reset {} --all` refills all buckets",
         missing.join(", "),
         attachment.interface.name
     ))

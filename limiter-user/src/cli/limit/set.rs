@@ -61,9 +61,7 @@ pub async fn run(arguments: Set) -> anyhow::Result<()> {
 }
 
 async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
-    let attachment = Attachment::open(interface).await;
-    let frame_max = attachment.about(interface)?.record.frame_max;
-    let merged = |settings: &Settings| merged(settings, arguments, frame_max);
+    let merged = |settings: &Settings| merged(settings, arguments);
     let after = |attachment: &Attachment, _: &Settings| {
         let new = merged(&attachment.own_settings().ok()?).ok()?;
         Some(attachment.record.with_fleet(new).0)
@@ -76,13 +74,13 @@ async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn merged(settings: &Settings, arguments: &Set, frame_max: u64) -> Result<Settings, Invalid> {
+fn merged(settings: &Settings, arguments: &Set) -> Result<Settings, Invalid> {
     let mut new = settings.clone();
     let shadow = arguments.shadow.map(|shadow| matches!(shadow, Switch::On));
     let of_limit =
         arguments.rate.is_some() || arguments.burst.is_some() || arguments.limit.is_some();
     if of_limit {
-        let limit = chosen(&mut new.limits, arguments.limit.as_deref(), frame_max)?;
+        let limit = chosen(&mut new.limits, arguments.limit.as_deref())?;
         limit.rate = arguments.rate.unwrap_or(limit.rate);
         limit.burst = arguments.burst.or(limit.burst);
         if arguments.limit.is_some() {
@@ -104,11 +102,7 @@ fn merged(settings: &Settings, arguments: &Set, frame_max: u64) -> Result<Settin
 }
 
 /// The limit of that name. Without a name: the only limit.
-fn chosen<'a>(
-    limits: &'a mut [Limit],
-    name: Option<&str>,
-    frame_max: u64,
-) -> Result<&'a mut Limit, Invalid> {
+fn chosen<'a>(limits: &'a mut [Limit], name: Option<&str>) -> Result<&'a mut Limit, Invalid> {
     let index = match name {
         Some(name) => limits.iter().position(|limit| limit.name == name),
         None => (limits.len() == 1).then_some(0),
@@ -116,7 +110,8 @@ fn chosen<'a>(
     if let Some(index) = index {
         return Ok(&mut limits[index]);
     }
-    let listed = listed(limits, frame_max)?;
+    let names: Vec<_> = limits.iter().map(|limit| &*limit.name).collect();
+    let listed = names.join(", ");
     Err(match (name, limits.first()) {
         (_, None) => invalid!(
             "there is no limit to change, only lists: write a [[limit]] in the file, and reload"
@@ -130,17 +125,4 @@ fn chosen<'a>(
             first.name
         ),
     })
-}
-
-/// The limits, each with its rate and burst, as text.
-fn listed(limits: &[Limit], frame_max: u64) -> Result<String, Invalid> {
-    let one = |limit: &Limit| {
-        let Limit { name, rate, .. } = limit;
-        Ok(format!(
-            "{name} (rate {rate}, burst {})",
-            limit.burst(frame_max)?
-        ))
-    };
-    let listed: Result<Vec<_>, _> = limits.iter().map(one).collect();
-    Ok(listed?.join(", "))
 }

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::{
     agent::ask,
-    cli::shared::{OfPacket, OnOne, address, answer, each},
+    cli::shared::{OnOne, address, answer, each},
     kernel::Attachment,
     observe,
     observe::{Asked, OnList, source},
@@ -23,7 +23,7 @@ pub struct Check {
     #[arg(value_name = "ADDRESS", value_parser = address)]
     address: IpAddr,
     #[command(flatten)]
-    of: OfPacket,
+    of: Asked,
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,

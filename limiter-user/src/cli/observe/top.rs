@@ -7,7 +7,7 @@ use tokio::time::{self, MissedTickBehavior, sleep};
 use crate::{
     cli::shared::{SECOND, Usage, answer, duration, interface, interruption},
     kernel::{Attachment, Error},
-    observe::{Interface, Sample, Wanted, busiest::Order, collect, live::Gauge, source},
+    observe::{Interface, Sample, Wanted, busiest::Order, collect, live::Gauge},
     sandbox,
     show::{screen, screen::Screen, top},
 };
@@ -42,8 +42,7 @@ pub async fn run(arguments: Top) -> anyhow::Result<()> {
         return live(&arguments.interface, arguments.interval).await;
     }
     let sample = twice(&arguments).await?;
-    let top = source::Top::new(&sample);
-    answer(arguments.json, &top, || top::once(&sample))
+    answer(arguments.json, &sample.top, || top::once(&sample.top))
 }
 
 /// The second of two samples, so that there are rates.
@@ -125,7 +124,7 @@ impl View {
     /// Sorts the rows on the screen. All others follow with the next sample.
     fn sort(&mut self) {
         if let Some(sample) = &mut self.sample {
-            (sample.rows).sort_by_key(|row| Reverse(row.activity.rank(self.order)));
+            (sample.top.sources).sort_by_key(|of| Reverse(of.activity.rank(self.order)));
         }
     }
 

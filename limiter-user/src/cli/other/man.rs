@@ -64,18 +64,11 @@ pub fn run(arguments: &Manual, command: Command) -> anyhow::Result<()> {
     Ok(write(&page.roff)?)
 }
 
-/// The examples of a verb, or of `limiter` as a whole: each task with its command lines.
-pub fn examples(verb: &str) -> Vec<(&'static str, Vec<&'static str>)> {
-    let mut examples: Vec<(_, Vec<_>)> = Vec::new();
+/// The examples of a verb, or of `limiter` as a whole: each task, then its command lines, which are indented.
+pub fn examples(verb: &str) -> impl Iterator<Item = &'static str> {
     let lines = EXAMPLES.lines();
-    let lines = lines.skip_while(|line| *line != format!("[{verb}]"));
-    for line in lines.skip(1).take_while(|line| !line.is_empty()) {
-        match (line.strip_prefix("    "), examples.last_mut()) {
-            (Some(command), Some((_, commands))) => commands.push(command),
-            _ => examples.push((line, Vec::new())),
-        }
-    }
-    examples
+    let lines = lines.skip_while(move |line| *line != format!("[{verb}]"));
+    lines.skip(1).take_while(|line| !line.is_empty())
 }
 
 /// All pages: of the command, of each verb, also within verbs, and of the configuration file.
@@ -92,14 +85,11 @@ fn add(command: &Command, pages: &mut Vec<Page>) -> anyhow::Result<()> {
     let man = Man::new(command.clone()).section(SECTION.to_string());
     let mut out = Vec::new();
     man.manual("limiter").source(SOURCE).render(&mut out)?;
-    let examples = examples(command.get_name());
+    let mut examples = examples(command.get_name()).peekable();
     let mut end = Roff::new();
-    if !examples.is_empty() {
+    if examples.peek().is_some() {
         end.control("SH", ["EXAMPLES"]);
-    }
-    for (task, lines) in examples {
-        end.control("PP", []).text([roman(task)]);
-        literal(&mut end, lines.into_iter());
+        literal(&mut end, examples);
     }
     end.control("SH", ["EXIT", "STATUS"])
         .text([roman(EXIT_STATUS)]);

@@ -1,13 +1,9 @@
-use std::{
-    io::{self, BufWriter, Write},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use limiter_common::policy::verdict::Reason;
 
 use crate::{
-    cli::shared::{Limiting, file::read, note, print, settings, unwritten, usage},
+    cli::shared::{Limiting, file::read, note, print, settings, usage},
     config::Mode,
     plan::{
         capture::Capture,
@@ -25,10 +21,6 @@ pub struct Replay {
     capture: PathBuf,
     #[command(flatten)]
     limiting: Limiting,
-    /// Print the verdict on each packet: number, pass or drop, and reason, separated by tabs. The summary goes to
-    /// standard error
-    #[arg(long)]
-    verdicts: bool,
 }
 
 pub fn run(arguments: &Replay) -> anyhow::Result<()> {
@@ -46,29 +38,15 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
     }
     let compiled = Compiled::new(&settings).map_err(usage)?;
     let mut capture = Capture::open(&arguments.capture)?;
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout());
-    let each = |number, reason| {
-        if arguments.verdicts {
-            let written = write_verdict(&mut out, number, reason);
-            written.map_err(|error| unwritten("standard output", error))?;
-        }
-        Ok(())
-    };
-    let replay = replay::run(&mut capture, &compiled, each)?;
+    let replay = replay::run(&mut capture, &compiled)?;
     note_damage(&capture, &arguments.capture);
-    if replay.cut_short > 0 {
+    if replay.truncated > 0 {
         note(&format!(
-            "{} were truncated in the capture, and charged as if the missing fields matched: capture more bytes of each packet (tcpdump -s)",
-            counted(replay.cut_short, "packet")
+            "{} were truncated in the capture; fields that it lacks are charged as if they matched: capture more bytes of each packet (tcpdump -s)",
+            counted(replay.truncated, "packet")
         ));
     }
-    let text = show::replay::text(&replay);
-    if arguments.verdicts {
-        out.flush()
-            .map_err(|error| unwritten("standard output", error))?;
-        return Ok(io::stderr().write_all(text.as_bytes())?);
-    }
-    Ok(print(&text)?)
+    Ok(print(&show::replay::text(&replay))?)
 }
 
 /// Prints a note if a capture ends too early.
@@ -80,11 +58,4 @@ pub(super) fn note_damage(capture: &Capture, path: &Path) {
             "{name} is {how} after packet {packets}: the results cover the packets before that"
         ));
     }
-}
-
-fn write_verdict(out: &mut impl Write, number: u64, reason: Option<Reason>) -> io::Result<()> {
-    let passes = reason.is_none_or(Reason::passes);
-    let verdict = if passes { "pass" } else { "drop" };
-    let why = reason.map_or("outgoing", Reason::name);
-    writeln!(out, "{number}\t{verdict}\t{why}")
 }

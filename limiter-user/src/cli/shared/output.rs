@@ -62,23 +62,18 @@ pub fn status() -> ExitCode {
     ExitCode::from(u8::from(FAILED.load(Ordering::Relaxed)))
 }
 
-/// Writes text to standard output unchanged, for programs or for a terminal.
+/// Writes text to standard output unchanged, for programs or for a terminal. The error of a closed pipe stays unchanged:
+/// see [`failure`].
 pub fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| unwritten("standard output", error))
-}
-
-/// Adds the name of the output to a write error. The error of a closed pipe stays unchanged: see [`failure`].
-pub fn unwritten(what: &str, error: io::Error) -> io::Error {
-    match error.kind() {
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => error,
         kind => io::Error::new(
             kind,
-            format!("{what} cannot be written ({error}): write it elsewhere"),
+            format!("standard output cannot be written ({error}): write it elsewhere"),
         ),
-    }
+    })
 }
 
 /// Prints the answer to a question: JSON for programs, or text.

@@ -1,13 +1,12 @@
 //! Values on the command line, and messages about wrong ones.
 
-use std::{net::IpAddr, ops::RangeInclusive, time::Duration};
+use std::{ops::RangeInclusive, time::Duration};
 
-pub use crate::config::{lists::prefix, names::interface, number::count};
-
-pub fn address(text: &str) -> Result<IpAddr, String> {
-    text.parse()
-        .map_err(|_| "not an address: write one as in 192.0.2.7 or 2001:db8::7".to_owned())
-}
+pub use crate::config::{
+    lists::{address, prefix},
+    names::interface,
+    number::count,
+};
 
 /// Milliseconds of a second.
 pub const SECOND: u64 = 1_000;

@@ -1,11 +1,8 @@
 //! The results of a replay, counted by reason, limit and source.
 
 use limiter_common::{
-    abi::{
-        counters::{Count, Counters, LimitCounters},
-        rules::{NEEDS_PAYLOAD, WHOLE},
-    },
-    policy::{parse, payload::Payload, verdict::Reason},
+    abi::counters::{Count, Counters, LimitCounters},
+    policy::{parse, verdict::Reason},
 };
 
 use super::{
@@ -14,7 +11,7 @@ use super::{
     sources::{SourceCounters, Sources},
 };
 use crate::{
-    config::{Limit, Settings, compile::FIRST_SLOT},
+    config::{Limit, compile::FIRST_SLOT},
     observe::{self, Drops, Verdicts},
     plan::capture::Packet,
 };
@@ -38,16 +35,10 @@ pub struct Outcome {
     pub sources: Vec<(String, SourceCounters)>,
     /// Packets of sources that did not fit into memory.
     pub of_others: u64,
-    /// Truncated packets: the capture has too little of them for the limits. Missing fields are charged as if they
-    /// matched. A packet without its IP header counts as malformed.
-    pub cut_short: u64,
+    /// Truncated packets. Fields that the capture lacks are charged as if they matched. A packet without its IP header
+    /// counts as malformed.
+    pub truncated: u64,
 }
-
-const MALFORMED: [Reason; 3] = [
-    Reason::Malformed,
-    Reason::MalformedPassed,
-    Reason::MalformedWouldDrop,
-];
 
 /// The counters of the packets so far.
 pub(super) struct Course<'a> {
@@ -55,10 +46,7 @@ pub(super) struct Course<'a> {
     counters: Counters,
     outgoing: Count,
     sources: Sources,
-    /// Bytes of the payload that limits compare.
-    payload: u32,
-    /// Truncated packets: the capture has too little of them for the limits.
-    cut_short: u64,
+    truncated: u64,
     begin: u64,
     last: u64,
 }
@@ -70,8 +58,7 @@ impl<'a> Course<'a> {
             counters: Counters::default(),
             outgoing: Count::default(),
             sources: Sources::new(&compiled.settings.limits),
-            payload: payload_of(&compiled.settings),
-            cut_short: 0,
+            truncated: 0,
             begin,
             last: begin,
         }
@@ -93,19 +80,8 @@ impl<'a> Course<'a> {
         let needs = self.compiled.config.needs;
         let mut bytes = &frame.bytes[..];
         let parsed = parse(&mut bytes).with_arp(self.compiled.settings.exempt.control);
-        let from = bytes.len();
-        let info = parsed.info(&mut bytes, needs);
-        let hidden = info.is_some_and(|info| {
-            let mut payload = Payload::NONE;
-            if needs & NEEDS_PAYLOAD != 0 {
-                let header = u32::try_from(from - bytes.len()).unwrap_or(0);
-                payload.read(&mut bytes, &info, header);
-            }
-            let cut = payload.hidden != 0 && payload.length < self.payload;
-            info.is_hidden(needs) || cut && info.fragment == WHOLE
-        });
-        self.cut_short += u64::from((MALFORMED.contains(&reason) || hidden) && packet.is_cut);
-        if let Some(info) = info {
+        self.truncated += u64::from(packet.is_cut);
+        if let Some(info) = parsed.info(&mut bytes, needs) {
             self.sources.count(&info.source, reason);
         }
     }
@@ -128,20 +104,9 @@ impl<'a> Course<'a> {
             limits: limits(model, self.compiled, &self.counters),
             sources,
             of_others,
-            cut_short: self.cut_short,
+            truncated: self.truncated,
         }
     }
-}
-
-/// Bytes of the payload up to the last one that limits compare.
-fn payload_of(settings: &Settings) -> u32 {
-    let limits = settings.limits.iter();
-    let patterns =
-        limits.flat_map(|limit| limit.matches.all().filter_map(|one| one.payload.as_ref()));
-    patterns
-        .map(|payload| payload.compile().end)
-        .max()
-        .unwrap_or(0)
 }
 
 fn limits(model: &Model, compiled: &Compiled, all: &Counters) -> Vec<(Limit, LimitCounters)> {

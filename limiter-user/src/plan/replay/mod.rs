@@ -61,22 +61,16 @@ impl Compiled {
     }
 }
 
-/// Replays the packets of a capture. Calls `each` with each packet's number and reason. There is no reason if the host
-/// sent the packet, according to the capture: a limiter would not have seen it.
-pub fn run(
-    capture: &mut Capture,
-    compiled: &Compiled,
-    mut each: impl FnMut(u64, Option<Reason>) -> Result<()>,
-) -> Result<Outcome> {
+/// Replays the packets of a capture. Packets that the host sent, according to the capture, pass: a limiter would not have
+/// seen them.
+pub fn run(capture: &mut Capture, compiled: &Compiled) -> Result<Outcome> {
     let mut next = capture.next().transpose()?;
     let begin = next.as_ref().map_or(0, |packet| packet.time);
     let mut model = compiled.model(begin);
     let mut course = Course::new(compiled, begin);
     while let Some(packet) = next {
         let decide = || decide(&mut model, &packet.frame, packet.time);
-        let reason = (!packet.outgoing).then(decide);
-        course.count(&packet, reason);
-        each(packet.number, reason)?;
+        course.count(&packet, (!packet.outgoing).then(decide));
         next = capture.next().transpose()?;
     }
     Ok(course.finish(&model))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use ipnet::IpNet;
 use limiter_common::{
     abi::Listed,
-    table::key::{Address, IPV4, IPV6, KeyMask, Words},
+    table::key::{Address, KeyMask, Words},
 };
 
 use crate::config::key::address;
@@ -36,20 +36,13 @@ impl Lists {
         let family = source.family;
         let mut longest_first = self.lengths.range((family, 0)..=(family, u8::MAX)).rev();
         let longest = longest_first.find_map(|(_, bits)| {
-            let key = (family, *bits, masked(source, *bits));
-            self.listed.get(&key)
+            let length = u32::from(*bits);
+            let mask = KeyMask {
+                link_local: 0,
+                ..KeyMask::prefixes(length.min(32), length)
+            };
+            self.listed.get(&(family, *bits, mask.masked(source).1))
         });
         longest.copied().unwrap_or(0)
     }
-}
-
-/// The first `bits` of an address.
-fn masked(source: &Address, bits: u8) -> Words {
-    let bits = u32::from(bits);
-    let mask = match source.family {
-        IPV4 => KeyMask::prefixes(bits, 0).ipv4,
-        IPV6 => KeyMask::prefixes(0, bits).ipv6,
-        _ => [0; 2],
-    };
-    [source.words[0] & mask[0], source.words[1] & mask[1]]
 }
