@@ -212,14 +212,10 @@ pub(in crate::kernel) fn not_taken(interface: &Interface, mode: XdpMode, why: &i
         Some(libc::EBUSY | libc::EEXIST) if mode != XdpMode::Tc => Error::Refused(format!(
             "another XDP program has just been attached to '{name}', and an interface runs only one: `ip link show {name}` shows its id; remove it first"
         )),
-        _ if mode != XdpMode::Native => refused(
-            interface,
-            why,
-            &format!(
-                "mode {} should work on every interface: please report this",
-                mode.name()
-            ),
-        ),
+        _ if mode != XdpMode::Native => Error::Refused(format!(
+            "the kernel refused to attach to '{name}' ({why}): mode {} should work on every interface: please report this",
+            mode.name()
+        )),
         _ => Error::Refused(format!(
             "the driver of '{name}' does not accept the program in native mode ({}): use --mode generic, which works everywhere and is slower{}",
             no_native_reason(why, interface),
@@ -237,14 +233,6 @@ fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
         Some(libc::ERANGE) => format!("its MTU of {} is too large for XDP", interface.mtu),
         _ => why.to_string(),
     }
-}
-
-/// Error for a program that the kernel would not attach.
-pub(in crate::kernel) fn refused(interface: &Interface, why: &io::Error, advice: &str) -> Error {
-    let name = &interface.name;
-    Error::Refused(format!(
-        "the kernel refused to attach to '{name}' ({why}): {advice}"
-    ))
 }
 
 /// The record of a new attachment.

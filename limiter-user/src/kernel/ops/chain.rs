@@ -11,8 +11,7 @@ use crate::{
     kernel::{
         Error, Result,
         ops::{attach, attach::record, change::Wanted},
-        program::Program,
-        state::{Foreign, foreign, generation, occupant, occupant::Holder, unpin},
+        state::{Foreign, foreign, generation, occupant, unpin},
         sys::{Dir, Interface, Link, XdpMode, XdpState},
     },
 };
@@ -23,9 +22,6 @@ pub fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
         .xdp
         .ok_or_else(|| foreign::nothing_there(interface))?;
     same_mode(interface, state, wanted.settings.mode)?;
-    if let Holder::Link(id) = occupant::holder(state) {
-        return Err(held_by_link(interface, state, Some(id)));
-    }
     let (foreign, handle) = Foreign::on(interface, state)?;
     let mut record = record(interface, state.mode, wanted)?;
     if state.mode == XdpMode::Generic && wanted.settings.mode == Mode::Auto {
@@ -35,6 +31,7 @@ pub fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
         let led = program.lead_to(&handle);
         led.map_err(|why| not_called(interface, state, &why))
     })?;
+    let fd = program.fd()?;
     let ready = foreign
         .pin(folder)
         .and_then(|()| generation::pin_first(&program, &record, folder))
@@ -45,7 +42,9 @@ pub fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
         unpin::empty(folder)?;
         return Err(error);
     }
-    let held = create(interface, state.mode, &program, record.frags).and_then(|link| {
+    let link = Link::create(fd, interface.index, state.mode)
+        .map_err(|why| attach::not_taken(interface, state.mode, &why));
+    let held = link.and_then(|link| {
         link.pin(folder).inspect_err(|_| {
             // Another process may still hold the link.
             let _ = link.detach();
@@ -57,19 +56,6 @@ pub fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
         return Err(error);
     }
     Ok(())
-}
-
-fn create(interface: &Interface, mode: XdpMode, program: &Program, frags: bool) -> Result<Link> {
-    Link::create(program.fd()?, interface.index, mode).map_err(|why| {
-        if why.raw_os_error() == Some(libc::ERANGE) && !frags {
-            return attach::refused(
-                interface,
-                &why,
-                "its MTU needs packets in several buffers, and the program behind limiter does not support them: lower the MTU, or load that program with frags (libbpf: SEC(\"xdp.frags\"))",
-            );
-        }
-        attach::not_taken(interface, mode, &why)
-    })
 }
 
 /// The beginning of messages about the other program.
@@ -103,28 +89,13 @@ fn not_called(interface: &Interface, state: XdpState, why: &io::Error) -> Error 
 }
 
 fn take_off(interface: &Interface, state: XdpState, foreign: &Foreign) -> Result<()> {
-    foreign
-        .take_off()
-        .map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) => held_by_link(interface, state, None),
-            Some(libc::EPERM) => Error::refused_by_kernel(),
-            Some(libc::EEXIST) => attach::refused(
-                interface,
-                &error,
-                "its XDP program has just been changed: try again",
-            ),
-            _ => Error::system("detaching the other program", error),
-        })
-}
-
-/// Error for a program that was not attached through netlink.
-fn held_by_link(interface: &Interface, state: XdpState, link: Option<u32>) -> Error {
-    let how = link.map_or_else(
-        || "end the process that holds it".to_owned(),
-        occupant::end_link,
-    );
-    Error::Refused(format!(
-        "{} is held by a link, and --chain supports only programs attached through netlink: {how}",
-        subject(interface, state)
-    ))
+    foreign.take_off().map_err(|why| match why.raw_os_error() {
+        Some(libc::EBUSY) => Error::Refused(format!(
+            "{} is held by a link, and --chain supports only programs attached through netlink: {}",
+            subject(interface, state),
+            occupant::END_LINK
+        )),
+        Some(libc::EEXIST) => attach::not_taken(interface, state.mode, &why),
+        _ => Error::system("detaching the other program", why),
+    })
 }

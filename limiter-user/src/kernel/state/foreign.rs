@@ -14,6 +14,7 @@ use nix::unistd::geteuid;
 
 use crate::kernel::{
     Error, Failed, Result,
+    error::cause,
     state::{Folder, occupant::name_of, pins},
     sys::{Dir, Interface, Link, XdpMode, XdpState, bpf, lock, netlink},
 };
@@ -69,19 +70,12 @@ impl Foreign {
         interface: &Interface,
         state: XdpState,
     ) -> Result<(Self, ProgramFd)> {
-        let refused = |error| match error {
-            ProgramError::SyscallError(call)
-                if call.io_error.raw_os_error() == Some(libc::EPERM) =>
-            {
-                Error::Refused(format!(
-                    "not permitted: --chain opens the program that is on '{}', which needs CAP_SYS_ADMIN: run it as root with all capabilities",
-                    interface.name
-                ))
-            }
-            error => Error::system(
-                "opening the program on the interface",
-                io::Error::other(error),
-            ),
+        let refused = |error| match cause(error) {
+            why if why.raw_os_error() == Some(libc::EPERM) => Error::NotPermitted(format!(
+                "--chain opens the program that is on '{}', which needs CAP_SYS_ADMIN: run it as root with all capabilities",
+                interface.name
+            )),
+            why => Error::system("opening the program on the interface", why),
         };
         let mut programs = loaded_programs().filter(|program| match program {
             Ok(program) => program.id() == state.program_id,
