@@ -28,11 +28,11 @@ pub async fn attach(name: &str, wanted: &Wanted) -> Result<()> {
     bpffs::ensure()?;
     let (folder, _lock) = lock_folder(name)?;
     // No program is swapped from here on.
-    let free = Survey::take()
-        .await
-        .and_then(|mut survey| check_free(&mut survey, name))
-        .and_then(|()| clear_leftover(&folder));
-    if let Err(error) = free {
+    let free = async {
+        check_free(&mut Survey::take().await?, name)?;
+        clear_leftover(&folder).await
+    };
+    if let Err(error) = free.await {
         // The folder is empty if it was made just now.
         let _ = folder.remove();
         unpin::clear_above(&folder);
@@ -65,7 +65,7 @@ async fn put_in(folder: &Dir, name: &str, wanted: &Wanted) -> Result<()> {
     // A foreign program that a killed command had not put back runs again now: read the interface's state anew.
     let interface = interface::by_name(name).await?;
     if wanted.chain {
-        return chain::put(&interface, wanted, folder);
+        return chain::put(&interface, wanted, folder).await;
     }
     check_pacing(&interface, &wanted.settings).await?;
     let (record, program, link) = link(interface, wanted)?;
@@ -92,8 +92,10 @@ fn check_free(survey: &mut Survey, name: &str) -> Result<()> {
 }
 
 /// Removes the leftovers of a killed command.
-fn clear_leftover(folder: &Dir) -> Result<()> {
-    foreign::restore(folder, Foreign::open(folder)?)?;
+async fn clear_leftover(folder: &Dir) -> Result<()> {
+    if let Some(foreign) = Foreign::open(folder)? {
+        foreign.put_back(folder).await?;
+    }
     match unpin::empty(folder) {
         // The remaining files do no harm.
         Err(Error::LeftAlone(..)) => Ok(()),

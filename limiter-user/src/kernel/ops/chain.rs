@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Attaches in front of the program on `interface` and pins in `folder`. On failure, everything is as before.
-pub fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
+pub async fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
     let state = interface
         .xdp
         .ok_or_else(|| foreign::nothing_there(interface))?;
@@ -32,13 +32,14 @@ pub fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
         led.map_err(|why| not_called(interface, state, &why))
     })?;
     let fd = program.fd()?;
-    let ready = foreign
-        .pin(folder)
-        .and_then(|()| generation::pin_first(&program, &record, folder))
-        .and_then(|()| take_off(interface, state, &foreign));
-    if let Err(error) = ready {
+    let ready = async {
+        foreign.pin(folder)?;
+        generation::pin_first(&program, &record, folder)?;
+        take_off(interface, state, &foreign).await
+    };
+    if let Err(error) = ready.await {
         // The program never left its place, unless the kernel's answer was lost.
-        let _ = foreign.put_back(folder);
+        let _ = foreign.put_back(folder).await;
         unpin::empty(folder)?;
         return Err(error);
     }
@@ -51,7 +52,7 @@ pub fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result<()> {
         })
     });
     if let Err(error) = held {
-        foreign::restore(folder, Some(foreign))?;
+        foreign.put_back(folder).await?;
         unpin::empty(folder)?;
         return Err(error);
     }
@@ -88,8 +89,8 @@ fn not_called(interface: &Interface, state: XdpState, why: &io::Error) -> Error 
     ))
 }
 
-fn take_off(interface: &Interface, state: XdpState, foreign: &Foreign) -> Result<()> {
-    foreign.take_off().map_err(|why| match why.raw_os_error() {
+async fn take_off(interface: &Interface, state: XdpState, foreign: &Foreign) -> Result<()> {
+    foreign.take_off().await.map_err(|why| match why.raw_os_error() {
         Some(libc::EBUSY) => Error::Refused(format!(
             "{} is held by a link, and --chain supports only programs attached through netlink: {}",
             subject(interface, state),

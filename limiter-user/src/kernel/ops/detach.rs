@@ -3,7 +3,7 @@
 use crate::kernel::{
     Error, Result,
     ops::replace,
-    state::{Folder, Foreign, Found, Pinned, Survey, foreign, pins, survey::look, unpin},
+    state::{Folder, Foreign, Found, Pinned, Survey, pins, survey::look, unpin},
     sys::{Dir, Interface, Link, Lock, bpffs, interface, lock, requirements},
 };
 
@@ -21,7 +21,7 @@ pub async fn detach(name: &str) -> Result<Option<Foreign>> {
         let mut survey = Survey::take().await?;
         let (now, pinned) = pins_of(&mut survey, name)?;
         if now == folder {
-            return remove(&folder, &dir, pinned, &survey.interfaces);
+            return remove(&folder, &dir, pinned, &survey.interfaces).await;
         }
     }
     Err(Error::Busy(lock::PATIENCE.as_secs()))
@@ -97,12 +97,12 @@ async fn detach_one(
             false => Ok(None),
         };
     }
-    remove(folder, &dir, pinned, &interfaces).map(Some)
+    remove(folder, &dir, pinned, &interfaces).await.map(Some)
 }
 
 /// Removes an attachment. The link's pin goes first: then the link lives only as long as this process holds it. If
 /// the process is killed here, the interface has no program, and the next command clears the other pins.
-fn remove(
+async fn remove(
     folder: &Folder,
     dir: &Dir,
     pinned: Result<Pinned>,
@@ -141,12 +141,16 @@ fn remove(
             return Err(foreign.not_put_back(dir, why, "attach it to its interface"));
         }
     }
-    let cleared = foreign::restore(dir, foreign).and_then(|foreign| {
+    let cleared = async {
+        let foreign = match foreign {
+            Some(foreign) => foreign.put_back(dir).await?,
+            None => None,
+        };
         unpin::remove(dir)?;
         replace::clear_leftovers(&folder.interface, interfaces)?;
         Ok(foreign)
-    });
-    cleared.map_err(|error| match error {
+    };
+    cleared.await.map_err(|error| match error {
         Error::Path { .. } | Error::NotPermitted(_) => {
             let name = &folder.interface;
             Error::Refused(format!(
