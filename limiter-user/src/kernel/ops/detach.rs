@@ -110,10 +110,10 @@ async fn remove(
 ) -> Result<Option<Foreign>> {
     // Opened before limiter is off: until the other program is back, neither of the two runs.
     let foreign = Foreign::open(dir)?;
-    let moved = matches!(pinned, Ok(Pinned::Elsewhere(..)));
-    let on = match &pinned {
-        Ok(Pinned::On(_, on)) => Some(on.index),
-        _ => None,
+    let is_there = match (&pinned, &foreign) {
+        (Ok(Pinned::On(_, on)), Some(foreign)) => on.index == foreign.interface,
+        (Ok(Pinned::Elsewhere(..)), _) => false,
+        _ => true,
     };
     match pinned {
         Ok(Pinned::On(link, _) | Pinned::Elsewhere(link, _) | Pinned::Gone(link)) => {
@@ -130,16 +130,10 @@ async fn remove(
         // A pin that is no link of an XDP program holds no program on an interface.
         Ok(Pinned::Leftover) | Err(_) => {}
     }
-    if let Some(foreign) = &foreign {
-        if moved {
-            let why = "the interface is in another network namespace now";
-            let first = "put it back there (`bpftool net attach`)";
-            return Err(foreign.not_put_back(dir, why, first));
-        }
-        if on.is_some_and(|on| on != foreign.interface) {
-            let why = "its pin names another interface than limiter was attached to";
-            return Err(foreign.not_put_back(dir, why, "attach it to its interface"));
-        }
+    if let Some(foreign) = foreign.as_ref().filter(|_| !is_there) {
+        let why = "its interface is in another network namespace now, or its pin names another interface than limiter was attached to";
+        let first = "put it back there (`bpftool net attach`)";
+        return Err(foreign.not_put_back(dir, why, first));
     }
     let cleared = async {
         let foreign = match foreign {

@@ -278,8 +278,7 @@ pub(in crate::kernel) fn write_held(
 }
 
 fn change_shares(ebpf: &mut aya::Ebpf, change: impl Fn(usize, &mut Share)) -> Result<()> {
-    let mut shares: Array<_, Raw<Share>> =
-        named(ebpf, "SHARES")?.try_into().map_err(read_failed)?;
+    let mut shares: Array<_, Raw<Share>> = named(ebpf, "SHARES")?.try_into()?;
     for row in 0..ROWS {
         let Raw(mut share) = shares.get(&row, 0).map_err(read_failed)?;
         change(row as usize, &mut share);
@@ -322,9 +321,7 @@ pub(in crate::kernel) const fn next_of(frags: bool) -> &'static str {
 /// Id of the program at `index` of the pinned array of programs.
 pub(in crate::kernel) fn next_id(folder: &Dir, index: u32) -> Result<Option<u32>> {
     // Opened as numbers: on reads, the kernel returns the id of the program.
-    let array: Array<_, u32> = Map::Array(open_map(folder, NEXT)?)
-        .try_into()
-        .map_err(read_failed)?;
+    let array: Array<_, u32> = Map::Array(open_map(folder, NEXT)?).try_into()?;
     match array.get(&index, 0) {
         Ok(id) => Ok(Some(id)),
         Err(MapError::KeyNotFound) => Ok(None),
@@ -334,9 +331,7 @@ pub(in crate::kernel) fn next_id(folder: &Dir, index: u32) -> Result<Option<u32>
 
 /// Empties `index` of the pinned array of programs, if a program is there.
 pub(in crate::kernel) fn clear_next(folder: &Dir, index: u32) -> Result<()> {
-    let mut array: ProgramArray<_> = Map::ProgramArray(open_map(folder, NEXT)?)
-        .try_into()
-        .map_err(read_failed)?;
+    let mut array: ProgramArray<_> = Map::ProgramArray(open_map(folder, NEXT)?).try_into()?;
     // The kernel refuses if there is no program.
     let _ = array.clear_index(&index);
     Ok(())
