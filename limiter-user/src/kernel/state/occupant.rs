@@ -3,47 +3,37 @@
 use aya::programs::{ProgramInfo, loaded_programs};
 
 use crate::kernel::{
-    Attachment, Error,
+    Attachment, Error, Result,
     program::object,
     sys::{Interface, XdpMode, XdpState},
 };
-
-/// The program on an interface, or what limiter's pins say instead.
-#[derive(Debug)]
-pub enum Occupant {
-    /// No program.
-    Free,
-    /// Limiter's own program.
-    Limiter(XdpState),
-    /// A program. This process has no privileges to find out its owner.
-    Unknown(XdpState),
-    /// Another program or pins of limiter are in the way. The error of `attach`.
-    InTheWay(Error),
-}
 
 /// Advice to remove a program that a link holds.
 pub(in crate::kernel) const END_LINK: &str =
     "end the process that attached it, or `bpftool link detach id ID` (`bpftool link` lists them)";
 
-/// Finds the owner of the program on `interface`.
-pub async fn of(interface: &Interface) -> Occupant {
-    let no_rights = match Attachment::open(&interface.name).await {
+/// Limiter's own program on `interface`; `None` if it runs no program. Fails as `attach` does if another program or pins
+/// of limiter are in the way, and if this process has no privileges to find out whose program it is.
+pub async fn of(interface: &Interface) -> Result<Option<XdpState>> {
+    let hidden = match Attachment::open(&interface.name).await {
         Ok(Attachment {
             mode, program_id, ..
-        }) => return Occupant::Limiter(XdpState { mode, program_id }),
+        }) => return Ok(Some(XdpState { mode, program_id })),
         Err(Error::NotAttached(_) | Error::NoInterface(_)) => false,
         // `doctor` reports these errors as other findings.
         Err(Error::NotPermitted(_) | Error::Bpffs(_)) => true,
         // Pins of the interface that had this name before.
-        Err(Error::Renamed(old, new)) => {
-            return Occupant::InTheWay(name_taken(&old, &new));
-        }
-        Err(error) => return Occupant::InTheWay(error),
+        Err(Error::Renamed(old, new)) => return Err(name_taken(&old, &new)),
+        Err(error) => return Err(error),
     };
     match interface.xdp {
-        None => Occupant::Free,
-        Some(state) if no_rights => Occupant::Unknown(state),
-        Some(state) => Occupant::InTheWay(refusal(interface, state)),
+        None => Ok(None),
+        Some(state) if hidden => Err(Error::Refused(format!(
+            "an XDP program is attached (id {}, {} mode), and its owner is hidden from unprivileged users: run `limiter doctor` with sudo",
+            state.program_id,
+            state.mode.name()
+        ))),
+        Some(state) => Err(refusal(interface, state)),
     }
 }
 
