@@ -34,7 +34,6 @@ use limiter_user::{
 use crate::engine::{Kernel, is_tc};
 
 /// A program, and its successors over the same maps.
-#[derive(Debug)]
 pub struct Generations {
     /// The current program.
     pub kernel: Kernel,

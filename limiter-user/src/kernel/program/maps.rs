@@ -71,14 +71,6 @@ pub struct Tables {
     pub memory: u64,
 }
 
-impl std::fmt::Debug for Tables {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tables")
-            .field("memory", &self.memory)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Tables {
     /// Opens the maps that are pinned in `folder`.
     pub fn open(folder: &Dir, interface: &str) -> Result<Self> {

@@ -11,7 +11,6 @@ use crate::{
 };
 
 /// The attachment of one interface.
-#[derive(Debug)]
 pub struct Attachment {
     /// The interface as it is now.
     pub interface: Interface,
