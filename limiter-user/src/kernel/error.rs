@@ -19,7 +19,7 @@ pub enum Error {
     #[error("not permitted: {0}")]
     NotPermitted(String),
     /// There is no such interface.
-    #[error("no interface '{0}' in this network namespace: {advice}", advice = names_of_interfaces(.0))]
+    #[error("no interface '{0}' in this network namespace: `ip link` lists the interfaces")]
     NoInterface(String),
     /// Limiter is not attached to the interface.
     #[error(
@@ -141,16 +141,6 @@ pub(in crate::kernel) fn read_failed(error: impl std::error::Error + 'static) ->
 impl From<MapError> for Error {
     fn from(error: MapError) -> Self {
         read_failed(error)
-    }
-}
-
-/// Advice for a name that no interface has. `ip link` appends `@` and the peer's name, so users may paste both.
-fn names_of_interfaces(name: &str) -> String {
-    match name.split_once('@') {
-        Some((name, _)) if !name.is_empty() => {
-            format!("`ip link` appends @ and another interface's name: write '{name}'")
-        }
-        _ => "`ip link` lists the interfaces".to_owned(),
     }
 }
 
