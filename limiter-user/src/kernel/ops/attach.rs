@@ -280,12 +280,7 @@ pub(in crate::kernel) fn load(
         Ok(program)
     };
     match load(record.frags) {
-        Err(
-            Error::Refused(_)
-            | Error::Load {
-                what: "program", ..
-            },
-        ) if record.frags => {
+        Err(_) if record.frags => {
             record.frags = false;
             load(false)
         }
