@@ -22,6 +22,7 @@ use limiter_user::{
     config::{Limit, Settings, slot::Slot},
     kernel::{
         program::{
+            maps::MAPS,
             object,
             object::{ListMaps, Maps, Program},
             raw::Raw,
@@ -82,7 +83,7 @@ impl Generations {
         record.take_slots();
         let program = load(&record, Maps::New);
         let folder = Folder::new();
-        program.pin_maps(&folder.1).unwrap();
+        program.pin_maps(&MAPS, &folder.1).unwrap();
         Self {
             kernel: Kernel::over(program),
             slots: record.with_slots(),

@@ -6,6 +6,8 @@
 
 use std::io;
 
+use limiter_common::abi::NEXT_FOREIGN;
+
 use crate::{
     config::Mode,
     kernel::{
@@ -28,7 +30,7 @@ pub async fn put(interface: &Interface, wanted: &Wanted, folder: &Dir) -> Result
         record.fallback = Some(format!("{foreign}, behind it, is in generic mode"));
     }
     let program = attach::load(&mut record, |program| {
-        let led = program.lead_to(&handle);
+        let led = program.put_next(NEXT_FOREIGN, &handle);
         led.map_err(|why| not_called(interface, state, &why))
     })?;
     let fd = program.fd()?;

@@ -15,16 +15,13 @@ use limiter_common::{
     },
     arithmetic::bucket,
     policy::second_chance::{Place, WORDS},
-    table::{
-        Seed,
-        key::{SLOTS, SourceKey},
-    },
+    table::{Seed, key::SourceKey},
 };
 
 use crate::kernel::{
-    error::{Error, Result, read_failed},
+    error::{Error, Failed, Result, read_failed},
     program::raw::Raw,
-    sys::{folder::Dir, memory},
+    sys::{clock, folder::Dir, memory},
 };
 
 /// Names of the maps that outlive a program.
@@ -173,7 +170,13 @@ impl Tables {
         bits: &[u32],
         epochs: impl Iterator<Item = (u32, u32)>,
     ) -> Result<()> {
-        self.count_anew(slots, bits)?;
+        for slot in slots {
+            self.limits.set(*slot, zeros()?, 0)?;
+            self.set_scale(*slot, 0)?;
+        }
+        for bit in bits {
+            self.hits.set(*bit, zeros()?, 0)?;
+        }
         self.forget_slots(slots);
         for (slot, epoch) in epochs {
             self.sets.age(slot, epoch);
@@ -188,17 +191,6 @@ impl Tables {
         if !turned.is_empty() {
             self.sets.forget_refused(turned);
         }
-    }
-
-    fn count_anew(&mut self, slots: &[u32], bits: &[u32]) -> Result<()> {
-        for slot in slots {
-            self.limits.set(*slot, zeros()?, 0).map_err(read_failed)?;
-            self.set_scale(*slot, 0)?;
-        }
-        for bit in bits {
-            self.hits.set(*bit, zeros()?, 0).map_err(read_failed)?;
-        }
-        Ok(())
     }
 
     fn forget_slots(&self, slots: &[u32]) {
@@ -225,9 +217,8 @@ pub(in crate::kernel) fn zeros<T: Copy + Default>() -> Result<PerCpuValues<Raw<T
 where
     Raw<T>: Pod,
 {
-    let failed = |error| Error::system("counting CPUs", error);
-    let cpus = aya::util::nr_cpus().map_err(|(_, error)| failed(error))?;
-    PerCpuValues::try_from(vec![Raw(T::default()); cpus]).map_err(failed)
+    let cpus = clock::possible_cpus()?;
+    PerCpuValues::try_from(vec![Raw(T::default()); cpus]).failed("counting the CPUs")
 }
 
 fn sum(counters: &[Counters]) -> Counters {
@@ -259,17 +250,11 @@ pub(in crate::kernel) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u
     change_shares(ebpf, |_, share| share.new_sources = new_sources)
 }
 
-/// Writes the number of entries that the limit in each slot holds.
-pub(in crate::kernel) fn write_held(
+/// Changes each row of the shares.
+pub(super) fn change_shares(
     ebpf: &mut aya::Ebpf,
-    held: &[u64; SLOTS as usize],
+    change: impl Fn(usize, &mut Share),
 ) -> Result<()> {
-    change_shares(ebpf, |row, share| {
-        share.held = held.get(row).copied().unwrap_or(0);
-    })
-}
-
-fn change_shares(ebpf: &mut aya::Ebpf, change: impl Fn(usize, &mut Share)) -> Result<()> {
     let mut shares: Array<_, Raw<Share>> = named(ebpf, "SHARES")?.try_into()?;
     for row in 0..ROWS {
         let Raw(mut share) = shares.get(&row, 0).map_err(read_failed)?;

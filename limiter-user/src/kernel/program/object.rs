@@ -13,7 +13,7 @@ use aya::{
 };
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{CLOCK_KERNEL, Config, Listed, NEXT_FALLBACK, NEXT_FOREIGN, SETS_OF_WORD},
+    abi::{CLOCK_KERNEL, Config, Listed, NEXT_FALLBACK, SETS_OF_WORD},
     policy::second_chance::lines,
     table::{Seed, key::SLOTS},
 };
@@ -121,7 +121,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     constants.0.tick = 0;
     if config.clock == CLOCK_KERNEL {
         constants.0.tick = clock::tick()?;
-        let cpus = clock::possible_cpus()?;
+        let cpus = clock::possible_cpus()? as u64;
         for limit in &mut constants.0.limits[..config.limits_length as usize] {
             if limit.lease(cpus) {
                 // The fast path has no leases.
@@ -154,7 +154,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     }
     match lists {
         ListMaps::New(prefixes) => {
-            let (ipv4, ipv6) = lists::sizes(prefixes);
+            let [ipv4, ipv6] = lists::sizes(prefixes);
             loader.map_max_entries("LISTED_IPV4", ipv4);
             loader.map_max_entries("LISTED_IPV6", ipv6);
         }
@@ -252,12 +252,6 @@ impl Program {
         self.entry
     }
 
-    /// Hands packets that pass on to `next`, in a chained program. Fails with `EINVAL` if one of the two programs
-    /// takes packets in several buffers and the other does not.
-    pub(in crate::kernel) fn lead_to(&mut self, next: &ProgramFd) -> io::Result<()> {
-        self.put_next(NEXT_FOREIGN, next)
-    }
-
     /// Makes this the program that a trial over the same maps falls back to.
     pub(in crate::kernel) fn stand_by(&mut self) -> Result<()> {
         let own = self.handle()?.try_clone();
@@ -269,7 +263,9 @@ impl Program {
         maps::next_of(self.entry.ends_with("_frags"))
     }
 
-    fn put_next(&mut self, index: u32, next: &ProgramFd) -> io::Result<()> {
+    /// Makes `next` the program that packets go on to by `index`. Fails with `EINVAL` if one of the two programs takes
+    /// packets in several buffers and the other does not.
+    pub(in crate::kernel) fn put_next(&mut self, index: u32, next: &ProgramFd) -> io::Result<()> {
         let map = self.map_mut(self.next()).map_err(io::Error::other)?;
         let set = ProgramArray::try_from(map).and_then(|mut array| array.set(index, next, 0));
         set.map_err(|error| match error {
@@ -283,17 +279,8 @@ impl Program {
         folder.put(PIN, self.fd()?)
     }
 
-    /// Pins the program's maps in `folder`.
-    pub fn pin_maps(&self, folder: &Dir) -> Result<()> {
-        self.pin_all(&maps::MAPS, folder)
-    }
-
-    /// Pins the program's lists in the `folder` of a generation.
-    pub fn pin_lists(&self, folder: &Dir) -> Result<()> {
-        self.pin_all(&maps::LIST_MAPS, folder)
-    }
-
-    fn pin_all(&self, maps: &[&'static str], folder: &Dir) -> Result<()> {
+    /// Pins these maps of the program in `folder`.
+    pub fn pin_maps(&self, maps: &[&'static str], folder: &Dir) -> Result<()> {
         for name in maps {
             let of_next = *name == maps::NEXT;
             let map = self.ebpf.map(if of_next { self.next() } else { name });
@@ -306,7 +293,9 @@ impl Program {
 
     /// Writes the number of entries that the limit in each slot holds, for a table that no program has counted.
     pub fn share_out(&mut self, held: &[u64; SLOTS as usize]) -> Result<()> {
-        maps::write_held(&mut self.ebpf, held)
+        maps::change_shares(&mut self.ebpf, |row, share| {
+            share.held = held.get(row).copied().unwrap_or(0);
+        })
     }
 
     /// One of the program's maps.
