@@ -115,7 +115,7 @@ impl Target {
     pub async fn addresses(&self) -> Vec<IpAddr> {
         const PATIENCE: Duration = Duration::from_secs(2);
         let mut addresses = Vec::new();
-        for host in self.address.hosts() {
+        for host in self.address.places().0 {
             let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host(host)).await;
             let found = found.into_iter().flatten().flatten();
             addresses.extend(found.map(|at| at.ip().to_canonical()));

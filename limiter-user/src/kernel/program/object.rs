@@ -87,14 +87,13 @@ pub enum ListMaps<'a> {
 /// The name of the program's entry. `tc`: the one for the network stack. `frags`: the one that takes packets in several
 /// buffers (Linux 5.18).
 const fn entry_name(plain: bool, tc: bool, frags: bool) -> &'static str {
-    if tc {
-        return if plain { "limiter_tc" } else { "limits_tc" };
-    }
-    match (plain, frags) {
-        (true, false) => "limiter",
-        (true, true) => "limiter_frags",
-        (false, false) => "limits",
-        (false, true) => "limits_frags",
+    match (plain, tc, frags) {
+        (true, true, _) => "limiter_tc",
+        (false, true, _) => "limits_tc",
+        (true, false, false) => "limiter",
+        (true, false, true) => "limiter_frags",
+        (false, false, false) => "limits",
+        (false, false, true) => "limits_frags",
     }
 }
 
@@ -110,10 +109,11 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     if config.proof != 0 {
         requirements::syn_cookies(config.tc != 0)?;
     }
-    let seed = match maps {
-        Maps::New => new_seed()?,
-        Maps::Replayed { seed, .. } => seed,
-        Maps::Pinned(folder) => maps::seed_of(folder)?,
+    let (seed, new_sources_full_at) = match maps {
+        Maps::New if config.clock == CLOCK_KERNEL => (new_seed()?, Some(clock::now()?)),
+        Maps::New => (new_seed()?, Some(0)),
+        Maps::Replayed { seed, full_at } => (seed, Some(full_at)),
+        Maps::Pinned(folder) => (maps::seed_of(folder)?, None),
     };
     let mut constants = Box::new(Raw(*config));
     constants.0.seed = seed;
@@ -172,12 +172,6 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     if let ListMaps::New(prefixes) = lists {
         lists::fill(&mut ebpf, prefixes)?;
     }
-    let new_sources_full_at = match maps {
-        Maps::New if config.clock == CLOCK_KERNEL => Some(clock::now()?),
-        Maps::New => Some(0),
-        Maps::Replayed { full_at, .. } => Some(full_at),
-        Maps::Pinned(_) => None,
-    };
     if let Some(full_at) = new_sources_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;
     }
@@ -191,12 +185,11 @@ pub(in crate::kernel) fn load_learn(frags: bool) -> Result<Program> {
     let mut loader = EbpfLoader::new();
     let loaded = loader.btf(None).load(prebuilt!("learn"));
     let mut ebpf = loaded.map_err(load_error)?;
-    let [with_frags, entry] = LEARN_ENTRIES;
-    if frags && load_program(&mut ebpf, with_frags).is_ok() {
-        let entry = with_frags;
-        return Ok(Program { ebpf, entry });
+    let [mut entry, plain] = LEARN_ENTRIES;
+    if !frags || load_program(&mut ebpf, entry).is_err() {
+        entry = plain;
+        load_program(&mut ebpf, entry)?;
     }
-    load_program(&mut ebpf, entry)?;
     Ok(Program { ebpf, entry })
 }
 
