@@ -271,11 +271,9 @@ pub(super) fn named<'a>(ebpf: &'a mut aya::Ebpf, name: &str) -> Result<&'a mut M
 
 /// Error for a built-in object without `name`: the build is broken.
 pub(super) fn missing(name: &str) -> Error {
-    Error::Load {
-        what: "program",
-        why: format!("the built-in object lacks {name}"),
-        advice: "this build of limiter is broken: reinstall it",
-    }
+    let why = format!("the built-in object lacks {name}");
+    let advice = "this build of limiter is broken: reinstall it";
+    Error::load("program", &why, advice)
 }
 
 /// The seed of the table that is pinned in `folder`.

@@ -329,8 +329,7 @@ fn program_error(error: ProgramError) -> Error {
         }
         error => (error.to_string(), REPORT),
     };
-    let what = "program";
-    Error::Load { what, why, advice }
+    Error::load("program", &why, advice)
 }
 
 /// The line of a verifier's log with the reason: the last one before its statistics.
@@ -357,22 +356,13 @@ fn load_error(error: EbpfError) -> Error {
             (format!("map {name}"), io_error)
         }
         EbpfError::MapError(error) => ("a map".to_owned(), cause(error)),
-        error => {
-            return Error::Load {
-                what: "program",
-                why: error::flat(&error),
-                advice: REPORT,
-            };
-        }
+        error => return Error::load("program", &error::flat(&error), REPORT),
     };
     if why.raw_os_error() == Some(libc::EPERM) {
         return Error::refused_by_kernel();
     }
-    Error::Load {
-        what: "tables",
-        why: format!("{map}: {why}"),
-        advice: "their size depends on --max-sources, --max-bans and the lists: lower one of them, or free memory",
-    }
+    let advice = "their size depends on --max-sources, --max-bans and the lists: lower one of them, or free memory";
+    Error::load("tables", &format!("{map}: {why}"), advice)
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ impl Attachment {
             let lock = lock::lock(&dir)?;
             let attachment = Self::open(name).await?;
             if let Some(lock) = lock
-                && attachment.dir.identity() == dir.identity()
+                && attachment.dir.path() == dir.path()
             {
                 return Ok((attachment, lock));
             }
