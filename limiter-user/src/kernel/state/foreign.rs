@@ -16,7 +16,7 @@ use crate::kernel::{
     Error, Failed, Result,
     error::cause,
     state::{Folder, occupant::name_of, pins},
-    sys::{Dir, Interface, Link, XdpMode, XdpState, bpf, lock, netlink},
+    sys::{Dir, Interface, Link, XdpMode, bpf, lock, netlink},
 };
 
 /// A foreign program, and its place.
@@ -66,10 +66,14 @@ fn find_pin(folder: &Dir) -> Option<(XdpMode, u32)> {
 impl Foreign {
     /// Opens the program on `interface`, also in the type that a program array takes. Opening another user's program
     /// needs `CAP_SYS_ADMIN`.
-    pub(in crate::kernel) fn on(
-        interface: &Interface,
-        state: XdpState,
-    ) -> Result<(Self, ProgramFd)> {
+    pub(in crate::kernel) fn on(interface: &Interface) -> Result<(Self, ProgramFd)> {
+        let nothing_there = || {
+            Error::Refused(format!(
+                "no XDP program is attached to '{}' that limiter could run in front of: attach it first, or leave --chain out",
+                interface.name
+            ))
+        };
+        let state = interface.xdp.ok_or_else(nothing_there)?;
         let refused = |error| match cause(error) {
             why if why.raw_os_error() == Some(libc::EPERM) => Error::NotPermitted(format!(
                 "--chain opens the program that is on '{}', which needs CAP_SYS_ADMIN: run it as root with all capabilities",
@@ -83,7 +87,7 @@ impl Foreign {
             Err(ProgramError::SyscallError(call)) => call.io_error.kind() != ErrorKind::NotFound,
             Err(_) => true,
         });
-        let program = programs.next().ok_or_else(|| nothing_there(interface))?;
+        let program = programs.next().ok_or_else(nothing_there)?;
         let program = program.map_err(refused)?;
         let handle = program.fd().map_err(refused)?;
         let fd = handle.as_fd().try_clone_to_owned();
@@ -167,14 +171,6 @@ impl Foreign {
             pin.display()
         ))
     }
-}
-
-/// The error for `--chain` without a program to run in front of.
-pub(in crate::kernel) fn nothing_there(interface: &Interface) -> Error {
-    Error::Refused(format!(
-        "no XDP program is attached to '{}' that limiter could run in front of: attach it first, or leave --chain out",
-        interface.name
-    ))
 }
 
 /// The error for a folder of pins without a link: limiter is off, and the program that it ran in front of was not put

@@ -73,18 +73,12 @@ fn name(id: u32) -> Option<String> {
     name_of(&programs.find(|program| program.id() == id)?)
 }
 
-/// Name and id, for messages.
-pub(in crate::kernel) fn describe(state: XdpState) -> String {
-    let id = state.program_id;
-    // Opening a program by its id needs CAP_SYS_ADMIN. Without it, the message has only the id.
-    name(id).map_or_else(|| format!("id {id}"), |name| format!("'{name}', id {id}"))
-}
-
 /// The beginning of messages about a program in the way.
 pub(in crate::kernel) fn in_the_way(interface: &Interface, state: XdpState) -> String {
-    let (program, mode) = (describe(state), state.mode.name());
+    let (id, mode) = (state.program_id, state.mode.name());
+    let name = name(id).map_or(String::new(), |name| format!("'{name}', "));
     format!(
-        "another XDP program ({program}, {mode} mode) is attached to '{}', and an interface runs only one",
+        "another XDP program ({name}id {id}, {mode} mode) is attached to '{}', and an interface runs only one",
         interface.name
     )
 }
