@@ -111,7 +111,6 @@ impl Limit {
 }
 
 /// The program in the kernel.
-#[derive(Debug)]
 pub struct Kernel {
     /// The loaded program.
     pub program: Program,

@@ -22,6 +22,7 @@ use limiter_user::{
     config::{Limit, Settings, slot::Slot},
     kernel::{
         program::{
+            maps::MAPS,
             object,
             object::{ListMaps, Maps, Program},
             raw::Raw,
@@ -34,7 +35,6 @@ use limiter_user::{
 use crate::engine::{Kernel, is_tc};
 
 /// A program, and its successors over the same maps.
-#[derive(Debug)]
 pub struct Generations {
     /// The current program.
     pub kernel: Kernel,
@@ -83,7 +83,7 @@ impl Generations {
         record.take_slots();
         let program = load(&record, Maps::New);
         let folder = Folder::new();
-        program.pin_maps(&folder.1).unwrap();
+        program.pin_maps(&MAPS, &folder.1).unwrap();
         Self {
             kernel: Kernel::over(program),
             slots: record.with_slots(),

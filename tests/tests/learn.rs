@@ -324,7 +324,7 @@ fn learn_refuses_an_interface_with_an_xdp_program() {
     let before = xdp(&hosts);
     hosts
         .limiter(&learn)
-        .expect_error(1, &["limiter is attached", "detach eth0", "--capture"]);
+        .expect_error(1, &["('limiter", "detach eth0", "--capture"]);
     assert_eq!(xdp(&hosts), before);
 }
 

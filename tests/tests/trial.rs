@@ -77,7 +77,7 @@ fn trial_of_attach_can_be_kept_or_reverted() {
     need_kernel!();
     let hosts = Hosts::new();
     for (command, words) in [
-        ("keep eth0", "nothing to keep"),
+        ("keep eth0", "not attached"),
         ("keep eth9", "no interface 'eth9'"),
     ] {
         hosts.limiter(command).expect_error(1, &[words]);

@@ -6,11 +6,12 @@ pub const PROGRAMS: [&str; 4] = ["limiter", "limiter-tc", "learn", "bench"];
 pub const ENDIANS: [&str; 2] = ["bpfel", "bpfeb"];
 
 /// The sources of the objects, relative to the root of the repository.
-pub const SOURCES: [&str; 5] = [
+pub const SOURCES: [&str; 6] = [
     "limiter-common/Cargo.toml",
     "limiter-common/src",
     "limiter-ebpf/Cargo.lock",
     "limiter-ebpf/Cargo.toml",
+    "limiter-ebpf/benches",
     "limiter-ebpf/src",
 ];
 

@@ -23,7 +23,6 @@ use crate::{
 pub const ALIVE: Duration = Duration::from_secs(3);
 
 /// The settings of the agent.
-#[derive(Debug)]
 pub struct Options {
     /// The store.
     pub store: store::Options,

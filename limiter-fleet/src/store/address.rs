@@ -39,26 +39,19 @@ impl Address {
         }
     }
 
-    /// The hosts with their ports, except for sockets.
-    pub fn hosts(&self) -> Vec<(&str, u16)> {
-        self.places().0
-    }
-
     /// The address as messages show it: without user, password and options.
     pub fn shown(&self) -> String {
         let (hosts, sockets) = self.places();
-        let hosts = hosts
-            .into_iter()
-            .map(|(host, port)| match host.contains(':') {
-                true => format!("[{host}]:{port}"),
-                false => format!("{host}:{port}"),
-            });
+        let hosts = hosts.iter().map(|(host, port)| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        });
         let sockets = sockets.iter().map(|path| path.display().to_string());
         hosts.chain(sockets).collect::<Vec<_>>().join(",")
     }
 
     /// The hosts with their ports, and the sockets.
-    fn places(&self) -> (Vec<(&str, u16)>, Vec<&Path>) {
+    pub fn places(&self) -> (Vec<(&str, u16)>, Vec<&Path>) {
         let (mut hosts, mut sockets) = (Vec::new(), Vec::new());
         match self {
             Self::Redis(info) => match info.addr() {

@@ -70,7 +70,6 @@ impl Host for Here {
 }
 
 /// An attachment that belongs to a fleet.
-#[derive(Debug)]
 pub struct Attached {
     about: About,
     tables: Tables,

@@ -19,7 +19,7 @@ pub enum Error {
     #[error("not permitted: {0}")]
     NotPermitted(String),
     /// There is no such interface.
-    #[error("no interface '{0}' in this network namespace: {advice}", advice = names_of_interfaces(.0))]
+    #[error("no interface '{0}' in this network namespace: `ip link` lists the interfaces")]
     NoInterface(String),
     /// Limiter is not attached to the interface.
     #[error(
@@ -44,9 +44,6 @@ pub enum Error {
         "the interface that limiter was attached to as '{0}' is in another network namespace now, and still limited there: `limiter detach {0}`, run here, detaches it"
     )]
     Moved(String),
-    /// The pins of an interface cannot be read: the interface, and the reason.
-    #[error("the pins of '{0}' cannot be read ({1}): `limiter detach {0}`, then attach again")]
-    Unreadable(String, String),
     /// bpffs is missing, or would vanish.
     #[error("{0}")]
     Bpffs(String),
@@ -78,16 +75,6 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// The program or a map could not be loaded.
-    #[error("the kernel refused the {what} ({why}): {advice}")]
-    Load {
-        /// The object that was loaded: program or map.
-        what: &'static str,
-        /// The kernel's message.
-        why: String,
-        /// Advice to the user.
-        advice: &'static str,
-    },
     /// The trial ended without `keep`, so nothing is limited: the interface, and the end in RFC 3339.
     #[error(
         "the trial on '{0}' ended at {1}, and nothing is limited: `limiter attach {0} --rate RATE` attaches again, `limiter detach {0}` removes the leftover pins"
@@ -98,14 +85,6 @@ pub enum Error {
         "reading the interfaces failed ({0}): check whether a container or a seccomp filter forbids NETLINK_ROUTE sockets"
     )]
     Netlink(#[from] rtnetlink::Error),
-    /// Any other system error.
-    #[error("{what} failed ({source})")]
-    System {
-        /// The operation that failed.
-        what: &'static str,
-        /// The cause.
-        source: io::Error,
-    },
 }
 
 /// Advice for a failure to make, open or remove a file on bpffs.
@@ -144,20 +123,18 @@ impl From<MapError> for Error {
     }
 }
 
-/// Advice for a name that no interface has. `ip link` appends `@` and the peer's name, so users may paste both.
-fn names_of_interfaces(name: &str) -> String {
-    match name.split_once('@') {
-        Some((name, _)) if !name.is_empty() => {
-            format!("`ip link` appends @ and another interface's name: write '{name}'")
-        }
-        _ => "`ip link` lists the interfaces".to_owned(),
-    }
-}
-
 impl Error {
     /// Error for pins of `interface` that cannot be read.
     pub(in crate::kernel) fn unreadable(interface: &str, why: impl ToString) -> Self {
-        Self::Unreadable(interface.to_owned(), why.to_string())
+        let why = why.to_string();
+        Self::Refused(format!(
+            "the pins of '{interface}' cannot be read ({why}): `limiter detach {interface}`, then attach again"
+        ))
+    }
+
+    /// Error for a program or maps that could not be loaded.
+    pub(in crate::kernel) fn load(what: &str, why: &str, advice: &str) -> Self {
+        Self::Refused(format!("the kernel refused the {what} ({why}): {advice}"))
     }
 
     pub(in crate::kernel) fn path(
@@ -185,7 +162,7 @@ impl Error {
         if source.kind() == io::ErrorKind::PermissionDenied {
             return Self::refused_by_kernel();
         }
-        Self::System { what, source }
+        Self::Refused(format!("{what} failed ({source})"))
     }
 }
 

@@ -75,7 +75,7 @@ impl Reader {
     ) -> std::result::Result<Self, Invalid> {
         let mut quota = limit.quota(frame_max)?.at_phase(slot.phase);
         if limit.key.is_single() {
-            let cpus = clock::possible_cpus().unwrap_or(1);
+            let cpus = clock::possible_cpus().unwrap_or(1) as u64;
             quota.in_kernel = quota.in_kernel.with_leases(cpus).0;
         }
         Ok(Self {

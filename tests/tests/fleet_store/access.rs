@@ -186,7 +186,7 @@ fn tls_works_only_with_the_right_certificates() {
         assert!(error.to_string().contains("certificate"), "{error}");
     }
     // A file without a certificate is refused before any attempt.
-    let error = Target::read(&with(&url, read("extension"))).unwrap_err();
+    let error = Target::read(&with(&url, read("extension"))).err().unwrap();
     assert!(matches!(error, Error::Certificates(_)), "{error}");
     // If only one side speaks TLS, both may wait for data, until the timeout.
     let plain = Redis::start();

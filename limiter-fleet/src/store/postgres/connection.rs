@@ -47,11 +47,7 @@ impl Postgres {
     pub async fn connect(target: &Arc<Target>, config: &Config) -> Result<Self, Error> {
         let mut refusal = target.invalid("no server");
         for (host, port) in servers(config) {
-            let connected = match Self::connect_to(target, config, host, port).await {
-                Ok(postgres) => postgres.check().await.map(|()| postgres),
-                Err(error) => Err(error),
-            };
-            match connected {
+            match Self::connect_to(target, config, host, port).await {
                 Ok(postgres) => return Ok(postgres),
                 Err(error) => refusal = error,
             }
@@ -85,13 +81,15 @@ impl Postgres {
             begin(target, config, bounded, tls).await
         };
         let (client, driver, error) = target.within_timeout(connecting).await?;
-        Ok(Self {
+        let postgres = Self {
             target: Arc::clone(target),
             client,
             traffic,
             _driver: driver,
             error,
-        })
+        };
+        postgres.check().await?;
+        Ok(postgres)
     }
 
     /// Fails if the server is not a store.

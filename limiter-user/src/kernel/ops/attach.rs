@@ -28,11 +28,11 @@ pub async fn attach(name: &str, wanted: &Wanted) -> Result<()> {
     bpffs::ensure()?;
     let (folder, _lock) = lock_folder(name)?;
     // No program is swapped from here on.
-    let free = Survey::take()
-        .await
-        .and_then(|mut survey| check_free(&mut survey, name))
-        .and_then(|()| clear_leftover(&folder));
-    if let Err(error) = free {
+    let free = async {
+        check_free(&mut Survey::take().await?, name)?;
+        clear_leftover(&folder).await
+    };
+    if let Err(error) = free.await {
         // The folder is empty if it was made just now.
         let _ = folder.remove();
         unpin::clear_above(&folder);
@@ -65,7 +65,7 @@ async fn put_in(folder: &Dir, name: &str, wanted: &Wanted) -> Result<()> {
     // A foreign program that a killed command had not put back runs again now: read the interface's state anew.
     let interface = interface::by_name(name).await?;
     if wanted.chain {
-        return chain::put(&interface, wanted, folder);
+        return chain::put(&interface, wanted, folder).await;
     }
     check_pacing(&interface, &wanted.settings).await?;
     let (record, program, link) = link(interface, wanted)?;
@@ -92,8 +92,10 @@ fn check_free(survey: &mut Survey, name: &str) -> Result<()> {
 }
 
 /// Removes the leftovers of a killed command.
-fn clear_leftover(folder: &Dir) -> Result<()> {
-    foreign::restore(folder, Foreign::open(folder)?)?;
+async fn clear_leftover(folder: &Dir) -> Result<()> {
+    if let Some(foreign) = Foreign::open(folder)? {
+        foreign.put_back(folder).await?;
+    }
     match unpin::empty(folder) {
         // The remaining files do no harm.
         Err(Error::LeftAlone(..)) => Ok(()),
@@ -212,14 +214,10 @@ pub(in crate::kernel) fn not_taken(interface: &Interface, mode: XdpMode, why: &i
         Some(libc::EBUSY | libc::EEXIST) if mode != XdpMode::Tc => Error::Refused(format!(
             "another XDP program has just been attached to '{name}', and an interface runs only one: `ip link show {name}` shows its id; remove it first"
         )),
-        _ if mode != XdpMode::Native => refused(
-            interface,
-            why,
-            &format!(
-                "mode {} should work on every interface: please report this",
-                mode.name()
-            ),
-        ),
+        _ if mode != XdpMode::Native => Error::Refused(format!(
+            "the kernel refused to attach to '{name}' ({why}): mode {} should work on every interface: please report this",
+            mode.name()
+        )),
         _ => Error::Refused(format!(
             "the driver of '{name}' does not accept the program in native mode ({}): use --mode generic, which works everywhere and is slower{}",
             no_native_reason(why, interface),
@@ -237,14 +235,6 @@ fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
         Some(libc::ERANGE) => format!("its MTU of {} is too large for XDP", interface.mtu),
         _ => why.to_string(),
     }
-}
-
-/// Error for a program that the kernel would not attach.
-pub(in crate::kernel) fn refused(interface: &Interface, why: &io::Error, advice: &str) -> Error {
-    let name = &interface.name;
-    Error::Refused(format!(
-        "the kernel refused to attach to '{name}' ({why}): {advice}"
-    ))
 }
 
 /// The record of a new attachment.
@@ -290,12 +280,7 @@ pub(in crate::kernel) fn load(
         Ok(program)
     };
     match load(record.frags) {
-        Err(
-            Error::Refused(_)
-            | Error::Load {
-                what: "program", ..
-            },
-        ) if record.frags => {
+        Err(_) if record.frags => {
             record.frags = false;
             load(false)
         }

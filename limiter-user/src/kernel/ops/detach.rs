@@ -3,7 +3,7 @@
 use crate::kernel::{
     Error, Result,
     ops::replace,
-    state::{Folder, Foreign, Found, Pinned, Survey, foreign, pins, survey::look, unpin},
+    state::{Folder, Foreign, Found, Pinned, Survey, pins, survey::look, unpin},
     sys::{Dir, Interface, Link, Lock, bpffs, interface, lock, requirements},
 };
 
@@ -21,7 +21,7 @@ pub async fn detach(name: &str) -> Result<Option<Foreign>> {
         let mut survey = Survey::take().await?;
         let (now, pinned) = pins_of(&mut survey, name)?;
         if now == folder {
-            return remove(&folder, &dir, pinned, &survey.interfaces);
+            return remove(&folder, &dir, pinned, &survey.interfaces).await;
         }
     }
     Err(Error::Busy(lock::PATIENCE.as_secs()))
@@ -97,12 +97,12 @@ async fn detach_one(
             false => Ok(None),
         };
     }
-    remove(folder, &dir, pinned, &interfaces).map(Some)
+    remove(folder, &dir, pinned, &interfaces).await.map(Some)
 }
 
 /// Removes an attachment. The link's pin goes first: then the link lives only as long as this process holds it. If
 /// the process is killed here, the interface has no program, and the next command clears the other pins.
-fn remove(
+async fn remove(
     folder: &Folder,
     dir: &Dir,
     pinned: Result<Pinned>,
@@ -110,10 +110,10 @@ fn remove(
 ) -> Result<Option<Foreign>> {
     // Opened before limiter is off: until the other program is back, neither of the two runs.
     let foreign = Foreign::open(dir)?;
-    let moved = matches!(pinned, Ok(Pinned::Elsewhere(..)));
-    let on = match &pinned {
-        Ok(Pinned::On(_, on)) => Some(on.index),
-        _ => None,
+    let is_there = match (&pinned, &foreign) {
+        (Ok(Pinned::On(_, on)), Some(foreign)) => on.index == foreign.interface,
+        (Ok(Pinned::Elsewhere(..)), _) => false,
+        _ => true,
     };
     match pinned {
         Ok(Pinned::On(link, _) | Pinned::Elsewhere(link, _) | Pinned::Gone(link)) => {
@@ -130,23 +130,21 @@ fn remove(
         // A pin that is no link of an XDP program holds no program on an interface.
         Ok(Pinned::Leftover) | Err(_) => {}
     }
-    if let Some(foreign) = &foreign {
-        if moved {
-            let why = "the interface is in another network namespace now";
-            let first = "put it back there (`bpftool net attach`)";
-            return Err(foreign.not_put_back(dir, why, first));
-        }
-        if on.is_some_and(|on| on != foreign.interface) {
-            let why = "its pin names another interface than limiter was attached to";
-            return Err(foreign.not_put_back(dir, why, "attach it to its interface"));
-        }
+    if let Some(foreign) = foreign.as_ref().filter(|_| !is_there) {
+        let why = "its interface is in another network namespace now, or its pin names another interface than limiter was attached to";
+        let first = "put it back there (`bpftool net attach`)";
+        return Err(foreign.not_put_back(dir, why, first));
     }
-    let cleared = foreign::restore(dir, foreign).and_then(|foreign| {
+    let cleared = async {
+        let foreign = match foreign {
+            Some(foreign) => foreign.put_back(dir).await?,
+            None => None,
+        };
         unpin::remove(dir)?;
         replace::clear_leftovers(&folder.interface, interfaces)?;
         Ok(foreign)
-    });
-    cleared.map_err(|error| match error {
+    };
+    cleared.await.map_err(|error| match error {
         Error::Path { .. } | Error::NotPermitted(_) => {
             let name = &folder.interface;
             Error::Refused(format!(

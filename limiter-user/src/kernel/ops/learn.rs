@@ -17,7 +17,7 @@ use limiter_common::{
 use crate::{
     config::Mode,
     kernel::{
-        Attachment, Error, Result,
+        Error, Result,
         ops::attach,
         program::{Program, Raw, maps, object},
         state::occupant,
@@ -75,16 +75,11 @@ impl Watch {
             )));
         }
         if let Some(xdp) = interface.xdp {
-            if Attachment::open(name).await.is_ok() {
-                return Err(Error::Refused(format!(
-                    "limiter is attached to '{name}', and an interface runs one XDP program: `limiter detach {name}` and attach it again after learning, or capture incoming packets and `limiter learn --capture FILE`"
-                )));
-            }
             if let Some(error) = occupant::running(&interface, xdp) {
                 return Err(error);
             }
             return Err(Error::Refused(format!(
-                "{}: remove it while you learn, or capture incoming packets and `limiter learn --capture FILE`",
+                "{}: remove it while you learn (`limiter detach {name}` if it is limiter's), or capture incoming packets and `limiter learn --capture FILE`",
                 occupant::in_the_way(&interface, xdp)
             )));
         }

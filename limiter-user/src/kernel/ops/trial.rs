@@ -27,14 +27,7 @@ pub enum Ended {
 
 /// Keeps the trial on the interface called `name`, or goes back to the settings before it if `revert`.
 pub async fn end(name: &str, revert: bool) -> Result<Ended> {
-    let (attachment, _lock) = match Attachment::open_locked(name).await {
-        Err(Error::NotAttached(name)) => {
-            return Err(Error::Refused(format!(
-                "nothing to keep: limiter is not attached to '{name}': `limiter attach {name} --rate RATE` attaches it"
-            )));
-        }
-        opened => opened?,
-    };
+    let (attachment, _lock) = Attachment::open_locked(name).await?;
     let Some(OnTrial::Until(end) | OnTrial::Ended(end)) = attachment.trial.clone() else {
         return Ok(Ended::NoTrial);
     };

@@ -6,7 +6,6 @@ mod netdev;
 
 use std::thread;
 
-pub use super::state::occupant::Occupant;
 pub use ethtool::Channels;
 pub use netdev::Features;
 
@@ -14,8 +13,9 @@ use crate::{
     config::names::direction_of,
     kernel::{
         Result,
+        state::occupant,
         sys::{
-            Interface, bpffs, interface, native, requirements,
+            Interface, XdpState, bpffs, interface, native, requirements,
             requirements::{KernelVersion, Needed},
         },
     },
@@ -57,8 +57,8 @@ pub struct Device {
     pub has_fq: bool,
     /// The reason why the card cannot run a program in native mode.
     pub obstacle: Option<&'static str>,
-    /// The XDP program on the interface.
-    pub occupant: Occupant,
+    /// Limiter's own program on the interface; an error if something is in its way.
+    pub own: Result<Option<XdpState>>,
 }
 
 /// Examines the machine.
@@ -86,7 +86,7 @@ pub async fn device(name: &str) -> Result<Device> {
         gro: ask.gro(),
         has_fq: interface::has_fq(interface.index).await?,
         obstacle: native::obstacle(&interface),
-        occupant: super::state::occupant::of(&interface).await,
+        own: occupant::of(&interface).await,
         interface,
     })
 }

@@ -3,10 +3,8 @@
 
 use rtnetlink::{
     packet_core::{DefaultNla, Emitable, NLM_F_REQUEST, NlasIterator},
-    sys::protocols::NETLINK_GENERIC,
+    sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC},
 };
-
-use crate::kernel::sys::netlink;
 
 /// `GENL_ID_CTRL`: the family that resolves names of families.
 const CONTROL: u16 = 0x10;
@@ -65,7 +63,12 @@ fn ask(family: u16, command: u8, attribute: &DefaultNla) -> Option<Vec<u8>> {
     question.extend([command, VERSION, 0, 0]);
     question.resize(length, 0);
     attribute.emit(&mut question[HEADERS..]);
-    let answer = netlink::ask(NETLINK_GENERIC, &question).ok()?;
+    let mut socket = Socket::new(NETLINK_GENERIC).ok()?;
+    socket.bind_auto().ok()?;
+    socket.connect(&SocketAddr::new(0, 0)).ok()?;
+    // The kernel answers during the send.
+    socket.send(&question, 0).ok()?;
+    let (answer, _) = socket.recv_from_full().ok()?;
     (answer.get(4..6)? == family.to_ne_bytes()).then_some(answer)
 }
 

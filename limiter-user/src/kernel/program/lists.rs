@@ -6,7 +6,7 @@ use aya::{
     Ebpf, Pod,
     maps::{LpmTrie, Map, MapData, lpm_trie::Key},
 };
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use limiter_common::abi::Listed;
 
 use crate::kernel::{
@@ -19,13 +19,10 @@ use crate::kernel::{
 type Trie<T, K> = LpmTrie<T, K, Raw<Listed>>;
 
 /// Entries that the maps of the two families must hold; at least one each.
-pub(in crate::kernel) fn sizes(prefixes: &BTreeMap<IpNet, Listed>) -> (u32, u32) {
-    let ipv4 = prefixes
-        .keys()
-        .filter(|prefix| matches!(prefix, IpNet::V4(_)))
-        .count();
-    let size = |count: usize| u32::try_from(count.max(1)).unwrap_or(u32::MAX);
-    (size(ipv4), size(prefixes.len() - ipv4))
+pub(in crate::kernel) fn sizes(prefixes: &BTreeMap<IpNet, Listed>) -> [u32; 2] {
+    // IPv4 comes first.
+    let ipv4 = prefixes.range(..IpNet::V6(Ipv6Net::default())).count();
+    [ipv4, prefixes.len() - ipv4].map(|count| u32::try_from(count.max(1)).unwrap_or(u32::MAX))
 }
 
 /// Puts the prefixes into the maps of a program that is not loaded yet.

@@ -15,16 +15,13 @@ use limiter_common::{
     },
     arithmetic::bucket,
     policy::second_chance::{Place, WORDS},
-    table::{
-        Seed,
-        key::{SLOTS, SourceKey},
-    },
+    table::{Seed, key::SourceKey},
 };
 
 use crate::kernel::{
-    error::{Error, Result, read_failed},
+    error::{Error, Failed, Result, read_failed},
     program::raw::Raw,
-    sys::{folder::Dir, memory},
+    sys::{clock, folder::Dir, memory},
 };
 
 /// Names of the maps that outlive a program.
@@ -69,14 +66,6 @@ pub struct Tables {
     refused: Array<MapData, [u32; WORDS as usize]>,
     /// Kernel memory of all of them, in bytes.
     pub memory: u64,
-}
-
-impl std::fmt::Debug for Tables {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tables")
-            .field("memory", &self.memory)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Tables {
@@ -181,7 +170,13 @@ impl Tables {
         bits: &[u32],
         epochs: impl Iterator<Item = (u32, u32)>,
     ) -> Result<()> {
-        self.count_anew(slots, bits)?;
+        for slot in slots {
+            self.limits.set(*slot, zeros()?, 0)?;
+            self.set_scale(*slot, 0)?;
+        }
+        for bit in bits {
+            self.hits.set(*bit, zeros()?, 0)?;
+        }
         self.forget_slots(slots);
         for (slot, epoch) in epochs {
             self.sets.age(slot, epoch);
@@ -196,17 +191,6 @@ impl Tables {
         if !turned.is_empty() {
             self.sets.forget_refused(turned);
         }
-    }
-
-    fn count_anew(&mut self, slots: &[u32], bits: &[u32]) -> Result<()> {
-        for slot in slots {
-            self.limits.set(*slot, zeros()?, 0).map_err(read_failed)?;
-            self.set_scale(*slot, 0)?;
-        }
-        for bit in bits {
-            self.hits.set(*bit, zeros()?, 0).map_err(read_failed)?;
-        }
-        Ok(())
     }
 
     fn forget_slots(&self, slots: &[u32]) {
@@ -233,9 +217,8 @@ pub(in crate::kernel) fn zeros<T: Copy + Default>() -> Result<PerCpuValues<Raw<T
 where
     Raw<T>: Pod,
 {
-    let failed = |error| Error::system("counting CPUs", error);
-    let cpus = aya::util::nr_cpus().map_err(|(_, error)| failed(error))?;
-    PerCpuValues::try_from(vec![Raw(T::default()); cpus]).map_err(failed)
+    let cpus = clock::possible_cpus()?;
+    PerCpuValues::try_from(vec![Raw(T::default()); cpus]).failed("counting the CPUs")
 }
 
 fn sum(counters: &[Counters]) -> Counters {
@@ -267,19 +250,12 @@ pub(in crate::kernel) fn fill_table(ebpf: &mut aya::Ebpf, seed: Seed, full_at: u
     change_shares(ebpf, |_, share| share.new_sources = new_sources)
 }
 
-/// Writes the number of entries that the limit in each slot holds.
-pub(in crate::kernel) fn write_held(
+/// Changes each row of the shares.
+pub(super) fn change_shares(
     ebpf: &mut aya::Ebpf,
-    held: &[u64; SLOTS as usize],
+    change: impl Fn(usize, &mut Share),
 ) -> Result<()> {
-    change_shares(ebpf, |row, share| {
-        share.held = held.get(row).copied().unwrap_or(0);
-    })
-}
-
-fn change_shares(ebpf: &mut aya::Ebpf, change: impl Fn(usize, &mut Share)) -> Result<()> {
-    let mut shares: Array<_, Raw<Share>> =
-        named(ebpf, "SHARES")?.try_into().map_err(read_failed)?;
+    let mut shares: Array<_, Raw<Share>> = named(ebpf, "SHARES")?.try_into()?;
     for row in 0..ROWS {
         let Raw(mut share) = shares.get(&row, 0).map_err(read_failed)?;
         change(row as usize, &mut share);
@@ -295,11 +271,9 @@ pub(super) fn named<'a>(ebpf: &'a mut aya::Ebpf, name: &str) -> Result<&'a mut M
 
 /// Error for a built-in object without `name`: the build is broken.
 pub(super) fn missing(name: &str) -> Error {
-    Error::Load {
-        what: "program",
-        why: format!("the built-in object lacks {name}"),
-        advice: "this build of limiter is broken: reinstall it",
-    }
+    let why = format!("the built-in object lacks {name}");
+    let advice = "this build of limiter is broken: reinstall it";
+    Error::load("program", &why, advice)
 }
 
 /// The seed of the table that is pinned in `folder`.
@@ -322,9 +296,7 @@ pub(in crate::kernel) const fn next_of(frags: bool) -> &'static str {
 /// Id of the program at `index` of the pinned array of programs.
 pub(in crate::kernel) fn next_id(folder: &Dir, index: u32) -> Result<Option<u32>> {
     // Opened as numbers: on reads, the kernel returns the id of the program.
-    let array: Array<_, u32> = Map::Array(open_map(folder, NEXT)?)
-        .try_into()
-        .map_err(read_failed)?;
+    let array: Array<_, u32> = Map::Array(open_map(folder, NEXT)?).try_into()?;
     match array.get(&index, 0) {
         Ok(id) => Ok(Some(id)),
         Err(MapError::KeyNotFound) => Ok(None),
@@ -334,9 +306,7 @@ pub(in crate::kernel) fn next_id(folder: &Dir, index: u32) -> Result<Option<u32>
 
 /// Empties `index` of the pinned array of programs, if a program is there.
 pub(in crate::kernel) fn clear_next(folder: &Dir, index: u32) -> Result<()> {
-    let mut array: ProgramArray<_> = Map::ProgramArray(open_map(folder, NEXT)?)
-        .try_into()
-        .map_err(read_failed)?;
+    let mut array: ProgramArray<_> = Map::ProgramArray(open_map(folder, NEXT)?).try_into()?;
     // The kernel refuses if there is no program.
     let _ = array.clear_index(&index);
     Ok(())

@@ -13,7 +13,7 @@ use aya::{
 };
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{CLOCK_KERNEL, Config, Listed, NEXT_FALLBACK, NEXT_FOREIGN, SETS_OF_WORD},
+    abi::{CLOCK_KERNEL, Config, Listed, NEXT_FALLBACK, SETS_OF_WORD},
     policy::second_chance::lines,
     table::{Seed, key::SLOTS},
 };
@@ -87,14 +87,13 @@ pub enum ListMaps<'a> {
 /// The name of the program's entry. `tc`: the one for the network stack. `frags`: the one that takes packets in several
 /// buffers (Linux 5.18).
 const fn entry_name(plain: bool, tc: bool, frags: bool) -> &'static str {
-    if tc {
-        return if plain { "limiter_tc" } else { "limits_tc" };
-    }
-    match (plain, frags) {
-        (true, false) => "limiter",
-        (true, true) => "limiter_frags",
-        (false, false) => "limits",
-        (false, true) => "limits_frags",
+    match (plain, tc, frags) {
+        (true, true, _) => "limiter_tc",
+        (false, true, _) => "limits_tc",
+        (true, false, false) => "limiter",
+        (true, false, true) => "limiter_frags",
+        (false, false, false) => "limits",
+        (false, false, true) => "limits_frags",
     }
 }
 
@@ -110,10 +109,11 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     if config.proof != 0 {
         requirements::syn_cookies(config.tc != 0)?;
     }
-    let seed = match maps {
-        Maps::New => new_seed()?,
-        Maps::Replayed { seed, .. } => seed,
-        Maps::Pinned(folder) => maps::seed_of(folder)?,
+    let (seed, new_sources_full_at) = match maps {
+        Maps::New if config.clock == CLOCK_KERNEL => (new_seed()?, Some(clock::now()?)),
+        Maps::New => (new_seed()?, Some(0)),
+        Maps::Replayed { seed, full_at } => (seed, Some(full_at)),
+        Maps::Pinned(folder) => (maps::seed_of(folder)?, None),
     };
     let mut constants = Box::new(Raw(*config));
     constants.0.seed = seed;
@@ -121,7 +121,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     constants.0.tick = 0;
     if config.clock == CLOCK_KERNEL {
         constants.0.tick = clock::tick()?;
-        let cpus = clock::possible_cpus()?;
+        let cpus = clock::possible_cpus()? as u64;
         for limit in &mut constants.0.limits[..config.limits_length as usize] {
             if limit.lease(cpus) {
                 // The fast path has no leases.
@@ -154,7 +154,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     }
     match lists {
         ListMaps::New(prefixes) => {
-            let (ipv4, ipv6) = lists::sizes(prefixes);
+            let [ipv4, ipv6] = lists::sizes(prefixes);
             loader.map_max_entries("LISTED_IPV4", ipv4);
             loader.map_max_entries("LISTED_IPV6", ipv6);
         }
@@ -172,12 +172,6 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     if let ListMaps::New(prefixes) = lists {
         lists::fill(&mut ebpf, prefixes)?;
     }
-    let new_sources_full_at = match maps {
-        Maps::New if config.clock == CLOCK_KERNEL => Some(clock::now()?),
-        Maps::New => Some(0),
-        Maps::Replayed { full_at, .. } => Some(full_at),
-        Maps::Pinned(_) => None,
-    };
     if let Some(full_at) = new_sources_full_at {
         maps::fill_table(&mut ebpf, seed, full_at)?;
     }
@@ -191,12 +185,11 @@ pub(in crate::kernel) fn load_learn(frags: bool) -> Result<Program> {
     let mut loader = EbpfLoader::new();
     let loaded = loader.btf(None).load(prebuilt!("learn"));
     let mut ebpf = loaded.map_err(load_error)?;
-    let [with_frags, entry] = LEARN_ENTRIES;
-    if frags && load_program(&mut ebpf, with_frags).is_ok() {
-        let entry = with_frags;
-        return Ok(Program { ebpf, entry });
+    let [mut entry, plain] = LEARN_ENTRIES;
+    if !frags || load_program(&mut ebpf, entry).is_err() {
+        entry = plain;
+        load_program(&mut ebpf, entry)?;
     }
-    load_program(&mut ebpf, entry)?;
     Ok(Program { ebpf, entry })
 }
 
@@ -252,12 +245,6 @@ impl Program {
         self.entry
     }
 
-    /// Hands packets that pass on to `next`, in a chained program. Fails with `EINVAL` if one of the two programs
-    /// takes packets in several buffers and the other does not.
-    pub(in crate::kernel) fn lead_to(&mut self, next: &ProgramFd) -> io::Result<()> {
-        self.put_next(NEXT_FOREIGN, next)
-    }
-
     /// Makes this the program that a trial over the same maps falls back to.
     pub(in crate::kernel) fn stand_by(&mut self) -> Result<()> {
         let own = self.handle()?.try_clone();
@@ -269,7 +256,9 @@ impl Program {
         maps::next_of(self.entry.ends_with("_frags"))
     }
 
-    fn put_next(&mut self, index: u32, next: &ProgramFd) -> io::Result<()> {
+    /// Makes `next` the program that packets go on to by `index`. Fails with `EINVAL` if one of the two programs takes
+    /// packets in several buffers and the other does not.
+    pub(in crate::kernel) fn put_next(&mut self, index: u32, next: &ProgramFd) -> io::Result<()> {
         let map = self.map_mut(self.next()).map_err(io::Error::other)?;
         let set = ProgramArray::try_from(map).and_then(|mut array| array.set(index, next, 0));
         set.map_err(|error| match error {
@@ -283,17 +272,8 @@ impl Program {
         folder.put(PIN, self.fd()?)
     }
 
-    /// Pins the program's maps in `folder`.
-    pub fn pin_maps(&self, folder: &Dir) -> Result<()> {
-        self.pin_all(&maps::MAPS, folder)
-    }
-
-    /// Pins the program's lists in the `folder` of a generation.
-    pub fn pin_lists(&self, folder: &Dir) -> Result<()> {
-        self.pin_all(&maps::LIST_MAPS, folder)
-    }
-
-    fn pin_all(&self, maps: &[&'static str], folder: &Dir) -> Result<()> {
+    /// Pins these maps of the program in `folder`.
+    pub fn pin_maps(&self, maps: &[&'static str], folder: &Dir) -> Result<()> {
         for name in maps {
             let of_next = *name == maps::NEXT;
             let map = self.ebpf.map(if of_next { self.next() } else { name });
@@ -306,7 +286,9 @@ impl Program {
 
     /// Writes the number of entries that the limit in each slot holds, for a table that no program has counted.
     pub fn share_out(&mut self, held: &[u64; SLOTS as usize]) -> Result<()> {
-        maps::write_held(&mut self.ebpf, held)
+        maps::change_shares(&mut self.ebpf, |row, share| {
+            share.held = held.get(row).copied().unwrap_or(0);
+        })
     }
 
     /// One of the program's maps.
@@ -347,8 +329,7 @@ fn program_error(error: ProgramError) -> Error {
         }
         error => (error.to_string(), REPORT),
     };
-    let what = "program";
-    Error::Load { what, why, advice }
+    Error::load("program", &why, advice)
 }
 
 /// The line of a verifier's log with the reason: the last one before its statistics.
@@ -375,22 +356,13 @@ fn load_error(error: EbpfError) -> Error {
             (format!("map {name}"), io_error)
         }
         EbpfError::MapError(error) => ("a map".to_owned(), cause(error)),
-        error => {
-            return Error::Load {
-                what: "program",
-                why: error::flat(&error),
-                advice: REPORT,
-            };
-        }
+        error => return Error::load("program", &error::flat(&error), REPORT),
     };
     if why.raw_os_error() == Some(libc::EPERM) {
         return Error::refused_by_kernel();
     }
-    Error::Load {
-        what: "tables",
-        why: format!("{map}: {why}"),
-        advice: "their size depends on --max-sources, --max-bans and the lists: lower one of them, or free memory",
-    }
+    let advice = "their size depends on --max-sources, --max-bans and the lists: lower one of them, or free memory";
+    Error::load("tables", &format!("{map}: {why}"), advice)
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use crate::{
 };
 
 /// The attachment of one interface.
-#[derive(Debug)]
 pub struct Attachment {
     /// The interface as it is now.
     pub interface: Interface,
@@ -105,7 +104,7 @@ impl Attachment {
             let lock = lock::lock(&dir)?;
             let attachment = Self::open(name).await?;
             if let Some(lock) = lock
-                && attachment.dir.identity() == dir.identity()
+                && attachment.dir.path() == dir.path()
             {
                 return Ok((attachment, lock));
             }

@@ -14,8 +14,9 @@ use nix::unistd::geteuid;
 
 use crate::kernel::{
     Error, Failed, Result,
+    error::cause,
     state::{Folder, occupant::name_of, pins},
-    sys::{Dir, Interface, Link, XdpMode, XdpState, bpf, lock, netlink},
+    sys::{Dir, Interface, Link, XdpMode, bpf, lock, netlink},
 };
 
 /// A foreign program, and its place.
@@ -65,23 +66,20 @@ fn find_pin(folder: &Dir) -> Option<(XdpMode, u32)> {
 impl Foreign {
     /// Opens the program on `interface`, also in the type that a program array takes. Opening another user's program
     /// needs `CAP_SYS_ADMIN`.
-    pub(in crate::kernel) fn on(
-        interface: &Interface,
-        state: XdpState,
-    ) -> Result<(Self, ProgramFd)> {
-        let refused = |error| match error {
-            ProgramError::SyscallError(call)
-                if call.io_error.raw_os_error() == Some(libc::EPERM) =>
-            {
-                Error::Refused(format!(
-                    "not permitted: --chain opens the program that is on '{}', which needs CAP_SYS_ADMIN: run it as root with all capabilities",
-                    interface.name
-                ))
-            }
-            error => Error::system(
-                "opening the program on the interface",
-                io::Error::other(error),
-            ),
+    pub(in crate::kernel) fn on(interface: &Interface) -> Result<(Self, ProgramFd)> {
+        let nothing_there = || {
+            Error::Refused(format!(
+                "no XDP program is attached to '{}' that limiter could run in front of: attach it first, or leave --chain out",
+                interface.name
+            ))
+        };
+        let state = interface.xdp.ok_or_else(nothing_there)?;
+        let refused = |error| match cause(error) {
+            why if why.raw_os_error() == Some(libc::EPERM) => Error::NotPermitted(format!(
+                "--chain opens the program that is on '{}', which needs CAP_SYS_ADMIN: run it as root with all capabilities",
+                interface.name
+            )),
+            why => Error::system("opening the program on the interface", why),
         };
         let mut programs = loaded_programs().filter(|program| match program {
             Ok(program) => program.id() == state.program_id,
@@ -89,7 +87,7 @@ impl Foreign {
             Err(ProgramError::SyscallError(call)) => call.io_error.kind() != ErrorKind::NotFound,
             Err(_) => true,
         });
-        let program = programs.next().ok_or_else(|| nothing_there(interface))?;
+        let program = programs.next().ok_or_else(nothing_there)?;
         let program = program.map_err(refused)?;
         let handle = program.fd().map_err(refused)?;
         let fd = handle.as_fd().try_clone_to_owned();
@@ -133,13 +131,14 @@ impl Foreign {
         folder.put(&pin_name(self.mode, self.interface), self.fd.as_fd())
     }
 
-    pub(in crate::kernel) fn take_off(&self) -> io::Result<()> {
-        netlink::take_off((self.interface, self.mode), self.fd.as_fd())
+    pub(in crate::kernel) async fn take_off(&self) -> io::Result<()> {
+        netlink::take_off((self.interface, self.mode), self.fd.as_fd()).await
     }
 
-    /// Puts the program back where it was, if no other program is there. `folder` has its pin. Returns `false` if
-    /// this network namespace has no interface of that index.
-    pub(in crate::kernel) fn put_back(&self, folder: &Dir) -> Result<bool> {
+    /// Puts the program back where it was, if no other program is there. `folder` has its pin. The program must be opened
+    /// before limiter is taken off. Returns the program if it runs again; `None` if this network namespace has no
+    /// interface of that index. If this fails, the pins must stay, and the next command tries again.
+    pub(in crate::kernel) async fn put_back(self, folder: &Dir) -> Result<Option<Self>> {
         // The folder's owner may have chosen the pin's name, and has no rights over other interfaces.
         if ![0, geteuid().as_raw()].contains(&self.owner) {
             let why = format!("user {} has pinned it", self.owner);
@@ -147,14 +146,14 @@ impl Foreign {
             return Err(self.not_put_back(folder, &why, first));
         }
         let (place, fd) = ((self.interface, self.mode), self.fd.as_fd());
-        let refused = match netlink::put_on(place, fd) {
-            Ok(()) => return Ok(true),
+        let refused = match netlink::put_on(place, fd).await {
+            Ok(()) => return Ok(Some(self)),
             Err(error) => error,
         };
         match refused.raw_os_error() {
-            Some(libc::ENODEV) => Ok(false),
+            Some(libc::ENODEV) => Ok(None),
             // A killed command had put the program back, or had not taken it off.
-            Some(libc::EBUSY | libc::EEXIST) if netlink::is_on(place, fd) => Ok(true),
+            Some(libc::EBUSY | libc::EEXIST) if netlink::is_on(place, fd).await => Ok(Some(self)),
             Some(libc::EBUSY | libc::EEXIST) => {
                 let why = "another XDP program has taken its place";
                 Err(self.not_put_back(folder, why, "remove that one"))
@@ -172,26 +171,6 @@ impl Foreign {
             pin.display()
         ))
     }
-}
-
-/// The error for `--chain` without a program to run in front of.
-pub(in crate::kernel) fn nothing_there(interface: &Interface) -> Error {
-    Error::Refused(format!(
-        "no XDP program is attached to '{}' that limiter could run in front of: attach it first, or leave --chain out",
-        interface.name
-    ))
-}
-
-/// Puts back the program that limiter ran in front of. It must be opened before limiter is taken off. Returns the
-/// program if it runs again. If that fails, the pins must stay, and the next command tries again.
-pub(in crate::kernel) fn restore(
-    folder: &Dir,
-    foreign: Option<Foreign>,
-) -> Result<Option<Foreign>> {
-    let Some(foreign) = foreign else {
-        return Ok(None);
-    };
-    Ok(foreign.put_back(folder)?.then_some(foreign))
 }
 
 /// The error for a folder of pins without a link: limiter is off, and the program that it ran in front of was not put

@@ -24,7 +24,7 @@ pub struct Generation {
 
 /// Pins the first generation, and the maps that all generations share, but not the link.
 pub fn pin_first(program: &Program, record: &Record, folder: &Dir) -> Result<()> {
-    program.pin_maps(folder)?;
+    program.pin_maps(&maps::MAPS, folder)?;
     pin(program, record, folder, 0)
 }
 
@@ -35,7 +35,7 @@ pub fn pin(program: &Program, record: &Record, folder: &Dir, number: u64) -> Res
         let gone = io::ErrorKind::NotFound.into();
         Error::path("making the folder", folder.path().join(name), gone)
     })?;
-    program.pin_lists(&generation)?;
+    program.pin_maps(&maps::LIST_MAPS, &generation)?;
     program.pin(&generation)?;
     record.pin(&generation)
 }

@@ -94,10 +94,8 @@ impl Survey {
 
     /// The error for an interface without pins.
     pub fn not_attached(&self, name: &str) -> Error {
-        match interface::named(&self.interfaces, name) {
-            Ok(_) => Error::NotAttached(name.to_owned()),
-            Err(error) => error,
-        }
+        let unknown = interface::named(&self.interfaces, name).err();
+        unknown.unwrap_or_else(|| Error::NotAttached(name.to_owned()))
     }
 }
 

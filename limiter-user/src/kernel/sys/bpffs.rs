@@ -8,7 +8,6 @@ use std::{
 };
 
 use nix::{
-    errno::Errno,
     fcntl::{AT_FDCWD, AtFlags},
     mount::{MsFlags, mount},
     unistd::{AccessFlags, faccessat},
@@ -47,16 +46,10 @@ pub fn foresee() -> Result<bool> {
 
 /// Fails if this process may not change pins. In another user's bpffs, `limiter` may still belong to this user.
 fn may_write() -> Result<()> {
-    let own = own();
-    let may = |path: &Path| {
-        let wanted = AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK;
-        faccessat(AT_FDCWD, path, wanted, AtFlags::AT_EACCESS)
-    };
-    let (path, result) = match may(&own) {
-        Err(Errno::ENOENT) => (PathBuf::from(BPFFS), may(Path::new(BPFFS))),
-        result => (own, result),
-    };
-    result.failed_at("writing to", path)
+    let path = Some(own()).filter(|own| own.exists());
+    let path = path.unwrap_or_else(|| BPFFS.into());
+    let wanted = AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK;
+    faccessat(AT_FDCWD, &path, wanted, AtFlags::AT_EACCESS).failed_at("writing to", path)
 }
 
 /// Makes sure that a bpffs exists that outlives this process: mounts one if there is none.

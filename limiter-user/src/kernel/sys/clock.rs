@@ -63,9 +63,9 @@ pub fn tick() -> Result<u64> {
 }
 
 /// Number of CPUs that the machine can have.
-pub fn possible_cpus() -> Result<u64> {
+pub fn possible_cpus() -> Result<usize> {
     let cpus = aya::util::nr_cpus().map_err(|(_, error)| error);
-    Ok(cpus.failed("counting the CPUs")? as u64)
+    cpus.failed("counting the CPUs")
 }
 
 #[cfg(test)]

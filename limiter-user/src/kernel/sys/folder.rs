@@ -39,9 +39,6 @@ const WRITABLE: u32 = 0o022;
 /// The sticky bit: only a file's owner removes or renames it.
 const STICKY: u32 = 0o1000;
 
-/// A folder's file system and inode. Unlike a name, the pair identifies one folder.
-pub type Identity = (u64, u64);
-
 /// An open folder.
 #[derive(Clone, Debug)]
 pub struct Dir(Arc<Opened>);
@@ -51,7 +48,8 @@ struct Opened {
     fd: OwnedFd,
     path: PathBuf,
     parent: Option<Dir>,
-    identity: Identity,
+    /// File system and inode. Unlike a name, the pair identifies one folder.
+    identity: (u64, u64),
     owner: u32,
     mode: u32,
 }
@@ -199,11 +197,6 @@ impl Dir {
     /// The folder's parent; `None` for the root.
     pub fn parent(&self) -> Option<&Self> {
         self.0.parent.as_ref()
-    }
-
-    /// The folder's identity.
-    pub fn identity(&self) -> Identity {
-        self.0.identity
     }
 
     /// Whether the folder's path still leads to it.

@@ -16,6 +16,7 @@ use crate::{
         sys::{
             LinkInfo,
             bpf::{self, BPF_TCX_EGRESS, BPF_XDP},
+            netlink,
         },
     },
 };
@@ -108,10 +109,8 @@ impl Interface {
 
 /// All interfaces of this network namespace.
 pub async fn all() -> Result<Vec<Interface>> {
-    let (connection, handle, _) = rtnetlink::new_connection().failed("opening netlink")?;
-    let connection = tokio::spawn(connection);
-    let links: Vec<LinkMessage> = handle.link().get().execute().try_collect().await?;
-    connection.abort();
+    let links = netlink::ask(async |handle| handle.link().get().execute().try_collect().await);
+    let links: Vec<LinkMessage> = links.await.failed("opening netlink")??;
     // Every namespace has a loopback interface. An empty answer means that the request was not sent.
     if links.is_empty() {
         return Err(rtnetlink::Error::RequestFailed.into());
@@ -179,10 +178,8 @@ pub async fn by_name(name: &str) -> Result<Interface> {
 /// Returns true if the interface with this index lets each packet leave at its time: its qdisc is `fq`, or `mq` with `fq`
 /// for each queue.
 pub async fn has_fq(index: u32) -> Result<bool> {
-    let (connection, handle, _) = rtnetlink::new_connection().failed("opening netlink")?;
-    let connection = tokio::spawn(connection);
-    let all: Vec<TcMessage> = handle.qdisc().get().execute().try_collect().await?;
-    connection.abort();
+    let all = netlink::ask(async |handle| handle.qdisc().get().execute().try_collect().await);
+    let all: Vec<TcMessage> = all.await.failed("opening netlink")??;
     let mut has_fq = None;
     let own = all
         .iter()

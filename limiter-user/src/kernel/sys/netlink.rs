@@ -1,4 +1,4 @@
-//! Attaches XDP programs through netlink, as `ip link` does. Only for foreign programs: limiter itself uses a link.
+//! Route netlink. Foreign XDP programs are attached through it, as `ip link` does: limiter itself uses a link.
 
 use std::{
     io,
@@ -6,12 +6,8 @@ use std::{
 };
 
 use rtnetlink::{
-    packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload},
-    packet_route::{
-        RouteNetlinkMessage,
-        link::{LinkAttribute, LinkMessage, LinkXdp},
-    },
-    sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE},
+    Error, Handle,
+    packet_route::link::{LinkAttribute, LinkMessage, LinkXdp},
 };
 
 use crate::kernel::sys::XdpMode;
@@ -26,36 +22,36 @@ pub type Place = (u32, XdpMode);
 
 /// Takes `program`, and no other, off its place. `EEXIST` if another program is there, `EBUSY` if
 /// a link holds it.
-pub fn take_off(place: Place, program: BorrowedFd<'_>) -> io::Result<()> {
+pub async fn take_off(place: Place, program: BorrowedFd<'_>) -> io::Result<()> {
     const NONE: i32 = -1;
     let expected = LinkXdp::ExpectedFd(program.as_raw_fd().cast_unsigned());
-    request(place, XDP_FLAGS_REPLACE, [LinkXdp::Fd(NONE), expected])
+    request(place, XDP_FLAGS_REPLACE, [LinkXdp::Fd(NONE), expected]).await
 }
 
 /// Puts `program` there. `EBUSY` or `EEXIST` if any mode has a program already.
-pub fn put_on(place: Place, program: BorrowedFd<'_>) -> io::Result<()> {
+pub async fn put_on(place: Place, program: BorrowedFd<'_>) -> io::Result<()> {
     let fd = LinkXdp::Fd(program.as_raw_fd());
-    request(place, XDP_FLAGS_UPDATE_IF_NOEXIST, [fd])
+    request(place, XDP_FLAGS_UPDATE_IF_NOEXIST, [fd]).await
 }
 
 /// Whether `program` is attached there: tries to exchange it for itself, which changes nothing.
-pub fn is_on(place: Place, program: BorrowedFd<'_>) -> bool {
+pub async fn is_on(place: Place, program: BorrowedFd<'_>) -> bool {
     let fd = program.as_raw_fd();
     let both = [LinkXdp::Fd(fd), LinkXdp::ExpectedFd(fd.cast_unsigned())];
-    request(place, XDP_FLAGS_REPLACE, both).is_ok()
+    request(place, XDP_FLAGS_REPLACE, both).await.is_ok()
 }
 
-/// Sends a message, and returns the answer. The kernel answers during the send.
-pub fn ask(protocol: isize, question: &[u8]) -> io::Result<Vec<u8>> {
-    let mut socket = Socket::new(protocol)?;
-    socket.bind_auto()?;
-    socket.connect(&SocketAddr::new(0, 0))?;
-    socket.send(question, 0)?;
-    Ok(socket.recv_from_full()?.0)
+/// Asks a question on a connection of its own.
+pub async fn ask<T>(question: impl AsyncFnOnce(Handle) -> T) -> io::Result<T> {
+    let (connection, handle, _) = rtnetlink::new_connection()?;
+    let connection = tokio::spawn(connection);
+    let answer = question(handle).await;
+    connection.abort();
+    Ok(answer)
 }
 
 /// Sends `RTM_SETLINK` with `IFLA_XDP`.
-fn request(
+async fn request(
     (interface, mode): Place,
     flags: u32,
     programs: impl IntoIterator<Item = LinkXdp>,
@@ -65,21 +61,9 @@ fn request(
     let mut link = LinkMessage::default();
     link.header.index = interface;
     link.attributes = vec![LinkAttribute::Xdp(attributes)];
-    let mut message = NetlinkMessage::new(
-        NetlinkHeader::default(),
-        NetlinkPayload::InnerMessage(RouteNetlinkMessage::SetLink(link)),
-    );
-    message.header.flags = NLM_F_REQUEST | NLM_F_ACK;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-
-    let answer = ask(NETLINK_ROUTE, &bytes)?;
-    let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    match answer.payload {
-        NetlinkPayload::Error(error) if error.code.is_none() => Ok(()),
-        NetlinkPayload::Error(error) => Err(error.to_io()),
-        _ => Err(io::ErrorKind::InvalidData.into()),
-    }
+    let done = ask(async |handle| handle.link().set(link).execute().await).await?;
+    done.map_err(|error| match error {
+        Error::NetlinkError(answer) => answer.to_io(),
+        error => io::Error::other(error),
+    })
 }

@@ -1,12 +1,11 @@
 //! The program that is already on the interface, the mode that `attach --mode auto` is expected to use, and what merges
 //! packets before the program in that mode.
 
-use super::{Finding, Mode, error, ok, problem, warning};
+use super::{Finding, Mode, error, ok, warning};
 use crate::{
     config::{Direction, names::direction_of},
     kernel::{
         probe::Device,
-        state::occupant::Occupant,
         sys::{Interface, XdpMode, XdpState},
     },
 };
@@ -15,27 +14,19 @@ use crate::{
 pub(super) const ONE_BUFFER: u32 = 3498;
 
 pub(super) fn program(device: &Device) -> Finding {
-    let place = |state: &XdpState| {
-        let (id, mode) = (state.program_id, state.mode.name());
-        format!("program {id}, {mode} mode")
-    };
-    match &device.occupant {
-        Occupant::Free => ok("no XDP program is attached"),
-        Occupant::Limiter(state) => ok(format!("limiter is attached already ({})", place(state))),
-        Occupant::Unknown(state) => problem(
-            format!(
-                "an XDP program is attached ({}); its owner is hidden from unprivileged users",
-                place(state)
-            ),
-            "run `limiter doctor` with sudo",
-        ),
-        Occupant::InTheWay(why) => error(why),
+    match &device.own {
+        Ok(None) => ok("no XDP program is attached"),
+        Ok(Some(XdpState { mode, program_id })) => ok(format!(
+            "limiter is attached already (program {program_id}, {} mode)",
+            mode.name()
+        )),
+        Err(why) => error(why),
     }
 }
 
 /// The expected mode: native if the driver supports it and nothing known prevents it, and tc where XDP sees nothing.
 pub(super) fn expected(device: &Device) -> Mode {
-    if let Occupant::Limiter(XdpState { mode, .. }) = &device.occupant {
+    if let Ok(Some(XdpState { mode, .. })) = &device.own {
         return match mode {
             XdpMode::Native => Mode::Native,
             XdpMode::Generic => Mode::Generic,

@@ -3,7 +3,6 @@
 use super::*;
 use crate::kernel::{
     probe::{Channels, Device, Features, Machine},
-    state::occupant::Occupant,
     sys::{Interface, XdpMode, XdpState, requirements, requirements::KernelVersion},
 };
 
@@ -47,7 +46,7 @@ fn card() -> Device {
         gro: Some(true),
         has_fq: false,
         obstacle: None,
-        occupant: Occupant::Free,
+        own: Ok(None),
     }
 }
 
@@ -151,15 +150,14 @@ fn lro_and_gro_findings_depend_on_the_mode() {
 
 #[test]
 fn attached_programs_are_reported_with_advice() {
-    let state = |mode| XdpState {
-        mode,
+    let ours = XdpState {
+        mode: XdpMode::Generic,
         program_id: 17,
     };
-    let ours = Occupant::Limiter(state(XdpMode::Generic));
     let diagnosis = judge(
         machine(),
         Device {
-            occupant: ours,
+            own: Ok(Some(ours)),
             ..card()
         },
     );
@@ -173,23 +171,13 @@ fn attached_programs_are_reported_with_advice() {
         (diagnosis.mode, diagnosis.problems().len()),
         (Mode::Generic, 0)
     );
-    for (occupant, words) in [
-        (
-            Occupant::Unknown(state(XdpMode::Native)),
-            "hidden from unprivileged|sudo",
-        ),
-        (
-            Occupant::InTheWay(Error::TakenOff("eth0".to_owned())),
-            "limiter detach eth0",
-        ),
-    ] {
-        let diagnosis = judge(machine(), Device { occupant, ..card() });
-        expect(&diagnosis, "program", Level::Problem, words);
-        assert_eq!(
-            (diagnosis.mode, diagnosis.problems().len()),
-            (Mode::Native, 1)
-        );
-    }
+    let own = Err(Error::TakenOff("eth0".to_owned()));
+    let diagnosis = judge(machine(), Device { own, ..card() });
+    expect(&diagnosis, "program", Level::Problem, "limiter detach eth0");
+    assert_eq!(
+        (diagnosis.mode, diagnosis.problems().len()),
+        (Mode::Native, 1)
+    );
 }
 
 #[test]
