@@ -23,7 +23,7 @@ use crate::{
 /// installed: `redis-tools` contains the server under another name.
 const PACKAGES: &str = "binutils bpftool busybox chromium-headless-shell crun dropbear-bin \
     groff-base iperf3 openssl postgresql-client python3-jsonschema redis-tools rpm systemd tmux util-linux \
-    valgrind wrk";
+    valgrind wrk xdp-tools";
 
 /// Debian packages that start a service when they are installed, and the folders of their programs.
 const UNPACKED: [(&str, &str); 5] = [

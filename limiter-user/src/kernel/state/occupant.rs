@@ -81,7 +81,10 @@ pub(in crate::kernel) fn refusal(interface: &Interface, xdp: XdpState) -> Error 
             "{front} if it was attached through netlink (as `ip link` does), and `ip link set {name} {off} off` removes it; otherwise remove it with the tool that attached it"
         ),
     };
-    Error::Refused(format!("{}: {how}", in_the_way(interface, xdp)))
+    Error::Refused(format!(
+        "{}: {how}; `--hook tc` limits behind it, in the network stack (Linux 6.6)",
+        in_the_way(interface, xdp)
+    ))
 }
 
 /// The error for pins of a renamed interface that are in the way.
