@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::{IpAddr, Ipv4Addr},
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -14,6 +15,7 @@ use limiter_tests::{
     need, need_kernel, need_program,
     oci::{Bundle, Process},
     raw::Raw,
+    testbed::Host,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -135,6 +137,24 @@ fn process(arguments: &str, capabilities: &str) -> Process {
     }
 }
 
+/// Sends ten packets from `source`. Returns how many arrive.
+pub fn arrive(hosts: &Hosts, source: IpAddr) -> usize {
+    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    for _ in 0..10 {
+        from.send(&hosts.frame(source).bytes());
+    }
+    to.receive(Duration::from_millis(200)).len()
+}
+
+/// The metrics that the exporter at this address has; empty if there is none.
+pub fn metrics(host: &Host, address: IpAddr) -> String {
+    let ask = format!(
+        "exec 3<>/dev/tcp/{address}/10546 && printf 'GET /metrics HTTP/1.0\\r\\nHost: {address}\\r\\n\\r\\n' >&3 && cat <&3"
+    );
+    let output = on(host, || Command::new("bash").args(["-c", &ask]).output()).unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
 const ATTACH: &str = "attach eth0 --rate 1/h --burst 3";
 const NEEDED: [&str; 3] = ["BPF", "NET_ADMIN", "PERFMON"];
 
@@ -181,21 +201,12 @@ fn containers_limit_and_export_with_few_capabilities() {
         },
     )
     .expect(0);
-    let (from, to) = (Raw::open(&hosts.client), Raw::open(server));
-    for _ in 0..10 {
-        from.send(&hosts.frame(CLIENT).bytes());
-    }
-    assert_eq!(to.receive(Duration::from_millis(200)).len(), 3);
+    assert_eq!(arrive(&hosts, CLIENT), 3);
 
     let mut exporter = bundle.start(server, "export", &process("export", "BPF"));
-    let ask = "exec 3<>/dev/tcp/127.0.0.1/10546 && printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3 && cat <&3";
-    let metrics = || on(server, || Command::new("bash").args(["-c", ask]).output()).unwrap();
+    let wanted = "limiter_interface_packets_total{interface=\"eth0\",verdict=\"drop\"} 7";
     eventually("the exporter counts the dropped packets", || {
-        let metrics = String::from_utf8(metrics().stdout).unwrap();
-        let mut lines = metrics.lines();
-        lines.any(|line| {
-            line.starts_with("limiter_interface_packets_total{") && line.ends_with("\"drop\"} 7")
-        })
+        metrics(server, Ipv4Addr::LOCALHOST.into()).contains(wanted)
     });
     // Process 1 gets no signal that it does not handle. A runtime would wait, then kill it.
     assert!(exporter.ends());
@@ -208,8 +219,5 @@ fn containers_limit_and_export_with_few_capabilities() {
         },
     )
     .expect(0);
-    for _ in 0..10 {
-        from.send(&hosts.frame(CLIENT).bytes());
-    }
-    assert_eq!(to.receive(Duration::from_millis(200)).len(), 10);
+    assert_eq!(arrive(&hosts, CLIENT), 10);
 }

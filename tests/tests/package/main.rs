@@ -1,6 +1,7 @@
 //! The packages are complete, and install, upgrade and remove cleanly on a host with systemd.
 
 mod image;
+mod kubernetes;
 
 use std::{
     collections::BTreeSet,
