@@ -1,13 +1,16 @@
 //! Makes a container image of the binary alone: an OCI image layout in an archive, for `podman load` and others. Needs
 //! no daemon.
 
-use std::{fs, path::Path, process::Command};
+use std::{path::Path, process::Command};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{ARCHITECTURE, VERSION, packages, tree::Tree};
+use super::{
+    ARCHITECTURE, VERSION, packages,
+    tree::{Tree, read},
+};
 use crate::{
     paths,
     process::{output, progress, run},
@@ -38,11 +41,7 @@ pub fn image(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<St
         "created": created.trim(),
         "config": {
             "Entrypoint": ["/usr/bin/limiter"],
-            "Labels": {
-                "org.opencontainers.image.title": "limiter",
-                "org.opencontainers.image.version": VERSION,
-                "org.opencontainers.image.licenses": "MIT OR Apache-2.0",
-            },
+            "Labels": { "org.opencontainers.image.version": VERSION },
         },
         "rootfs": { "type": "layers", "diff_ids": [content] },
     });
@@ -54,7 +53,7 @@ pub fn image(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<St
         "layers": [layer],
     });
     let mut manifest = layout.blob("manifest.v1+json", manifest.to_string().as_bytes())?;
-    // podman and docker read the first name, containerd the second one.
+    // The first name is the standard one, a tag alone; the second one, of containerd, is complete.
     manifest["annotations"] = json!({
         "org.opencontainers.image.ref.name": VERSION,
         "io.containerd.image.name": format!("localhost/limiter:{VERSION}"),
@@ -97,8 +96,4 @@ impl Layout {
 
 fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{:x}", Sha256::digest(bytes))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }

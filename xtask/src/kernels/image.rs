@@ -21,16 +21,7 @@ use crate::{
 /// The tested command.
 const COMMAND: &str = "limiter";
 /// Other programs that the tests and `init.sh` call.
-const PROGRAMS: [&str; 8] = [
-    "busybox",
-    "bpftool",
-    "ethtool",
-    "ip",
-    "iperf3",
-    "tc",
-    "wg",
-    "xdp-loader",
-];
+const PROGRAMS: &str = "busybox bpftool ethtool ip iperf3 tc wg xdp-loader";
 /// The objects that `xdp-loader` loads.
 const LIBXDP: &str = "/usr/lib/x86_64-linux-gnu/bpf";
 /// The first process, with the tests to run.
@@ -59,7 +50,7 @@ pub fn make(releases: &[Release]) -> Result<PathBuf> {
             .args([&place, &program.file]))?;
         copy_libraries(&program.file, &tree)?;
     }
-    for program in PROGRAMS {
+    for program in PROGRAMS.split(' ') {
         let mut which = Command::new("sh");
         which.args([
             "-c",
