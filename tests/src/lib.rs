@@ -24,6 +24,7 @@ pub mod model;
 pub mod need;
 pub mod newcomers;
 pub mod objects;
+pub mod oci;
 pub mod packet;
 pub mod postgres;
 pub mod probe;

@@ -45,6 +45,14 @@ pub fn program(test: &str, name: &str) -> bool {
     there || missing(test, &format!("no {name}"))
 }
 
+/// True if Python can read YAML.
+pub fn python_yaml(test: &str) -> bool {
+    let import = std::process::Command::new("python3")
+        .args(["-c", "import yaml"])
+        .status();
+    import.is_ok_and(|status| status.success()) || missing(test, "no python3-yaml")
+}
+
 /// True if packages can be built.
 pub fn packages(test: &str) -> bool {
     ["dpkg-deb", "rpmbuild", "strip"]

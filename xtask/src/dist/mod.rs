@@ -1,6 +1,7 @@
 //! `cargo xtask dist`: builds the release files. The same commit makes the same bytes on every machine.
 
 mod binary;
+mod image;
 mod packages;
 mod tree;
 
@@ -68,6 +69,7 @@ fn make(out: &Path, binary: Option<&Path>) -> Result<()> {
         packages::tarball(&binary, scratch.path(), &out, epoch)?,
         packages::deb(&binary, scratch.path(), &out, epoch)?,
         packages::rpm(&binary, scratch.path(), &out, epoch)?,
+        image::image(&binary, scratch.path(), &out, epoch)?,
     ];
     let sums = digest::digests(&files, &out)?;
     let sums: String = sums

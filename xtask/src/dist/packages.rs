@@ -29,11 +29,7 @@ pub fn tarball(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<
     progress(&format!("packing {name}.tar.gz"));
     let tree = Tree::make(scratch.join(&name), binary, ZSH)?;
     let tar = scratch.join("tar");
-    let mut pack = Command::new("tar");
-    pack.args(["--create", "--sort=name", "--format=gnu", "--numeric-owner"]);
-    pack.args(["--owner=0", "--group=0", &format!("--mtime=@{epoch}")]);
-    pack.arg("--file").arg(&tar).arg("--directory").arg(scratch);
-    run(pack.arg(&name))?;
+    self::tar(scratch, &[&name], &tar, epoch)?;
     run(Command::new("gzip").arg("-9n").arg(&tar))?;
     let file = format!("{name}.tar.gz");
     put(&scratch.join("tar.gz"), &out.join(&file))?;
@@ -41,13 +37,27 @@ pub fn tarball(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<
     Ok(file)
 }
 
-/// Makes the package for Debian. Returns the file's name.
-pub fn deb(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
-    let architecture = match ARCHITECTURE {
+/// Makes the archive `tar` of these files and folders in `folder`, with the same bytes on every machine.
+pub fn tar(folder: &Path, names: &[&str], tar: &Path, epoch: u64) -> Result<()> {
+    let mut pack = Command::new("tar");
+    pack.args(["--create", "--sort=name", "--format=gnu", "--numeric-owner"]);
+    pack.args(["--owner=0", "--group=0", &format!("--mtime=@{epoch}")]);
+    pack.arg("--file").arg(tar).arg("--directory").arg(folder);
+    run(pack.args(names))
+}
+
+/// The processor, as Debian and container images call it.
+pub fn debian_architecture() -> &'static str {
+    match ARCHITECTURE {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
-    };
+    }
+}
+
+/// Makes the package for Debian. Returns the file's name.
+pub fn deb(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
+    let architecture = debian_architecture();
     let file = format!("limiter_{VERSION}_{architecture}.deb");
     progress(&format!("packing {file}"));
     let tree = Tree::make(scratch.join("deb"), binary, "vendor-completions")?;

@@ -53,8 +53,6 @@ impl Tree {
     /// completions.
     pub fn make(root: PathBuf, binary: &Path, zsh: &str) -> Result<Self> {
         let tree = Self { root };
-        let read =
-            |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         tree.write("usr/bin/limiter", &read(binary)?, 0o755)?;
         let here = paths::root();
         let script = read(&here.join("packaging/systemd/service"))?;
@@ -137,4 +135,8 @@ impl Tree {
         }
         Ok(bytes)
     }
+}
+
+pub fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -21,7 +21,9 @@ use crate::{
 /// The tested command.
 const COMMAND: &str = "limiter";
 /// Other programs that the tests and `init.sh` call.
-const PROGRAMS: [&str; 7] = ["busybox", "bpftool", "ethtool", "ip", "iperf3", "tc", "wg"];
+const PROGRAMS: &str = "busybox bpftool ethtool ip iperf3 tc wg xdp-loader";
+/// The objects that `xdp-loader` loads.
+const LIBXDP: &str = "/usr/lib/x86_64-linux-gnu/bpf";
 /// The first process, with the tests to run.
 const INIT: &str = include_str!("init.sh");
 
@@ -48,7 +50,7 @@ pub fn make(releases: &[Release]) -> Result<PathBuf> {
             .args([&place, &program.file]))?;
         copy_libraries(&program.file, &tree)?;
     }
-    for program in PROGRAMS {
+    for program in PROGRAMS.split(' ') {
         let mut which = Command::new("sh");
         which.args([
             "-c",
@@ -74,6 +76,7 @@ pub fn make(releases: &[Release]) -> Result<PathBuf> {
     // The path stays the same, because the tests were compiled with it.
     let data = ["tests/fixtures", "limiter-ebpf/prebuilt"].map(|part| paths::root().join(part));
     copy(&data, &tree)?;
+    copy(&[LIBXDP], &tree)?;
     symlink(paths::root().join("tests"), tree.join("tests"))?;
     let init = tree.join("init");
     fs::write(&init, INIT)?;

@@ -83,6 +83,7 @@ target tc "network stack: outgoing packets, merged packets, tun, WireGuard" \
     packets_without_ethernet_headers_are_limited_in_both_directions \
     wireguard_is_limited_in_both_directions
 target pacing "delays by fq"
+target coexistence "libxdp and its dispatcher"
 target replay "the policy in user space agrees" replay_reproduces_the_documented_examples
 echo "=== end"
 poweroff -f

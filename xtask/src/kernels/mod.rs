@@ -73,7 +73,7 @@ const CARDS_HEAD: &str = "| --- | --- | --- | --- | --- | --- | --- | --- | --- 
 const WRITE_DOCS: &str = "LIMITER_WRITE_DOCS";
 
 /// Debian packages to boot a kernel, and to fill its boot image.
-const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring ethtool iperf3 iproute2 kmod qemu-system-x86 seabios wireguard-tools xz-utils zstd";
+const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring ethtool iperf3 iproute2 kmod qemu-system-x86 seabios wireguard-tools xdp-tools xz-utils zstd";
 
 /// The packages of a kernel. Before Linux 7, everything is in the first one.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];

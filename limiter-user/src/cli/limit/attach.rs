@@ -90,6 +90,12 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
         trial: arguments.try_for,
         ..wanted
     };
+    if let Some(untested) = requirements::kernel()
+        .ok()
+        .and_then(|kernel| kernel.untested())
+    {
+        note(&untested);
+    }
     let mut done: Vec<&str> = Vec::new();
     for interface in unique(&interfaces) {
         if arguments.or_reload && take_over(interface, &wanted, &arguments).await? {

@@ -79,7 +79,7 @@ fn same_mode(interface: &Interface, foreign: &Foreign, wanted: Mode) -> Result<(
 /// neither. Only an attempt can tell.
 fn not_called(interface: &Interface, foreign: &Foreign, why: &io::Error) -> Error {
     Error::Refused(format!(
-        "the kernel does not let limiter hand packets on to {foreign} on '{}' ({why}): it was loaded for one device, or without the attach type of XDP (`expected_attach_type`, BPF_XDP), or libxdp attached it: load it with `bpftool prog load` and attach it with `ip link`",
+        "the kernel does not let limiter hand packets on to {foreign} on '{}' ({why}): it was loaded for one device, or without the attach type of XDP (`expected_attach_type`, BPF_XDP), or libxdp attached it: load it with `bpftool prog load` and attach it with `ip link`, or limit behind it with --hook tc (Linux 6.6)",
         interface.name
     ))
 }

@@ -49,7 +49,7 @@ pub(in crate::kernel) fn refusal(interface: &Interface, xdp: XdpState) -> Error 
         _ => "xdp",
     };
     Error::Refused(format!(
-        "{}: if it was attached through netlink (as `ip link` does), `limiter attach {name} --chain ...` runs in front of it, and `ip link set {name} {off} off` removes it; if a link holds it, {END_LINK}",
+        "{}: if it was attached through netlink (as `ip link` does), `limiter attach {name} --chain ...` runs in front of it, and `ip link set {name} {off} off` removes it; if a link holds it, {END_LINK}; `--hook tc` limits behind it, in the network stack (Linux 6.6)",
         in_the_way(interface, xdp)
     ))
 }

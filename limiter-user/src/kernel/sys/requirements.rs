@@ -18,6 +18,9 @@ const OLDEST: KernelVersion = if cfg!(target_arch = "aarch64") {
     KernelVersion(5, 15)
 };
 
+/// The oldest version on which the tests run (docs/kernels.md).
+const TESTED: KernelVersion = KernelVersion(6, 1);
+
 /// The running kernel, if it is new enough.
 pub fn kernel() -> Result<KernelVersion> {
     let release = release()?;
@@ -30,14 +33,14 @@ pub fn kernel() -> Result<KernelVersion> {
     }
 }
 
-/// Refuses a proof by SYN cookies in the network stack, and on a kernel before 6.1, the oldest on which it was tried.
+/// Refuses a proof by SYN cookies in the network stack, and on a kernel that is older than all tested ones.
 pub fn syn_cookies(in_stack: bool) -> Result<()> {
     if in_stack {
         return Err(Error::Refused(
             "mode tc and outgoing packets have no proof = \"syn-cookie\", because only XDP can answer a packet: leave proof out".to_owned(),
         ));
     }
-    if kernel()? >= KernelVersion(6, 1) {
+    if kernel()? >= TESTED {
         return Ok(());
     }
     Err(Error::Refused(format!(
@@ -59,6 +62,16 @@ pub fn release() -> Result<String> {
 }
 
 impl KernelVersion {
+    /// A note about a kernel that is older than all tested ones.
+    pub fn untested(self) -> Option<String> {
+        (self < TESTED).then(|| {
+            format!(
+                "limiter is not tested on Linux {}.{}, only on {}.{} and later: try it with --shadow or --try first",
+                self.0, self.1, TESTED.0, TESTED.1
+            )
+        })
+    }
+
     /// Whether this kernel has links to the hooks of the network stack.
     pub fn has_tcx(self) -> bool {
         self >= Self(6, 6)
@@ -154,6 +167,15 @@ mod tests {
         }
         assert_eq!(parse("linux"), None);
         assert!(KernelVersion(5, 14) < OLDEST && KernelVersion(6, 1) > OLDEST);
+        for (version, untested) in [
+            ((5, 15), true),
+            ((6, 0), true),
+            ((6, 1), false),
+            ((7, 3), false),
+        ] {
+            let note = KernelVersion(version.0, version.1).untested();
+            assert_eq!(note.is_some(), untested, "{version:?}: {note:?}");
+        }
         assert!(!KernelVersion(5, 17).has_frags() && KernelVersion(5, 18).has_frags());
     }
 }

@@ -1,5 +1,8 @@
 //! The packages are complete, and install, upgrade and remove cleanly on a host with systemd.
 
+mod image;
+mod kubernetes;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -104,7 +107,7 @@ fn all_packages_contain_the_same_complete_files() {
     assert_eq!(lines(installed.arg("--version")).len(), 1);
 
     let sums = fs::read_to_string(packages().join("SHA256SUMS")).unwrap();
-    assert_eq!(sums.lines().count(), 3);
+    assert_eq!(sums.lines().count(), 4);
     let mut check = Command::new("sha256sum");
     check
         .args(["--check", "SHA256SUMS"])
