@@ -79,6 +79,8 @@ pub struct Config {
     pub mac: u64,
     /// The seed that assigns sources to sets.
     pub seed: Seed,
+    /// 1: the kernel has helpers that copy a packet's bytes (Linux 5.18).
+    pub can_copy: u64,
     /// Nanoseconds after which the kernel increments `jiffies`; 0: always read the clock.
     pub tick: u64,
     /// End of this program's trial, in nanoseconds of the kernel's clock; 0: no trial.
@@ -147,6 +149,7 @@ impl Config {
         proof: 0,
         mac: 0,
         seed: Seed::KNOWN,
+        can_copy: 0,
         tick: 0,
         deadline: 0,
         indices: [NO_LIMIT; SLOTS as usize],

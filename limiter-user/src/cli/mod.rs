@@ -63,7 +63,7 @@ mod shared {
     pub use output::{About, Usage, answer, note, outcome, print, report, unwritten, usage, write};
     pub use packet::OfPacket;
     pub use ssh::{allow_first, warn_of_ban, warn_of_change};
-    pub use values::{DAY, SECOND, YEAR, address, duration, interface, prefix};
+    pub use values::{DAY, SECOND, YEAR, address, duration, file_size, interface, prefix};
 }
 
 use std::{fmt::Write, process::ExitCode};
