@@ -188,23 +188,22 @@ extern "C" fn watch_write(context: *mut Raw, length: u64, code: u32, slot: u32) 
     let session = read!(watch, session);
     // SAFETY: this CPU's own map value; the helper has no preconditions.
     let (event, copied) = unsafe {
-        (*state).event = Event {
-            nanoseconds: bpf_ktime_get_ns(),
-            session,
-            source: info.source.words,
-            family: info.source.family,
-            protocol: info.protocol,
-            destination_port: info.destination_port,
-            slot,
-            length: length as u32,
-            reason: code & (WOULD_DROP - 1),
-            would_drop: (code / WOULD_DROP) & 1,
-            has_destination: is_ip.into(),
-            destination: info.destination.words,
-            source_port: info.source_port,
-            flags: info.flags,
-        };
-        (&raw const (*state).event, &mut (*state).copied)
+        let event = &raw mut (*state).event;
+        (*event).nanoseconds = bpf_ktime_get_ns();
+        (*event).session = session;
+        (*event).source = info.source.words;
+        (*event).family = info.source.family;
+        (*event).protocol = info.protocol;
+        (*event).destination_port = info.destination_port;
+        (*event).slot = slot;
+        (*event).length = length as u32;
+        (*event).reason = code & (WOULD_DROP - 1);
+        (*event).would_drop = (code / WOULD_DROP) & 1;
+        (*event).has_destination = is_ip.into();
+        (*event).destination = info.destination.words;
+        (*event).source_port = info.source_port;
+        (*event).flags = info.flags;
+        (event, &mut (*state).copied)
     };
     let snap = (read!(watch, process) >> SNAP_SHIFT) as u32;
     let copied = if constants().can_copy != 0 {
@@ -213,7 +212,7 @@ extern "C" fn watch_write(context: *mut Raw, length: u64, code: u32, slot: u32) 
         0
     };
     // SAFETY: the copied bytes follow the event in the map value.
-    let whole = unsafe { from_raw_parts(event.cast(), size_of::<Event>() + copied as usize) };
+    let whole = unsafe { from_raw_parts(event.cast_const().cast(), size_of::<Event>() + copied as usize) };
     if EVENTS
         .output_untyped::<[u8]>(whole, BPF_RB_NO_WAKEUP as u64)
         .is_err()

@@ -79,8 +79,6 @@ pub struct Config {
     pub mac: u64,
     /// The seed that assigns sources to sets.
     pub seed: Seed,
-    /// 1: the kernel has helpers that copy a packet's bytes (Linux 5.18).
-    pub can_copy: u64,
     /// Nanoseconds after which the kernel increments `jiffies`; 0: always read the clock.
     pub tick: u64,
     /// End of this program's trial, in nanoseconds of the kernel's clock; 0: no trial.
@@ -91,6 +89,8 @@ pub struct Config {
     pub limits: [Limit; LIMITS_MAX as usize],
     /// Selects the limits that may match a packet.
     pub candidates: Candidates,
+    /// 1: the kernel has helpers that copy a packet's bytes (Linux 5.18).
+    pub can_copy: u64,
 }
 
 impl Config {
@@ -149,11 +149,11 @@ impl Config {
         proof: 0,
         mac: 0,
         seed: Seed::KNOWN,
-        can_copy: 0,
         tick: 0,
         deadline: 0,
         indices: [NO_LIMIT; SLOTS as usize],
         limits: [Limit::NONE; LIMITS_MAX as usize],
         candidates: Candidates::NONE,
+        can_copy: 0,
     };
 }

@@ -166,7 +166,7 @@ impl Showing {
                 let interface = &self.watching.interface;
                 anyhow::ensure!(
                     !bytes.is_empty(),
-                    "the program on {interface} copies no packets, because it is of an earlier build, or Linux older than 5.18: `limiter reload {interface}` loads a new one"
+                    "the program on {interface} copies no packets, because it is of an earlier build, or Linux older than 5.18: `limiter set` or `limiter reload` loads a new one"
                 );
                 let time = clock::wall(raw.nanoseconds)?.duration_since(UNIX_EPOCH)?;
                 file.write(time, raw.length, &bytes, &show::watch::verdict(&event))?;
