@@ -9,7 +9,7 @@ use limiter_common::{
     abi::{
         Ban, Banned, Cpu, LOCKS, Lease, Listed, Set, Share, Table,
         counters::{Count, Counters, LimitCounters},
-        events::{EVENTS_BYTES, Watch, Watched},
+        events::{EVENTS_BYTES, Event, SNAP_MAX, Watch, Watched},
         rules::{LISTS_MAX, ROWS},
     },
     policy::{
@@ -77,6 +77,10 @@ pub struct State {
     pub evaluation: Evaluation,
     /// The segment of a new source that may prove its address.
     pub segment: Segment,
+    /// The event to emit.
+    pub event: Event,
+    /// The first bytes of its packet. They follow the event in the ring buffer, too.
+    pub copied: [u64; SNAP_MAX as usize / size_of::<u64>()],
 }
 
 /// Each CPU's last lookups among the host's sockets. Not pinned. The loader leaves one place if no connection is exempt.

@@ -7,7 +7,6 @@ use core::{
 
 use aya_ebpf::EbpfContext;
 use limiter_common::{
-    abi::rules::PAYLOAD_MAX,
     policy::{self, Bytes, PacketInfo, parse::ethernet, payload},
     table::key::Address,
 };
@@ -51,21 +50,27 @@ impl Cursor {
 impl Cursor {
     /// Copies exactly `length` bytes from the cursor on. Returns their number, or 0 if the frame has fewer.
     #[inline(always)]
-    fn load(&self, into: &mut [u64; payload::WORDS], length: u32) -> u32 {
+    fn load<const WORDS: usize>(&self, into: &mut [u64; WORDS], length: u32) -> u32 {
         // Hidden from the compiler, which would otherwise check another number than the helper gets. Less one, because
         // the verifier of Linux 6.1 does not conclude from "not 0" that the length is at least 1.
         let less = black_box(length.wrapping_sub(1));
-        if less >= PAYLOAD_MAX as u32 {
+        if less >= (WORDS * size_of::<u64>()) as u32 {
             return 0;
         }
         let length = less + 1;
-        // SAFETY: the context is the program's, and `into` has `PAYLOAD_MAX` bytes.
+        // SAFETY: the context is the program's, and `into` is that long.
         let error = unsafe {
             let offset = self.at.wrapping_sub((*self.context).data as usize) as u32;
             context::load(self.context, offset, into.as_mut_ptr(), length)
         };
         if error == 0 { length } else { 0 }
     }
+}
+
+/// Copies the first bytes of the frame, at most `most`, also from other buffers. Returns their number.
+#[inline(always)]
+pub fn copy<const WORDS: usize>(context: &Context, into: &mut [u64; WORDS], most: u32) -> u32 {
+    Cursor::new(context).load(into, most.min(context::length(context)))
 }
 
 impl Bytes for Cursor {

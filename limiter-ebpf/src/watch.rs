@@ -3,7 +3,7 @@
 //!
 //! The exported functions have stack frames of their own, because the limits need the whole stack.
 
-use core::mem::MaybeUninit;
+use core::{mem::MaybeUninit, slice::from_raw_parts};
 
 use aya_ebpf::{
     EbpfContext,
@@ -13,7 +13,7 @@ use aya_ebpf::{
 use limiter_common::{
     abi::{
         NO_LIMIT,
-        events::{ANY_SLOT, ARP, Event, Watch, Watched},
+        events::{ANY_SLOT, ARP, Event, SNAP_SHIFT, Watch, Watched},
     },
     policy::{self, verdict::Reason},
     table::word::Word as _,
@@ -21,7 +21,7 @@ use limiter_common::{
 
 use crate::{
     atomic::Word,
-    constants,
+    clock, constants,
     context::{Context, Raw},
     maps::{EVENTS, WATCH, WATCHED},
     packet::{self, Cursor},
@@ -169,7 +169,8 @@ extern "C" fn watch_source(context: *mut Raw) -> u32 {
     is_wanted.into()
 }
 
-/// Parses the packet again and writes the event, or counts it as lost if the ring buffer is full. Returns 0.
+/// Parses the packet again and writes the event with the packet's first bytes, or counts it as lost if the ring buffer
+/// is full. Returns 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn watch_write(context: *mut Raw, length: u64, code: u32, slot: u32) -> u32 {
@@ -181,20 +182,13 @@ extern "C" fn watch_write(context: *mut Raw, length: u64, code: u32, slot: u32) 
     if !is_ip && info.source.family != 0 {
         info.protocol = ARP;
     }
-    let Some(watch) = WATCH.get_ptr(0) else {
+    let (Some(watch), Some(state)) = (WATCH.get_ptr(0), clock::of_this_cpu()) else {
         return 0;
     };
-    let Some(mut entry) = EVENTS.reserve_untyped::<Event>(0) else {
-        if let Some(cpu) = WATCHED.get_ptr_mut(0) {
-            // SAFETY: this CPU's own map value.
-            unsafe { (*cpu).lost += 1 };
-        }
-        return 0;
-    };
-    let event = entry.as_mut_ptr();
     let session = read!(watch, session);
-    // SAFETY: fields of the reserved record; the helper has no preconditions.
-    unsafe {
+    // SAFETY: this CPU's own map value; the helper has no preconditions.
+    let (event, copied) = unsafe {
+        let event = &raw mut (*state).event;
         (*event).nanoseconds = bpf_ktime_get_ns();
         (*event).session = session;
         (*event).source = info.source.words;
@@ -209,7 +203,23 @@ extern "C" fn watch_write(context: *mut Raw, length: u64, code: u32, slot: u32) 
         (*event).destination = info.destination.words;
         (*event).source_port = info.source_port;
         (*event).flags = info.flags;
+        (event, &mut (*state).copied)
+    };
+    let snap = (read!(watch, process) >> SNAP_SHIFT) as u32;
+    let copied = if constants().can_copy != 0 {
+        packet::copy(&context, copied, snap)
+    } else {
+        0
+    };
+    // SAFETY: the copied bytes follow the event in the map value.
+    let whole = unsafe { from_raw_parts(event.cast_const().cast(), size_of::<Event>() + copied as usize) };
+    if EVENTS
+        .output_untyped::<[u8]>(whole, BPF_RB_NO_WAKEUP as u64)
+        .is_err()
+        && let Some(cpu) = WATCHED.get_ptr_mut(0)
+    {
+        // SAFETY: this CPU's own map value.
+        unsafe { (*cpu).lost += 1 };
     }
-    entry.submit(BPF_RB_NO_WAKEUP as u64);
     0
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{command::prepared, hosts::Hosts};
 
-/// A running `limiter watch eth0` on the server.
+/// A running `limiter watch` on the server.
 #[derive(Debug)]
 pub struct Watcher {
     child: Child,
@@ -49,15 +49,24 @@ impl Drop for Watcher {
 impl Watcher {
     /// Starts `watch` with these arguments, and waits until it watches.
     pub fn start(hosts: &Hosts, arguments: &[&str]) -> Self {
-        Self::try_to_start(hosts, arguments).unwrap_or_else(|text| panic!("{text}"))
+        Self::start_on(hosts, "eth0", arguments)
+    }
+
+    /// Starts `watch` for another attachment.
+    pub fn start_on(hosts: &Hosts, attachment: &str, arguments: &[&str]) -> Self {
+        let begun = Self::begun(Self::spawn_on(hosts, attachment, arguments));
+        begun.unwrap_or_else(|text| panic!("{text}"))
     }
 
     /// Starts `watch`. Returns its error message if it does not begin to watch.
     pub fn try_to_start(hosts: &Hosts, arguments: &[&str]) -> Result<Self, String> {
-        let mut watcher = Self::spawn(hosts, arguments);
+        Self::begun(Self::spawn(hosts, arguments))
+    }
+
+    fn begun(mut watcher: Self) -> Result<Self, String> {
         let mut text = String::new();
         watcher.stderr.read_line(&mut text).unwrap();
-        if text.contains("drops are shown") {
+        if text.contains("until you press Ctrl-C") {
             Ok(watcher)
         } else {
             Err(text)
@@ -66,7 +75,11 @@ impl Watcher {
 
     /// Starts `watch` with these arguments.
     pub fn spawn(hosts: &Hosts, arguments: &[&str]) -> Self {
-        let arguments = [&["watch", "eth0"], arguments].concat();
+        Self::spawn_on(hosts, "eth0", arguments)
+    }
+
+    fn spawn_on(hosts: &Hosts, attachment: &str, arguments: &[&str]) -> Self {
+        let arguments = [&["watch", attachment], arguments].concat();
         let spawned = hosts.server.namespace.run(|| {
             prepared(&arguments)
                 .stdout(Stdio::piped())
@@ -163,7 +176,8 @@ impl Ended {
     /// The numbers of events shown and lost, from its last message.
     pub fn sums(&self) -> (u64, u64) {
         let counts = self.stderr.lines().find_map(|line| {
-            let (shown, lost) = line.split_once(": eth0: ")?.1.split_once(" shown, ")?;
+            let (done, lost) = line.split_once(": eth0: ")?.1.split_once(", ")?;
+            let (shown, _) = done.split_once(' ')?;
             Some((shown, lost.strip_suffix(" lost")?))
         });
         let (shown, lost) = counts.unwrap_or_else(|| panic!("no sums: {self:#?}"));

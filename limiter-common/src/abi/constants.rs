@@ -89,6 +89,8 @@ pub struct Config {
     pub limits: [Limit; LIMITS_MAX as usize],
     /// Selects the limits that may match a packet.
     pub candidates: Candidates,
+    /// 1: the kernel has helpers that copy a packet's bytes (Linux 5.18).
+    pub can_copy: u64,
 }
 
 impl Config {
@@ -152,5 +154,6 @@ impl Config {
         indices: [NO_LIMIT; SLOTS as usize],
         limits: [Limit::NONE; LIMITS_MAX as usize],
         candidates: Candidates::NONE,
+        can_copy: 0,
     };
 }

@@ -25,12 +25,18 @@ pub struct Watch {
     pub mask: Words,
     /// Values of these bits.
     pub address: Words,
-    /// Id of the watching process.
+    /// Id of the watching process. Above it, from [`SNAP_SHIFT`] on: the number of bytes that it wants of each packet,
+    /// at most [`SNAP_MAX`]. They follow the event.
     pub process: u64,
 }
 
 /// Value of [`Watch::slot`] for all drops, also those that no limit has decided.
 pub const ANY_SLOT: u64 = u64::MAX;
+
+/// Place of the number of wanted bytes in [`Watch::process`].
+pub const SNAP_SHIFT: u32 = 32;
+/// Most bytes of a packet that follow an event: a frame of the usual length.
+pub const SNAP_MAX: u32 = 1_536;
 
 /// State of the watch on one CPU. Only that CPU writes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

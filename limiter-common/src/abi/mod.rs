@@ -59,7 +59,7 @@ assert_bytes! {
     ByPort: 257 * 8 + 256 + SPLIT_MAX * 256 * 8,
     Candidates: 2 * 8 + 8 * 8 + 2 * 257 * 8 + 2 * size_of::<ByPort>() + 3 * 8,
     NewSourceQuota: 5 * 8,
-    Config: LIMITS_MAX as usize * size_of::<Limit>() + size_of::<Candidates>() + 4 * 40 + 32 + 4 * 8 + SLOTS as usize * 4 + 18 * 4,
+    Config: LIMITS_MAX as usize * size_of::<Limit>() + size_of::<Candidates>() + 4 * 40 + 32 + 5 * 8 + SLOTS as usize * 4 + 18 * 4,
     Count: 2 * 8,
     Counters: 24 * 16 + 6 * 8 + 16 * 8,
     LimitCounters: 3 * 16,

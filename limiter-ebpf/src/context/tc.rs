@@ -176,6 +176,12 @@ extern "C" fn merged_headers(context: *mut Raw) -> u32 {
     }
 }
 
+/// Bytes of the packet, which may be a merged one.
+#[inline(always)]
+pub fn length(context: &Context) -> u32 {
+    field!(context.skb.skb, len)
+}
+
 /// Copies `length` bytes at `offset`, also from other buffers. Returns 0, or an error if the frame is shorter.
 ///
 /// # Safety

@@ -53,10 +53,16 @@ pub fn size<const FRAGS: bool>(context: &Context) -> u64 {
         return stamp.length.into();
     }
     if FRAGS {
-        // SAFETY: the helper reads the context, which is valid while the program runs.
-        return unsafe { bpf_xdp_get_buff_len(context.ctx) };
+        return length(context).into();
     }
     (context.data_end() - context.data()) as u64
+}
+
+/// Bytes of the frame in all buffers (Linux 5.18).
+#[inline(always)]
+pub fn length(context: &Context) -> u32 {
+    // SAFETY: the helper reads the context, which is valid while the program runs.
+    unsafe { bpf_xdp_get_buff_len(context.ctx) as u32 }
 }
 
 /// Copies `length` bytes at `offset`, also from other buffers. Returns 0, or an error if the frame is shorter.

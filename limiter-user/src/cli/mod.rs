@@ -62,7 +62,7 @@ mod shared {
     pub use limiting::{Limiting, settings};
     pub use output::{About, Usage, answer, note, outcome, print, report, usage, write};
     pub use ssh::{allow_first, warn_of_ban, warn_of_change};
-    pub use values::{DAY, SECOND, YEAR, address, duration, interface, prefix};
+    pub use values::{DAY, SECOND, YEAR, address, duration, file_size, interface, prefix};
 }
 
 use std::{fmt::Write, process::ExitCode};

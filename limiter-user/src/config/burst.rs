@@ -15,7 +15,7 @@ pub struct Burst {
 }
 
 /// Sizes are powers of 1024, as in `tc`.
-const BYTES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
+pub const BYTES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
 
 impl Text for Burst {
     fn read(text: &str) -> Result<Self, Invalid> {

@@ -24,6 +24,16 @@ pub fn line(event: &Event) -> String {
         .protocol
         .as_ref()
         .map_or_else(String::new, |protocol| format!(", {protocol}{flags}"));
+    format!(
+        "{} {source}{destination}{protocol}, {} bytes, {}\n",
+        event.time,
+        event.length,
+        verdict(event)
+    )
+}
+
+/// Formats verdict and reason.
+pub fn verdict(event: &Event) -> String {
     let verdict = match event.verdict {
         "drop" => "dropped",
         _ => "passed in shadow",
@@ -37,10 +47,7 @@ pub fn line(event: &Event) -> String {
         ("new_source", None) => "new source".to_owned(),
         (reason, _) => reason.to_owned(),
     };
-    format!(
-        "{} {source}{destination}{protocol}, {} bytes, {verdict}: {why}\n",
-        event.time, event.length
-    )
+    format!("{verdict}: {why}")
 }
 
 fn endpoint(address: IpAddr, port: Option<u16>) -> String {

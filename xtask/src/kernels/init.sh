@@ -77,6 +77,7 @@ target two_cpus "two CPUs with new sources" two_cpus_admit_no_more_new_sources_t
 target proof "answers by SYN cookies" \
     answer_has_the_size_of_its_syn_and_right_checksums_and_only_its_cookie_proves
 target watch "events" watch_reports_drops_of_several_limits_and_lists
+target watch_write "bytes of packets" drops_are_written_with_their_first_bytes_reason_and_limit
 target tc "network stack: outgoing packets, merged packets, tun, WireGuard" \
     outgoing_packets_are_limited_by_destination \
     merged_packets_count_as_the_packets_they_were \

@@ -2,7 +2,8 @@ use std::{
     io,
     num::NonZeroU64,
     os::fd::AsFd,
-    time::{Duration, Instant},
+    path::PathBuf,
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use clap::{
@@ -11,15 +12,21 @@ use clap::{
 };
 use ipnet::IpNet;
 use limiter_common::{
-    abi::events::{EVENT_BURST, EVENT_COST},
+    abi::events::{EVENT_BURST, EVENT_COST, SNAP_MAX},
     policy::verdict::Reason,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{
-    cli::shared::{About, answer, interface, interruption, note, prefix},
-    kernel::ops::watch::{Filter, Watching},
-    observe, show,
+    cli::shared::{About, answer, file_size, interface, interruption, note, prefix},
+    config::Direction,
+    kernel::{
+        ops::watch::{Filter, Watching},
+        sys::clock,
+    },
+    observe,
+    plan::capture::{Interface, Writer},
+    show,
     show::units::grouped,
 };
 
@@ -50,8 +57,18 @@ pub struct Watch {
     #[arg(short = 'n', long, value_name = "N")]
     count: Option<NonZeroU64>,
     /// Print one line of JSON per drop, for programs
-    #[arg(long)]
+    #[arg(long, conflicts_with = "write")]
     json: bool,
+    /// Write the packets to this new pcapng file instead, with verdict and reason as comments
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Write at most the first N bytes of each packet
+    #[arg(long, value_name = "N", requires = "write", default_value_t = 128,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(SNAP_MAX)))]
+    snap: u32,
+    /// Keep the file at most this long: rename a full one to FILE.1, and begin again
+    #[arg(long, value_name = "SIZE", requires = "write", value_parser = file_size)]
+    rotate: Option<u64>,
 }
 
 /// The names of reasons to drop, with their texts as help.
@@ -67,15 +84,29 @@ pub async fn run(arguments: Watch) -> anyhow::Result<()> {
         source: arguments.source,
         limit: arguments.limit.clone(),
         reasons: arguments.reason.clone(),
+        snap: arguments.write.as_ref().map_or(0, |_| arguments.snap),
     };
     let watching = Watching::start(&arguments.interface, filter).await;
     let watching = watching.about(&arguments.interface)?;
+    let file = arguments.write.map(|path| {
+        let interface = Interface {
+            name: watching.interface.clone(),
+            no_ethernet: watching.no_ethernet,
+            outgoing: watching.direction == Direction::Out,
+            snap: arguments.snap,
+        };
+        Writer::create(&path, interface, arguments.rotate)
+    });
+    let file = file.transpose()?;
+    let done = if file.is_some() { "written" } else { "shown" };
     note(&format!(
-        "{}: drops are shown until you press Ctrl-C",
+        "{}: drops are {done} until you press Ctrl-C",
         watching.interface
     ));
     let mut showing = Showing {
         watching,
+        file,
+        done,
         json: arguments.json,
         most: arguments.count.map_or(u64::MAX, u64::from),
         shown: 0,
@@ -90,6 +121,10 @@ pub async fn run(arguments: Watch) -> anyhow::Result<()> {
 
 struct Showing {
     watching: Watching,
+    /// The capture, instead of standard output.
+    file: Option<Writer>,
+    /// The word for shown drops.
+    done: &'static str,
     json: bool,
     most: u64,
     shown: u64,
@@ -121,14 +156,24 @@ impl Showing {
 
     /// Shows the available events, as long as the reader takes them.
     fn show_all(&mut self) -> anyhow::Result<()> {
-        while self.shown < self.most && takes_more()? {
-            let Some(raw) = self.watching.next_event() else {
+        while self.shown < self.most && (self.file.is_some() || takes_more()?) {
+            let Some((raw, bytes)) = self.watching.next_event() else {
                 break;
             };
             let limit = self.watching.limit(raw.slot);
             let event = observe::event::event(&self.watching.interface, limit, &raw)?;
+            if let Some(file) = &mut self.file {
+                let interface = &self.watching.interface;
+                anyhow::ensure!(
+                    !bytes.is_empty(),
+                    "the program on {interface} copies no packets, because it is of an earlier build, or Linux older than 5.18: `limiter set` or `limiter reload` loads a new one"
+                );
+                let time = clock::wall(raw.nanoseconds)?.duration_since(UNIX_EPOCH)?;
+                file.write(time, raw.length, &bytes, &show::watch::verdict(&event))?;
+            } else {
+                answer(self.json, &event, || show::watch::line(&event))?;
+            }
             self.shown += 1;
-            answer(self.json, &event, || show::watch::line(&event))?;
         }
         Ok(())
     }
@@ -143,7 +188,8 @@ impl Showing {
         if !self.said_lost && self.watching.lost()? > 0 {
             self.said_lost = true;
             note(&format!(
-                "not all drops are shown: each CPU reports at most {} at once and {} per second; --source, --limit and --reason select drops",
+                "not all drops are {}: each CPU reports at most {} at once and {} per second; --source, --limit and --reason select drops",
+                self.done,
                 grouped(EVENT_BURST),
                 grouped(1_000_000_000 / EVENT_COST)
             ));
@@ -160,9 +206,10 @@ impl Showing {
             }
         }
         note(&format!(
-            "{}: {} shown, {} lost",
+            "{}: {} {}, {} lost",
             self.watching.interface,
             grouped(self.shown),
+            self.done,
             grouped(lost)
         ));
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
+use crate::config::{burst::BYTES, number};
 pub use crate::config::{
     lists::{address, prefix},
     names::interface,
@@ -30,4 +31,11 @@ pub fn duration(
         let [least, most] = [least, most].map(humantime::format_duration);
         Err(format!("write {least} to {most}, as in {example}"))
     }
+}
+
+/// Reads the size of a file: at least 4 KiB, so that a header and a packet fit.
+pub fn file_size(text: &str) -> Result<u64, &'static str> {
+    let bytes = number::parse(&text.to_ascii_lowercase(), BYTES).ok();
+    let bytes = bytes.filter(|bytes| *bytes >= 4 << 10);
+    bytes.ok_or("not a size of at least 4kB: write one as in 100MB")
 }

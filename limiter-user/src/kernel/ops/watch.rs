@@ -6,13 +6,13 @@ use std::{collections::BTreeMap, mem::offset_of, process, sync::atomic::Ordering
 use aya::maps::{Map, MapData, RingBuf};
 use ipnet::IpNet;
 use limiter_common::{
-    abi::events::{ANY_SLOT, Event, Watch},
+    abi::events::{ANY_SLOT, Event, SNAP_SHIFT, Watch},
     policy::verdict::Reason,
     table::key::{IPV4, IPV6, SLOTS, Words as AddressWords},
 };
 
 use crate::{
-    config::{Invalid, key::address},
+    config::{Direction, Invalid, key::address},
     kernel::{
         Attachment, Error, Failed, Result,
         program::{Raw, Tables, maps::open_map},
@@ -40,12 +40,18 @@ pub struct Filter {
     pub limit: Option<String>,
     /// Only drops for these reasons; empty for all.
     pub reasons: Vec<Reason>,
+    /// Bytes to copy of each packet.
+    pub snap: u32,
 }
 
 /// An attachment that is being watched.
 pub struct Watching {
     /// Name of the interface.
     pub interface: String,
+    /// Whether packets begin with the IP header.
+    pub no_ethernet: bool,
+    /// Direction of the packets.
+    pub direction: Direction,
     dir: Dir,
     filter: Filter,
     /// Names of limits, by slot. Limits that were removed may still have events.
@@ -84,6 +90,8 @@ impl Watching {
         let events = RingBuf::try_from(Map::RingBuf(open_map(&dir, "EVENTS")?))?;
         let mut watching = Self {
             interface: interface.name,
+            no_ethernet: record.no_ethernet,
+            direction: record.settings.direction,
             names: BTreeMap::new(),
             lost_before: tables.events_lost()?,
             session: fastrand::u64(1..),
@@ -124,12 +132,13 @@ impl Watching {
         }
     }
 
-    /// The next available event. [`Self::limit`] names its slot.
-    pub fn next_event(&mut self) -> Option<Event> {
+    /// The next available event, and the first bytes of its packet. [`Self::limit`] names its slot.
+    pub fn next_event(&mut self) -> Option<(Event, Vec<u8>)> {
         while let Some(item) = self.events.next() {
             // Other sessions are those of killed commands.
             if let Some(event) = read(&item).filter(|event| event.session == self.session) {
-                return Some(event);
+                let bytes = item.get(size_of::<Event>()..).unwrap_or_default();
+                return Some((event, bytes.to_vec()));
             }
         }
         None
@@ -263,12 +272,14 @@ impl Switch {
             self.put(word!(mask) + half, mask[half]);
             self.put(word!(address) + half, address[half]);
         }
-        self.put(word!(process), process::id().into());
+        let snap = u64::from(filter.snap) << SNAP_SHIFT;
+        self.put(word!(process), snap | u64::from(process::id()));
         self.put(word!(session), session);
     }
 
     fn process(&self) -> Option<u64> {
-        match self.0[word!(process)].load(Ordering::Acquire) {
+        // Above the process's id is another number.
+        match self.0[word!(process)].load(Ordering::Acquire) & u64::from(u32::MAX) {
             0 => None,
             process => Some(process),
         }

@@ -117,6 +117,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     };
     let mut constants = Box::new(Raw(*config));
     constants.0.seed = seed;
+    constants.0.can_copy = requirements::kernel()?.has_frags().into();
     // Times of packets need no bounds, and their decisions no leases.
     constants.0.tick = 0;
     if config.clock == CLOCK_KERNEL {

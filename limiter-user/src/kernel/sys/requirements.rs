@@ -77,7 +77,8 @@ impl KernelVersion {
         self >= Self(6, 6)
     }
 
-    /// Whether this kernel has packets in several buffers, so jumbo frames (commit c2f2cdbeffda).
+    /// Whether this kernel has packets in several buffers, so jumbo frames (commit c2f2cdbeffda), and helpers that copy
+    /// bytes of packets for XDP (commit 3f364222d032).
     pub fn has_frags(self) -> bool {
         self >= Self(5, 18)
     }

@@ -1,10 +1,11 @@
-//! Captures: packets and their times, from a pcap or pcapng file.
+//! Captures: packets and their times, from a pcap or pcapng file; [`Writer`] writes pcapng.
 //!
 //! Packets are read one at a time, in memory that does not depend on the capture's length. Times never go back, like a
 //! limiter's clock: a packet with an earlier time gets the previous packet's.
 
 mod layout;
 pub mod link;
+mod writer;
 
 use std::{
     fs::File,
@@ -16,6 +17,7 @@ use anyhow::{Result, anyhow, bail};
 use pcap_parser::{PcapError, create_reader, traits::PcapReaderIterator};
 
 pub use link::{Frame, Link};
+pub use writer::{Interface, Writer};
 
 use layout::Layout;
 
