@@ -12,6 +12,7 @@ mod documents;
 pub mod export;
 mod files;
 pub mod helper;
+pub mod http;
 pub mod kernel;
 pub mod observe;
 pub mod plan;
