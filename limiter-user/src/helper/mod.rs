@@ -1,7 +1,7 @@
 //! The helper process, which keeps the privileges.
 //!
-//! `export` talks to the network without any privilege ([`crate::sandbox`]). It asks this process, its child, to read
-//! attachments, which needs privileges. An unnamed socket joins the two. Each ends with the other, even without a
+//! `export` and `notify` talk to others without any privilege ([`crate::sandbox`]). They ask this process, their child, to
+//! read attachments, which needs privileges. An unnamed socket joins the two. Each ends with the other, even without a
 //! question.
 //!
 //! The helper sends answers, not descriptors. Before Linux 5.19, `bpf(2)` refuses to read even an open map if the
