@@ -2,7 +2,7 @@ pub mod watch;
 
 use std::{io, os::unix::fs::MetadataExt, path::PathBuf, process::Stdio, time::Duration};
 
-use anyhow::{anyhow, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::{ArgGroup, Args};
 use nix::{
     sys::signal::{Signal, killpg},
@@ -96,11 +96,10 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
     // If more events wait for delivery, readings wait too.
     let (sender, events) = mpsc::channel(1_000);
     let watching = async {
-        // A reading that is younger than a second would be repeated.
-        let mut interval = time::interval(Duration::from_secs(2));
         let mut watch = Watch::default();
         loop {
-            interval.tick().await;
+            // A reading that is younger than a second would be repeated.
+            time::sleep(Duration::from_secs(2)).await;
             let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
             for event in watch.step(&options, reading) {
                 note(&event.text);
@@ -144,7 +143,7 @@ async fn call(options: &Notify, agent: &Agent, json: String) -> anyhow::Result<(
         // In a process group of its own: a timeout ends its children too.
         let mut command = Command::new(path);
         let mut child = command.stdin(Stdio::piped()).process_group(0).spawn()?;
-        let group = i32::try_from(child.id().unwrap_or_default())?;
+        let group = i32::try_from(child.id().context("it has ended")?)?;
         let work = async {
             if let Some(mut input) = child.stdin.take() {
                 // A program need not read it.

@@ -140,7 +140,7 @@ mod tests {
 
     const TIMES: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(10)];
 
-    /// What is told, with its second, if the condition holds in these seconds.
+    /// The changes that are told, with their seconds, if the condition holds in these seconds.
     fn told(holds: impl Fn(u64) -> bool, seconds: u64) -> Vec<(u64, bool)> {
         let mut alarm = Alarm::default();
         let at = |second| {
