@@ -92,27 +92,21 @@ pub struct Feed<H> {
 }
 
 impl<H: Host> Feed<H> {
-    /// Creates a feed with the content of its files.
-    /// Fails if the authorities are not valid.
-    pub fn new(
-        settings: Settings,
-        key: String,
-        ca: Option<&[u8]>,
-        host: H,
-    ) -> Result<Self, String> {
+    /// Creates a feed. `key`: for CrowdSec.
+    pub fn new(settings: Settings, key: String, host: H) -> Self {
         let state = State {
             interfaces: settings.interfaces.clone(),
             source: settings.source().to_owned(),
             ..State::default()
         };
-        Ok(Self {
-            source: Some(Source::new(settings.clone(), key, ca)?),
+        Self {
+            source: Some(Source::new(settings.clone(), key)),
             settings,
             host,
             wanted: Wanted::new(),
             compared: None,
             state,
-        })
+        }
     }
 
     /// Runs rounds for ever. `say` gets the first success, each new error, and its end.

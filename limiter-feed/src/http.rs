@@ -1,39 +1,101 @@
-//! The HTTP client.
+//! The HTTP client, for commands that call other hosts.
 
 use std::{sync::Arc, time::Duration};
 
-use rustls::pki_types::{CertificateDer, pem::PemObject};
+use rustls::crypto::ring;
 use ureq::{
     Agent,
     tls::{Certificate, RootCerts, TlsConfig},
 };
 
-/// Timeout of a request, with its answer.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Creates a client that trusts the authorities in `ca` (PEM), or those that this host trusts.
-/// Fails if `ca` has no valid certificate.
-pub fn client(ca: Option<&[u8]>) -> Result<Agent, String> {
-    let trusted: Vec<Certificate> = match ca {
-        Some(text) => CertificateDer::pem_slice_iter(text)
-            .map(|certificate| Ok(Certificate::from_der(&certificate?).to_owned()))
-            .collect::<Result<_, rustls::pki_types::pem::Error>>()
-            .map_err(|error| format!("the CA file: {error}"))?,
-        None => (rustls_native_certs::load_native_certs().certs.iter())
-            .map(|certificate| Certificate::from_der(certificate).to_owned())
-            .collect(),
-    };
-    if ca.is_some() && trusted.is_empty() {
-        return Err("the CA file has no certificate".to_owned());
-    }
-    let cryptography = Arc::new(rustls::crypto::ring::default_provider());
+/// Creates a client. `timeout` is for a whole call, from the look-up of the name to the end of the answer. A call with
+/// more redirects fails; if the number is 0, a redirect is an answer. Statuses from 400 on are errors.
+///
+/// It trusts the system's certificates, or those of `SSL_CERT_FILE`. They are read now, so that the process may give up
+/// its access to files afterwards.
+pub fn agent(timeout: Duration, redirects: u32) -> Agent {
+    let trusted = rustls_native_certs::load_native_certs().certs;
+    let trusted = trusted.iter().map(|root| Certificate::from_der(root));
+    let trusted: Vec<_> = trusted.map(|root| root.to_owned()).collect();
     let tls = TlsConfig::builder()
         .root_certs(RootCerts::Specific(Arc::new(trusted)))
-        .unversioned_rustls_crypto_provider(cryptography)
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
         .build();
     let config = Agent::config_builder()
-        .timeout_global(Some(TIMEOUT))
         .user_agent(concat!("limiter/", env!("CARGO_PKG_VERSION")))
-        .tls_config(tls);
-    Ok(config.build().into())
+        .tls_config(tls)
+        .timeout_global(Some(timeout))
+        .max_redirects(redirects)
+        .build();
+    config.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+        thread,
+        time::Instant,
+    };
+
+    use super::*;
+
+    /// A server of `answers`, one per connection. Returns its address without the scheme.
+    fn server(answers: &'static [&str]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        thread::spawn(move || {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().expect("a connection");
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(answer.as_bytes());
+                if answer.is_empty() {
+                    // Longer than the client waits.
+                    thread::sleep(Duration::from_secs(5));
+                }
+            }
+        });
+        format!("{address}/")
+    }
+
+    fn get(timeout: u64, redirects: u32, url: &str) -> Result<String, String> {
+        let answer = agent(Duration::from_millis(timeout), redirects)
+            .get(url)
+            .call();
+        let mut answer = answer.map_err(|error| error.to_string())?;
+        Ok(answer.body_mut().read_to_string().expect("text"))
+    }
+
+    const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\ndone";
+    const MOVED: &str =
+        "HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    const BROKEN: &str = "HTTP/1.1 500 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+    #[test]
+    fn redirects_are_followed_up_to_their_number() {
+        let url = format!("http://{}", server(&[MOVED, GOOD]));
+        assert_eq!(get(5000, 1, &url), Ok("done".to_owned()));
+        let url = format!("http://{}", server(&[MOVED, MOVED]));
+        assert_eq!(get(5000, 1, &url), Err("too many redirects".to_owned()));
+        let url = format!("http://{}", server(&[MOVED]));
+        assert_eq!(get(5000, 0, &url), Ok(String::new()));
+    }
+
+    #[test]
+    fn refusal_and_silence_are_errors() {
+        let url = format!("http://{}", server(&[BROKEN]));
+        assert_eq!(get(5000, 1, &url), Err("http status: 500".to_owned()));
+        let begun = Instant::now();
+        let url = format!("http://{}", server(&[""]));
+        assert_eq!(get(200, 1, &url), Err("timeout: global".to_owned()));
+        assert!(begun.elapsed() < Duration::from_secs(3));
+    }
+
+    #[test]
+    fn server_without_tls_is_an_error() {
+        let url = format!("https://{}", server(&[GOOD]));
+        let error = get(5000, 0, &url).expect_err("no TLS");
+        assert!(error.contains("corrupt message"), "{error}");
+    }
 }

@@ -17,8 +17,6 @@ pub struct Settings {
     pub crowdsec: Option<String>,
     /// File with CrowdSec's key for this bouncer.
     pub key_file: Option<PathBuf>,
-    /// File with the authorities (PEM) to trust, instead of those that this host trusts.
-    pub ca_file: Option<PathBuf>,
     /// Time between two rounds. Default: an hour for a list, five seconds for CrowdSec.
     #[serde(default, deserialize_with = "duration")]
     pub interval: Option<Duration>,

@@ -17,6 +17,9 @@ use crate::{
     settings::{Settings, is_url},
 };
 
+/// Timeout of a request, with its answer.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
 /// The longest reason of a ban, in bytes.
 const REASON: usize = 40;
 
@@ -54,16 +57,16 @@ pub struct Source {
 }
 
 impl Source {
-    /// Opens a source, with the content of the key's and the authorities' file.
-    pub fn new(settings: Settings, key: String, ca: Option<&[u8]>) -> Result<Self, String> {
-        Ok(Self {
+    /// Opens a source. `key`: for CrowdSec.
+    pub fn new(settings: Settings, key: String) -> Self {
+        Self {
             settings,
-            client: http::client(ca)?,
+            client: http::agent(TIMEOUT, 5),
             key,
             tag: None,
             is_started: false,
             all_due: Instant::now(),
-        })
+        }
     }
 
     /// Fetches what is wanted. It blocks.

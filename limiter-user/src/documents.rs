@@ -27,7 +27,8 @@ pub fn compare(name: &str, made: &str) {
     );
 }
 
-fn schema<T: JsonSchema>() -> String {
+/// The JSON Schema of a type.
+pub fn schema<T: JsonSchema>() -> String {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let schema = settings.into_generator().into_root_schema_for::<T>();
     serde_json::to_string_pretty(&schema).unwrap() + "\n"

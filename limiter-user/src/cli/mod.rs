@@ -29,6 +29,7 @@ mod lists {
 mod observe {
     pub mod check;
     pub mod export;
+    pub mod notify;
     pub mod status;
     pub mod top;
     pub mod watch;
@@ -62,7 +63,7 @@ mod shared {
     pub use limiting::{Limiting, settings};
     pub use output::{About, Usage, answer, note, outcome, print, report, usage, write};
     pub use ssh::{allow_first, warn_of_ban, warn_of_change};
-    pub use values::{DAY, SECOND, YEAR, address, duration, file_size, interface, prefix};
+    pub use values::{DAY, SECOND, YEAR, address, count, duration, file_size, interface, prefix};
 }
 
 use std::{fmt::Write, process::ExitCode};
@@ -73,7 +74,7 @@ use crate::config::lists::{ALLOW, DENY};
 use fleet::agent;
 use limit::{adapt, attach, detach, keep, reload, reset, set};
 use lists::{ban, bans, edit, feed, unban};
-use observe::{check, export, status, top, watch};
+use observe::{check, export, notify, status, top, watch};
 use other::{completions, helper, man, preset};
 use plan::{config, doctor, learn, replay};
 use shared::{interfaces::OnOne, output};
@@ -97,7 +98,7 @@ struct Cli {
 /// The groups of `limiter help`, with their verbs.
 pub const GROUPS: [(&str, &str); 6] = [
     ("Limit", "attach set reload keep reset adapt detach"),
-    ("Observe", "status top watch check export"),
+    ("Observe", "status top watch check export notify"),
     ("Lists", "allow deny tier ban unban bans feed"),
     ("Plan", "doctor learn replay config"),
     ("Fleet", "agent"),
@@ -118,6 +119,7 @@ enum Verb {
     Watch(watch::Watch),
     Check(check::Check),
     Export(export::Export),
+    Notify(notify::Notify),
     /// Edit the list of sources that pass before any limit
     Allow {
         #[command(subcommand)]
@@ -218,6 +220,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Watch(arguments) => watch::run(arguments).await,
         Verb::Check(arguments) => check::run(arguments).await,
         Verb::Export(arguments) => export::run(arguments).await,
+        Verb::Notify(arguments) => notify::run(arguments).await,
         Verb::Allow { verb } => edit::run(ALLOW, verb).await,
         Verb::Deny { verb } => edit::run(DENY, verb).await,
         Verb::Tier { verb } => edit::run_tier(verb).await,

@@ -6,8 +6,11 @@ use std::{fmt::Write, fs, path::Path};
 use clap::{Arg, Command, CommandFactory, Parser};
 use limiter_common::policy::verdict::{Reason, Verdict};
 
-use super::{Cli, GROUPS, man::examples};
-use crate::{config::file::tables, documents::compare};
+use super::{Cli, GROUPS, man::examples, observe::notify::watch::Event};
+use crate::{
+    config::file::tables,
+    documents::{compare, schema},
+};
 
 const COMMANDS: &str = "\
 # Commands
@@ -165,4 +168,9 @@ fn commands_of(text: &str) -> impl Iterator<Item = String> {
         line.starts_with("limiter ")
             .then(|| line.replace(['\'', '"'], ""))
     })
+}
+
+#[test]
+fn schema_of_notify_matches_its_events() {
+    compare("schema/notify.json", &schema::<Event>());
 }

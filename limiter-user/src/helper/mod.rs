@@ -1,6 +1,6 @@
 //! The helper process, which keeps the privileges.
 //!
-//! `export` and `feed` talk to the network without any privilege ([`crate::sandbox`]). They ask this process, their
+//! `export`, `feed` and `notify` talk to others without any privilege ([`crate::sandbox`]). They ask this process, their
 //! child, to read attachments and to change bans, which needs privileges. An unnamed socket joins the two. Each ends with the other, even without a
 //! question.
 //!

@@ -1,8 +1,8 @@
 //! Drops privileges that a process does not need any more. They cannot be regained.
 //!
 //! [`enter`] is for a process that talks to the network and has all its descriptors open. After it, there is no
-//! capability, no file, no new socket and no other program. [`fetch`] is for one that opens connections. [`confine`] is for processes that read and change
-//! attachments: the helper process ([`crate::helper`]), the agent of a fleet, `top` and `adapt`.
+//! capability, no file, no new socket and no other program. [`renounce`] is for a process that goes on to connect or to
+//! start programs, [`fetch`] for one that only connects. [`confine`] is for processes that read and change attachments: the helper process ([`crate::helper`]), the agent of a fleet, `top` and `adapt`.
 
 mod syscalls;
 
@@ -54,30 +54,37 @@ fn failed(error: anyhow::Error) -> anyhow::Error {
 /// refuses.
 pub fn enter() -> Result<()> {
     let steps = || {
-        only_thread()?;
-        drop_bounds()?;
-        leave_root()?;
-        set(&CapsHashSet::new())?;
-        no_new_privileges()?;
+        leave(0, 0)?;
         hide_all().context("Landlock")?;
         syscalls::allow_few().context("the system call filter")
     };
     steps().map_err(failed)
 }
 
-/// Drops the user (root becomes `nobody`), all capabilities, and, with Landlock, all writing of files and other programs.
-/// It is for a process that opens connections and reads public files.
+/// Drops what [`renounce`] drops, and, with Landlock, all writing of files and other programs. It is for a process that
+/// opens connections and reads public files.
 /// Returns the errors of [`enter`].
 pub fn fetch() -> Result<()> {
     let steps = || {
-        only_thread()?;
-        drop_bounds()?;
-        leave_root()?;
-        set(&CapsHashSet::new())?;
-        no_new_privileges()?;
+        leave(0, 0)?;
         only_read().context("Landlock")
     };
     steps().map_err(failed)
+}
+
+/// Drops all capabilities, also for programs that this process starts. Root becomes `user`, or `nobody` instead of root.
+/// Files, sockets and programs remain, as far as that user may use them.
+/// Returns the errors of [`enter`].
+pub fn renounce(user: u32, group: u32) -> Result<()> {
+    leave(user, group).map_err(failed)
+}
+
+fn leave(user: u32, group: u32) -> Result<()> {
+    only_thread()?;
+    drop_bounds()?;
+    leave_root(user, group)?;
+    set(&CapsHashSet::new())?;
+    no_new_privileges()
 }
 
 /// Keeps the `needed` capabilities, [`TO_READ`] or [`TO_CHANGE`], as far as this process has them, and drops the rest.
@@ -147,13 +154,14 @@ fn drop_bounds() -> Result<()> {
     caps::clear(None, CapSet::Bounding).context("the bounding set")
 }
 
-/// Changes the user to `nobody`, if this process may. Root can open root's files without any capability.
-fn leave_root() -> Result<()> {
+/// Changes the user and the group, if this process may; root to `nobody`. Root can open root's files without any capability.
+fn leave_root(user: u32, group: u32) -> Result<()> {
     let may = has(Capability::CAP_SETUID)? && has(Capability::CAP_SETGID)?;
     if !geteuid().is_root() || !may {
         return Ok(());
     }
-    let (user, group) = (Uid::from_raw(UNPRIVILEGED), Gid::from_raw(UNPRIVILEGED));
+    let [user, group] = [user, group].map(|id| if id == 0 { UNPRIVILEGED } else { id });
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
     setgroups(&[])
         .and_then(|()| setresgid(group, group, group))
         .and_then(|()| setresuid(user, user, user))

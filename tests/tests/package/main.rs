@@ -90,6 +90,7 @@ fn all_packages_contain_the_same_complete_files() {
         "etc/limiter/limiter.toml",
         "usr/bin/limiter",
         "usr/lib/limiter/service",
+        "usr/lib/systemd/system/limiter-notify.service",
         "usr/lib/systemd/system/limiter@.service",
         "usr/share/bash-completion/completions/limiter",
         "usr/share/doc/limiter/LICENSE-MIT",
@@ -294,6 +295,7 @@ fn package_keeps_limits_from_installation_to_purge() {
     let units = [
         "limiter@eth0",
         "limiter-export",
+        "limiter-notify",
         "limiter-agent",
         "limiter-adapt@eth0",
         "limiter-feed@drop",

@@ -12,9 +12,10 @@ use anyhow::{Context, Result};
 use crate::{paths, process::output};
 
 /// Files of the repository, with their installed paths.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
     ("packaging/systemd/limiter@.service", UNITS),
     ("packaging/systemd/limiter-export.service", UNITS),
+    ("packaging/systemd/limiter-notify.service", UNITS),
     ("packaging/systemd/limiter-agent.service", UNITS),
     ("packaging/systemd/limiter-adapt@.service", UNITS),
     ("packaging/systemd/limiter-feed@.service", UNITS),

@@ -18,9 +18,6 @@ use crate::{
 
 const FOLDER: &str = "/etc/limiter/feeds";
 
-/// The longest key or certificate file, in bytes.
-const LONGEST: u64 = 1 << 20;
-
 /// Origins that other programs use.
 const TAKEN: [&str; 3] = ["hand", "fail2ban", "fleet"];
 
@@ -61,9 +58,15 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
         anyhow!("{shown} cannot be read ({error}): `man limiter-feed` has an example")
     })?;
     let settings = Settings::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
-    let key = read(settings.key_file.as_deref())?;
-    let key = String::from_utf8(key.unwrap_or_default()).context("the key file is not text")?;
-    let ca = read(settings.ca_file.as_deref())?;
+    let mut key = String::new();
+    if let Some(file) = &settings.key_file {
+        key = files::read_text(file).map_err(|error| {
+            anyhow!(
+                "{} cannot be read ({error}): name the file of the key",
+                file.display()
+            )
+        })?;
+    }
     let state = feeds::File::open(&name).context("the state of the feed cannot be written")?;
     let state = state.ok_or_else(|| {
         anyhow!("feed {name} runs already: end it first (`systemctl stop limiter-feed@{name}`)")
@@ -74,8 +77,7 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
         helper: helper::start()?,
         state,
     };
-    let feed = limiter_feed::Feed::new(settings, key.trim().to_owned(), ca.as_deref(), here);
-    let mut feed = feed.map_err(|error| anyhow!(error))?;
+    let mut feed = limiter_feed::Feed::new(settings, key.trim().to_owned(), here);
     sandbox::fetch()?;
     if arguments.remove {
         let removed = feed.remove().await.map_err(|error| anyhow!(error))?;
@@ -96,12 +98,4 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
     }
     feed.host.state.forget();
     Ok(())
-}
-
-fn read(path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
-    let read = path.map(|path| files::read(path, LONGEST));
-    read.transpose().map_err(|error| {
-        let path = path.unwrap_or(Path::new("")).display();
-        anyhow!("{path} cannot be read ({error}): name a file that this user can read")
-    })
 }

@@ -1,0 +1,178 @@
+//! Decides what has begun or ended. Time is an argument.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use serde::Serialize;
+
+use super::Notify;
+use crate::{
+    cli::fleet::agent::own_name,
+    export::Reading,
+    kernel::sys::clock,
+    observe::{Interface, live::per_second},
+};
+
+/// Standard input of the program, or the body of the POST.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Event {
+    /// `flood`, `table-full` or `detached`.
+    pub event: String,
+    /// `begin` or `end`.
+    pub state: &'static str,
+    /// Name of the host.
+    pub host: String,
+    /// Name of the interface.
+    pub interface: String,
+    /// Time of the event, RFC 3339: `--window` after the beginning, or the end, of the condition.
+    pub time: String,
+    /// The event in one line, for people.
+    pub text: String,
+    /// Packets dropped per second; null without two readings.
+    pub drops_per_second: Option<f64>,
+    /// The reason for most of these drops; null without two readings.
+    pub reason: Option<&'static str>,
+    /// Percentage of the table of sources in use; null if limiter is not attached.
+    pub table_percent: Option<u64>,
+    /// The interface as in `status --json`; null if limiter is not attached.
+    pub status: Option<Interface>,
+}
+
+/// A condition that is told once when it begins, and once when it ends.
+#[derive(Debug, Default)]
+pub struct Alarm {
+    on: bool,
+    differs: Option<Duration>,
+    quiet_until: Duration,
+}
+
+impl Alarm {
+    /// Takes the condition at `now`. Returns it if it has begun (true), or ended (false), and lasted for `window`.
+    /// Nothing begins within `pause` after an end.
+    pub fn step(&mut self, now: Duration, holds: bool, times: [Duration; 2]) -> Option<bool> {
+        let [window, pause] = times;
+        if holds == self.on {
+            self.differs = None;
+            return None;
+        }
+        let since = *self.differs.get_or_insert(now);
+        if now - since < window || holds && now < self.quiet_until {
+            return None;
+        }
+        (self.on, self.differs, self.quiet_until) = (holds, None, now + pause);
+        Some(holds)
+    }
+}
+
+/// The watched interfaces.
+#[derive(Debug, Default)]
+pub struct Watch {
+    names: BTreeSet<String>,
+    alarms: BTreeMap<(String, String), Alarm>,
+    last: Option<Arc<Reading>>,
+}
+
+impl Watch {
+    /// Returns what has begun or ended.
+    pub fn step(&mut self, options: &Notify, reading: Arc<Reading>) -> Vec<Event> {
+        let attached = reading.snapshot.status.interfaces.iter();
+        let attached = attached.filter(|_| options.interfaces.is_empty());
+        let names = attached.map(|one| &one.name).chain(&options.interfaces);
+        self.names.extend(names.cloned());
+        let before = self.last.as_ref().map_or(reading.at, |last| last.at);
+        let mut events = Vec::new();
+        for name in &self.names {
+            let now = find(&reading, name);
+            let last = self.last.as_ref().and_then(|last| find(last, name));
+            let since = last.zip(now).map(|(last, now)| {
+                let drops = now.drops.iter().map(|(reason, count)| {
+                    let last = last.drops.of(reason).packets;
+                    (count.packets.saturating_sub(last), reason.name())
+                });
+                let drops: Vec<_> = drops.collect();
+                let rate = per_second(drops.iter().map(|of| of.0).sum(), reading.at - before);
+                (rate.round(), drops.into_iter().max())
+            });
+            let percent = now.map(|now| 100 * now.sources.entries / now.sources.capacity.max(1));
+            for what in &options.on {
+                let holds = match what.as_str() {
+                    "flood" => since.is_some_and(|(rate, _)| rate >= options.drops as f64),
+                    "table-full" => percent >= Some(options.full),
+                    _ => now.is_none(),
+                };
+                let alarm = self.alarms.entry((name.clone(), what.clone())).or_default();
+                let times = [options.window, options.pause];
+                let Some(begins) = alarm.step(reading.at, holds, times) else {
+                    continue;
+                };
+                let (host, state) = (own_name(), if begins { "begin" } else { "end" });
+                events.push(Event {
+                    text: format!("{host}: {name}: {what} {state}s"),
+                    event: what.clone(),
+                    state,
+                    host,
+                    interface: name.clone(),
+                    time: clock::shown(SystemTime::now()),
+                    drops_per_second: since.map(|(rate, _)| rate),
+                    reason: since.and_then(|(_, most)| Some(most?.1)),
+                    table_percent: percent,
+                    status: now.cloned(),
+                });
+            }
+        }
+        self.last = Some(reading);
+        events
+    }
+}
+
+fn find<'r>(reading: &'r Reading, name: &str) -> Option<&'r Interface> {
+    let mut attached = reading.snapshot.status.interfaces.iter();
+    attached.find(|one| one.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(10)];
+
+    /// The changes that are told, with their seconds, if the condition holds in these seconds.
+    fn told(holds: impl Fn(u64) -> bool, seconds: u64) -> Vec<(u64, bool)> {
+        let mut alarm = Alarm::default();
+        let at = |second| {
+            Some((
+                second,
+                alarm.step(Duration::from_secs(second), holds(second), TIMES)?,
+            ))
+        };
+        (0..seconds).filter_map(at).collect()
+    }
+
+    #[test]
+    fn lasting_condition_is_told_once_at_each_end() {
+        let holds = |second| (5..40).contains(&second);
+        assert_eq!(told(holds, 100), [(8, true), (43, false)]);
+    }
+
+    #[test]
+    fn condition_that_comes_and_goes_within_the_window_is_not_told() {
+        assert_eq!(told(|second| second % 4 != 0, 100), []);
+        // Nor does it end.
+        let holds = |second| second < 10 || second % 4 == 0;
+        assert_eq!(told(holds, 100), [(3, true)]);
+    }
+
+    #[test]
+    fn nothing_begins_within_the_pause_after_an_end() {
+        let holds = |second| !(10..20).contains(&second);
+        // It ended at 13, began anew at 20, and is told when the pause is over.
+        assert_eq!(told(holds, 100), [(3, true), (13, false), (23, true)]);
+        // It is not told if it has ended by then.
+        let holds = |second| second < 10 || (15..22).contains(&second);
+        assert_eq!(told(holds, 100), [(3, true), (13, false)]);
+    }
+}
