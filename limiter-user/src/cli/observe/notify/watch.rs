@@ -9,12 +9,7 @@ use std::{
 use serde::Serialize;
 
 use super::Notify;
-use crate::{
-    cli::fleet::agent::own_name,
-    export::Reading,
-    kernel::sys::clock,
-    observe::{Interface, live::per_second},
-};
+use crate::{cli::fleet::agent::own_name, export::Reading, kernel::sys::clock, observe::Interface};
 
 /// Standard input of the program, or the body of the POST.
 #[derive(Debug, Serialize)]
@@ -94,7 +89,9 @@ impl Watch {
                     (count.packets.saturating_sub(last), reason.name())
                 });
                 let drops: Vec<_> = drops.collect();
-                let rate = per_second(drops.iter().map(|of| of.0).sum(), reading.at - before);
+                let dropped: u64 = drops.iter().map(|of| of.0).sum();
+                #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
+                let rate = dropped as f64 / (reading.at - before).as_secs_f64();
                 (rate.round(), drops.into_iter().max())
             });
             let percent = now.map(|now| 100 * now.sources.entries / now.sources.capacity.max(1));
