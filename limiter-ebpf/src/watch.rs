@@ -212,7 +212,12 @@ extern "C" fn watch_write(context: *mut Raw, length: u64, code: u32, slot: u32) 
         0
     };
     // SAFETY: the copied bytes follow the event in the map value.
-    let whole = unsafe { from_raw_parts(event.cast_const().cast(), size_of::<Event>() + copied as usize) };
+    let whole = unsafe {
+        from_raw_parts(
+            event.cast_const().cast(),
+            size_of::<Event>() + copied as usize,
+        )
+    };
     if EVENTS
         .output_untyped::<[u8]>(whole, BPF_RB_NO_WAKEUP as u64)
         .is_err()
