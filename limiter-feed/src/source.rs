@@ -8,7 +8,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use ureq::{Agent, http::Response};
+use ureq::Agent;
 
 use crate::{
     feed::Ban,
@@ -101,9 +101,14 @@ impl Source {
             }
             let tag = answer.headers().get("ETag");
             self.tag = tag.and_then(|tag| Some(tag.to_str().ok()?.to_owned()));
-            body(&mut answer, most)?
+            read(answer.body_mut().as_reader(), most)?
         } else {
-            read_file(list, most)?
+            let file = File::open(list).map_err(|error| {
+                format!(
+                    "{error}: feeds run as user nobody, so the file and its folders must be readable by everyone"
+                )
+            })?;
+            read(file, most)?
         };
         let prefixes = parse::list(&String::from_utf8_lossy(&bytes))?;
         let reason = String::new();
@@ -126,7 +131,8 @@ impl Source {
             }
             error => error.to_string(),
         })?;
-        let changes = parse::decisions(&body(&mut answer, self.settings.max_size)?)?;
+        let answer = read(answer.body_mut().as_reader(), self.settings.max_size)?;
+        let changes = parse::decisions(&answer)?;
         if !is_all {
             return Ok(Fetched::Changes(changes));
         }
@@ -156,28 +162,14 @@ impl Decisions {
     }
 }
 
-/// Reads an answer of at most `most` bytes.
-fn body(answer: &mut Response<ureq::Body>, most: u64) -> Result<Vec<u8>, String> {
-    let body = answer.body_mut().with_config().limit(most).read_to_vec();
-    body.map_err(|error| match error {
-        ureq::Error::BodyExceedsLimit(_) => too_long(most),
-        error => error.to_string(),
-    })
-}
-
-fn too_long(most: u64) -> String {
-    format!("longer than {most} bytes: set max-size if it should be")
-}
-
-/// Reads a file of at most `most` bytes.
-fn read_file(path: &str, most: u64) -> Result<Vec<u8>, String> {
+/// Reads a file or an answer of at most `most` bytes.
+fn read(from: impl Read, most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
-    match read {
-        Ok(_) if bytes.len() as u64 > most => Err(too_long(most)),
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(format!(
-            "{error}: feeds run as user nobody, so the file and its folders must be readable by everyone"
-        )),
+    let length = from.take(most.saturating_add(1)).read_to_end(&mut bytes);
+    if length.map_err(|error| error.to_string())? as u64 > most {
+        return Err(format!(
+            "longer than {most} bytes: set max-size if it should be"
+        ));
     }
+    Ok(bytes)
 }
