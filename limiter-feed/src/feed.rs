@@ -2,11 +2,13 @@
 
 use std::{
     collections::HashMap,
+    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
 
 use crate::{
     Settings,
@@ -82,8 +84,7 @@ pub struct State {
 #[derive(Debug)]
 pub struct Feed<H> {
     settings: Settings,
-    /// None while it fetches.
-    source: Option<Source>,
+    source: Arc<Mutex<Source>>,
     /// The host.
     pub host: H,
     wanted: Wanted,
@@ -100,7 +101,7 @@ impl<H: Host> Feed<H> {
             ..State::default()
         };
         Self {
-            source: Some(Source::new(settings.clone(), key)),
+            source: Arc::new(Mutex::new(Source::new(settings.clone(), key))),
             settings,
             host,
             wanted: Wanted::new(),
@@ -155,33 +156,24 @@ impl<H: Host> Feed<H> {
         if new.is_some() || (is_due && self.state.succeeded.is_some()) {
             error = self.bring(new, now).await.err().or(error);
         }
-        let mut result = error.map_or(Ok(()), Err);
-        result = result.map_err(|error| error.replace('\n', " "));
-        if result.is_err() {
+        let error = error.map(|error| error.replace('\n', " "));
+        if error.is_some() {
             // All is read anew, for what this round has read may be lost.
-            self.source.iter_mut().for_each(Source::restart);
+            self.source.lock().await.restart();
         } else {
             let since = SystemTime::now().duration_since(UNIX_EPOCH);
             self.state.succeeded = since.ok().map(|since| since.as_secs());
         }
         self.state.wanted = self.wanted.len() as u64;
-        self.state.error = result.as_ref().err().cloned();
+        self.state.error = error.clone();
         self.host.report(&self.state);
-        result
+        error.map_or(Ok(()), Err)
     }
 
     async fn fetch(&mut self) -> Result<Fetched, String> {
-        let gone = || "the source cannot be read again: start the feed anew".to_owned();
-        let mut source = self.source.take().ok_or_else(gone)?;
-        let fetch = move || {
-            let fetched = source.fetch();
-            (source, fetched)
-        };
-        let (source, fetched) = tokio::task::spawn_blocking(fetch)
-            .await
-            .map_err(|_| gone())?;
-        self.source = Some(source);
-        fetched
+        let source = self.source.clone();
+        let fetched = tokio::task::spawn_blocking(move || source.blocking_lock().fetch());
+        fetched.await.map_err(|error| error.to_string())?
     }
 
     /// Removes all bans of this feed. Returns their number.
