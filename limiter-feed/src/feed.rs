@@ -48,18 +48,16 @@ pub type OwnBy = Vec<(String, Result<Own, String>)>;
 /// A ban to add or renew: its prefix, milliseconds until it ends, and its reason.
 pub type Wish = (IpNet, u64, String);
 
+/// What to add or renew, and what to remove.
+pub type Edit = (Vec<Wish>, Vec<IpNet>);
+
 /// The host of a feed.
 pub trait Host {
     /// The feed's own bans in force. `interfaces`: their names; empty: all.
     fn own(&mut self, interfaces: &[String]) -> impl Future<Output = Result<OwnBy, String>>;
 
     /// Adds or renews bans, and removes others. Bans of other origins stay as they are.
-    fn change(
-        &mut self,
-        interface: &str,
-        add: Vec<Wish>,
-        remove: Vec<IpNet>,
-    ) -> impl Future<Output = Result<(), String>>;
+    fn change(&mut self, interface: &str, edit: Edit) -> impl Future<Output = Result<(), String>>;
 
     /// Publishes the state of the feed.
     fn report(&mut self, state: &State);
@@ -67,10 +65,11 @@ pub trait Host {
 
 /// The state of a feed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct State {
-    /// Interfaces; empty: all.
+    /// Interfaces; empty: all that limiter is attached to.
     pub interfaces: Vec<String>,
-    /// The path or URL of the source.
+    /// Path or URL of the source.
     pub source: String,
     /// Bans that the source wants.
     pub wanted: u64,
@@ -182,7 +181,7 @@ impl<H: Host> Feed<H> {
         for (interface, own) in self.host.own(&self.settings.interfaces).await? {
             let own: Vec<_> = own?.into_keys().collect();
             removed += own.len();
-            self.change(&interface, Vec::new(), own).await?;
+            self.change(&interface, (Vec::new(), own)).await?;
         }
         Ok(removed)
     }
@@ -230,8 +229,8 @@ impl<H: Host> Feed<H> {
         let remove = own
             .keys()
             .filter(|prefix| !self.wanted.contains_key(prefix));
-        let (add, remove) = (add.collect(), remove.copied().collect());
-        self.change(interface, add, remove).await
+        let edit = (add.collect(), remove.copied().collect());
+        self.change(interface, edit).await
     }
 
     /// Fails if a list has changed so much that it is most likely broken.
@@ -253,16 +252,11 @@ impl<H: Host> Feed<H> {
         ))
     }
 
-    async fn change(
-        &mut self,
-        interface: &str,
-        mut add: Vec<Wish>,
-        mut remove: Vec<IpNet>,
-    ) -> Result<(), String> {
+    async fn change(&mut self, interface: &str, (mut add, mut remove): Edit) -> Result<(), String> {
         while !add.is_empty() || !remove.is_empty() {
-            let some_add = add.split_off(add.len().saturating_sub(AT_ONCE));
-            let some_remove = remove.split_off(remove.len().saturating_sub(AT_ONCE));
-            self.host.change(interface, some_add, some_remove).await?;
+            let add = add.split_off(add.len().saturating_sub(AT_ONCE));
+            let remove = remove.split_off(remove.len().saturating_sub(AT_ONCE));
+            self.host.change(interface, (add, remove)).await?;
         }
         Ok(())
     }

@@ -5,8 +5,7 @@
 
 use std::{collections::BTreeMap, io};
 
-use ipnet::IpNet;
-use limiter_feed::{Host, Own, OwnBy, State, Wish};
+use limiter_feed::{Edit, Host, Own, OwnBy, State};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,23 +25,15 @@ pub struct Asked {
 #[derive(Debug, Serialize, Deserialize)]
 enum About {
     Own(Vec<String>),
-    Change {
-        interface: String,
-        add: Vec<Wish>,
-        remove: Vec<IpNet>,
-    },
+    Change(String, Edit),
 }
 
 /// Answers a question, in the helper process.
 pub async fn answer(Asked { origin, about }: Asked) -> io::Result<Value> {
     Ok(match about {
         About::Own(interfaces) => serde_json::to_value(own(&origin, interfaces).await)?,
-        About::Change {
-            interface,
-            add,
-            remove,
-        } => {
-            let changed = change(&interface, &origin, &add, &remove).await;
+        About::Change(interface, edit) => {
+            let changed = change(&interface, &origin, edit).await;
             serde_json::to_value(changed.map_err(|error| error.to_string()))?
         }
     })
@@ -63,36 +54,38 @@ async fn own(origin: &str, interfaces: Vec<String>) -> Result<OwnBy, String> {
     let mut all = Vec::new();
     if interfaces.is_empty() {
         let (attachments, errors) = Attachment::all().await.map_err(|error| error.to_string())?;
-        for attachment in &attachments {
-            let own = read(attachment).map_err(|error| error.to_string());
-            all.push((attachment.interface.name.clone(), own));
-        }
-        let errors = errors.iter().map(ToString::to_string);
-        all.extend(errors.map(|error| (String::new(), Err(error))));
+        let own = attachments
+            .iter()
+            .map(|it| (it.interface.name.clone(), read(it)));
+        all.extend(own);
+        all.extend(errors.into_iter().map(|error| (String::new(), Err(error))));
     }
     for name in interfaces {
         let own = Attachment::open(&name).await.and_then(|it| read(&it));
-        all.push((name, own.map_err(|error| error.to_string())));
+        all.push((name, own));
     }
-    Ok(all)
+    let all = all.into_iter();
+    Ok(all
+        .map(|(name, own)| (name, own.map_err(|error| error.to_string())))
+        .collect())
 }
 
-async fn change(interface: &str, origin: &str, add: &[Wish], remove: &[IpNet]) -> Result<()> {
+async fn change(interface: &str, origin: &str, (add, remove): Edit) -> Result<()> {
     let (mut attachment, _lock) = Attachment::open_locked(interface).await?;
     let now = clock::now()?;
     let mut bans = BTreeMap::new();
     for (prefix, left, reason) in add {
         let until = now.saturating_add(left.saturating_mul(1_000_000));
-        let ban = bans::ban(prefix, until, origin, reason)?;
-        if !attachment.bans.is_of_another(prefix, &ban, now)? {
-            bans.insert(*prefix, ban);
+        let ban = bans::ban(&prefix, until, origin, &reason)?;
+        if !attachment.bans.is_of_another(&prefix, &ban, now)? {
+            bans.insert(prefix, ban);
         }
     }
     let mut own = Vec::new();
     for prefix in remove {
-        let ban = attachment.bans.get(prefix)?;
+        let ban = attachment.bans.get(&prefix)?;
         if ban.is_some_and(|ban| bans::text(&ban.origin) == origin) {
-            own.push(*prefix);
+            own.push(prefix);
         }
     }
     attachment.bans.remove(&own, now)?;
@@ -127,19 +120,8 @@ impl Host for Here {
         self.ask(About::Own(interfaces.to_vec())).await
     }
 
-    async fn change(
-        &mut self,
-        interface: &str,
-        add: Vec<Wish>,
-        remove: Vec<IpNet>,
-    ) -> Result<(), String> {
-        let interface = interface.to_owned();
-        self.ask(About::Change {
-            interface,
-            add,
-            remove,
-        })
-        .await
+    async fn change(&mut self, interface: &str, edit: Edit) -> Result<(), String> {
+        self.ask(About::Change(interface.to_owned(), edit)).await
     }
 
     fn report(&mut self, state: &State) {

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, Permissions},
-    io::{self, Read},
+    io::Read,
     os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
@@ -26,31 +26,14 @@ pub struct Feed {
     pub name: String,
     /// True while its process runs.
     pub running: bool,
-    /// Interfaces; empty: all that limiter is attached to.
-    pub interfaces: Vec<String>,
-    /// Path or URL of the source.
-    pub source: String,
-    /// Bans that the source wants.
-    pub wanted: u64,
-    /// Time of the last round without an error, in seconds since 1970.
-    pub succeeded: Option<u64>,
-    /// The error of the last round.
-    pub error: Option<String>,
+    /// Its state.
+    #[serde(flatten)]
+    pub state: State,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    /// The network namespace.
-    namespace: u64,
-    state: State,
-}
-
-/// The file of a running feed.
+/// The file of a running feed: the number of its network namespace, and its state.
 #[derive(Debug)]
-pub struct File {
-    file: Flock<fs::File>,
-    namespace: u64,
-}
+pub struct File(Flock<fs::File>);
 
 impl File {
     /// Opens and locks the file of the feed called `name`. None if that feed runs already.
@@ -65,29 +48,22 @@ impl File {
         let options = options.read(true).write(true).create(true).mode(0o600);
         let file = options.open(Path::new(FOLDER).join(name))?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => Ok(Some(Self {
-                file,
-                namespace: pins::cookie()?,
-            })),
+            Ok(file) => Ok(Some(Self(file))),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
             Err((_, error)) => Err(error.into()),
         }
     }
 
     /// Writes the state.
-    pub fn write(&self, state: &State) -> io::Result<()> {
-        let kept = Kept {
-            namespace: self.namespace,
-            state: state.clone(),
-        };
-        let text = serde_json::to_vec(&kept)?;
-        self.file.write_all_at(&text, 0)?;
-        self.file.set_len(text.len() as u64)
+    pub fn write(&self, state: &State) -> anyhow::Result<()> {
+        let text = serde_json::to_vec(&(pins::cookie()?, state))?;
+        self.0.write_all_at(&text, 0)?;
+        Ok(self.0.set_len(text.len() as u64)?)
     }
 
     /// Forgets the state of a feed that was told to end.
     pub fn forget(&self) {
-        let _ = self.file.set_len(0);
+        let _ = self.0.set_len(0);
     }
 }
 
@@ -108,17 +84,13 @@ fn read(name: &str) -> Option<Feed> {
     let file = fs::File::open(Path::new(FOLDER).join(name)).ok()?;
     let mut text = Vec::new();
     (&file).take(LONGEST).read_to_end(&mut text).ok()?;
-    let Kept { namespace, state } = serde_json::from_slice(&text).ok()?;
+    let (namespace, state): (u64, State) = serde_json::from_slice(&text).ok()?;
     if pins::cookie().ok()? != namespace {
         return None;
     }
     Some(Feed {
         name: name.to_owned(),
         running: Flock::lock(file, FlockArg::LockSharedNonblock).is_err(),
-        interfaces: state.interfaces,
-        source: state.source,
-        wanted: state.wanted,
-        succeeded: state.succeeded,
-        error: state.error,
+        state,
     })
 }

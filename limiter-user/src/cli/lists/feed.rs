@@ -54,19 +54,16 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
             TAKEN.join(", ")
         )));
     }
-    let text = files::read_text(&path).map_err(|error| {
-        anyhow!("{shown} cannot be read ({error}): `man limiter-feed` has an example")
-    })?;
+    let read = |file: &Path, hint| {
+        let shown = file.display();
+        let text = files::read_text(file);
+        text.map_err(|error| anyhow!("{shown} cannot be read ({error}): {hint}"))
+    };
+    let text = read(&path, "`man limiter-feed` has an example")?;
     let settings = Settings::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
-    let mut key = String::new();
-    if let Some(file) = &settings.key_file {
-        key = files::read_text(file).map_err(|error| {
-            anyhow!(
-                "{} cannot be read ({error}): name the file of the key",
-                file.display()
-            )
-        })?;
-    }
+    let key = settings.key_file.as_deref();
+    let key = key.map(|file| read(file, "name the file of the key"));
+    let key = key.transpose()?.unwrap_or_default();
     let state = feeds::File::open(&name).context("the state of the feed cannot be written")?;
     let state = state.ok_or_else(|| {
         anyhow!("feed {name} runs already: end it first (`systemctl stop limiter-feed@{name}`)")
@@ -81,20 +78,16 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
     sandbox::fetch()?;
     if arguments.remove {
         let removed = feed.remove().await.map_err(|error| anyhow!(error))?;
-        feed.host.state.forget();
         let bans = counted(removed as u64, "ban");
         outcome(removed == 0, &format!("{name}: {bans} removed\n"));
-        return Ok(());
-    }
-    if arguments.once {
+    } else if arguments.once {
         feed.round().await.map_err(|error| anyhow!(error))?;
-        feed.host.state.forget();
-        return Ok(print(&format!("{name}: in step with its source\n"))?);
-    }
-    let say = |text: &str| note(&format!("{name}: {text}"));
-    tokio::select! {
-        () = feed.run(say) => {}
-        () = stop => {}
+        print(&format!("{name}: in step with its source\n"))?;
+    } else {
+        tokio::select! {
+            () = feed.run(|text| note(&format!("{name}: {text}"))) => {}
+            () = stop => {}
+        }
     }
     feed.host.state.forget();
     Ok(())
