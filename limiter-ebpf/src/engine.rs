@@ -154,47 +154,30 @@ engine! {
     }
 }
 
-/// [`bucket::refresh`]. Returns 0. A separate function: the callers' stacks have no room for it.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn bucket_refresh(key: *const SourceKey, index: u32) -> u32 {
-    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    match (unsafe { key.as_ref() }, Kernel::new()) {
-        (Some(key), Some(kernel)) => bucket::refresh(&kernel, key, index),
-        _ => 0,
-    }
+/// Exports functions of the policy about a key. Without the key or the CPU's state, they return the last expression.
+macro_rules! exports {
+    ($($(#[$doc:meta])+ $name:ident($($argument:ident: $type:ty),*) = $call:path, $none:expr;)+) => {$(
+        $(#[$doc])+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $name(key: *const SourceKey, $($argument: $type),*) -> u32 {
+            // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
+            match (unsafe { key.as_ref() }, Kernel::new()) {
+                (Some(key), Some(kernel)) => $call(&kernel, key, $($argument),*),
+                _ => $none,
+            }
+        }
+    )+};
 }
 
-/// [`fast::add`]. Returns the number of a [`Reason`], or [`u32::MAX`] if another CPU has made the bucket. A separate
-/// function: the caller's stack has no room for it beside the frame of `is_established` (Linux 6.1).
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn source_add(key: *const SourceKey, length: u64, budget: u32) -> u32 {
-    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    match (unsafe { key.as_ref() }, Kernel::new()) {
-        (Some(key), Some(kernel)) => fast::add(&kernel, key, length, budget),
-        _ => Reason::Contended as u32,
-    }
-}
-
-/// [`fast::replace`]. Returns what [`source_add`] does.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn source_replace(key: *const SourceKey, length: u64, budget: u32) -> u32 {
-    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    match (unsafe { key.as_ref() }, Kernel::new()) {
-        (Some(key), Some(kernel)) => fast::replace(&kernel, key, length, budget),
-        _ => Reason::Contended as u32,
-    }
-}
-
-/// [`fast::charge_again`]. Returns a code of [`bucket`].
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn source_charge(key: *const SourceKey, length: u64) -> u32 {
-    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    match (unsafe { key.as_ref() }, Kernel::new()) {
-        (Some(key), Some(kernel)) => fast::charge_again(&kernel, key, length),
-        _ => bucket::LOST,
-    }
+exports! {
+    /// [`bucket::refresh`]. Returns 0. A separate function: the callers' stacks have no room for it.
+    bucket_refresh(index: u32) = bucket::refresh, 0;
+    /// [`fast::add`]. Returns the number of a [`Reason`], or [`u32::MAX`] if another CPU has made the bucket. A separate
+    /// function: the caller's stack has no room for it beside the frame of `is_established` (Linux 6.1).
+    source_add(length: u64, budget: u32) = fast::add, Reason::Contended as u32;
+    /// [`fast::replace`]. Returns what [`source_add`] does.
+    source_replace(length: u64, budget: u32) = fast::replace, Reason::Contended as u32;
+    /// [`fast::charge_again`]. Returns a code of [`bucket`].
+    source_charge(length: u64) = fast::charge_again, bucket::LOST;
 }

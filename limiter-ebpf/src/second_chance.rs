@@ -27,7 +27,7 @@ extern "C" fn source_refused(key: *const SourceKey) -> u32 {
     };
     let was_refused = place.was_refused(InMap(line), clock::recent());
     if was_refused {
-        counters::came_again();
+        counters::one_more(|counters| &mut counters.came_again);
     }
     was_refused.into()
 }

@@ -64,17 +64,9 @@ pub fn find(context: &Context, info: &PacketInfo) -> u64 {
     }
     if info.source.family == IPV4 {
         let (source, destination) = (first(&source), first(&destination));
-        look_up(
-            context,
-            info.protocol,
-            &mut tuple(source, destination, ports),
-        )
+        look_up(context, info.protocol, tuple(source, destination, ports))
     } else {
-        look_up(
-            context,
-            info.protocol,
-            &mut tuple(source, destination, ports),
-        )
+        look_up(context, info.protocol, tuple(source, destination, ports))
     }
 }
 
@@ -96,27 +88,16 @@ fn tuple<A>(source: A, destination: A, ports: (u16, u16)) -> Tuple<A> {
 }
 
 #[inline(always)]
-fn look_up<A>(context: &Context, protocol: u32, tuple: &mut Tuple<A>) -> u64 {
+fn look_up<A>(context: &Context, protocol: u32, mut tuple: Tuple<A>) -> u64 {
     // The size ends with the ports, without padding.
     let size = (2 * size_of::<A>() + 4) as u32;
-    let tuple = (&raw mut *tuple).cast::<bpf_sock_tuple>();
+    let tuple = (&raw mut tuple).cast::<bpf_sock_tuple>();
     // SAFETY: the context is the program's, `size` is the length of the tuple, and `kind_of` releases the socket.
     unsafe {
+        let (context, netns) = (context.as_ptr(), CURRENT_NAMESPACE);
         match protocol {
-            TCP => kind_of(bpf_sk_lookup_tcp(
-                context.as_ptr(),
-                tuple,
-                size,
-                CURRENT_NAMESPACE,
-                0,
-            )),
-            UDP => kind_of(bpf_sk_lookup_udp(
-                context.as_ptr(),
-                tuple,
-                size,
-                CURRENT_NAMESPACE,
-                0,
-            )),
+            TCP => kind_of(bpf_sk_lookup_tcp(context, tuple, size, netns, 0)),
+            UDP => kind_of(bpf_sk_lookup_udp(context, tuple, size, netns, 0)),
             _ => NONE,
         }
     }

@@ -59,10 +59,7 @@ extern "C" fn table_find(key: *const SourceKey) -> u32 {
     let Some(key) = (unsafe { key.as_ref() }) else {
         return 0;
     };
-    match table::find(&Maps, key, &Maps.home(key)) {
-        Some((_, entry)) => entry.number(),
-        None => 0,
-    }
+    table::find(&Maps, key, &Maps.home(key)).map_or(0, |(_, entry)| entry.number())
 }
 
 /// Bit of a distance: the source only takes the entry of a quiet source of its limit. A function has five arguments.
@@ -128,7 +125,7 @@ pub fn add(key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> A
     };
     let added = table::add(&Maps, &new);
     if matches!(added, Added::Done) {
-        counters::source_added();
+        counters::one_more(|counters| &mut counters.sources_added);
     }
     added
 }
@@ -255,7 +252,7 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn count_removed(&self) {
-        counters::source_removed();
+        counters::one_more(|counters| &mut counters.sources_removed);
     }
 
     #[inline(always)]

@@ -2,11 +2,13 @@
 
 use std::{
     collections::HashMap,
+    sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
 
 use crate::{
     Settings,
@@ -21,6 +23,9 @@ const COMPARE: Duration = Duration::from_secs(30);
 /// Bounds of the time from a failed round to the next.
 const SOON: Duration = Duration::from_secs(5);
 const LATER: Duration = Duration::from_secs(60);
+
+/// The longest error, in characters.
+const LINE: usize = 400;
 
 /// Bans per change, so that other commands need not wait long for the attachment's lock.
 const AT_ONCE: usize = 5_000;
@@ -40,24 +45,25 @@ pub struct Ban {
 /// The bans of a feed's origin on an interface, with the milliseconds until they end.
 pub type Own = HashMap<IpNet, u64>;
 
-/// The own bans by interface, or why they cannot be read.
-pub type OwnBy = Vec<(String, Result<Own, String>)>;
+/// The own bans and the room for more by interface, or why they cannot be read.
+pub type OwnBy = Vec<(String, Result<(Own, u64), String>)>;
 
 /// A ban to add or renew: its prefix, milliseconds until it ends, and its reason.
 pub type Wish = (IpNet, u64, String);
 
+/// What to add or renew, and what to remove.
+pub type Edit = (Vec<Wish>, Vec<IpNet>);
+
 /// The host of a feed.
 pub trait Host {
-    /// The feed's own bans in force. `interfaces`: their names; empty: all.
+    /// The feed's own bans in force, and the room for more. `interfaces`: their names; empty: all.
     fn own(&mut self, interfaces: &[String]) -> impl Future<Output = Result<OwnBy, String>>;
 
     /// Adds or renews bans, and removes others. Bans of other origins stay as they are.
-    fn change(
-        &mut self,
-        interface: &str,
-        add: Vec<Wish>,
-        remove: Vec<IpNet>,
-    ) -> impl Future<Output = Result<(), String>>;
+    fn change(&mut self, interface: &str, edit: Edit) -> impl Future<Output = Result<(), String>>;
+
+    /// Returns true if the host cannot answer any more.
+    fn is_gone(&self) -> bool;
 
     /// Publishes the state of the feed.
     fn report(&mut self, state: &State);
@@ -65,10 +71,11 @@ pub trait Host {
 
 /// The state of a feed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct State {
-    /// Interfaces; empty: all.
+    /// Interfaces; empty: all that limiter is attached to.
     pub interfaces: Vec<String>,
-    /// The path or URL of the source.
+    /// Path or URL of the source.
     pub source: String,
     /// Bans that the source wants.
     pub wanted: u64,
@@ -82,8 +89,7 @@ pub struct State {
 #[derive(Debug)]
 pub struct Feed<H> {
     settings: Settings,
-    /// None while it fetches.
-    source: Option<Source>,
+    source: Arc<Mutex<Source>>,
     /// The host.
     pub host: H,
     wanted: Wanted,
@@ -100,7 +106,7 @@ impl<H: Host> Feed<H> {
             ..State::default()
         };
         Self {
-            source: Some(Source::new(settings.clone(), key)),
+            source: Arc::new(Mutex::new(Source::new(settings.clone(), key))),
             settings,
             host,
             wanted: Wanted::new(),
@@ -109,12 +115,14 @@ impl<H: Host> Feed<H> {
         }
     }
 
-    /// Runs rounds for ever. `say` gets the first success, each new error, and its end.
-    pub async fn run(&mut self, say: impl Fn(&str)) {
+    /// Runs rounds until the host is gone, and returns the error. `say` gets the first success, each new error, and its
+    /// end.
+    pub async fn run(&mut self, say: impl Fn(&str)) -> String {
         loop {
             let before = self.state.clone();
             let interval = self.settings.interval();
             let pause = match self.round().await {
+                Err(error) if self.host.is_gone() => return error,
                 Err(error) => {
                     if before.error.as_ref() != Some(&error) {
                         say(&format!("{error}; bans stay in force until they end"));
@@ -155,42 +163,40 @@ impl<H: Host> Feed<H> {
         if new.is_some() || (is_due && self.state.succeeded.is_some()) {
             error = self.bring(new, now).await.err().or(error);
         }
-        let mut result = error.map_or(Ok(()), Err);
-        result = result.map_err(|error| error.replace('\n', " "));
-        if result.is_err() {
+        // Errors may quote the source, which must not fill logs.
+        let error = error.map(|error| {
+            error
+                .replace('\n', " ")
+                .chars()
+                .take(LINE)
+                .collect::<String>()
+        });
+        if error.is_some() {
             // All is read anew, for what this round has read may be lost.
-            self.source.iter_mut().for_each(Source::restart);
+            self.source.lock().await.restart();
         } else {
             let since = SystemTime::now().duration_since(UNIX_EPOCH);
             self.state.succeeded = since.ok().map(|since| since.as_secs());
         }
         self.state.wanted = self.wanted.len() as u64;
-        self.state.error = result.as_ref().err().cloned();
+        self.state.error = error.clone();
         self.host.report(&self.state);
-        result
+        error.map_or(Ok(()), Err)
     }
 
     async fn fetch(&mut self) -> Result<Fetched, String> {
-        let gone = || "the source cannot be read again: start the feed anew".to_owned();
-        let mut source = self.source.take().ok_or_else(gone)?;
-        let fetch = move || {
-            let fetched = source.fetch();
-            (source, fetched)
-        };
-        let (source, fetched) = tokio::task::spawn_blocking(fetch)
-            .await
-            .map_err(|_| gone())?;
-        self.source = Some(source);
-        fetched
+        let source = self.source.clone();
+        let fetched = tokio::task::spawn_blocking(move || source.blocking_lock().fetch());
+        fetched.await.map_err(|error| error.to_string())?
     }
 
     /// Removes all bans of this feed. Returns their number.
     pub async fn remove(&mut self) -> Result<usize, String> {
         let mut removed = 0;
         for (interface, own) in self.host.own(&self.settings.interfaces).await? {
-            let own: Vec<_> = own?.into_keys().collect();
+            let own: Vec<_> = own?.0.into_keys().collect();
             removed += own.len();
-            self.change(&interface, Vec::new(), own).await?;
+            self.change(&interface, (Vec::new(), own)).await?;
         }
         Ok(removed)
     }
@@ -202,7 +208,7 @@ impl<H: Host> Feed<H> {
         let all = self.host.own(&self.settings.interfaces).await?;
         if let Some(new) = new {
             for (interface, own) in &all {
-                if let Ok(own) = own {
+                if let Ok((own, _)) = own {
                     self.check_change(interface, own, &new)?;
                 }
             }
@@ -212,7 +218,7 @@ impl<H: Host> Feed<H> {
         let mut result = Ok(());
         for (interface, own) in all {
             let brought = match own {
-                Ok(own) => self.bring_on(&interface, &own, now).await,
+                Ok((own, room)) => self.bring_on(&interface, &own, room, now).await,
                 Err(error) => Err(error),
             };
             result = result.and(brought);
@@ -222,7 +228,13 @@ impl<H: Host> Feed<H> {
         Ok(())
     }
 
-    async fn bring_on(&mut self, interface: &str, own: &Own, now: Instant) -> Result<(), String> {
+    async fn bring_on(
+        &mut self,
+        interface: &str,
+        own: &Own,
+        room: u64,
+        now: Instant,
+    ) -> Result<(), String> {
         let left = |ban: &Ban| {
             let left = ban.ends.saturating_duration_since(now).as_millis();
             u64::try_from(left).unwrap_or(u64::MAX)
@@ -238,39 +250,50 @@ impl<H: Host> Feed<H> {
         let remove = own
             .keys()
             .filter(|prefix| !self.wanted.contains_key(prefix));
-        let (add, remove) = (add.collect(), remove.copied().collect());
-        self.change(interface, add, remove).await
+        let edit: Edit = (add.collect(), remove.copied().collect());
+        let new = edit
+            .0
+            .iter()
+            .filter(|(prefix, ..)| !own.contains_key(prefix))
+            .count();
+        if new > edit.1.len() && (new - edit.1.len()) as u64 > room {
+            return Err(format!(
+                "{interface} has room for {room} bans more, and {} has {}: attach again with a larger --max-bans, or use a shorter list",
+                self.state.source,
+                self.wanted.len()
+            ));
+        }
+        self.change(interface, edit).await
     }
 
-    /// Fails if a list has changed so much that it is most likely broken.
+    /// Fails if a list has changed so much that it is most likely broken: it lacks bans in force, or has many more
+    /// entries than the last one that this process has read.
     fn check_change(&self, interface: &str, own: &Own, new: &Wanted) -> Result<(), String> {
-        let added = new
+        let most = |all: usize| FEW.max(all.saturating_mul(self.settings.max_change) / 100);
+        let removed = own
             .keys()
-            .filter(|prefix| !own.contains_key(prefix))
+            .filter(|prefix| !new.contains_key(prefix))
             .count();
-        let removed = own.len() + added - new.len();
-        let most = FEW.max(own.len().saturating_mul(self.settings.max_change) / 100);
-        if self.settings.list.is_none() || own.is_empty() || added + removed <= most {
+        let last = self.wanted.len();
+        let is_right = removed <= most(own.len())
+            && (last == 0 || new.len().saturating_sub(last) <= most(last));
+        if self.settings.list.is_none() || is_right {
             return Ok(());
         }
         Err(format!(
-            "{}: it would add {added} and remove {removed} of {} bans on {interface}, more than max-change = {}: read the list, and set max-change if it is right",
+            "{}: it has {} entries, and would remove {removed} of {} bans on {interface}, more than max-change = {} allows: read the list, and set max-change if it is right",
             self.state.source,
+            new.len(),
             own.len(),
             self.settings.max_change
         ))
     }
 
-    async fn change(
-        &mut self,
-        interface: &str,
-        mut add: Vec<Wish>,
-        mut remove: Vec<IpNet>,
-    ) -> Result<(), String> {
+    async fn change(&mut self, interface: &str, (mut add, mut remove): Edit) -> Result<(), String> {
         while !add.is_empty() || !remove.is_empty() {
-            let some_add = add.split_off(add.len().saturating_sub(AT_ONCE));
-            let some_remove = remove.split_off(remove.len().saturating_sub(AT_ONCE));
-            self.host.change(interface, some_add, some_remove).await?;
+            let add = add.split_off(add.len().saturating_sub(AT_ONCE));
+            let remove = remove.split_off(remove.len().saturating_sub(AT_ONCE));
+            self.host.change(interface, (add, remove)).await?;
         }
         Ok(())
     }

@@ -10,10 +10,11 @@ use ureq::{
 
 /// Creates a client. `timeout` is for a whole call, from the look-up of the name to the end of the answer. A call with
 /// more redirects fails; if the number is 0, a redirect is an answer. Statuses from 400 on are errors.
+/// `is_secure`: it refuses URLs and redirects without TLS.
 ///
 /// It trusts the system's certificates, or those of `SSL_CERT_FILE`. They are read now, so that the process may give up
 /// its access to files afterwards.
-pub fn agent(timeout: Duration, redirects: u32) -> Agent {
+pub fn agent(timeout: Duration, redirects: u32, is_secure: bool) -> Agent {
     let trusted = rustls_native_certs::load_native_certs().certs;
     let trusted = trusted.iter().map(|root| Certificate::from_der(root));
     let trusted: Vec<_> = trusted.map(|root| root.to_owned()).collect();
@@ -26,6 +27,7 @@ pub fn agent(timeout: Duration, redirects: u32) -> Agent {
         .tls_config(tls)
         .timeout_global(Some(timeout))
         .max_redirects(redirects)
+        .https_only(is_secure)
         .build();
     config.into()
 }
@@ -60,7 +62,7 @@ mod tests {
     }
 
     fn get(timeout: u64, redirects: u32, url: &str) -> Result<String, String> {
-        let answer = agent(Duration::from_millis(timeout), redirects)
+        let answer = agent(Duration::from_millis(timeout), redirects, false)
             .get(url)
             .call();
         let mut answer = answer.map_err(|error| error.to_string())?;

@@ -9,6 +9,6 @@ mod parse;
 mod settings;
 mod source;
 
-pub use feed::{Feed, Host, Own, OwnBy, State, Wish};
+pub use feed::{Edit, Feed, Host, Own, OwnBy, State};
 pub use parse::{bannable, decisions, list};
 pub use settings::Settings;

@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 use ipnet::{IpNet, Ipv6Net};
 use serde::Deserialize;
 
+use crate::settings::LONGEST;
+
 /// Fails, with the reason, if the ban of a prefix is most likely a mistake.
 pub fn bannable(net: &IpNet) -> Result<(), String> {
     let shortest = if net.max_prefix_len() == 32 { 8 } else { 16 };
@@ -127,8 +129,9 @@ fn time(text: &str) -> Option<Duration> {
         !in_part
     };
     let text: String = text.chars().filter(whole).collect();
-    let time = humantime::parse_duration(&text).ok();
-    time.filter(|time| !time.is_zero())
+    let time = humantime::parse_duration(&text).ok()?;
+    let time = time.min(Duration::from_secs(LONGEST));
+    (!time.is_zero()).then_some(time)
 }
 
 #[cfg(test)]
@@ -227,6 +230,7 @@ mod tests {
         for (text, seconds) in [
             ("3h59m58.123s", Some(14_398)),
             ("47h0m0s", Some(169_200)),
+            ("18446744073709551615s", Some(LONGEST)),
             ("0s", None),
             ("-1h2m", None),
             ("soon", None),

@@ -26,17 +26,20 @@ pub struct Settings {
     /// Maximum size of a list or an answer, in bytes.
     #[serde(default = "size")]
     pub max_size: u64,
-    /// Maximum part of a list's bans, in per cent, that a round may add and remove.
+    /// Maximum part of a list's bans, in per cent, by which a round may shorten or lengthen it.
     #[serde(default = "half")]
     pub max_change: usize,
 }
+
+/// The longest time, in seconds: ten years.
+pub(crate) const LONGEST: u64 = 10 * 366 * 24 * 3600;
 
 fn day() -> Duration {
     Duration::from_secs(24 * 3600)
 }
 
 fn size() -> u64 {
-    64 << 20
+    32 << 20
 }
 
 fn half() -> usize {
@@ -46,10 +49,10 @@ fn half() -> usize {
 fn lifetime<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     let time = humantime::parse_duration(&text).ok();
-    time.filter(|time| *time >= Duration::from_secs(1))
+    time.filter(|time| (1..=LONGEST).contains(&time.as_secs()))
         .ok_or_else(|| {
             D::Error::custom(format!(
-                "'{text}' is not a time of at least a second: write one as in \"30s\", \"10m\" or \"1day\""
+                "'{text}' is not a time from a second to ten years: write one as in \"30s\", \"10m\" or \"1day\""
             ))
         })
 }
@@ -63,46 +66,30 @@ impl Settings {
     /// Fails with the mistake, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
         let settings: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        match (&settings.list, &settings.crowdsec, &settings.key_file) {
-            (Some(_), None, None) | (None, Some(_), Some(_)) => {}
-            (None, Some(_), None) => {
-                return Err(
-                    "crowdsec without key-file: write the output of `cscli bouncers add limiter -o raw` to a file, and name it"
-                        .to_owned(),
-                );
+        let mistake = match (&settings.list, &settings.crowdsec, &settings.key_file) {
+            (Some(list), None, None) if !is_url(list) && !list.starts_with('/') => {
+                return Err(format!(
+                    "list = \"{list}\" is neither a URL nor a full path: write one as in https://… or /etc/…"
+                ));
             }
-            (Some(_), None, Some(_)) => {
-                return Err("key-file is for crowdsec, and this is a list: remove it".to_owned());
-            }
-            _ => {
-                return Err(
-                    "a feed has one source: write either list = \"https://…\" or crowdsec = \"http://127.0.0.1:8080\""
-                        .to_owned(),
-                );
-            }
-        }
-        if let Some(url) = &settings.crowdsec
-            && !is_url(url)
-        {
-            return Err(format!(
-                "crowdsec = \"{url}\" is not a URL: write one as in http://127.0.0.1:8080"
-            ));
-        }
-        if let Some(list) = &settings.list
-            && !is_url(list)
-            && !list.starts_with('/')
-        {
-            return Err(format!(
-                "list = \"{list}\" is neither a URL nor a full path: write one as in https://… or /etc/…"
-            ));
-        }
-        if settings.interval() * 2 > settings.keep && settings.list.is_some() {
-            return Err(
+            (Some(_), None, None) if settings.interval() * 2 > settings.keep => {
                 "keep must be at least twice the interval, or bans end before they are renewed: make it longer"
-                    .to_owned(),
-            );
-        }
-        Ok(settings)
+            }
+            (None, Some(url), Some(_)) if !is_url(url) => {
+                return Err(format!(
+                    "crowdsec = \"{url}\" is not a URL: write one as in http://127.0.0.1:8080"
+                ));
+            }
+            (None, Some(_), None) => {
+                "crowdsec without key-file: write the output of `cscli bouncers add limiter -o raw` to a file, and name it"
+            }
+            (Some(_), None, Some(_)) => "key-file is for crowdsec, and this is a list: remove it",
+            (Some(_), None, None) | (None, Some(_), Some(_)) => return Ok(settings),
+            _ => {
+                "a feed has one source: write either list = \"https://…\" or crowdsec = \"http://127.0.0.1:8080\""
+            }
+        };
+        Err(mistake.to_owned())
     }
 
     /// The path or URL of the source.

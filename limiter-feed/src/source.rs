@@ -8,7 +8,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use ureq::{Agent, http::Response};
+use ureq::{Agent, Body, http::Response};
 
 use crate::{
     feed::Ban,
@@ -59,9 +59,12 @@ pub struct Source {
 impl Source {
     /// Opens a source. `key`: for CrowdSec.
     pub fn new(settings: Settings, key: String) -> Self {
+        // A key must not follow a redirect to another host.
+        let redirects = if settings.crowdsec.is_some() { 0 } else { 5 };
+        let is_secure = settings.source().starts_with("https:");
         Self {
             settings,
-            client: http::agent(TIMEOUT, 5),
+            client: http::agent(TIMEOUT, redirects, is_secure),
             key,
             tag: None,
             is_started: false,
@@ -91,19 +94,26 @@ impl Source {
         let ends = Instant::now() + self.settings.keep;
         let bytes = if is_url(list) {
             let mut request = self.client.get(list);
-            if let Some(tag) = self.tag.take().filter(|_| self.is_started) {
-                request = request.header("If-None-Match", &tag);
-                self.tag = Some(tag);
+            let tag = self.tag.take().filter(|_| self.is_started);
+            if let Some(tag) = &tag {
+                request = request.header("If-None-Match", tag);
             }
             let mut answer = request.call().map_err(|error| error.to_string())?;
-            if answer.status() == 304 {
+            if answer.status() == 304 && tag.is_some() {
+                self.tag = tag;
                 return Ok(Fetched::Same(ends));
             }
+            is_ok(&answer)?;
             let tag = answer.headers().get("ETag");
             self.tag = tag.and_then(|tag| Some(tag.to_str().ok()?.to_owned()));
-            body(&mut answer, most)?
+            read(answer.body_mut().as_reader(), most)?
         } else {
-            read_file(list, most)?
+            let file = File::open(list).map_err(|error| {
+                format!(
+                    "{error}: feeds run as user nobody, so the file and its folders must be readable by everyone"
+                )
+            })?;
+            read(file, most)?
         };
         let prefixes = parse::list(&String::from_utf8_lossy(&bytes))?;
         let reason = String::new();
@@ -126,7 +136,9 @@ impl Source {
             }
             error => error.to_string(),
         })?;
-        let changes = parse::decisions(&body(&mut answer, self.settings.max_size)?)?;
+        is_ok(&answer)?;
+        let answer = read(answer.body_mut().as_reader(), self.settings.max_size)?;
+        let changes = parse::decisions(&answer)?;
         if !is_all {
             return Ok(Fetched::Changes(changes));
         }
@@ -156,28 +168,22 @@ impl Decisions {
     }
 }
 
-/// Reads an answer of at most `most` bytes.
-fn body(answer: &mut Response<ureq::Body>, most: u64) -> Result<Vec<u8>, String> {
-    let body = answer.body_mut().with_config().limit(most).read_to_vec();
-    body.map_err(|error| match error {
-        ureq::Error::BodyExceedsLimit(_) => too_long(most),
-        error => error.to_string(),
-    })
-}
-
-fn too_long(most: u64) -> String {
-    format!("longer than {most} bytes: set max-size if it should be")
-}
-
-/// Reads a file of at most `most` bytes.
-fn read_file(path: &str, most: u64) -> Result<Vec<u8>, String> {
+/// Reads a file or an answer of at most `most` bytes.
+fn read(from: impl Read, most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
-    match read {
-        Ok(_) if bytes.len() as u64 > most => Err(too_long(most)),
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(format!(
-            "{error}: feeds run as user nobody, so the file and its folders must be readable by everyone"
-        )),
+    let length = from.take(most.saturating_add(1)).read_to_end(&mut bytes);
+    if length.map_err(|error| error.to_string())? as u64 > most {
+        return Err(format!(
+            "longer than {most} bytes: set max-size if it should be"
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Fails if the answer has another status than 200.
+fn is_ok(answer: &Response<Body>) -> Result<(), String> {
+    match answer.status().as_u16() {
+        200 => Ok(()),
+        status => Err(format!("http status: {status}")),
     }
 }

@@ -5,94 +5,88 @@
 
 use std::{collections::BTreeMap, io};
 
-use ipnet::IpNet;
-use limiter_feed::{Host, Own, OwnBy, State, Wish};
+use limiter_feed::{Edit, Host, Own, OwnBy, State};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
     helper::{Channel, Question},
-    kernel::{Attachment, Result, program::bans, sys::clock},
+    kernel::{Attachment, Error, Result, program::bans, sys::clock},
     observe::feeds,
 };
 
 /// A question about the bans of one origin.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Asked {
-    origin: String,
-    about: About,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-enum About {
+pub enum About {
+    /// Those in force on these interfaces.
     Own(Vec<String>),
-    Change {
-        interface: String,
-        add: Vec<Wish>,
-        remove: Vec<IpNet>,
-    },
+    /// A change on an interface.
+    Change(String, Edit),
 }
 
-/// Answers a question, in the helper process.
-pub async fn answer(Asked { origin, about }: Asked) -> io::Result<Value> {
+/// Answers a question about the bans of `origin`, in the helper process.
+pub async fn answer(origin: &str, about: About) -> io::Result<Value> {
     Ok(match about {
-        About::Own(interfaces) => serde_json::to_value(own(&origin, interfaces).await)?,
-        About::Change {
-            interface,
-            add,
-            remove,
-        } => {
-            let changed = change(&interface, &origin, &add, &remove).await;
+        About::Own(interfaces) => serde_json::to_value(own(origin, interfaces).await)?,
+        About::Change(interface, edit) => {
+            let changed = change(&interface, origin, edit).await;
             serde_json::to_value(changed.map_err(|error| error.to_string()))?
         }
     })
 }
 
 async fn own(origin: &str, interfaces: Vec<String>) -> Result<OwnBy, String> {
-    let read = |attachment: &Attachment| -> Result<Own> {
+    let read = |attachment: &Attachment| -> Result<(Own, u64)> {
         let now = clock::now()?;
         let mut bans = attachment.bans.at(now)?;
+        let most = u64::from(attachment.record.settings.max_bans);
+        let room = most.saturating_sub(bans.len() as u64);
         bans.retain(|(_, ban)| bans::text(&ban.origin) == origin);
         let left = |until: u64| match until {
             0 => u64::MAX,
             until => until.saturating_sub(now) / 1_000_000,
         };
         let bans = bans.iter().map(|(prefix, ban)| (*prefix, left(ban.until)));
-        Ok(bans.collect())
+        Ok((bans.collect(), room))
     };
     let mut all = Vec::new();
     if interfaces.is_empty() {
         let (attachments, errors) = Attachment::all().await.map_err(|error| error.to_string())?;
-        for attachment in &attachments {
-            let own = read(attachment).map_err(|error| error.to_string());
-            all.push((attachment.interface.name.clone(), own));
-        }
-        let errors = errors.iter().map(ToString::to_string);
-        all.extend(errors.map(|error| (String::new(), Err(error))));
+        let own = attachments
+            .iter()
+            .map(|it| (it.interface.name.clone(), read(it)));
+        all.extend(own);
+        all.extend(errors.into_iter().map(|error| (String::new(), Err(error))));
     }
     for name in interfaces {
         let own = Attachment::open(&name).await.and_then(|it| read(&it));
-        all.push((name, own.map_err(|error| error.to_string())));
+        all.push((name, own));
     }
-    Ok(all)
+    let all = all.into_iter();
+    Ok(all
+        .map(|(name, own)| (name, own.map_err(|error| error.to_string())))
+        .collect())
 }
 
-async fn change(interface: &str, origin: &str, add: &[Wish], remove: &[IpNet]) -> Result<()> {
+async fn change(interface: &str, origin: &str, (add, remove): Edit) -> Result<()> {
     let (mut attachment, _lock) = Attachment::open_locked(interface).await?;
     let now = clock::now()?;
     let mut bans = BTreeMap::new();
     for (prefix, left, reason) in add {
+        // The other process has no privileges, and may be taken over.
+        limiter_feed::bannable(&prefix).map_err(Error::Refused)?;
+        let prefix = prefix.trunc();
         let until = now.saturating_add(left.saturating_mul(1_000_000));
-        let ban = bans::ban(prefix, until, origin, reason)?;
-        if !attachment.bans.is_of_another(prefix, &ban, now)? {
-            bans.insert(*prefix, ban);
+        let ban = bans::ban(&prefix, until, origin, &reason)?;
+        if !attachment.bans.is_of_another(&prefix, &ban, now)? {
+            bans.insert(prefix, ban);
         }
     }
     let mut own = Vec::new();
     for prefix in remove {
-        let ban = attachment.bans.get(prefix)?;
+        let ban = attachment.bans.get(&prefix)?;
         if ban.is_some_and(|ban| bans::text(&ban.origin) == origin) {
-            own.push(*prefix);
+            own.push(prefix);
         }
     }
     attachment.bans.remove(&own, now)?;
@@ -103,19 +97,21 @@ async fn change(interface: &str, origin: &str, add: &[Wish], remove: &[IpNet]) -
 /// The attachments of this network namespace, through the helper process.
 #[derive(Debug)]
 pub struct Here {
-    /// The origin of the feed's bans.
-    pub origin: String,
-    /// The helper process.
+    /// The helper process, which changes the bans of the feed's origin.
     pub helper: Channel,
+    /// True if the helper process has ended.
+    pub is_gone: bool,
     /// The file of the feed's state.
     pub state: feeds::File,
 }
 
 impl Here {
     async fn ask<A: serde::de::DeserializeOwned>(&mut self, about: About) -> Result<A, String> {
-        let origin = self.origin.clone();
-        let question = Question::Bans(Asked { origin, about });
-        let answer = self.helper.ask::<Result<A, String>>(&question).await;
+        let answer = self
+            .helper
+            .ask::<Result<A, String>>(&Question::Bans(about))
+            .await;
+        self.is_gone |= answer.is_err();
         answer.map_err(|error| {
             format!("the helper process has ended ({error}): start limiter again")
         })?
@@ -127,19 +123,12 @@ impl Host for Here {
         self.ask(About::Own(interfaces.to_vec())).await
     }
 
-    async fn change(
-        &mut self,
-        interface: &str,
-        add: Vec<Wish>,
-        remove: Vec<IpNet>,
-    ) -> Result<(), String> {
-        let interface = interface.to_owned();
-        self.ask(About::Change {
-            interface,
-            add,
-            remove,
-        })
-        .await
+    async fn change(&mut self, interface: &str, edit: Edit) -> Result<(), String> {
+        self.ask(About::Change(interface.to_owned(), edit)).await
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone
     }
 
     fn report(&mut self, state: &State) {

@@ -66,8 +66,11 @@ fn broken_lists_change_nothing() {
     let feed = Feed::new(&hosts, "broken");
     let url = format!("http://127.0.0.1:{}/list", server.port);
     feed.configure(&format!("list = '{url}'\nmax-size = 10000"));
-    server.body("", LIST);
+    let more: String = (0..150).map(|n| format!("10.1.{n}.0/24\n")).collect();
+    server.body("ETag: \"one\"\r\n", &format!("{LIST}{more}"));
     feed.once("--once").expect(0);
+    let before = feed.bans();
+    assert_eq!(before.len(), 153);
     let whole = |text: &str| format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{text}");
     let many: String = (0..120).map(|n| format!("10.0.{n}.0/24\n")).collect();
     let long = format!("{}192.0.2.1\n", "# long\n".repeat(2_000));
@@ -94,7 +97,12 @@ fn broken_lists_change_nothing() {
         (
             "another list",
             whole(&format!("\r\n{many}")),
-            "add 120 and remove 3 of 3",
+            "would remove 153 of 153",
+        ),
+        (
+            "unchanged, though not asked",
+            "HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n".to_owned(),
+            "304",
         ),
         (
             "a circle",
@@ -107,7 +115,7 @@ fn broken_lists_change_nothing() {
         server.answer(answer);
         let outcome = feed.once("--once");
         outcome.expect_error(1, &[&url, says]);
-        assert_eq!(feed.bans(), PREFIXES, "{name}");
+        assert_eq!(feed.bans(), before, "{name}");
     }
     feed.configure(&format!("list = '{url}'\nmax-change = 100000"));
     server.body("", &many);
@@ -232,6 +240,25 @@ fn feed_that_is_killed_at_any_step_leaves_whole_bans() {
         );
         within += usize::from(bans != *list);
     }
+    // A first load that was cut short is completed, whatever `max-change` is.
+    feed.once("--remove").expect(0);
+    feed.configure(&format!("list = '{path}'"));
+    let process = feed.start();
+    eventually("a change", || !in_force().is_empty());
+    end(process, Signal::SIGKILL);
+    feed.once("--once").expect(0);
+    assert_eq!(in_force(), lists[1]);
+    // Nor do bans of others count as changes.
+    let other = Feed::new(&hosts, "after");
+    other.configure(&format!(
+        "list = '{}'",
+        other.write("list", &(text(&lists[1]) + "\n192.0.2.7"))
+    ));
+    for _ in 0..2 {
+        other.once("--once").expect(0);
+        assert_eq!(other.bans(), ["192.0.2.7"]);
+    }
+    feed.configure(&format!("list = '{path}'\nmax-change = 100000"));
     println!("{within} of 6 were killed within the change");
     assert!(within > 0);
     feed.write("list", LIST);
@@ -261,6 +288,6 @@ fn mistakes_are_named() {
     hosts.run("attach eth0 --rate 5 --burst 10 --max-bans 2");
     feed.configure(&format!("list = '{list}'"));
     feed.once("--once")
-        .expect_error(1, &["room for 2 bans", "--max-bans"]);
+        .expect_error(1, &["room for 2 bans more", "--max-bans"]);
     assert_eq!(feed.bans(), [""; 0]);
 }

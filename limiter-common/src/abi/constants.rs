@@ -95,14 +95,12 @@ pub struct Config {
 
 impl Config {
     /// The limit with this index.
-    #[must_use]
     #[inline(always)]
     pub fn limit(&self, index: u32) -> Option<&Limit> {
         self.limits.get(index as usize)
     }
 
     /// The limit in this slot, with its index. None if it is gone.
-    #[must_use]
     #[inline(always)]
     pub fn limit_in(&self, slot: u32) -> Option<(u32, &Limit)> {
         let index = *self.indices.get(slot as usize)?;
@@ -110,7 +108,6 @@ impl Config {
     }
 
     /// The quota of a row of new-source tokens.
-    #[must_use]
     #[inline(always)]
     pub const fn budget(&self, row: u32) -> &NewSourceQuota {
         // The remainder bounds the index for the verifier.

@@ -79,7 +79,6 @@ pub struct Counters {
 pub const DELAYS: usize = 16;
 
 /// The bound of delays at this index, in nanoseconds: 131 µs and its doubles, up to 2.1 s.
-#[must_use]
 #[inline(always)]
 pub const fn delay_bound(index: usize) -> u64 {
     1 << (17 + index)

@@ -70,7 +70,6 @@ pub const EVENT_BURST: u64 = 256;
 
 impl Budget {
     /// The budget refilled up to `now`, in nanoseconds.
-    #[must_use]
     #[inline(always)]
     pub const fn refilled(self, now: u64) -> Self {
         let earned = now.saturating_sub(self.since) / EVENT_COST;

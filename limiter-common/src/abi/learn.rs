@@ -11,7 +11,6 @@ use crate::{
 };
 
 /// The source of a packet from `address`: an IPv4 address, or the /64 of an IPv6 address, as in a limit's default key.
-#[must_use]
 #[inline(always)]
 pub const fn source_of(address: &Address) -> Address {
     const MASK: KeyMask = KeyMask::prefixes(32, 64);
@@ -59,7 +58,6 @@ pub struct Sample {
 
 impl Sample {
     /// Samples one of `1 << halvings` sources by `seed`. A larger sample contains each smaller one.
-    #[must_use]
     pub const fn one_in(halvings: u32, seed: Seed) -> Self {
         Self {
             seed,
@@ -69,7 +67,6 @@ impl Sample {
     }
 
     /// Whether `source` is in the sample.
-    #[must_use]
     #[inline(always)]
     pub const fn has(&self, source: &Address) -> bool {
         let key = SourceKey::new(source.family, source.words, 0, 0);

@@ -97,27 +97,23 @@ pub struct Range(u32);
 
 impl Range {
     /// The range from `first` to `last`, both included.
-    #[must_use]
     pub const fn new(first: u16, last: u16) -> Self {
         Self((first as u32) << 16 | last as u32)
     }
 
     /// The first number.
-    #[must_use]
     #[inline(always)]
     pub const fn first(self) -> u32 {
         self.0 >> 16
     }
 
     /// The last number.
-    #[must_use]
     #[inline(always)]
     pub const fn last(self) -> u32 {
         self.0 & 0xffff
     }
 
     /// Whether `value` is in the range.
-    #[must_use]
     #[inline(always)]
     pub const fn contains(self, value: u32) -> bool {
         self.first() <= value && value <= self.last()
@@ -200,20 +196,17 @@ impl Match {
     };
 
     /// Number of ranges of a field.
-    #[must_use]
     #[inline(always)]
     pub const fn count(&self, field: usize) -> u32 {
         (self.counts >> (8 * field) & 0xff) as u32
     }
 
     /// The ranges of a field.
-    #[must_use]
     pub fn ranges(&self, field: usize) -> &[Range] {
         &self.ranges[field][..self.count(field) as usize]
     }
 
     /// Sets the ranges of a field; at most [`RANGES_MAX`].
-    #[must_use]
     pub fn with(mut self, field: usize, ranges: &[Range]) -> Self {
         for (place, range) in self.ranges[field].iter_mut().zip(ranges) {
             *place = *range;
@@ -258,7 +251,6 @@ pub struct Limit {
 impl Limit {
     /// Converts a TAT of `epoch` to the present quota. None if the epoch is later than this program's: another program
     /// has replaced this one, which decides about its last packets on this CPU.
-    #[must_use]
     #[inline(always)]
     pub fn on_present(&self, epoch: u32, tat: u64) -> Option<u64> {
         let behind = self.epoch.wrapping_sub(epoch);
@@ -347,7 +339,6 @@ pub const BUDGETS: u32 = 4;
 pub const ROWS: u32 = BUDGETS * SLOTS;
 
 /// The row of the limit in `slot` for `budget`.
-#[must_use]
 #[inline(always)]
 pub const fn row(slot: u32, budget: u32) -> u32 {
     SLOTS * budget + slot

@@ -30,14 +30,12 @@ pub const FORGOTTEN: u64 = 2;
 pub const REST: u64 = 3;
 
 /// Converts nanoseconds of the kernel's clock (`CLOCK_MONOTONIC`) to ticks; wraps.
-#[must_use]
 #[inline(always)]
 pub const fn ticks(nanoseconds: u64) -> u64 {
     nanoseconds << TICK_SHIFT
 }
 
 /// Whether `word` is a time and not a mark.
-#[must_use]
 #[inline(always)]
 pub const fn is_time(word: u64) -> bool {
     word > REST
@@ -59,7 +57,6 @@ pub(crate) const fn ahead(tat: u64, now: u64) -> u64 {
 pub const DEBT_MAX: u64 = 1 << 50;
 
 /// The spent part of a bucket at `now`, in ticks, between 0 (full) and `tau` (empty).
-#[must_use]
 #[inline(always)]
 pub const fn spent(tat: u64, now: u64, tau: u64) -> u64 {
     let ahead = ahead(tat, now);
@@ -73,7 +70,6 @@ pub const fn spent(tat: u64, now: u64, tau: u64) -> u64 {
 /// A TAT up to `beyond` ahead of an empty bucket's stays. `beyond` is [`SKEW_MAX`] for another CPU's clock: a
 /// correction would give the difference between two clocks again and again. It is [`DEBT_MAX`] for charges of other
 /// hosts.
-#[must_use]
 #[inline(always)]
 pub const fn corrected(tat: u64, now: u64, tau: u64, beyond: u64) -> Option<u64> {
     if ahead(tat, now) > tau + beyond {
@@ -84,7 +80,6 @@ pub const fn corrected(tat: u64, now: u64, tau: u64, beyond: u64) -> Option<u64>
 }
 
 /// Ticks since the bucket became full, at `now`. None if it is not full. A full bucket can be removed without loss.
-#[must_use]
 #[inline(always)]
 pub const fn full_for(tat: u64, now: u64) -> Option<u64> {
     let since = now.wrapping_sub(tat);
@@ -114,7 +109,6 @@ pub enum Decision {
 /// caller checks whether the TAT must be [`corrected`].
 ///
 /// `cost` and `tau` are at most [`TAU_MAX`], which keeps the sum below 2^64.
-#[must_use]
 #[inline(always)]
 pub const fn decide(tat: u64, now: u64, cost: u64, tau: u64) -> Decision {
     let after = ahead(tat, now) + cost;
@@ -127,7 +121,6 @@ pub const fn decide(tat: u64, now: u64, cost: u64, tau: u64) -> Decision {
 }
 
 /// The TAT for the moment `tick`. Skips the marks, by at most four ticks, and always towards refusing.
-#[must_use]
 #[inline(always)]
 pub const fn time(tick: u64) -> u64 {
     if is_time(tick) { tick } else { REST + 1 }
@@ -135,7 +128,6 @@ pub const fn time(tick: u64) -> u64 {
 
 /// The TAT without a charge of `cost` ticks at `charged`. The refill from then to `now` stays charged: without the
 /// charge, the bucket might have been full. So a refund never gives too much.
-#[must_use]
 #[inline(always)]
 pub const fn refunded(tat: u64, cost: u64, charged: u64, now: u64) -> u64 {
     let elapsed = ahead(now, charged);

@@ -58,7 +58,6 @@ const LEASE_PACKET: u64 = 1_522;
 impl Quota {
     /// The cost of a packet of this [`size`], rounded up: of all packets, if the kernel has merged several. User space
     /// chooses `cost` so that the product does not overflow for [`LENGTH_MAX`] bytes.
-    #[must_use]
     #[inline(always)]
     pub const fn cost_of(&self, size: u64) -> u64 {
         let (packets, length) = (size::packets(size), size::bytes(size));
@@ -77,7 +76,6 @@ impl Quota {
     }
 
     /// [`Self::cost_of`] of one packet of `length` bytes.
-    #[must_use]
     #[inline(always)]
     pub const fn cost_of_one(&self, length: u64) -> u64 {
         if self.flags & BY_BYTES == 0 {
@@ -93,7 +91,6 @@ impl Quota {
 
     /// Ticks that each of `cpus` CPUs may take from a bucket at a time, for packets to come. 0 if the rate or the burst is
     /// too small, or the bucket is not one of packets to this host alone at a constant rate.
-    #[must_use]
     pub const fn lease(&self, cpus: u64) -> u64 {
         if self.has_windows() || self.hold | self.pace != 0 || self.flags & (SHARED | ADAPTIVE) != 0
         {
@@ -109,7 +106,6 @@ impl Quota {
 
     /// The quota of a bucket that `cpus` CPUs lease from, and the lease. The bucket is smaller by all leases, so that there
     /// is never more than burst + rate × t.
-    #[must_use]
     pub const fn with_leases(mut self, cpus: u64) -> (Self, u64) {
         let lease = if cpus > 1 { self.lease(cpus) } else { 0 };
         self.tau -= cpus * lease;
@@ -122,7 +118,6 @@ impl Quota {
     }
 
     /// The TAT of a bucket that is full at `now`.
-    #[must_use]
     #[inline(always)]
     pub const fn full(&self, now: u64) -> u64 {
         if self.has_windows() {
@@ -133,7 +128,6 @@ impl Quota {
     }
 
     /// Decides about a packet that costs `cost`.
-    #[must_use]
     #[inline(always)]
     pub const fn decide(&self, word: u64, now: u64, cost: u64) -> Decision {
         if self.has_windows() {
@@ -150,7 +144,6 @@ impl Quota {
     ///
     /// Deciding at both ends is enough: a later moment never refuses a packet that an earlier moment admits, and never
     /// makes the new TAT smaller.
-    #[must_use]
     #[inline(always)]
     pub const fn decide_within(
         &self,
@@ -187,7 +180,6 @@ impl Quota {
     }
 
     /// The corrected TAT, if the clock was set back and the TAT is too far ahead.
-    #[must_use]
     #[inline(always)]
     pub const fn corrected(&self, word: u64, now: u64) -> Option<u64> {
         if self.has_windows() {
@@ -201,7 +193,6 @@ impl Quota {
     /// the time of the hold. None if the bucket admits the packet, if it could never, or if it has been held and has
     /// admitted no packet since: otherwise a source that stays below the rate could be held for ever. Most packets of a
     /// held source end there, without a reading of the clock.
-    #[must_use]
     #[inline(always)]
     pub fn held(&self, word: u64, now: impl FnOnce() -> u64, cost: u64) -> Option<u64> {
         if word & HELD != 0 || cost > self.tau {
@@ -216,7 +207,6 @@ impl Quota {
     }
 
     /// Nanoseconds for which the bucket is still held at `now`, rounded up. None if it is not held.
-    #[must_use]
     pub const fn held_for(&self, word: u64, now: u64) -> Option<u64> {
         let ahead = bucket::ahead(word, bucket::ticks(now));
         if self.hold == 0 || ahead <= self.tau {
@@ -227,7 +217,6 @@ impl Quota {
 
     /// The TAT without a charge of `cost` at `charged`. `now` is a time after the TAT was read. A refund never gives
     /// too much. A bucket that another packet has brought into a hold since gets no refund, which would end it early.
-    #[must_use]
     #[inline(always)]
     pub const fn refunded(&self, word: u64, cost: u64, charged: u64, now: u64) -> u64 {
         if self.hold != 0 && bucket::ahead(word, bucket::ticks(now)) > self.tau {
@@ -240,7 +229,6 @@ impl Quota {
     }
 
     /// Ticks for which a packet is delayed that was charged at `now` and has brought the bucket to `tat`.
-    #[must_use]
     #[inline(always)]
     pub const fn delay(&self, tat: u64, now: u64) -> u64 {
         let at = tat.wrapping_sub(self.tau - self.pace);
@@ -248,7 +236,6 @@ impl Quota {
     }
 
     /// The unspent part of `tau` at `now`, without [`Self::pace`].
-    #[must_use]
     #[inline(always)]
     pub const fn left(&self, word: u64, now: u64) -> u64 {
         if self.has_windows() {
@@ -260,7 +247,6 @@ impl Quota {
     }
 
     /// Nanoseconds since the bucket became full, at `now`. None if it is not full.
-    #[must_use]
     #[inline(always)]
     pub const fn full_for(&self, word: u64, now: u64) -> Option<u64> {
         if self.has_windows() {
@@ -283,7 +269,6 @@ const SHORTEST: u64 = 14;
 impl Quota {
     /// Whether the bucket of a source with this many packets has been full for a second, or the first of them was charged
     /// to a full bucket a second ago. Of a long packet, that is known later.
-    #[must_use]
     #[inline(always)]
     pub const fn is_quiet(&self, word: u64, packets: u64, now: u64) -> bool {
         if let Some(full_for) = self.full_for(word, now) {

@@ -69,7 +69,6 @@ impl Rescale {
 
     /// The first change of a new limit. A bucket that a former limit left in its slot is empty from `since` on, unless
     /// it was full.
-    #[must_use]
     pub fn anew(quota: &Quota, since: u64) -> Self {
         Self {
             since,
@@ -81,7 +80,6 @@ impl Rescale {
 
     /// A change that keeps the TAT and skips the next change. Used when a trial is kept, between the trial's quota and
     /// that of its fallback: the trial's buckets stay unchanged.
-    #[must_use]
     pub fn skip(quota: &Quota, since: u64) -> Self {
         Self {
             chunk_from: 0,
@@ -90,7 +88,6 @@ impl Rescale {
     }
 
     /// Whether this is [`Self::skip`].
-    #[must_use]
     #[inline(always)]
     pub const fn is_skip(&self) -> bool {
         self.chunk_from == 0
@@ -100,7 +97,6 @@ impl Rescale {
     ///
     /// A TAT that the old program wrote after `since`, while the new program was being loaded, counts from that later
     /// moment on.
-    #[must_use]
     #[inline(always)]
     pub const fn apply(&self, word: u64) -> u64 {
         let (late, spent) = self.standing(word);
@@ -169,7 +165,6 @@ impl Rescale {
 ///
 /// `past(0)` is the newest of `known` changes; `past` returns none only for an index that is not below `known`. A
 /// bucket that has missed more changes counts as empty at the oldest known change, which errs towards refusing.
-#[must_use]
 #[inline(always)]
 pub fn carry_over<'a>(
     word: u64,

@@ -20,20 +20,17 @@ const STRETCH_BITS: u32 = 24;
 const TIME_SHIFT: u32 = 20;
 
 /// The word for a stretch of at most [`STRETCH_MAX`] that ends at `until` nanoseconds (below 2^60), rounded up.
-#[must_use]
 pub const fn word(stretch: u32, until: u64) -> u64 {
     ((until >> TIME_SHIFT) + 1) << STRETCH_BITS | stretch as u64
 }
 
 /// Whether the word has not ended at `now` nanoseconds: a process keeps it up.
-#[must_use]
 #[inline(always)]
 pub const fn is_kept(word: u64, now: u64) -> bool {
     now >> TIME_SHIFT < word >> STRETCH_BITS
 }
 
 /// The stretch of a word at `now` nanoseconds, between [`ONE`] and [`STRETCH_MAX`].
-#[must_use]
 #[inline(always)]
 pub fn stretch(word: u64, now: impl FnOnce() -> u64) -> u32 {
     let stretch = (word & ((1 << STRETCH_BITS) - 1)) as u32;
@@ -44,7 +41,6 @@ pub fn stretch(word: u64, now: impl FnOnce() -> u64) -> u32 {
 }
 
 /// A stretched cost, rounded up.
-#[must_use]
 #[inline(always)]
 pub const fn cost(cost: u64, stretch: u32) -> u64 {
     if stretch == ONE {

@@ -5,7 +5,6 @@
 const BYTES: u32 = u32::BITS;
 
 /// The size of `packets` packets that are merged to one of `length` bytes, `headers` of which each packet has.
-#[must_use]
 #[inline(always)]
 pub const fn of(packets: u32, length: u32, headers: u32) -> u64 {
     let more = packets.saturating_sub(1) as u64;
@@ -15,14 +14,12 @@ pub const fn of(packets: u32, length: u32, headers: u32) -> u64 {
 }
 
 /// Bytes of all packets.
-#[must_use]
 #[inline(always)]
 pub const fn bytes(size: u64) -> u64 {
     size & u32::MAX as u64
 }
 
 /// Number of packets.
-#[must_use]
 #[inline(always)]
 pub const fn packets(size: u64) -> u64 {
     (size >> BYTES) + 1

@@ -75,14 +75,12 @@ impl Window {
     }
 
     /// The word for a bucket with `left` tokens at `now`.
-    #[must_use]
     #[inline(always)]
     pub const fn word(&self, now: u64, left: u64) -> u64 {
         written(self.index(now), left)
     }
 
     /// Tokens left at `now`, at most `burst`. A clock that reads earlier refills nothing.
-    #[must_use]
     #[inline(always)]
     pub const fn left(&self, word: u64, now: u64, burst: u64) -> u64 {
         let windows = after(self.index(now), index_of(word));
@@ -96,7 +94,6 @@ impl Window {
     }
 
     /// Nanoseconds since the bucket became full (`burst` tokens), at `now`. None if it is not full.
-    #[must_use]
     #[inline(always)]
     pub(crate) const fn full_for(&self, word: u64, now: u64, burst: u64) -> Option<u64> {
         let passed = after(self.index(now), index_of(word));
@@ -119,7 +116,6 @@ impl Window {
     }
 
     /// Decides about a packet that costs `cost` tokens.
-    #[must_use]
     #[inline(always)]
     pub const fn decide(&self, word: u64, now: u64, cost: u64, burst: u64) -> Decision {
         let left = self.left(word, now, burst);
@@ -153,7 +149,6 @@ impl Window {
 
     /// The corrected word, if its window is further ahead than the clocks of two CPUs may differ: after the clock was
     /// set back. The tokens stay.
-    #[must_use]
     #[inline(always)]
     pub const fn corrected(&self, word: u64, now: u64) -> Option<u64> {
         if after(index_of(word), self.index(now)) > 1 {
@@ -164,7 +159,6 @@ impl Window {
     }
 
     /// The moment that the word describes, at `since` or later: nanoseconds after `since`, and the tokens left.
-    #[must_use]
     #[inline(always)]
     pub(crate) const fn standing(&self, word: u64, since: u64, burst: u64) -> (u64, u64) {
         let late = after(index_of(word), self.index(since));
@@ -181,7 +175,6 @@ impl Window {
 
     /// The word without a charge of `cost` tokens at `charged`. If the word is of another window, the charge stays: the
     /// carried tokens may have been cut to `burst` meanwhile.
-    #[must_use]
     #[inline(always)]
     pub(crate) const fn refunded(&self, word: u64, cost: u64, charged: u64, burst: u64) -> u64 {
         let of_word = index_of(word);

@@ -20,14 +20,12 @@ pub const NESTED: u32 = 8;
 
 /// Whether a ban drops packets of its sources at `now`. `allowed`: see [`crate::abi::Listed::allowed`]. An entry of the
 /// allow list with the same or a longer prefix takes precedence.
-#[must_use]
 #[inline(always)]
 pub const fn drops(ban: &Ban, allowed: u32, now: u64) -> bool {
     allowed <= ban.bits && !is_over(ban, now)
 }
 
 /// Whether a ban has ended at `now`.
-#[must_use]
 #[inline(always)]
 pub const fn is_over(ban: &Ban, now: u64) -> bool {
     ban.until != 0 && ban.until <= now
@@ -35,7 +33,6 @@ pub const fn is_over(ban: &Ban, now: u64) -> bool {
 
 /// The number to add to the count of a ban, now `count`, when it drops `packets`. `before`: packets that this CPU has
 /// dropped because of bans.
-#[must_use]
 #[inline(always)]
 pub const fn increment(count: u64, before: u64, packets: u64) -> u64 {
     if count < EXACT {

@@ -43,7 +43,6 @@ impl<F> Charged<F> {
 }
 
 /// The reason with this number, of those that a limit decides.
-#[must_use]
 #[inline(always)]
 pub const fn reason(number: u32) -> Reason {
     const ADMITTED: u32 = Reason::Admitted as u32;

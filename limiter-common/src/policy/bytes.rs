@@ -32,7 +32,6 @@ pub trait Bytes {
     fn copy(&self, into: &mut [u64; WORDS], most: u32) -> u32;
 
     /// [`size_of_header`]. The kernel program overrides it with a separate function.
-    #[must_use]
     #[inline(always)]
     fn size_of_header(kind: u32, length: u32) -> u32 {
         size_of_header(kind, length)

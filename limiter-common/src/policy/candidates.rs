@@ -84,7 +84,6 @@ impl Candidates {
 
     /// Bits of the limits that may match the packet, whose source is on these lists. `transport`: the packet was read up
     /// to its transport header.
-    #[must_use]
     #[inline(always)]
     pub const fn of_packet(&self, info: &PacketInfo, lists: u32, transport: bool) -> u64 {
         let mut found = self.all;
@@ -119,7 +118,6 @@ impl Candidates {
     }
 
     /// Bits of the limits that, as candidates, need not match a packet whose source is on these lists.
-    #[must_use]
     #[inline(always)]
     pub const fn uncertain(&self, lists: u32) -> u64 {
         if lists == 0 {
@@ -189,7 +187,6 @@ impl Candidates {
 
 /// Number of the lowest set bit; 0 if no bit is set. BPF has no instruction for this: multiplication by a de Bruijn
 /// sequence gives different upper six bits for each bit.
-#[must_use]
 #[inline(always)]
 pub const fn lowest(bits: u64) -> u32 {
     LOWEST[((bits & bits.wrapping_neg()).wrapping_mul(SEQUENCE) >> 58) as usize] as u32

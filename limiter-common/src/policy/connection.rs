@@ -38,7 +38,6 @@ pub struct Lookup {
 
 impl Lookup {
     /// The lookup of a packet's connection, in vain so far.
-    #[must_use]
     #[inline(always)]
     pub const fn of(info: &PacketInfo, jiffy: u64) -> Self {
         Self {
@@ -52,7 +51,6 @@ impl Lookup {
 
     /// Number of the place in which the lookup is remembered, below [`LOOKUPS`]. Places of UDP are apart: a flood of made-up
     /// ports must not replace connections of TCP.
-    #[must_use]
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "of twelve bits")]
     pub const fn place(&self) -> u32 {
@@ -65,7 +63,6 @@ impl Lookup {
 
     /// Whether `known` is a lookup of the same flow, and so recent that no new one is needed. `tick`: nanoseconds of a
     /// jiffy.
-    #[must_use]
     #[inline(always)]
     pub const fn is_known(&self, known: &Self, tick: u64) -> bool {
         let [[a, b], [c, d]] = self.addresses;
@@ -75,7 +72,6 @@ impl Lookup {
     }
 
     /// Whether a socket is connected to the sender.
-    #[must_use]
     #[inline(always)]
     pub const fn is_connected(&self) -> bool {
         self.found == CONNECTED
@@ -84,7 +80,6 @@ impl Lookup {
     /// Whether the lookup may be remembered: a connection, or a flow to a socket of UDP for any sender. Not without such a
     /// socket: otherwise an attacker could send in another's name to a port that the host is about to ask from. Nor for
     /// TCP: the next segment may complete the handshake.
-    #[must_use]
     #[inline(always)]
     pub const fn is_lasting(&self) -> bool {
         self.found == CONNECTED || self.udp != 0 && self.found == UNCONNECTED

@@ -196,7 +196,6 @@ impl Evaluation {
 
     /// The limit that the packet is over, or the first of several in shadow, and the bits of all these limits. Valid
     /// only if the packet is over a limit.
-    #[must_use]
     #[inline(always)]
     pub const fn over(&self) -> (u32, u64) {
         let limits = match self.would_drop {

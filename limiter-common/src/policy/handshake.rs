@@ -30,14 +30,12 @@ pub struct Segment {
 
 impl Segment {
     /// Bytes of the IP header.
-    #[must_use]
     #[inline(always)]
     pub const fn ip_length(&self) -> u32 {
         if self.ipv6 != 0 { 40 } else { 20 }
     }
 
     /// Bytes of the TCP header, from its length field.
-    #[must_use]
     #[inline(always)]
     pub const fn tcp_length(&self) -> u32 {
         self.word(TCP + 3) >> 28 << 2
@@ -51,7 +49,6 @@ impl Segment {
 
     /// Whether the segment is a SYN without data, or may return a cookie. None if it is neither, or a fragment, or behind IP
     /// options or extension headers. A TCP header without options is enough.
-    #[must_use]
     #[inline(always)]
     pub const fn is_syn(&self) -> Option<bool> {
         let (protocol, is_plain, length) = if self.ipv6 != 0 {

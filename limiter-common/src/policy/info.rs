@@ -40,7 +40,6 @@ pub struct PacketInfo {
 
 impl PacketInfo {
     /// The fields of a packet with a known source and nothing else.
-    #[must_use]
     #[inline(always)]
     pub const fn of(source: Address) -> Self {
         Self {
@@ -60,7 +59,6 @@ impl PacketInfo {
     }
 
     /// The address that lists are about. `egress`: [`crate::abi::Config::egress`].
-    #[must_use]
     #[inline(always)]
     pub const fn peer(&self, egress: u32) -> &Address {
         if egress == 0 {
@@ -71,7 +69,6 @@ impl PacketInfo {
     }
 
     /// Whether the packet opens a TCP connection: SYN without ACK. [`NONE`] and [`ANY`] have both bits.
-    #[must_use]
     #[inline(always)]
     pub const fn opens_connection(&self) -> bool {
         const SYN: u32 = 0x02;
@@ -80,14 +77,12 @@ impl PacketInfo {
     }
 
     /// Whether the packet has ports that can be seen.
-    #[must_use]
     #[inline(always)]
     pub const fn has_ports(&self) -> bool {
         self.source_port < NONE
     }
 
     /// The destination port for keys; 0 if there is none or it cannot be seen.
-    #[must_use]
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
@@ -98,7 +93,6 @@ impl PacketInfo {
     }
 
     /// Protocol and ports for the key of a flow.
-    #[must_use]
     #[inline(always)]
     pub const fn flow(&self) -> u64 {
         let (from, to) = (
@@ -110,7 +104,6 @@ impl PacketInfo {
 
     /// Whether a field of the transport header that limits use, by the bits in `needs`, cannot be seen although this
     /// packet should have it.
-    #[must_use]
     pub fn is_hidden(&self, needs: u32) -> bool {
         let transport = [self.protocol, self.source_port, self.flags];
         let unseen = needs & NEEDS_TRANSPORT != 0 && transport.contains(&ANY)

@@ -9,7 +9,6 @@ use crate::abi::rules::{
 };
 
 /// Whether a limit matches the packet. `needs`: bits of what limits use of a packet.
-#[must_use]
 #[inline(always)]
 pub fn matches(limit: &Limit, needs: u32, packet: &Evaluation) -> bool {
     holds::<true>(&limit.matches, packet)

@@ -41,7 +41,6 @@ use crate::{
 };
 
 /// The reason that the lists decide by, if they do: these are the bits of the lists that a packet's peer is on.
-#[must_use]
 #[inline(always)]
 pub const fn of_lists(lists: u32) -> Option<Reason> {
     if lists & ON_BAN != 0 {

@@ -150,7 +150,6 @@ fn parse_arp<B: Bytes>(packet: &B) -> Parsed {
 
 impl Parsed {
     /// The source address, if there is one.
-    #[must_use]
     #[inline(always)]
     pub const fn source(&self) -> Option<Address> {
         match self {
@@ -160,7 +159,6 @@ impl Parsed {
     }
 
     /// Replaces ARP with [`Self::NotIp`] unless `control` traffic has limits of its own.
-    #[must_use]
     pub const fn with_arp(self, control: bool) -> Self {
         match self {
             Self::Arp(_) if !control => Self::NotIp,
@@ -170,7 +168,6 @@ impl Parsed {
 
     /// The fields of the packet, which is at its IP header. `needs`: bits of the fields that limits use. None if the
     /// packet has no source.
-    #[must_use]
     pub fn info<B: Bytes>(&self, packet: &mut B, needs: u32) -> Option<PacketInfo> {
         let mut info = PacketInfo::of(self.source()?);
         self.read(packet, needs, &mut info);

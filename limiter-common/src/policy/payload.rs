@@ -30,7 +30,6 @@ impl Payload {
     };
 
     /// The eight bytes from `offset` on, in the order of memory.
-    #[must_use]
     #[inline(always)]
     pub fn word(&self, offset: u32) -> u64 {
         let offset = offset as usize % PAYLOAD_MAX;

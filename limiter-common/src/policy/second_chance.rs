@@ -38,7 +38,6 @@ pub const GAP: u32 = 5;
 pub const OLDEST: u32 = 128;
 
 /// Number of lines for a table of `sets` sets: one for each set, within bounds.
-#[must_use]
 #[inline(always)]
 pub const fn lines(sets: u32) -> u32 {
     if sets < LINES_MIN {
@@ -87,7 +86,6 @@ impl Line for &[Cell<u32>; WORDS as usize] {
 
 impl Place {
     /// The place of `key` with a table of `sets` sets.
-    #[must_use]
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the bits that are kept")]
     pub const fn of(seed: &Seed, key: &SourceKey, sets: u32) -> Self {

@@ -181,7 +181,6 @@ pub(super) const TAGS: u32 = 256;
 ///
 /// A global function in the kernel program: the verifier does not know its result, and so does not follow each number
 /// of tags and each kind of header through the rest of the program.
-#[must_use]
 #[inline(always)]
 pub const fn size_of_header(kind: u32, length: u32) -> u32 {
     match kind {

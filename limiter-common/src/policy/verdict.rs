@@ -31,7 +31,6 @@ macro_rules! reasons {
             pub const ALL: [Self; [$($number),+].len()] = [$(Self::$reason),+];
 
             /// The name in JSON, in metrics and on the command line.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$reason => $name,)+
@@ -39,7 +38,6 @@ macro_rules! reasons {
             }
 
             /// The reason in words, for messages.
-            #[must_use]
             pub const fn text(self) -> &'static str {
                 match self {
                     $(Self::$reason => $text,)+
@@ -47,7 +45,6 @@ macro_rules! reasons {
             }
 
             /// The verdict on a packet with this reason.
-            #[must_use]
             #[inline(always)]
             pub const fn verdict(self) -> Verdict {
                 match self {
@@ -117,14 +114,12 @@ const _: () = {
 
 impl Reason {
     /// Whether the packet passes.
-    #[must_use]
     #[inline(always)]
     pub const fn passes(self) -> bool {
         DROPS >> self as u32 & 1 == 0
     }
 
     /// Whether the packet passes only because of shadow mode.
-    #[must_use]
     #[inline(always)]
     pub const fn would_drop(self) -> bool {
         matches!(self, Self::WouldDrop | Self::MalformedWouldDrop)
@@ -136,13 +131,11 @@ impl Reason {
     }
 
     /// The reason with this number.
-    #[must_use]
     pub fn from_number(number: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
     /// The reason with this name.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.name() == name)
     }

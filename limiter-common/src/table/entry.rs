@@ -51,14 +51,12 @@ const EPOCH_MASK: u64 = BELOW_COUNTER >> EPOCH_SHIFT;
 pub const BEHIND_MAX: u32 = (1 << (COUNTER_SHIFT - EPOCH_SHIFT - 1)) - 1;
 
 /// The counter in a word.
-#[must_use]
 #[inline(always)]
 pub const fn counter(word: u64) -> u64 {
     word >> COUNTER_SHIFT
 }
 
 /// The epoch in [`OVER`], at most [`BEHIND_MAX`] changes away from `present`.
-#[must_use]
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "the bits that are kept")]
 pub const fn epoch_in(over: u64, present: u32) -> u32 {
@@ -68,28 +66,24 @@ pub const fn epoch_in(over: u64, present: u32) -> u32 {
 }
 
 /// The slot of the limit in [`OVER`].
-#[must_use]
 #[inline(always)]
 pub const fn slot_in(over: u64) -> u32 {
     crate::table::key::slot_in(over & SCOPE_MASK)
 }
 
 /// Whether the key takes two entries, from its part in [`OVER`].
-#[must_use]
 #[inline(always)]
 pub const fn is_wide(over: u64) -> bool {
     crate::table::key::is_wide(over & SCOPE_MASK)
 }
 
 /// [`OVER`] with another epoch.
-#[must_use]
 #[inline(always)]
 pub const fn with_epoch(over: u64, epoch: u32) -> u64 {
     (over & !(EPOCH_MASK << EPOCH_SHIFT)) | ((epoch as u64 & EPOCH_MASK) << EPOCH_SHIFT)
 }
 
 /// [`OVER`] without its counter.
-#[must_use]
 #[inline(always)]
 pub const fn without_counter(over: u64) -> u64 {
     over & BELOW_COUNTER
@@ -102,11 +96,9 @@ pub trait Shared: Copy {
     /// The word with this index.
     fn word(self, index: usize) -> Self::Word;
     /// The next entry of the pair. Call it on an even-numbered entry.
-    #[must_use]
     fn next(self) -> Self;
 
     /// The entry with this number, below [`crate::table::WAYS`], of the set. Call it on the set's first entry.
-    #[must_use]
     #[inline(always)]
     fn at(self, way: u32) -> Self {
         if way == 0 { self } else { self.next() }
@@ -239,14 +231,12 @@ pub trait Shared: Copy {
 }
 
 /// Whether an entry with this TAT belongs to a source.
-#[must_use]
 #[inline(always)]
 pub const fn is_taken(tat: u64) -> bool {
     bucket::is_time(tat) || tat == BUSY
 }
 
 /// Whether a CPU is writing the entry, or the entry is the second half of the one before it.
-#[must_use]
 #[inline(always)]
 pub(crate) const fn is_out_of_reach(tat: u64) -> bool {
     tat == BUSY || tat == REST

@@ -5,7 +5,6 @@
 pub type Words = [u64; 2];
 
 /// The words of an IPv4 address in network byte order.
-#[must_use]
 #[inline(always)]
 pub const fn ipv4_words(address: u32) -> Words {
     let first = address as u64;
@@ -67,7 +66,6 @@ pub(crate) const fn slot_in(limit: u64) -> u32 {
 
 impl SourceKey {
     /// The key of a masked address of this family, under the limit in `slot`. `port`: 0 if it is not part of the key.
-    #[must_use]
     #[inline(always)]
     pub const fn new(family: u32, address: Words, slot: u32, port: u32) -> Self {
         let [first, rest] = address;
@@ -86,7 +84,6 @@ impl SourceKey {
     }
 
     /// The key of two addresses, from their [`super::pair::words`].
-    #[must_use]
     #[inline(always)]
     pub const fn of_pair([first, rest]: Words, slot: u32, port: u32) -> Self {
         Self {
@@ -102,7 +99,6 @@ impl SourceKey {
     }
 
     /// The family: [`INTERFACE`], [`IPV4`] or [`IPV6`].
-    #[must_use]
     pub const fn family(&self) -> u32 {
         match self.kind() {
             KIND_INTERFACE => INTERFACE,
@@ -112,7 +108,6 @@ impl SourceKey {
     }
 
     /// The masked address.
-    #[must_use]
     pub const fn address(&self) -> Words {
         match self.kind() {
             KIND_INTERFACE => [0; 2],
@@ -122,35 +117,30 @@ impl SourceKey {
     }
 
     /// The destination port; 0 if the port is not part of the key, or the packet has none.
-    #[must_use]
     #[inline(always)]
     pub const fn port(&self) -> u32 {
         (self.scope & 0xffff) as u32
     }
 
     /// Kind and slot, in bits 0-7.
-    #[must_use]
     #[inline(always)]
     pub const fn limit(&self) -> u64 {
         self.scope >> KIND_SHIFT
     }
 
     /// Whether the key takes two entries.
-    #[must_use]
     #[inline(always)]
     pub const fn is_wide(&self) -> bool {
         self.rest != 0 || self.kind() == KIND_WIDE
     }
 
     /// Number of entries that the key takes.
-    #[must_use]
     #[inline(always)]
     pub const fn entries(&self) -> u32 {
         if self.is_wide() { 2 } else { 1 }
     }
 
     /// The slot of its limit.
-    #[must_use]
     #[inline(always)]
     pub const fn slot(&self) -> u32 {
         slot_in(self.limit())
@@ -178,7 +168,6 @@ impl Address {
     };
 
     /// An IPv4 address in network byte order.
-    #[must_use]
     #[inline(always)]
     pub const fn ipv4(address: u32) -> Self {
         Self {
@@ -189,7 +178,6 @@ impl Address {
     }
 
     /// An IPv6 address.
-    #[must_use]
     #[inline(always)]
     pub const fn ipv6(words: Words) -> Self {
         Self {
@@ -237,7 +225,6 @@ pub const LINK_LOCAL_BITS: u32 = 10;
 /// Whether an IPv6 address is link-local. All neighbours share that /64, routers too: with a shorter key than the whole
 /// address, one neighbour could shut out the others. A neighbour can forge MAC addresses as easily as addresses, so a
 /// MAC key would not help. The new-source limit bounds both.
-#[must_use]
 #[inline(always)]
 pub const fn is_link_local(words: &Words) -> bool {
     const MASK: u64 = u64::from_ne_bytes([0xff, 0xc0, 0, 0, 0, 0, 0, 0]);
@@ -247,7 +234,6 @@ pub const fn is_link_local(words: &Words) -> bool {
 
 impl KeyMask {
     /// Masks for prefixes of `ipv4` (0 to 32) and `ipv6` (0 to 128) bits.
-    #[must_use]
     pub const fn prefixes(ipv4: u32, ipv6: u32) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = leading_ones_128(ipv6).to_be_bytes();
         Self {
@@ -267,7 +253,6 @@ impl KeyMask {
     }
 
     /// One bucket for all sources.
-    #[must_use]
     pub const fn interface() -> Self {
         Self {
             interface: 1,
@@ -276,7 +261,6 @@ impl KeyMask {
     }
 
     /// Family and masked address of packets from `address`.
-    #[must_use]
     #[inline(always)]
     pub const fn masked(&self, address: &Address) -> (u32, Words) {
         let [a, b] = address.words;
@@ -292,14 +276,12 @@ impl KeyMask {
     }
 
     /// The port in a key: 0 if it is not part of it.
-    #[must_use]
     #[inline(always)]
     pub const fn port_of(&self, port: u16) -> u32 {
         if self.port != 0 { port as u32 } else { 0 }
     }
 
     /// Masked destination of a key of two addresses.
-    #[must_use]
     #[inline(always)]
     pub const fn masked_destination(&self, address: &Address) -> Words {
         let [a, b] = address.words;
@@ -312,7 +294,6 @@ impl KeyMask {
     }
 
     /// The key of the bucket of the limit in `slot` for packets from `address` to `port`.
-    #[must_use]
     #[inline(always)]
     pub const fn key(&self, slot: u32, address: &Address, port: u16) -> SourceKey {
         let port = self.port_of(port);

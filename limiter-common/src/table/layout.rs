@@ -33,14 +33,12 @@ impl Seed {
     ]);
 
     /// Creates a seed from random bits.
-    #[must_use]
     pub const fn new([a, b, c, d]: [u64; 4]) -> Self {
         // Multiplication by an odd number loses no bits.
         Self([a, b | 1, c | 1, d | 1])
     }
 
     /// The home set of a source in a table of `sets` sets.
-    #[must_use]
     #[inline(always)]
     pub const fn home(&self, key: &SourceKey, sets: u32) -> Home {
         let mixed = self.mixed(key);
@@ -52,7 +50,6 @@ impl Seed {
     }
 
     /// 64 bits that cannot be guessed without the seed; the higher bits are better.
-    #[must_use]
     #[inline(always)]
     pub const fn mixed(&self, key: &SourceKey) -> u64 {
         let [mask, first, second, third] = self.0;

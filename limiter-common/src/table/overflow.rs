@@ -14,14 +14,12 @@ pub struct Overflow(pub u64);
 
 impl Overflow {
     /// Reads the byte at `shift` of a word that several sets share.
-    #[must_use]
     #[inline(always)]
     pub const fn in_word(word: u64, shift: u32) -> Self {
         Self(word >> shift & ((1 << OVERFLOW_WIDTH) - 1))
     }
 
     /// Returns `word` with this byte at `shift`.
-    #[must_use]
     #[inline(always)]
     pub const fn put_into(self, word: u64, shift: u32) -> u64 {
         let mask = ((1 << OVERFLOW_WIDTH) - 1) << shift;
@@ -29,7 +27,6 @@ impl Overflow {
     }
 
     /// The count of the set's sources in overflow sets: exact or too high, never too low.
-    #[must_use]
     #[inline(always)]
     pub const fn count(self) -> u64 {
         self.0 & OVERFLOW_MASK
@@ -42,14 +39,12 @@ impl Overflow {
     }
 
     /// Whether a source may be in the set at `distance`.
-    #[must_use]
     #[inline(always)]
     pub const fn reaches(self, distance: u32) -> bool {
         distance == 0 || (self.count() > 0 && distance / SETS_OF_PAIR <= self.furthest())
     }
 
     /// Adds a source in the set at `distance`. None if the count is at its maximum.
-    #[must_use]
     #[inline(always)]
     pub const fn with_one_more(self, distance: u32) -> Option<Self> {
         if self.count() == OVERFLOW_MASK {

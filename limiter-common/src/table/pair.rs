@@ -8,7 +8,6 @@ use super::{
 };
 
 /// Protocol and ports of a flow, above bit 1; 0 for a pair of addresses.
-#[must_use]
 #[inline(always)]
 pub const fn flow(protocol: u32, source_port: u32, destination_port: u32) -> u64 {
     (source_port as u64 & 0xffff) << 48
@@ -22,7 +21,6 @@ const PLAIN: u64 = 2;
 const HASHED: u64 = 1;
 
 /// The words of the key for packets between two addresses, which are masked by `mask`. `flow` is that of [`fn@flow`].
-#[must_use]
 #[inline(always)]
 pub fn words(
     mask: &KeyMask,
@@ -42,7 +40,6 @@ pub fn words(
 
 /// The addresses and the flow of a key's words, as far as the key has them: source, destination, [`fn@flow`]. None for a
 /// hash.
-#[must_use]
 pub const fn addresses([first, second]: Words) -> Option<(u32, u32, u64)> {
     if second & HASHED != 0 {
         return None;
@@ -66,7 +63,6 @@ const fn ipv4(words: Words) -> u64 {
 
 /// SipHash-1-3 with a result of 128 bits (Aumasson and Bernstein, 2012; the kernel's `hsiphash` has the same rounds).
 /// Without the seed, nobody can find two flows with one key.
-#[must_use]
 #[inline(always)]
 pub fn hash(seed: &Seed, words: [u64; 5]) -> Words {
     const BYTES: u64 = 40;

@@ -17,14 +17,12 @@ use crate::{
 
 /// The entries that a limit holds, from the word that counts them. The word may fall below 0: a program with one limit
 /// does not count, and runs until a program that counts replaces it.
-#[must_use]
 #[inline(always)]
 pub const fn held(word: u64) -> u64 {
     if word.cast_signed() < 0 { 0 } else { word }
 }
 
 /// The entries that a limit keeps from other limits: its share, or the entries that it holds if these are more.
-#[must_use]
 #[inline(always)]
 pub const fn kept(held: u64, share: u64) -> u64 {
     if held > share { held } else { share }
@@ -32,7 +30,6 @@ pub const fn kept(held: u64, share: u64) -> u64 {
 
 /// Whether `wanted` entries are within a limit's share. A limit with one bucket has a share of one, and is always
 /// within it: further entries are left from a former limit in its slot, and must not keep that bucket out.
-#[must_use]
 #[inline(always)]
 pub const fn is_within(share: u64, wanted: u64) -> bool {
     wanted <= share || share == 1
@@ -63,7 +60,6 @@ pub enum Step {
 /// Operations on the buckets of new-source tokens. `now` is in ticks.
 impl NewSourceQuota {
     /// The next step from these TATs: a lease, or a single token if no bucket has a whole lease.
-    #[must_use]
     #[inline(always)]
     pub const fn take(&self, common: u64, own: u64, now: u64) -> Step {
         let mut tokens = self.lease;
@@ -87,7 +83,6 @@ impl NewSourceQuota {
     }
 
     /// The common bucket's TAT after a charge of `tokens`, even if the bucket has fewer.
-    #[must_use]
     #[inline(always)]
     pub const fn owed(&self, common: u64, now: u64, tokens: u64) -> u64 {
         let ahead = bucket::ahead(common, now);
@@ -95,14 +90,12 @@ impl NewSourceQuota {
     }
 
     /// The corrected TAT of the common bucket, if the clock was set back and the TAT is too far ahead.
-    #[must_use]
     #[inline(always)]
     pub const fn corrected(&self, common: u64, now: u64) -> Option<u64> {
         bucket::corrected(common, now, self.tau + self.own_tau, SKEW_MAX)
     }
 
     /// The corrected TAT of the limit's own bucket, if the clock was set back and the TAT is too far ahead.
-    #[must_use]
     #[inline(always)]
     pub const fn own_corrected(&self, own: u64, now: u64) -> Option<u64> {
         bucket::corrected(own, now, self.own_tau, SKEW_MAX)

@@ -52,16 +52,12 @@ impl Prober {
                     while let Some(noted) = noted.upgrade() {
                         let next = Instant::now() + EVERY;
                         let answer = timeout(probe.within, ask(&probe)).await;
-                        let why = match answer {
-                            Ok(Ok(())) => None,
-                            Ok(Err(error)) => Some(error.to_string()),
-                            Err(_) => Some("no answer in time".to_owned()),
-                        };
+                        let answer = answer.context("no answer in time").flatten();
                         if let Ok(mut noted) = noted.lock() {
                             noted.all += 1;
-                            if let Some(why) = why {
+                            if let Err(why) = answer {
                                 noted.late += 1;
-                                noted.why = why;
+                                noted.why = why.to_string();
                             }
                         }
                         drop(noted);
@@ -76,19 +72,14 @@ impl Prober {
     /// answer, the last result stays.
     pub fn over(&self) -> Option<String> {
         let mut answers = self.0.lock().ok()?;
-        let Answers {
-            all,
-            late,
-            why,
-            was_over,
-        } = std::mem::take(&mut *answers);
-        let over = match all {
-            0 => was_over,
+        let last = std::mem::take(&mut *answers);
+        let (all, late, why) = (last.all, last.late, last.why);
+        answers.was_over = match all {
+            0 => last.was_over,
             1 => late == 1,
             _ => late > 1 && late * 10 > all,
         };
-        answers.was_over = over;
-        over.then(|| format!("probe: {late} of {all} answers late or missing: {why}"))
+        (answers.was_over).then(|| format!("probe: {late} of {all} answers late or missing: {why}"))
     }
 }
 

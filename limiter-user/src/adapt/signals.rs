@@ -119,14 +119,10 @@ impl Counter {
     fn value(self, text: &str) -> Option<u64> {
         match self {
             // The first line of cpu is `some`; irq has only `full`.
-            Self::Pressure(_) => text
-                .lines()
-                .next()?
-                .split_once("total=")?
-                .1
-                .trim()
-                .parse()
-                .ok(),
+            Self::Pressure(_) => {
+                let (_, total) = text.lines().next()?.split_once("total=")?;
+                total.trim().parse().ok()
+            }
             Self::Softnet(column) => {
                 let of_cpus = text.lines().map(|line| {
                     let word = line.split_whitespace().nth(column)?;
@@ -138,10 +134,8 @@ impl Counter {
                 let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
                 let [names, values] = [lines.next()?, lines.next()?].map(str::split_whitespace);
                 let mut both = names.zip(values);
-                both.find(|(name, _)| *name == "ListenOverflows")?
-                    .1
-                    .parse()
-                    .ok()
+                let (_, value) = both.find(|(name, _)| *name == "ListenOverflows")?;
+                value.parse().ok()
             }
         }
     }

@@ -103,11 +103,11 @@ fn is_trusted(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
-async fn ask<T: serde::de::DeserializeOwned>(interface: &str, about: Subject) -> Result<T, Error> {
-    let patience = match about {
-        Subject::Edit(..) => PATIENCE_FOR_EDIT,
-        _ => PATIENCE,
-    };
+async fn ask<T: serde::de::DeserializeOwned>(
+    interface: &str,
+    about: Subject,
+    patience: Duration,
+) -> Result<T, Error> {
     let question = Question {
         interface: interface.to_owned(),
         about,
@@ -135,14 +135,15 @@ async fn ask<T: serde::de::DeserializeOwned>(interface: &str, about: Subject) ->
 /// The fleet's entries on a list.
 /// Fails if no agent answers.
 pub async fn listed(interface: &str, list: &str) -> Result<Vec<Listed>, Error> {
-    ask(interface, Subject::Listed(list.to_owned())).await
+    ask(interface, Subject::Listed(list.to_owned()), PATIENCE).await
 }
 
 /// Changes a list of the whole fleet. It is in force on this host when the function returns, and on the others within
 /// a second. Returns the number of prefixes changed.
 /// Fails if no agent answers, or the store does not take the change.
 pub async fn edit(interface: &str, list: &str, edit: Edit) -> Result<u64, Error> {
-    ask(interface, Subject::Edit(list.to_owned(), edit)).await
+    let about = Subject::Edit(list.to_owned(), edit);
+    ask(interface, about, PATIENCE_FOR_EDIT).await
 }
 
 /// The state of an attachment's fleet, if it belongs to one: the agent's answer within `patience`. Without an answer,
@@ -150,11 +151,9 @@ pub async fn edit(interface: &str, list: &str, edit: Edit) -> Result<u64, Error>
 pub async fn of(attachment: &Attachment, patience: Duration) -> Option<Fleet> {
     let settings = &attachment.record.settings;
     let name = settings.fleet.as_ref()?;
-    let asked = ask(&attachment.interface.name, Subject::Fleet);
-    let error = match tokio::time::timeout(patience, asked).await {
-        Ok(Ok(fleet)) => return Some(fleet),
-        Ok(Err(error)) => error,
-        Err(_) => Error::Silent(format!("within {patience:?}")),
+    let error = match ask(&attachment.interface.name, Subject::Fleet, patience).await {
+        Ok(fleet) => return Some(fleet),
+        Err(error) => error,
     };
     let limits = settings.limits.iter();
     let shared = limits.filter(|limit| limit.scope == Scope::Fleet);

@@ -174,8 +174,8 @@ pub fn command() -> Command {
 
 /// Reads the command line, executes it, and reports the result.
 pub fn main() -> ExitCode {
-    if helper::is_one(std::env::args_os()) {
-        return finish(helper::run());
+    if let Some(origin) = helper::origin(std::env::args_os()) {
+        return finish(helper::run(origin));
     }
     let matches = command().try_get_matches();
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {

@@ -3,8 +3,7 @@
 use std::{collections::HashMap, net::IpAddr, path::Path, str::FromStr};
 
 use ipnet::IpNet;
-use maxminddb::{MaxMindDbError, Reader};
-use serde::Deserialize;
+use maxminddb::{MaxMindDbError, Reader, path};
 
 use super::{Invalid, Prefixes, ensure};
 use crate::files;
@@ -30,18 +29,6 @@ impl FromStr for Country {
     }
 }
 
-/// A record of a database of countries, of cities, or of autonomous systems.
-#[derive(Deserialize)]
-struct Place {
-    country: Option<Code>,
-    autonomous_system_number: Option<u32>,
-}
-
-#[derive(Deserialize)]
-struct Code {
-    iso_code: Option<String>,
-}
-
 /// Reads the prefixes of countries and autonomous systems.
 /// Fails if the database cannot be read, or has no prefixes of one of them.
 pub fn prefixes(path: &Path, countries: &[Country], systems: &[u32]) -> Result<Prefixes, String> {
@@ -65,11 +52,8 @@ fn read(bytes: &[u8], found: &mut HashMap<String, Prefixes>) -> Result<(), MaxMi
     let reader = Reader::from_source(bytes)?;
     for network in reader.networks(Default::default())? {
         let network = network?;
-        let Some(place) = network.decode::<Place>()? else {
-            continue;
-        };
-        let country = place.country.and_then(|country| country.iso_code);
-        let system = place.autonomous_system_number;
+        let country: Option<String> = network.decode_path(&path!["country", "iso_code"])?;
+        let system: Option<u32> = network.decode_path(&path!["autonomous_system_number"])?;
         let names = country
             .into_iter()
             .chain(system.map(|number| format!("AS{number}")));

@@ -36,14 +36,14 @@ pub const VERB: &str = "helper";
 pub enum Question {
     /// All attachments: [`crate::observe::Snapshot`].
     Snapshot,
-    /// Bans of one origin.
-    Bans(feed::Asked),
+    /// Bans of the origin that the helper was started for.
+    Bans(feed::About),
 }
 
 /// Starts the helper process, and returns the channel to it. The helper inherits the privileges of this process, which
-/// may then drop its own.
+/// may then drop its own. It changes bans of `origin` alone; without one, it only reads.
 /// Fails if no process can be started.
-pub fn start() -> io::Result<Channel> {
+pub fn start(origin: Option<&str>) -> io::Result<Channel> {
     let (ours, theirs) = UnixStream::pair()?;
     // The helper must not inherit other descriptors.
     bpf::close_others_on_exec()?;
@@ -52,6 +52,7 @@ pub fn start() -> io::Result<Channel> {
     command
         .arg0("limiter")
         .arg(VERB)
+        .args(origin)
         .current_dir("/")
         // Outside the terminal's foreground, so that keys do not send signals to the helper.
         .process_group(0)

@@ -1,15 +1,15 @@
 //! The states of feeds, in files that `status` and the exporter read. A file is locked while its feed runs.
 
 use std::{
-    fs::{self, Permissions},
-    io::{self, Read},
-    os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
-    path::Path,
+    fs,
+    io::Read,
+    os::unix::fs::{FileExt, OpenOptionsExt},
 };
 
 use limiter_feed::State;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
+use serde_json::Deserializer;
 
 use crate::kernel::state::pins;
 
@@ -26,99 +26,67 @@ pub struct Feed {
     pub name: String,
     /// True while its process runs.
     pub running: bool,
-    /// Interfaces; empty: all that limiter is attached to.
-    pub interfaces: Vec<String>,
-    /// Path or URL of the source.
-    pub source: String,
-    /// Bans that the source wants.
-    pub wanted: u64,
-    /// Time of the last round without an error, in seconds since 1970.
-    pub succeeded: Option<u64>,
-    /// The error of the last round.
-    pub error: Option<String>,
+    /// Its state.
+    #[serde(flatten)]
+    pub state: State,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    /// The network namespace.
-    namespace: u64,
-    state: State,
-}
-
-/// The file of a running feed.
+/// The file of a running feed. Its name has the number of the network namespace.
 #[derive(Debug)]
-pub struct File {
-    file: Flock<fs::File>,
-    namespace: u64,
-}
+pub struct File(Flock<fs::File>);
 
 impl File {
     /// Opens and locks the file of the feed called `name`. None if that feed runs already.
     /// Fails if the file cannot be written.
     pub fn open(name: &str) -> anyhow::Result<Option<Self>> {
         fs::create_dir_all(FOLDER)?;
-        // Readers need no privileges, whatever the mask of this process.
-        for folder in [Path::new(FOLDER), Path::new("/run/limiter")] {
-            fs::set_permissions(folder, Permissions::from_mode(0o755))?;
-        }
         let mut options = fs::OpenOptions::new();
         let options = options.read(true).write(true).create(true).mode(0o600);
-        let file = options.open(Path::new(FOLDER).join(name))?;
+        let file = options.open(format!("{FOLDER}/{}.{name}", pins::cookie()?))?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => Ok(Some(Self {
-                file,
-                namespace: pins::cookie()?,
-            })),
+            Ok(file) => Ok(Some(Self(file))),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
             Err((_, error)) => Err(error.into()),
         }
     }
 
     /// Writes the state.
-    pub fn write(&self, state: &State) -> io::Result<()> {
-        let kept = Kept {
-            namespace: self.namespace,
-            state: state.clone(),
-        };
-        let text = serde_json::to_vec(&kept)?;
-        self.file.write_all_at(&text, 0)?;
-        self.file.set_len(text.len() as u64)
+    pub fn write(&self, state: &State) -> anyhow::Result<()> {
+        let text = serde_json::to_vec(state)?;
+        self.0.write_all_at(&text, 0)?;
+        Ok(self.0.set_len(text.len() as u64)?)
     }
 
     /// Forgets the state of a feed that was told to end.
     pub fn forget(&self) {
-        let _ = self.file.set_len(0);
+        let _ = self.0.set_len(0);
     }
 }
 
 /// The feeds of this network namespace that run, or were killed.
 pub fn all() -> Vec<Feed> {
-    let Ok(found) = fs::read_dir(FOLDER) else {
+    let (Ok(found), Ok(namespace)) = (fs::read_dir(FOLDER), pins::cookie()) else {
         return Vec::new();
     };
     let names = found
         .flatten()
         .filter_map(|it| it.file_name().into_string().ok());
-    let mut all: Vec<_> = names.filter_map(|name| read(&name)).collect();
+    let of_this = |name: String| Some(name.strip_prefix(&format!("{namespace}."))?.to_owned());
+    let names = names.filter_map(of_this);
+    let mut all: Vec<_> = names.filter_map(|name| read(namespace, name)).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
 }
 
-fn read(name: &str) -> Option<Feed> {
-    let file = fs::File::open(Path::new(FOLDER).join(name)).ok()?;
+fn read(namespace: u64, name: String) -> Option<Feed> {
+    let file = fs::File::open(format!("{FOLDER}/{namespace}.{name}")).ok()?;
     let mut text = Vec::new();
     (&file).take(LONGEST).read_to_end(&mut text).ok()?;
-    let Kept { namespace, state } = serde_json::from_slice(&text).ok()?;
-    if pins::cookie().ok()? != namespace {
-        return None;
-    }
+    // A shorter state may be in front of the rest of a longer one.
+    let state = Deserializer::from_slice(&text).into_iter().next()?.ok()?;
     Some(Feed {
-        name: name.to_owned(),
+        name,
         running: Flock::lock(file, FlockArg::LockSharedNonblock).is_err(),
-        interfaces: state.interfaces,
-        source: state.source,
-        wanted: state.wanted,
-        succeeded: state.succeeded,
-        error: state.error,
+        state,
     })
 }

@@ -76,7 +76,14 @@ pub fn fetch() -> Result<()> {
 /// Files, sockets and programs remain, as far as that user may use them.
 /// Returns the errors of [`enter`].
 pub fn renounce(user: u32, group: u32) -> Result<()> {
-    leave(user, group).map_err(failed)
+    leave(user, group).map_err(failed)?;
+    // Root without capabilities can still write root's files.
+    match geteuid().is_root() {
+        true => Err(failed(
+            anyhow!("CAP_SETUID or CAP_SETGID is missing").context("changing the user"),
+        )),
+        false => Ok(()),
+    }
 }
 
 fn leave(user: u32, group: u32) -> Result<()> {

@@ -18,11 +18,11 @@ pub fn status(status: &Status) -> String {
 }
 
 fn feed(feed: &Feed) -> String {
-    let wanted = counted(feed.wanted, "ban");
-    let state = match (&feed.error, feed.running) {
+    let wanted = counted(feed.state.wanted, "ban");
+    let state = match (&feed.state.error, feed.running) {
         (_, false) => "does not run: its bans end".to_owned(),
         (Some(error), _) => format!("fails, and its bans end: {error}"),
-        (None, _) => format!("{wanted} from {}", feed.source),
+        (None, _) => format!("{wanted} from {}", feed.state.source),
     };
     format!("\nfeed {}: {state}\n", feed.name)
 }

@@ -6,7 +6,7 @@ use limiter_common::abi::ORIGIN_MAX;
 use limiter_feed::Settings;
 
 use crate::{
-    cli::shared::{interruption, note, outcome, print, usage},
+    cli::shared::{interruption, note, outcome, usage},
     config::invalid,
     feed::Here,
     files, helper,
@@ -54,48 +54,46 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
             TAKEN.join(", ")
         )));
     }
-    let text = files::read_text(&path).map_err(|error| {
-        anyhow!("{shown} cannot be read ({error}): `man limiter-feed` has an example")
-    })?;
+    let read = |file: &Path, hint| {
+        let shown = file.display();
+        let text = files::read_text(file);
+        text.map_err(|error| anyhow!("{shown} cannot be read ({error}): {hint}"))
+    };
+    let text = read(&path, "`man limiter-feed` has an example")?;
     let settings = Settings::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
-    let mut key = String::new();
-    if let Some(file) = &settings.key_file {
-        key = files::read_text(file).map_err(|error| {
-            anyhow!(
-                "{} cannot be read ({error}): name the file of the key",
-                file.display()
-            )
-        })?;
-    }
+    let key = settings.key_file.as_deref();
+    let key = key.map(|file| read(file, "name the file of the key"));
+    let key = key.transpose()?.unwrap_or_default();
     let state = feeds::File::open(&name).context("the state of the feed cannot be written")?;
     let state = state.ok_or_else(|| {
         anyhow!("feed {name} runs already: end it first (`systemctl stop limiter-feed@{name}`)")
     })?;
     let stop = interruption()?;
     let here = Here {
-        origin: name.to_string(),
-        helper: helper::start()?,
+        helper: helper::start(Some(&name))?,
+        is_gone: false,
         state,
     };
     let mut feed = limiter_feed::Feed::new(settings, key.trim().to_owned(), here);
     sandbox::fetch()?;
-    if arguments.remove {
-        let removed = feed.remove().await.map_err(|error| anyhow!(error))?;
-        feed.host.state.forget();
-        let bans = counted(removed as u64, "ban");
-        outcome(removed == 0, &format!("{name}: {bans} removed\n"));
-        return Ok(());
-    }
-    if arguments.once {
-        feed.round().await.map_err(|error| anyhow!(error))?;
-        feed.host.state.forget();
-        return Ok(print(&format!("{name}: in step with its source\n"))?);
-    }
-    let say = |text: &str| note(&format!("{name}: {text}"));
-    tokio::select! {
-        () = feed.run(say) => {}
-        () = stop => {}
-    }
+    let work = async {
+        if arguments.remove {
+            let removed = feed.remove().await?;
+            let bans = counted(removed as u64, "ban");
+            outcome(removed == 0, &format!("{name}: {bans} removed\n"));
+            return Ok(());
+        }
+        if arguments.once {
+            feed.round().await?;
+            outcome(false, &format!("{name}: in step with its source\n"));
+            return Ok(());
+        }
+        Err(feed.run(|text| note(&format!("{name}: {text}"))).await)
+    };
+    let done = tokio::select! {
+        done = work => done,
+        () = stop => Ok(()),
+    };
     feed.host.state.forget();
-    Ok(())
+    done.map_err(|error| anyhow!(error))
 }

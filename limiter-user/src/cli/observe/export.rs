@@ -27,7 +27,7 @@ fn listen(text: &str) -> Result<SocketAddr, String> {
 
 pub async fn run(arguments: Export) -> anyhow::Result<()> {
     let stop = interruption()?;
-    let (collection, lost) = Collection::start(helper::start()?);
+    let (collection, lost) = Collection::start(helper::start(None)?);
     // Unreadable attachments are reported now, not at the first scrape.
     let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
     for error in &reading.snapshot.unreadable {

@@ -1,4 +1,5 @@
-//! The process that keeps the privileges for `limiter export` and `limiter feed`. Users do not call this verb, so clap does not know it.
+//! The process that keeps the privileges for `export`, `feed` and `notify`. Users do not call this verb, so clap does
+//! not know it.
 
 use std::ffi::OsString;
 
@@ -8,13 +9,19 @@ use crate::{
     observe::Snapshot,
 };
 
-/// Returns true if this process was started as a helper: `limiter helper`.
-pub fn is_one(line: impl Iterator<Item = OsString>) -> bool {
-    line.skip(1).eq([VERB])
+/// The origin whose bans a helper may change, or an empty one; none if this process was not started as a helper:
+/// `limiter helper [ORIGIN]`.
+pub fn origin(line: impl Iterator<Item = OsString>) -> Option<String> {
+    let words: Vec<_> = line.skip(1).map(|word| word.into_string().ok()).collect();
+    match &words[..] {
+        [Some(verb)] if verb == VERB => Some(String::new()),
+        [Some(verb), Some(origin)] if verb == VERB => Some(origin.clone()),
+        _ => None,
+    }
 }
 
 /// Answers questions until there is no one to ask.
-pub async fn run() -> anyhow::Result<()> {
+pub async fn run(origin: String) -> anyhow::Result<()> {
     let mut channel = attend()?;
     while let Some(question) = channel.receive().await? {
         match question {
@@ -22,7 +29,9 @@ pub async fn run() -> anyhow::Result<()> {
                 let taken = Snapshot::take().await.map_err(|error| error.to_string());
                 channel.send(&taken).await?;
             }
-            Question::Bans(asked) => channel.send(&feed::answer(asked).await?).await?,
+            // A process without an origin is told nothing, and ends.
+            Question::Bans(_) if origin.is_empty() => break,
+            Question::Bans(about) => channel.send(&feed::answer(&origin, about).await?).await?,
         }
     }
     Ok(())
@@ -34,14 +43,18 @@ mod tests {
 
     #[test]
     fn only_the_exact_command_line_starts_a_helper() {
-        let is_one = |words: &[&str]| is_one(words.iter().map(OsString::from));
-        assert!(is_one(&["limiter", "helper"]));
+        let origin = |words: &[&str]| origin(words.iter().map(OsString::from));
+        assert_eq!(origin(&["limiter", "helper"]).as_deref(), Some(""));
+        assert_eq!(
+            origin(&["limiter", "helper", "drop"]).as_deref(),
+            Some("drop")
+        );
         for other in [
             &["limiter"][..],
-            &["limiter", "helper", "more"],
+            &["limiter", "helper", "drop", "more"],
             &["limiter", "export"],
         ] {
-            assert!(!is_one(other), "{other:?}");
+            assert_eq!(origin(other), None, "{other:?}");
         }
     }
 }

@@ -103,21 +103,16 @@ impl Watching {
             switch,
             tables,
         };
-        watching.begin(&record)?;
-        Ok(watching)
-    }
-
-    fn begin(&mut self, record: &Record) -> Result<()> {
-        if let Some(name) = &self.filter.limit {
-            limit_named(record, name)?;
+        if let Some(name) = &watching.filter.limit {
+            limit_named(&record, name)?;
         }
         // Discards what a killed `watch` has left.
-        self.switch.off();
-        while self.events.next().is_some() {}
-        self.switch.want(&self.filter, self.session);
-        self.know(record);
-        self.switch.renew()?;
-        Ok(())
+        watching.stop();
+        while watching.events.next().is_some() {}
+        watching.switch.want(&watching.filter, watching.session);
+        watching.know(&record);
+        watching.renew()?;
+        Ok(watching)
     }
 
     /// Takes over the names of limits. If the wanted limit was removed, none is wanted: it drops nothing.

@@ -77,7 +77,7 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
     if is_all(&options.interfaces) {
         options.interfaces.clear();
     }
-    let (collection, _) = Collection::start(helper::start()?);
+    let (collection, _) = Collection::start(helper::start(None)?);
     // Attachments that cannot be read are reported now, not when they are missed.
     let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
     let unreadable = reading.snapshot.unreadable.iter();
@@ -116,7 +116,7 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
 
 /// Delivers events in their order, one after the other.
 async fn deliver(options: &Notify, mut events: Receiver<Event>) -> anyhow::Result<()> {
-    let agent = limiter_feed::http::agent(TIMEOUT, 0);
+    let agent = limiter_feed::http::agent(TIMEOUT, 0, false);
     while let Some(event) = events.recv().await {
         let json = serde_json::to_string(&event)?;
         for attempt in 1..=ATTEMPTS {
