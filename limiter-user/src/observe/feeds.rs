@@ -69,12 +69,8 @@ impl File {
 
 /// The feeds of this network namespace that run, or were killed.
 pub fn all() -> Vec<Feed> {
-    let Ok(found) = fs::read_dir(FOLDER) else {
-        return Vec::new();
-    };
-    let names = found
-        .flatten()
-        .filter_map(|it| it.file_name().into_string().ok());
+    let found = fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    let names = found.filter_map(|it| it.file_name().into_string().ok());
     let mut all: Vec<_> = names.filter_map(|name| read(&name)).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
