@@ -292,11 +292,6 @@ fn fields_of_a_truncated_packet_are_unknown() {
                     _ => cut,
                 };
                 assert_eq!(seen, wanted, "{protocol}, {length}");
-                assert_eq!(
-                    seen.is_hidden(NEEDS_TRANSPORT),
-                    wanted != whole,
-                    "{protocol}, {length}"
-                );
             }
         }
     }
@@ -325,11 +320,10 @@ fn ipv4_fragment_position_is_parsed() {
         let packet = ipv4(5, field, UDP, &TRANSPORT);
         assert_eq!(info_v4(&packet), wanted, "bit {bit}");
     }
-    // A middle fragment has no transport header, so nothing in it is hidden.
+    // A middle fragment has no transport header.
     for protocol in [ICMP, UDP, TCP] {
         let seen = info_v4(&ipv4(5, 0x2001, protocol, &[]));
         assert_eq!(seen, later(protocol));
-        assert!(!seen.is_hidden(NEEDS_TRANSPORT));
     }
 }
 
@@ -463,7 +457,7 @@ fn neighbour_discovery_is_control_traffic_only_with_hop_limit_255() {
 #[test]
 fn arp_is_control_traffic() {
     let arp = info(Parsed::Arp(source_v4()), &[]);
-    assert!(arp.control == 1 && !arp.is_hidden(NEEDS_TRANSPORT));
+    assert_eq!(arp.control, 1);
     for parsed in [Parsed::NotIp, Parsed::Malformed, Parsed::TooManyTags] {
         assert_eq!(parsed.info(&mut &TRANSPORT[..], NEEDS_TRANSPORT), None);
     }

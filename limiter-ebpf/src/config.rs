@@ -33,4 +33,14 @@ macro_rules! read {
     };
 }
 
-pub(crate) use read;
+/// The value that the caller of an exported function lends. Without it, the function returns 0.
+macro_rules! lent {
+    ($pointer:ident) => {
+        // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
+        let Some($pointer) = (unsafe { $pointer.as_ref() }) else {
+            return 0;
+        };
+    };
+}
+
+pub(crate) use {lent, read};

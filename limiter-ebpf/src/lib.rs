@@ -50,7 +50,7 @@ pub mod config;
 pub mod maps;
 pub mod quota;
 
-pub(crate) use config::{constants, read};
+pub(crate) use config::{constants, lent, read};
 
 #[cfg(not(test))]
 #[panic_handler]

@@ -10,7 +10,7 @@ use limiter_common::{
 };
 
 use crate::{
-    bans, constants, counters,
+    bans, constants, counters, lent,
     maps::{LISTED_IPV4, LISTED_IPV6},
     whole::Whole,
 };
@@ -47,10 +47,7 @@ extern "C" fn list_destination(evaluation: *const Evaluation) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
-    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    let Some(evaluation) = (unsafe { evaluation.as_ref() }) else {
-        return 0;
-    };
+    lent!(evaluation);
     let peer = evaluation.info.peer(constants().egress);
     let (mut lists, mut allowed) = (0, 0);
     if let Some(listed) = of(peer) {

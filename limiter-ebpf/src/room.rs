@@ -11,7 +11,7 @@ use limiter_common::{
     },
 };
 
-use crate::{atomic::Word, constants, maps::SHARES};
+use crate::{atomic::Word, constants, lent, maps::SHARES};
 
 /// Attempts to reserve entries. If other CPUs win all of them, the source is refused.
 const ATTEMPTS: u32 = 8;
@@ -50,10 +50,7 @@ extern "C" fn room_reserve(key: *const SourceKey) -> u32 {
     if !is_shared() {
         return 1;
     }
-    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    let Some(key) = (unsafe { key.as_ref() }) else {
-        return 0;
-    };
+    lent!(key);
     let (slot, entries) = (key.slot(), key.entries());
     let Some(word) = word(slot) else {
         return 0;

@@ -5,7 +5,7 @@ use limiter_common::{
     table::key::SourceKey,
 };
 
-use crate::{clock, constants, counters, maps::REFUSED};
+use crate::{clock, constants, counters, lent, maps::REFUSED};
 
 /// Whether the source was refused before, long enough ago for a second chance. Remembers that it is refused now.
 #[inline(always)]
@@ -17,10 +17,7 @@ pub fn was_refused(key: &SourceKey) -> bool {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn source_refused(key: *const SourceKey) -> u32 {
-    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    let Some(key) = (unsafe { key.as_ref() }) else {
-        return 0;
-    };
+    lent!(key);
     let place = Place::of(&constants().seed, key, constants().sets);
     let Some(line) = REFUSED.get_ptr_mut(place.line) else {
         return 0;

@@ -16,6 +16,7 @@ use crate::{
     atomic::Word,
     constants, counters,
     entry::Entry,
+    lent,
     maps::{LOCKED, OVERFLOW, TABLE},
     new_sources, quota, room,
 };
@@ -55,10 +56,7 @@ pub fn entry_number(key: &SourceKey) -> u32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_find(key: *const SourceKey) -> u32 {
-    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    let Some(key) = (unsafe { key.as_ref() }) else {
-        return 0;
-    };
+    lent!(key);
     table::find(&Maps, key, &Maps.home(key)).map_or(0, |(_, entry)| entry.number())
 }
 
@@ -93,10 +91,7 @@ extern "C" fn table_settle_wide(
 
 #[inline(always)]
 fn settle(key: *const SourceKey, index: u32, distance: u32, tat: u64, now: u64, wide: bool) -> u32 {
-    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    let Some(key) = (unsafe { key.as_ref() }) else {
-        return 0;
-    };
+    lent!(key);
     let Some((_, limit)) = constants().limit_in(key.slot()) else {
         return 0;
     };
@@ -142,10 +137,7 @@ pub fn admits(key: &SourceKey, now: u64, budget: u32, take: bool) -> bool {
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_admits(key: *const SourceKey, now: u64, row: u32, take: u32) -> u32 {
-    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    let Some(key) = (unsafe { key.as_ref() }) else {
-        return 0;
-    };
+    lent!(key);
     let budget = row / SLOTS;
     if budget != FIRST && new_sources::is_exhausted(row) {
         return 0;

@@ -51,7 +51,7 @@ pub type OwnBy = Vec<(String, Result<(Own, u64), String>)>;
 /// A ban to add or renew: its prefix, milliseconds until it ends, and its reason.
 pub type Wish = (IpNet, u64, String);
 
-/// What to add or renew, and what to remove.
+/// A change of bans: those to add or renew, and those to remove.
 pub type Edit = (Vec<Wish>, Vec<IpNet>);
 
 /// The host of a feed.

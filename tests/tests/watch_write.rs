@@ -232,19 +232,11 @@ fn drops_are_written_with_their_first_bytes_reason_and_limit() {
             replay_reads(&path, false, &packets);
         }
     }
-    let replay = hosts.run(&format!(
-        "replay {} --config {config} --verdicts",
-        folder.path("c")
-    ));
-    let lines: Vec<_> = replay.lines().collect();
-    let verdicts = [
-        "1\tdrop\tdeny",
-        "2\tpass\tadmitted",
-        "3\tpass\tadmitted",
-        "4\tpass\tadmitted",
-        "5\tdrop\tmalformed",
-    ];
-    assert_eq!(lines, verdicts);
+    let replay = hosts.run(&format!("replay {} --config {config}", folder.path("c")));
+    let counts = ["3 passed, 2 dropped\n", "1 denied\n", "1 malformed\n"];
+    for count in counts {
+        assert!(replay.contains(count), "{count}: {replay}");
+    }
 }
 
 #[test]

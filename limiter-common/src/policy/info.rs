@@ -1,7 +1,7 @@
 //! The parsed fields of a packet.
 
 use crate::{
-    abi::rules::{ANY, LATER_FRAGMENT, NEEDS_HEADER, NEEDS_TRANSPORT, NONE, WHOLE},
+    abi::rules::{ANY, NONE, WHOLE},
     table::{key::Address, pair},
 };
 
@@ -100,15 +100,6 @@ impl PacketInfo {
             port_or_zero(self.destination_port),
         );
         pair::flow(self.protocol, from, to)
-    }
-
-    /// Whether a field of the transport header that limits use, by the bits in `needs`, cannot be seen although this
-    /// packet should have it.
-    pub fn is_hidden(&self, needs: u32) -> bool {
-        let transport = [self.protocol, self.source_port, self.flags];
-        let unseen = needs & NEEDS_TRANSPORT != 0 && transport.contains(&ANY)
-            || needs & NEEDS_HEADER != 0 && self.icmp_type == ANY;
-        unseen && self.fragment != LATER_FRAGMENT && self.control == 0
     }
 }
 

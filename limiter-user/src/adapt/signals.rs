@@ -88,13 +88,8 @@ impl Signals {
             let rise = value.saturating_sub(signal.last) as f64 / seconds;
             signal.last = value;
             if rise > signal.most {
-                let text = |rise| signal.counter.text(rise);
-                over.push(format!(
-                    "{} {} > {}",
-                    signal.key,
-                    text(rise),
-                    text(signal.most)
-                ));
+                let [rise, most] = [rise, signal.most].map(|rise| signal.counter.text(rise));
+                over.push(format!("{} {rise} > {most}", signal.key));
             }
         }
         over.extend(self.prober.as_ref().and_then(Prober::over));

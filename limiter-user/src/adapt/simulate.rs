@@ -34,11 +34,8 @@ pub fn run(capture: &mut Capture, settings: &Settings, capacity: Rate) -> Result
     let mut limits: Vec<_> = (FIRST_SLOT..LIMITS_MAX)
         .zip(settings.all_limits())
         .filter_map(|(slot, limit)| {
-            Some((
-                slot,
-                limit.name,
-                Controller::new(limit.adaptive?.floor, ONE),
-            ))
+            let controller = Controller::new(limit.adaptive?.floor, ONE);
+            Some((slot, limit.name, controller))
         })
         .collect();
     let mut next = capture.next().transpose()?;

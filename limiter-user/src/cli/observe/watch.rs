@@ -205,13 +205,9 @@ impl Showing {
                 lost += 1;
             }
         }
-        note(&format!(
-            "{}: {} {}, {} lost",
-            self.watching.interface,
-            grouped(self.shown),
-            self.done,
-            grouped(lost)
-        ));
+        let (interface, shown, lost) =
+            (&self.watching.interface, grouped(self.shown), grouped(lost));
+        note(&format!("{interface}: {shown} {}, {lost} lost", self.done));
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use limiter_common::{
     abi::events::{ANY_SLOT, Event, SNAP_SHIFT, Watch},
     policy::verdict::Reason,
-    table::key::{IPV4, IPV6, SLOTS, Words as AddressWords},
+    table::key::{SLOTS, Words as AddressWords},
 };
 
 use crate::{
@@ -163,16 +163,11 @@ impl Watching {
                 "limiter was detached from '{interface}', so there is nothing to watch any more: `limiter attach {interface} --rate RATE` attaches it again"
             ))
         };
-        let link = Link::open(&self.dir)?.ok_or_else(detached)?;
-        let info = link.info()?;
-        drop(link);
+        let info = Link::open(&self.dir)?.ok_or_else(detached)?.info()?;
         if info.interface == 0 {
             // `detach` removes the pins a moment after the program.
-            let gone = Link::open(&self.dir)?.is_some();
-            return Err(match gone {
-                true => Error::TakenOff(interface.clone()),
-                false => detached(),
-            });
+            Link::open(&self.dir)?.ok_or_else(detached)?;
+            return Err(Error::TakenOff(interface));
         }
         if self.current.holds(&info)? {
             return Ok(());
@@ -274,10 +269,8 @@ impl Switch {
 
     fn process(&self) -> Option<u64> {
         // Above the process's id is another number.
-        match self.0[word!(process)].load(Ordering::Acquire) & u64::from(u32::MAX) {
-            0 => None,
-            process => Some(process),
-        }
+        let process = self.0[word!(process)].load(Ordering::Acquire) & u64::from(u32::MAX);
+        (process != 0).then_some(process)
     }
 
     /// Renews the lease of the switch. Returns whether the switch was off.
@@ -293,12 +286,8 @@ impl Switch {
 
 /// Family, mask and address of a prefix. The words have the byte order of packets.
 fn in_packets(prefix: IpNet) -> (u64, AddressWords, AddressWords) {
-    let family = match prefix {
-        IpNet::V4(_) => IPV4,
-        IpNet::V6(_) => IPV6,
-    };
-    let [mask, network] = [prefix.netmask(), prefix.network()].map(|one| address(one).words);
-    (family.into(), mask, network)
+    let [mask, network] = [prefix.netmask(), prefix.network()].map(address);
+    (network.family.into(), mask.words, network.words)
 }
 
 #[cfg(test)]
