@@ -64,7 +64,7 @@ fn trial_of_attach_ends_at_the_deadline_without_a_process() {
     status.expect(0);
     assert!(status.stderr.contains("nothing is limited"), "{status:?}");
     let json: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
-    assert_eq!(json, serde_json::json!({"interfaces": []}));
+    assert_eq!(json["interfaces"], serde_json::json!([]));
 
     hosts.limiter(&LIMIT).expect(0);
     assert_eq!(passed(&hosts), 3, "packets that pass after the next attach");
