@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Invalid, Rate, Text, Unit, as_text, ensure, number};
+use super::{Invalid, Rate, Text, Unit, as_text, ensure, invalid, number};
 
 /// A number of packets, or of bytes for a bit rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,7 +10,7 @@ use super::{Invalid, Rate, Text, Unit, as_text, ensure, number};
 pub struct Burst {
     /// Tokens; at least 1.
     pub tokens: u64,
-    /// The unit; `None` for a number without one, which fits either.
+    /// The unit that was written; `None` for a bare number, which fits either.
     pub unit: Option<Unit>,
 }
 
@@ -21,8 +21,10 @@ impl Text for Burst {
     fn read(text: &str) -> Result<Self, Invalid> {
         let (suffixes, unit) = if text.ends_with('b') {
             (BYTES, Some(Unit::Bytes))
-        } else {
+        } else if text.ends_with(|c: char| c.is_ascii_digit()) {
             (number::COUNTS, None)
+        } else {
+            (number::COUNTS, Some(Unit::Packets))
         };
         let tokens = number::parse(text, suffixes)?;
         ensure!(
@@ -35,7 +37,8 @@ impl Text for Burst {
     fn shown(&self) -> String {
         match self.unit {
             Some(Unit::Bytes) => number::format(self.tokens, BYTES),
-            _ => number::format(self.tokens, number::COUNTS),
+            Some(Unit::Packets) => number::format(self.tokens, number::COUNTS),
+            None => self.tokens.to_string(),
         }
     }
 }
@@ -56,14 +59,18 @@ impl Burst {
 
     /// The burst itself, if it fits the rate's unit.
     pub fn for_rate(self, rate: &Rate) -> Result<Self, Invalid> {
-        ensure!(
-            (self.unit, rate.unit) != (Some(Unit::Bytes), Unit::Packets),
-            "burst {self} is in bytes, rate {rate} in packets: write the burst in packets, as in 10"
-        );
-        Ok(Self {
-            unit: Some(rate.unit),
-            ..self
-        })
+        match (self.unit, rate.unit) {
+            (Some(Unit::Packets), Unit::Bytes) => Err(invalid!(
+                "burst {self} is in packets, rate {rate} in bits: write the burst in bytes, as in 64kb"
+            )),
+            (Some(Unit::Bytes), Unit::Packets) => Err(invalid!(
+                "burst {self} is in bytes, rate {rate} in packets: write the burst in packets, as in 10"
+            )),
+            _ => Ok(Self {
+                unit: Some(rate.unit),
+                ..self
+            }),
+        }
     }
 }
 

@@ -124,7 +124,11 @@ proptest! {
             let expected = expected.filter(|tokens| *tokens < 1 << 63);
             let burst = text.parse::<Burst>().ok();
             prop_assert_eq!(burst.map(|burst| burst.tokens), expected);
-            let unit = unit.ends_with('b').then_some(Unit::Bytes);
+            let unit = match unit {
+                "" => None,
+                "k" | "M" | "G" => Some(Unit::Packets),
+                _ => Some(Unit::Bytes),
+            };
             prop_assert!(burst.is_none_or(|burst| burst.unit == unit));
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use super::{
-    super::{Burst, Control, Limit, Settings, lists, or_none::NONE},
+    super::{Burst, Control, Limit, Settings, Unit, lists, or_none::NONE},
     adaptive, packets,
     written::{array, lines, text},
 };
@@ -133,10 +133,16 @@ fn prefix_array(prefixes: &Prefixes) -> String {
     format!("[\n    {},\n]", written.join(",\n    "))
 }
 
-/// Prints a burst.
+/// Prints a burst. A number without a unit fits either unit, so packets need theirs.
 fn burst(burst: Burst) -> String {
+    const THOUSAND: u64 = 1_000;
     match burst.unit {
         None => burst.tokens.to_string(),
+        Some(Unit::Packets) if !burst.tokens.is_multiple_of(THOUSAND) => text(format!(
+            "{}.{:03}k",
+            burst.tokens / THOUSAND,
+            burst.tokens % THOUSAND
+        )),
         Some(_) => text(burst),
     }
 }
