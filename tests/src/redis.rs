@@ -354,10 +354,15 @@ impl Drop for Redis<'_> {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago. The kernel gives none of these to a connection of another test meanwhile
+/// (`net.ipv4.ip_local_port_range`).
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    loop {
+        let port = fastrand::u16(10_000..32_000);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Makes a certificate authority (`ca.pem`), certificate and key for `address` (`host.pem`, `host.key`), and an unknown
