@@ -230,7 +230,7 @@ fn feed_that_is_killed_at_any_step_leaves_whole_bans() {
         eventually("a change", || in_force() != before);
         sleep(Duration::from_millis(round as u64 * 5));
         end(process, Signal::SIGKILL);
-        // Whatever was killed, `status` counts the bans that are in force, and each is of one of the lists.
+        // `status` counts the bans that are in force, and each is of one of the lists.
         let bans = in_force();
         let counted = &hosts.status()["bans"]["by_origin"][&feed.name];
         assert_eq!(counted.as_u64().unwrap_or(0), bans.len() as u64, "{round}");

@@ -48,7 +48,7 @@ pub struct Filter {
 pub struct Watching {
     /// Name of the interface.
     pub interface: String,
-    /// Whether packets begin with the IP header.
+    /// True if packets begin with the IP header.
     pub no_ethernet: bool,
     /// Direction of the packets.
     pub direction: Direction,

@@ -53,7 +53,7 @@ pub struct Record {
     /// Whether the program runs in the network stack, not at the driver.
     #[serde(default)]
     pub tc: bool,
-    /// Whether packets begin with the IP header.
+    /// True if packets begin with the IP header.
     #[serde(default)]
     pub no_ethernet: bool,
     /// The reason why the mode is not native, if mode was `auto`.

@@ -72,12 +72,12 @@ impl KernelVersion {
         })
     }
 
-    /// Whether this kernel has links to the hooks of the network stack.
+    /// True if this kernel has links to the hooks of the network stack.
     pub fn has_tcx(self) -> bool {
         self >= Self(6, 6)
     }
 
-    /// Whether this kernel has packets in several buffers, so jumbo frames (commit c2f2cdbeffda), and helpers that copy
+    /// True if this kernel has packets in several buffers, so jumbo frames (commit c2f2cdbeffda), and helpers that copy
     /// bytes of packets for XDP (commit 3f364222d032).
     pub fn has_frags(self) -> bool {
         self >= Self(5, 18)

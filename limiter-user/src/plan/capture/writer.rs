@@ -32,9 +32,9 @@ const OUTBOUND: u32 = 2;
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Whether packets begin with the IP header, and not with the one of Ethernet.
+    /// True if packets begin with the IP header, and not with the one of Ethernet.
     pub no_ethernet: bool,
-    /// Whether the host sends the packets.
+    /// True if the host sends the packets.
     pub outgoing: bool,
     /// Most bytes of a packet.
     pub snap: u32,
