@@ -36,8 +36,8 @@ const FEW: usize = 100;
 /// A wanted ban.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ban {
-    /// Its end.
-    pub ends: Instant,
+    /// Its end, if it has one.
+    pub ends: Option<Instant>,
     /// Its reason.
     pub reason: String,
 }
@@ -53,6 +53,25 @@ pub type Wish = (IpNet, u64, String);
 
 /// A change of bans: those to add or renew, and those to remove.
 pub type Edit = (Vec<Wish>, Vec<IpNet>);
+
+/// The change from a feed's `own` bans to the `wanted` ones. A ban is renewed if its end is wrong by `tolerance` of the
+/// time that is left, in milliseconds, or more.
+pub fn difference(own: &Own, wanted: &Wanted, tolerance: impl Fn(u64) -> u64) -> Edit {
+    let now = Instant::now();
+    let left = |ban: &Ban| {
+        let left = |ends: Instant| ends.saturating_duration_since(now).as_millis();
+        let left = ban.ends.map(left).and_then(|left| left.try_into().ok());
+        left.unwrap_or(u64::MAX)
+    };
+    let wishes = wanted.iter().map(|(prefix, ban)| (prefix, left(ban), ban));
+    let add = wishes.filter(|(prefix, left, _)| {
+        let own = own.get(*prefix);
+        own.is_none_or(|own| own.abs_diff(*left) >= tolerance(*left))
+    });
+    let add = add.map(|(prefix, left, ban)| (*prefix, left, ban.reason.clone()));
+    let remove = own.keys().filter(|prefix| !wanted.contains_key(prefix));
+    (add.collect(), remove.copied().collect())
+}
 
 /// The host of a feed.
 pub trait Host {
@@ -150,7 +169,8 @@ impl<H: Host> Feed<H> {
         match fetched {
             Ok(Fetched::All(wanted)) => new = Some(wanted),
             Ok(Fetched::Same(ends)) => {
-                self.wanted.values_mut().for_each(|ban| ban.ends = ends);
+                let all = self.wanted.values_mut();
+                all.for_each(|ban| ban.ends = Some(ends));
                 is_due = true;
             }
             Ok(Fetched::Changes(changes)) => {
@@ -214,11 +234,11 @@ impl<H: Host> Feed<H> {
             }
             self.wanted = new;
         }
-        self.wanted.retain(|_, ban| ban.ends > now);
+        self.wanted.retain(|_, ban| ban.ends > Some(now));
         let mut result = Ok(());
         for (interface, own) in all {
             let brought = match own {
-                Ok((own, room)) => self.bring_on(&interface, &own, room, now).await,
+                Ok((own, room)) => self.bring_on(&interface, &own, room).await,
                 Err(error) => Err(error),
             };
             result = result.and(brought);
@@ -228,29 +248,9 @@ impl<H: Host> Feed<H> {
         Ok(())
     }
 
-    async fn bring_on(
-        &mut self,
-        interface: &str,
-        own: &Own,
-        room: u64,
-        now: Instant,
-    ) -> Result<(), String> {
-        let left = |ban: &Ban| {
-            let left = ban.ends.saturating_duration_since(now).as_millis();
-            u64::try_from(left).unwrap_or(u64::MAX)
-        };
-        let is_right = |prefix: &IpNet, ban: &Ban| {
-            let (own, left) = (own.get(prefix), left(ban));
-            // Half of a long time is not worth a change.
-            own.is_some_and(|own| own.abs_diff(left) < (left / 2).max(2_000))
-        };
-        let wanted = self.wanted.iter();
-        let add = wanted.filter(|(prefix, ban)| !is_right(prefix, ban));
-        let add = add.map(|(prefix, ban)| (*prefix, left(ban), ban.reason.clone()));
-        let remove = own
-            .keys()
-            .filter(|prefix| !self.wanted.contains_key(prefix));
-        let edit: Edit = (add.collect(), remove.copied().collect());
+    async fn bring_on(&mut self, interface: &str, own: &Own, room: u64) -> Result<(), String> {
+        // Half of a long time is not worth a change.
+        let edit = difference(own, &self.wanted, |left| (left / 2).max(2_000));
         let new = edit
             .0
             .iter()

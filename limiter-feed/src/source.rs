@@ -117,6 +117,7 @@ impl Source {
         };
         let prefixes = parse::list(&String::from_utf8_lossy(&bytes))?;
         let reason = String::new();
+        let ends = Some(ends);
         let ban = Ban { ends, reason };
         let wanted = prefixes.into_iter().map(|prefix| (prefix, ban.clone()));
         Ok(Fetched::All(wanted.collect()))
@@ -161,7 +162,7 @@ impl Decisions {
             reason.retain(|character| !character.is_control());
             let cut = (0..=REASON.min(reason.len())).rfind(|at| reason.is_char_boundary(*at));
             reason.truncate(cut.unwrap_or(0));
-            let ends = now + time;
+            let ends = Some(now + time);
             let ban = wanted.entry(prefix).or_insert(Ban { ends, reason });
             ban.ends = ban.ends.max(ends);
         }

@@ -8,10 +8,13 @@ use std::{
 use ipnet::IpNet;
 use limiter_common::table::key::{SLOTS, SourceKey};
 
-use crate::{conflicts::Held, quota::Quota, refill::Reading};
+use crate::{conflicts::Held, quota::Quota, refill::Reading, store::Entry};
 
 /// The list of denied sources, which may cut a host off from its store.
 pub const DENY: &str = "deny";
+
+/// The store's list of bans, which each attachment in a fleet has.
+pub const BANS: &str = "bans";
 
 /// The fleet's entries on an attachment's lists, by the lists' names.
 pub type OnLists = BTreeMap<String, BTreeSet<IpNet>>;
@@ -91,10 +94,11 @@ pub trait Host {
     /// Fails if they cannot be listed at present.
     fn attachments(&mut self) -> impl Future<Output = Result<Found<Self::Table>, String>>;
 
-    /// Replaces the fleet's entries on the lists of an interface. The agent's other work goes on meanwhile. Returns
-    /// whether the lists changed.
+    /// Replaces the fleet's entries on the lists of an interface, and its bans. The agent's other work goes on
+    /// meanwhile. Returns whether the lists changed.
     fn edit_lists(
         interface: String,
         lists: OnLists,
+        bans: Vec<Entry>,
     ) -> impl Future<Output = Result<bool, String>> + 'static;
 }

@@ -66,6 +66,4 @@ pub struct Listed {
     pub by: String,
     /// Time since the prefix was added, in seconds.
     pub age_seconds: f64,
-    /// Time until the prefix expires, in seconds; null: it stays until it is removed.
-    pub left_seconds: Option<f64>,
 }

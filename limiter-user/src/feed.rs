@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, io};
 
-use limiter_feed::{Edit, Host, Own, OwnBy, State};
+use limiter_feed::{Edit, Host, Own, OwnBy, State, Wanted, difference};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,6 +14,9 @@ use crate::{
     kernel::{Attachment, Error, Result, program::bans, sys::clock},
     observe::feeds,
 };
+
+/// Milliseconds by which the end of a fleet's ban may differ between hosts: each reads it over the network.
+const END_TOLERANCE: u64 = 1_000;
 
 /// A question about the bans of one origin.
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,19 +39,7 @@ pub async fn answer(origin: &str, about: About) -> io::Result<Value> {
 }
 
 async fn own(origin: &str, interfaces: Vec<String>) -> Result<OwnBy, String> {
-    let read = |attachment: &Attachment| -> Result<(Own, u64)> {
-        let now = clock::now()?;
-        let mut bans = attachment.bans.at(now)?;
-        let most = u64::from(attachment.record.settings.max_bans);
-        let room = most.saturating_sub(bans.len() as u64);
-        bans.retain(|(_, ban)| bans::text(&ban.origin) == origin);
-        let left = |until: u64| match until {
-            0 => u64::MAX,
-            until => until.saturating_sub(now) / 1_000_000,
-        };
-        let bans = bans.iter().map(|(prefix, ban)| (*prefix, left(ban.until)));
-        Ok((bans.collect(), room))
-    };
+    let read = |attachment: &Attachment| own_on(attachment, origin);
     let mut all = Vec::new();
     if interfaces.is_empty() {
         let (attachments, errors) = Attachment::all().await.map_err(|error| error.to_string())?;
@@ -68,6 +59,28 @@ async fn own(origin: &str, interfaces: Vec<String>) -> Result<OwnBy, String> {
         .collect())
 }
 
+/// The bans of `origin` on an attachment, and the room for more.
+fn own_on(attachment: &Attachment, origin: &str) -> Result<(Own, u64)> {
+    let now = clock::now()?;
+    let mut bans = attachment.bans.at(now)?;
+    let most = u64::from(attachment.record.settings.max_bans);
+    let room = most.saturating_sub(bans.len() as u64);
+    bans.retain(|(_, ban)| bans::text(&ban.origin) == origin);
+    let left = |until: u64| match until {
+        0 => u64::MAX,
+        until => until.saturating_sub(now) / 1_000_000,
+    };
+    let bans = bans.iter().map(|(prefix, ban)| (*prefix, left(ban.until)));
+    Ok((bans.collect(), room))
+}
+
+/// Brings the bans of `origin` on an interface to the wanted ones.
+pub async fn bring(interface: &str, origin: &str, wanted: &Wanted) -> Result<()> {
+    let (own, _) = own_on(&Attachment::open(interface).await?, origin)?;
+    let edit = difference(&own, wanted, |_| END_TOLERANCE);
+    change(interface, origin, edit).await
+}
+
 async fn change(interface: &str, origin: &str, (add, remove): Edit) -> Result<()> {
     let (mut attachment, _lock) = Attachment::open_locked(interface).await?;
     let now = clock::now()?;
@@ -76,7 +89,10 @@ async fn change(interface: &str, origin: &str, (add, remove): Edit) -> Result<()
         // The other process has no privileges, and may be taken over.
         limiter_feed::bannable(&prefix).map_err(Error::Refused)?;
         let prefix = prefix.trunc();
-        let until = now.saturating_add(left.saturating_mul(1_000_000));
+        let until = match left {
+            u64::MAX => 0,
+            left => now.saturating_add(left.saturating_mul(1_000_000)),
+        };
         let ban = bans::ban(&prefix, until, origin, &reason)?;
         if !attachment.bans.is_of_another(&prefix, &ban, now)? {
             bans.insert(prefix, ban);

@@ -1,5 +1,4 @@
-//! The lists of a fleet on one interface. They are read when the store announces a change, put in force, and removed
-//! when they expire.
+//! The lists and bans of a fleet on one interface. They are read when the store announces a change, and put in force.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +11,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::{
-    host::{DENY, OnLists},
+    host::{BANS, DENY, OnLists},
     status::Listed,
     store::{Changed, Entry, Lists},
 };
@@ -96,19 +95,6 @@ impl SharedLists {
         lines
     }
 
-    /// Removes the entries that have expired, whether or not the store answers.
-    pub fn expire(&mut self, now: Instant) {
-        let is_over = |entry: &Entry| {
-            let since = now.saturating_duration_since(entry.at);
-            entry.left.is_some_and(|left| left <= since)
-        };
-        for list in self.lists.values_mut() {
-            let before = list.len();
-            list.retain(|_, entry| !is_over(entry));
-            self.is_pending |= list.len() < before;
-        }
-    }
-
     /// Begins a change of this host's lists, if there is something to change. A change that a command waits for begins
     /// at once.
     pub fn begin(&mut self, now: Instant) -> bool {
@@ -122,21 +108,23 @@ impl SharedLists {
         begins
     }
 
-    /// The fleet's entries to put in force, and the first entry left out because it contains the store's addresses.
-    pub fn wanted(&self, store_at: &[IpAddr]) -> (OnLists, Option<IpNet>) {
-        let mut left_out = None;
-        let mut wanted = OnLists::new();
+    /// The fleet's entries and bans to put in force, and one of those left out because they contain the store's
+    /// addresses.
+    pub fn wanted(&self, store_at: &[IpAddr]) -> (OnLists, Vec<Entry>, Option<String>) {
+        let (mut lists, mut bans, mut left_out) = (OnLists::new(), Vec::new(), None);
         for (name, entries) in &self.lists {
-            let list = wanted.entry(name.clone()).or_default();
-            for prefix in entries.keys() {
-                if cuts_off(name, prefix, store_at) {
-                    left_out = left_out.or(Some(*prefix));
-                } else {
-                    list.insert(*prefix);
-                }
+            let cuts_off = |prefix: &IpNet| cuts_off(name, prefix, store_at);
+            if let Some(first) = entries.keys().find(|prefix| cuts_off(prefix)) {
+                left_out = Some(format!("{} on the fleet's {name}", show(first)));
+            }
+            let rest = entries.values().filter(|entry| !cuts_off(&entry.prefix));
+            if name == BANS {
+                bans.extend(rest.cloned());
+            } else {
+                lists.insert(name.clone(), rest.map(|entry| entry.prefix).collect());
             }
         }
-        (wanted, left_out)
+        (lists, bans, left_out)
     }
 
     /// Notes that the lists of this revision are in force, or why not. Answers the commands that wait for it. Returns
@@ -145,7 +133,7 @@ impl SharedLists {
         &mut self,
         result: &Result<(), String>,
         revision: u64,
-        left_out: Option<IpNet>,
+        left_out: Option<String>,
         now: Instant,
     ) -> Vec<String> {
         let mut lines = Vec::new();
@@ -161,8 +149,7 @@ impl SharedLists {
         self.rested = Some(now + rest);
         if let Some(first) = left_out {
             lines.push(format!(
-                "{} on the fleet's {DENY} is not in force here: it contains the store's own address, so this host would not hear of its removal",
-                show(&first)
+                "{first} is not in force here: it contains the store's own address, so this host would not hear of its removal"
             ));
         }
         self.answer_waiting(result, revision);
@@ -184,12 +171,10 @@ impl SharedLists {
     pub fn listed(&self, name: &str, now: Instant) -> Option<Vec<Listed>> {
         let listed = self.lists.get(name)?.values().map(|entry| {
             let since = now.saturating_duration_since(entry.at);
-            let left = entry.left.map(|left| left.saturating_sub(since));
             Listed {
                 prefix: show(&entry.prefix),
                 by: entry.by.clone(),
                 age_seconds: (entry.age + since).as_secs_f64(),
-                left_seconds: left.map(|left| left.as_secs_f64()),
             }
         });
         Some(listed.collect())
@@ -198,7 +183,7 @@ impl SharedLists {
 
 /// Returns true if a prefix on this list would cut the host off from the store, and so from the news of its removal.
 pub fn cuts_off(list: &str, prefix: &IpNet, store_at: &[IpAddr]) -> bool {
-    list == DENY && store_at.iter().any(|address| prefix.contains(address))
+    (list == DENY || list == BANS) && store_at.iter().any(|address| prefix.contains(address))
 }
 
 /// Formats a prefix. A single address has no length.
@@ -214,43 +199,23 @@ pub fn show(prefix: &IpNet) -> String {
 mod tests {
     use super::*;
 
-    fn entry(prefix: &str, at: Instant, left: Option<u64>) -> Entry {
+    fn entry(prefix: &str) -> Entry {
         Entry {
-            at,
+            at: Instant::now(),
             prefix: prefix.parse().expect("a prefix"),
             by: "a".to_owned(),
             age: Duration::from_secs(5),
-            left: left.map(Duration::from_secs),
+            left: None,
         }
     }
 
-    /// Lets the lists read these entries of `deny`. Returns the lines to report.
+    /// Lets the lists read these entries of `deny`, which are banned too. Returns the lines to report.
     fn read(lists: &mut SharedLists, revision: u64, entries: &[Entry]) -> Vec<String> {
         let read = Lists {
             revision,
-            lists: vec![Ok(entries.to_vec())],
+            lists: vec![Ok(entries.to_vec()), Ok(entries.to_vec())],
         };
-        lists.take(&["deny".to_owned()], read)
-    }
-
-    #[test]
-    fn entry_with_a_deadline_is_removed_when_it_expires() {
-        let now = Instant::now();
-        let mut lists = SharedLists::default();
-        let entries = [("192.0.2.1/32", Some(9)), ("192.0.2.2/32", None)];
-        let entries = entries.map(|(prefix, left)| entry(prefix, now, left));
-        assert_eq!(read(&mut lists, 7, &entries), [""; 0]);
-        assert!(std::mem::take(&mut lists.is_pending));
-        let later = |seconds| now + Duration::from_secs(seconds);
-        lists.expire(later(8));
-        assert!(!lists.is_pending);
-        let listed = lists.listed("deny", later(8)).unwrap();
-        let times = (listed[0].age_seconds, listed[0].left_seconds);
-        assert_eq!(times, (13.0, Some(1.0)));
-        assert_eq!(lists.wanted(&[]).0["deny"].len(), 2);
-        lists.expire(later(9));
-        assert!(lists.is_pending);
-        assert_eq!(lists.wanted(&[]).0["deny"], [entries[1].prefix].into());
+        lists.take(&["deny".to_owned(), "bans".to_owned()], read)
     }
 
     #[test]
@@ -263,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn deny_prefixes_that_cover_the_store_are_left_out() {
+    fn denied_and_banned_prefixes_that_cover_the_store_are_left_out() {
         let all = ["0.0.0.0/0", "192.0.2.0/24", "192.0.2.8/32", "2001:db8::/32"];
         let all = all.map(|prefix| prefix.parse().unwrap());
         let store = ["192.0.2.7".parse().unwrap()];
@@ -272,13 +237,20 @@ mod tests {
             [true, true, false, false]
         );
         assert_eq!(all.map(|it| cuts_off("gold", &it, &store)), [false; 4]);
-        let now = Instant::now();
+        assert_eq!(
+            all.map(|it| cuts_off("bans", &it, &store))[1..3],
+            [true, false]
+        );
         let mut lists = SharedLists::default();
-        let entries = ["192.0.2.0/24", "192.0.2.8/32"].map(|prefix| entry(prefix, now, None));
+        let entries = ["192.0.2.0/24", "192.0.2.8/32"].map(entry);
         read(&mut lists, 1, &entries);
-        let (wanted, left_out) = lists.wanted(&store);
-        assert_eq!(wanted["deny"], [entries[1].prefix].into());
-        assert_eq!(left_out, Some(entries[0].prefix));
+        let (wanted, bans, left_out) = lists.wanted(&store);
+        assert_eq!(
+            wanted,
+            [("deny".to_owned(), [entries[1].prefix].into())].into()
+        );
+        assert_eq!(bans, entries[1..]);
+        assert_eq!(left_out.unwrap(), "192.0.2.0/24 on the fleet's deny");
     }
 
     #[test]
@@ -293,9 +265,9 @@ mod tests {
         assert!(begins(&mut lists, 0));
         assert!(!begins(&mut lists, 0), "under way");
         assert_eq!(lists.done(&Ok(()), 0, None, now), [""; 0]);
-        let store = Some("0.0.0.0/0".parse().unwrap());
+        let store = Some("0.0.0.0/0 on the fleet's deny".to_owned());
         assert!(begins(&mut lists, 0));
-        let lines = lists.done(&Ok(()), 0, store, later(60));
+        let lines = lists.done(&Ok(()), 0, store.clone(), later(60));
         assert!(lines[0].contains("0.0.0.0/0"), "{lines:?}");
         assert!(
             !begins(&mut lists, 119),
@@ -307,9 +279,9 @@ mod tests {
         lists.waiting.push(Waiting { changed, answer });
         assert!(begins(&mut lists, 119));
         let failed = Err("no".to_owned());
-        assert_eq!(lists.done(&failed, 0, store, later(119)).len(), 1);
+        assert_eq!(lists.done(&failed, 0, store.clone(), later(119)).len(), 1);
         assert!(lists.waiting.is_empty() && lists.is_pending);
         assert!(!begins(&mut lists, 123) && begins(&mut lists, 124));
-        assert_eq!(lists.done(&failed, 0, store, later(124)), [""; 0]);
+        assert_eq!(lists.done(&failed, 0, store.clone(), later(124)), [""; 0]);
     }
 }

@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use ipnet::IpNet;
-
 use super::{
     lists::{Answer, Waiting, cuts_off, reply, show},
     membership::Membership,
@@ -120,8 +118,8 @@ impl<H: Host + 'static> Agent<H> {
                 continue;
             }
             let (member, revision) = (membership.id, membership.lists.revision);
-            let (wanted, left_out) = membership.lists.wanted(&self.store_at);
-            let edited = H::edit_lists(membership.about().interface.clone(), wanted);
+            let (lists, bans, left_out) = membership.lists.wanted(&self.store_at);
+            let edited = H::edit_lists(membership.about().interface.clone(), lists, bans);
             self.edits.push(edited, move |agent, result| {
                 if let Some(at) = agent.at(member) {
                     agent.put_in_force(at, revision, result, left_out);
@@ -135,7 +133,7 @@ impl<H: Host + 'static> Agent<H> {
         at: usize,
         revision: u64,
         result: Result<bool, String>,
-        left_out: Option<IpNet>,
+        left_out: Option<String>,
     ) {
         let membership = &mut self.memberships[at];
         // The interface has another program now.

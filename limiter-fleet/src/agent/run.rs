@@ -125,7 +125,6 @@ impl<H: Host + 'static> Agent<H> {
         }
         for at in 0..self.memberships.len() {
             self.memberships[at].scan(self.host.now()?, now);
-            self.memberships[at].lists.expire(now);
             if self.connection.store.is_some() {
                 self.send(at, now);
                 self.beat(at, now);

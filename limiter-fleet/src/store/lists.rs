@@ -27,8 +27,10 @@ pub enum Edit {
     Add {
         /// The prefixes.
         prefixes: Vec<IpNet>,
-        /// Lifetime of the entries; without it, they stay until they are removed.
+        /// Lifetime of the entries, for bans; without it, they stay until they are removed.
         lasts: Option<Duration>,
+        /// The reason, for bans; may be empty.
+        reason: String,
     },
     /// Removes prefixes.
     Remove(Vec<IpNet>),
@@ -48,7 +50,7 @@ pub struct Changed {
 pub struct Entry {
     /// The prefix.
     pub prefix: IpNet,
-    /// Name of the host that added the prefix.
+    /// Name of the host that added the prefix; then `: ` and the reason, if there is one.
     pub by: String,
     /// Time at which the entry was read.
     pub at: Instant,
@@ -87,12 +89,19 @@ impl Store {
         by: &str,
         edit: &Edit,
     ) -> Result<Changed, Error> {
-        let by = printable(by);
         let micros = |time: Duration| {
             u64::try_from(time.as_micros()).map_or(MOST / 2, |it| it.min(MOST / 2))
         };
+        let author;
         let (add, prefixes) = match edit {
-            Edit::Add { prefixes, lasts } => (Some((&*by, lasts.map(micros))), prefixes),
+            Edit::Add {
+                prefixes,
+                lasts,
+                reason,
+            } => {
+                author = printable(&format!("{by}: {reason}").trim_end_matches(": "));
+                (Some((&*author, lasts.map(micros))), prefixes)
+            }
             Edit::Remove(prefixes) => (None, prefixes),
         };
         let prefixes = prefixes.iter().map(|prefix| prefix.trunc().to_string());

@@ -1,25 +1,28 @@
 //! The implementation of limiter-fleet's host.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use limiter_common::{
-    abi::Source,
+    abi::{REASON_MAX, Source},
     arithmetic::bucket::ticks,
     table::{
         entry::epoch_in,
         key::{IPV6, SLOTS, SourceKey, is_link_local},
     },
 };
+use limiter_feed::{Ban, Wanted, bannable};
 use limiter_fleet::{
     conflicts::Held,
-    host::{About, Found, Host, Limit, OnLists, Sighting, Table},
+    host::{About, BANS, Found, Host, Limit, OnLists, Sighting, Table},
     quota::Quota,
     refill::{self, Reading},
+    store::Entry,
 };
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use crate::{
     config::Scope,
+    feed,
     kernel::{
         Attachment, Result,
         ops::set,
@@ -28,6 +31,9 @@ use crate::{
     },
     observe::{Reader, readers as all_readers},
 };
+
+/// The origin of the bans that all hosts of a fleet have.
+pub const BY_FLEET: &str = "fleet";
 
 /// The attachments of this network namespace.
 #[derive(Debug)]
@@ -55,18 +61,37 @@ impl Host for Here {
         Ok((tables, errors.collect()))
     }
 
-    async fn edit_lists(interface: String, lists: OnLists) -> Result<bool, String> {
+    async fn edit_lists(
+        interface: String,
+        lists: OnLists,
+        bans: Vec<Entry>,
+    ) -> Result<bool, String> {
         // Bounds the memory and the threads of a host with many interfaces.
         static EDITS: Semaphore = Semaphore::const_new(4);
         let _permit = EDITS.acquire().await;
         // Waits for other commands, and loads a program. The agent has other work meanwhile.
         let runtime = Handle::current();
-        let edit = move || runtime.block_on(set::overlay(&interface, lists));
-        let edited = tokio::task::spawn_blocking(edit).await;
-        let edited = edited.map_err(|error| error.to_string())?;
-        let edited = edited.map(|swapped| swapped.is_some());
+        let edit = async move {
+            let swapped = set::overlay(&interface, lists).await?;
+            feed::bring(&interface, BY_FLEET, &wanted(bans)).await?;
+            Ok(swapped.is_some())
+        };
+        let edited = tokio::task::spawn_blocking(move || runtime.block_on(edit)).await;
+        let edited: Result<bool> = edited.map_err(|error| error.to_string())?;
         edited.map_err(|error| error.to_string())
     }
+}
+
+/// The fleet's bans as those of a feed, without those that have ended or that no host can make.
+fn wanted(bans: Vec<Entry>) -> Wanted {
+    let now = Instant::now();
+    let bans = bans.into_iter().filter_map(|entry| {
+        let ends = entry.left.map(|left| entry.at + left);
+        let reason = entry.by.chars().take(REASON_MAX).collect();
+        let is_good = ends.is_none_or(|ends| ends > now) && bannable(&entry.prefix).is_ok();
+        is_good.then_some((entry.prefix, Ban { ends, reason }))
+    });
+    bans.collect()
 }
 
 /// An attachment that belongs to a fleet.
@@ -88,7 +113,7 @@ impl Attached {
             interface: attachment.interface.name.clone(),
             index: attachment.interface.index,
             fleet,
-            lists: settings.fleet_lists.clone(),
+            lists: &settings.fleet_lists | &BTreeSet::from([BANS.to_owned()]),
             table: attachment.tables.sets.id,
             program: attachment.program_id,
             entries: usize::try_from(attachment.tables.sets.capacity()).unwrap_or(usize::MAX),

@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use limiter_fleet::agent::{Agent, Options};
 use tokio::sync::mpsc;
 
+pub use self::host::BY_FLEET;
 use crate::sandbox;
 
 /// Maximum commands that ask at the same time.

@@ -6,8 +6,8 @@ use limiter_fleet::status::Listed;
 
 use crate::show::units::whole;
 
-/// One line per prefix in force. For a prefix that the fleet added, a comment names the host, the time and the time
-/// left. Fleet prefixes that are not in force are comments too.
+/// One line per prefix in force. For a prefix that the fleet added, a comment names the host and the time.
+/// Fleet prefixes that are not in force are comments too.
 pub fn lines(in_force: &[String], fleet: &[Listed]) -> String {
     let by_prefix: HashMap<_, _> = (fleet.iter())
         .map(|listed| (listed.prefix.as_str(), listed))
@@ -32,36 +32,32 @@ pub fn lines(in_force: &[String], fleet: &[Listed]) -> String {
 
 fn comment(listed: &Listed) -> String {
     let ago = whole(listed.age_seconds.floor());
-    let left = listed
-        .left_seconds
-        .map_or_else(String::new, |left| format!(", for {} more", whole(left)));
-    format!("by {}, {ago} ago{left}", listed.by)
+    format!("by {}, {ago} ago", listed.by)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn listed(prefix: &str, age_seconds: f64, left_seconds: Option<f64>) -> Listed {
+    fn listed(prefix: &str, age_seconds: f64) -> Listed {
         Listed {
             prefix: prefix.to_owned(),
             by: "web-1".to_owned(),
             age_seconds,
-            left_seconds,
         }
     }
 
     #[test]
-    fn fleet_prefixes_are_shown_with_author_age_and_time_left() {
+    fn fleet_prefixes_are_shown_with_author_and_age() {
         let in_force = ["192.0.2.1", "192.0.2.2", "192.0.2.3"].map(str::to_owned);
         let fleet = [
-            listed("192.0.2.2", 3_725.9, None),
-            listed("192.0.2.3", 0.4, Some(599.2)),
-            listed("0.0.0.0/0", 5.0, None),
+            listed("192.0.2.2", 3_725.9),
+            listed("192.0.2.3", 0.4),
+            listed("0.0.0.0/0", 5.0),
         ];
         assert_eq!(
             lines(&in_force, &fleet),
-            "192.0.2.1\n192.0.2.2  # by web-1, 1h 2m 5s ago\n192.0.2.3  # by web-1, 0s ago, for 10m more\n\
+            "192.0.2.1\n192.0.2.2  # by web-1, 1h 2m 5s ago\n192.0.2.3  # by web-1, 0s ago\n\
              # 0.0.0.0/0 is not in force here: by web-1, 5s ago\n"
         );
         assert_eq!(lines(&in_force[..1], &[]), "192.0.2.1\n");
@@ -70,10 +66,7 @@ mod tests {
     #[test]
     fn printed_list_reads_back() {
         let in_force = ["192.0.2.2", "2001:db8::/32"].map(str::to_owned);
-        let fleet = [
-            listed("192.0.2.2", 1.0, Some(1.0)),
-            listed("::/0", 1.0, None),
-        ];
+        let fleet = [listed("192.0.2.2", 1.0), listed("::/0", 1.0)];
         let read = crate::config::lists::read(&lines(&in_force, &fleet)).unwrap();
         let shown: Vec<_> = read.iter().map(crate::config::lists::show).collect();
         assert_eq!(shown, in_force);

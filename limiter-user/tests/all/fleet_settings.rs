@@ -63,6 +63,13 @@ fn fleet_list_that_does_not_exist_is_refused() {
 }
 
 #[test]
+fn bans_of_a_fleet_are_no_list() {
+    let text = SHARED_LISTS.replace("[lists]", "[lists]\nbans = { scope = \"fleet\" }");
+    let mistakes = file::parse(&text, Path::new(".")).expect_err("the name is taken");
+    assert!(format!("{mistakes:?}").contains("bans are no list"));
+}
+
+#[test]
 fn shared_limit_has_the_shared_flag() {
     let flags = |text: &str| {
         let limit = &settings(text).limits[0];

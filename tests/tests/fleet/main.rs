@@ -1,5 +1,6 @@
 //! Hosts behind a router share limits and lists through a store, even under faults.
 
+mod bans;
 mod case;
 mod changes;
 mod faults;

@@ -42,7 +42,12 @@ pub fn prefixes(texts: &[&str]) -> Vec<IpNet> {
 
 pub fn add(texts: &[&str], lasts: Option<Duration>) -> Edit {
     let prefixes = prefixes(texts);
-    Edit::Add { prefixes, lasts }
+    let reason = String::new();
+    Edit::Add {
+        prefixes,
+        lasts,
+        reason,
+    }
 }
 
 /// They read author, time and time to live too. Each change makes a new revision.
@@ -106,6 +111,7 @@ fn list_of_maximum_length_is_added_read_and_removed() {
     let add = Edit::Add {
         prefixes: all.clone(),
         lasts: None,
+        reason: String::new(),
     };
     assert_eq!(store.try_edit(&add).unwrap(), PREFIXES as u64);
     assert_eq!(store.deny().len(), PREFIXES);

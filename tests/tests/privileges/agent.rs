@@ -121,10 +121,12 @@ fn agent_runs_for_a_user_with_three_capabilities() {
             fleet()["error"].is_null() && fleet()["staleness_seconds"].is_f64()
         });
         expect_confined(&agent);
-        limiter.done("deny add eth0 203.0.113.7 --for 1h");
+        limiter.done("deny add eth0 203.0.113.7");
         let list = limiter.done("deny list eth0").stdout;
         assert!(list.starts_with("203.0.113.7  # by "), "{list}");
-        assert!(list.contains(" ago, for "), "{list}");
+        limiter.done("ban eth0 203.0.113.8 --for 1h");
+        let bans: Value = limiter.json("bans eth0 --json");
+        assert_eq!(bans["bans"][0]["origin"], "fleet", "{bans}");
         // A user other than the agent's gets no answer, even with equal capabilities and paths.
         let mut other = setpriv(USER + 1, "-all");
         other.args([

@@ -4,15 +4,17 @@ use clap::Args;
 use ipnet::IpNet;
 use limiter_common::abi;
 
-use super::edit::first_of;
+use limiter_fleet::store::Edit;
+
+use super::{by_fleet, edit::first_of};
 use crate::{
     cli::shared::{OnOne, SECOND, YEAR, duration, each, note, outcome, prefix, usage, warn_of_ban},
     config::{Invalid, invalid},
-    kernel::{Attachment, program::bans, sys::clock},
+    kernel::{self, Attachment, program::bans, sys::clock},
 };
 
-/// The origin of bans that are made by this command.
-const BY_HAND: &str = "hand";
+/// The origin of bans that are made by this command. A fleet shares them.
+pub const BY_HAND: &str = "hand";
 
 /// Drop all packets of sources, for a time or until `unban`
 #[derive(Debug, Args)]
@@ -33,7 +35,8 @@ pub struct Ban {
         hide_default_value = true
     )]
     reason: String,
-    /// Name of the program that bans, instead of `hand`. Bans of another origin stay if they last as long or longer
+    /// Name of the program that bans, instead of `hand`. Its bans are of this host alone, and bans of another origin
+    /// stay if they last as long or longer
     #[arg(long, value_name = "NAME", default_value = BY_HAND, hide_default_value = true)]
     origin: String,
 }
@@ -67,15 +70,59 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
     let mut attachment = Attachment::open(interface).await?;
     let allow = attachment.settings()?.lists.allow;
     warn_of_ban(interface, prefixes, &allow);
+    let is_in_shadow = attachment.record.settings.shadow;
+    let fleet = attachment.record.settings.fleet.clone();
+    let banned = match fleet.filter(|_| origin == BY_HAND) {
+        None => ban_here(&mut attachment, arguments)?,
+        Some(fleet) => {
+            // The agent needs the lock of the attachment.
+            drop(attachment);
+            let edit = Edit::Add {
+                prefixes: prefixes.clone(),
+                lasts: *lasts,
+                reason: arguments.reason.clone(),
+            };
+            by_fleet::change_bans(interface, &fleet, edit).await?;
+            let all = format!(", on all hosts of fleet '{fleet}'");
+            first_of(prefixes.iter()).map(|first| (first, all))
+        }
+    };
+    let Some((what, how)) = banned else {
+        return Ok(());
+    };
+    let time = lasts.map_or_else(
+        || "without end".to_owned(),
+        |lasts| format!("for {}", humantime::format_duration(lasts)),
+    );
+    outcome(false, &format!("{interface}: {what} banned {time}{how}\n"));
+    if is_in_shadow {
+        note(&format!("{interface} is in shadow: bans drop nothing"));
+    }
+    let within = |allowed: &&IpNet| prefixes.iter().any(|ban| ban.contains(*allowed));
+    if let Some(passing) = first_of(allow.iter().filter(within)) {
+        note(&format!(
+            "{passing} still passes {interface}: on allow, the same or a longer prefix takes precedence over a ban"
+        ));
+    }
+    Ok(())
+}
+
+/// Bans on this host alone. Returns the banned prefixes as text, and how many were renewed.
+fn ban_here(
+    attachment: &mut Attachment,
+    arguments: &Ban,
+) -> kernel::Result<Option<(String, String)>> {
+    let Ban {
+        prefixes,
+        lasts,
+        origin,
+        ..
+    } = arguments;
     let _lock = attachment.lock()?;
     let now = clock::now()?;
-    let (until, time) = match lasts {
-        None => (0, "without end".to_owned()),
-        Some(lasts) => (
-            now.saturating_add(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX)),
-            format!("for {}", humantime::format_duration(*lasts)),
-        ),
-    };
+    let until = lasts.map_or(0, |lasts| {
+        now.saturating_add(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX))
+    });
     let made = |prefix: &IpNet| {
         let ban = bans::ban(prefix, until, origin, &arguments.reason)?;
         Ok((*prefix, ban))
@@ -114,21 +161,5 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
     {
         note("a ban ends earlier now than it would have");
     }
-    if attachment.record.settings.shadow {
-        note(&format!("{interface} is in shadow: bans drop nothing"));
-    }
-    let Some(what) = first_of(bans.keys()) else {
-        return Ok(());
-    };
-    outcome(
-        false,
-        &format!("{interface}: {what} banned {time}{renewed}\n"),
-    );
-    let within = |allowed: &&IpNet| prefixes.iter().any(|ban| ban.contains(*allowed));
-    if let Some(passing) = first_of(allow.iter().filter(within)) {
-        note(&format!(
-            "{passing} still passes {interface}: on allow, the same or a longer prefix takes precedence over a ban"
-        ));
-    }
-    Ok(())
+    Ok(first_of(bans.keys()).map(|what| (what, renewed)))
 }

@@ -1,7 +1,7 @@
-//! Edits of a list that a fleet shares: the agent passes them to the store, and so to all hosts.
+//! Edits of the lists and bans that a fleet shares: the agent passes them to the store, and so to all hosts.
 
 use super::edit::{Edit, Kind, first_of};
-use limiter_fleet::store;
+use limiter_fleet::{host::BANS, store};
 
 use crate::{
     agent::ask,
@@ -14,7 +14,7 @@ impl Edit {
     /// The settings in force on this host after the edit. `in_force` are the present ones, and `own` this host's own.
     pub fn after_by_fleet(&self, mut own: Settings, in_force: &Settings) -> Option<Settings> {
         let kept = match self.kind {
-            Kind::Add(_) => &Prefixes::new(),
+            Kind::Add => &Prefixes::new(),
             Kind::Remove => own.lists.named_mut(&self.name)?,
             Kind::Replace => return None,
         };
@@ -48,10 +48,13 @@ impl Edit {
                     "{name} is shared by fleet '{fleet}', and replacing it could remove prefixes that other hosts add; nothing was changed: use `remove` and `add`"
                 ));
             }
-            Kind::Add(lasts) => {
-                let prefixes = given;
-                let lasts = *lasts;
-                (store::Edit::Add { prefixes, lasts }, "added")
+            Kind::Add => {
+                let edit = store::Edit::Add {
+                    prefixes: given,
+                    lasts: None,
+                    reason: String::new(),
+                };
+                (edit, "added")
             }
             Kind::Remove => {
                 let listed = ask::listed(&interface, name).await.map_err(unchanged)?;
@@ -65,16 +68,12 @@ impl Edit {
         let changed = ask::edit(&interface, name, change)
             .await
             .map_err(unchanged)?;
-        let time = match kind {
-            Kind::Add(Some(lasts)) => format!(", for {}", humantime::format_duration(*lasts)),
-            _ => String::new(),
-        };
         let text = match changed {
             0 => {
                 let why = not_there.as_deref().unwrap_or("already in force");
                 format!("unchanged: {why}, on all hosts of fleet '{fleet}'")
             }
-            _ => format!("{name}: {changed} {what}{time}, on all hosts of fleet '{fleet}'"),
+            _ => format!("{name}: {changed} {what}, on all hosts of fleet '{fleet}'"),
         };
         let in_force = Attachment::open(&interface).await?.settings()?;
         let stays = || {
@@ -104,6 +103,16 @@ impl Edit {
             )),
         }
     }
+}
+
+/// Changes the bans of all hosts of a fleet. On return, the change is in force on this host.
+pub async fn change_bans(interface: &str, fleet: &str, edit: store::Edit) -> anyhow::Result<()> {
+    let changed = ask::edit(interface, BANS, edit).await;
+    changed.map(drop).map_err(|error| {
+        anyhow::anyhow!(
+            "fleet '{fleet}' shares the bans of {interface}, and its agent is needed for them: {error}. For a ban of this host alone, add --origin NAME"
+        )
+    })
 }
 
 /// The error for a list of the fleet that cannot be changed.

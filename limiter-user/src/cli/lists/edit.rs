@@ -1,6 +1,6 @@
 //! `limiter allow`, `limiter deny` and `limiter tier`.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
@@ -9,8 +9,8 @@ use ipnet::IpNet;
 use crate::{
     agent::ask,
     cli::shared::{
-        Lasting, OnOne, SECOND, Usage, YEAR, allow_first, answer, duration, each, note,
-        note_stale_file, prefix, report_changes, warn_of_change,
+        Lasting, OnOne, Usage, allow_first, answer, each, note, note_stale_file, prefix,
+        report_changes, warn_of_change,
     },
     config::{Invalid, Prefixes, Settings, invalid, lists, lists::show},
     kernel::{
@@ -25,13 +25,7 @@ use crate::{
 #[derive(Debug, Subcommand)]
 pub enum Verb<On: Args> {
     /// Add prefixes to the list; none of them if one is invalid
-    Add {
-        #[command(flatten)]
-        given: Given<On>,
-        /// Remove the prefixes after this time, as in 90s, 10m or 2h; only for lists that a fleet shares
-        #[arg(long = "for", value_name = "DURATION", value_parser = duration(SECOND..=10 * YEAR, "10m"))]
-        lasts: Option<Duration>,
-    },
+    Add(Given<On>),
     /// Remove prefixes from the list; a note names missing ones
     Remove(Given<On>),
     /// Replace the whole list by these prefixes
@@ -73,8 +67,7 @@ pub struct Given<On: Args> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// With a duration, for that time only.
-    Add(Option<Duration>),
+    Add,
     Remove,
     Replace,
 }
@@ -107,7 +100,7 @@ async fn execute<On: Args>(
     which: impl FnOnce(On) -> Result<(OnOne, String), Usage>,
 ) -> anyhow::Result<()> {
     let (kind, given) = match verb {
-        Verb::Add { given, lasts } => (Kind::Add(lasts), given),
+        Verb::Add(given) => (Kind::Add, given),
         Verb::Remove(given) => (Kind::Remove, given),
         Verb::Replace(given) => (Kind::Replace, given),
         Verb::List { on, json } => {
@@ -184,16 +177,10 @@ impl Edit {
         if attachment.record.settings.shares(name) {
             if lasts != Lasts::ForGood {
                 bail!(invalid!(
-                    "{name} of {interface} is shared by a fleet, where --try and --dry-run are not possible; nothing was changed: leave them out, or use `add --for 2m`"
+                    "{name} of {interface} is shared by a fleet, where --try and --dry-run are not possible; nothing was changed: leave them out"
                 ));
             }
             return self.by_fleet(attachment).await;
-        }
-        if let Kind::Add(Some(_)) = self.kind {
-            find(&mut attachment.own_settings()?, name)?;
-            bail!(invalid!(
-                "--for needs a list that a fleet shares, but {name} of {interface} belongs to this host alone; nothing was added: add without --for and `remove` later, or share the list (fleet = \"NAME\", and {name} = {{ scope = \"fleet\" }} under [lists] of its file)"
-            ));
         }
         let mut changed = set(interface, lasts, |settings| self.after(settings)).await?;
         // Some of the prefixes to be removed are not on the list.
@@ -214,7 +201,7 @@ impl Edit {
         let (mut new, prefixes) = (settings.clone(), &self.prefixes);
         let list = find(&mut new, &self.name)?;
         match self.kind {
-            Kind::Add(_) => list.extend(prefixes),
+            Kind::Add => list.extend(prefixes),
             Kind::Replace => list.clone_from(prefixes),
             Kind::Remove => list.retain(|prefix| !prefixes.contains(prefix)),
         }

@@ -1,8 +1,11 @@
 use clap::Args;
 use ipnet::IpNet;
 
-use super::edit::first_of;
+use limiter_fleet::store::Edit;
+
+use super::{by_fleet, edit::first_of};
 use crate::{
+    agent::BY_FLEET,
     cli::shared::{OnOne, each, note, outcome, prefix},
     config::lists::show,
     kernel::{Attachment, Result, program::bans::text, sys::clock},
@@ -34,6 +37,20 @@ async fn unban(
     }: &Unban,
 ) -> anyhow::Result<()> {
     let mut attachment = Attachment::open(interface).await?;
+    let fleet = attachment.record.settings.fleet.clone();
+    let mut of_fleet = Vec::new();
+    if let Some(fleet) = fleet.filter(|_| origin.is_none()) {
+        for prefix in prefixes {
+            let ban = attachment.bans.get(prefix)?;
+            if ban.is_some_and(|ban| text(&ban.origin) == BY_FLEET) {
+                of_fleet.push(*prefix);
+            }
+        }
+        // The agent needs the lock of the attachment. It may have put the interface's lists in force by then.
+        let edit = Edit::Remove(prefixes.clone());
+        by_fleet::change_bans(interface, &fleet, edit).await?;
+        attachment = Attachment::open(interface).await?;
+    }
     let _lock = attachment.lock()?;
     let mut own = Vec::new();
     for prefix in prefixes {
@@ -47,7 +64,7 @@ async fn unban(
     let (mut ended, mut missing) = (Vec::new(), Vec::new());
     for prefix in prefixes {
         let released = origin.is_none() && end_holds(&attachment, prefix)?;
-        match released || removed.contains_key(prefix) {
+        match released || removed.contains_key(prefix) || of_fleet.contains(prefix) {
             true => ended.push(prefix),
             false => missing.push(prefix),
         }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use limiter_fleet::host::BANS;
 use toml::de::DeValue;
 
 use super::{
@@ -21,8 +22,12 @@ pub fn read(mut section: Section, folder: &Path, settings: &mut Settings) {
     for key in section.table.keys() {
         let name = key.get_ref().as_ref();
         let (prefixes, scope) = list(name, &mut section, folder);
-        if let Err(why) = names::name(name) {
-            section.refuse(name, &why.0);
+        let mistake = match name {
+            BANS => Some("bans are no list: each fleet shares them (`limiter ban`)".to_owned()),
+            name => names::name(name).err().map(|why| why.0),
+        };
+        if let Some(why) = mistake {
+            section.refuse(name, &why);
             continue;
         }
         match settings.lists.named_mut(name) {

@@ -1,0 +1,147 @@
+//! A ban that one host makes by hand is in force on all hosts of the fleet, and ends on all.
+
+use std::net::Ipv4Addr;
+
+use limiter_tests::{
+    eventually,
+    fleet::{Fleet, Load, source},
+};
+
+use super::case::{Case, fleet};
+
+const BANNED: &str = "203.0.113.7";
+const ALL: [usize; 3] = [0, 1, 2];
+const SETTINGS: &str =
+    "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[[limit]]\nname = \"all\"\nrate = \"1M/s\"\n";
+
+/// A store, and agents that have read its lists.
+fn case(fleet: &Fleet) -> Case<'_> {
+    let case = Case::new(fleet);
+    // The agent answers only when it has read the fleet's bans.
+    for host in ALL {
+        run(fleet, host, &["unban", "eth0", "203.0.113.99"]);
+    }
+    case
+}
+
+/// Runs a command, and returns what it prints.
+fn run(fleet: &Fleet, host: usize, arguments: &[&str]) -> String {
+    let outcome = fleet.limiter(host, arguments);
+    outcome.expect(0);
+    outcome.stdout + &outcome.stderr
+}
+
+/// The bans of a host: prefix, origin and reason.
+fn bans(fleet: &Fleet, host: usize) -> Vec<String> {
+    let bans = fleet.json(host, &["bans", "eth0", "--json"])["bans"].clone();
+    let bans = bans.as_array().unwrap().iter();
+    let text = |ban: &serde_json::Value, key: &str| ban[key].as_str().unwrap().to_owned();
+    let all = bans.map(|ban| {
+        ["prefix", "origin", "reason"]
+            .map(|key| text(ban, key))
+            .join(" ")
+    });
+    all.collect()
+}
+
+fn wait_for(fleet: &Fleet, hosts: &[usize], wanted: &[&str]) {
+    for host in hosts {
+        let what = format!("host {host} has the bans {wanted:?}");
+        eventually(&what, || bans(fleet, *host) == wanted);
+    }
+}
+
+/// Sends six packets from a source, two to each host. Returns the number that pass.
+fn passes(fleet: &Fleet, source: Ipv4Addr) -> u64 {
+    let before = fleet.admitted();
+    fleet.send(&Load::at_once(source, 6));
+    fleet.admitted() - before
+}
+
+#[test]
+fn ban_is_in_force_on_all_hosts_until_it_ends_or_any_host_removes_it() {
+    let fleet = fleet!(SETTINGS);
+    let mut case = case(&fleet);
+    assert_eq!(passes(&fleet, source(7)), 6);
+    let ban = ["ban", "eth0", BANNED, "2001:db8::/48"];
+    let text = run(
+        &fleet,
+        0,
+        &[&ban[..], &["--for", "1h", "--reason", "probe"]].concat(),
+    );
+    let said = "203.0.113.7 and 1 more banned for 1h, on all hosts of fleet 'edge'";
+    assert!(text.contains(said), "{text}");
+    let both = [
+        "203.0.113.7 fleet host-0: probe",
+        "2001:db8::/48 fleet host-0: probe",
+    ];
+    assert_eq!(bans(&fleet, 0), both, "in force here at once");
+    wait_for(&fleet, &ALL, &both);
+    for host in ALL {
+        let left = &fleet.json(host, &["bans", "eth0", "--json"])["bans"][0]["left_seconds"];
+        assert!(
+            (3_500.0..=3_601.0).contains(&left.as_f64().unwrap()),
+            "{left}"
+        );
+    }
+    assert_eq!(passes(&fleet, source(7)), 0);
+    assert_eq!(passes(&fleet, source(8)), 6);
+
+    // Another host makes the ban shorter. No agent is needed for its end.
+    run(&fleet, 1, &["ban", "eth0", BANNED, "--for", "8s"]);
+    wait_for(&fleet, &ALL, &["203.0.113.7 fleet host-1", both[1]]);
+    case.agents.clear();
+    wait_for(&fleet, &ALL, &both[1..]);
+    assert_eq!(passes(&fleet, source(7)), 6);
+
+    // Without an agent, the command says how to ban on one host.
+    for verb in ["ban", "unban"] {
+        let alone = fleet.limiter(0, &[verb, "eth0", BANNED]);
+        alone.expect_error(1, &["no agent runs here", "--origin NAME"]);
+    }
+    assert_eq!(bans(&fleet, 0), both[1..]);
+    let here = run(&fleet, 0, &["ban", "eth0", BANNED, "--origin", "me"]);
+    assert!(here.contains("203.0.113.7 banned without end"), "{here}");
+
+    // Agents that come back make the bans of the store, and leave those of the host.
+    case.agents = ALL.map(|host| case.agent(host)).into();
+    let unbanned = || fleet.limiter(2, &["unban", "eth0", "2001:db8::/48"]).status == 0;
+    eventually("the agent answers", unbanned);
+    wait_for(&fleet, &[1, 2], &[]);
+    wait_for(&fleet, &[0], &["203.0.113.7 me "]);
+    run(&fleet, 1, &["ban", "eth0", BANNED]);
+    wait_for(&fleet, &[1, 2], &["203.0.113.7 fleet host-1"]);
+    let again = run(&fleet, 0, &["unban", "eth0", BANNED]);
+    assert!(again.contains("203.0.113.7 unbanned"), "{again}");
+    wait_for(&fleet, &ALL, &[]);
+    let none = run(&fleet, 1, &["unban", "eth0", BANNED]);
+    assert!(none.contains("203.0.113.7 is not banned"), "{none}");
+}
+
+#[test]
+fn bans_outlive_the_store_and_do_not_cut_hosts_off_from_it() {
+    let fleet = fleet!(SETTINGS);
+    let mut case = case(&fleet);
+    run(&fleet, 0, &["ban", "eth0", BANNED]);
+    let banned = ["203.0.113.7 fleet host-0"];
+    wait_for(&fleet, &ALL, &banned);
+    let cut = ["ban", "eth0", "203.0.113.20", "198.51.100.0/24"];
+    let words = ["198.51.100.0/24 contains the store's own address"];
+    fleet.limiter(1, &cut).expect_error(1, &words);
+    // Changes of the configuration keep the bans.
+    fleet.reload(2, &SETTINGS.replace("1M/s", "2M/s"));
+    wait_for(&fleet, &ALL, &banned);
+    case.store.stop();
+    for agent in &case.agents {
+        agent.wait_until_it_says("until then each host applies the limits alone");
+    }
+    let down = fleet.limiter(0, &["ban", "eth0", "203.0.113.20"]);
+    down.expect_error(1, &["nothing was changed", "--origin NAME"]);
+    wait_for(&fleet, &ALL, &banned);
+    assert_eq!(passes(&fleet, source(7)), 0);
+    case.store.go_on();
+    let removed = || fleet.limiter(2, &["unban", "eth0", BANNED]).status == 0;
+    eventually("the store takes changes again", removed);
+    wait_for(&fleet, &ALL, &[]);
+    assert_eq!(passes(&fleet, source(7)), 6);
+}
