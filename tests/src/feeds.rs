@@ -8,6 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
     thread,
+    time::Duration,
 };
 
 use nix::{
@@ -66,10 +67,11 @@ impl<'h> Feed<'h> {
         self.hosts.limiter(&["feed", &self.file(), option])
     }
 
-    /// Starts the feed.
-    pub fn start(&self) -> Child {
+    /// Starts the feed, which ends after this time at the latest.
+    pub fn start(&self, longest: Duration) -> Child {
         let mut command = Command::new("timeout");
-        command.args(["--foreground", "120"]).arg(binary());
+        let longest = longest.as_secs().to_string();
+        command.args(["--foreground", &longest]).arg(binary());
         command.args(["feed", &self.file()]).stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         on(&self.hosts.server, || command.spawn()).unwrap()
@@ -105,7 +107,8 @@ pub fn end(mut feed: Child, signal: Signal) {
     feed.wait().unwrap();
 }
 
-fn children(of: u32) -> Vec<u32> {
+/// The processes that a process has started.
+pub fn children(of: u32) -> Vec<u32> {
     let text = fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
     let text = text.unwrap_or_default();
     text.split_whitespace()

@@ -115,7 +115,7 @@ fn decisions_of_crowdsec_are_bans_until_they_end() {
         .expect_error(1, &["refuses the key", "cscli bouncers list"]);
     configure(&key);
     hosts.run("ban eth0 192.0.2.8 --reason mine");
-    let process = feed.start();
+    let process = feed.start(Duration::from_secs(120));
     eventually("the feed is in step", || {
         feed.status()["succeeded"].is_u64()
     });

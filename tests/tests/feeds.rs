@@ -135,7 +135,7 @@ fn unchanged_list_is_not_sent_again_and_its_bans_are_renewed() {
         server.port
     ));
     server.body("ETag: \"one\"\r\n", "192.0.2.7\n");
-    let process = feed.start();
+    let process = feed.start(Duration::from_secs(120));
     eventually("the ban", || feed.bans() == ["192.0.2.7"]);
     server.answer("HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n");
     let has_tag = |request: &String| request.to_lowercase().contains("if-none-match: \"one\"");
@@ -172,7 +172,7 @@ fn state_is_in_status_and_in_the_metrics() {
         exporter.samples().get(&name).copied()
     };
     assert_eq!((up(), feed.status()), (None, serde_json::Value::Null));
-    let process = feed.start();
+    let process = feed.start(Duration::from_secs(120));
     eventually("the feed is up", || up() == Some(1.0));
     let state = feed.status();
     assert_eq!(number(&state["wanted"]), 3, "{state}");
@@ -195,7 +195,7 @@ fn state_is_in_status_and_in_the_metrics() {
     eventually("the feed is seen as dead", || up() == Some(0.0));
     assert_eq!(feed.status()["running"], false);
     assert_eq!(feed.bans(), ["192.0.2.0/24"]);
-    let process = feed.start();
+    let process = feed.start(Duration::from_secs(120));
     eventually("the feed is up once more", || up() == Some(1.0));
     end(process, Signal::SIGTERM);
     eventually("the feed is forgotten", || up().is_none());
@@ -226,7 +226,7 @@ fn feed_that_is_killed_at_any_step_leaves_whole_bans() {
         let list = &lists[round % 2];
         feed.write("list", &text(list));
         let before = in_force();
-        let process = feed.start();
+        let process = feed.start(Duration::from_secs(120));
         eventually("a change", || in_force() != before);
         sleep(Duration::from_millis(round as u64 * 5));
         end(process, Signal::SIGKILL);
@@ -243,7 +243,7 @@ fn feed_that_is_killed_at_any_step_leaves_whole_bans() {
     // A first load that was cut short is completed, whatever `max-change` is.
     feed.once("--remove").expect(0);
     feed.configure(&format!("list = '{path}'"));
-    let process = feed.start();
+    let process = feed.start(Duration::from_secs(120));
     eventually("a change", || !in_force().is_empty());
     end(process, Signal::SIGKILL);
     feed.once("--once").expect(0);

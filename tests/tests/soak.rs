@@ -16,9 +16,13 @@ fn all_operations_run_at_once() {
         pause: Duration::from_millis(10),
     });
     println!("{}", report.page);
-    let actions = "reload deny allow set reset scrape status watch";
+    let actions = "reload deny ban unban allow set reset scrape status watch";
     let actions = actions.split(' ');
-    for what in actions.chain(["check of the bounds", "key in the live view"]) {
+    for what in actions.chain([
+        "check of the bounds",
+        "key in the live view",
+        "list of a thousand changes",
+    ]) {
         assert!(report.done[what] >= 2, "{what}: {report:#?}");
     }
 }

@@ -34,7 +34,7 @@ struct Bound<'s> {
 impl<'s> Bounds<'s> {
     /// Bounds of the sources that no command favours.
     pub fn new(soak: &'s Soak<'_>) -> Self {
-        let sources = soak.wire.of(&[Role::Heavy, Role::Denied]);
+        let sources = soak.wire.of(&[Role::Heavy, Role::Denied, Role::Banned]);
         let bound = |source| Bound {
             source,
             least: 0.0,

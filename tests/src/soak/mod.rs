@@ -3,6 +3,7 @@
 //! Two processors send packets of made-up, heavy and slow sources, and odd frames. Meanwhile, commands change the
 //! attachment, and readers read it. The first failed check ends the soak with a panic.
 
+mod bans;
 mod changes;
 mod checks;
 mod readers;
@@ -66,11 +67,13 @@ struct Soak<'h> {
 }
 
 /// Parts that run until the soak ends, each in a thread of its own.
-const PARTS: [fn(&Soak<'_>); 8] = [
+const PARTS: [fn(&Soak<'_>); 10] = [
     |soak| wire::flood(soak, 0),
     |soak| wire::flood(soak, 1),
     wire::slow,
     changes::run,
+    bans::by_hand,
+    bans::by_feed,
     readers::query,
     readers::scrape,
     readers::watch,

@@ -30,11 +30,13 @@ pub enum Role {
     Heavy,
     /// Heavy, and denied at times.
     Denied,
+    /// Heavy, and banned at times.
+    Banned,
     /// Heavy, and allowed or reset at times.
     Touched,
 }
 
-const SOURCES: [(&str, Role); 13] = [
+const SOURCES: [(&str, Role); 14] = [
     ("203.0.113.101", Role::Slow),
     ("203.0.113.102", Role::Slow),
     ("203.0.113.103", Role::Slow),
@@ -46,6 +48,7 @@ const SOURCES: [(&str, Role); 13] = [
     ("2001:db8:66:1::", Role::Heavy),
     ("2001:db8:66:2::", Role::Heavy),
     ("203.0.113.200", Role::Denied),
+    ("203.0.113.202", Role::Banned),
     ("203.0.113.201", Role::Touched),
     ("198.51.100.100", Role::Touched),
 ];
@@ -175,7 +178,7 @@ impl Wire {
 
     /// Frames that a flood repeats: each odd frame, followed by one of every heavy source.
     fn usual(&self, hosts: &Hosts) -> Vec<Vec<u8>> {
-        let heavy = || self.of(&[Role::Heavy, Role::Denied, Role::Touched]);
+        let heavy = || self.of(&[Role::Heavy, Role::Denied, Role::Banned, Role::Touched]);
         let frames = odd(hosts).into_iter().flat_map(|odd| {
             let heavy = heavy().map(|source| source.frame.clone());
             [odd].into_iter().chain(heavy)
