@@ -72,6 +72,9 @@ impl Settings {
             problems.add("fleet", names::fleet(fleet));
         }
         problems.of = Part::Lists;
+        for tier in self.lists.tiers.keys() {
+            problems.add(tier, names::name(tier));
+        }
         for list in &self.fleet_lists {
             let is_missing = self.lists.all().all(|(name, _)| name != list);
             problems.check(is_missing, list, || {
@@ -133,9 +136,6 @@ impl Settings {
                 tiers.len()
             )
         });
-        for tier in tiers.keys() {
-            problems.add("lists", names::name(tier));
-        }
         match self.new_sources {
             Some(new_sources) => problems.add("new_sources", new_sources.quota()),
             None => problems.check(self.has_proof(), "new_sources", || {
@@ -315,7 +315,7 @@ impl Limit {
 impl Match {
     fn check(&self, problems: &mut Problems) {
         for (_, key, ranges) in self.fields() {
-            problems.add(key, check_count(key, &ranges));
+            problems.add(key, check_count(&ranges));
         }
         if let Some(payload) = &self.payload {
             payload.check(problems);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 use super::{
-    super::{Scope, Settings, lists, names, places},
+    super::{Scope, Settings, lists, places},
     keys::place_of,
     section::Section,
     value::{Wrong, text},
@@ -21,10 +21,6 @@ pub fn read(mut section: Section, folder: &Path, settings: &mut Settings) {
     for key in section.table.keys() {
         let name = key.get_ref().as_ref();
         let (prefixes, scope) = list(name, &mut section, folder);
-        if let Err(why) = names::name(name) {
-            section.refuse(name, &why.0);
-            continue;
-        }
         match settings.lists.named_mut(name) {
             Some(list) => *list = prefixes,
             None => {
