@@ -274,9 +274,9 @@ fn killed_learn_leaves_no_program() {
     let hosts = Hosts::new();
     let mut child = start(&hosts, &["--for", "1h"]);
     started(&hosts);
-    // Other commands report the running `learn`, and change nothing.
+    // Other commands report the program of the running `learn`, and change nothing.
     let attach = hosts.limiter(&["attach", "eth0", "--rate", "5"]);
-    let words = ["`limiter learn` is running on 'eth0'"];
+    let words = ["another XDP program ('learn", "is attached to 'eth0'"];
     attach.expect_error(1, &words);
     let second = hosts.limiter(&["learn", "eth0", "--for", "1m"]);
     second.expect_error(1, &words);

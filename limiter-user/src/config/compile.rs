@@ -66,8 +66,14 @@ impl Settings {
         config.bans = self.max_bans;
         config.shadow = self.shadow.into();
         config.malformed_passes = (self.malformed == Malformed::Pass).into();
-        config.lists_ipv4 = self.has_prefixes(true).into();
-        config.lists_ipv6 = self.has_prefixes(false).into();
+        let lists = self.lists.all().flat_map(|(_, prefixes)| prefixes.iter());
+        let sets = bits.sets().flat_map(|(prefixes, _)| prefixes);
+        for prefix in lists.copied().chain(sets) {
+            match prefix {
+                IpNet::V4(_) => config.lists_ipv4 = 1,
+                IpNet::V6(_) => config.lists_ipv6 = 1,
+            }
+        }
         config.control = self.exempt.control.into();
         config.established = self.exempt.established.into();
         ensure!(
@@ -106,18 +112,6 @@ impl Settings {
         }
         config.plain = self.is_plain(slots).into();
         Ok(config)
-    }
-
-    fn has_prefixes(&self, ipv4: bool) -> bool {
-        let limits = self.limits.iter();
-        let sets = limits.flat_map(|limit| limit.matches.destination_sets());
-        let is_wanted = |prefix: &IpNet| matches!(prefix, IpNet::V4(_)) == ipv4;
-        let mut lists = self.lists.all();
-        lists.any(|(_, prefixes)| prefixes.iter().any(is_wanted))
-            || sets
-                .filter_map(|set| set_of(&set))
-                .flatten()
-                .any(|prefix| is_wanted(&prefix))
     }
 
     /// Returns true if each packet needs only one bucket, so that the fast path is enough.

@@ -97,12 +97,6 @@ use as_text;
 #[error("{}", on_one_line(.0))]
 pub struct Invalid(pub String);
 
-impl Invalid {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
-}
-
 /// An [`Invalid`] with a formatted message.
 macro_rules! invalid {
     ($($message:tt)+) => {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Lists, Prefixes, Settings};
+use super::{Prefixes, Settings};
 
 /// Prefixes on lists, by the list's name.
 pub type OnLists = BTreeMap<String, Prefixes>;
@@ -50,20 +50,20 @@ impl Overlay {
         all
     }
 
-    /// The host's own lists, given the lists in force.
-    pub fn without(&self, mut in_force: Lists) -> Lists {
+    /// The host's own settings, given those in force.
+    pub fn without(&self, mut in_force: Settings) -> Settings {
         for (name, prefixes) in &self.alone {
-            if let Some(list) = in_force.named_mut(name) {
+            if let Some(list) = in_force.lists.named_mut(name) {
                 list.retain(|prefix| !prefixes.contains(prefix));
             }
         }
         in_force
     }
 
-    /// The lists in force, given the host's own.
-    pub fn with(&self, mut own: Lists) -> Lists {
+    /// The settings in force, given the host's own.
+    pub fn with(&self, mut own: Settings) -> Settings {
         for (name, prefixes) in &self.alone {
-            if let Some(list) = own.named_mut(name) {
+            if let Some(list) = own.lists.named_mut(name) {
                 list.extend(prefixes);
             }
         }

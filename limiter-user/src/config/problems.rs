@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeSet};
 
 use limiter_common::arithmetic::quota::Quota;
+use limiter_fleet::host::BANS;
 
 use super::{
     ALLOW, Algorithm, Control, DENY, Destination, Direction, Invalid, Limit, Match, Proof,
@@ -72,6 +73,12 @@ impl Settings {
             problems.add("fleet", names::fleet(fleet));
         }
         problems.of = Part::Lists;
+        for tier in self.lists.tiers.keys() {
+            problems.add(tier, names::name(tier));
+            problems.check(tier == BANS, tier, || {
+                "bans are no list: each fleet shares them (`limiter ban`)".to_owned()
+            });
+        }
         for list in &self.fleet_lists {
             let is_missing = self.lists.all().all(|(name, _)| name != list);
             problems.check(is_missing, list, || {
@@ -133,9 +140,6 @@ impl Settings {
                 tiers.len()
             )
         });
-        for tier in tiers.keys() {
-            problems.add("lists", names::name(tier));
-        }
         match self.new_sources {
             Some(new_sources) => problems.add("new_sources", new_sources.quota()),
             None => problems.check(self.has_proof(), "new_sources", || {
@@ -315,7 +319,7 @@ impl Limit {
 impl Match {
     fn check(&self, problems: &mut Problems) {
         for (_, key, ranges) in self.fields() {
-            problems.add(key, check_count(key, &ranges));
+            problems.add(key, check_count(&ranges));
         }
         if let Some(payload) = &self.payload {
             payload.check(problems);

@@ -265,7 +265,7 @@ fn ipv4_and_ipv6_sources_never_share_a_bucket() {
 
 #[test]
 fn error_message_is_one_line_with_escapes() {
-    let told = Invalid::new("'a\u{1b}[2J\n' is no rate").to_string();
+    let told = Invalid("'a\u{1b}[2J\n' is no rate".to_owned()).to_string();
     assert_eq!(told, "'a\\u{1b}[2J\\n' is no rate");
 }
 

@@ -37,7 +37,9 @@ pub enum Error {
     )]
     TakenOff(String),
     /// The link follows the interface, which has a new name: its name at attach, and now.
-    #[error("limiter was attached to '{0}', which is called '{1}' now: use that name")]
+    #[error(
+        "limiter was attached to '{0}', which is called '{1}' now: use that name, or `limiter detach {1}` and attach again if another interface is called '{0}' now"
+    )]
     Renamed(String, String),
     /// The interface was moved to another network namespace, and the link with it.
     #[error(

@@ -8,12 +8,12 @@ use limiter_common::{
         rules::ANY,
     },
     policy::verdict::Reason,
-    table::key::{IPV4, IPV6, Words},
+    table::key::Words,
 };
 use serde::Serialize;
 
 use crate::{
-    config::{Protocol, key::octets, matches::flag_names},
+    config::{Protocol, key::ip, matches::flag_names},
     kernel::{Result, sys::clock},
 };
 
@@ -84,10 +84,5 @@ fn protocol(number: u32) -> Option<String> {
 }
 
 fn address(family: u32, words: Words) -> Option<IpAddr> {
-    let bytes @ [a, b, c, d, ..] = octets(words);
-    match family {
-        IPV4 => Some([a, b, c, d].into()),
-        IPV6 => Some(bytes.into()),
-        _ => None,
-    }
+    (family != 0).then(|| ip(family, words))
 }

@@ -130,7 +130,7 @@ impl Opened {
             let _ = show::check::check(&check);
         }
         let sets = &attachment.tables.sets;
-        let _ = sets.forget_all();
+        let _ = sets.forget_where(|_| true);
         assert_eq!(sets.sources().count(), 0);
     }
 }

@@ -41,7 +41,7 @@ async fn one(interface: &str, asked: Option<&Asked>) -> anyhow::Result<()> {
     let _lock = attachment.lock()?;
     let (count, text) = match asked {
         Some(asked) => forget(&attachment, asked),
-        None => match attachment.tables.sets.forget_all() {
+        None => match attachment.tables.sets.forget_where(|_| true) {
             0 => (0, "no source is in the table".to_owned()),
             count => {
                 let forgotten = grouped(count);

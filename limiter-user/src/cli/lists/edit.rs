@@ -190,8 +190,7 @@ impl Edit {
         };
         report_changes(interface, &changed, lasts, missing.is_some());
         note_stale_file(interface, &changed, lasts);
-        let mut new = changed.new;
-        new.lists = changed.record.overlay.with(new.lists);
+        let new = changed.record.overlay.with(changed.new);
         let notes = missing.into_iter().chain(self.denied_too(&new));
         notes.for_each(|text| note(&text));
         Ok(())

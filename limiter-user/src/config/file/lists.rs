@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use limiter_fleet::host::BANS;
 use toml::de::DeValue;
 
 use super::{
-    super::{Scope, Settings, lists, names, places},
+    super::{Scope, Settings, lists, places},
     keys::place_of,
     section::Section,
     value::{Wrong, text},
@@ -22,14 +21,6 @@ pub fn read(mut section: Section, folder: &Path, settings: &mut Settings) {
     for key in section.table.keys() {
         let name = key.get_ref().as_ref();
         let (prefixes, scope) = list(name, &mut section, folder);
-        let mistake = match name {
-            BANS => Some("bans are no list: each fleet shares them (`limiter ban`)".to_owned()),
-            name => names::name(name).err().map(|why| why.0),
-        };
-        if let Some(why) = mistake {
-            section.refuse(name, &why);
-            continue;
-        }
         match settings.lists.named_mut(name) {
             Some(list) => *list = prefixes,
             None => {

@@ -209,3 +209,12 @@ pub fn address(address: IpAddr) -> Address {
 pub fn octets(words: Words) -> [u8; 16] {
     std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8])
 }
+
+/// The address of this family with these words.
+pub fn ip(family: u32, words: Words) -> IpAddr {
+    let bytes @ [a, b, c, d, ..] = octets(words);
+    match family {
+        IPV4 => [a, b, c, d].into(),
+        _ => bytes.into(),
+    }
+}

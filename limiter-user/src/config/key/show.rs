@@ -8,7 +8,7 @@ use limiter_common::table::{
     pair,
 };
 
-use super::{Bits, Key, octets};
+use super::{Bits, Key, ip};
 use crate::config::Parts;
 use crate::config::Protocol;
 
@@ -55,16 +55,13 @@ impl Key {
 
     /// The prefix of a key of one address.
     fn prefix(&self, key: &SourceKey, Bits { ipv4, ipv6 }: Bits) -> (IpAddr, u8) {
-        match key.family() {
-            IPV4 => {
-                let [a, b, c, d, ..] = octets(key.address());
-                (IpAddr::from([a, b, c, d]), ipv4)
-            }
-            _ if self.mask().link_local != 0 && is_link_local(&key.address()) => {
-                (IpAddr::from(octets(key.address())), 128)
-            }
-            _ => (IpAddr::from(octets(key.address())), ipv6),
-        }
+        let (family, words) = (key.family(), key.address());
+        let bits = match family {
+            IPV4 => ipv4,
+            _ if self.mask().link_local != 0 && is_link_local(&words) => 128,
+            _ => ipv6,
+        };
+        (ip(family, words), bits)
     }
 }
 

@@ -10,7 +10,7 @@ use limiter_common::{
     abi::rules::{
         self, ANY, DESTINATION_PORT, DSCP, FIRST_FRAGMENT, ICMP_TYPE, LATER_FRAGMENT, LENGTH,
         NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER, NEEDS_PAYLOAD,
-        NEEDS_TRANSPORT, OF_ICMPV6, Pattern, RANGES_MAX, SOURCE_PORT, TTL, WHOLE,
+        NEEDS_TRANSPORT, Pattern, RANGES_MAX, SOURCE_PORT, TTL, WHOLE,
     },
     table::key::{IPV4, IPV6},
 };
@@ -139,8 +139,8 @@ impl Match {
                 .map_or(Pattern::default(), Payload::compile),
             ..rules::Match::EVERYTHING
         };
-        for (field, key, ranges) in self.fields() {
-            check_count(key, &ranges)?;
+        for (field, _, ranges) in self.fields() {
+            check_count(&ranges)?;
             compiled = compiled.with(field, &ranges);
         }
         Ok(compiled)
@@ -158,24 +158,8 @@ impl Match {
             (LENGTH, "length", ranges(&self.length)),
             (TTL, "ttl", ranges(&self.ttl)),
             (DSCP, "dscp", ranges(&self.dscp)),
-            (ICMP_TYPE, "icmp_type", self.icmp_ranges()),
+            (ICMP_TYPE, "icmp_type", ranges(&self.icmp_type)),
         ]
-    }
-
-    /// Ranges of ICMP types, without those of a protocol that is not wanted.
-    fn icmp_ranges(&self) -> Vec<rules::Range> {
-        let all = ranges(&self.icmp_type);
-        let wanted = |range: &rules::Range| match self.protocol {
-            Some(Protocol::ICMP) => range.first() < OF_ICMPV6,
-            Some(Protocol::ICMPV6) => range.last() >= OF_ICMPV6,
-            _ => true,
-        };
-        let of_protocol: Vec<_> = all.iter().copied().filter(wanted).collect();
-        // No range would mean every type.
-        [of_protocol, all]
-            .into_iter()
-            .find(|ranges| !ranges.is_empty())
-            .unwrap_or_default()
     }
 }
 
@@ -197,20 +181,14 @@ fn ranges<T: Numbers>(values: &[T]) -> Vec<rules::Range> {
     merged
 }
 
-/// Fails if a limit has no room for the ranges of the field `key`.
-pub(super) fn check_count(key: &str, ranges: &[rules::Range]) -> Result<(), Invalid> {
+/// Fails if a limit has no room for the ranges of a field.
+pub(super) fn check_count(ranges: &[rules::Range]) -> Result<(), Invalid> {
     let count = ranges.len();
     if count <= RANGES_MAX {
         return Ok(());
     }
-    let icmp = match key {
-        "icmp_type" => {
-            " (a type is one for ICMP and one for ICMPv6: protocol = \"icmp\" or \"icmpv6\" leaves one)"
-        }
-        _ => "",
-    };
     Err(invalid!(
-        "{count} separate values or ranges are too many for one limit: write at most {RANGES_MAX}, or two limits{icmp}"
+        "{count} separate values or ranges are too many for one limit: write at most {RANGES_MAX}, or two limits"
     ))
 }
 

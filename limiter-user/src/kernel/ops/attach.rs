@@ -84,10 +84,7 @@ fn check_free(survey: &mut Survey, name: &str) -> Result<()> {
                 "limiter is attached to '{name}' already: change its settings with `limiter set {name}`, replace them with --or-reload, or `limiter detach {name}` first"
             )))
         }
-        Some((folder, pinned)) => match trouble(&folder, pinned, &survey.interfaces) {
-            Some(Error::Renamed(old, new)) => Err(occupant::name_taken(&old, &new)),
-            error => error.map_or(Ok(()), Err),
-        },
+        Some((folder, pinned)) => trouble(&folder, pinned, &survey.interfaces).map_or(Ok(()), Err),
     }
 }
 

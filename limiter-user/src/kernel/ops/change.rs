@@ -94,10 +94,7 @@ impl View {
 
 /// The host's own settings in a record with lists: without the fleet's overlay.
 fn own(record: &Record) -> Settings {
-    Settings {
-        lists: record.overlay.without(record.settings.lists.clone()),
-        ..record.settings.clone()
-    }
+    record.overlay.without(record.settings.clone())
 }
 
 /// The program of a generation that is not in force yet.

@@ -75,9 +75,6 @@ impl Watch {
             )));
         }
         if let Some(xdp) = interface.xdp {
-            if let Some(error) = occupant::running(&interface, xdp) {
-                return Err(error);
-            }
             return Err(Error::Refused(format!(
                 "{}: remove it while you learn (`limiter detach {name}` if it is limiter's), or capture incoming packets and `limiter learn --capture FILE`",
                 occupant::in_the_way(&interface, xdp)

@@ -58,7 +58,8 @@ pub struct Watching {
     names: BTreeMap<u32, String>,
     /// `names` are in force for as long as this holds.
     current: Current,
-    switch: Switch,
+    /// The one record of the map `WATCH`.
+    switch: Words,
     tables: Tables,
     lost_before: u64,
     events: RingBuf<MapData>,
@@ -85,7 +86,8 @@ impl Watching {
             dir,
             ..
         } = Attachment::open(name).await?;
-        let switch = Switch::map(&open_map(&dir, "WATCH")?)?;
+        let switch = Words::map(&open_map(&dir, "WATCH")?, size_of::<Watch>());
+        let switch = switch.failed("memory-mapping the map WATCH")?;
         let alone = be_alone(&dir, name, &switch)?;
         let events = RingBuf::try_from(Map::RingBuf(open_map(&dir, "EVENTS")?))?;
         let mut watching = Self {
@@ -109,7 +111,7 @@ impl Watching {
         // Discards what a killed `watch` has left.
         watching.stop();
         while watching.events.next().is_some() {}
-        watching.switch.want(&watching.filter, watching.session);
+        watching.want();
         watching.know(&record);
         watching.renew()?;
         Ok(watching)
@@ -123,7 +125,7 @@ impl Watching {
         if let Some(name) = &self.filter.limit {
             let slot = record.limits.iter().find(|slot| slot.name == *name);
             let slot = slot.map_or(SLOTS, |slot| slot.number);
-            self.switch.put(word!(slot), slot.into());
+            self.put(word!(slot), slot.into());
         }
     }
 
@@ -151,7 +153,8 @@ impl Watching {
 
     /// Renews the lease of the switch. Returns `true` if the switch was off, because this process was stopped.
     pub fn renew(&self) -> Result<bool> {
-        self.switch.renew()
+        let until = clock::now()? + u64::try_from(LEASE.as_nanos()).unwrap_or(0);
+        Ok(self.switch[word!(until)].swap(until, Ordering::AcqRel) == 0)
     }
 
     /// Checks that the attachment is still there, and follows changes of the configuration. Fails if there is nothing
@@ -184,7 +187,36 @@ impl Watching {
 
     /// Stops reporting. [`Self::next_event`] still returns earlier events.
     pub fn stop(&mut self) {
-        self.switch.off();
+        self.put(word!(until), 0);
+    }
+
+    fn put(&self, word: usize, value: u64) {
+        self.switch[word].store(value, Ordering::Release);
+    }
+
+    /// Writes the filter. The switch is off.
+    fn want(&self) {
+        let Filter {
+            source,
+            reasons,
+            snap,
+            ..
+        } = &self.filter;
+        let wanted = |reason: &Reason| reasons.is_empty() || reasons.contains(reason);
+        let bits = Reason::drops()
+            .filter(wanted)
+            .fold(0, |bits, reason| bits | 1 << (reason as u32));
+        let (family, mask, address) = source.map_or((0, [0; 2], [0; 2]), in_packets);
+        self.put(word!(reasons), bits);
+        self.put(word!(slot), ANY_SLOT);
+        self.put(word!(family), family);
+        for half in 0..2 {
+            self.put(word!(mask) + half, mask[half]);
+            self.put(word!(address) + half, address[half]);
+        }
+        let snap = u64::from(*snap) << SNAP_SHIFT;
+        self.put(word!(process), snap | u64::from(process::id()));
+        self.put(word!(session), self.session);
     }
 }
 
@@ -216,7 +248,7 @@ fn limit_named(record: &Record, name: &str) -> Result<()> {
 
 /// Locks the folder `watch`, so that no other process can watch meanwhile. It has a folder of its own
 /// among the pins, because only folders can be locked there.
-fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<Lock> {
+fn be_alone(folder: &Dir, interface: &str, switch: &Words) -> Result<Lock> {
     let watch = {
         // Prevents that another command removes the folder meanwhile.
         let _lock = lock::lock(folder)?;
@@ -225,63 +257,16 @@ fn be_alone(folder: &Dir, interface: &str, switch: &Switch) -> Result<Lock> {
     };
     let watch = watch.ok_or_else(|| Error::NotAttached(interface.to_owned()))?;
     lock::try_lock(&watch)?.ok_or_else(|| {
-        let who = switch.process();
-        let who = who.map_or("another process".to_owned(), |number| {
-            format!("process {number}")
-        });
+        // Above the process's id is another number.
+        let process = switch[word!(process)].load(Ordering::Acquire) & u64::from(u32::MAX);
+        let who = match process {
+            0 => "another process".to_owned(),
+            number => format!("process {number}"),
+        };
         Error::Refused(format!(
             "{who} watches '{interface}' already, and one process can watch at a time: end that process first, or have it write to a file"
         ))
     })
-}
-
-/// The one record of the map `WATCH`.
-#[derive(Debug)]
-struct Switch(Words);
-
-impl Switch {
-    fn map(map: &MapData) -> Result<Self> {
-        let words = Words::map(map, size_of::<Watch>());
-        words.map(Self).failed("memory-mapping the map WATCH")
-    }
-
-    fn put(&self, word: usize, value: u64) {
-        self.0[word].store(value, Ordering::Release);
-    }
-
-    fn want(&self, filter: &Filter, session: u64) {
-        let wanted = |reason: &Reason| filter.reasons.is_empty() || filter.reasons.contains(reason);
-        let bits = Reason::drops()
-            .filter(wanted)
-            .fold(0, |bits, reason| bits | 1 << (reason as u32));
-        let (family, mask, address) = filter.source.map_or((0, [0; 2], [0; 2]), in_packets);
-        self.put(word!(reasons), bits);
-        self.put(word!(slot), ANY_SLOT);
-        self.put(word!(family), family);
-        for half in 0..2 {
-            self.put(word!(mask) + half, mask[half]);
-            self.put(word!(address) + half, address[half]);
-        }
-        let snap = u64::from(filter.snap) << SNAP_SHIFT;
-        self.put(word!(process), snap | u64::from(process::id()));
-        self.put(word!(session), session);
-    }
-
-    fn process(&self) -> Option<u64> {
-        // Above the process's id is another number.
-        let process = self.0[word!(process)].load(Ordering::Acquire) & u64::from(u32::MAX);
-        (process != 0).then_some(process)
-    }
-
-    /// Renews the lease of the switch. Returns whether the switch was off.
-    fn renew(&self) -> Result<bool> {
-        let until = clock::now()? + u64::try_from(LEASE.as_nanos()).unwrap_or(0);
-        Ok(self.0[word!(until)].swap(until, Ordering::AcqRel) == 0)
-    }
-
-    fn off(&self) {
-        self.put(word!(until), 0);
-    }
 }
 
 /// Family, mask and address of a prefix. The words have the byte order of packets.

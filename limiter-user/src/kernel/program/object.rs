@@ -32,30 +32,19 @@ use crate::kernel::{
     },
 };
 
-/// Names of the program's entries, with and without multi-buffer packets. The kernel shows the program under these
-/// names.
-pub const LEARN_ENTRIES: [&str; 2] = ["learn_frags", "learn"];
 /// The name of a program's pin in the folder of its generation.
 pub const PIN: &str = "program";
 
-#[cfg(target_endian = "little")]
 macro_rules! prebuilt {
     ($name:literal) => {
-        include_bytes_aligned!(concat!(
-            "../../../../limiter-ebpf/prebuilt/",
-            $name,
-            ".bpfel.o"
-        ))
+        if cfg!(target_endian = "little") {
+            prebuilt!($name, ".bpfel.o")
+        } else {
+            prebuilt!($name, ".bpfeb.o")
+        }
     };
-}
-#[cfg(target_endian = "big")]
-macro_rules! prebuilt {
-    ($name:literal) => {
-        include_bytes_aligned!(concat!(
-            "../../../../limiter-ebpf/prebuilt/",
-            $name,
-            ".bpfeb.o"
-        ))
+    ($name:literal, $kind:literal) => {
+        include_bytes_aligned!(concat!("../../../../limiter-ebpf/prebuilt/", $name, $kind))
     };
 }
 
@@ -186,9 +175,9 @@ pub(in crate::kernel) fn load_learn(frags: bool) -> Result<Program> {
     let mut loader = EbpfLoader::new();
     let loaded = loader.btf(None).load(prebuilt!("learn"));
     let mut ebpf = loaded.map_err(load_error)?;
-    let [mut entry, plain] = LEARN_ENTRIES;
+    let mut entry = "learn_frags";
     if !frags || load_program(&mut ebpf, entry).is_err() {
-        entry = plain;
+        entry = "learn";
         load_program(&mut ebpf, entry)?;
     }
     Ok(Program { ebpf, entry })

@@ -182,11 +182,6 @@ impl Sets {
             .is_some_and(|entry| entry.forget(|found| found == key))
     }
 
-    /// Forgets all sources. Returns their number.
-    pub fn forget_all(&self) -> u64 {
-        self.forget_where(|_| true)
-    }
-
     /// Forgets the sources that `which` accepts. Returns their number.
     pub fn forget_where(&self, which: impl Fn(&SourceKey) -> bool) -> u64 {
         self.entries()

@@ -78,11 +78,7 @@ impl Attachment {
 
     /// The settings of this host's configuration: without prefixes that only the fleet has added.
     pub fn own_settings(&self) -> Result<Settings> {
-        let settings = self.settings()?;
-        Ok(Settings {
-            lists: self.record.overlay.without(settings.lists),
-            ..settings
-        })
+        Ok(self.record.overlay.without(self.settings()?))
     }
 
     /// Kernel memory of all maps, in bytes.

@@ -4,7 +4,6 @@ use aya::programs::{ProgramInfo, loaded_programs};
 
 use crate::kernel::{
     Attachment, Error, Result,
-    program::object,
     sys::{Interface, XdpMode, XdpState},
 };
 
@@ -22,8 +21,6 @@ pub async fn of(interface: &Interface) -> Result<Option<XdpState>> {
         Err(Error::NotAttached(_) | Error::NoInterface(_)) => false,
         // `doctor` reports these errors as other findings.
         Err(Error::NotPermitted(_) | Error::Bpffs(_)) => true,
-        // Pins of the interface that had this name before.
-        Err(Error::Renamed(old, new)) => return Err(name_taken(&old, &new)),
         Err(error) => return Err(error),
     };
     match interface.xdp {
@@ -39,9 +36,6 @@ pub async fn of(interface: &Interface) -> Result<Option<XdpState>> {
 
 /// The error that names the program in the way, with advice to remove it.
 pub(in crate::kernel) fn refusal(interface: &Interface, xdp: XdpState) -> Error {
-    if let Some(error) = running(interface, xdp) {
-        return error;
-    }
     let name = &interface.name;
     let off = match xdp.mode {
         XdpMode::Generic => "xdpgeneric",
@@ -51,13 +45,6 @@ pub(in crate::kernel) fn refusal(interface: &Interface, xdp: XdpState) -> Error 
     Error::Refused(format!(
         "{}: if it was attached through netlink (as `ip link` does), `limiter attach {name} --chain ...` runs in front of it, and `ip link set {name} {off} off` removes it; if a link holds it, {END_LINK}; `--hook tc` limits behind it, in the network stack (Linux 6.6)",
         in_the_way(interface, xdp)
-    ))
-}
-
-/// The error for pins of a renamed interface that are in the way.
-pub(in crate::kernel) fn name_taken(old: &str, new: &str) -> Error {
-    Error::Refused(format!(
-        "limiter was attached to '{new}' when its name was '{old}', and its pins still have the old name: `limiter detach {new}` and attach to it again, then to '{old}'"
     ))
 }
 
@@ -81,13 +68,4 @@ pub(in crate::kernel) fn in_the_way(interface: &Interface, state: XdpState) -> S
         "another XDP program ({name}id {id}, {mode} mode) is attached to '{}', and an interface runs only one",
         interface.name
     )
-}
-
-/// The error for an interface with the program of a running `learn`.
-pub(in crate::kernel) fn running(interface: &Interface, xdp: XdpState) -> Option<Error> {
-    name(xdp.program_id).filter(|name| object::LEARN_ENTRIES.contains(&name.as_str()))?;
-    Some(Error::Refused(format!(
-        "`limiter learn` is running on '{}', and an interface runs one XDP program: wait until it is done, or interrupt it (it then proposes limits from what it has seen)",
-        interface.name
-    )))
 }

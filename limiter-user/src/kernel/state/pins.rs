@@ -13,11 +13,7 @@
 //! bpffs allows no dots in names, and interface names are per network namespace. So the folder's name encodes the
 //! interface's name, and includes the namespace.
 
-use std::{
-    fs,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use limiter_common::abi;
 use nix::{
@@ -54,16 +50,11 @@ const INITIAL_COOKIE: u64 = 1;
 
 /// This thread's network namespace.
 pub fn namespace() -> Result<Namespace> {
-    let inode = |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).map(|m| m.ino());
-    // Read for this thread: threads of tests are in their own namespaces.
-    let own = inode("thread-self").failed("reading the network namespace")?;
     let cookie = cookie()?;
-    // Process 1 may be invisible without `CAP_SYS_PTRACE`.
-    let initial = own == INITIAL_INODE || cookie == INITIAL_COOKIE;
-    if inode("1").map_or(initial, |of_init| of_init == own) {
-        return Ok(None);
-    }
-    Ok(Some(cookie))
+    let is_first = |own| own == INITIAL_INODE || cookie == INITIAL_COOKIE;
+    let shared = bpffs::shared_with_init("net", is_first);
+    let shared = shared.failed("reading the network namespace")?;
+    Ok((!shared).then_some(cookie))
 }
 
 sockopt_impl!(

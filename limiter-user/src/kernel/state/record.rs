@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::{
-        Invalid, Key, Limit, Overlay, Settings, Slot, TierBits, compile::FIRST_SLOT, on_one_line,
-        quota,
+        Invalid, Key, Limit, Overlay, Settings, Slot, TierBits, compile::FIRST_SLOT, invalid,
+        on_one_line, quota,
     },
     kernel::{
         Error, Failed, Result,
@@ -170,7 +170,7 @@ impl Record {
         let others = others.filter(|limit| !own(limit.slot));
         for (index, limit) in (config.limits_length..).zip(others) {
             let place = config.limits.get_mut(index as usize).ok_or_else(|| {
-                Invalid::new(
+                invalid!(
                     "too many limits: those before the trial and those on trial count together: change fewer, or leave --try out",
                 )
             })?;
@@ -196,8 +196,7 @@ impl Record {
             return (own, Overlay::default());
         }
         let overlay = Overlay::new(&own, &self.overlay.of_fleet());
-        let lists = overlay.with(own.lists.clone());
-        (Settings { lists, ..own }, overlay)
+        (overlay.with(own), overlay)
     }
 
     /// The record with other own settings of the host, from the moment `now` (in nanoseconds) on. Limits that only
@@ -362,8 +361,6 @@ fn free_slot(old: &[(Limit, Slot)], new: &[Slot]) -> Result<u32, Invalid> {
     let taken: BTreeSet<u32> = slots.map(|slot| slot.number).collect();
     let mut free = (FIRST_SLOT + 1..SLOTS).filter(|number| !taken.contains(number));
     free.next().ok_or_else(|| {
-        Invalid::new(
-            "too many limits change at once: change some of them first, and then the others",
-        )
+        invalid!("too many limits change at once: change some of them first, and then the others",)
     })
 }

@@ -2,7 +2,7 @@
 //! this process.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -37,19 +37,15 @@ pub fn look() -> Result<bool> {
 /// Whether there is a bpffs already. Fails if one mounted now might not outlive this process, or pins may not be
 /// changed.
 pub fn foresee() -> Result<bool> {
-    let mounted = look()?;
-    if mounted {
-        may_write()?;
+    if !look()? {
+        return Ok(false);
     }
-    Ok(mounted)
-}
-
-/// Fails if this process may not change pins. In another user's bpffs, `limiter` may still belong to this user.
-fn may_write() -> Result<()> {
+    // In another user's bpffs, `limiter` may still belong to this user.
     let path = Some(own()).filter(|own| own.exists());
     let path = path.unwrap_or_else(|| BPFFS.into());
     let wanted = AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK;
-    faccessat(AT_FDCWD, &path, wanted, AtFlags::AT_EACCESS).failed_at("writing to", path)
+    faccessat(AT_FDCWD, &path, wanted, AtFlags::AT_EACCESS).failed_at("writing to", path)?;
+    Ok(true)
 }
 
 /// Makes sure that a bpffs exists that outlives this process: mounts one if there is none.
@@ -68,17 +64,19 @@ pub fn ensure() -> Result<()> {
 /// Inode of the first mount namespace (`MNT_NS_INIT_INO`, include/uapi/linux/nsfs.h, Linux 6.18).
 const INITIAL_INODE: u64 = 0xefff_fff8;
 
-/// Whether this process and process 1 have the same mounts. If process 1 is invisible (`CAP_SYS_PTRACE`), only the
-/// first namespace counts as permanent.
+/// Whether this process and process 1 have the same mounts.
 fn shares_mounts_with_init() -> bool {
-    let inode = |process: &str| {
-        fs::metadata(format!("/proc/{process}/ns/mnt"))
-            .ok()
-            .map(|metadata| metadata.ino())
-    };
-    match (inode("self"), inode("1")) {
-        (Some(own), Some(init)) => own == init,
-        (own, None) => own == Some(INITIAL_INODE),
-        (None, _) => false,
-    }
+    shared_with_init("mnt", |own| own == INITIAL_INODE).unwrap_or(false)
+}
+
+/// Whether this thread and process 1 are in one namespace of a `kind`. If process 1 is invisible (`CAP_SYS_PTRACE`),
+/// `is_first` decides by the inode of this thread's namespace.
+pub(in crate::kernel) fn shared_with_init(
+    kind: &str,
+    is_first: impl Fn(u64) -> bool,
+) -> io::Result<bool> {
+    let inode = |process: &str| fs::metadata(format!("/proc/{process}/ns/{kind}")).map(|m| m.ino());
+    // Read for this thread: threads of tests are in their own namespaces.
+    let own = inode("thread-self")?;
+    Ok(inode("1").map_or_else(|_| is_first(own), |of_init| of_init == own))
 }

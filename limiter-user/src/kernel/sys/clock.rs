@@ -42,12 +42,8 @@ fn monotonic_in(offsets: &str) -> Option<i128> {
 /// The wall-clock time at the moment `then` of the program's clock, if the wall clock is not set in between.
 pub fn wall(then: u64) -> Result<SystemTime> {
     let (now, wall) = (now()?, SystemTime::now());
-    let (ago, ahead) = (now.saturating_sub(then), then.saturating_sub(now));
-    let wall = wall
-        .checked_add(Duration::from_nanos(ahead))
-        .unwrap_or(wall);
-    let then = wall.checked_sub(Duration::from_nanos(ago));
-    Ok(then.unwrap_or(SystemTime::UNIX_EPOCH))
+    let [ahead, ago] = [then.saturating_sub(now), now.saturating_sub(then)];
+    Ok(wall + Duration::from_nanos(ahead) - Duration::from_nanos(ago))
 }
 
 /// A time, RFC 3339.

@@ -23,12 +23,8 @@ impl Interface {
         let resolution = self
             .resolution
             .ok_or("has an invalid unit of time: use another capture")?;
-        let nanoseconds = if NANOSECONDS.is_multiple_of(resolution) {
-            units.saturating_mul(NANOSECONDS / resolution)
-        } else {
-            let exact = u128::from(units) * u128::from(NANOSECONDS) / u128::from(resolution);
-            u64::try_from(exact).unwrap_or(u64::MAX)
-        };
+        let exact = u128::from(units) * u128::from(NANOSECONDS) / u128::from(resolution);
+        let nanoseconds = u64::try_from(exact).unwrap_or(u64::MAX);
         let offset = self.offset.saturating_mul(NANOSECONDS.cast_signed());
         Ok(nanoseconds.saturating_add_signed(offset))
     }

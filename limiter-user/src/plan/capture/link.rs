@@ -46,30 +46,20 @@ impl Link {
         }
     }
 
-    /// Bytes before the payload of an Ethernet frame.
-    const fn size(self) -> usize {
-        match self {
-            Self::Ethernet => ETHERNET,
-            Self::Cooked => 16,
-            Self::Cooked2 => 20,
-            Self::Raw => 0,
-        }
-    }
-
-    /// The Ethernet type of the payload of these bytes.
-    fn carries(self, bytes: &[u8]) -> u16 {
+    /// The length of the framing, and the Ethernet type of what these bytes carry behind it.
+    fn carries(self, bytes: &[u8]) -> (usize, u16) {
         let at = |at: usize| {
             let bytes = bytes.get(at..at + 2);
             bytes.map_or(NOTHING, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
         };
         match self {
-            Self::Ethernet => at(TYPE_AT),
-            Self::Cooked => at(14),
-            Self::Cooked2 => at(0),
+            Self::Ethernet => (ETHERNET, at(TYPE_AT)),
+            Self::Cooked => (16, at(14)),
+            Self::Cooked2 => (20, at(0)),
             // A packet that is neither counts as IPv4, and is malformed.
             Self::Raw => match bytes.first() {
-                Some(first) if first >> 4 == 6 => IPV6,
-                _ => IPV4,
+                Some(first) if first >> 4 == 6 => (0, IPV6),
+                _ => (0, IPV4),
             },
         }
     }
@@ -82,12 +72,13 @@ impl Link {
             let bytes = cut(bytes, FRAME_MOST);
             return Frame { bytes, length };
         }
-        let (carries, carried) = match bytes.get(self.size()..) {
-            Some(carried) => (self.carries(bytes), carried),
+        let (size, carries) = self.carries(bytes);
+        let (carries, carried) = match bytes.get(size..) {
+            Some(carried) => (carries, carried),
             None => (NOTHING, &[][..]),
         };
         let carried = cut(carried, FRAME_MOST - ETHERNET);
-        let length = length.saturating_sub(self.size() as u64);
+        let length = length.saturating_sub(size as u64);
         Frame {
             bytes: [&[0; TYPE_AT][..], &carries.to_be_bytes(), &carried].concat(),
             length: length + ETHERNET as u64,

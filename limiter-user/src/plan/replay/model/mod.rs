@@ -1,7 +1,6 @@
 //! The program's decisions in user space: needs no privileges, and no system call per packet. Runs the program's policy
 //! ([`limiter_common::policy`]) on memory of this process, as a single CPU.
 
-mod lists;
 mod new_sources;
 mod table;
 
@@ -22,21 +21,22 @@ use limiter_common::{
         Added, New, SharedTable as _, WAYS, add,
         entry::Shared as _,
         find,
-        key::{SLOTS, SourceKey},
+        key::{Address, SLOTS, SourceKey},
         make_room,
     },
 };
 
-use lists::Lists;
 use new_sources::NewSources;
 use table::{Entry, Memory};
+
+use crate::config::key::ip;
 
 /// The model of the program.
 #[derive(Debug)]
 pub struct Model {
     config: Box<Config>,
     memory: Memory,
-    lists: Lists,
+    prefixes: BTreeMap<IpNet, Listed>,
     new_sources: NewSources,
     /// The limits' counters, by slot.
     counters: Vec<Cell<LimitCounters>>,
@@ -54,7 +54,7 @@ impl Model {
     pub fn new(config: Box<Config>, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Self {
         Self {
             memory: Memory::new(config.sets),
-            lists: Lists::new(prefixes),
+            prefixes: prefixes.clone(),
             new_sources: NewSources::new(&config, begin),
             counters: vec![Cell::default(); SLOTS as usize],
             scales: [0; SLOTS as usize],
@@ -95,6 +95,24 @@ impl Model {
         counters.map(Cell::get).unwrap_or_default()
     }
 
+    /// The bits of the lists that decide about an address: those of the longest prefix around it.
+    fn lists_of(&self, address: &Address) -> u32 {
+        let mut net = IpNet::from(ip(address.family, address.words));
+        while let Some((before, listed)) = self.prefixes.range(..=net).next_back() {
+            if before.contains(&net) {
+                return listed.lists;
+            }
+            // A prefix around the address that comes before this one is around both.
+            while !net.contains(before) {
+                let Some(wider) = net.supernet() else {
+                    return 0;
+                };
+                net = wider;
+            }
+        }
+        0
+    }
+
     fn count(&self, slot: u32, reason: Reason, one: Count) {
         let Some(cell) = self.counters.get(slot as usize) else {
             return;
@@ -125,11 +143,11 @@ impl<'a> Engine for &'a Model {
     }
 
     fn lists(&self, evaluation: &Evaluation) -> u32 {
-        self.lists.of(evaluation.info.peer(self.config.egress))
+        self.lists_of(evaluation.info.peer(self.config.egress))
     }
 
     fn destination_lists(&self, evaluation: &Evaluation) -> u32 {
-        self.lists.of(&evaluation.info.destination)
+        self.lists_of(&evaluation.info.destination)
     }
 
     fn entry_number(&self, key: &SourceKey) -> u32 {
