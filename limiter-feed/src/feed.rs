@@ -16,10 +16,6 @@ use crate::{
     source::{Fetched, Source, Wanted},
 };
 
-/// Time after which the bans in force are compared with the wanted ones, even if the source has not changed: they may
-/// have been removed by hand, or the interface attached anew.
-const COMPARE: Duration = Duration::from_secs(30);
-
 /// Bounds of the time from a failed round to the next.
 const SOON: Duration = Duration::from_secs(5);
 const LATER: Duration = Duration::from_secs(60);
@@ -93,7 +89,6 @@ pub struct Feed<H> {
     /// The host.
     pub host: H,
     wanted: Wanted,
-    compared: Option<Instant>,
     state: State,
 }
 
@@ -110,7 +105,6 @@ impl<H: Host> Feed<H> {
             settings,
             host,
             wanted: Wanted::new(),
-            compared: None,
             state,
         }
     }
@@ -142,19 +136,20 @@ impl<H: Host> Feed<H> {
 
     /// Fetches the source, and brings the bans to the wanted ones.
     pub async fn round(&mut self) -> Result<(), String> {
-        let fetched = self.fetch().await;
+        // After an error all is read anew, for what that round has read may be lost.
+        let is_all = self.state.succeeded.is_none() || self.state.error.is_some();
+        let source = self.source.clone();
+        let fetch = move || source.blocking_lock().fetch(is_all);
+        let fetched = tokio::task::spawn_blocking(fetch).await;
         let now = Instant::now();
-        let mut new = None;
-        let mut is_due = self.compared.is_none_or(|at| now - at >= COMPARE);
-        let mut error = None;
-        match fetched {
+        // The bans may have been removed by hand, or an interface attached anew: they are compared with the wanted ones
+        // also if the source fails. Only an answer of CrowdSec without changes is no reason.
+        let (mut new, mut error, mut is_due) = (None, None, true);
+        match fetched.map_err(|error| error.to_string()).flatten() {
             Ok(Fetched::All(wanted)) => new = Some(wanted),
-            Ok(Fetched::Same(ends)) => {
-                self.wanted.values_mut().for_each(|ban| ban.ends = ends);
-                is_due = true;
-            }
+            Ok(Fetched::Same(ends)) => self.wanted.values_mut().for_each(|ban| ban.ends = ends),
             Ok(Fetched::Changes(changes)) => {
-                is_due |= changes != Decisions::default();
+                is_due = changes != Decisions::default();
                 changes.apply(&mut self.wanted);
             }
             Err(why) => error = Some(why),
@@ -171,10 +166,7 @@ impl<H: Host> Feed<H> {
                 .take(LINE)
                 .collect::<String>()
         });
-        if error.is_some() {
-            // All is read anew, for what this round has read may be lost.
-            self.source.lock().await.restart();
-        } else {
+        if error.is_none() {
             let since = SystemTime::now().duration_since(UNIX_EPOCH);
             self.state.succeeded = since.ok().map(|since| since.as_secs());
         }
@@ -182,12 +174,6 @@ impl<H: Host> Feed<H> {
         self.state.error = error.clone();
         self.host.report(&self.state);
         error.map_or(Ok(()), Err)
-    }
-
-    async fn fetch(&mut self) -> Result<Fetched, String> {
-        let source = self.source.clone();
-        let fetched = tokio::task::spawn_blocking(move || source.blocking_lock().fetch());
-        fetched.await.map_err(|error| error.to_string())?
     }
 
     /// Removes all bans of this feed. Returns their number.
@@ -204,7 +190,6 @@ impl<H: Host> Feed<H> {
     /// Brings the bans to the `new` wanted ones, or to those of the last time. An interface that cannot be read or
     /// changed does not keep the others from their bans.
     async fn bring(&mut self, new: Option<Wanted>, now: Instant) -> Result<(), String> {
-        self.compared = None;
         let all = self.host.own(&self.settings.interfaces).await?;
         if let Some(new) = new {
             for (interface, own) in &all {
@@ -223,9 +208,7 @@ impl<H: Host> Feed<H> {
             };
             result = result.and(brought);
         }
-        result?;
-        self.compared = Some(now);
-        Ok(())
+        result
     }
 
     async fn bring_on(

@@ -50,8 +50,6 @@ pub struct Source {
     key: String,
     /// The tag of the list that was read last.
     tag: Option<String>,
-    /// False if all that is wanted must be read.
-    is_started: bool,
     /// Time from which all of CrowdSec's decisions are read again.
     all_due: Instant,
 }
@@ -67,34 +65,27 @@ impl Source {
             client: http::agent(TIMEOUT, redirects, is_secure),
             key,
             tag: None,
-            is_started: false,
             all_due: Instant::now(),
         }
     }
 
-    /// Fetches what is wanted. It blocks.
+    /// Fetches what is wanted; all of it if `is_all`, otherwise changes may do. It blocks.
     /// Fails if the source cannot be read.
-    pub fn fetch(&mut self) -> Result<Fetched, String> {
+    pub fn fetch(&mut self, is_all: bool) -> Result<Fetched, String> {
         let name = self.settings.source().to_owned();
         let read = match &self.settings.crowdsec {
-            Some(_) => self.crowdsec(&name),
-            None => self.list(&name),
+            Some(_) => self.crowdsec(&name, is_all),
+            None => self.list(&name, is_all),
         };
-        self.is_started |= read.is_ok();
         read.map_err(|error| format!("{name}: {error}"))
     }
 
-    /// Makes the next fetch read all that is wanted.
-    pub fn restart(&mut self) {
-        self.is_started = false;
-    }
-
-    fn list(&mut self, list: &str) -> Result<Fetched, String> {
+    fn list(&mut self, list: &str, is_all: bool) -> Result<Fetched, String> {
         let most = self.settings.max_size;
         let ends = Instant::now() + self.settings.keep;
         let bytes = if is_url(list) {
             let mut request = self.client.get(list);
-            let tag = self.tag.take().filter(|_| self.is_started);
+            let tag = self.tag.take().filter(|_| !is_all);
             if let Some(tag) = &tag {
                 request = request.header("If-None-Match", tag);
             }
@@ -122,9 +113,9 @@ impl Source {
         Ok(Fetched::All(wanted.collect()))
     }
 
-    fn crowdsec(&mut self, url: &str) -> Result<Fetched, String> {
+    fn crowdsec(&mut self, url: &str, is_all: bool) -> Result<Fetched, String> {
         let begun = Instant::now();
-        let is_all = !self.is_started || begun >= self.all_due;
+        let is_all = is_all || begun >= self.all_due;
         let url = format!(
             "{}/v1/decisions/stream?startup={is_all}&scopes=ip,range",
             url.trim_end_matches('/'),
