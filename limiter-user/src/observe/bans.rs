@@ -123,9 +123,4 @@ impl BanCounts {
                 .collect(),
         })
     }
-
-    /// The number of all bans.
-    pub fn all(&self) -> u64 {
-        self.by_origin.values().sum()
-    }
 }

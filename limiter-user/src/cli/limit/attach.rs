@@ -6,7 +6,6 @@ use clap::Args;
 
 use super::reload::{allow_in, put_in_force};
 use crate::{
-    agent::ask,
     cli::shared::{
         About, DAY, Limiting, SECOND, Usage, duration, interface, note, outcome, read_for, report,
         settings, ssh, unique, warn_of_full_tables,
@@ -146,8 +145,7 @@ async fn shown(interface: &str) -> Result<String, Error> {
     {
         note(&format!("{interface}: {}: {advice}", finding.found));
     }
-    let mut shown = collect::interface(&attachment)?;
-    shown.fleet = ask::of(&attachment, AGENT).await;
+    let shown = collect::interface(&attachment, AGENT).await?;
     let undo = format!("  undo     limiter detach {interface}\n");
     Ok(show::status::interface(&shown) + &undo)
 }
