@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::replay::note_damage;
 use crate::{
-    cli::shared::{About, DAY, SECOND, duration, interface, interruption, note, print},
+    cli::shared::{DAY, SECOND, about, duration, interface, interruption, note, print},
     config::Mode,
     kernel::{
         ops::learn::{INTERVAL, Watch},
@@ -83,7 +83,7 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
 /// Watches an interface until the time is up, or the user interrupts.
 async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Watched> {
     let stop = interruption()?;
-    let mut watch = Watch::start(name, mode).await.about(name)?;
+    let mut watch = Watch::start(name, mode).await.map_err(about(name))?;
     let why = watch
         .fallback
         .as_ref()
