@@ -29,15 +29,6 @@ const AT_ONCE: usize = 5_000;
 /// Bans that a list may change in a round, whatever `max-change` is.
 const FEW: usize = 100;
 
-/// A wanted ban.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ban {
-    /// Its end.
-    pub ends: Instant,
-    /// Its reason.
-    pub reason: String,
-}
-
 /// The bans of a feed's origin on an interface, with the milliseconds until they end.
 pub type Own = HashMap<IpNet, u64>;
 
@@ -147,7 +138,7 @@ impl<H: Host> Feed<H> {
         let (mut new, mut error, mut is_due) = (None, None, true);
         match fetched.map_err(|error| error.to_string()).flatten() {
             Ok(Fetched::All(wanted)) => new = Some(wanted),
-            Ok(Fetched::Same(ends)) => self.wanted.values_mut().for_each(|ban| ban.ends = ends),
+            Ok(Fetched::Same(ends)) => self.wanted.values_mut().for_each(|(end, _)| *end = ends),
             Ok(Fetched::Changes(changes)) => {
                 is_due = changes != Decisions::default();
                 changes.apply(&mut self.wanted);
@@ -159,13 +150,8 @@ impl<H: Host> Feed<H> {
             error = self.bring(new, now).await.err().or(error);
         }
         // Errors may quote the source, which must not fill logs.
-        let error = error.map(|error| {
-            error
-                .replace('\n', " ")
-                .chars()
-                .take(LINE)
-                .collect::<String>()
-        });
+        let line = |error: String| error.replace('\n', " ").chars().take(LINE).collect();
+        let error: Option<String> = error.map(line);
         if error.is_none() {
             let since = SystemTime::now().duration_since(UNIX_EPOCH);
             self.state.succeeded = since.ok().map(|since| since.as_secs());
@@ -199,7 +185,7 @@ impl<H: Host> Feed<H> {
             }
             self.wanted = new;
         }
-        self.wanted.retain(|_, ban| ban.ends > now);
+        self.wanted.retain(|_, (ends, _)| *ends > now);
         let mut result = Ok(());
         for (interface, own) in all {
             let brought = match own {
@@ -218,18 +204,18 @@ impl<H: Host> Feed<H> {
         room: u64,
         now: Instant,
     ) -> Result<(), String> {
-        let left = |ban: &Ban| {
-            let left = ban.ends.saturating_duration_since(now).as_millis();
+        let left = |ends: &Instant| {
+            let left = ends.saturating_duration_since(now).as_millis();
             u64::try_from(left).unwrap_or(u64::MAX)
         };
-        let is_right = |prefix: &IpNet, ban: &Ban| {
-            let (own, left) = (own.get(prefix), left(ban));
+        let is_right = |prefix: &IpNet, ends: &Instant| {
+            let (own, left) = (own.get(prefix), left(ends));
             // Half of a long time is not worth a change.
             own.is_some_and(|own| own.abs_diff(left) < (left / 2).max(2_000))
         };
         let wanted = self.wanted.iter();
-        let add = wanted.filter(|(prefix, ban)| !is_right(prefix, ban));
-        let add = add.map(|(prefix, ban)| (*prefix, left(ban), ban.reason.clone()));
+        let add = wanted.filter(|(prefix, (ends, _))| !is_right(prefix, ends));
+        let add = add.map(|(prefix, (ends, reason))| (*prefix, left(ends), reason.clone()));
         let remove = own
             .keys()
             .filter(|prefix| !self.wanted.contains_key(prefix));

@@ -11,7 +11,6 @@ use ipnet::IpNet;
 use ureq::{Agent, Body, http::Response};
 
 use crate::{
-    feed::Ban,
     http,
     parse::{self, Decisions},
     settings::{Settings, is_url},
@@ -28,8 +27,8 @@ const REASON: usize = 40;
 const ALL: Duration = Duration::from_secs(30);
 const PART: u32 = 50;
 
-/// The wanted bans.
-pub type Wanted = BTreeMap<IpNet, Ban>;
+/// The wanted bans, with their ends and reasons.
+pub type Wanted = BTreeMap<IpNet, (Instant, String)>;
 
 /// News from a source.
 #[derive(Debug)]
@@ -107,9 +106,8 @@ impl Source {
             read(file, most)?
         };
         let prefixes = parse::list(&String::from_utf8_lossy(&bytes))?;
-        let reason = String::new();
-        let ban = Ban { ends, reason };
-        let wanted = prefixes.into_iter().map(|prefix| (prefix, ban.clone()));
+        let prefixes = prefixes.into_iter();
+        let wanted = prefixes.map(|prefix| (prefix, (ends, String::new())));
         Ok(Fetched::All(wanted.collect()))
     }
 
@@ -153,8 +151,8 @@ impl Decisions {
             let cut = (0..=REASON.min(reason.len())).rfind(|at| reason.is_char_boundary(*at));
             reason.truncate(cut.unwrap_or(0));
             let ends = now + time;
-            let ban = wanted.entry(prefix).or_insert(Ban { ends, reason });
-            ban.ends = ban.ends.max(ends);
+            let (end, _) = wanted.entry(prefix).or_insert((ends, reason));
+            *end = ends.max(*end);
         }
     }
 }
