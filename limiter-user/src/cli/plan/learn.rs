@@ -93,7 +93,7 @@ async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Wat
         watch.mode.name(),
         humantime::format_duration(duration)
     ));
-    let (began, mut checked) = (Instant::now(), Instant::now());
+    let began = Instant::now();
     let mut interval = tokio::time::interval(INTERVAL);
     tokio::pin!(stop);
     while began.elapsed() < duration {
@@ -101,14 +101,11 @@ async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Wat
             () = &mut stop => break,
             _ = interval.tick() => watch.pump()?,
         }
-        if checked.elapsed() >= Duration::from_secs(1) {
-            checked = Instant::now();
-            if watch.is_off()? {
-                note(&format!(
-                    "{name}: the interface is gone, or another process removed the program: using the traffic until then"
-                ));
-                break;
-            }
+        if watch.is_off()? {
+            note(&format!(
+                "{name}: the interface is gone, or another process removed the program: using the traffic until then"
+            ));
+            break;
         }
     }
     Ok(watch.finish()?)
