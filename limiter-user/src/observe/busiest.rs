@@ -6,25 +6,16 @@ use limiter_common::abi::Source;
 
 use super::live::Since;
 
-/// The order of sources: by their packets at present, and if these are equal, by all since the entry was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// Most dropped first.
-    #[default]
-    Dropped,
-    /// Most passed first.
-    Passed,
-}
-
-/// A source's rank in an order: the highest goes first. Dropped packets count before packets that pass in `shadow`.
-/// `since`: its packets since the last scan.
-pub fn rank(order: Order, shadow: bool, source: &Source, since: Since) -> [[u64; 3]; 2] {
+/// A source's rank: the highest goes first. The order is by packets at present (`since` the last scan), and if these are
+/// equal, by all since the entry was made. Dropped packets count before packets that pass in `shadow`; `by_passed`: only
+/// passed packets count.
+pub fn rank(by_passed: bool, shadow: bool, source: &Source, since: Since) -> [[u64; 3]; 2] {
     let all = (source.passed, source.refused);
-    let ranks = [since, all].map(|(passed, over)| [if shadow { 0 } else { over }, over, passed]);
-    match order {
-        Order::Dropped => ranks,
-        Order::Passed => ranks.map(|[.., passed]| [passed, 0, 0]),
-    }
+    let dropped = |over| if shadow { 0 } else { over };
+    [since, all].map(|(passed, over)| match by_passed {
+        true => [passed, 0, 0],
+        false => [dropped(over), over, passed],
+    })
 }
 
 /// Adds an item to the at most `most` items with the highest keys. No two items have the same key.
@@ -47,28 +38,27 @@ mod tests {
     use super::*;
 
     /// A rank, from packets that passed and that were over the limit, since the last scan and in all.
-    fn of(order: Order, shadow: bool, since: Since, (passed, refused): Since) -> [[u64; 3]; 2] {
+    fn of(by_passed: bool, shadow: bool, since: Since, all: Since) -> [[u64; 3]; 2] {
+        let (passed, refused) = all;
         let source = Source {
             passed,
             refused,
             ..Source::default()
         };
-        rank(order, shadow, &source, since)
+        rank(by_passed, shadow, &source, since)
     }
 
     #[test]
     fn each_order_sorts_by_its_counter_and_drops_come_before_shadow() {
-        use Order::{Dropped, Passed};
-
-        let dropped = |since, all| of(Dropped, false, since, all);
+        let dropped = |since, all| of(false, false, since, all);
         assert!(dropped((5, 6), (5, 5)) > dropped((5, 5), (5, 5)));
         assert!(dropped((5, 5), (5, 6)) > dropped((5, 5), (5, 5)));
         assert!(dropped((5, 6), (5, 5)) > dropped((5, 5), (5, 1000)));
-        let passed = |since, all| of(Passed, false, since, all);
+        let passed = |since, all| of(true, false, since, all);
         assert!(passed((6, 5), (5, 5)) > passed((5, 5), (5, 5)));
         assert!(passed((5, 5), (6, 5)) > passed((5, 5), (5, 5)));
         assert!(passed((6, 5), (5, 5)) > passed((5, 5), (1000, 5)));
-        let shadow = of(Dropped, true, (5, 1000), (5, 1000));
+        let shadow = of(false, true, (5, 1000), (5, 1000));
         assert!(dropped((5, 5), (5, 5)) > shadow);
     }
 

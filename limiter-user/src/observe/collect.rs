@@ -228,7 +228,7 @@ fn scan(attachment: &Attachment, gauge: &mut Gauge) -> Result<(Counted, Found)> 
         let since = gauge.since(number, key, source);
         // The buckets of a removed limit stay in the table until they are cleared.
         if let Some(reader) = reader {
-            let rank = rank(gauge.order, reader.shadow, source, since);
+            let rank = rank(gauge.by_passed, reader.shadow, source, since);
             let rank = (rank, Reverse(place(key)));
             offer(&mut busiest, gauge.most, rank, (*key, *source, since));
         }

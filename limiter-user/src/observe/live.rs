@@ -10,7 +10,6 @@ use limiter_common::{
 
 use super::{
     Drops, Interface, Top,
-    busiest::Order,
     source::{TopDrops, TopSource},
 };
 
@@ -55,8 +54,8 @@ pub type Since = (u64, u64);
 /// Memory of the table's entries at the last scan: 24 bytes each, whatever the number of sources.
 #[derive(Debug, Default)]
 pub struct Gauge {
-    /// Order of the sources.
-    pub order: Order,
+    /// Whether the sources that pass most go first, instead of those that are dropped most.
+    pub by_passed: bool,
     /// Maximum number of sources.
     pub most: usize,
     /// Index of the interface, and when limiter was attached to it.

@@ -90,7 +90,6 @@ impl Reader {
     }
 
     /// Tokens left, in packets or bytes, between 0 and the burst.
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn tokens(&self, source: &Source) -> f64 {
         let quota = &self.quota.in_kernel;
         let left = quota.left(self.tat(source), self.now);
@@ -99,7 +98,6 @@ impl Reader {
     }
 
     /// Seconds until the next packet passes.
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn retry_after(&self, source: &Source) -> f64 {
         let quota = &self.quota.in_kernel;
         let cost = scale::cost(quota.cost_of(SHORTEST_FRAME), self.stretch);
@@ -110,7 +108,6 @@ impl Reader {
     }
 
     /// Seconds for which the limit still holds the source. None if it does not.
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn held(&self, source: &Source) -> Option<f64> {
         let quota = &self.quota.in_kernel;
         let nanoseconds = quota.held_for(self.tat(source), self.now)?;
@@ -118,7 +115,6 @@ impl Reader {
     }
 
     /// The result of `check` for a bucket. `None` for `source`: the bucket is not in the table.
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn check(&self, bucket: String, source: Option<&Source>) -> CheckedLimit {
         let counts = source.copied().unwrap_or_default();
         let full = (u128::from(self.quota.burst) << 16) / u128::from(self.stretch);

@@ -1,13 +1,13 @@
 use std::{env, num::NonZeroUsize, time::Duration};
 
 use clap::Args;
-use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyModifiers};
 use tokio::time::{self, MissedTickBehavior, sleep};
 
 use crate::{
     cli::shared::{SECOND, Usage, answer, duration, interface, interruption},
     kernel::{Attachment, Error},
-    observe::{Sample, busiest::Order, collect, live::Gauge},
+    observe::{Sample, collect, live::Gauge},
     sandbox,
     show::{screen, screen::Screen, top},
 };
@@ -109,20 +109,14 @@ struct View {
 impl View {
     /// Handles an event of the terminal. Returns `false` to end the view.
     fn goes_on(&mut self, event: &Event) -> bool {
-        let Event::Key(key) = event else { return true };
-        if key.kind == KeyEventKind::Release {
+        let Some(key) = event.as_key_press_event() else {
             return true;
-        }
+        };
         match key.code {
             KeyCode::Char('q') => return false,
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
             KeyCode::Char('p') => self.paused = !self.paused,
-            KeyCode::Char('s') => {
-                self.gauge.order = match self.gauge.order {
-                    Order::Dropped => Order::Passed,
-                    Order::Passed => Order::Dropped,
-                }
-            }
+            KeyCode::Char('s') => self.gauge.by_passed = !self.gauge.by_passed,
             _ => {}
         }
         true
@@ -131,9 +125,9 @@ impl View {
     fn draw(&self, screen: &Screen, interval: Duration) -> std::io::Result<()> {
         let text = top::live(&self.sample, interval);
         let paused = if self.paused { "PAUSED  " } else { "" };
-        let order = match self.gauge.order {
-            Order::Dropped => "dropped",
-            Order::Passed => "passed",
+        let order = match self.gauge.by_passed {
+            true => "passed",
+            false => "dropped",
         };
         let last = format!("{paused}{KEYS}  (by {order})");
         screen.draw(&text, &last)
