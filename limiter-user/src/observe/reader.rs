@@ -8,7 +8,7 @@ use limiter_common::{
 
 use super::CheckedLimit;
 use crate::{
-    config::{Limit, LimitQuota},
+    config::{Invalid, Limit, LimitQuota, Slot},
     kernel::{Attachment, Result, sys::clock},
 };
 
@@ -43,21 +43,10 @@ pub fn readers(attachment: &Attachment) -> Result<Vec<Reader>> {
     let now = clock::now()?;
     let limits = record.with_slots().into_iter();
     let readers = limits.map(|(limit, slot)| {
-        let mut quota = limit.quota(record.frame_max)?.at_phase(slot.phase);
-        if limit.key.is_single() {
-            let cpus = clock::possible_cpus().unwrap_or(1) as u64;
-            quota.in_kernel = quota.in_kernel.with_leases(cpus).0;
-        }
-        Ok(Reader {
-            slot: slot.number,
-            shadow: record.settings.shadow || limit.shadow,
-            quota,
-            epoch: slot.epoch,
-            past: slot.past,
-            now,
-            stretch: stretch(&limit, tables.scale(slot.number)?, now),
-            limit,
-        })
+        let stretch = stretch(&limit, tables.scale(slot.number)?, now);
+        let shadow = record.settings.shadow;
+        let reader = Reader::new(limit, slot, shadow, record.frame_max, now)?;
+        Ok(Reader { stretch, ..reader })
     });
     readers.collect()
 }
@@ -76,6 +65,31 @@ pub fn part(stretch: u32) -> f64 {
 }
 
 impl Reader {
+    /// Creates the reader of one limit. `shadow`: all limits of the interface are in shadow.
+    pub fn new(
+        limit: Limit,
+        slot: Slot,
+        shadow: bool,
+        frame_max: u64,
+        now: u64,
+    ) -> std::result::Result<Self, Invalid> {
+        let mut quota = limit.quota(frame_max)?.at_phase(slot.phase);
+        if limit.key.is_single() {
+            let cpus = clock::possible_cpus().unwrap_or(1) as u64;
+            quota.in_kernel = quota.in_kernel.with_leases(cpus).0;
+        }
+        Ok(Self {
+            slot: slot.number,
+            shadow: shadow || limit.shadow,
+            quota,
+            epoch: slot.epoch,
+            past: slot.past,
+            now,
+            stretch: scale::ONE,
+            limit,
+        })
+    }
+
     /// The bucket's TAT under the present quota. A bucket that is being handed over at this moment counts as full.
     pub fn tat(&self, source: &Source) -> u64 {
         if !bucket::is_time(source.tat) {
