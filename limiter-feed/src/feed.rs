@@ -16,10 +16,6 @@ use crate::{
     source::{Fetched, Source, Wanted},
 };
 
-/// Time after which the bans in force are compared with the wanted ones, even if the source has not changed: they may
-/// have been removed by hand, or the interface attached anew.
-const COMPARE: Duration = Duration::from_secs(30);
-
 /// Bounds of the time from a failed round to the next.
 const SOON: Duration = Duration::from_secs(5);
 const LATER: Duration = Duration::from_secs(60);
@@ -32,15 +28,6 @@ const AT_ONCE: usize = 5_000;
 
 /// Bans that a list may change in a round, whatever `max-change` is.
 const FEW: usize = 100;
-
-/// A wanted ban.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ban {
-    /// Its end, if it has one.
-    pub ends: Option<Instant>,
-    /// Its reason.
-    pub reason: String,
-}
 
 /// The bans of a feed's origin on an interface, with the milliseconds until they end.
 pub type Own = HashMap<IpNet, u64>;
@@ -58,17 +45,18 @@ pub type Edit = (Vec<Wish>, Vec<IpNet>);
 /// time that is left, in milliseconds, or more.
 pub fn difference(own: &Own, wanted: &Wanted, tolerance: impl Fn(u64) -> u64) -> Edit {
     let now = Instant::now();
-    let left = |ban: &Ban| {
-        let left = |ends: Instant| ends.saturating_duration_since(now).as_millis();
-        let left = ban.ends.map(left).and_then(|left| left.try_into().ok());
-        left.unwrap_or(u64::MAX)
+    let left = |ends: Option<Instant>| {
+        let left = ends.map(|ends| ends.saturating_duration_since(now).as_millis());
+        left.and_then(|left| left.try_into().ok())
+            .unwrap_or(u64::MAX)
     };
-    let wishes = wanted.iter().map(|(prefix, ban)| (prefix, left(ban), ban));
+    let wishes = wanted.iter();
+    let wishes = wishes.map(|(prefix, (ends, reason))| (*prefix, left(*ends), reason));
     let add = wishes.filter(|(prefix, left, _)| {
-        let own = own.get(*prefix);
+        let own = own.get(prefix);
         own.is_none_or(|own| own.abs_diff(*left) >= tolerance(*left))
     });
-    let add = add.map(|(prefix, left, ban)| (*prefix, left, ban.reason.clone()));
+    let add = add.map(|(prefix, left, reason)| (prefix, left, reason.clone()));
     let remove = own.keys().filter(|prefix| !wanted.contains_key(prefix));
     (add.collect(), remove.copied().collect())
 }
@@ -112,7 +100,6 @@ pub struct Feed<H> {
     /// The host.
     pub host: H,
     wanted: Wanted,
-    compared: Option<Instant>,
     state: State,
 }
 
@@ -129,7 +116,6 @@ impl<H: Host> Feed<H> {
             settings,
             host,
             wanted: Wanted::new(),
-            compared: None,
             state,
         }
     }
@@ -161,20 +147,23 @@ impl<H: Host> Feed<H> {
 
     /// Fetches the source, and brings the bans to the wanted ones.
     pub async fn round(&mut self) -> Result<(), String> {
-        let fetched = self.fetch().await;
+        // After an error all is read anew, for what that round has read may be lost.
+        let is_all = self.state.succeeded.is_none() || self.state.error.is_some();
+        let source = self.source.clone();
+        let fetch = move || source.blocking_lock().fetch(is_all);
+        let fetched = tokio::task::spawn_blocking(fetch).await;
         let now = Instant::now();
-        let mut new = None;
-        let mut is_due = self.compared.is_none_or(|at| now - at >= COMPARE);
-        let mut error = None;
-        match fetched {
+        // The bans may have been removed by hand, or an interface attached anew: they are compared with the wanted ones
+        // also if the source fails. Only an answer of CrowdSec without changes is no reason.
+        let (mut new, mut error, mut is_due) = (None, None, true);
+        match fetched.map_err(|error| error.to_string()).flatten() {
             Ok(Fetched::All(wanted)) => new = Some(wanted),
             Ok(Fetched::Same(ends)) => {
                 let all = self.wanted.values_mut();
-                all.for_each(|ban| ban.ends = Some(ends));
-                is_due = true;
+                all.for_each(|(end, _)| *end = Some(ends));
             }
             Ok(Fetched::Changes(changes)) => {
-                is_due |= changes != Decisions::default();
+                is_due = changes != Decisions::default();
                 changes.apply(&mut self.wanted);
             }
             Err(why) => error = Some(why),
@@ -184,17 +173,9 @@ impl<H: Host> Feed<H> {
             error = self.bring(new, now).await.err().or(error);
         }
         // Errors may quote the source, which must not fill logs.
-        let error = error.map(|error| {
-            error
-                .replace('\n', " ")
-                .chars()
-                .take(LINE)
-                .collect::<String>()
-        });
-        if error.is_some() {
-            // All is read anew, for what this round has read may be lost.
-            self.source.lock().await.restart();
-        } else {
+        let line = |error: String| error.replace('\n', " ").chars().take(LINE).collect();
+        let error: Option<String> = error.map(line);
+        if error.is_none() {
             let since = SystemTime::now().duration_since(UNIX_EPOCH);
             self.state.succeeded = since.ok().map(|since| since.as_secs());
         }
@@ -202,12 +183,6 @@ impl<H: Host> Feed<H> {
         self.state.error = error.clone();
         self.host.report(&self.state);
         error.map_or(Ok(()), Err)
-    }
-
-    async fn fetch(&mut self) -> Result<Fetched, String> {
-        let source = self.source.clone();
-        let fetched = tokio::task::spawn_blocking(move || source.blocking_lock().fetch());
-        fetched.await.map_err(|error| error.to_string())?
     }
 
     /// Removes all bans of this feed. Returns their number.
@@ -224,7 +199,6 @@ impl<H: Host> Feed<H> {
     /// Brings the bans to the `new` wanted ones, or to those of the last time. An interface that cannot be read or
     /// changed does not keep the others from their bans.
     async fn bring(&mut self, new: Option<Wanted>, now: Instant) -> Result<(), String> {
-        self.compared = None;
         let all = self.host.own(&self.settings.interfaces).await?;
         if let Some(new) = new {
             for (interface, own) in &all {
@@ -234,7 +208,7 @@ impl<H: Host> Feed<H> {
             }
             self.wanted = new;
         }
-        self.wanted.retain(|_, ban| ban.ends > Some(now));
+        self.wanted.retain(|_, (ends, _)| *ends > Some(now));
         let mut result = Ok(());
         for (interface, own) in all {
             let brought = match own {
@@ -243,9 +217,7 @@ impl<H: Host> Feed<H> {
             };
             result = result.and(brought);
         }
-        result?;
-        self.compared = Some(now);
-        Ok(())
+        result
     }
 
     async fn bring_on(&mut self, interface: &str, own: &Own, room: u64) -> Result<(), String> {

@@ -9,7 +9,7 @@ mod parse;
 mod settings;
 mod source;
 
-pub use feed::{Ban, Edit, Feed, Host, Own, OwnBy, State, difference};
+pub use feed::{Edit, Feed, Host, Own, OwnBy, State, difference};
 pub use parse::{bannable, decisions, list};
 pub use settings::Settings;
 pub use source::Wanted;

@@ -11,7 +11,6 @@ use ipnet::IpNet;
 use ureq::{Agent, Body, http::Response};
 
 use crate::{
-    feed::Ban,
     http,
     parse::{self, Decisions},
     settings::{Settings, is_url},
@@ -28,8 +27,8 @@ const REASON: usize = 40;
 const ALL: Duration = Duration::from_secs(30);
 const PART: u32 = 50;
 
-/// The wanted bans.
-pub type Wanted = BTreeMap<IpNet, Ban>;
+/// The wanted bans, with their ends, if they have one, and their reasons.
+pub type Wanted = BTreeMap<IpNet, (Option<Instant>, String)>;
 
 /// News from a source.
 #[derive(Debug)]
@@ -50,8 +49,6 @@ pub struct Source {
     key: String,
     /// The tag of the list that was read last.
     tag: Option<String>,
-    /// False if all that is wanted must be read.
-    is_started: bool,
     /// Time from which all of CrowdSec's decisions are read again.
     all_due: Instant,
 }
@@ -67,34 +64,27 @@ impl Source {
             client: http::agent(TIMEOUT, redirects, is_secure),
             key,
             tag: None,
-            is_started: false,
             all_due: Instant::now(),
         }
     }
 
-    /// Fetches what is wanted. It blocks.
+    /// Fetches what is wanted; all of it if `is_all`, otherwise changes may do. It blocks.
     /// Fails if the source cannot be read.
-    pub fn fetch(&mut self) -> Result<Fetched, String> {
+    pub fn fetch(&mut self, is_all: bool) -> Result<Fetched, String> {
         let name = self.settings.source().to_owned();
         let read = match &self.settings.crowdsec {
-            Some(_) => self.crowdsec(&name),
-            None => self.list(&name),
+            Some(_) => self.crowdsec(&name, is_all),
+            None => self.list(&name, is_all),
         };
-        self.is_started |= read.is_ok();
         read.map_err(|error| format!("{name}: {error}"))
     }
 
-    /// Makes the next fetch read all that is wanted.
-    pub fn restart(&mut self) {
-        self.is_started = false;
-    }
-
-    fn list(&mut self, list: &str) -> Result<Fetched, String> {
+    fn list(&mut self, list: &str, is_all: bool) -> Result<Fetched, String> {
         let most = self.settings.max_size;
         let ends = Instant::now() + self.settings.keep;
         let bytes = if is_url(list) {
             let mut request = self.client.get(list);
-            let tag = self.tag.take().filter(|_| self.is_started);
+            let tag = self.tag.take().filter(|_| !is_all);
             if let Some(tag) = &tag {
                 request = request.header("If-None-Match", tag);
             }
@@ -116,16 +106,14 @@ impl Source {
             read(file, most)?
         };
         let prefixes = parse::list(&String::from_utf8_lossy(&bytes))?;
-        let reason = String::new();
-        let ends = Some(ends);
-        let ban = Ban { ends, reason };
-        let wanted = prefixes.into_iter().map(|prefix| (prefix, ban.clone()));
+        let prefixes = prefixes.into_iter();
+        let wanted = prefixes.map(|prefix| (prefix, (Some(ends), String::new())));
         Ok(Fetched::All(wanted.collect()))
     }
 
-    fn crowdsec(&mut self, url: &str) -> Result<Fetched, String> {
+    fn crowdsec(&mut self, url: &str, is_all: bool) -> Result<Fetched, String> {
         let begun = Instant::now();
-        let is_all = !self.is_started || begun >= self.all_due;
+        let is_all = is_all || begun >= self.all_due;
         let url = format!(
             "{}/v1/decisions/stream?startup={is_all}&scopes=ip,range",
             url.trim_end_matches('/'),
@@ -163,8 +151,8 @@ impl Decisions {
             let cut = (0..=REASON.min(reason.len())).rfind(|at| reason.is_char_boundary(*at));
             reason.truncate(cut.unwrap_or(0));
             let ends = Some(now + time);
-            let ban = wanted.entry(prefix).or_insert(Ban { ends, reason });
-            ban.ends = ban.ends.max(ends);
+            let (end, _) = wanted.entry(prefix).or_insert((ends, reason));
+            *end = ends.max(*end);
         }
     }
 }

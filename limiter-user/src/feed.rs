@@ -3,11 +3,10 @@
 //! The process that talks to the network has no privileges. Its helper process ([`crate::helper`]) reads and changes
 //! the bans for it, in the functions here.
 
-use std::{collections::BTreeMap, io};
+use std::collections::BTreeMap;
 
 use limiter_feed::{Edit, Host, Own, OwnBy, State, Wanted, difference};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use crate::{
     helper::{Channel, Question},
@@ -18,45 +17,27 @@ use crate::{
 /// Milliseconds by which the end of a fleet's ban may differ between hosts: each reads it over the network.
 const END_TOLERANCE: u64 = 1_000;
 
-/// A question about the bans of one origin.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum About {
-    /// Those in force on these interfaces.
-    Own(Vec<String>),
-    /// A change on an interface.
-    Change(String, Edit),
-}
-
-/// Answers a question about the bans of `origin`, in the helper process.
-pub async fn answer(origin: &str, about: About) -> io::Result<Value> {
-    Ok(match about {
-        About::Own(interfaces) => serde_json::to_value(own(origin, interfaces).await)?,
-        About::Change(interface, edit) => {
-            let changed = change(&interface, origin, edit).await;
-            serde_json::to_value(changed.map_err(|error| error.to_string()))?
-        }
-    })
-}
-
-async fn own(origin: &str, interfaces: Vec<String>) -> Result<OwnBy, String> {
+/// Reads the bans of `origin`, in the helper process. `interfaces`: their names; empty: all.
+pub async fn own(origin: &str, interfaces: Vec<String>) -> Result<OwnBy, String> {
     let read = |attachment: &Attachment| own_on(attachment, origin);
+    let text = |error: Error| error.to_string();
     let mut all = Vec::new();
     if interfaces.is_empty() {
-        let (attachments, errors) = Attachment::all().await.map_err(|error| error.to_string())?;
-        let own = attachments
-            .iter()
-            .map(|it| (it.interface.name.clone(), read(it)));
-        all.extend(own);
-        all.extend(errors.into_iter().map(|error| (String::new(), Err(error))));
+        let (attachments, errors) = Attachment::all().await.map_err(text)?;
+        for it in &attachments {
+            all.push((it.interface.name.clone(), read(it).map_err(text)));
+        }
+        all.extend(
+            errors
+                .into_iter()
+                .map(|error| (String::new(), Err(text(error)))),
+        );
     }
     for name in interfaces {
         let own = Attachment::open(&name).await.and_then(|it| read(&it));
-        all.push((name, own));
+        all.push((name, own.map_err(text)));
     }
-    let all = all.into_iter();
-    Ok(all
-        .map(|(name, own)| (name, own.map_err(|error| error.to_string())))
-        .collect())
+    Ok(all)
 }
 
 /// The bans of `origin` on an attachment, and the room for more.
@@ -81,7 +62,8 @@ pub async fn bring(interface: &str, origin: &str, wanted: &Wanted) -> Result<()>
     change(interface, origin, edit).await
 }
 
-async fn change(interface: &str, origin: &str, (add, remove): Edit) -> Result<()> {
+/// Changes the bans of `origin` on an interface, in the helper process.
+pub async fn change(interface: &str, origin: &str, (add, remove): Edit) -> Result<()> {
     let (mut attachment, _lock) = Attachment::open_locked(interface).await?;
     let now = clock::now()?;
     let mut bans = BTreeMap::new();
@@ -122,11 +104,8 @@ pub struct Here {
 }
 
 impl Here {
-    async fn ask<A: serde::de::DeserializeOwned>(&mut self, about: About) -> Result<A, String> {
-        let answer = self
-            .helper
-            .ask::<Result<A, String>>(&Question::Bans(about))
-            .await;
+    async fn ask<A: DeserializeOwned>(&mut self, question: Question) -> Result<A, String> {
+        let answer = self.helper.ask::<Result<A, String>>(&question).await;
         self.is_gone |= answer.is_err();
         answer.map_err(|error| {
             format!("the helper process has ended ({error}): start limiter again")
@@ -136,11 +115,11 @@ impl Here {
 
 impl Host for Here {
     async fn own(&mut self, interfaces: &[String]) -> Result<OwnBy, String> {
-        self.ask(About::Own(interfaces.to_vec())).await
+        self.ask(Question::Bans(interfaces.to_vec())).await
     }
 
     async fn change(&mut self, interface: &str, edit: Edit) -> Result<(), String> {
-        self.ask(About::Change(interface.to_owned(), edit)).await
+        self.ask(Question::Change(interface.to_owned(), edit)).await
     }
 
     fn is_gone(&self) -> bool {

@@ -1,17 +1,30 @@
 //! Reads files that users name: configurations, lists, passwords, certificates.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
-/// Reads a regular file of at most `most` bytes. A pipe or a device is refused, because reading it may never end.
+/// Reads a regular file of at most `most` bytes, also through symbolic links. A pipe or a device is refused, because
+/// reading it may never end.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut options = OpenOptions::new();
+    // Without `O_NONBLOCK`, opening a pipe would wait for a writer.
+    options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    let file = options.read(true).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if !kind.is_file() {
+        let kind = match kind.is_dir() {
+            true => "a folder",
+            false => "a pipe or a device",
+        };
+        return Err(io::Error::other(format!("{kind}, and not a regular file")));
+    }
     let mut bytes = Vec::new();
     // The file may grow while it is read, so the size is checked while reading.
-    if regular(path)?.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
+    if file.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
         let longest = most >> 20;
         return Err(io::Error::other(format!("longer than {longest} MiB")));
     }
@@ -25,23 +38,6 @@ const TEXT_MOST: u64 = 64 << 20;
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     let text = String::from_utf8(read(path, TEXT_MOST)?);
     text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not text in UTF-8"))
-}
-
-/// Opens a regular file, also through symbolic links. Without `O_NONBLOCK`, opening a pipe would wait for a writer.
-fn regular(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-    let file = options.read(true).open(path)?;
-    let kind = file.metadata()?.file_type();
-    if kind.is_file() {
-        return Ok(file);
-    }
-    let kind = if kind.is_dir() {
-        "a folder"
-    } else {
-        "a pipe or a device"
-    };
-    Err(io::Error::other(format!("{kind}, and not a regular file")))
 }
 
 #[cfg(test)]

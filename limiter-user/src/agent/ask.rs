@@ -41,17 +41,9 @@ pub enum Error {
     /// No agent runs.
     #[error("no agent runs here: start one by `limiter agent --store URL`")]
     NoAgent,
-    /// Another user's process has the agent's socket.
-    #[error(
-        "a process of user {0} holds the agent's socket: end it (`ss -xlp | grep {NAME}` shows it)"
-    )]
-    NotOurs(u32),
-    /// The agent does not answer.
-    #[error("the agent does not answer ({0}): read its log, or restart it")]
-    Silent(String),
-    /// The agent refuses.
+    /// The agent does not answer, or refuses.
     #[error("{0}")]
-    Refused(String),
+    Failed(String),
 }
 
 fn address() -> io::Result<SocketAddr> {
@@ -112,7 +104,11 @@ async fn ask<T: serde::de::DeserializeOwned>(
         interface: interface.to_owned(),
         about,
     };
-    let silent = |error: io::Error| Error::Silent(error.to_string());
+    let silent = |error: io::Error| {
+        Error::Failed(format!(
+            "the agent does not answer ({error}): read its log, or restart it"
+        ))
+    };
     let socket = match address().and_then(|address| UnixStream::connect_addr(&address)) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             return Err(Error::NoAgent);
@@ -121,15 +117,15 @@ async fn ask<T: serde::de::DeserializeOwned>(
     };
     let user = peer(&socket).map_err(silent)?;
     if !is_trusted(user) {
-        return Err(Error::NotOurs(user));
+        return Err(Error::Failed(format!(
+            "a process of user {user} holds the agent's socket: end it (`ss -xlp | grep {NAME}` shows it)"
+        )));
     }
     let mut channel = Channel::new(socket).map_err(silent)?;
     let answer = tokio::time::timeout(patience, channel.ask::<Result<T, String>>(&question)).await;
-    match answer {
-        Ok(Ok(answer)) => answer.map_err(Error::Refused),
-        Ok(Err(error)) => Err(silent(error)),
-        Err(_) => Err(Error::Silent(format!("within {patience:?}"))),
-    }
+    let late = |_| silent(io::Error::other(format!("within {patience:?}")));
+    let answer = answer.map_err(late)?.map_err(silent)?;
+    answer.map_err(Error::Failed)
 }
 
 /// The fleet's entries on a list.

@@ -10,7 +10,7 @@ use limiter_common::{
         key::{IPV6, SLOTS, SourceKey, is_link_local},
     },
 };
-use limiter_feed::{Ban, Wanted, bannable};
+use limiter_feed::{Wanted, bannable};
 use limiter_fleet::{
     conflicts::Held,
     host::{About, BANS, Found, Host, Limit, OnLists, Sighting, Table},
@@ -89,7 +89,7 @@ fn wanted(bans: Vec<Entry>) -> Wanted {
         let ends = entry.left.map(|left| entry.at + left);
         let reason = entry.by.chars().take(REASON_MAX).collect();
         let is_good = ends.is_none_or(|ends| ends > now) && bannable(&entry.prefix).is_ok();
-        is_good.then_some((entry.prefix, Ban { ends, reason }))
+        is_good.then_some((entry.prefix, (ends, reason)))
     });
     bans.collect()
 }

@@ -61,7 +61,7 @@ mod shared {
     pub use interruption::interruption;
     pub use lasting::{Lasting, note_stale_file, report_changes};
     pub use limiting::{Limiting, settings};
-    pub use output::{About, Usage, answer, note, outcome, print, report, usage, write};
+    pub use output::{Usage, about, answer, note, outcome, print, report, usage, write};
     pub use ssh::{allow_first, warn_of_ban, warn_of_change};
     pub use values::{DAY, SECOND, YEAR, address, count, duration, file_size, interface, prefix};
 }
@@ -69,6 +69,7 @@ mod shared {
 use std::{fmt::Write, process::ExitCode};
 
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use tokio::runtime::Builder;
 
 use crate::config::lists::{ALLOW, DENY};
 use fleet::agent;
@@ -121,20 +122,14 @@ enum Verb {
     Export(export::Export),
     Notify(notify::Notify),
     /// Edit the list of sources that pass before any limit
-    Allow {
-        #[command(subcommand)]
-        verb: edit::Verb<OnOne>,
-    },
+    #[command(subcommand)]
+    Allow(edit::Verb<OnOne>),
     /// Edit the list of sources that are dropped before any limit
-    Deny {
-        #[command(subcommand)]
-        verb: edit::Verb<OnOne>,
-    },
+    #[command(subcommand)]
+    Deny(edit::Verb<OnOne>),
     /// Edit a named list that limits match on
-    Tier {
-        #[command(subcommand)]
-        verb: edit::Verb<edit::Tier>,
-    },
+    #[command(subcommand)]
+    Tier(edit::Verb<edit::Tier>),
     Ban(ban::Ban),
     Unban(unban::Unban),
     Bans(bans::Bans),
@@ -143,10 +138,8 @@ enum Verb {
     Learn(learn::Learn),
     Replay(replay::Replay),
     /// Check a configuration file, or print the one in force
-    Config {
-        #[command(subcommand)]
-        verb: config::Verb,
-    },
+    #[command(subcommand)]
+    Config(config::Verb),
     Agent(agent::Agent),
     Preset(preset::Preset),
     Completions(completions::Completions),
@@ -188,19 +181,14 @@ pub fn main() -> ExitCode {
 }
 
 fn finish(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let result = match runtime {
-        Ok(runtime) => {
-            let result = runtime.block_on(work);
-            // An agent that was told to end does not wait for a change of lists: it is safe against `kill`.
-            runtime.shutdown_background();
-            result
-        }
-        Err(error) => Err(error.into()),
+    let run = || {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let result = runtime.block_on(work);
+        // An agent that was told to end does not wait for a change of lists: it is safe against `kill`.
+        runtime.shutdown_background();
+        result
     };
-    match result {
+    match run() {
         Ok(()) => output::status(),
         Err(error) => output::failure(&error),
     }
@@ -221,9 +209,9 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Check(arguments) => check::run(arguments).await,
         Verb::Export(arguments) => export::run(arguments).await,
         Verb::Notify(arguments) => notify::run(arguments).await,
-        Verb::Allow { verb } => edit::run(ALLOW, verb).await,
-        Verb::Deny { verb } => edit::run(DENY, verb).await,
-        Verb::Tier { verb } => edit::run_tier(verb).await,
+        Verb::Allow(verb) => edit::run(ALLOW, verb).await,
+        Verb::Deny(verb) => edit::run(DENY, verb).await,
+        Verb::Tier(verb) => edit::run_tier(verb).await,
         Verb::Ban(arguments) => ban::run(arguments).await,
         Verb::Unban(arguments) => unban::run(arguments).await,
         Verb::Bans(arguments) => bans::run(arguments).await,
@@ -231,7 +219,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Doctor(arguments) => doctor::run(arguments).await,
         Verb::Learn(arguments) => learn::run(arguments).await,
         Verb::Replay(arguments) => replay::run(&arguments),
-        Verb::Config { verb } => config::run(verb).await,
+        Verb::Config(verb) => config::run(verb).await,
         Verb::Agent(arguments) => agent::run(arguments).await,
         Verb::Preset(arguments) => preset::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments, Cli::command()),

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Serialize, Serializer};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
@@ -20,14 +21,22 @@ use crate::{
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A reading of the kernel, with its time.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Reading {
-    /// The data.
-    pub snapshot: Snapshot,
-    /// Time of the reading, since the exporter's start. It does not follow changes of the system clock.
+    /// Time of the reading, since the exporter's start. It does not follow changes of the system clock. Clients need it
+    /// to compute rates.
+    #[serde(rename = "read_at_ms", serialize_with = "milliseconds")]
     pub at: Duration,
+    /// The data.
+    #[serde(flatten)]
+    pub snapshot: Snapshot,
     /// Duration of the reading.
+    #[serde(skip)]
     pub took: Duration,
+}
+
+fn milliseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u128(time.as_millis())
 }
 
 /// A reading, or the reason why there is none.

@@ -10,13 +10,11 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use serde::Serialize;
 
 use super::{
     collection::{Collection, Reading},
     metrics,
 };
-use crate::observe::Snapshot;
 
 const HEADERS: [(HeaderName, &str); 5] = [
     (
@@ -136,25 +134,12 @@ async fn healthz(State(collection): State<Collection>) -> Result<&'static str, U
     latest(&collection).await.map(|_| "ok\n")
 }
 
-/// The content of `status --json`, of `top --once --json` for each interface, and the messages that the commands write
-/// to standard error.
-#[derive(Serialize)]
-struct Answer<'r> {
-    /// Time of the reading, in milliseconds of the exporter's own clock, which is never set. Clients need it to compute
-    /// rates.
-    read_at_ms: u128,
-    #[serde(flatten)]
-    snapshot: &'r Snapshot,
-}
-
+/// Answers with the content of `status --json`, of `top --once --json` for each interface, and the messages that the
+/// commands write to standard error.
 async fn status(State(collection): State<Collection>) -> Result<impl IntoResponse, Unavailable> {
     let reading = latest(&collection).await?;
-    let answer = Answer {
-        read_at_ms: reading.at.as_millis(),
-        snapshot: &reading.snapshot,
-    };
     let failed = |error: serde_json::Error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
-    let json = serde_json::to_string(&answer).map_err(failed)?;
+    let json = serde_json::to_string(&*reading).map_err(failed)?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json))
 }
 

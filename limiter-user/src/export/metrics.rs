@@ -61,20 +61,17 @@ fn in_braces(labels: &[(&str, String)]) -> String {
 }
 
 fn of_host(name: &str, reading: &Reading) -> Vec<Sample> {
+    let feeds = reading.snapshot.status.feeds.iter();
     match name {
         "limiter_build_info" => vec![sample(&[("version", env!("CARGO_PKG_VERSION"))], 1)],
         "limiter_unreadable_attachments" => one(reading.snapshot.unreadable.len()),
-        "limiter_feed_up" => named("feed", reading.snapshot.status.feeds.iter(), |feed| {
-            Some((
-                &feed.name,
-                u8::from(feed.running && feed.state.error.is_none()),
-            ))
+        "limiter_feed_up" => named("feed", feeds, |feed| {
+            let is_up = feed.running && feed.state.error.is_none();
+            Some((&feed.name, u8::from(is_up)))
         }),
-        "limiter_feed_last_success_timestamp_seconds" => {
-            named("feed", reading.snapshot.status.feeds.iter(), |feed| {
-                Some((&feed.name, feed.state.succeeded?))
-            })
-        }
+        "limiter_feed_last_success_timestamp_seconds" => named("feed", feeds, |feed| {
+            Some((&feed.name, feed.state.succeeded?))
+        }),
         "limiter_collection_duration_seconds" => one(reading.took.as_secs_f64()),
         _ => Vec::new(),
     }

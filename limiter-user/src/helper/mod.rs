@@ -24,7 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{feed, kernel::sys::bpf, sandbox};
+use crate::{kernel::sys::bpf, sandbox};
 
 pub use channel::Channel;
 
@@ -36,8 +36,10 @@ pub const VERB: &str = "helper";
 pub enum Question {
     /// All attachments: [`crate::observe::Snapshot`].
     Snapshot,
-    /// Bans of the origin that the helper was started for.
-    Bans(feed::About),
+    /// The bans in force on these interfaces, of the origin that the helper was started for.
+    Bans(Vec<String>),
+    /// A change of these bans on an interface.
+    Change(String, limiter_feed::Edit),
 }
 
 /// Starts the helper process, and returns the channel to it. The helper inherits the privileges of this process, which

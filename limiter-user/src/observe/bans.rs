@@ -30,7 +30,6 @@ pub struct Ban {
 
 impl Ban {
     /// The ban of `prefix` at `now`, in nanoseconds of the kernel's clock.
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn new(prefix: &IpNet, ban: &abi::Ban, now: u64) -> Self {
         let left = ban.until.saturating_sub(now) as f64 / 1e9;
         Self {
@@ -113,19 +112,11 @@ impl BanCounts {
     pub fn new(attachment: &Attachment) -> Result<Self> {
         let mut by_origin = BTreeMap::new();
         for (_, ban) in attachment.bans.at(clock::now()?)? {
-            *by_origin.entry(ban.origin).or_default() += 1;
+            *by_origin.entry(text(&ban.origin)).or_default() += 1;
         }
-        let by_origin = by_origin.into_iter();
         Ok(Self {
             capacity: attachment.record.settings.max_bans.into(),
-            by_origin: by_origin
-                .map(|(origin, count)| (text(&origin), count))
-                .collect(),
+            by_origin,
         })
-    }
-
-    /// The number of all bans.
-    pub fn all(&self) -> u64 {
-        self.by_origin.values().sum()
     }
 }

@@ -92,7 +92,6 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
     })
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
 fn refused(tables: &Tables, key: &SourceKey) -> Result<Option<Refused>> {
     let times = tables.refused(key, clock::now()?)?;
     Ok(times.map(|(ago, left)| Refused {

@@ -1,6 +1,10 @@
 //! Converts an attachment's maps to plain types.
 
-use std::{cmp::Reverse, collections::BTreeMap, time::Instant};
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use limiter_common::{
     abi::Source,
@@ -13,8 +17,8 @@ use limiter_common::{
 
 use super::{
     BanCounts, Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader, Sample, Sources,
-    Top, Wanted,
-    busiest::{Busiest, Order},
+    Top,
+    busiest::{offer, rank},
     check::{BAN, decided_by},
     live::{Gauge, Since, rest},
     of_the_only_limit,
@@ -24,6 +28,7 @@ use super::{
     verdicts,
 };
 use crate::{
+    agent::ask,
     config,
     config::{DENY, Proof, Slot, compile::FIRST_SLOT, key::octets},
     kernel::{
@@ -34,29 +39,23 @@ use crate::{
     },
 };
 
-/// Everything that `status` shows of an attachment.
-pub fn interface(attachment: &Attachment) -> Result<Interface> {
-    Ok(once(attachment, 0)?.interface)
+/// Everything that `status` shows of an attachment. Waits at most `patience` for the fleet's agent.
+pub async fn interface(attachment: &Attachment, patience: Duration) -> Result<Interface> {
+    Ok(Interface {
+        fleet: ask::of(attachment, patience).await,
+        ..once(attachment, 0)?.interface
+    })
 }
 
-/// Sources in the table, and those that each limit holds.
-#[derive(Default)]
-struct Counted {
-    sources: Sources,
-    held: BTreeMap<u32, u64>,
-}
+/// Sources in the table, and the number of those that each limit holds, by slot.
+type Counted = (Sources, BTreeMap<u32, u64>);
 
 /// Takes a single sample of the attachment, with the most dropped sources.
 pub fn once(attachment: &Attachment, most: usize) -> Result<Sample> {
-    let wanted = Wanted {
-        order: Order::Dropped,
-        most,
-    };
-    sample(attachment, wanted, &mut Gauge::once())
+    sample(attachment, &mut Gauge::new(most, true))
 }
 
-fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
-    let Counted { sources, held } = counted;
+fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interface> {
     let (interface, record) = (&attachment.interface, &attachment.record);
     let (settings, tables) = (&record.settings, &attachment.tables);
     let counters = tables.counters()?;
@@ -175,60 +174,66 @@ fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
 }
 
 /// Scans the table once. `gauge` remembers the previous scan, if there was one.
-pub fn sample(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Result<Sample> {
+pub fn sample(attachment: &Attachment, gauge: &mut Gauge) -> Result<Sample> {
     let interface = &attachment.interface;
     let of = (interface.index, attachment.record.attached_at.clone());
     let elapsed = gauge.begin(of, attachment.tables.sets.capacity(), Instant::now());
     let rate = |count: u64| elapsed.map(|elapsed| count as f64 / elapsed.as_secs_f64());
-    let (counted, busiest) = scan(attachment, wanted, gauge)?;
+    let (counted, busiest) = scan(attachment, gauge)?;
     let sources = sources(attachment, busiest, rate)?;
     // The interface is read after the sources, so that it includes all their packets.
     let interface = described(attachment, counted)?;
-    let before = std::mem::replace(&mut gauge.delays, interface.delays.clone());
+    let before = gauge.last.replace(interface.clone());
     let delays = interface.limits.iter().any(|of| of.max_delay.is_some());
-    let delays = (delays && elapsed.is_some()).then(|| interface.delays.clone().since(&before));
-    let before = std::mem::replace(&mut gauge.drops, interface.drops.clone());
+    let last = before.as_ref().filter(|_| delays && elapsed.is_some());
+    let delays = last.map(|last| interface.delays.clone().since(&last.delays));
+    let drops = before.as_ref().map(|last| last.drops.clone());
     let top = Top {
         interface: interface.name.clone(),
         interval_seconds: elapsed.map(|elapsed| elapsed.as_secs_f64()),
         verdicts: interface.verdicts,
         delayed_packets_per_second: delays.as_ref().and_then(|delays| rate(delays.packets)),
         delayed_below_seconds: delays.as_ref().and_then(Delays::most),
-        other_drops: rest(&interface.drops, &before, &sources, rate),
+        other_drops: rest(&interface.drops, &drops.unwrap_or_default(), &sources, rate),
         sources,
     };
-    Ok(Sample { interface, top })
+    Ok(Sample {
+        interface,
+        before,
+        top,
+    })
 }
 
 /// Buckets of sources, each with its packets since the last scan.
 type Found = Vec<(SourceKey, Source, Since)>;
 
 /// Reads each source once, and passes it to `gauge`. Returns the busiest sources, in order.
-fn scan(attachment: &Attachment, wanted: Wanted, gauge: &mut Gauge) -> Result<(Counted, Found)> {
+fn scan(attachment: &Attachment, gauge: &mut Gauge) -> Result<(Counted, Found)> {
     let tables = &attachment.tables;
     let readers = readers(attachment)?;
     let by_slot: [_; SLOTS as usize] = std::array::from_fn(|slot| {
         let mut readers = readers.iter();
         readers.find(|reader| reader.slot as usize == slot)
     });
-    let mut counted = Counted::default();
-    let mut busiest = Busiest::new(wanted.most);
+    let (mut counted, mut held) = Counted::default();
+    let mut busiest = BTreeMap::new();
     tables.sets.scan(|number, key, source| {
         let reader = by_slot.get(key.slot() as usize).copied().flatten();
-        counted.sources.tracked += 1;
-        counted.sources.entries += u64::from(key.entries());
+        counted.tracked += 1;
+        counted.entries += u64::from(key.entries());
         let holds = |reader: &Reader| reader.limit.hold.is_some() && reader.held(source).is_some();
         if reader.is_some_and(holds) {
-            *counted.held.entry(key.slot()).or_default() += 1;
+            *held.entry(key.slot()).or_default() += 1;
         }
         let since = gauge.since(number, key, source);
         // The buckets of a removed limit stay in the table until they are cleared.
         if let Some(reader) = reader {
-            let rank = reader.activity(source, since).rank(wanted.order);
-            busiest.offer((rank, Reverse(place(key))), (*key, *source, since));
+            let rank = rank(gauge.by_passed, reader.shadow, source, since);
+            let rank = (rank, Reverse(place(key)));
+            offer(&mut busiest, gauge.most, rank, (*key, *source, since));
         }
     });
-    Ok((counted, busiest.in_order()))
+    Ok(((counted, held), busiest.into_values().rev().collect()))
 }
 
 /// The tie-breaker between sources with equal numbers. No two sources have the same place.
@@ -251,16 +256,26 @@ fn sources(
         let listed = network.map(|network| decided_by(attachment, network.addr()));
         Some(listed.transpose().map(|listed| {
             let listed = listed.and_then(|(listed, _)| listed);
-            let activity = reader.activity(&source, since);
-            let shown = TopSource::new(limit.key.show(&key), limit.name.clone(), activity, &rate);
+            let (passed_since, over_since) = since;
+            let split = |over| if reader.shadow { (0, over) } else { (over, 0) };
+            let (dropped, would_drop) = split(source.refused);
+            let (dropped_since, would_drop_since) = split(over_since);
+            // The drops are counted for the list or the ban.
+            let is_counted = !matches!(listed, Some(BAN | DENY));
             TopSource {
+                source: limit.key.show(&key),
+                limit: limit.name.clone(),
+                passed_packets: source.passed,
+                dropped_packets: dropped,
+                would_drop_packets: would_drop,
                 tokens: reader.tokens(&source),
                 held_seconds: reader.held(&source),
                 listed: listed.map(str::to_owned),
-                // The drops are counted for the list or the ban.
-                dropped_packets_per_second: (shown.dropped_packets_per_second)
-                    .filter(|_| !matches!(listed, Some(BAN | DENY))),
-                ..shown
+                passed_packets_per_second: rate(passed_since),
+                dropped_packets_per_second: rate(dropped_since).filter(|_| is_counted),
+                would_drop_packets_per_second: rate(would_drop_since),
+                shadow: reader.shadow,
+                dropped_since,
             }
         }))
     };

@@ -31,21 +31,19 @@ impl Delays {
     /// Reads the counters of the program.
     pub fn new(counters: &Counters) -> Self {
         let packets = counters.delays.iter().sum();
-        let mut below = Vec::new();
-        if packets > 0 {
-            let mut so_far = 0;
-            below.extend((0..DELAYS - 1).map(|index| {
-                so_far += counters.delays[index];
-                Below {
-                    seconds: delay_bound(index) as f64 / NANOSECONDS,
-                    packets: so_far,
-                }
-            }));
-        }
+        let mut so_far = 0;
+        let bounds = (0..DELAYS - 1).filter(|_| packets > 0);
+        let below = bounds.map(|index| {
+            so_far += counters.delays[index];
+            Below {
+                seconds: delay_bound(index) as f64 / NANOSECONDS,
+                packets: so_far,
+            }
+        });
         Self {
             packets,
             seconds: counters.delayed as f64 / NANOSECONDS,
-            below,
+            below: below.collect(),
         }
     }
 

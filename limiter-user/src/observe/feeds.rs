@@ -68,18 +68,16 @@ pub fn all() -> Vec<Feed> {
     let (Ok(found), Ok(namespace)) = (fs::read_dir(FOLDER), pins::cookie()) else {
         return Vec::new();
     };
-    let names = found
-        .flatten()
-        .filter_map(|it| it.file_name().into_string().ok());
-    let of_this = |name: String| Some(name.strip_prefix(&format!("{namespace}."))?.to_owned());
-    let names = names.filter_map(of_this);
-    let mut all: Vec<_> = names.filter_map(|name| read(namespace, name)).collect();
+    let found = found.flatten().filter_map(|it| read(namespace, &it));
+    let mut all: Vec<_> = found.collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
 }
 
-fn read(namespace: u64, name: String) -> Option<Feed> {
-    let file = fs::File::open(format!("{FOLDER}/{namespace}.{name}")).ok()?;
+fn read(namespace: u64, file: &fs::DirEntry) -> Option<Feed> {
+    let name = file.file_name().into_string().ok()?;
+    let name = name.strip_prefix(&format!("{namespace}."))?.to_owned();
+    let file = fs::File::open(file.path()).ok()?;
     let mut text = Vec::new();
     (&file).take(LONGEST).read_to_end(&mut text).ok()?;
     // A shorter state may be in front of the rest of a longer one.

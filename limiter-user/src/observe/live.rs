@@ -9,25 +9,17 @@ use limiter_common::{
 };
 
 use super::{
-    Delays, Drops, Interface, Top,
-    busiest::Order,
+    Drops, Interface, Top,
     source::{TopDrops, TopSource},
 };
-
-/// A selection of sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Order of the sources.
-    pub order: Order,
-    /// Maximum number of sources.
-    pub most: usize,
-}
 
 /// The attachment at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// Everything that `status` shows.
     pub interface: Interface,
+    /// The same at the last sample, if there was one.
+    pub before: Option<Interface>,
     /// Everything that `top` shows.
     pub top: Top,
 }
@@ -41,17 +33,16 @@ pub fn rest(
     rate: impl Fn(u64) -> Option<f64>,
 ) -> Vec<TopDrops> {
     let others = drops.iter().filter_map(|(reason, count)| {
-        let shown = sources.iter().map(|of| of.activity);
-        let shown = shown.filter(|of| of.drops && reason == Reason::Limit);
-        let (over, over_since) = shown.fold((0, 0), |(over, since), of| {
-            (over + of.over, since + of.over_since)
+        let shown = sources.iter().filter(|_| reason == Reason::Limit);
+        let (dropped, dropped_since) = shown.fold((0, 0), |(all, since), of| {
+            (all + of.dropped_packets, since + of.dropped_since)
         });
         let since = count.packets.saturating_sub(before.of(reason).packets);
-        let dropped_packets = count.packets.saturating_sub(over);
+        let dropped_packets = count.packets.saturating_sub(dropped);
         (dropped_packets > 0).then(|| TopDrops {
             reason: reason.name().to_owned(),
             dropped_packets,
-            dropped_packets_per_second: rate(since.saturating_sub(over_since)),
+            dropped_packets_per_second: rate(since.saturating_sub(dropped_since)),
         })
     });
     others.collect()
@@ -60,45 +51,36 @@ pub fn rest(
 /// Packets of a source since the last scan: those that passed, and those that were over the limit.
 pub type Since = (u64, u64);
 
-/// Memory of the table's entries at the last scan: 12 bytes each, whatever the number of sources.
+/// Memory of the table's entries at the last scan: 24 bytes each, whatever the number of sources.
 #[derive(Debug, Default)]
 pub struct Gauge {
+    /// Whether the sources that pass most go first, instead of those that are dropped most.
+    pub by_passed: bool,
+    /// Maximum number of sources.
+    pub most: usize,
     /// Index of the interface, and when limiter was attached to it.
     of: (u32, String),
     at: Option<Instant>,
-    known: Vec<Known>,
-    /// Drops and delays of the interface at the last scan.
-    pub(super) drops: Drops,
-    pub(super) delays: Delays,
+    /// By entry: the fingerprint of the source in it, 0 for none, and its counters.
+    known: Vec<(u64, Since)>,
+    /// The interface at the last scan.
+    pub(super) last: Option<Interface>,
     /// Whether there is no second scan. Then entries are not remembered.
     once: bool,
 }
 
-/// An entry at the last scan.
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
-    /// Fingerprint of the source in the entry, 32 bits; 0 for none. Two sources rarely have equal ones.
-    source: u32,
-    /// The low 32 bits of the counter of passed packets.
-    passed: u32,
-    over: u32,
-}
-
-/// The longest time between two scans that can be compared. A counter's low 32 bits can tell an increase of up to half
-/// their range. That takes 14 seconds at 148.8 million packets per second, the maximum of 100 Gbit/s.
-pub const LONGEST: Duration = Duration::from_secs(14);
-
 impl Gauge {
-    /// Creates a gauge for a single scan, without a comparison.
-    pub fn once() -> Self {
+    /// Creates a gauge for at most `most` sources. `once`: for a single scan, without a comparison.
+    pub fn new(most: usize, once: bool) -> Self {
         Self {
-            once: true,
+            most,
+            once,
             ..Self::default()
         }
     }
 
     /// Begins a scan of a table with `entries` entries, of the attachment `of`. Returns the time since the last scan
-    /// if that scan was of the same table and not too long ago.
+    /// if that scan was of the same table.
     pub fn begin(&mut self, of: (u32, String), entries: u64, now: Instant) -> Option<Duration> {
         let entries = if self.once { 0 } else { entries };
         let entries = usize::try_from(entries).unwrap_or(usize::MAX);
@@ -107,10 +89,10 @@ impl Gauge {
         if !same {
             self.of = of;
             self.known.clear();
-            self.known.resize(entries, Known::default());
+            self.known.resize(entries, Default::default());
         }
         self.at = Some(now);
-        elapsed.filter(|elapsed| same && (Duration::from_nanos(1)..LONGEST).contains(elapsed))
+        elapsed.filter(|elapsed| same && !elapsed.is_zero())
     }
 
     /// Packets of a source since the last scan; remembers its counters for the next one. `number`: index of the
@@ -119,34 +101,14 @@ impl Gauge {
         let Some(known) = self.known.get_mut(number) else {
             return Since::default();
         };
-        let now = Known {
-            source: (Seed::KNOWN.mixed(key) >> 32) as u32 | 1,
-            passed: low(source.passed),
-            over: low(source.refused),
-        };
-        let last = std::mem::replace(known, now);
-        if last.source != now.source {
-            return (source.passed, source.refused);
+        let (fingerprint, now) = (Seed::KNOWN.mixed(key) | 1, (source.passed, source.refused));
+        let (of, last) = std::mem::replace(known, (fingerprint, now));
+        if of != fingerprint {
+            return now;
         }
-        (
-            grown(last.passed, source.passed),
-            grown(last.over, source.refused),
-        )
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the bits that are kept")]
-const fn low(counter: u64) -> u32 {
-    counter as u32
-}
-
-/// The growth of a counter; its whole value if it was reset.
-fn grown(last: u32, counter: u64) -> u64 {
-    let grown = low(counter).wrapping_sub(last);
-    if grown.cast_signed() < 0 {
-        counter
-    } else {
-        u64::from(grown)
+        // A counter that was reset has grown by its whole value.
+        let grown = |last, now: u64| now.checked_sub(last).unwrap_or(now);
+        (grown(last.0, now.0), grown(last.1, now.1))
     }
 }
 
@@ -155,7 +117,7 @@ mod tests {
     use limiter_common::abi::counters::Counters;
 
     use super::*;
-    use crate::{config::Key, observe::busiest::Activity};
+    use crate::config::Key;
 
     fn source(passed: u64, refused: u64) -> Source {
         Source {
@@ -208,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn gauge_does_not_compare_with_another_table_or_an_old_scan() {
+    fn gauge_does_not_compare_with_another_table() {
         let start = Instant::now();
         let soon = start + Duration::from_secs(1);
         let of = |index| (index, "then".to_owned());
@@ -217,22 +179,22 @@ mod tests {
         assert_eq!(gauge.begin(of(2), 4, soon), None, "another interface");
         assert_eq!(gauge.begin(of(2), 8, soon), None, "another size");
         assert_eq!(gauge.begin(of(2), 8, soon), None, "no time has passed");
-        assert_eq!(gauge.begin(of(2), 8, soon + LONGEST), None, "long ago");
-        assert!(gauge.begin(of(2), 8, soon + LONGEST * 3 / 2).is_some());
+        assert!(
+            gauge
+                .begin(of(2), 8, soon + Duration::from_secs(9))
+                .is_some()
+        );
     }
 
     #[test]
     fn lines_of_many_sources_add_up_to_all_drops() {
-        let source = |over, over_since, drops| TopSource {
-            activity: Activity {
-                over,
-                over_since,
-                drops,
-                ..Activity::default()
-            },
+        let source = |dropped_packets, dropped_since, would_drop_packets| TopSource {
+            dropped_packets,
+            dropped_since,
+            would_drop_packets,
             ..TopSource::default()
         };
-        let sources = [source(10, 3, true), source(90, 9, false)];
+        let sources = [source(10, 3, 0), source(0, 0, 90)];
         let drops = |limit, deny| {
             let mut counters = Counters::default();
             for (reason, packets) in [

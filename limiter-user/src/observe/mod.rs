@@ -25,7 +25,7 @@ use limiter_common::{
     abi::counters::{Count as KernelCount, Counters, LimitCounters},
     policy::verdict::{Reason, Verdict},
 };
-pub use live::{Sample, Wanted};
+pub use live::Sample;
 pub use reader::{Reader, readers};
 pub use reasons::{Drops, Passes};
 pub use snapshot::Snapshot;

@@ -6,7 +6,7 @@ use limiter_common::{
     table::entry::epoch_in,
 };
 
-use super::{CheckedLimit, busiest::Activity, live::Since};
+use super::CheckedLimit;
 use crate::{
     config::{Invalid, Limit, LimitQuota, Slot},
     kernel::{Attachment, Result, sys::clock},
@@ -104,7 +104,6 @@ impl Reader {
     }
 
     /// Tokens left, in packets or bytes, between 0 and the burst.
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn tokens(&self, source: &Source) -> f64 {
         let quota = &self.quota.in_kernel;
         let left = quota.left(self.tat(source), self.now);
@@ -113,7 +112,6 @@ impl Reader {
     }
 
     /// Seconds until the next packet passes.
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn retry_after(&self, source: &Source) -> f64 {
         let quota = &self.quota.in_kernel;
         let cost = scale::cost(quota.cost_of(SHORTEST_FRAME), self.stretch);
@@ -124,7 +122,6 @@ impl Reader {
     }
 
     /// Seconds for which the limit still holds the source. None if it does not.
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn held(&self, source: &Source) -> Option<f64> {
         let quota = &self.quota.in_kernel;
         let nanoseconds = quota.held_for(self.tat(source), self.now)?;
@@ -132,7 +129,6 @@ impl Reader {
     }
 
     /// The result of `check` for a bucket. `None` for `source`: the bucket is not in the table.
-    #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
     pub fn check(&self, bucket: String, source: Option<&Source>) -> CheckedLimit {
         let counts = source.copied().unwrap_or_default();
         let full = (u128::from(self.quota.burst) << 16) / u128::from(self.stretch);
@@ -149,17 +145,6 @@ impl Reader {
             dropped_packets: if self.shadow { 0 } else { counts.refused },
             would_drop_packets: if self.shadow { counts.refused } else { 0 },
             refused: None,
-        }
-    }
-
-    /// The numbers that a source is sorted by.
-    pub fn activity(&self, source: &Source, (passed, over): Since) -> Activity {
-        Activity {
-            passed: source.passed,
-            over: source.refused,
-            drops: !self.shadow,
-            passed_since: passed,
-            over_since: over,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Interface, Status, Top, collect, feeds};
+use super::{Status, Top, collect, feeds};
 use crate::{
     agent::ask,
     kernel::{Attachment, Result},
@@ -46,13 +46,10 @@ impl Snapshot {
             let fleet = ask::of(attachment, patience).await;
             patience = patience.saturating_sub(start.elapsed());
             match collect::once(attachment, TOP) {
-                Ok(sample) => {
+                Ok(mut sample) => {
+                    sample.interface.fleet = fleet;
                     snapshot.tops.push(sample.top);
-                    let interface = Interface {
-                        fleet,
-                        ..sample.interface
-                    };
-                    snapshot.status.interfaces.push(interface);
+                    snapshot.status.interfaces.push(sample.interface);
                 }
                 Err(error) => {
                     let name = &attachment.interface.name;

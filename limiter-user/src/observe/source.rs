@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ban, Verdicts, busiest::Activity};
+use super::{Ban, Verdicts};
 
 /// The output of `check --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -161,32 +161,10 @@ pub struct TopSource {
     pub dropped_packets_per_second: Option<f64>,
     /// Packets per second that passed only because of shadow.
     pub would_drop_packets_per_second: Option<f64>,
-    /// The numbers that sources are sorted by.
+    /// True if packets over the limit pass because of shadow.
     #[serde(skip)]
-    pub activity: Activity,
-}
-
-impl TopSource {
-    /// A bucket of this limit. `rate`: packets per second.
-    pub fn new(
-        source: String,
-        limit: String,
-        activity: Activity,
-        rate: impl Fn(u64) -> Option<f64>,
-    ) -> Self {
-        let (dropped, would_drop) = activity.split(activity.over);
-        let (dropped_since, would_drop_since) = activity.split(activity.over_since);
-        Self {
-            source,
-            limit,
-            passed_packets: activity.passed,
-            dropped_packets: dropped,
-            would_drop_packets: would_drop,
-            passed_packets_per_second: rate(activity.passed_since),
-            dropped_packets_per_second: rate(dropped_since),
-            would_drop_packets_per_second: rate(would_drop_since),
-            activity,
-            ..Self::default()
-        }
-    }
+    pub shadow: bool,
+    /// Packets that were dropped since the last scan.
+    #[serde(skip)]
+    pub dropped_since: u64,
 }

@@ -107,7 +107,7 @@ pub fn interface(interface: &Interface) -> String {
         text += &line("list", &format!("{}: {prefixes}, {packets}", list.name));
     }
     let bans = &interface.bans;
-    if bans.all() > 0 {
+    if !bans.by_origin.is_empty() {
         let by_origin = bans.by_origin.iter();
         let by: Vec<_> = by_origin
             .map(|(origin, count)| format!("{} by {origin}", grouped(*count)))

@@ -31,9 +31,13 @@ pub fn once(top: &Top) -> String {
     )
 }
 
-/// The live view: sums, limits, sources. `before`: the interface at the last sample.
-pub fn live(sample: &Sample, before: Option<&Interface>, interval: Duration) -> String {
-    let Sample { interface: of, top } = sample;
+/// The live view: sums, limits, sources.
+pub fn live(sample: &Sample, interval: Duration) -> String {
+    let Sample {
+        interface: of,
+        before,
+        top,
+    } = sample;
     let mut text = format!("{} {}", of.name, of.mode);
     if of.shadow {
         text += " SHADOW";
@@ -46,7 +50,7 @@ pub fn live(sample: &Sample, before: Option<&Interface>, interval: Duration) -> 
         sums([of.passed, of.dropped, of.would_drop])
     };
     let (passed, over) = all(of);
-    let (passed_before, over_before) = before.map_or((passed, over), all);
+    let (passed_before, over_before) = before.as_ref().map_or((passed, over), all);
     let rate = |now: u64, then| rate(per_second(top, now.saturating_sub(then)));
     text += &format!(
         "  {} of {}  every {}\npassed  {}/s, {} in all\n{:<7} {}/s, {} in all\n",
@@ -61,7 +65,7 @@ pub fn live(sample: &Sample, before: Option<&Interface>, interval: Duration) -> 
     );
     text += &delays(top);
     if !of.limits.is_empty() {
-        text += &(limits(sample, before) + "\n");
+        text += &(limits(sample) + "\n");
     }
     text + &sources(top)
 }
@@ -80,23 +84,25 @@ fn sums([passed, dropped, would_drop]: [Count; 3]) -> (u64, u64) {
 }
 
 /// Packets of a limit that passed, and packets that were over it, since the last sample.
-fn since(limit: &Limit, before: Option<&Interface>) -> (u64, u64) {
+fn since(limit: &Limit, before: &Option<Interface>) -> (u64, u64) {
     let all = |of: &Limit| sums([of.passed, of.dropped, of.would_drop]);
-    let before = before.and_then(|before| before.limits.iter().find(|of| of.name == limit.name));
+    let before = before
+        .as_ref()
+        .and_then(|before| before.limits.iter().find(|of| of.name == limit.name));
     let ((passed, over), then) = (all(limit), before.map_or(all(limit), all));
     // Counters restart if a limit takes another limit's slot.
     (passed.saturating_sub(then.0), over.saturating_sub(then.1))
 }
 
 /// The limits. If there are too many, those with the most drops.
-fn limits(sample: &Sample, before: Option<&Interface>) -> String {
+fn limits(sample: &Sample) -> String {
     let mut limits: Vec<_> = sample.interface.limits.iter().collect();
     if limits.len() > LIMITS {
-        limits.sort_by_key(|limit| Reverse(since(limit, before).1));
+        limits.sort_by_key(|limit| Reverse(since(limit, &sample.before).1));
         limits.truncate(LIMITS);
     }
     let rows = limits.into_iter().map(|limit| {
-        let (passed, over) = since(limit, before);
+        let (passed, over) = since(limit, &sample.before);
         [
             limit.name.clone(),
             limit.rate_in_force(),
@@ -154,7 +160,7 @@ fn drop_rate(of: &TopSource) -> String {
         // The drops are counted for the prefix.
         Some(DENY) => "denied".to_owned(),
         Some(BAN) => "banned".to_owned(),
-        _ if of.activity.drops => rate(of.dropped_packets_per_second),
+        _ if !of.shadow => rate(of.dropped_packets_per_second),
         _ => format!("({})", rate(of.would_drop_packets_per_second)),
     }
 }
@@ -182,7 +188,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::observe::{busiest::Activity, source::TopDrops};
+    use crate::observe::source::TopDrops;
 
     fn sample(dropped: u64) -> Sample {
         let count = |packets: u64| json!({"packets": packets, "bytes": 0});
@@ -204,18 +210,27 @@ mod tests {
             },
         });
         let source = |source: &str, over_since, drops, listed: Option<&str>| {
-            let activity = Activity {
-                passed: 100,
-                over: 40_000,
-                drops,
-                passed_since: 10,
-                over_since,
+            let of = |drops| if drops { 40_000 } else { 0 };
+            let rate = |drops| {
+                Some(if drops {
+                    f64::from(over_since) / 2.0
+                } else {
+                    0.0
+                })
             };
-            let rate = |count| Some(count as f64 / 2.0);
             TopSource {
+                source: source.to_owned(),
+                limit: "default".to_owned(),
                 listed: listed.map(str::to_owned),
                 tokens: 0.5,
-                ..TopSource::new(source.to_owned(), "default".to_owned(), activity, rate)
+                passed_packets: 100,
+                dropped_packets: of(drops),
+                would_drop_packets: of(!drops),
+                passed_packets_per_second: Some(5.0),
+                dropped_packets_per_second: rate(drops),
+                would_drop_packets_per_second: rate(!drops),
+                shadow: !drops,
+                ..TopSource::default()
             }
         };
         let top = Top {
@@ -234,13 +249,20 @@ mod tests {
             ..Top::default()
         };
         let interface = serde_json::from_value(interface).unwrap();
-        Sample { interface, top }
+        Sample {
+            interface,
+            before: None,
+            top,
+        }
     }
 
     #[test]
     fn live_view_shows_sums_limits_and_sources() {
-        let before = sample(1_000).interface;
-        let text = live(&sample(5_200), Some(&before), Duration::from_secs(1));
+        let sample = Sample {
+            before: Some(sample(1_000).interface),
+            ..sample(5_200)
+        };
+        let text = live(&sample, Duration::from_secs(1));
         let lines: Vec<Vec<_>> = text
             .lines()
             .map(|line| line.split_whitespace().collect())
@@ -268,6 +290,6 @@ new sources new source - 0 - 7 - -";
         sample.top.delayed_below_seconds = Some(0.016_777_216);
         let line = "\ndelayed 100/s, 99 % below 16.8 ms\n";
         assert!(once(&sample.top).contains(line));
-        assert!(live(&sample, None, Duration::from_secs(2)).contains(line));
+        assert!(live(&sample, Duration::from_secs(2)).contains(line));
     }
 }

@@ -95,7 +95,7 @@ impl Opened {
     /// Reads the maps as the commands do.
     fn read(&self) {
         let attachment = &self.attachment;
-        let Sample { interface, top } = collect::once(attachment, 10).unwrap();
+        let Sample { interface, top, .. } = collect::once(attachment, 10).unwrap();
         let _ = show::top::once(&top);
         assert!(interface.sources.tracked <= interface.sources.capacity);
         let of = &interface.verdicts;

@@ -126,7 +126,7 @@ fn live_view_keeps_only_the_capabilities_to_read() {
     hosts.run("attach eth0 --rate 5/s");
     let screen = Screen::open(&hosts.server, (80, 24));
     screen.limiter("top eth0 --interval 100ms");
-    screen.wait_for("by dropped/s");
+    screen.wait_for("by dropped)");
     let view = screen.process();
     expect_kept(view, TO_READ);
     assert_eq!(children_of(view), [], "top has no child process");

@@ -6,9 +6,8 @@ use clap::Args;
 
 use super::reload::{allow_in, put_in_force};
 use crate::{
-    agent::ask,
     cli::shared::{
-        About, DAY, Limiting, SECOND, Usage, duration, interface, note, outcome, read_for, report,
+        DAY, Limiting, SECOND, Usage, about, duration, interface, note, outcome, read_for, report,
         settings, ssh, unique, warn_of_full_tables,
     },
     config::{
@@ -79,46 +78,32 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     if arguments.chain && wanted.settings.direction == Direction::Out {
         let why =
             "--chain is for XDP programs, and XDP sees no outgoing packets: leave --chain out";
-        return Err(Usage(why.to_owned()).into());
+        anyhow::bail!(Usage(why.to_owned()));
     }
+    let before = arguments.before.map(Place::Before);
     let wanted = Wanted {
         chain: arguments.chain,
-        place: arguments
-            .before
-            .map(Place::Before)
-            .or(arguments.after.map(Place::After)),
+        place: before.or(arguments.after.map(Place::After)),
         trial: arguments.try_for,
         ..wanted
     };
-    if let Some(untested) = requirements::kernel()
-        .ok()
-        .and_then(|kernel| kernel.untested())
-    {
+    let kernel = requirements::kernel().ok();
+    if let Some(untested) = kernel.and_then(|kernel| kernel.untested()) {
         note(&untested);
     }
     let mut done: Vec<&str> = Vec::new();
     for interface in unique(&interfaces) {
-        if arguments.or_reload && take_over(interface, &wanted, &arguments).await? {
+        if take_over(interface, &wanted, &arguments).await? {
             continue;
         }
-        if is_so(interface, &wanted, &arguments).await {
-            let text =
-                format!("{interface}: unchanged: already attached with this configuration\n");
-            outcome(true, &text);
-            continue;
-        }
-        // A trial that is over leaves a program that passes all packets.
-        if let Err(Error::TrialOver(..)) = Attachment::open(interface).await {
-            detach(interface).await.about(interface)?;
-        }
-        ssh::warn(interface, &wanted.settings, |client| {
+        ssh::warn(interface, None, &wanted.settings, |client| {
             how_to_stay(&arguments, client)
         });
         let attached = attach(interface, &wanted).await;
         if attached.is_err() {
             undo(&done).await;
         }
-        attached.about(interface)?;
+        attached.map_err(about(interface))?;
         done.push(interface);
     }
     for interface in done {
@@ -146,17 +131,13 @@ async fn shown(interface: &str) -> Result<String, Error> {
     {
         note(&format!("{interface}: {}: {advice}", finding.found));
     }
-    let mut shown = collect::interface(&attachment)?;
-    shown.fleet = ask::of(&attachment, AGENT).await;
+    let shown = collect::interface(&attachment, AGENT).await?;
     let undo = format!("  undo     limiter detach {interface}\n");
     Ok(show::status::interface(&shown) + &undo)
 }
 
-/// Returns true if limiter is attached with these settings, and for good.
-async fn is_so(interface: &str, wanted: &Wanted, arguments: &Attach) -> bool {
-    let Ok(attachment) = Attachment::open(interface).await else {
-        return false;
-    };
+/// Returns true if this is what was asked for, and for good.
+fn is_so(attachment: &Attachment, wanted: &Wanted, arguments: &Attach) -> bool {
     arguments.try_for.is_none()
         && attachment.try_until().is_none()
         && attachment.record.chained == arguments.chain
@@ -165,34 +146,38 @@ async fn is_so(interface: &str, wanted: &Wanted, arguments: &Attach) -> bool {
             .is_ok_and(|settings| settings == wanted.settings)
 }
 
-/// Puts the configuration in force if limiter is attached already, for good if it was on trial. Returns `false` if
-/// nothing is attached. Then it has cleared the leftovers of an interface that is gone, or that limiter was taken off
+/// Takes over an attachment that is there already. Returns true if the configuration is in force then. Otherwise it has
+/// cleared the leftovers of a trial, and, with `--or-reload`, of an interface that is gone or that limiter was taken off
 /// by force.
 async fn take_over(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow::Result<bool> {
-    match Attachment::open(interface).await {
-        Ok(_) => {}
-        Err(Error::OtherVersion(..)) => return replaced(interface, wanted).await,
-        Err(Error::TakenOff(_)) => {
-            detach(interface).await.about(interface)?;
+    let attached = Attachment::open(interface).await;
+    match (attached, arguments.or_reload) {
+        (Ok(_), true) => {
+            let advice = |client| how_to_stay(arguments, client);
+            put_in_force(interface, wanted.clone(), Lasts::ForGood, advice).await?;
+            trial::end(interface, false).await?;
+        }
+        (Ok(attachment), false) if is_so(&attachment, wanted, arguments) => outcome(
+            true,
+            &format!("{interface}: unchanged: already attached with this configuration\n"),
+        ),
+        (Err(Error::OtherVersion(..)), true) => {
+            let replaced = replace(interface, wanted).await;
+            let Some(layout) = replaced.map_err(about(interface))? else {
+                return Ok(false);
+            };
+            report(&format!(
+                "{interface}: replaced another version of limiter (layout {layout}) without a gap; all buckets start full, all counters at 0\n"
+            ));
+        }
+        // A trial that is over leaves a program that passes all packets.
+        (Err(Error::TrialOver(..)), _) | (Err(Error::TakenOff(_)), true) => {
+            detach(interface).await?;
             return Ok(false);
         }
         // `attach` reports any other trouble.
-        Err(_) => return Ok(false),
+        _ => return Ok(false),
     }
-    let advice = |client| how_to_stay(arguments, client);
-    put_in_force(interface, wanted.clone(), Lasts::ForGood, advice).await?;
-    trial::end(interface, false).await.about(interface)?;
-    Ok(true)
-}
-
-/// Replaces another version's attachment.
-async fn replaced(interface: &str, wanted: &Wanted) -> anyhow::Result<bool> {
-    let Some(layout) = replace(interface, wanted).await.about(interface)? else {
-        return Ok(false);
-    };
-    report(&format!(
-        "{interface}: replaced another version of limiter (layout {layout}) without a gap; all buckets start full, all counters at 0\n"
-    ));
     Ok(true)
 }
 
@@ -211,42 +196,33 @@ fn how_to_stay(arguments: &Attach, client: IpAddr) -> String {
 
 /// The interfaces and settings, from the file or from the flags.
 async fn wanted(arguments: &Attach) -> anyhow::Result<(Vec<String>, Wanted)> {
-    let Some(path) = &arguments.limiting.config else {
-        let limiting = &arguments.limiting;
+    let (limiting, mut interfaces) = (&arguments.limiting, arguments.interfaces.clone());
+    let (wanted, advice) = if let Some(path) = &limiting.config {
+        let (in_file, wanted) = read_for(&interfaces, path).await?;
+        if interfaces.is_empty() {
+            interfaces = in_file;
+        }
+        let path = path.display();
+        if interfaces.is_empty() {
+            anyhow::bail!(Usage(format!(
+                "{path} names no interfaces: write them on the command line, or as interfaces = [...] in the file"
+            )));
+        }
+        (wanted, format!("write direction = \"out\" in {path}"))
+    } else {
         let outward = |name: &String| direction_of(name).1 == Direction::Out;
-        let by_name = if arguments.interfaces.iter().all(outward) {
-            Direction::Out
-        } else {
-            Direction::In
+        let by_name = match interfaces.iter().all(outward) {
+            true => Direction::Out,
+            false => Direction::In,
         };
         let direction = limiting.direction.unwrap_or(by_name);
         let fleet = arguments.fleet.as_deref();
-        let settings = settings(limiting, direction, arguments.mode, fleet)?;
-        let interfaces = directed(
-            &arguments.interfaces,
-            direction,
-            "use one direction in one command",
-        )?;
         let wanted = Wanted {
-            settings,
+            settings: settings(limiting, direction, arguments.mode, fleet)?,
             ..Wanted::default()
         };
-        return Ok((interfaces, wanted));
+        (wanted, "use one direction in one command".to_owned())
     };
-    let (in_file, wanted) = read_for(&arguments.interfaces, path).await?;
-    let interfaces = if arguments.interfaces.is_empty() {
-        in_file
-    } else {
-        arguments.interfaces.clone()
-    };
-    if interfaces.is_empty() {
-        return Err(Usage(format!(
-            "{} names no interfaces: write them on the command line, or as interfaces = [...] in the file",
-            path.display()
-        ))
-        .into());
-    }
-    let advice = format!("write direction = \"out\" in {}", path.display());
     let interfaces = directed(&interfaces, wanted.settings.direction, &advice)?;
     Ok((interfaces, wanted))
 }

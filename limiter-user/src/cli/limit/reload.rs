@@ -6,7 +6,7 @@ use std::{
 use clap::Args;
 
 use crate::{
-    cli::shared::{About, Lasting, On, each, read_for, report_changes, warn_of_change},
+    cli::shared::{Lasting, On, about, each, read_for, report_changes, warn_of_change},
     config::Settings,
     kernel::{
         Attachment,
@@ -54,7 +54,7 @@ pub async fn put_in_force(
     };
     warn_of_change(interface, change, advice).await;
     let changed = swap(interface, lasts, |_| Ok(wanted.clone())).await;
-    let changed = changed.about(interface)?;
+    let changed = changed.map_err(about(interface))?;
     report_changes(interface, &changed, lasts, false);
     Ok(())
 }

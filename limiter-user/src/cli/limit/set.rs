@@ -1,8 +1,11 @@
-use clap::{Args, ValueEnum};
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 
 use crate::{
     cli::shared::{
-        About, Lasting, On, allow_first, each, note_stale_file, report_changes, usage,
+        Lasting, On, about, allow_first, each, note_stale_file, report_changes, usage,
         warn_of_change,
     },
     config::{
@@ -29,8 +32,8 @@ pub struct Set {
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
     /// Count, but drop nothing (on), or drop (off): on the interface, or with --limit, by that limit
-    #[arg(long, value_enum, group = "change")]
-    shadow: Option<Switch>,
+    #[arg(long, group = "change", value_parser = PossibleValuesParser::new(["on", "off"]).map(|text| text == "on"))]
+    shadow: Option<bool>,
     /// New maximum rate of new sources as in 10k/s, or none for no limit
     #[arg(
         long,
@@ -44,12 +47,6 @@ pub struct Set {
     malformed: Option<Malformed>,
     #[command(flatten)]
     lasting: Lasting,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Switch {
-    On,
-    Off,
 }
 
 pub async fn run(arguments: Set) -> anyhow::Result<()> {
@@ -68,7 +65,8 @@ async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
     };
     warn_of_change(interface, after, |client| allow_first(interface, client)).await;
     let lasts = arguments.lasting.lasts();
-    let changed = set(interface, lasts, merged).await.about(interface)?;
+    let changed = set(interface, lasts, merged).await;
+    let changed = changed.map_err(about(interface))?;
     report_changes(interface, &changed, lasts, false);
     note_stale_file(interface, &changed, lasts);
     Ok(())
@@ -76,7 +74,6 @@ async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
 
 fn merged(settings: &Settings, arguments: &Set) -> Result<Settings, Invalid> {
     let mut new = settings.clone();
-    let shadow = arguments.shadow.map(|shadow| matches!(shadow, Switch::On));
     let of_limit =
         arguments.rate.is_some() || arguments.burst.is_some() || arguments.limit.is_some();
     if of_limit {
@@ -84,11 +81,11 @@ fn merged(settings: &Settings, arguments: &Set) -> Result<Settings, Invalid> {
         limit.rate = arguments.rate.unwrap_or(limit.rate);
         limit.burst = arguments.burst.or(limit.burst);
         if arguments.limit.is_some() {
-            limit.shadow = shadow.unwrap_or(limit.shadow);
+            limit.shadow = arguments.shadow.unwrap_or(limit.shadow);
         }
     }
     if arguments.limit.is_none() {
-        new.shadow = shadow.unwrap_or(new.shadow);
+        new.shadow = arguments.shadow.unwrap_or(new.shadow);
     }
     if let Some(malformed) = arguments.malformed {
         new.malformed = malformed;

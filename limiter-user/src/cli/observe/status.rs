@@ -22,17 +22,21 @@ pub struct Status {
 
 pub async fn run(arguments: Status) -> anyhow::Result<()> {
     let names = &arguments.interfaces;
-    let (attachments, errors) = match &unique(names)[..] {
-        [] => Attachment::all().await?,
-        [_] if is_all(names) => Attachment::all().await?,
-        [name] => (vec![Attachment::open(name).await?], Vec::new()),
-        names => named(names).await,
-    };
+    let all = names.is_empty() || is_all(names);
+    let (mut attachments, mut errors) = (Vec::new(), Vec::new());
+    if all {
+        (attachments, errors) = Attachment::all().await?;
+    }
+    for name in unique(names).iter().filter(|_| !all) {
+        match Attachment::open(name).await {
+            Ok(attachment) => attachments.push(attachment),
+            Err(error) if names.len() == 1 => return Err(error.into()),
+            Err(error) => errors.push(error),
+        }
+    }
     let mut interfaces = Vec::new();
     for attachment in &attachments {
-        let mut shown = collect::interface(attachment)?;
-        shown.fleet = ask::of(attachment, ask::PATIENCE).await;
-        interfaces.push(shown);
+        interfaces.push(collect::interface(attachment, ask::PATIENCE).await?);
     }
     let feeds = feeds::all();
     let status = observe::Status { interfaces, feeds };
@@ -41,7 +45,6 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
         note(&error.to_string());
     }
     // After a trial with nothing before it, an interface has nothing to show.
-    let all = names.is_empty() || is_all(names);
     let is_failure = |error: &&Error| !(all && matches!(error, Error::TrialOver(..)));
     match errors.iter().filter(is_failure).count() {
         0 => Ok(()),
@@ -49,16 +52,4 @@ pub async fn run(arguments: Status) -> anyhow::Result<()> {
             "{count} of the attachments cannot be shown: see the errors above"
         )),
     }
-}
-
-/// The attachments of several interfaces, and the errors of those that cannot be shown.
-async fn named(names: &[&str]) -> (Vec<Attachment>, Vec<Error>) {
-    let (mut attachments, mut errors) = (Vec::new(), Vec::new());
-    for name in names {
-        match Attachment::open(name).await {
-            Ok(attachment) => attachments.push(attachment),
-            Err(error) => errors.push(error),
-        }
-    }
-    (attachments, errors)
 }

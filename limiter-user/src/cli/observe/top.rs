@@ -1,13 +1,13 @@
-use std::{cmp::Reverse, env, num::NonZeroUsize, time::Duration};
+use std::{env, num::NonZeroUsize, time::Duration};
 
 use clap::Args;
-use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyModifiers};
 use tokio::time::{self, MissedTickBehavior, sleep};
 
 use crate::{
     cli::shared::{SECOND, Usage, answer, duration, interface, interruption},
     kernel::{Attachment, Error},
-    observe::{Interface, Sample, Wanted, busiest::Order, collect, live::Gauge},
+    observe::{Sample, collect, live::Gauge},
     sandbox,
     show::{screen, screen::Screen, top},
 };
@@ -41,27 +41,20 @@ pub async fn run(arguments: Top) -> anyhow::Result<()> {
     if !arguments.once {
         return live(&arguments.interface, arguments.interval).await;
     }
-    let sample = twice(&arguments).await?;
-    answer(arguments.json, &sample.top, || top::once(&sample.top))
-}
-
-/// The second of two samples, so that there are rates.
-async fn twice(arguments: &Top) -> Result<Sample, Error> {
-    let wanted = Wanted {
-        order: Order::default(),
-        most: arguments.most.map_or(PRINTED, NonZeroUsize::get),
-    };
-    let mut gauge = Gauge::default();
-    look(&arguments.interface, wanted, &mut gauge).await?;
+    let most = arguments.most.map_or(PRINTED, NonZeroUsize::get);
+    let mut gauge = Gauge::new(most, false);
+    // Rates need two samples.
+    look(&arguments.interface, &mut gauge).await?;
     sleep(arguments.interval).await;
-    look(&arguments.interface, wanted, &mut gauge).await
+    let top = look(&arguments.interface, &mut gauge).await?.top;
+    answer(arguments.json, &top, || top::once(&top))
 }
 
 /// Takes a sample. Opens the attachment anew each time, because a change may have brought another program, or
 /// `detach` may have removed it.
-async fn look(interface: &str, wanted: Wanted, gauge: &mut Gauge) -> Result<Sample, Error> {
+async fn look(interface: &str, gauge: &mut Gauge) -> Result<Sample, Error> {
     let attachment = Attachment::open(interface).await?;
-    collect::sample(&attachment, wanted, gauge)
+    collect::sample(&attachment, gauge)
 }
 
 async fn live(interface: &str, interval: Duration) -> anyhow::Result<()> {
@@ -71,9 +64,14 @@ async fn live(interface: &str, interval: Duration) -> anyhow::Result<()> {
         );
         return Err(Usage(text).into());
     }
-    let mut view = View::default();
+    let mut gauge = Gauge::new(HELD, false);
     // Errors are reported before the view takes the screen.
-    view.look(interface).await?;
+    let sample = look(interface, &mut gauge).await?;
+    let mut view = View {
+        paused: false,
+        gauge,
+        sample,
+    };
     let interrupted = interruption()?;
     tokio::pin!(interrupted);
     let mut ticks = time::interval_at(time::Instant::now() + interval, interval);
@@ -92,68 +90,46 @@ async fn live(interface: &str, interval: Duration) -> anyhow::Result<()> {
                 Some(event) if view.goes_on(&event) => {}
                 _ => return Ok(()),
             },
-            _ = ticks.tick() => view.look(interface).await?,
+            _ = ticks.tick() => {
+                let sample = look(interface, &mut view.gauge).await?;
+                if !view.paused {
+                    view.sample = sample;
+                }
+            }
         }
     }
 }
 
-#[derive(Default)]
 struct View {
-    order: Order,
     paused: bool,
     gauge: Gauge,
-    sample: Option<Sample>,
-    before: Option<Interface>,
+    sample: Sample,
 }
 
 impl View {
-    /// Takes a sample. A paused view keeps its own.
-    async fn look(&mut self, interface: &str) -> Result<(), Error> {
-        let wanted = Wanted {
-            order: self.order,
-            most: HELD,
-        };
-        let sample = look(interface, wanted, &mut self.gauge).await?;
-        if !self.paused {
-            self.before = self.sample.replace(sample).map(|sample| sample.interface);
-            self.sort();
-        }
-        Ok(())
-    }
-
-    /// Sorts the rows on the screen. All others follow with the next sample.
-    fn sort(&mut self) {
-        if let Some(sample) = &mut self.sample {
-            (sample.top.sources).sort_by_key(|of| Reverse(of.activity.rank(self.order)));
-        }
-    }
-
     /// Handles an event of the terminal. Returns `false` to end the view.
     fn goes_on(&mut self, event: &Event) -> bool {
-        let Event::Key(key) = event else { return true };
-        if key.kind == KeyEventKind::Release {
+        let Some(key) = event.as_key_press_event() else {
             return true;
-        }
+        };
         match key.code {
             KeyCode::Char('q') => return false,
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
             KeyCode::Char('p') => self.paused = !self.paused,
-            KeyCode::Char('s') => {
-                self.order = self.order.next();
-                self.sort();
-            }
+            KeyCode::Char('s') => self.gauge.by_passed = !self.gauge.by_passed,
             _ => {}
         }
         true
     }
 
     fn draw(&self, screen: &Screen, interval: Duration) -> std::io::Result<()> {
-        let Some(sample) = &self.sample else {
-            return Ok(());
-        };
-        let text = top::live(sample, self.before.as_ref(), interval);
+        let text = top::live(&self.sample, interval);
         let paused = if self.paused { "PAUSED  " } else { "" };
-        let last = format!("{paused}{KEYS}  (by {})", self.order.name());
+        let order = match self.gauge.by_passed {
+            true => "passed",
+            false => "dropped",
+        };
+        let last = format!("{paused}{KEYS}  (by {order})");
         screen.draw(&text, &last)
     }
 }

@@ -18,7 +18,7 @@ use limiter_common::{
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{
-    cli::shared::{About, answer, file_size, interface, interruption, note, prefix},
+    cli::shared::{about, answer, file_size, interface, interruption, note, prefix},
     config::Direction,
     kernel::{
         ops::watch::{Filter, Watching},
@@ -87,7 +87,7 @@ pub async fn run(arguments: Watch) -> anyhow::Result<()> {
         snap: arguments.write.as_ref().map_or(0, |_| arguments.snap),
     };
     let watching = Watching::start(&arguments.interface, filter).await;
-    let watching = watching.about(&arguments.interface)?;
+    let watching = watching.map_err(about(&arguments.interface))?;
     let file = arguments.write.map(|path| {
         let interface = Interface {
             name: watching.interface.clone(),

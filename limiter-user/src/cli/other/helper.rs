@@ -30,8 +30,13 @@ pub async fn run(origin: String) -> anyhow::Result<()> {
                 channel.send(&taken).await?;
             }
             // A process without an origin is told nothing, and ends.
-            Question::Bans(_) if origin.is_empty() => break,
-            Question::Bans(about) => channel.send(&feed::answer(&origin, about).await?).await?,
+            Question::Bans(_) | Question::Change(..) if origin.is_empty() => break,
+            Question::Bans(on) => channel.send(&feed::own(&origin, on).await).await?,
+            Question::Change(interface, edit) => {
+                let changed = feed::change(&interface, &origin, edit).await;
+                let changed = changed.map_err(|error| error.to_string());
+                channel.send(&changed).await?;
+            }
         }
     }
     Ok(())

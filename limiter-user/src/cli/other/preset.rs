@@ -1,11 +1,11 @@
 //! `limiter preset`. The presets are the recipes of the cookbook: a heading "## `NAME`: SUMMARY", text, and a file.
 
-use clap::Args;
-
-use crate::{
-    cli::shared::{Usage, interface, print, write},
-    config::file::nearest,
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
 };
+
+use crate::cli::shared::{interface, print, write};
 
 const COOKBOOK: &str = include_str!("../../../../docs/cookbook.md");
 
@@ -18,10 +18,10 @@ Prefixes under [lists] are examples: replace them.";
 #[derive(Debug, Args)]
 pub struct Preset {
     /// Name of a preset, as in web; without it, list all
-    #[arg(value_name = "NAME", requires = "interfaces")]
-    name: Option<String>,
+    #[arg(value_name = "NAME", requires = "interfaces", value_parser = recipe(), hide_possible_values = true)]
+    recipe: Option<Recipe>,
     /// Interface that the file is for; several as in eth0,eth1
-    #[arg(long = "interface", value_name = "IFACE", requires = "name", value_delimiter = ',', value_parser = interface)]
+    #[arg(long = "interface", value_name = "IFACE", requires = "recipe", value_delimiter = ',', value_parser = interface)]
     interfaces: Vec<String>,
 }
 
@@ -34,12 +34,17 @@ struct Recipe {
 }
 
 pub fn run(arguments: &Preset) -> anyhow::Result<()> {
-    let Some(name) = &arguments.name else {
-        return Ok(print(&list())?);
-    };
-    let recipe = recipes().find(|recipe| recipe.name == name);
-    let recipe = recipe.ok_or_else(|| unknown(name))?;
-    Ok(write(&preset(&recipe, &arguments.interfaces))?)
+    Ok(match &arguments.recipe {
+        Some(recipe) => write(&preset(recipe, &arguments.interfaces)),
+        None => print(&list()),
+    }?)
+}
+
+/// A parser of a recipe's name.
+fn recipe() -> impl TypedValueParser<Value = Recipe> {
+    let named = |name: String| recipes().find(|recipe| recipe.name == name);
+    PossibleValuesParser::new(recipes().map(|recipe| recipe.name))
+        .try_map(move |name| named(name).ok_or("unknown preset"))
 }
 
 fn recipes() -> impl Iterator<Item = Recipe> {
@@ -61,16 +66,6 @@ fn list() -> String {
     let width = recipes().map(|recipe| recipe.name.len()).max().unwrap_or(0);
     let line = |recipe: Recipe| format!("{:width$}  {}\n", recipe.name, recipe.summary);
     recipes().map(line).collect()
-}
-
-fn unknown(name: &str) -> Usage {
-    let names: Vec<_> = recipes().map(|recipe| recipe.name).collect();
-    let meant = nearest(name, names.iter().copied());
-    let write = meant.map_or("write".to_owned(), |name| {
-        format!("did you mean '{name}'? Write")
-    });
-    let names = names.join(", ");
-    Usage(format!("'{name}' is not a preset: {write} one of {names}"))
 }
 
 /// A configuration file: the recipe's text as comments, and its file for `interfaces`.
@@ -97,7 +92,7 @@ fn preset(recipe: &Recipe, interfaces: &[String]) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::{COOKBOOK, list, preset, recipes, unknown};
+    use super::{COOKBOOK, list, preset, recipes};
     use crate::config::{file, ineffective::USUAL_FRAME};
 
     #[test]
@@ -145,9 +140,17 @@ mod tests {
 
     #[test]
     fn unknown_name_gets_the_nearest_one_and_the_list() {
-        let error = unknown("dns-resolvr").to_string();
-        assert!(error.contains("did you mean 'dns-resolver'?"), "{error}");
-        assert!(error.ends_with("voip, wireguard, ipv6"), "{error}");
-        assert!(!unknown("zzz").to_string().contains("did you mean"));
+        let error = |name: &str| {
+            let line = ["limiter", "preset", name, "--interface", "eth0"];
+            let error = crate::cli::command().try_get_matches_from(line);
+            error.unwrap_err().to_string()
+        };
+        let wrong = error("dns-resolvr");
+        assert!(
+            wrong.contains("similar value exists: 'dns-resolver'"),
+            "{wrong}"
+        );
+        assert!(wrong.contains("voip, wireguard, ipv6]"), "{wrong}");
+        assert!(!error("zzz").contains("similar"));
     }
 }

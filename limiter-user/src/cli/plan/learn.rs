@@ -4,11 +4,10 @@ use std::{
 };
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::replay::note_damage;
 use crate::{
-    cli::shared::{About, DAY, SECOND, duration, interface, interruption, note, print},
+    cli::shared::{DAY, SECOND, about, duration, interface, interruption, note, print},
     config::Mode,
     kernel::{
         ops::learn::{INTERVAL, Watch},
@@ -84,7 +83,7 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
 /// Watches an interface until the time is up, or the user interrupts.
 async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Watched> {
     let stop = interruption()?;
-    let mut watch = Watch::start(name, mode).await.about(name)?;
+    let mut watch = Watch::start(name, mode).await.map_err(about(name))?;
     let why = watch
         .fallback
         .as_ref()
@@ -94,9 +93,7 @@ async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Wat
         watch.mode.name(),
         humantime::format_duration(duration)
     ));
-    // A terminal overwrites the line. Other outputs show nothing.
-    let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{msg}")?);
-    let (began, mut shown) = (Instant::now(), Instant::now());
+    let began = Instant::now();
     let mut interval = tokio::time::interval(INTERVAL);
     tokio::pin!(stop);
     while began.elapsed() < duration {
@@ -104,25 +101,12 @@ async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Wat
             () = &mut stop => break,
             _ = interval.tick() => watch.pump()?,
         }
-        if shown.elapsed() >= Duration::from_secs(1) {
-            shown = Instant::now();
-            if watch.is_off()? {
-                bar.finish_and_clear();
-                note(&format!(
-                    "{name}: the interface is gone, or another process removed the program: using the traffic until then"
-                ));
-                break;
-            }
-            let (packets, sources) = watch.progress()?;
-            let left = duration.saturating_sub(began.elapsed());
-            bar.set_message(format!(
-                "{}, {} watched; {} left",
-                counted(packets, "IP packet"),
-                counted(sources as u64, "source"),
-                humantime::format_duration(Duration::from_secs(left.as_secs()))
+        if watch.is_off()? {
+            note(&format!(
+                "{name}: the interface is gone, or another process removed the program: using the traffic until then"
             ));
+            break;
         }
     }
-    bar.finish_and_clear();
     Ok(watch.finish()?)
 }

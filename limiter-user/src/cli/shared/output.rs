@@ -129,15 +129,9 @@ pub fn usage(error: crate::config::Invalid) -> anyhow::Error {
 }
 
 /// Adds the interface to an error that does not name it.
-pub trait About<T> {
-    fn about(self, interface: &str) -> anyhow::Result<T>;
-}
-
-impl<T> About<T> for kernel::error::Result<T> {
-    fn about(self, interface: &str) -> anyhow::Result<T> {
-        self.map_err(|error| match error {
-            kernel::Error::Invalid(invalid) => anyhow::anyhow!("{interface}: {invalid}"),
-            error => error.into(),
-        })
+pub fn about(interface: &str) -> impl Fn(kernel::Error) -> anyhow::Error {
+    move |error| match error {
+        kernel::Error::Invalid(invalid) => anyhow::anyhow!("{interface}: {invalid}"),
+        error => error.into(),
     }
 }

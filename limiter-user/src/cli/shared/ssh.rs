@@ -28,13 +28,35 @@ fn of_parent() -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Prints the effect of new limits on this SSH session, and how to prevent it. `advice` gets the address to allow.
-pub fn warn(interface: &str, settings: &Settings, advice: impl Fn(IpAddr) -> String) {
-    let warning = session().and_then(|session| {
-        let fate = session.fate(settings);
-        warning(interface, &session, fate, settings, advice)
-    });
-    warning.iter().for_each(|text| note(text));
+/// Prints the effect of new limits on this SSH session, and how to prevent it, if it differs from the effect of `old`
+/// ones. `advice` gets the address to allow.
+pub fn warn(
+    interface: &str,
+    old: Option<&Settings>,
+    new: &Settings,
+    advice: impl Fn(IpAddr) -> String,
+) {
+    let Some(session) = session() else { return };
+    let fate = session.fate(new);
+    if old.is_some_and(|old| session.fate(old) == fate) {
+        return;
+    }
+    let danger = match fate {
+        Fate::Free => return,
+        Fate::Limited(limit) => format!("limit '{}' applies to its packets", limit.name),
+        Fate::Denied => "the deny list drops its packets".to_owned(),
+    };
+    let (client, _) = session.client;
+    let advice = if new.lists.deny.contains(&client.into()) {
+        format!(
+            "remove {client} from the deny list, which takes precedence over allow for the same prefix"
+        )
+    } else {
+        advice(client)
+    };
+    note(&format!(
+        "WARNING: if your SSH session from {client} comes in through {interface}, {danger}: {advice}"
+    ));
 }
 
 /// Warns before `change` is made to an attachment. Prints nothing if no other or changed limit applies to the session, or
@@ -44,16 +66,13 @@ pub async fn warn_of_change(
     change: impl FnOnce(&Attachment, &Settings) -> Option<Settings>,
     advice: impl Fn(IpAddr) -> String,
 ) {
-    let warning = async {
-        let session = session()?;
-        let attachment = Attachment::open(interface).await.ok()?;
-        let old = attachment.settings().ok()?;
-        let new = change(&attachment, &old)?;
-        let fate = session.fate(&new);
-        let differs = session.fate(&old) != fate;
-        differs.then(|| warning(interface, &session, fate, &new, advice))?
-    };
-    warning.await.iter().for_each(|text| note(text));
+    if session().is_some()
+        && let Ok(attachment) = Attachment::open(interface).await
+        && let Ok(old) = attachment.settings()
+        && let Some(new) = change(&attachment, &old)
+    {
+        warn(interface, Some(&old), &new, advice);
+    }
 }
 
 /// Warns before a ban of these prefixes, if it includes the client of this SSH session and `allow` does not.
@@ -70,31 +89,6 @@ pub fn warn_of_ban(interface: &str, prefixes: &[IpNet], allow: &Prefixes) {
             show(ban)
         ));
     }
-}
-
-fn warning(
-    interface: &str,
-    session: &Session,
-    fate: Fate,
-    settings: &Settings,
-    advice: impl Fn(IpAddr) -> String,
-) -> Option<String> {
-    let danger = match fate {
-        Fate::Free => return None,
-        Fate::Limited(limit) => format!("limit '{}' applies to its packets", limit.name),
-        Fate::Denied => "the deny list drops its packets".to_owned(),
-    };
-    let (client, _) = session.client;
-    let advice = if settings.lists.deny.contains(&client.into()) {
-        format!(
-            "remove {client} from the deny list, which takes precedence over allow for the same prefix"
-        )
-    } else {
-        advice(client)
-    };
-    Some(format!(
-        "WARNING: if your SSH session from {client} comes in through {interface}, {danger}: {advice}"
-    ))
 }
 
 /// Advice for a user who works from `client` to keep the session, if limiter is attached already.

@@ -26,7 +26,6 @@ pub use keys::tables;
 pub use mistakes::Mistake;
 pub use packets::show as matches;
 pub use show::show;
-pub use value::nearest;
 
 use super::Settings;
 use mistakes::Mistakes;

@@ -195,11 +195,6 @@ impl Watch {
         })
     }
 
-    /// IP packets so far, and the number of sources in the sample.
-    pub fn progress(&self) -> Result<(u64, usize)> {
-        Ok((self.totals()?.seen.packets, self.sampler.sources.len()))
-    }
-
     /// Whether the interface is gone, or the program was taken off it.
     pub fn is_off(&self) -> Result<bool> {
         Ok(self.link.info()?.interface == 0)

@@ -90,7 +90,6 @@ impl Watch {
                 });
                 let drops: Vec<_> = drops.collect();
                 let dropped: u64 = drops.iter().map(|of| of.0).sum();
-                #[expect(clippy::cast_precision_loss, reason = "shown, not computed with")]
                 let rate = dropped as f64 / (reading.at - before).as_secs_f64();
                 (rate.round(), drops.into_iter().max())
             });
