@@ -151,7 +151,7 @@ fn prometheus_scrapes_the_packets_that_were_sent() {
     let feed = Feed::new(&hosts, "prometheus");
     let list = feed.write("list", "203.0.113.89\n");
     feed.configure(&format!("list = '{list}'"));
-    let process = feed.start();
+    let process = feed.start(Duration::from_secs(120));
     eventually("the feed runs", || feed.status()["succeeded"].is_u64());
     let exporter = Exporter::start(&hosts.server);
     promtool(&["check", "metrics"], &exporter.get("/metrics"));
