@@ -99,7 +99,7 @@ impl Store {
                 lasts,
                 reason,
             } => {
-                author = printable(&format!("{by}: {reason}").trim_end_matches(": "));
+                author = printable(format!("{by}: {reason}").trim_end_matches(": "));
                 (Some((&*author, lasts.map(micros))), prefixes)
             }
             Edit::Remove(prefixes) => (None, prefixes),
