@@ -1,5 +1,6 @@
 //! The agent's status of a fleet, for `status --json`.
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 /// The fleet of an attachment, as its agent reports it; part of `status --json`.
@@ -66,4 +67,13 @@ pub struct Listed {
     pub by: String,
     /// Time since the prefix was added, in seconds.
     pub age_seconds: f64,
+}
+
+/// Formats a prefix. A single address has no length.
+pub fn show(prefix: &IpNet) -> String {
+    if prefix.prefix_len() == prefix.max_prefix_len() {
+        prefix.addr().to_string()
+    } else {
+        prefix.to_string()
+    }
 }

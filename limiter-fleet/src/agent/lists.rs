@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     host::{BANS, DENY, OnLists},
-    status::Listed,
+    status::{Listed, show},
     store::{Changed, Entry, Lists},
 };
 
@@ -184,15 +184,6 @@ impl SharedLists {
 /// Returns true if a prefix on this list would cut the host off from the store, and so from the news of its removal.
 pub fn cuts_off(list: &str, prefix: &IpNet, store_at: &[IpAddr]) -> bool {
     (list == DENY || list == BANS) && store_at.iter().any(|address| prefix.contains(address))
-}
-
-/// Formats a prefix. A single address has no length.
-pub fn show(prefix: &IpNet) -> String {
-    if prefix.prefix_len() == prefix.max_prefix_len() {
-        prefix.addr().to_string()
-    } else {
-        prefix.to_string()
-    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 use std::time::Instant;
 
 use super::{
-    lists::{Answer, Waiting, cuts_off, reply, show},
+    lists::{Answer, Waiting, cuts_off, reply},
     membership::Membership,
     run::Agent,
 };
 use crate::{
     host::Host,
+    status::show,
     store::{Edit, Error, Lists},
 };
 

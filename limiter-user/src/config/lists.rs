@@ -7,6 +7,7 @@ use std::{
 };
 
 use ipnet::IpNet;
+pub use limiter_fleet::status::show;
 
 use super::{Invalid, ensure, invalid};
 use crate::files;
@@ -136,15 +137,6 @@ pub fn read(text: &str) -> Result<Prefixes, Vec<(usize, Invalid)>> {
     match errors.is_empty() {
         true => Ok(prefixes),
         false => Err(errors),
-    }
-}
-
-/// Prints a prefix; a single address without its length.
-pub fn show(prefix: &IpNet) -> String {
-    if prefix.prefix_len() == prefix.max_prefix_len() {
-        prefix.addr().to_string()
-    } else {
-        prefix.to_string()
     }
 }
 
