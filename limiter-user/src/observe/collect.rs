@@ -69,6 +69,7 @@ fn described(attachment: &Attachment, counted: Counted) -> Result<Interface> {
         ifindex: interface.index,
         mode: attachment.mode.name().to_owned(),
         loopback: interface.loopback,
+        tap: interface.tap,
         fallback: record.fallback.clone(),
         program_id: attachment.program_id,
         version: record.version.clone(),
