@@ -72,11 +72,14 @@ impl Raw {
         Ok(Self(socket))
     }
 
-    /// Opens a socket on an interface in a namespace. The socket sends without a queue: a frame that the interface
-    /// cannot take at once is lost.
+    /// Opens a socket on an interface in a namespace.
+    pub fn at(namespace: &Namespace, name: &str) -> io::Result<Self> {
+        namespace.run(|| Self::bind(if_nametoindex(name)?, ALL))?
+    }
+
+    /// Opens a socket that sends without a queue: a frame that the interface cannot take at once is lost.
     pub fn on(namespace: &Namespace, name: &str) -> io::Result<Self> {
-        let open = || Self::bind(if_nametoindex(name)?, ALL);
-        let socket = namespace.run(open).map_err(io::Error::other)??;
+        let socket = Self::at(namespace, name)?;
         let on: libc::c_int = 1;
         // SAFETY: the option's value is an int, which `on` is.
         let set = unsafe {

@@ -1,4 +1,4 @@
-//! A tun device: an interface without Ethernet headers, whose other end is this process.
+//! Interfaces whose other end is this process: tun devices, without Ethernet headers, and tap devices, with them.
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
 use std::{
@@ -10,13 +10,32 @@ use std::{
 
 use crate::{hosts::on, testbed::Host};
 
-/// A tun device in the namespace of a host.
+/// A tun or tap device in the namespace of a host.
 #[derive(Debug)]
-pub struct Tun(File);
+pub struct Tun {
+    file: File,
+    /// Bytes before each packet: the offloads that the other end has left to do, `struct virtio_net_hdr`.
+    header: usize,
+}
+
+/// From include/uapi/linux/virtio_net.h.
+const VIRTIO_NET_HEADER: usize = 10;
+const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
+const VIRTIO_NET_HDR_GSO_TCPV4: u8 = 1;
 
 impl Tun {
-    /// Makes the device `name`.
+    /// Makes the tun device `name`.
     pub fn new(host: &Host, name: &str) -> io::Result<Self> {
+        Self::of(libc::IFF_TUN, 0, host, name)
+    }
+
+    /// Makes the tap device `name`, as a host does for a virtual machine.
+    pub fn tap(host: &Host, name: &str) -> io::Result<Self> {
+        let flags = libc::IFF_TAP | libc::IFF_VNET_HDR;
+        Self::of(flags, VIRTIO_NET_HEADER, host, name)
+    }
+
+    fn of(flags: libc::c_int, header: usize, host: &Host, name: &str) -> io::Result<Self> {
         let name = name.to_owned();
         on(host, move || {
             let file = OpenOptions::new()
@@ -27,7 +46,7 @@ impl Tun {
             let mut request = libc::ifreq {
                 ifr_name: [0; libc::IFNAMSIZ],
                 ifr_ifru: libc::__c_anonymous_ifr_ifru {
-                    ifru_flags: (libc::IFF_TUN | libc::IFF_NO_PI) as i16,
+                    ifru_flags: (flags | libc::IFF_NO_PI) as i16,
                 },
             };
             for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
@@ -37,7 +56,7 @@ impl Tun {
             let result =
                 unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw const request) };
             match result {
-                0 => Ok(Self(file)),
+                0 => Ok(Self { file, header }),
                 _ => Err(io::Error::last_os_error()),
             }
         })
@@ -45,7 +64,23 @@ impl Tun {
 
     /// Lets a packet arrive on the interface.
     pub fn arrive(&self, packet: &[u8]) {
-        (&self.0).write_all(packet).unwrap();
+        let header = vec![0; self.header];
+        (&self.file).write_all(&[&header, packet].concat()).unwrap();
+    }
+
+    /// Lets a TCP frame over IPv4 without options arrive on a tap, as the card of a virtual machine does that leaves it
+    /// to the host to cut the frame into segments of so many bytes.
+    pub fn arrive_merged(&self, frame: &[u8], segment: u16) {
+        let [headers, tcp, checksum] = [54_u16, 34, 16].map(u16::to_ne_bytes);
+        let header = [
+            &[VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_TCPV4][..],
+            &headers,
+            &segment.to_ne_bytes(),
+            &tcp,
+            &checksum,
+        ];
+        let header = header.concat();
+        (&self.file).write_all(&[&header, frame].concat()).unwrap();
     }
 
     /// The packets that the interface has sent, until it sends none for `silence`.
@@ -53,9 +88,9 @@ impl Tun {
         let (mut packets, mut last) = (Vec::new(), Instant::now());
         let mut buffer = [0; 2_048];
         while last.elapsed() < silence {
-            match (&self.0).read(&mut buffer) {
+            match (&self.file).read(&mut buffer) {
                 Ok(length) => {
-                    packets.push(buffer[..length].to_vec());
+                    packets.push(buffer[self.header..length].to_vec());
                     last = Instant::now();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {

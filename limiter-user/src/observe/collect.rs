@@ -68,6 +68,7 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
         ifindex: interface.index,
         mode: attachment.mode.name().to_owned(),
         loopback: interface.loopback,
+        tap: interface.tap,
         fallback: record.fallback.clone(),
         program_id: attachment.program_id,
         version: record.version.clone(),

@@ -243,12 +243,13 @@ fn notes(interface: &Interface) -> String {
         .fallback
         .as_ref()
         .map(|why| format!("NOT native: {why}; generic mode is several times slower."));
-    let merged = ["generic", "tc"].contains(&interface.mode.as_str());
-    let merged = merged.then(|| match interface.loopback {
-        _ if interface.mode == "tc" => "Packets that offload has merged count as the packets they were, and pass or are dropped together.".to_owned(),
-        true => "Loopback: data that a program sends at once arrives as one packet of up to 64 KiB, and counts once.".to_owned(),
-        false => format!("Generic mode sees packets after receive offload has merged them: to count each packet, run `ethtool -K {name} gro off`."),
-    });
+    let merged = match interface.mode.as_str() {
+        "tc" => Some("Packets that offload has merged count as the packets they were, and pass or are dropped together.".to_owned()),
+        _ if interface.tap => Some("A virtual machine may send merged packets, which count once: to count each packet, attach with --hook tc (Linux 6.6).".to_owned()),
+        "generic" if interface.loopback => Some("Loopback: data that a program sends at once arrives as one packet of up to 64 KiB, and counts once.".to_owned()),
+        "generic" => Some(format!("Generic mode sees packets after receive offload has merged them: to count each packet, run `ethtool -K {name} gro off`.")),
+        _ => None,
+    };
     let jumbo = (!interface.frags).then(|| {
         let why = match chained {
             true => "the program behind limiter, or this kernel, does not support them.",

@@ -201,7 +201,7 @@ mod tests {
             "name": "eth0", "ifindex": 2, "mode": "native", "program_id": 17, "version": "0.1.0",
             "attached_at": "2026-11-21T06:00:00Z", "shadow": false, "malformed": "drop", "frags": true,
             "exempt": [], "limits": [limit], "lists": [], "drops": {}, "passes": {}, "events_lost": 0,
-            "loopback": false, "chained": false, "bans": { "capacity": 0, "by_origin": {} },
+            "loopback": false, "tap": false, "chained": false, "bans": { "capacity": 0, "by_origin": {} },
             "delays": { "packets": 0, "seconds": 0.0, "below": [] },
             "seen": count(132 + dropped), "passed": count(132), "dropped": count(dropped),
             "would_drop": count(0), "sources": {

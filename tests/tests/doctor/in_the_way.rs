@@ -34,6 +34,28 @@ fn doctor_names_a_foreign_program() {
     }
 }
 
+/// The kernel takes a program below another one only in one order.
+#[test]
+fn doctor_and_attach_name_a_program_above_the_interface() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    assert!(ip(&hosts, "link add br0 type bridge"));
+    assert!(ip(&hosts, "link set eth0 master br0"));
+    hosts.run("attach br0 --rate 5");
+    let diagnosis = diagnose(&hosts, "eth0", 1);
+    let words = ["'br0' is above 'eth0'", "--hook tc"];
+    expect(&diagnosis, "program", &words);
+    hosts
+        .limiter("attach eth0 --rate 5")
+        .expect_error(1, &words);
+    assert!(!hosts.pins().exists());
+    hosts.run("detach br0");
+    diagnose(&hosts, "eth0", 0);
+    hosts.run("attach eth0 --rate 5");
+    hosts.run("attach br0 --rate 5");
+    hosts.run("set br0,eth0 --rate 6");
+}
+
 #[test]
 fn doctor_runs_for_any_user_and_names_missing_privileges() {
     need_kernel!();

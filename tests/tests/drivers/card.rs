@@ -19,11 +19,11 @@ use limiter_tests::{
 
 const SOURCE: &str = "198.51.100.7";
 /// No token comes back during a test.
-const LIMIT: &str = "--rate 1/h --burst 10";
-const BURST: u64 = 10;
+pub const LIMIT: &str = "--rate 1/h --burst 10";
+pub const BURST: u64 = 10;
 /// Time in which frames on their way arrive, and for all frames to arrive.
-const SILENCE: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const SILENCE: Duration = Duration::from_millis(300);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The two cards of a kind: their names in this machine.
 pub struct Card([String; 2]);
@@ -42,10 +42,15 @@ impl Card {
         };
         Some(Self([name(1)?, name(2)?]))
     }
+
+    /// Two hosts with these cards.
+    pub fn hosts(&self) -> Hosts {
+        Hosts::of_cards([&self.0[0], &self.0[1]])
+    }
 }
 
 /// Runs a command on a host. Returns its output, or its last line of errors.
-fn run(host: &Host, line: &str) -> Result<String, String> {
+pub fn run(host: &Host, line: &str) -> Result<String, String> {
     step(line);
     let mut words = line.split(' ');
     let mut command = Command::new(words.next().unwrap());
@@ -59,7 +64,7 @@ fn run(host: &Host, line: &str) -> Result<String, String> {
 }
 
 /// Writes a step to the kernel's log, beside the messages of the driver.
-fn step(text: &str) {
+pub fn step(text: &str) {
     fs::write("/dev/kmsg", format!("limiter test: {text}\n")).unwrap();
 }
 
@@ -78,7 +83,7 @@ fn connected(hosts: &Hosts) {
 /// The cells of the page for this card.
 pub fn examine(card: &Card) -> String {
     step(&format!("cards {:?}", card.0));
-    let hosts = Hosts::of_cards([&card.0[0], &card.0[1]]);
+    let hosts = card.hosts();
     connected(&hosts);
     let shown = run(&hosts.server, "ethtool -i eth0").unwrap();
     let driver = shown.lines().find_map(|line| line.strip_prefix("driver: "));

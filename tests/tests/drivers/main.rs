@@ -1,11 +1,16 @@
-//! Network drivers of real and virtual cards accept the program, count exactly and keep it through changes. Runs in the
-//! machines of `cargo xtask test --kernels`, which have two joined cards of each kind.
+//! Drivers of network cards, and interfaces that software makes, accept the program, count exactly and keep it through
+//! changes. Tests of cards run in the machines of `cargo xtask test --kernels`, which have two joined cards of each kind.
 
+mod bench;
 mod card;
+mod devices;
+mod path;
 
 use std::env;
 
 use card::{Card, examine};
+use devices::Device;
+use limiter_tests::need_kernel;
 
 const PAGE: &str = include_str!("../../../docs/drivers.md");
 const KINDS: &str = include_str!("cards.txt");
@@ -25,15 +30,28 @@ fn compare(least: usize, is_wanted: impl Fn(&str) -> bool) {
             println!("{}", rows[rows.len() - 1]);
         }
     }
-    let other = rows
+    are_on_page(&rows);
+    assert!(rows.len() >= least, "only {rows:#?}");
+}
+
+/// Examines devices that this machine has, and compares the results with the page.
+fn compare_devices(devices: &[Device]) {
+    need_kernel!();
+    let rows: Vec<_> = devices
         .iter()
-        .filter(|row| !PAGE.lines().any(|line| line == *row));
-    let other: Vec<_> = other.cloned().collect();
+        .filter_map(bench::examine)
+        .flatten()
+        .collect();
+    are_on_page(&rows);
+}
+
+fn are_on_page(rows: &[String]) {
+    let is_other = |row: &&String| !PAGE.lines().any(|line| line == *row);
+    let other: Vec<_> = rows.iter().filter(is_other).collect();
     assert!(
         other.is_empty() || env::var_os("LIMITER_WRITE_DOCS").is_some(),
-        "not in docs/drivers.md: {other:#?}\nIf that is right, record it: {RECORD} {kernel}"
+        "not in docs/drivers.md: {other:#?}\nIf that is right, record it: {RECORD} drivers-newest"
     );
-    assert!(rows.len() >= least, "only {rows:#?}");
 }
 
 /// The kind of most virtual machines.

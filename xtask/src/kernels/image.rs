@@ -21,7 +21,7 @@ use crate::{
 /// The tested command.
 const COMMAND: &str = "limiter";
 /// Other programs that the tests and `init.sh` call.
-const PROGRAMS: &str = "busybox bpftool ethtool ip iperf3 tc wg xdp-loader";
+const PROGRAMS: &str = "busybox bpftool ethtool ip iperf3 tc teamnl wg xdp-loader";
 /// The objects that `xdp-loader` loads.
 const LIBXDP: &str = "/usr/lib/x86_64-linux-gnu/bpf";
 /// The first process, with the tests to run.

@@ -45,8 +45,12 @@ fi
 
 case $release in
 drivers-*)
-    longest=1400
-    target drivers "network cards"
+    longest=2000
+    target drivers "network cards" virtio_net other_cards
+    target drivers "interfaces of software" \
+        devices::bond_and_its_port_have_one_native_program devices::bonds devices::bridges \
+        devices::macvlans devices::macvtaps devices::taps \
+        devices::merged_packets_of_a_guest_count_as_the_packets_they_were_only_in_mode_tc devices::teams devices::vlans
     echo "=== end"
     poweroff -f
     ;;

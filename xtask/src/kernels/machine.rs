@@ -13,7 +13,7 @@ use super::{COUNTED, Release, WRITE_DOCS, folder, results::Run};
 use crate::process::progress;
 
 /// Maximum time of a machine in seconds.
-const LONGEST: &str = "1500";
+const LONGEST: &str = "3600";
 /// The kernel's command line. A kernel bug ends the machine. Warnings about emulated CPUs that stand still for long
 /// are switched off.
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 oops=panic nowatchdog \

@@ -6,6 +6,7 @@ mod page;
 mod results;
 
 use std::{
+    collections::BTreeMap,
     env, fs, iter,
     path::{Path, PathBuf},
     process::Command,
@@ -59,21 +60,22 @@ const fn release(
 }
 
 /// Modules of the kernel, besides those that they need, and the folder that keeps them.
-const WANTED: &str = "veth virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_tbf sch_ingress cls_matchall act_police tun wireguard";
+const WANTED: &str = "veth bonding 8021q bridge macvlan macvtap team team_mode_activebackup virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_tbf sch_ingress cls_matchall act_police tun wireguard";
 const MODULES: &str = "modules";
 
 /// The machine that counts instructions, the page with its figures, and the line before them.
 const COUNTED: &str = "counted";
 const FIGURES: &str = "docs/bench/instructions.md";
 const HEAD: &str = "| --- | --- | --- | --- |\n";
-/// The page with a row for each network card, and the line before the rows.
+/// The page with a row for each network card and each interface of software, and the lines before the rows.
 const CARDS: &str = "docs/drivers.md";
 const CARDS_HEAD: &str = "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+const DEVICES_HEAD: &str = "\n| --- | --- | --- | --- | --- |\n";
 /// Environment variable: if set, those pages are written.
 const WRITE_DOCS: &str = "LIMITER_WRITE_DOCS";
 
 /// Debian packages to boot a kernel, and to fill its boot image.
-const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring ethtool iperf3 iproute2 kmod qemu-system-x86 seabios wireguard-tools xdp-tools xz-utils zstd";
+const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring ethtool iperf3 iproute2 kmod libteam-utils qemu-system-x86 seabios wireguard-tools xdp-tools xz-utils zstd";
 
 /// The packages of a kernel. Before Linux 7, everything is in the first one.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
@@ -111,24 +113,22 @@ pub fn run(names: &[String], out: Option<&Path>) -> Result<()> {
     counted.map_or(Ok(()), record)
 }
 
-/// Writes what the machines have found out about network cards, in the place of what they found before.
+/// Writes the rows that the machines have printed. A row replaces the one with its first two cells.
 fn record_cards(runs: &[Run]) -> Result<()> {
     let path = paths::root().join(CARDS);
-    let page = fs::read_to_string(&path).context(CARDS)?;
-    let (text, table) = page.split_once(CARDS_HEAD).context(CARDS)?;
-    let (old, rest) = table.split_once("\n\n").context(CARDS)?;
-    let mut rows: Vec<_> = old.lines().collect();
-    for run in runs {
-        let start = format!("| {} | ", run.name);
-        let new = run.targets.iter().flat_map(|target| target.printed.lines());
-        let mut new: Vec<_> = new.filter(|line| line.starts_with(&start)).collect();
-        if !new.is_empty() {
-            rows.retain(|row| !row.starts_with(&start));
-            rows.append(&mut new);
-        }
+    let mut page = fs::read_to_string(&path).context(CARDS)?;
+    let targets = runs.iter().flat_map(|run| &run.targets);
+    let printed: Vec<_> = targets.flat_map(|target| target.printed.lines()).collect();
+    let bars = |row: &str| row.matches('|').count();
+    for head in [CARDS_HEAD, DEVICES_HEAD] {
+        let (text, table) = page.split_once(head).context(CARDS)?;
+        let (old, rest) = table.split_once("\n\n").context(CARDS)?;
+        let is_row = |row: &&str| row.starts_with("| ") && bars(row) == bars(head);
+        let rows = old.lines().chain(printed.iter().copied().filter(is_row));
+        let rows = rows.map(|row| (row.split('|').take(3).collect::<Vec<_>>(), row));
+        let rows: Vec<_> = rows.collect::<BTreeMap<_, _>>().into_values().collect();
+        page = format!("{text}{head}{}\n\n{rest}", rows.join("\n"));
     }
-    rows.sort_unstable();
-    let page = format!("{text}{CARDS_HEAD}{}\n\n{rest}", rows.join("\n"));
     fs::write(&path, page).context(CARDS)
 }
 

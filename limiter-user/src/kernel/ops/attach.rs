@@ -208,9 +208,11 @@ pub(in crate::kernel) fn not_taken(interface: &Interface, mode: XdpMode, why: &i
         Some(libc::ENOENT) if mode == XdpMode::Tc => Error::Refused(format!(
             "no program with this id runs there: `bpftool net show dev {name}` lists the ids"
         )),
-        Some(libc::EBUSY | libc::EEXIST) if mode != XdpMode::Tc => Error::Refused(format!(
-            "another XDP program has just been attached to '{name}', and an interface runs only one: `ip link show {name}` shows its id; remove it first"
-        )),
+        Some(libc::EBUSY | libc::EEXIST) if mode != XdpMode::Tc => {
+            occupant::program_above(interface).unwrap_or_else(|| Error::Refused(format!(
+                "another XDP program has just been attached to '{name}', and an interface runs only one, or one above it (VLAN, macvlan, bond) in another network namespace has a program: `ip link show {name}` shows the id of its own; remove it first"
+            )))
+        }
         _ if mode != XdpMode::Native => Error::Refused(format!(
             "the kernel refused to attach to '{name}' ({why}): mode {} should work on every interface: please report this",
             mode.name()
@@ -228,7 +230,11 @@ pub(in crate::kernel) fn not_taken(interface: &Interface, mode: XdpMode, why: &i
 
 fn no_native_reason(why: &io::Error, interface: &Interface) -> String {
     match why.raw_os_error() {
-        Some(libc::EOPNOTSUPP) => "it does not support XDP".to_owned(),
+        Some(libc::EOPNOTSUPP) => match &interface.program_below {
+            // bond_xdp_set in drivers/net/bonding/bond_main.c.
+            Some(port) => format!("its port '{port}' has a program of its own"),
+            None => "it does not support XDP".to_owned(),
+        },
         Some(libc::ERANGE) => format!("its MTU of {} is too large for XDP", interface.mtu),
         _ => why.to_string(),
     }

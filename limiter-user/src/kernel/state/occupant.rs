@@ -24,7 +24,7 @@ pub async fn of(interface: &Interface) -> Result<Option<XdpState>> {
         Err(error) => return Err(error),
     };
     match interface.xdp {
-        None => Ok(None),
+        None => program_above(interface).map_or(Ok(None), Err),
         Some(state) if hidden => Err(Error::Refused(format!(
             "an XDP program is attached (id {}, {} mode), and its owner is hidden from unprivileged users: run `limiter doctor` with sudo",
             state.program_id,
@@ -32,6 +32,15 @@ pub async fn of(interface: &Interface) -> Result<Option<XdpState>> {
         ))),
         Some(state) => Err(refusal(interface, state)),
     }
+}
+
+/// The error for an interface above this one that has a program: `dev_xdp_attach` in net/core/dev.c then refuses another
+/// one below it, but takes them in the other order.
+pub(in crate::kernel) fn program_above(interface: &Interface) -> Option<Error> {
+    let (name, above) = (&interface.name, interface.program_above.as_ref()?);
+    Some(Error::Refused(format!(
+        "'{above}' is above '{name}' and has an XDP program, and the kernel takes none below it: detach that program, attach to '{name}', then to '{above}' again if both are wanted; or use --hook tc, in the network stack (Linux 6.6)"
+    )))
 }
 
 /// The error that names the program in the way, with advice to remove it.

@@ -2,7 +2,10 @@
 
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::{
-    link::{LinkAttribute, LinkFlags, LinkLayerType, LinkMessage, LinkXdp, XdpAttached},
+    link::{
+        InfoKind, LinkAttribute, LinkFlags, LinkInfo as Info, LinkLayerType, LinkMessage, LinkXdp,
+        XdpAttached,
+    },
     tc::{TcAttribute, TcMessage},
 };
 
@@ -79,6 +82,8 @@ pub struct Interface {
     pub bare_ip: bool,
     /// Whether this is a loopback interface.
     pub loopback: bool,
+    /// Whether it is a tun or tap, whose other end (a virtual machine) may send merged packets.
+    pub tap: bool,
     /// The hardware address; zeros if it does not have six bytes.
     pub mac: [u8; 6],
     /// The largest payload of a frame, in bytes.
@@ -87,6 +92,14 @@ pub struct Interface {
     pub parent: Option<String>,
     /// The XDP program on the interface; for an attachment in the network stack, that one.
     pub xdp: Option<XdpState>,
+    /// Index of the bond, bridge or team that the interface is a port of.
+    pub master: Option<u32>,
+    /// Index of the interface below this one, such as a VLAN's; for a veth, of its other end.
+    pub lower: Option<u32>,
+    /// An interface above this one that has an XDP program. Only [`by_name`] finds it.
+    pub program_above: Option<String>,
+    /// A port of this interface that has an XDP program. Only [`by_name`] finds it.
+    pub program_below: Option<String>,
 }
 
 /// Bytes of a frame beyond the MTU: an Ethernet header and two VLAN tags.
@@ -99,7 +112,7 @@ impl Interface {
     /// The longest frame, in bytes, that a program in `mode` may see.
     pub fn frame_max(&self, mode: XdpMode) -> u64 {
         let frame = u64::from(self.mtu) + FRAMING;
-        if matches!(mode, XdpMode::Generic | XdpMode::Tc) {
+        if self.tap || matches!(mode, XdpMode::Generic | XdpMode::Tc) {
             frame.max(MERGED + FRAMING)
         } else {
             frame
@@ -167,10 +180,21 @@ pub fn named<'a>(interfaces: &'a [Interface], name: &str) -> Result<&'a Interfac
 /// The interface of this name in this network namespace. For an attachment to the packets that it sends, no XDP program
 /// matters.
 pub async fn by_name(name: &str) -> Result<Interface> {
-    let mut found = named(&all().await?, name)?.clone();
+    let all = all().await?;
+    let mut found = named(&all, name)?.clone();
     if direction_of(name).1 == Direction::Out {
         name.clone_into(&mut found.name);
         found.xdp = None;
+        return Ok(found);
+    }
+    let (index, master, lower) = (Some(found.index), found.master, found.lower);
+    for other in all.iter().filter(|other| other.xdp.is_some()) {
+        let its_index = Some(other.index);
+        if master == its_index || other.lower == index && lower != its_index {
+            found.program_above = Some(other.name.clone());
+        } else if other.master == index {
+            found.program_below = Some(other.name.clone());
+        }
     }
     Ok(found)
 }
@@ -215,6 +239,13 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
                 interface.mac = mac.as_slice().try_into().unwrap_or_default();
             }
             LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
+            LinkAttribute::LinkInfo(infos) => {
+                interface.tap = infos.contains(&Info::Kind(InfoKind::Tun));
+            }
+            LinkAttribute::Controller(index) => interface.master = Some(*index),
+            LinkAttribute::Link(index) => interface.lower = Some(*index),
+            // Follows the index, which is one of another network namespace then.
+            LinkAttribute::LinkNetNsId(_) => interface.lower = None,
             LinkAttribute::ParentDevName(name) => interface.parent = Some(name.clone()),
             LinkAttribute::Xdp(xdp) => interface.xdp = xdp_state(xdp),
             _ => {}
@@ -258,5 +289,25 @@ mod tests {
         let found = describe(&link).expect("a name");
         assert!(!found.up && !found.loopback && !found.ethernet);
         assert_eq!(found.parent.as_deref(), Some("virtio2"));
+    }
+
+    #[test]
+    fn link_message_gives_the_interfaces_around_and_whether_packets_may_be_merged() {
+        let mut link = LinkMessage::default();
+        link.attributes = vec![
+            LinkAttribute::IfName("eth0.7".to_owned()),
+            LinkAttribute::Mtu(1500),
+            LinkAttribute::Link(2),
+            LinkAttribute::Controller(3),
+        ];
+        let found = describe(&link).expect("a name");
+        assert_eq!((found.lower, found.master), (Some(2), Some(3)));
+        assert_eq!(found.frame_max(XdpMode::Native), 1522);
+        link.attributes.push(LinkAttribute::LinkNetNsId(0));
+        let tap = Info::Kind(InfoKind::Tun);
+        link.attributes.push(LinkAttribute::LinkInfo(vec![tap]));
+        let found = describe(&link).expect("a name");
+        assert_eq!(found.lower, None, "in another network namespace");
+        assert_eq!(found.frame_max(XdpMode::Native), 65_558);
     }
 }

@@ -15,7 +15,13 @@ pub(super) const ONE_BUFFER: u32 = 3498;
 
 pub(super) fn program(device: &Device) -> Finding {
     match &device.own {
-        Ok(None) => ok("no XDP program is attached"),
+        Ok(None) => match &device.interface.program_below {
+            None => ok("no XDP program is attached"),
+            Some(port) => warning(
+                format!("no XDP program is attached, but one is attached to the port '{port}'"),
+                "attach to one of them alone: a packet would meet the limits of both",
+            ),
+        },
         Ok(Some(XdpState { mode, program_id })) => ok(format!(
             "limiter is attached already (program {program_id}, {} mode)",
             mode.name()
@@ -40,6 +46,7 @@ pub(super) fn expected(device: &Device) -> Mode {
     match device.xdp {
         None => Mode::Unknown,
         Some(features) if !features.native => Mode::Generic,
+        Some(_) if device.interface.program_below.is_some() => Mode::Generic,
         Some(_) if device.obstacle.is_some() || ena_queues(device).is_some() => Mode::Generic,
         // Some drivers refuse such frames, others do not.
         Some(features) if device.interface.mtu > ONE_BUFFER && !features.frags => Mode::Unknown,
@@ -78,6 +85,12 @@ pub(super) fn gro(device: &Device, expected: Mode) -> Finding {
     if *loopback {
         // The loopback interface has no NAPI, even if its switch says so.
         return ok("not used by the loopback: packets arrive as they were sent");
+    }
+    if device.interface.tap && expected != Mode::Tc {
+        return warning(
+            "does not matter: a virtual machine may send merged packets, and a packet limit counts each as one",
+            "attach with --hook tc (Linux 6.6), or switch off its offloads (in QEMU, host_tso4=off,host_tso6=off,host_ufo=off,host_uso=off)",
+        );
     }
     match (device.gro, expected) {
         (None, _) => ok("unknown: the driver does not report it"),

@@ -24,13 +24,12 @@ fn card() -> Device {
             name: "eth0".to_owned(),
             index: 2,
             up: true,
-            loopback: false,
             ethernet: true,
             bare_ip: false,
             mac: [0; 6],
             mtu: 1500,
             parent: Some("0000:00:05.0".to_owned()),
-            xdp: None,
+            ..Interface::default()
         },
         driver: Some("ena".to_owned()),
         xdp: Some(Features {
@@ -74,6 +73,29 @@ fn healthy_device_has_only_ok_findings() {
         expect(&diagnosis, finding.check, Level::Ok, "");
     }
     assert_eq!(diagnosis.mode, Mode::Native);
+}
+
+#[test]
+fn devices_with_merged_packets_or_a_program_below_have_warnings() {
+    let mut tap = card();
+    tap.interface.tap = true;
+    let diagnosis = judge(machine(), tap);
+    expect(
+        &diagnosis,
+        "gro",
+        Level::Warning,
+        "counts each as one|--hook tc",
+    );
+    let mut bond = card();
+    bond.interface.program_below = Some("eth1".to_owned());
+    let diagnosis = judge(machine(), bond);
+    expect(
+        &diagnosis,
+        "program",
+        Level::Warning,
+        "'eth1'|limits of both",
+    );
+    assert_eq!(diagnosis.mode, Mode::Generic);
 }
 
 #[test]
