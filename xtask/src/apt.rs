@@ -38,6 +38,8 @@ impl Apt {
             format!("Dir::Etc::SourceList={}", of("sources.list")),
             format!("Dir::Etc::Preferences={}", of("preferences")),
             "Dir::Etc::SourceParts=-".to_owned(),
+            // Installed versions may come from other suites, and are not wanted.
+            "Dir::State::Status=/dev/null".to_owned(),
             format!("APT::Architecture={debian}"),
             format!("APT::Architectures={debian}"),
             "APT::Sandbox::User=root".to_owned(),
@@ -65,7 +67,6 @@ impl Apt {
     pub fn needed(&self, packages: &str) -> Result<Vec<String>> {
         let mut install = self.command("apt-get");
         install.args(["install", "--simulate", "--no-install-recommends"]);
-        install.args(["--option", "Dir::State::Status=/dev/null"]);
         let plan = output(install.args(packages.split(' ')))?;
         let names = plan
             .lines()
