@@ -4,7 +4,7 @@
 
 use std::io;
 
-use nix::{sys::ptrace, unistd::Pid};
+use nix::unistd::Pid;
 
 /// A call that changes something, for the life of the process or beyond; or [`LOOK`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,10 +28,8 @@ impl Call {
 
     /// The call that `process`, stopped by [`stop_before_them`], is about to make; none if it is not one of these.
     pub fn of_stopped(process: Pid) -> io::Result<Option<Self>> {
-        let call = ptrace::syscall_info(process)?;
-        // SAFETY: this member of the union is valid when the system call filter has stopped a process.
-        let about = unsafe { call.u.seccomp };
-        Ok(Self::of(i64::try_from(about.nr).unwrap(), about.args))
+        let (number, arguments) = stopped_before(process)?;
+        Ok(Self::of(number, arguments))
     }
 
     fn of(number: i64, arguments: [u64; 6]) -> Option<Self> {
@@ -46,6 +44,21 @@ impl Call {
             _ => None,
         }
     }
+}
+
+/// Number and arguments of the call before which `process` is stopped.
+#[cfg(target_env = "gnu")]
+fn stopped_before(process: Pid) -> io::Result<(i64, [u64; 6])> {
+    let call = nix::sys::ptrace::syscall_info(process)?;
+    // SAFETY: this member of the union is valid when the system call filter has stopped a process.
+    let about = unsafe { call.u.seccomp };
+    Ok((i64::try_from(about.nr).unwrap(), about.args))
+}
+
+/// The libraries know the answer's type for glibc alone.
+#[cfg(not(target_env = "gnu"))]
+fn stopped_before(_: Pid) -> io::Result<(i64, [u64; 6])> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Calls that make, name or remove files.

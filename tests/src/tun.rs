@@ -50,7 +50,7 @@ impl Tun {
                 },
             };
             for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
-                *place = byte.cast_signed();
+                *place = libc::c_char::from_ne_bytes([byte]);
             }
             // SAFETY: the request is valid during the call.
             let result =

@@ -19,8 +19,9 @@ const PREFERENCES: &str = "Package: linux-*\nPin: release o=Debian*\nPin-Priorit
 pub struct Apt(Vec<String>);
 
 impl Apt {
-    /// Sets up apt for the packages of these suites. `folder`: the folder of their lists.
-    pub fn new(folder: &Path, suites: &[impl AsRef<str>]) -> Result<Self> {
+    /// Sets up apt for the packages of these suites and of a processor, by Debian's name. `folder`: the folder of their
+    /// lists.
+    pub fn new(folder: &Path, suites: &[impl AsRef<str>], debian: &str) -> Result<Self> {
         for part in ["lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(folder.join(part))
                 .with_context(|| format!("cannot create {}", folder.display()))?;
@@ -37,7 +38,10 @@ impl Apt {
             format!("Dir::Etc::SourceList={}", of("sources.list")),
             format!("Dir::Etc::Preferences={}", of("preferences")),
             "Dir::Etc::SourceParts=-".to_owned(),
-            "APT::Architecture=amd64".to_owned(),
+            // Installed versions may come from other suites, and are not wanted.
+            "Dir::State::Status=/dev/null".to_owned(),
+            format!("APT::Architecture={debian}"),
+            format!("APT::Architectures={debian}"),
             "APT::Sandbox::User=root".to_owned(),
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
@@ -59,8 +63,15 @@ impl Apt {
         Ok(())
     }
 
-    pub fn cache(&self) -> Command {
-        self.command("apt-cache")
+    /// The names of these packages, separated by spaces, and of all that they need on an empty system.
+    pub fn needed(&self, packages: &str) -> Result<Vec<String>> {
+        let mut install = self.command("apt-get");
+        install.args(["install", "--simulate", "--no-install-recommends"]);
+        let plan = output(install.args(packages.split(' ')))?;
+        let names = plan
+            .lines()
+            .filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next());
+        Ok(names.map(str::to_owned).collect())
     }
 
     fn command(&self, program: &str) -> Command {

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     apt::Apt,
+    architecture::Architecture,
     paths,
     process::{output, progress, run},
 };
@@ -52,7 +53,8 @@ pub fn unpack((package, programs): (&str, &str)) -> Result<PathBuf> {
     progress(&format!("unpacking the Debian package {package}"));
     let release = release()?;
     let lists = tools.join("lists");
-    let apt = Apt::new(&lists, &[format!("{release}-backports"), release])?;
+    let debian = Architecture::of(None)?.debian;
+    let apt = Apt::new(&lists, &[format!("{release}-backports"), release], debian)?;
     // Unpacks to a temporary folder first: half a package must not look complete.
     let unpacked = tools.join(format!("{package}.new"));
     apt.unpack(&[package], &unpacked)?;
@@ -61,7 +63,7 @@ pub fn unpack((package, programs): (&str, &str)) -> Result<PathBuf> {
 }
 
 /// The code name of this Debian release.
-fn release() -> Result<String> {
+pub fn release() -> Result<String> {
     let text = fs::read_to_string("/etc/os-release").context("/etc/os-release")?;
     let name = text
         .lines()

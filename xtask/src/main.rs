@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod apt;
+mod architecture;
 mod artifacts;
 mod compile;
 mod debian;

@@ -30,19 +30,6 @@ pub struct Component(&'static str, &'static str);
 pub const RUST_SRC: Component = Component("rust-src", "lib/rustlib/src/rust/library/Cargo.lock");
 pub const CLIPPY: Component = Component("clippy", "bin/cargo-clippy");
 pub const RUSTFMT: Component = Component("rustfmt", "bin/cargo-fmt");
-/// The standard library for static binaries.
-pub const MUSL: Component = if cfg!(target_arch = "aarch64") {
-    Component(
-        "rust-std-aarch64-unknown-linux-musl",
-        "lib/rustlib/aarch64-unknown-linux-musl/lib",
-    )
-} else {
-    Component(
-        "rust-std-x86_64-unknown-linux-musl",
-        "lib/rustlib/x86_64-unknown-linux-musl/lib",
-    )
-};
-
 /// The pinned toolchain on this machine.
 pub struct Rust {
     sysroot: PathBuf,
@@ -82,6 +69,17 @@ impl Rust {
             run(add.args(missing))?;
         }
         Ok(rust)
+    }
+
+    /// Adds the standard library of another target.
+    pub fn add(&self, target: &str) -> Result<()> {
+        if self.sysroot.join("lib/rustlib").join(target).exists() {
+            return Ok(());
+        }
+        let toolchain = self.sysroot.file_name().unwrap_or_default();
+        run(rustup()
+            .args(["target", "add", target, "--toolchain"])
+            .arg(toolchain))
     }
 
     fn missing(&self, components: &[Component]) -> Vec<&'static str> {

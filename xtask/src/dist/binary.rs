@@ -4,18 +4,36 @@ use std::{path::PathBuf, process::Command};
 
 use anyhow::Result;
 
-use super::ARCHITECTURE;
 use crate::{
+    architecture::Architecture,
     debian, flags, paths,
     process::{output, progress, run},
-    toolchain::{MUSL, Rust},
+    toolchain::Rust,
 };
 
+/// A binary to pack.
+pub struct Binary {
+    pub file: PathBuf,
+    pub architecture: Architecture,
+}
+
+impl Binary {
+    /// The command that runs it, if need be in an emulator.
+    pub fn command(&self) -> Command {
+        if self.architecture.is_native() {
+            return Command::new(&self.file);
+        }
+        let mut emulator = Command::new(format!("qemu-{}-static", self.architecture.name));
+        emulator.arg(&self.file);
+        emulator
+    }
+}
+
 /// Builds the binary with the pinned compiler. It contains no folder of this machine.
-pub fn build() -> Result<PathBuf> {
-    let rust = Rust::set_up(&[MUSL])?;
-    c_compiler()?;
-    let target = format!("{ARCHITECTURE}-unknown-linux-musl");
+pub fn build(architecture: Architecture) -> Result<PathBuf> {
+    let rust = Rust::set_up(&[])?;
+    let target = architecture.target;
+    rust.add(target)?;
     let target_dir = paths::target().join("dist/build");
     let folders = flags::folders(&rust, &target_dir)?;
     let remaps = folders
@@ -24,8 +42,21 @@ pub fn build() -> Result<PathBuf> {
     progress("building the static binary (some minutes)");
     let mut cargo = rust.tool("cargo");
     cargo.args(["build", "--release", "--locked", "-p", "limiter-user"]);
-    cargo.args(["--target", &target, "--target-dir"]);
-    cargo.arg(&target_dir);
+    cargo.arg("--target-dir").arg(&target_dir);
+    if architecture.is_native() {
+        // One of the names under which crates with C code look for a compiler.
+        let names = [&format!("{}-linux-musl-gcc", architecture.name), "musl-gcc"];
+        if !names
+            .iter()
+            .any(|name| output(Command::new(name).arg("--version")).is_ok())
+        {
+            debian::ensure("musl-tools", "the static binary")?;
+        }
+        cargo.args(["--target", target]);
+    } else {
+        debian::ensure("qemu-user-static", "running the static binary")?;
+        architecture.cross(&mut cargo)?;
+    }
     cargo.env(
         "CARGO_ENCODED_RUSTFLAGS",
         remaps.collect::<Vec<_>>().join("\x1f"),
@@ -34,16 +65,4 @@ pub fn build() -> Result<PathBuf> {
     let binary = target_dir.join(target).join("release/limiter");
     flags::refuse_local_paths(&binary, &folders)?;
     Ok(binary)
-}
-
-/// Makes sure that there is a C compiler for static binaries, under a name that crates with C code look for.
-fn c_compiler() -> Result<()> {
-    let names = [&format!("{ARCHITECTURE}-linux-musl-gcc"), "musl-gcc"];
-    if names
-        .iter()
-        .any(|name| output(Command::new(name).arg("--version")).is_ok())
-    {
-        return Ok(());
-    }
-    debian::ensure("musl-tools", "the static binary")
 }

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    ARCHITECTURE, VERSION, packages,
+    VERSION,
+    binary::Binary,
+    packages,
     tree::{Tree, read},
 };
 use crate::{
@@ -20,8 +22,8 @@ use crate::{
 const OCI: &str = "application/vnd.oci.image";
 
 /// Makes the image. Returns the file's name.
-pub fn image(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
-    let file = format!("limiter-{VERSION}-{ARCHITECTURE}.oci.tar");
+pub fn image(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
+    let file = format!("limiter-{VERSION}-{}.oci.tar", binary.architecture.name);
     progress(&format!("packing {file}"));
     let tar = scratch.join("layer");
     packages::tar(&files(binary, scratch)?.root, &["usr"], &tar, epoch)?;
@@ -36,7 +38,7 @@ pub fn image(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<St
     let created =
         output(Command::new("date").args(["--utc", "--date", &format!("@{epoch}"), "+%FT%TZ"]))?;
     let config = json!({
-        "architecture": packages::debian_architecture(),
+        "architecture": binary.architecture.debian,
         "os": "linux",
         "created": created.trim(),
         "config": {
@@ -69,11 +71,11 @@ pub fn image(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<St
 }
 
 /// The files in the container.
-fn files(binary: &Path, scratch: &Path) -> Result<Tree> {
+fn files(binary: &Binary, scratch: &Path) -> Result<Tree> {
     let tree = Tree {
         root: scratch.join("image"),
     };
-    tree.write("usr/bin/limiter", &read(binary)?, 0o755)?;
+    tree.write("usr/bin/limiter", &read(&binary.file)?, 0o755)?;
     for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
         let to = Path::new("usr/share/doc/limiter").join(name);
         tree.write(to, &read(&paths::root().join(name))?, 0o644)?;

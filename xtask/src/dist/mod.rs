@@ -14,20 +14,23 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use self::binary::Binary;
 use crate::{
+    architecture::Architecture,
     debian, digest, paths,
     process::{output, progress, run as succeed},
 };
 
 /// The version of all packages of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The processor, as Rust and rpm call it.
-const ARCHITECTURE: &str = env::consts::ARCH;
 #[derive(Args)]
 pub struct Options {
     /// Output folder; without it, dist in the target folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// The processor of the files; without it, this machine's
+    #[arg(long, value_name = "NAME", value_parser = ["x86_64", "aarch64"])]
+    architecture: Option<String>,
     /// Pack this binary instead of building one
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
@@ -47,20 +50,22 @@ pub fn run(options: &Options) -> Result<()> {
         .out
         .clone()
         .unwrap_or_else(|| paths::target().join("dist"));
-    make(&out, options.binary.as_deref())?;
+    make(&out, options)?;
     if options.check {
-        check_reproducible(&out)?;
+        check_reproducible(&out, options)?;
     }
     progress(&format!("see {}", out.display()));
     Ok(())
 }
 
-fn make(out: &Path, binary: Option<&Path>) -> Result<()> {
+fn make(out: &Path, options: &Options) -> Result<()> {
     let epoch = epoch()?;
-    let binary = match binary {
-        Some(binary) => binary.to_path_buf(),
-        None => binary::build()?,
+    let architecture = Architecture::of(options.architecture.as_deref())?;
+    let file = match &options.binary {
+        Some(binary) => binary.clone(),
+        None => binary::build(architecture)?,
     };
+    let binary = Binary { file, architecture };
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     // rpm needs absolute paths.
     let out = fs::canonicalize(out)?;
@@ -91,7 +96,7 @@ fn epoch() -> Result<u64> {
 }
 
 /// Makes all files from the last commit once more, in another folder, and compares them.
-fn check_reproducible(out: &Path) -> Result<()> {
+fn check_reproducible(out: &Path, options: &Options) -> Result<()> {
     let scratch = paths::scratch()?;
     let copy = scratch.path().join("limiter");
     let mut clone = Command::new("git");
@@ -101,6 +106,9 @@ fn check_reproducible(out: &Path) -> Result<()> {
     let again = scratch.path().join("out");
     let mut dist = Command::new("cargo");
     dist.args(["xtask", "dist", "--out"]).arg(&again);
+    if let Some(name) = &options.architecture {
+        dist.args(["--architecture", name]);
+    }
     // The outer cargo has set the folder of this package. The second build has a target folder of its own.
     for name in ["CARGO_MANIFEST_DIR", "CARGO", "CARGO_TARGET_DIR"] {
         dist.env_remove(name);

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{ARCHITECTURE, VERSION, tree::Tree};
+use super::{VERSION, binary::Binary, tree::Tree};
 use crate::{
     paths,
     process::{output, progress, run},
@@ -24,8 +24,8 @@ const CONFIGURATION: [&str; 3] = [
 ];
 
 /// Makes the tarball, with the tree in one folder. Returns the file's name.
-pub fn tarball(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
-    let name = format!("limiter-{VERSION}-{ARCHITECTURE}-linux");
+pub fn tarball(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
+    let name = format!("limiter-{VERSION}-{}-linux", binary.architecture.name);
     progress(&format!("packing {name}.tar.gz"));
     let tree = Tree::make(scratch.join(&name), binary, ZSH)?;
     let tar = scratch.join("tar");
@@ -46,18 +46,9 @@ pub fn tar(folder: &Path, names: &[&str], tar: &Path, epoch: u64) -> Result<()> 
     run(pack.args(names))
 }
 
-/// The processor, as Debian and container images call it.
-pub fn debian_architecture() -> &'static str {
-    match ARCHITECTURE {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
-
 /// Makes the package for Debian. Returns the file's name.
-pub fn deb(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
-    let architecture = debian_architecture();
+pub fn deb(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
+    let architecture = binary.architecture.debian;
     let file = format!("limiter_{VERSION}_{architecture}.deb");
     progress(&format!("packing {file}"));
     let tree = Tree::make(scratch.join("deb"), binary, "vendor-completions")?;
@@ -89,8 +80,8 @@ pub fn deb(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<Stri
 }
 
 /// Makes the package for Fedora, openSUSE and related distributions. Returns the file's name.
-pub fn rpm(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
-    let file = format!("limiter-{VERSION}-1.{ARCHITECTURE}.rpm");
+pub fn rpm(binary: &Binary, scratch: &Path, out: &Path, epoch: u64) -> Result<String> {
+    let file = format!("limiter-{VERSION}-1.{}.rpm", binary.architecture.name);
     progress(&format!("packing {file}"));
     let tree = Tree::make(scratch.join("rpm"), binary, ZSH)?;
     let spec = template("rpm/limiter.spec")?
@@ -102,7 +93,7 @@ pub fn rpm(binary: &Path, scratch: &Path, out: &Path, epoch: u64) -> Result<Stri
     fs::write(&spec_file, spec)?;
     let top = scratch.join("rpmbuild");
     let mut build = Command::new("rpmbuild");
-    build.args(["-bb", "--quiet", "--target", ARCHITECTURE]);
+    build.args(["-bb", "--quiet", "--target", binary.architecture.name]);
     for (name, value) in [
         ("_topdir", &*top.to_string_lossy()),
         ("_rpmdir", &*scratch.join("rpms").to_string_lossy()),

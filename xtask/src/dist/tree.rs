@@ -9,40 +9,11 @@ use std::{
 
 use anyhow::{Context, Result};
 
+use super::binary::Binary;
 use crate::{paths, process::output};
 
-/// Files of the repository, with their installed paths.
-const FILES: [(&str, &str); 15] = [
-    ("packaging/systemd/limiter@.service", UNITS),
-    ("packaging/systemd/limiter-export.service", UNITS),
-    ("packaging/systemd/limiter-notify.service", UNITS),
-    ("packaging/systemd/limiter-agent.service", UNITS),
-    ("packaging/systemd/limiter-adapt@.service", UNITS),
-    ("packaging/systemd/limiter-feed@.service", UNITS),
-    ("packaging/etc/limiter.toml", "etc/limiter"),
-    ("packaging/fail2ban/limiter.conf", "etc/fail2ban/action.d"),
-    ("README.md", DOCUMENTS),
-    ("ARCHITECTURE.md", DOCUMENTS),
-    ("CHANGELOG.md", DOCUMENTS),
-    ("CONTRIBUTING.md", DOCUMENTS),
-    ("KNOWN_ISSUES.md", DOCUMENTS),
-    ("LICENSE-MIT", DOCUMENTS),
-    ("LICENSE-APACHE", DOCUMENTS),
-];
-/// Folders to install with all files, with their installed paths.
-const FOLDERS: [(&str, &str); 3] = [
-    ("docs", "usr/share/doc/limiter/docs"),
-    (
-        "packaging/grafana",
-        "usr/share/doc/limiter/packaging/grafana",
-    ),
-    (
-        "packaging/prometheus",
-        "usr/share/doc/limiter/packaging/prometheus",
-    ),
-];
-const UNITS: &str = "usr/lib/systemd/system";
-const DOCUMENTS: &str = "usr/share/doc/limiter";
+/// Files and folders of the repository, with the folders in which they are installed.
+const FILES: &str = include_str!("../../../packaging/files.txt");
 
 /// A tree of files under `root`.
 pub struct Tree {
@@ -52,23 +23,24 @@ pub struct Tree {
 impl Tree {
     /// Makes the tree in `root`, which must not exist. `zsh`: the folder in which the distribution looks for zsh's
     /// completions.
-    pub fn make(root: PathBuf, binary: &Path, zsh: &str) -> Result<Self> {
+    pub fn make(root: PathBuf, binary: &Binary, zsh: &str) -> Result<Self> {
         let tree = Self { root };
-        tree.write("usr/bin/limiter", &read(binary)?, 0o755)?;
+        tree.write("usr/bin/limiter", &read(&binary.file)?, 0o755)?;
         let here = paths::root();
         let script = read(&here.join("packaging/systemd/service"))?;
         tree.write("usr/lib/limiter/service", &script, 0o755)?;
         let defaults = read(&here.join("packaging/etc/limiter.default"))?;
         tree.write("etc/default/limiter", &defaults, 0o644)?;
-        for (from, folder) in FILES {
-            let name = Path::new(from).file_name().unwrap_or_default();
-            let to = Path::new(folder).join(name);
-            tree.write(to, &read(&here.join(from))?, 0o644)?;
-        }
-        for (from, folder) in FOLDERS {
-            for path in paths::files_in(&here.join(from))? {
-                let name = path.strip_prefix(here.join(from))?;
-                tree.write(Path::new(folder).join(name), &read(&path)?, 0o644)?;
+        for (from, folder) in FILES.lines().filter_map(|line| line.split_once(';')) {
+            let from = here.join(from);
+            let above = from.parent().unwrap_or(&here);
+            let files = match from.is_dir() {
+                true => paths::files_in(&from)?,
+                false => vec![from.clone()],
+            };
+            for file in files {
+                let to = Path::new(folder).join(file.strip_prefix(above)?);
+                tree.write(to, &read(&file)?, 0o644)?;
             }
         }
         tree.completions(binary, zsh)?;
@@ -76,22 +48,22 @@ impl Tree {
         Ok(tree)
     }
 
-    fn completions(&self, binary: &Path, zsh: &str) -> Result<()> {
+    fn completions(&self, binary: &Binary, zsh: &str) -> Result<()> {
         for (shell, to) in [
             ("bash", "usr/share/bash-completion/completions/limiter"),
             ("zsh", &format!("usr/share/zsh/{zsh}/_limiter")),
             ("fish", "usr/share/fish/vendor_completions.d/limiter.fish"),
         ] {
-            let text = output(Command::new(binary).args(["completions", shell]))?;
+            let text = output(binary.command().args(["completions", shell]))?;
             self.write(to, text.as_bytes(), 0o644)?;
         }
         Ok(())
     }
 
     /// Writes all manual pages, each into the folder of its section.
-    fn manual(&self, binary: &Path) -> Result<()> {
+    fn manual(&self, binary: &Binary) -> Result<()> {
         let pages = paths::scratch()?;
-        let mut man = Command::new(binary);
+        let mut man = binary.command();
         output(man.args(["man", "--folder"]).arg(pages.path()))?;
         for page in paths::files_in(pages.path())? {
             let section = page.extension().unwrap_or_default().to_string_lossy();

@@ -13,24 +13,32 @@ use anyhow::{Context, Result, bail};
 
 use super::{MODULES, Release, folder};
 use crate::{
+    apt::Apt,
+    architecture::Architecture,
     artifacts::{self, Program},
-    paths,
-    process::{cargo, output, progress, run},
+    debian, paths,
+    process::{cargo, progress, run},
 };
 
 /// The tested command.
 const COMMAND: &str = "limiter";
-/// Other programs that the tests and `init.sh` call.
+/// Other programs that the tests and `init.sh` call, their packages, and the script that copies them.
 const PROGRAMS: &str = "busybox bpftool ethtool ip iperf3 tc teamnl wg xdp-loader";
-/// The objects that `xdp-loader` loads.
-const LIBXDP: &str = "/usr/lib/x86_64-linux-gnu/bpf";
+const PACKAGES: &str =
+    "busybox bpftool ethtool iproute2 iperf3 libteam-utils wireguard-tools xdp-tools";
+const COPY: &str = include_str!("programs.sh");
 /// The first process, with the tests to run.
 const INIT: &str = include_str!("init.sh");
 
-/// Makes the boot image for these kernels.
-pub fn make(releases: &[Release]) -> Result<PathBuf> {
-    let programs = build()?;
-    let tree = folder().join("tree");
+/// The boot image of the kernels of a processor.
+pub fn path(architecture: Architecture) -> PathBuf {
+    folder().join(format!("{}.cpio", architecture.debian))
+}
+
+/// Makes the boot image of `architecture`, for these kernels.
+pub fn make(architecture: Architecture, releases: &[Release]) -> Result<()> {
+    let programs = build(architecture)?;
+    let tree = folder().join(format!("tree-{}", architecture.debian));
     let _ = fs::remove_dir_all(&tree);
     for folder in ["bin", "targets"] {
         fs::create_dir_all(tree.join(folder))
@@ -45,23 +53,15 @@ pub fn make(releases: &[Release]) -> Result<PathBuf> {
         let place = tree.join(folder).join(program.name());
         // Removes debug information: the archive is copied into the machine's memory, and is ten times smaller without
         // it.
-        run(Command::new("strip")
-            .arg("-o")
-            .args([&place, &program.file]))?;
-        copy_libraries(&program.file, &tree)?;
+        let mut strip = Command::new(format!("{}-strip", architecture.gnu()));
+        run(strip.arg("-o").args([&place, &program.file]))?;
     }
-    for program in PROGRAMS.split(' ') {
-        let mut which = Command::new("sh");
-        which.args([
-            "-c",
-            "PATH=$PATH:/usr/sbin:/sbin; command -v \"$0\"",
-            program,
-        ]);
-        let found = output(&mut which).with_context(|| format!("install {program}"))?;
-        let found = Path::new(found.trim());
-        fs::copy(found, tree.join("bin").join(program))?;
-        copy_libraries(found, &tree)?;
-    }
+    let mut copy_programs = Command::new("sh");
+    copy_programs
+        .args(["-c", COPY, "programs"])
+        .arg(architecture.gnu());
+    copy_programs.arg(&tree).args(PROGRAMS.split(' '));
+    run(copy_programs.current_dir(packages(architecture)?))?;
     symlink("busybox", tree.join("bin/sh"))?;
     for release in releases {
         let modules = tree.join("modules").join(release.name);
@@ -76,24 +76,29 @@ pub fn make(releases: &[Release]) -> Result<PathBuf> {
     // The path stays the same, because the tests were compiled with it.
     let data = ["tests/fixtures", "limiter-ebpf/prebuilt"].map(|part| paths::root().join(part));
     copy(&data, &tree)?;
-    copy(&[LIBXDP], &tree)?;
     symlink(paths::root().join("tests"), tree.join("tests"))?;
     let init = tree.join("init");
     fs::write(&init, INIT)?;
     fs::set_permissions(&init, fs::Permissions::from_mode(0o755))?;
-    let image = folder().join("initramfs.cpio");
     let archive = "find . | busybox cpio -o -H newc 2>/dev/null >\"$0\"";
     let mut shell = Command::new("sh");
-    run(shell.args(["-c", archive]).arg(&image).current_dir(&tree))?;
-    Ok(image)
+    shell.args(["-c", archive]).arg(path(architecture));
+    run(shell.current_dir(&tree))
 }
 
 /// Builds the test programs and the command.
-fn build() -> Result<Vec<Program>> {
-    progress("building the tests");
-    // Builds the whole workspace, like `cargo xtask test`. Other features would lead to other builds.
+fn build(architecture: Architecture) -> Result<Vec<Program>> {
+    progress(&format!("building the tests for {}", architecture.name));
     let mut tests = cargo();
-    tests.args(["test", "--quiet", "--workspace", "--locked", "--no-run"]);
+    tests.args(["test", "--quiet", "--locked", "--no-run"]);
+    if architecture.is_native() {
+        // Builds the whole workspace, like `cargo xtask test`. Other features would lead to other builds.
+        tests.arg("--workspace");
+    } else {
+        run(Command::new("rustup").args(["target", "add", architecture.target]))?;
+        architecture.cross(&mut tests)?;
+        tests.args(["-p", "limiter-user", "-p", "limiter-tests"]);
+    }
     let mut wanted = vec![COMMAND];
     wanted.extend(targets());
     // A machine of drivers runs more tests of a file than the others.
@@ -119,13 +124,21 @@ fn targets() -> impl Iterator<Item = &'static str> {
     lines.filter_map(|line| line.strip_prefix("target ")?.split(' ').next())
 }
 
-/// Copies the libraries of `program` to the paths where the program looks for them.
-fn copy_libraries(program: &Path, tree: &Path) -> Result<()> {
-    // A static program has no libraries, and ldd fails.
-    let listed = output(Command::new("ldd").arg(program)).unwrap_or_default();
-    let words = listed.split_whitespace();
-    let libraries: Vec<_> = words.filter(|word| word.starts_with('/')).collect();
-    copy(&libraries, tree)
+/// The folder of the unpacked packages with [`PROGRAMS`], and of those that they need.
+fn packages(architecture: Architecture) -> Result<PathBuf> {
+    let kept = folder().join(format!("packages-{}", architecture.debian));
+    if !kept.exists() {
+        progress(&format!(
+            "unpacking Debian's programs for {}",
+            architecture.name
+        ));
+        let lists = folder().join("apt").join(architecture.debian);
+        let apt = Apt::new(&lists, &[debian::release()?], architecture.debian)?;
+        let new = kept.with_extension("new");
+        apt.unpack(&apt.needed(PACKAGES)?, &new)?;
+        fs::rename(new, &kept)?;
+    }
+    Ok(kept)
 }
 
 /// Copies files and folders to the same paths in `tree`.

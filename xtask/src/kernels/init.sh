@@ -1,6 +1,6 @@
 #!/bin/sh
-# The first process in the virtual machine. It writes the results to the second serial line. The kernel writes its
-# messages to the first one. `release` comes from the kernel's command line.
+# The first process in the virtual machine. It writes to the serial line `results`. The kernel writes its messages to
+# another one. `release` and `results` come from the kernel's command line.
 /bin/busybox mkdir -p /bb /proc /sys /dev /run /tmp
 /bin/busybox --install -s /bb
 export PATH=/bin:/bb HOME=/tmp
@@ -11,8 +11,8 @@ mkdir -p /dev/shm
 mount -t tmpfs tmp /dev/shm
 mount -t tmpfs run /run
 mount -t bpf bpf /sys/fs/bpf
-stty -F /dev/ttyS1 raw 2>/dev/null
-exec >/dev/ttyS1 2>&1 </dev/null
+stty -F /dev/"$results" raw 2>/dev/null
+exec >/dev/"$results" 2>&1 </dev/null
 echo "=== kernel $(uname -r)"
 for module in "/modules/$release"/*; do insmod "$module"; done
 ip link set lo up
@@ -55,6 +55,7 @@ drivers-*)
     poweroff -f
     ;;
 newest) target drivers "virtio-net" virtio_net ;;
+*-*) longest=600 ;;
 esac
 
 # Under emulation, loading a program takes seconds instead of milliseconds, and a CPU may stop for seconds. This plan
@@ -72,7 +73,13 @@ target worked_examples "exactness" \
 target several "several limits" \
     example_9_packet_is_charged_to_all_limits_or_none \
     lists_come_before_limits_and_the_longest_prefix_decides
-target nested "nested limits" flood_from_two_cpus_stays_within_nested_limits
+case $release in
+# Its packets must come faster than the limit's 20,000/s, also while the host has other work.
+*-*) ;;
+*)
+    target nested "nested limits" flood_from_two_cpus_stays_within_nested_limits
+    ;;
+esac
 target large "32 limits, 100,000 prefixes" \
     largest_configuration_loads_and_finds_the_right_list
 target keys "jumbo frames" jumbo_frames_count_with_their_whole_length
@@ -90,5 +97,14 @@ target tc "network stack: outgoing packets, merged packets, tun, WireGuard" \
 target pacing "delays by fq"
 target coexistence "libxdp and its dispatcher"
 target replay "the policy in user space agrees" replay_reproduces_the_documented_examples
+case $release in
+*-*)
+    # Another processor orders memory, or the bytes of a word, in another way.
+    longest=1400
+    target malformed "truncated and inconsistent frames"
+    target table "memory of the table" table_memory_is_fixed_and_shown
+    target store_races "two CPUs, entries that change hands"
+    ;;
+esac
 echo "=== end"
 poweroff -f

@@ -15,51 +15,35 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use clap::builder::PossibleValuesParser;
 
 use self::results::Run;
 use crate::{
     apt::Apt,
+    architecture::Architecture,
     debian, paths,
     process::{cargo, in_parallel, output, progress, run as succeed},
     summary::Summary,
 };
+
+/// The kernels to boot, oldest first; those with all drivers; the one of the machine that counts instructions; and
+/// those of other processors.
+const RELEASES: &str = include_str!("releases.txt");
 
 /// A kernel to boot.
 #[derive(Clone, Copy)]
 struct Release {
     /// Name on the command line.
     name: &'static str,
+    architecture: Architecture,
     /// The package that depends on the current kernel.
     meta: &'static str,
-    /// Debian suites that have the kernel. The newest version in them is used.
-    suites: &'static [&'static str],
+    /// Debian suites that have the kernel, separated by commas. The newest version in them is used.
+    suites: &'static str,
 }
 
-/// The kernel for virtual machines, which is the smallest, and the one with the drivers of all cards.
-const SMALL: &str = "linux-image-cloud-amd64";
-const FULL: &str = "linux-image-amd64";
-const NEWEST: &[&str] = &["trixie-backports", "sid"];
-
-/// All kernels, oldest first; those with all drivers; and the one of the machine that counts instructions.
-const RELEASES: [Release; 7] = [
-    release("6.1", SMALL, &["bookworm"]),
-    release("6.12", SMALL, &["trixie"]),
-    release("newest", SMALL, NEWEST),
-    release("drivers-6.1", FULL, &["bookworm"]),
-    release("drivers-6.12", FULL, &["trixie"]),
-    release("drivers-newest", FULL, NEWEST),
-    release(COUNTED, SMALL, &["trixie"]),
-];
-
-const fn release(
-    name: &'static str,
-    meta: &'static str,
-    suites: &'static [&'static str],
-) -> Release {
-    Release { name, meta, suites }
-}
-
-/// Modules of the kernel, besides those that they need, and the folder that keeps them.
+/// The script that keeps a kernel and its modules, the modules, besides those that they need, and their folder.
+const KEEP: &str = include_str!("keep.sh");
 const WANTED: &str = "veth bonding 8021q bridge macvlan macvtap team team_mode_activebackup virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_tbf sch_ingress cls_matchall act_police tun wireguard";
 const MODULES: &str = "modules";
 
@@ -74,14 +58,15 @@ const DEVICES_HEAD: &str = "\n| --- | --- | --- | --- | --- |\n";
 /// Environment variable: if set, those pages are written.
 const WRITE_DOCS: &str = "LIMITER_WRITE_DOCS";
 
-/// Debian packages to boot a kernel, and to fill its boot image.
-const PACKAGES: &str = "binutils bpftool busybox debian-archive-keyring ethtool iperf3 iproute2 kmod libteam-utils qemu-system-x86 seabios wireguard-tools xdp-tools xz-utils zstd";
+/// Debian packages to make a boot image, and to boot a kernel, besides the emulator.
+const PACKAGES: &str = "binutils busybox debian-archive-keyring iproute2 kmod xz-utils zstd";
 
 /// The packages of a kernel. Before Linux 7, everything is in the first one.
 const PARTS: [&str; 3] = ["linux-image-", "linux-binary-", "linux-modules-"];
 
-pub fn names() -> [&'static str; 7] {
-    RELEASES.map(|release| release.name)
+pub fn names() -> PossibleValuesParser {
+    let names = RELEASES.lines().filter_map(|line| line.split(';').next());
+    PossibleValuesParser::new(names)
 }
 
 /// Runs the tests on the kernels with these names, or on all. Writes a page of the results to `out`.
@@ -154,20 +139,35 @@ fn folder() -> PathBuf {
 
 /// Returns the results, and the machines that failed, then passed.
 fn run_tests(names: &[String]) -> Result<(Vec<Run>, Vec<String>)> {
-    if env::consts::ARCH != "x86_64" {
-        bail!("the kernels are for x86-64, not for {}", env::consts::ARCH);
+    let mut groups = BTreeMap::<_, Vec<_>>::new();
+    for line in RELEASES.lines() {
+        let fields: Vec<_> = line.split(';').collect();
+        let &[name, architecture, meta, suites] = &*fields else {
+            bail!("releases.txt: {line}");
+        };
+        if names.is_empty() || names.iter().any(|wanted| wanted == name) {
+            groups.entry(architecture).or_default().push(Release {
+                name,
+                architecture: Architecture::of(Some(architecture))?,
+                meta,
+                suites,
+            });
+        }
     }
-    debian::ensure(PACKAGES, "testing on other kernels")?;
-    let mut releases = RELEASES.to_vec();
-    releases.retain(|release| names.is_empty() || names.iter().any(|name| name == release.name));
-    for release in &releases {
-        fetch(*release).with_context(|| format!("cannot test Linux {}", release.name))?;
+    for releases in groups.values() {
+        let architecture = releases[0].architecture;
+        let packages = format!("{PACKAGES} {}", architecture.emulator);
+        debian::ensure(&packages, "testing on other kernels")?;
+        for release in releases {
+            fetch(*release).with_context(|| format!("cannot test Linux {}", release.name))?;
+        }
+        image::make(architecture, releases)?;
     }
-    let image = image::make(&releases)?;
+    let releases: Vec<Release> = groups.into_values().flatten().collect();
     // Runs as many machines as there are CPUs. Each machine has two CPUs, but mostly one of them is busy.
     let at_once = thread::available_parallelism().map_or(1, usize::from);
     let mut runs = in_parallel(at_once, releases.clone(), |release| {
-        machine::boot(release, &image, "")
+        machine::boot(release, "")
     })?;
     // A machine that failed runs once more, alone. The emulator sometimes breaks a correct kernel, for example while
     // the kernel patches its own instructions.
@@ -175,7 +175,7 @@ fn run_tests(names: &[String]) -> Result<(Vec<Run>, Vec<String>)> {
     let booted = releases.into_iter().zip(&mut runs);
     for (release, run) in booted.filter(|(_, run)| !run.failures().is_empty()) {
         println!("{}=== {run} runs once more", run.failures());
-        *run = machine::boot(release, &image, ".again")?;
+        *run = machine::boot(release, ".again")?;
         if run.failures().is_empty() {
             flaky.push(run.to_string());
         }
@@ -191,79 +191,19 @@ fn fetch(release: Release) -> Result<()> {
         return Ok(());
     }
     progress(&format!("downloading Debian's kernel {}", release.name));
-    let apt = Apt::new(&folder().join("apt").join(release.name), release.suites)?;
-    let depends = output(apt.cache().args(["depends", release.meta]))?;
-    let kernel = depends
-        .split_whitespace()
-        .find_map(|word| {
-            word.strip_prefix(PARTS[0])
-                .filter(|&kernel| is_version(kernel))
-        })
-        .with_context(|| format!("Debian's mirror has no {}", release.meta))?;
-    let mut parts = PARTS.map(|part| format!("{part}{kernel}")).to_vec();
-    parts.retain(|part| output(apt.cache().args(["show", part])).is_ok());
+    let lists = folder().join("apt").join(release.name);
+    let suites: Vec<_> = release.suites.split(',').collect();
+    let apt = Apt::new(&lists, &suites, release.architecture.debian)?;
+    let mut parts = apt.needed(release.meta)?;
+    parts.retain(|part| PARTS.iter().any(|start| part.starts_with(start)));
     let tree = paths::scratch()?;
     apt.unpack(&parts, tree.path())?;
-    // Unpacks to a temporary folder first: half a kernel must not look complete.
+    // Copies to a temporary folder first: half a kernel must not look complete.
     let new = kept.with_extension("new");
-    fs::create_dir_all(&new)?;
-    fs::copy(find(tree.path(), "vmlinuz")?, new.join("vmlinuz"))?;
-    let modules = new.join(MODULES);
-    fs::create_dir_all(&modules)?;
-    let mut wanted = Vec::new();
-    for name in WANTED.split_whitespace() {
-        add_module(tree.path(), name, &mut wanted)?;
-    }
-    for (place, mut module) in wanted.into_iter().enumerate() {
-        for (ending, program) in [("xz", "xz"), ("zst", "zstd")] {
-            if module.extension().is_some_and(|found| found == ending) {
-                succeed(Command::new(program).arg("-d").arg(&module))?;
-                module.set_extension("");
-            }
-        }
-        let name = module.file_name().unwrap_or_default().to_string_lossy();
-        fs::copy(&module, modules.join(format!("{place:02}-{name}")))?;
-    }
+    let mut keep = Command::new("sh");
+    keep.args(["-c", KEEP, "keep"]).arg(&new);
+    succeed(keep.args(WANTED.split(' ')).current_dir(tree.path()))?;
     // A folder of an earlier build lacks modules.
     let _ = fs::remove_dir_all(&kept);
     fs::rename(new, kept).context("cannot keep the kernel")
-}
-
-/// Adds the file of a module of the kernel in `tree`, after those that it needs. A kernel may have it built in, or not at
-/// all.
-fn add_module(tree: &Path, name: &str, modules: &mut Vec<PathBuf>) -> Result<()> {
-    let Ok(file) = find(tree, &format!("{name}.ko")) else {
-        return Ok(());
-    };
-    if modules.contains(&file) {
-        return Ok(());
-    }
-    let needed = output(
-        Command::new("/sbin/modinfo")
-            .args(["-F", "depends"])
-            .arg(&file),
-    )?;
-    for needed in needed.trim().split(',') {
-        add_module(tree, needed, modules)?;
-    }
-    modules.push(file);
-    Ok(())
-}
-
-/// True if a name after `linux-image-` is a version, not the name of another package like [`SMALL`].
-fn is_version(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_digit())
-}
-
-/// Finds the file below `folder` with a name that begins with `start`.
-fn find(folder: &Path, start: &str) -> Result<PathBuf> {
-    let starts = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default();
-        // Modules are named with either.
-        name.to_string_lossy()
-            .replace('-', "_")
-            .starts_with(&start.replace('-', "_"))
-    };
-    let found = paths::files_in(folder)?.into_iter().find(starts);
-    found.with_context(|| format!("Debian's kernel has no {start}"))
 }
