@@ -13,7 +13,7 @@ use crate::{conflicts::Held, quota::Quota, refill::Reading, store::Entry};
 /// The list of denied sources, which may cut a host off from its store.
 pub const DENY: &str = "deny";
 
-/// The store's list of bans, which each attachment in a fleet has.
+/// The store's list of bans.
 pub const BANS: &str = "bans";
 
 /// The fleet's entries on an attachment's lists, by the lists' names.
@@ -94,11 +94,11 @@ pub trait Host {
     /// Fails if they cannot be listed at present.
     fn attachments(&mut self) -> impl Future<Output = Result<Found<Self::Table>, String>>;
 
-    /// Replaces the fleet's entries on the lists of an interface, and its bans. The agent's other work goes on
-    /// meanwhile. Returns whether the lists changed.
+    /// Replaces the fleet's entries on the lists of an interface, and its bans, if they are known. The agent's other work
+    /// goes on meanwhile. Returns whether the lists changed, and the error of the bans.
     fn edit_lists(
         interface: String,
         lists: OnLists,
-        bans: Vec<Entry>,
-    ) -> impl Future<Output = Result<bool, String>> + 'static;
+        bans: Option<Vec<Entry>>,
+    ) -> impl Future<Output = (Result<bool, String>, Result<(), String>)> + 'static;
 }

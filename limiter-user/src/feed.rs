@@ -9,6 +9,7 @@ use limiter_feed::{Edit, Host, Own, OwnBy, State, Wanted, difference};
 use serde::de::DeserializeOwned;
 
 use crate::{
+    agent::BY_FLEET,
     helper::{Channel, Question},
     kernel::{Attachment, Error, Result, program::bans, sys::clock},
     observe::feeds,
@@ -59,7 +60,10 @@ fn own_on(attachment: &Attachment, origin: &str) -> Result<(Own, u64)> {
 pub async fn bring(interface: &str, origin: &str, wanted: &Wanted) -> Result<()> {
     let (own, _) = own_on(&Attachment::open(interface).await?, origin)?;
     let edit = difference(&own, wanted, |_| END_TOLERANCE);
-    change(interface, origin, edit).await
+    match edit.0.is_empty() && edit.1.is_empty() {
+        true => Ok(()),
+        false => change(interface, origin, edit).await,
+    }
 }
 
 /// Changes the bans of `origin` on an interface, in the helper process.
@@ -76,7 +80,8 @@ pub async fn change(interface: &str, origin: &str, (add, remove): Edit) -> Resul
             left => now.saturating_add(left.saturating_mul(1_000_000)),
         };
         let ban = bans::ban(&prefix, until, origin, &reason)?;
-        if !attachment.bans.is_of_another(&prefix, &ban, now)? {
+        // People make the bans of a fleet: like those by hand, they take the place of others.
+        if origin == BY_FLEET || !attachment.bans.is_of_another(&prefix, &ban, now)? {
             bans.insert(prefix, ban);
         }
     }

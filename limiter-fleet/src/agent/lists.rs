@@ -35,6 +35,8 @@ pub(super) fn reply<T: Serialize>(answer: Answer, with: Result<T, String>) {
 /// A command that waits until a change of a list is in force here.
 pub struct Waiting {
     pub changed: Changed,
+    /// True if the change is one of bans.
+    pub is_ban: bool,
     pub answer: Answer,
 }
 
@@ -109,9 +111,9 @@ impl SharedLists {
     }
 
     /// The fleet's entries and bans to put in force, and one of those left out because they contain the store's
-    /// addresses.
-    pub fn wanted(&self, store_at: &[IpAddr]) -> (OnLists, Vec<Entry>, Option<String>) {
-        let (mut lists, mut bans, mut left_out) = (OnLists::new(), Vec::new(), None);
+    /// addresses. Lists that have not been read are not among them: what is in force stays.
+    pub fn wanted(&self, store_at: &[IpAddr]) -> (OnLists, Option<Vec<Entry>>, Option<String>) {
+        let (mut lists, mut bans, mut left_out) = (OnLists::new(), None, None);
         for (name, entries) in &self.lists {
             let cuts_off = |prefix: &IpNet| cuts_off(name, prefix, store_at);
             if let Some(first) = entries.keys().find(|prefix| cuts_off(prefix)) {
@@ -119,7 +121,7 @@ impl SharedLists {
             }
             let rest = entries.values().filter(|entry| !cuts_off(&entry.prefix));
             if name == BANS {
-                bans.extend(rest.cloned());
+                bans = Some(rest.cloned().collect());
             } else {
                 lists.insert(name.clone(), rest.map(|entry| entry.prefix).collect());
             }
@@ -127,11 +129,11 @@ impl SharedLists {
         (lists, bans, left_out)
     }
 
-    /// Notes that the lists of this revision are in force, or why not. Answers the commands that wait for it. Returns
-    /// lines to report.
+    /// Notes that the lists, and the bans, of this revision are in force, or why not. Answers the commands that wait for
+    /// it. Returns lines to report.
     pub fn done(
         &mut self,
-        result: &Result<(), String>,
+        results: &[Result<(), String>; 2],
         revision: u64,
         left_out: Option<String>,
         now: Instant,
@@ -140,11 +142,13 @@ impl SharedLists {
         // Long lists that change all the time take at most half of the time.
         let begun = self.begun.take().unwrap_or(now);
         let mut rest = now.duration_since(begun).saturating_sub(SHORT);
-        if let Err(error) = result {
-            // The cause may be temporary.
-            self.is_pending = true;
-            rest = rest.max(AGAIN);
-            lines.push(format!("the fleet's lists are not in force: {error}"));
+        for (what, result) in ["lists", "bans"].iter().zip(results) {
+            if let Err(error) = result {
+                // The cause may be temporary.
+                self.is_pending = true;
+                rest = rest.max(AGAIN);
+                lines.push(format!("the fleet's {what} are not in force: {error}"));
+            }
         }
         self.rested = Some(now + rest);
         if let Some(first) = left_out {
@@ -152,18 +156,22 @@ impl SharedLists {
                 "{first} is not in force here: it contains the store's own address, so this host would not hear of its removal"
             ));
         }
-        self.answer_waiting(result, revision);
+        self.answer_waiting(results, revision);
         let new = lines.iter().filter(|line| !self.reported.contains(line));
         let new = new.cloned().collect();
         self.reported = lines;
         new
     }
 
-    /// Answers the commands that wait for this revision or an earlier one.
-    pub fn answer_waiting(&mut self, result: &Result<(), String>, revision: u64) {
+    /// Answers the commands that wait for this revision or an earlier one, by the result of lists or of bans.
+    pub fn answer_waiting(&mut self, results: &[Result<(), String>; 2], revision: u64) {
         let came = |waiting: &mut Waiting| waiting.changed.revision <= revision;
-        for Waiting { changed, answer } in self.waiting.extract_if(.., came) {
-            reply(answer, result.clone().map(|()| changed.prefixes));
+        for waiting in self.waiting.extract_if(.., came) {
+            let result = results[usize::from(waiting.is_ban)].clone();
+            let result = result.map(|()| waiting.changed.prefixes);
+            let here =
+                |why| format!("the fleet has the change, but it is not in force here: {why}");
+            reply(waiting.answer, result.map_err(here));
         }
     }
 
@@ -240,7 +248,12 @@ mod tests {
             wanted,
             [("deny".to_owned(), [entries[1].prefix].into())].into()
         );
-        assert_eq!(bans, entries[1..]);
+        assert_eq!(bans.unwrap(), entries[1..]);
+        assert_eq!(
+            SharedLists::default().wanted(&store).1,
+            None,
+            "not read yet"
+        );
         assert_eq!(left_out.unwrap(), "192.0.2.0/24 on the fleet's deny");
     }
 
@@ -255,10 +268,10 @@ mod tests {
         };
         assert!(begins(&mut lists, 0));
         assert!(!begins(&mut lists, 0), "under way");
-        assert_eq!(lists.done(&Ok(()), 0, None, now), [""; 0]);
+        assert_eq!(lists.done(&[Ok(()), Ok(())], 0, None, now), [""; 0]);
         let store = Some("0.0.0.0/0 on the fleet's deny".to_owned());
         assert!(begins(&mut lists, 0));
-        let lines = lists.done(&Ok(()), 0, store.clone(), later(60));
+        let lines = lists.done(&[Ok(()), Ok(())], 0, store.clone(), later(60));
         assert!(lines[0].contains("0.0.0.0/0"), "{lines:?}");
         assert!(
             !begins(&mut lists, 119),
@@ -267,9 +280,14 @@ mod tests {
         // A command that waits needs none.
         let (answer, _command) = oneshot::channel();
         let changed = Changed::default();
-        lists.waiting.push(Waiting { changed, answer });
+        let is_ban = false;
+        lists.waiting.push(Waiting {
+            changed,
+            is_ban,
+            answer,
+        });
         assert!(begins(&mut lists, 119));
-        let failed = Err("no".to_owned());
+        let failed = [Err("no".to_owned()), Ok(())];
         assert_eq!(lists.done(&failed, 0, store.clone(), later(119)).len(), 1);
         assert!(lists.waiting.is_empty() && lists.is_pending);
         assert!(!begins(&mut lists, 123) && begins(&mut lists, 124));

@@ -8,7 +8,7 @@ use super::{
     run::Agent,
 };
 use crate::{
-    host::Host,
+    host::{BANS, Host},
     status::show,
     store::{Edit, Error, Lists},
 };
@@ -21,15 +21,27 @@ impl<H: Host + 'static> Agent<H> {
         }
         let Some(mut store) = self.connection.store.clone() else {
             let why = self.connection.why_or("the store is not connected yet");
-            return reply::<()>(answer, Err(format!("{why}; nothing was changed")));
+            let here = match list == BANS {
+                true => ": to ban or unban on this host alone, add --origin NAME",
+                false => "",
+            };
+            return reply::<()>(answer, Err(format!("{why}; nothing was changed{here}")));
         };
         let (member, fleet) = (membership.id, membership.fleet());
         let by = self.options.host.clone();
+        let is_ban = list == BANS;
         let edited = async move { store.edit(&fleet, &list, &by, &edit).await };
         self.edits
             .push(edited, move |agent, changed| match changed {
                 Err(error) => reply::<()>(answer, Err(error.to_string())),
-                Ok(changed) => agent.edited(member, Waiting { changed, answer }),
+                Ok(changed) => {
+                    let waiting = Waiting {
+                        changed,
+                        is_ban,
+                        answer,
+                    };
+                    agent.edited(member, waiting);
+                }
             });
     }
 
@@ -53,7 +65,7 @@ impl<H: Host + 'static> Agent<H> {
         match prefixes.find(|prefix| cuts_off(list, prefix, &self.store_at)) {
             None => Ok(()),
             Some(prefix) => Err(format!(
-                "{} contains the store's own address, so no host would hear of its removal; nothing was changed: deny smaller prefixes without that address",
+                "{} contains the store's own address, so no host would hear of its removal; nothing was changed: use smaller prefixes without that address",
                 show(prefix)
             )),
         }
@@ -104,9 +116,9 @@ impl<H: Host + 'static> Agent<H> {
             }
             Err(error) => {
                 let why = format!(
-                    "the store has the change, but this host could not read it back ({error}): it will be in force when the store answers"
+                    "this host could not read it back ({error}); it will be when the store answers"
                 );
-                lists.answer_waiting(&Err(why), u64::MAX);
+                lists.answer_waiting(&[Err(why.clone()), Err(why)], u64::MAX);
                 self.connection.failed(&error);
             }
         }
@@ -133,14 +145,14 @@ impl<H: Host + 'static> Agent<H> {
         &mut self,
         at: usize,
         revision: u64,
-        result: Result<bool, String>,
+        (swapped, banned): (Result<bool, String>, Result<(), String>),
         left_out: Option<String>,
     ) {
         let membership = &mut self.memberships[at];
         // The interface has another program now.
-        membership.is_outdated |= result == Ok(true);
-        let (result, now) = (result.map(drop), Instant::now());
-        let lines = membership.lists.done(&result, revision, left_out, now);
+        membership.is_outdated |= swapped == Ok(true);
+        let (results, now) = ([swapped.map(drop), banned], Instant::now());
+        let lines = membership.lists.done(&results, revision, left_out, now);
         for text in lines {
             (self.options.say)(&membership.line(&text));
         }

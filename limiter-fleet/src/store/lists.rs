@@ -80,7 +80,7 @@ struct Kept {
 
 impl Store {
     /// Changes a list in the name of a host. All prefixes change at the same moment. Adding prefixes also removes
-    /// expired prefixes from the store. No host depends on that: all hosts know when an entry expires.
+    /// expired prefixes from the store. No host depends on that: its kernel ends each ban in time.
     /// Fails if the list would be too long, or the key holds something else.
     pub async fn edit(
         &mut self,

@@ -1,6 +1,6 @@
 //! The implementation of limiter-fleet's host.
 
-use std::{collections::BTreeSet, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use limiter_common::{
     abi::{REASON_MAX, Source},
@@ -13,7 +13,7 @@ use limiter_common::{
 use limiter_feed::{Wanted, bannable};
 use limiter_fleet::{
     conflicts::Held,
-    host::{About, BANS, Found, Host, Limit, OnLists, Sighting, Table},
+    host::{About, Found, Host, Limit, OnLists, Sighting, Table},
     quota::Quota,
     refill::{self, Reading},
     store::Entry,
@@ -24,7 +24,7 @@ use crate::{
     config::Scope,
     feed,
     kernel::{
-        Attachment, Result,
+        Attachment, Error, Result,
         ops::set,
         program::{Tables, maps::Charge},
         sys::clock,
@@ -64,21 +64,25 @@ impl Host for Here {
     async fn edit_lists(
         interface: String,
         lists: OnLists,
-        bans: Vec<Entry>,
-    ) -> Result<bool, String> {
+        bans: Option<Vec<Entry>>,
+    ) -> (Result<bool, String>, Result<(), String>) {
         // Bounds the memory and the threads of a host with many interfaces.
         static EDITS: Semaphore = Semaphore::const_new(4);
         let _permit = EDITS.acquire().await;
         // Waits for other commands, and loads a program. The agent has other work meanwhile.
         let runtime = Handle::current();
         let edit = async move {
-            let swapped = set::overlay(&interface, lists).await?;
-            feed::bring(&interface, BY_FLEET, &wanted(bans)).await?;
-            Ok(swapped.is_some())
+            let text = |error: Error| error.to_string();
+            let swapped = set::overlay(&interface, lists).await;
+            let banned = match bans {
+                Some(bans) => feed::bring(&interface, BY_FLEET, &wanted(bans)).await,
+                None => Ok(()),
+            };
+            let swapped = swapped.map(|swapped| swapped.is_some());
+            (swapped.map_err(text), banned.map_err(text))
         };
         let edited = tokio::task::spawn_blocking(move || runtime.block_on(edit)).await;
-        let edited: Result<bool> = edited.map_err(|error| error.to_string())?;
-        edited.map_err(|error| error.to_string())
+        edited.unwrap_or_else(|error| (Err(error.to_string()), Err(error.to_string())))
     }
 }
 
@@ -113,7 +117,7 @@ impl Attached {
             interface: attachment.interface.name.clone(),
             index: attachment.interface.index,
             fleet,
-            lists: &settings.fleet_lists | &BTreeSet::from([BANS.to_owned()]),
+            lists: settings.fleet_lists.clone(),
             table: attachment.tables.sets.id,
             program: attachment.program_id,
             entries: usize::try_from(attachment.tables.sets.capacity()).unwrap_or(usize::MAX),

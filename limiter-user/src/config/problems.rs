@@ -75,12 +75,9 @@ impl Settings {
         problems.of = Part::Lists;
         for tier in self.lists.tiers.keys() {
             problems.add(tier, names::name(tier));
-            problems.check(tier == BANS, tier, || {
-                "bans are no list: each fleet shares them (`limiter ban`)".to_owned()
-            });
         }
         for list in &self.fleet_lists {
-            let is_missing = self.lists.all().all(|(name, _)| name != list);
+            let is_missing = list != BANS && self.lists.all().all(|(name, _)| name != list);
             problems.check(is_missing, list, || {
                 format!("there is no list '{list}' for a fleet to share: write it under [lists]")
             });

@@ -54,7 +54,7 @@ pub type Since = (u64, u64);
 /// Memory of the table's entries at the last scan: 24 bytes each, whatever the number of sources.
 #[derive(Debug, Default)]
 pub struct Gauge {
-    /// Whether the sources that pass most go first, instead of those that are dropped most.
+    /// True if the sources that pass most go first, instead of those that are dropped most.
     pub by_passed: bool,
     /// Maximum number of sources.
     pub most: usize,

@@ -63,10 +63,24 @@ fn fleet_list_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn bans_of_a_fleet_are_no_list() {
-    let text = SHARED_LISTS.replace("[lists]", "[lists]\nbans = { scope = \"fleet\" }");
-    let mistakes = file::parse(&text, Path::new(".")).expect_err("the name is taken");
-    assert!(format!("{mistakes:?}").contains("bans are no list"));
+fn bans_of_a_fleet_are_read_and_shown_and_have_no_prefixes() {
+    let with = |bans: &str| SHARED_LISTS.replace("[lists]", &format!("[lists]\nbans = {bans}"));
+    let shared = settings(&with("{ scope = \"fleet\" }"));
+    assert!(shared.shares("bans") && !settings(SHARED_LISTS).shares("bans"));
+    let shown = file::show(&[], &shared);
+    assert!(shown.contains("bans = { scope = \"fleet\" }"), "{shown}");
+    assert_eq!(settings(&shown), shared);
+    for wrong in [
+        "[]",
+        "{ scope = \"host\" }",
+        "{ scope = \"fleet\", prefixes = [\"192.0.2.7\"] }",
+    ] {
+        let mistakes = file::parse(&with(wrong), Path::new(".")).expect_err(wrong);
+        assert!(
+            format!("{mistakes:?}").contains("no file has bans"),
+            "{mistakes:?}"
+        );
+    }
 }
 
 #[test]

@@ -148,7 +148,6 @@ const VLAN: Device = Device {
         Path::of("tagged", Client("eth0"), Server("eth0.7")).tagged(),
         Path::of("tagged by offload", Client("eth0.7"), Server("eth0.7")).offloaded(),
     ],
-    ..NONE
 };
 
 #[test]

@@ -1,6 +1,6 @@
 //! A ban that one host makes by hand is in force on all hosts of the fleet, and ends on all.
 
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, thread, time::Duration};
 
 use limiter_tests::{
     eventually,
@@ -11,8 +11,14 @@ use super::case::{Case, fleet};
 
 const BANNED: &str = "203.0.113.7";
 const ALL: [usize; 3] = [0, 1, 2];
-const SETTINGS: &str =
-    "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[[limit]]\nname = \"all\"\nrate = \"1M/s\"\n";
+const SETTINGS: &str = r#"
+interfaces = ["eth0"]
+fleet = "edge"
+lists.bans = { scope = "fleet" }
+[[limit]]
+name = "all"
+rate = "1M/s"
+"#;
 
 /// A store, and agents that have read its lists.
 fn case(fleet: &Fleet) -> Case<'_> {
@@ -94,23 +100,33 @@ fn ban_is_in_force_on_all_hosts_until_it_ends_or_any_host_removes_it() {
     wait_for(&fleet, &ALL, &both[1..]);
     assert_eq!(passes(&fleet, source(7)), 6);
 
-    // Without an agent, the command says how to ban on one host.
-    for verb in ["ban", "unban"] {
-        let alone = fleet.limiter(0, &[verb, "eth0", BANNED]);
+    // Without an agent, the command says how to ban on one host, and bans of one host can be ended.
+    for arguments in [["ban", "eth0", BANNED], ["unban", "eth0", "2001:db8::/48"]] {
+        let alone = fleet.limiter(0, &arguments);
         alone.expect_error(1, &["no agent runs here", "--origin NAME"]);
     }
     assert_eq!(bans(&fleet, 0), both[1..]);
-    let here = run(&fleet, 0, &["ban", "eth0", BANNED, "--origin", "me"]);
+    let taken = ["ban", "eth0", BANNED, "--origin", "fleet"];
+    fleet.limiter(0, &taken).expect_error(2, &["another name"]);
+    let ban_here = ["ban", "eth0", BANNED, "--origin", "me"];
+    let here = run(&fleet, 0, &ban_here);
     assert!(here.contains("203.0.113.7 banned without end"), "{here}");
+    let ended = run(&fleet, 0, &["unban", "eth0", BANNED]);
+    let stay = "bans of the fleet stay: ";
+    assert!(
+        ended.contains("203.0.113.7 unbanned") && ended.contains(stay),
+        "{ended}"
+    );
+    run(&fleet, 0, &ban_here);
 
-    // Agents that come back make the bans of the store, and leave those of the host.
+    // Agents that come back make the bans of the store, and leave those of the host. A ban of the fleet takes their place.
     case.agents = ALL.map(|host| case.agent(host)).into();
     let unbanned = || fleet.limiter(2, &["unban", "eth0", "2001:db8::/48"]).status == 0;
     eventually("the agent answers", unbanned);
     wait_for(&fleet, &[1, 2], &[]);
     wait_for(&fleet, &[0], &["203.0.113.7 me "]);
     run(&fleet, 1, &["ban", "eth0", BANNED]);
-    wait_for(&fleet, &[1, 2], &["203.0.113.7 fleet host-1"]);
+    wait_for(&fleet, &ALL, &["203.0.113.7 fleet host-1"]);
     let again = run(&fleet, 0, &["unban", "eth0", BANNED]);
     assert!(again.contains("203.0.113.7 unbanned"), "{again}");
     wait_for(&fleet, &ALL, &[]);
@@ -137,11 +153,38 @@ fn bans_outlive_the_store_and_do_not_cut_hosts_off_from_it() {
     }
     let down = fleet.limiter(0, &["ban", "eth0", "203.0.113.20"]);
     down.expect_error(1, &["nothing was changed", "--origin NAME"]);
-    wait_for(&fleet, &ALL, &banned);
+    // An agent that has read nothing yet keeps the bans, also through changes of the configuration.
+    case.agents.remove(2);
+    let again = case.agent(2);
+    again.wait_until_it_says("until then each host applies the limits alone");
+    fleet.reload(2, &SETTINGS.replace("1M/s", "3M/s"));
+    thread::sleep(Duration::from_secs(2));
+    case.agents.push(again);
+    for host in ALL {
+        assert_eq!(bans(&fleet, host), banned);
+    }
     assert_eq!(passes(&fleet, source(7)), 0);
     case.store.go_on();
     let removed = || fleet.limiter(2, &["unban", "eth0", BANNED]).status == 0;
     eventually("the store takes changes again", removed);
     wait_for(&fleet, &ALL, &[]);
     assert_eq!(passes(&fleet, source(7)), 6);
+
+    // Without room on a host, the fleet has the ban, and other changes are in force on all.
+    let none = format!(
+        "max_bans = 0\n{}",
+        SETTINGS.replace(
+            "lists.bans",
+            "lists.deny = { scope = \"fleet\" }\nlists.bans"
+        )
+    );
+    run(&fleet, 2, &["detach", "eth0"]);
+    fleet.attach(2, &none);
+    let full = || {
+        let outcome = fleet.limiter(2, &["ban", "eth0", BANNED]);
+        outcome.status == 1 && outcome.stderr.contains("there is room for 0 bans")
+    };
+    eventually("the agent has found the attachment", full);
+    wait_for(&fleet, &[0, 1], &["203.0.113.7 fleet host-2"]);
+    run(&fleet, 2, &["deny", "add", "eth0", "203.0.113.9"]);
 }

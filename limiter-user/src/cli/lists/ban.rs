@@ -1,13 +1,17 @@
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use clap::Args;
 use ipnet::IpNet;
 use limiter_common::abi;
 
-use limiter_fleet::store::Edit;
+use limiter_fleet::{host::BANS, store::Edit};
 
 use super::{by_fleet, edit::first_of};
 use crate::{
+    agent::BY_FLEET,
     cli::shared::{OnOne, SECOND, YEAR, duration, each, note, outcome, prefix, usage, warn_of_ban},
     config::{Invalid, invalid},
     kernel::{self, Attachment, program::bans, sys::clock},
@@ -49,6 +53,11 @@ fn bannable(text: &str) -> Result<IpNet, Invalid> {
 }
 
 pub async fn run(arguments: Ban) -> anyhow::Result<()> {
+    if arguments.origin == BY_FLEET {
+        return Err(usage(invalid!(
+            "bans of the origin '{BY_FLEET}' are those of a fleet: use another name"
+        )));
+    }
     bans::ban(
         &arguments.prefixes[0],
         0,
@@ -71,8 +80,9 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
     let allow = attachment.settings()?.lists.allow;
     warn_of_ban(interface, prefixes, &allow);
     let is_in_shadow = attachment.record.settings.shadow;
-    let fleet = attachment.record.settings.fleet.clone();
-    let banned = match fleet.filter(|_| origin == BY_HAND) {
+    let settings = &attachment.record.settings;
+    let is_shared = settings.shares(BANS) && origin == BY_HAND;
+    let banned = match settings.fleet.clone().filter(|_| is_shared) {
         None => ban_here(&mut attachment, arguments)?,
         Some(fleet) => {
             // The agent needs the lock of the attachment.
@@ -82,9 +92,10 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
                 lasts: *lasts,
                 reason: arguments.reason.clone(),
             };
-            by_fleet::change_bans(interface, &fleet, edit).await?;
+            by_fleet::change_bans(interface, edit).await?;
             let all = format!(", on all hosts of fleet '{fleet}'");
-            first_of(prefixes.iter()).map(|first| (first, all))
+            let each: BTreeSet<_> = prefixes.iter().collect();
+            first_of(each.into_iter()).map(|first| (first, all))
         }
     };
     let Some((what, how)) = banned else {

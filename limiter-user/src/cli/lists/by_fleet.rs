@@ -105,14 +105,14 @@ impl Edit {
     }
 }
 
-/// Changes the bans of all hosts of a fleet. On return, the change is in force on this host.
-pub async fn change_bans(interface: &str, fleet: &str, edit: store::Edit) -> anyhow::Result<()> {
-    let changed = ask::edit(interface, BANS, edit).await;
-    changed.map(drop).map_err(|error| {
-        anyhow::anyhow!(
-            "fleet '{fleet}' shares the bans of {interface}, and its agent is needed for them: {error}. For a ban of this host alone, add --origin NAME"
-        )
-    })
+/// Changes the bans of all hosts of a fleet. On return, the change is in force on this host. Returns the number of bans.
+pub async fn change_bans(interface: &str, edit: store::Edit) -> anyhow::Result<u64> {
+    match ask::edit(interface, BANS, edit).await {
+        Err(error @ ask::Error::NoAgent) => Err(anyhow::anyhow!(
+            "the bans of {interface} are those of its fleet, and {error}, or add --origin NAME for this host alone"
+        )),
+        changed => Ok(changed?),
+    }
 }
 
 /// The error for a list of the fleet that cannot be changed.

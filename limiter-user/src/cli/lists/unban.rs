@@ -1,7 +1,7 @@
 use clap::Args;
 use ipnet::IpNet;
 
-use limiter_fleet::store::Edit;
+use limiter_fleet::{host::BANS, store::Edit};
 
 use super::{by_fleet, edit::first_of};
 use crate::{
@@ -37,18 +37,20 @@ async fn unban(
     }: &Unban,
 ) -> anyhow::Result<()> {
     let mut attachment = Attachment::open(interface).await?;
-    let fleet = attachment.record.settings.fleet.clone();
     let mut of_fleet = Vec::new();
-    if let Some(fleet) = fleet.filter(|_| origin.is_none()) {
-        for prefix in prefixes {
-            let ban = attachment.bans.get(prefix)?;
-            if ban.is_some_and(|ban| text(&ban.origin) == BY_FLEET) {
-                of_fleet.push(*prefix);
+    if attachment.record.settings.shares(BANS) && origin.is_none() {
+        for (prefix, ban) in attachment.bans.at(clock::now()?)? {
+            if text(&ban.origin) == BY_FLEET && prefixes.contains(&prefix) {
+                of_fleet.push(prefix);
             }
         }
-        // The agent needs the lock of the attachment. It may have put the interface's lists in force by then.
-        let edit = Edit::Remove(prefixes.clone());
-        by_fleet::change_bans(interface, &fleet, edit).await?;
+        // The agent needs the lock of the attachment, and may load another program.
+        match by_fleet::change_bans(interface, Edit::Remove(prefixes.clone())).await {
+            Ok(changed) if changed == prefixes.len() as u64 => of_fleet.clone_from(prefixes),
+            Ok(_) => {}
+            Err(error) if of_fleet.is_empty() => note(&format!("bans of the fleet stay: {error}")),
+            Err(error) => return Err(error),
+        }
         attachment = Attachment::open(interface).await?;
     }
     let _lock = attachment.lock()?;

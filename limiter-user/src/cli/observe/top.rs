@@ -116,7 +116,7 @@ impl View {
             KeyCode::Char('q') => return false,
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return false,
             KeyCode::Char('p') => self.paused = !self.paused,
-            KeyCode::Char('s') => self.gauge.by_passed = !self.gauge.by_passed,
+            KeyCode::Char('s') if !self.paused => self.gauge.by_passed = !self.gauge.by_passed,
             _ => {}
         }
         true

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use limiter_fleet::host::BANS;
 use toml::de::DeValue;
 
 use super::{
@@ -23,6 +24,11 @@ pub fn read(mut section: Section, folder: &Path, settings: &mut Settings) {
         let (prefixes, scope) = list(name, &mut section, folder);
         match settings.lists.named_mut(name) {
             Some(list) => *list = prefixes,
+            None if name == BANS => {
+                if scope == Scope::Host || !prefixes.is_empty() {
+                    section.refuse(name, "no file has bans (`limiter ban`): write bans = { scope = \"fleet\" } to share them, or leave it out");
+                }
+            }
             None => {
                 settings.lists.tiers.insert(name.to_owned(), prefixes);
             }

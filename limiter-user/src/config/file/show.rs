@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use limiter_fleet::host::BANS;
+
 use super::{
     super::{Burst, Control, Limit, Settings, Unit, lists, or_none::NONE},
     adaptive, packets,
@@ -74,6 +76,9 @@ fn lists(settings: &Settings) -> String {
             name.to_owned()
         };
         written += &format!("{key} = {value}\n");
+    }
+    if settings.fleet_lists.contains(BANS) {
+        written += &format!("{BANS} = {{ scope = \"fleet\" }}\n");
     }
     let header = if written.is_empty() {
         ""

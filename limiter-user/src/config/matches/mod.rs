@@ -188,7 +188,7 @@ pub(super) fn check_count(ranges: &[rules::Range]) -> Result<(), Invalid> {
         return Ok(());
     }
     Err(invalid!(
-        "{count} separate values or ranges are too many for one limit: write at most {RANGES_MAX}, or two limits"
+        "{count} separate values or ranges are too many for one limit (a number of `icmp_type` is two, for ICMP and ICMPv6): write at most {RANGES_MAX}, or two limits"
     ))
 }
 

@@ -64,12 +64,12 @@ pub fn ensure() -> Result<()> {
 /// Inode of the first mount namespace (`MNT_NS_INIT_INO`, include/uapi/linux/nsfs.h, Linux 6.18).
 const INITIAL_INODE: u64 = 0xefff_fff8;
 
-/// Whether this process and process 1 have the same mounts.
+/// True if this process and process 1 have the same mounts.
 fn shares_mounts_with_init() -> bool {
     shared_with_init("mnt", |own| own == INITIAL_INODE).unwrap_or(false)
 }
 
-/// Whether this thread and process 1 are in one namespace of a `kind`. If process 1 is invisible (`CAP_SYS_PTRACE`),
+/// True if this thread and process 1 are in one namespace of a `kind`. If process 1 is invisible (`CAP_SYS_PTRACE`),
 /// `is_first` decides by the inode of this thread's namespace.
 pub(in crate::kernel) fn shared_with_init(
     kind: &str,

@@ -299,7 +299,7 @@ fn many_icmp_types_are_accepted_and_the_message_says_how_to_have_more() {
     assert_told(
         &types("", &numbers),
         &[
-            "line 4: icmp_type: 18 separate values or ranges are too many for one limit: write at most 16, or two limits",
+            "line 4: icmp_type: 18 separate values or ranges are too many for one limit (a number of `icmp_type` is two, for ICMP and ICMPv6): write at most 16, or two limits",
         ],
     );
 }
