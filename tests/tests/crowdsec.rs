@@ -7,12 +7,14 @@ use std::{
 };
 
 use limiter_tests::{
+    command::binary,
     eventually,
     exporter::loopback_up,
     feeds::Feed,
     files::Folder,
     hosts::{Hosts, on},
     need, need_kernel,
+    redis::certificates,
     service::{Protocol, Service},
     traffic::Traffic,
 };
@@ -150,22 +152,22 @@ fn decisions_of_crowdsec_are_bans_until_they_end() {
     drop(server);
     eventually("the error", || feed.status()["error"].is_string());
     assert_eq!(traffic.passed("192.0.2.7", 3), 0);
-    let _server = crowdsec.start();
+    let server = crowdsec.start();
     crowdsec.cscli(&["decisions", "add", "--ip", "192.0.2.9"]);
     eventually("both bans", || feed.bans() == ["192.0.2.7", "192.0.2.9"]);
     eventually("no error", || feed.status()["error"].is_null());
 
     let begin = Instant::now();
-    crowdsec.import(5_000);
+    crowdsec.import(10_000);
     let imported = begin.elapsed();
-    eventually("all bans", || feed.status()["wanted"] == 5_002);
+    eventually("all bans", || feed.status()["wanted"] == 10_002);
     println!(
-        "5,000 decisions: imported within {imported:.1?}, bans {:.1?} later",
+        "10,000 decisions: imported within {imported:.1?}, bans {:.1?} later",
         begin.elapsed() - imported
     );
-    assert_eq!(feed.bans().len(), 5_002);
+    assert_eq!(feed.bans().len(), 10_002);
     limiter_tests::feeds::end(process, nix::sys::signal::Signal::SIGTERM);
-    assert_eq!(feed.bans().len(), 5_002);
+    assert_eq!(feed.bans().len(), 10_002);
     let left = Duration::from_secs(4 * 3600);
     let shown = hosts.json("bans eth0 --json");
     for ban in shown["bans"].as_array().unwrap() {
@@ -177,5 +179,30 @@ fn decisions_of_crowdsec_are_bans_until_they_end() {
             "{ban}"
         );
     }
-    assert!(fs::exists(crowdsec.folder.path("crowdsec.db")).unwrap());
+
+    // With TLS, the certificate must be of an authority that this host trusts.
+    drop(server);
+    let certificates = certificates("127.0.0.1");
+    let file = |name: &str| certificates.path().join(name).display().to_string();
+    let path = crowdsec.folder.path("config.yaml");
+    let tls = format!(
+        "server: {{tls: {{cert_file: {}, key_file: {}}}, ",
+        file("host.pem"),
+        file("host.key")
+    );
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("server: {", &tls)).unwrap();
+    let _server = crowdsec.start();
+    feed.once("--remove").expect(0);
+    let config = feed.configure(&format!(
+        "crowdsec = 'https://127.0.0.1:8080/'\nkey-file = '{key}'"
+    ));
+    feed.once("--once").expect_error(1, &["certificate"]);
+    assert_eq!(feed.bans(), [""; 0]);
+    let mut trusting = Command::new(binary());
+    trusting.args(["feed", &config, "--once"]);
+    trusting.env("SSL_CERT_FILE", file("ca.pem"));
+    let done = on(&hosts.server, || trusting.output()).unwrap();
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(feed.bans().len(), 10_002);
 }

@@ -186,5 +186,8 @@ fn bans_outlive_the_store_and_do_not_cut_hosts_off_from_it() {
     };
     eventually("the agent has found the attachment", full);
     wait_for(&fleet, &[0, 1], &["203.0.113.7 fleet host-2"]);
-    run(&fleet, 2, &["deny", "add", "eth0", "203.0.113.9"]);
+    let deny = ["deny", "add", "eth0", "203.0.113.9"];
+    eventually("a deny is in force nevertheless", || {
+        fleet.limiter(2, &deny).status == 0
+    });
 }

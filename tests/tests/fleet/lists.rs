@@ -192,7 +192,7 @@ fn fleet_lists_outlive_agents_and_store() {
     // A host that joins later gets the list. A host that leaves keeps it in force.
     done(&fleet, 0, "add", &[OTHER]);
     let third = case.agent(2);
-    wait_until_denied(&fleet, &[2], &[OTHER, OWN]);
+    wait_until_denied(&fleet, &[1, 2], &[OTHER, OWN]);
     case.agents[1] = third;
 
     // Without a store, lists stay unchanged.

@@ -21,6 +21,7 @@ use crate::{
 };
 
 const TEXT: &str = "interfaces = [\"eth0\"]\nfleet = \"edge\"\n[lists]\ndeny = { scope = \"fleet\" }\n\
+    bans = { scope = \"fleet\" }\n\
     [[limit]]\nname = \"all\"\nrate = \"10/s\"\nscope = \"fleet\"\n";
 
 /// Panics unless the agent has exactly the capabilities it needs.

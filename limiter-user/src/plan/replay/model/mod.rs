@@ -97,6 +97,9 @@ impl Model {
 
     /// The bits of the lists that decide about an address: those of the longest prefix around it.
     fn lists_of(&self, address: &Address) -> u32 {
+        if self.prefixes.is_empty() {
+            return 0;
+        }
         let mut net = IpNet::from(ip(address.family, address.words));
         while let Some((before, listed)) = self.prefixes.range(..=net).next_back() {
             if before.contains(&net) {
