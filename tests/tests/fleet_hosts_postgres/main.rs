@@ -1,7 +1,5 @@
 //! Hosts behind a router share limits and lists through PostgreSQL as through Redis, even under faults.
 
-#[path = "../fleet/bans.rs"]
-mod bans;
 #[path = "../fleet/case.rs"]
 mod case;
 mod failover;
