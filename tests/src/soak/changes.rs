@@ -8,6 +8,10 @@ pub const RATE: u32 = 50;
 /// Burst of the limit that never changes.
 pub const BURST: u32 = 100;
 
+/// The most bytes of a ban, and the most bans that change between two readings of `status`.
+const BAN: u64 = 200;
+const CHANGING: u64 = 1_001;
+
 /// Line of a file that denies a source.
 const DENY: &str = "lists.deny = [\"203.0.113.200\"]\n";
 
@@ -100,9 +104,16 @@ pub fn run(soak: &Soak<'_>) {
     while soak.goes_on() {
         for ((besides, changes), memory) in CONFIGURATIONS.iter().zip(&mut memory) {
             deny_through(soak, besides);
-            let used = number(&soak.hosts.status()["sources"]["memory_bytes"]);
-            let first = *memory.get_or_insert(used);
-            assert_eq!(used, first, "memory of the maps under: {besides}");
+            let status = soak.hosts.status();
+            let bans = status["bans"]["by_origin"].as_object().unwrap();
+            let bans: u64 = bans.values().map(number).sum();
+            let used = number(&status["sources"]["memory_bytes"]);
+            let (first, before) = *memory.get_or_insert((used, bans));
+            let most = BAN * (bans.abs_diff(before) + CHANGING);
+            assert!(
+                used.abs_diff(first) <= most,
+                "memory of the maps was {first}, is {used}, with {before} and {bans} bans, under: {besides}"
+            );
             for line in CHANGES.iter().chain(*changes) {
                 let outcome = soak.ask(line);
                 let not_there = outcome.stderr.contains("not in the table");
