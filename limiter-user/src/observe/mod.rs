@@ -74,7 +74,7 @@ pub struct Interface {
     pub mode: String,
     /// Whether the interface is a loopback interface.
     pub loopback: bool,
-    /// Whether the interface is a tap of a virtual machine, which may send merged packets.
+    /// True if the interface is a tap of a virtual machine, which may send merged packets.
     pub tap: bool,
     /// Why the mode is not native, if native was preferred.
     pub fallback: Option<String>,

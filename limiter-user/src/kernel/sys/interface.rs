@@ -82,7 +82,7 @@ pub struct Interface {
     pub bare_ip: bool,
     /// Whether this is a loopback interface.
     pub loopback: bool,
-    /// Whether it is a tun or tap, whose other end (a virtual machine) may send merged packets.
+    /// True for a tun or tap, whose other end (a virtual machine) may send merged packets.
     pub tap: bool,
     /// The hardware address; zeros if it does not have six bytes.
     pub mac: [u8; 6],
