@@ -20,7 +20,7 @@ pub struct Ban {
     pub prefix: String,
     /// Seconds until the ban ends; null: it has no end.
     pub left_seconds: Option<f64>,
-    /// The origin: `hand` for `limiter ban`.
+    /// The origin: `hand` for `limiter ban`, or `fleet` if a fleet shares it.
     pub origin: String,
     /// The reason, as given; may be empty.
     pub reason: String,
@@ -103,7 +103,7 @@ impl Bans {
 pub struct BanCounts {
     /// Bans that there is room for.
     pub capacity: u64,
-    /// Bans by origin: `hand` for those of `limiter ban`.
+    /// Bans by origin: `hand` for those of `limiter ban`, or `fleet` if a fleet shares them.
     pub by_origin: BTreeMap<String, u64>,
 }
 
