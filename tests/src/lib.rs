@@ -75,7 +75,7 @@ impl Drop for SetOnDrop<'_> {
 
 /// Waits for `condition`: the kernel and other programs do some things at their own pace, and the machine may be busy.
 /// Tests that promise a time measure it themselves.
-pub fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     const PATIENCE: Duration = Duration::from_secs(60);
     let start = Instant::now();
     while !condition() {

@@ -36,12 +36,20 @@ impl<'h> Traffic<'h> {
 
     /// Sends frames. Returns how many passed, from the counters of `status`.
     pub fn send(&self, frames: &[&[u8]]) -> u64 {
-        let packets = |verdict: &str| number(&self.hosts.status()[verdict]["packets"]);
-        let (seen, passed) = (packets("seen"), packets("passed"));
+        let packets = || {
+            let status = self.hosts.status();
+            ["seen", "passed"].map(|verdict| number(&status[verdict]["packets"]))
+        };
+        let [seen, before] = packets();
         frames.iter().for_each(|frame| self.wire.send(frame));
         let all = seen + frames.len() as u64;
-        eventually("all packets are seen", || packets("seen") == all);
-        packets("passed") - passed
+        let mut after = before;
+        eventually("all packets are seen", || {
+            let [seen, passed] = packets();
+            after = passed;
+            seen == all
+        });
+        after - before
     }
 
     /// Sends `count` UDP packets from `source` to `port`. Returns how many passed.

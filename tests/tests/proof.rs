@@ -235,27 +235,27 @@ impl Client<'_> {
 fn answer_has_the_size_of_its_syn_and_right_checksums_and_only_its_cookie_proves() {
     need_kernel!();
     let hosts = hosts(&format!("{FEW}{ONE}"));
+    let options = [Options::None, Options::Mss, Options::All];
     let mut number = 0;
-    for ipv6 in [false, true] {
-        for tags in TAGS {
-            for options in [Options::None, Options::Mss, Options::All] {
-                number += 1;
-                let hosts = &hosts;
-                let client = Client {
-                    hosts,
-                    number,
-                    ipv6,
-                    tags,
-                };
-                let cookie = client.checked_answer(options);
-                let ack = |cookie: u32| client.frame(PORT, [0, cookie], Options::None, b"hi");
-                let made_up = ack(cookie ^ 0x80_0000);
-                assert!(client.is_dropped(&made_up, "new_source"), "{number}");
-                let before = proven(hosts);
-                client.answers(&ack(cookie.wrapping_add(1)));
-                // Four tokens, as for new sources.
-                assert_eq!(proven(hosts), (before + 1).min(4), "{number}");
-            }
+    // Each options with each tags, and both with each family.
+    for (ipv6, turn) in [(false, 0), (false, 1), (true, 2)] {
+        for (at, tags) in TAGS.into_iter().enumerate() {
+            number += 1;
+            let client = Client {
+                hosts: &hosts,
+                number,
+                ipv6,
+                tags,
+            };
+            let options = options[(at + turn) % 3];
+            let cookie = client.checked_answer(options);
+            let ack = |cookie: u32| client.frame(PORT, [0, cookie], Options::None, b"hi");
+            let made_up = ack(cookie ^ 0x80_0000);
+            assert!(client.is_dropped(&made_up, "new_source"), "{number}");
+            let before = proven(&hosts);
+            client.answers(&ack(cookie.wrapping_add(1)));
+            // Four tokens, as for new sources.
+            assert_eq!(proven(&hosts), (before + 1).min(4), "{number}");
         }
     }
     assert_eq!(

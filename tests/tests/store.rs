@@ -37,7 +37,7 @@ fn narrow(number: u32) -> IpAddr {
 fn sources_of_one_set_have_separate_buckets() {
     need_kernel!();
     let limit = Limit {
-        capacity: 8_192,
+        capacity: 1_024,
         ..Limit::new("1/h", "3")
     };
     let kernel = Kernel::new(&limit);
@@ -82,7 +82,7 @@ fn sources_of_one_set_have_separate_buckets() {
             .all(|reason| *reason == Reason::NewSource)
     );
     let offer_narrow = |number| kernel.offer(&Frame::from(narrow(number)).bytes(), later);
-    (10_000_000..10_030_000).for_each(|number| {
+    (10_000_000..10_004_000).for_each(|number| {
         let _ = offer_narrow(number);
     });
     let placed = kernel.store.expect_sound();
