@@ -85,10 +85,12 @@ impl Sets {
     }
 
     fn entries(&self) -> impl Iterator<Item = Mapped<'_>> {
-        let words = &self.words;
-        (0..words.len())
-            .step_by(WORDS)
-            .map(move |first| Mapped { words, first })
+        let words: &[AtomicU64] = &self.words;
+        let entries = 0..words.len() / WORDS;
+        entries.map(move |number| Mapped {
+            words,
+            first: number * WORDS,
+        })
     }
 
     fn entry(&self, number: usize) -> Option<Mapped<'_>> {
