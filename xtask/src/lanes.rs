@@ -20,12 +20,15 @@ const LANES: usize = 3;
 const LONG: &str = "faults package trial export chain model bench demo soak configurations replay top_live set lists \
     watch fuzz_corpus";
 
-/// The programs that need the machine for themselves. They run one after the other, after all others.
+/// The programs that run after all others, and how many of them at once.
 ///
-/// `fleet` and `fleet_hosts_postgres` test promises about seconds, with agents that answer in time. In the other
-/// programs, two threads on two processors meet at a barrier thousands of times. Beside other programs, each would wait
-/// for its processor there.
-const ALONE: &str = "fleet fleet_hosts_postgres nested store_races two_cpus";
+/// The first ones test promises about seconds, with agents that answer in time. Both together keep two thirds of two
+/// processors busy. In the others, two threads on two processors meet at a barrier thousands of times. Beside other
+/// programs, each would wait for its processor there.
+const LAST: [(&str, usize); 2] = [
+    ("fleet fleet_hosts_postgres", 2),
+    ("nested store_races two_cpus", 1),
+];
 
 /// Completes each command before it runs.
 pub type Prepare<'a> = &'a (dyn Fn(&mut Command) + Sync);
@@ -36,7 +39,8 @@ pub fn build() -> Result<Vec<Program>> {
     build.args(["test", "--workspace", "--locked", "--no-run"]);
     let mut programs = artifacts::build(&mut build)?;
     programs.retain(|program| program.profile.test);
-    for name in ALONE.split(' ').chain(LONG.split(' ')) {
+    let last = LAST.iter().flat_map(|(names, _)| names.split(' '));
+    for name in last.chain(LONG.split(' ')) {
         if !programs.iter().any(|program| is_of(program, name)) {
             bail!("there is no tests/tests/{name}: correct its name in xtask/src/lanes.rs");
         }
@@ -49,8 +53,7 @@ pub fn build() -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// Runs the tests. Runs failed ones again, alone. `quick`: skips the slow programs, and those that need the machine for
-/// themselves.
+/// Runs the tests. Runs failed ones again, alone. `quick`: skips the slow programs, and those that run after all others.
 pub fn run(programs: &[Program], quick: bool, prepare: Prepare) -> Result<Summary> {
     let runner = Runner {
         own_pins: output(&mut with_own_pins(Path::new("true"))).is_ok(),
@@ -58,15 +61,18 @@ pub fn run(programs: &[Program], quick: bool, prepare: Prepare) -> Result<Summar
     };
     let is_one_of =
         |program: &Program, names: &str| names.split(' ').any(|name| is_of(program, name));
-    let (alone, mut beside): (Vec<_>, Vec<_>) = programs
-        .iter()
-        .filter(|program| !(quick && is_one_of(program, LONG)))
-        .map(Some)
-        .partition(|program| program.is_some_and(|program| is_one_of(program, ALONE)));
-    beside.push(DOCUMENTATION);
-    let mut results = runner.run_all(beside, LANES)?;
-    if !quick {
-        results.extend(runner.run_all(alone, 1)?);
+    let mut first: Vec<_> = programs.iter().map(Some).collect();
+    first.retain(|part| {
+        part.is_some_and(|program| {
+            let is_last = LAST.iter().any(|(names, _)| is_one_of(program, names));
+            !is_last && !(quick && is_one_of(program, LONG))
+        })
+    });
+    first.push(DOCUMENTATION);
+    let mut results = runner.run_all(first, LANES)?;
+    for (names, lanes) in LAST.into_iter().filter(|_| !quick) {
+        let parts = programs.iter().filter(|program| is_one_of(program, names));
+        results.extend(runner.run_all(parts.map(Some).collect(), lanes)?);
     }
     runner.summarize(&results)
 }
