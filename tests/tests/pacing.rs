@@ -202,27 +202,29 @@ fn fq_drops_what_exceeds_its_flow_limit_after_limiter_has_passed_it() {
 /// Sends a stream from the server to the client with iperf3 for five seconds after the burst. Returns its rate in parts
 /// of 10 Mbit/s of frames, and the number of retransmissions. `meanwhile` runs during the stream.
 fn stream(hosts: &Hosts, meanwhile: impl FnOnce()) -> (f64, u64) {
-    let iperf3 = |line: &str| {
-        let mut iperf3 = Command::new("iperf3");
-        iperf3.args(line.split(' ')).stdout(Stdio::piped());
-        iperf3.spawn().unwrap()
+    let start = |line: &str| {
+        let mut words = line.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).stdout(Stdio::piped()).spawn().unwrap()
     };
     let mut server = on(&hosts.client, || {
-        iperf3(&format!("--server --one-off --bind {CLIENT}"))
+        start(&format!("iperf3 --server --one-off --bind {CLIENT}"))
     });
     // Port 5201, and the state of a socket that listens.
     eventually("iperf3 listens", || {
         let listening = std::fs::read_to_string(format!("/proc/{}/net/tcp", server.id()));
         listening.is_ok_and(|sockets| sockets.contains(":1451 00000000:0000 0A"))
     });
-    let line = format!("--client {CLIENT} --omit 1 --time 5 --json");
-    let client = on(&hosts.server, || iperf3(&line));
+    // A connection that hangs is a failure of this test, not of all that follow.
+    let line = format!("timeout 100 iperf3 --client {CLIENT} --omit 1 --time 5 --json");
+    let client = on(&hosts.server, || start(&line));
     thread::sleep(Duration::from_secs(3));
     meanwhile();
     let output = client.wait_with_output().unwrap();
     server.kill().unwrap();
     server.wait().unwrap();
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
     let end = &result["end"];
     let rate = end["sum_received"]["bits_per_second"].as_f64();
     let rate = rate.unwrap_or_else(|| panic!("{result}"));
