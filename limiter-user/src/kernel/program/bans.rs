@@ -98,12 +98,6 @@ pub struct Bans {
     counts: Array<MapData, Raw<Banned>>,
 }
 
-impl std::fmt::Debug for Bans {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bans").finish_non_exhaustive()
-    }
-}
-
 impl Bans {
     /// Opens the maps that are pinned in the folder of an attachment.
     pub fn open(folder: &Dir) -> Result<Self> {
