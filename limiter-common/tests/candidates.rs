@@ -7,6 +7,7 @@ use limiter_common::{
         ANY, ANYWHERE, DESTINATION_PORT, FIELDS, FIRST_FRAGMENT, LATER_FRAGMENT, LENGTH,
         LIMITS_MAX, Limit, Match, NONE, RANGES_MAX, Range, SOURCE_PORT, WHOLE,
     },
+    plain::Plain as _,
     policy::{PacketInfo, bits::SPLIT_MAX, candidates::Candidates},
     table::key::{Address, IPV4, IPV6},
 };
@@ -158,7 +159,7 @@ proptest! {
         limits in proptest::collection::vec(limits(), 0..=LIMITS_MAX as usize),
         packets in proptest::collection::vec(packets(), 1..20),
     ) {
-        let mut all = Candidates::NONE;
+        let mut all = Candidates::ZEROS;
         all.fill(&limits);
         for mut packet in packets {
             // Control traffic is told apart only if it has limits of its own.
@@ -190,7 +191,7 @@ proptest! {
         limit.matches.destination = destination << 4;
         limit.matches.payload.end = end;
         limit.matches = limit.matches.with(field, &[Range::new(5, 9)]);
-        let mut all = Candidates::NONE;
+        let mut all = Candidates::ZEROS;
         all.fill(&[limit]);
         let decided = [DESTINATION_PORT, SOURCE_PORT].contains(&field);
         let wanted = except || destination != 0 || end != 0 || !decided;
@@ -212,7 +213,7 @@ proptest! {
         let mut limit = Limit::NONE;
         limit.matches = limit.matches.with(DESTINATION_PORT, &ranges);
         (limit.matches.flags_mask, limit.matches.flags) = (0x12, 0x02);
-        let mut all = Candidates::NONE;
+        let mut all = Candidates::ZEROS;
         all.fill(&[limit]);
         let mut packet = PacketInfo::of(Address::ipv4(0));
         (packet.destination_port, packet.flags) = (other.into(), flags);

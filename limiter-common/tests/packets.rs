@@ -7,7 +7,8 @@ use limiter_common::{
         ANY, ANYWHERE, FIRST_FRAGMENT, LATER_FRAGMENT, NEEDS_DESTINATION, NEEDS_HEADER,
         NEEDS_TRANSPORT, NONE, OF_ICMPV6, WHOLE,
     },
-    policy::{PacketInfo, Parsed, parse, payload::Payload},
+    plain::Plain as _,
+    policy::{Bytes, PacketInfo, Parsed, parse, payload::Payload},
     table::key::Address,
 };
 
@@ -92,6 +93,19 @@ fn fragment(field: u16, next: u8) -> Vec<u8> {
     let [upper, lower] = field.to_be_bytes();
     // The second byte is reserved. It is not a length.
     vec![next, 0xff, upper, lower, 0, 0, 0, 1]
+}
+
+trait Fields {
+    /// The fields of a packet that is at its IP header; none if it has no source.
+    fn info<B: Bytes>(&self, packet: &mut B, needs: u32) -> Option<PacketInfo>;
+}
+
+impl Fields for Parsed {
+    fn info<B: Bytes>(&self, packet: &mut B, needs: u32) -> Option<PacketInfo> {
+        let mut info = PacketInfo::of(self.source()?);
+        self.read(packet, needs, &mut info);
+        Some(info)
+    }
 }
 
 fn info(parsed: Parsed, mut packet: &[u8]) -> PacketInfo {
@@ -250,8 +264,6 @@ fn source_of_an_arp_packet_is_its_sender_address() {
     assert_eq!(parsed, Parsed::Arp(source_v4()));
     assert_eq!(parse(&mut &frame[..32]), Parsed::Arp(source_v4()));
     assert_eq!(parse(&mut &frame[..31]), Parsed::NotIp);
-    assert_eq!(parsed.with_arp(true), parsed);
-    assert_eq!(parsed.with_arp(false), Parsed::NotIp);
 }
 
 #[test]
@@ -496,7 +508,7 @@ fn destination_ttl_and_dscp_are_parsed_if_a_limit_uses_them() {
         let seen = info(parsed, &packet);
         assert_eq!(
             (seen.ttl, seen.dscp, seen.destination),
-            (0, 0, Address::NONE)
+            (0, 0, Address::ZEROS)
         );
     }
 }
@@ -558,7 +570,7 @@ fn payload(options: u8, field: u16, protocol: u8, transport: &[u8], length: usiz
         .info(&mut rest, ALL)
         .expect("a source");
     let header = u32::try_from(packet.len() - rest.len()).expect("it is small");
-    let mut payload = Payload::NONE;
+    let mut payload = Payload::ZEROS;
     payload.read(&mut rest, &info, header);
     payload
 }
@@ -618,7 +630,7 @@ fn payload_of_fragments_is_hidden_and_other_protocols_have_none() {
         let seen = payload(0, 0, TCP, &transport[..length], 48);
         assert_eq!((seen.length, seen.hidden), (0, 1), "{length}");
     }
-    assert_eq!(payload(0, 0, UDP, &transport, 27), Payload::NONE);
+    assert_eq!(payload(0, 0, UDP, &transport, 27), Payload::ZEROS);
 }
 
 #[test]

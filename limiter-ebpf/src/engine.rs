@@ -7,7 +7,7 @@ use core::mem::offset_of;
 
 use limiter_common::{
     abi::Config,
-    policy::{Engine, Evaluation, TimeBounds, bucket, fast, step, verdict::Reason},
+    policy::{Engine, Evaluation, TimeBounds, bucket, fast, step::Step, verdict::Reason},
     table::{
         Added,
         key::{Address, SourceKey},
@@ -100,7 +100,7 @@ macro_rules! engine {
             })+
         }
 
-        $(#[doc = concat!("[`step::", stringify!($step), "`], with its codes.")]
+        $(#[doc = concat!("[`Step::", stringify!($step), "`], with its codes.")]
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $exported(state: *mut State, index: u32) -> u32 {
@@ -110,7 +110,10 @@ macro_rules! engine {
             }
             let kernel = Kernel(state);
             // SAFETY: the caller lends the evaluation to this function.
-            step::$step(&kernel, unsafe { kernel.evaluation() }, index)
+            match Step::new(&kernel, unsafe { kernel.evaluation() }, index) {
+                Some(step) => step.$step(),
+                None => bucket::DONE,
+            }
         })+
     };
 }

@@ -7,6 +7,7 @@ use core::{
 
 use aya_ebpf::EbpfContext;
 use limiter_common::{
+    plain::Plain as _,
     policy::{self, Bytes, PacketInfo, parse::ethernet, payload},
     table::key::Address,
 };
@@ -137,7 +138,7 @@ extern "C" fn header_size(kind: u32, length: u32) -> u32 {
 pub fn no_info(place: &mut MaybeUninit<PacketInfo>) -> &mut PacketInfo {
     const WORDS: usize = size_of::<PacketInfo>() / size_of::<u64>();
     // SAFETY: a type without padding, of whole words.
-    const NONE: [u64; WORDS] = unsafe { transmute(PacketInfo::of(Address::NONE)) };
+    const NONE: [u64; WORDS] = unsafe { transmute(PacketInfo::of(Address::ZEROS)) };
     let words = place.as_mut_ptr().cast::<u64>();
     for (index, word) in NONE.into_iter().enumerate() {
         // SAFETY: a word of the place, which is aligned.

@@ -2,6 +2,7 @@
 
 use super::rules::{BUDGETS, FIRST, LIMITS_MAX, Limit, NewSourceQuota, PROVEN, SECOND};
 use crate::{
+    plain::{Plain as _, plain},
     policy::candidates::Candidates,
     table::{Seed, key::SLOTS},
 };
@@ -93,6 +94,10 @@ pub struct Config {
     pub can_copy: u64,
 }
 
+plain!(Config: limits_length plain sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
+    room tc no_ethernet egress bans chained after_deadline new_sources second_chances proofs answers proof mac seed
+    tick deadline indices limits candidates can_copy);
+
 impl Config {
     /// The limit with this index.
     #[inline(always)]
@@ -121,36 +126,14 @@ impl Config {
 
     /// No limit.
     pub const NONE: Self = Self {
-        limits_length: 0,
-        plain: 0,
         sets: 2,
-        shadow: 0,
-        malformed_passes: 0,
-        clock: CLOCK_KERNEL,
-        lists_ipv4: 0,
-        lists_ipv6: 0,
-        needs: 0,
-        control: 0,
-        established: 0,
-        room: 0,
-        tc: 0,
-        no_ethernet: 0,
-        egress: 0,
-        bans: 0,
-        chained: 0,
-        after_deadline: NEXT_FOREIGN,
         new_sources: NewSourceQuota::NONE,
         second_chances: NewSourceQuota::NONE,
         proofs: NewSourceQuota::NONE,
         answers: NewSourceQuota::NONE,
-        proof: 0,
-        mac: 0,
         seed: Seed::KNOWN,
-        tick: 0,
-        deadline: 0,
         indices: [NO_LIMIT; SLOTS as usize],
         limits: [Limit::NONE; LIMITS_MAX as usize],
-        candidates: Candidates::NONE,
-        can_copy: 0,
+        ..Self::ZEROS
     };
 }

@@ -1,6 +1,6 @@
 //! Counters of interfaces and limits.
 
-use crate::policy::verdict::Reason;
+use crate::{plain::plain, policy::verdict::Reason};
 
 /// Packets and bytes. Bytes are those of whole frames, from the Ethernet header on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Count {
     /// Bytes.
     pub bytes: u64,
 }
+
+plain!(Count: packets bytes);
 
 impl core::ops::Add for Count {
     type Output = Self;
@@ -41,6 +43,8 @@ pub struct LimitCounters {
     /// decrease if it is read between two additions.
     pub would_drop: Count,
 }
+
+plain!(LimitCounters: admitted dropped would_drop);
 
 /// Row of [`Counters`] of the fast path. The counters of its only limit follow from them.
 pub const FAST: u32 = 0;
@@ -74,6 +78,8 @@ pub struct Counters {
     /// others.
     pub delays: [u64; DELAYS],
 }
+
+plain!(Counters: by_reason sources_added sources_removed came_again second_chances proven delayed delays);
 
 /// Length of [`Counters::delays`].
 pub const DELAYS: usize = 16;

@@ -2,7 +2,7 @@
 
 use core::mem::offset_of;
 
-use crate::table::key::Words;
+use crate::{plain::plain, table::key::Words};
 
 /// The watching process, its deadline and its filter. User space maps the record and writes word by word; the program
 /// reads it when it drops a packet. Fields other than [`Self::until`] and [`Self::slot`] are written only while `until`
@@ -30,6 +30,8 @@ pub struct Watch {
     pub process: u64,
 }
 
+plain!(Watch: until session reasons slot family mask address process);
+
 /// Value of [`Watch::slot`] for all drops, also those that no limit has decided.
 pub const ANY_SLOT: u64 = u64::MAX;
 
@@ -52,6 +54,8 @@ pub struct Watched {
     pub lost: u64,
 }
 
+plain!(Watched: budget jiffy until lost);
+
 /// Budget of events of one CPU: a token bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -61,6 +65,8 @@ pub struct Budget {
     /// Time of the last refill, in nanoseconds.
     pub since: u64,
 }
+
+plain!(Budget: left since);
 
 /// Nanoseconds per event of one CPU: 1,000 events per second.
 pub const EVENT_COST: u64 = 1_000_000;
@@ -123,6 +129,9 @@ pub struct Event {
     /// TCP flags, [`crate::abi::rules::ANY`] or [`crate::abi::rules::NONE`].
     pub flags: u32,
 }
+
+plain!(Event: nanoseconds session source family protocol destination_port slot length reason would_drop
+    has_destination destination source_port flags);
 
 impl Event {
     /// Bytes of an event of an earlier program, without destination, source port and flags.

@@ -4,6 +4,7 @@
 
 use crate::{
     abi::counters::Count,
+    plain::plain,
     table::{
         Seed,
         key::{Address, KeyMask, SourceKey},
@@ -32,6 +33,8 @@ pub struct Sighting {
     pub source: Address,
 }
 
+plain!(Sighting: nanoseconds source);
+
 /// Counters of one CPU. Only that CPU writes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -44,6 +47,8 @@ pub struct Totals {
     pub malformed: Count,
 }
 
+plain!(Totals: seen lost malformed);
+
 /// The sample of sources. User space changes it while the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -55,6 +60,8 @@ pub struct Sample {
     /// 1: packets of some sources are counted, but not sent.
     pub muted: u64,
 }
+
+plain!(Sample: seed threshold muted);
 
 impl Sample {
     /// Samples one of `1 << halvings` sources by `seed`. A larger sample contains each smaller one.
@@ -73,7 +80,3 @@ impl Sample {
         self.seed.mixed(&key) <= self.threshold
     }
 }
-
-const _: () = assert!(size_of::<Sighting>() == 8 + 24);
-const _: () = assert!(size_of::<Totals>() == 3 * 16);
-const _: () = assert!(size_of::<Sample>() == 32 + 2 * 8);

@@ -1,7 +1,10 @@
 //! The values of the maps.
 
 use super::rules::BUDGETS;
-use crate::table::{OVERFLOW_WIDTH, Seed, WAYS, entry::Entry};
+use crate::{
+    plain::plain,
+    table::{OVERFLOW_WIDTH, Seed, WAYS, entry::Entry},
+};
 
 /// A set of the table: one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,6 +13,8 @@ pub struct Set {
     /// The entries.
     pub entries: [Entry; WAYS as usize],
 }
+
+plain!(Set: entries);
 
 /// Nanoseconds for which a source with more than one packet keeps its entry after its bucket is full again. So a flood
 /// of sources that send one packet each does not remove known sources.
@@ -35,6 +40,8 @@ pub struct Table {
     pub new_sources: [u64; BUDGETS as usize],
 }
 
+plain!(Table: seed hand apart new_sources);
+
 /// A limit's part of the table and of the new-source limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -44,6 +51,8 @@ pub struct Share {
     /// The limit's own bucket of new-source tokens.
     pub new_sources: u64,
 }
+
+plain!(Share: held new_sources);
 
 /// A CPU's lease of new-source tokens for one limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +66,8 @@ pub struct Lease {
     pub jiffy: u64,
 }
 
+plain!(Lease: tokens dry jiffy);
+
 /// The value of one prefix in a list map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -69,6 +80,8 @@ pub struct Listed {
     /// address; 0 if there is none.
     pub allowed: u32,
 }
+
+plain!(Listed: lists own allowed);
 
 /// A ban of one prefix, by its IPv6 form: IPv4 addresses are mapped to `::ffff:0:0/96`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +101,8 @@ pub struct Ban {
     pub reason: [u8; REASON_MAX],
 }
 
+plain!(Ban: until dropped bits reserved origin reason);
+
 /// Bytes of [`Ban::origin`].
 pub const ORIGIN_MAX: usize = 32;
 /// Bytes of [`Ban::reason`].
@@ -102,6 +117,8 @@ pub struct Banned {
     /// No ban ends before this time, in nanoseconds of the kernel's clock. For user space only.
     pub first_end: u64,
 }
+
+plain!(Banned: counts first_end);
 
 /// Metadata in front of a packet, or its control block, if the clock is [`super::CLOCK_PACKET`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,6 +137,8 @@ pub struct Stamp {
     pub reserved: u32,
 }
 
+plain!(Stamp: nanoseconds reason uncertainty length reserved);
+
 /// The last reading of the clock on one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -133,6 +152,8 @@ pub struct Cpu {
     /// Packets that may still use the reading.
     pub uses: u64,
 }
+
+plain!(Cpu: earliest latest jiffy uses);
 
 /// The bucket and counters of one source, unpacked from its [`crate::table::entry`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

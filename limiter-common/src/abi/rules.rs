@@ -4,8 +4,8 @@ use crate::{
     arithmetic::{
         quota::Quota,
         rescale::{self, PAST_QUOTAS, Rescale},
-        window::Window,
     },
+    plain::{Plain as _, plain},
     table::key::{KeyMask, SLOTS},
 };
 
@@ -95,6 +95,8 @@ pub const ANYWHERE: u32 = WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT;
 #[repr(transparent)]
 pub struct Range(u32);
 
+plain!(Range: 0);
+
 impl Range {
     /// The range from `first` to `last`, both included.
     pub const fn new(first: u16, last: u16) -> Self {
@@ -134,6 +136,8 @@ pub struct Pattern {
     pub end: u32,
 }
 
+plain!(Pattern: mask bits offset end);
+
 /// The packets that a limit applies to. All fields must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -166,27 +170,15 @@ pub struct Match {
     pub ranges: [[Range; RANGES_MAX]; FIELDS],
 }
 
+plain!(Match: control family protocol fragments flags_mask flags lists unless destination reserved counts payload
+    ranges);
+
 impl Match {
     /// Every IP packet.
     pub const EVERYTHING: Self = Self {
-        control: 0,
-        family: 0,
         protocol: ANY,
         fragments: ANYWHERE,
-        flags_mask: 0,
-        flags: 0,
-        lists: 0,
-        unless: 0,
-        destination: 0,
-        reserved: 0,
-        counts: 0,
-        payload: Pattern {
-            mask: 0,
-            bits: 0,
-            offset: 0,
-            end: 0,
-        },
-        ranges: [[Range(0); RANGES_MAX]; FIELDS],
+        ..Self::ZEROS
     };
 
     /// No packet.
@@ -248,6 +240,8 @@ pub struct Limit {
     pub except: Match,
 }
 
+plain!(Limit: quota lease mask slot shadow epoch past_length share borrows past matches except);
+
 impl Limit {
     /// Converts a TAT of `epoch` to the present quota. None if the epoch is later than this program's: another program
     /// has replaced this one, which decides about its last packets on this CPU.
@@ -272,26 +266,11 @@ impl Limit {
 
     /// A limit that matches every packet and admits none. Fills unused elements.
     pub const NONE: Self = Self {
-        quota: Quota {
-            tau: 0,
-            cost: 0,
-            cost_shift: 0,
-            flags: 0,
-            window: Window::NONE,
-            hold: 0,
-            pace: 0,
-        },
-        lease: 0,
         mask: KeyMask::interface(),
-        slot: 0,
-        shadow: 0,
-        epoch: 0,
-        past_length: 0,
-        share: 0,
-        borrows: 0,
         past: [Rescale::NONE; PAST_QUOTAS as usize],
         matches: Match::EVERYTHING,
         except: Match::NOTHING,
+        ..Self::ZEROS
     };
 }
 
@@ -313,14 +292,13 @@ pub struct NewSourceQuota {
     pub own_cost: u64,
 }
 
+plain!(NewSourceQuota: tau cost lease own_tau own_cost);
+
 impl NewSourceQuota {
     /// No tokens are counted.
     pub const NONE: Self = Self {
-        tau: 0,
-        cost: 0,
         lease: 1,
-        own_tau: 0,
-        own_cost: 0,
+        ..Self::ZEROS
     };
 }
 

@@ -1,9 +1,12 @@
 //! A limit's compiled numbers: cost of a packet, depth and refill of a bucket.
 
-use crate::arithmetic::{
-    bucket::{self, Decision},
-    size,
-    window::Window,
+use crate::{
+    arithmetic::{
+        bucket::{self, Decision},
+        size,
+        window::Window,
+    },
+    plain::plain,
 };
 
 /// In [`Quota::flags`]: the cost of a packet depends on its length.
@@ -44,6 +47,8 @@ pub struct Quota {
     /// 0: packets are not delayed. For token buckets without `hold` that are not [`SHARED`].
     pub pace: u64,
 }
+
+plain!(Quota: tau cost cost_shift flags window hold pace);
 
 /// Ticks of a lease at most: what the rate brings in 100 µs.
 const LEASE_MAX: u64 = bucket::ticks(100_000);

@@ -1,7 +1,10 @@
 //! Converts buckets when the quota of their limit changes. Spent tokens stay spent, and a bucket is never deeper than
 //! the new burst. The bucket refills on the old quota up to the change, and on the new quota from then on.
 
-use crate::arithmetic::{bucket, quota::Quota, window::Window};
+use crate::{
+    arithmetic::{bucket, quota::Quota, window::Window},
+    plain::{Plain as _, plain},
+};
 
 /// Stored changes of a limit's quota.
 pub const PAST_QUOTAS: u32 = 8;
@@ -16,12 +19,7 @@ pub struct Shape {
     pub window: Window,
 }
 
-impl Shape {
-    const NONE: Self = Self {
-        tau: 0,
-        window: Window::NONE,
-    };
-}
+plain!(Shape: tau window);
 
 impl From<&Quota> for Shape {
     fn from(quota: &Quota) -> Self {
@@ -55,16 +53,14 @@ pub struct Rescale {
     pub chunks_most: u64,
 }
 
+plain!(Rescale: since from to chunk_from chunk_to chunk_shift chunks_most);
+
 impl Rescale {
     /// No change. Fills unused elements of [`crate::abi::rules::Limit::past`].
     pub const NONE: Self = Self {
-        since: 0,
-        from: Shape::NONE,
-        to: Shape::NONE,
         chunk_from: 1,
         chunk_to: 1,
-        chunk_shift: 0,
-        chunks_most: 0,
+        ..Self::ZEROS
     };
 
     /// The first change of a new limit. A bucket that a former limit left in its slot is empty from `since` on, unless

@@ -4,7 +4,10 @@
 //! up to the burst. The word holds the number of the window in which it was written and the tokens left, so that one
 //! compare-and-swap both refills and charges.
 
-use crate::arithmetic::bucket::{Decision, TICK_SHIFT};
+use crate::{
+    arithmetic::bucket::{Decision, TICK_SHIFT},
+    plain::plain,
+};
 
 /// The most tokens that a word can hold.
 pub const TOKENS_MAX: u64 = u32::MAX as u64;
@@ -26,6 +29,8 @@ pub struct Window {
     /// Tokens that a window brings; at most [`TOKENS_MAX`].
     pub grant: u64,
 }
+
+plain!(Window: period phase grant);
 
 /// `numerator / denominator`, or 0 if the denominator is 0: the verifier refuses a division that could panic.
 #[inline(always)]
@@ -54,13 +59,6 @@ const fn written(index: u64, left: u64) -> u64 {
 }
 
 impl Window {
-    /// No windows.
-    pub const NONE: Self = Self {
-        period: 0,
-        phase: 0,
-        grant: 0,
-    };
-
     /// Number of the window at `now` (nanoseconds).
     #[inline(always)]
     const fn index(&self, now: u64) -> u64 {

@@ -1,6 +1,9 @@
 //! Words with one bit per limit, by the value of a field of a packet.
 
-use crate::abi::rules::{ANY, Limit, NONE};
+use crate::{
+    abi::rules::{ANY, Limit, NONE},
+    plain::plain,
+};
 
 /// Bits of limits by the value of one byte of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,13 +15,9 @@ pub struct ByByte {
     pub with: [u64; 256],
 }
 
-impl ByByte {
-    /// No limit.
-    pub const NONE: Self = Self {
-        without: 0,
-        with: [0; 256],
-    };
+plain!(ByByte: without with);
 
+impl ByByte {
     /// Bits of the limits that may match a field with this value, of which `byte` counts: all if it cannot be seen.
     #[inline(always)]
     pub(super) const fn of(&self, value: u32, byte: u32) -> u64 {
@@ -57,14 +56,9 @@ pub struct ByPort {
     pub port: [[u64; 256]; SPLIT_MAX],
 }
 
-impl ByPort {
-    /// No limit.
-    pub const NONE: Self = Self {
-        block: ByByte::NONE,
-        split: [0; 256],
-        port: [[0; 256]; SPLIT_MAX],
-    };
+plain!(ByPort: block split port);
 
+impl ByPort {
     /// Bits of the limits that may match this port: all if it cannot be seen.
     #[inline(always)]
     pub(super) const fn of(&self, port: u32) -> u64 {

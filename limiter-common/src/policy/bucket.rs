@@ -19,28 +19,9 @@ pub const ATTEMPTS: u32 = 8;
 /// Value of a packet's time before the clock is read.
 pub const NOT_READ: u64 = Evaluation::NONE.now;
 
-/// The decision of a limit, with the entry of the bucket.
-#[derive(Clone, Copy)]
-pub struct Charged<F> {
-    /// [`Reason::Admitted`], [`Reason::Limit`], [`Reason::NewSource`] or [`Reason::Contended`].
-    pub reason: Reason,
-    /// The entry that counts the packet; none if there is no entry, or if the packet is already counted.
-    pub entry: F,
-}
-
-impl<F> Charged<F> {
-    /// A decision without an entry.
-    #[inline(always)]
-    pub fn without_entry<E>(reason: Reason) -> Self
-    where
-        F: Found<E>,
-    {
-        Self {
-            reason,
-            entry: F::NONE,
-        }
-    }
-}
+/// The decision of a limit ([`Reason::Admitted`], [`Reason::Limit`], [`Reason::NewSource`] or [`Reason::Contended`]), and
+/// the entry that counts the packet; none if there is no entry, or if the packet is already counted.
+pub type Charged<F> = (Reason, F);
 
 /// The reason with this number, of those that a limit decides.
 #[inline(always)]

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     abi::rules::{ANY, ANYWHERE, DESTINATION_PORT, Limit, Match, SOURCE_PORT},
+    plain::plain,
     table::key::{IPV4, IPV6},
 };
 
@@ -52,27 +53,13 @@ pub struct Candidates {
     pub uncertain: u64,
 }
 
+plain!(Candidates: all fields reserved control family fragments protocol flags destination source unlisted by_list
+    uncertain);
+
 /// Index of [`Candidates::fragments`] for [`crate::abi::rules::ANYWHERE`].
 const UNSEEN: usize = (ANYWHERE >> 1) as usize;
 
 impl Candidates {
-    /// No limit.
-    pub const NONE: Self = Self {
-        all: 0,
-        fields: 0,
-        reserved: 0,
-        control: [0; 2],
-        family: [0; 2],
-        fragments: [0; 4],
-        protocol: ByByte::NONE,
-        flags: ByByte::NONE,
-        destination: ByPort::NONE,
-        source: ByPort::NONE,
-        unlisted: 0,
-        by_list: 0,
-        uncertain: 0,
-    };
-
     /// Adds at most [`crate::abi::rules::LIMITS_MAX`] limits to blank candidates. The first limit has bit 0.
     pub fn fill(&mut self, limits: &[Limit]) {
         for (index, limit) in limits.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! The policy's environment: constants, the table of buckets, a clock and counters.
 
-use super::{Evaluation, bucket, fast, step};
+use super::{Evaluation, bucket, fast, step::Step};
 use crate::{
     abi::Config,
     policy::verdict::Reason,
@@ -40,10 +40,13 @@ pub struct TimeBounds {
 /// The steps of the full path for one limit.
 macro_rules! steps {
     ($($step:ident),+) => {$(
-        #[doc = concat!("[`step::", stringify!($step), "`].")]
+        #[doc = concat!("[`Step::", stringify!($step), "`].")]
         #[inline(always)]
         fn $step(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-            step::$step(self, evaluation, index)
+            match Step::new(self, evaluation, index) {
+                Some(step) => step.$step(),
+                None => bucket::DONE,
+            }
         }
     )+};
 }

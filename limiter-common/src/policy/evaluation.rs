@@ -5,6 +5,7 @@ use core::hint::black_box;
 use super::{PacketInfo, payload::Payload, verdict::Reason};
 use crate::{
     abi::rules::{ANY, LIMITS_MAX, WHOLE},
+    plain::{Plain as _, plain},
     table::key::{Address, SourceKey, Words},
 };
 
@@ -29,22 +30,7 @@ pub struct Plan {
     pub pending: u64,
 }
 
-impl Plan {
-    /// Nothing is planned.
-    pub const NONE: Self = Self {
-        key: SourceKey {
-            first: 0,
-            rest: 0,
-            scope: 0,
-        },
-        tat: 0,
-        charged: 0,
-        number: 0,
-        reserved: 0,
-        lease: 0,
-        pending: 0,
-    };
-}
+plain!(Plan: key tat charged number reserved lease pending);
 
 /// State of one packet. Global functions of the kernel program get it by pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,34 +88,14 @@ pub struct Evaluation {
     pub plans: [Plan; LIMITS_MAX as usize],
 }
 
+plain!(Evaluation: now latest length matching charged leased unleased would_drop new delay info payload lists
+    destination_lists refused_by refused counted paid budget reserved checked passed pairs costs plans);
+
 impl Evaluation {
     /// No packet.
     pub const NONE: Self = Self {
-        now: 0,
-        latest: 0,
-        length: 0,
-        matching: 0,
-        charged: 0,
-        leased: 0,
-        unleased: 0,
-        would_drop: 0,
-        new: 0,
-        delay: 0,
-        info: PacketInfo::of(Address::NONE),
-        payload: Payload::NONE,
-        lists: 0,
-        destination_lists: 0,
-        refused_by: 0,
-        refused: 0,
-        counted: 0,
-        paid: 0,
-        budget: 0,
-        reserved: 0,
-        checked: 0,
-        passed: 0,
-        pairs: [[0; 2]; LIMITS_MAX as usize],
-        costs: [0; LIMITS_MAX as usize],
-        plans: [Plan::NONE; LIMITS_MAX as usize],
+        info: PacketInfo::of(Address::ZEROS),
+        ..Self::ZEROS
     };
 
     /// Resets the state for a packet of `length` bytes. Other fields stay unchanged, because they are written before they

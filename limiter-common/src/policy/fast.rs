@@ -48,12 +48,12 @@ pub fn evaluate<E: Engine>(
         return (Reason::Established, Reason::Established);
     }
     let key = limit.mask.key(0, source, 0);
-    let charged = charge(engine, limit, &key, length, prove);
-    let reason = apply_shadow(engine, charged.reason);
-    if let Some(entry) = charged.entry.entry() {
+    let (why, entry) = charge(engine, limit, &key, length, prove);
+    let reason = apply_shadow(engine, why);
+    if let Some(entry) = entry.entry() {
         entry.count(reason, length);
     }
-    (reason, charged.reason)
+    (reason, why)
 }
 
 /// Charges the bucket of `key` for a packet of `length` bytes. Makes the bucket if there is none. Only the first
@@ -96,7 +96,7 @@ pub fn charge<E: Engine>(
                         _ => {}
                     }
                 }
-                return Charged::without_entry(bucket::reason(added));
+                return (bucket::reason(added), E::Found::NONE);
             }
             STALE => {
                 engine.refresh_bucket(key, 0);
@@ -104,9 +104,9 @@ pub fn charge<E: Engine>(
             }
             _ => continue,
         };
-        return Charged { reason, entry };
+        return (reason, entry);
     }
-    Charged::without_entry(Reason::Contended)
+    (Reason::Contended, E::Found::NONE)
 }
 
 /// The cost of a packet of this [`crate::arithmetic::size`].

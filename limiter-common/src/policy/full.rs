@@ -5,9 +5,10 @@ use core::hint::black_box;
 
 use super::{
     Bytes, Engine, Evaluation, Parsed, apply_shadow,
-    bucket::{self, ATTEMPTS, FULL, LOST, NEW, NOT_READ, REFUSED, STALE},
+    bucket::{self, ATTEMPTS, DONE, FULL, LOST, NEW, NOT_READ, REFUSED, STALE},
     matches::payload_holds,
-    of_lists, parse, step,
+    of_lists, parse,
+    step::Step,
 };
 use crate::{
     abi::rules::{
@@ -182,7 +183,10 @@ fn decide<E: Engine>(
         }
         let index = black_box(index);
         // The first attempt is inlined: it is the only one for most packets.
-        let tried = step::charge(engine, evaluation, index);
+        let tried = match Step::new(engine, evaluation, index) {
+            Some(step) => step.charge(),
+            None => DONE,
+        };
         finish(engine, evaluation, index, tried, prove) != 0
     };
     if !refused {

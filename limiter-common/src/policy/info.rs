@@ -2,6 +2,7 @@
 
 use crate::{
     abi::rules::{ANY, NONE, WHOLE},
+    plain::{Plain as _, plain},
     table::{key::Address, pair},
 };
 
@@ -38,23 +39,22 @@ pub struct PacketInfo {
     pub icmp_type: u32,
 }
 
+plain!(PacketInfo: source destination protocol flags source_port destination_port fragment control length ttl dscp
+    icmp_type);
+
 impl PacketInfo {
     /// The fields of a packet with a known source and nothing else.
     #[inline(always)]
     pub const fn of(source: Address) -> Self {
         Self {
             source,
-            destination: Address::NONE,
             protocol: ANY,
             flags: ANY,
             source_port: ANY,
             destination_port: ANY,
             fragment: WHOLE,
-            control: 0,
-            length: 0,
-            ttl: 0,
-            dscp: 0,
             icmp_type: ANY,
+            ..Self::ZEROS
         }
     }
 

@@ -158,28 +158,12 @@ impl Parsed {
         }
     }
 
-    /// Replaces ARP with [`Self::NotIp`] unless `control` traffic has limits of its own.
-    pub const fn with_arp(self, control: bool) -> Self {
-        match self {
-            Self::Arp(_) if !control => Self::NotIp,
-            parsed => parsed,
-        }
-    }
-
-    /// The fields of the packet, which is at its IP header. `needs`: bits of the fields that limits use. None if the
-    /// packet has no source.
-    pub fn info<B: Bytes>(&self, packet: &mut B, needs: u32) -> Option<PacketInfo> {
-        let mut info = PacketInfo::of(self.source()?);
-        self.read(packet, needs, &mut info);
-        Some(info)
-    }
-
-    /// Writes the source, and the fields that limits use by the bits in `needs`, to a blank `info`. Returns false if
-    /// there is no source. The packet is at its IP header.
+    /// Writes the source, if there is one, and the fields that limits use by the bits in `needs`, to a blank `info`. The
+    /// packet is at its IP header.
     #[inline(always)]
-    pub fn read<B: Bytes>(&self, packet: &mut B, needs: u32, info: &mut PacketInfo) -> bool {
+    pub fn read<B: Bytes>(&self, packet: &mut B, needs: u32, info: &mut PacketInfo) {
         let Some(source) = self.source() else {
-            return false;
+            return;
         };
         info.source = source;
         match self {
@@ -188,7 +172,6 @@ impl Parsed {
             Self::Arp(_) => info.control = 1,
             _ => {}
         }
-        true
     }
 }
 

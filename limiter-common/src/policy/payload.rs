@@ -1,7 +1,10 @@
 //! The first bytes of a packet's payload.
 
 use super::{Bytes, PacketInfo};
-use crate::abi::rules::{ANY, PATTERN_MAX, PAYLOAD_MAX, WHOLE};
+use crate::{
+    abi::rules::{ANY, PATTERN_MAX, PAYLOAD_MAX, WHOLE},
+    plain::plain,
+};
 
 /// Words of a payload's first bytes, and one more, so that a pattern may begin at each byte.
 pub const WORDS: usize = PAYLOAD_MAX / PATTERN_MAX + 1;
@@ -21,14 +24,9 @@ pub struct Payload {
     pub hidden: u32,
 }
 
-impl Payload {
-    /// No payload.
-    pub const NONE: Self = Self {
-        words: [0; WORDS],
-        length: 0,
-        hidden: 0,
-    };
+plain!(Payload: words length hidden);
 
+impl Payload {
     /// The eight bytes from `offset` on, in the order of memory.
     #[inline(always)]
     pub fn word(&self, offset: u32) -> u64 {

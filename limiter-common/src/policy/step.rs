@@ -22,8 +22,8 @@ use crate::{
 
 const NEW_SOURCE: u32 = Reason::NewSource as u32;
 
-/// One packet and one limit.
-struct Step<'a, E: Engine> {
+/// One packet and one limit. Public functions return codes of [`super::bucket`].
+pub struct Step<'a, E: Engine> {
     engine: &'a E,
     evaluation: &'a mut Evaluation,
     index: u32,
@@ -31,9 +31,9 @@ struct Step<'a, E: Engine> {
 }
 
 impl<'a, E: Engine> Step<'a, E> {
-    /// Creates a step. None if there is no such limit.
+    /// Creates a step. None if there is no such limit: then the step returns [`DONE`].
     #[inline(always)]
-    fn new(engine: &'a E, evaluation: &'a mut Evaluation, index: u32) -> Option<Self> {
+    pub fn new(engine: &'a E, evaluation: &'a mut Evaluation, index: u32) -> Option<Self> {
         let limit = engine.config().limit(index)?;
         Some(Self {
             engine,
@@ -221,25 +221,25 @@ impl<'a, E: Engine> Step<'a, E> {
             self.evaluation.paid = 1;
             self.delay(tat);
         }
-        self.take(Charged::without_entry(reason))
+        self.take((reason, E::Found::NONE))
     }
 
     /// Stores the limit's decision, and counts an admitted packet.
     #[inline(always)]
-    fn take(self, charged: Charged<E::Found>) -> u32 {
+    fn take(self, (reason, entry): Charged<E::Found>) -> u32 {
         let bit = 1 << self.index;
-        if !matches!(charged.reason, Reason::Admitted) {
+        if !matches!(reason, Reason::Admitted) {
             if self.limit.shadow == 0 {
-                return self.refuse(charged);
+                return self.refuse((reason, entry));
             }
             if self.evaluation.would_drop == 0 {
-                self.evaluation.note(self.index, charged.reason);
+                self.evaluation.note(self.index, reason);
             }
             self.evaluation.would_drop |= bit;
             return DONE;
         }
         self.evaluation.charged |= bit;
-        if let Some(entry) = charged.entry.entry() {
+        if let Some(entry) = entry.entry() {
             entry.count(Reason::Admitted, self.size());
         }
         self.count(Reason::Admitted)
@@ -247,9 +247,9 @@ impl<'a, E: Engine> Step<'a, E> {
 
     /// Stores that the limit refuses the packet, and counts it if the bucket was found.
     #[inline(always)]
-    fn refuse(self, charged: Charged<E::Found>) -> u32 {
-        self.evaluation.note(self.index, charged.reason);
-        if let Some(entry) = charged.entry.entry() {
+    fn refuse(self, (reason, entry): Charged<E::Found>) -> u32 {
+        self.evaluation.note(self.index, reason);
+        if let Some(entry) = entry.entry() {
             let reason = apply_shadow(self.engine, Reason::Limit);
             entry.count(reason, self.size());
             self.evaluation.counted = 1;
@@ -265,295 +265,250 @@ impl<'a, E: Engine> Step<'a, E> {
         self.engine.count_limit(slot, reason, self.size());
         DONE
     }
-}
 
-/// Removes the limit from the matching ones if it does not match the packet. Returns [`DONE`].
-#[inline(always)]
-pub fn confirm<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    if let Some(step) = Step::new(engine, evaluation, index)
-        && !matches(step.limit, engine.config().needs, step.evaluation)
-    {
-        step.evaluation.matching &= !(1 << index);
+    /// Removes the limit from the matching ones if it does not match the packet. Returns [`DONE`].
+    #[inline(always)]
+    pub fn confirm(self) -> u32 {
+        if !matches(self.limit, self.engine.config().needs, self.evaluation) {
+            self.evaluation.matching &= !(1 << self.index);
+        }
+        DONE
     }
-    DONE
-}
 
-/// Stores the words of the packet's key, of two addresses. Returns [`DONE`].
-#[inline(always)]
-pub fn pair<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(step) = Step::new(engine, evaluation, index) else {
-        return DONE;
-    };
-    let mask = &step.limit.mask;
-    if mask.by < BY_PAIR {
-        return DONE;
-    }
-    let info = &step.evaluation.info;
-    let flow = if mask.by == BY_FLOW { info.flow() } else { 0 };
-    let seed = &engine.config().seed;
-    let words = pair::words(mask, &info.source, &info.destination, flow, seed);
-    if let Some(place) = step.evaluation.pairs.get_mut(index as usize) {
-        *place = words;
-    }
-    DONE
-}
-
-/// Stretches the packet's cost under an adaptive limit. Returns [`DONE`].
-#[inline(always)]
-pub fn stretch<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    if let Some(step) = Step::new(engine, evaluation, index)
-        && let Some(place) = step.evaluation.costs.get_mut(index as usize)
-    {
-        let stretch = scale::stretch(engine.scale(step.limit.slot), || engine.now());
-        *place = scale::cost(*place, stretch);
-    }
-    DONE
-}
-
-/// Checks whether the limit would refuse the packet. Returns [`REFUSED`], [`STALE`] or [`DONE`]. Stores a plan of the
-/// charge.
-#[inline(always)]
-pub fn check<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(mut step) = Step::new(engine, evaluation, index) else {
-        return DONE;
-    };
-    step.price();
-    if step.limit.lease != 0 {
-        if step.has_lease() {
+    /// Stores the words of the packet's key, of two addresses. Returns [`DONE`].
+    #[inline(always)]
+    pub fn pair(self) -> u32 {
+        let mask = &self.limit.mask;
+        if mask.by < BY_PAIR {
             return DONE;
         }
-        if step.wants_lease() {
-            return STALE;
+        let info = &self.evaluation.info;
+        let flow = if mask.by == BY_FLOW { info.flow() } else { 0 };
+        let seed = &self.engine.config().seed;
+        let words = pair::words(mask, &info.source, &info.destination, flow, seed);
+        if let Some(place) = self.evaluation.pairs.get_mut(self.index as usize) {
+            *place = words;
         }
+        DONE
     }
-    let key = step.new_key();
-    // The bucket of the interface is where the last packet has found it.
-    let last = match step.evaluation.plans.get(index as usize) {
-        Some(plan) if step.limit.mask.interface != 0 => plan.number,
-        _ => 0,
-    };
-    let mut demand = step.demand::<true>(&key, last);
-    let checked = demand.check();
-    step.evaluation.now = demand.now;
-    if let Some(plan) = step.evaluation.plans.get_mut(index as usize) {
-        plan.key = key;
-        plan.number = demand.number;
-        plan.charged = 0;
-        if checked == DONE {
-            (plan.tat, plan.charged) = demand.planned;
+
+    /// Stretches the packet's cost under an adaptive limit. Returns [`DONE`].
+    #[inline(always)]
+    pub fn stretch(self) -> u32 {
+        if let Some(place) = self.evaluation.costs.get_mut(self.index as usize) {
+            let word = self.engine.scale(self.limit.slot);
+            *place = scale::cost(*place, scale::stretch(word, || self.engine.now()));
         }
+        DONE
     }
-    match checked {
-        STALE => STALE,
-        REFUSED if step.limit.shadow == 0 => step.refuse(Charged {
-            reason: Reason::Limit,
-            entry: demand.found,
-        }),
-        NEW => {
-            step.evaluation.new |= 1 << index;
-            // If a bucket cannot be made, the first limit that needs a new one refuses the packet.
-            if step.limit.shadow == 0 && step.evaluation.refused != NEW_SOURCE {
-                step.evaluation.note(index, Reason::NewSource);
+
+    /// Checks whether the limit would refuse the packet. Returns [`REFUSED`], [`STALE`] or [`DONE`]. Stores a plan of the
+    /// charge.
+    #[inline(always)]
+    pub fn check(mut self) -> u32 {
+        self.price();
+        if self.limit.lease != 0 {
+            if self.has_lease() {
+                return DONE;
             }
-            DONE
+            if self.wants_lease() {
+                return STALE;
+            }
         }
-        _ => DONE,
-    }
-}
-
-/// Checks that the limit has a new-source token and room for a new bucket. Returns [`REFUSED`] or [`DONE`]. The token
-/// stays in the lease until the packet is charged.
-#[inline(always)]
-pub fn reserve<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(step) = Step::new(engine, evaluation, index) else {
-        return DONE;
-    };
-    // Refusals are remembered by the peer, whatever the keys of the limits are: others of its network are not it.
-    let peer = step.evaluation.info.peer(engine.config().egress);
-    let known_as = second_chance::SOURCE.key(0, peer, 0);
-    let key = step.key();
-    let mut demand = step.demand::<false>(&key, 0);
-    let can_be_made = demand.can_be_made(&known_as);
-    step.evaluation.now = demand.now;
-    step.evaluation.budget = demand.budget;
-    if can_be_made {
-        return DONE;
-    }
-    if step.limit.shadow == 0 {
-        step.evaluation.refused_by = index;
-    }
-    REFUSED
-}
-
-/// Tries once to charge the packet to the limit. Returns any code of [`super::bucket`].
-#[inline(always)]
-pub fn charge<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(mut step) = Step::new(engine, evaluation, index) else {
-        return DONE;
-    };
-    if step.evaluation.checked == 0 {
-        step.price();
-    }
-    if step.limit.lease != 0 {
-        if step.has_lease() {
-            return step.pay();
+        let key = self.new_key();
+        // The bucket of the interface is where the last packet has found it.
+        let last = match self.evaluation.plans.get(self.index as usize) {
+            Some(plan) if self.limit.mask.interface != 0 => plan.number,
+            _ => 0,
+        };
+        let mut demand = self.demand::<true>(&key, last);
+        let checked = demand.check();
+        self.evaluation.now = demand.now;
+        if let Some(plan) = self.evaluation.plans.get_mut(self.index as usize) {
+            plan.key = key;
+            plan.number = demand.number;
+            plan.charged = 0;
+            if checked == DONE {
+                (plan.tat, plan.charged) = demand.planned;
+            }
         }
-        if step.wants_lease() {
-            return STALE;
+        match checked {
+            STALE => STALE,
+            REFUSED if self.limit.shadow == 0 => self.refuse((Reason::Limit, demand.found)),
+            NEW => {
+                self.evaluation.new |= 1 << self.index;
+                // If a bucket cannot be made, the first limit that needs a new one refuses the packet.
+                if self.limit.shadow == 0 && self.evaluation.refused != NEW_SOURCE {
+                    self.evaluation.note(self.index, Reason::NewSource);
+                }
+                DONE
+            }
+            _ => DONE,
         }
     }
-    if let Some(entry) = step.charge_as_planned() {
-        let planned = step.evaluation.plan(index).map(|plan| plan.charged);
-        step.delay(planned.unwrap_or(0));
-        return step.take(Charged {
-            reason: Reason::Admitted,
-            entry: entry.into(),
-        });
-    }
-    let key = step.key();
-    let mut demand = step.demand::<true>(&key, step.entry_number());
-    let charged = demand.charge();
-    step.evaluation.now = demand.now;
-    let reason = match charged {
-        DONE => {
-            step.delay(demand.charged);
-            Reason::Admitted
+
+    /// Checks that the limit has a new-source token and room for a new bucket. Returns [`REFUSED`] or [`DONE`]. The token
+    /// stays in the lease until the packet is charged.
+    #[inline(always)]
+    pub fn reserve(self) -> u32 {
+        // Refusals are remembered by the peer, whatever the keys of the limits are: others of its network are not it.
+        let peer = self.evaluation.info.peer(self.engine.config().egress);
+        let known_as = second_chance::SOURCE.key(0, peer, 0);
+        let key = self.key();
+        let mut demand = self.demand::<false>(&key, 0);
+        let can_be_made = demand.can_be_made(&known_as);
+        self.evaluation.now = demand.now;
+        self.evaluation.budget = demand.budget;
+        if can_be_made {
+            return DONE;
         }
-        REFUSED => Reason::Limit,
-        code => return code,
-    };
-    step.take(Charged {
-        reason,
-        entry: demand.found,
-    })
-}
-
-/// [`super::bucket::refresh`] for the limit's bucket, or a new lease if the packet needs one. Returns [`DONE`].
-#[inline(always)]
-pub fn refresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    match Step::new(engine, evaluation, index) {
-        Some(step) if step.wants_lease() => step.take_lease(),
-        Some(step) => {
-            engine.refresh_bucket(&step.key(), index);
+        if self.limit.shadow == 0 {
+            self.evaluation.refused_by = self.index;
         }
-        None => {}
+        REFUSED
     }
-    DONE
-}
 
-/// Makes the bucket and charges it. Returns [`DONE`], [`REFUSED`], or [`LOST`] if another CPU has made it. The packet's
-/// first new bucket takes the new-source token.
-#[inline(always)]
-pub fn add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(step) = Step::new(engine, evaluation, index) else {
-        return DONE;
-    };
-    let key = step.key();
-    let mut demand = step.demand::<false>(&key, 0);
-    let added = demand.charge_new(step.evaluation.paid == 0);
-    step.evaluation.now = demand.now;
-    step.evaluation.budget = demand.budget;
-    if demand.found_no_room && may_replace(engine) {
-        return FULL;
-    }
-    let charged = demand.charged;
-    step.enter(added, charged)
-}
-
-/// Makes the bucket in the place of a quiet source, after [`add`]. Returns the codes of [`add`].
-#[inline(always)]
-pub fn replace<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(step) = Step::new(engine, evaluation, index) else {
-        return DONE;
-    };
-    let key = step.key();
-    let mut demand = step.demand::<false>(&key, 0);
-    let added = demand.replace();
-    step.evaluation.budget = demand.budget;
-    let charged = demand.charged;
-    step.enter(added, charged)
-}
-
-/// Refuses the packet after all attempts were lost. Returns [`REFUSED`], or [`DONE`] in shadow mode.
-#[inline(always)]
-pub fn contended<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    match Step::new(engine, evaluation, index) {
-        Some(step) => step.take(Charged::without_entry(Reason::Contended)),
-        None => DONE,
-    }
-}
-
-/// Tries once to refund the charge of [`charge`] or [`add`]. Returns [`LOST`] if another CPU was faster, or [`DONE`].
-#[inline(always)]
-pub fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(step) = Step::new(engine, evaluation, index) else {
-        return DONE;
-    };
-    if step.is_leased() {
-        let (cost, packets) = (step.cost(), size::packets(step.size()));
-        if let Some(plan) = step.evaluation.plans.get_mut(index as usize) {
-            plan.lease += cost;
-            plan.pending -= packets;
+    /// Tries once to charge the packet to the limit. Returns any code of [`super::bucket`].
+    #[inline(always)]
+    pub fn charge(mut self) -> u32 {
+        if self.evaluation.checked == 0 {
+            self.price();
         }
-        return DONE;
+        if self.limit.lease != 0 {
+            if self.has_lease() {
+                return self.pay();
+            }
+            if self.wants_lease() {
+                return STALE;
+            }
+        }
+        if let Some(entry) = self.charge_as_planned() {
+            let planned = self.evaluation.plan(self.index).map(|plan| plan.charged);
+            self.delay(planned.unwrap_or(0));
+            return self.take((Reason::Admitted, entry.into()));
+        }
+        let key = self.key();
+        let mut demand = self.demand::<true>(&key, self.entry_number());
+        let charged = demand.charge();
+        self.evaluation.now = demand.now;
+        let reason = match charged {
+            DONE => {
+                self.delay(demand.charged);
+                Reason::Admitted
+            }
+            REFUSED => Reason::Limit,
+            code => return code,
+        };
+        self.take((reason, demand.found))
     }
-    let key = step.key();
-    let mut demand = step.demand::<false>(&key, step.entry_number());
-    if demand.refund() { DONE } else { LOST }
-}
 
-/// Uncounts the packet that the limit had admitted, after [`refund`]. Returns [`DONE`].
-#[inline(always)]
-pub fn uncount<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    if let Some(step) = Step::new(engine, evaluation, index) {
-        if !step.is_leased()
-            && let Some(entry) = step
-                .demand::<false>(&step.key(), step.entry_number())
-                .find()
+    /// [`super::bucket::refresh`] for the limit's bucket, or a new lease if the packet needs one. Returns [`DONE`].
+    #[inline(always)]
+    pub fn refresh(self) -> u32 {
+        if self.wants_lease() {
+            self.take_lease();
+        } else {
+            self.engine.refresh_bucket(&self.key(), self.index);
+        }
+        DONE
+    }
+
+    /// Makes the bucket and charges it. Returns [`DONE`], [`REFUSED`], or [`LOST`] if another CPU has made it. The packet's
+    /// first new bucket takes the new-source token.
+    #[inline(always)]
+    pub fn add(self) -> u32 {
+        let key = self.key();
+        let mut demand = self.demand::<false>(&key, 0);
+        let added = demand.charge_new(self.evaluation.paid == 0);
+        self.evaluation.now = demand.now;
+        self.evaluation.budget = demand.budget;
+        if demand.found_no_room && may_replace(self.engine) {
+            return FULL;
+        }
+        let charged = demand.charged;
+        self.enter(added, charged)
+    }
+
+    /// Makes the bucket in the place of a quiet source, after [`Self::add`]. Returns its codes.
+    #[inline(always)]
+    pub fn replace(self) -> u32 {
+        let key = self.key();
+        let mut demand = self.demand::<false>(&key, 0);
+        let added = demand.replace();
+        self.evaluation.budget = demand.budget;
+        let charged = demand.charged;
+        self.enter(added, charged)
+    }
+
+    /// Refuses the packet after all attempts were lost. Returns [`REFUSED`], or [`DONE`] in shadow mode.
+    #[inline(always)]
+    pub fn contended(self) -> u32 {
+        self.take((Reason::Contended, E::Found::NONE))
+    }
+
+    /// Tries once to refund the charge of [`Self::charge`] or [`Self::add`]. Returns [`LOST`] if another CPU was faster, or
+    /// [`DONE`].
+    #[inline(always)]
+    pub fn refund(self) -> u32 {
+        if self.is_leased() {
+            let (cost, packets) = (self.cost(), size::packets(self.size()));
+            if let Some(plan) = self.evaluation.plans.get_mut(self.index as usize) {
+                plan.lease += cost;
+                plan.pending -= packets;
+            }
+            return DONE;
+        }
+        let key = self.key();
+        let mut demand = self.demand::<false>(&key, self.entry_number());
+        if demand.refund() { DONE } else { LOST }
+    }
+
+    /// Uncounts the packet that the limit had admitted, after [`Self::refund`]. Returns [`DONE`].
+    #[inline(always)]
+    pub fn uncount(self) -> u32 {
+        if !self.is_leased()
+            && let Some(entry) = self.find()
         {
             // A new entry has counted one.
-            let is_known = step.evaluation.new >> index & 1 == 0;
-            let packets = size::packets(step.size());
+            let is_known = self.evaluation.new >> self.index & 1 == 0;
+            let packets = size::packets(self.size());
             entry.uncount(if E::IN_STACK && is_known { packets } else { 1 });
         }
-        engine.uncount_limit(step.limit.slot, step.size());
+        self.engine.uncount_limit(self.limit.slot, self.size());
+        DONE
     }
-    DONE
-}
 
-/// Tries once to hold the bucket of the limit that has refused the packet. Returns [`LOST`] if another CPU was faster,
-/// or [`DONE`].
-#[inline(always)]
-pub fn hold<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    match Step::new(engine, evaluation, index) {
-        Some(step)
-            if step.limit.quota.hold != 0
-                && !step
-                    .demand::<false>(&step.key(), step.entry_number())
-                    .hold() =>
-        {
+    /// The entry of the bucket.
+    #[inline(always)]
+    fn find(&self) -> Option<E::Entry> {
+        self.demand::<false>(&self.key(), self.entry_number())
+            .find()
+    }
+
+    /// Tries once to hold the bucket of the limit that has refused the packet. Returns [`LOST`] if another CPU was faster,
+    /// or [`DONE`].
+    #[inline(always)]
+    pub fn hold(self) -> u32 {
+        let key = self.key();
+        let mut demand = self.demand::<false>(&key, self.entry_number());
+        if self.limit.quota.hold == 0 || demand.hold() {
+            DONE
+        } else {
             LOST
         }
-        _ => DONE,
     }
-}
 
-/// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow. Returns [`DONE`].
-#[inline(always)]
-pub fn count_over<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let Some(step) = Step::new(engine, evaluation, index) else {
-        return DONE;
-    };
-    let reason = if step.evaluation.passed != 0 {
-        Reason::WouldDrop
-    } else {
-        Reason::Limit
-    };
-    if let Some(entry) = step
-        .demand::<false>(&step.key(), step.entry_number())
-        .find()
-    {
-        entry.count(reason, step.size());
+    /// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow. Returns [`DONE`].
+    #[inline(always)]
+    pub fn count_over(self) -> u32 {
+        let reason = if self.evaluation.passed != 0 {
+            Reason::WouldDrop
+        } else {
+            Reason::Limit
+        };
+        if let Some(entry) = self.find() {
+            entry.count(reason, self.size());
+        }
+        self.count(reason)
     }
-    step.count(reason)
 }

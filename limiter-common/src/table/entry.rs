@@ -12,6 +12,7 @@ use crate::{
         bucket::{self, BUSY, REST},
         size,
     },
+    plain::plain,
     policy::verdict::Reason,
     table::{key::SourceKey, word::Word},
 };
@@ -34,6 +35,8 @@ pub struct Entry {
     /// The words, at [`ADDRESS`], [`TAT`], [`PASSED`] and [`OVER`].
     pub words: [u64; 4],
 }
+
+plain!(Entry: words);
 
 /// Bits below a counter. An overflow of the counter does not change them.
 pub const COUNTER_SHIFT: u32 = 16;

@@ -1,5 +1,7 @@
 //! The key of a bucket: a limit; a source's prefix or the whole interface; optionally a port.
 
+use crate::plain::{Plain as _, plain};
+
 /// An address in network byte order. IPv4 is in the first four bytes, and the others are 0. Words of eight bytes,
 /// because LLVM copies eight bytes at a time, and the verifier requires them to be aligned on the stack.
 pub type Words = [u64; 2];
@@ -36,6 +38,8 @@ pub struct SourceKey {
     /// Destination port in bits 0-15, kind in bits 16-17, the limit's slot in bits 18-23.
     pub scope: u64,
 }
+
+plain!(SourceKey: first rest scope);
 
 const KIND_SHIFT: u32 = 16;
 const SLOT_SHIFT: u32 = KIND_SHIFT + 2;
@@ -159,14 +163,9 @@ pub struct Address {
     pub reserved: u32,
 }
 
-impl Address {
-    /// No address.
-    pub const NONE: Self = Self {
-        words: [0; 2],
-        family: 0,
-        reserved: 0,
-    };
+plain!(Address: words family reserved);
 
+impl Address {
     /// An IPv4 address in network byte order.
     #[inline(always)]
     pub const fn ipv4(address: u32) -> Self {
@@ -219,6 +218,8 @@ pub struct KeyMask {
     pub destination_ipv6: Words,
 }
 
+plain!(KeyMask: ipv4 ipv6 interface port link_local by destination_ipv4 destination_ipv6);
+
 /// Bits of the prefix of link-local addresses, fe80::/10 (RFC 4291, section 2.4).
 pub const LINK_LOCAL_BITS: u32 = 10;
 
@@ -242,13 +243,10 @@ impl KeyMask {
                 u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
                 u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
             ],
-            interface: 0,
-            port: 0,
             // A shorter prefix deliberately covers more than the neighbours.
             link_local: (ipv6 > LINK_LOCAL_BITS) as u32,
             by: BY_SOURCE,
-            destination_ipv4: [0; 2],
-            destination_ipv6: [0; 2],
+            ..Self::ZEROS
         }
     }
 

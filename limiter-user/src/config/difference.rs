@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Limit, Lists, NewSources, Prefixes, Scope, Settings, or_none::NONE};
+use super::{Limit, Lists, NONE, NewSources, Prefixes, Scope, Settings};
 
 /// A setting, and its value in words.
 type Setting<'a> = (&'a str, String);

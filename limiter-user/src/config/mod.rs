@@ -15,7 +15,6 @@ pub mod matches;
 pub mod names;
 pub mod new_sources;
 pub mod number;
-pub mod or_none;
 pub mod overlay;
 pub mod places;
 pub mod problems;
@@ -37,7 +36,6 @@ pub use key::{Key, Parts};
 pub use lists::{ALLOW, DENY, Lists, Prefixes};
 pub use matches::{Destination, Match, Protocol};
 pub use new_sources::NewSources;
-pub use or_none::OrNone;
 pub use overlay::Overlay;
 pub use problems::Part;
 pub use quota::LimitQuota;
@@ -91,6 +89,24 @@ macro_rules! as_text {
     )+};
 }
 use as_text;
+
+/// The word for no value.
+pub const NONE: &str = "none";
+
+/// A value, or the word [`NONE`].
+#[derive(Clone, Copy, Debug)]
+pub struct OrNone<T>(pub Option<T>);
+
+impl<T: std::str::FromStr<Err = Invalid>> std::str::FromStr for OrNone<T> {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        if text == NONE {
+            return Ok(Self(None));
+        }
+        text.parse().map(|value| Self(Some(value)))
+    }
+}
 
 /// A value that cannot be used. The message has the reason, and ends with what to write instead.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

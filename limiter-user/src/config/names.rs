@@ -1,10 +1,9 @@
 //! Names of limits, lists, fleets and interfaces.
 
 use super::{
-    Direction, Invalid,
+    Direction, Invalid, NONE,
     control::{CONTROL_LIMIT, CONTROL_TOTAL, is_control},
     ensure, invalid,
-    or_none::NONE,
 };
 
 /// The most characters of a name.

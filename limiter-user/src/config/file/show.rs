@@ -5,7 +5,7 @@ use std::fmt::Display;
 use limiter_fleet::host::BANS;
 
 use super::{
-    super::{Burst, Control, Limit, Settings, Unit, lists, or_none::NONE},
+    super::{Burst, Control, Limit, NONE, Settings, Unit, lists},
     adaptive, packets,
     written::{array, lines, text},
 };

@@ -15,7 +15,8 @@ use std::{
 use aya::maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, lpm_trie::Key};
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{Ban, Banned, ORIGIN_MAX, REASON_MAX},
+    abi::{Ban, Banned},
+    plain::Plain as _,
     policy::ban::{NESTED, drops, is_over},
 };
 
@@ -24,7 +25,10 @@ use crate::{
     kernel::{
         Error, Failed, Result,
         error::read_failed,
-        program::{Raw, maps::open_map},
+        program::{
+            Raw,
+            maps::{self, open_map},
+        },
         sys::{Dir, bpf},
     },
 };
@@ -63,11 +67,8 @@ fn prefix_of(bits: u32, address: [u8; 16]) -> Result<IpNet> {
 pub fn ban(prefix: &IpNet, until: u64, origin: &str, reason: &str) -> Result<Ban, Invalid> {
     let mut ban = Ban {
         until,
-        dropped: 0,
         bits: key_of(prefix).prefix_len(),
-        reserved: 0,
-        origin: [0; ORIGIN_MAX],
-        reason: [0; REASON_MAX],
+        ..Ban::ZEROS
     };
     for (what, field, text) in [
         ("origin", &mut ban.origin[..], origin),
@@ -97,22 +98,15 @@ pub struct Bans {
     counts: Array<MapData, Raw<Banned>>,
 }
 
-impl std::fmt::Debug for Bans {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bans").finish_non_exhaustive()
-    }
-}
-
 impl Bans {
     /// Opens the maps that are pinned in the folder of an attachment.
     pub fn open(folder: &Dir) -> Result<Self> {
         let [addresses, prefixes, counts] =
             ["BANS", "BANNED_PREFIXES", "BANNED"].map(|name| open_map(folder, name));
-        let failed = read_failed;
         Ok(Self {
-            addresses: Map::HashMap(addresses?).try_into().map_err(failed)?,
-            prefixes: Map::LpmTrie(prefixes?).try_into().map_err(failed)?,
-            counts: Map::Array(counts?).try_into().map_err(failed)?,
+            addresses: Map::HashMap(addresses?).try_into()?,
+            prefixes: Map::LpmTrie(prefixes?).try_into()?,
+            counts: Map::Array(counts?).try_into()?,
         })
     }
 
@@ -300,11 +294,7 @@ fn first_end(banned: &Banned, ban: &Ban) -> u64 {
 }
 
 fn found_in(found: Result<Raw<Ban>, MapError>) -> Result<Option<Ban>> {
-    match found {
-        Ok(Raw(ban)) => Ok(Some(ban)),
-        Err(MapError::KeyNotFound) => Ok(None),
-        Err(error) => Err(read_failed(error)),
-    }
+    Ok(maps::found(found)?.map(|Raw(ban)| ban))
 }
 
 /// Removes all bans of an attachment that is to be unpinned, one by one: freeing a large trie at once would stop a CPU
@@ -319,6 +309,8 @@ pub(in crate::kernel) fn clear(folder: &Dir) {
 
 #[cfg(test)]
 mod tests {
+    use limiter_common::abi::REASON_MAX;
+
     use super::*;
 
     #[test]

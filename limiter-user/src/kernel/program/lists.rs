@@ -75,11 +75,9 @@ impl ListTables {
             IpAddr::V4(v4) => self.ipv4.get(&Key::new(32, v4.octets()), 0),
             IpAddr::V6(v6) => self.ipv6.get(&Key::new(128, v6.octets()), 0),
         };
-        match found {
-            Ok(Raw(listed)) => Ok(listed),
-            Err(aya::maps::MapError::KeyNotFound) => Ok(Listed::default()),
-            Err(error) => Err(read_failed(error)),
-        }
+        Ok(maps::found(found)?
+            .map(|Raw(listed)| listed)
+            .unwrap_or_default())
     }
 
     /// All prefixes.

@@ -2,10 +2,7 @@
 
 use std::cell::Cell;
 
-use aya::{
-    Pod,
-    maps::{Array, Map, MapData, MapError, PerCpuArray, PerCpuValues, ProgramArray},
-};
+use aya::maps::{Array, Map, MapData, MapError, PerCpuArray, PerCpuValues, ProgramArray};
 use limiter_common::{
     abi::{
         Share, Table,
@@ -14,6 +11,7 @@ use limiter_common::{
         rules::{BUDGETS, ROWS},
     },
     arithmetic::bucket,
+    plain::Plain,
     policy::second_chance::{Place, WORDS},
     table::{Seed, key::SourceKey},
 };
@@ -201,24 +199,18 @@ impl Tables {
 }
 
 /// The values of each CPU at `index` of a map.
-pub(in crate::kernel) fn of_cpus<T: Copy>(
+pub(in crate::kernel) fn of_cpus<T: Plain + Copy + 'static>(
     map: &PerCpuArray<MapData, Raw<T>>,
     index: u32,
-) -> Result<Vec<T>>
-where
-    Raw<T>: Pod,
-{
+) -> Result<Vec<T>> {
     let of_cpus = map.get(&index, 0).map_err(read_failed)?;
     Ok(of_cpus.iter().map(|Raw(one)| *one).collect())
 }
 
 /// A zero for each CPU.
-pub(in crate::kernel) fn zeros<T: Copy + Default>() -> Result<PerCpuValues<Raw<T>>>
-where
-    Raw<T>: Pod,
-{
+pub(in crate::kernel) fn zeros<T: Plain + Copy + 'static>() -> Result<PerCpuValues<Raw<T>>> {
     let cpus = clock::possible_cpus()?;
-    PerCpuValues::try_from(vec![Raw(T::default()); cpus]).failed("counting the CPUs")
+    PerCpuValues::try_from(vec![Raw(T::ZEROS); cpus]).failed("counting the CPUs")
 }
 
 fn sum(counters: &[Counters]) -> Counters {
@@ -297,10 +289,14 @@ pub(in crate::kernel) const fn next_of(frags: bool) -> &'static str {
 pub(in crate::kernel) fn next_id(folder: &Dir, index: u32) -> Result<Option<u32>> {
     // Opened as numbers: on reads, the kernel returns the id of the program.
     let array: Array<_, u32> = Map::Array(open_map(folder, NEXT)?).try_into()?;
-    match array.get(&index, 0) {
-        Ok(id) => Ok(Some(id)),
+    found(array.get(&index, 0))
+}
+
+/// The result of a search in a map: none if the key is not there.
+pub(super) fn found<T>(found: Result<T, MapError>) -> Result<Option<T>> {
+    match found {
         Err(MapError::KeyNotFound) => Ok(None),
-        Err(error) => Err(read_failed(error)),
+        found => Ok(Some(found?)),
     }
 }
 

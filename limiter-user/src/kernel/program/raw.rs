@@ -2,25 +2,17 @@
 
 #![allow(unsafe_code, reason = "see docs/unsafe.md")]
 
-use limiter_common::{
-    abi::{
-        Ban, Banned, Config, Listed, Set, Share, Table,
-        counters::{Count, Counters, LimitCounters},
-        events::{Event, Watched},
-        learn::{Sample, Sighting, Totals},
-    },
-    table::key::Address,
-};
+use limiter_common::plain::Plain;
 
 /// A value that is copied bytewise between the kernel and this process.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(transparent)]
 pub struct Raw<T>(pub T);
 
-impl<T> Raw<T>
-where
-    Self: aya::Pod,
-{
+// SAFETY: integers without padding: every byte is initialised, and every bit pattern is valid.
+unsafe impl<T: Plain + Copy + 'static> aya::Pod for Raw<T> {}
+
+impl<T: Plain> Raw<T> {
     /// The value that these bytes represent; `None` if there are too few.
     pub fn read(bytes: &[u8]) -> Option<T> {
         let bytes = bytes.get(..size_of::<Self>())?;
@@ -30,37 +22,13 @@ where
     }
 }
 
-macro_rules! plain_words {
-    ($($type:ty),+ $(,)?) => {
-        $(
-            // SAFETY: `repr(C)` of integers, without padding (asserted at compile time in `limiter_common::abi` and
-            // `limiter_common::abi::learn`): every byte is initialised, and every bit pattern is valid.
-            unsafe impl aya::Pod for Raw<$type> {}
-        )+
-    };
-}
-
-plain_words!(
-    Address,
-    Ban,
-    Banned,
-    Config,
-    Count,
-    Counters,
-    Event,
-    LimitCounters,
-    Listed,
-    Sample,
-    Set,
-    Share,
-    Sighting,
-    Table,
-    Totals,
-    Watched,
-);
-
 #[cfg(test)]
 mod tests {
+    use limiter_common::abi::{
+        counters::{Count, Counters},
+        events::Event,
+    };
+
     use super::*;
 
     /// Distinct bytes, so that none can be taken for another.

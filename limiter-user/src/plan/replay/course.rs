@@ -2,7 +2,7 @@
 
 use limiter_common::{
     abi::counters::{Count, Counters, LimitCounters},
-    policy::{parse, verdict::Reason},
+    policy::{Parsed, parse, verdict::Reason},
 };
 
 use super::{
@@ -77,12 +77,13 @@ impl<'a> Course<'a> {
         };
         let counted = &mut self.counters.by_reason[reason as usize];
         *counted = *counted + one;
-        let needs = self.compiled.config.needs;
-        let mut bytes = &frame.bytes[..];
-        let parsed = parse(&mut bytes).with_arp(self.compiled.settings.exempt.control);
         self.truncated += u64::from(packet.is_cut);
-        if let Some(info) = parsed.info(&mut bytes, needs) {
-            self.sources.count(&info.source, reason);
+        let source = match parse(&mut &frame.bytes[..]) {
+            Parsed::Arp(_) if !self.compiled.settings.exempt.control => None,
+            parsed => parsed.source(),
+        };
+        if let Some(source) = source {
+            self.sources.count(&source, reason);
         }
     }
 
