@@ -1,6 +1,7 @@
 //! Types of the program's constants and maps: integers, without padding.
 
-/// A type with a value of zeros, for constants: `Default` cannot be called there, and has no long arrays.
+/// A type with a value of zeros, for constants: `Default` cannot be called there, and has no long arrays. User space
+/// copies such types bytewise: implement it only by `plain!`, which asserts that there is no padding.
 pub trait Plain: Sized {
     /// All fields are 0.
     const ZEROS: Self;

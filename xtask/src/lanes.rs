@@ -65,7 +65,7 @@ pub fn run(programs: &[Program], quick: bool, prepare: Prepare) -> Result<Summar
     first.retain(|part| {
         part.is_some_and(|program| {
             let is_last = LAST.iter().any(|(names, _)| is_one_of(program, names));
-            !is_last && !(quick && is_one_of(program, LONG))
+            !(is_last || quick && is_one_of(program, LONG))
         })
     });
     first.push(DOCUMENTATION);

@@ -1,7 +1,7 @@
 //! The types of the program's constants and maps, shared by kernel program and user space.
 //!
-//! Every type is `repr(C)`, of 32- and 64-bit words, without padding: see [`crate::plain`]. A changed type or map name raises [`VERSION`],
-//! which is part of the path of pinned maps. So a program never opens maps of another shape.
+//! Every type is `repr(C)`, of 32- and 64-bit words, without padding: see [`crate::plain`]. A changed type or map name
+//! raises [`VERSION`], which is part of the path of pinned maps. So a program never opens maps of another shape.
 
 pub mod counters;
 pub mod events;
