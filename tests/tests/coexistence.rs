@@ -2,6 +2,7 @@
 //! leaves it alone, and `--hook tc` limits behind it.
 
 use std::{
+    env::consts::ARCH,
     process::Command,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -15,8 +16,7 @@ use limiter_tests::{
     raw::Raw,
 };
 
-/// An object of xdp-tools, with a program that passes all packets unless it is configured.
-const OBJECT: &str = "/usr/lib/x86_64-linux-gnu/bpf/xdpfilt_alw_all.o";
+/// A program of xdp-tools that passes all packets unless it is configured.
 const PROGRAM: &str = "xdpfilt_alw_all";
 const ATTACH: [&str; 6] = ["attach", "eth0", "--rate", "1/h", "--burst", "6"];
 
@@ -35,7 +35,8 @@ fn loader(hosts: &Hosts, arguments: &[&str]) -> Outcome {
 }
 
 fn load(hosts: &Hosts) -> Outcome {
-    loader(hosts, &["load", "--mode", "native", "eth0", OBJECT])
+    let object = format!("/usr/lib/{ARCH}-linux-gnu/bpf/{PROGRAM}.o");
+    loader(hosts, &["load", "--mode", "native", "eth0", &object])
 }
 
 /// Sends 20 packets. Returns how many arrive.

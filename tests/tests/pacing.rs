@@ -215,8 +215,8 @@ fn stream(hosts: &Hosts, meanwhile: impl FnOnce()) -> (f64, u64) {
         let listening = std::fs::read_to_string(format!("/proc/{}/net/tcp", server.id()));
         listening.is_ok_and(|sockets| sockets.contains(":1451 00000000:0000 0A"))
     });
-    // A connection that hangs is a failure of this test, not of all that follow.
-    let line = format!("timeout 100 iperf3 --client {CLIENT} --omit 1 --time 5 --json");
+    // A connection that hangs fails this test only.
+    let line = format!("timeout -k 10 100 iperf3 --client {CLIENT} --omit 1 --time 5 --json");
     let client = on(&hosts.server, || start(&line));
     thread::sleep(Duration::from_secs(3));
     meanwhile();

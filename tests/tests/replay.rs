@@ -12,13 +12,13 @@ use std::{
 use fastrand::Rng;
 use limiter_common::policy::verdict::Reason;
 use limiter_tests::{
-    captures::{Captured, add, fixtures, header, match_all_fields, pcap, replay_by_both},
+    captures::{Captured, add, fixtures, header, match_all_fields, pcap, replay, replay_by_both},
     command::{Outcome, copy_binary, limiter, prepared},
     cpus::pin_to,
     engine::Kernel,
     files::Folder,
     need_kernel,
-    packet::{Frame, udp_of_length},
+    packet::{Frame, arp, udp_of_length},
     random::{moment, packets, seed, settings},
 };
 use limiter_user::{
@@ -360,4 +360,23 @@ fn replay_memory_does_not_grow_with_the_capture() {
     let long = memory(600_000);
     println!("{short} KiB, {long} KiB");
     assert!(long < short + 4_096, "{short} KiB, then {long} KiB");
+}
+
+#[test]
+fn arp_packet_has_a_source_only_if_control_traffic_is_exempt() {
+    let mut frame = arp();
+    // The sender's address, which ends at byte 32.
+    frame[28..32].copy_from_slice(&[192, 0, 2, 7]);
+    let short = frame[..31].to_vec();
+    let file = pcap(&[Captured::whole(START, frame), Captured::whole(START, short)]);
+    let shown = |control| {
+        let mut settings = plain("5/s", "10");
+        settings.exempt.control = control;
+        let (outcome, _) = replay(&file, &settings).unwrap();
+        let sources = outcome.sources.iter();
+        let sources = sources.map(|(source, counters)| (source.clone(), counters.passed));
+        (outcome.not_ip, sources.collect::<Vec<_>>())
+    };
+    assert_eq!(shown(false), (2, vec![]));
+    assert_eq!(shown(true), (1, vec![("192.0.2.7".to_owned(), 1)]));
 }

@@ -86,9 +86,9 @@ fn sources_of_one_set_have_separate_buckets() {
         let _ = offer_narrow(number);
     });
     let placed = kernel.store.expect_sound();
-    let of_home = |placed: &[Placed]| {
-        let homes = placed.iter().map(|entry| kernel.store.home(&entry.key));
-        homes.filter(|set| *set == home).count()
-    };
-    assert!(of_home(&placed) < 50, "{} of 2,000 left", of_home(&placed));
+    let stayed = known.iter().filter(|(source, _)| {
+        let key = limit.of(*source);
+        placed.iter().any(|entry| entry.key == key)
+    });
+    assert_eq!(stayed.count(), 0, "sources that others have not replaced");
 }

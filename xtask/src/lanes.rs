@@ -53,7 +53,8 @@ pub fn build() -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// Runs the tests. Runs failed ones again, alone. `quick`: skips the slow programs, and those that run after all others.
+/// Runs the tests. Runs failed ones again, alone. `quick`: skips the slow programs, and those that run after all
+/// others.
 pub fn run(programs: &[Program], quick: bool, prepare: Prepare) -> Result<Summary> {
     let runner = Runner {
         own_pins: output(&mut with_own_pins(Path::new("true"))).is_ok(),

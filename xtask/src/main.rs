@@ -64,7 +64,7 @@ enum Verb {
         /// Fail if a test cannot run on this machine (default on build servers, where CI=true)
         #[arg(long)]
         strict: bool,
-        /// Leave out slow tests and tests that need the machine for themselves; takes less than three minutes
+        /// Leave out slow tests and those that run last; takes less than three minutes
         #[arg(long, conflicts_with_all = ["kernels", "args"])]
         quick: bool,
         /// Run the kernel tests on these Debian kernels instead, in emulated machines; without names, on all

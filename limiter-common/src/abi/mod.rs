@@ -18,3 +18,14 @@ pub use maps::{
     Ban, Banned, Cpu, KEPT_FOR, LOCKS, Lease, Listed, ORIGIN_MAX, REASON_MAX, SETS_OF_WORD, Set,
     Share, Source, Stamp, Table,
 };
+
+/// A changed size raises [`VERSION`].
+const _: () = {
+    use counters::{Counters, LimitCounters};
+    use events::{Watch, Watched};
+    assert!(size_of::<Set>() == 64, "one cache line");
+    assert!(size_of::<Table>() == 160 && size_of::<Share>() == 16 && size_of::<Listed>() == 12);
+    assert!(size_of::<Ban>() == 96 && size_of::<Banned>() == 24);
+    assert!(size_of::<Counters>() == 560 && size_of::<LimitCounters>() == 48);
+    assert!(size_of::<Watch>() == 80 && size_of::<Watched>() == 40);
+};

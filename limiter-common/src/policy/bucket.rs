@@ -19,8 +19,9 @@ pub const ATTEMPTS: u32 = 8;
 /// Value of a packet's time before the clock is read.
 pub const NOT_READ: u64 = Evaluation::NONE.now;
 
-/// The decision of a limit ([`Reason::Admitted`], [`Reason::Limit`], [`Reason::NewSource`] or [`Reason::Contended`]), and
-/// the entry that counts the packet; none if there is no entry, or if the packet is already counted.
+/// The decision of a limit, and the entry that counts the packet. The decision is [`Reason::Admitted`],
+/// [`Reason::Limit`], [`Reason::NewSource`], [`Reason::Answered`] or [`Reason::Contended`]. There is no entry if the
+/// source has none, or if the packet is already counted.
 pub type Charged<F> = (Reason, F);
 
 /// The reason with this number, of those that a limit decides.
@@ -53,7 +54,7 @@ pub const DONE: u32 = 0;
 pub const REFUSED: u32 = 1;
 /// The source has no bucket. A missing bucket counts as full.
 pub const NEW: u32 = 2;
-/// The caller must call [`refresh`] first; on the full path [`super::step::refresh`].
+/// The caller must call [`refresh`] first; on the full path [`super::step::Step::refresh`].
 pub const STALE: u32 = 3;
 /// Another CPU was faster. The caller must try again.
 pub const LOST: u32 = 4;

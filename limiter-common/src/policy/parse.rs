@@ -158,8 +158,8 @@ impl Parsed {
         }
     }
 
-    /// Writes the source, if there is one, and the fields that limits use by the bits in `needs`, to a blank `info`. The
-    /// packet is at its IP header.
+    /// Writes the source, if there is one, and the fields that limits use by the bits in `needs`, to a blank `info`.
+    /// The packet is at its IP header.
     #[inline(always)]
     pub fn read<B: Bytes>(&self, packet: &mut B, needs: u32, info: &mut PacketInfo) {
         let Some(source) = self.source() else {

@@ -31,7 +31,7 @@ pub struct Step<'a, E: Engine> {
 }
 
 impl<'a, E: Engine> Step<'a, E> {
-    /// Creates a step. None if there is no such limit: then the step returns [`DONE`].
+    /// Creates a step. None if there is no such limit: then the caller returns [`DONE`].
     #[inline(always)]
     pub fn new(engine: &'a E, evaluation: &'a mut Evaluation, index: u32) -> Option<Self> {
         let limit = engine.config().limit(index)?;
@@ -113,7 +113,8 @@ impl<'a, E: Engine> Step<'a, E> {
         plan.is_some_and(|plan| plan.lease >= self.cost())
     }
 
-    /// Whether the packet needs a new lease, and none was refused for it. A packet that costs more is charged by itself.
+    /// Whether the packet needs a new lease, and none was refused for it. A packet that costs more is charged by
+    /// itself.
     #[inline(always)]
     fn wants_lease(&self) -> bool {
         self.limit.lease != 0
@@ -122,8 +123,8 @@ impl<'a, E: Engine> Step<'a, E> {
             && !self.has_lease()
     }
 
-    /// Tries to fill up the lease from the bucket: a CPU never holds more than one. So many CPUs seldom write the bucket of
-    /// the interface.
+    /// Tries to fill up the lease from the bucket: a CPU never holds more than one. So many CPUs seldom write the
+    /// bucket of the interface.
     #[inline(always)]
     fn take_lease(self) {
         let key = self.new_key();
@@ -302,8 +303,8 @@ impl<'a, E: Engine> Step<'a, E> {
         DONE
     }
 
-    /// Checks whether the limit would refuse the packet. Returns [`REFUSED`], [`STALE`] or [`DONE`]. Stores a plan of the
-    /// charge.
+    /// Checks whether the limit would refuse the packet. Returns [`REFUSED`], [`STALE`] or [`DONE`]. Stores a plan of
+    /// the charge.
     #[inline(always)]
     pub fn check(mut self) -> u32 {
         self.price();
@@ -347,8 +348,8 @@ impl<'a, E: Engine> Step<'a, E> {
         }
     }
 
-    /// Checks that the limit has a new-source token and room for a new bucket. Returns [`REFUSED`] or [`DONE`]. The token
-    /// stays in the lease until the packet is charged.
+    /// Checks that the limit has a new-source token and room for a new bucket. Returns [`REFUSED`] or [`DONE`]. The
+    /// token stays in the lease until the packet is charged.
     #[inline(always)]
     pub fn reserve(self) -> u32 {
         // Refusals are remembered by the peer, whatever the keys of the limits are: others of its network are not it.
@@ -413,8 +414,8 @@ impl<'a, E: Engine> Step<'a, E> {
         DONE
     }
 
-    /// Makes the bucket and charges it. Returns [`DONE`], [`REFUSED`], or [`LOST`] if another CPU has made it. The packet's
-    /// first new bucket takes the new-source token.
+    /// Makes the bucket and charges it. Returns [`DONE`], [`REFUSED`], or [`LOST`] if another CPU has made it. The
+    /// packet's first new bucket takes the new-source token.
     #[inline(always)]
     pub fn add(self) -> u32 {
         let key = self.key();
@@ -446,8 +447,8 @@ impl<'a, E: Engine> Step<'a, E> {
         self.take((Reason::Contended, E::Found::NONE))
     }
 
-    /// Tries once to refund the charge of [`Self::charge`] or [`Self::add`]. Returns [`LOST`] if another CPU was faster, or
-    /// [`DONE`].
+    /// Tries once to refund the charge of [`Self::charge`] or [`Self::add`]. Returns [`LOST`] if another CPU was
+    /// faster, or [`DONE`].
     #[inline(always)]
     pub fn refund(self) -> u32 {
         if self.is_leased() {
@@ -485,8 +486,8 @@ impl<'a, E: Engine> Step<'a, E> {
             .find()
     }
 
-    /// Tries once to hold the bucket of the limit that has refused the packet. Returns [`LOST`] if another CPU was faster,
-    /// or [`DONE`].
+    /// Tries once to hold the bucket of the limit that has refused the packet. Returns [`LOST`] if another CPU was
+    /// faster, or [`DONE`].
     #[inline(always)]
     pub fn hold(self) -> u32 {
         let key = self.key();

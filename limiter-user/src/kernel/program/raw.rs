@@ -9,7 +9,8 @@ use limiter_common::plain::Plain;
 #[repr(transparent)]
 pub struct Raw<T>(pub T);
 
-// SAFETY: integers without padding: every byte is initialised, and every bit pattern is valid.
+// SAFETY: only limiter-common implements `Plain`: for integers, arrays, and by a macro that asserts that there is no
+// padding. So every byte is initialised, and every bit pattern is valid.
 unsafe impl<T: Plain + Copy + 'static> aya::Pod for Raw<T> {}
 
 impl<T: Plain> Raw<T> {
