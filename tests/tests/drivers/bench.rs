@@ -20,7 +20,7 @@ use limiter_tests::{
 use limiter_user::kernel::state::pins;
 
 use crate::{
-    card::{BURST, LIMIT, PATIENCE, SILENCE, run, step},
+    card::{BURST, Card, LIMIT, PATIENCE, SILENCE, run, step},
     devices::Device,
     path::{End, Path, Tag},
 };
@@ -57,18 +57,24 @@ pub fn examine(device: &Device) -> Option<Vec<String>> {
 impl<'d> Bench<'d> {
     pub fn new(device: &'d Device) -> Option<Self> {
         step(device.name);
-        let hosts = Hosts::new();
+        let hosts = match device.card {
+            Some(kind) => Card::of_kind(kind)?.hosts(),
+            None => Hosts::new(),
+        };
         // New interfaces send nothing on their own.
         for host in [&hosts.server, &hosts.client] {
             let quiet = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
             on(host, || fs::write(quiet, "1")).unwrap();
         }
-        let descriptor = hosts.client.namespace.file().as_raw_fd();
-        let client = format!("/proc/{}/fd/{descriptor}", process::id());
-        let wire = format!("ip link add eth1 index {ETH1} type veth peer name eth1 netns {client}");
-        run(&hosts.server, &wire).unwrap();
-        for host in [&hosts.server, &hosts.client] {
-            run(host, "ip link set eth1 up").unwrap();
+        if device.card.is_none() {
+            let descriptor = hosts.client.namespace.file().as_raw_fd();
+            let client = format!("/proc/{}/fd/{descriptor}", process::id());
+            let wire =
+                format!("ip link add eth1 index {ETH1} type veth peer name eth1 netns {client}");
+            run(&hosts.server, &wire).unwrap();
+            for host in [&hosts.server, &hosts.client] {
+                run(host, "ip link set eth1 up").unwrap();
+            }
         }
         let guest = device.paths.iter().any(|path| path.from == End::Guest);
         let guest = guest.then(|| Tun::tap(&hosts.server, "tap0").unwrap());
@@ -239,13 +245,22 @@ impl<'d> Bench<'d> {
         let Path {
             label, from, to, ..
         } = &self.device.paths[path];
+        if self.device.card.is_some() {
+            // Drivers restart the link at many changes.
+            self.connected();
+        }
         step(&format!("{FRAMES} packets: {label}"));
         let (from, to) = (self.open(*from), self.open(*to));
         let frame = self.frame(path);
         (0..FRAMES).for_each(|_| from.send(&frame));
         let source = source(path).octets();
         let is_own = |frame: &&Vec<u8>| frame.windows(4).any(|bytes| bytes == source);
-        to.receive().iter().filter(is_own).count() as u64
+        // Emulated cards are slow.
+        let silence = match self.device.card {
+            Some(_) => 20 * SILENCE,
+            None => SILENCE,
+        };
+        to.receive(silence).iter().filter(is_own).count() as u64
     }
 
     /// The frame of a path, which has addresses of its own.
@@ -350,10 +365,10 @@ impl Wire<'_> {
         }
     }
 
-    fn receive(&self) -> Vec<Vec<u8>> {
+    fn receive(&self, silence: Duration) -> Vec<Vec<u8>> {
         match self {
-            Self::Interface(raw) => raw.receive(SILENCE),
-            Self::Guest(guest) => guest.sent(SILENCE),
+            Self::Interface(raw) => raw.receive(silence),
+            Self::Guest(guest) => guest.sent(silence),
         }
     }
 }

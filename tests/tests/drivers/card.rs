@@ -1,7 +1,7 @@
 //! Everything that is tried with one kind of card.
 
 use std::{
-    fs,
+    env, fs,
     process::Command,
     thread,
     time::{Duration, Instant},
@@ -16,6 +16,8 @@ use limiter_tests::{
     testbed::Host,
     traffic::{Flood, ends},
 };
+
+use crate::KINDS;
 
 const SOURCE: &str = "198.51.100.7";
 /// No token comes back during a test.
@@ -41,6 +43,25 @@ impl Card {
             found.file_name().into_string().ok()
         };
         Some(Self([name(1)?, name(2)?]))
+    }
+
+    /// The cards with this name in `cards.txt`.
+    pub fn of_kind(name: &str) -> Option<Self> {
+        // Only the emulated machines, which have a name, have cards in pairs.
+        env::var_os("release")?;
+        let line = KINDS
+            .lines()
+            .position(|line| line.split(';').next() == Some(name));
+        // Cards come back some time after the last user's network namespace has gone.
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            let card = Self::find(line.unwrap() + 1);
+            if card.is_some() {
+                return card;
+            }
+            thread::sleep(SILENCE);
+        }
+        None
     }
 
     /// Two hosts with these cards.

@@ -14,7 +14,9 @@ use End::{Client, Guest, Server};
 pub struct Device {
     /// Its name on the page.
     pub name: &'static str,
-    /// Commands on the server that make it, on the wires `eth0` and `eth1`.
+    /// The kind of the two cards below it, as in `cards.txt`. None: two wires, `eth0` and `eth1`.
+    pub card: Option<&'static str>,
+    /// Commands on the server that make it.
     pub server: &'static [&'static str],
     /// Commands on the client, at the other end of the wires.
     pub client: &'static [&'static str],
@@ -26,6 +28,7 @@ pub struct Device {
 
 const NONE: Device = Device {
     name: "",
+    card: None,
     server: &[],
     client: &[],
     places: &[],
@@ -133,7 +136,6 @@ fn teams() {
 }
 
 const VLAN: Device = Device {
-    name: "VLAN on veth",
     server: &[
         "ip link add eth0.7 link eth0 type vlan id 7",
         "ip link set eth0.7 up",
@@ -148,11 +150,37 @@ const VLAN: Device = Device {
         Path::of("tagged", Client("eth0"), Server("eth0.7")).tagged(),
         Path::of("tagged by offload", Client("eth0.7"), Server("eth0.7")).offloaded(),
     ],
+    ..NONE
 };
 
 #[test]
 fn vlans() {
-    compare_devices(&[VLAN]);
+    compare_devices(&[
+        Device {
+            name: "VLAN on veth",
+            ..VLAN
+        },
+        Device {
+            name: "VLAN on e1000e",
+            card: Some("e1000e"),
+            ..VLAN
+        },
+        Device {
+            name: "VLAN on igb",
+            card: Some("igb"),
+            ..VLAN
+        },
+        Device {
+            name: "VLAN on igb, rxvlan off",
+            card: Some("igb"),
+            server: &[
+                "ip link add eth0.7 link eth0 type vlan id 7",
+                "ip link set eth0.7 up",
+                "ethtool -K eth0 rxvlan off",
+            ],
+            ..VLAN
+        },
+    ]);
 }
 
 const BRIDGE: Device = Device {
