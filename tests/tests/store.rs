@@ -9,7 +9,6 @@ use limiter_tests::{
     engine::{Kernel, Limit},
     need_kernel,
     packet::Frame,
-    store::Placed,
 };
 
 const START: u64 = 1_000_000_000_000;
