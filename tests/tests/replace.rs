@@ -173,6 +173,17 @@ fn detach_leaves_a_folder_locked_by_another_command() {
     expect_nothing_left(&hosts, "detached");
 }
 
+/// An `attach` that has made its folder, and not yet locked it, makes it again. Nothing was attached.
+#[test]
+fn detach_that_finds_an_empty_folder_has_changed_nothing() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    fs::create_dir_all(hosts.pins()).unwrap();
+    let detached = hosts.run("detach eth0");
+    assert!(detached.starts_with("eth0: unchanged: "), "{detached}");
+    expect_nothing_left(&hosts, "detached");
+}
+
 #[test]
 fn no_packet_passes_unlimited_while_a_layout_is_replaced() {
     const ROUNDS: u64 = 8;

@@ -108,6 +108,8 @@ async fn remove(
     pinned: Result<Pinned>,
     interfaces: &[Interface],
 ) -> Result<Option<Foreign>> {
+    // Another command may have made the folder for an attachment that is still to come.
+    let is_empty = matches!(pinned, Ok(Pinned::Leftover)) && dir.names()?.is_empty();
     // Opened before limiter is off: until the other program is back, neither of the two runs.
     let foreign = Foreign::open(dir)?;
     let is_there = match (&pinned, &foreign) {
@@ -142,7 +144,10 @@ async fn remove(
         };
         unpin::remove(dir)?;
         replace::clear_leftovers(&folder.interface, interfaces)?;
-        Ok(foreign)
+        match is_empty {
+            true => Err(Error::NotAttached(folder.interface.clone())),
+            false => Ok(foreign),
+        }
     };
     cleared.await.map_err(|error| match error {
         Error::Path { .. } | Error::NotPermitted(_) => {
