@@ -91,8 +91,9 @@ fn list_entries_expire_by_the_clock_of_the_store() {
     let (server, mut store) = store!();
     let (short, long) = (["192.0.2.0/24"], ["192.0.3.0/24"]);
     let moment = Duration::from_millis(30);
-    store.try_edit(&add(&short, Some(moment))).unwrap();
+    // The short one comes last: an edit removes entries that have expired before it.
     store.try_edit(&add(&long, Some(HOUR))).unwrap();
+    store.try_edit(&add(&short, Some(moment))).unwrap();
     let revision = store.revision();
     eventually("expired", || Asked::of(&server).deny().len() == 1);
     assert_eq!(server.entries(), "2");
