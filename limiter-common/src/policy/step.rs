@@ -113,7 +113,7 @@ impl<'a, E: Engine> Step<'a, E> {
         plan.is_some_and(|plan| plan.lease >= self.cost())
     }
 
-    /// Whether the packet needs a new lease, and none was refused for it. A packet that costs more is charged by
+    /// True if the packet needs a new lease, and none was refused for it. A packet that costs more is charged by
     /// itself.
     #[inline(always)]
     fn wants_lease(&self) -> bool {
