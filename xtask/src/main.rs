@@ -85,7 +85,7 @@ enum Verb {
     },
     /// Run tests in miri, which finds undefined behaviour
     Miri,
-    /// Fuzz the parsers, guided by coverage; needs a nightly compiler, and root for `packets` and `pins`
+    /// Fuzz the parsers, guided by coverage; needs a nightly compiler, and root for `pins`
     Fuzz {
         /// The targets; without names, all
         targets: Vec<String>,

@@ -54,7 +54,11 @@ drivers-*)
     echo "=== end"
     poweroff -f
     ;;
-newest) target drivers "virtio-net" virtio_net ;;
+virtio)
+    target drivers "virtio-net" virtio_net
+    echo "=== end"
+    poweroff -f
+    ;;
 *-*) longest=600 ;;
 esac
 
@@ -84,7 +88,18 @@ target large "32 limits, 100,000 prefixes" \
     largest_configuration_loads_and_finds_the_right_list
 target keys "jumbo frames" jumbo_frames_count_with_their_whole_length
 target store "the table" sources_of_one_set_have_separate_buckets
-target two_cpus "two CPUs with new sources" two_cpus_admit_no_more_new_sources_than_tokens
+case $release in
+# Another processor orders memory in another way.
+*-*)
+    target two_cpus "two CPUs" \
+        example_10_two_cpus_admit_one_packet_for_one_token \
+        two_cpus_admit_no_more_new_sources_than_tokens \
+        two_cpus_flooding_one_source_never_exceed_a_slow_rate
+    ;;
+*)
+    target two_cpus "two CPUs with new sources" two_cpus_admit_no_more_new_sources_than_tokens
+    ;;
+esac
 target proof "answers by SYN cookies" \
     answer_has_the_size_of_its_syn_and_right_checksums_and_only_its_cookie_proves
 target watch "events" watch_reports_drops_of_several_limits_and_lists
