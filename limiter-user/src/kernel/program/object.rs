@@ -135,10 +135,9 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
             loader.map_max_entries("SETS", config.sets);
             loader.map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD));
             loader.map_max_entries("REFUSED", lines(config.sets));
-            for name in ["BANS", "BANNED_PREFIXES"] {
-                // One more: before Linux 6.13, a full trie refuses a new value for a prefix that it has.
-                loader.map_max_entries(name, config.bans + 1);
-            }
+            loader.map_max_entries("BANS", config.bans.max(1));
+            // One more: before Linux 6.13, a full trie refuses a new value for a prefix that it has.
+            loader.map_max_entries("BANNED_PREFIXES", config.bans + 1);
         }
         Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &maps::MAPS, next, folder)?),
     }
