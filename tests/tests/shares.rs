@@ -121,6 +121,31 @@ fn flood_of_a_fast_limit_leaves_a_slow_limit_its_share() {
     assert!((most - 100..=most).contains(&entries(&kernel, 1)));
 }
 
+/// A trial of a limit must not lock out new clients when its share of the table is full.
+#[test]
+fn limit_in_shadow_without_room_lets_new_sources_pass() {
+    need_kernel!();
+    let text = r#"
+        max_sources = 4096
+        new_sources = "none"
+        [[limit]]
+        name = "all"
+        rate = "1000/s"
+        [[limit]]
+        name = "ssh"
+        match = { protocol = "tcp", destination_port = 22 }
+        rate = "5/h"
+        burst = 5
+        shadow = true
+    "#;
+    let kernel = Kernel::of(&settings(text));
+    for number in 1..=4_000 {
+        let now = START + u64::from(number) * SECOND / 12_000;
+        assert!(kernel.passes(&syn(0, number, SSH), now), "{number}");
+    }
+    assert_eq!(entries(&kernel, 1), 4_096 * 7 / 8 / 2 / 2);
+}
+
 #[test]
 fn flood_leaves_the_other_limit_its_share_of_new_sources() {
     need_kernel!();

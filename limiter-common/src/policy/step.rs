@@ -348,10 +348,13 @@ impl<'a, E: Engine> Step<'a, E> {
         }
     }
 
-    /// Checks that the limit has a new-source token and room for a new bucket. Returns [`REFUSED`] or [`DONE`]. The
-    /// token stays in the lease until the packet is charged.
+    /// Checks that the limit has a new-source token and room for a new bucket, or is in shadow. Returns [`REFUSED`] or
+    /// [`DONE`]. The token stays in the lease until the packet is charged.
     #[inline(always)]
     pub fn reserve(self) -> u32 {
+        if self.limit.shadow != 0 {
+            return DONE;
+        }
         // Refusals are remembered by the peer, whatever the keys of the limits are: others of its network are not it.
         let peer = self.evaluation.info.peer(self.engine.config().egress);
         let known_as = second_chance::SOURCE.key(0, peer, 0);
@@ -363,9 +366,7 @@ impl<'a, E: Engine> Step<'a, E> {
         if can_be_made {
             return DONE;
         }
-        if self.limit.shadow == 0 {
-            self.evaluation.refused_by = self.index;
-        }
+        self.evaluation.refused_by = self.index;
         REFUSED
     }
 

@@ -121,21 +121,19 @@ impl Model {
             outcome.refused_by = Some(held.limit.name.clone());
             return outcome;
         }
-        // The new-source limit admits all new buckets, or none.
+        // The new-source limit admits all new buckets, or none. Those of limits in shadow refuse nothing.
         let new: Vec<_> = (asked.iter())
-            .filter(|(_, id)| !self.buckets.contains_key(id))
-            .map(|(held, _)| &held.limit)
+            .filter(|(held, id)| !held.limit.shadow && !self.buckets.contains_key(id))
+            .map(|(held, _)| &held.limit.name)
             .collect();
-        let first = new.iter().find(|limit| !limit.shadow);
         let known_as = fields.own();
         let mut entry = Entrance::default();
-        if let (true, Some(first)) = (asked.len() > 1, first)
+        if asked.len() > 1
             && let Some(lacking) =
-                (new.iter()).find(|limit| !self.reserve(&limit.name, &known_as, &mut entry, now))
+                (new.into_iter()).find(|name| !self.reserve(name, &known_as, &mut entry, now))
         {
-            let refused_by = if lacking.shadow { first } else { lacking };
             outcome.reason = Reason::NewSource;
-            outcome.refused_by = Some(refused_by.name.clone());
+            outcome.refused_by = Some(lacking.clone());
             return outcome;
         }
         let mut charged = Vec::new();
