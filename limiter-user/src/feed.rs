@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use limiter_feed::{Edit, Host, Own, OwnBy, State, Wanted, difference};
+use limiter_fleet::host::BANS;
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -25,14 +26,10 @@ pub async fn own(origin: &str, interfaces: Vec<String>) -> Result<OwnBy, String>
     let mut all = Vec::new();
     if interfaces.is_empty() {
         let (attachments, errors) = Attachment::all().await.map_err(text)?;
-        for it in &attachments {
-            all.push((it.interface.name.clone(), read(it).map_err(text)));
-        }
-        all.extend(
-            errors
-                .into_iter()
-                .map(|error| (String::new(), Err(text(error)))),
-        );
+        let own = |it: &Attachment| (it.interface.name.clone(), read(it).map_err(text));
+        all.extend(attachments.iter().map(own));
+        let failed = |error| (String::new(), Err(text(error)));
+        all.extend(errors.into_iter().map(failed));
     }
     for name in interfaces {
         let own = Attachment::open(&name).await.and_then(|it| read(&it));
@@ -56,14 +53,15 @@ fn own_on(attachment: &Attachment, origin: &str) -> Result<(Own, u64)> {
     Ok((bans.collect(), room))
 }
 
-/// Brings the bans of `origin` on an interface to the wanted ones.
+/// Brings the bans of a fleet's `origin` on an interface to the wanted ones.
 pub async fn bring(interface: &str, origin: &str, wanted: &Wanted) -> Result<()> {
-    let (own, _) = own_on(&Attachment::open(interface).await?, origin)?;
-    let edit = difference(&own, wanted, |_| END_TOLERANCE);
-    match edit.0.is_empty() && edit.1.is_empty() {
-        true => Ok(()),
-        false => change(interface, origin, edit).await,
+    let attachment = Attachment::open(interface).await?;
+    let edit = difference(&own_on(&attachment, origin)?.0, wanted, |_| END_TOLERANCE);
+    // The agent may not know yet that the host has ceased to share bans, which it then keeps.
+    if !attachment.record.settings.shares(BANS) || edit.0.is_empty() && edit.1.is_empty() {
+        return Ok(());
     }
+    change(interface, origin, edit).await
 }
 
 /// Changes the bans of `origin` on an interface, in the helper process.
