@@ -282,6 +282,10 @@ fn mistakes_are_named() {
     hosts
         .limiter("feed hand")
         .expect_error(2, &["'hand' cannot be the name"]);
+    // Not the feed `wrong`.
+    hosts
+        .limiter("feed wrong.v6")
+        .expect_error(2, &["'wrong.v6' cannot be the name"]);
     hosts
         .limiter("feed missing")
         .expect_error(1, &["/etc/limiter/feeds/missing.toml"]);

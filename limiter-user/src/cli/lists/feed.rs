@@ -40,9 +40,7 @@ pub struct Feed {
 pub async fn run(arguments: Feed) -> anyhow::Result<()> {
     requirements::privileges()?;
     let path = match arguments.feed.components().count() {
-        1 => Path::new(FOLDER)
-            .join(&arguments.feed)
-            .with_extension("toml"),
+        1 => Path::new(FOLDER).join(format!("{}.toml", arguments.feed.display())),
         _ => arguments.feed.clone(),
     };
     let shown = path.display();
