@@ -108,7 +108,7 @@ impl<H: Host> Feed<H> {
     pub fn new(settings: Settings, key: String, host: H) -> Self {
         let state = State {
             interfaces: settings.interfaces.clone(),
-            source: settings.source().to_owned(),
+            source: settings.shown(),
             ..State::default()
         };
         Self {
@@ -223,11 +223,8 @@ impl<H: Host> Feed<H> {
     async fn bring_on(&mut self, interface: &str, own: &Own, room: u64) -> Result<(), String> {
         // Half of a long time is not worth a change.
         let edit = difference(own, &self.wanted, |left| (left / 2).max(2_000));
-        let new = edit
-            .0
-            .iter()
-            .filter(|(prefix, ..)| !own.contains_key(prefix))
-            .count();
+        let is_new = |ban: &&Wish| !own.contains_key(&ban.0);
+        let new = edit.0.iter().filter(is_new).count();
         if new > edit.1.len() && (new - edit.1.len()) as u64 > room {
             return Err(format!(
                 "{interface} has room for {room} bans more, and {} has {}: attach again with a larger --max-bans, or use a shorter list",
@@ -242,10 +239,8 @@ impl<H: Host> Feed<H> {
     /// entries than the last one that this process has read.
     fn check_change(&self, interface: &str, own: &Own, new: &Wanted) -> Result<(), String> {
         let most = |all: usize| FEW.max(all.saturating_mul(self.settings.max_change) / 100);
-        let removed = own
-            .keys()
-            .filter(|prefix| !new.contains_key(prefix))
-            .count();
+        let is_gone = |prefix: &&IpNet| !new.contains_key(prefix);
+        let removed = own.keys().filter(is_gone).count();
         let last = self.wanted.len();
         let is_right = removed <= most(own.len())
             && (last == 0 || new.len().saturating_sub(last) <= most(last));

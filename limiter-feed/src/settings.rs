@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Deserializer, de::Error};
+use ureq::http::Uri;
 
 /// The configuration of a feed. Either `list` or `crowdsec` is set.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -94,8 +95,17 @@ impl Settings {
 
     /// The path or URL of the source.
     pub fn source(&self) -> &str {
-        let source = self.list.as_ref().or(self.crowdsec.as_ref());
-        source.map_or("", |source| source)
+        let list = self.list.as_deref();
+        list.or(self.crowdsec.as_deref()).unwrap_or_default()
+    }
+
+    /// The source as messages show it: without the user, password and query of its URL, which may be secret.
+    pub fn shown(&self) -> String {
+        let shown = self.source().parse::<Uri>().ok().and_then(|uri| {
+            let host = uri.authority()?.as_str().rsplit('@').next()?;
+            Some(format!("{}://{host}{}", uri.scheme_str()?, uri.path()))
+        });
+        shown.unwrap_or_else(|| self.source().to_owned())
     }
 
     /// Time between two rounds.
@@ -121,6 +131,21 @@ mod tests {
         let crowdsec = "crowdsec = 'http://127.0.0.1:8080'\nkey-file = '/k'";
         let crowdsec = Settings::parse(crowdsec).unwrap();
         assert_eq!(crowdsec.interval(), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn messages_lack_what_may_be_secret() {
+        for (source, shown) in [
+            ("/etc/a@b?c", "/etc/a@b?c"),
+            ("https://a.example/list", "https://a.example/list"),
+            (
+                "https://me:secret@[2001:db8::1]:81/a@b?key=secret",
+                "https://[2001:db8::1]:81/a@b",
+            ),
+        ] {
+            let settings = Settings::parse(&format!("list = '{source}'")).unwrap();
+            assert_eq!(settings.shown(), shown);
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Source {
             Some(_) => self.crowdsec(&name, is_all),
             None => self.list(&name, is_all),
         };
-        read.map_err(|error| format!("{name}: {error}"))
+        read.map_err(|error| format!("{}: {error}", self.settings.shown()))
     }
 
     fn list(&mut self, list: &str, is_all: bool) -> Result<Fetched, String> {
