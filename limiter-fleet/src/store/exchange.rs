@@ -61,7 +61,7 @@ impl Store {
 
 fn terms(limit: &Limit, state: Fleet) -> Terms<'_> {
     let Limit { quota, held } = limit;
-    let cap = nanoseconds(quota.tau.saturating_add(state.debt(quota)));
+    let cap = nanoseconds(quota.tau.saturating_add(state.debt(quota))).min(MOST);
     Terms {
         limit: &held.name,
         cost: quota.cost,
@@ -90,6 +90,7 @@ fn records(answer: &[(u64, u64, u64)], charges: &Charges<'_>) -> Option<Vec<Reco
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{conflicts::Held, quota::Quota};
 
     /// Charges of sources that have this cap.
     fn charges(sources: usize, cap: u64) -> Charges<'static> {
@@ -112,6 +113,16 @@ mod tests {
             }],
             items: (0..sources).map(charge).collect(),
         }
+    }
+
+    /// Otherwise the answer to a source that uses such a burst would be refused, and the round repeated for days.
+    #[test]
+    fn burst_of_more_than_a_hundred_days_has_a_record() {
+        const DAY: u64 = 86_400_000_000_000 << TICK_SHIFT;
+        let (tau, cost, epoch) = (150 * DAY, DAY, 1);
+        let (quota, held) = (Quota { tau, cost, epoch }, Held::default());
+        let limit = Limit { quota, held };
+        assert_eq!(terms(&limit, Fleet::default()).cap, MOST);
     }
 
     #[test]
