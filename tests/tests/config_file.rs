@@ -321,7 +321,7 @@ fn long_files_are_read_in_linear_time() {
             let of = |usage: Usage| usage.user_time().num_milliseconds();
             of(after) - of(before)
         };
-        let (short, long) = (time(2_000), time(32_000));
+        let (short, long) = (time(1_000), time(16_000));
         // The input is sixteen times as long: linear time grows by 16, quadratic time by 256.
         let most = 80 * short.max(10);
         assert!(long < most, "{what}: {short} ms, then {long} ms");
