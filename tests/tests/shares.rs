@@ -1,7 +1,7 @@
 //! A flood of made-up sources on one limit leaves other limits their shares of the table and of new sources.
 
 use aya::maps::{Array, Map, MapData};
-use limiter_common::abi::Share;
+use limiter_common::{abi::Share, policy::verdict::Reason};
 use limiter_tests::{
     engine::Kernel,
     eventually,
@@ -144,6 +144,39 @@ fn limit_in_shadow_without_room_lets_new_sources_pass() {
         assert!(kernel.passes(&syn(0, number, SSH), now), "{number}");
     }
     assert_eq!(entries(&kernel, 1), 4_096 * 7 / 8 / 2 / 2);
+}
+
+/// The second chances that a limit in shadow lacks must not take the place of another limit's first tokens.
+#[test]
+fn limit_in_shadow_leaves_other_limits_their_tokens() {
+    need_kernel!();
+    let text = r#"
+        new_sources = "1/h"
+        new_sources_burst = 64
+        [[limit]]
+        name = "all"
+        rate = "5/s"
+        shadow = true
+        [[limit]]
+        name = "web"
+        match = { protocol = "tcp", destination_port = 80 }
+        rate = "5/s"
+    "#;
+    let kernel = Kernel::of(&settings(text));
+    let offer = |number, port, now| kernel.offer(&syn(0, number, port), now);
+    let refused: Vec<u32> = (1..=80)
+        .filter(|number| offer(*number, SSH, START) == Reason::WouldDrop)
+        .collect();
+    assert_eq!(refused.len(), 20, "a sixteenth is of the limit `web`");
+    let (again, others) = refused.split_at(16);
+    let came: Vec<_> = (again.iter())
+        .map(|number| offer(*number, SSH, START + SECOND))
+        .collect();
+    assert_eq!(came[15], Reason::WouldDrop, "no second chance is left");
+    for number in others {
+        let reason = offer(*number, WEB, START + SECOND);
+        assert_eq!(reason, Reason::WouldDrop, "{number}");
+    }
 }
 
 #[test]

@@ -72,10 +72,10 @@ pub struct Evaluation {
     pub counted: u32,
     /// 1: the packet has taken a new-source token. One token is enough for all its new buckets.
     pub paid: u32,
-    /// The budget of the packet's source, if it is new.
+    /// The budget of the packet's source, if it is new to a limit that can refuse it.
     pub budget: u32,
-    /// 0, for the alignment.
-    pub reserved: u32,
+    /// The budget of the last new bucket. Not the packet's: its limit may be in shadow, and others have own tokens.
+    pub tried: u32,
     /// 1: limits are checked before they are charged, and `plans` are valid for this packet.
     pub checked: u32,
     /// 1: the packet passes although a limit refused it.
@@ -89,7 +89,7 @@ pub struct Evaluation {
 }
 
 plain!(Evaluation: now latest length matching charged leased unleased would_drop new delay info payload lists
-    destination_lists refused_by refused counted paid budget reserved checked passed pairs costs plans);
+    destination_lists refused_by refused counted paid budget tried checked passed pairs costs plans);
 
 impl Evaluation {
     /// No packet.

@@ -423,7 +423,7 @@ impl<'a, E: Engine> Step<'a, E> {
         let mut demand = self.demand::<false>(&key, 0);
         let added = demand.charge_new(self.evaluation.paid == 0);
         self.evaluation.now = demand.now;
-        self.evaluation.budget = demand.budget;
+        self.evaluation.tried = demand.budget;
         if demand.found_no_room && may_replace(self.engine) {
             return FULL;
         }
@@ -436,8 +436,8 @@ impl<'a, E: Engine> Step<'a, E> {
     pub fn replace(self) -> u32 {
         let key = self.key();
         let mut demand = self.demand::<false>(&key, 0);
+        demand.budget = self.evaluation.tried;
         let added = demand.replace();
-        self.evaluation.budget = demand.budget;
         let charged = demand.charged;
         self.enter(added, charged)
     }

@@ -7,8 +7,8 @@
 //!
 //! *New sources*: a token comes from the common bucket of all limits. If that is empty, it comes from the limit's own
 //! bucket, and the common bucket is charged too and goes into debt. So the own buckets add nothing to the total. A
-//! packet that makes buckets of several limits takes one token, from the first of them. The other limits must have a
-//! token too, but keep it: a flood against a limit without tokens takes nothing from the others.
+//! packet that makes buckets of several limits takes one token, from the first of them. The other limits, if not in
+//! shadow, must have a token too, but keep it: a flood against a limit without tokens takes nothing from the others.
 
 use crate::{
     abi::rules::NewSourceQuota,

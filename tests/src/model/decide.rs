@@ -186,14 +186,18 @@ impl Model {
         entry: &mut Entrance,
     ) -> Reason {
         if !self.buckets.contains_key(id) {
-            if !self.reserve(&id.0, id, entry, now) {
+            // The budget of this bucket is not that of the others.
+            let mut own = Entrance { ..*entry };
+            if !self.reserve(&id.0, id, &mut own, now) {
                 return Reason::NewSource;
             }
-            let budget = match entry.second {
+            let budget = match own.second {
                 true => &mut self.second_chances,
                 false => &mut self.new_sources,
             };
-            if let (false, Some(budget)) = (entry.paid, budget) {
+            // A first-time source pays again for a second chance.
+            let pays = !entry.paid || own.second != entry.second;
+            if let (true, Some(budget)) = (pays, budget) {
                 budget.take(&id.0);
             }
             entry.paid = true;
