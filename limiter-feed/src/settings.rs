@@ -105,7 +105,7 @@ impl Settings {
             let host = uri.authority()?.as_str().rsplit('@').next()?;
             Some(format!("{}://{host}{}", uri.scheme_str()?, uri.path()))
         });
-        shown.unwrap_or_else(|| self.source().to_owned())
+        shown.unwrap_or_else(|| self.source().split("://").take(1).collect())
     }
 
     /// Time between two rounds.
@@ -137,6 +137,7 @@ mod tests {
     fn messages_lack_what_may_be_secret() {
         for (source, shown) in [
             ("/etc/a@b?c", "/etc/a@b?c"),
+            ("https://me:sec^ret@a.example/list", "https"),
             ("https://a.example/list", "https://a.example/list"),
             (
                 "https://me:secret@[2001:db8::1]:81/a@b?key=secret",

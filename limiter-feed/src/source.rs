@@ -88,7 +88,10 @@ impl Source {
             if let Some(tag) = &tag {
                 request = request.header("If-None-Match", tag);
             }
-            let mut answer = request.call().map_err(|error| error.to_string())?;
+            let mut answer = request.call().map_err(|error| match error {
+                ureq::Error::RequireHttpsOnly(_) => "it redirects to a URL without TLS".to_owned(),
+                error => error.to_string(),
+            })?;
             if answer.status() == 304 && tag.is_some() {
                 self.tag = tag;
                 return Ok(Fetched::Same(ends));
@@ -98,11 +101,8 @@ impl Source {
             self.tag = tag.and_then(|tag| Some(tag.to_str().ok()?.to_owned()));
             read(answer.body_mut().as_reader(), most)?
         } else {
-            let file = File::open(list).map_err(|error| {
-                format!(
-                    "{error}: feeds run as user nobody, so the file and its folders must be readable by everyone"
-                )
-            })?;
+            let hint = "feeds run as user nobody, so everyone must be able to read the file";
+            let file = File::open(list).map_err(|error| format!("{error}: {hint}"))?;
             read(file, most)?
         };
         let prefixes = parse::list(&String::from_utf8_lossy(&bytes))?;
