@@ -61,7 +61,7 @@ impl Store {
 
 fn terms(limit: &Limit, state: Fleet) -> Terms<'_> {
     let Limit { quota, held } = limit;
-    let cap = nanoseconds(quota.tau.saturating_add(state.debt(quota))).min(MOST);
+    let cap = nanoseconds(quota.tau.saturating_add(state.debt(quota))).min(MOST / 2);
     Terms {
         limit: &held.name,
         cost: quota.cost,
@@ -115,14 +115,15 @@ mod tests {
         }
     }
 
-    /// Otherwise the answer to a source that uses such a burst would be refused, and the round repeated for days.
+    /// Otherwise the answer to a source that uses such a burst would be refused, and the round repeated for days. Redis
+    /// has as much again for the record's age.
     #[test]
-    fn burst_of_more_than_a_hundred_days_has_a_record() {
+    fn burst_of_half_a_year_has_a_record() {
         const DAY: u64 = 86_400_000_000_000 << TICK_SHIFT;
         let (tau, cost, epoch) = (150 * DAY, DAY, 1);
         let (quota, held) = (Quota { tau, cost, epoch }, Held::default());
         let limit = Limit { quota, held };
-        assert_eq!(terms(&limit, Fleet::default()).cap, MOST);
+        assert_eq!(terms(&limit, Fleet::default()).cap, MOST / 2);
     }
 
     #[test]
