@@ -55,6 +55,8 @@ drivers-*)
     poweroff -f
     ;;
 virtio)
+    # The rows of this kernel on the page.
+    release=newest
     target drivers "virtio-net" virtio_net
     echo "=== end"
     poweroff -f
