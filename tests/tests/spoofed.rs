@@ -121,7 +121,8 @@ fn spoofed_flood_leaves_known_clients_served_with_few_new_sources() {
     known_clients_are_served("new_sources = \"20/s\"\nnew_sources_burst = 30", 30.0, 20.0);
 }
 
-/// A new source takes one token for its buckets in all limits. A refused source takes none.
+/// A new source takes one token for its buckets in all limits. A refused source takes none. A limit in shadow refuses
+/// nothing: without a token, it alone has no bucket.
 #[test]
 fn new_sources_get_all_their_buckets_or_none() {
     need_kernel!();
