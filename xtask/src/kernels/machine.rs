@@ -15,9 +15,9 @@ use crate::process::progress;
 /// Maximum time of a machine in seconds.
 const LONGEST: &str = "3600";
 /// The kernel's command line. A kernel bug ends the machine. Warnings about emulated CPUs that stand still for long
-/// are switched off.
+/// are switched off. The second line is for speed: with random addresses, QEMU translates each process again.
 const COMMAND_LINE: &str = "panic=-1 oops=panic nowatchdog rcupdate.rcu_cpu_stall_suppress=1 \
-    mitigations=off";
+    mitigations=off norandmaps init_on_alloc=0 cryptomgr.notests";
 /// The options of every machine.
 const MACHINE: &str = "-nodefaults -no-user-config -no-reboot -display none -m 2048";
 /// The processors of a machine that runs tests.
