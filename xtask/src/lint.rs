@@ -11,7 +11,7 @@ use crate::{
     deny::{self, Deny},
     documents, flags,
     objects::{ENDIANS, target},
-    parts, paths,
+    parts, paths, prebuilt,
     process::{self, joined, progress},
     toolchain::{CLIPPY, RUST_SRC, RUSTFMT, Rust},
     unsafe_code,
@@ -33,16 +33,18 @@ pub fn run(strict: bool) -> Result<()> {
             clippy_ebpf(&rust, &["--bin", "limiter", "--features", "tc"]),
         ),
     ];
-    let (mut failed, deny) = thread::scope(|scope| {
-        // Building cargo-deny takes a minute, and uses one processor towards the end.
+    let (mut failed, deny, objects) = thread::scope(|scope| {
+        // Both build for minutes, and use one processor towards the end.
         let deny = scope.spawn(|| Deny::find(&rust, strict));
+        let objects = scope.spawn(|| prebuilt::check(strict));
         let failed: Vec<_> = checks.into_iter().filter_map(complaint).collect();
-        (failed, joined(deny))
+        (failed, joined(deny), joined(objects))
     });
     if let Some(deny) = deny? {
         failed.extend(dependencies(&deny).into_iter().filter_map(complaint));
     }
     let own = [
+        ("objects", objects),
         ("files with unsafe code", unsafe_code::check()),
         ("imports between parts", parts::check()),
         ("documents and comments", documents::check()),

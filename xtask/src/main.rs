@@ -77,9 +77,9 @@ enum Verb {
         #[arg(last = true)]
         args: Vec<OsString>,
     },
-    /// Check formatting, clippy, import rules, unsafe code, documents and dependencies
+    /// Check formatting, clippy, objects, import rules, unsafe code, documents and dependencies
     Lint {
-        /// Install cargo-deny if it is missing; without it, dependencies are then not checked
+        /// Install what is missing; without cargo-deny and bpf-linker, dependencies and bytes of objects are not checked
         #[arg(long)]
         strict: bool,
     },

@@ -6,16 +6,14 @@ use std::{
     ffi::OsString,
     fs,
     process::{Command, ExitCode},
-    thread,
     time::Instant,
 };
 
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    artifacts::Program,
     debian, lanes, paths, prebuilt,
-    process::{cargo, exit_code, joined, progress},
+    process::{cargo, exit_code, progress},
     run as programs,
 };
 
@@ -41,7 +39,11 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
     let began = Instant::now();
     let nothing_skipped = nothing_skipped(strict);
     let path = install_packages(nothing_skipped)?;
-    let programs = build(strict, quick, args.is_empty())?;
+    prebuilt::compare_hashes()?;
+    let programs = match args.is_empty() {
+        true => lanes::build()?,
+        false => Vec::new(),
+    };
     let skips = tempfile::NamedTempFile::new().context("no temporary file: set TMPDIR")?;
     let prepare = |command: &mut Command| {
         command
@@ -81,21 +83,6 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
         bail!("{skipped} tests did not run: see above what each of them needs");
     }
     Ok(code)
-}
-
-/// Checks the objects, except before quick tests. Builds the tests at the same time if `all` of them run, because
-/// linking an object is slow and uses one processor.
-fn build(strict: bool, quick: bool, all: bool) -> Result<Vec<Program>> {
-    if quick {
-        return lanes::build();
-    }
-    prebuilt::compare_hashes()?;
-    thread::scope(|scope| {
-        let objects = scope.spawn(|| prebuilt::check(strict));
-        let programs = if all { lanes::build() } else { Ok(Vec::new()) };
-        joined(objects)?;
-        programs
-    })
 }
 
 /// True if a skipped test is a failure: with `strict`, and on a build server.
