@@ -7,6 +7,8 @@
 //! bucket was not full (its source was reset or replaced, or its limit is gone), the two TATs may be the same tick by chance. Then
 //! the charge of one concurrent packet is lost.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use crate::{
     arithmetic::{
         bucket::{self, BUSY, REST},
@@ -231,6 +233,12 @@ pub trait Shared: Copy {
         self.swap(TAT, BUSY, if done { converted } else { expected });
         done
     }
+}
+
+/// The first word of the first entry, from the one at `first` on, that has ever been taken.
+pub fn next_used(words: &[AtomicU64], first: usize) -> Option<usize> {
+    let mut firsts = (first..words.len()).step_by(size_of::<Entry>() / size_of::<u64>());
+    firsts.find(|first| words[first + TAT].load(Ordering::Acquire) != 0)
 }
 
 /// Whether an entry with this TAT belongs to a source.

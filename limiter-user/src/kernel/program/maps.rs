@@ -148,7 +148,7 @@ impl Tables {
 
     /// Nanoseconds since the program refused a new source, and until it has forgotten that; none if it has.
     pub fn refused(&self, key: &SourceKey, now: u64) -> Result<Option<(u64, u64)>> {
-        let place = Place::of(&self.sets.seed, key, self.sets.number());
+        let place = Place::of(&self.sets.seed, key, self.sets.number);
         let line = self.refused.get(&place.line, 0).map_err(read_failed)?;
         Ok(place.times(&line.map(Cell::new), now))
     }

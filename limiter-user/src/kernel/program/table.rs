@@ -3,7 +3,7 @@
 //!
 //! Each change is one compare-and-swap of one word: a command that is killed leaves no entry half changed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{iter, sync::atomic::AtomicU64};
 
 use aya::maps::MapData;
 use limiter_common::{
@@ -16,7 +16,6 @@ use limiter_common::{
             without_counter,
         },
         key::{SLOTS, SourceKey},
-        word::Word,
     },
 };
 
@@ -52,7 +51,8 @@ pub enum Charge {
 #[derive(Debug)]
 pub struct Sets {
     words: Words,
-    sets: u32,
+    /// The number of sets.
+    pub number: u32,
     /// The secret that places keys in sets and hashes IPv6 addresses.
     pub seed: Seed,
     /// Id of the map. No other table on this machine has it.
@@ -63,12 +63,12 @@ impl Sets {
     /// Maps the sets.
     pub fn open(map: &MapData, seed: Seed) -> Result<Self> {
         let info = map.info()?;
-        let (sets, id) = (info.max_entries(), info.id());
-        let words = Words::map(map, sets as usize * size_of::<Set>());
+        let (number, id) = (info.max_entries(), info.id());
+        let words = Words::map(map, number as usize * size_of::<Set>());
         let words = words.failed("mapping the table of sources")?;
         Ok(Self {
             words,
-            sets,
+            number,
             seed,
             id,
         })
@@ -76,21 +76,14 @@ impl Sets {
 
     /// The number of sources that the table has room for.
     pub fn capacity(&self) -> u64 {
-        u64::from(self.sets) * u64::from(WAYS)
+        u64::from(self.number) * u64::from(WAYS)
     }
 
-    /// The number of sets.
-    pub fn number(&self) -> u32 {
-        self.sets
-    }
-
+    /// The entries that have ever been taken.
     fn entries(&self) -> impl Iterator<Item = Mapped<'_>> {
         let words: &[AtomicU64] = &self.words;
-        let entries = 0..words.len() / WORDS;
-        entries.map(move |number| Mapped {
-            words,
-            first: number * WORDS,
-        })
+        let next = |first| entry::next_used(words, first).map(|first| Mapped { words, first });
+        iter::successors(next(0), move |entry| next(entry.first + WORDS))
     }
 
     fn entry(&self, number: usize) -> Option<Mapped<'_>> {
@@ -124,16 +117,16 @@ impl Sets {
 
     /// Calls `read` for each source, with the number of its entry, which is below [`Self::capacity`].
     pub fn scan(&self, mut read: impl FnMut(usize, &SourceKey, &Source)) {
-        for (number, entry) in self.entries().enumerate() {
+        for entry in self.entries() {
             if let Some((key, source)) = entry.read() {
-                read(number, &key, &source);
+                read(entry.first / WORDS, &key, &source);
             }
         }
     }
 
     fn find(&self, key: &SourceKey) -> Option<Mapped<'_>> {
         self.seed
-            .home(key, self.sets)
+            .home(key, self.number)
             .sets()
             .flat_map(|set| set * WAYS..(set + 1) * WAYS)
             .filter_map(|number| self.entry(number as usize))
@@ -186,9 +179,8 @@ impl Sets {
 
     /// Forgets the sources that `which` accepts. Returns their number.
     pub fn forget_where(&self, which: impl Fn(&SourceKey) -> bool) -> u64 {
-        self.entries()
-            .map(|entry| u64::from(entry.forget(&which)))
-            .sum()
+        let forgotten = self.entries().filter(|entry| entry.forget(&which));
+        forgotten.count() as u64
     }
 
     /// Sets the counter of refused packets to 0 for the limits in these slots.
@@ -227,35 +219,11 @@ struct Mapped<'a> {
     first: usize,
 }
 
-/// A word of the table.
-#[derive(Clone, Copy)]
-struct MappedWord<'a>(&'a AtomicU64);
-
-impl Word for MappedWord<'_> {
-    fn load(self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    fn swap(self, expected: u64, new: u64) -> bool {
-        self.0
-            .compare_exchange(expected, new, Ordering::SeqCst, Ordering::SeqCst)
-            .is_ok()
-    }
-
-    fn store(self, value: u64) {
-        self.0.store(value, Ordering::Release);
-    }
-
-    fn add(self, amount: u64) {
-        self.0.fetch_add(amount, Ordering::SeqCst);
-    }
-}
-
 impl<'a> Shared for Mapped<'a> {
-    type Word = MappedWord<'a>;
+    type Word = &'a AtomicU64;
 
-    fn word(self, index: usize) -> MappedWord<'a> {
-        MappedWord(&self.words[self.first + index])
+    fn word(self, index: usize) -> &'a AtomicU64 {
+        &self.words[self.first + index]
     }
 
     /// The other entry of the pair, even of the second one: in a torn table, the first half of a key may be in the
