@@ -3,16 +3,15 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    thread,
 };
 
 use anyhow::{Context, Result};
 
 use crate::{
-    flags::{self, CARGO, FLAGS, TARGET},
+    flags::{self, CARGO, FLAGS},
     objects::{self, ENDIANS, PROGRAMS, target},
     paths,
-    process::{joined, progress, run},
+    process::{progress, run},
     rustc_wrapper,
     tools::Tools,
 };
@@ -28,14 +27,11 @@ pub struct Compiler<'a> {
 impl<'a> Compiler<'a> {
     /// Creates a compiler. Downloads the dependencies, because their folders are replaced in the objects.
     pub fn new(tools: &'a Tools, target_dir: PathBuf) -> Result<Self> {
-        let mut folders = flags::folders(&tools.rust, &target_dir)?;
-        // Cargo locks the folder that it works in, so each byte order has its own.
-        folders.extend(ENDIANS.map(|endian| (target_dir.join(endian), TARGET)));
         Ok(Self {
             tools,
             root: paths::root(),
+            folders: flags::folders(&tools.rust, &target_dir)?,
             target_dir,
-            folders,
         })
     }
 
@@ -47,45 +43,38 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Compiles every object into the folder `to`. The byte orders run in parallel, because a linker uses one
-    /// processor.
+    /// Compiles every object into the folder `to`.
     pub fn compile_all(&self, to: &Path) -> Result<()> {
         fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
-        thread::scope(|scope| {
-            let orders = ENDIANS.map(|endian| scope.spawn(move || self.compile_order(endian, to)));
-            orders.into_iter().try_for_each(joined)
-        })
+        PROGRAMS
+            .iter()
+            .try_for_each(|program| self.compile(program, &ENDIANS, to))
     }
 
-    fn compile_order(&self, endian: &str, to: &Path) -> Result<()> {
-        for program in PROGRAMS {
-            let file = objects::file(program, endian);
-            progress(&format!("compiling {file}"));
-            self.compile(program, endian, &to.join(&file))
-                .with_context(|| format!("cannot make {file}"))?;
-        }
-        Ok(())
-    }
-
-    /// Compiles one object to the file `to`.
-    pub fn compile(&self, program: &str, endian: &str, to: &Path) -> Result<()> {
-        let target = target(endian);
-        let target_dir = self.target_dir.join(endian);
+    /// Compiles the objects of a program for these byte orders into the folder `to`.
+    pub fn compile(&self, program: &str, endians: &[&str], to: &Path) -> Result<()> {
+        progress(&format!("compiling the objects of {program}"));
         let mut cargo = self.tools.rust.tool("cargo");
         let (binary, feature) = program.split_once('-').unwrap_or((program, ""));
         cargo.args(["build", "--quiet", "--bin", binary, "--features", feature]);
-        cargo.args(["--target", &target]);
+        for endian in endians {
+            cargo.args(["--target", &target(endian)]);
+        }
         cargo.arg("--manifest-path");
         cargo.arg(self.root.join("limiter-ebpf/Cargo.toml"));
-        cargo.arg("--target-dir").arg(&target_dir).args(CARGO);
+        cargo.arg("--target-dir").arg(&self.target_dir).args(CARGO);
         cargo.env("CARGO_ENCODED_RUSTFLAGS", self.flags().join("\x1f"));
         // `-Z build-std` is unstable, and so is BPF's inline assembly, which aya-ebpf uses.
         cargo.env("RUSTC_BOOTSTRAP", "1");
         rustc_wrapper::put_into(&mut cargo)?;
-        run(&mut cargo)?;
-        let linked = target_dir.join(target).join("release");
-        self.tools.rust.strip(&linked.join(binary), to)?;
-        flags::refuse_local_paths(to, &self.folders)
+        run(&mut cargo).with_context(|| format!("cannot make the objects of {program}"))?;
+        for endian in endians {
+            let linked = self.target_dir.join(target(endian)).join("release");
+            let object = to.join(objects::file(program, endian));
+            self.tools.rust.strip(&linked.join(binary), &object)?;
+            flags::refuse_local_paths(&object, &self.folders)?;
+        }
+        Ok(())
     }
 
     fn flags(&self) -> Vec<String> {

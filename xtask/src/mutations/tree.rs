@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::list::{Mutation, Side, Test};
 use crate::{
     compile::Compiler,
-    objects::{self, ENDIANS, PROGRAMS},
+    objects::{ENDIANS, PROGRAMS},
     paths,
     process::{cargo, output, progress},
     tools::Tools,
@@ -96,16 +96,12 @@ impl Tree {
     fn compile(&self) -> Result<()> {
         let target = folder().join("ebpf");
         let compiler = Compiler::new(&self.tools, target)?.of(&self.kernel);
-        let endian = ENDIANS[0];
         let object = self.host.join("limiter-ebpf/prebuilt");
         // Those that limit packets.
         let mut programs = PROGRAMS
             .iter()
             .filter(|program| program.starts_with("limiter"));
-        programs.try_for_each(|program| {
-            let to = object.join(objects::file(program, endian));
-            compiler.compile(program, endian, &to)
-        })
+        programs.try_for_each(|program| compiler.compile(program, &ENDIANS[..1], &object))
     }
 
     pub fn cargo_test(&self, test: &Test) -> Command {
