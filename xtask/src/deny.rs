@@ -15,7 +15,7 @@ pub struct Deny<'a> {
 }
 
 impl<'a> Deny<'a> {
-    /// Finds this checkout's cargo-deny or the developer's. If there is none, `strict` installs one.
+    /// Finds the developer's cargo-deny or the pinned one. If there is none, `strict` installs one.
     pub fn find(rust: &'a Rust, strict: bool) -> Result<Option<Self>> {
         let on_path = PathBuf::from(CARGO_DENY.0);
         let program = if CARGO_DENY.is_at(&on_path) {

@@ -1,6 +1,7 @@
-//! Programs of crates.io, pinned, in this checkout's tools. The developer's own tools do not change.
+//! Programs of crates.io, pinned, in a folder that this user's checkouts share. The developer's own tools do not change.
 
 use std::{
+    env,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -17,9 +18,20 @@ use crate::{
 pub struct Program(pub &'static str, pub &'static str);
 
 impl Program {
-    /// Finds the program among this checkout's tools.
+    /// The folder of this version of the program: below the user's folder of caches, or this checkout's.
+    fn root(self) -> PathBuf {
+        let Self(name, version) = self;
+        let home = || Some(env::home_dir()?.join(".cache"));
+        let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let caches = caches.or_else(home).unwrap_or_else(paths::target);
+        caches
+            .join("limiter-tools")
+            .join(format!("{name}-{version}"))
+    }
+
+    /// Finds the program in its folder.
     pub fn find(self) -> Option<PathBuf> {
-        let path = paths::target().join("tools/bin").join(self.0);
+        let path = self.root().join("bin").join(self.0);
         self.is_at(&path).then_some(path)
     }
 
@@ -39,7 +51,7 @@ impl Program {
         progress(&format!("building {name} {version} (some minutes)"));
         cargo.args(["install", "--quiet", "--locked", "--force", name]);
         cargo.args(["--version", &format!("={version}"), "--root"]);
-        cargo.arg(paths::target().join("tools")).args(options);
+        cargo.arg(self.root()).args(options);
         // Debug information is not needed.
         cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
