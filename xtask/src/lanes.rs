@@ -14,20 +14,20 @@ use crate::{
 
 /// Number of programs that run at once. Each has as many threads as there are processors. Most of them wait, for example
 /// `trial` and `runbook`. `faults` and `model` keep a processor busy each.
-const LANES: usize = 3;
+const LANES: usize = 4;
 
 /// The slow programs. They start first, so that nothing waits for them at the end. `--quick` skips them.
 const LONG: &str = "faults package trial export chain model bench demo soak configurations replay top_live set lists \
     watch fuzz_corpus";
 
-/// The programs that run after all others, and how many of them at once.
+/// The programs that run after all others, how many of them at once, and the number of threads of each.
 ///
 /// The first ones test promises about seconds, with agents that answer in time. Both together keep two thirds of two
 /// processors busy. In the others, two threads on two processors meet at a barrier thousands of times. Beside other
 /// programs, each would wait for its processor there.
-const LAST: [(&str, usize); 2] = [
-    ("fleet fleet_hosts_postgres", 2),
-    ("nested store_races two_cpus", 1),
+const LAST: [(&str, usize, &str); 2] = [
+    ("fleet fleet_hosts_postgres", 2, "3"),
+    ("nested store_races two_cpus", 1, "2"),
 ];
 
 /// Completes each command before it runs.
@@ -39,7 +39,7 @@ pub fn build() -> Result<Vec<Program>> {
     build.args(["test", "--workspace", "--locked", "--no-run"]);
     let mut programs = artifacts::build(&mut build)?;
     programs.retain(|program| program.profile.test);
-    let last = LAST.iter().flat_map(|(names, _)| names.split(' '));
+    let last = LAST.iter().flat_map(|(names, ..)| names.split(' '));
     for name in last.chain(LONG.split(' ')) {
         if !programs.iter().any(|program| is_of(program, name)) {
             bail!("there is no tests/tests/{name}: correct its name in xtask/src/lanes.rs");
@@ -60,18 +60,16 @@ pub fn run(programs: &[Program], quick: bool, prepare: Prepare) -> Result<Summar
         own_pins: output(&mut with_own_pins(Path::new("true"))).is_ok(),
         prepare,
     };
-    let is_one_of =
-        |program: &Program, names: &str| names.split(' ').any(|name| is_of(program, name));
     let mut first: Vec<_> = programs.iter().map(Some).collect();
     first.retain(|part| {
         part.is_some_and(|program| {
-            let is_last = LAST.iter().any(|(names, _)| is_one_of(program, names));
+            let is_last = LAST.iter().any(|(names, ..)| is_one_of(program, names));
             !(is_last || quick && is_one_of(program, LONG))
         })
     });
     first.push(DOCUMENTATION);
     let mut results = runner.run_all(first, LANES)?;
-    for (names, lanes) in LAST.into_iter().filter(|_| !quick) {
+    for (names, lanes, _) in LAST.into_iter().filter(|_| !quick) {
         let parts = programs.iter().filter(|program| is_one_of(program, names));
         results.extend(runner.run_all(parts.map(Some).collect(), lanes)?);
     }
@@ -93,6 +91,10 @@ const OWN_PINS: &str = "mount -t bpf -o mode=0700 bpf /sys/fs/bpf && exec \"$0\"
 fn is_of(program: &Program, name: &str) -> bool {
     let folder = paths::root().join("tests/tests");
     program.name() == name && program.source().starts_with(folder)
+}
+
+fn is_one_of(program: &Program, names: &str) -> bool {
+    names.split(' ').any(|name| is_of(program, name))
 }
 
 /// A part of the tests: a program, or the examples in the documentation.
@@ -155,6 +157,8 @@ impl Runner<'_> {
         if let Some(program) = part {
             program.set_folder(&mut command);
             command.args(test.into_iter().flat_map(|test| ["--exact", test]));
+            let group = LAST.iter().find(|(names, ..)| is_one_of(program, names));
+            command.envs(group.map(|(.., threads)| ("RUST_TEST_THREADS", threads)));
         }
         (self.prepare)(&mut command);
         command

@@ -22,16 +22,14 @@ pub fn run(strict: bool) -> Result<()> {
     let rust = Rust::set_up(&[RUST_SRC, CLIPPY, RUSTFMT])?;
     let ebpf = ["--manifest-path", "limiter-ebpf/Cargo.toml"];
     let fuzz = ["--manifest-path", "fuzz/Cargo.toml"];
+    let tc = ["--bin", "limiter", "--features", "tc"];
     let checks = [
         ("formatting of the workspace", format(&rust, &["--all"])),
         ("formatting of limiter-ebpf", format(&rust, &ebpf)),
         ("formatting of fuzz", format(&rust, &fuzz)),
         ("clippy on the workspace", clippy(&rust)),
         ("clippy on limiter-ebpf", clippy_ebpf(&rust, &[])),
-        (
-            "clippy on limiter-ebpf for tc",
-            clippy_ebpf(&rust, &["--bin", "limiter", "--features", "tc"]),
-        ),
+        ("clippy on limiter-ebpf for tc", clippy_ebpf(&rust, &tc)),
     ];
     let (mut failed, deny, objects) = thread::scope(|scope| {
         // Both build for minutes, and use one processor towards the end.
@@ -65,15 +63,12 @@ pub fn run(strict: bool) -> Result<()> {
 
 /// The checks of the dependencies.
 fn dependencies(deny: &Deny<'_>) -> Vec<(&'static str, Command)> {
-    const OTHERS: [&str; 3] = ["bans", "licenses", "sources"];
     let (workspace, ebpf, fuzz) = ("Cargo.toml", "limiter-ebpf/Cargo.toml", "fuzz/Cargo.toml");
+    let others = |manifest| deny.check(manifest, &["bans", "licenses", "sources"]);
     let mut commands = vec![
-        (
-            "dependencies of the workspace",
-            deny.check(workspace, &OTHERS),
-        ),
-        ("dependencies of limiter-ebpf", deny.check(ebpf, &OTHERS)),
-        ("dependencies of fuzz", deny.check(fuzz, &OTHERS)),
+        ("dependencies of the workspace", others(workspace)),
+        ("dependencies of limiter-ebpf", others(ebpf)),
+        ("dependencies of fuzz", others(fuzz)),
     ];
     match deny::database_is_out_of_reach() {
         None => {

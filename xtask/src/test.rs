@@ -6,6 +6,7 @@ use std::{
     ffi::OsString,
     fs,
     process::{Command, ExitCode},
+    thread,
     time::Instant,
 };
 
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     debian, lanes, paths, prebuilt,
-    process::{cargo, exit_code, progress},
+    process::{cargo, exit_code, joined, progress},
     run as programs,
 };
 
@@ -38,12 +39,13 @@ const UNPACKED: [(&str, &str); 6] = [
 pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
     let began = Instant::now();
     let nothing_skipped = nothing_skipped(strict);
-    let path = install_packages(nothing_skipped)?;
     prebuilt::compare_hashes()?;
-    let programs = match args.is_empty() {
-        true => lanes::build()?,
-        false => Vec::new(),
-    };
+    let (path, programs) = thread::scope(|scope| {
+        let path = scope.spawn(|| install_packages(nothing_skipped));
+        let programs = args.is_empty().then(lanes::build).transpose();
+        (joined(path), programs)
+    });
+    let (path, programs) = (path?, programs?);
     let skips = tempfile::NamedTempFile::new().context("no temporary file: set TMPDIR")?;
     let prepare = |command: &mut Command| {
         command
@@ -53,7 +55,7 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
             command.env("LIMITER_STRICT", "1");
         }
     };
-    let (summary, code) = if args.is_empty() {
+    let (summary, code) = if let Some(programs) = programs {
         // Without this variable, the tests build the command themselves, with fewer features of its dependencies, and
         // compile most of it again.
         let binary = paths::target().join("debug/limiter");
@@ -62,11 +64,7 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
             command.env("LIMITER_BINARY", &binary);
         };
         let summary = lanes::run(&programs, quick, &prepare)?;
-        let code = if summary.is_green() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        };
+        let code = ExitCode::from(u8::from(!summary.is_green()));
         (Some(summary), code)
     } else {
         let mut command = cargo();
