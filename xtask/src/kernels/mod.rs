@@ -44,7 +44,7 @@ struct Release {
 
 /// The script that keeps a kernel and its modules, the modules, besides those that they need, and their folder.
 const KEEP: &str = include_str!("keep.sh");
-const WANTED: &str = "veth bonding 8021q bridge macvlan macvtap team team_mode_activebackup virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_tbf sch_ingress cls_matchall act_police tun wireguard";
+const WANTED: &str = "veth bonding 8021q bridge macvlan macvtap team team_mode_activebackup virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_ingress cls_matchall act_police tun wireguard";
 const MODULES: &str = "modules";
 
 /// The machine that counts instructions, the page with its figures, and the line before them.
@@ -158,29 +158,29 @@ fn run_tests(names: &[String]) -> Result<(Vec<Run>, Vec<String>)> {
         let architecture = releases[0].architecture;
         let packages = format!("{PACKAGES} {}", architecture.emulator);
         debian::ensure(&packages, "testing on other kernels")?;
-        for release in releases {
-            fetch(*release).with_context(|| format!("cannot test Linux {}", release.name))?;
-        }
+        // Mostly waits for Debian's mirror.
+        in_parallel(releases.len(), releases.clone(), |release| {
+            fetch(release).with_context(|| format!("cannot test Linux {}", release.name))
+        })?;
         image::make(architecture, releases)?;
     }
     let releases: Vec<Release> = groups.into_values().flatten().collect();
     // Runs as many machines as there are CPUs. Each machine has two CPUs, but mostly one of them is busy.
     let at_once = thread::available_parallelism().map_or(1, usize::from);
-    let mut runs = in_parallel(at_once, releases.clone(), |release| {
-        machine::boot(release, "")
-    })?;
-    // A machine that failed runs once more, alone. The emulator sometimes breaks a correct kernel, for example while
-    // the kernel patches its own instructions.
-    let mut flaky = Vec::new();
-    let booted = releases.into_iter().zip(&mut runs);
-    for (release, run) in booted.filter(|(_, run)| !run.failures().is_empty()) {
-        println!("{}=== {run} runs once more", run.failures());
-        *run = machine::boot(release, ".again")?;
+    // A machine that failed runs once more. The emulator sometimes breaks a correct kernel, for example while the kernel
+    // patches its own instructions.
+    let runs = in_parallel(at_once, releases, |release| {
+        let run = machine::boot(release, "")?;
         if run.failures().is_empty() {
-            flaky.push(run.to_string());
+            return Ok((run, None));
         }
-    }
-    Ok((runs, flaky))
+        println!("{}=== {run} runs once more", run.failures());
+        let run = machine::boot(release, ".again")?;
+        let flaky = run.failures().is_empty().then(|| run.to_string());
+        Ok((run, flaky))
+    })?;
+    let (runs, flaky): (_, Vec<_>) = runs.into_iter().unzip();
+    Ok((runs, flaky.into_iter().flatten().collect()))
 }
 
 /// Downloads the image and the drivers of a kernel into a folder of its name. An existing folder is used as it is:
