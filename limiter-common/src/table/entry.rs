@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{
     arithmetic::{
-        bucket::{self, BUSY, REST},
+        bucket::{self, BUSY, FREE, REST},
         size,
     },
     plain::plain,
@@ -235,10 +235,10 @@ pub trait Shared: Copy {
     }
 }
 
-/// The first word of the first entry, from the one at `first` on, that has ever been taken.
+/// The index of the first word of the next entry that is not free, from the one at `first` on. For user space.
 pub fn next_used(words: &[AtomicU64], first: usize) -> Option<usize> {
     let mut firsts = (first..words.len()).step_by(size_of::<Entry>() / size_of::<u64>());
-    firsts.find(|first| words[first + TAT].load(Ordering::Acquire) != 0)
+    firsts.find(|first| words[first + TAT].load(Ordering::Acquire) != FREE)
 }
 
 /// Whether an entry with this TAT belongs to a source.

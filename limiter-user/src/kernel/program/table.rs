@@ -79,7 +79,7 @@ impl Sets {
         u64::from(self.number) * u64::from(WAYS)
     }
 
-    /// The entries that have ever been taken.
+    /// The entries that are not free.
     fn entries(&self) -> impl Iterator<Item = Mapped<'_>> {
         let words: &[AtomicU64] = &self.words;
         let next = |first| entry::next_used(words, first).map(|first| Mapped { words, first });
