@@ -6,7 +6,7 @@ use std::path::Path;
 
 use aya::{EbpfLoader, programs::Xdp};
 use limiter_common::{
-    abi::{CLOCK_KERNEL, NEXT_FALLBACK},
+    abi::{CLOCK_KERNEL, NEXT_FALLBACK, NEXT_FOREIGN},
     arithmetic::rescale::PAST_QUOTAS,
 };
 use limiter_tests::{
@@ -63,10 +63,13 @@ fn entries_of(settings: &Settings, bound: u32) {
     }
     // The program is chained, and has a deadline.
     (config.chained, config.deadline) = (1, 1);
-    config.after_deadline = NEXT_FALLBACK;
     let proof = config.proof;
-    for (tc, frags) in [(false, false), (false, has_frags), (need::tcx(), false)] {
-        config.tc = tc.into();
+    for (tc, frags, after) in [
+        (false, false, NEXT_FALLBACK),
+        (false, has_frags, NEXT_FOREIGN),
+        (need::tcx(), false, NEXT_FALLBACK),
+    ] {
+        (config.tc, config.after_deadline) = (tc.into(), after);
         config.proof = if tc { 0 } else { proof };
         let lists = ListMaps::New(&prefixes);
         let program = object::load(&config, Maps::New, lists, frags).unwrap();
