@@ -12,13 +12,13 @@ use crate::{
     summary::{Report, Summary},
 };
 
-/// Number of programs that run at once. Each has as many threads as there are processors. Most of them wait, for example
-/// `trial` and `runbook`. `faults` and `model` keep a processor busy each.
+/// Number of programs that run at once. Each has as many threads as there are processors, apart from [`LAST`]. Most of
+/// them wait, for example `trial` and `runbook`. `faults` and `model` keep a processor busy each.
 const LANES: usize = 4;
 
 /// The slow programs. They start first, so that nothing waits for them at the end. `--quick` skips them.
-const LONG: &str = "faults package trial export chain model bench demo soak configurations replay top_live set lists \
-    watch fuzz_corpus";
+const LONG: &str = "faults package trial bench notify chain model fleet_postgres export demo soak configurations replay \
+    top_live set lists watch fuzz_corpus";
 
 /// The programs that run after all others, how many of them at once, and the number of threads of each.
 ///
