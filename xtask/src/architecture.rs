@@ -9,8 +9,8 @@ use crate::debian;
 const ALL: &str = include_str!("architectures.txt");
 
 /// A kind of processor: a line of architectures.txt. The processors of x86-64 have no 16-byte compare-and-swap: with
-/// it, Linux 6.12 was seen to die in its allocator, with flags that no processor has (QEMU 7.2). They have no fast copies
-/// of strings, which QEMU makes byte by byte. Those of arm64 sign pointers by a fast function instead of the architecture's.
+/// it, Linux 6.12 was seen to die in its allocator, with flags that no processor has (QEMU 7.2). They lack `erms`
+/// and `fsrm`: QEMU makes the fast copies of strings byte by byte. The processors of arm64 sign pointers by a fast function instead of the architecture's.
 #[derive(Clone, Copy)]
 pub struct Architecture {
     /// Name in Rust, rpm, GNU's compilers and the emulator.

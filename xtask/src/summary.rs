@@ -57,7 +57,7 @@ pub struct Summary {
     pub passed: usize,
     /// Tests that failed twice.
     pub failed: Vec<String>,
-    /// Tests that failed, then passed when run again alone.
+    /// Tests that failed, then passed when run again.
     pub flaky: Vec<String>,
 }
 

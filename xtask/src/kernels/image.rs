@@ -124,8 +124,8 @@ fn targets() -> impl Iterator<Item = &'static str> {
     lines.filter_map(|line| line.strip_prefix("target ")?.split(' ').next())
 }
 
-/// The folder of the unpacked packages with [`PROGRAMS`], and of those that they need.
-fn packages(architecture: Architecture) -> Result<PathBuf> {
+/// The folder of the unpacked packages with [`PROGRAMS`], and of those that they need. Unpacks them if it is missing.
+pub fn packages(architecture: Architecture) -> Result<PathBuf> {
     let kept = folder().join(format!("packages-{}", architecture.debian));
     if !kept.exists() {
         progress(&format!(

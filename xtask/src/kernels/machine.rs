@@ -15,7 +15,7 @@ use crate::process::progress;
 /// Maximum time of a machine in seconds.
 const LONGEST: &str = "3600";
 /// The kernel's command line. A kernel bug ends the machine. Warnings about emulated CPUs that stand still for long
-/// are switched off. The second line is for speed: with random addresses, QEMU translates each process again.
+/// are switched off. `norandmaps` and what follows save time: with random addresses, QEMU translates each process again.
 const COMMAND_LINE: &str = "panic=-1 oops=panic nowatchdog rcupdate.rcu_cpu_stall_suppress=1 \
     mitigations=off norandmaps init_on_alloc=0 cryptomgr.notests";
 /// The options of every machine.

@@ -22,7 +22,7 @@ use crate::{
     apt::Apt,
     architecture::Architecture,
     debian, paths,
-    process::{cargo, in_parallel, output, progress, run as succeed},
+    process::{cargo, in_parallel, joined, output, progress, run as succeed},
     summary::Summary,
 };
 
@@ -158,9 +158,13 @@ fn run_tests(names: &[String]) -> Result<(Vec<Run>, Vec<String>)> {
         let architecture = releases[0].architecture;
         let packages = format!("{PACKAGES} {}", architecture.emulator);
         debian::ensure(&packages, "testing on other kernels")?;
-        // Mostly waits for Debian's mirror.
-        in_parallel(releases.len(), releases.clone(), |release| {
-            fetch(release).with_context(|| format!("cannot test Linux {}", release.name))
+        // A download mostly waits for Debian's mirror.
+        thread::scope(|scope| {
+            let programs = scope.spawn(|| image::packages(architecture));
+            in_parallel(4, releases.clone(), |release| {
+                fetch(release).with_context(|| format!("cannot test Linux {}", release.name))
+            })?;
+            joined(programs)
         })?;
         image::make(architecture, releases)?;
     }
