@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::{install::Program, process::progress, toolchain::Rust};
 
-const CARGO_DENY: Program = Program("cargo-deny", "0.20.2");
+const CARGO_DENY: Program = Program("cargo-deny", "0.20.2", "");
 
 /// A cargo-deny on this machine, and a toolchain with the cargo that lists the dependencies.
 pub struct Deny<'a> {

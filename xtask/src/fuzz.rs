@@ -14,7 +14,7 @@ use crate::{
     process::{nightly, progress, run as succeed},
 };
 
-const CARGO_FUZZ: Program = Program("cargo-fuzz", "0.13.2");
+const CARGO_FUZZ: Program = Program("cargo-fuzz", "0.13.2", "");
 /// By default, cargo-fuzz compiles each package as one unit, and the largest units keep a single CPU busy for long.
 const UNITS: [&str; 2] = ["--codegen-units", "16"];
 /// The options of libFuzzer.

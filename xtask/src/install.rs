@@ -13,20 +13,19 @@ use crate::{
     process::{output, progress, run},
 };
 
-/// Name and version of a program.
+/// Name and version of a program, and what distinguishes this build of it from others.
 #[derive(Clone, Copy)]
-pub struct Program(pub &'static str, pub &'static str);
+pub struct Program(pub &'static str, pub &'static str, pub &'static str);
 
 impl Program {
-    /// The folder of this version of the program: below the user's folder of caches, or this checkout's.
+    /// Returns the folder of this build: in the user's folder of caches, or in this checkout's `target`.
     fn root(self) -> PathBuf {
-        let Self(name, version) = self;
+        let Self(name, version, build) = self;
         let home = || Some(env::home_dir()?.join(".cache"));
         let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let caches = caches.or_else(home).unwrap_or_else(paths::target);
-        caches
-            .join("limiter-tools")
-            .join(format!("{name}-{version}"))
+        let caches = caches.filter(|path| path.is_absolute()).or_else(home);
+        let tools = caches.unwrap_or_else(paths::target).join("limiter-tools");
+        tools.join(format!("{name}-{version}{build}"))
     }
 
     /// Finds the program in its folder.
@@ -47,7 +46,7 @@ impl Program {
         if let Some(path) = self.find() {
             return Ok(path);
         }
-        let Self(name, version) = self;
+        let Self(name, version, _) = self;
         progress(&format!("building {name} {version} (some minutes)"));
         cargo.args(["install", "--quiet", "--locked", "--force", name]);
         cargo.args(["--version", &format!("={version}"), "--root"]);

@@ -3,7 +3,7 @@
 //! The host's packages are checked with the pinned toolchain too. A new release has new lints, which must not fail a
 //! build that was good yesterday.
 
-use std::{process::Command, thread};
+use std::{env, process::Command, thread};
 
 use anyhow::{Result, bail};
 
@@ -12,7 +12,7 @@ use crate::{
     documents, flags,
     objects::{ENDIANS, target},
     parts, paths, prebuilt,
-    process::{self, joined, progress},
+    process::{self, in_parallel, joined, progress},
     toolchain::{CLIPPY, RUST_SRC, RUSTFMT, Rust},
     unsafe_code,
 };
@@ -31,17 +31,20 @@ pub fn run(strict: bool) -> Result<()> {
         ("clippy on limiter-ebpf", clippy_ebpf(&rust, &[])),
         ("clippy on limiter-ebpf for tc", clippy_ebpf(&rust, &tc)),
     ];
-    let (mut failed, deny, objects) = thread::scope(|scope| {
-        // Both build for minutes, and use one processor towards the end.
+    let (failed, deny, objects) = thread::scope(|scope| {
+        // All of them build for minutes, and use one processor towards the end.
         let deny = scope.spawn(|| Deny::find(&rust, strict));
         let objects = scope.spawn(|| prebuilt::check(strict));
-        let failed: Vec<_> = checks.into_iter().filter_map(complaint).collect();
+        let failed = in_parallel(2, checks.into(), |check| Ok(complaint(check)));
         (failed, joined(deny), joined(objects))
     });
-    if let Some(deny) = deny? {
-        failed.extend(dependencies(&deny).into_iter().filter_map(complaint));
-    }
+    let mut failed: Vec<_> = failed?.into_iter().flatten().collect();
+    let deny = deny.map(|deny| {
+        let checks = deny.iter().flat_map(dependencies);
+        failed.extend(checks.filter_map(complaint));
+    });
     let own = [
+        ("cargo-deny", deny),
         ("objects", objects),
         ("files with unsafe code", unsafe_code::check()),
         ("imports between parts", parts::check()),
@@ -100,6 +103,8 @@ fn clippy(rust: &Rust) -> Command {
     let mut clippy = rust.tool("cargo-clippy");
     clippy.args(["clippy", "--quiet", "--locked"]);
     clippy.args(["--workspace", "--all-targets", "--", "-D", "warnings"]);
+    // `.ci/run` sets it. The tool's command has no variables of cargo.
+    clippy.envs(env::vars_os().filter(|(name, _)| name == "CARGO_INCREMENTAL"));
     clippy
 }
 

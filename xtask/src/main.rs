@@ -59,7 +59,7 @@ enum Verb {
         #[arg(long, requires = "check")]
         strict: bool,
     },
-    /// Run all tests, after a check of the BPF objects; list the tests that could not run
+    /// Run all tests, after a check of the objects' hashes; list the tests that could not run
     Test {
         /// Fail if a test cannot run on this machine (default on build servers, where CI=true)
         #[arg(long)]
@@ -79,7 +79,8 @@ enum Verb {
     },
     /// Check formatting, clippy, objects, import rules, unsafe code, documents and dependencies
     Lint {
-        /// Install what is missing; without cargo-deny and bpf-linker, dependencies and bytes of objects are not checked
+        /// Install cargo-deny and bpf-linker if they are missing; without them, dependencies and the objects' bytes are
+        /// not checked
         #[arg(long)]
         strict: bool,
     },

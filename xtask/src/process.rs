@@ -75,12 +75,11 @@ pub fn cargo() -> Command {
 }
 
 /// Removes from `command` every variable that controls cargo, rustc and rustup from outside: the developer's flags and
-/// profiles, and the settings of the outer `cargo run`. Kept are folders of files, and whether builds are incremental.
+/// profiles, and the settings of the outer `cargo run`. Variables with the folders of files are kept.
 pub fn forget_rust_settings(command: &mut Command) {
-    const KEPT: [&str; 8] = [
+    const KEPT: [&str; 7] = [
         "CARGO_HOME",
         "CARGO_HTTP_",
-        "CARGO_INCREMENTAL",
         "CARGO_NET_",
         "CARGO_REGISTR",
         "CARGO_TARGET_DIR",

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The pinned release of bpf-linker.
-pub const LINKER: Program = Program("bpf-linker", "0.13.0");
+pub const LINKER: Program = Program("bpf-linker", "0.13.0", "-llvm-22");
 /// The feature of bpf-linker for the LLVM of the pinned rustc.
 const LLVM: &str = "llvm-22";
 /// Folder of that LLVM in Debian's packages.
