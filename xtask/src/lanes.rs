@@ -22,9 +22,9 @@ const LONG: &str = "faults package trial bench notify chain model fleet_postgres
 
 /// The programs that run after all others, how many of them at once, and the number of threads of each.
 ///
-/// The first ones test promises about seconds, with agents that answer in time. Both together keep two thirds of two
-/// processors busy. In the others, two threads on two processors meet at a barrier thousands of times. Beside other
-/// programs, each would wait for its processor there.
+/// The first ones test promises about seconds, with agents that answer in time. With three threads each, both together
+/// keep two processors busy most of the time. In the others, two threads on two processors meet at a barrier thousands
+/// of times. Beside other programs, each would wait for its processor there.
 const LAST: [(&str, usize, &str); 2] = [
     ("fleet fleet_hosts_postgres", 2, "3"),
     ("nested store_races two_cpus", 1, "2"),
