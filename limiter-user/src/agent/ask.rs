@@ -46,14 +46,10 @@ pub enum Error {
     Failed(String),
 }
 
-fn address() -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(NAME)
-}
-
 /// Takes the agent's socket in this network namespace.
 /// Fails if there is an agent already.
 pub fn listen() -> io::Result<tokio::net::UnixListener> {
-    let listener = UnixListener::bind_addr(&address()?)?;
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(NAME)?)?;
     listener.set_nonblocking(true)?;
     tokio::net::UnixListener::from_std(listener)
 }
@@ -109,7 +105,8 @@ async fn ask<T: serde::de::DeserializeOwned>(
             "the agent does not answer ({error}): read its log, or restart it"
         ))
     };
-    let socket = match address().and_then(|address| UnixStream::connect_addr(&address)) {
+    let address = SocketAddr::from_abstract_name(NAME).map_err(silent)?;
+    let socket = match UnixStream::connect_addr(&address) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             return Err(Error::NoAgent);
         }

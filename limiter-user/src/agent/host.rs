@@ -202,11 +202,8 @@ impl Table for Attached {
                 None => Charge::Nothing,
             },
         };
-        if self.tables.sets.charge(number, key, reader.epoch, change) {
-            added
-        } else {
-            0
-        }
+        let is_charged = self.tables.sets.charge(number, key, reader.epoch, change);
+        if is_charged { added } else { 0 }
     }
 }
 

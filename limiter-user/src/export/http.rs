@@ -11,10 +11,7 @@ use axum::{
     routing::get,
 };
 
-use super::{
-    collection::{Collection, Reading},
-    metrics,
-};
+use super::{Collection, Reading, metrics};
 
 const HEADERS: [(HeaderName, &str); 5] = [
     (

@@ -34,11 +34,8 @@ impl Channel {
 
     /// Waits until the other process is gone, or sends something without a question.
     pub async fn ended(&mut self) -> io::Error {
-        self.0
-            .next()
-            .await
-            .and_then(Result::err)
-            .unwrap_or_else(end)
+        let next = self.0.next().await;
+        next.and_then(Result::err).unwrap_or_else(end)
     }
 
     /// Sends a message.

@@ -10,11 +10,8 @@ use crate::{
 
 /// The bans of an interface, then the sources that its limits hold.
 pub fn bans(of: &Bans) -> String {
-    let mut text = format!(
-        "{}: {}\n",
-        of.interface,
-        counted(of.bans.len() as u64, "ban")
-    );
+    let count = counted(of.bans.len() as u64, "ban");
+    let mut text = format!("{}: {count}\n", of.interface);
     if !of.bans.is_empty() {
         let rows = of.bans.iter().map(|ban| {
             [
@@ -28,27 +25,19 @@ pub fn bans(of: &Bans) -> String {
         text += &(table("prefix|left|origin|reason|dropped", 4, rows) + "\n");
     }
     if !of.held.is_empty() {
-        let held = of.held.iter();
-        let rows = held.map(|one| {
-            [
-                one.source.clone(),
-                whole(one.left_seconds),
-                one.limit.clone(),
-            ]
+        let rows = of.held.iter().map(|one| {
+            let left = whole(one.left_seconds);
+            [one.source.clone(), left, one.limit.clone()]
         });
-        text += &format!(
-            "held by a limit:\n{}\n",
-            table("source|left|limit", 3, rows)
-        );
+        let held = table("source|left|limit", 3, rows);
+        text += &format!("held by a limit:\n{held}\n");
     }
     text
 }
 
 /// The time left, the origin and the reason of a ban, after the word "banned".
 pub fn since(ban: &Ban) -> String {
-    let left = ban
-        .left_seconds
-        .map(|left| format!("for {} more ", whole(left)));
+    let left = (ban.left_seconds).map(|left| format!("for {} more ", whole(left)));
     let reason = match ban.reason.as_str() {
         "" => String::new(),
         reason => format!(": {reason}"),

@@ -17,15 +17,9 @@ pub fn check(check: &Check) -> String {
         } else {
             ""
         };
-        text.push_str(&format!(
-            "  {} banned {}{shadow}\n",
-            ban.prefix,
-            bans::since(ban)
-        ));
-        text.push_str(&format!(
-            "    {} dropped by it\n",
-            grouped(ban.dropped_packets)
-        ));
+        let (since, dropped) = (bans::since(ban), grouped(ban.dropped_packets));
+        text += &format!("  {} banned {since}{shadow}\n", ban.prefix);
+        text += &format!("    {dropped} dropped by it\n");
     }
     for on_list in &check.lists {
         text.push_str(&format!("  {}\n", list_line(on_list, check)));
@@ -64,12 +58,8 @@ pub fn check(check: &Check) -> String {
         text.extend(lines.map(|line| format!("    {line}\n")));
     }
     for missing in &check.missing {
-        text.push_str(&format!(
-            "  {}: not checked, because its key is {}: give {} too\n",
-            missing.limit,
-            missing.key,
-            missing.options.join(", ")
-        ));
+        let (limit, key, options) = (&missing.limit, &missing.key, missing.options.join(", "));
+        text += &format!("  {limit}: not checked, because its key is {key}: give {options} too\n");
     }
     text
 }

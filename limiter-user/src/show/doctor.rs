@@ -40,7 +40,6 @@ fn mode_line(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// A value's name in the output.
 fn name(value: &impl ValueEnum) -> String {
     let value = value.to_possible_value();
     value.map_or_else(String::new, |value| value.get_name().to_owned())

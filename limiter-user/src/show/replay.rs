@@ -15,27 +15,18 @@ const SHOWN: usize = 10;
 
 /// The packets by limit and by source.
 pub fn text(replay: &Outcome) -> String {
-    let mut text = format!(
-        "{} in {}: {} passed, {} dropped\n",
-        counted(replay.verdicts.seen.packets, "packet"),
-        seconds(replay.seconds),
-        grouped(replay.verdicts.passed.packets),
-        grouped(replay.verdicts.dropped.packets),
-    );
+    let (of, time) = (&replay.verdicts, seconds(replay.seconds));
+    let [passed, dropped] = [of.passed, of.dropped].map(|count| grouped(count.packets));
+    let seen = counted(of.seen.packets, "packet");
+    let mut text = format!("{seen} in {time}: {passed} passed, {dropped} dropped\n");
     let drops = replay.drops.iter();
     let lines = drops.map(|(reason, count)| (reason.text(), count.packets));
-    let would_drop = replay.verdicts.would_drop.packets;
+    let (outgoing, others) = (replay.outgoing, replay.of_others);
     for (what, packets) in lines.chain([
-        ("passed only because of shadow", would_drop),
+        ("passed only because of shadow", of.would_drop.packets),
         ("not IP: passed", replay.not_ip),
-        (
-            "sent by the host itself: passed, not limited",
-            replay.outgoing,
-        ),
-        (
-            "of sources beyond those that fit into memory",
-            replay.of_others,
-        ),
+        ("sent by the host itself: passed, not limited", outgoing),
+        ("of sources beyond those that fit into memory", others),
     ]) {
         if packets > 0 {
             text.push_str(&format!("  {} {what}\n", grouped(packets)));

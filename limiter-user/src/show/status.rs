@@ -33,19 +33,15 @@ fn line(label: &str, text: &str) -> String {
 }
 
 fn limit_line(limit: &Limit) -> String {
-    let Limit {
-        name, burst, key, ..
-    } = limit;
+    let (name, burst, key) = (&limit.name, &limit.burst, &limit.key);
+    let rate = limit.rate_in_force();
     let held = limit.hold.as_ref().zip(limit.held_sources);
     let asleep = match limit.adapted {
         Some(false) => ": limiter adapt does not run",
         _ => "",
     };
     let parts = [
-        Some(format!(
-            "{name}: {}, burst {burst}, per {key}",
-            limit.rate_in_force()
-        )),
+        Some(format!("{name}: {rate}, burst {burst}, per {key}")),
         limit.cost.map(|cost| format!("cost {cost}")),
         Some(limit.algorithm.to_string()).filter(|name| name != "token-bucket"),
         held.map(|(hold, held)| format!("holds for {hold}: {} held", grouped(held))),
@@ -66,34 +62,27 @@ fn own_lines(limit: &Limit, is_only: bool) -> String {
     } else if is_only {
         return text;
     }
-    let sums = sums("", limit.passed, limit.dropped, limit.would_drop);
-    text + &line("", &sums)
+    text + &line("", &sums(limit.passed, limit.dropped, limit.would_drop))
 }
 
-/// The sums of packets, after those in `seen`.
-fn sums(seen: &str, passed: Count, dropped: Count, would_drop: Count) -> String {
+/// The sums of packets.
+fn sums(passed: Count, dropped: Count, would_drop: Count) -> String {
     let [passed, dropped] = [passed, dropped].map(|count| grouped(count.packets));
     let by_shadow = match would_drop.packets {
         0 => String::new(),
         packets => format!(" ({} passed only because of shadow)", grouped(packets)),
     };
-    format!("{seen}{passed} passed, {dropped} dropped{by_shadow}")
+    format!("{passed} passed, {dropped} dropped{by_shadow}")
 }
 
 /// The state of one attachment.
 pub fn interface(interface: &Interface) -> String {
-    let Interface {
-        name,
-        mode,
-        program_id,
-        attached_at,
-        verdicts,
-        sources,
-        ..
-    } = interface;
+    let (verdicts, sources) = (&interface.verdicts, &interface.sources);
+    let (name, mode, since) = (&interface.name, &interface.mode, &interface.attached_at);
     let shadow = interface.shadow.then_some(", shadow: nothing is dropped");
     let mut text = format!(
-        "{name}: {mode} mode, program {program_id}, since {attached_at}{}\n{}",
+        "{name}: {mode} mode, program {}, since {since}{}\n{}",
+        interface.program_id,
         shadow.unwrap_or_default(),
         notes(interface)
     );
@@ -120,14 +109,9 @@ pub fn interface(interface: &Interface) -> String {
     if !interface.exempt.is_empty() {
         text += &line("exempt", &interface.exempt.join(", "));
     }
-    let seen = format!("{} seen, ", grouped(verdicts.seen.packets));
-    let sums = sums(
-        &seen,
-        verdicts.passed,
-        verdicts.dropped,
-        verdicts.would_drop,
-    );
-    text += &line("packets", &sums);
+    let seen = grouped(verdicts.seen.packets);
+    let sums = sums(verdicts.passed, verdicts.dropped, verdicts.would_drop);
+    text += &line("packets", &format!("{seen} seen, {sums}"));
     text += &reasons_line("drops", &interface.drops);
     text += &reasons_line("passes", &interface.passes);
     let delays = &interface.delays;
@@ -135,10 +119,8 @@ pub fn interface(interface: &Interface) -> String {
         let packets = counted(delays.packets, "packet");
         let mean = 1e3 * delays.seconds / delays.packets as f64;
         let most = below(delays.most());
-        text += &line(
-            "delayed",
-            &format!("{packets}, {mean:.1} ms on average{most}"),
-        );
+        let times = format!("{packets}, {mean:.1} ms on average{most}");
+        text += &line("delayed", &times);
     }
     // Some sources take two entries.
     let entries = match sources.entries {
@@ -156,11 +138,8 @@ pub fn interface(interface: &Interface) -> String {
         text += &line("second chance", &again);
     }
     if sources.proven > 0 {
-        let proven = format!(
-            "{} let in by a SYN cookie",
-            counted(sources.proven, "source")
-        );
-        text += &line("proof", &proven);
+        let proven = counted(sources.proven, "source");
+        text += &line("proof", &format!("{proven} let in by a SYN cookie"));
     }
     text + &new_sources_note(interface)
 }
@@ -239,9 +218,7 @@ fn notes(interface: &Interface) -> String {
             format!("A trial ended at {ended}: the settings before it are in force again.")
         }),
     };
-    let fallback = interface
-        .fallback
-        .as_ref()
+    let fallback = (interface.fallback.as_ref())
         .map(|why| format!("NOT native: {why}; generic mode is several times slower."));
     let merged = match interface.mode.as_str() {
         "tc" => Some("Packets that offload has merged count as the packets they were, and pass or are dropped together.".to_owned()),
@@ -258,9 +235,8 @@ fn notes(interface: &Interface) -> String {
         format!("No jumbo frames (MTU above about 3500): {why}")
     });
     let chain = chained.then(|| chain_note(interface));
-    let notes = [trial, chain, fallback, merged, jumbo]
-        .into_iter()
-        .flatten();
+    let notes = [trial, chain, fallback, merged, jumbo].into_iter();
+    let notes = notes.flatten();
     notes.map(|note| format!("  {note}\n")).collect()
 }
 

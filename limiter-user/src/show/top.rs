@@ -20,24 +20,17 @@ pub fn once(top: &Top) -> String {
     if top.sources.is_empty() && top.other_drops.is_empty() {
         return format!("{name}: no source is in the table\n");
     }
-    let interval = top.interval_seconds.map_or_else(String::new, |interval| {
-        format!("; rates over {}", seconds(interval))
-    });
-    format!(
-        "{name}: {} passed, {} dropped{interval}\n{}\n",
-        grouped(verdicts.passed.packets),
-        grouped(verdicts.dropped.packets),
-        delays(top) + &sources(top)
-    )
+    let over = |interval| format!("; rates over {}", seconds(interval));
+    let interval = top.interval_seconds.map(over).unwrap_or_default();
+    let passed = grouped(verdicts.passed.packets);
+    let dropped = grouped(verdicts.dropped.packets);
+    let lines = delays(top) + &sources(top);
+    format!("{name}: {passed} passed, {dropped} dropped{interval}\n{lines}\n")
 }
 
 /// The live view: sums, limits, sources.
 pub fn live(sample: &Sample, interval: Duration) -> String {
-    let Sample {
-        interface: of,
-        before,
-        top,
-    } = sample;
+    let (of, top) = (&sample.interface, &sample.top);
     let mut text = format!("{} {}", of.name, of.mode);
     if of.shadow {
         text += " SHADOW";
@@ -50,7 +43,8 @@ pub fn live(sample: &Sample, interval: Duration) -> String {
         sums([of.passed, of.dropped, of.would_drop])
     };
     let (passed, over) = all(of);
-    let (passed_before, over_before) = before.as_ref().map_or((passed, over), all);
+    let before = sample.before.as_ref();
+    let (passed_before, over_before) = before.map_or((passed, over), all);
     let rate = |now: u64, then| rate(per_second(top, now.saturating_sub(then)));
     text += &format!(
         "  {} of {}  every {}\npassed  {}/s, {} in all\n{:<7} {}/s, {} in all\n",
@@ -144,10 +138,8 @@ fn sources(top: &Top) -> String {
             "answered" => ("answered SYNs", "new source"),
             reason => (reason, reason),
         };
-        let (since, dropped) = (
-            rate(of.dropped_packets_per_second),
-            grouped(of.dropped_packets),
-        );
+        let since = rate(of.dropped_packets_per_second);
+        let dropped = grouped(of.dropped_packets);
         // They have no bucket.
         [source, limit, "-", &since, "-", &dropped, "-", "-"].map(str::to_owned)
     });

@@ -20,16 +20,11 @@ pub fn line(event: &Event) -> String {
         Some(flags) => format!(" {}", flags.join(",")),
         None => String::new(),
     };
-    let protocol = event
-        .protocol
-        .as_ref()
-        .map_or_else(String::new, |protocol| format!(", {protocol}{flags}"));
-    format!(
-        "{} {source}{destination}{protocol}, {} bytes, {}\n",
-        event.time,
-        event.length,
-        verdict(event)
-    )
+    let protocol = event.protocol.as_ref();
+    let protocol = protocol.map(|protocol| format!(", {protocol}{flags}"));
+    let protocol = protocol.unwrap_or_default();
+    let (time, length, verdict) = (&event.time, event.length, verdict(event));
+    format!("{time} {source}{destination}{protocol}, {length} bytes, {verdict}\n")
 }
 
 /// Formats verdict and reason.

@@ -78,7 +78,6 @@ fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
     })
 }
 
-/// The name of this host.
 pub fn own_name() -> String {
     let name = nix::unistd::gethostname().ok();
     name.and_then(|name| name.into_string().ok())

@@ -4,12 +4,7 @@ use clap::Args;
 
 use crate::{
     adapt::{self, simulate::Second},
-    cli::shared::{
-        file::read,
-        interruption::interruption,
-        output::{note, print},
-        values::interface,
-    },
+    cli::shared::{file::read, interface, interruption, note, print},
     config::Rate,
     kernel::sys::requirements,
     plan::capture::Capture,
@@ -64,9 +59,6 @@ fn simulated(seconds: &[Second]) -> String {
             scales.join(", "),
         ]
     });
-    table(
-        "SECOND|ARRIVED|PASSED AS CONFIGURED|PASSED ADAPTED|RATES",
-        0,
-        rows,
-    ) + "\n"
+    let columns = "SECOND|ARRIVED|PASSED AS CONFIGURED|PASSED ADAPTED|RATES";
+    table(columns, 0, rows) + "\n"
 }

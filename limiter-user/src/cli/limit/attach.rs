@@ -120,12 +120,8 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
 
 async fn shown(interface: &str) -> Result<String, Error> {
     let attachment = Attachment::open(interface).await?;
-    warn_of_full_tables(
-        interface,
-        &attachment.record.settings,
-        attachment.record.frame_max,
-    );
     let settings = &attachment.record.settings;
+    warn_of_full_tables(interface, settings, attachment.record.frame_max);
     if let Some(finding) = proof(settings, requirements::has_syn_cookies(), None)
         && let Some(advice) = finding.advice
     {
@@ -242,13 +238,10 @@ fn directed(names: &[String], direction: Direction, advice: &str) -> Result<Vec<
 /// Detaches again from the interfaces in `done`: all interfaces or none.
 async fn undo(done: &[&str]) {
     for interface in done {
-        match detach(interface).await {
-            Ok(_) => note(&format!(
-                "{interface}: detached again, because another interface failed"
-            )),
-            Err(error) => note(&format!(
-                "{interface}: still attached, because detaching failed: {error}"
-            )),
-        }
+        let text = match detach(interface).await {
+            Ok(_) => "detached again, because another interface failed".to_owned(),
+            Err(error) => format!("still attached, because detaching failed: {error}"),
+        };
+        note(&format!("{interface}: {text}"));
     }
 }

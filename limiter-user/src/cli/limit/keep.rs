@@ -1,7 +1,7 @@
 use clap::Args;
 
 use crate::{
-    cli::shared::{On, each, outcome, report},
+    cli::shared::{On, each, outcome},
     kernel::ops::{
         detach::detach,
         trial::{Ended, end},
@@ -24,23 +24,16 @@ pub async fn run(arguments: Keep) -> anyhow::Result<()> {
 }
 
 async fn one(interface: &str, revert: bool) -> anyhow::Result<()> {
-    match end(interface, revert).await? {
+    let ended = end(interface, revert).await?;
+    let text = match ended {
         Ended::NothingBefore => {
             detach(interface).await?;
-            report(&format!(
-                "{interface}: detached: nothing was limited before the trial\n"
-            ));
+            "detached: nothing was limited before the trial".to_owned()
         }
-        Ended::Kept => report(&format!(
-            "{interface}: kept; `limiter detach {interface}` stops limiting\n"
-        )),
-        Ended::Reverted => report(&format!(
-            "{interface}: trial reverted; the settings before it are in force again\n"
-        )),
-        Ended::NoTrial => {
-            let text = format!("{interface}: unchanged: not on trial\n");
-            outcome(true, &text);
-        }
-    }
+        Ended::Kept => format!("kept; `limiter detach {interface}` stops limiting"),
+        Ended::Reverted => "trial reverted; the settings before it are in force again".to_owned(),
+        Ended::NoTrial => "unchanged: not on trial".to_owned(),
+    };
+    outcome(ended == Ended::NoTrial, &format!("{interface}: {text}\n"));
     Ok(())
 }

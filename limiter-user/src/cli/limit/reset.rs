@@ -41,16 +41,14 @@ async fn one(interface: &str, asked: Option<&Asked>) -> anyhow::Result<()> {
     let _lock = attachment.lock()?;
     let (count, text) = match asked {
         Some(asked) => forget(&attachment, asked),
-        None => match attachment.tables.sets.forget_where(|_| true) {
-            0 => (0, "no source is in the table".to_owned()),
-            count => {
-                let forgotten = grouped(count);
-                (
-                    count,
-                    format!("{forgotten} forgotten: every bucket is full again"),
-                )
-            }
-        },
+        None => {
+            let count = attachment.tables.sets.forget_where(|_| true);
+            let text = match count {
+                0 => "no source is in the table".to_owned(),
+                _ => format!("{} forgotten: every bucket is full again", grouped(count)),
+            };
+            (count, text)
+        }
     };
     let why = if count == 0 { "unchanged: " } else { "" };
     outcome(count == 0, &format!("{interface}: {why}{text}\n"));

@@ -87,9 +87,7 @@ fn merged(settings: &Settings, arguments: &Set) -> Result<Settings, Invalid> {
     if arguments.limit.is_none() {
         new.shadow = arguments.shadow.unwrap_or(new.shadow);
     }
-    if let Some(malformed) = arguments.malformed {
-        new.malformed = malformed;
-    }
+    new.malformed = arguments.malformed.unwrap_or(new.malformed);
     if let Some(OrNone(rate)) = arguments.new_sources {
         let before = new.new_sources.unwrap_or_default();
         new.new_sources = rate.map(|rate| NewSources { rate, ..before });

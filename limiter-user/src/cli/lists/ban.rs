@@ -53,35 +53,25 @@ fn bannable(text: &str) -> Result<IpNet, Invalid> {
 }
 
 pub async fn run(arguments: Ban) -> anyhow::Result<()> {
-    if arguments.origin == BY_FLEET {
+    let (origin, reason) = (&arguments.origin, &arguments.reason);
+    if origin == BY_FLEET {
         return Err(usage(invalid!(
             "bans of the origin '{BY_FLEET}' are those of a fleet: use another name"
         )));
     }
-    bans::ban(
-        &arguments.prefixes[0],
-        0,
-        &arguments.origin,
-        &arguments.reason,
-    )
-    .map_err(usage)?;
+    bans::ban(&arguments.prefixes[0], 0, origin, reason).map_err(usage)?;
     let ban = async |interface: &str| ban(interface, &arguments).await;
     each(&arguments.on.interfaces, ban).await
 }
 
 async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
-    let Ban {
-        prefixes,
-        lasts,
-        origin,
-        ..
-    } = arguments;
+    let (prefixes, lasts) = (&arguments.prefixes, arguments.lasts);
     let mut attachment = Attachment::open(interface).await?;
     let allow = attachment.settings()?.lists.allow;
     warn_of_ban(interface, prefixes, &allow);
     let is_in_shadow = attachment.record.settings.shadow;
     let settings = &attachment.record.settings;
-    let is_shared = settings.shares(BANS) && origin == BY_HAND;
+    let is_shared = settings.shares(BANS) && arguments.origin == BY_HAND;
     let banned = match settings.fleet.clone().filter(|_| is_shared) {
         None => ban_here(&mut attachment, arguments)?,
         Some(fleet) => {
@@ -89,7 +79,7 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
             drop(attachment);
             let edit = Edit::Add {
                 prefixes: prefixes.clone(),
-                lasts: *lasts,
+                lasts,
                 reason: arguments.reason.clone(),
             };
             by_fleet::change_bans(interface, edit).await?;
@@ -123,23 +113,17 @@ fn ban_here(
     attachment: &mut Attachment,
     arguments: &Ban,
 ) -> kernel::Result<Option<(String, String)>> {
-    let Ban {
-        prefixes,
-        lasts,
-        origin,
-        ..
-    } = arguments;
+    let origin = &arguments.origin;
     let _lock = attachment.lock()?;
     let now = clock::now()?;
-    let until = lasts.map_or(0, |lasts| {
+    let until = arguments.lasts.map_or(0, |lasts| {
         now.saturating_add(u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX))
     });
-    let made = |prefix: &IpNet| {
+    let mut bans = BTreeMap::new();
+    for prefix in &arguments.prefixes {
         let ban = bans::ban(prefix, until, origin, &arguments.reason)?;
-        Ok((*prefix, ban))
-    };
-    let bans: Result<BTreeMap<_, _>, Invalid> = prefixes.iter().map(made).collect();
-    let mut bans = bans?;
+        bans.insert(*prefix, ban);
+    }
     let end = |until: u64| if until == 0 { u64::MAX } else { until };
     if origin != BY_HAND {
         // Its owner ends the ban: it must not become another's.
@@ -166,10 +150,8 @@ fn ban_here(
         all if all == bans.len() => ", renewed".to_owned(),
         some => format!(", {some} of them renewed"),
     };
-    if before
-        .values()
-        .any(|earlier| end(earlier.until) > end(until))
-    {
+    let was_longer = |earlier: &abi::Ban| end(earlier.until) > end(until);
+    if before.values().any(was_longer) {
         note("a ban ends earlier now than it would have");
     }
     Ok(first_of(bans.keys()).map(|what| (what, renewed)))

@@ -28,11 +28,7 @@ impl Edit {
 
     /// Edits the list on all hosts, and prints the result. On return, the edit is in force on this host.
     pub async fn by_fleet(&self, attachment: Attachment) -> anyhow::Result<()> {
-        let Self {
-            kind,
-            name,
-            prefixes,
-        } = self;
+        let (kind, name, prefixes) = (self.kind, &self.name, &self.prefixes);
         let interface = attachment.interface.name.clone();
         let fleet = attachment.record.settings.fleet.clone();
         let fleet = fleet.unwrap_or_default();
@@ -43,11 +39,9 @@ impl Edit {
         let given = prefixes.iter().copied().collect();
         let mut not_there = None;
         let (change, what) = match kind {
-            Kind::Replace => {
-                anyhow::bail!(invalid!(
-                    "{name} is shared by fleet '{fleet}', and replacing it could remove prefixes that other hosts add; nothing was changed: use `remove` and `add`"
-                ));
-            }
+            Kind::Replace => anyhow::bail!(invalid!(
+                "{name} is shared by fleet '{fleet}', and replacing it could remove prefixes that other hosts add; nothing was changed: use `remove` and `add`"
+            )),
             Kind::Add => {
                 let edit = store::Edit::Add {
                     prefixes: given,
@@ -65,9 +59,8 @@ impl Edit {
                 (store::Edit::Remove(given), "removed")
             }
         };
-        let changed = ask::edit(&interface, name, change)
-            .await
-            .map_err(unchanged)?;
+        let changed = ask::edit(&interface, name, change).await;
+        let changed = changed.map_err(unchanged)?;
         let text = match changed {
             0 => {
                 let why = not_there.as_deref().unwrap_or("already in force");

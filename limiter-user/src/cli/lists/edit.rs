@@ -146,9 +146,8 @@ async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {
         fleet,
     };
     let fleet = listing.fleet.as_deref().unwrap_or_default();
-    answer(json, &listing, || {
-        show::lists::lines(&listing.prefixes, fleet)
-    })?;
+    let text = || show::lists::lines(&listing.prefixes, fleet);
+    answer(json, &listing, text)?;
     if let Some(error) = error {
         note(&format!(
             "the fleet's entries are listed without host and time: {error}"

@@ -30,12 +30,8 @@ pub async fn run(arguments: Unban) -> anyhow::Result<()> {
     each(&arguments.on.interfaces, unban).await
 }
 
-async fn unban(
-    interface: &str,
-    Unban {
-        prefixes, origin, ..
-    }: &Unban,
-) -> anyhow::Result<()> {
+async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
+    let (prefixes, origin) = (&arguments.prefixes, &arguments.origin);
     let mut attachment = Attachment::open(interface).await?;
     let mut of_fleet = Vec::new();
     if attachment.record.settings.shares(BANS) && origin.is_none() {
@@ -74,27 +70,18 @@ async fn unban(
     let missing = missing.first().map(|first| {
         let around = clock::now().and_then(|now| attachment.bans.of(first.addr(), 0, now));
         let around = around.ok().flatten();
-        let around =
-            around.map(|(around, _)| format!("; the ban of {} contains it", show(&around)));
-        format!(
-            "{} is not banned{}",
-            show(first),
-            around.unwrap_or_default()
-        )
+        let around = around.map(|(ban, _)| format!("; the ban of {} contains it", show(&ban)));
+        let (first, around) = (show(first), around.unwrap_or_default());
+        format!("{first} is not banned{around}")
     });
-    match (first_of(ended.into_iter()), missing) {
-        (Some(ended), missing) => {
-            outcome(
-                missing.is_some(),
-                &format!("{interface}: {ended} unbanned\n"),
-            );
-            missing.iter().for_each(|why| note(why));
-        }
-        (None, why) => {
-            let why = why.unwrap_or_default();
-            outcome(true, &format!("{interface}: unchanged: {why}\n"));
-        }
-    }
+    let Some(ended) = first_of(ended.into_iter()) else {
+        let why = missing.unwrap_or_default();
+        outcome(true, &format!("{interface}: unchanged: {why}\n"));
+        return Ok(());
+    };
+    let text = format!("{interface}: {ended} unbanned\n");
+    outcome(missing.is_some(), &text);
+    missing.iter().for_each(|why| note(why));
     Ok(())
 }
 

@@ -9,8 +9,7 @@ use crate::{
     agent::ask,
     cli::shared::{OnOne, address, answer, each},
     kernel::Attachment,
-    observe,
-    observe::{Asked, OnList, source},
+    observe::{self, Asked, OnList, source},
     show,
 };
 

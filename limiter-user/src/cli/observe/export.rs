@@ -4,8 +4,7 @@ use clap::Args;
 
 use crate::{
     cli::shared::{interruption, note, print},
-    export,
-    export::{Collection, Server},
+    export::{self, Collection, Server},
     helper, sandbox,
 };
 

@@ -4,8 +4,7 @@ use crate::{
     agent::ask,
     cli::shared::{answer, interface, is_all, note, unique},
     kernel::{Attachment, Error},
-    observe,
-    observe::{collect, feeds},
+    observe::{self, collect, feeds},
     show,
 };
 

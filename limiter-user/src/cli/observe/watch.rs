@@ -26,8 +26,7 @@ use crate::{
     },
     observe,
     plan::capture::{Interface, Writer},
-    show,
-    show::units::grouped,
+    show::{self, units::grouped},
 };
 
 /// Interval between reads of the ring buffer. The program wakes no reader: that would cost it more than everything
@@ -99,10 +98,8 @@ pub async fn run(arguments: Watch) -> anyhow::Result<()> {
     });
     let file = file.transpose()?;
     let done = if file.is_some() { "written" } else { "shown" };
-    note(&format!(
-        "{}: drops are {done} until you press Ctrl-C",
-        watching.interface
-    ));
+    let name = &watching.interface;
+    note(&format!("{name}: drops are {done} until you press Ctrl-C"));
     let mut showing = Showing {
         watching,
         file,
@@ -187,11 +184,10 @@ impl Showing {
         }
         if !self.said_lost && self.watching.lost()? > 0 {
             self.said_lost = true;
+            let [burst, rate] = [EVENT_BURST, 1_000_000_000 / EVENT_COST].map(grouped);
             note(&format!(
-                "not all drops are {}: each CPU reports at most {} at once and {} per second; --source, --limit and --reason select drops",
-                self.done,
-                grouped(EVENT_BURST),
-                grouped(1_000_000_000 / EVENT_COST)
+                "not all drops are {}: each CPU reports at most {burst} at once and {rate} per second; --source, --limit and --reason select drops",
+                self.done
             ));
         }
         Ok(())

@@ -94,11 +94,8 @@ fn add(command: &Command, pages: &mut Vec<Page>) -> anyhow::Result<()> {
     end.control("SH", ["EXIT", "STATUS"])
         .text([roman(EXIT_STATUS)]);
     end.control("SH", ["SEE", "ALSO"]);
-    end.text([roman(format!(
-        "limiter({SECTION}), {}({})",
-        file::NAME,
-        file::SECTION
-    ))]);
+    let others = format!("limiter({SECTION}), {}({})", file::NAME, file::SECTION);
+    end.text([roman(others)]);
     pages.push(Page {
         name: command.get_display_name().unwrap_or("limiter").to_owned(),
         section: SECTION,

@@ -43,14 +43,11 @@ async fn check(path: &Path) -> anyhow::Result<()> {
     let warnings = warn_of_ineffective(path, &file, frame_max)
         + warn_of_full_tables(&subject, &file.settings, frame_max);
     refuse_warnings(path, warnings)?;
-    let limits = file.settings.limits.len();
+    let limits = counted(file.settings.limits.len() as u64, "limit");
     let prefixes: usize = file.settings.lists.all().map(|(_, list)| list.len()).sum();
-    Ok(print(&format!(
-        "{}: valid: {}, {} on lists\n",
-        path.display(),
-        counted(limits as u64, "limit"),
-        counted(prefixes as u64, "prefix")
-    ))?)
+    let prefixes = counted(prefixes as u64, "prefix");
+    let text = format!("{subject}: valid: {limits}, {prefixes} on lists\n");
+    Ok(print(&text)?)
 }
 
 async fn show(interface: &str) -> anyhow::Result<()> {

@@ -70,11 +70,9 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
         }
     }
     if outgoing > 0 {
-        note(&format!(
-            "{}: left out {} that the host itself sent",
-            path.display(),
-            counted(outgoing, "packet")
-        ));
+        let (path, packets) = (path.display(), counted(outgoing, "packet"));
+        let text = format!("{path}: left out {packets} that the host itself sent");
+        note(&text);
     }
     note_damage(&capture, path);
     Ok(watched)
@@ -84,10 +82,8 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
 async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Watched> {
     let stop = interruption()?;
     let mut watch = Watch::start(name, mode).await.map_err(about(name))?;
-    let why = watch
-        .fallback
-        .as_ref()
-        .map_or_else(String::new, |why| format!(", NOT native: {why}"));
+    let why = (watch.fallback.as_ref()).map(|why| format!(", NOT native: {why}"));
+    let why = why.unwrap_or_default();
     note(&format!(
         "{name}: watching in {} mode{why} for {}; nothing is limited, and Ctrl-C ends it early",
         watch.mode.name(),

@@ -9,8 +9,7 @@ use crate::{
         capture::Capture,
         replay::{self, Compiled},
     },
-    show,
-    show::units::counted,
+    show::{self, units::counted},
 };
 
 /// Show the effect of limits on the packets of a capture

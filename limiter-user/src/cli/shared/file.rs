@@ -90,9 +90,6 @@ pub async fn frame_max(on: &[String], file: &File) -> u64 {
     };
     // A user who may not ask the kernel gets warnings for the usual frame.
     let known = interface::all().await.unwrap_or_default();
-    let named = names
-        .iter()
-        .filter_map(|name| interface::named(&known, name).ok());
-    let frames = named.map(|interface| interface.frame_max(mode));
-    frames.max().unwrap_or(USUAL_FRAME)
+    let frame = |name: &String| Some(interface::named(&known, name).ok()?.frame_max(mode));
+    names.iter().filter_map(frame).max().unwrap_or(USUAL_FRAME)
 }

@@ -4,10 +4,7 @@ use std::{collections::HashSet, io};
 
 use clap::{ArgAction, Args};
 
-use super::{
-    output::{Usage, note},
-    values::interface,
-};
+use super::{Usage, interface, note};
 use crate::kernel::Attachment;
 
 // Interfaces as the only operands of a verb.

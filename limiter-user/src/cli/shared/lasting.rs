@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{
-    output::{note, outcome},
-    values::{DAY, SECOND, duration},
-};
+use super::{DAY, SECOND, duration, note, outcome};
 use crate::{
     config::difference::difference,
     kernel::ops::set::{Lasts, Swapped},

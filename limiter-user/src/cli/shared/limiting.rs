@@ -5,10 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ipnet::IpNet;
 
-use super::{
-    output::{Usage, usage},
-    values::{count, prefix},
-};
+use super::{Usage, count, prefix, usage};
 use crate::config::{
     Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, NewSources, OrNone,
     Proof, Rate, Scope, Settings,
