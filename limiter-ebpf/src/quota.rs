@@ -37,20 +37,18 @@ pub fn scale(slot: u32) -> u64 {
     word.map_or(0, |word| unsafe { word.read_volatile() })
 }
 
-/// Nanoseconds since the bucket of an entry with these words became full, plus one. 0 if it is not full at `now`
-/// (nanoseconds); `u64::MAX` if its limit is gone.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn full_for(over: u64, tat: u64, now: u64) -> u64 {
+/// [`limiter_common::table::SharedTable::full_for`].
+#[inline(always)]
+pub fn full_for(over: u64, tat: u64, now: u64) -> Option<u64> {
     let Some((index, limit)) = constants().limit_in(entry::slot_in(over)) else {
-        return u64::MAX;
+        return Some(u64::MAX);
     };
-    let epoch = entry::epoch_in(over, limit.epoch);
-    let full_for = on_present(index, epoch, tat).and_then(|tat| limit.quota.full_for(tat, now));
-    full_for.map_or(0, |nanoseconds| nanoseconds.saturating_add(1))
+    let tat = on_present(index, entry::epoch_in(over, limit.epoch), tat)?;
+    limit.quota.full_for(tat, now)
 }
 
-/// [`limiter_common::arithmetic::quota::Quota::is_quiet`] of a bucket on the present quota: 1 or 0.
+/// [`limiter_common::table::SharedTable::is_quiet`] of a bucket on the present quota: 1 or 0. A separate function: inlined,
+/// LLVM leaves out a bounds check that Linux 6.1 requires.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn is_quiet(over: u64, tat: u64, packets: u64, now: u64) -> u32 {

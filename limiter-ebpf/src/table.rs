@@ -52,16 +52,33 @@ pub fn entry_number(key: &SourceKey) -> u32 {
     table_find(key)
 }
 
-/// [`entry_number`]. A global function: the verifier checks the loop once (Linux 5.6; pointers to memory, 5.12).
+/// [`entry_number`]. A global function: the verifier checks it once (Linux 5.6; pointers to memory, 5.12).
 #[unsafe(no_mangle)]
 #[inline(never)]
 extern "C" fn table_find(key: *const SourceKey) -> u32 {
     lent!(key);
-    table::find(&Maps, key, &Maps.home(key)).map_or(0, |(_, entry)| entry.number())
+    table::find(&Maps, key, &Maps.home(key)).map_or(0, |index| index + 1)
+}
+
+/// [`table::find_in_pair`]. Returns the entry's number, counted from 1, or 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn table_find_in(key: *const SourceKey, set: u32) -> u32 {
+    lent!(key);
+    table::find_in_pair(&Maps, key, set).map_or(0, |index| index + 1)
 }
 
 /// Bit of a distance: the source only takes the entry of a quiet source of its limit. A function has five arguments.
 const REPLACES: u32 = 1 << 31;
+
+/// [`table::may_be_taken`] for the entry with this number: 1 or 0.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn table_may_take(number: u32, tat: u64, now: u64, of: u32) -> u32 {
+    entry(number)
+        .is_some_and(|entry| table::may_be_taken(&Maps, entry, tat, now, of))
+        .into()
+}
 
 /// [`table::settle`] for the entry with this index. Returns 1, or 0 if the entry may not be taken.
 #[unsafe(no_mangle)]
@@ -73,24 +90,6 @@ extern "C" fn table_settle(
     tat: u64,
     now: u64,
 ) -> u32 {
-    settle(key, index, distance, tat, now, false)
-}
-
-/// [`table_settle`] for a key that takes two entries. A separate function, for the stack frame of the other one.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn table_settle_wide(
-    key: *const SourceKey,
-    index: u32,
-    distance: u32,
-    tat: u64,
-    now: u64,
-) -> u32 {
-    settle(key, index, distance, tat, now, true)
-}
-
-#[inline(always)]
-fn settle(key: *const SourceKey, index: u32, distance: u32, tat: u64, now: u64, wide: bool) -> u32 {
     lent!(key);
     let Some((_, limit)) = constants().limit_in(key.slot()) else {
         return 0;
@@ -103,7 +102,7 @@ fn settle(key: *const SourceKey, index: u32, distance: u32, tat: u64, now: u64, 
         replaces: distance & REPLACES != 0,
     };
     let distance = distance & !REPLACES;
-    let settled = table::settle(&Maps, index / WAYS, index % WAYS, &new, distance, wide);
+    let settled = table::settle(&Maps, index / WAYS, index % WAYS, &new, distance);
     settled.is_some().into()
 }
 
@@ -199,7 +198,7 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64> {
-        quota::full_for(over, tat, now).checked_sub(1)
+        quota::full_for(over, tat, now)
     }
 
     #[inline(always)]
@@ -258,14 +257,20 @@ impl SharedTable for Maps {
     }
 
     #[inline(always)]
+    fn find_in_pair(&self, key: &SourceKey, number: u32) -> Option<u32> {
+        table_find_in(key, number).checked_sub(1)
+    }
+
+    #[inline(always)]
+    fn may_be_taken(&self, entry: Entry, tat: u64, now: u64, of: u32) -> bool {
+        table_may_take(entry.number(), tat, now, of) != 0
+    }
+
+    #[inline(always)]
     fn settle(&self, set: u32, way: u32, new: &New<'_>, distance: u32) -> Option<()> {
         let index = set * WAYS + way;
         let distance = distance | if new.replaces { REPLACES } else { 0 };
-        let settled = if new.key.is_wide() {
-            table_settle_wide(new.key, index, distance, new.tat, new.now)
-        } else {
-            table_settle(new.key, index, distance, new.tat, new.now)
-        };
+        let settled = table_settle(new.key, index, distance, new.tat, new.now);
         (settled != 0).then_some(())
     }
 }

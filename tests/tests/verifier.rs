@@ -24,13 +24,13 @@ use limiter_user::{
     },
 };
 
-/// Maximum for one limit. Linux 6.1 processes 55,836, and 6.18 46,338 (in the network stack).
-const ONE: u32 = 66_000;
+/// Maximum for one limit. Linux 6.1 processes 40,705, and 6.18 35,266 (in the network stack).
+const ONE: u32 = 48_000;
 
-/// Maximum for several limits. Linux 6.1 processes 275,832, and 6.18 166,004. Its own maximum is
+/// Maximum for several limits. Linux 6.1 processes 204,359, and 6.18 152,500. Its own maximum is
 /// 1,000,000; the project's is 300,000.
 /// The functions that check a limit are verified once, and the rest grows with three loops over the limits.
-const SEVERAL: u32 = 290_000;
+const SEVERAL: u32 = 240_000;
 
 /// One limit on every packet.
 fn plain() -> Settings {

@@ -13,7 +13,7 @@ pub const SETS_OF_PAIR: u32 = 2;
 pub const ENTRIES_OF_PAIR: u32 = SETS_OF_PAIR * WAYS;
 
 /// Pairs of sets in a probe sequence.
-const PAIRS_OF_SOURCE: u32 = 16;
+pub const PAIRS_OF_SOURCE: u32 = 16;
 
 /// Sets in a probe sequence. Up to about 85 % of the entries in use, one of tens of thousands of new sources finds no
 /// room; between 90 and 95 %, one of 25.
@@ -116,7 +116,8 @@ pub struct ProbeSequence {
 }
 
 impl ProbeSequence {
-    /// The number of the set at `distance`, below [`SETS_OF_SOURCE`]. Call it with 0, 1, 2 and so on.
+    /// The number of the set at `distance`, below [`SETS_OF_SOURCE`]. Call it with ascending distances: all of them, or
+    /// only the even ones.
     #[inline(always)]
     pub const fn set(&mut self, distance: u32) -> u32 {
         if distance > 0 && distance.is_multiple_of(SETS_OF_PAIR) {

@@ -21,4 +21,7 @@ mod search;
 pub(crate) use layout::scaled;
 pub use layout::{ENTRIES_OF_PAIR, Home, ProbeSequence, SETS_OF_PAIR, SETS_OF_SOURCE, Seed, WAYS};
 pub use overflow::{OVERFLOW_WIDTH, Overflow};
-pub use search::{Added, FEW, New, SWEPT, SharedTable, add, clear, find, make_room, settle, sweep};
+pub use search::{
+    Added, FEW, New, SWEPT, SharedTable, add, clear, find, find_in_pair, make_room, may_be_taken,
+    settle, sweep,
+};

@@ -11,13 +11,16 @@
 //! A source is added under the lock of its home set, so that two CPUs do not make two buckets for it. Known sources
 //! take no lock.
 
+use core::hint::black_box;
+
 use super::{
-    Home, Overflow, SETS_OF_SOURCE, WAYS,
+    Home, Overflow, SETS_OF_PAIR, WAYS,
     entry::{
         ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT, counter, is_out_of_reach, is_taken,
         is_wide, slot_in, with_epoch,
     },
     key::SourceKey,
+    layout::PAIRS_OF_SOURCE,
     word::Word,
 };
 use crate::{
@@ -126,10 +129,20 @@ pub trait SharedTable {
     fn has(&self, key: &SourceKey, home: &Home) -> bool {
         find(self, key, home).is_some()
     }
+    /// [`find_in_pair`]. The kernel program overrides it with a separate function.
+    #[inline(always)]
+    fn find_in_pair(&self, key: &SourceKey, number: u32) -> Option<u32> {
+        find_in_pair(self, key, number)
+    }
+    /// [`may_be_taken`]. The kernel program overrides it with a separate function.
+    #[inline(always)]
+    fn may_be_taken(&self, entry: Self::Entry, tat: u64, now: u64, of: u32) -> bool {
+        may_be_taken(self, entry, tat, now, of)
+    }
     /// [`settle`]. The kernel program overrides it with a separate function.
     #[inline(always)]
     fn settle(&self, set: u32, way: u32, new: &New<'_>, distance: u32) -> Option<()> {
-        settle(self, set, way, new, distance, new.key.is_wide())
+        settle(self, set, way, new, distance)
     }
 }
 
@@ -164,9 +177,9 @@ pub enum Added {
     NoRoom,
 }
 
-/// Finds the entry of a source in the set with this first entry. `wide`: its key takes two entries.
+/// Finds the entry of a source in the set with this first entry. Returns the entry's number in the set.
 #[inline(always)]
-fn find_in<E: Shared>(set: E, key: &SourceKey, wide: bool) -> Option<E> {
+fn find_in<E: Shared>(set: E, key: &SourceKey, wide: bool) -> Option<u32> {
     let step = if wide { 2 } else { 1 };
     let mut way = 0;
     while way < WAYS {
@@ -177,31 +190,47 @@ fn find_in<E: Shared>(set: E, key: &SourceKey, wide: bool) -> Option<E> {
             entry.begins_with(key)
         };
         if is_its && is_taken(entry.load(TAT)) {
-            return Some(entry);
+            return Some(way);
         }
         way += step;
     }
     None
 }
 
-/// Finds the entry of a source in its probe sequence. Returns the number of the set and the entry.
+/// Finds the entry of a source in the set `number` or the other set of its pair. Returns its index in the table.
 #[inline(always)]
-pub fn find<T: SharedTable + ?Sized>(
+pub fn find_in_pair<T: SharedTable + ?Sized>(
     table: &T,
     key: &SourceKey,
-    home: &Home,
-) -> Option<(u32, T::Entry)> {
-    let mut sequence = home.probe_sequence();
+    number: u32,
+) -> Option<u32> {
+    let found = find_in_set(table, key, number);
+    found.or_else(|| find_in_set(table, key, number ^ 1))
+}
+
+#[inline(always)]
+fn find_in_set<T: SharedTable + ?Sized>(table: &T, key: &SourceKey, number: u32) -> Option<u32> {
+    let way = find_in(table.set(number)?, key, key.is_wide())?;
+    Some(number * WAYS + way)
+}
+
+/// Finds the entry of a source in its probe sequence. Returns its index in the table.
+#[inline(always)]
+pub fn find<T: SharedTable + ?Sized>(table: &T, key: &SourceKey, home: &Home) -> Option<u32> {
     let overflow = table.overflow(home.set);
-    for distance in 0..SETS_OF_SOURCE {
-        if !overflow.reaches(distance) {
+    if overflow.count() == 0 {
+        return find_in_set(table, key, home.set);
+    }
+    let mut sequence = home.probe_sequence();
+    for pair in 0..PAIRS_OF_SOURCE {
+        let distance = pair * SETS_OF_PAIR;
+        // Hidden, so that LLVM does not count iterations by `overflow`: Linux 6.1 would find no end of the loop.
+        if !overflow.reaches(black_box(distance)) {
             break;
         }
-        let number = sequence.set(distance);
-        if let Some(set) = table.set(number)
-            && let Some(entry) = find_in(set, key, key.is_wide())
-        {
-            return Some((number, entry));
+        let found = table.find_in_pair(key, sequence.set(distance));
+        if found.is_some() {
+            return found;
         }
     }
     None
@@ -294,10 +323,8 @@ fn clear_entry<T: SharedTable + ?Sized>(
     }
 }
 
-/// Entries in a probe sequence.
-const PROBES: u32 = SETS_OF_SOURCE * WAYS;
-/// Entries that are searched for a quiet source: in a flood, most are.
-const QUIET_PROBES: u32 = 16;
+/// Pairs of sets that are searched for a quiet source: in a flood, most are.
+const QUIET_PAIRS: u32 = 4;
 
 #[inline(always)]
 fn add_locked<T: SharedTable + ?Sized>(table: &T, new: &New<'_>, home: &Home) -> Added {
@@ -305,25 +332,30 @@ fn add_locked<T: SharedTable + ?Sized>(table: &T, new: &New<'_>, home: &Home) ->
         return Added::Raced;
     }
     let mut sequence = home.probe_sequence();
-    let mut number = home.set;
-    let probes = if new.replaces { QUIET_PROBES } else { PROBES };
-    // One loop over entries instead of two nested ones: the verifier follows it once.
-    for index in 0..probes {
-        let (distance, way) = (index / WAYS, index % WAYS);
-        if way == 0 {
-            number = sequence.set(distance);
-        } else if new.key.is_wide() {
-            continue;
-        }
-        if table.settle(number, way, new, distance).is_some() {
-            return Added::Done;
+    let pairs = if new.replaces {
+        QUIET_PAIRS
+    } else {
+        PAIRS_OF_SOURCE
+    };
+    for pair in 0..pairs {
+        let distance = pair * SETS_OF_PAIR;
+        let number = sequence.set(distance);
+        for side in 0..SETS_OF_PAIR {
+            for way in 0..WAYS {
+                if way > 0 && new.key.is_wide() {
+                    continue;
+                }
+                let settled = table.settle(number ^ side, way, new, distance + side);
+                if settled.is_some() {
+                    return Added::Done;
+                }
+            }
         }
     }
     Added::NoRoom
 }
 
-/// Puts the source into an entry of the set with this number. None if the entry may not be taken. `wide`: the source
-/// takes two entries.
+/// Puts the source into an entry of the set with this number. None if the entry may not be taken.
 #[inline(always)]
 pub fn settle<T: SharedTable + ?Sized>(
     table: &T,
@@ -331,8 +363,8 @@ pub fn settle<T: SharedTable + ?Sized>(
     way: u32,
     new: &New<'_>,
     distance: u32,
-    wide: bool,
 ) -> Option<()> {
+    let wide = new.key.is_wide();
     let entry = table.set(number)?.at(way);
     if new.replaces && wide {
         return None;
@@ -415,8 +447,7 @@ fn leave<T: SharedTable + ?Sized>(table: &T, home: u32, number: u32) {
 /// No slot. Not an [`Option`]: see [`crate::policy::Found`].
 const ANY: u32 = u32::MAX;
 
-/// Takes an entry that may be taken: replaces its TAT with `mark`. Returns the former TAT. `of`: takes only the entry
-/// of a quiet source of the limit in this slot, unless it is [`ANY`].
+/// Takes an entry that may be taken: replaces its TAT with `mark`. Returns the former TAT. `of`: see [`may_be_taken`].
 #[inline(always)]
 fn take<T: SharedTable + ?Sized>(
     table: &T,
@@ -425,54 +456,45 @@ fn take<T: SharedTable + ?Sized>(
     now: u64,
     of: u32,
 ) -> Option<u64> {
-    let may_be_taken = |tat| {
-        if of == ANY {
-            may_be_taken(table, entry, tat, now)
-        } else {
-            may_be_replaced(table, entry, tat, now, of)
-        }
-    };
     let tat = entry.load(TAT);
-    if is_out_of_reach(tat) || !may_be_taken(tat) {
+    if is_out_of_reach(tat) || !table.may_be_taken(entry, tat, now, of) {
         return None;
     }
     if !entry.swap(TAT, tat, mark) {
         return None;
     }
     // The entry may have changed hands before the swap. From now on it cannot.
-    if !may_be_taken(tat) {
+    if !table.may_be_taken(entry, tat, now, of) {
         entry.swap(TAT, mark, tat);
         return None;
     }
     Some(tat)
 }
 
-/// Whether the entry has no source, or its bucket is full and not kept for its source.
+/// Whether the entry has no source, or its bucket is full and not kept for its source. If `of` is not [`ANY`], whether
+/// it is of a quiet source of the limit in this slot, and its key takes no second entry.
 #[inline(always)]
-fn may_be_taken<T: SharedTable + ?Sized>(table: &T, entry: T::Entry, tat: u64, now: u64) -> bool {
-    if !bucket::is_time(tat) {
-        return true;
-    }
-    let over = entry.load(OVER);
-    match table.full_for(over, tat, now) {
-        Some(full_for) => full_for >= KEPT_FOR || counter(entry.load(PASSED)) + counter(over) <= 1,
-        None => false,
-    }
-}
-
-/// Whether the entry is of a quiet source of the limit in `slot`, and its key takes no second entry.
-#[inline(always)]
-fn may_be_replaced<T: SharedTable + ?Sized>(
+pub fn may_be_taken<T: SharedTable + ?Sized>(
     table: &T,
     entry: T::Entry,
     tat: u64,
     now: u64,
-    slot: u32,
+    of: u32,
 ) -> bool {
     let (passed, over) = (counter(entry.load(PASSED)), entry.load(OVER));
-    bucket::is_time(tat)
-        && passed + counter(over) <= FEW
-        && slot_in(over) == slot
-        && !is_wide(over)
-        && table.is_quiet(over, tat, passed, now)
+    let packets = passed + counter(over);
+    if of != ANY {
+        return bucket::is_time(tat)
+            && packets <= FEW
+            && slot_in(over) == of
+            && !is_wide(over)
+            && table.is_quiet(over, tat, passed, now);
+    }
+    if !bucket::is_time(tat) {
+        return true;
+    }
+    match table.full_for(over, tat, now) {
+        Some(full_for) => full_for >= KEPT_FOR || packets <= 1,
+        None => false,
+    }
 }

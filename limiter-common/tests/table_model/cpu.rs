@@ -3,7 +3,7 @@
 use limiter_common::{
     arithmetic::bucket::{self, Decision, FORGOTTEN},
     table::{
-        self, Added, New, SharedTable, WAYS,
+        self, Added, Home, New, SharedTable, WAYS,
         entry::{ADDRESS, ONE_PACKET, OVER, PASSED, Shared, TAT, epoch_in, is_taken, with_epoch},
         key::SourceKey,
     },
@@ -209,14 +209,20 @@ fn find<'a>(table: &Table<'a>, tag: &SourceKey) -> Option<Entry<'a>> {
             }
         }
     }
-    table::find(table, tag, &home).map(|(_, entry)| entry)
+    entry_of(table, tag, &home)
+}
+
+/// The entry that [`table::find`] finds.
+fn entry_of<'a>(table: &Table<'a>, tag: &SourceKey, home: &Home) -> Option<Entry<'a>> {
+    let index = table::find(table, tag, home)?;
+    Some(table.set(index / WAYS)?.at(index % WAYS))
 }
 
 /// Resets the source.
 pub fn forget(table: &Table<'_>, tag: &SourceKey) -> Outcome {
     for _ in 0..ATTEMPTS {
         let home = table.home(tag);
-        let Some((_, entry)) = table::find(table, tag, &home) else {
+        let Some(entry) = entry_of(table, tag, &home) else {
             return Outcome::Nothing;
         };
         let word = entry.load(TAT);

@@ -155,7 +155,7 @@ impl<'a> Engine for &'a Model {
 
     fn entry_number(&self, key: &SourceKey) -> u32 {
         let found = find(self, key, &self.home(key));
-        found.map_or(0, |(set, entry)| set * WAYS + entry.way + 1)
+        found.map_or(0, |index| index + 1)
     }
 
     fn entry(&self, number: u32) -> Option<Entry<'a>> {
