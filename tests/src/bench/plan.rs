@@ -107,6 +107,7 @@ impl Plan {
             let with_new = (cpus, verdict) == (Cpus::One, Verdict::Dropped);
             let is_long = |sources| match sources {
                 Sources::New => family == Family::Ipv6,
+                Sources::Hot => (family, verdict) != (Family::Ipv4, Verdict::Dropped),
                 _ => (family, verdict) == (Family::Ipv6, Verdict::Passed),
             };
             let sources = self.sources.iter().filter(|sources| {
