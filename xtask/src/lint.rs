@@ -12,7 +12,7 @@ use crate::{
     documents, flags,
     objects::{ENDIANS, target},
     parts, paths, prebuilt,
-    process::{self, in_parallel, joined, progress},
+    process::{self, joined, progress},
     toolchain::{CLIPPY, RUST_SRC, RUSTFMT, Rust},
     unsafe_code,
 };
@@ -28,21 +28,20 @@ pub fn run(strict: bool) -> Result<()> {
         ("formatting of limiter-ebpf", format(&rust, &ebpf)),
         ("formatting of fuzz", format(&rust, &fuzz)),
         ("clippy on the workspace", clippy(&rust)),
+    ];
+    let of_ebpf = [
         ("clippy on limiter-ebpf", clippy_ebpf(&rust, &[])),
         ("clippy on limiter-ebpf for tc", clippy_ebpf(&rust, &tc)),
     ];
-    let (failed, deny, objects) = thread::scope(|scope| {
+    let (mut failed, deny, (objects, of_ebpf)) = thread::scope(|scope| {
         // All of them build for minutes, and use one processor towards the end.
         let deny = scope.spawn(|| Deny::find(&rust, strict));
-        let objects = scope.spawn(|| prebuilt::check(strict));
-        let failed = in_parallel(2, checks.into(), |check| Ok(complaint(check)));
-        (failed, joined(deny), joined(objects))
+        // Clippy comes after the comparison, and reuses its builds of macros if that is strict.
+        let objects = scope.spawn(|| (prebuilt::check(strict), failures(of_ebpf)));
+        (failures(checks), joined(deny), joined(objects))
     });
-    let mut failed: Vec<_> = failed?.into_iter().flatten().collect();
-    let deny = deny.map(|deny| {
-        let checks = deny.iter().flat_map(dependencies);
-        failed.extend(checks.filter_map(complaint));
-    });
+    failed.extend(of_ebpf);
+    let deny = deny.map(|deny| failed.extend(failures(deny.iter().flat_map(dependencies))));
     let own = [
         ("cargo-deny", deny),
         ("objects", objects),
@@ -87,9 +86,13 @@ fn dependencies(deny: &Deny<'_>) -> Vec<(&'static str, Command)> {
     commands
 }
 
-fn complaint((name, mut command): (&'static str, Command)) -> Option<&'static str> {
-    progress(name);
-    process::run(&mut command).is_err().then_some(name)
+/// Runs the commands. Returns the names of those that failed.
+fn failures(commands: impl IntoIterator<Item = (&'static str, Command)>) -> Vec<&'static str> {
+    let run = |(name, mut command)| {
+        progress(name);
+        process::run(&mut command).is_err().then_some(name)
+    };
+    commands.into_iter().filter_map(run).collect()
 }
 
 /// Checks the formatting. This is the only check of the fuzz targets, because clippy would have to build libFuzzer.
@@ -115,8 +118,8 @@ fn clippy_ebpf(rust: &Rust, chosen: &[&str]) -> Command {
     clippy.args(["clippy", "--quiet"]).args(flags::CARGO);
     clippy.args(["--manifest-path", "limiter-ebpf/Cargo.toml"]);
     clippy.args(["--target", &target(ENDIANS[0])]).args(chosen);
-    clippy.arg("--target-dir");
-    clippy.arg(paths::target().join("ebpf/clippy"));
+    let folder = paths::target().join(prebuilt::STRICT);
+    clippy.arg("--target-dir").arg(folder);
     clippy.args(["--", "-D", "warnings"]);
     clippy.env("CARGO_ENCODED_RUSTFLAGS", flags::FLAGS.join("\x1f"));
     clippy.env("RUSTC_BOOTSTRAP", "1");

@@ -43,6 +43,9 @@ pub fn check(strict: bool) -> Result<()> {
     compare_bytes(&record, &tools, strict)
 }
 
+/// The folder of a strict comparison's builds, which it deletes first. Clippy on `limiter-ebpf` uses it too.
+pub const STRICT: &str = "ebpf/strict";
+
 /// Compares only hashes, which is fast.
 pub fn compare_hashes() -> Result<Record> {
     let record = Record::read()?;
@@ -59,12 +62,14 @@ fn warn(unproved: &str) {
 }
 
 fn compare_bytes(record: &Record, tools: &Tools, strict: bool) -> Result<()> {
-    let scratch = paths::scratch()?;
     // Strict means without earlier results. Otherwise earlier compilations are reused, which is much faster.
     let target_dir = match strict {
-        true => scratch.path().to_path_buf(),
+        true => paths::target().join(STRICT),
         false => tools.target_dir(),
     };
+    if strict && target_dir.exists() {
+        fs::remove_dir_all(&target_dir)?;
+    }
     let rebuilt = paths::target().join("ebpf/rebuilt");
     Compiler::new(tools, target_dir)?.compile_all(&rebuilt)?;
     let mut different = Vec::new();

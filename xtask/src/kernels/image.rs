@@ -67,10 +67,8 @@ pub fn make(architecture: Architecture, releases: &[Release]) -> Result<()> {
         let modules = tree.join("modules").join(release.name);
         fs::create_dir_all(&modules)?;
         for module in paths::files_in(&folder().join(release.name).join(MODULES))? {
-            fs::copy(
-                &module,
-                modules.join(module.file_name().unwrap_or_default()),
-            )?;
+            let name = module.file_name().unwrap_or_default();
+            fs::copy(&module, modules.join(name))?;
         }
     }
     // The path stays the same, because the tests were compiled with it.
