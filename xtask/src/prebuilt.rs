@@ -84,10 +84,9 @@ fn compare_bytes(record: &Record, tools: &Tools, strict: bool) -> Result<()> {
         return Ok(());
     }
     let (files, then, now) = (different.join(", "), &record.bpf_linker.llvm, &tools.llvm);
-    let why = format!(
-        "the sources do not make {files} with LLVM {now} ({then} made them): see {}",
-        rebuilt.display()
-    );
+    let see = rebuilt.display();
+    let why =
+        format!("the sources do not make {files} with LLVM {now} ({then} made them): see {see}");
     if strict || then == now {
         bail!("{why}; run: cargo xtask build-ebpf");
     }

@@ -45,11 +45,8 @@ pub fn make(architecture: Architecture, releases: &[Release]) -> Result<()> {
             .with_context(|| format!("cannot create {}", tree.display()))?;
     }
     for program in &programs {
-        let folder = if program.name() == COMMAND {
-            "bin"
-        } else {
-            "targets"
-        };
+        let is_command = program.name() == COMMAND;
+        let folder = if is_command { "bin" } else { "targets" };
         let place = tree.join(folder).join(program.name());
         // Removes debug information: the archive is copied into the machine's memory, and is ten times smaller without
         // it.
@@ -57,9 +54,8 @@ pub fn make(architecture: Architecture, releases: &[Release]) -> Result<()> {
         run(strip.arg("-o").args([&place, &program.file]))?;
     }
     let mut copy_programs = Command::new("sh");
-    copy_programs
-        .args(["-c", COPY, "programs"])
-        .arg(architecture.gnu());
+    let gnu = architecture.gnu();
+    copy_programs.args(["-c", COPY, "programs", &gnu]);
     copy_programs.arg(&tree).args(PROGRAMS.split(' '));
     run(copy_programs.current_dir(packages(architecture)?))?;
     symlink("busybox", tree.join("bin/sh"))?;
@@ -126,10 +122,8 @@ fn targets() -> impl Iterator<Item = &'static str> {
 pub fn packages(architecture: Architecture) -> Result<PathBuf> {
     let kept = folder().join(format!("packages-{}", architecture.debian));
     if !kept.exists() {
-        progress(&format!(
-            "unpacking Debian's programs for {}",
-            architecture.name
-        ));
+        let name = architecture.name;
+        progress(&format!("unpacking Debian's programs for {name}"));
         let lists = folder().join("apt").join(architecture.debian);
         let apt = Apt::new(&lists, &[debian::release()?], architecture.debian)?;
         let new = kept.with_extension("new");

@@ -33,10 +33,8 @@ pub fn boot(release: Release, turn: &str) -> Result<Run> {
     let name = release.name;
     let [console, results] =
         ["console", "results"].map(|what| folder().join(format!("{name}{turn}.{what}.log")));
-    progress(&format!(
-        "booting Linux {name}: follow {}",
-        results.display()
-    ));
+    let log = results.display();
+    progress(&format!("booting Linux {name}: follow {log}"));
     let began = Instant::now();
     let mut machine = Command::new("timeout");
     machine.arg(LONGEST);
