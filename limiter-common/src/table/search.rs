@@ -471,8 +471,8 @@ fn take<T: SharedTable + ?Sized>(
     Some(tat)
 }
 
-/// Whether the entry has no source, or its bucket is full and not kept for its source. If `of` is not [`ANY`], whether
-/// it is of a quiet source of the limit in this slot, and its key takes no second entry.
+/// An entry may be taken if it has no source, or if its bucket is full and not kept for its source. With a slot in `of`
+/// instead of [`ANY`]: if it is of a quiet source of that limit, and its key takes no second entry.
 #[inline(always)]
 pub fn may_be_taken<T: SharedTable + ?Sized>(
     table: &T,

@@ -78,6 +78,7 @@ fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
     })
 }
 
+/// This host's name; `host` if it has none in UTF-8.
 pub fn own_name() -> String {
     let name = nix::unistd::gethostname().ok();
     name.and_then(|name| name.into_string().ok())
