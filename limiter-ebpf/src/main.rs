@@ -7,10 +7,7 @@
 use aya_ebpf::macros::classifier;
 #[cfg(not(feature = "tc"))]
 use aya_ebpf::macros::xdp;
-use limiter_common::{
-    abi::{NEXT_FALLBACK, NEXT_FOREIGN},
-    policy::verdict::Reason,
-};
+use limiter_common::{abi::NEXT_FOREIGN, policy::verdict::Reason};
 #[cfg(not(feature = "tc"))]
 use limiter_ebpf::maps::NEXT_FRAGS;
 use limiter_ebpf::{
@@ -31,7 +28,7 @@ macro_rules! entries {
                 // SAFETY: nothing here needs dropping.
                 unsafe { $next.tail_call(&context, after) };
                 // The tail call failed. A missing fallback was just replaced: the trial's program decides.
-                if after != NEXT_FALLBACK {
+                if after == NEXT_FOREIGN {
                     return PASS;
                 }
             }

@@ -123,10 +123,10 @@ pub static BANNED_PREFIXES: LpmTrie<[u32; 4], Ban, 1> = LpmTrie::new();
 #[btf_map]
 pub static BANNED: Array<Banned, 1> = Array::new();
 
-/// Programs for tail calls: the chained program, and the fallback of a trial.
+/// Programs for tail calls: the chained program, and the fallback of a trial at one of two indices.
 #[btf_map]
-pub static NEXT: ProgramArray<2> = ProgramArray::new();
+pub static NEXT: ProgramArray<3> = ProgramArray::new();
 
 /// [`NEXT`] for programs with multi-buffer packets: the kernel refuses mixed kinds.
 #[btf_map]
-pub static NEXT_FRAGS: ProgramArray<2> = ProgramArray::new();
+pub static NEXT_FRAGS: ProgramArray<3> = ProgramArray::new();

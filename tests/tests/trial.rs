@@ -12,7 +12,7 @@ use limiter_tests::{
     hosts::{CLIENT, Hosts},
     need_kernel,
     probe::{Probe, SENT},
-    steps::{End, Fault, run_with},
+    steps::{End, Fault, kill_at_each_step, run_with},
     trials::{LIMIT, attach, expect_nothing_left, passed, try_until, wait_for_the_end},
 };
 use nix::sys::stat::stat;
@@ -274,6 +274,37 @@ fn permanent_change_during_a_trial_outlives_it() {
     assert_eq!(try_until(&hosts), None);
     assert_eq!(probe.burst(), 7);
     assert_eq!(generations(&hosts), 1);
+}
+
+/// The settings in force and those after the trial both have the change, or neither does.
+#[test]
+fn killed_permanent_change_during_a_trial_holds_after_it_too_or_not_at_all() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let rate = || hosts.status()["limits"][0]["rate"].clone();
+    let (mut old, mut new) = (0, 0);
+    let begin = || {
+        let _ = hosts.limiter("detach eth0");
+        hosts.limiter(&LIMIT).expect(0);
+        set(&hosts, "--burst 8 --try 1h");
+    };
+    let change = ["set", "eth0", "--rate", "2/h"];
+    kill_at_each_step(&hosts, &change, begin, |step, at| {
+        let now = rate();
+        match now.as_str() {
+            Some("1/h") => old += 1,
+            Some("2/h") => new += 1,
+            other => panic!("{at}: {other:?}"),
+        }
+        // The next command clears what the killed one has left.
+        if step % 2 == 0 {
+            set(&hosts, "--burst 9");
+        }
+        hosts.run("keep eth0 --revert");
+        assert_eq!(rate(), now, "{at}: after the trial");
+        assert_eq!(generations(&hosts), 1, "{at}");
+    });
+    assert!(old > 3 && new > 1, "{old} and {new}");
 }
 
 /// This holds even though new sources of the trial search the table for room.

@@ -65,9 +65,9 @@ fn entries_of(settings: &Settings, bound: u32) {
     (config.chained, config.deadline) = (1, 1);
     let proof = config.proof;
     for (tc, frags, after) in [
-        (false, false, NEXT_FALLBACK),
+        (false, false, NEXT_FALLBACK[0]),
         (false, has_frags, NEXT_FOREIGN),
-        (need::tcx(), false, NEXT_FALLBACK),
+        (need::tcx(), false, NEXT_FALLBACK[0]),
     ] {
         (config.tc, config.after_deadline) = (tc.into(), after);
         config.proof = if tc { 0 } else { proof };

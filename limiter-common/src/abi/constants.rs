@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Version of the constants and of the pinned maps, called *layout* in docs/attachment.md.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 /// Value of [`Config::clock`]: the program reads the kernel's clock.
 pub const CLOCK_KERNEL: u32 = 0;
@@ -17,8 +17,9 @@ pub const CLOCK_PACKET: u32 = 1;
 
 /// Index in the program arrays of the program that limiter runs in front of.
 pub const NEXT_FOREIGN: u32 = 0;
-/// Index in the program arrays of the program that a trial falls back to.
-pub const NEXT_FALLBACK: u32 = 1;
+/// Indices in the program arrays of the program that a trial falls back to. A change during a trial uses the index that the
+/// running program does not: so one step, the swap of the link, changes both the limits now and those after the trial.
+pub const NEXT_FALLBACK: [u32; 2] = [1, 2];
 
 /// Value in [`Config::indices`] of a slot without a limit.
 pub const NO_LIMIT: u32 = u32::MAX;

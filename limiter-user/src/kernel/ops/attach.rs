@@ -3,6 +3,8 @@
 
 use std::{io, time::SystemTime};
 
+use limiter_common::abi::NEXT_FOREIGN;
+
 use crate::{
     config::{Direction, Mode, Settings, names::direction_of},
     kernel::{
@@ -260,7 +262,7 @@ pub(in crate::kernel) fn record(
         chained: wanted.chain,
         trial: wanted
             .trial
-            .map(|duration| Trial::lasting(duration, false))
+            .map(|duration| Trial::lasting(duration, NEXT_FOREIGN))
             .transpose()?,
         ..Record::default()
     };

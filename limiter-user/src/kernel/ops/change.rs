@@ -150,7 +150,7 @@ impl Change {
         let (mut record, taken) = next(&record.kept(others)?, others, &change, at)?;
         let fallback = match (lasts, &after) {
             (Lasts::Trial(duration), _) if change.settings != old => {
-                record.trial = Some(Trial::lasting(duration, true)?);
+                record.trial = Some(Trial::lasting(duration, NEXT_FALLBACK[0])?);
                 Some(now.record.clone())
             }
             // The change is for good: it holds after the trial too. If both generations become equal, the trial is
@@ -160,7 +160,8 @@ impl Change {
                 let (before, change) = wanted(&after.record, &old)?;
                 let changed = next(&before, None, &change, at)?.0;
                 let differs = changed.settings != record.settings;
-                record.trial = trial.filter(|_| differs);
+                let trial = trial.filter(|_| differs);
+                record.trial = trial.map(Trial::with_other_fallback);
                 differs.then_some(changed)
             }
             (_, None) => {
@@ -206,16 +207,12 @@ impl Change {
     /// Puts the change in force. The caller holds the lock of the attachment.
     pub fn put_in_force(mut self) -> Result<Swapped> {
         let attachment = &mut self.attachment;
-        let on_trial = attachment.try_until().is_some();
-        if on_trial {
-            // A command that was killed may have changed it after this change was prepared.
-            attachment.current.fallback = Generation::fallback(&attachment.dir)?;
-        }
+        let trial = attachment.current.trial;
         // The generations that packets may go to now.
         let stay = [&attachment.current.linked].into_iter();
         let stay = stay.chain(&attachment.current.fallback);
         let stay: Vec<u64> = stay.map(|generation| generation.number).collect();
-        clear_others(attachment, &stay, on_trial);
+        clear_others(attachment, &stay, trial);
         let both = [&self.next].into_iter().chain(&self.fallback);
         let slots = both.flat_map(|loaded| &loaded.record.limits);
         let epochs = slots.map(|slot| (slot.number, slot.epoch));
@@ -228,11 +225,11 @@ impl Change {
         let first = stay.iter().max().map_or(0, |number| number + 1);
         let swapped = swap(attachment, &self.next, self.fallback.as_mut(), first);
         if let Err(error) = swapped {
-            clear_others(attachment, &stay, on_trial);
+            clear_others(attachment, &stay, trial);
             return Err(error);
         }
         // Leftovers do no harm. The next change clears them.
-        clear_others(attachment, &[first, first + 1], self.fallback.is_some());
+        clear_others(attachment, &[first, first + 1], self.next.record.trial);
         let (_, turned) = attachment.record.left_and_turned(&self.next.record);
         attachment.tables.clean_up(&self.left, &turned);
         Ok(self.into())
@@ -320,7 +317,8 @@ fn swap(
     let dir = &attachment.dir;
     if let Some(Loaded { record, program }) = fallback {
         generation::pin(program, record, dir, first + 1)?;
-        program.stand_by()?;
+        let trial = next.record.trial;
+        program.stand_by(trial.map_or(NEXT_FALLBACK[0], |trial| trial.next))?;
     }
     generation::pin(&next.program, &next.record, dir, first)?;
     let running = attachment.current.linked.program()?;
@@ -329,13 +327,17 @@ fn swap(
         .replace(Some(running.as_fd()), next.program.fd()?)
 }
 
-/// Removes all generations but those in `stay`. The next change tries again where that fails.
-pub fn clear_others(attachment: &Attachment, stay: &[u64], falls_back: bool) {
+/// Removes all generations but those in `stay`, and all fallbacks but that of `trial`. The next change tries again where
+/// that fails.
+pub fn clear_others(attachment: &Attachment, stay: &[u64], trial: Option<Trial>) {
     let others = pins::generations(&attachment.dir).unwrap_or_default();
     let others = others.into_iter().filter(|number| !stay.contains(number));
     for (index, number) in others.enumerate() {
-        if index == 0 && !falls_back {
-            let _ = maps::clear_next(&attachment.dir, NEXT_FALLBACK);
+        if index == 0 {
+            let unused = |index: &u32| trial.is_none_or(|trial| trial.next != *index);
+            for unused in NEXT_FALLBACK.into_iter().filter(unused) {
+                let _ = maps::clear_next(&attachment.dir, unused);
+            }
         }
         let _ = unpin::remove_folder(&attachment.dir, &pins::generation(number), true);
     }

@@ -75,7 +75,7 @@ pub(in crate::kernel) fn settled(mut attachment: Attachment) -> Result<Attachmen
     let tried = Record::open(&linked.dir, &attachment.interface.name)?;
     let (from, to) = (linked.program()?, in_force.program()?);
     attachment.link.replace(Some(from.as_fd()), to.as_fd())?;
-    clear_others(&attachment, &[in_force.number], false);
+    clear_others(&attachment, &[in_force.number], None);
     let (left, turned) = tried.left_and_turned(&attachment.record);
     attachment.tables.clean_up(&left, &turned);
     attachment.current = Current::only(attachment.current.in_force.clone());

@@ -13,7 +13,7 @@ use aya::{
 };
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{CLOCK_KERNEL, Config, Listed, NEXT_FALLBACK, SETS_OF_WORD},
+    abi::{CLOCK_KERNEL, Config, Listed, SETS_OF_WORD},
     policy::second_chance::lines,
     table::{Seed, key::SLOTS},
 };
@@ -234,10 +234,10 @@ impl Program {
         self.entry
     }
 
-    /// Makes this the program that a trial over the same maps falls back to.
-    pub(in crate::kernel) fn stand_by(&mut self) -> Result<()> {
+    /// Makes this the program that a trial over the same maps falls back to, by `index`.
+    pub(in crate::kernel) fn stand_by(&mut self, index: u32) -> Result<()> {
         let own = self.handle()?.try_clone();
-        own.and_then(|own| self.put_next(NEXT_FALLBACK, &own))
+        own.and_then(|own| self.put_next(index, &own))
             .map_err(|error| Error::system("preparing the end of the trial", error))
     }
 

@@ -3,7 +3,7 @@
 
 use crate::kernel::{
     Error, Result,
-    state::{Generation, Record},
+    state::{Generation, Record, Trial},
     sys::{Dir, LinkInfo, clock},
 };
 
@@ -25,8 +25,8 @@ pub(in crate::kernel) struct Current {
     pub in_force: Generation,
     /// The generation that will be in force after the running trial, if there is one.
     pub fallback: Option<Generation>,
-    /// The end of the running trial, in nanoseconds of the kernel's clock.
-    deadline: Option<u64>,
+    /// The running trial.
+    pub trial: Option<Trial>,
 }
 
 impl Current {
@@ -35,15 +35,15 @@ impl Current {
         Self {
             in_force: linked.clone(),
             fallback: None,
-            deadline: None,
+            trial: None,
             linked,
         }
     }
 
     /// Whether the same generation is still in force, given this state of the link.
     pub fn holds(&self, link: &LinkInfo) -> Result<bool> {
-        let in_time = match self.deadline {
-            Some(deadline) => clock::now()? < deadline,
+        let in_time = match self.trial {
+            Some(trial) => clock::now()? < trial.deadline,
             None => true,
         };
         Ok(in_time && link.interface != 0 && link.program_id == self.linked.program_id)
@@ -66,13 +66,13 @@ impl Current {
             return Ok((found, record, None));
         };
         let end = trial.end()?;
-        let fallback = || Generation::fallback(folder);
+        let fallback = || Generation::fallback(folder, trial);
         if clock::now()? < trial.deadline {
-            found.deadline = Some(trial.deadline);
+            found.trial = Some(trial);
             found.fallback = fallback()?;
             return Ok((found, record, Some(OnTrial::Until(end))));
         }
-        if !trial.falls_back {
+        if !trial.falls_back() {
             return Err(Error::TrialOver(interface.to_owned(), end));
         }
         found.in_force =

@@ -3,12 +3,11 @@
 use std::{io, os::fd::OwnedFd};
 
 use aya::programs::ProgramInfo;
-use limiter_common::abi::NEXT_FALLBACK;
 
 use crate::kernel::{
     Error, Failed, Result,
     program::{Program, maps, object},
-    state::{Record, pins},
+    state::{Record, Trial, pins},
     sys::Dir,
 };
 
@@ -56,9 +55,12 @@ impl Generation {
         Ok(all.find(|generation| generation.program_id == id))
     }
 
-    /// The fallback of a trial, as set in the kernel.
-    pub fn fallback(folder: &Dir) -> Result<Option<Self>> {
-        match maps::next_id(folder, NEXT_FALLBACK)? {
+    /// The fallback of a trial, as set in the kernel; `None` if it has none.
+    pub fn fallback(folder: &Dir, trial: Trial) -> Result<Option<Self>> {
+        if !trial.falls_back() {
+            return Ok(None);
+        }
+        match maps::next_id(folder, trial.next)? {
             Some(id) => Self::of_program(folder, id),
             None => Ok(None),
         }

@@ -80,18 +80,34 @@ pub struct Record {
 pub struct Trial {
     /// The trial's end, in nanoseconds of the kernel's clock.
     pub deadline: u64,
-    /// Whether another generation is in force after the trial. Otherwise nothing is limited then.
-    pub falls_back: bool,
+    /// Index in the program array of the generation that is in force after the trial. With [`NEXT_FOREIGN`], nothing is
+    /// limited then.
+    pub next: u32,
 }
 
 impl Trial {
     /// A trial that begins now.
-    pub fn lasting(duration: Duration, falls_back: bool) -> Result<Self> {
+    pub fn lasting(duration: Duration, next: u32) -> Result<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Ok(Self {
             deadline: clock::now()?.saturating_add(nanoseconds),
-            falls_back,
+            next,
         })
+    }
+
+    /// Whether another generation is in force after the trial.
+    pub fn falls_back(&self) -> bool {
+        self.next != NEXT_FOREIGN
+    }
+
+    /// The same trial with another fallback.
+    pub fn with_other_fallback(self) -> Self {
+        let mut indices = NEXT_FALLBACK.into_iter();
+        let next = indices.find(|index| *index != self.next);
+        Self {
+            next: next.unwrap_or(self.next),
+            ..self
+        }
     }
 
     /// The trial's end in wall-clock time, RFC 3339.
@@ -146,11 +162,7 @@ impl Record {
         config.mac = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]);
         if let Some(trial) = self.trial {
             config.deadline = trial.deadline;
-            config.after_deadline = if trial.falls_back {
-                NEXT_FALLBACK
-            } else {
-                NEXT_FOREIGN
-            };
+            config.after_deadline = trial.next;
         }
         if self.counts_shares && config.room == 0 {
             config.room = config.sets * WAYS;

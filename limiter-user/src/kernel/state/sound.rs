@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail, ensure};
 use limiter_common::{
-    abi::rules::{FIRST_TIER, LISTS_MAX},
+    abi::{
+        NEXT_FALLBACK,
+        rules::{FIRST_TIER, LISTS_MAX},
+    },
     arithmetic::{
         bucket::TAU_MAX,
         rescale::{PAST_QUOTAS, Rescale, Shape},
@@ -25,6 +28,12 @@ pub fn fault(record: &Record) -> Result<()> {
         are_distinct(bits, |bit| known.contains(bit)),
         "two lists have the same bit, or a bit is out of range"
     );
+    if let Some(trial) = record.trial {
+        ensure!(
+            !trial.falls_back() || NEXT_FALLBACK.contains(&trial.next),
+            "the place of its trial's fallback is out of range"
+        );
+    }
     let limits = record.settings.all_limits();
     let names = limits.iter().map(|limit| &limit.name);
     ensure!(
