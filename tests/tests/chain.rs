@@ -1,15 +1,16 @@
 //! `attach --chain` puts limiter in front of another XDP program, and `detach` puts that program back.
 
-use std::{fs, path::PathBuf, process::Command, time::Duration};
+use std::{fs, path::PathBuf, process::Command, sync::Mutex, time::Duration};
 
 use limiter_tests::{
-    command::ip,
+    command::{ip, limiter},
     eventually,
     foreign::{DROPPED_PORT, FRAGS, Foreign, Kind, PLAIN, bpftool, on_server},
     hosts::{CLIENT, Hosts},
     need, need_kernel,
     raw::Raw,
     steps::kill_at_each_step,
+    testbed::Namespace,
     trials::wait_for_the_end,
 };
 use limiter_user::kernel::sys::{interface, interface::XdpMode, link::Link};
@@ -23,6 +24,9 @@ macro_rules! need_all {
         }
     };
 }
+
+/// Held by tests that run `detach --all`, or leave pins that it would report.
+static ALL: Mutex<()> = Mutex::new(());
 
 /// Attaches limiter in a chain. It passes six packets and no more.
 const CHAIN: [&str; 7] = ["attach", "eth0", "--rate", "1/h", "--burst", "6", "--chain"];
@@ -191,7 +195,9 @@ fn foreign_program_is_restored_after_a_killed_command() {
         hosts.limiter(&CHAIN).expect(0);
         remove_link(&hosts);
         // A command in another namespace cannot restore the program, so it keeps the pin.
+        let alone = ALL.lock().unwrap();
         Hosts::new().limiter("detach --all").expect(0);
+        drop(alone);
         expect_waiting(&hosts);
         // Without --chain, `attach` refuses because of the program.
         let words = ["'other_xdp'", mode, "--chain"];
@@ -348,6 +354,60 @@ fn foreign_program_is_kept_if_the_interface_is_in_another_namespace() {
     assert_eq!(away(), Some(foreign.id));
     hosts.run("detach eth0");
     assert_eq!(away(), Some(foreign.id), "unchanged");
+    assert!(!hosts.pins().exists());
+}
+
+/// The namespace of the attachment is gone, or has lost its interface. The index of that interface is one of another
+/// interface here, which must not get the chained program.
+#[test]
+fn foreign_program_of_a_namespace_without_its_interface_is_kept_and_named() {
+    need_all!();
+    let _alone = ALL.lock().unwrap();
+    let foreign = Foreign::load(PLAIN);
+    let (hosts, other) = (hosts_with(&foreign, "xdpdrv"), Hosts::new());
+    assert_eq!(hosts.server.index, other.server.index);
+    hosts.limiter(&CHAIN).expect(0);
+    let pin = foreign_pin(&hosts).unwrap();
+    ip(&hosts.client.namespace, "link delete eth0");
+    let words = ["another network namespace", pin.to_str().unwrap()];
+    for _ in 0..2 {
+        other.limiter("detach --all").expect_error(1, &words);
+        assert_eq!(on_server(&other), None);
+        assert!(pin.exists());
+    }
+    // The command that the message advises.
+    fs::remove_file(&pin).unwrap();
+    other.limiter("detach --all").expect(0);
+    assert!(!hosts.pins().exists());
+}
+
+/// A network card comes back when its namespace is deleted.
+#[test]
+fn detach_all_finds_a_card_that_came_from_another_namespace() {
+    need_all!();
+    use std::os::fd::AsRawFd;
+
+    let _alone = ALL.lock().unwrap();
+    let foreign = Foreign::load(PLAIN);
+    let hosts = hosts_with(&foreign, "xdpdrv");
+    hosts.limiter(&CHAIN).expect(0);
+    let home = Namespace::new().unwrap();
+    let target = format!(
+        "/proc/{}/fd/{}",
+        std::process::id(),
+        home.file().as_raw_fd()
+    );
+    ip(
+        &hosts.server.namespace,
+        &format!("link set eth0 netns {target}"),
+    );
+    let program = || {
+        let eth0 = home.block_on(|| interface::by_name("eth0"));
+        eth0.unwrap().unwrap().xdp.map(|xdp| xdp.program_id)
+    };
+    assert!(program().is_some_and(|id| id != foreign.id));
+    home.run(|| limiter("detach --all").expect(0)).unwrap();
+    assert_eq!(program(), Some(foreign.id), "it runs again");
     assert!(!hosts.pins().exists());
 }
 

@@ -2,7 +2,13 @@
 
 use std::os::fd::AsRawFd;
 
-use limiter_tests::{command::ip, files::Folder, hosts::Hosts, need_kernel};
+use limiter_tests::{
+    command::{Arguments, Outcome, ip, limiter},
+    files::Folder,
+    hosts::{Hosts, on},
+    need, need_kernel,
+    testbed::Host,
+};
 
 #[test]
 fn vanished_interface_is_reported() {
@@ -85,6 +91,58 @@ fn commands_report_an_interface_moved_to_another_namespace() {
         .namespace
         .block_on(|| limiter_user::kernel::sys::interface::by_name("away"));
     assert_eq!(away.unwrap().unwrap().xdp, None, "the program is detached");
+}
+
+/// Runs `limiter` on this host.
+fn run_on(host: &Host, arguments: &(impl Arguments + ?Sized)) -> Outcome {
+    let words = arguments.words();
+    on(host, || limiter(&words))
+}
+
+/// The limits go with the interface, and commands in its new namespace show, change and remove them.
+#[test]
+fn attachment_is_found_in_the_namespace_that_its_interface_moved_to() {
+    need_kernel!();
+    for mode in ["native", "generic", "tc"] {
+        if mode == "tc" && !need::tcx() {
+            continue;
+        }
+        let (hosts, files) = (Hosts::new(), Folder::new());
+        let file = files.write(
+            "limiter.toml",
+            format!("mode = \"{mode}\"\n[[limit]]\nname = \"default\"\nrate = \"7/s\"\n"),
+        );
+        hosts.run(&format!("attach eth0 --rate 5 --mode {mode}"));
+        let target = hosts.client.namespace.file().as_raw_fd();
+        let target = format!("/proc/{}/fd/{target}", std::process::id());
+        let server = &hosts.server.namespace;
+        ip(server, "link set eth0 name away");
+        ip(server, &format!("link set away netns {target}"));
+        let client = &hosts.client;
+        let rate = || {
+            let status = run_on(client, "status away --json");
+            status.expect(0);
+            let json: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+            json["interfaces"][0]["limits"][0]["rate"].clone()
+        };
+        assert_eq!(rate(), "5/s", "{mode}");
+        run_on(client, "set away --rate 6").expect(0);
+        assert_eq!(rate(), "6/s", "{mode}");
+        let words = ["attached to 'away' already"];
+        run_on(client, "attach away --rate 5").expect_error(1, &words);
+        let reload = ["attach", "away", "--or-reload", "--config", &file];
+        run_on(client, &reload).expect(0);
+        assert_eq!(rate(), "7/s", "{mode}");
+        // The name at attach stands for another interface here.
+        run_on(client, "status eth0").expect_error(1, &["not attached to 'eth0'"]);
+        run_on(client, "attach eth0 --rate 5 --mode generic").expect(0);
+        run_on(client, "detach eth0").expect(0);
+        assert!(hosts.pins().exists());
+        let detach = ["detach away", "detach --all"][usize::from(mode == "native")];
+        run_on(client, detach).expect(0);
+        assert!(!hosts.pins().exists(), "{mode}");
+        run_on(client, "status away").expect_error(1, &["not attached"]);
+    }
 }
 
 /// Another interface gets the old name of a renamed interface.

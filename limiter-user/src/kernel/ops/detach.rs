@@ -3,7 +3,11 @@
 use crate::kernel::{
     Error, Result,
     ops::replace,
-    state::{Folder, Foreign, Found, Pinned, Survey, pins, survey::look, unpin},
+    state::{
+        Folder, Foreign, Found, Pinned, Survey, pins,
+        survey::{is_here, look},
+        unpin,
+    },
     sys::{Dir, Interface, Link, Lock, bpffs, interface, lock, requirements},
 };
 
@@ -58,7 +62,8 @@ pub async fn detach_all(everywhere: bool) -> Result<Vec<(String, Result<Option<F
     let mut done = Vec::new();
     for folder in pins::folders()? {
         let elsewhere = folder.namespace != here;
-        if everywhere || !elsewhere || is_gone(&look(&folder, &interfaces)) {
+        let pinned = look(&folder, &interfaces);
+        if everywhere || !elsewhere || is_gone(&pinned) || is_here(&pinned) {
             let detached = detach_one(&folder, elsewhere, everywhere).await.transpose();
             done.extend(detached.map(|detached| (folder.interface, detached)));
         }
@@ -82,19 +87,22 @@ async fn detach_one(
     };
     let interfaces = interface::all().await?;
     let pinned = look(folder, &interfaces);
+    let elsewhere = elsewhere && !is_here(&pinned);
     if elsewhere && !everywhere && !is_gone(&pinned) {
         // Limiter was attached again meanwhile.
         return Ok(None);
     }
     if elsewhere
-        && matches!(pinned, Ok(Pinned::Leftover))
+        && is_gone(&pinned)
         && let Some(foreign) = Foreign::open(&dir)?
     {
-        // The other program belongs there, and this process cannot tell whether that namespace still exists.
-        let why = "it belongs to another network namespace";
-        return match everywhere {
-            true => Err(foreign.not_put_back(&dir, why, "enter that namespace")),
-            false => Ok(None),
+        // The other program belongs there, and this process cannot tell whether that namespace still exists. A command
+        // there may yet put it back, unless the link shows that its interface is gone.
+        let is_left = matches!(pinned, Ok(Pinned::Leftover)) && !everywhere;
+        let why = "it belongs to another network namespace, which may be gone";
+        return match is_left {
+            true => Ok(None),
+            false => Err(foreign.not_put_back(&dir, why, "enter that namespace")),
         };
     }
     remove(folder, &dir, pinned, &interfaces).await.map(Some)

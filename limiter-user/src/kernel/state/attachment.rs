@@ -6,7 +6,7 @@ use crate::{
         Error, Result,
         program::{Bans, ListTables, Tables},
         state::{Current, Folder, Foreign, OnTrial, Pinned, Record, Survey, pins, survey::trouble},
-        sys::{Dir, Interface, Link, LinkInfo, Lock, XdpMode, lock},
+        sys::{Dir, Interface, Link, LinkInfo, Lock, XdpMode, interface::runs_on, lock},
     },
 };
 
@@ -52,7 +52,9 @@ impl Attachment {
 
     /// All attachments of this network namespace, and the errors of those that cannot be read.
     pub async fn all() -> Result<(Vec<Self>, Vec<Error>)> {
-        let Survey { interfaces, found } = Survey::take().await?;
+        let Survey {
+            interfaces, found, ..
+        } = Survey::take().await?;
         let (mut attachments, mut errors) = (Vec::new(), Vec::new());
         for (folder, pinned) in found {
             match pinned {
@@ -153,8 +155,11 @@ impl Attachment {
     ) -> Result<Self> {
         let name = folder.interface.as_str();
         let (current, record, trial) = Current::find(&dir, info.program_id, name)?;
-        // A container with its own process 1 may share the host's bpffs.
-        if record.namespace != pins::cookie()? {
+        // A container with its own process 1 may share the host's bpffs. The survey has folders of other namespaces only
+        // if their interface is here.
+        let is_here =
+            folder.namespace != pins::namespace()? || runs_on(interface, &info).unwrap_or_default();
+        if record.namespace != pins::cookie()? && !is_here {
             return Err(Error::unreadable(
                 name,
                 "they belong to another network namespace, which has its own process 1",

@@ -1,8 +1,9 @@
-//! One survey of the pins: each folder of this network namespace, and the interface that its link is on.
+//! One survey of the pins: each folder of this network namespace, and the interface that its link is on. Folders of other
+//! namespaces are in it if their interface has come here, with its program.
 
 use crate::kernel::{
     Error, Result,
-    state::{Folder, foreign, pins},
+    state::{Folder, foreign, pins, pins::Namespace},
     sys::{Interface, Link, LinkInfo, bpffs, interface, requirements},
 };
 
@@ -29,6 +30,16 @@ pub struct Survey {
     pub interfaces: Vec<Interface>,
     /// The folders of all layouts, by the interface's name at attach.
     pub found: Vec<Found>,
+    here: Namespace,
+}
+
+/// Whether a link is certainly on an interface of this network namespace, whatever the namespace of its folder.
+pub fn is_here(pinned: &Result<Pinned>) -> bool {
+    let Ok(Pinned::On(link, on)) = pinned else {
+        return false;
+    };
+    let runs = link.info().map(|info| interface::runs_on(on, &info));
+    matches!(runs, Ok(Ok(true)))
 }
 
 /// The content of a folder, given these interfaces.
@@ -62,14 +73,16 @@ impl Survey {
         for _ in 0..TRIES {
             let interfaces = interface::all().await?;
             let here = pins::namespace()?;
-            let mut folders = pins::folders()?;
-            folders.retain(|folder| folder.namespace == here);
             let look = |folder: Folder| {
                 let pinned = look(&folder, &interfaces);
-                (folder, pinned)
+                (folder.namespace == here || is_here(&pinned)).then_some((folder, pinned))
             };
-            let found = folders.into_iter().map(look).collect();
-            survey = Self { interfaces, found };
+            let found = pins::folders()?.into_iter().filter_map(look).collect();
+            survey = Self {
+                interfaces,
+                found,
+                here,
+            };
             let outdated = |(_, pinned): &Found| matches!(pinned, Ok(Pinned::Elsewhere(_, info)) if interface::may_be_outdated(&survey.interfaces, info));
             if !survey.found.iter().any(outdated) {
                 break;
@@ -84,11 +97,12 @@ impl Survey {
         let is_on =
             |(_, pinned): &Found| matches!(pinned, Ok(Pinned::On(_, on)) if on.name == name);
         let is_ours = |(folder, _): &Found| folder.is_of_this_layout();
+        let is_of = |(folder, _): &Found| folder.interface == name && folder.namespace == self.here;
         let mut found = self.found.iter();
         let of_this = found.clone().position(|one| is_on(one) && is_ours(one));
         let place = of_this
             .or_else(|| found.clone().position(is_on))
-            .or_else(|| found.position(|one| is_ours(one) && one.0.interface == name));
+            .or_else(|| found.position(|one| is_ours(one) && is_of(one)));
         place.map(|place| self.found.swap_remove(place))
     }
 

@@ -1,5 +1,7 @@
 //! An interface as netlink describes it.
 
+use std::io;
+
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::{
     link::{
@@ -140,24 +142,32 @@ pub fn of_link(interfaces: &[Interface], link: &LinkInfo) -> Option<Interface> {
         .iter()
         .find(|one| one.index == link.interface)?
         .clone();
-    let program_id = link.program_id;
-    if link.attach_type == BPF_XDP {
-        return found
-            .xdp
-            .is_some_and(|xdp| xdp.program_id == program_id)
-            .then_some(found);
+    // Readers may not ask for the programs in the network stack.
+    if !runs_on(&found, link).unwrap_or_else(|error| error.raw_os_error() == Some(libc::EPERM)) {
+        return None;
     }
-    let runs = match bpf::programs(link.interface, link.attach_type) {
-        Ok(running) => running.contains(&program_id),
-        // Asking needs CAP_NET_ADMIN, which readers lack.
-        Err(error) => error.raw_os_error() == Some(libc::EPERM),
-    };
-    let mode = XdpMode::Tc;
-    found.xdp = Some(XdpState { mode, program_id });
+    if link.attach_type != BPF_XDP {
+        let (mode, program_id) = (XdpMode::Tc, link.program_id);
+        found.xdp = Some(XdpState { mode, program_id });
+    }
     if link.attach_type == BPF_TCX_EGRESS {
         found.name.push_str(OUT);
     }
-    runs.then_some(found)
+    Some(found)
+}
+
+/// Whether the interface with the link's index runs the link's program. Program ids are unique in all network namespaces.
+/// For a link in the network stack, asking needs `CAP_NET_ADMIN`.
+pub(in crate::kernel) fn runs_on(interface: &Interface, link: &LinkInfo) -> io::Result<bool> {
+    let program_id = link.program_id;
+    if interface.index != link.interface {
+        return Ok(false);
+    }
+    if link.attach_type == BPF_XDP {
+        let state = interface.xdp;
+        return Ok(state.is_some_and(|state| state.program_id == program_id));
+    }
+    Ok(bpf::programs(link.interface, link.attach_type)?.contains(&program_id))
 }
 
 /// Whether an interface has the link's index but runs another program. Then it is another interface, or the program
