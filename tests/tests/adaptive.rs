@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpListener,
-    process::{Child, ChildStderr, Stdio},
+    process::{Child, ChildStderr, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -108,7 +108,11 @@ struct Adapting {
 
 impl Adapting {
     fn start(hosts: &Hosts) -> Self {
-        let spawn = || prepared("adapt eth0").stderr(Stdio::piped()).spawn();
+        Self::by(hosts, prepared("adapt eth0"))
+    }
+
+    fn by(hosts: &Hosts, mut command: Command) -> Self {
+        let spawn = || command.stderr(Stdio::piped()).spawn();
         let mut child = on(&hosts.server, spawn).unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         Self { child, stderr }
@@ -240,6 +244,46 @@ fn killed_process_leaves_no_limit_lowered() {
     hosts
         .limiter("adapt eth0")
         .expect_error(1, &["not attached"]);
+}
+
+/// Without the kernel's counter, the second limit cannot be adapted.
+#[test]
+fn no_rate_stays_lowered_while_another_limit_cannot_be_adapted() {
+    need_kernel!();
+    let (hosts, files) = (Hosts::new(), Folder::new());
+    hosts.attach_file(FILE);
+    let scale = || hosts.status()["limits"][0]["scale"].as_f64().unwrap();
+    // On a kernel that measures the pressure, the process sees an empty file.
+    let hidden = format!(
+        "for file in /proc/pressure/*; do mount --bind /dev/null $file; done; exec {} adapt eth0",
+        prepared("").get_program().to_str().unwrap()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &hidden]);
+    let mut adapting = Adapting::by(&hosts, command);
+    adapting.expect("web may fall");
+    eventually("the rate falls", || scale() < 0.75);
+    let second = "[[limit]]\nname = \"other\"\nrate = \"5/s\"\nburst = 10\nadaptive = { when = { cpu_pressure = \"20%\" } }\n";
+    let [one, two] = [FILE.to_owned(), format!("{FILE}{second}")];
+    let reload = |text: &str| {
+        let file = files.write("limiter.toml", text);
+        hosts.run(&["reload", "eth0", "--config", &file]);
+    };
+    reload(&two);
+    let mut said = String::new();
+    while !said.contains("until this is mended") {
+        said.clear();
+        assert_ne!(adapting.stderr.read_line(&mut said).unwrap(), 0);
+    }
+    assert!(said.contains("cpu_pressure"), "{said}");
+    for _ in 0..20 {
+        assert!(scale() > 0.99, "the configured rate, as the message says");
+        thread::sleep(Duration::from_millis(200));
+    }
+    reload(&one);
+    adapting.expect("web may fall");
+    eventually("the rate falls", || scale() < 0.75);
+    assert!(adapting.end(Signal::SIGTERM));
 }
 
 #[test]

@@ -66,15 +66,22 @@ pub async fn run(interface: &str, say: fn(&str), stop: impl Future<Output = ()>)
                 "the configured rates are in force, until this is mended: {failed}"
             ));
             adapted.clear();
+            // Without this, the scales would hold for a few seconds more.
+            let _ = restore(interface).await;
         }
         said = failed;
     }
-    // Detached by then, nothing is left to do.
-    if let Ok(mut attachment) = Attachment::open(interface).await {
-        for (limit, slot) in attachment.record.with_slots() {
-            if limit.adaptive.is_some() {
-                attachment.tables.set_scale(slot.number, 0)?;
-            }
+    restore(interface).await
+}
+
+/// Puts the configured rates of all adaptive limits in force. If limiter is detached, nothing is left to do.
+async fn restore(interface: &str) -> Result<()> {
+    let Ok(mut attachment) = Attachment::open(interface).await else {
+        return Ok(());
+    };
+    for (limit, slot) in attachment.record.with_slots() {
+        if limit.adaptive.is_some() {
+            attachment.tables.set_scale(slot.number, 0)?;
         }
     }
     Ok(())
@@ -87,7 +94,7 @@ async fn round(
     say: fn(&str),
 ) -> Result<()> {
     let mut attachment = Attachment::open(interface).await?;
-    let mut now_adapted = BTreeMap::new();
+    let (mut now_adapted, mut words, mut new) = (BTreeMap::new(), Vec::new(), Vec::new());
     for (limit, slot) in attachment.record.with_slots() {
         let Some(settings) = &limit.adaptive else {
             continue;
@@ -103,7 +110,7 @@ async fn round(
                 let name = &limit.name;
                 let in_force = scale::stretch(attachment.tables.scale(slot.number)?, || now);
                 let signals = Signals::start(&settings.when)?;
-                say(&format!("{interface}: {name} may fall to {settings}"));
+                new.push(format!("{interface}: {name} may fall to {settings}"));
                 Adapted {
                     settings: settings.clone(),
                     signals,
@@ -111,14 +118,18 @@ async fn round(
                 }
             }
         };
-        let word = one.controller.word(now);
-        attachment.tables.set_scale(slot.number, word)?;
+        words.push((slot.number, one.controller.word(now)));
         now_adapted.insert(limit.name, one);
     }
     anyhow::ensure!(
         !now_adapted.is_empty(),
         "{interface} has no adaptive limit: write adaptive = {{ when = {{ cpu_pressure = \"20%\" }} }} under its [[limit]]"
     );
+    // If one limit cannot be adapted, none is: the words of a former round end by themselves.
+    for (slot, word) in words {
+        attachment.tables.set_scale(slot, word)?;
+    }
+    new.iter().for_each(|line| say(line));
     *adapted = now_adapted;
     Ok(())
 }
