@@ -36,8 +36,8 @@ pub struct Agent {
     /// Certificate authority of the store (PEM). Default: the authorities that this host trusts
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Time between exchanges with the store: 10ms to 10s
-    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration(10..=10 * SECOND, "100ms"))]
+    /// Time between exchanges with the store: 10ms to 2s
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration(10..=2 * SECOND, "100ms"))]
     interval: Duration,
     /// Name of this host in the store. Default: its host name
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
