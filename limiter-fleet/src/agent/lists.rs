@@ -1,7 +1,7 @@
 //! The lists and bans of a fleet on one interface. They are read when the store announces a change, and put in force.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     time::{Duration, Instant},
 };
@@ -72,8 +72,14 @@ impl SharedLists {
         waiting.any(|it| it.changed.revision > self.revision && !it.answer.is_closed())
     }
 
-    /// Stores the lists that were read. Returns lines to report.
-    pub fn take(&mut self, names: &[String], read: Lists) -> Vec<String> {
+    /// Stores the lists called `names` that were read. They are read again if the host shares others by now. Returns lines
+    /// to report.
+    pub fn take(
+        &mut self,
+        names: &[String],
+        read: Lists,
+        shared: &BTreeSet<String>,
+    ) -> Vec<String> {
         let mut lines = Vec::new();
         // Revisions only grow, unless the store has lost the later changes.
         if read.revision < self.revision {
@@ -82,7 +88,7 @@ impl SharedLists {
             );
         }
         self.revision = read.revision;
-        (self.is_read, self.is_pending) = (true, true);
+        (self.is_read, self.is_pending) = (names.iter().eq(shared), true);
         for (name, entries) in names.iter().zip(read.lists) {
             match entries {
                 Ok(entries) => {
@@ -214,7 +220,26 @@ mod tests {
             revision,
             lists: vec![Ok(entries.to_vec()), Ok(entries.to_vec())],
         };
-        lists.take(&["deny".to_owned(), "bans".to_owned()], read)
+        let names = ["bans", "deny"].map(str::to_owned);
+        lists.take(&names, read, &names.clone().into())
+    }
+
+    /// The host's configuration begins to share a list while others are read. No revision announces that list.
+    #[test]
+    fn list_that_is_shared_while_others_are_read_is_due_at_once() {
+        let now = Instant::now();
+        let mut lists = SharedLists::default();
+        lists.done(&[Ok(()), Ok(())], 0, None, now);
+        read(&mut lists, 7, &[]);
+        assert!(!lists.is_due(7, now));
+        let names = ["bans", "deny"].map(str::to_owned);
+        let both = Lists {
+            revision: 7,
+            lists: vec![Ok(Vec::new()), Ok(Vec::new())],
+        };
+        let shared = ["bans", "deny", "gold"].map(str::to_owned).into();
+        lists.take(&names, both, &shared);
+        assert!(lists.is_due(7, now), "gold is not read yet");
     }
 
     #[test]

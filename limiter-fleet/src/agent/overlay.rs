@@ -107,11 +107,13 @@ impl<H: Host + 'static> Agent<H> {
     }
 
     fn take_lists(&mut self, at: usize, names: &[String], read: Result<Lists, Error>) {
-        let lists = &mut self.memberships[at].lists;
+        let membership = &mut self.memberships[at];
+        let shared = membership.about().lists.clone();
+        let lists = &mut membership.lists;
         lists.is_reading = false;
         match read {
             Ok(read) => {
-                let wrong = lists.take(names, read);
+                let wrong = lists.take(names, read, &shared);
                 wrong.iter().for_each(|text| (self.options.say)(text));
             }
             Err(error) => {
