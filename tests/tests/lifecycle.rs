@@ -118,6 +118,37 @@ fn attach_of_several_interfaces_attaches_all_or_none() {
 }
 
 #[test]
+fn attach_or_reload_of_several_interfaces_changes_all_or_none() {
+    need_kernel!();
+    let (hosts, files) = (Hosts::new(), Folder::new());
+    let limit = "[[limit]]\nname = \"default\"\nrate = \"7/s\"\n";
+    let file = files.write("new.toml", format!("mode = \"generic\"\n{limit}"));
+    let attach = |names: &str| hosts.limiter(&["attach", names, "--or-reload", "--config", &file]);
+    let rates = || {
+        let status = hosts.json("status --json");
+        let interfaces = status["interfaces"].as_array().unwrap().iter();
+        interfaces
+            .map(|one| format!("{} {}", one["name"], one["limits"][0]["rate"]).replace('"', ""))
+            .collect::<Vec<_>>()
+    };
+    // The second interface is attached, and cannot have this configuration.
+    hosts.run("attach lo --rate 5 --mode generic --max-sources 64");
+    attach("eth0,lo").expect_error(1, &["lo: ", "max_sources is fixed at attach"]);
+    assert_eq!(rates(), ["lo 5/s"]);
+    // The first interface could have it, and the second one could not.
+    hosts.run("attach eth0 --rate 5 --mode generic");
+    attach("eth0,lo").expect_error(1, &["lo: ", "max_sources is fixed at attach"]);
+    assert_eq!(rates(), ["eth0 5/s", "lo 5/s"]);
+    // The second interface is not there.
+    attach("eth0,eth9").expect_error(1, &["no interface 'eth9'"]);
+    assert_eq!(rates(), ["eth0 5/s", "lo 5/s"]);
+    hosts.run("detach lo");
+    attach("lo,eth0").expect(0);
+    assert_eq!(rates(), ["eth0 7/s", "lo 7/s"]);
+    hosts.run("detach eth0 lo");
+}
+
+#[test]
 fn reported_mode_is_the_mode_in_use() {
     need_kernel!();
     let hosts = Hosts::new();

@@ -2,20 +2,21 @@
 //!
 //! The tests simulate the other version: they move the pins to the folder of another layout, and rename a map.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, os::fd::AsFd, path::PathBuf, time::Duration};
 
 use limiter_tests::{
+    command::{ip, limiter, prepared},
     eventually,
     files::Folder,
     foreign::{Foreign, PLAIN, on_server},
     hosts::{CLIENT, Hosts},
     need, need_kernel, number,
     raw::Raw,
-    steps::kill_at_each_step,
+    steps::{End, Fault, Stopped, kill_at_each_step, run_with},
     traffic::{Flood, Traffic},
-    trials::{has_program, passed},
+    trials::{attach as attach_for, has_program, passed},
 };
-use limiter_user::kernel::sys::interface;
+use limiter_user::kernel::sys::{bpf, interface};
 
 const ATTACH: [&str; 6] = ["attach", "eth0", "--rate", "1/d", "--burst", "10"];
 const REPLACED: &str = "replaced another version of limiter (layout";
@@ -249,4 +250,225 @@ fn killed_replacement_keeps_limiting_and_the_next_command_finishes() {
         expect_nothing_left(&hosts, at);
     });
     assert!(before > 3 && after > 3, "{before} and {after}");
+}
+
+/// The version before ran in another mode than settings ask for, and in generic mode although native was possible.
+#[test]
+fn replaced_version_in_generic_mode_stays_in_it_and_status_says_so() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    for mode in ["xdp", "auto", "generic"] {
+        hosts.run("attach eth0 --rate 1/d --burst 10 --mode generic");
+        age(&hosts, 6);
+        let file = folder.write("limiter.toml", format!("mode = \"{mode}\"\n{}", limit(3)));
+        let change = ["attach", "eth0", "--or-reload", "--config", &file];
+        hosts.limiter(&change).expect(0);
+        let status = hosts.status();
+        assert_eq!(status["mode"], "generic");
+        let is_native = status["fallback"].is_null();
+        assert_eq!(is_native, mode == "generic", "{mode}: {status}");
+        let text = hosts.run("status eth0");
+        assert_eq!(
+            text.contains("NOT native: the version before"),
+            mode != "generic",
+            "{text}"
+        );
+        assert_eq!(passed(&hosts), 3);
+        // The same file can be applied again.
+        hosts.limiter(&change).expect(0);
+        hosts.run("detach eth0");
+    }
+    hosts.run("attach eth0 --rate 1/d --burst 10 --mode native");
+    age(&hosts, 6);
+    let file = folder.write("limiter.toml", format!("mode = \"xdp\"\n{}", limit(3)));
+    let change = ["attach", "eth0", "--or-reload", "--config", &file];
+    hosts.limiter(&change).expect(0);
+    let status = hosts.status();
+    assert!(
+        status["mode"] == "native" && status["fallback"].is_null(),
+        "{status}"
+    );
+    hosts.run("detach eth0");
+}
+
+/// Runs `command`, and runs `meanwhile` before its lock number `number`, from 0.
+fn stopped_before_lock(
+    hosts: &Hosts,
+    command: &[&str],
+    number: usize,
+    meanwhile: impl Fn() + Sync,
+) -> Stopped {
+    let mut locks = 0;
+    let run = || {
+        run_with(&mut prepared(command), |call| {
+            if call.name == "lock" {
+                if locks == number {
+                    meanwhile();
+                }
+                locks += 1;
+            }
+            Fault::None
+        })
+    };
+    let stopped = hosts.server.namespace.run(run).unwrap().unwrap();
+    assert!(locks > number, "{command:?} took only {locks} locks");
+    stopped
+}
+
+/// Both commands are started for the same other version. One works, while the other waits.
+#[test]
+fn second_of_two_replacements_keeps_what_the_first_one_attached() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let files = [3, 4].map(|burst| folder.write(&format!("{burst}.toml"), limit(burst)));
+    let change = files
+        .each_ref()
+        .map(|file| ["attach", "eth0", "--or-reload", "--config", file]);
+    // The second lock is that of the new folder.
+    for number in [0, 1] {
+        hosts.limiter(&ATTACH).expect(0);
+        assert_eq!(passed(&hosts), 10);
+        age(&hosts, 6);
+        let stopped = stopped_before_lock(&hosts, &change[1], number, || {
+            if number == 0 {
+                limiter(&change[0]).expect(0);
+            } else {
+                // The first command holds the lock of the old folder.
+                limiter(&change[0]).expect_error(1, &["another limiter command has held the lock"]);
+            }
+        });
+        assert_eq!(stopped.end, End::Done(0), "{number}: {stopped:?}");
+        assert!(has_program(&hosts) && hosts.pins().join("link").exists());
+        assert_eq!(
+            hosts.status()["limits"][0]["burst"],
+            "4",
+            "the last command"
+        );
+        hosts.run("detach eth0");
+        expect_nothing_left(&hosts, "detached");
+    }
+}
+
+/// Several commands find that nothing is limited any more: a trial is over, or another tool took the program off. The first
+/// one attaches anew, and no other one removes that attachment.
+#[test]
+fn command_that_clears_leftovers_keeps_what_another_one_attached_meanwhile() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("limiter.toml", limit(4));
+    let or_reload = ["attach", "eth0", "--or-reload", "--config", &file];
+    let is_over = || {
+        attach_for(&hosts, "1s");
+        eventually("the trial is over", || {
+            let status = hosts.limiter("status eth0");
+            status.stderr.contains("the trial on 'eth0' ended at")
+        });
+    };
+    let taken_off = || {
+        hosts.limiter(&ATTACH).expect(0);
+        let link = bpf::open_pin(&hosts.pins().join("link")).unwrap();
+        bpf::link_detach(link.as_fd()).unwrap();
+    };
+    // With another configuration, and with the same one.
+    for (command, status, words) in [
+        (
+            &["attach", "eth0", "--rate", "2/d"][..],
+            1,
+            "attached to 'eth0' already",
+        ),
+        (&ATTACH, 0, "unchanged"),
+        (&or_reload, 0, "burst"),
+    ] {
+        is_over();
+        let meanwhile = || limiter(&ATTACH).expect(0);
+        let stopped = stopped_before_lock(&hosts, command, 0, meanwhile);
+        assert_eq!(stopped.end, End::Done(status), "{stopped:?}");
+        assert!(format!("{stopped:?}").contains(words), "{stopped:?}");
+        assert!(has_program(&hosts) && hosts.pins().join("link").exists());
+        // Buckets that were spent stay so: the first attachment is there still.
+        let burst = if command == or_reload { "4" } else { "10" };
+        assert_eq!(hosts.status()["limits"][0]["burst"], burst);
+        hosts.run("detach eth0");
+    }
+    taken_off();
+    let stopped = stopped_before_lock(&hosts, &or_reload, 0, || {
+        limiter("detach eth0").expect(0);
+        limiter(&ATTACH).expect(0);
+    });
+    assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
+    assert_eq!(hosts.status()["limits"][0]["burst"], "4");
+    assert!(
+        stopped.stdout.contains("burst"),
+        "reloaded, not attached: {stopped:?}"
+    );
+    hosts.run("detach eth0");
+    expect_nothing_left(&hosts, "detached");
+}
+
+/// Two commands attach at once for the first time. Both succeed.
+#[test]
+fn second_of_two_first_attaches_with_or_reload_applies_its_configuration() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("limiter.toml", limit(4));
+    let command = ["attach", "eth0", "--or-reload", "--config", &file];
+    let stopped = stopped_before_lock(&hosts, &command, 0, || limiter(&ATTACH).expect(0));
+    assert_eq!(stopped.end, End::Done(0), "{stopped:?}");
+    assert_eq!(hosts.status()["limits"][0]["burst"], "4");
+    hosts.run("detach eth0");
+    expect_nothing_left(&hosts, "detached");
+}
+
+/// The second interface has another version that cannot be replaced in another mode. The first one is reloaded before, and
+/// then goes back.
+#[test]
+fn reload_is_undone_if_another_interface_cannot_be_replaced() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("new.toml", format!("mode = \"native\"\n{}", limit(4)));
+    hosts.run("attach eth0 --rate 1/d --burst 10 --mode generic");
+    let other = age(&hosts, 6);
+    ip(
+        &hosts.server.namespace,
+        "link add far type veth peer name farther",
+    );
+    hosts.run("attach far --rate 1/d --burst 10 --mode native");
+    let outcome = hosts.limiter(&["attach", "far,eth0", "--or-reload", "--config", &file]);
+    outcome.expect(1);
+    for words in [
+        "far: the former settings are in force again",
+        "mode is fixed",
+    ] {
+        assert!(outcome.stderr.contains(words), "{outcome:#?}");
+    }
+    assert!(other.join("link").exists());
+    let far = hosts.json("status far --json");
+    assert_eq!(far["interfaces"][0]["limits"][0]["burst"], "10");
+    hosts.run("detach eth0 far");
+}
+
+/// An interface was renamed, and another one has its name and another version. The pins of the renamed one stay.
+#[test]
+fn replacement_keeps_the_attachment_of_a_renamed_interface() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("new.toml", limit(4));
+    hosts.limiter(&ATTACH).expect(0);
+    let other = age(&hosts, 6);
+    let server = &hosts.server.namespace;
+    ip(server, "link add name wan type veth peer name far");
+    ip(server, "link set eth0 name eth1");
+    ip(server, "link set wan name eth0");
+    hosts.limiter(&ATTACH).expect(0);
+    let current = hosts.pins();
+    assert!(other.join("link").exists() && current.join("link").exists());
+    ip(server, "link set eth0 name eth2");
+    ip(server, "link set eth1 name eth0");
+    let change = ["attach", "eth0", "--or-reload", "--config", &file];
+    hosts.limiter(&change).expect_error(1, &["'eth2' now"]);
+    assert!(other.join("link").exists() && current.join("link").exists());
+    hosts.run("detach eth2");
+    hosts.limiter(&change).expect(0);
+    hosts.run("detach eth0");
+    expect_nothing_left(&hosts, "detached");
 }

@@ -17,6 +17,7 @@ mod limit {
     pub mod reload;
     pub mod reset;
     pub mod set;
+    mod together;
 }
 mod lists {
     pub mod ban;

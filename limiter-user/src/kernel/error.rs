@@ -26,6 +26,11 @@ pub enum Error {
         "limiter is not attached to '{0}': `limiter attach {0} --rate RATE` attaches it, `limiter status` lists the interfaces that it is attached to"
     )]
     NotAttached(String),
+    /// Limiter is attached to the interface already.
+    #[error(
+        "limiter is attached to '{0}' already: change its settings with `limiter set {0}`, replace them with --or-reload, or `limiter detach {0}` first"
+    )]
+    AlreadyAttached(String),
     /// A version with another layout of its pins is attached: the interface, and that layout.
     #[error(
         "another version of limiter is attached to '{0}' (layout {1}). This version can neither read nor change it, and its limits stay in force: `limiter attach {0} --or-reload --config FILE` replaces it without a gap, with full buckets; `limiter detach {0}` detaches it"

@@ -4,7 +4,10 @@ use std::{net::IpAddr, time::Duration};
 
 use clap::Args;
 
-use super::reload::{allow_in, put_in_force};
+use super::{
+    reload::{allow_in, put_in_force},
+    together::{Effect, in_order, undo},
+};
 use crate::{
     cli::shared::{
         DAY, Limiting, SECOND, Usage, about, duration, interface, note, outcome, read_for, report,
@@ -18,7 +21,7 @@ use crate::{
         Attachment, Error,
         ops::{
             attach::attach,
-            detach::detach,
+            detach::clear_ended,
             replace::replace,
             set::{Lasts, Wanted},
             trial,
@@ -91,22 +94,24 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     if let Some(untested) = kernel.and_then(|kernel| kernel.untested()) {
         note(&untested);
     }
-    let mut done: Vec<&str> = Vec::new();
-    for interface in unique(&interfaces) {
-        if take_over(interface, &wanted, &arguments).await? {
-            continue;
-        }
-        ssh::warn(interface, None, &wanted.settings, |client| {
-            how_to_stay(&arguments, client)
-        });
-        let attached = attach(interface, &wanted).await;
-        if attached.is_err() {
-            undo(&done).await;
-        }
-        attached.map_err(about(interface))?;
-        done.push(interface);
+    let mut interfaces = unique(&interfaces);
+    if arguments.or_reload && interfaces.len() > 1 {
+        interfaces = in_order(&interfaces, &wanted).await?;
     }
-    for interface in done {
+    let mut done = Vec::new();
+    for interface in interfaces {
+        match put_on(interface, &wanted, &arguments).await {
+            Ok(effect) => done.push((interface, effect)),
+            Err(error) => {
+                undo(&done).await;
+                return Err(error);
+            }
+        }
+    }
+    let attached = done
+        .iter()
+        .filter(|(_, effect)| matches!(effect, Effect::Attached));
+    for (interface, _) in attached {
         match shown(interface).await {
             Ok(shown) => report(&shown),
             // The attach has succeeded, so this is no error.
@@ -142,39 +147,62 @@ fn is_so(attachment: &Attachment, wanted: &Wanted, arguments: &Attach) -> bool {
             .is_ok_and(|settings| settings == wanted.settings)
 }
 
-/// Takes over an attachment that is there already. Returns true if the configuration is in force then. Otherwise it has
-/// cleared the leftovers of a trial, and, with `--or-reload`, of an interface that is gone or that limiter was taken off
-/// by force.
-async fn take_over(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow::Result<bool> {
-    let attached = Attachment::open(interface).await;
-    match (attached, arguments.or_reload) {
-        (Ok(_), true) => {
-            let advice = |client| how_to_stay(arguments, client);
-            put_in_force(interface, wanted.clone(), Lasts::ForGood, advice).await?;
-            trial::end(interface, false).await?;
+/// Attaches to one interface, or takes over the attachment that is there already. Begins again if another command has
+/// attached or detached meanwhile.
+async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow::Result<Effect> {
+    const TRIES: usize = 10;
+    let advice = |client| how_to_stay(arguments, client);
+    for _ in 0..TRIES {
+        let attached = Attachment::open(interface).await;
+        match (attached, arguments.or_reload) {
+            (Ok(attachment), true) => {
+                let on_trial = attachment.try_until().is_some();
+                let before = Wanted::own(&attachment.record, &attachment.own_settings()?);
+                put_in_force(interface, wanted.clone(), Lasts::ForGood, advice).await?;
+                trial::end(interface, false).await?;
+                return Ok(match on_trial {
+                    true => Effect::Final,
+                    false if before.settings == wanted.settings => Effect::Unchanged,
+                    false => Effect::Reloaded(Box::new(before)),
+                });
+            }
+            (Ok(attachment), false) if is_so(&attachment, wanted, arguments) => {
+                outcome(
+                    true,
+                    &format!("{interface}: unchanged: already attached with this configuration\n"),
+                );
+                return Ok(Effect::Unchanged);
+            }
+            (Err(Error::OtherVersion(..)), true) => {
+                let replaced = replace(interface, wanted).await;
+                if let Some(layout) = replaced.map_err(about(interface))? {
+                    report(&format!(
+                        "{interface}: replaced another version of limiter (layout {layout}) without a gap; all buckets start full, all counters at 0\n"
+                    ));
+                    return Ok(Effect::Final);
+                }
+            }
+            // A trial that is over leaves a program that passes all packets. With `--or-reload`, an interface that is
+            // gone, or that limiter was taken off by force, is no obstacle either.
+            (Err(Error::TrialOver(..)), _) | (Err(Error::TakenOff(_)), true) => {
+                clear_ended(interface).await?;
+            }
+            // `attach` reports any other trouble.
+            _ => {
+                ssh::warn(interface, None, &wanted.settings, advice);
+                match attach(interface, wanted).await {
+                    Err(Error::AlreadyAttached(_)) if arguments.or_reload => {}
+                    attached => {
+                        attached.map_err(about(interface))?;
+                        return Ok(Effect::Attached);
+                    }
+                }
+            }
         }
-        (Ok(attachment), false) if is_so(&attachment, wanted, arguments) => outcome(
-            true,
-            &format!("{interface}: unchanged: already attached with this configuration\n"),
-        ),
-        (Err(Error::OtherVersion(..)), true) => {
-            let replaced = replace(interface, wanted).await;
-            let Some(layout) = replaced.map_err(about(interface))? else {
-                return Ok(false);
-            };
-            report(&format!(
-                "{interface}: replaced another version of limiter (layout {layout}) without a gap; all buckets start full, all counters at 0\n"
-            ));
-        }
-        // A trial that is over leaves a program that passes all packets.
-        (Err(Error::TrialOver(..)), _) | (Err(Error::TakenOff(_)), true) => {
-            detach(interface).await?;
-            return Ok(false);
-        }
-        // `attach` reports any other trouble.
-        _ => return Ok(false),
     }
-    Ok(true)
+    anyhow::bail!(
+        "{interface}: other limiter commands attach and detach all the time: wait until they end, and try again"
+    )
 }
 
 /// Advice for a user who works from `client` to keep the session.
@@ -233,15 +261,4 @@ fn directed(names: &[String], direction: Direction, advice: &str) -> Result<Vec<
         _ => Ok(name.clone()),
     };
     names.iter().map(directed).collect()
-}
-
-/// Detaches again from the interfaces in `done`: all interfaces or none.
-async fn undo(done: &[&str]) {
-    for interface in done {
-        let text = match detach(interface).await {
-            Ok(_) => "detached again, because another interface failed".to_owned(),
-            Err(error) => format!("still attached, because detaching failed: {error}"),
-        };
-        note(&format!("{interface}: {text}"));
-    }
 }

@@ -82,9 +82,7 @@ fn check_free(survey: &mut Survey, name: &str) -> Result<()> {
         // `clear_leftover` removes the leftovers of a killed command.
         None | Some((_, Ok(Pinned::Leftover))) => Ok(()),
         Some((folder, Ok(Pinned::On(_, on)))) if on.name == name && folder.is_of_this_layout() => {
-            Err(Error::Refused(format!(
-                "limiter is attached to '{name}' already: change its settings with `limiter set {name}`, replace them with --or-reload, or `limiter detach {name}` first"
-            )))
+            Err(Error::AlreadyAttached(name.to_owned()))
         }
         Some((folder, pinned)) => trouble(&folder, pinned, &survey.interfaces).map_or(Ok(()), Err),
     }

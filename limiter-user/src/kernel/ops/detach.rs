@@ -1,7 +1,7 @@
 //! Detaching: first the link, then the pins. Only the program that was there before remains.
 
 use crate::kernel::{
-    Error, Result,
+    Attachment, Error, Result,
     ops::replace,
     state::{
         Folder, Foreign, Found, Pinned, Survey, pins,
@@ -14,6 +14,25 @@ use crate::kernel::{
 /// Detaches from the interface called `name`, or clears the leftovers of an attachment of that name.
 /// Returns the program that limiter ran in front of, which runs again.
 pub async fn detach(name: &str) -> Result<Option<Foreign>> {
+    detach_if(name, async || true).await
+}
+
+/// Clears the leftovers of an attachment to the interface called `name` that limits nothing: a trial is over, the
+/// interface is gone, or another tool took the program off. Changes nothing if another command has cleared them meanwhile,
+/// or has attached anew.
+pub async fn clear_ended(name: &str) -> Result<()> {
+    let has_ended = async || {
+        let opened = Attachment::open(name).await;
+        matches!(opened, Err(Error::TrialOver(..) | Error::TakenOff(_)))
+    };
+    match detach_if(name, has_ended).await {
+        Err(Error::NotAttached(_)) => Ok(()),
+        cleared => cleared.map(drop),
+    }
+}
+
+/// Detaches from the interface called `name`, unless `is_wanted` returns false with the lock of the attachment.
+async fn detach_if(name: &str, is_wanted: impl AsyncFn() -> bool) -> Result<Option<Foreign>> {
     const TRIES: usize = 10;
     requirements::privileges()?;
     for _ in 0..TRIES {
@@ -25,6 +44,9 @@ pub async fn detach(name: &str) -> Result<Option<Foreign>> {
         let mut survey = Survey::take().await?;
         let (now, pinned) = pins_of(&mut survey, name)?;
         if now == folder {
+            if !is_wanted().await {
+                return Ok(None);
+            }
             return remove(&folder, &dir, pinned, &survey.interfaces).await;
         }
     }

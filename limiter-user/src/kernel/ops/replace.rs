@@ -8,35 +8,48 @@ use crate::{
     kernel::{
         Error, Failed, Result,
         ops::{
-            attach::{load, lock_folder, record},
+            attach::{check_pacing, load, lock_folder, record},
             change::Wanted,
             set::fixed,
         },
-        state::{Folder, Pinned, Survey, foreign, generation, pins, survey::look, unpin},
-        sys::{Dir, Interface, XdpMode, interface, link, lock, requirements},
+        state::{
+            Folder, Pinned, Survey, foreign, generation, pins,
+            survey::{look, trouble},
+            unpin,
+        },
+        sys::{Dir, Interface, Link, XdpMode, link, lock, requirements},
     },
 };
 
 /// Replaces another version's attachment to the interface called `name`. Returns the layout of that version; `None`
-/// if no other version is attached.
+/// if no other version is attached, or if another command has replaced or detached it meanwhile.
 /// On an error before the swap, the attachment of the other version stays in force. After the swap the new limits are in
 /// force, and repeating the command moves the remaining pins.
 pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
     requirements::kernel()?;
     requirements::privileges()?;
-    let folder = match Survey::take().await?.take_named(name) {
-        Some((folder, Ok(Pinned::On(_, on)))) if on.name == name && !folder.is_of_this_layout() => {
-            folder
-        }
-        _ => return Ok(None),
+    let Some((folder, ..)) = other_version(&mut Survey::take().await?, name) else {
+        return Ok(None);
     };
-    let gone = || Error::NotAttached(name.to_owned());
-    let old = folder.open()?.ok_or_else(gone)?;
+    let Some(old) = folder.open()? else {
+        return Ok(None);
+    };
     old.check_own()?;
-    let _other_commands = lock::lock(&old)?;
+    let Some(_other_commands) = lock::lock(&old)? else {
+        return Ok(None);
+    };
     let (new, _lock) = lock_folder(name)?;
     // No other command changes either folder from here on.
-    let swapped = swap(&folder, &old, &new, wanted).await;
+    let mut survey = Survey::take().await?;
+    let found = other_version(&mut survey, name).filter(|(now, ..)| *now == folder);
+    let in_the_way = pinned_in(&new, survey);
+    let (Some((_, link, interface)), None) = (found, &in_the_way) else {
+        // The folder is empty if it was made just now.
+        let _ = new.remove();
+        unpin::clear_above(&new);
+        return in_the_way.map_or(Ok(None), Err);
+    };
+    let swapped = swap(&link, &interface, [&old, &new], wanted).await;
     if swapped.is_err() {
         // The next command clears leftovers.
         let _ = unpin::remove(&new);
@@ -47,6 +60,23 @@ pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
     // `detach` clears leftovers.
     let _ = unpin::remove(&old);
     Ok(Some(folder.layout))
+}
+
+/// Another version's attachment to the interface called `name`.
+fn other_version(survey: &mut Survey, name: &str) -> Option<(Folder, Link, Interface)> {
+    match survey.take_named(name)? {
+        (folder, Ok(Pinned::On(link, on))) if on.name == name && !folder.is_of_this_layout() => {
+            Some((folder, link, on))
+        }
+        _ => None,
+    }
+}
+
+/// The error for an attachment whose pins are in `new`: one to an interface that had this name before.
+fn pinned_in(new: &Dir, survey: Survey) -> Option<Error> {
+    let mut found = survey.found.into_iter();
+    let (folder, pinned) = found.find(|(folder, _)| folder.path == new.path())?;
+    trouble(&folder, pinned, &survey.interfaces)
 }
 
 /// Removes the pins that a killed [`replace`] has left, in either layout, of an interface that is not limited.
@@ -67,11 +97,13 @@ pub(in crate::kernel) fn clear_leftovers(name: &str, interfaces: &[Interface]) -
     Ok(())
 }
 
-/// Loads the new program, pins it with its maps in `new`, and swaps it into the link that is pinned in `old`.
-async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<()> {
-    let Pinned::On(link, interface) = look(folder, &interface::all().await?)? else {
-        return Err(Error::NotAttached(folder.interface.clone()));
-    };
+/// Loads the new program, pins it with its maps in `new`, and swaps it into `link`, which is pinned in `old`.
+async fn swap(
+    link: &Link,
+    interface: &Interface,
+    [old, new]: [&Dir; 2],
+    wanted: &Wanted,
+) -> Result<()> {
     if foreign::is_pinned(old) {
         return Err(Error::Refused(format!(
             "another version of limiter runs in front of another program on '{0}' (--chain), and this version cannot replace it: `limiter detach {0}` puts that program back, then attach again",
@@ -79,14 +111,35 @@ async fn swap(folder: &Folder, old: &Dir, new: &Dir, wanted: &Wanted) -> Result<
         )));
     }
     let mode = interface.xdp.map_or(XdpMode::Native, |xdp| xdp.mode);
-    // A link stays in its mode.
-    let wanted_mode = wanted.settings.mode.to_string();
-    if wanted.settings.mode != Mode::Auto && wanted_mode != mode.name() {
-        return Err(fixed(&interface.name, "mode", mode.name(), &wanted_mode).into());
+    let wanted_mode = wanted.settings.mode;
+    if !is_of_mode(mode, wanted_mode) {
+        return Err(fixed(
+            &interface.name,
+            "mode",
+            mode.name(),
+            &wanted_mode.to_string(),
+        )
+        .into());
     }
+    check_pacing(interface, &wanted.settings).await?;
     unpin::empty(new)?;
-    let mut record = record(&interface, mode, wanted)?;
+    let mut record = record(interface, mode, wanted)?;
+    if mode == XdpMode::Generic && wanted_mode != Mode::Generic {
+        record.fallback = Some(format!(
+            "the version before ran in generic mode, and a link stays in its mode (`limiter detach {}` and `attach` try native mode)",
+            interface.name
+        ));
+    }
     let program = load(&mut record, |_| Ok(()))?;
     generation::pin_first(&program, &record, new)?;
     link.replace(None, program.fd()?.as_fd())
+}
+
+/// Whether a link in `mode`, in which it stays, fits the settings.
+fn is_of_mode(mode: XdpMode, wanted: Mode) -> bool {
+    match wanted {
+        Mode::Auto => true,
+        Mode::Xdp => [XdpMode::Native, XdpMode::Generic].contains(&mode),
+        _ => wanted.to_string() == mode.name(),
+    }
 }
