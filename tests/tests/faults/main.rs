@@ -7,6 +7,7 @@ mod clocks;
 mod files;
 mod killed;
 mod locks;
+mod mounts;
 mod readers;
 mod refused;
 mod vanishing;

@@ -2,9 +2,12 @@
 //! this process.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -13,7 +16,10 @@ use nix::{
     unistd::{AccessFlags, faccessat},
 };
 
-use crate::kernel::{Error, Failed, Result, sys::Dir};
+use crate::kernel::{
+    Error, Failed, Result,
+    sys::{Dir, lock::RETRY},
+};
 
 pub use crate::kernel::sys::folder::BPFFS;
 
@@ -53,12 +59,31 @@ pub fn ensure() -> Result<()> {
     if foresee()? {
         return Ok(());
     }
+    // Of two commands at once, the second would hide the pins of the first by another mount.
+    let _lock = lock_mount_point();
+    if look()? {
+        return Ok(());
+    }
     mount(Some("bpf"), BPFFS, Some("bpf"), MsFlags::empty(), Some("mode=0700")).map_err(|error| {
         Error::Bpffs(format!(
             "no bpffs is mounted at {BPFFS}, and mounting one failed ({}): `mount -t bpf -o mode=0700 bpf {BPFFS}`",
             error.desc()
         ))
     })
+}
+
+/// Locks the folder that bpffs is mounted on. Every user could hold this lock for ever, so the command goes on without it
+/// after a second: a mount takes much less.
+fn lock_mount_point() -> Option<File> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let (folder, start) = (File::open(BPFFS).ok()?, Instant::now());
+    while folder.try_lock().is_err() {
+        if start.elapsed() > PATIENCE {
+            return None;
+        }
+        thread::sleep(RETRY);
+    }
+    Some(folder)
 }
 
 /// Inode of the first mount namespace (`MNT_NS_INIT_INO`, include/uapi/linux/nsfs.h, Linux 6.18).
