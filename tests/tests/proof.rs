@@ -4,13 +4,16 @@
 use std::{
     io::{Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TcpOptionElement, TransportSlice};
 use limiter_tests::{
+    command::{Outcome, prepared},
     eventually,
+    files::Folder,
     hosts::{Hosts, SERVER, SERVER_IPV6, on},
     need_kernel,
     newcomers::{prepare_answers, set_cookies},
@@ -328,6 +331,37 @@ fn only_a_listener_of_the_host_answers() {
     refused(&syn, "the kernel makes no cookie");
     let diagnosis = hosts.limiter("doctor eth0").stdout;
     assert!(diagnosis.contains("tcp_syncookies=2"), "{diagnosis}");
+}
+
+/// The unit `limiter@` sees only processes in /proc, not the setting.
+#[test]
+fn attach_warns_of_missing_cookies_only_if_it_sees_the_setting() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let file = folder.write("limiter.toml", ONE);
+    let attach = format!(
+        "exec {} attach eth0 --config {file}",
+        prepared("").get_program().to_str().unwrap()
+    );
+    let hidden = format!("mount -t proc -o subset=pid proc /proc && {attach}");
+    for (cookies, script, warns) in [(1, &attach, true), (2, &attach, false), (2, &hidden, false)] {
+        set_cookies(&hosts, cookies);
+        let run = || {
+            let mut shell = Command::new("unshare");
+            shell
+                .args(["--mount", "sh", "-c", script])
+                .output()
+                .unwrap()
+        };
+        let outcome = Outcome::of(script.clone(), on(&hosts.server, run));
+        outcome.expect(0);
+        assert_eq!(
+            outcome.stderr.contains("tcp_syncookies=2"),
+            warns,
+            "{outcome:#?}"
+        );
+        hosts.run("detach eth0");
+    }
 }
 
 /// 400 answers at once: a hundred times the burst of new sources.

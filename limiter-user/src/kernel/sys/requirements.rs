@@ -49,10 +49,11 @@ pub fn syn_cookies(in_stack: bool) -> Result<()> {
     )))
 }
 
-/// Whether `net.ipv4.tcp_syncookies` lets listeners of this network namespace send cookies at any time.
-pub fn has_syn_cookies() -> bool {
-    let setting = fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies");
-    setting.is_ok_and(|setting| setting.trim() == "2")
+/// Whether `net.ipv4.tcp_syncookies` lets listeners of this network namespace send cookies at any time; `None` if this
+/// process does not see the setting, as in a unit with `ProcSubset=pid`.
+pub fn has_syn_cookies() -> Option<bool> {
+    let setting = fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies").ok()?;
+    Some(setting.trim() == "2")
 }
 
 /// The running kernel's release name (`uname -r`).

@@ -121,8 +121,12 @@ pub fn room(settings: &Settings, frame_max: u64) -> Finding {
 }
 
 /// Judges the handshake proof of the limits in force, if one has it, with this driver.
-pub fn proof(settings: &Settings, has_cookies: bool, driver: Option<&str>) -> Option<Finding> {
-    let finding = if !has_cookies {
+pub fn proof(
+    settings: &Settings,
+    has_cookies: Option<bool>,
+    driver: Option<&str>,
+) -> Option<Finding> {
+    let finding = if has_cookies == Some(false) {
         warning(
             "SYNs are answered only while a listener's queue is full",
             "`sysctl net.ipv4.tcp_syncookies=2`",
