@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use clap::Args;
 
@@ -13,14 +13,18 @@ use crate::{
 /// It runs until interrupted, and changes nothing.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// Address and port to listen on. Other machines need no password to read an address that they can reach
-    #[arg(long, value_name = "ADDR:PORT", default_value_t = export::LISTEN, value_parser = listen)]
+    /// Address and port to listen on; without a port, 10546. Other machines need no password to read an address that they
+    /// can reach
+    #[arg(long, value_name = "ADDR[:PORT]", default_value_t = export::LISTEN, value_parser = listen)]
     listen: SocketAddr,
 }
 
 fn listen(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        "not an address with a port: write one as in 127.0.0.1:10546 or [::1]:10546".to_owned()
+    let port = export::LISTEN.port();
+    let with_port = text.parse();
+    let listen = with_port.or_else(|_| text.parse().map(|address: IpAddr| (address, port).into()));
+    listen.map_err(|_| {
+        "not an address: write one as in 127.0.0.1:10546, [::1]:10546 or ::1".to_owned()
     })
 }
 
