@@ -325,6 +325,7 @@ fn package_keeps_limits_from_installation_to_purge() {
     host.exported();
     through_a_flood(&host);
     mistakes_change_nothing(&host);
+    late_address(&host);
     stopped(&host);
     removed(&host);
     from_rpm(&host);
@@ -370,6 +371,30 @@ fn mistakes_change_nothing(host: &Installed) {
     }
     container.write(FILE, STRICT);
     host.systemctl(&["restart", UNIT]);
+}
+
+/// Checks that the exporter waits for an address that comes late, and does not try wrong options again.
+fn late_address(host: &Installed) {
+    let container = &host.container;
+    let options = |text: &str| {
+        let text = format!("LIMITER_EXPORT_OPTIONS={text}\n");
+        container.write("/etc/default/limiter", &text);
+        host.systemctl(&["restart", EXPORT]);
+    };
+    options("--listen=192.0.2.77");
+    // By default, systemd gives up after five starts within ten seconds.
+    thread::sleep(Duration::from_secs(12));
+    assert_ne!(host.state(EXPORT), "failed");
+    container.done(&["ip", "address", "add", "192.0.2.77/32", "dev", "lo"]);
+    let page = || {
+        let scrape = ["curl", "--silent", "http://192.0.2.77:10546/metrics"];
+        container.run(&scrape).stdout
+    };
+    eventually("the exporter listens", || page().contains("limiter_"));
+    options("--wrong");
+    eventually("the exporter gives up", || host.state(EXPORT) == "failed");
+    options("");
+    host.exported();
 }
 
 /// Checks that limits stay when the unit stops, unless the configuration says to detach.
