@@ -279,6 +279,8 @@ impl<'h> Postgres<'h> {
         log.create(true).append(true);
         let log = log.open(self.folder.path().join("log")).unwrap();
         server.args(["-c", "shared_buffers=32MB", "-c", "fsync=off"]);
+        // In its folder. A killed server would leave files in /dev/shm.
+        server.args(["-c", "dynamic_shared_memory_type=mmap"]);
         server.args(["-c", "recovery_init_sync_method=syncfs"]);
         if let Some(tls) = &self.setup.tls {
             let folder = self.folder.path();

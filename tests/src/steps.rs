@@ -58,6 +58,8 @@ pub struct Stopped {
     pub stderr: String,
     /// Objects that the command held in the kernel at the time of the fault.
     pub held: Vec<Object>,
+    /// The last fault.
+    pub fault: Fault,
 }
 
 /// Counts the steps of a command.
@@ -146,7 +148,7 @@ pub fn run_meanwhile(
     Ok((stopped, looked > look))
 }
 
-fn run_traced(command: &mut Command, fault: impl FnMut(&Call) -> Fault) -> io::Result<Stopped> {
+fn run_traced(command: &mut Command, mut fault: impl FnMut(&Call) -> Fault) -> io::Result<Stopped> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     // SAFETY: only system calls between fork and exec.
     unsafe {
@@ -157,7 +159,15 @@ fn run_traced(command: &mut Command, fault: impl FnMut(&Call) -> Fault) -> io::R
     };
     let mut child = command.spawn()?;
     let process = Pid::from_raw(i32::try_from(child.id()).unwrap());
-    let (end, held) = follow(process, fault)?;
+    let mut last = Fault::None;
+    let noted = |call: &Call| {
+        let now = fault(call);
+        if now != Fault::None {
+            last = now;
+        }
+        now
+    };
+    let (end, held) = follow(process, noted)?;
     if let End::Killed(_) = end {
         child.kill()?;
         child.wait()?;
@@ -168,6 +178,7 @@ fn run_traced(command: &mut Command, fault: impl FnMut(&Call) -> Fault) -> io::R
         stdout,
         stderr,
         held,
+        fault: last,
     })
 }
 

@@ -30,20 +30,20 @@ fn done_or_said(case: &Case<'_>, stopped: &Stopped, call: &Call, look: Look) {
             // The message then contains the output too.
             let is_output = call.name == "output";
             assert!(is_output || message.lines().count() == 1, "{at}");
-            assert!(says_why(message, call), "{at}");
+            assert!(says_why(message, call, stopped.fault), "{at}");
         }
         _ => panic!("{at}"),
     }
 }
 
 /// True if the message contains the kernel's error.
-fn says_why(message: &str, call: &Call) -> bool {
-    let in_its_words = |error: &i32| {
-        let words = std::io::Error::from_raw_os_error(*error).to_string();
-        message.contains(&words)
+fn says_why(message: &str, call: &Call, fault: Fault) -> bool {
+    let Fault::Refuse(error) = fault else {
+        return false;
     };
-    ERRORS.iter().any(in_its_words)
-        || message.contains("not permitted: ")
+    let words = std::io::Error::from_raw_os_error(error).to_string();
+    message.contains(&words)
+        || (error == libc::EPERM && message.contains("not permitted: "))
         || match call.name.as_str() {
             "link" => message.contains("another XDP program has just been attached"),
             "message" => message.contains("reading the interfaces failed"),
