@@ -4,6 +4,7 @@
 //! [`Host`]. A source that fails leaves its bans in force until they end.
 
 mod feed;
+pub mod file;
 pub mod http;
 mod parse;
 mod settings;

@@ -2,8 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
-    io::Read,
+    io::{ErrorKind, Read},
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use ureq::{Agent, Body, http::Response};
 
 use crate::{
-    http,
+    file, http,
     parse::{self, Decisions},
     settings::{Settings, is_url},
 };
@@ -101,9 +101,13 @@ impl Source {
             self.tag = tag.and_then(|tag| Some(tag.to_str().ok()?.to_owned()));
             read(answer.body_mut().as_reader(), most)?
         } else {
-            let hint = "feeds run as user nobody, so everyone must be able to read the file";
-            let file = File::open(list).map_err(|error| format!("{error}: {hint}"))?;
-            read(file, most)?
+            file::read(Path::new(list), most).map_err(|error| match error.kind() {
+                ErrorKind::FileTooLarge => format!("{error}: set max-size if it should be"),
+                ErrorKind::PermissionDenied => format!(
+                    "{error}: feeds run as user nobody, so everyone must be able to read the file"
+                ),
+                _ => format!("{error}: name a regular file that everyone can read"),
+            })?
         };
         let prefixes = parse::list(&String::from_utf8_lossy(&bytes))?;
         let prefixes = prefixes.into_iter();
@@ -157,7 +161,7 @@ impl Decisions {
     }
 }
 
-/// Reads a file or an answer of at most `most` bytes.
+/// Reads an answer of at most `most` bytes.
 fn read(from: impl Read, most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let length = from.take(most.saturating_add(1)).read_to_end(&mut bytes);

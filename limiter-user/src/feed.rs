@@ -107,6 +107,12 @@ pub struct Here {
 }
 
 impl Here {
+    /// Forgets the state of a feed that was told to end. The helper process removes the file.
+    pub async fn forget(&mut self) {
+        self.state.empty();
+        let _ = self.ask::<()>(Question::Forget).await;
+    }
+
     async fn ask<A: DeserializeOwned>(&mut self, question: Question) -> Result<A, String> {
         let answer = self.helper.ask::<Result<A, String>>(&question).await;
         self.is_gone |= answer.is_err();

@@ -40,6 +40,8 @@ pub enum Question {
     Bans(Vec<String>),
     /// A change of these bans on an interface.
     Change(String, limiter_feed::Edit),
+    /// The feed ends: its state is to be removed.
+    Forget,
 }
 
 /// Starts the helper process, and returns the channel to it. The helper inherits the privileges of this process, which

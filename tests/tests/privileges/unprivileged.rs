@@ -171,6 +171,55 @@ fn every_command_works_for_a_user_with_three_capabilities() {
     });
 }
 
+#[test]
+fn feed_of_a_user_has_its_state_in_a_folder_of_the_user() {
+    need_kernel!();
+    need_program!("setpriv");
+    let (hosts, limiter) = (Hosts::new(), Copy::new());
+    let file = |name: &str, text: &str| {
+        let path = limiter.folder().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        path.display().to_string()
+    };
+    let list = file("list", "203.0.113.7\n");
+    let feed = file("own.toml", &format!("list = '{list}'"));
+    let own = limiter.folder().join("own");
+    fs::create_dir(&own).unwrap();
+    chown(&own, Some(USER), Some(USER)).unwrap();
+    let run = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = limiter.command(CAPABILITIES, arguments);
+        command
+            .env_remove("XDG_RUNTIME_DIR")
+            .env_remove("RUNTIME_DIRECTORY");
+        command.envs(variable.map(|name| (name, &own)));
+        Outcome::of(arguments.join(" "), command.output().unwrap())
+    };
+    on(&hosts.server, || {
+        delegate();
+        limiter.done("attach eth0 --rate 1/s");
+        let once = ["feed", &*feed, "--once"];
+        let words = [
+            "the state of feed own cannot be written",
+            "only root writes to /run/limiter/feeds",
+            "set RUNTIME_DIRECTORY to a folder of user 61234",
+        ];
+        run(&once, None).expect_error(1, &words);
+        for variable in ["RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"] {
+            run(&once, Some(variable)).expect(0);
+            let bans = limiter.json("bans eth0 --json");
+            assert_eq!(bans["bans"][0]["origin"], "own", "{bans}");
+            run(&["feed", &feed, "--remove"], Some(variable)).expect(0);
+        }
+        // The variable leads to a folder of root.
+        chown(&own, Some(0), Some(0)).unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+        let words = [&*own.display().to_string(), "ermission denied"];
+        run(&once, Some("RUNTIME_DIRECTORY")).expect_error(1, &words);
+        limiter.done("detach eth0");
+    });
+}
+
 /// A bpffs with an owner needs Linux 6.9.
 #[test]
 fn commands_work_with_a_bpffs_of_the_user() {

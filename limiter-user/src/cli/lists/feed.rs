@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use limiter_common::abi::ORIGIN_MAX;
 use limiter_feed::Settings;
@@ -62,7 +62,8 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
     let key = settings.key_file.as_deref();
     let key = key.map(|file| read(file, "name the file of the key"));
     let key = key.transpose()?.unwrap_or_default();
-    let state = feeds::File::open(&name).context("the state of the feed cannot be written")?;
+    let state = feeds::File::open(&name)
+        .map_err(|error| anyhow!("the state of feed {name} cannot be written: {error}"))?;
     let state = state.ok_or_else(|| {
         anyhow!("feed {name} runs already: end it first (`systemctl stop limiter-feed@{name}`)")
     })?;
@@ -92,6 +93,6 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
         done = work => done,
         () = stop => Ok(()),
     };
-    feed.host.state.forget();
+    feed.host.forget().await;
     done.map_err(|error| anyhow!(error))
 }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use crate::{
     feed,
     helper::{Question, VERB, attend},
-    observe::Snapshot,
+    observe::{Snapshot, feeds},
 };
 
 /// The origin whose bans a helper may change, or an empty one; none if this process was not started as a helper:
@@ -30,12 +30,16 @@ pub async fn run(origin: String) -> anyhow::Result<()> {
                 channel.send(&taken).await?;
             }
             // A process without an origin is told nothing, and ends.
-            Question::Bans(_) | Question::Change(..) if origin.is_empty() => break,
+            _ if origin.is_empty() => break,
             Question::Bans(on) => channel.send(&feed::own(&origin, on).await).await?,
             Question::Change(interface, edit) => {
                 let changed = feed::change(&interface, &origin, edit).await;
                 let changed = changed.map_err(|error| error.to_string());
                 channel.send(&changed).await?;
+            }
+            Question::Forget => {
+                let _ = feeds::remove(&origin);
+                channel.send(&Ok::<_, String>(())).await?;
             }
         }
     }

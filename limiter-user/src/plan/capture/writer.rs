@@ -2,10 +2,9 @@
 
 use std::{
     borrow::Cow,
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::Write,
     mem::take,
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -21,6 +20,8 @@ use pcap_file::{
         },
     },
 };
+
+use crate::files;
 
 /// Times are in units of 10^-9 seconds.
 const NANOSECONDS: u8 = 9;
@@ -148,11 +149,9 @@ impl Writer {
     }
 }
 
-/// Creates a file for its owner alone. `create_new` follows no link.
+/// Creates a file for its owner alone.
 fn new(path: &Path) -> Result<File> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(path);
-    file.map_err(|why| {
+    files::create(path).map_err(|why| {
         anyhow!(
             "{} cannot be created ({why}): name a file that does not exist",
             path.display()

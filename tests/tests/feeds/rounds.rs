@@ -1,4 +1,4 @@
-//! Feeds: the bans of an origin follow its source, and nothing else changes them.
+//! Rounds: lists that change, are broken, or are not sent again, and feeds that are killed.
 
 use std::{collections::HashSet, thread::sleep, time::Duration};
 
@@ -13,14 +13,7 @@ use limiter_tests::{
 use limiter_user::kernel::{Attachment, sys::clock};
 use nix::sys::signal::Signal;
 
-const LIST: &str = "# test\n192.0.2.0/24 ; SBL1\n203.0.113.7\n2001:db8::/32\n";
-const PREFIXES: [&str; 3] = ["192.0.2.0/24", "203.0.113.7", "2001:db8::/32"];
-
-fn attached() -> Hosts {
-    let hosts = Hosts::new();
-    hosts.run("attach eth0 --rate 1000000 --burst 1000000");
-    hosts
-}
+use super::{LIST, PREFIXES, attached};
 
 #[test]
 fn bans_follow_a_file_and_leave_those_of_others() {

@@ -1,0 +1,50 @@
+//! Reading files that users name.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// Reads a regular file of at most `most` bytes, also through symbolic links. A pipe or a device is refused, because
+/// reading it may never end.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut options = OpenOptions::new();
+    // Without `O_NONBLOCK`, opening a pipe would wait for a writer.
+    options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    let file = options.read(true).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if !kind.is_file() {
+        let kind = match kind.is_dir() {
+            true => "a folder",
+            false => "a pipe or a device",
+        };
+        return Err(io::Error::other(format!("{kind}, and not a regular file")));
+    }
+    let mut bytes = Vec::new();
+    // The file may grow while it is read, so the size is checked while reading.
+    if file.take(most.saturating_add(1)).read_to_end(&mut bytes)? as u64 > most {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            match most {
+                0..1_048_576 => format!("longer than {most} bytes"),
+                _ => format!("longer than {} MiB", most >> 20),
+            },
+        ));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_read() {
+        for (path, what) in [("/dev/zero", "a device"), ("/dev", "a folder")] {
+            let why = read(path.as_ref(), 9).expect_err(path).to_string();
+            assert!(why.contains(what) && why.contains("regular"), "{why}");
+        }
+    }
+}
