@@ -1,12 +1,61 @@
 //! The HTTP client, for commands that call other hosts.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use rustls::crypto::ring;
 use ureq::{
-    Agent,
+    Agent, Error,
+    config::Config,
+    http::Uri,
     tls::{Certificate, RootCerts, TlsConfig},
+    unversioned::{
+        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
+        transport::{DefaultConnector, NextTimeout},
+    },
 };
+
+/// The most addresses that are remembered.
+const REMEMBERED: usize = 256;
+
+/// The addresses that a client has found for the names of its servers, also of those that it was redirected to.
+#[derive(Clone, Debug, Default)]
+pub struct Servers(Arc<Mutex<VecDeque<IpAddr>>>);
+
+impl Servers {
+    /// The addresses; of many, the last ones.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().copied().collect()
+    }
+
+    fn remember(&self, found: &[SocketAddr]) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for address in found.iter().map(SocketAddr::ip) {
+            known.retain(|earlier| *earlier != address);
+            known.push_back(address);
+        }
+        let old = known.len().saturating_sub(REMEMBERED);
+        known.drain(..old);
+    }
+}
+
+impl Resolver for Servers {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        let found = DefaultResolver::default().resolve(uri, config, timeout)?;
+        self.remember(&found);
+        Ok(found)
+    }
+}
 
 /// Creates a client. `timeout` is for a whole call, from the look-up of the name to the end of the answer. A call with
 /// more redirects fails; if the number is 0, a redirect is an answer. Statuses from 400 on are errors.
@@ -15,6 +64,11 @@ use ureq::{
 /// It trusts the system's certificates, or those of `SSL_CERT_FILE`. They are read now, so that the process may give up
 /// its access to files afterwards.
 pub fn agent(timeout: Duration, redirects: u32, is_secure: bool) -> Agent {
+    agent_of(timeout, redirects, is_secure, Servers::default())
+}
+
+/// Creates a client like [`agent`] that remembers the addresses of its `servers`.
+pub fn agent_of(timeout: Duration, redirects: u32, is_secure: bool, servers: Servers) -> Agent {
     let trusted = rustls_native_certs::load_native_certs().certs;
     let trusted = trusted.iter().map(|root| Certificate::from_der(root));
     let trusted: Vec<_> = trusted.map(|root| root.to_owned()).collect();
@@ -29,7 +83,7 @@ pub fn agent(timeout: Duration, redirects: u32, is_secure: bool) -> Agent {
         .max_redirects(redirects)
         .https_only(is_secure)
         .build();
-    config.into()
+    Agent::with_parts(config, DefaultConnector::default(), servers)
 }
 
 #[cfg(test)]

@@ -3,14 +3,22 @@
 //! Each round of a [`Feed`] fetches its `source`, and brings the bans of its own origin to the wanted ones, through a
 //! [`Host`]. A source that fails leaves its bans in force until they end.
 
+mod coverage;
 mod feed;
 pub mod file;
+mod host;
 pub mod http;
+mod left_out;
 mod parse;
+mod protected;
 mod settings;
 mod source;
+mod unconfirmed;
 
-pub use feed::{Edit, Feed, Host, Own, OwnBy, State, difference};
-pub use parse::{bannable, decisions, list};
+pub use feed::{Feed, difference};
+pub use host::{Edit, Found, Host, Others, Own, OwnBy, State};
+pub use left_out::{LeftOut, Reason};
+pub use parse::{Entries, bannable, decisions, list};
+pub use protected::Protected;
 pub use settings::Settings;
 pub use source::Wanted;

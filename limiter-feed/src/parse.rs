@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 use ipnet::{IpNet, Ipv6Net};
 use serde::Deserialize;
 
-use crate::settings::LONGEST;
+use crate::{
+    left_out::{LeftOut, Reason},
+    settings::LONGEST,
+};
 
 /// Fails, with the reason, if the ban of a prefix is most likely a mistake.
 pub fn bannable(net: &IpNet) -> Result<(), String> {
@@ -39,12 +42,21 @@ struct Line {
     cidr: Option<String>,
 }
 
+/// The entries of a list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Entries {
+    /// Prefixes that may be banned.
+    pub prefixes: BTreeSet<IpNet>,
+    /// The other entries.
+    pub left_out: Vec<LeftOut>,
+}
+
 /// Reads a list. Each line has one address or prefix, alone, before a space, comma, `;` or `#`, or in JSON under `cidr`,
 /// `ip`, `range` or `prefix`.
 /// Fails if more than a tenth of the entries cannot be read or must not be banned, or if there is no entry.
-pub fn list(text: &str) -> Result<BTreeSet<IpNet>, String> {
-    let mut all = BTreeSet::new();
-    let (mut entries, mut invalid) = (0_usize, None);
+pub fn list(text: &str) -> Result<Entries, String> {
+    let mut all = Entries::default();
+    let (mut entries, mut last_invalid) = (0_u64, 0);
     for (number, line) in (1_usize..).zip(text.lines()) {
         let line = line.trim_start_matches('\u{feff}').trim();
         let read = if line.starts_with('{') {
@@ -62,15 +74,19 @@ pub fn list(text: &str) -> Result<BTreeSet<IpNet>, String> {
         };
         entries += 1;
         match read {
-            Some(net) => drop(all.insert(net)),
-            None => invalid = Some((invalid.map_or(0, |(count, _)| count) + 1, number)),
+            Some(net) => drop(all.prefixes.insert(net)),
+            None => {
+                last_invalid = number;
+                let first = || format!("line {number}, '{line}'");
+                LeftOut::add(&mut all.left_out, Reason::Invalid, first);
+            }
         }
     }
-    match invalid {
-        Some((count, line)) if count * 10 > entries => Err(format!(
-            "{count} of {entries} entries are not addresses or prefixes to ban, the last in line {line}"
+    match all.left_out.first().map_or(0, |invalid| invalid.entries) {
+        invalid if invalid * 10 > entries => Err(format!(
+            "{invalid} of {entries} entries are not addresses or prefixes to ban, the last in line {last_invalid}"
         )),
-        _ if all.is_empty() => Err("it has no addresses".to_owned()),
+        _ if all.prefixes.is_empty() => Err("it has no addresses".to_owned()),
         _ => Ok(all),
     }
 }
@@ -99,30 +115,45 @@ pub struct Decisions {
     pub new: Vec<(IpNet, Duration, String)>,
     /// Bans that have ended.
     pub deleted: Vec<IpNet>,
+    /// Decisions that become no bans.
+    pub left_out: Vec<LeftOut>,
 }
 
-/// Reads an answer of CrowdSec's stream. Decisions other than bans, and those that have ended, are left out.
+/// Reads an answer of CrowdSec's stream. Those that have ended are left out; others than bans are counted.
 /// Fails if the answer is not valid.
 pub fn decisions(answer: &[u8]) -> Result<Decisions, String> {
     let answer: Answer = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
-    let of = |decisions: Option<Vec<Decision>>| {
-        let mut decisions = decisions.unwrap_or_default();
-        decisions.retain(|it| it.kind.eq_ignore_ascii_case("ban"));
-        decisions.into_iter()
-    };
-    let new = of(answer.new).filter_map(|it| {
-        let net = prefix(&it.value)?;
-        Some((net, time(&it.duration)?, it.scenario))
-    });
-    let deleted = of(answer.deleted).filter_map(|it| prefix(&it.value));
-    Ok(Decisions {
-        new: new.collect(),
-        deleted: deleted.collect(),
-    })
+    let mut read = Decisions::default();
+    let is_ban = |decision: &Decision| decision.kind.eq_ignore_ascii_case("ban");
+    for decision in answer.new.unwrap_or_default() {
+        let (kind, value) = (&decision.kind, &decision.value);
+        if !is_ban(&decision) {
+            let first = || format!("'{kind}' of {value}");
+            LeftOut::add(&mut read.left_out, Reason::NotBan, first);
+            continue;
+        }
+        match (prefix(value), time(&decision.duration)) {
+            (Some(net), Some(time)) if !time.is_zero() => {
+                read.new.push((net, time, decision.scenario));
+            }
+            (_, Some(time)) if time.is_zero() => {}
+            _ => {
+                let first = || format!("{value} for {}", decision.duration);
+                LeftOut::add(&mut read.left_out, Reason::Invalid, first);
+            }
+        }
+    }
+    let deleted = answer.deleted.unwrap_or_default().into_iter();
+    let deleted = deleted.filter(is_ban);
+    read.deleted = deleted.filter_map(|it| prefix(&it.value)).collect();
+    Ok(read)
 }
 
-/// Reads a time as Go writes it: 3h59m58.1s. Parts of its smallest unit are left out. None if it is over.
+/// Reads a time as Go writes it: 3h59m58.1s. Parts of its smallest unit are left out. A time that is over is 0.
 fn time(text: &str) -> Option<Duration> {
+    if text.starts_with('-') {
+        return Some(Duration::ZERO);
+    }
     let mut in_part = false;
     let whole = |character: &char| {
         in_part = *character == '.' || (in_part && character.is_ascii_digit());
@@ -130,8 +161,7 @@ fn time(text: &str) -> Option<Duration> {
     };
     let text: String = text.chars().filter(whole).collect();
     let time = humantime::parse_duration(&text).ok()?;
-    let time = time.min(Duration::from_secs(LONGEST));
-    (!time.is_zero()).then_some(time)
+    Some(time.min(Duration::from_secs(LONGEST)))
 }
 
 #[cfg(test)]
@@ -169,7 +199,12 @@ mod tests {
             "; Spamhaus DROP List\n192.0.2.0/24 ; SBL1\n198.51.100.7/32 ; SBL2\n2001:db8::/32 ; SBL3\n",
             "{\"cidr\":\"192.0.2.0/24\",\"sblid\":\"SBL1\"}\n{\"ip\":\"198.51.100.7\"}\n{\"prefix\":\"2001:db8::/32\"}\n{\"type\":\"metadata\",\"records\":3}\n",
         ] {
-            assert_eq!(list(text).unwrap(), wanted, "{text}");
+            let read = list(text).unwrap();
+            assert_eq!(
+                (read.prefixes, read.left_out),
+                (wanted.clone(), vec![]),
+                "{text}"
+            );
         }
     }
 
@@ -187,7 +222,15 @@ mod tests {
         }
         // A wrong line among many is left out.
         let many: String = (0..10).map(|last| format!("192.0.2.{last}\n")).collect();
-        assert_eq!(list(&(many.clone() + "0.0.0.0/0")).unwrap().len(), 10);
+        let read = list(&(many.clone() + "0.0.0.0/0")).unwrap();
+        assert_eq!(read.prefixes.len(), 10);
+        let first = "line 11, '0.0.0.0/0'".to_owned();
+        let invalid = LeftOut {
+            reason: Reason::Invalid,
+            entries: 1,
+            first,
+        };
+        assert_eq!(read.left_out, [invalid]);
         let why = list(&(many + "x\ny")).unwrap_err();
         assert!(why.contains("2 of 12") && why.contains("line 12"), "{why}");
     }
@@ -220,6 +263,14 @@ mod tests {
             ]
         );
         assert!(read.deleted.is_empty());
+        let left_out: Vec<_> = read.left_out.iter().map(LeftOut::text).collect();
+        assert_eq!(
+            left_out,
+            [
+                "1 entry is left out (not bans): 'captcha' of 192.0.2.8",
+                "2 entries are left out (not addresses or prefixes to ban), the first: FR for 1h"
+            ]
+        );
         for invalid in ["", "[]", "{\"new\":7}", "<html>"] {
             assert!(decisions(invalid.as_bytes()).is_err(), "{invalid}");
         }
@@ -231,8 +282,8 @@ mod tests {
             ("3h59m58.123s", Some(14_398)),
             ("47h0m0s", Some(169_200)),
             ("18446744073709551615s", Some(LONGEST)),
-            ("0s", None),
-            ("-1h2m", None),
+            ("0s", Some(0)),
+            ("-1h2m", Some(0)),
             ("soon", None),
         ] {
             assert_eq!(time(text).map(|it| it.as_secs()), seconds, "{text}");

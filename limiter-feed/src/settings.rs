@@ -30,6 +30,12 @@ pub struct Settings {
     /// Maximum part of a list's bans, in per cent, by which a round may shorten or lengthen it.
     #[serde(default = "half")]
     pub max_change: usize,
+    /// Maximum part of IPv4, or of the IPv6 networks (/48) of 2000::/3, that the bans may cover, in per cent.
+    #[serde(default = "little", deserialize_with = "per_cent")]
+    pub max_coverage: f64,
+    /// Longest time in which a round reads its source.
+    #[serde(default = "minute", deserialize_with = "lifetime")]
+    pub timeout: Duration,
 }
 
 /// The longest time, in seconds: ten years.
@@ -45,6 +51,24 @@ fn size() -> u64 {
 
 fn half() -> usize {
     50
+}
+
+fn little() -> f64 {
+    1.0
+}
+
+fn minute() -> Duration {
+    Duration::from_secs(60)
+}
+
+fn per_cent<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let part = f64::deserialize(from)?;
+    match (0.0..=100.0).contains(&part) {
+        true => Ok(part),
+        false => Err(D::Error::custom(
+            "max-coverage is a part in per cent: write a number from 0 to 100",
+        )),
+    }
 }
 
 fn lifetime<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
@@ -128,6 +152,9 @@ mod tests {
         let list = Settings::parse("list = '/etc/bad'\ninterval = '10m'").unwrap();
         assert_eq!(list.interval(), Duration::from_secs(600));
         assert_eq!(list.keep, Duration::from_secs(86_400));
+        assert_eq!((list.max_coverage, list.timeout.as_secs()), (1.0, 60));
+        let wide = Settings::parse("list = '/etc/bad'\nmax-coverage = 14").unwrap();
+        assert_eq!(wide.max_coverage, 14.0);
         let crowdsec = "crowdsec = 'http://127.0.0.1:8080'\nkey-file = '/k'";
         let crowdsec = Settings::parse(crowdsec).unwrap();
         assert_eq!(crowdsec.interval(), Duration::from_secs(5));
@@ -160,6 +187,8 @@ mod tests {
             ("crowdsec = 'a'\nkey-file = '/k'", "not a URL"),
             ("list = '/a'\nkeep = '1h'", "twice the interval"),
             ("list = '/a'\ninterval = 'soon'", "as in"),
+            ("list = '/a'\nmax-coverage = 101", "from 0 to 100"),
+            ("list = '/a'\nmax-coverage = nan", "from 0 to 100"),
             ("list = '/a'\nintervall = '1h'", "unknown field"),
         ] {
             let why = Settings::parse(text).unwrap_err();

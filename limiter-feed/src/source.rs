@@ -1,7 +1,7 @@
 //! The sources: fetching what is wanted.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{ErrorKind, Read},
     path::Path,
     time::{Duration, Instant},
@@ -11,20 +11,20 @@ use ipnet::IpNet;
 use ureq::{Agent, Body, http::Response};
 
 use crate::{
-    file, http,
+    file,
+    http::{self, Servers},
+    left_out::LeftOut,
     parse::{self, Decisions},
     settings::{Settings, is_url},
+    unconfirmed::CONFIRMED,
 };
-
-/// Timeout of a request, with its answer.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The longest reason of a ban, in bytes.
 const REASON: usize = 40;
 
 /// CrowdSec does not report decisions that it was still writing when another request came: all are read again after
-/// this time, but for at most this part of the time.
-const ALL: Duration = Duration::from_secs(30);
+/// this time, but for at most this part of the time. Two such answers confirm the end of a ban.
+const ALL: Duration = CONFIRMED;
 const PART: u32 = 50;
 
 /// The wanted bans, with their ends, if they have one, and their reasons.
@@ -34,11 +34,22 @@ pub type Wanted = BTreeMap<IpNet, (Option<Instant>, String)>;
 #[derive(Debug)]
 pub enum Fetched {
     /// All wanted bans.
-    All(Wanted),
+    All(All),
     /// The wanted bans are the same, and end at this time.
     Same(Instant),
     /// Changes since the last time.
     Changes(Decisions),
+}
+
+/// All that a source has.
+#[derive(Debug, Default)]
+pub struct All {
+    /// The wanted bans.
+    pub wanted: Wanted,
+    /// Other entries of the source.
+    pub left_out: Vec<LeftOut>,
+    /// Bans whose end the source has reported.
+    pub ended: BTreeSet<IpNet>,
 }
 
 /// A source.
@@ -54,14 +65,14 @@ pub struct Source {
 }
 
 impl Source {
-    /// Opens a source. `key`: for CrowdSec.
-    pub fn new(settings: Settings, key: String) -> Self {
+    /// Opens a source. `key`: for CrowdSec. `servers` gets the addresses of the servers that are asked.
+    pub fn new(settings: Settings, key: String, servers: Servers) -> Self {
         // A key must not follow a redirect to another host.
         let redirects = if settings.crowdsec.is_some() { 0 } else { 5 };
         let is_secure = settings.source().starts_with("https:");
         Self {
+            client: http::agent_of(settings.timeout, redirects, is_secure, servers),
             settings,
-            client: http::agent(TIMEOUT, redirects, is_secure),
             key,
             tag: None,
             all_due: Instant::now(),
@@ -109,10 +120,14 @@ impl Source {
                 _ => format!("{error}: name a regular file that everyone can read"),
             })?
         };
-        let prefixes = parse::list(&String::from_utf8_lossy(&bytes))?;
-        let prefixes = prefixes.into_iter();
+        let read = parse::list(&String::from_utf8_lossy(&bytes))?;
+        let prefixes = read.prefixes.into_iter();
         let wanted = prefixes.map(|prefix| (prefix, (Some(ends), String::new())));
-        Ok(Fetched::All(wanted.collect()))
+        Ok(Fetched::All(All {
+            wanted: wanted.collect(),
+            left_out: read.left_out,
+            ended: BTreeSet::new(),
+        }))
     }
 
     fn crowdsec(&mut self, url: &str, is_all: bool) -> Result<Fetched, String> {
@@ -137,13 +152,22 @@ impl Source {
         }
         let now = Instant::now();
         self.all_due = now + ALL.max((now - begun) * PART);
-        let mut all = Wanted::new();
-        changes.apply(&mut all);
+        let mut all = All {
+            left_out: changes.left_out.clone(),
+            ended: changes.deleted.iter().copied().collect(),
+            ..All::default()
+        };
+        changes.apply(&mut all.wanted);
         Ok(Fetched::All(all))
     }
 }
 
 impl Decisions {
+    /// Returns true if there is no change.
+    pub fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.deleted.is_empty() && self.left_out.is_empty()
+    }
+
     /// Applies the changes to the wanted bans.
     pub fn apply(self, wanted: &mut Wanted) {
         for prefix in self.deleted {

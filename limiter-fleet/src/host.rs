@@ -81,6 +81,9 @@ pub trait Table {
 /// The attachments in a fleet, and the errors of attachments that cannot be read.
 pub type Found<T> = (Vec<T>, Vec<String>);
 
+/// Whether the lists have changed, and a line about bans that the host has left out; or their errors.
+pub type Edited = (Result<bool, String>, Result<Option<String>, String>);
+
 /// This host.
 pub trait Host {
     /// The table of an attachment.
@@ -95,10 +98,10 @@ pub trait Host {
     fn attachments(&mut self) -> impl Future<Output = Result<Found<Self::Table>, String>>;
 
     /// Replaces the fleet's entries on the lists of an interface, and its bans, if they are known. The agent's other work
-    /// goes on meanwhile. Returns whether the lists changed, and the error of the bans.
+    /// goes on meanwhile.
     fn edit_lists(
         interface: String,
         lists: OnLists,
         bans: Option<Vec<Entry>>,
-    ) -> impl Future<Output = (Result<bool, String>, Result<(), String>)> + 'static;
+    ) -> impl Future<Output = Edited> + 'static;
 }

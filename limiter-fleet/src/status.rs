@@ -27,6 +27,9 @@ pub struct Fleet {
     /// Names of limits that other hosts of this fleet share and this host does not have.
     #[serde(default)]
     pub missing_limits: Vec<String>,
+    /// Lines about entries of the fleet's lists and bans that are not in force here, because they would cut this host off.
+    #[serde(default)]
+    pub left_out: Vec<String>,
 }
 
 impl Fleet {

@@ -16,5 +16,6 @@ pub mod helper;
 pub mod kernel;
 pub mod observe;
 pub mod plan;
+mod protected;
 pub mod sandbox;
 pub mod show;

@@ -1,7 +1,7 @@
 //! Feeds for tests: their files, and servers of lists.
 
 use std::{
-    fs::{self, Permissions},
+    fs::{self, File, Permissions},
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt,
@@ -20,6 +20,8 @@ use crate::{
     command::{Outcome, binary},
     files::Folder,
     hosts::{Hosts, on},
+    number,
+    testbed::Host,
 };
 
 /// A feed with a folder that every user can read.
@@ -58,7 +60,8 @@ impl<'h> Feed<'h> {
         self.write(&format!("{}.toml", self.name), text)
     }
 
-    fn file(&self) -> String {
+    /// The path of the configuration.
+    pub fn file(&self) -> String {
         self.folder.path(&format!("{}.toml", self.name))
     }
 
@@ -73,8 +76,22 @@ impl<'h> Feed<'h> {
         let longest = longest.as_secs().to_string();
         command.args(["--foreground", &longest]).arg(binary());
         command.args(["feed", &self.file()]).stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let said = File::create(self.folder.path("said")).unwrap();
+        command.stdout(Stdio::null()).stderr(said);
         on(&self.hosts.server, || command.spawn()).unwrap()
+    }
+
+    /// Lines of the feed that was started last.
+    pub fn said(&self) -> String {
+        fs::read_to_string(self.folder.path("said")).unwrap()
+    }
+
+    /// The entries that are left out for a reason, from `status`.
+    pub fn left_out(&self, reason: &str) -> u64 {
+        let status = self.status();
+        let mut all = status["left_out"].as_array().unwrap().iter();
+        let one = all.find(|one| one["reason"] == reason);
+        one.map_or(0, |one| number(&one["entries"]))
     }
 
     /// The prefixes that this feed bans, in order.
@@ -129,7 +146,12 @@ pub struct Server {
 impl Server {
     /// Starts the server.
     pub fn start(hosts: &Hosts) -> Self {
-        let listener = on(&hosts.server, || TcpListener::bind("127.0.0.1:0").unwrap());
+        Self::start_at(&hosts.server, "127.0.0.1:0")
+    }
+
+    /// Starts the server on a host, at an address with a port.
+    pub fn start_at(host: &Host, address: &str) -> Self {
+        let listener = on(host, || TcpListener::bind(address).unwrap());
         let server = Self {
             port: listener.local_addr().unwrap().port(),
             answer: Arc::default(),

@@ -29,12 +29,17 @@ pub enum Subject {
     Listed(String),
     /// A change of a list. The answer is a `Result<u64, String>`: the number of changed prefixes.
     Edit(String, Edit),
+    /// The addresses of the store. The answer is a `Result<Vec<IpAddr>, String>`.
+    Store,
 }
 
 impl<H: Host + 'static> Agent<H> {
     /// Answers a question, at once or when the answer is known.
     pub(super) fn answer(&mut self, question: Question, answer: Answer) {
         let Question { interface, about } = question;
+        if matches!(about, Subject::Store) {
+            return reply(answer, Ok(&self.store_at));
+        }
         let is_of = |membership: &Membership<_>| membership.about().interface == interface;
         let Some(at) = self.memberships.iter().position(is_of) else {
             let unknown = format!(
@@ -50,6 +55,7 @@ impl<H: Host + 'static> Agent<H> {
                 reply(answer, listed.ok_or_else(|| self.connection.why_or(unread)));
             }
             Subject::Edit(list, edit) => self.edit(at, list, edit, answer),
+            Subject::Store => {}
         }
     }
 
@@ -67,6 +73,7 @@ impl<H: Host + 'static> Agent<H> {
             sources: membership.member.sources() as u64,
             limits: membership.shared(staleness, late),
             missing_limits: membership.conflicts.missing(),
+            left_out: membership.lists.left_out.clone(),
         }
     }
 }

@@ -54,6 +54,8 @@ pub struct SharedLists {
     begun: Option<Instant>,
     /// Time from which the next change may begin, whatever the store sends.
     rested: Option<Instant>,
+    /// Lines about entries that are not in force here, because they would cut this host off.
+    pub left_out: Vec<String>,
     /// Lines already reported about the last change.
     reported: Vec<String>,
     pub waiting: Vec<Waiting>,
@@ -123,7 +125,10 @@ impl SharedLists {
         for (name, entries) in &self.lists {
             let cuts_off = |prefix: &IpNet| cuts_off(name, prefix, store_at);
             if let Some(first) = entries.keys().find(|prefix| cuts_off(prefix)) {
-                left_out = Some(format!("{} on the fleet's {name}", show(first)));
+                left_out = Some(format!(
+                    "{} on the fleet's {name} is not in force here: it contains the store's own address, so this host would not hear of its removal",
+                    show(first)
+                ));
             }
             let rest = entries.values().filter(|entry| !cuts_off(&entry.prefix));
             if name == BANS {
@@ -135,13 +140,14 @@ impl SharedLists {
         (lists, bans, left_out)
     }
 
-    /// Notes that the lists, and the bans, of this revision are in force, or why not. Answers the commands that wait for
+    /// Notes that the lists, and the bans, of this revision are in force, or why not. `left_out`: lines about entries that
+    /// are not. Answers the commands that wait for
     /// it. Returns lines to report.
     pub fn done(
         &mut self,
         results: &[Result<(), String>; 2],
         revision: u64,
-        left_out: Option<String>,
+        left_out: Vec<String>,
         now: Instant,
     ) -> Vec<String> {
         let mut lines = Vec::new();
@@ -157,11 +163,8 @@ impl SharedLists {
             }
         }
         self.rested = Some(now + rest);
-        if let Some(first) = left_out {
-            lines.push(format!(
-                "{first} is not in force here: it contains the store's own address, so this host would not hear of its removal"
-            ));
-        }
+        lines.extend(left_out.iter().cloned());
+        self.left_out = left_out;
         self.answer_waiting(results, revision);
         let new = lines.iter().filter(|line| !self.reported.contains(line));
         let new = new.cloned().collect();
@@ -279,7 +282,9 @@ mod tests {
             None,
             "not read yet"
         );
-        assert_eq!(left_out.unwrap(), "192.0.2.0/24 on the fleet's deny");
+        let left_out = left_out.unwrap();
+        let begin = "192.0.2.0/24 on the fleet's deny is not in force here: ";
+        assert!(left_out.starts_with(begin), "{left_out}");
     }
 
     #[test]
@@ -293,8 +298,8 @@ mod tests {
         };
         assert!(begins(&mut lists, 0));
         assert!(!begins(&mut lists, 0), "under way");
-        assert_eq!(lists.done(&[Ok(()), Ok(())], 0, None, now), [""; 0]);
-        let store = Some("0.0.0.0/0 on the fleet's deny".to_owned());
+        assert_eq!(lists.done(&[Ok(()), Ok(())], 0, vec![], now), [""; 0]);
+        let store = vec!["0.0.0.0/0 on the fleet's deny is not in force".to_owned()];
         assert!(begins(&mut lists, 0));
         let lines = lists.done(&[Ok(()), Ok(())], 0, store.clone(), later(60));
         assert!(lines[0].contains("0.0.0.0/0"), "{lines:?}");

@@ -8,7 +8,7 @@ use super::{
     run::Agent,
 };
 use crate::{
-    host::{BANS, Host},
+    host::{BANS, Edited, Host},
     status::show,
     store::{Edit, Error, Lists},
 };
@@ -147,13 +147,15 @@ impl<H: Host + 'static> Agent<H> {
         &mut self,
         at: usize,
         revision: u64,
-        (swapped, banned): (Result<bool, String>, Result<(), String>),
+        (swapped, banned): Edited,
         left_out: Option<String>,
     ) {
         let membership = &mut self.memberships[at];
         // The interface has another program now.
         membership.is_outdated |= swapped == Ok(true);
-        let (results, now) = ([swapped.map(drop), banned], Instant::now());
+        let not_here = banned.clone().ok().flatten();
+        let (results, now) = ([swapped.map(drop), banned.map(drop)], Instant::now());
+        let left_out = [left_out, not_here].into_iter().flatten().collect();
         let lines = membership.lists.done(&results, revision, left_out, now);
         for text in lines {
             (self.options.say)(&membership.line(&text));

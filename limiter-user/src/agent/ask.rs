@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    net::IpAddr,
     os::{
         fd::AsFd,
         linux::net::SocketAddrExt,
@@ -129,6 +130,12 @@ async fn ask<T: serde::de::DeserializeOwned>(
 /// Fails if no agent answers.
 pub async fn listed(interface: &str, list: &str) -> Result<Vec<Listed>, Error> {
     ask(interface, Subject::Listed(list.to_owned()), PATIENCE).await
+}
+
+/// The addresses of the fleet's store.
+/// Fails if no agent answers.
+pub async fn store() -> Result<Vec<IpAddr>, Error> {
+    ask("", Subject::Store, Duration::from_secs(1)).await
 }
 
 /// Changes a list of the whole fleet. It is in force on this host when the function returns, and on the others within

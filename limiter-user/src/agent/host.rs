@@ -13,7 +13,7 @@ use limiter_common::{
 use limiter_feed::{Wanted, bannable};
 use limiter_fleet::{
     conflicts::Held,
-    host::{About, Found, Host, Limit, OnLists, Sighting, Table},
+    host::{About, Edited, Found, Host, Limit, OnLists, Sighting, Table},
     quota::Quota,
     refill::{self, Reading},
     store::Entry,
@@ -61,11 +61,7 @@ impl Host for Here {
         Ok((tables, errors.collect()))
     }
 
-    async fn edit_lists(
-        interface: String,
-        lists: OnLists,
-        bans: Option<Vec<Entry>>,
-    ) -> (Result<bool, String>, Result<(), String>) {
+    async fn edit_lists(interface: String, lists: OnLists, bans: Option<Vec<Entry>>) -> Edited {
         // Bounds the memory and the threads of a host with many interfaces.
         static EDITS: Semaphore = Semaphore::const_new(4);
         let _permit = EDITS.acquire().await;
@@ -75,8 +71,8 @@ impl Host for Here {
             let text = |error: Error| error.to_string();
             let swapped = set::overlay(&interface, lists).await;
             let banned = match bans {
-                Some(bans) => feed::bring(&interface, BY_FLEET, &wanted(bans)).await,
-                None => Ok(()),
+                Some(bans) => feed::bring(&interface, BY_FLEET, wanted(bans)).await,
+                None => Ok(None),
             };
             let swapped = swapped.map(|swapped| swapped.is_some());
             (swapped.map_err(text), banned.map_err(text))

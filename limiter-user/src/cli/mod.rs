@@ -23,6 +23,7 @@ mod lists {
     pub mod ban;
     pub mod bans;
     pub mod by_fleet;
+    pub mod cut_off;
     pub mod edit;
     pub mod feed;
     pub mod unban;

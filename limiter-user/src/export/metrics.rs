@@ -2,10 +2,11 @@
 
 use std::{fmt::Write, time::UNIX_EPOCH};
 
+use limiter_feed::Reason;
 use limiter_fleet::status::Fleet;
 
 use super::collection::Reading;
-use crate::observe::{Count, Interface, List, reasons::ByReason, source::Top};
+use crate::observe::{Count, Feed, Interface, List, reasons::ByReason, source::Top};
 
 /// The metrics, one line each: kind, name, description. A histogram has samples with three endings. A counter only grows, and starts at 0 with a new attachment.
 const METRICS: &str = include_str!("metrics.txt");
@@ -72,9 +73,25 @@ fn of_host(name: &str, reading: &Reading) -> Vec<Sample> {
         "limiter_feed_last_success_timestamp_seconds" => named("feed", feeds, |feed| {
             Some((&feed.name, feed.state.succeeded?))
         }),
+        "limiter_feed_left_out" => feeds.flat_map(left_out).collect(),
+        "limiter_feed_held_back" => named("feed", feeds, |feed| {
+            Some((&feed.name, feed.state.held_back))
+        }),
         "limiter_collection_duration_seconds" => one(reading.took.as_secs_f64()),
         _ => Vec::new(),
     }
+}
+
+/// The entries of a feed's source that are left out, for each reason.
+fn left_out(feed: &Feed) -> impl Iterator<Item = Sample> {
+    Reason::ALL.into_iter().map(|reason| {
+        let left_out = feed.state.left_out.iter();
+        let entries = left_out
+            .filter(|it| it.reason == reason)
+            .map(|it| it.entries);
+        let labels = [("feed", &*feed.name), ("reason", reason.name())];
+        sample(&labels, entries.sum::<u64>())
+    })
 }
 
 /// The samples of an interface, without its name.

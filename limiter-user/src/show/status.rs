@@ -18,13 +18,22 @@ pub fn status(status: &Status) -> String {
 }
 
 fn feed(feed: &Feed) -> String {
-    let wanted = counted(feed.state.wanted, "ban");
-    let state = match (&feed.state.error, feed.running) {
+    let state = &feed.state;
+    let wanted = counted(state.wanted, "ban");
+    let works = match (&state.error, feed.running) {
         (_, false) => "does not run: its bans end".to_owned(),
         (Some(error), _) => format!("fails, and its bans end: {error}"),
-        (None, _) => format!("{wanted} from {}", feed.state.source),
+        (None, _) => format!("{wanted} from {}", state.source),
     };
-    format!("\nfeed {}: {state}\n", feed.name)
+    let mut text = format!("\nfeed {}: {works}\n", feed.name);
+    for left_out in &state.left_out {
+        text += &format!("  {}\n", left_out.text());
+    }
+    if state.held_back > 0 {
+        let bans = counted(state.held_back, "ban");
+        text += &format!("  {bans} held back: CrowdSec's last full answer lacked them\n");
+    }
+    text
 }
 
 /// A line with its label; further lines of a limit or a fleet have none.
@@ -174,6 +183,7 @@ fn fleet_lines(fleet: &Fleet) -> String {
             ));
         }
     }
+    fleet.left_out.iter().for_each(|line| add(line));
     if !fleet.missing_limits.is_empty() {
         let missing = fleet.missing_limits.join(", ");
         add(&format!(
@@ -275,6 +285,7 @@ mod tests {
                 limit("dns", staleness_seconds.map(|_| 1)),
             ],
             missing_limits: Vec::new(),
+            left_out: Vec::new(),
         }
     }
 
@@ -284,6 +295,7 @@ mod tests {
         shared.limits[1].conflicts = vec!["2/s, burst 2".to_owned(), "3/s, burst 2".to_owned()];
         shared.missing_limits = vec!["htp".to_owned(), "ssh".to_owned()];
         shared.error = Some("the store does not answer".to_owned());
+        shared.left_out = vec!["1 ban of the fleet is not in force here".to_owned()];
         let indent = " ".repeat(11);
         assert_eq!(
             fleet_lines(&shared),
@@ -293,6 +305,7 @@ mod tests {
                  {indent}http: all hosts together pass at most 1,250 packets of one source beyond it\n\
                  {indent}dns: all hosts together pass at most 1 packet of one source beyond it\n\
                  {indent}dns: other hosts have 2/s, burst 2, or 3/s, burst 2; make it equal on all hosts\n\
+                 {indent}1 ban of the fleet is not in force here\n\
                  {indent}missing here, but shared by other hosts: htp, ssh\n"
             )
         );

@@ -24,9 +24,9 @@ fn bans_follow_a_file_and_leave_those_of_others() {
     feed.configure(&format!("list = '{list}'\ninterfaces = ['eth0']"));
     hosts.run("ban eth0 203.0.113.7 --for 1h --reason mine");
     feed.once("--once").expect(0);
-    assert_eq!(feed.bans(), ["192.0.2.0/24", "2001:db8::/32"]);
+    assert_eq!(feed.bans(), ["198.51.100.0/24", "2001:db8::/32"]);
     let traffic = Traffic::new(&hosts);
-    for source in ["192.0.2.7", "203.0.113.7", "2001:db8::7"] {
+    for source in ["198.51.100.7", "203.0.113.7", "2001:db8::7"] {
         assert_eq!(traffic.passed(source, 3), 0, "{source}");
     }
     // Another feed with the same entries.
@@ -181,13 +181,13 @@ fn state_is_in_status_and_in_the_metrics() {
     let state = feed.status();
     assert!(state["error"].as_str().unwrap().contains(&list), "{state}");
     assert_eq!(feed.bans(), PREFIXES);
-    feed.write("list", "192.0.2.0/24\n");
+    feed.write("list", "198.51.100.0/24\n");
     eventually("the feed is up again", || up() == Some(1.0));
-    assert_eq!(feed.bans(), ["192.0.2.0/24"]);
+    assert_eq!(feed.bans(), ["198.51.100.0/24"]);
     end(process, Signal::SIGKILL);
     eventually("the feed is seen as dead", || up() == Some(0.0));
     assert_eq!(feed.status()["running"], false);
-    assert_eq!(feed.bans(), ["192.0.2.0/24"]);
+    assert_eq!(feed.bans(), ["198.51.100.0/24"]);
     let process = feed.start(Duration::from_secs(120));
     eventually("the feed is up once more", || up() == Some(1.0));
     end(process, Signal::SIGTERM);
@@ -285,6 +285,6 @@ fn mistakes_are_named() {
     hosts.run("attach eth0 --rate 5 --burst 10 --max-bans 2");
     feed.configure(&format!("list = '{list}'"));
     feed.once("--once")
-        .expect_error(1, &["room for 2 bans more", "--max-bans"]);
+        .expect_error(1, &["room for 1 bans more", "--max-bans"]);
     assert_eq!(feed.bans(), [""; 0]);
 }

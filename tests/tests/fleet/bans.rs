@@ -1,9 +1,17 @@
 //! A ban that one host makes by hand is in force on all hosts of the fleet, and ends on all.
 
-use std::{net::Ipv4Addr, thread, time::Duration};
+use std::{
+    fs::{self, Permissions},
+    net::Ipv4Addr,
+    os::unix::fs::PermissionsExt,
+    thread,
+    time::Duration,
+};
 
 use limiter_tests::{
+    command::ip,
     eventually,
+    files::Folder,
     fleet::{Fleet, Load, source},
 };
 
@@ -204,4 +212,39 @@ fn bans_outlive_the_store_and_do_not_cut_hosts_off_from_it() {
     eventually("a deny is in force nevertheless", || {
         fleet.limiter(2, &deny).status == 0
     });
+}
+
+#[test]
+fn bans_that_would_cut_a_host_off_are_left_out_there() {
+    const GATEWAY: &str = "198.51.100.77";
+    let fleet = fleet!(SETTINGS);
+    let case = case(&fleet);
+    let route = format!("route add default via {GATEWAY}");
+    ip(&fleet.host(0).namespace, &route);
+    let warned = run(&fleet, 0, &["ban", "eth0", "192.0.2.1"]);
+    let words = "192.0.2.1 is an address of this host: this host leaves the ban out";
+    assert!(warned.contains(words), "{warned}");
+    // All hosts have that address.
+    wait_for(&fleet, &ALL, &[]);
+    run(&fleet, 1, &["ban", "eth0", GATEWAY]);
+    wait_for(&fleet, &[1, 2], &["198.51.100.77 fleet host-1"]);
+    wait_for(&fleet, &[0], &[]);
+    let said = "2 bans of the fleet are not in force here: 192.0.2.1 is an address of this host, and 1 more";
+    case.agents[0].wait_until_it_says(said);
+    let said = "1 ban of the fleet is not in force here: 192.0.2.1 is an address of this host";
+    case.agents[1].wait_until_it_says(said);
+    let status = fleet.status(1);
+    assert_eq!(status["fleet"]["left_out"][0], said, "{status}");
+
+    // A feed of the host hears of the store from its agent.
+    let folder = Folder::new();
+    fs::set_permissions(folder.path("."), Permissions::from_mode(0o755)).unwrap();
+    let list = folder.write("list", "203.0.113.9\n198.51.100.1\n");
+    let name = format!("store-{}", std::process::id());
+    let feed = folder.write(&format!("{name}.toml"), format!("list = '{list}'"));
+    let fed = run(&fleet, 2, &["feed", &feed, "--once"]);
+    let words = "198.51.100.1 is the store of the fleet";
+    assert!(fed.contains(words), "{fed}");
+    let own = format!("203.0.113.9 {name} ");
+    wait_for(&fleet, &[2], &["198.51.100.77 fleet host-1", &own]);
 }

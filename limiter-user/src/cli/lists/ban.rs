@@ -9,7 +9,7 @@ use limiter_common::abi;
 
 use limiter_fleet::{host::BANS, store::Edit};
 
-use super::{by_fleet, edit::first_of};
+use super::{by_fleet, cut_off, edit::first_of};
 use crate::{
     agent::BY_FLEET,
     cli::shared::{OnOne, SECOND, YEAR, duration, each, note, outcome, prefix, usage, warn_of_ban},
@@ -98,6 +98,9 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
     outcome(false, &format!("{interface}: {what} banned {time}{how}\n"));
     if is_in_shadow {
         note(&format!("{interface} is in shadow: bans drop nothing"));
+    }
+    if arguments.origin == BY_HAND && !is_in_shadow {
+        cut_off::warn(interface, prefixes, &allow, is_shared).await;
     }
     let within = |allowed: &&IpNet| prefixes.iter().any(|ban| ban.contains(*allowed));
     if let Some(passing) = first_of(allow.iter().filter(within)) {

@@ -8,7 +8,7 @@ use limiter_feed::Settings;
 use crate::{
     cli::shared::{interruption, note, outcome, usage},
     config::invalid,
-    feed::Here,
+    feed::{Here, NO_FEEDS},
     files, helper,
     kernel::sys::requirements,
     observe::feeds,
@@ -17,9 +17,6 @@ use crate::{
 };
 
 const FOLDER: &str = "/etc/limiter/feeds";
-
-/// Origins that other programs use.
-const TAKEN: [&str; 3] = ["hand", "fail2ban", "fleet"];
 
 /// Keep bans in step with a list or with CrowdSec
 ///
@@ -46,10 +43,10 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
     let shown = path.display();
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    if name.len() > ORIGIN_MAX || TAKEN.contains(&&*name) || !name.bytes().all(is_plain) {
+    if name.len() > ORIGIN_MAX || NO_FEEDS.contains(&&*name) || !name.bytes().all(is_plain) {
         return Err(usage(invalid!(
             "'{name}' cannot be the name of a feed: use at most {ORIGIN_MAX} letters, digits, - and _, and not {}",
-            TAKEN.join(", ")
+            NO_FEEDS.join(", ")
         )));
     }
     let read = |file: &Path, hint| {
@@ -83,7 +80,13 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
             return Ok(());
         }
         if arguments.once {
-            feed.round().await?;
+            let begun = feed.state().clone();
+            let done = feed.round().await;
+            let notes = feed.notes(&begun);
+            notes
+                .iter()
+                .for_each(|text| note(&format!("{name}: {text}")));
+            done?;
             outcome(false, &format!("{name}: in step with its source\n"));
             return Ok(());
         }

@@ -4,9 +4,10 @@
 use std::ffi::OsString;
 
 use crate::{
-    feed,
+    feed::Bans,
     helper::{Question, VERB, attend},
-    observe::{Snapshot, feeds},
+    kernel::Error,
+    observe::Snapshot,
 };
 
 /// The origin whose bans a helper may change, or an empty one; none if this process was not started as a helper:
@@ -23,27 +24,34 @@ pub fn origin(line: impl Iterator<Item = OsString>) -> Option<String> {
 /// Answers questions until there is no one to ask.
 pub async fn run(origin: String) -> anyhow::Result<()> {
     let mut channel = attend()?;
+    let mut bans = Bans::of(&origin);
     while let Some(question) = channel.receive().await? {
         match question {
             Question::Snapshot => {
-                let taken = Snapshot::take().await.map_err(|error| error.to_string());
-                channel.send(&taken).await?;
+                channel.send(&Snapshot::take().await.map_err(text)).await?;
             }
             // A process without an origin is told nothing, and ends.
             _ if origin.is_empty() => break,
-            Question::Bans(on) => channel.send(&feed::own(&origin, on).await).await?,
+            Question::Bans(on) => channel.send(&bans.own(on).await).await?,
+            Question::Others(interface) => {
+                let others = bans.others(&interface).await;
+                channel.send(&others.map_err(text)).await?;
+            }
             Question::Change(interface, edit) => {
-                let changed = feed::change(&interface, &origin, edit).await;
-                let changed = changed.map_err(|error| error.to_string());
-                channel.send(&changed).await?;
+                let changed = bans.change(&interface, edit).await;
+                channel.send(&changed.map_err(text)).await?;
             }
             Question::Forget => {
-                let _ = feeds::remove(&origin);
+                bans.forget();
                 channel.send(&Ok::<_, String>(())).await?;
             }
         }
     }
     Ok(())
+}
+
+fn text(error: Error) -> String {
+    error.to_string()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Thin wrappers of the kernel's interfaces: bpf(2), netlink, bpffs, clocks, capabilities.
 
+pub mod address;
 pub mod bpf;
 pub mod bpffs;
 pub mod clock;

@@ -1,0 +1,76 @@
+//! The host of a feed, as the feed sees it.
+
+use std::collections::HashMap;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::{LeftOut, Protected};
+
+/// The bans of a feed's origin on an interface, with the milliseconds until they end.
+pub type Own = HashMap<IpNet, u64>;
+
+/// The own bans and the room for more by interface, or why they cannot be read.
+pub type OwnBy = Vec<(String, Result<(Own, u64), String>)>;
+
+/// A ban to add or renew: its prefix, milliseconds until it ends, and its reason.
+pub type Wish = (IpNet, u64, String);
+
+/// A change of bans: those to add or renew, and those to remove.
+pub type Edit = (Vec<Wish>, Vec<IpNet>);
+
+/// The number of bans that were not made because another origin has them, and the first of them.
+pub type Others = (u64, Option<IpNet>);
+
+/// The bans in force, and the addresses that must not be banned.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Found {
+    /// The feed's own bans, by interface.
+    pub own: OwnBy,
+    /// Addresses that the host needs.
+    pub protected: Protected,
+}
+
+/// The host of a feed.
+pub trait Host {
+    /// The feed's own bans in force, and the room for more. `interfaces`: their names; empty: all.
+    fn own(&mut self, interfaces: &[String]) -> impl Future<Output = Result<Found, String>>;
+
+    /// The prefixes that bans of other origins have on an interface.
+    fn others(&mut self, interface: &str) -> impl Future<Output = Result<Vec<IpNet>, String>>;
+
+    /// Adds or renews bans, and removes others. Bans of other origins stay as they are.
+    fn change(
+        &mut self,
+        interface: &str,
+        edit: Edit,
+    ) -> impl Future<Output = Result<Others, String>>;
+
+    /// Returns true if the host cannot answer any more.
+    fn is_gone(&self) -> bool;
+
+    /// Publishes the state of the feed.
+    fn report(&mut self, state: &State);
+}
+
+/// The state of a feed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct State {
+    /// Interfaces; empty: all that limiter is attached to.
+    pub interfaces: Vec<String>,
+    /// Path or URL of the source.
+    pub source: String,
+    /// Bans that the source wants.
+    pub wanted: u64,
+    /// Entries of the source that are not in force, by reason.
+    #[serde(default)]
+    pub left_out: Vec<LeftOut>,
+    /// Bans that CrowdSec's last full answer lacks. They stay until another one, half a minute later, lacks them too.
+    #[serde(default)]
+    pub held_back: u64,
+    /// Time of the last round without an error, in seconds since 1970.
+    pub succeeded: Option<u64>,
+    /// The error of the last round.
+    pub error: Option<String>,
+}
