@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use axum::{
     Router,
     extract::{Request, State},
-    http::{HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderName, HeaderValue, StatusCode, Version, header, uri::Authority},
     middleware::{Next, from_fn, map_response},
     response::{IntoResponse, Response},
     routing::get,
@@ -71,26 +71,29 @@ pub fn router(collection: Collection, local: bool) -> Router {
 /// on this machine, gives its own name the address 127.0.0.1, and reads the answers as its own. It cannot send
 /// requests with an address as their name.
 ///
-/// Two names, or a name that is not text, are refused everywhere: a proxy in front of this server may have checked
-/// another one.
+/// Two names, no name in HTTP/1.1, or a name that is not text, are refused everywhere (RFC 9112, 3.2): a proxy in front of
+/// this server may have checked another one. If the request line has a whole URI, its host counts, not the header
+/// (3.2.2).
 async fn only_by_address(local: bool, request: Request, next: Next) -> Response {
     let hosts = request.headers().get_all(header::HOST).iter();
     let hosts: Result<Vec<&str>, _> = hosts.map(HeaderValue::to_str).collect();
-    let (status, why) = match hosts.as_deref() {
-        Ok([host]) if local && !is_local(host) => (
-            StatusCode::MISDIRECTED_REQUEST,
-            "this exporter answers only requests for localhost or an IP address, against DNS rebinding: use http://127.0.0.1\n",
-        ),
-        Ok([] | [_]) => return next.run(request).await,
-        _ => (
-            StatusCode::BAD_REQUEST,
-            "bad request: send one Host header, in ASCII\n",
-        ),
+    let host = match hosts.as_deref() {
+        Ok([host]) => Some(*host),
+        Ok([]) if request.version() < Version::HTTP_11 => None,
+        _ => {
+            let why = "bad request: send one Host header, in ASCII\n";
+            return (StatusCode::BAD_REQUEST, why).into_response();
+        }
     };
-    (status, why).into_response()
+    let host = request.uri().authority().map(Authority::as_str).or(host);
+    if local && host.is_some_and(|host| !is_local(host)) {
+        let why = "this exporter answers only requests for localhost or an IP address, against DNS rebinding: use http://127.0.0.1\n";
+        return (StatusCode::MISDIRECTED_REQUEST, why).into_response();
+    }
+    next.run(request).await
 }
 
-/// Returns true if a `Host` header names this machine or an address. Other names may belong to other machines.
+/// Returns true if the host of a request is this machine or an address. Other names may belong to other machines.
 pub fn is_local(host: &str) -> bool {
     let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     let name = match host.rsplit_once(':') {

@@ -181,6 +181,7 @@ fn foreign_and_ambiguous_host_names_are_refused() {
             (b"Host: 127.0.0.1\r\nHost: example.com\r\n", 400),
             (b"Host: 127.0.0.1\r\nHost: 127.0.0.1\r\n", 400),
             (b"Host: \xff\r\n", 400),
+            (b"", 400),
             (b"Host: 127.0.0.1\xc3\x28\r\n", 400),
         ] {
             for path in ["/", "/api/status", "/metrics"] {
@@ -189,6 +190,24 @@ fn foreign_and_ambiguous_host_names_are_refused() {
                 let shown = String::from_utf8_lossy(headers);
                 assert_eq!(answer.unwrap().status, status, "{listen}: {path}: {shown}");
             }
+        }
+        let foreign = if is_local { 421 } else { 200 };
+        for (request, status) in [
+            ("GET http://127.0.0.1/ HTTP/1.1\r\nHost: evil.example", 200),
+            (
+                "GET http://evil.example/ HTTP/1.1\r\nHost: 127.0.0.1",
+                foreign,
+            ),
+            (
+                "GET http://localhost@evil.example/ HTTP/1.1\r\nHost: localhost",
+                foreign,
+            ),
+            ("GET http://evil.example/ HTTP/1.0", foreign),
+            ("GET http://127.0.0.1/ HTTP/1.1", 400),
+            ("GET / HTTP/1.0", 200),
+        ] {
+            let answer = exporter.send(format!("{request}\r\n\r\n").as_bytes());
+            assert_eq!(answer.unwrap().status, status, "{listen}: {request}");
         }
         // An address that other machines can reach is reported.
         kill(exporter.process(), Signal::SIGTERM).unwrap();
