@@ -9,6 +9,7 @@ pub mod captures;
 pub mod command;
 pub mod container;
 pub mod cpus;
+pub mod database;
 pub mod engine;
 pub mod exporter;
 pub mod feeds;

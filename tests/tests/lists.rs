@@ -4,6 +4,8 @@
 use std::{fs, path::Path, time::Duration};
 
 use limiter_tests::{
+    command::limiter,
+    database::{Branch, Tree},
     eventually,
     files::Folder,
     hosts::{CLIENT, Hosts},
@@ -265,6 +267,52 @@ fn countries_and_autonomous_systems_are_lists() {
     outcome.expect(1);
     assert!(outcome.stderr.contains("is not a database"), "{outcome:#?}");
     passed([0, 0, 0, 3, 3]);
+}
+
+/// The file, with `tree` as its database of countries.
+fn with_countries(folder: &Folder, tree: &Tree) -> String {
+    folder.write("country.mmdb", tree.bytes());
+    folder.write(
+        "limiter.toml",
+        "[lists]\ndeny = { geoip = [\"CN\"], database = \"country.mmdb\" }\n\
+         [[limit]]\nname = \"one\"\nrate = \"1/h\"\n",
+    )
+}
+
+/// With 100 levels instead of 20, no reader would come to an end.
+#[test]
+fn database_whose_nodes_share_branches_is_refused() {
+    let folder = Folder::new();
+    let file = with_countries(&folder, &Tree::shared(20));
+    let outcome = limiter(&["config", "check", &file]);
+    outcome.expect(1);
+    for words in ["country.mmdb", "its 20 nodes share branches"] {
+        assert!(outcome.stderr.contains(words), "{words}: {outcome:#?}");
+    }
+}
+
+/// Databases of both families lead to the networks of IPv4 from several prefixes of IPv6.
+#[test]
+fn database_with_aliases_of_ipv4_is_read() {
+    let (folder, mut tree) = (Folder::new(), Tree::default());
+    for network in 0..1_000_u128 {
+        tree.lead(network << 12, 116, Branch::China);
+    }
+    let ipv4 = tree.lead(0, 96, Branch::Nothing);
+    assert!(matches!(ipv4, Branch::Node(_)));
+    tree.lead(0, 96, ipv4);
+    for (prefix, bits) in [
+        (0xffff << 32, 96),
+        (0x2002 << 112, 16),
+        (0x2001 << 112, 32),
+        (0x64_ff9b << 96, 96),
+    ] {
+        tree.lead(prefix, bits, ipv4);
+    }
+    let file = with_countries(&folder, &tree);
+    let outcome = limiter(&["config", "check", &file]);
+    outcome.expect(0);
+    assert!(outcome.stdout.contains("1,000 prefixes"), "{outcome:#?}");
 }
 
 #[test]
