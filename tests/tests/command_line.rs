@@ -1,6 +1,11 @@
 //! Wrong command lines exit with the documented status and a clear message, and attach nothing.
 
-use limiter_tests::{command::limiter, hosts::Hosts, need_kernel};
+use limiter_tests::{
+    command::{Outcome, limiter, prepared},
+    files::Folder,
+    hosts::Hosts,
+    need_kernel,
+};
 
 /// Wrong command lines, and a word that each message must contain.
 const WRONG: &str = r"
@@ -163,7 +168,7 @@ fn help_version_manual_and_completions_are_printed() {
 fn a_closed_pipe_is_not_an_error() {
     use std::process::Stdio;
 
-    let mut child = limiter_tests::command::prepared(&["completions", "zsh"])
+    let mut child = prepared(&["completions", "zsh"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -180,10 +185,7 @@ fn write_to_a_full_device_is_an_error() {
         .write(true)
         .open("/dev/full")
         .unwrap();
-    let output = limiter_tests::command::prepared(&["man"])
-        .stdout(full)
-        .output()
-        .unwrap();
+    let output = prepared(&["man"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = String::from_utf8(output.stderr).unwrap();
     for word in ["standard output cannot be written", "No space left"] {
@@ -202,4 +204,88 @@ fn agent_names_an_unreadable_password_file() {
             "No such file",
         ],
     );
+}
+
+/// A message may end up in a journal.
+#[test]
+fn wrong_addresses_are_reported_without_their_secrets() {
+    const SECRETS: [&str; 3] = ["PASSWORD", "TOKEN", "USER"];
+    let run = |words: &[&str], webhook: Option<&str>| {
+        let mut command = prepared(words);
+        command.envs(webhook.map(|url| ("LIMITER_WEBHOOK", url)));
+        Outcome::of(words.join(" "), command.output().unwrap())
+    };
+    let folder = Folder::new();
+    let feed = |text: &str| folder.write("bad.toml", text);
+    let outcomes = [
+        run(&["notify"], Some("htps://USER:PASSWORD@chat.example/TOKEN")),
+        run(
+            &["notify"],
+            Some("https://USER:PASS WORD@chat.example/TOKEN"),
+        ),
+        run(
+            &["notify", "--webhook", "USER:PASSWORD@chat.example/TOKEN"],
+            None,
+        ),
+        run(&["agent", "redis://USER:PASSWORD@store.example"], None),
+        run(
+            &["agent", "--store", "redis://USER:PASSWORD@store.example:x"],
+            None,
+        ),
+        run(
+            &["agent", "--store", "postgres://USER:PASSWORD@[::1/x"],
+            None,
+        ),
+        run(
+            &[
+                "agent",
+                "--stor",
+                "--store=redis://USER:PASSWORD@store.example",
+            ],
+            None,
+        ),
+        run(
+            &[
+                "adapt",
+                "eth0",
+                "--probe",
+                "https://USER:PASSWORD@host/?k=TOKEN",
+            ],
+            None,
+        ),
+        run(
+            &["feed", &feed("list = 'htps://USER:PASSWORD@host/?k=TOKEN'")],
+            None,
+        ),
+        run(
+            &[
+                "feed",
+                &feed("list = 'https://USER:PASSWORD@host/?k=TOKEN'\nkeep = 'x'"),
+            ],
+            None,
+        ),
+        run(
+            &[
+                "feed",
+                &feed("list = 'https://USER:PASSWORD@host/?k=TOKEN' keep"),
+            ],
+            None,
+        ),
+        run(
+            &[
+                "feed",
+                &feed("crowdsec = 'ftp://USER:PASSWORD@host/?k=TOKEN'\nkey-file = '/x'"),
+            ],
+            None,
+        ),
+    ];
+    for outcome in &outcomes {
+        assert_ne!(outcome.status, 0, "{outcome:#?}");
+        let shown = SECRETS.iter().any(|secret| {
+            // Placeholders of the help stay.
+            let text = outcome.stderr.replace("[USER[:PASSWORD]@]", "");
+            text.contains(secret)
+        });
+        assert!(!shown, "{outcome:#?}");
+    }
 }

@@ -274,7 +274,7 @@ fn program_and_notify_have_no_privileges() {
         let program = Program::new(text);
         chown(&program.path, Some(owner), Some(owner)).unwrap();
         let notify = Notify::start(&hosts, &["eth0", "--exec", program.path()]);
-        let user = if owner == 0 { 65_534 } else { owner };
+        let user = if owner == 0 { 65_533 } else { owner };
         let ids = format!("{user}\t{user}\t{user}\t{user}");
         eventually("the program", || program.kept("events").contains("args"));
         let own = fs::read_to_string(format!("/proc/{}/status", notify.id())).unwrap();
@@ -306,6 +306,48 @@ fn program_and_notify_have_no_privileges() {
             10
         );
     }
+}
+
+#[test]
+fn program_gets_an_environment_without_secrets() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    let program = Program::new("#!/bin/sh\n{ env; pwd; echo end; } >FOLDER/events\n");
+    let mut command = prepared(&["notify", "--window", "1s", "eth0", "--exec", program.path()]);
+    command.envs([
+        ("LIMITER_TOKEN", "secret"),
+        ("SSH_AUTH_SOCK", "/root/agent"),
+        ("HOME", "/root"),
+        ("LANG", "C.UTF-8"),
+        ("TZ", "UTC"),
+        ("PATH", "/usr/bin:/bin"),
+    ]);
+    let _notify = Notify::of(&hosts, command);
+    eventually("the program", || program.kept("events").contains("end"));
+    let text = program.kept("events");
+    let lines: std::collections::BTreeSet<_> = text.lines().collect();
+    for line in [
+        "HOME=/",
+        "LANG=C.UTF-8",
+        "TZ=UTC",
+        "PATH=/usr/bin:/bin",
+        "/",
+    ] {
+        assert!(lines.contains(line), "{line}: {text}");
+    }
+    // The shell adds the last two.
+    let known = [
+        "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PATH", "PWD", "OLDPWD", "_", "SHLVL",
+    ];
+    let names = lines
+        .iter()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, _)| name);
+    assert_eq!(
+        names.filter(|name| !known.contains(name)).count(),
+        0,
+        "{text}"
+    );
 }
 
 /// A server on the host's loopback that gives these answers in turn; an empty one never.
@@ -576,7 +618,7 @@ fn wrong_command_lines_name_the_mistake() {
         (
             &["notify", "--exec", program.path()],
             1,
-            "user 65534 cannot run",
+            "user 65533 cannot run",
         ),
         (&["notify", "--exec", &missing], 1, "No such file"),
     ] {

@@ -55,6 +55,7 @@ mod shared {
     pub mod lasting;
     pub mod limiting;
     pub mod output;
+    pub mod secrets;
     pub mod ssh;
     pub mod values;
 
@@ -178,7 +179,7 @@ pub fn main() -> ExitCode {
             output::be_strict(cli.strict);
             finish(run(cli.verb))
         }
-        Err(error) => output::wrong_command_line(error),
+        Err(error) => output::wrong_command_line(error, Cli::command()),
     }
 }
 

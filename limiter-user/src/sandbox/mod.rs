@@ -31,6 +31,11 @@ const NEWEST: ABI = ABI::V6;
 /// User and group id of `nobody` and `nogroup` on every distribution: the kernel's overflow ids.
 const UNPRIVILEGED: u32 = 65_534;
 
+/// User and group id of a process that starts programs of others. `nobody` has processes of other services, which could
+/// stop these programs, and the other way round. No distribution assigns this id, and systemd leaves it unused
+/// (65520 to 65533, systemd.io/UIDS-GIDS).
+const STRANGER: u32 = 65_533;
+
 /// The capabilities to read attachments. `CAP_SYS_PTRACE`: to compare namespaces with those of process 1.
 /// `CAP_DAC_OVERRIDE`: root needs it to open the pins of a user without privileges.
 pub const TO_READ: &[Capability] = &[
@@ -62,7 +67,7 @@ fn failed(error: anyhow::Error) -> anyhow::Error {
 /// refuses.
 pub fn enter() -> Result<()> {
     let steps = || {
-        leave(0, 0)?;
+        leave([UNPRIVILEGED; 2])?;
         hide_all().context("Landlock")?;
         syscalls::allow_few().context("the system call filter")
     };
@@ -74,17 +79,19 @@ pub fn enter() -> Result<()> {
 /// Returns the errors of [`enter`].
 pub fn fetch() -> Result<()> {
     let steps = || {
-        leave(0, 0)?;
+        leave([UNPRIVILEGED; 2])?;
         only_read().context("Landlock")
     };
     steps().map_err(failed)
 }
 
-/// Drops all capabilities, also for programs that this process starts. Root becomes `user`, or `nobody` instead of root.
+/// Drops all capabilities, also for programs that this process starts. Root becomes the user and the group of `ids`, with
+/// an id that nothing else has in place of root's.
 /// Files, sockets and programs remain, as far as that user may use them.
 /// Returns the errors of [`enter`].
-pub fn renounce(user: u32, group: u32) -> Result<()> {
-    leave(user, group).map_err(failed)?;
+pub fn renounce(ids: [u32; 2]) -> Result<()> {
+    let ids = ids.map(|id| if id == 0 { STRANGER } else { id });
+    leave(ids).map_err(failed)?;
     // Root without capabilities can still write root's files.
     match geteuid().is_root() {
         true => Err(failed(
@@ -94,10 +101,10 @@ pub fn renounce(user: u32, group: u32) -> Result<()> {
     }
 }
 
-fn leave(user: u32, group: u32) -> Result<()> {
+fn leave(ids: [u32; 2]) -> Result<()> {
     only_thread()?;
     drop_bounds()?;
-    leave_root(user, group)?;
+    leave_root(ids)?;
     set(&CapsHashSet::new())?;
     no_new_privileges()
 }
@@ -169,13 +176,12 @@ fn drop_bounds() -> Result<()> {
     caps::clear(None, CapSet::Bounding).context("the bounding set")
 }
 
-/// Changes the user and the group, if this process may; root to `nobody`. Root can open root's files without any capability.
-fn leave_root(user: u32, group: u32) -> Result<()> {
+/// Changes root's user and group, if this process may. Root can open root's files without any capability.
+fn leave_root([user, group]: [u32; 2]) -> Result<()> {
     let may = has(Capability::CAP_SETUID)? && has(Capability::CAP_SETGID)?;
     if !geteuid().is_root() || !may {
         return Ok(());
     }
-    let [user, group] = [user, group].map(|id| if id == 0 { UNPRIVILEGED } else { id });
     let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
     setgroups(&[])
         .and_then(|()| setresgid(group, group, group))

@@ -6,6 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use super::secrets;
 use crate::{config::escape, kernel};
 
 /// A command line that is well-formed, but contradicts itself.
@@ -88,9 +89,9 @@ pub fn answer(
     Ok(print(&text())?)
 }
 
-/// Prints a note for the user on standard error, on one line.
+/// Prints a note for the user on standard error, on one line. Secrets in URLs are hidden.
 pub fn note(text: &str) {
-    let text = escape(text, |_| false);
+    let text = escape(&secrets::hide(text), |_| false);
     // If standard error is closed, the note is lost.
     let _ = writeln!(io::stderr(), "limiter: {text}");
 }
@@ -107,8 +108,9 @@ pub fn failure(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
 
-/// Prints help, version and errors in clap's layout. Non-printing characters in a wrong word are escaped.
-pub fn wrong_command_line(mut error: clap::Error) -> ExitCode {
+/// Prints help, version and errors in clap's layout. Non-printing characters in a wrong word are escaped, and secrets
+/// hidden.
+pub fn wrong_command_line(mut error: clap::Error, command: clap::Command) -> ExitCode {
     use clap::error::{ContextKind, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand};
 
     // A closed pipe is no failure.
@@ -117,7 +119,8 @@ pub fn wrong_command_line(mut error: clap::Error) -> ExitCode {
     } else {
         // The advice to write an unknown option as a value is never useful.
         error.remove(ContextKind::Suggested);
-        let text = error.render().to_string();
+        secrets::hide_value(&mut error, command);
+        let text = secrets::hide(&error.render().to_string());
         let _ = io::stderr().write_all(escape(&text, |c| c == '\n').as_bytes());
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))

@@ -1,6 +1,6 @@
 pub mod watch;
 
-use std::{io, os::unix::fs::MetadataExt, path::PathBuf, process::Stdio, time::Duration};
+use std::{env, io, os::unix::fs::MetadataExt, path::PathBuf, process::Stdio, time::Duration};
 
 use anyhow::{Context, anyhow, ensure};
 use clap::{ArgGroup, Args};
@@ -25,6 +25,8 @@ use watch::{Event, Watch};
 
 /// Time that a program or a call may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// The variables that a program gets of limiter's own environment. Others may be secrets of root.
+const ENVIRONMENT: [&str; 5] = ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ"];
 /// Number of attempts to deliver an event.
 const ATTEMPTS: u32 = 10;
 
@@ -41,7 +43,7 @@ pub struct Notify {
     /// The events to tell: drops, the table of sources, limiter not attached or not readable
     #[arg(long, value_name = "EVENT,...", value_delimiter = ',', default_value = "flood,table-full,detached", value_parser = ["flood", "table-full", "detached"])]
     on: Vec<String>,
-    /// Program to run, without a shell or arguments, as the owner of its file; as nobody, if that is root
+    /// Program to run, without a shell or arguments, as the owner of its file; as user 65533, if that is root
     #[arg(long, value_name = "PATH", value_parser = program)]
     exec: Option<PathBuf>,
     /// URL to call. All users of this host can read a command line, but not the environment
@@ -88,10 +90,10 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
             anyhow!("user {user} cannot run {path} ({error}): `namei -l {path}` shows the rights")
         };
         let file = path.metadata().map_err(cannot)?;
-        sandbox::renounce(file.uid(), file.gid())?;
+        sandbox::renounce([file.uid(), file.gid()])?;
         access(path, AccessFlags::X_OK).map_err(|error| cannot(error.into()))?;
     } else {
-        sandbox::renounce(0, 0)?;
+        sandbox::renounce([0, 0])?;
     }
     // If more events wait for delivery, readings wait too.
     let (sender, events) = mpsc::channel(1_000);
@@ -142,6 +144,9 @@ async fn call(options: &Notify, agent: &Agent, json: String) -> anyhow::Result<(
     if let Some(path) = &options.exec {
         // In a process group of its own: a timeout ends its children too.
         let mut command = Command::new(path);
+        let own = ENVIRONMENT.map(|name| Some((name, env::var_os(name)?)));
+        command.env_clear().envs(own.into_iter().flatten());
+        command.env("HOME", "/").current_dir("/");
         let mut child = command.stdin(Stdio::piped()).process_group(0).spawn()?;
         let group = i32::try_from(child.id().context("it has ended")?)?;
         let work = async {
