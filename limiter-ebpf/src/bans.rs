@@ -43,6 +43,8 @@ extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
         return 0;
     };
     let now = clock::recent();
+    // Read once: one packet sees all bans of a change, or none.
+    let change = read!(banned, change);
     let mut key = if peer.family == IPV4 {
         Whole::mapped(peer)
     } else {
@@ -51,7 +53,7 @@ extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
     if read!(banned, counts[0]) != 0 {
         // SAFETY: user space replaces whole values, and the program only adds to `dropped`.
         if let Some(found) = unsafe { BANS.get(key.key()) }
-            && ban::drops(found, allowed, now)
+            && ban::drops(found, change, allowed, now)
         {
             return count(found, length);
         }
@@ -61,7 +63,7 @@ extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
             let Some(found) = BANNED_PREFIXES.get(key.key()) else {
                 break;
             };
-            if ban::drops(found, allowed, now) {
+            if ban::drops(found, change, allowed, now) {
                 return count(found, length);
             }
             // A ban of a shorter prefix may last longer. Behind an allowed prefix, it does not matter.

@@ -119,9 +119,9 @@ pub static BANS: HashMap<Key<[u32; 4]>, Ban, 1, { BPF_F_NO_PREALLOC as usize }> 
 #[btf_map]
 pub static BANNED_PREFIXES: LpmTrie<[u32; 4], Ban, 1> = LpmTrie::new();
 
-/// Number of bans.
+/// Number of bans, and the last change of them.
 #[btf_map]
-pub static BANNED: Array<Banned, 1> = Array::new();
+pub static BANNED: Array<Banned, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// Programs for tail calls: the chained program, and the fallback of a trial at one of two indices.
 #[btf_map]

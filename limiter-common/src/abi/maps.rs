@@ -83,12 +83,17 @@ pub struct Listed {
 
 plain!(Listed: lists own allowed);
 
-/// A ban of one prefix, by its IPv6 form: IPv4 addresses are mapped to `::ffff:0:0/96`.
+/// A ban of one prefix, by its IPv6 form: IPv4 addresses are mapped to `::ffff:0:0/96`. It has two ends, because many bans
+/// change at once: see [`crate::policy::ban::end`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Ban {
-    /// The end, in nanoseconds of the kernel's clock; 0: no end.
+    /// The end from `change` on, in nanoseconds of the kernel's clock; 0: no end.
     pub until: u64,
+    /// The end before `change`, likewise.
+    pub before: u64,
+    /// Number of the change that this ban is a part of.
+    pub change: u64,
     /// Packets that were dropped; see [`crate::policy::ban::increment`].
     pub dropped: u64,
     /// Length of the prefix, in bits of an IPv6 address.
@@ -101,14 +106,15 @@ pub struct Ban {
     pub reason: [u8; REASON_MAX],
 }
 
-plain!(Ban: until dropped bits reserved origin reason);
+plain!(Ban: until before change dropped bits reserved origin reason);
 
 /// Bytes of [`Ban::origin`].
 pub const ORIGIN_MAX: usize = 32;
 /// Bytes of [`Ban::reason`].
 pub const REASON_MAX: usize = 40;
 
-/// Number of bans in the maps. Never too low: user space raises it before it adds a ban.
+/// Number of bans in the maps, never too low: user space raises it before it adds a ban. Number of the last change that
+/// is in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Banned {
@@ -116,9 +122,11 @@ pub struct Banned {
     pub counts: [u64; 2],
     /// No ban ends before this time, in nanoseconds of the kernel's clock. For user space only.
     pub first_end: u64,
+    /// Bans of later changes have the end that they had before.
+    pub change: u64,
 }
 
-plain!(Banned: counts first_end);
+plain!(Banned: counts first_end change);
 
 /// Metadata in front of a packet, or its control block, if the clock is [`super::CLOCK_PACKET`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,9 @@
 //! much as on one, because the cache line moves at each packet. So the count is exact up to [`EXACT`] packets. From then
 //! on, each CPU adds [`STEP`] at one of [`STEP`] packets that it drops because of bans. If one prefix is flooded, its
 //! count is within one step per CPU. If several are, each gets its proportion of the steps.
+//!
+//! Bans of one command begin and end together. The command numbers the change, writes each ban with the ends before and
+//! after it, and then makes the change the last one in force: one store of a word.
 
 use crate::abi::Ban;
 
@@ -18,17 +21,30 @@ pub const STEP: u64 = 61;
 /// next one only if a ban has ended, and the next edit removes bans that have ended.
 pub const NESTED: u32 = 8;
 
-/// Whether a ban drops packets of its sources at `now`. `allowed`: see [`crate::abi::Listed::allowed`]. An entry of the
-/// allow list with the same or a longer prefix takes precedence.
+/// An end before any time: of a ban that is not there.
+pub const OVER: u64 = 1;
+
+/// The end of a ban, if `change` is the last change in force.
 #[inline(always)]
-pub const fn drops(ban: &Ban, allowed: u32, now: u64) -> bool {
-    allowed <= ban.bits && !is_over(ban, now)
+pub const fn end(ban: &Ban, change: u64) -> u64 {
+    if ban.change <= change {
+        ban.until
+    } else {
+        ban.before
+    }
 }
 
-/// Whether a ban has ended at `now`.
+/// Whether a ban drops packets of its sources at `now`, if `change` is the last change in force. `allowed`: see
+/// [`crate::abi::Listed::allowed`]. An entry of the allow list with the same or a longer prefix takes precedence.
 #[inline(always)]
-pub const fn is_over(ban: &Ban, now: u64) -> bool {
-    ban.until != 0 && ban.until <= now
+pub const fn drops(ban: &Ban, change: u64, allowed: u32, now: u64) -> bool {
+    allowed <= ban.bits && !is_over(end(ban, change), now)
+}
+
+/// Whether a ban with this end has ended at `now`.
+#[inline(always)]
+pub const fn is_over(end: u64, now: u64) -> bool {
+    end != 0 && end <= now
 }
 
 /// The number to add to the count of a ban, now `count`, when it drops `packets`. `before`: packets that this CPU has
@@ -46,7 +62,7 @@ pub const fn increment(count: u64, before: u64, packets: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::{ORIGIN_MAX, REASON_MAX};
+    use crate::plain::Plain as _;
 
     #[test]
     fn ban_drops_until_its_end_unless_the_same_or_a_longer_prefix_is_allowed() {
@@ -54,11 +70,8 @@ mod tests {
             for until in [0, 1, 1_000, u64::MAX] {
                 let ban = Ban {
                     until,
-                    dropped: 0,
                     bits,
-                    reserved: 0,
-                    origin: [0; ORIGIN_MAX],
-                    reason: [0; REASON_MAX],
+                    ..Ban::ZEROS
                 };
                 for allowed in 0..=129 {
                     for now in [1, 999, 1_000, 1_001] {
@@ -66,10 +79,33 @@ mod tests {
                         let is_allowed = longest.is_some_and(|longest| longest >= bits);
                         let lasts = until == 0 || now < until;
                         let case = (bits, until, allowed, now);
-                        assert_eq!(drops(&ban, allowed, now), lasts && !is_allowed, "{case:?}");
+                        assert_eq!(
+                            drops(&ban, 0, allowed, now),
+                            lasts && !is_allowed,
+                            "{case:?}"
+                        );
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn ban_of_a_later_change_has_the_end_before_it() {
+        let ban = Ban {
+            until: 0,
+            before: OVER,
+            change: 8,
+            ..Ban::ZEROS
+        };
+        for (change, drops_now) in [
+            (0, false),
+            (7, false),
+            (8, true),
+            (9, true),
+            (u64::MAX, true),
+        ] {
+            assert_eq!(drops(&ban, change, 0, 1_000), drops_now, "{change}");
         }
     }
 

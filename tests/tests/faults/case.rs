@@ -19,12 +19,53 @@ pub const EDITED: &str = "10.99.0.1";
 /// Always allowed.
 const ALLOWED: &str = "10.99.0.2";
 
+/// Banned together. The addresses are within an allowed prefix, so that no limit drops their packets.
+pub const MANY: [&str; 26] = [
+    EDITED,
+    "10.99.0.101",
+    "10.99.0.102",
+    "10.99.0.103",
+    "10.99.0.104",
+    "10.99.0.105",
+    "10.99.0.106",
+    "10.99.0.107",
+    "10.99.0.108",
+    "10.99.0.109",
+    "10.99.0.110",
+    "10.99.0.111",
+    "10.99.0.112",
+    "10.99.0.113",
+    "10.99.0.114",
+    "10.99.0.115",
+    "10.99.0.116",
+    "10.99.0.117",
+    "10.99.0.118",
+    "10.99.0.119",
+    "10.97.1.0/24",
+    "10.97.2.0/24",
+    "10.97.3.0/24",
+    "2001:db8:97::/48",
+    "2001:db8:98::/48",
+    "2001:db8:99::/48",
+];
+/// Those of [`MANY`] that are banned for an hour before.
+pub const RENEWED: [&str; 5] = [
+    "10.99.0.103",
+    "10.99.0.111",
+    "10.99.0.119",
+    "10.97.2.0/24",
+    "2001:db8:98::/48",
+];
+
 /// Number of packets that pass, out of ten: of a new source, of [`EDITED`], and of [`ALLOWED`].
 pub type Look = [usize; 3];
 /// The result without limiter.
 pub const ABSENT: Look = [SENT; 3];
 /// The result under [`OLD`].
 pub const BY_OLD: Look = [3, SENT, SENT];
+
+/// The result under [`OLD`] with a ban of [`EDITED`].
+const BY_BAN: Look = [3, 0, SENT];
 
 /// The configuration before most cases.
 pub const OLD: &str = r#"
@@ -132,8 +173,12 @@ pub enum Verb {
     Change,
     /// `keep --revert`, which ends a trial.
     Revert,
-    /// `ban` of an address: one update of a map, after one of the number of bans.
+    /// `ban` of an address: one update of a map.
     Ban,
+    /// `ban` of [`MANY`], of which [`RENEWED`] are banned.
+    Bans,
+    /// `unban` of [`MANY`].
+    Unbans,
 }
 
 impl Verb {
@@ -146,12 +191,16 @@ impl Verb {
         let place = Place::new();
         let reload = |file| ["reload", "eth0", "--config", file];
         let on_trial = [&reload(&place.new)[..], &["--try", "1h"]].concat();
+        let ban_all = [&["ban", "eth0"], &MANY[..]].concat();
+        let unban_all = [&["unban", "eth0"], &MANY[..]].concat();
         let (command, before, after) = match self {
             Self::Attach => (place.attaching().to_vec(), ABSENT, BY_OLD),
             Self::Detach => (vec!["detach", "eth0"], BY_OLD, ABSENT),
             Self::Change => (on_trial.clone(), BY_OLD, BY_NEW),
             Self::Revert => (vec!["keep", "eth0", "--revert"], BY_NEW, BY_OLD),
-            Self::Ban => (vec!["ban", "eth0", EDITED], BY_OLD, [3, 0, SENT]),
+            Self::Ban => (vec!["ban", "eth0", EDITED], BY_OLD, BY_BAN),
+            Self::Bans => (ban_all.clone(), BY_OLD, BY_BAN),
+            Self::Unbans => (unban_all.clone(), BY_BAN, BY_OLD),
         };
         let case = Case::new(&place, &command, before, after);
         let is_attached = || place.hosts.pins().join("link").exists();
@@ -160,6 +209,12 @@ impl Verb {
             _ if !is_attached() => place.attach().expect(0),
             Self::Detach => {}
             Self::Ban => place.limiter(&["unban", "eth0", EDITED]).expect(0),
+            Self::Bans => {
+                place.limiter(&unban_all).expect(0);
+                let some = [&["ban", "eth0", "--for", "1h"], &RENEWED[..]].concat();
+                place.limiter(&some).expect(0);
+            }
+            Self::Unbans => place.limiter(&ban_all).expect(0),
             Self::Change | Self::Revert => place.limiter(&reload(&place.old)).expect(0),
         };
         let begin = || {
@@ -168,6 +223,8 @@ impl Verb {
                 place.limiter(&on_trial).expect(0);
             }
         };
+        // The first time, it may do no more than attach.
+        begin();
         begin();
         let counts = case.at_each_step(&fault, &judge, |step| {
             // After every third step, the stopped command is the next one.
@@ -181,7 +238,9 @@ impl Verb {
         println!("{self:?}: {counts:?}");
         let [before, after] = counts;
         let is_long = after > 0 && before + after >= 5;
-        assert!(before > 0 && (is_long || self == Self::Ban), "{counts:?}");
+        // The bans of one command are in force with its last step.
+        let is_ban = [Self::Ban, Self::Bans].contains(&self);
+        assert!(before > 0 && (is_long || is_ban), "{counts:?}");
     }
 }
 

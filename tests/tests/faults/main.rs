@@ -2,6 +2,7 @@
 //!
 //! The next command removes all leftovers. It works, or reports why not.
 
+mod bans;
 mod case;
 mod clocks;
 mod files;

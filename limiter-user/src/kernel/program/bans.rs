@@ -1,23 +1,26 @@
 //! Bans: a map of banned addresses and one of banned prefixes, which all generations share. Only a holder of the
 //! attachment's lock changes them.
 //!
-//! A command that is killed leaves each ban as it was or as it should be. The number of bans, which switches the
-//! program's lookups on, may then be too high, until an edit finds that bans have ended, or that there is no room.
+//! A command that is killed leaves all bans as they were, or all as they should be: they have the number of their change,
+//! which one store puts in force ([`limiter_common::policy::ban`]). Only reasons and origins of bans that were renewed
+//! may be new already. The number of bans, which switches the program's lookups on, may then be too high. The next edit
+//! corrects it, and removes what is left.
 
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv6Addr},
     os::fd::AsFd,
+    sync::atomic::Ordering,
     thread,
     time::Duration,
 };
 
-use aya::maps::{Array, HashMap, IterableMap, LpmTrie, Map, MapData, MapError, lpm_trie::Key};
+use aya::maps::{HashMap, IterableMap, LpmTrie, Map, MapData, MapError, lpm_trie::Key};
 use ipnet::IpNet;
 use limiter_common::{
     abi::{Ban, Banned},
     plain::Plain as _,
-    policy::ban::{NESTED, drops, is_over},
+    policy::ban::{NESTED, OVER, drops, end, is_over},
 };
 
 use crate::{
@@ -29,7 +32,7 @@ use crate::{
             Raw,
             maps::{self, open_map},
         },
-        sys::{Dir, bpf},
+        sys::{Dir, bpf, words::Words},
     },
 };
 
@@ -95,30 +98,37 @@ pub fn text(bytes: &[u8]) -> String {
 pub struct Bans {
     addresses: HashMap<MapData, Address, Raw<Ban>>,
     prefixes: LpmTrie<MapData, [u8; 16], Raw<Ban>>,
-    counts: Array<MapData, Raw<Banned>>,
+    /// [`Banned`].
+    state: Words,
 }
 
 impl Bans {
     /// Opens the maps that are pinned in the folder of an attachment.
     pub fn open(folder: &Dir) -> Result<Self> {
-        let [addresses, prefixes, counts] =
+        let [addresses, prefixes, state] =
             ["BANS", "BANNED_PREFIXES", "BANNED"].map(|name| open_map(folder, name));
+        let state = Words::map(&state?, size_of::<Banned>());
         Ok(Self {
             addresses: Map::HashMap(addresses?).try_into()?,
             prefixes: Map::LpmTrie(prefixes?).try_into()?,
-            counts: Map::Array(counts?).try_into()?,
+            state: state.failed("memory-mapping the map BANNED")?,
         })
     }
 
     /// The bans that have not ended at `now`, in no order.
     pub fn at(&self, now: u64) -> Result<Vec<(IpNet, Ban)>> {
+        let change = self.banned().change;
         let mut all = self.all()?;
-        all.retain(|(_, ban)| !is_over(ban, now));
+        for (_, ban) in &mut all {
+            ban.until = end(ban, change);
+        }
+        all.retain(|(_, ban)| !is_over(ban.until, now));
         Ok(all)
     }
 
+    /// All entries, also of a change that is not in force.
     fn all(&self) -> Result<Vec<(IpNet, Ban)>> {
-        let counted = self.counted()?.counts.into_iter();
+        let counted = self.banned().counts.into_iter();
         let mut all = Vec::new();
         for (count, map) in counted.zip([self.addresses.map(), self.prefixes.map()]) {
             if count > 0 {
@@ -132,21 +142,42 @@ impl Bans {
         Ok(all)
     }
 
-    fn counted(&self) -> Result<Banned> {
-        let Raw(banned) = self.counts.get(&0, 0).map_err(read_failed)?;
-        Ok(banned)
+    fn banned(&self) -> Banned {
+        let word = |index: usize| {
+            self.state
+                .get(index)
+                .map_or(0, |word| word.load(Ordering::Acquire))
+        };
+        Banned {
+            counts: [word(0), word(1)],
+            first_end: word(2),
+            change: word(3),
+        }
     }
 
-    fn write(&mut self, banned: Banned) -> Result<()> {
-        self.counts.set(0, Raw(banned), 0).map_err(read_failed)
+    /// Each word is stored in one step. The first end is the last one, because it may say that nothing is left to settle.
+    fn write(&self, banned: Banned) {
+        let [addresses, prefixes] = banned.counts;
+        for (index, value) in [
+            (0, addresses),
+            (1, prefixes),
+            (3, banned.change),
+            (2, banned.first_end),
+        ] {
+            if let Some(word) = self.state.get(index) {
+                word.store(value, Ordering::Release);
+            }
+        }
     }
 
     /// The ban that drops packets of a source at `now`. `allowed`: see [`limiter_common::abi::Listed::allowed`].
     pub fn of(&self, source: IpAddr, allowed: u32, now: u64) -> Result<Option<(IpNet, Ban)>> {
+        let change = self.banned().change;
         let mut key = key_of(&source.into());
         let mut found = found_in(self.addresses.get(&key, 0))?;
         for _ in 0..=NESTED {
-            if let Some(ban) = found.filter(|ban| drops(ban, allowed, now)) {
+            if let Some(mut ban) = found.filter(|ban| drops(ban, change, allowed, now)) {
+                ban.until = end(&ban, change);
                 return Ok(Some((prefix_of(ban.bits, key.data())?.trunc(), ban)));
             }
             found = found_in(self.prefixes.get(&key, 0))?;
@@ -164,13 +195,21 @@ impl Bans {
             _ => self.prefixes.get(&key, 0),
         };
         // The trie finds a shorter prefix too.
-        Ok(found_in(found)?.filter(|ban| ban.bits == key.prefix_len()))
+        let found = found_in(found)?.filter(|ban| ban.bits == key.prefix_len());
+        let change = self.banned().change;
+        Ok(found.map(|ban| Ban {
+            until: end(&ban, change),
+            before: OVER,
+            change: 0,
+            ..ban
+        }))
     }
 
     /// Returns true if the prefix has a ban of another origin.
     pub fn is_of_another(&self, prefix: &IpNet, ban: &Ban, now: u64) -> Result<bool> {
         let earlier = self.get(prefix)?;
-        Ok(earlier.is_some_and(|earlier| earlier.origin != ban.origin && !is_over(&earlier, now)))
+        Ok(earlier
+            .is_some_and(|earlier| earlier.origin != ban.origin && !is_over(earlier.until, now)))
     }
 
     /// Writes the ban of a prefix, or removes it. Tries again for a while if the kernel has no memory at hand: it
@@ -209,14 +248,14 @@ impl Bans {
         most: u32,
         now: u64,
     ) -> Result<BTreeMap<IpNet, Ban>> {
-        let mut banned = self.without_ended(bans.len() as u64, most.into(), now)?;
+        let mut banned = self.settled(bans.len() as u64, most.into(), now)?;
         let mut before = BTreeMap::new();
         for (prefix, ban) in bans {
             match self.get(prefix)? {
                 Some(earlier) => drop(before.insert(*prefix, earlier)),
                 None => *count_of(&mut banned, ban) += 1,
             }
-            banned.first_end = first_end(&banned, ban);
+            banned.first_end = first_end(&banned, ban.until);
         }
         let count: u64 = banned.counts.iter().sum();
         if count > most.into() {
@@ -225,55 +264,115 @@ impl Bans {
             )));
         }
         // The program looks for bans before there is one.
-        self.write(banned)?;
+        let change = self.begin(banned);
         for (prefix, ban) in bans {
-            let dropped = before.get(prefix).map_or(0, |earlier| earlier.dropped);
-            if let Err(error) = self.put(prefix, Some(Ban { dropped, ..*ban })) {
-                for (undone, _) in bans.range(..*prefix) {
-                    let _ = self.put(undone, before.get(undone).copied());
-                }
+            let earlier = before.get(prefix);
+            let entry = Ban {
+                before: earlier.map_or(OVER, |earlier| earlier.until),
+                change,
+                dropped: earlier.map_or(0, |earlier| earlier.dropped),
+                ..*ban
+            };
+            if let Err(error) = self.put(prefix, Some(entry)) {
+                self.undo(&before, now);
                 return Err(Error::Refused(format!(
                     "the kernel did not take a ban; none was added: free memory, and try again ({error})"
                 )));
             }
         }
+        self.write(Banned { change, ..banned });
         Ok(before)
     }
 
-    /// Removes the bans of these prefixes. Returns those that were there.
+    /// Removes the bans of these prefixes, all or none of them. Returns those that were there.
     pub fn remove(&mut self, prefixes: &[IpNet], now: u64) -> Result<BTreeMap<IpNet, Ban>> {
-        let mut banned = self.without_ended(0, u64::MAX, now)?;
+        let mut banned = self.settled(0, u64::MAX, now)?;
         let mut removed = BTreeMap::new();
         for prefix in prefixes {
             if let Some(ban) = self.get(prefix)? {
-                self.put(prefix, None)?;
-                let count = count_of(&mut banned, &ban);
-                *count = count.saturating_sub(1);
                 removed.insert(*prefix, ban);
             }
         }
-        self.write(banned)?;
+        let change = self.begin(banned);
+        // One ban goes in one step, and needs no memory.
+        if removed.len() > 1 {
+            for (prefix, ban) in &removed {
+                let ended = Ban {
+                    until: OVER,
+                    before: ban.until,
+                    change,
+                    ..*ban
+                };
+                if let Err(error) = self.put(prefix, Some(ended)) {
+                    self.undo(&removed, now);
+                    return Err(Error::Refused(format!(
+                        "the kernel did not take the end of a ban; none was removed: free memory, and try again ({error})"
+                    )));
+                }
+            }
+            banned.change = change;
+            self.begin(banned);
+        }
+        for (prefix, ban) in &removed {
+            self.put(prefix, None)?;
+            let count = count_of(&mut banned, ban);
+            *count = count.saturating_sub(1);
+        }
+        self.write(banned);
         Ok(removed)
     }
 
-    /// Removes the bans that have ended, if one ended some time ago, or if there may be no room for `more`.
-    fn without_ended(&mut self, more: u64, most: u64, now: u64) -> Result<Banned> {
-        let banned = self.counted()?;
-        let end = banned.first_end;
-        let any_ended = end != 0 && end.saturating_add(LEFT_OVER) <= now;
-        if !any_ended && banned.counts.iter().sum::<u64>() + more <= most {
+    /// Writes `banned` so that the next edit settles all bans, if this one does not come to its end. Returns the number
+    /// of the next change.
+    fn begin(&self, banned: Banned) -> u64 {
+        let first_end = OVER;
+        self.write(Banned {
+            first_end,
+            ..banned
+        });
+        banned.change + 1
+    }
+
+    /// Puts these bans back, and removes what else a change that failed has left. Where that fails too, the next edit
+    /// does it.
+    fn undo(&mut self, bans: &BTreeMap<IpNet, Ban>, now: u64) {
+        for (prefix, ban) in bans {
+            let _ = self.put(prefix, Some(*ban));
+        }
+        let _ = self.settled(0, u64::MAX, now);
+    }
+
+    /// Removes the bans that have ended, and what a killed command has left: if there may be any, if one ended some time
+    /// ago, or if there may be no room for `more`.
+    fn settled(&mut self, more: u64, most: u64, now: u64) -> Result<Banned> {
+        let banned = self.banned();
+        let ended = |end: u64| end == OVER || end != 0 && end.saturating_add(LEFT_OVER) <= now;
+        if !ended(banned.first_end) && banned.counts.iter().sum::<u64>() + more <= most {
             return Ok(banned);
         }
-        let mut counted = Banned::default();
+        let change = banned.change;
+        let mut counted = Banned {
+            change,
+            ..Banned::default()
+        };
         for (prefix, ban) in self.all()? {
-            if is_over(&ban, now) {
+            let until = end(&ban, change);
+            if is_over(until, now) {
                 self.put(&prefix, None)?;
-            } else {
-                *count_of(&mut counted, &ban) += 1;
-                counted.first_end = first_end(&counted, &ban);
+                continue;
             }
+            if ban.change > change {
+                let earlier = Ban {
+                    until,
+                    change,
+                    ..ban
+                };
+                self.put(&prefix, Some(earlier))?;
+            }
+            *count_of(&mut counted, &ban) += 1;
+            counted.first_end = first_end(&counted, until);
         }
-        self.write(counted)?;
+        self.write(counted);
         Ok(counted)
     }
 }
@@ -287,9 +386,9 @@ fn count_of<'b>(banned: &'b mut Banned, ban: &Ban) -> &'b mut u64 {
     }
 }
 
-/// The first end of all bans, with one more; 0 if none ends.
-fn first_end(banned: &Banned, ban: &Ban) -> u64 {
-    let ends = [banned.first_end, ban.until].into_iter();
+/// The first end of all bans, with one that ends at `until`; 0 if none ends.
+fn first_end(banned: &Banned, until: u64) -> u64 {
+    let ends = [banned.first_end, until].into_iter();
     ends.filter(|end| *end != 0).min().unwrap_or(0)
 }
 
