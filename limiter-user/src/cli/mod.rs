@@ -49,6 +49,8 @@ mod plan {
     pub mod replay;
 }
 mod shared {
+    pub mod at_once;
+    pub mod descriptors;
     pub mod file;
     pub mod interfaces;
     pub mod interruption;
@@ -81,7 +83,7 @@ use lists::{ban, bans, edit, feed, unban};
 use observe::{check, export, notify, status, top, watch};
 use other::{completions, helper, man, preset};
 use plan::{config, doctor, learn, replay};
-use shared::{interfaces::OnOne, output};
+use shared::{descriptors, interfaces::OnOne, output};
 
 /// A packet rate limiter in the Linux kernel: one exact token bucket for each source address,
 /// enforced at the network driver by XDP.
@@ -171,12 +173,17 @@ pub fn command() -> Command {
 /// Reads the command line, executes it, and reports the result.
 pub fn main() -> ExitCode {
     if let Some(origin) = helper::origin(std::env::args_os()) {
+        descriptors::raise();
         return finish(helper::run(origin));
     }
     let matches = command().try_get_matches();
     match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
             output::be_strict(cli.strict);
+            // The program that `notify` starts inherits the limit.
+            if !matches!(cli.verb, Verb::Notify(_)) {
+                descriptors::raise();
+            }
             finish(run(cli.verb))
         }
         Err(error) => output::wrong_command_line(error, Cli::command()),
@@ -185,6 +192,7 @@ pub fn main() -> ExitCode {
 
 fn finish(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     let run = || {
+        descriptors::check()?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let result = runtime.block_on(work);
         // An agent that was told to end does not wait for a change of lists: it is safe against `kill`.

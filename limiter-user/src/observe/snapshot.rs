@@ -34,18 +34,14 @@ impl Snapshot {
     /// Opens every attachment anew, to see attachments that are new, changed or gone since the last snapshot. Reads
     /// each table once.
     pub async fn take() -> Result<Self> {
-        let (attachments, errors) = Attachment::all().await?;
-        let mut snapshot = Self {
-            unreadable: errors.iter().map(ToString::to_string).collect(),
-            ..Self::default()
-        };
+        let mut snapshot = Self::default();
         snapshot.status.feeds = feeds::all();
         let mut patience = PATIENCE;
-        for attachment in &attachments {
+        let read = async |attachment: Attachment| {
             let start = Instant::now();
-            let fleet = ask::of(attachment, patience).await;
+            let fleet = ask::of(&attachment, patience).await;
             patience = patience.saturating_sub(start.elapsed());
-            match collect::once(attachment, TOP) {
+            match collect::once(&attachment, TOP) {
                 Ok(mut sample) => {
                     sample.interface.fleet = fleet;
                     snapshot.tops.push(sample.top);
@@ -56,7 +52,11 @@ impl Snapshot {
                     snapshot.unreadable.push(format!("{name}: {error}"));
                 }
             }
-        }
+        };
+        let errors = Attachment::visit_all(read).await?;
+        snapshot
+            .unreadable
+            .extend(errors.iter().map(ToString::to_string));
         Ok(snapshot)
     }
 }

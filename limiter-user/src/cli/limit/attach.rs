@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     cli::shared::{
-        DAY, Limiting, SECOND, Usage, about, duration, interface, note, outcome, read_for, report,
-        settings, ssh, unique, warn_of_full_tables,
+        DAY, Limiting, SECOND, Usage, about, at_once::at_once, duration, interface, note, outcome,
+        read_for, report, settings, ssh, unique, warn_of_full_tables,
     },
     config::{
         Direction, Mode,
@@ -94,18 +94,25 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
     if let Some(untested) = kernel.and_then(|kernel| kernel.untested()) {
         note(&untested);
     }
-    let mut interfaces = unique(&interfaces);
-    if arguments.or_reload && interfaces.len() > 1 {
-        interfaces = in_order(&interfaces, &wanted).await?;
-    }
+    let interfaces = unique(&interfaces);
+    let groups = match arguments.or_reload {
+        true => in_order(&interfaces, &wanted).await?,
+        false => vec![interfaces],
+    };
     let mut done = Vec::new();
-    for interface in interfaces {
-        match put_on(interface, &wanted, &arguments).await {
-            Ok(effect) => done.push((interface, effect)),
-            Err(error) => {
-                undo(&done).await;
-                return Err(error);
+    for group in groups {
+        let put_on = async |interface: &str| put_on(interface, &wanted, &arguments).await;
+        let results = at_once(&group, put_on).await;
+        let mut failed = None;
+        for (interface, result) in group.into_iter().zip(results) {
+            match result {
+                Ok(effect) => done.push((interface, effect)),
+                Err(error) => failed = failed.or(Some(error)),
             }
+        }
+        if let Some(error) = failed {
+            undo(&done).await;
+            return Err(error);
         }
     }
     let attached = done

@@ -1,7 +1,7 @@
 //! `attach` of several interfaces: all of them get the configuration, or none does.
 
 use crate::{
-    cli::shared::{about, note},
+    cli::shared::{about, at_once::at_once, note},
     kernel::{
         Attachment, Error,
         ops::{
@@ -23,30 +23,55 @@ pub enum Effect {
     Unchanged,
 }
 
-/// Checks the configuration where limiter is attached already. Returns the interfaces in an order that leaves the fewest
-/// effects to undo if one fails: those that are attached anew, then those that are reloaded, then the effects that cannot be
-/// undone.
+/// Checks the configuration where limiter is attached already. Returns groups of interfaces, one after the other, that leave
+/// the fewest effects to undo if one fails: those that are attached anew, those that are reloaded, and then each one whose
+/// effects cannot be undone.
 ///
 /// # Errors
 /// An attachment cannot be reloaded with this configuration. Nothing has changed.
-pub async fn in_order<'a>(interfaces: &[&'a str], wanted: &Wanted) -> anyhow::Result<Vec<&'a str>> {
-    let mut ranked = Vec::new();
-    for interface in interfaces {
-        let rank = match Attachment::open(interface).await {
-            Ok(attachment) => {
-                let on_trial = attachment.try_until().is_some();
-                drop(attachment);
-                let checked = swap(interface, Lasts::DryRun, |_| Ok(wanted.clone())).await;
-                checked.map_err(about(interface))?;
-                if on_trial { 2 } else { 1 }
-            }
-            Err(Error::OtherVersion(..)) => 2,
-            Err(_) => 0,
-        };
-        ranked.push((rank, *interface));
+pub async fn in_order<'a>(
+    interfaces: &[&'a str],
+    wanted: &Wanted,
+) -> anyhow::Result<Vec<Vec<&'a str>>> {
+    if interfaces.len() < 2 {
+        return Ok(vec![interfaces.to_vec()]);
     }
-    ranked.sort_by_key(|(rank, _)| *rank);
-    Ok(ranked.into_iter().map(|(_, interface)| interface).collect())
+    let ranks = at_once(interfaces, async |interface: &str| {
+        rank(interface, wanted).await
+    })
+    .await;
+    let (mut anew, mut reloaded, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    for (interface, rank) in interfaces.iter().zip(ranks) {
+        match rank? {
+            Rank::Anew => anew.push(*interface),
+            Rank::Reloaded => reloaded.push(*interface),
+            Rank::Final => last.push(vec![*interface]),
+        }
+    }
+    Ok([vec![anew, reloaded], last].concat())
+}
+
+/// The kind of effect that `attach --or-reload` will have.
+enum Rank {
+    Anew,
+    Reloaded,
+    Final,
+}
+
+async fn rank(interface: &str, wanted: &Wanted) -> anyhow::Result<Rank> {
+    let attachment = match Attachment::open(interface).await {
+        Ok(attachment) => attachment,
+        Err(Error::OtherVersion(..)) => return Ok(Rank::Final),
+        Err(_) => return Ok(Rank::Anew),
+    };
+    let on_trial = attachment.try_until().is_some();
+    drop(attachment);
+    let checked = swap(interface, Lasts::DryRun, |_| Ok(wanted.clone())).await;
+    checked.map_err(about(interface))?;
+    Ok(match on_trial {
+        true => Rank::Final,
+        false => Rank::Reloaded,
+    })
 }
 
 /// Undoes the effects on interfaces, because another interface failed. Notes each result.

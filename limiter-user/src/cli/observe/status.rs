@@ -22,21 +22,23 @@ pub struct Status {
 pub async fn run(arguments: Status) -> anyhow::Result<()> {
     let names = &arguments.interfaces;
     let all = names.is_empty() || is_all(names);
-    let (mut attachments, mut errors) = (Vec::new(), Vec::new());
+    let (mut interfaces, mut errors) = (Vec::new(), Vec::new());
     if all {
-        (attachments, errors) = Attachment::all().await?;
+        let read = async |attachment: Attachment| {
+            interfaces.push(collect::interface(&attachment, ask::PATIENCE).await);
+        };
+        errors = Attachment::visit_all(read).await?;
     }
     for name in unique(names).iter().filter(|_| !all) {
         match Attachment::open(name).await {
-            Ok(attachment) => attachments.push(attachment),
+            Ok(attachment) => {
+                interfaces.push(collect::interface(&attachment, ask::PATIENCE).await);
+            }
             Err(error) if names.len() == 1 => return Err(error.into()),
             Err(error) => errors.push(error),
         }
     }
-    let mut interfaces = Vec::new();
-    for attachment in &attachments {
-        interfaces.push(collect::interface(attachment, ask::PATIENCE).await?);
-    }
+    let interfaces = interfaces.into_iter().collect::<Result<_, _>>()?;
     let feeds = feeds::all();
     let status = observe::Status { interfaces, feeds };
     answer(arguments.json, &status, || show::status::status(&status))?;

@@ -4,7 +4,7 @@ use std::{collections::HashSet, io};
 
 use clap::{ArgAction, Args};
 
-use super::{Usage, interface, note};
+use super::{Usage, at_once::at_once, interface, note};
 use crate::kernel::Attachment;
 
 // Interfaces as the only operands of a verb.
@@ -43,7 +43,7 @@ pub fn unique(names: &[String]) -> Vec<&str> {
 /// ends with the last one.
 pub async fn each(
     names: &[String],
-    work: impl AsyncFn(&str) -> anyhow::Result<()>,
+    work: impl AsyncFn(&str) -> anyhow::Result<()> + Sync,
 ) -> anyhow::Result<()> {
     let mut failed: Option<anyhow::Error> = None;
     let mut fail = |error: anyhow::Error| {
@@ -51,15 +51,14 @@ pub async fn each(
             note(&earlier.to_string());
         }
     };
-    let attached;
+    let mut attached = Vec::new();
     let names = if is_all(names) {
-        let (attachments, errors) = Attachment::all().await?;
-        if attachments.is_empty() && errors.is_empty() {
+        let name = async |attachment: Attachment| attached.push(attachment.interface.name);
+        let errors = Attachment::visit_all(name).await?;
+        if attached.is_empty() && errors.is_empty() {
             anyhow::bail!("limiter is not attached to any interface: run `limiter attach IFACE`");
         }
         errors.into_iter().for_each(|error| fail(error.into()));
-        let names = attachments.into_iter().map(|one| one.interface.name);
-        attached = names.collect::<Vec<_>>();
         unique(&attached)
     } else if names.iter().any(|name| name == ALL) {
         let why = format!("'{ALL}' stands for every interface: leave the others out");
@@ -67,8 +66,8 @@ pub async fn each(
     } else {
         unique(names)
     };
-    for name in &names {
-        match work(name).await {
+    for (name, done) in names.iter().zip(at_once(&names, work).await) {
+        match done {
             Ok(()) => {}
             Err(error) if names.len() > 1 && !names_it(&error, name) => {
                 fail(anyhow::anyhow!("{name}: {error}"));

@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::secrets;
+use super::{at_once, descriptors, secrets};
 use crate::{config::escape, kernel};
 
 /// A command line that is well-formed, but contradicts itself.
@@ -66,6 +66,9 @@ pub fn status() -> ExitCode {
 /// Writes text to standard output unchanged, for programs or for a terminal. The error of a closed pipe stays unchanged:
 /// see [`failure`].
 pub fn write(text: &str) -> io::Result<()> {
+    let Err(text) = at_once::keep(false, text.to_owned()) else {
+        return Ok(());
+    };
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
@@ -91,9 +94,18 @@ pub fn answer(
 
 /// Prints a note for the user on standard error, on one line. Secrets in URLs are hidden.
 pub fn note(text: &str) {
-    let text = escape(&secrets::hide(text), |_| false);
+    let mut text = escape(&secrets::hide(text), |_| false);
+    if let Some(advice) = descriptors::advice(&text)
+        && !text.contains(advice)
+    {
+        text = format!("{text}; {advice}");
+    }
+    let line = format!("limiter: {text}\n");
+    let Err(line) = at_once::keep(true, line) else {
+        return;
+    };
     // If standard error is closed, the note is lost.
-    let _ = writeln!(io::stderr(), "limiter: {text}");
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// Prints the error, in one line, and returns the exit status. A closed pipe is no failure: its reader had read

@@ -52,22 +52,31 @@ impl Attachment {
 
     /// All attachments of this network namespace, and the errors of those that cannot be read.
     pub async fn all() -> Result<(Vec<Self>, Vec<Error>)> {
+        let mut attachments = Vec::new();
+        let errors = Self::visit_all(async |one| attachments.push(one)).await?;
+        Ok((attachments, errors))
+    }
+
+    /// Calls `visit` with each attachment of this network namespace. An attachment has some twenty descriptors: only one
+    /// is open at a time. Returns the errors of those that cannot be read.
+    pub async fn visit_all(mut visit: impl AsyncFnMut(Self)) -> Result<Vec<Error>> {
         let Survey {
             interfaces, found, ..
         } = Survey::take().await?;
-        let (mut attachments, mut errors) = (Vec::new(), Vec::new());
+        let mut errors = Vec::new();
         for (folder, pinned) in found {
             match pinned {
                 Ok(Pinned::On(_, on)) if folder.is_of_this_layout() => {
                     match Self::read(&folder, &on) {
-                        Ok(attachment) => attachments.extend(attachment),
+                        Ok(Some(attachment)) => visit(attachment).await,
+                        Ok(None) => {}
                         Err(error) => errors.push(error),
                     }
                 }
                 pinned => errors.extend(trouble(&folder, pinned, &interfaces)),
             }
         }
-        Ok((attachments, errors))
+        Ok(errors)
     }
 
     /// The settings in force, with the lists, which are read back from their maps.

@@ -1,0 +1,44 @@
+//! File descriptors of this process: each opened pin is one.
+
+use std::{fs::File, io};
+
+use anyhow::ensure;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Descriptors that any command can do with, if it works on one attachment at a time. A trial has two programs with all
+/// their maps open.
+const NEEDED: usize = 128;
+
+/// Raises the number of descriptors to what this process may have. The usual 1,024 protect programs that use `select`;
+/// limiter does not.
+pub fn raise() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // A lower limit is checked.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}
+
+/// Fails if too few descriptors are left, before anything has changed.
+pub fn check() -> anyhow::Result<()> {
+    let opened = (0..NEEDED).map(|_| File::open("/dev/null"));
+    let opened: Vec<File> = opened.map_while(Result::ok).collect();
+    let is_short = opened.len() < NEEDED
+        && File::open("/dev/null").is_err_and(|error| advice(&error.to_string()).is_some());
+    ensure!(
+        !is_short,
+        "only {} more files can be opened, and limiter needs {NEEDED}: {RAISE}",
+        opened.len()
+    );
+    Ok(())
+}
+
+const RAISE: &str =
+    "raise the limit of open files, as with `ulimit -n 1024`, or with LimitNOFILE= in a unit";
+
+/// Advice for a message with the error that no descriptor is left.
+pub fn advice(message: &str) -> Option<&'static str> {
+    let is_full = [libc::EMFILE, libc::ENFILE]
+        .iter()
+        .any(|error| message.contains(&io::Error::from_raw_os_error(*error).to_string()));
+    is_full.then_some(RAISE)
+}
