@@ -13,7 +13,7 @@ const LONGEST: u64 = 1 << 30;
 
 /// The most networks of a database, as a multiple of its nodes. A search tree has one more than it has nodes. Databases
 /// of both families lead to those of IPv4 from a few prefixes of IPv6 too, as from 2002::/16.
-const NETWORKS_PER_NODE: u64 = 8;
+const NETWORKS_PER_NODE: usize = 8;
 
 /// A country, as in CN (ISO 3166-1).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,13 +54,13 @@ pub fn prefixes(path: &Path, countries: &[Country], systems: &[u32]) -> Result<P
 
 fn read(bytes: &[u8], found: &mut HashMap<String, Prefixes>) -> Result<(), MaxMindDbError> {
     let reader = Reader::from_source(bytes)?;
-    let nodes = u64::from(reader.metadata().node_count);
-    let most = (nodes + 1) * NETWORKS_PER_NODE;
+    let nodes = reader.metadata().node_count as usize;
+    let most = nodes.saturating_add(1).saturating_mul(NETWORKS_PER_NODE);
     let every = WithinOptions::default()
         .include_aliased_networks()
         .include_networks_without_data();
-    let limited = reader.networks(every)?.take(most as usize + 1);
-    if limited.count() as u64 > most {
+    let limited = reader.networks(every)?.take(most.saturating_add(1));
+    if limited.count() > most {
         let why =
             format!("its {nodes} nodes share branches, so that it has more than {most} networks");
         return Err(MaxMindDbError::invalid_database(why));
