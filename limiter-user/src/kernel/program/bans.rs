@@ -120,7 +120,7 @@ impl Bans {
         let change = self.banned().change;
         let mut all = self.all()?;
         for (_, ban) in &mut all {
-            ban.until = end(ban, change);
+            *ban = in_force(ban, change);
         }
         all.retain(|(_, ban)| !is_over(ban.until, now));
         Ok(all)
@@ -176,9 +176,9 @@ impl Bans {
         let mut key = key_of(&source.into());
         let mut found = found_in(self.addresses.get(&key, 0))?;
         for _ in 0..=NESTED {
-            if let Some(mut ban) = found.filter(|ban| drops(ban, change, allowed, now)) {
-                ban.until = end(&ban, change);
-                return Ok(Some((prefix_of(ban.bits, key.data())?.trunc(), ban)));
+            if let Some(ban) = found.filter(|ban| drops(ban, change, allowed, now)) {
+                let prefix = prefix_of(ban.bits, key.data())?.trunc();
+                return Ok(Some((prefix, in_force(&ban, change))));
             }
             found = found_in(self.prefixes.get(&key, 0))?;
             let Some(ban) = found else { break };
@@ -197,12 +197,7 @@ impl Bans {
         // The trie finds a shorter prefix too.
         let found = found_in(found)?.filter(|ban| ban.bits == key.prefix_len());
         let change = self.banned().change;
-        Ok(found.map(|ban| Ban {
-            until: end(&ban, change),
-            before: OVER,
-            change: 0,
-            ..ban
-        }))
+        Ok(found.map(|ban| in_force(&ban, change)))
     }
 
     /// Returns true if the prefix has a ban of another origin.
@@ -374,6 +369,16 @@ impl Bans {
         }
         self.write(counted);
         Ok(counted)
+    }
+}
+
+/// A ban as it is if `change` is the last change in force.
+fn in_force(ban: &Ban, change: u64) -> Ban {
+    Ban {
+        until: end(ban, change),
+        before: 0,
+        change: 0,
+        ..*ban
     }
 }
 
