@@ -141,12 +141,15 @@ pub(in crate::kernel) async fn check_pacing(
     )))
 }
 
+/// Advice for an interface whose packets begin with an unknown header, such as InfiniBand, or GRE without a peer.
+pub const ELSEWHERE: &str = "attach to the interface that they arrive on first, or leave on last (GRE needs a `remote` of one host)";
+
 /// Returns true if the program can run only in the network stack, or is wanted there. An error if it cannot run there.
 fn needs_tc(interface: &Interface, wanted: &Wanted) -> Result<bool> {
     let (mode, name) = (wanted.settings.mode, &interface.name);
     if !interface.ethernet && !interface.bare_ip {
         return Err(Error::Refused(format!(
-            "packets on '{name}' begin neither with an Ethernet nor with an IP header, and limiter would misread them: attach to the interface that they arrive on first, or leave on last"
+            "packets on '{name}' begin neither with an Ethernet nor with an IP header, and limiter would misread them: {ELSEWHERE}"
         )));
     }
     let reason = match wanted.settings.direction {

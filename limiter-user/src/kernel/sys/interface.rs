@@ -1,6 +1,6 @@
 //! An interface as netlink describes it.
 
-use std::io;
+use std::{io, net::IpAddr};
 
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::{
@@ -229,15 +229,17 @@ pub async fn has_fq(index: u32) -> Result<bool> {
 }
 
 fn describe(link: &LinkMessage) -> Option<Interface> {
-    use LinkLayerType::{Ether, Loopback, None as Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6};
+    use LinkLayerType::{
+        Ether, Ip6gre, Ipgre, Loopback, None as Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6,
+    };
     let layer = link.header.link_layer_type;
     let mut interface = Interface {
         index: link.header.index,
         up: link.header.flags.contains(LinkFlags::Up),
         // Frames of the loopback begin with an Ethernet header too (eth_type_trans in drivers/net/loopback.c).
         ethernet: [Ether, Loopback].contains(&layer),
-        // In the network stack, on tun, WireGuard, PPP and tunnels between two addresses. On others, such as InfiniBand
-        // and GRE without a peer, packets begin with another header.
+        // In the network stack, on tun, WireGuard, PPP and tunnels between two addresses. On others, such as InfiniBand,
+        // packets begin with another header.
         bare_ip: [Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6].contains(&layer),
         loopback: link.header.flags.contains(LinkFlags::Loopback),
         ..Interface::default()
@@ -247,6 +249,10 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
             LinkAttribute::IfName(name) => interface.name.clone_from(name),
             LinkAttribute::Address(mac) => {
                 interface.mac = mac.as_slice().try_into().unwrap_or_default();
+            }
+            // Without a peer, GRE begins outgoing packets with the outer IP header (`ipgre_header`, net/ipv4/ip_gre.c).
+            LinkAttribute::Broadcast(peer) if [Ipgre, Ip6gre].contains(&layer) => {
+                interface.bare_ip = is_one_host(peer);
             }
             LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
             LinkAttribute::LinkInfo(infos) => {
@@ -262,6 +268,13 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
         }
     }
     (!interface.name.is_empty()).then_some(interface)
+}
+
+/// Whether these are the bytes of an IP address of one host.
+fn is_one_host(bytes: &[u8]) -> bool {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from));
+    address.is_ok_and(|address| !address.is_unspecified() && !address.is_multicast())
 }
 
 fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {
@@ -299,6 +312,28 @@ mod tests {
         let found = describe(&link).expect("a name");
         assert!(!found.up && !found.loopback && !found.ethernet);
         assert_eq!(found.parent.as_deref(), Some("virtio2"));
+    }
+
+    #[test]
+    fn packets_on_gre_begin_with_the_ip_header_if_it_has_a_peer() {
+        let begins = |layer, peer: &[u8]| {
+            let mut link = LinkMessage::default();
+            link.header.link_layer_type = layer;
+            link.attributes = vec![
+                LinkAttribute::IfName("gre1".to_owned()),
+                LinkAttribute::Broadcast(peer.to_vec()),
+            ];
+            let found = describe(&link).expect("a name");
+            assert!(!found.ethernet);
+            found.bare_ip
+        };
+        let (ipv4, ipv6) = (LinkLayerType::Ipgre, LinkLayerType::Ip6gre);
+        let host = "2001:db8::1".parse::<std::net::Ipv6Addr>();
+        let host = host.expect("an address").octets();
+        assert!(begins(ipv4, &[192, 0, 2, 1]) && begins(ipv6, &host));
+        assert!(!begins(ipv4, &[0; 4]) && !begins(ipv6, &[0; 16]));
+        assert!(!begins(ipv4, &[224, 0, 0, 9]), "a group has many peers");
+        assert!(!begins(ipv4, &[]) && !begins(LinkLayerType::Infiniband, &host));
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! The interface, its driver and its queues.
 
 use super::{
-    Finding,
+    Finding, Mode,
     mode::{ONE_BUFFER, ena_queues},
     ok, problem, warning,
 };
 use crate::{
     config::{Direction, names::direction_of},
     kernel::{
+        ops::attach::ELSEWHERE,
         probe::{Device, Features, Machine},
         sys::Interface,
     },
@@ -32,11 +33,17 @@ pub(super) fn interface(device: &Device) -> Finding {
     ok(format!("index {index}, up"))
 }
 
-/// Checks the framing: the program looks for IP behind an Ethernet header.
+/// Checks the framing: the program looks for IP behind an Ethernet header, or at the beginning of the packet.
 pub(super) fn frames(device: &Device, machine: &Machine) -> Finding {
     let kernel = machine.kernel.as_ref();
     if device.interface.ethernet {
         return ok("Ethernet");
+    }
+    if !device.interface.bare_ip {
+        return problem(
+            "packets begin neither with an Ethernet nor with an IP header, and `attach` refuses this interface",
+            ELSEWHERE,
+        );
     }
     if kernel.is_ok_and(|version| version.has_tcx()) {
         return ok("no Ethernet header: mode tc");
@@ -69,8 +76,11 @@ pub(super) fn qdisc(device: &Device, machine: &Machine) -> Option<Finding> {
     (direction == Direction::Out).then(|| ok(found))
 }
 
-pub(super) fn mtu(device: &Device, machine: &Machine) -> Finding {
+pub(super) fn mtu(device: &Device, machine: &Machine, expected: Mode) -> Finding {
     let Interface { name, mtu, .. } = &device.interface;
+    if expected == Mode::Tc {
+        return ok(format!("{mtu}: does not matter in mode tc"));
+    }
     let kernel = machine.kernel.as_ref();
     let kernel_takes = kernel.is_ok_and(|version| version.has_frags());
     match device.xdp {
@@ -92,9 +102,12 @@ pub(super) fn mtu(device: &Device, machine: &Machine) -> Finding {
     }
 }
 
-pub(super) fn driver(device: &Device) -> Finding {
+pub(super) fn driver(device: &Device, expected: Mode) -> Finding {
     const SLOWER: &str = "expect generic mode, which is several times slower";
     let name = device.driver.as_deref().unwrap_or("unnamed");
+    if expected == Mode::Tc {
+        return ok(format!("{name}: does not matter in mode tc"));
+    }
     let Some(features) = device.xdp else {
         return warning(
             format!(

@@ -165,8 +165,8 @@ pub fn diagnose(name: &str, machine: &Machine, device: &Result<Device, Error>) -
             findings.extend([
                 device::interface(device).of("interface"),
                 device::frames(device, machine).of("frames"),
-                device::mtu(device, machine).of("mtu"),
-                device::driver(device).of("driver"),
+                device::mtu(device, machine, mode).of("mtu"),
+                device::driver(device, mode).of("driver"),
                 device::queues(device, machine).of("queues"),
                 mode::lro(device, mode).of("lro"),
                 mode::gro(device, mode).of("gro"),

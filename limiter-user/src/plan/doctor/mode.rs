@@ -40,6 +40,9 @@ pub(super) fn expected(device: &Device) -> Mode {
             XdpMode::Offloaded | XdpMode::Multiple => Mode::Unknown,
         };
     }
+    if !device.interface.ethernet && !device.interface.bare_ip {
+        return Mode::Unknown;
+    }
     if !device.interface.ethernet || direction_of(&device.interface.name).1 == Direction::Out {
         return Mode::Tc;
     }
@@ -68,6 +71,9 @@ pub(super) fn lro(device: &Device, expected: Mode) -> Finding {
     match device.lro {
         None => ok("unknown: the driver does not report it"),
         Some(false) => ok("off"),
+        Some(true) if expected == Mode::Tc => {
+            ok("on: merged packets count as the packets they were in mode tc")
+        }
         // dev_disable_lro in generic_xdp_install, net/core/dev.c.
         Some(true) if expected == Mode::Generic => {
             ok("on: the kernel switches it off when a program is attached in generic mode")

@@ -203,6 +203,33 @@ fn attached_programs_are_reported_with_advice() {
 }
 
 #[test]
+fn tunnels_are_judged_by_their_packets_and_not_by_the_driver() {
+    let tunnel = |bare_ip| {
+        let mut device = Device {
+            driver: None,
+            xdp: Some(Features::default()),
+            lro: Some(true),
+            ..card()
+        };
+        device.interface.ethernet = false;
+        device.interface.bare_ip = bare_ip;
+        device.interface.mtu = 65_535;
+        judge(machine(), device)
+    };
+    let diagnosis = tunnel(true);
+    for finding in &diagnosis.findings {
+        expect(&diagnosis, finding.check, Level::Ok, "");
+    }
+    assert_eq!(diagnosis.mode, Mode::Tc);
+    let diagnosis = tunnel(false);
+    expect(&diagnosis, "frames", Level::Problem, "neither|`remote`");
+    assert_eq!(
+        (diagnosis.mode, diagnosis.problems().len()),
+        (Mode::Unknown, 1)
+    );
+}
+
+#[test]
 fn missing_machine_requirements_are_problems() {
     let machine = Machine {
         kernel: Err(Error::Refused(
@@ -215,7 +242,7 @@ fn missing_machine_requirements_are_problems() {
     };
     let mut device = card();
     device.interface.up = false;
-    device.interface.ethernet = false;
+    (device.interface.ethernet, device.interface.bare_ip) = (false, true);
     let diagnosis = judge(machine, device);
     for (check, level, words) in [
         ("kernel", Level::Problem, "5.10.0|boot a newer"),
