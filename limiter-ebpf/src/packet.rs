@@ -1,6 +1,7 @@
 //! A packet: a bounds-checked cursor over its bytes.
 
 use core::{
+    arch::asm,
     hint::black_box,
     mem::{MaybeUninit, transmute},
 };
@@ -27,7 +28,7 @@ impl Cursor {
     #[inline(always)]
     pub fn new(context: &Context) -> Self {
         Self {
-            at: context.data(),
+            at: context::begin(context),
             end: context.data_end(),
             context: context.as_ptr().cast(),
         }
@@ -61,7 +62,7 @@ impl Cursor {
         let length = less + 1;
         // SAFETY: the context is the program's, and `into` is that long.
         let error = unsafe {
-            let offset = self.at.wrapping_sub((*self.context).data as usize) as u32;
+            let offset = distance((*self.context).data as usize, self.at);
             context::load(self.context, offset, into.as_mut_ptr(), length)
         };
         if error == 0 { length } else { 0 }
@@ -72,6 +73,18 @@ impl Cursor {
 #[inline(always)]
 pub fn copy<const WORDS: usize>(context: &Context, into: &mut [u64; WORDS], most: u32) -> u32 {
     Cursor::new(context).load(into, most.min(context::length(context)))
+}
+
+/// Bytes between two places of the packet. In assembly, because LLVM would subtract only the lower halves of pointers,
+/// which the verifier refuses.
+#[inline(always)]
+pub fn distance(from: usize, to: usize) -> u32 {
+    let mut bytes = to;
+    // SAFETY: arithmetic on a register.
+    unsafe {
+        asm!("{bytes} -= {from}", bytes = inout(reg) bytes, from = in(reg) from, options(pure, nomem, nostack));
+    }
+    bytes as u32
 }
 
 impl Bytes for Cursor {

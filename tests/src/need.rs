@@ -73,6 +73,19 @@ pub fn tcx() -> bool {
     requirements::kernel().is_ok_and(|version| version.has_tcx())
 }
 
+/// Reports that `test` needs something that this kernel lacks. In the machines of `cargo xtask test --kernels`, which have
+/// the modules that tests need, this is a failure. Elsewhere the test is skipped; with `LIMITER_STRICT`, it is left to
+/// those machines.
+pub fn of_kernel(test: &str, what: &str) {
+    let in_machine = std::env::var_os("LIMITER_MACHINE").is_some();
+    assert!(!in_machine, "{test} cannot run: this kernel has no {what}");
+    if std::env::var_os("LIMITER_STRICT").is_some() {
+        eprintln!("{test} runs only in emulated machines: this kernel has no {what}");
+    } else {
+        missing(test, &format!("this kernel has no {what}"));
+    }
+}
+
 /// Reports that `test` cannot run, on standard error and in the file that `cargo xtask test` counts. Panics with
 /// `LIMITER_STRICT`, which forbids skipping. Returns false.
 pub fn missing(test: &str, why: &str) -> bool {

@@ -64,12 +64,17 @@ fn entries_of(settings: &Settings, bound: u32) {
     // The program is chained, and has a deadline.
     (config.chained, config.deadline) = (1, 1);
     let proof = config.proof;
-    for (tc, frags, after) in [
-        (false, false, NEXT_FALLBACK[0]),
-        (false, has_frags, NEXT_FOREIGN),
-        (need::tcx(), false, NEXT_FALLBACK[0]),
-    ] {
-        (config.tc, config.after_deadline) = (tc.into(), after);
+    let mut variants = vec![
+        (false, false, false, NEXT_FALLBACK[0]),
+        (false, false, has_frags, NEXT_FOREIGN),
+    ];
+    if need::tcx() {
+        variants.push((true, false, false, NEXT_FALLBACK[0]));
+        variants.push((true, true, false, NEXT_FALLBACK[0]));
+    }
+    for (tc, no_ethernet, frags, after) in variants {
+        (config.tc, config.no_ethernet) = (tc.into(), no_ethernet.into());
+        config.after_deadline = after;
         config.proof = if tc { 0 } else { proof };
         let lists = ListMaps::New(&prefixes);
         let program = object::load(&config, Maps::New, lists, frags).unwrap();

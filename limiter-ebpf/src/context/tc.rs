@@ -1,5 +1,7 @@
 //! A packet in the network stack: tcx, for what comes in and for what goes out.
 
+use core::{arch::asm, hint::black_box};
+
 use aya_ebpf::{
     bindings::{__sk_buff, bpf_hdr_start_off::BPF_HDR_START_NET},
     helpers::generated::{
@@ -12,7 +14,7 @@ use limiter_common::{
     arithmetic::size,
 };
 
-use crate::constants;
+use crate::{constants, packet::distance};
 
 /// The context of a program.
 pub type Context = TcContext;
@@ -35,7 +37,13 @@ const TAGS: u32 = 8 * 4;
 /// Bytes of the longest headers that the parser needs: with the longest IP and TCP headers.
 const HEADERS_MAX: u32 = ETHERNET + TAGS + 60 + 60;
 
-/// Bytes in front of the IP header.
+/// Most bytes in front of a packet that comes in without an Ethernet header, as a mask.
+const FOREIGN_MAX: u32 = 0xff;
+
+/// Longest IP packet in bytes. The helper that reads relative to the network header reaches one byte further.
+const IP_PACKET_MAX: u32 = 0xffff;
+
+/// Bytes of the link-layer header, which count as part of the frame.
 #[inline(always)]
 fn link_header() -> u32 {
     if constants().no_ethernet == 0 {
@@ -99,12 +107,90 @@ pub fn prepare(context: &Context) {
     };
     let wanted = match merged_headers(raw) {
         0 => HEADERS_MAX,
-        headers => link_header() + tags + headers,
+        headers => start(context) + link_header() + tags + headers,
     };
     let wanted = length.min(wanted);
     if seen < wanted as usize {
         // SAFETY: the helper has no preconditions. No pointer into the packet is used again.
         unsafe { bpf_skb_pull_data(raw, wanted) };
+    }
+}
+
+/// Offset of the packet's first byte from the first byte that the kernel shows.
+///
+/// The kernel shows a packet that comes in from its MAC header on. Where a packet has no Ethernet header, this is usually
+/// the IP header. On xfrm and vti it is a copy of the link-layer header that the encrypted packet came with
+/// (`skb_mac_header_rebuild`). It is no part of the packet. A packet that goes out begins with what the interface sends.
+#[inline(always)]
+fn start(context: &Context) -> u32 {
+    if !may_begin_later() {
+        return 0;
+    }
+    // Hidden from the compiler, which would leave out the mask. The verifier needs it.
+    black_box(network_header(context.skb.skb)) & FOREIGN_MAX
+}
+
+/// Whether the kernel may show other bytes in front of a packet.
+#[inline(always)]
+fn may_begin_later() -> bool {
+    constants().no_ethernet != 0 && constants().egress == 0
+}
+
+/// The place of the packet's first byte.
+#[inline(always)]
+pub fn begin(context: &Context) -> usize {
+    if !may_begin_later() {
+        return context.data();
+    }
+    // The pointer is read after the call: the compiler would save half of it across the call.
+    let start = u64::from(start(context));
+    let mut place = context.data();
+    // SAFETY: arithmetic on a register. In assembly, because LLVM would add `start` to later offsets instead, and the
+    // verifier would not know that these are the same place.
+    unsafe {
+        asm!("{place} += {start}", place = inout(reg) place, start = in(reg) start, options(pure, nomem, nostack));
+    }
+    place
+}
+
+/// Offset of the network header from the first byte that the kernel shows, at most [`FOREIGN_MAX`]. A global function,
+/// which the verifier checks once.
+///
+/// No field of the context has it. But a helper reads relative to the network header, up to the end of the readable
+/// bytes: it reads a byte that is as many bytes in front of that end as the network header, or fewer.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn network_header(context: *mut Raw) -> u32 {
+    let context = Context::new(context);
+    let readable = distance(context.data(), context.data_end());
+    // Whether the network header is at most so many bytes behind the first byte.
+    let is_within = |bytes: u32| {
+        if bytes >= readable {
+            return true;
+        }
+        let (raw, last) = (context.skb.skb.cast(), readable - bytes - 1);
+        let mut byte = 0_u8;
+        // SAFETY: one byte of the stack.
+        unsafe {
+            let into = (&raw mut byte).cast();
+            bpf_skb_load_bytes_relative(raw, last, into, 1, BPF_HDR_START_NET) == 0
+        }
+    };
+    if is_within(0) {
+        return 0;
+    }
+    let mut bytes = 0;
+    for bit in [128, 64, 32, 16, 8, 4, 2, 1] {
+        if !is_within(bytes + bit - 1) {
+            bytes += bit;
+        }
+    }
+    // The helper does not reach the end of a longer packet. Only packets that their sender has merged are longer, and
+    // they begin with the IP header.
+    if readable - bytes > IP_PACKET_MAX {
+        0
+    } else {
+        bytes
     }
 }
 
@@ -122,7 +208,7 @@ pub unsafe fn ether_type(context: *mut Raw) -> Option<u16> {
 #[inline(always)]
 pub fn size<const FRAGS: bool>(context: &Context) -> u64 {
     let raw = context.skb.skb;
-    let mut length = field!(raw, len);
+    let mut length = length(context);
     if let Some(stamp) = stamp(context)
         && stamp.length != 0
     {
@@ -179,7 +265,7 @@ extern "C" fn merged_headers(context: *mut Raw) -> u32 {
 /// Bytes of the packet, which may be a merged one.
 #[inline(always)]
 pub fn length(context: &Context) -> u32 {
-    field!(context.skb.skb, len)
+    field!(context.skb.skb, len).wrapping_sub(start(context))
 }
 
 /// Copies `length` bytes at `offset`, also from other buffers. Returns 0, or an error if the frame is shorter.

@@ -33,6 +33,12 @@ pub fn leave_at(_: &Context, _: u64) {}
 #[inline(always)]
 pub fn prepare(_: &Context) {}
 
+/// The place of the packet's first byte.
+#[inline(always)]
+pub fn begin(context: &Context) -> usize {
+    context.data()
+}
+
 /// The EtherType of a packet that begins with its IP header. XDP sees the Ethernet header.
 ///
 /// # Safety

@@ -14,10 +14,12 @@ mount -t bpf bpf /sys/fs/bpf
 stty -F /dev/"$results" raw 2>/dev/null
 exec >/dev/"$results" 2>&1 </dev/null
 echo "=== kernel $(uname -r)"
+# A module of tunnels makes an interface in each network namespace, unless this is 2.
+echo 2 >/proc/sys/net/core/fb_tunnels_only_for_init_net
 for module in "/modules/$release"/*; do insmod "$module"; done
 ip link set lo up
 cd /tests
-export LIMITER_STRICT=1 LIMITER_BINARY=/bin/limiter RUST_BACKTRACE=0
+export LIMITER_STRICT=1 LIMITER_MACHINE=1 LIMITER_BINARY=/bin/limiter RUST_BACKTRACE=0
 
 longest=240
 # target NAME TITLE [TEST...]: runs a test file, or only these of its tests.
@@ -118,6 +120,10 @@ target tc "network stack: outgoing packets, merged packets, tun, WireGuard" \
     merged_packets_count_as_the_packets_they_were \
     packets_without_ethernet_headers_are_limited_in_both_directions \
     wireguard_is_limited_in_both_directions
+usual=$longest
+longest=1400
+target tunnels "tunnels: IPsec, WireGuard, ipip, sit, ip6tnl, GRE, fou, tun"
+longest=$usual
 [ "$release" = newest ] || last_targets
 target replay "the policy in user space agrees" replay_reproduces_the_documented_examples
 case $release in

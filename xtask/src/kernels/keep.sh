@@ -5,7 +5,7 @@ kept=$1
 shift
 mkdir -p "$kept/modules"
 cp "$(find . -name 'vmlinuz*' -type f | head -n 1)" "$kept/vmlinuz"
-number=10
+number=100
 
 # find_module NAME: its file, whose name may have the other sign between words.
 find_module() {
@@ -15,7 +15,7 @@ find_module() {
 add() {
     file=$(find_module "$1")
     [ -n "$file" ] || return 0
-    [ -z "$(find "$kept/modules" -name "??-$1.ko")" ] || return 0
+    [ -z "$(find "$kept/modules" -name "???-$1.ko")" ] || return 0
     for needed in $(/sbin/modinfo -F depends "$file" | tr , ' '); do add "$needed"; done
     file=$(find_module "$1")
     number=$((number + 1))

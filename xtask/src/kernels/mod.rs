@@ -44,8 +44,11 @@ struct Release {
 
 /// The script that keeps a kernel and its modules, the modules, besides those that they need, and their folder.
 const KEEP: &str = include_str!("keep.sh");
-const WANTED: &str = "veth bonding 8021q bridge macvlan macvtap team team_mode_activebackup virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_ingress cls_matchall act_police tun wireguard";
+const WANTED: &str = "veth bonding 8021q bridge macvlan macvtap team team_mode_activebackup virtio_pci virtio_net vmxnet3 e1000 e1000e 8139cp 8139too igb sch_fq sch_ingress cls_matchall act_police tun wireguard \
+    xfrm_interface ip_vti ip6_vti esp4 esp6 xfrm_user sha512_generic jitterentropy_rng drbg ctr gcm seqiv ghash-generic ipip sit ip6_tunnel ip_gre ip6_gre fou";
 const MODULES: &str = "modules";
+/// The file with [`WANTED`], in the folder of a kernel.
+const WANTED_FILE: &str = "wanted";
 
 /// The machine that counts instructions, the page with its figures, and the line before them.
 const COUNTED: &str = "counted";
@@ -196,11 +199,11 @@ fn boot(release: Release) -> Result<(Run, Option<String>)> {
     Ok((run, flaky))
 }
 
-/// Downloads the image and the drivers of a kernel into a folder of its name. An existing folder is used as it is:
-/// delete it to get a newer kernel.
+/// Downloads the image and the drivers of a kernel into a folder of its name. An existing folder with the wanted modules
+/// is used as it is: delete it to get a newer kernel.
 fn fetch(release: Release) -> Result<()> {
     let kept = folder().join(release.name);
-    if kept.join(MODULES).exists() {
+    if fs::read_to_string(kept.join(WANTED_FILE)).is_ok_and(|wanted| wanted == WANTED) {
         return Ok(());
     }
     progress(&format!("downloading Debian's kernel {}", release.name));
@@ -216,6 +219,7 @@ fn fetch(release: Release) -> Result<()> {
     let mut keep = Command::new("sh");
     keep.args(["-c", KEEP, "keep"]).arg(&new);
     succeed(keep.args(WANTED.split(' ')).current_dir(tree.path()))?;
+    fs::write(new.join(WANTED_FILE), WANTED).context("cannot keep the kernel")?;
     // A folder of an earlier build lacks modules.
     let _ = fs::remove_dir_all(&kept);
     fs::rename(new, kept).context("cannot keep the kernel")
