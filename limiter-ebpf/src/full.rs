@@ -40,9 +40,11 @@ pub fn decide(context: &Context, length: u64) -> Reason {
     };
     // A limit in shadow may have been over its rate, too.
     if context::IN_STACK && evaluation.delay != 0 && reason.passes() {
-        let delay = evaluation.delay.div_ceil(1 << TICK_SHIFT);
+        let delay = (evaluation.delay - 1).div_ceil(1 << TICK_SHIFT);
         context::leave_at(context, evaluation.now + delay);
-        counters::delayed(delay, evaluation.length);
+        if delay != 0 {
+            counters::delayed(delay, evaluation.length);
+        }
     }
     watch::emit(context, evaluation.length, reason, || {
         let (limit, limits) = evaluation.over();

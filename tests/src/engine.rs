@@ -120,6 +120,8 @@ pub struct Kernel {
     pub store: Store,
     /// Whether it is the program for the network stack.
     pub tc: bool,
+    /// Departure time that senders ask for, in nanoseconds; 0: none.
+    pub asked: AtomicU64,
     /// Time at which the last packet leaves, in nanoseconds; 0: at once.
     pub leaves_at: AtomicU64,
     /// The limit, of a program with one.
@@ -210,6 +212,7 @@ impl Kernel {
         let tables = program.tables().unwrap();
         Self {
             tc: program.entry().ends_with("_tc"),
+            asked: AtomicU64::new(0),
             leaves_at: AtomicU64::new(0),
             program,
             tables,
@@ -288,7 +291,8 @@ impl Kernel {
         let program = self.program.fd().unwrap();
         if self.tc {
             room.extend(packet);
-            let (action, reason, leaves_at) = run_tc(program, stamp, &mut room);
+            let asked = self.asked.load(Ordering::Relaxed);
+            let (action, reason, leaves_at) = run_tc(program, stamp, &mut room, asked);
             self.leaves_at.store(leaves_at, Ordering::Relaxed);
             return (action, reason, room);
         }
@@ -307,13 +311,19 @@ pub fn runs_tc(frame: &[u8]) -> bool {
     frame.len() >= 14 + header
 }
 
-/// Runs the program for the network stack once. Returns its verdict as a number of the kernel, the reason, and the time
-/// at which the packet leaves.
-fn run_tc(program: BorrowedFd<'_>, stamp: Stamp, frame: &mut [u8]) -> (u32, Reason, u64) {
+/// Runs the program for the network stack once, on a packet whose sender has `asked` for this departure time. Returns its
+/// verdict as a number of the kernel, the reason, and the time at which the packet leaves.
+fn run_tc(
+    program: BorrowedFd<'_>,
+    stamp: Stamp,
+    frame: &mut [u8],
+    asked: u64,
+) -> (u32, Reason, u64) {
     // `struct __sk_buff` (include/uapi/linux/bpf.h). The stamp is in its control block.
     let mut context = [0_u32; 48];
     let [low, high] = [stamp.nanoseconds as u32, (stamp.nanoseconds >> 32) as u32];
     context[12..17].copy_from_slice(&[low, high, stamp.reason, stamp.uncertainty, stamp.length]);
+    context[38..40].copy_from_slice(&[asked as u32, (asked >> 32) as u32]);
     let run = test_run_in(program, frame, &mut context, 1).unwrap();
     let leaves_at = u64::from(context[39]) << 32 | u64::from(context[38]);
     (

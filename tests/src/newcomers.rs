@@ -22,15 +22,15 @@ use nix::sys::{
 
 use crate::{
     foreign::{Foreign, PLAIN},
-    hosts::{Hosts, SERVER, on},
+    hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, on},
     packet::{Ends, Segment},
     raw::Raw,
     testbed::INTERFACE,
 };
 
 // Parts of a frame.
-const HEADER: Range<usize> = 14..34;
 const CHECKSUM: Range<usize> = 24..26;
+const TCP_CHECKSUM: Range<usize> = 50..52;
 const SOURCE: Range<usize> = 26..30;
 
 /// Port of the server's listener.
@@ -62,7 +62,7 @@ pub struct Flood {
 pub enum Packets {
     /// UDP to a port that nobody listens on.
     Udp,
-    /// SYNs to the listener with a wrong checksum: only the program takes them.
+    /// SYNs to the listener.
     Syn,
     /// SYNs to the listener from hping3, which does not repeat its addresses on purpose.
     Hping3,
@@ -115,8 +115,20 @@ pub fn set_cookies(hosts: &Hosts, value: u32) {
     });
 }
 
-/// Prepares both hosts for answers by SYN cookies.
+/// Prepares both hosts for answers by SYN cookies to sources anywhere, which the server reaches by the client.
 pub fn prepare_answers(hosts: &Hosts) {
+    prepare_wire(hosts);
+    let mut routes = format!("route add default via {CLIENT}\n");
+    let file = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6");
+    let has_no_ipv6 = on(&hosts.server, || fs::read_to_string(file));
+    if has_no_ipv6.is_ok_and(|text| text.trim() == "0") {
+        routes += &format!("route add default via {CLIENT_IPV6}\n");
+    }
+    hosts.server.namespace.ip(&routes).unwrap();
+}
+
+/// Lets the server make SYN cookies, and the program's answers reach the client.
+pub fn prepare_wire(hosts: &Hosts) {
     set_cookies(hosts, 2);
     // XDP_TX reaches a veth only with a native program (veth_xdp_flush, drivers/net/veth.c).
     let program = Foreign::load(PLAIN);
@@ -179,21 +191,26 @@ fn send(hosts: &Hosts, flood: Flood, over: &AtomicBool) -> u64 {
     } else {
         hosts.frame(source).bytes()
     };
-    // The checksum of the header without its source.
-    frame[CHECKSUM].fill(0);
-    let words = frame[HEADER].chunks_exact(2);
-    let sum: u32 = words
-        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
-        .sum();
+    // The checksums without the source, whose words are 0 so far. UDP may have none.
+    let places = match flood.packets {
+        Packets::Syn => [CHECKSUM, TCP_CHECKSUM],
+        _ => [CHECKSUM, CHECKSUM],
+    };
+    let sums = places.clone().map(|place| {
+        let place: [u8; 2] = frame[place].try_into().unwrap();
+        u32::from(!u16::from_be_bytes(place))
+    });
     let mut send = |number: u64| {
         // Each number once: the factor is odd.
         let spread = (number as u32).wrapping_mul(0x9e37_79b1) & 0x0fff_ffff;
         let source = u32::from_be_bytes([16, 0, 0, 0]) + spread;
-        let sum = sum + (source >> 16) + (source & 0xffff);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = (sum & 0xffff) + (sum >> 16);
         frame[SOURCE].copy_from_slice(&source.to_be_bytes());
-        frame[CHECKSUM].copy_from_slice(&(!sum as u16).to_be_bytes());
+        for (place, sum) in places.clone().into_iter().zip(sums) {
+            let sum = sum + (source >> 16) + (source & 0xffff);
+            let sum = (sum & 0xffff) + (sum >> 16);
+            let sum = (sum & 0xffff) + (sum >> 16);
+            frame[place].copy_from_slice(&(!sum as u16).to_be_bytes());
+        }
         wire.send(&frame);
     };
     let begin = Instant::now();

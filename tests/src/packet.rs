@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{IpHeaders, PacketBuilder, PacketBuilderStep};
 
+use crate::forms::checksum;
+
 /// VLAN tags of a frame: none, an 802.1Q tag, or an 802.1ad tag with an 802.1Q tag inside.
 pub const TAGS: [&[u16]; 3] = [&[], &[0x8100], &[0x88a8, 0x8100]];
 
@@ -140,4 +142,18 @@ pub fn arp() -> Vec<u8> {
     bytes.extend([0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1]);
     bytes.resize(60, 0);
     bytes
+}
+
+/// Corrects the checksums of an untagged IPv4 frame with a TCP segment.
+pub fn correct(frame: &mut [u8]) {
+    let length = (frame.len() - 34) as u16;
+    frame[24..26].fill(0);
+    let sum = checksum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame[50..52].fill(0);
+    let mut summed = frame[26..].to_vec();
+    summed.extend([0, 6]);
+    summed.extend(length.to_be_bytes());
+    let sum = checksum(&summed);
+    frame[50..52].copy_from_slice(&sum.to_be_bytes());
 }

@@ -80,22 +80,8 @@ impl Raw {
     /// Opens a socket that sends without a queue: a frame that the interface cannot take at once is lost.
     pub fn on(namespace: &Namespace, name: &str) -> io::Result<Self> {
         let socket = Self::at(namespace, name)?;
-        let on: libc::c_int = 1;
-        // SAFETY: the option's value is an int, which `on` is.
-        let set = unsafe {
-            libc::setsockopt(
-                socket.0.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_QDISC_BYPASS,
-                (&raw const on).cast(),
-                size_of::<libc::c_int>() as u32,
-            )
-        };
-        if set == 0 {
-            Ok(socket)
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        set_option(&socket.0, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
+        Ok(socket)
     }
 
     /// The frames received until now, without waiting.
@@ -206,5 +192,24 @@ impl Raw {
         };
         assert_eq!(read, 0, "{}", io::Error::last_os_error());
         statistics.tp_drops.into()
+    }
+}
+
+/// Sets an option of a socket whose value is a number of 32 bits.
+pub fn set_option(socket: &impl AsRawFd, level: i32, name: i32, value: u32) -> io::Result<()> {
+    // SAFETY: the option's value has four bytes.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<u32>() as u32,
+        )
+    };
+    if set == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
 }

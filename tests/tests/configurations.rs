@@ -131,8 +131,8 @@ impl Pair {
         assert_eq!(reason, wanted.reason, "{}", packet());
         if self.kernel.kernel.tc {
             let leaves_at = match wanted.delay {
-                0 => 0,
-                delay => i128::from(now) + delay,
+                None => 0,
+                Some(delay) => i128::from(now) + delay,
             };
             assert_eq!(
                 i128::from(self.kernel.kernel.leaves_at.load(Relaxed)),

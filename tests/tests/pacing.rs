@@ -2,7 +2,9 @@
 //! wait too long is dropped.
 
 use std::{
-    net::UdpSocket,
+    io::IoSlice,
+    net::{SocketAddr, UdpSocket},
+    os::fd::AsRawFd as _,
     process::{Command, Stdio},
     sync::atomic::Ordering::Relaxed,
     thread,
@@ -15,7 +17,11 @@ use limiter_tests::{
     hosts::{CLIENT, Hosts, on},
     need, need_kernel, need_program, number,
     packet::Frame,
-    raw::Raw,
+    raw::{Raw, set_option},
+};
+use nix::{
+    sys::socket::{ControlMessage, MsgFlags, SockaddrIn, sendmsg, setsockopt, sockopt},
+    time::{ClockId, clock_gettime},
 };
 
 const MS: u64 = 1_000_000;
@@ -95,6 +101,34 @@ fn shadow_delays_nothing_and_limits_in_shadow_do_not_end_delays() {
     );
 }
 
+#[test]
+fn departure_time_that_a_sender_asks_for_changes_nothing() {
+    need_kernel!();
+    if !need::tcx() {
+        return;
+    }
+    let kernel = Kernel::of(&limiter_tests::settings(&limit(3)));
+    let plain = Frame::from(CLIENT).bytes();
+    // The kernel's helper does not know packets with VLAN tags in the frame.
+    let mut tagged = plain.clone();
+    tagged.splice(12..12, [0x81, 0, 0, 7]);
+    for (frames, frame) in [(0, &plain), (1, &tagged)] {
+        let asked = [0, 1, START + 2 * MS, START + 3_600_000 * MS, u64::MAX];
+        for (number, asked) in (0..).zip(asked) {
+            let begin = START + (frames * 5 + number) * 60_000 * MS;
+            kernel.asked.store(asked, Relaxed);
+            let leave = |at: u64| {
+                let passes = kernel.passes(frame, begin + at * MS);
+                passes.then(|| kernel.leaves_at.load(Relaxed).wrapping_sub(begin) / MS)
+            };
+            // The first three have tokens, and leave at once too.
+            let left: Vec<_> = [0, 0, 1, 1, 1, 100].map(leave).to_vec();
+            let wanted = [0, 0, 1, 10, 20, 100].map(Some);
+            assert_eq!(left, wanted, "{asked}, {} bytes", frame.len());
+        }
+    }
+}
+
 /// Runs `tc` on the server. Returns true if it succeeds.
 fn tc(hosts: &Hosts, line: &str) -> bool {
     let words = line.split(' ');
@@ -166,6 +200,91 @@ fn receiver_gets_packets_at_their_times() {
         number(&status["passed"]["packets"]) + dropped,
         number(&status["seen"]["packets"])
     );
+}
+
+/// Sends a packet every 10 ms for 1.2 s by a socket that keeps them back in one of two ways, for 1.5 s. Returns the times
+/// at which they arrive.
+fn arrivals_of_kept_back(hosts: &Hosts, by_time: bool) -> Vec<Duration> {
+    const TOGETHER: Duration = Duration::from_millis(1_500);
+    let wire = Raw::open(&hosts.client);
+    let start = Instant::now();
+    let sender = on(&hosts.server, || UdpSocket::bind("0.0.0.0:0").unwrap());
+    if by_time {
+        let clock = libc::sock_txtime {
+            clockid: libc::CLOCK_MONOTONIC,
+            flags: 0,
+        };
+        setsockopt(&sender, sockopt::TxTime, &clock).unwrap();
+    } else {
+        pace(&sender, 1);
+    }
+    let SocketAddr::V4(to) = SocketAddr::new(CLIENT, 9) else {
+        unreachable!("IPv4");
+    };
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
+    let leave_at = (Duration::from(now) + TOGETHER).as_nanos() as u64;
+    let (mut arrivals, mut sent, mut is_free) = (Vec::new(), 0, by_time);
+    while start.elapsed() < 2 * TOGETHER {
+        if sent < 120 && start.elapsed() >= Duration::from_millis(10) * sent {
+            let data = [IoSlice::new(b"twelve bytes")];
+            let asked = [ControlMessage::TxTime(&leave_at)];
+            let asked = if by_time { &asked[..] } else { &[] };
+            let flags = MsgFlags::empty();
+            let _ = sendmsg(
+                sender.as_raw_fd(),
+                &data,
+                asked,
+                flags,
+                Some(&SockaddrIn::from(to)),
+            );
+            sent += 1;
+        }
+        if !is_free && start.elapsed() >= TOGETHER {
+            pace(&sender, u32::MAX);
+            is_free = true;
+        }
+        let arrived = wire.arrived();
+        let of_test = arrived
+            .iter()
+            .filter(|frame| frame.ends_with(b"twelve bytes"));
+        arrivals.extend(of_test.map(|_| start.elapsed()));
+        thread::sleep(Duration::from_micros(200));
+    }
+    arrivals
+}
+
+/// Sets `SO_MAX_PACING_RATE`, in bytes per second.
+fn pace(socket: &UdpSocket, rate: u32) {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate).unwrap();
+}
+
+#[test]
+fn packets_that_a_sender_keeps_back_do_not_leave_together() {
+    need_kernel!();
+    let Some(hosts) = with_fq() else { return };
+    for by_time in [true, false] {
+        let arrivals = arrivals_of_kept_back(&hosts, by_time);
+        let most = |window: f64| {
+            let beginning = |from: &Duration| {
+                let within =
+                    |at: &&Duration| **at >= *from && (**at - *from).as_secs_f64() <= window;
+                arrivals.iter().filter(within).count()
+            };
+            arrivals.iter().map(beginning).max().unwrap_or(0)
+        };
+        println!(
+            "by time {by_time}: {} arrived, at most {} within 10 ms, {} within 100 ms",
+            arrivals.len(),
+            most(0.01),
+            most(0.1)
+        );
+        assert!(arrivals.len() >= 60, "{arrivals:?}");
+        // Burst + rate × time, and 300 ms for which this machine may stand still.
+        for window in [0.01, 0.1, 0.5] {
+            let wanted = 1.0 + 100.0 * (window + 0.3);
+            assert!(most(window) as f64 <= wanted, "{window} s: {arrivals:?}");
+        }
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ use limiter_tests::{
     need_kernel,
     newcomers::{prepare_answers, set_cookies},
     number,
+    packet::correct,
     raw::Raw,
     testbed::Host,
 };
@@ -310,6 +311,7 @@ fn only_a_listener_of_the_host_answers() {
     let with = |at: usize, byte: u8| {
         let mut frame = syn.clone();
         frame[at] = byte;
+        correct(&mut frame);
         frame
     };
     refused(&with(5, syn[5] ^ 1), "another hardware address");
@@ -324,6 +326,7 @@ fn only_a_listener_of_the_host_answers() {
     hosts.server.namespace.ip(route).unwrap();
     let mut forwarded = syn.clone();
     forwarded[30..34].copy_from_slice(&[198, 51, 100, 9]);
+    correct(&mut forwarded);
     refused(&forwarded, "a packet to forward");
     assert_eq!(drops(&hosts, "answered"), 0);
     assert_eq!(client.answers(&syn).len(), 1);

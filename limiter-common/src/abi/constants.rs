@@ -1,6 +1,9 @@
 //! The constants of a generation.
 
-use super::rules::{BUDGETS, FIRST, LIMITS_MAX, Limit, NewSourceQuota, PROVEN, SECOND};
+use super::{
+    routes::{ROUTES_MAX, Route},
+    rules::{BUDGETS, FIRST, LIMITS_MAX, Limit, NewSourceQuota, PROVEN, SECOND},
+};
 use crate::{
     plain::{Plain as _, plain},
     policy::candidates::Candidates,
@@ -93,11 +96,16 @@ pub struct Config {
     pub candidates: Candidates,
     /// 1: the kernel has helpers that copy a packet's bytes (Linux 5.18).
     pub can_copy: u64,
+    /// The host's addresses and routes, for answers to SYNs. The first prefix that has an address decides.
+    pub routes: [Route; ROUTES_MAX as usize],
+    /// Index of the interface through which the way back to an IPv4 source must lead (`rp_filter = 1`), if its SYN is to be
+    /// answered; 0: any.
+    pub way_back: u64,
 }
 
 plain!(Config: limits_length plain sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
     room tc no_ethernet egress bans chained after_deadline new_sources second_chances proofs answers proof mac seed
-    tick deadline indices limits candidates can_copy);
+    tick deadline indices limits candidates can_copy routes way_back);
 
 impl Config {
     /// The limit with this index.

@@ -6,6 +6,7 @@
 pub mod counters;
 pub mod events;
 pub mod learn;
+pub mod routes;
 pub mod rules;
 
 mod constants;

@@ -54,7 +54,7 @@ pub struct Evaluation {
     pub would_drop: u64,
     /// Limits that need a new bucket for the packet.
     pub new: u64,
-    /// Ticks for which limits delay the packet: the longest of their delays.
+    /// Ticks until the packet leaves, plus one: the longest of its limits' delays; 0: no limit decides when it leaves.
     pub delay: u64,
     /// The fields that have been parsed of the packet.
     pub info: PacketInfo,

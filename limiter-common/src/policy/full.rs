@@ -191,7 +191,7 @@ fn decide<E: Engine>(
     };
     if !refused {
         if evaluation.would_drop == 0 {
-            return if E::IN_STACK && evaluation.delay != 0 {
+            return if E::IN_STACK && evaluation.delay > 1 {
                 Reason::Paced
             } else {
                 Reason::Admitted

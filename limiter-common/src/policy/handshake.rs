@@ -1,6 +1,8 @@
 //! Handshake proof: the answer to a SYN of a new source carries a SYN cookie. A source that returns the cookie has proven
 //! its address.
 
+use crate::table::key::Address;
+
 /// Index of the TCP header in [`Segment::words`].
 pub const TCP: usize = 10;
 /// Words of an IPv6 header and the longest TCP header.
@@ -68,6 +70,40 @@ impl Segment {
         }
     }
 
+    /// The address of the sender, or of the receiver.
+    #[inline(always)]
+    pub const fn address(&self, of_sender: bool) -> Address {
+        let words = &self.words;
+        if self.ipv6 == 0 {
+            return Address::ipv4(if of_sender { words[8] } else { words[9] });
+        }
+        let [a, b, c, d] = if of_sender {
+            [words[2], words[3], words[4], words[5]]
+        } else {
+            [words[6], words[7], words[8], words[9]]
+        };
+        Address::ipv6([double(a, b), double(c, d)])
+    }
+
+    /// Whether the checksums of the headers are right, which have no data behind them. Words behind the TCP header are 0.
+    ///
+    /// A sender on this machine may leave the rest of the TCP checksum to the interface, so that there is only the sum of
+    /// the pseudo-header. The program cannot see whether that is so.
+    #[inline(always)]
+    pub fn has_right_checksums(&self) -> bool {
+        let addresses = if self.ipv6 != 0 { 2 } else { 8 };
+        let length = u64::from((PROTOCOL + self.tcp_length()).to_be());
+        let pseudo = sum(&self.words[addresses..TCP]) + length;
+        let field = &self.words[TCP + 4].to_ne_bytes();
+        let is_partial = checksum(pseudo) == !u16::from_ne_bytes([field[0], field[1]]);
+        let ip = if self.ipv6 != 0 {
+            0
+        } else {
+            checksum(sum(&self.words[5..TCP]))
+        };
+        ip == 0 && (is_partial || checksum(pseudo + sum(&self.words[TCP..])) == 0)
+    }
+
     /// Turns a SYN into its answer of the same length. The only option is MSS, if the SYN has room for one.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the parts of a cookie")]
@@ -97,6 +133,17 @@ impl Segment {
         let sum = sum(&self.words[addresses..]);
         let [a, b] = checksum(sum + u64::from((PROTOCOL + length).to_be())).to_ne_bytes();
         self.words[TCP + 4] = u32::from_ne_bytes([a, b, 0, 0]);
+    }
+}
+
+/// Two words as they lie in memory.
+#[inline(always)]
+const fn double(first: u32, second: u32) -> u64 {
+    let (first, second) = (first as u64, second as u64);
+    if cfg!(target_endian = "big") {
+        first << u32::BITS | second
+    } else {
+        second << u32::BITS | first
     }
 }
 

@@ -191,7 +191,9 @@ impl<'a, E: Engine> Step<'a, E> {
         self.engine.config().needs & NEEDS_SCALE != 0 && self.limit.quota.flags & ADAPTIVE != 0
     }
 
-    /// Delays the packet, whose charge has brought the bucket to `tat`. The clock was read for the charge.
+    /// Decides when the packet leaves, whose charge has brought the bucket to `tat`. The clock was read for the charge. A
+    /// packet that has its tokens leaves at once: if it left later, as its sender asks, others that were charged later would
+    /// leave with it.
     #[inline(always)]
     fn delay(&mut self, tat: u64) {
         let quota = &self.limit.quota;
@@ -203,7 +205,7 @@ impl<'a, E: Engine> Step<'a, E> {
             && shadow == 0
         {
             let delay = quota.delay(tat, self.evaluation.now);
-            self.evaluation.delay = self.evaluation.delay.max(delay);
+            self.evaluation.delay = self.evaluation.delay.max(delay + 1);
         }
     }
 

@@ -64,18 +64,17 @@ macro_rules! field {
 /// Whether packets may be merged, and can be delayed.
 pub const IN_STACK: bool = true;
 
-/// Lets the packet leave at `at` nanoseconds, unless it leaves later anyway. The qdisc `fq` does that.
+/// Lets the packet leave at `at` nanoseconds, whatever its sender asks for (`SO_TXTIME`). The qdisc `fq` does that. With a
+/// time, it also ignores the sender's `SO_MAX_PACING_RATE`.
 #[inline(always)]
 pub fn leave_at(context: &Context, at: u64) {
     const MONOTONIC: u32 = 1;
     let raw = context.skb.skb;
-    if field!(raw, tstamp) < at {
-        // SAFETY: the context is valid while the program runs.
-        unsafe {
-            // The helper does not know packets with VLAN tags in the frame.
-            if bpf_skb_set_tstamp(raw, at, MONOTONIC) != 0 {
-                (&raw mut (*raw).tstamp).write_volatile(at);
-            }
+    // SAFETY: the context is valid while the program runs.
+    unsafe {
+        // The helper does not know packets with VLAN tags in the frame.
+        if bpf_skb_set_tstamp(raw, at, MONOTONIC) != 0 {
+            (&raw mut (*raw).tstamp).write_volatile(at);
         }
     }
 }

@@ -186,11 +186,13 @@ impl Quota {
     }
 
     /// Ticks at `now` until a packet leaves that has brought the bucket to `state`: until the bucket without its part for
-    /// delays would be full enough.
-    pub fn delay(&self, state: State, now: i128) -> i128 {
+    /// delays would be full enough. None if the limit does not decide when packets leave.
+    pub fn delay(&self, state: State, now: i128) -> Option<i128> {
         match state {
-            State::FullAt(full) if self.pace > 0 => (full - (self.depth - self.pace) - now).max(0),
-            _ => 0,
+            State::FullAt(full) if self.pace > 0 => {
+                Some((full - (self.depth - self.pace) - now).max(0))
+            }
+            _ => None,
         }
     }
 

@@ -24,7 +24,7 @@ impl Model {
         let simply = |reason| Outcome {
             reason,
             refused_by: None,
-            delay: 0,
+            delay: None,
             buckets: Vec::new(),
         };
         let exempt = self.settings.exempt.control;
@@ -103,7 +103,7 @@ impl Model {
         let mut outcome = Outcome {
             reason: Reason::Unlimited,
             refused_by: None,
-            delay: 0,
+            delay: None,
             buckets: (matching.iter())
                 .map(|held| (held.limit.name.clone(), fields.owner(&held.limit)))
                 .collect(),
@@ -161,16 +161,16 @@ impl Model {
             Some(bucket) if !held.limit.shadow && !self.settings.shadow => {
                 held.quota.delay(bucket.state, now)
             }
-            _ => 0,
+            _ => None,
         };
-        let delay = asked.iter().map(delay).max().unwrap_or(0);
-        outcome.delay = divided_up(delay, TICKS);
+        let delay = asked.iter().filter_map(delay).max();
+        outcome.delay = delay.map(|delay| divided_up(delay, TICKS));
         if charged.iter().any(|(.., admitted)| !admitted) {
             outcome.reason = Reason::WouldDrop;
         } else if !charged.is_empty() {
             outcome.reason = match delay {
-                0 => Reason::Admitted,
-                _ => Reason::Paced,
+                None | Some(0) => Reason::Admitted,
+                Some(_) => Reason::Paced,
             };
         }
         outcome

@@ -67,8 +67,8 @@ pub struct Outcome {
     pub reason: Reason,
     /// Name of the limit that refused it, if one did.
     pub refused_by: Option<String>,
-    /// Nanoseconds by which it is delayed.
-    pub delay: i128,
+    /// Nanoseconds until it leaves; none: no limit decides that.
+    pub delay: Option<i128>,
     /// Its bucket in each limit that matches.
     pub buckets: Vec<Id>,
 }

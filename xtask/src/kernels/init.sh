@@ -113,6 +113,9 @@ case $release in
 esac
 target proof "answers by SYN cookies" \
     answer_has_the_size_of_its_syn_and_right_checksums_and_only_its_cookie_proves
+target answers "answers only for the host, as its stack would" \
+    program_answers_what_the_kernel_answers_and_no_more_without_forwarding \
+    program_answers_what_the_kernel_answers_and_no_more_with_forwarding
 target watch "events" watch_reports_drops_of_several_limits_and_lists
 target watch_write "bytes of packets" drops_are_written_with_their_first_bytes_reason_and_limit
 target tc "network stack: outgoing packets, merged packets, tun, WireGuard" \

@@ -134,7 +134,8 @@ async fn shown(interface: &str) -> Result<String, Error> {
     let attachment = Attachment::open(interface).await?;
     let settings = &attachment.record.settings;
     warn_of_full_tables(interface, settings, attachment.record.frame_max);
-    if let Some(finding) = proof(settings, requirements::has_syn_cookies(), None)
+    let unanswered = attachment.unanswered();
+    if let Some(finding) = proof(settings, requirements::has_syn_cookies(), None, &unanswered)
         && let Some(advice) = finding.advice
     {
         note(&format!("{interface}: {}: {advice}", finding.found));

@@ -23,12 +23,19 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
     let machine = probe::machine()?;
     let device = probe::device(interface).await;
     let mut diagnosis = diagnose(interface, &machine, &device);
-    if let Ok(Attachment { record, .. }) = Attachment::open(interface).await {
+    if let Ok(attachment) = Attachment::open(interface).await {
+        let record = &attachment.record;
         let finding = room(&record.settings, record.frame_max);
         diagnosis.findings.push(finding);
         let driver = device.ok().and_then(|device| device.driver);
         let has_cookies = requirements::has_syn_cookies();
-        let proof = proof(&record.settings, has_cookies, driver.as_deref());
+        let unanswered = attachment.unanswered();
+        let proof = proof(
+            &record.settings,
+            has_cookies,
+            driver.as_deref(),
+            &unanswered,
+        );
         diagnosis.findings.extend(proof);
     }
     let text = || show::doctor::diagnosis(&diagnosis);

@@ -256,7 +256,6 @@ pub(in crate::kernel) fn record(
         settings: wanted.settings.clone(),
         file: wanted.file.clone(),
         frame_max: interface.frame_max(mode),
-        mac: interface.mac,
         frags: requirements::kernel()?.has_frags(),
         tc: mode == XdpMode::Tc,
         no_ethernet: !interface.ethernet,
@@ -268,6 +267,7 @@ pub(in crate::kernel) fn record(
         ..Record::default()
     };
     record.take_slots();
+    record.read_routes(interface)?;
     Ok(record)
 }
 

@@ -243,6 +243,11 @@ impl Change {
         (mut record, mut fallback): (Record, Option<Record>),
         taken: Taken,
     ) -> Result<Self> {
+        let interface = &attachment.interface;
+        record.read_routes(interface)?;
+        if let Some(fallback) = &mut fallback {
+            fallback.read_routes(interface)?;
+        }
         let counted = now.record.config()?.room != 0;
         if let (Some(trial), Some(fallback)) = (record.trial, &mut fallback) {
             *fallback = fallback.after(&record, trial.deadline)?;

@@ -6,7 +6,9 @@ use crate::{
         Error, Result,
         program::{Bans, ListTables, Tables},
         state::{Current, Folder, Foreign, OnTrial, Pinned, Record, Survey, pins, survey::trouble},
-        sys::{Dir, Interface, Link, LinkInfo, Lock, XdpMode, interface::runs_on, lock},
+        sys::{
+            Dir, Interface, Link, LinkInfo, Lock, Routes, XdpMode, interface::runs_on, lock,
+        },
     },
 };
 
@@ -34,6 +36,30 @@ pub struct Attachment {
 }
 
 impl Attachment {
+    /// SYNs that get no answer although a limit has a handshake proof and the host might answer, as the routes are now:
+    /// each with the reason and what to do.
+    pub fn unanswered(&self) -> Vec<String> {
+        if !self.record.settings.has_proof() {
+            return Vec::new();
+        }
+        let routes = match Routes::read(&self.interface) {
+            Ok(routes) => routes,
+            Err(error) => return vec![error.to_string()],
+        };
+        let mut unanswered = routes.unanswered;
+        let name = &self.interface.name;
+        if routes.addresses.is_empty() {
+            unanswered.push(format!(
+                "SYNs get no answer, because the host has no address yet: `limiter reload {name}` as soon as it has"
+            ));
+        } else if routes.addresses != self.record.addresses {
+            unanswered.push(format!(
+                "SYNs to new addresses get no answer, because the host's addresses have changed since the last command: `limiter reload {name}`"
+            ));
+        }
+        unanswered
+    }
+
     /// Opens the attachment of the interface called `name`.
     pub async fn open(name: &str) -> Result<Self> {
         let mut survey = Survey::take().await?;

@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, io, path::PathBuf, time::Duration};
 
 use aya::maps::{Array, Map, MapData};
+use ipnet::IpNet;
 use limiter_common::{
     abi::{Config, NEXT_FALLBACK, NEXT_FOREIGN},
     arithmetic::rescale::Rescale,
@@ -20,7 +21,7 @@ use crate::{
         Error, Failed, Result,
         error::cause,
         state::sound,
-        sys::{Dir, clock},
+        sys::{Dir, Interface, Routes, clock},
     },
 };
 
@@ -48,6 +49,12 @@ pub struct Record {
     /// The interface's hardware address.
     #[serde(default)]
     pub mac: [u8; 6],
+    /// The host's addresses when the command began, if a limit has a handshake proof.
+    #[serde(default)]
+    pub addresses: Vec<IpNet>,
+    /// Its addresses and routes for the program. Not written.
+    #[serde(skip)]
+    pub routes: Routes,
     /// Whether frames in several buffers are taken.
     pub frags: bool,
     /// Whether the program runs in the network stack, not at the driver.
@@ -150,6 +157,16 @@ impl Record {
             .collect();
     }
 
+    /// Reads what an answer to a SYN depends on: the interface's hardware address, the host's addresses and routes.
+    pub fn read_routes(&mut self, interface: &Interface) -> Result<()> {
+        self.mac = interface.mac;
+        if self.settings.has_proof() {
+            self.routes = Routes::read(interface)?;
+            self.addresses.clone_from(&self.routes.addresses);
+        }
+        Ok(())
+    }
+
     /// The constants of the program. The settings must have their lists.
     pub fn config(&self) -> Result<Box<Config>, Invalid> {
         let mut config = self
@@ -160,6 +177,10 @@ impl Record {
         config.no_ethernet = self.no_ethernet.into();
         let [a, b, c, d, e, f] = self.mac;
         config.mac = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]);
+        config.way_back = self.routes.way_back.into();
+        for (place, route) in config.routes.iter_mut().zip(&self.routes.entries) {
+            *place = *route;
+        }
         if let Some(trial) = self.trial {
             config.deadline = trial.deadline;
             config.after_deadline = trial.next;

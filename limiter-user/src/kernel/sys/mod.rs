@@ -12,6 +12,7 @@ pub mod memory;
 pub mod native;
 pub(in crate::kernel) mod netlink;
 pub mod requirements;
+pub mod routes;
 pub(in crate::kernel) mod words;
 
 pub use bpf::LinkInfo;
@@ -19,3 +20,4 @@ pub use folder::Dir;
 pub use interface::{Interface, XdpMode, XdpState};
 pub use link::Link;
 pub use lock::Lock;
+pub use routes::Routes;

@@ -120,17 +120,21 @@ pub fn room(settings: &Settings, frame_max: u64) -> Finding {
     finding.of("room")
 }
 
-/// Judges the handshake proof of the limits in force, if one has it, with this driver.
+/// Judges the handshake proof of the limits in force, if one has it, with this driver. `unanswered` are SYNs that get no
+/// answer, with the reason and, after a colon, what to do.
 pub fn proof(
     settings: &Settings,
     has_cookies: Option<bool>,
     driver: Option<&str>,
+    unanswered: &[String],
 ) -> Option<Finding> {
     let finding = if has_cookies == Some(false) {
         warning(
             "SYNs are answered only while a listener's queue is full",
             "`sysctl net.ipv4.tcp_syncookies=2`",
         )
+    } else if let Some((found, advice)) = unanswered.first().and_then(|one| one.rsplit_once(": ")) {
+        warning(found, advice)
     } else if driver == Some("veth") {
         warning(
             "a veth sends no answers unless its other end runs an XDP program in native mode",
