@@ -243,6 +243,22 @@ impl Kernel {
             .1
     }
 
+    /// Runs the program for the network stack on the first bytes of a merged packet of this length, with the kernel's
+    /// `gso_size` and `gso_segs`.
+    pub fn offer_merged(&self, frame: &[u8], length: u32, segment: u32, count: u32) {
+        let stamp = Stamp {
+            nanoseconds: 1,
+            reason: UNSAID,
+            uncertainty: 0,
+            length,
+            reserved: 0,
+        };
+        let mut context = context_of(&stamp);
+        (context[44], context[41]) = (segment, count);
+        let program = self.program.fd().unwrap();
+        test_run_in(program, &mut frame.to_vec(), &mut context, 1).unwrap();
+    }
+
     /// True if `packet` passes.
     pub fn passes(&self, packet: &[u8], nanoseconds: u64) -> bool {
         self.offer(packet, nanoseconds).passes()
@@ -319,10 +335,7 @@ fn run_tc(
     frame: &mut [u8],
     asked: u64,
 ) -> (u32, Reason, u64) {
-    // `struct __sk_buff` (include/uapi/linux/bpf.h). The stamp is in its control block.
-    let mut context = [0_u32; 48];
-    let [low, high] = [stamp.nanoseconds as u32, (stamp.nanoseconds >> 32) as u32];
-    context[12..17].copy_from_slice(&[low, high, stamp.reason, stamp.uncertainty, stamp.length]);
+    let mut context = context_of(&stamp);
     context[38..40].copy_from_slice(&[asked as u32, (asked >> 32) as u32]);
     let run = test_run_in(program, frame, &mut context, 1).unwrap();
     let leaves_at = u64::from(context[39]) << 32 | u64::from(context[38]);
@@ -331,6 +344,14 @@ fn run_tc(
         Reason::from_number(context[14]).unwrap(),
         leaves_at,
     )
+}
+
+/// The words of `struct __sk_buff` (include/uapi/linux/bpf.h), with the stamp in its control block.
+fn context_of(stamp: &Stamp) -> [u32; 48] {
+    let mut context = [0; 48];
+    let [low, high] = [stamp.nanoseconds as u32, (stamp.nanoseconds >> 32) as u32];
+    context[12..17].copy_from_slice(&[low, high, stamp.reason, stamp.uncertainty, stamp.length]);
+    context
 }
 
 /// The program's constants for these settings, and the prefixes of its lists. The first limit gets the first slot.

@@ -26,6 +26,7 @@ pub mod need;
 pub mod newcomers;
 pub mod objects;
 pub mod oci;
+pub mod offload;
 pub mod packet;
 pub mod postgres;
 pub mod probe;

@@ -38,6 +38,20 @@ impl Raw {
             .unwrap()
     }
 
+    /// Opens a socket that sends merged packets, and receives nothing.
+    pub fn to_send_merged(host: &Host) -> Self {
+        const PACKET_VNET_HDR: libc::c_int = 15;
+        let socket = Self::to_send(host);
+        set_option(
+            &socket.0,
+            libc::SOL_PACKET,
+            PACKET_VNET_HDR,
+            &1_u32.to_ne_bytes(),
+        )
+        .unwrap();
+        socket
+    }
+
     fn bind(index: u32, protocol: u16) -> io::Result<Self> {
         // SAFETY: no pointers are passed; the returned descriptor is ours alone.
         let socket = unsafe {
@@ -80,7 +94,12 @@ impl Raw {
     /// Opens a socket that sends without a queue: a frame that the interface cannot take at once is lost.
     pub fn on(namespace: &Namespace, name: &str) -> io::Result<Self> {
         let socket = Self::at(namespace, name)?;
-        set_option(&socket.0, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
+        set_option(
+            &socket.0,
+            libc::SOL_PACKET,
+            libc::PACKET_QDISC_BYPASS,
+            &1_u32.to_ne_bytes(),
+        )?;
         Ok(socket)
     }
 
@@ -195,16 +214,34 @@ impl Raw {
     }
 }
 
-/// Sets an option of a socket whose value is a number of 32 bits.
-pub fn set_option(socket: &impl AsRawFd, level: i32, name: i32, value: u32) -> io::Result<()> {
-    // SAFETY: the option's value has four bytes.
+/// Opens a socket of SCTP over IPv4, one to one.
+pub fn sctp() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers are passed; the returned descriptor is ours alone.
+    unsafe {
+        let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+        let fd = libc::socket(libc::AF_INET, kind, libc::IPPROTO_SCTP);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Sets an option of a socket to these bytes.
+pub fn set_option(
+    socket: &impl AsRawFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &[u8],
+) -> io::Result<()> {
+    // SAFETY: the value is valid for its length.
     let set = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             level,
-            name,
-            (&raw const value).cast(),
-            size_of::<u32>() as u32,
+            option,
+            value.as_ptr().cast(),
+            value.len() as u32,
         )
     };
     if set == 0 {

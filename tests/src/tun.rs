@@ -8,7 +8,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{hosts::on, testbed::Host};
+use crate::{
+    hosts::on,
+    model::merged::Merged,
+    offload::{self, offloaded},
+    testbed::Host,
+};
 
 /// A tun or tap device in the namespace of a host.
 #[derive(Debug)]
@@ -17,11 +22,6 @@ pub struct Tun {
     /// Bytes before each packet: the offloads that the other end has left to do, `struct virtio_net_hdr`.
     header: usize,
 }
-
-/// From include/uapi/linux/virtio_net.h.
-const VIRTIO_NET_HEADER: usize = 10;
-const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
-const VIRTIO_NET_HDR_GSO_TCPV4: u8 = 1;
 
 impl Tun {
     /// Makes the tun device `name`.
@@ -32,7 +32,7 @@ impl Tun {
     /// Makes the tap device `name`, as a host does for a virtual machine.
     pub fn tap(host: &Host, name: &str) -> io::Result<Self> {
         let flags = libc::IFF_TAP | libc::IFF_VNET_HDR;
-        Self::of(flags, VIRTIO_NET_HEADER, host, name)
+        Self::of(flags, offload::HEADER, host, name)
     }
 
     fn of(flags: libc::c_int, header: usize, host: &Host, name: &str) -> io::Result<Self> {
@@ -68,19 +68,9 @@ impl Tun {
         (&self.file).write_all(&[&header, packet].concat()).unwrap();
     }
 
-    /// Lets a TCP frame over IPv4 without options arrive on a tap, as the card of a virtual machine does that leaves it
-    /// to the host to cut the frame into segments of so many bytes.
-    pub fn arrive_merged(&self, frame: &[u8], segment: u16) {
-        let [headers, tcp, checksum] = [54_u16, 34, 16].map(u16::to_ne_bytes);
-        let header = [
-            &[VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_TCPV4][..],
-            &headers,
-            &segment.to_ne_bytes(),
-            &tcp,
-            &checksum,
-        ];
-        let header = header.concat();
-        (&self.file).write_all(&[&header, frame].concat()).unwrap();
+    /// Lets a merged packet arrive on a tap, as the card of a virtual machine does that leaves it to the host to cut it.
+    pub fn arrive_merged(&self, merged: &Merged) {
+        (&self.file).write_all(&offloaded(merged)).unwrap();
     }
 
     /// The packets that the interface has sent, until it sends none for `silence`.

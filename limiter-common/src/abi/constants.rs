@@ -62,6 +62,11 @@ pub struct Config {
     pub tc: u32,
     /// 1: packets begin with the IP header. For the network stack only.
     pub no_ethernet: u32,
+    /// 1: packets come from a virtual machine or a process, which may forge the kernel's number of packets in a merged one.
+    /// For the network stack only.
+    pub guest: u32,
+    /// 0. Fields of eight bytes follow, and the structure has no padding.
+    pub reserved: u32,
     /// 1: the program sees what the interface sends: lists and connections are those of the destination.
     pub egress: u32,
     /// Bans that the maps have room for; 0: there are no bans.
@@ -104,8 +109,8 @@ pub struct Config {
 }
 
 plain!(Config: limits_length plain sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
-    room tc no_ethernet egress bans chained after_deadline new_sources second_chances proofs answers proof mac seed
-    tick deadline indices limits candidates can_copy routes way_back);
+    room tc no_ethernet guest reserved egress bans chained after_deadline new_sources second_chances proofs answers proof mac
+    seed tick deadline indices limits candidates can_copy routes way_back);
 
 impl Config {
     /// The limit with this index.

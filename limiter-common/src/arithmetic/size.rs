@@ -4,11 +4,10 @@
 /// Bits of the bytes.
 const BYTES: u32 = u32::BITS;
 
-/// The size of `packets` packets that are merged to one of `length` bytes, `headers` of which each packet has.
+/// The size of `packets` packets with so many bytes together.
 #[inline(always)]
-pub const fn of(packets: u32, length: u32, headers: u32) -> u64 {
+pub const fn of(packets: u32, bytes: u64) -> u64 {
     let more = packets.saturating_sub(1) as u64;
-    let bytes = length as u64 + more * headers as u64;
     let most = u32::MAX as u64;
     more << BYTES | if bytes < most { bytes } else { most }
 }

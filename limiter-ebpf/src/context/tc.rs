@@ -1,6 +1,6 @@
 //! A packet in the network stack: tcx, for what comes in and for what goes out.
 
-use core::{arch::asm, hint::black_box};
+use core::{arch::asm, hint::black_box, num::NonZeroU32};
 
 use aya_ebpf::{
     bindings::{__sk_buff, bpf_hdr_start_off::BPF_HDR_START_NET},
@@ -11,7 +11,10 @@ use aya_ebpf::{
 };
 use limiter_common::{
     abi::{Stamp, rules::FIRST},
-    arithmetic::size,
+    policy::{
+        headers::{ETHERNET, Header, Headers},
+        merged::{Merged, Walk, end_of_transport},
+    },
 };
 
 use crate::{constants, packet::distance};
@@ -28,30 +31,15 @@ pub const PASS: Action = -1;
 /// The packet is dropped (`TCX_DROP`).
 pub const DROP: Action = 2;
 
-const VLAN: u32 = 0x8100_u16.to_be() as u32;
-const SERVICE_VLAN: u32 = 0x88a8_u16.to_be() as u32;
-/// Bytes of the Ethernet header.
-const ETHERNET: u32 = 14;
-/// Bytes of as many VLAN tags as the parser reads.
-const TAGS: u32 = 8 * 4;
-/// Bytes of the longest headers that the parser needs: with the longest IP and TCP headers.
-const HEADERS_MAX: u32 = ETHERNET + TAGS + 60 + 60;
+/// Bytes of the longest headers that the parser needs of a packet that is not merged: Ethernet, as many VLAN tags as the
+/// parser reads, the longest IP and TCP headers.
+const HEADERS_MAX: u32 = 14 + 8 * 4 + 60 + 60;
 
 /// Most bytes in front of a packet that comes in without an Ethernet header, as a mask.
 const FOREIGN_MAX: u32 = 0xff;
 
 /// Longest IP packet in bytes. The helper that reads relative to the network header reaches one byte further.
 const IP_PACKET_MAX: u32 = 0xffff;
-
-/// Bytes of the link-layer header, which count as part of the frame.
-#[inline(always)]
-fn link_header() -> u32 {
-    if constants().no_ethernet == 0 {
-        ETHERNET
-    } else {
-        0
-    }
-}
 
 /// A field of the context.
 macro_rules! field {
@@ -100,13 +88,10 @@ pub fn prepare(context: &Context) {
     if seen >= length.min(HEADERS_MAX) as usize {
         return;
     }
-    let tags = match field!(raw, protocol) {
-        VLAN | SERVICE_VLAN => TAGS,
-        _ => 0,
-    };
-    let wanted = match merged_headers(raw) {
+    // A merged packet has its payload in pages, which had better stay there.
+    let wanted = match field!(raw, gso_size) {
         0 => HEADERS_MAX,
-        headers => start(context) + link_header() + tags + headers,
+        _ => start(context) + merged_headers(raw, first(raw)),
     };
     let wanted = length.min(wanted);
     if seen < wanted as usize {
@@ -213,52 +198,107 @@ pub fn size<const FRAGS: bool>(context: &Context) -> u64 {
     {
         length = stamp.length;
     }
-    let segment = field!(raw, gso_size);
-    if segment == 0 {
+    if field!(raw, gso_size) == 0 {
         return length.into();
     }
-    let known = match merged_headers(raw) {
-        0 => 0,
-        headers => link_header() + headers,
-    };
-    // The kernel's number is 0 for packets of a virtual machine, and may be cut to 16 bits.
-    let packets = (length.saturating_sub(known).div_ceil(segment)).max(field!(raw, gso_segs));
-    // All packets but the last have as much payload as this. Behind extension headers or in tunnels, headers are longer
-    // than those that were read.
-    let headers = match known {
-        0 => length.saturating_sub(packets.saturating_sub(1).saturating_mul(segment)),
-        _ => known.max(length.saturating_sub(packets.saturating_mul(segment))),
-    };
-    size::of(packets, length, headers)
+    merged_size(raw, length, first(raw))
 }
 
-/// Bytes of the IP header and the TCP or UDP header of a packet; 0 if it has another header behind the IP header. A global
+/// The kind of the packet's first header.
+#[inline(always)]
+fn first(context: *mut Raw) -> u32 {
+    // SAFETY: the context is the program's.
+    unsafe { ether_type(context) }.map_or(ETHERNET, |kind| u16::from_be(kind).into())
+}
+
+/// The headers of a merged packet of this length.
+struct Unread {
+    context: *mut Raw,
+    length: u32,
+}
+
+impl Headers for Unread {
+    #[inline(always)]
+    fn length(&self) -> u32 {
+        self.length
+    }
+
+    /// By a helper, because headers may lie in pages.
+    #[inline(always)]
+    fn bytes(&self, offset: u32) -> Option<u64> {
+        let mut word = 0_u64;
+        let offset = start(&Context::new(self.context)) + offset;
+        // SAFETY: the word has eight bytes.
+        let error = unsafe { load(self.context, offset, &raw mut word, 8) };
+        // SAFETY: the word is initialised. Its bytes were written behind the compiler's back.
+        let word = unsafe { (&raw const word).read_volatile() };
+        (error == 0).then(|| u64::from_be(word))
+    }
+
+    #[inline(always)]
+    fn next(&self, header: u64) -> u64 {
+        next_header(self.context, self.length, header)
+    }
+
+    #[inline(always)]
+    fn step(&self, _: &Merged, walk: &mut Walk) -> bool {
+        merged_step(self.context, self.length, walk) != 0
+    }
+}
+
+impl Unread {
+    /// What the kernel says about the packet.
+    #[inline(always)]
+    fn merged(&self) -> Merged {
+        let size = NonZeroU32::new(field!(self.context, gso_size));
+        Merged {
+            length: self.length,
+            segment_size: size.unwrap_or(NonZeroU32::MIN),
+            segment_count: match constants().guest {
+                0 => field!(self.context, gso_segs),
+                _ => 0,
+            },
+        }
+    }
+}
+
+/// [`Merged::step`] of a merged packet of this length. A global function, which the verifier checks once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn merged_step(context: *mut Raw, length: u32, walk: *mut Walk) -> u32 {
+    let headers = Unread { context, length };
+    // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
+    match unsafe { walk.as_mut() } {
+        Some(walk) => headers.merged().step(walk, &headers).into(),
+        None => 1,
+    }
+}
+
+/// [`Headers::next`] of a merged packet of this length. A global function, which the verifier checks once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn next_header(context: *mut Raw, length: u32, header: u64) -> u64 {
+    let headers = Unread { context, length };
+    Header::from_word(header).next(&headers).to_word()
+}
+
+/// The size of a merged packet of this length, whose first header is of this kind. A global function, which the verifier
+/// checks once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn merged_size(context: *mut Raw, length: u32, kind: u32) -> u64 {
+    let headers = Unread { context, length };
+    headers.merged().size(Header::first(kind), &headers)
+}
+
+/// Bytes of a merged packet up to the end of its first transport header, or [`HEADERS_MAX`] if that is unknown. A global
 /// function, which the verifier checks once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn merged_headers(context: *mut Raw) -> u32 {
-    const TCP: u8 = 6;
-    const UDP: u8 = 17;
-    const UDP_HEADER: u32 = 8;
-    let byte = |offset: u32| {
-        let mut byte = 0_u8;
-        // SAFETY: one byte of the stack. It stays 0 if the packet has no such byte.
-        unsafe {
-            let to = (&raw mut byte).cast();
-            bpf_skb_load_bytes_relative(context.cast(), offset, to, 1, BPF_HDR_START_NET);
-            (&raw const byte).read_volatile()
-        }
-    };
-    let first = byte(0);
-    let (length, protocol) = match first >> 4 {
-        4 => (u32::from(first & 0xf) * 4, byte(9)),
-        _ => (40, byte(6)),
-    };
-    match protocol {
-        TCP => length + u32::from(byte(length + 12) >> 4) * 4,
-        UDP => length + UDP_HEADER,
-        _ => 0,
-    }
+extern "C" fn merged_headers(context: *mut Raw, kind: u32) -> u32 {
+    let length = length(&Context::new(context));
+    let end = end_of_transport(Header::first(kind), &Unread { context, length });
+    end.unwrap_or(HEADERS_MAX)
 }
 
 /// Bytes of the packet, which may be a merged one.

@@ -8,6 +8,7 @@ mod change;
 mod decide;
 mod lists;
 mod matching;
+pub mod merged;
 mod new_sources;
 pub mod packet;
 

@@ -1,6 +1,7 @@
 //! Draws random settings, packets near the boundaries of the settings, and times.
 
 pub mod frames;
+pub mod merged;
 pub mod moment;
 pub mod packets;
 pub mod settings;

@@ -1,6 +1,10 @@
 //! Interfaces that software makes: bonds, teams, VLANs, bridges, macvlans, and taps of virtual machines.
 
-use limiter_tests::{need, need_kernel, packet::Segment};
+use limiter_tests::{
+    model::merged::{Kind, Merged},
+    need, need_kernel,
+    packet::Segment,
+};
 
 use crate::{
     bench::Bench,
@@ -275,6 +279,16 @@ fn merged_packets_of_a_guest_count_as_the_packets_they_were_only_in_mode_tc() {
     let frame = bench
         .ends(first, 1)
         .tcp_with(Segment::Data, &[0; 10 * 1_448]);
+    let (headers, payload) = frame.split_at(14 + 20 + 20);
+    let merged = Merged {
+        headers: headers.to_vec(),
+        payload: payload.to_vec(),
+        segment: 1_448,
+        kind: Kind::Tcp,
+        is_ipv6: false,
+        transport: 34,
+        in_udp: false,
+    };
     for (hook, packets) in [("xdp", 1), ("tc", 10)] {
         if hook == "tc" && !need::tcx() {
             return;
@@ -286,7 +300,7 @@ fn merged_packets_of_a_guest_count_as_the_packets_they_were_only_in_mode_tc() {
             .hosts
             .run(&format!("attach tap0 --hook {hook} {LIMIT}"));
         assert_eq!(attached.contains(advice), hook == "xdp", "{attached}");
-        bench.guest.as_ref().unwrap().arrive_merged(&frame, 1_448);
+        bench.guest.as_ref().unwrap().arrive_merged(&merged);
         let counts = bench.more("tap0", &mut [0; 3], |seen| seen == packets);
         assert_eq!(counts[2], packets, "all fit the burst");
         bench.hosts.run("detach tap0");

@@ -259,6 +259,7 @@ pub(in crate::kernel) fn record(
         frags: requirements::kernel()?.has_frags(),
         tc: mode == XdpMode::Tc,
         no_ethernet: !interface.ethernet,
+        guest: interface.tap,
         chained: wanted.chain,
         trial: wanted
             .trial

@@ -63,6 +63,9 @@ pub struct Record {
     /// True if packets begin with the IP header.
     #[serde(default)]
     pub no_ethernet: bool,
+    /// True if the packets that come in are those of a virtual machine or a process.
+    #[serde(default)]
+    pub guest: bool,
     /// The reason why the mode is not native, if mode was `auto`.
     pub fallback: Option<String>,
     /// Whether packets that pass go on to another program.
@@ -175,6 +178,7 @@ impl Record {
         config.chained = self.chained.into();
         config.tc = self.tc.into();
         config.no_ethernet = self.no_ethernet.into();
+        config.guest = (self.guest && config.egress == 0).into();
         let [a, b, c, d, e, f] = self.mac;
         config.mac = u64::from_ne_bytes([a, b, c, d, e, f, 0, 0]);
         config.way_back = self.routes.way_back.into();

@@ -1,0 +1,260 @@
+//! The headers of a merged packet, one behind the other: tags, IP, extension headers, tunnels.
+
+use super::merged::{Merged, Walk};
+
+// EtherTypes.
+/// An Ethernet header, as tunnels name it (transparent Ethernet bridging).
+pub const ETHERNET: u32 = 0x6558;
+const VLAN: u32 = 0x8100;
+const SERVICE_VLAN: u32 = 0x88a8;
+const IPV4: u32 = 0x0800;
+const IPV6: u32 = 0x86dd;
+const MPLS: u32 = 0x8847;
+const PPPOE: u32 = 0x8864;
+/// Smaller numbers are lengths, not EtherTypes.
+const ETHER_TYPES: u32 = 0x600;
+
+// Protocols of IP.
+const HOP_BY_HOP: u32 = 0;
+const IPV4_IN_IP: u32 = 4;
+pub(super) const TCP: u32 = 6;
+pub(super) const UDP: u32 = 17;
+const IPV6_IN_IP: u32 = 41;
+const ROUTING: u32 = 43;
+const FRAGMENT: u32 = 44;
+const GRE: u32 = 47;
+const ESP: u32 = 50;
+const AUTHENTICATION: u32 = 51;
+const DESTINATION: u32 = 60;
+pub(super) const SCTP: u32 = 132;
+
+/// Bytes of a UDP header.
+pub(super) const UDP_HEADER: u32 = 8;
+/// Packets up to this many bytes have no jumbo header.
+const JUMBO: u32 = 65_536;
+/// Beginning of the hop-by-hop header that the kernel puts into longer ones: TCP follows, one option (RFC 2675).
+const JUMBO_HEADER: u64 = 0x0600_c204;
+
+/// Kind of a header that is unknown.
+pub(super) const UNKNOWN: u32 = 0xffff;
+/// Kind of the end of the headers: payload.
+pub(super) const PAYLOAD: u32 = 0xfffe;
+
+/// A header.
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    /// Offset in the packet, in bytes.
+    pub at: u32,
+    /// EtherType, or protocol of IP.
+    pub kind: u32,
+    /// Whether the last IP header in front of it is IPv6.
+    pub is_ipv6: bool,
+    /// Whether headers in front of it have eight bytes that segments do not have.
+    pub is_jumbo: bool,
+    /// Whether it is behind an encryption header (ESP).
+    pub is_encrypted: bool,
+}
+
+/// A merged packet's bytes.
+pub trait Headers {
+    /// Bytes of the packet.
+    fn length(&self) -> u32;
+
+    /// Eight bytes at an offset, in network byte order. None if the packet has fewer.
+    fn bytes(&self, offset: u32) -> Option<u64>;
+
+    /// [`Header::next`], both as words. The kernel program overrides it with a separate function.
+    #[inline(always)]
+    fn next(&self, header: u64) -> u64
+    where
+        Self: Sized,
+    {
+        Header::from_word(header).next(self).to_word()
+    }
+
+    /// [`Merged::step`]. The kernel program overrides it with a separate function.
+    #[inline(always)]
+    fn step(&self, merged: &Merged, walk: &mut Walk) -> bool
+    where
+        Self: Sized,
+    {
+        merged.step(walk, self)
+    }
+}
+
+impl Header {
+    /// The first header of a packet.
+    #[inline(always)]
+    pub const fn first(kind: u32) -> Self {
+        Self {
+            at: 0,
+            kind,
+            is_ipv6: false,
+            is_jumbo: false,
+            is_encrypted: false,
+        }
+    }
+
+    /// The header as one word.
+    #[inline(always)]
+    pub const fn to_word(self) -> u64 {
+        (self.at as u64) << 32
+            | (self.is_encrypted as u64) << 18
+            | (self.is_ipv6 as u64) << 17
+            | (self.is_jumbo as u64) << 16
+            | self.kind as u64
+    }
+
+    /// The header of [`Self::to_word`].
+    #[inline(always)]
+    pub const fn from_word(word: u64) -> Self {
+        Self {
+            at: (word >> 32) as u32,
+            kind: word as u32 & 0xffff,
+            is_ipv6: word >> 17 & 1 != 0,
+            is_jumbo: word >> 16 & 1 != 0,
+            is_encrypted: word >> 18 & 1 != 0,
+        }
+    }
+
+    /// The header behind this one. Behind UDP, it is that of a tunnel, or payload.
+    #[inline(always)]
+    pub fn next(self, headers: &impl Headers) -> Self {
+        match self.kind {
+            UDP => self.in_tunnel(headers).unwrap_or(Self {
+                kind: PAYLOAD,
+                ..self
+            }),
+            ESP => Self {
+                is_encrypted: true,
+                ..self.unknown()
+            },
+            _ => self.behind(headers).unwrap_or(self.unknown()),
+        }
+    }
+
+    /// An unknown header at this place.
+    #[inline(always)]
+    pub const fn unknown(self) -> Self {
+        Self {
+            kind: UNKNOWN,
+            ..self
+        }
+    }
+
+    #[inline(always)]
+    const fn then(self, bytes: u32, kind: u32) -> Option<Self> {
+        Some(Self {
+            at: self.at + bytes,
+            kind,
+            ..self
+        })
+    }
+
+    #[inline(always)]
+    const fn then_ether_type(self, bytes: u32, kind: u32) -> Option<Self> {
+        if kind < ETHER_TYPES {
+            return None;
+        }
+        self.then(bytes, kind)
+    }
+
+    #[inline(always)]
+    fn behind(mut self, headers: &impl Headers) -> Option<Self> {
+        let word = headers.bytes(self.at)?;
+        // The number in so many bits of the word, behind so many others.
+        let field = |begin: u32, bits: u32| (word << begin >> (64 - bits)) as u32;
+        match self.kind {
+            ETHERNET => self.then_ether_type(14, headers.bytes(self.at + 6)? as u32 & 0xffff),
+            VLAN | SERVICE_VLAN => self.then_ether_type(4, field(16, 16)),
+            IPV4 => {
+                self.is_ipv6 = false;
+                self.then(
+                    field(4, 4) * 4,
+                    (headers.bytes(self.at + 8)? >> 48) as u32 & 0xff,
+                )
+            }
+            IPV6 => {
+                self.is_ipv6 = true;
+                self.then(40, field(48, 8))
+            }
+            MPLS => match (field(23, 1), field(32, 4)) {
+                (0, _) => self.then(4, MPLS),
+                (_, 4) => self.then(4, IPV4),
+                (_, 6) => self.then(4, IPV6),
+                _ => None,
+            },
+            PPPOE => match field(48, 16) {
+                0x21 => self.then(8, IPV4),
+                0x57 => self.then(8, IPV6),
+                _ => None,
+            },
+            IPV4_IN_IP => self.then(0, IPV4),
+            IPV6_IN_IP => self.then(0, IPV6),
+            // Version 0 without routing. Checksum, key and sequence number are there if their bits are.
+            GRE if field(1, 1) == 0 && field(13, 3) == 0 => {
+                let options = field(0, 1) + field(2, 1) + field(3, 1);
+                self.then_ether_type(4 + options * 4, field(16, 16))
+            }
+            HOP_BY_HOP | ROUTING | DESTINATION => {
+                if self.kind == HOP_BY_HOP && headers.length() > JUMBO {
+                    self.is_jumbo |= word >> 32 == JUMBO_HEADER;
+                }
+                self.then((field(8, 8) + 1) * 8, field(0, 8))
+            }
+            FRAGMENT => self.then(8, field(0, 8)),
+            AUTHENTICATION => self.then((field(8, 8) + 2) * 4, field(0, 8)),
+            _ => None,
+        }
+    }
+
+    /// The header in the payload of this UDP header, if it looks like a tunnel's: vxlan, geneve, MPLS, or an IP packet of
+    /// the right length, also behind a few bytes of GUE or GRE.
+    #[inline(always)]
+    fn in_tunnel(self, headers: &impl Headers) -> Option<Self> {
+        /// Destination port of MPLS (RFC 7510).
+        const MPLS_PORT: u32 = 6_635;
+        let (ports, word) = (
+            headers.bytes(self.at)?,
+            headers.bytes(self.at + UDP_HEADER)?,
+        );
+        let field = |begin: u32, bits: u32| (word << begin >> (64 - bits)) as u32;
+        if (ports >> 32) as u32 & 0xffff == MPLS_PORT {
+            return self.then(UDP_HEADER, MPLS);
+        }
+        let ether_type = field(16, 16);
+        // RFC 7348, with or without a group policy; and the generic protocol extension.
+        let is_vxlan =
+            field(56, 8) == 0 && (field(0, 32) == 0x0800_0000 || field(0, 16) & 0xffb7 == 0x8800);
+        if is_vxlan {
+            self.then(UDP_HEADER + 8, ETHERNET)
+        } else if field(0, 24) == 0x000c_0000 && field(56, 8) == 0 {
+            match field(24, 8) {
+                1 => self.then(UDP_HEADER + 8, IPV4),
+                2 => self.then(UDP_HEADER + 8, IPV6),
+                3 => self.then(UDP_HEADER + 8, ETHERNET),
+                _ => self.then(UDP_HEADER + 8, UNKNOWN),
+            }
+        } else if field(0, 2) == 0
+            && field(10, 6) == 0
+            && matches!(ether_type, ETHERNET | IPV4 | IPV6)
+            && field(56, 8) == 0
+        {
+            // RFC 8926.
+            self.then(UDP_HEADER + 8 + field(2, 6) * 4, ether_type)
+        } else {
+            for more in [0, 4, 8] {
+                let begin = UDP_HEADER + more;
+                let word = headers.bytes(self.at + begin)?;
+                let rest = u64::from(headers.length().saturating_sub(self.at + begin));
+                if word >> 60 == 4 && word >> 32 & 0xffff == rest {
+                    return self.then(begin, IPV4);
+                }
+                if word >> 60 == 6 && (word >> 16 & 0xffff) + 40 == rest {
+                    return self.then(begin, IPV6);
+                }
+            }
+            None
+        }
+    }
+}
