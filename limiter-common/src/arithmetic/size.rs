@@ -6,9 +6,10 @@ const BYTES: u32 = u32::BITS;
 
 /// The size of `packets` packets with so many bytes together.
 #[inline(always)]
-pub const fn of(packets: u32, bytes: u64) -> u64 {
-    let more = packets.saturating_sub(1) as u64;
+pub const fn of(packets: u64, bytes: u64) -> u64 {
     let most = u32::MAX as u64;
+    let more = packets.saturating_sub(1);
+    let more = if more < most { more } else { most };
     more << BYTES | if bytes < most { bytes } else { most }
 }
 

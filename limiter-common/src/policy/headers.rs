@@ -40,6 +40,13 @@ pub(super) const UNKNOWN: u32 = 0xffff;
 /// Kind of the end of the headers: payload.
 pub(super) const PAYLOAD: u32 = 0xfffe;
 
+/// The number in so many bits of a word, behind so many others.
+#[expect(clippy::cast_possible_truncation, reason = "at most 32 bits")]
+#[inline(always)]
+pub(super) const fn number(word: u64, begin: u32, bits: u32) -> u32 {
+    (word << begin >> (64 - bits)) as u32
+}
+
 /// A header.
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
@@ -109,8 +116,8 @@ impl Header {
     #[inline(always)]
     pub const fn from_word(word: u64) -> Self {
         Self {
-            at: (word >> 32) as u32,
-            kind: word as u32 & 0xffff,
+            at: number(word, 0, 32),
+            kind: number(word, 48, 16),
             is_ipv6: word >> 17 & 1 != 0,
             is_jumbo: word >> 16 & 1 != 0,
             is_encrypted: word >> 18 & 1 != 0,
@@ -162,17 +169,13 @@ impl Header {
     #[inline(always)]
     fn behind(mut self, headers: &impl Headers) -> Option<Self> {
         let word = headers.bytes(self.at)?;
-        // The number in so many bits of the word, behind so many others.
-        let field = |begin: u32, bits: u32| (word << begin >> (64 - bits)) as u32;
+        let field = |begin, bits| number(word, begin, bits);
         match self.kind {
-            ETHERNET => self.then_ether_type(14, headers.bytes(self.at + 6)? as u32 & 0xffff),
+            ETHERNET => self.then_ether_type(14, number(headers.bytes(self.at + 6)?, 48, 16)),
             VLAN | SERVICE_VLAN => self.then_ether_type(4, field(16, 16)),
             IPV4 => {
                 self.is_ipv6 = false;
-                self.then(
-                    field(4, 4) * 4,
-                    (headers.bytes(self.at + 8)? >> 48) as u32 & 0xff,
-                )
+                self.then(field(4, 4) * 4, number(headers.bytes(self.at + 8)?, 8, 8))
             }
             IPV6 => {
                 self.is_ipv6 = true;
@@ -218,8 +221,8 @@ impl Header {
             headers.bytes(self.at)?,
             headers.bytes(self.at + UDP_HEADER)?,
         );
-        let field = |begin: u32, bits: u32| (word << begin >> (64 - bits)) as u32;
-        if (ports >> 32) as u32 & 0xffff == MPLS_PORT {
+        let field = |begin, bits| number(word, begin, bits);
+        if number(ports, 16, 16) == MPLS_PORT {
             return self.then(UDP_HEADER, MPLS);
         }
         let ether_type = field(16, 16);

@@ -6,7 +6,7 @@
 
 use core::num::{NonZeroU32, NonZeroU64};
 
-use super::headers::{Header, Headers, PAYLOAD, SCTP, TCP, UDP, UDP_HEADER, UNKNOWN};
+use super::headers::{Header, Headers, PAYLOAD, SCTP, TCP, UDP, UDP_HEADER, UNKNOWN, number};
 use crate::arithmetic::size;
 
 /// The most headers that are walked. The kernel can segment longer chains, which count as the most that they can become.
@@ -22,7 +22,7 @@ const JUMBO_HEADER: u32 = 8;
 /// Bytes that encryption adds to each packet at most: padding and its length, next header, and checksum.
 const ESP_TRAILER: u32 = 64;
 
-/// What the kernel says about a merged packet.
+/// The kernel's facts about a merged packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Merged {
     /// Bytes of the packet.
@@ -70,7 +70,7 @@ impl Walk {
             0 => self.all,
             _ => self.agreeing,
         };
-        size::of(most.packets as u32, most.bytes)
+        size::of(most.packets, most.bytes)
     }
 }
 
@@ -195,7 +195,7 @@ impl Merged {
 #[inline(always)]
 fn tcp_length(at: u32, headers: &impl Headers) -> u32 {
     let word = headers.bytes(at + 8).unwrap_or(0);
-    (word >> 28 & 0xf) as u32 * 4
+    number(word, 32, 4) * 4
 }
 
 /// Bytes up to the end of the first transport header of a packet. None if it is unknown.

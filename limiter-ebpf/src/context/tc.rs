@@ -247,7 +247,7 @@ impl Headers for Unread {
 }
 
 impl Unread {
-    /// What the kernel says about the packet.
+    /// The kernel's facts about the packet.
     #[inline(always)]
     fn merged(&self) -> Merged {
         let size = NonZeroU32::new(field!(self.context, gso_size));

@@ -72,7 +72,7 @@ pub fn check(merged: &Merged, is_counted: bool, charged: Size, real: Size) {
             assert!(charged.0 == real.0 && more(8 * real.0), "{case}");
         }
         Kind::Udp | Kind::Fragments if !merged.in_udp => {
-            // Where it is unknown whether the UDP header is part of the segments.
+            // The UDP header may be part of the segments.
             let packets = 8_u64.div_ceil(merged.segment as u64);
             let most = more(packets * merged.headers.len() as u64 + 8 * real.0);
             assert!(charged.0 <= real.0 + packets && most, "{case}");

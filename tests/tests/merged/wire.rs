@@ -78,7 +78,7 @@ pub fn cut_before_the_wire(host: &Host) {
     }
 }
 
-/// What the host's `eth0` has sent.
+/// Packets and bytes that the host's `eth0` has sent.
 pub fn sent(host: &Host) -> Size {
     let text = tool(host, "ip -s -j link show dev eth0").unwrap();
     let links: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -86,7 +86,7 @@ pub fn sent(host: &Host) -> Size {
     (number(&counters["packets"]), number(&counters["bytes"]))
 }
 
-/// What limiter has seen.
+/// Packets and bytes that limiter has seen.
 pub fn seen(hosts: &Hosts, attachment: &str) -> Size {
     let status = hosts.json(&format!("status {attachment} --json"));
     let seen = &status["interfaces"][0]["seen"];
