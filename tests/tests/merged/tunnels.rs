@@ -78,7 +78,13 @@ fn compare(hosts: &Hosts, place: &str, hosts_of: [&Host; 2], to: IpAddr, case: &
     let [sender, receiver] = hosts_of;
     // To a peer that polls, veth does not count Ethernet headers.
     let header = if place == "eth0" { 14 } else { 0 };
-    let counts = || (seen(hosts, place), sent(sender));
+    // Both at one time: neighbours are asked for now and then.
+    let counts = || loop {
+        let both = (seen(hosts, place), sent(sender));
+        if seen(hosts, place) == both.0 {
+            return both;
+        }
+    };
     wait_for_silence(sender);
     let before = counts();
     send_tcp(sender, receiver, to, &(0, Vec::new()));
