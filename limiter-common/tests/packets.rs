@@ -619,7 +619,8 @@ fn payload_of_fragments_is_hidden_and_other_protocols_have_none() {
         (seen.length, seen.hidden)
     };
     assert_eq!(of(0, TCP), (8, 0));
-    assert_eq!(of(0x2000, TCP), (8, 1));
+    // Of 28 bytes, a receiver takes 24 from this fragment.
+    assert_eq!(of(0x2000, TCP), (4, 1));
     assert_eq!(of(2, TCP), (0, 1));
     for field in [0, 0x2000, 2] {
         assert_eq!(of(field, ICMP), (0, 0));
@@ -650,5 +651,66 @@ fn payload_of_udp_ends_with_its_own_length() {
         transport[4..6].copy_from_slice(&u16::to_be_bytes(own));
         let seen = payload(0, 0, UDP, &transport, 58);
         assert_eq!((seen.length, seen.hidden), (length, 0), "{own}");
+    }
+}
+
+/// The packet of a first fragment with these bytes of TCP, by its IP header, in a frame that has all of [`TRANSPORT`].
+fn short_first(is_ipv4: bool, bytes: u16) -> Vec<u8> {
+    if is_ipv4 {
+        let mut packet = ipv4(5, 0x2000, TCP, &TRANSPORT);
+        packet[2..4].copy_from_slice(&(20 + bytes).to_be_bytes());
+        return packet;
+    }
+    let mut packet = ipv6(FRAGMENT, 64, &[&fragment(1, TCP)[..], &TRANSPORT].concat());
+    packet[4..6].copy_from_slice(&(8 + bytes).to_be_bytes());
+    packet
+}
+
+#[test]
+fn bytes_behind_the_units_of_a_first_fragment_are_not_read() {
+    for is_ipv4 in [true, false] {
+        for bytes in 0..=24 {
+            let packet = short_first(is_ipv4, bytes);
+            let seen = if is_ipv4 {
+                info_v4(&packet)
+            } else {
+                info_v6(&packet)
+            };
+            let port = if bytes < 8 { ANY } else { 0x1234 };
+            let flags = if bytes < 16 { ANY } else { 0xa5 };
+            assert_eq!((seen.source_port, seen.flags), (port, flags), "{bytes}");
+        }
+    }
+    // The type of an ICMP message, and the size of a TCP header.
+    let mut packet = ipv4(5, 0x2000, ICMP, &[8; 8]);
+    for (length, kind) in [(20, ANY), (27, ANY), (28, 8)] {
+        packet[2..4].copy_from_slice(&u16::to_be_bytes(length));
+        let seen = Parsed::Ipv4(source_v4()).info(&mut &packet[..], ALL);
+        assert_eq!(seen.expect("a source").icmp_type, kind, "{length}");
+    }
+    let transport = [0; 60];
+    for (length, bytes) in [(28, 0), (36, 0), (40, 0), (43, 0), (44, 4)] {
+        let seen = payload(0, 0x2000, TCP, &transport, length);
+        assert_eq!((seen.length, seen.hidden), (bytes, 1), "{length}");
+    }
+}
+
+#[test]
+fn extension_headers_in_padding_are_not_read() {
+    let chain = [
+        extension(DESTINATION, 0, DESTINATION),
+        extension(DESTINATION, 0, TCP),
+    ]
+    .concat();
+    let mut packet = ipv6(DESTINATION, 64, &[&chain[..], &TRANSPORT].concat());
+    for (length, protocol) in [(0, ANY), (8, ANY), (15, ANY), (16, TCP.into())] {
+        packet[4..6].copy_from_slice(&u16::to_be_bytes(length));
+        assert_eq!(info_v6(&packet).protocol, protocol, "{length}");
+    }
+    // Padding makes no neighbour discovery.
+    let mut packet = ipv6(ICMPV6, 255, &[135]);
+    for (length, control) in [(0, 0), (1, 1)] {
+        packet[4..6].copy_from_slice(&u16::to_be_bytes(length));
+        assert_eq!(info_v6(&packet).control, control);
     }
 }

@@ -121,7 +121,7 @@ macro_rules! engine {
 engine! {
     calls {
         lists(evaluation: &Evaluation) -> u32 = lists::find;
-        destination_lists(evaluation: &Evaluation) -> u32 = lists::of_destination;
+        lists_of(address: &Address) -> u32 = lists::of_address;
         entry_number(key: &SourceKey) -> u32 = table::entry_number;
         entry(number: u32) -> Option<Entry> = table::entry;
         find(key: &SourceKey) -> Option<Entry> = table::find_inline;

@@ -26,19 +26,18 @@ pub fn find(evaluation: &Evaluation) -> u32 {
     }
 }
 
-/// Bits of the lists that the packet's destination is on.
+/// Bits of the lists that an address is on.
 #[inline(always)]
-pub fn of_destination(evaluation: &Evaluation) -> u32 {
-    list_destination(&raw const *evaluation)
+pub fn of_address(address: &Address) -> u32 {
+    list_address(&raw const *address)
 }
 
-/// [`of_destination`]. A global function, so that the verifier checks it once.
+/// [`of_address`]. A global function, so that the verifier checks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn list_destination(evaluation: *const Evaluation) -> u32 {
+extern "C" fn list_address(address: *const Address) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    let evaluation = unsafe { evaluation.as_ref() };
-    let listed = evaluation.and_then(|evaluation| of(&evaluation.info.destination));
+    let listed = unsafe { address.as_ref() }.and_then(of);
     listed.map_or(0, |listed| listed.lists)
 }
 

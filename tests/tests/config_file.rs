@@ -10,7 +10,7 @@ use limiter_tests::{
     command::{Outcome, binary, ip, limiter},
     files::Folder,
     hosts::Hosts,
-    need_kernel,
+    need, need_kernel,
     random::{seed, settings},
     recipes::blocks,
 };
@@ -392,6 +392,25 @@ fn config_check_compares_the_burst_with_the_interface_frame_size() {
         let too_small = warnings(interface, mode, frame - 1);
         assert_eq!(too_small.len(), 1, "{of}: {too_small:?}");
         assert!(too_small[0].contains(&format!("{frame}b")), "{too_small:?}");
+    }
+}
+
+#[test]
+fn commands_warn_of_outgoing_limits_whose_meaning_has_changed() {
+    need_kernel!();
+    let (hosts, folder) = (Hosts::new(), Folder::new());
+    let text = "direction = \"out\"\n[lists]\ngold = [\"192.0.2.0/24\"]\n[[limit]]\nname = \"a\"\nrate = \"5/s\"\nmatch = { source = \"gold\" }\n";
+    let file = folder.write("limiter.toml", text);
+    let warning = "for the meaning of before, write destination = \"gold\"";
+    let mut lines = vec![vec!["config", "check", &file, "--strict"]];
+    if need::tcx() {
+        lines.push(vec!["attach", "eth0", "--config", &file]);
+        lines.push(vec!["reload", "eth0:out"]);
+    }
+    for arguments in lines {
+        let done = hosts.limiter(&arguments[..]);
+        done.expect(0);
+        assert!(done.stderr.contains(warning), "{done:#?}");
     }
 }
 

@@ -32,3 +32,19 @@ fn no_packet_form_is_admitted_more_often_than_the_plain_form() {
     );
     assert!(3 * accepted > cases, "the host accepts too few: {accepted}");
 }
+
+/// Bytes behind the end of a first fragment, and those that a receiver cuts off, are no TCP flags. Linux drops such
+/// fragments of IPv6.
+#[test]
+fn short_first_fragment_is_charged_to_the_bucket_of_its_port() {
+    need_kernel!();
+    for length in [8, 14, 15] {
+        let [unlimited, plain, in_fragments] = forms::short_first_fragments(length);
+        assert_eq!(
+            unlimited, 20,
+            "the host takes first fragments of {length} bytes"
+        );
+        assert_eq!(plain, 5, "{length} bytes");
+        assert_eq!(in_fragments, 0, "{length} bytes");
+    }
+}

@@ -158,6 +158,27 @@ fn outgoing_packets_are_limited_by_destination() {
     assert_eq!(sent(&hosts, CLIENT, 20), 20);
 }
 
+/// The server's own address is on a list: a limit on what it sends, or on what others behind it send.
+#[test]
+fn outgoing_limit_on_a_list_of_sources_holds_that_source() {
+    need_tcx!();
+    for (fields, passed) in [
+        ("source = \"own\"", 3),
+        ("source = \"others\"", 20),
+        ("unless = \"own\"", 20),
+        ("unless = \"others\"", 3),
+        ("not = { source = \"own\" }", 20),
+        ("source = \"own\", destination = \"others\"", 3),
+    ] {
+        let hosts = Hosts::new();
+        hosts.attach_file(&format!(
+            "interfaces = \"eth0\"\ndirection = \"out\"\n[lists]\nown = [\"{SERVER}\"]\nothers = [\"{CLIENT}\"]\n\
+             [[limit]]\nname = \"sent\"\nkey = \"source\"\nmatch = {{ {fields} }}\nrate = \"1/h\"\nburst = 3\n"
+        ));
+        assert_eq!(sent(&hosts, CLIENT, 20), passed, "{fields}");
+    }
+}
+
 #[test]
 fn outgoing_packets_of_established_connections_are_exempt() {
     need_tcx!();

@@ -62,6 +62,8 @@ pub const NEEDS_PACE: u32 = 1 << 9;
 pub const NEEDS_PAIR: u32 = 1 << 7;
 /// The lists that the destination is on; with [`NEEDS_DESTINATION`].
 pub const NEEDS_DESTINATION_LISTS: u32 = 1 << 5;
+/// The lists that the source is on, if lists decide about the destination.
+pub const NEEDS_SOURCE_LISTS: u32 = 1 << 10;
 
 /// Value of [`Match::protocol`] for any protocol. Value of a packet's protocol, port or flags that cannot be seen: the
 /// field matches every limit.

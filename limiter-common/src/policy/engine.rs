@@ -83,8 +83,8 @@ pub trait Engine: Sized {
     /// Bits of the lists that decide about the packet's source, and of a ban that drops it. Counts the packet for each
     /// of these.
     fn lists(&self, evaluation: &Evaluation) -> u32;
-    /// Bits of the lists that the packet's destination is on.
-    fn destination_lists(&self, evaluation: &Evaluation) -> u32;
+    /// Bits of the lists that an address is on.
+    fn lists_of(&self, address: &Address) -> u32;
 
     /// Number of a source's entry, counted from 1; 0 if the source has no entry.
     fn entry_number(&self, key: &SourceKey) -> u32;

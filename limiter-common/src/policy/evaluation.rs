@@ -60,7 +60,7 @@ pub struct Evaluation {
     pub info: PacketInfo,
     /// The first bytes of the payload, if limits use it.
     pub payload: Payload,
-    /// Lists that decide about the packet's source.
+    /// Lists that decide about the packet's peer; after that decision, lists that the source is on.
     pub lists: u32,
     /// Lists that the destination is on, if limits use it.
     pub destination_lists: u32,

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     abi::rules::{
         ANSWERS, FIRST, LIMITS_MAX, NEEDS_DESTINATION_LISTS, NEEDS_HOLD, NEEDS_PAIR, NEEDS_PAYLOAD,
-        PROVEN,
+        NEEDS_SOURCE_LISTS, ON_ALLOW, ON_DENY, PROVEN,
     },
     policy::{candidates::lowest, verdict::Reason},
 };
@@ -91,9 +91,13 @@ pub fn evaluate<E: Engine>(
         if let Some(reason) = of_lists(evaluation.lists) {
             return apply_shadow(engine, reason);
         }
+        // Allow, deny and bans are about the peer, and matches about the source.
+        if engine.config().needs & NEEDS_SOURCE_LISTS != 0 {
+            evaluation.lists = engine.lists_of(&evaluation.info.source) & !(ON_ALLOW | ON_DENY);
+        }
     }
     if engine.config().needs & NEEDS_DESTINATION_LISTS != 0 {
-        evaluation.destination_lists = engine.destination_lists(evaluation);
+        evaluation.destination_lists = engine.lists_of(&evaluation.info.destination);
     }
     find_matching(engine, evaluation);
     let decided = decide(engine, evaluation, is_connected, &prove);

@@ -1,6 +1,6 @@
 //! The first bytes of a packet's payload.
 
-use super::{Bytes, PacketInfo};
+use super::{Bytes, PacketInfo, transport::bytes_behind};
 use crate::{
     abi::rules::{ANY, PATTERN_MAX, PAYLOAD_MAX, WHOLE},
     plain::plain,
@@ -44,8 +44,7 @@ impl Payload {
     pub fn read<B: Bytes>(&mut self, packet: &mut B, info: &PacketInfo, header: u32) {
         const TCP: u32 = 6;
         const UDP: u32 = 17;
-        // Padding of a short frame is not payload.
-        let mut length = info.length.saturating_sub(header);
+        let mut length = bytes_behind(info, header);
         (self.length, self.hidden) = (0, 1);
         let size = match info.protocol {
             ANY => return,
@@ -54,9 +53,8 @@ impl Payload {
                 length = udp_length(packet, length);
                 8
             }
-            // The upper four bits of this byte count words of four bytes.
-            TCP => match packet.peek::<13>() {
-                Some(header) => u32::from(header[12] >> 4) << 2,
+            TCP => match tcp_header(packet) {
+                Some(size) => size,
                 None => return,
             },
             _ => {
@@ -72,6 +70,16 @@ impl Payload {
         self.length = packet.copy(&mut self.words, length);
         self.hidden = (info.fragment != WHOLE || self.length < length).into();
     }
+}
+
+/// Bytes of a TCP header. In a first fragment that ends within it, the field that says so may be padding: a header has
+/// at least 20 bytes (RFC 9293).
+#[inline(always)]
+fn tcp_header<B: Bytes>(packet: &B) -> Option<u32> {
+    const LEAST: u32 = 20;
+    // The upper four bits of this byte count words of four bytes.
+    let size = u32::from(packet.peek::<13>()?[12] >> 4) << 2;
+    Some(if size < LEAST { LEAST } else { size })
 }
 
 /// Bytes of a UDP packet, by its own header or, if that has no sound length, by the IP header.

@@ -39,6 +39,8 @@ const IPV6_BYTES: u32 = IPV6_HEADER as u32;
 const EXTENSIONS_MAX: u32 = 8;
 /// Minimum bytes of an extension header.
 const EXTENSION: usize = 8;
+#[expect(clippy::cast_possible_truncation, reason = "a small constant")]
+const EXTENSION_BYTES: u32 = EXTENSION as u32;
 /// The greatest length that limits tell apart, in bytes.
 const LENGTH_MAX: u32 = 65_535;
 /// Maximum bytes of an extension header: 256 units of eight.
@@ -123,6 +125,9 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
         if !is_extension(next) {
             break;
         }
+        if bytes_behind(info, header) < EXTENSION_BYTES {
+            return;
+        }
         let Some(extension) = packet.peek::<EXTENSION>() else {
             return;
         };
@@ -157,7 +162,7 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
     info.protocol = next;
     read_transport(packet, needs, info, header);
     // Neighbour discovery (RFC 4861): only neighbours can send packets with hop limit 255.
-    if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet) {
+    if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet, info, header) {
         info.control = 1;
     }
     // DHCPv6 (RFC 8415).
@@ -193,8 +198,21 @@ pub const fn size_of_header(kind: u32, length: u32) -> u32 {
 
 /// Whether the ICMPv6 type is a solicitation or advertisement of routers or neighbours, or a redirect.
 #[inline(always)]
-fn is_neighbour_discovery<B: Bytes>(packet: &B) -> bool {
-    matches!(packet.peek::<1>(), Some([133..=137]))
+fn is_neighbour_discovery<B: Bytes>(packet: &B, info: &PacketInfo, header: u32) -> bool {
+    bytes_behind(info, header) > 0 && matches!(packet.peek::<1>(), Some([133..=137]))
+}
+
+/// Bytes that receivers use of a packet behind its first `header` bytes, by the length in the IP header: padding of a
+/// short frame is not among them. Of a first fragment, IPv4 uses whole units of eight bytes, and takes the others from
+/// the next fragment (`ip_frag_queue`, net/ipv4/ip_fragment.c); IPv6 drops a fragment with others.
+#[inline(always)]
+pub(super) const fn bytes_behind(info: &PacketInfo, header: u32) -> u32 {
+    let bytes = info.length.saturating_sub(header);
+    if info.fragment == FIRST_FRAGMENT {
+        bytes & !7
+    } else {
+        bytes
+    }
 }
 
 /// Reads ports, flags and ICMP type. In a later fragment, and in a first fragment that ends before them (RFC 1858), they
@@ -213,15 +231,22 @@ fn read_transport<B: Bytes>(packet: &B, needs: u32, info: &mut PacketInfo, heade
         info.destination_port = NONE;
         return;
     }
+    // Receivers discard whole packets that end within this header, so only fragments are worth the time.
+    let used = if info.fragment == FIRST_FRAGMENT {
+        bytes_behind(info, header)
+    } else {
+        u32::MAX
+    };
     if info.fragment == LATER_FRAGMENT {
         return;
     }
-    let Some(ports) = packet.peek::<4>() else {
+    let Some(ports) = packet.peek::<4>().filter(|_| used >= 4) else {
         return;
     };
     info.source_port = u16::from_be_bytes([ports[0], ports[1]]).into();
     info.destination_port = u16::from_be_bytes([ports[2], ports[3]]).into();
     if protocol == TCP
+        && used >= 14
         && let Some(header) = packet.peek::<14>()
     {
         info.flags = header[13].into();
@@ -240,7 +265,13 @@ fn read_icmp_type<B: Bytes>(packet: &B, info: &mut PacketInfo, header: u32) {
     };
     if info.fragment != LATER_FRAGMENT {
         info.icmp_type = match packet.peek::<1>() {
-            _ if info.fragment == WHOLE && info.length <= header => NONE,
+            _ if bytes_behind(info, header) == 0 => {
+                if info.fragment == WHOLE {
+                    NONE
+                } else {
+                    return;
+                }
+            }
             Some([kind]) => family + u32::from(*kind),
             None => return,
         };

@@ -78,7 +78,7 @@ impl<'a> Engine for &'a Row<'_> {
         0
     }
 
-    fn destination_lists(&self, _: &Evaluation) -> u32 {
+    fn lists_of(&self, _: &Address) -> u32 {
         0
     }
 

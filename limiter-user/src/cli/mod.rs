@@ -61,7 +61,10 @@ mod shared {
     pub mod ssh;
     pub mod values;
 
-    pub use file::{read_for, refuse_warnings, warn_of_full_tables, warn_of_ineffective};
+    pub use file::{
+        read_for, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
+        warn_of_ineffective,
+    };
     pub use interfaces::{On, OnOne, each, is_all, unique};
     pub use interruption::interruption;
     pub use lasting::{Lasting, note_stale_file, report_changes};

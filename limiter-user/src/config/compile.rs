@@ -8,7 +8,7 @@ use limiter_common::{
         Config, Listed,
         rules::{
             self, FIRST_TIER, LISTS_MAX, NEEDS_DESTINATION, NEEDS_HOLD, NEEDS_PACE, NEEDS_PAIR,
-            NEEDS_SCALE, NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW, ON_DENY,
+            NEEDS_SCALE, NEEDS_SOURCE_LISTS, NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW, ON_DENY,
         },
     },
     arithmetic::{
@@ -20,7 +20,7 @@ use limiter_common::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Direction, Invalid, Key, Limit, Lists, Malformed, NewSources, Proof, Settings,
+    Direction, Invalid, Key, Limit, Lists, Malformed, Match, NewSources, Proof, Settings,
     control::is_control,
     ensure, invalid,
     key::Parts,
@@ -109,6 +109,10 @@ impl Settings {
             config.egress = 1;
             // Lists are looked up by the destination.
             config.needs |= NEEDS_DESTINATION;
+            let mut matches = limits.iter().flat_map(|limit| limit.matches.all());
+            if matches.any(Match::names_sources) {
+                config.needs |= NEEDS_SOURCE_LISTS;
+            }
         }
         config.plain = self.is_plain(slots).into();
         Ok(config)

@@ -4,6 +4,7 @@
 
 pub mod adaptive;
 pub mod burst;
+mod changed_meaning;
 pub mod compile;
 pub mod control;
 pub mod difference;

@@ -9,6 +9,7 @@ use crate::random::{one, percent};
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
+const TCP: u8 = 6;
 const FRAGMENT: u8 = 44;
 const DESTINATION: u8 = 60;
 
@@ -175,6 +176,21 @@ impl Form {
         frame.resize(frame.len() + self.padding, 0x5a);
         frame
     }
+}
+
+/// A TCP segment in two fragments of IPv4. The first has `length` bytes by its IP header, and only eight of them are those of
+/// the segment: behind these are bytes that no receiver uses, with the TCP flag ACK.
+pub fn short_first(ends: &Ends, transport: &[u8], number: u16, length: usize) -> [Vec<u8>; 2] {
+    let (plain, forged) = (Form::default(), [0, 0, 0, 0, 0x50, 0x10, 0, 0]);
+    let (first, later) = transport.split_at(8);
+    let first = [first, &forged].concat();
+    let (part, padding) = first.split_at(length);
+    let packets = [(part, 0, true), (later, 8, false)].map(|(part, at, more)| {
+        plain.ipv4(ends, TCP, (number, at / 8 | u16::from(more) << 13), part)
+    });
+    let [mut first, later] = packets.map(|packet| plain.frame(ends, packet));
+    first.extend(padding);
+    [first, later]
 }
 
 /// A few extension headers. Hop-by-hop options may only be the first.

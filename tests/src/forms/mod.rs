@@ -255,6 +255,38 @@ impl Testbed {
     }
 }
 
+/// Sends SYNs of IPv4 to a limit with a bucket for each port: plain ones until the bucket is empty, and then SYNs in two
+/// fragments, the first of which has `length` bytes. Returns the number of SYNs that the host has answered: in two
+/// fragments without the limit, and plain and in two fragments under the limit.
+pub fn short_first_fragments(length: usize) -> [u64; 3] {
+    let testbed = Testbed::new();
+    let ends = testbed.ends(true, 0);
+    let answered = || {
+        let arrived = testbed.listeners.arrived(TCP);
+        arrived.get(&ends.from.ip()).map_or(0, |(syns, _)| *syns)
+    };
+    let send = |from: u16, is_plain: bool| {
+        for number in from..from + SENT.0 {
+            let ends = ends.at(20_000 + number, PORT);
+            let syn = ends.tcp(Segment::Syn);
+            if is_plain {
+                testbed.wire.send(&syn);
+                continue;
+            }
+            for frame in form::short_first(&ends, &syn[34..], number, length) {
+                testbed.wire.send(&frame);
+            }
+        }
+        answered()
+    };
+    let unlimited = send(0, false);
+    testbed.hosts.attach_file(
+        "interfaces = [\"eth0\"]\n[[limit]]\nname = \"a\"\nkey = \"/32,/64,destination_port\"\n\
+         match = { tcp_flags = \"syn\" }\nrate = \"1/h\"\nburst = 5\n",
+    );
+    [unlimited, send(100, true), send(200, false)]
+}
+
 fn ip(arguments: &[&str]) {
     let output = Command::new("ip").args(arguments).output().unwrap();
     assert!(output.status.success(), "ip {arguments:?}: {output:?}");

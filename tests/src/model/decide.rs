@@ -71,7 +71,6 @@ impl Model {
             source,
             destination,
             transport: transport.as_ref(),
-            listed: &listed,
             lists: &self.settings.lists,
         };
         let matching: Vec<Held> = (self.limits.iter())

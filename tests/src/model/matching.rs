@@ -9,7 +9,7 @@ use limiter_user::config::{
 };
 
 use super::{
-    lists::{self, Listed},
+    lists,
     packet::{self, Field, Place, Transport},
 };
 
@@ -40,8 +40,6 @@ pub struct Facts<'a> {
     pub destination: Option<IpAddr>,
     /// None if no limit reads it.
     pub transport: Option<&'a Transport>,
-    /// The lists of the source.
-    pub listed: &'a Listed,
     pub lists: &'a Lists,
 }
 
@@ -59,7 +57,8 @@ impl Facts<'_> {
             Some(IpVersion::V4) => self.source.is_ipv4(),
             Some(IpVersion::V6) => self.source.is_ipv6(),
         };
-        let on = |list: &String| self.listed.tiers.contains(list);
+        let tiers = lists::look_up(self.lists, self.source).tiers;
+        let on = |list: &String| tiers.contains(list);
         let lists = matches.source.is_empty() || matches.source.iter().any(on);
         let left_out = matches.unless.iter().any(on);
         let transport = self.transport.unwrap_or(&Transport::UNSEEN);

@@ -173,14 +173,16 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
         (false, false) => Place::Whole,
     };
     let begin = header.slice().len();
-    let behind = transport(&bytes[begin..], header.protocol().0, place, |ports, _| {
-        matches!(ports, Some((_, 67 | 68)))
-    });
     // 0: too long for the field.
     let length = match header.total_len() {
         0 => None,
         length => Some(usize::from(length)),
     };
+    let received = received(bytes, begin, length, place);
+    let rest = &received[begin..];
+    let behind = transport(rest, header.protocol().0, place, |ports, _| {
+        matches!(ports, Some((_, 67 | 68)))
+    });
     Some(Ip {
         source: header.source_addr().into(),
         destination: header.destination_addr().into(),
@@ -189,10 +191,24 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
             ttl: header.ttl(),
             dscp: header.dcp().value(),
             icmp: icmp(begin, length, &behind),
-            payload: payload(bytes, begin, length, &behind),
+            payload: payload(received, begin, length, &behind),
             ..behind
         },
     })
+}
+
+/// The bytes that a receiver uses of the packet in `bytes`, the transport header of which begins at `begin`. Of a first
+/// fragment, whole units of eight bytes up to the length of the IP header. Of other packets, all bytes: a receiver
+/// discards those whose headers are longer than the packet.
+fn received(bytes: &[u8], begin: usize, length: Option<usize>, place: Place) -> &[u8] {
+    match length {
+        Some(length) if place == Place::First => {
+            let units = length.saturating_sub(begin) / 8;
+            let end = (begin + units * 8).min(bytes.len());
+            bytes.get(..end).unwrap_or(bytes)
+        }
+        _ => bytes,
+    }
 }
 
 fn seen_length(length: Option<usize>) -> Field<u32> {
@@ -206,6 +222,11 @@ fn seen_length(length: Option<usize>) -> Field<u32> {
 fn payload(bytes: &[u8], begin: usize, length: Option<usize>, behind: &Transport) -> Payload {
     let length = length.unwrap_or(usize::MAX);
     let rest = bytes.get(begin..).unwrap_or_default();
+    // Units of eight bytes: see `received`.
+    let length = match behind.place {
+        Field::Is(Place::First) => begin + length.saturating_sub(begin) / 8 * 8,
+        _ => length,
+    };
     let none = Payload {
         hidden: false,
         ..Payload::HIDDEN
@@ -218,7 +239,8 @@ fn payload(bytes: &[u8], begin: usize, length: Option<usize>, behind: &Transport
     let (size, end) = match (behind.protocol, behind.ports, rest.get(12)) {
         (Field::Is(6 | 17) | Field::Unseen, Field::Unseen, _) => return Payload::HIDDEN,
         (Field::Is(17), _, _) => (8, own_end),
-        (Field::Is(6), _, Some(byte)) => (usize::from(byte >> 4) * 4, length),
+        // A header has at least 20 bytes (RFC 9293).
+        (Field::Is(6), _, Some(byte)) => ((usize::from(byte >> 4) * 4).max(20), length),
         (Field::Is(6), _, None) => return Payload::HIDDEN,
         _ => return none,
     };
@@ -245,12 +267,17 @@ fn icmp(begin: usize, length: Option<usize>, behind: &Transport) -> Field<(bool,
 
 fn ipv6(bytes: &[u8]) -> Option<Ip> {
     let header = Ipv6HeaderSlice::from_slice(bytes).ok()?;
-    let (behind, begin) = after_ipv6(bytes, header.next_header().0, header.hop_limit());
     // A limit cannot tell longer packets apart. Behind hop-by-hop options, 0 is a jumbogram, or pretends to be one.
     let length = match (header.payload_length(), header.next_header().0) {
         (0, 0) => None,
         (payload, _) => Some((40 + usize::from(payload)).min(65_535)),
     };
+    let (behind, begin) = after_ipv6(bytes, length, header.next_header().0, header.hop_limit());
+    let place = match behind.place {
+        Field::Is(place) => place,
+        _ => Place::Later,
+    };
+    let received = received(bytes, begin, length, place);
     Some(Ip {
         source: header.source_addr().into(),
         destination: header.destination_addr().into(),
@@ -259,7 +286,7 @@ fn ipv6(bytes: &[u8]) -> Option<Ip> {
             ttl: header.hop_limit(),
             dscp: header.traffic_class() >> 2,
             icmp: icmp(begin, length, &behind),
-            payload: payload(bytes, begin, length, &behind),
+            payload: payload(received, begin, length, &behind),
             ..behind
         },
     })
@@ -268,11 +295,13 @@ fn ipv6(bytes: &[u8]) -> Option<Ip> {
 /// Hop-by-hop options, routing, fragment, authentication, destination options.
 const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
-/// Skips the extension headers, and returns where the transport header begins. No field can be read after a truncated header, a ninth header, or the fragment header
-/// of a later fragment.
-fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> (Transport, usize) {
+/// Skips the extension headers, and returns where the transport header begins. No field can be read after a truncated
+/// header, a ninth header, or the fragment header of a later fragment. `length` is that of the IP header: bytes behind
+/// it are padding.
+fn after_ipv6(bytes: &[u8], length: Option<usize>, first: u8, hop_limit: u8) -> (Transport, usize) {
     let (mut begin, mut next, mut place) = (40, first, None);
-    let from = |begin: usize| bytes.get(begin..).unwrap_or_default();
+    let end = length.unwrap_or(usize::MAX).min(bytes.len());
+    let from = |begin: usize| bytes.get(begin..end).unwrap_or_default();
     for walked in 0.. {
         if !EXTENSIONS.contains(&next) {
             break;
@@ -304,8 +333,10 @@ fn after_ipv6(bytes: &[u8], first: u8, hop_limit: u8) -> (Transport, usize) {
         begin += size;
     }
     let place = place.unwrap_or(Place::Whole);
-    let behind = transport(from(begin), next, place, |ports, rest| {
-        let discovery = next == 58 && hop_limit == 255 && matches!(rest.first(), Some(133..=137));
+    let rest = received(bytes, begin, length, place).get(begin..);
+    let behind = transport(rest.unwrap_or_default(), next, place, |ports, _| {
+        let kind = from(begin).first();
+        let discovery = next == 58 && hop_limit == 255 && matches!(kind, Some(133..=137));
         discovery || matches!(ports, Some((_, 546 | 547)))
     });
     (behind, begin)

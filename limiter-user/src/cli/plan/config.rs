@@ -6,7 +6,8 @@ use crate::{
     cli::shared::{
         On, each,
         file::{frame_max, read},
-        note, print, refuse_warnings, warn_of_full_tables, warn_of_ineffective, write,
+        note, print, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
+        warn_of_ineffective, write,
     },
     config::file,
     kernel::Attachment,
@@ -40,6 +41,7 @@ async fn check(path: &Path) -> anyhow::Result<()> {
     let file = read(path)?;
     let frame_max = frame_max(&[], &file).await;
     let subject = path.display().to_string();
+    warn_of_changed_meaning(path, &file);
     let warnings = warn_of_ineffective(path, &file, frame_max)
         + warn_of_full_tables(&subject, &file.settings, frame_max);
     refuse_warnings(path, warnings)?;

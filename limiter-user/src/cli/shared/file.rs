@@ -33,6 +33,7 @@ pub fn read(path: &Path) -> anyhow::Result<File> {
 /// Reads a file for the interfaces `on`, or those that it names if `on` is empty. Warns of settings without effect.
 pub async fn read_for(on: &[String], path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
     let file = read(path)?;
+    warn_of_changed_meaning(path, &file);
     let warnings = warn_of_ineffective(path, &file, frame_max(on, &file).await);
     refuse_warnings(path, warnings)?;
     let absolute = std::path::absolute(path).map_err(|error| {
@@ -57,6 +58,13 @@ pub fn refuse_warnings(path: &Path, count: usize) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Warns of limits that earlier builds read in another way. `--strict` does not refuse them, because they may be right.
+pub fn warn_of_changed_meaning(path: &Path, file: &File) {
+    for warning in file.settings.changed_meaning() {
+        note(&format!("{}: warning: {warning}", path.display()));
+    }
 }
 
 /// Warns of settings without effect on frames of at most `frame_max` bytes. Returns the number of warnings.

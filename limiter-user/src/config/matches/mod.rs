@@ -76,6 +76,11 @@ impl Match {
             || self.destination.contains(&destination)
     }
 
+    /// Returns true if the lists that the source is on decide.
+    pub fn names_sources(&self) -> bool {
+        !(self.source.is_empty() && self.unless.is_empty())
+    }
+
     /// Bits of what this needs of a packet, as in [`rules::NEEDS_TRANSPORT`].
     pub fn needs(&self) -> u32 {
         let header = !(self.ttl.is_empty() && self.dscp.is_empty() && self.icmp_type.is_empty());

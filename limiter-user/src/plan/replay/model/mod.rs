@@ -96,7 +96,7 @@ impl Model {
     }
 
     /// The bits of the lists that decide about an address: those of the longest prefix around it.
-    fn lists_of(&self, address: &Address) -> u32 {
+    fn look_up(&self, address: &Address) -> u32 {
         if self.prefixes.is_empty() {
             return 0;
         }
@@ -146,11 +146,11 @@ impl<'a> Engine for &'a Model {
     }
 
     fn lists(&self, evaluation: &Evaluation) -> u32 {
-        self.lists_of(evaluation.info.peer(self.config.egress))
+        self.look_up(evaluation.info.peer(self.config.egress))
     }
 
-    fn destination_lists(&self, evaluation: &Evaluation) -> u32 {
-        self.lists_of(&evaluation.info.destination)
+    fn lists_of(&self, address: &Address) -> u32 {
+        self.look_up(address)
     }
 
     fn entry_number(&self, key: &SourceKey) -> u32 {
