@@ -8,7 +8,10 @@ use limiter_common::{
         NEEDS_TRANSPORT, NONE, OF_ICMPV6, WHOLE,
     },
     plain::Plain as _,
-    policy::{Bytes, PacketInfo, Parsed, parse, payload::Payload},
+    policy::{
+        Bytes, PacketInfo, Parsed, parse,
+        payload::{self, Payload},
+    },
     table::key::Address,
 };
 
@@ -669,16 +672,15 @@ fn short_first(is_ipv4: bool, bytes: u16) -> Vec<u8> {
 #[test]
 fn bytes_behind_the_units_of_a_first_fragment_are_not_read() {
     for is_ipv4 in [true, false] {
-        for bytes in 0..=24 {
+        for bytes in 8..=24 {
             let packet = short_first(is_ipv4, bytes);
             let seen = if is_ipv4 {
                 info_v4(&packet)
             } else {
                 info_v6(&packet)
             };
-            let port = if bytes < 8 { ANY } else { 0x1234 };
             let flags = if bytes < 16 { ANY } else { 0xa5 };
-            assert_eq!((seen.source_port, seen.flags), (port, flags), "{bytes}");
+            assert_eq!((seen.source_port, seen.flags), (0x1234, flags), "{bytes}");
         }
     }
     // The type of an ICMP message, and the size of a TCP header.
@@ -695,22 +697,49 @@ fn bytes_behind_the_units_of_a_first_fragment_are_not_read() {
     }
 }
 
+/// The length of the payload of an IPv4 packet with `options` words of options and this length in its header.
+fn payload_length(options: u8, field: u16, protocol: u8, transport: &[u8], length: u16) -> u32 {
+    let mut packet = ipv4(5 + options, field, protocol, transport);
+    packet[2..4].copy_from_slice(&length.to_be_bytes());
+    let mut rest = &packet[..];
+    let info = Parsed::Ipv4(source_v4())
+        .info(&mut rest, ALL)
+        .expect("a source");
+    let header = u32::try_from(packet.len() - rest.len()).expect("it is small");
+    payload::length(&rest, &info, header)
+}
+
 #[test]
-fn extension_headers_in_padding_are_not_read() {
-    let chain = [
-        extension(DESTINATION, 0, DESTINATION),
-        extension(DESTINATION, 0, TCP),
-    ]
-    .concat();
-    let mut packet = ipv6(DESTINATION, 64, &[&chain[..], &TRANSPORT].concat());
-    for (length, protocol) in [(0, ANY), (8, ANY), (15, ANY), (16, TCP.into())] {
-        packet[4..6].copy_from_slice(&u16::to_be_bytes(length));
-        assert_eq!(info_v6(&packet).protocol, protocol, "{length}");
+fn payload_length_counts_no_header_and_cannot_be_seen_in_fragments() {
+    for options in [0, 10] {
+        let header = 20 + u16::from(options) * 4;
+        for (protocol, size, word) in [(ICMP, 8, 0), (UDP, 8, 0), (TCP, 20, 0x50), (TCP, 60, 0xf0)]
+        {
+            let mut transport = vec![0; 60];
+            transport[12] = word;
+            for bytes in [0, 1, 100, 1_400] {
+                let of = |field| {
+                    payload_length(options, field, protocol, &transport, header + size + bytes)
+                };
+                assert_eq!(of(0), bytes.into(), "{protocol}");
+                assert_eq!([of(0x2000), of(1)], [ANY; 2], "{protocol}");
+            }
+            // The packet ends within the header, by its length or in the frame.
+            assert_eq!(
+                payload_length(options, 0, protocol, &transport, header + 1),
+                0
+            );
+            assert_eq!(payload_length(options, 0, protocol, &transport, 0), ANY);
+        }
+        assert_eq!(payload_length(options, 0, TCP, &[0; 12], header + 20), ANY);
+        for protocol in [47, 50, 132] {
+            assert_eq!(payload_length(options, 0, protocol, &[0; 60], 100), NONE);
+        }
     }
-    // Padding makes no neighbour discovery.
-    let mut packet = ipv6(ICMPV6, 255, &[135]);
-    for (length, control) in [(0, 0), (1, 1)] {
-        packet[4..6].copy_from_slice(&u16::to_be_bytes(length));
-        assert_eq!(info_v6(&packet).control, control);
+    // UDP has a length of its own.
+    for (own, bytes) in [(8, 0), (20, 12), (38, 30), (39, 30), (0, 30), (7, 0)] {
+        let mut transport = vec![0; 60];
+        transport[4..6].copy_from_slice(&u16::to_be_bytes(own));
+        assert_eq!(payload_length(0, 0, UDP, &transport, 58), bytes, "{own}");
     }
 }

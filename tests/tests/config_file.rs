@@ -55,7 +55,7 @@ shadow = true
 
 [[limit]]
 name = "window"
-match = { fragments = false, ip_version = 4, source_port = 53 }
+match = { fragments = false, ip_version = 4, source_port = 53, payload_length = ["0-20", 60], established = false }
 algorithm = "fixed-window"
 rate = "300/1m"
 

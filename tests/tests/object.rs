@@ -138,6 +138,8 @@ fn conditions_and_keys_not_configured_are_removed_from_the_program() {
         "match = { protocol = \"udp\", destination = \"192.0.2.1\" }",
         "match = { protocol = \"udp\", payload = { bytes = \"00\" } }",
         "match = { protocol = \"udp\", not = { source_port = 53 } }",
+        "match = { protocol = \"udp\", payload_length = 0 }",
+        "match = { protocol = \"udp\", established = true }",
         &format!("{udp} \"destination\""),
         &format!("{udp} \"source + destination\""),
         "match = { protocol = \"udp\" }\nhold = \"10m\"",

@@ -2,7 +2,9 @@
 
 use super::{
     routes::{ROUTES_MAX, Route},
-    rules::{BUDGETS, FIRST, LIMITS_MAX, Limit, NewSourceQuota, PROVEN, SECOND},
+    rules::{
+        BUDGETS, FIRST, LIMITS_MAX, Limit, NEEDS_CONNECTION, NewSourceQuota, PROVEN, SECOND,
+    },
 };
 use crate::{
     plain::{Plain as _, plain},
@@ -136,6 +138,11 @@ impl Config {
             PROVEN => &self.proofs,
             _ => &self.answers,
         }
+    }
+
+    /// Whether packets are looked up among the host's sockets.
+    pub const fn looks_up_sockets(&self) -> bool {
+        (self.established | self.needs & NEEDS_CONNECTION) != 0
     }
 
     /// No limit.

@@ -29,8 +29,10 @@ pub const TTL: usize = 3;
 pub const DSCP: usize = 4;
 /// Type of an ICMP message; that of an ICMPv6 message plus [`OF_ICMPV6`].
 pub const ICMP_TYPE: usize = 5;
+/// Bytes of the payload, behind the header of TCP, UDP, ICMP or ICMPv6.
+pub const PAYLOAD_LENGTH: usize = 6;
 /// Number of fields.
-pub const FIELDS: usize = 6;
+pub const FIELDS: usize = 7;
 
 /// Added to the type of an ICMPv6 message, to tell it apart from one of ICMP.
 pub const OF_ICMPV6: u32 = 256;
@@ -64,6 +66,10 @@ pub const NEEDS_PAIR: u32 = 1 << 7;
 pub const NEEDS_DESTINATION_LISTS: u32 = 1 << 5;
 /// The lists that the source is on, if lists decide about the destination.
 pub const NEEDS_SOURCE_LISTS: u32 = 1 << 10;
+/// The length of the payload.
+pub const NEEDS_PAYLOAD_LENGTH: u32 = 1 << 11;
+/// Whether the packet belongs to an established connection; with [`NEEDS_TRANSPORT`] and [`NEEDS_DESTINATION`].
+pub const NEEDS_CONNECTION: u32 = 1 << 12;
 
 /// Value of [`Match::protocol`] for any protocol. Value of a packet's protocol, port or flags that cannot be seen: the
 /// field matches every limit.
@@ -91,6 +97,11 @@ pub const FIRST_FRAGMENT: u32 = 1 << 1;
 pub const LATER_FRAGMENT: u32 = 1 << 2;
 /// The packet may have a fragment header that cannot be seen.
 pub const ANYWHERE: u32 = WHOLE | FIRST_FRAGMENT | LATER_FRAGMENT;
+
+/// Value of [`Match::established`]: packets of the host's established connections.
+pub const OF_CONNECTIONS: u32 = 1;
+/// Value of [`Match::established`]: other packets.
+pub const OF_OTHERS: u32 = 2;
 
 /// A range of numbers of 16 bits: the first in the upper half, the last in the lower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -162,8 +173,8 @@ pub struct Match {
     pub unless: u32,
     /// Lists, one of which the destination must be on; 0: any destination.
     pub destination: u32,
-    /// 0, for the alignment.
-    pub reserved: u32,
+    /// [`OF_CONNECTIONS`], [`OF_OTHERS`], or 0 for all packets.
+    pub established: u32,
     /// Number of ranges of each field, in a byte each. A field without ranges may have any value, or be missing.
     pub counts: u64,
     /// The bytes of the payload.
@@ -172,7 +183,7 @@ pub struct Match {
     pub ranges: [[Range; RANGES_MAX]; FIELDS],
 }
 
-plain!(Match: control family protocol fragments flags_mask flags lists unless destination reserved counts payload
+plain!(Match: control family protocol fragments flags_mask flags lists unless destination established counts payload
     ranges);
 
 impl Match {

@@ -6,7 +6,9 @@ use super::{
     bits::{ByByte, ByPort},
 };
 use crate::{
-    abi::rules::{ANY, ANYWHERE, DESTINATION_PORT, Limit, Match, SOURCE_PORT},
+    abi::rules::{
+        ANY, ANYWHERE, DESTINATION_PORT, Limit, Match, OF_CONNECTIONS, OF_OTHERS, SOURCE_PORT,
+    },
     plain::plain,
     table::key::{IPV4, IPV6},
 };
@@ -51,10 +53,14 @@ pub struct Candidates {
     pub by_list: u64,
     /// Limits that also use other fields: as candidates, they need not match.
     pub uncertain: u64,
+    /// Limits that match only packets of established connections.
+    pub of_connections: u64,
+    /// Limits that match only other packets.
+    pub of_others: u64,
 }
 
 plain!(Candidates: all fields reserved control family fragments protocol flags destination source unlisted by_list
-    uncertain);
+    uncertain of_connections of_others);
 
 /// Index of [`Candidates::fragments`] for [`crate::abi::rules::ANYWHERE`].
 const UNSEEN: usize = (ANYWHERE >> 1) as usize;
@@ -114,9 +120,20 @@ impl Candidates {
         }
     }
 
+    /// Bits of the limits for which it matters whether a packet belongs to an established connection.
+    #[inline(always)]
+    pub const fn by_connection(&self) -> u64 {
+        self.of_connections | self.of_others
+    }
+
     fn add(&mut self, bit: u64, limit: &Limit) {
         let matches = &limit.matches;
         self.all |= bit;
+        match matches.established {
+            OF_CONNECTIONS => self.of_connections |= bit,
+            OF_OTHERS => self.of_others |= bit,
+            _ => {}
+        }
         if matches.lists == 0 {
             self.unlisted |= bit;
         }
@@ -161,6 +178,7 @@ impl Candidates {
             flags: matches.flags,
             lists: matches.lists,
             unless: matches.unless,
+            established: matches.established,
             ..Match::EVERYTHING
         };
         for field in [DESTINATION_PORT, SOURCE_PORT] {

@@ -86,10 +86,15 @@ pub struct Evaluation {
     pub costs: [u64; LIMITS_MAX as usize],
     /// For each checked limit, its plan.
     pub plans: [Plan; LIMITS_MAX as usize],
+    /// [`super::payload::length`], if limits use it.
+    pub payload_length: u32,
+    /// 0, for the alignment.
+    pub reserved: u32,
 }
 
 plain!(Evaluation: now latest length matching charged leased unleased would_drop new delay info payload lists
-    destination_lists refused_by refused counted paid budget tried checked passed pairs costs plans);
+    destination_lists refused_by refused counted paid budget tried checked passed pairs costs plans payload_length
+    reserved);
 
 impl Evaluation {
     /// No packet.

@@ -7,13 +7,14 @@ use super::{
     Bytes, Engine, Evaluation, Parsed, apply_shadow,
     bucket::{self, ATTEMPTS, DONE, FULL, LOST, NEW, NOT_READ, REFUSED, STALE},
     matches::payload_holds,
-    of_lists, parse,
+    of_lists, parse, payload,
     step::Step,
 };
 use crate::{
     abi::rules::{
-        ANSWERS, FIRST, LIMITS_MAX, NEEDS_DESTINATION_LISTS, NEEDS_HOLD, NEEDS_PAIR, NEEDS_PAYLOAD,
-        NEEDS_SOURCE_LISTS, ON_ALLOW, ON_DENY, PROVEN,
+        ANSWERS, ANY, FIRST, LIMITS_MAX, NEEDS_CONNECTION, NEEDS_DESTINATION_LISTS, NEEDS_HOLD,
+        NEEDS_PAIR, NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH, NEEDS_SOURCE_LISTS, ON_ALLOW, ON_DENY,
+        PROVEN,
     },
     policy::{candidates::lowest, verdict::Reason},
 };
@@ -56,10 +57,15 @@ pub fn read<E: Engine, B: Bytes + Copy>(
     let needs = engine.config().needs;
     let from = packet.remaining();
     parsed.read(packet, needs, &mut evaluation.info);
-    if needs & NEEDS_PAYLOAD != 0 {
+    if needs & (NEEDS_PAYLOAD | NEEDS_PAYLOAD_LENGTH) != 0 {
         #[expect(clippy::cast_possible_truncation, reason = "bytes of headers")]
         let header = from.wrapping_sub(packet.remaining()) as u32;
-        evaluation.payload.read(packet, &evaluation.info, header);
+        if needs & NEEDS_PAYLOAD_LENGTH != 0 {
+            evaluation.payload_length = payload::length(packet, &evaluation.info, header);
+        }
+        if needs & NEEDS_PAYLOAD != 0 {
+            evaluation.payload.read(packet, &evaluation.info, header);
+        }
     }
     if engine.config().control == 0 {
         evaluation.info.control = 0;
@@ -153,7 +159,36 @@ fn confirm_if_uncertain<E: Engine>(engine: &E, evaluation: &mut Evaluation, inde
     engine.confirm(evaluation, index)
 }
 
-/// Decides by the limits that match. A packet of an exempt connection is charged to no limit.
+/// Leaves the matching limits that apply to a packet of an established connection, or to another packet. Returns whether
+/// the packet is exempt from the limits that are left out. Ports that cannot be seen leave all limits.
+#[inline(always)]
+fn is_exempt<E: Engine>(
+    engine: &E,
+    evaluation: &mut Evaluation,
+    is_connected: impl FnOnce(&Evaluation) -> bool,
+) -> bool {
+    let config = engine.config();
+    let candidates = &config.candidates;
+    if config.established == 0 && evaluation.matching & candidates.by_connection() == 0 {
+        return false;
+    }
+    if !evaluation.info.opens_connection() && is_connected(evaluation) {
+        // A connection shows that the address is real: a flood of new sources may not use up its tokens.
+        evaluation.budget = PROVEN;
+        evaluation.matching &= if config.established != 0 {
+            candidates.of_connections
+        } else {
+            !candidates.of_others
+        };
+        return config.established != 0;
+    }
+    if candidates.of_connections != 0 && evaluation.info.source_port != ANY {
+        evaluation.matching &= !candidates.of_connections;
+    }
+    false
+}
+
+/// Decides by the limits that match. A packet of an exempt connection is charged only to limits on connections.
 #[inline(always)]
 fn decide<E: Engine>(
     engine: &E,
@@ -164,11 +199,15 @@ fn decide<E: Engine>(
     if evaluation.matching == 0 {
         return Reason::Unlimited;
     }
-    if engine.config().established != 0
-        && !evaluation.info.opens_connection()
-        && is_connected(evaluation)
-    {
-        return Reason::Established;
+    if engine.config().needs & NEEDS_CONNECTION != 0 {
+        let is_exempt = is_exempt(engine, evaluation, is_connected);
+        if evaluation.matching == 0 {
+            return if is_exempt {
+                Reason::Established
+            } else {
+                Reason::Unlimited
+            };
+        }
     }
     let refused = if evaluation.matching & (evaluation.matching - 1) != 0 {
         evaluation.checked = 1;

@@ -4,20 +4,21 @@ use core::hint::black_box;
 
 use super::{Evaluation, PacketInfo, payload::Payload};
 use crate::abi::rules::{
-    ANY, DESTINATION_PORT, DSCP, ICMP_TYPE, LENGTH, Limit, Match, NEEDS_EXCEPT, NONE, Pattern,
-    RANGES_MAX, SOURCE_PORT, TTL,
+    ANY, DESTINATION_PORT, DSCP, ICMP_TYPE, LENGTH, Limit, Match, NEEDS_EXCEPT,
+    NEEDS_PAYLOAD_LENGTH, NONE, PAYLOAD_LENGTH, Pattern, RANGES_MAX, SOURCE_PORT, TTL,
 };
 
 /// Whether a limit matches the packet. `needs`: bits of what limits use of a packet.
 #[inline(always)]
 pub fn matches(limit: &Limit, needs: u32, packet: &Evaluation) -> bool {
-    holds::<true>(&limit.matches, packet)
-        && (needs & NEEDS_EXCEPT == 0 || !holds::<false>(&limit.except, packet))
+    holds::<true>(&limit.matches, needs, packet)
+        && (needs & NEEDS_EXCEPT == 0 || !holds::<false>(&limit.except, needs, packet))
 }
 
-/// Whether all fields hold. `UNSEEN`: the result for a field that cannot be seen. So a limit applies in doubt.
+/// Whether all fields hold, except [`Match::established`]. `UNSEEN`: the result for a field that cannot be seen. So a limit
+/// applies in doubt.
 #[inline(always)]
-fn holds<const UNSEEN: bool>(wanted: &Match, packet: &Evaluation) -> bool {
+fn holds<const UNSEEN: bool>(wanted: &Match, needs: u32, packet: &Evaluation) -> bool {
     let info = &packet.info;
     info.control == wanted.control
         && (wanted.family == 0 || wanted.family == info.source.family)
@@ -28,6 +29,8 @@ fn holds<const UNSEEN: bool>(wanted: &Match, packet: &Evaluation) -> bool {
         && (wanted.destination == 0 || wanted.destination & packet.destination_lists != 0)
         && flags_hold::<UNSEEN>(wanted.flags_mask, wanted.flags, info.flags)
         && (wanted.counts == 0 || ranges_hold::<UNSEEN>(wanted, info))
+        && (needs & NEEDS_PAYLOAD_LENGTH == 0
+            || range_holds::<PAYLOAD_LENGTH, UNSEEN>(wanted, packet.payload_length))
         && (wanted.payload.end == 0 || pattern_holds::<UNSEEN>(&wanted.payload, &packet.payload))
 }
 

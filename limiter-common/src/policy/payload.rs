@@ -1,8 +1,11 @@
 //! The first bytes of a packet's payload.
 
-use super::{Bytes, PacketInfo, transport::bytes_behind};
+use super::{
+    Bytes, PacketInfo,
+    transport::{ICMP, ICMPV6, TCP, UDP, bytes_behind},
+};
 use crate::{
-    abi::rules::{ANY, PATTERN_MAX, PAYLOAD_MAX, WHOLE},
+    abi::rules::{ANY, NONE, PATTERN_MAX, PAYLOAD_MAX, WHOLE},
     plain::plain,
 };
 
@@ -11,6 +14,9 @@ pub const WORDS: usize = PAYLOAD_MAX / PATTERN_MAX + 1;
 
 #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const PAYLOAD_BYTES: u32 = PAYLOAD_MAX as u32;
+
+/// Bytes of a header of UDP, ICMP or ICMPv6.
+const HEADER: u32 = 8;
 
 /// The first bytes of a packet's payload, behind the TCP or UDP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +48,6 @@ impl Payload {
     /// IP header to the transport header.
     #[inline(always)]
     pub fn read<B: Bytes>(&mut self, packet: &mut B, info: &PacketInfo, header: u32) {
-        const TCP: u32 = 6;
-        const UDP: u32 = 17;
         let mut length = bytes_behind(info, header);
         (self.length, self.hidden) = (0, 1);
         let size = match info.protocol {
@@ -51,7 +55,7 @@ impl Payload {
             TCP | UDP if info.source_port == ANY => return,
             UDP => {
                 length = udp_length(packet, length);
-                8
+                HEADER
             }
             TCP => match tcp_header(packet) {
                 Some(size) => size,
@@ -69,6 +73,29 @@ impl Payload {
         }
         self.length = packet.copy(&mut self.words, length);
         self.hidden = (info.fragment != WHOLE || self.length < length).into();
+    }
+}
+
+/// Bytes of the payload of a packet that is at its transport header; [`NONE`] or [`ANY`] if it has none, or they cannot
+/// be seen. `header`: bytes that the packet has had from its IP header on. Fragments do not show the length of their
+/// datagram.
+#[inline(always)]
+pub fn length<B: Bytes>(packet: &B, info: &PacketInfo, header: u32) -> u32 {
+    let protocol = info.protocol;
+    if !matches!(protocol, TCP | UDP | ICMP | ICMPV6 | ANY) {
+        return NONE;
+    }
+    if protocol == ANY || info.fragment != WHOLE || info.length == ANY {
+        return ANY;
+    }
+    let length = bytes_behind(info, header);
+    match protocol {
+        TCP => match tcp_header(packet) {
+            Some(size) => length.saturating_sub(size),
+            None => ANY,
+        },
+        UDP => udp_length(packet, length).saturating_sub(HEADER),
+        _ => length.saturating_sub(HEADER),
     }
 }
 

@@ -17,11 +17,11 @@ use crate::{
     table::key::Address,
 };
 
-const ICMP: u32 = 1;
-const TCP: u32 = 6;
-const UDP: u32 = 17;
+pub(super) const ICMP: u32 = 1;
+pub(super) const TCP: u32 = 6;
+pub(super) const UDP: u32 = 17;
 const DCCP: u32 = 33;
-const ICMPV6: u32 = 58;
+pub(super) const ICMPV6: u32 = 58;
 const SCTP: u32 = 132;
 const UDP_LITE: u32 = 136;
 
@@ -39,8 +39,6 @@ const IPV6_BYTES: u32 = IPV6_HEADER as u32;
 const EXTENSIONS_MAX: u32 = 8;
 /// Minimum bytes of an extension header.
 const EXTENSION: usize = 8;
-#[expect(clippy::cast_possible_truncation, reason = "a small constant")]
-const EXTENSION_BYTES: u32 = EXTENSION as u32;
 /// The greatest length that limits tell apart, in bytes.
 const LENGTH_MAX: u32 = 65_535;
 /// Maximum bytes of an extension header: 256 units of eight.
@@ -125,9 +123,6 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
         if !is_extension(next) {
             break;
         }
-        if bytes_behind(info, header) < EXTENSION_BYTES {
-            return;
-        }
         let Some(extension) = packet.peek::<EXTENSION>() else {
             return;
         };
@@ -162,7 +157,7 @@ pub fn read_ipv6<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
     info.protocol = next;
     read_transport(packet, needs, info, header);
     // Neighbour discovery (RFC 4861): only neighbours can send packets with hop limit 255.
-    if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet, info, header) {
+    if next == ICMPV6 && hop_limit == 255 && is_neighbour_discovery(packet) {
         info.control = 1;
     }
     // DHCPv6 (RFC 8415).
@@ -198,8 +193,8 @@ pub const fn size_of_header(kind: u32, length: u32) -> u32 {
 
 /// Whether the ICMPv6 type is a solicitation or advertisement of routers or neighbours, or a redirect.
 #[inline(always)]
-fn is_neighbour_discovery<B: Bytes>(packet: &B, info: &PacketInfo, header: u32) -> bool {
-    bytes_behind(info, header) > 0 && matches!(packet.peek::<1>(), Some([133..=137]))
+fn is_neighbour_discovery<B: Bytes>(packet: &B) -> bool {
+    matches!(packet.peek::<1>(), Some([133..=137]))
 }
 
 /// Bytes that receivers use of a packet behind its first `header` bytes, by the length in the IP header: padding of a
@@ -215,7 +210,8 @@ pub(super) const fn bytes_behind(info: &PacketInfo, header: u32) -> u32 {
     }
 }
 
-/// Reads ports, flags and ICMP type. In a later fragment, and in a first fragment that ends before them (RFC 1858), they
+/// Reads ports, flags and ICMP type. Bytes behind the length in the IP header are padding: receivers discard a whole
+/// packet whose headers end there, and a first fragment without eight bytes. In a later fragment, and in a first fragment that ends before them (RFC 1858), they
 /// cannot be seen. `header`: bytes from the IP header to here.
 #[inline(always)]
 fn read_transport<B: Bytes>(packet: &B, needs: u32, info: &mut PacketInfo, header: u32) {
@@ -231,22 +227,16 @@ fn read_transport<B: Bytes>(packet: &B, needs: u32, info: &mut PacketInfo, heade
         info.destination_port = NONE;
         return;
     }
-    // Receivers discard whole packets that end within this header, so only fragments are worth the time.
-    let used = if info.fragment == FIRST_FRAGMENT {
-        bytes_behind(info, header)
-    } else {
-        u32::MAX
-    };
     if info.fragment == LATER_FRAGMENT {
         return;
     }
-    let Some(ports) = packet.peek::<4>().filter(|_| used >= 4) else {
+    let Some(ports) = packet.peek::<4>() else {
         return;
     };
     info.source_port = u16::from_be_bytes([ports[0], ports[1]]).into();
     info.destination_port = u16::from_be_bytes([ports[2], ports[3]]).into();
     if protocol == TCP
-        && used >= 14
+        && (info.fragment != FIRST_FRAGMENT || bytes_behind(info, header) >= 14)
         && let Some(header) = packet.peek::<14>()
     {
         info.flags = header[13].into();

@@ -7,8 +7,9 @@ use limiter_common::{
     abi::{
         Config, Listed,
         rules::{
-            self, FIRST_TIER, LISTS_MAX, NEEDS_DESTINATION, NEEDS_HOLD, NEEDS_PACE, NEEDS_PAIR,
-            NEEDS_SCALE, NEEDS_SOURCE_LISTS, NEEDS_TRANSPORT, NewSourceQuota, ON_ALLOW, ON_DENY,
+            self, FIRST_TIER, LISTS_MAX, NEEDS_CONNECTION, NEEDS_DESTINATION, NEEDS_HOLD,
+            NEEDS_PACE, NEEDS_PAIR, NEEDS_SCALE, NEEDS_SOURCE_LISTS, NEEDS_TRANSPORT,
+            NewSourceQuota, ON_ALLOW, ON_DENY,
         },
     },
     arithmetic::{
@@ -103,7 +104,7 @@ impl Settings {
         }
         if self.exempt.established {
             // Sockets are looked up by addresses and ports.
-            config.needs |= NEEDS_TRANSPORT | NEEDS_DESTINATION;
+            config.needs |= NEEDS_TRANSPORT | NEEDS_DESTINATION | NEEDS_CONNECTION;
         }
         if self.direction == Direction::Out {
             config.egress = 1;

@@ -342,6 +342,18 @@ impl Match {
                 &[tcp, udp],
                 "\"tcp\" or \"udp\"",
             ),
+            (
+                !self.payload_length.is_empty(),
+                "payload_length",
+                &[tcp, udp, icmp[0], icmp[1]],
+                "\"tcp\", \"udp\", \"icmp\" or \"icmpv6\"",
+            ),
+            (
+                self.established == Some(true),
+                "established",
+                &[tcp, udp],
+                "\"tcp\" or \"udp\"",
+            ),
         ];
         let mut wrong = of_protocols
             .iter()

@@ -149,7 +149,7 @@ impl Rate {
     }
 
     /// Tokens (packets or bytes) in this many nanoseconds, rounded down.
-    pub(super) fn tokens_in(&self, nanoseconds: u64) -> u64 {
+    pub fn tokens_in(&self, nanoseconds: u64) -> u64 {
         let amount = u128::from(self.amount) * u128::from(nanoseconds);
         let amount = amount / u128::from(self.period_ns);
         let per_token = if self.unit == Unit::Bytes { 8 } else { 1 };

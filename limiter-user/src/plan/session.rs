@@ -9,7 +9,7 @@ use super::{
     capture::{Frame, Link},
     replay::Compiled,
 };
-use crate::config::{Limit, Settings};
+use crate::config::{Limit, Settings, Unit};
 
 /// An SSH session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Session {
             new_sources: None,
             ..settings.clone()
         };
-        let Ok(compiled) = Compiled::new(&small) else {
+        let Ok(compiled) = Compiled::connected(&small) else {
             return Fate::Free;
         };
         // A limit may match short packets only, or long ones.
@@ -86,11 +86,10 @@ impl Session {
 }
 
 fn fate_of(frame: &Frame, compiled: &Compiled) -> Fate {
-    let mut model = compiled.model(1);
+    let mut model = compiled.model(1).connected();
     match model.offer(&frame.bytes, frame.length, 1) {
         Reason::Deny => return Fate::Denied,
-        Reason::Allowed => return Fate::Free,
-        _ if compiled.settings.exempt.established => return Fate::Free,
+        Reason::Allowed | Reason::Established => return Fate::Free,
         _ => {}
     }
     let holds = |slot| {
@@ -98,8 +97,18 @@ fn fate_of(frame: &Frame, compiled: &Compiled) -> Fate {
         compiled.config.plain != 0 || counters.admitted.packets + counters.dropped.packets > 0
     };
     let mut limits = (0..).zip(&compiled.settings.limits);
-    let limit = limits.find(|(slot, limit)| !limit.shadow && holds(*slot));
+    let limit = limits.find(|(slot, limit)| !limit.shadow && !is_generous(limit) && holds(*slot));
     limit.map_or(Fate::Free, |(_, limit)| Fate::Limited(limit.clone().into()))
+}
+
+/// Returns true if this limit on connections admits more than a session needs: a hundred long packets in a second.
+fn is_generous(limit: &Limit) -> bool {
+    const SECOND: u64 = 1_000_000_000;
+    let needed = match limit.rate.unit {
+        Unit::Packets => 100,
+        Unit::Bytes => 150_000,
+    };
+    limit.matches.established == Some(true) && limit.rate.tokens_in(SECOND) >= needed
 }
 
 /// Parses an address, without its zone. An IPv4 address mapped into IPv6, as sockets for both families show it,
@@ -143,6 +152,9 @@ mod tests {
 shadow = true => => free
 exempt = "established" => => free
 exempt = "control" => => limited
+exempt = "established" => match = { established = true } => limited
+ => match = { established = true } => limited
+ => match = { established = false } => free
 [lists]\nallow = ["192.0.2.7"] => => free
 exempt = "established"\n[lists]\ndeny = ["192.0.2.0/24"] => => denied
 [lists]\ndeny = ["192.0.2.0/24"]\nallow = ["192.0.2.0/25"] => => free

@@ -119,7 +119,19 @@ fn transport_holds(matches: &Match, seen: &Transport, unseen: bool) -> bool {
         .iter()
         .map(|one| (one.0.first, one.0.last))
         .collect();
-    right_protocol
+    // The model has no sockets, and a packet whose ports cannot be read may belong to a connection.
+    let right_connection = matches
+        .established
+        .is_none_or(|wanted| seen.ports == Field::Unseen || !wanted);
+    let sizes: Vec<_> = (matches.payload_length.iter())
+        .map(|one| (one.first.min(65_535), one.last.min(65_535)))
+        .collect();
+    right_connection
+        && (sizes.is_empty()
+            || seen
+                .payload_length
+                .is(unseen, |length| in_one(&sizes, *length)))
+        && right_protocol
         && right_flags
         && right_place
         && (lengths.is_empty() || seen.length.is(unseen, |length| in_one(&lengths, *length)))

@@ -71,6 +71,8 @@ pub struct Transport {
     pub icmp: Field<(bool, u8)>,
     /// Bytes after the header of UDP or TCP.
     pub payload: Payload,
+    /// Number of bytes after the header of UDP, TCP, ICMP or ICMPv6.
+    pub payload_length: Field<u32>,
 }
 
 /// The payload.
@@ -105,6 +107,7 @@ impl Transport {
         dscp: 0,
         icmp: Field::Unseen,
         payload: Payload::HIDDEN,
+        payload_length: Field::Unseen,
     };
 }
 
@@ -179,7 +182,7 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
         length => Some(usize::from(length)),
     };
     let received = received(bytes, begin, length, place);
-    let rest = &received[begin..];
+    let rest = [bytes, received].map(|bytes| &bytes[begin..]);
     let behind = transport(rest, header.protocol().0, place, |ports, _| {
         matches!(ports, Some((_, 67 | 68)))
     });
@@ -192,6 +195,7 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
             dscp: header.dcp().value(),
             icmp: icmp(begin, length, &behind),
             payload: payload(received, begin, length, &behind),
+            payload_length: payload_length(bytes, begin, length, &behind),
             ..behind
         },
     })
@@ -199,7 +203,7 @@ fn ipv4(bytes: &[u8]) -> Option<Ip> {
 
 /// The bytes that a receiver uses of the packet in `bytes`, the transport header of which begins at `begin`. Of a first
 /// fragment, whole units of eight bytes up to the length of the IP header. Of other packets, all bytes: a receiver
-/// discards those whose headers are longer than the packet.
+/// discards those whose headers are longer than the packet, and first fragments without eight bytes.
 fn received(bytes: &[u8], begin: usize, length: Option<usize>, place: Place) -> &[u8] {
     match length {
         Some(length) if place == Place::First => {
@@ -231,11 +235,7 @@ fn payload(bytes: &[u8], begin: usize, length: Option<usize>, behind: &Transport
         hidden: false,
         ..Payload::HIDDEN
     };
-    // The end of the UDP packet, if its header says so.
-    let own_end = match short(rest, 4) {
-        None | Some(0) => length,
-        Some(own) => length.min(begin + usize::from(own)),
-    };
+    let own_end = end_of_udp(rest, begin, length);
     let (size, end) = match (behind.protocol, behind.ports, rest.get(12)) {
         (Field::Is(6 | 17) | Field::Unseen, Field::Unseen, _) => return Payload::HIDDEN,
         (Field::Is(17), _, _) => (8, own_end),
@@ -254,6 +254,39 @@ fn payload(bytes: &[u8], begin: usize, length: Option<usize>, behind: &Transport
     payload.hidden = behind.place != Field::Is(Place::Whole) || payload.length < all;
     payload.bytes[..payload.length].copy_from_slice(&readable[..payload.length]);
     payload
+}
+
+/// The end of a UDP packet, if its header says so.
+fn end_of_udp(rest: &[u8], begin: usize, length: usize) -> usize {
+    match short(rest, 4) {
+        None | Some(0) => length,
+        Some(own) => length.min(begin + usize::from(own)),
+    }
+}
+
+/// The number of bytes after the transport header. Fragments do not show that of their datagram.
+fn payload_length(
+    bytes: &[u8],
+    begin: usize,
+    length: Option<usize>,
+    behind: &Transport,
+) -> Field<u32> {
+    let rest = bytes.get(begin..).unwrap_or_default();
+    let protocol = match behind.protocol {
+        Field::Is(protocol @ (1 | 6 | 17 | 58)) => protocol,
+        Field::Is(_) | Field::None => return Field::None,
+        Field::Unseen => return Field::Unseen,
+    };
+    let (Some(length), Field::Is(Place::Whole)) = (length, behind.place) else {
+        return Field::Unseen;
+    };
+    let (header, end) = match (protocol, rest.get(12)) {
+        (6, None) => return Field::Unseen,
+        (6, Some(byte)) => ((usize::from(byte >> 4) * 4).max(20), length),
+        (17, _) => (8, end_of_udp(rest, begin, length)),
+        _ => (8, length),
+    };
+    Field::Is(u32::try_from(end.saturating_sub(begin + header)).unwrap())
 }
 
 /// The ICMP type of a packet. It has none if it ends, by its IP header, where the type would be.
@@ -287,6 +320,7 @@ fn ipv6(bytes: &[u8]) -> Option<Ip> {
             dscp: header.traffic_class() >> 2,
             icmp: icmp(begin, length, &behind),
             payload: payload(received, begin, length, &behind),
+            payload_length: payload_length(bytes, begin, length, &behind),
             ..behind
         },
     })
@@ -296,12 +330,10 @@ fn ipv6(bytes: &[u8]) -> Option<Ip> {
 const EXTENSIONS: [u8; 5] = [0, 43, 44, 51, 60];
 
 /// Skips the extension headers, and returns where the transport header begins. No field can be read after a truncated
-/// header, a ninth header, or the fragment header of a later fragment. `length` is that of the IP header: bytes behind
-/// it are padding.
+/// header, a ninth header, or the fragment header of a later fragment. `length` is that of the IP header.
 fn after_ipv6(bytes: &[u8], length: Option<usize>, first: u8, hop_limit: u8) -> (Transport, usize) {
     let (mut begin, mut next, mut place) = (40, first, None);
-    let end = length.unwrap_or(usize::MAX).min(bytes.len());
-    let from = |begin: usize| bytes.get(begin..end).unwrap_or_default();
+    let from = |begin: usize| bytes.get(begin..).unwrap_or_default();
     for walked in 0.. {
         if !EXTENSIONS.contains(&next) {
             break;
@@ -333,18 +365,19 @@ fn after_ipv6(bytes: &[u8], length: Option<usize>, first: u8, hop_limit: u8) -> 
         begin += size;
     }
     let place = place.unwrap_or(Place::Whole);
-    let rest = received(bytes, begin, length, place).get(begin..);
-    let behind = transport(rest.unwrap_or_default(), next, place, |ports, _| {
-        let kind = from(begin).first();
-        let discovery = next == 58 && hop_limit == 255 && matches!(kind, Some(133..=137));
+    let received = received(bytes, begin, length, place);
+    let rest = [from(begin), received.get(begin..).unwrap_or_default()];
+    let behind = transport(rest, next, place, |ports, rest| {
+        let discovery = next == 58 && hop_limit == 255 && matches!(rest.first(), Some(133..=137));
         discovery || matches!(ports, Some((_, 546 | 547)))
     });
     (behind, begin)
 }
 
-/// Ports and flags of TCP, UDP, DCCP, SCTP and UDP-Lite. Calls `control` with the ports of UDP only.
+/// Ports and flags of TCP, UDP, DCCP, SCTP and UDP-Lite. Calls `control` with the ports of UDP only. `received`: the
+/// bytes of `rest` that a receiver uses.
 fn transport(
-    rest: &[u8],
+    [rest, received]: [&[u8]; 2],
     protocol: u8,
     place: Place,
     control: impl Fn(Option<(u16, u16)>, &[u8]) -> bool,
@@ -355,18 +388,21 @@ fn transport(
         ..Transport::UNSEEN
     };
     // A later fragment does not contain the header.
-    let rest = if place == Place::Later { &[] } else { rest };
+    let (rest, received) = match place {
+        Place::Later => (&[][..], &[][..]),
+        _ => (rest, received),
+    };
     seen.ports = match (short(rest, 0), short(rest, 2)) {
         _ if ![6, 17, 33, 132, 136].contains(&protocol) => Field::None,
         (Some(from), Some(to)) => Field::Is((from, to)),
         _ => Field::Unseen,
     };
-    seen.flags = match rest.get(13) {
+    seen.flags = match received.get(13) {
         _ if protocol != 6 => Field::None,
         Some(flags) => Field::Is(*flags),
         None => Field::Unseen,
     };
-    seen.icmp = match rest.first() {
+    seen.icmp = match received.first() {
         _ if ![1, 58].contains(&protocol) => Field::None,
         Some(kind) => Field::Is((protocol == 58, *kind)),
         None => Field::Unseen,

@@ -290,7 +290,10 @@ fn delaying(rng: &mut Rng, limit: Limit) -> Limit {
 fn matches(rng: &mut Rng, lists: &Lists) -> Match {
     let mut matches = fields(rng, lists);
     if percent(rng, 15) {
-        let not = fields(rng, lists);
+        let not = Match {
+            established: None,
+            ..fields(rng, lists)
+        };
         matches.not = (!not.is_everything()).then(|| Box::new(not));
     }
     matches
@@ -316,6 +319,8 @@ fn fields(rng: &mut Rng, lists: &Lists) -> Match {
         "rst",
         "cwr/ece,cwr",
     ];
+    // Copies of the generator, so that these fields do not affect the others.
+    let mut apart = rng.clone();
     let lengths = ["0-100", "28", "40-48", "46-", "60", "61-1500", "1200-"];
     Match {
         protocol: protocol.map(|name| name.parse().unwrap()),
@@ -347,6 +352,8 @@ fn fields(rng: &mut Rng, lists: &Lists) -> Match {
             ],
         ),
         payload: percent(rng, 12).then(|| payload(rng)),
+        payload_length: some_of_these(&mut apart, 12, &["0", "0-8", "1-20", "12-", "20-100"]),
+        established: percent(&mut apart, 12).then(|| apart.bool()),
         not: None,
     }
 }

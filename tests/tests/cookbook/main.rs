@@ -217,6 +217,38 @@ fn recipes_exempt_established_connections_unless_denied() {
 }
 
 #[test]
+fn recipes_bound_what_comes_in_the_name_of_a_connection() {
+    need_kernel!();
+    for (heading, text) in blocks("toml") {
+        if !text.contains("\"established\"") {
+            continue;
+        }
+        let setup = Setup::new(name(heading));
+        let address = SocketAddr::new("198.18.1.1".parse().unwrap(), 9);
+        let listener = on(&setup.hosts.server, || TcpListener::bind(address)).unwrap();
+        let client = on(&setup.hosts.client, || TcpStream::connect(address)).unwrap();
+        let mut session = (client, listener.accept().unwrap().0);
+        // A download at full speed is not affected.
+        let before = setup.hosts.status()["dropped"]["packets"].clone();
+        goes_on(heading, &mut session);
+        assert_eq!(
+            setup.hosts.status()["dropped"]["packets"],
+            before,
+            "{heading}"
+        );
+        setup
+            .limiter("limiter set eth0 --limit connections --rate 1/h --burst 100")
+            .expect(0);
+        let from = session.0.local_addr().unwrap().port();
+        let mut ends = setup.ends("198.18.1.2", from, 9);
+        ends.to = address;
+        let flood = ends.tcp(Segment::Data);
+        let passed = setup.send(&[flood], 1_000).0;
+        assert!(passed <= 100, "{heading}: {passed}");
+    }
+}
+
+#[test]
 fn cookbook_commands_succeed_in_order() {
     need_kernel!();
     let setup = Setup::prepare();

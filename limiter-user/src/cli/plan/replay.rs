@@ -35,6 +35,13 @@ pub fn run(arguments: &Replay) -> anyhow::Result<()> {
             "a capture does not show the host's sockets: established connections are not exempt here",
         );
     }
+    let mut limits = settings.limits.iter();
+    if let Some(limit) = limits.find(|limit| limit.matches.established == Some(true)) {
+        note(&format!(
+            "a capture does not show the host's sockets: no packet with ports matches established = true here, as in limit '{}'",
+            limit.name
+        ));
+    }
     let compiled = Compiled::new(&settings).map_err(usage)?;
     let mut capture = Capture::open(&arguments.capture)?;
     let replay = replay::run(&mut capture, &compiled)?;

@@ -111,7 +111,7 @@ mod tests {
                 .filter(move |name| keys.advice(name).is_empty())
         };
         let names: Vec<_> = tables().flat_map(without).collect();
-        let expected = "mode direction second_chance exempt shadow malformed algorithm proof shadow scope fragments prefixes scope";
+        let expected = "mode direction second_chance exempt shadow malformed algorithm proof shadow scope established fragments prefixes scope";
         assert_eq!(names.join(" "), expected);
         let required: Vec<_> = tables().flat_map(Keys::required).collect();
         assert_eq!(required, ["name", "rate", "bytes", "when"]);

@@ -38,6 +38,8 @@ fn fields(section: &mut Section) -> Match {
         dscp: section.several("dscp"),
         icmp_type: section.several("icmp_type"),
         payload: payload(section),
+        payload_length: section.several("payload_length"),
+        established: section.read("established", boolean),
         not: None,
     }
 }
@@ -49,6 +51,12 @@ fn not(section: &mut Section) -> Option<Box<Match>> {
         section.refuse(
             "not",
             "a negation within a negation is not possible: write these fields in match",
+        );
+    }
+    if section.has("established") {
+        section.refuse(
+            "established",
+            "not cannot ask for connections: write established = false in match for packets of no connection, or established = true",
         );
     }
     Some(Box::new(fields(&mut section)))
@@ -81,6 +89,11 @@ pub fn show(matches: &Match) -> String {
         ("dscp", several(&matches.dscp)),
         ("icmp_type", several(&matches.icmp_type)),
         ("payload", matches.payload.as_ref().map(show_payload)),
+        ("payload_length", several(&matches.payload_length)),
+        (
+            "established",
+            matches.established.map(|only| only.to_string()),
+        ),
         ("not", matches.not.as_deref().map(show)),
         ("fragments", matches.fragments.map(|only| only.to_string())),
     ])

@@ -9,8 +9,9 @@ use std::{collections::BTreeSet, net::IpAddr};
 use limiter_common::{
     abi::rules::{
         self, ANY, DESTINATION_PORT, DSCP, FIRST_FRAGMENT, ICMP_TYPE, LATER_FRAGMENT, LENGTH,
-        NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER, NEEDS_PAYLOAD,
-        NEEDS_TRANSPORT, Pattern, RANGES_MAX, SOURCE_PORT, TTL, WHOLE,
+        NEEDS_CONNECTION, NEEDS_DESTINATION, NEEDS_DESTINATION_LISTS, NEEDS_EXCEPT, NEEDS_HEADER,
+        NEEDS_PAYLOAD, NEEDS_PAYLOAD_LENGTH, NEEDS_TRANSPORT, OF_CONNECTIONS, OF_OTHERS,
+        PAYLOAD_LENGTH, Pattern, RANGES_MAX, SOURCE_PORT, TTL, WHOLE,
     },
     table::key::{IPV4, IPV6},
 };
@@ -51,6 +52,12 @@ pub struct Match {
     pub icmp_type: Vec<IcmpType>,
     /// Bytes of the payload.
     pub payload: Option<Payload>,
+    /// Lengths of the payload, in bytes; empty for all.
+    #[serde(default)]
+    pub payload_length: Vec<Lengths>,
+    /// True: only packets of the host's established connections; false: only others. Not in `not`.
+    #[serde(default)]
+    pub established: Option<bool>,
     /// Packets of these that the limit does not apply to.
     pub not: Option<Box<Match>>,
 }
@@ -85,6 +92,8 @@ impl Match {
     pub fn needs(&self) -> u32 {
         let header = !(self.ttl.is_empty() && self.dscp.is_empty() && self.icmp_type.is_empty());
         let payload = self.payload.is_some();
+        let measured = !self.payload_length.is_empty();
+        let connection = self.established.is_some();
         let transport = self.protocol.is_some()
             || !self.destination_port.is_empty()
             || !self.source_port.is_empty()
@@ -92,9 +101,15 @@ impl Match {
             || self.fragments.is_some()
             || !self.length.is_empty();
         let needs = [
-            (transport || header || payload, NEEDS_TRANSPORT),
+            (transport || header || payload || measured, NEEDS_TRANSPORT),
+            // Sockets are looked up by addresses and ports.
+            (
+                connection,
+                NEEDS_TRANSPORT | NEEDS_DESTINATION | NEEDS_CONNECTION,
+            ),
             (header, NEEDS_HEADER),
             (payload, NEEDS_PAYLOAD),
+            (measured, NEEDS_PAYLOAD_LENGTH),
             (
                 !self.destination.is_empty(),
                 NEEDS_DESTINATION | NEEDS_DESTINATION_LISTS,
@@ -138,6 +153,11 @@ impl Match {
             lists: bits.mask(&self.source)?,
             unless: bits.mask(&self.unless)?,
             destination: bits.destination_mask(&self.destination)?,
+            established: match self.established {
+                None => 0,
+                Some(true) => OF_CONNECTIONS,
+                Some(false) => OF_OTHERS,
+            },
             payload: self
                 .payload
                 .as_ref()
@@ -164,6 +184,11 @@ impl Match {
             (TTL, "ttl", ranges(&self.ttl)),
             (DSCP, "dscp", ranges(&self.dscp)),
             (ICMP_TYPE, "icmp_type", ranges(&self.icmp_type)),
+            (
+                PAYLOAD_LENGTH,
+                "payload_length",
+                ranges(&self.payload_length),
+            ),
         ]
     }
 }

@@ -127,7 +127,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     loader
         .btf(None)
         .override_global("CONFIG", &*constants, true);
-    if config.established == 0 {
+    if !config.looks_up_sockets() {
         loader.map_max_entries("LOOKUPS", 1);
     }
     match maps {

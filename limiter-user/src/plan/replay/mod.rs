@@ -35,10 +35,19 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles settings. Windows begin with the clock. Sockets are not looked up.
+    /// Compiles settings for packets of no connection. Windows begin with the clock.
     pub fn new(settings: &Settings) -> std::result::Result<Self, Invalid> {
         let mut without_sockets = settings.clone();
         without_sockets.exempt.established = false;
+        Self::of(settings, &without_sockets)
+    }
+
+    /// Compiles settings for the [`connected`](Model::connected) model.
+    pub fn connected(settings: &Settings) -> std::result::Result<Self, Invalid> {
+        Self::of(settings, settings)
+    }
+
+    fn of(settings: &Settings, in_force: &Settings) -> std::result::Result<Self, Invalid> {
         let slots: Vec<_> = (FIRST_SLOT..)
             .zip(settings.all_limits())
             .map(|(number, limit)| Slot {
@@ -47,7 +56,7 @@ impl Compiled {
             })
             .collect();
         let bits = TierBits::default().for_settings(settings).0;
-        let config = without_sockets.compile(&slots, &bits, FRAME_MAX)?;
+        let config = in_force.compile(&slots, &bits, FRAME_MAX)?;
         Ok(Self {
             config,
             prefixes: settings.lists.compile(&bits),

@@ -139,6 +139,10 @@ match = { protocol = "icmp", payload = { bytes = "00" } } => line 4: protocol: p
 match = { protocol = "udp", icmp_type = 8 } => line 4: protocol: icmp_type with protocol udp never match
 match = { not = {} } => line 4: not: an empty table excepts every packet
 match = { not = { not = { ttl = 1 } } } => line 4: not: a negation within a negation is not possible
+match = { not = { established = true } } => line 4: established: not cannot ask for connections: write established = false
+match = { established = true, protocol = "icmp" } => line 4: protocol: established with protocol icmp never match: write protocol = "tcp" or "udp"
+match = { payload_length = 5, protocol = "sctp" } => line 4: protocol: payload_length with protocol sctp never match
+match = { payload_length = "5-x" } => line 4: payload_length: '5-x' is not a number from 0 to 65575
 match = { not = { sorce_port = 53 } } => line 4: 'sorce_port' is not a key of match: did you mean 'source_port'?
 match = { ip_version = 5 } => line 4: ip_version: 5 is not a version of IP: write 4 or 6
 match = { destination_port = [\n  53,\n  70000,\n] } => line 6: destination_port: '70000' is not a number from 0 to 65535

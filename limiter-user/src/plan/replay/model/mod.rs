@@ -44,13 +44,15 @@ pub struct Model {
     scales: [u64; SLOTS as usize],
     /// Arrival time of the packet, in nanoseconds.
     now: Cell<u64>,
+    /// True: all packets with ports belong to connections of the host's sockets.
+    connected: bool,
     /// State of the full path.
     evaluation: RefCell<Box<Evaluation>>,
 }
 
 impl Model {
-    /// Creates a model with these constants and prefixes. Time starts at `begin` (nanoseconds). Sockets are not looked
-    /// up.
+    /// Creates a model with these constants and prefixes. Time starts at `begin` (nanoseconds). No packet belongs to a
+    /// connection of the host's sockets.
     pub fn new(config: Box<Config>, prefixes: &BTreeMap<IpNet, Listed>, begin: u64) -> Self {
         Self {
             memory: Memory::new(config.sets),
@@ -60,7 +62,16 @@ impl Model {
             scales: [0; SLOTS as usize],
             config,
             now: Cell::new(begin),
+            connected: false,
             evaluation: RefCell::new(Box::new(Evaluation::NONE)),
+        }
+    }
+
+    /// The model in which all packets with ports belong to connections of the host's sockets.
+    pub fn connected(self) -> Self {
+        Self {
+            connected: true,
+            ..self
         }
     }
 
@@ -70,14 +81,19 @@ impl Model {
         let (model, mut frame) = (&&*self, frame);
         if self.config.plain != 0 {
             return match fast::source(model, parse(&mut frame)) {
-                Ok(source) => fast::evaluate(model, &source, length, || false, || FIRST).0,
+                Ok(source) => fast::evaluate(model, &source, length, || self.connected, || FIRST).0,
                 Err(reason) => reason,
             };
         }
         let evaluation = &mut *self.evaluation.borrow_mut();
         evaluation.begin(length);
         match full::read(model, &mut frame, evaluation, || ()) {
-            Ok(()) => full::evaluate(model, evaluation, |_| false, |_| FIRST),
+            Ok(()) => full::evaluate(
+                model,
+                evaluation,
+                |packet| self.connected && packet.info.has_ports(),
+                |_| FIRST,
+            ),
             Err(reason) => apply_shadow(model, reason),
         }
     }
