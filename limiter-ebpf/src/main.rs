@@ -22,6 +22,8 @@ use limiter_ebpf::{
 macro_rules! entries {
     ($($(#[$attribute:meta])+ $name:ident: $way:ident, $frags:literal, $next:ident;)+) => {$(
         $(#[$attribute])+
+        // A function of its own would take a stack frame, and a call for each packet.
+        #[inline(always)]
         pub fn $name(context: Context) -> Action {
             if clock::is_past_deadline() {
                 let after = constants().after_deadline;
