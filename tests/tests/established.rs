@@ -521,7 +521,7 @@ fn by_limit(hosts: &Hosts) -> [[u64; 2]; 2] {
     })
 }
 
-/// Whoever forges the five-tuple of a connection gets what its limit admits, and takes nothing from other limits.
+/// A sender that forges the five-tuple of a connection gets what its limit admits, and takes nothing from other limits.
 #[test]
 fn flood_in_the_five_tuple_of_a_connection_is_bounded() {
     need_kernel!();

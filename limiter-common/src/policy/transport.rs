@@ -211,8 +211,8 @@ pub(super) const fn bytes_behind(info: &PacketInfo, header: u32) -> u32 {
 }
 
 /// Reads ports, flags and ICMP type. Bytes behind the length in the IP header are padding: receivers discard a whole
-/// packet whose headers end there, and a first fragment without eight bytes. In a later fragment, and in a first fragment that ends before them (RFC 1858), they
-/// cannot be seen. `header`: bytes from the IP header to here.
+/// packet whose headers end there, and a first fragment without eight bytes. In a later fragment, and in a first
+/// fragment that ends before them (RFC 1858), they cannot be seen. `header`: bytes from the IP header to here.
 #[inline(always)]
 fn read_transport<B: Bytes>(packet: &B, needs: u32, info: &mut PacketInfo, header: u32) {
     let protocol = info.protocol;
@@ -254,16 +254,11 @@ fn read_icmp_type<B: Bytes>(packet: &B, info: &mut PacketInfo, header: u32) {
         }
     };
     if info.fragment != LATER_FRAGMENT {
+        let is_empty = bytes_behind(info, header) == 0;
         info.icmp_type = match packet.peek::<1>() {
-            _ if bytes_behind(info, header) == 0 => {
-                if info.fragment == WHOLE {
-                    NONE
-                } else {
-                    return;
-                }
-            }
-            Some([kind]) => family + u32::from(*kind),
-            None => return,
+            _ if is_empty && info.fragment == WHOLE => NONE,
+            Some([kind]) if !is_empty => family + u32::from(*kind),
+            _ => return,
         };
     }
 }
