@@ -1,6 +1,7 @@
-//! Finds the imports between a crate's source files: `use` and paths after `crate` and `super`.
+//! Finds the imports between a crate's source files: from the file that names an item to the file that defines it.
 //!
-//! Test modules are ignored, and so are names inside the arguments of macros.
+//! A `pub use` is no import of its file: whoever names the item through it imports the file behind it. Test modules are
+//! ignored, and so are names inside the arguments of macros.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,36 +9,142 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use syn::{UseTree, visit::Visit};
 
-use crate::paths;
+use crate::{
+    modules::{self, Module, Modules},
+    paths,
+};
 
 /// Files by module path (`kernel/ops/attach`), with the module paths and the other crates that each names.
 pub type Imports = BTreeMap<String, BTreeSet<String>>;
 
+/// Most names that lead from one to the next by re-exports. A longer chain is a circle of them.
+const CHAIN_MAX: u32 = 16;
+
 /// Reads the crate with its sources in `folder`. `externals`: the names of other crates to look for.
 pub fn of_crate(folder: &Path, externals: &[&str]) -> Result<Imports> {
-    let mut texts = BTreeMap::new();
+    let mut found = Modules::new();
+    // Beside a library, `main` is the root of a crate of its own, and nothing of the library names it.
+    let has_library = folder.join("lib.rs").exists();
+    let root = if has_library { "lib" } else { "main" };
     for (path, text) in paths::sources_in(folder)? {
-        texts.insert(module(path.strip_prefix(folder)?), text);
+        let file = file_name(path.strip_prefix(folder)?);
+        let syntax = syn::parse_file(&text).with_context(|| format!("parsing {file}"))?;
+        modules::read(&file, root, &syntax, &mut found);
     }
+    let tree = Tree(&found);
     let mut imports = Imports::new();
-    for (own, text) in &texts {
-        let file = syn::parse_file(text).with_context(|| format!("parsing {own}"))?;
-        let mut names = Names::default();
-        names.visit_file(&file);
-        let mut others = BTreeSet::new();
-        for path in &names.0 {
-            let first = path.split('/').next().unwrap_or_default();
+    for (own, module) in &found {
+        let others = imports.entry(module.file.clone()).or_default();
+        for path in &module.paths {
+            let first = path.first().map(String::as_str).unwrap_or_default();
             if externals.contains(&first) {
                 others.insert(first.to_owned());
             }
-            others.extend(resolve(own, path).and_then(|path| file_of(&path, &texts)));
+            others.extend(tree.files(own, path, CHAIN_MAX));
         }
-        others.remove(own);
-        imports.insert(own.clone(), others);
+        others.remove(&module.file);
     }
     Ok(imports)
+}
+
+/// The modules of a crate.
+struct Tree<'a>(&'a Modules);
+
+impl Tree<'_> {
+    /// The files that define what `path` names in the module `own`; none if another crate does.
+    fn files(&self, own: &str, path: &[String], chain: u32) -> BTreeSet<String> {
+        let Some((first, rest)) = path.split_first().filter(|_| chain > 0) else {
+            return BTreeSet::new();
+        };
+        match first.as_str() {
+            "crate" => self.below("", rest, chain),
+            "self" => self.below(own, rest, chain),
+            "super" => self.below(parent(own), rest, chain),
+            _ if self.0.contains_key(&modules::join(own, first)) => self.below(own, path, chain),
+            _ => {
+                let module = self.0.get(own).into_iter();
+                let names = module.flat_map(|module| [&module.imported, &module.exported]);
+                let targets = names.filter_map(|names| names.get(first)).flatten();
+                // `use aya::Aya` would lead to itself.
+                let targets = targets.filter(|target| target.first() != Some(first));
+                self.behind(own, targets, rest, chain)
+            }
+        }
+    }
+
+    /// The files that define what `path` names below a module.
+    fn below(&self, module: &str, path: &[String], chain: u32) -> BTreeSet<String> {
+        let Some((first, rest)) = path.split_first() else {
+            return self.file(module);
+        };
+        let child = modules::join(module, first);
+        if first == "super" {
+            return self.below(parent(module), rest, chain);
+        }
+        if self.0.contains_key(&child) {
+            return self.below(&child, rest, chain);
+        }
+        let Some(Module {
+            exported, globs, ..
+        }) = self.0.get(module)
+        else {
+            return BTreeSet::new();
+        };
+        let mut found = self.behind(
+            module,
+            exported.get(first).into_iter().flatten(),
+            rest,
+            chain,
+        );
+        if found.is_empty() && !self.defines(module, first) {
+            found = self.behind(module, globs, path, chain);
+        }
+        if found.is_empty() {
+            self.file(module)
+        } else {
+            found
+        }
+    }
+
+    /// The files that define the names `rest` below each of `targets`.
+    fn behind<'t>(
+        &self,
+        own: &str,
+        targets: impl IntoIterator<Item = &'t Vec<String>>,
+        rest: &[String],
+        chain: u32,
+    ) -> BTreeSet<String> {
+        let whole = |target: &Vec<String>| [target, rest].concat();
+        let found = targets.into_iter().map(whole);
+        found
+            .flat_map(|path| self.files(own, &path, chain - 1))
+            .collect()
+    }
+
+    fn defines(&self, module: &str, name: &str) -> bool {
+        self.0
+            .get(module)
+            .is_some_and(|module| module.defined.contains(name))
+    }
+
+    fn file(&self, module: &str) -> BTreeSet<String> {
+        let module = self.0.get(module);
+        module
+            .map(|module| module.file.clone())
+            .into_iter()
+            .collect()
+    }
+}
+
+fn parent(module: &str) -> &str {
+    module.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// The name of a file: its module path. `mod.rs` stands for its folder.
+fn file_name(file: &Path) -> String {
+    let path = file.with_extension("").display().to_string();
+    path.strip_suffix("/mod").unwrap_or(&path).to_owned()
 }
 
 /// The circles of files that import each other, each with all of its files.
@@ -68,68 +175,6 @@ fn reach<'a>(imports: &'a Imports, file: &str) -> BTreeSet<&'a str> {
     reached
 }
 
-/// The module path of a file. `mod.rs` stands for its folder.
-fn module(file: &Path) -> String {
-    let path = file.with_extension("").display().to_string();
-    path.strip_suffix("/mod").unwrap_or(&path).to_owned()
-}
-
-/// Resolves a path after `crate` or `super`, relative to the root of the crate.
-fn resolve(own: &str, path: &str) -> Option<String> {
-    if let Some(path) = path.strip_prefix("crate/") {
-        return Some(path.to_owned());
-    }
-    let (mut base, mut path) = (own, path.strip_prefix("super/")?);
-    base = base.rsplit_once('/').map_or("", |(parent, _)| parent);
-    while let Some(rest) = path.strip_prefix("super/") {
-        base = base.rsplit_once('/').map_or("", |(parent, _)| parent);
-        path = rest;
-    }
-    Some(format!("{base}/{path}").trim_start_matches('/').to_owned())
-}
-
-/// The file of a path: the longest part that is a module.
-fn file_of(path: &str, texts: &BTreeMap<String, String>) -> Option<String> {
-    if texts.contains_key(path) {
-        return Some(path.to_owned());
-    }
-    file_of(path.rsplit_once('/')?.0, texts)
-}
-
-/// The paths in a file, with slashes.
-#[derive(Default)]
-struct Names(Vec<String>);
-
-impl Names {
-    fn tree(&mut self, before: &str, tree: &UseTree) {
-        match tree {
-            UseTree::Path(path) => self.tree(&format!("{before}{}/", path.ident), &path.tree),
-            UseTree::Group(group) => group.items.iter().for_each(|tree| self.tree(before, tree)),
-            UseTree::Name(name) => self.0.push(format!("{before}{}", name.ident)),
-            UseTree::Rename(name) => self.0.push(format!("{before}{}", name.ident)),
-            UseTree::Glob(_) => self.0.push(before.to_owned()),
-        }
-    }
-}
-
-impl Visit<'_> for Names {
-    fn visit_item_mod(&mut self, module: &syn::ItemMod) {
-        if module.ident != "tests" {
-            syn::visit::visit_item_mod(self, module);
-        }
-    }
-
-    fn visit_item_use(&mut self, item: &syn::ItemUse) {
-        self.tree("", &item.tree);
-    }
-
-    fn visit_path(&mut self, path: &syn::Path) {
-        let names = path.segments.iter().map(|part| part.ident.to_string());
-        self.0.push(names.collect::<Vec<_>>().join("/"));
-        syn::visit::visit_path(self, path);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -146,21 +191,77 @@ mod tests {
         of_crate(folder.path(), &["aya"]).unwrap()
     }
 
+    #[track_caller]
+    fn assert_imports(found: &Imports, file: &str, expected: &[&str]) {
+        let named: Vec<_> = found[file].iter().map(String::as_str).collect();
+        assert_eq!(named, expected, "{file}");
+    }
+
     #[test]
     fn use_paths_and_trees_resolve_to_files() {
         let found = imports(&[
-            ("a/mod.rs", "use crate::{b::C, d::{self, E}}; // crate::f"),
+            ("lib.rs", "mod a; mod b; mod d; mod f;"),
+            (
+                "a/mod.rs",
+                "mod x; use crate::{b::C, d::{self, E}}; // crate::f",
+            ),
             ("a/x.rs", "fn g() -> super::Y { super::super::d::h() }"),
             ("b.rs", "mod tests { use crate::d; }"),
-            ("d.rs", "pub use crate::b::C as D;"),
+            ("d.rs", "use crate::b::C;"),
             ("f.rs", "fn i() { aya::j() }"),
         ]);
-        let named = |file: &str| found[file].iter().map(String::as_str).collect::<Vec<_>>();
-        assert_eq!(named("a"), ["b", "d"]);
-        assert_eq!(named("a/x"), ["a", "d"]);
-        assert!(named("b").is_empty());
-        assert_eq!(named("d"), ["b"]);
-        assert_eq!(named("f"), ["aya"]);
+        assert_imports(&found, "a", &["b", "d"]);
+        assert_imports(&found, "a/x", &["a", "d"]);
+        assert_imports(&found, "b", &[]);
+        assert_imports(&found, "d", &["b"]);
+        assert_imports(&found, "f", &["aya"]);
+    }
+
+    #[test]
+    fn reexported_name_is_an_import_of_the_file_that_defines_it() {
+        let found = imports(&[
+            ("lib.rs", "mod a; mod b; mod c; pub use a::Deep;"),
+            (
+                "a/mod.rs",
+                "mod x; mod y; pub use self::x::*; pub use y::Y as Z; pub struct Own;",
+            ),
+            ("a/x.rs", "pub struct Deep;"),
+            ("a/y.rs", "pub struct Y; use self::super::Own;"),
+            ("b.rs", "use crate::{Deep, a::{Own, Z}};"),
+            ("c.rs", "use crate::a; fn f(_: a::Z) {}"),
+        ]);
+        assert_imports(&found, "a", &[]);
+        assert_imports(&found, "a/y", &["a"]);
+        assert_imports(&found, "b", &["a", "a/x", "a/y"]);
+        assert_imports(&found, "c", &["a", "a/y"]);
+    }
+
+    #[test]
+    fn names_in_modules_inside_a_file_are_found() {
+        let found = imports(&[
+            ("lib.rs", "mod a; mod b;"),
+            (
+                "a/mod.rs",
+                "pub mod inner { mod file; pub use file::Name; use super::super::b::B; }",
+            ),
+            ("a/inner/file.rs", "pub struct Name;"),
+            ("b.rs", "use crate::a::inner::Name;"),
+        ]);
+        assert_imports(&found, "a", &["b"]);
+        assert_imports(&found, "b", &["a/inner/file"]);
+    }
+
+    #[test]
+    fn circle_through_a_reexport_is_found() {
+        let found = imports(&[
+            ("lib.rs", "mod a; mod b;"),
+            ("a/mod.rs", "mod x; mod y; pub use x::X;"),
+            ("a/x.rs", "use super::y::Y; pub struct X;"),
+            ("a/y.rs", "use crate::b::B;"),
+            ("b.rs", "use crate::a::X;"),
+        ]);
+        let circle = BTreeSet::from(["a/x", "a/y", "b"]);
+        assert_eq!(circles(&found), [circle].into());
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod kernels;
 mod lanes;
 mod lint;
 mod miri;
+mod modules;
 mod mutations;
 mod objects;
 mod parts;

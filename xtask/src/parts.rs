@@ -22,8 +22,17 @@ const RULES: [&str; 8] = [
     "kernel/probe: config kernel/error kernel/probe kernel/state kernel/sys",
 ];
 
-/// Maximum number of files of `limiter-user` in one import circle.
-const CIRCLE_MAX: usize = 3;
+/// Each crate, with the most files that one import circle has. Above three, a circle is to be opened: the number only
+/// falls.
+const CIRCLE_MAX: [(&str, usize); 7] = [
+    ("limiter-common", 6),
+    ("limiter-ebpf", 1),
+    ("limiter-feed", 1),
+    ("limiter-fleet", 7),
+    ("limiter-user", 19),
+    ("tests", 8),
+    ("xtask", 4),
+];
 
 /// Checks all rules.
 pub fn check() -> Result<()> {
@@ -40,15 +49,12 @@ pub fn check() -> Result<()> {
     for (file, _) in with_aya.filter(|(file, _)| !is_in(file, "kernel")) {
         wrong.push(format!("{file} names aya, as kernel alone may"));
     }
-    for (imports, most) in [
-        (user, CIRCLE_MAX),
-        (of_crate("limiter-fleet")?, CIRCLE_MAX),
-        (of_crate("limiter-ebpf")?, 1),
-    ] {
+    for (name, most) in CIRCLE_MAX {
+        let imports = of_crate(name)?;
         let circles = imports::circles(&imports).into_iter();
         for circle in circles.filter(|circle| circle.len() > most) {
             let files = circle.into_iter().collect::<Vec<_>>().join(", ");
-            wrong.push(format!("files that import each other: {files}"));
+            wrong.push(format!("{name}: files that import each other: {files}"));
         }
     }
     if !wrong.is_empty() {
@@ -91,6 +97,22 @@ mod tests {
         assert!(of_crate("limiter-ebpf")?.len() > 20);
         assert!(of_crate("limiter-user")?.len() > 150);
         check()
+    }
+
+    #[test]
+    fn circles_are_no_smaller_than_they_may_be() -> Result<()> {
+        for (name, most) in CIRCLE_MAX {
+            let imports = of_crate(name)?;
+            let sizes = imports::circles(&imports)
+                .into_iter()
+                .map(|circle| circle.len());
+            assert_eq!(
+                sizes.max().unwrap_or(1),
+                most,
+                "{name}: enter the smaller number"
+            );
+        }
+        Ok(())
     }
 
     #[test]
