@@ -255,7 +255,13 @@ fn arrivals_of_kept_back(hosts: &Hosts, by_time: bool) -> Vec<Duration> {
 
 /// Sets `SO_MAX_PACING_RATE`, in bytes per second.
 fn pace(socket: &UdpSocket, rate: u32) {
-    set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate.to_ne_bytes()).unwrap();
+    set_option(
+        socket,
+        libc::SOL_SOCKET,
+        libc::SO_MAX_PACING_RATE,
+        &rate.to_ne_bytes(),
+    )
+    .unwrap();
 }
 
 #[test]

@@ -2,9 +2,7 @@
 
 use super::{
     routes::{ROUTES_MAX, Route},
-    rules::{
-        BUDGETS, FIRST, LIMITS_MAX, Limit, NEEDS_CONNECTION, NewSourceQuota, PROVEN, SECOND,
-    },
+    rules::{BUDGETS, FIRST, LIMITS_MAX, Limit, NEEDS_CONNECTION, NewSourceQuota, PROVEN, SECOND},
 };
 use crate::{
     plain::{Plain as _, plain},

@@ -232,7 +232,7 @@ mod tests {
     fn list_that_is_shared_while_others_are_read_is_due_at_once() {
         let now = Instant::now();
         let mut lists = SharedLists::default();
-        lists.done(&[Ok(()), Ok(())], 0, None, now);
+        lists.done(&[Ok(()), Ok(())], 0, Vec::new(), now);
         read(&mut lists, 7, &[]);
         assert!(!lists.is_due(7, now));
         let names = ["bans", "deny"].map(str::to_owned);

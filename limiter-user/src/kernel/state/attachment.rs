@@ -6,9 +6,7 @@ use crate::{
         Error, Result,
         program::{Bans, ListTables, Tables},
         state::{Current, Folder, Foreign, OnTrial, Pinned, Record, Survey, pins, survey::trouble},
-        sys::{
-            Dir, Interface, Link, LinkInfo, Lock, Routes, XdpMode, interface::runs_on, lock,
-        },
+        sys::{Dir, Interface, Link, LinkInfo, Lock, Routes, XdpMode, interface::runs_on, lock},
     },
 };
 
