@@ -27,7 +27,7 @@ const RULES: [&str; 8] = [
 const CIRCLE_MAX: [(&str, usize); 7] = [
     ("limiter-common", 6),
     ("limiter-ebpf", 1),
-    ("limiter-feed", 1),
+    ("limiter-feed", 2),
     ("limiter-fleet", 7),
     ("limiter-user", 19),
     ("tests", 8),
