@@ -186,7 +186,12 @@ pub fn short_first(ends: &Ends, transport: &[u8], number: u16, length: usize) ->
     let first = [first, &forged].concat();
     let (part, padding) = first.split_at(length);
     let packets = [(part, 0, true), (later, 8, false)].map(|(part, at, more)| {
-        plain.ipv4(ends, TCP, (number, at / 8 | u16::from(more) << 13), part)
+        plain.ipv4(
+            ends,
+            TCP,
+            (number, (at / 8) | (u16::from(more) << 13)),
+            part,
+        )
     });
     let [mut first, later] = packets.map(|packet| plain.frame(ends, packet));
     first.extend(padding);
