@@ -62,11 +62,6 @@ pub struct Config {
     pub tc: u32,
     /// 1: packets begin with the IP header. For the network stack only.
     pub no_ethernet: u32,
-    /// 1: packets come from a virtual machine or a process, which may forge the kernel's number of packets in a merged one.
-    /// For the network stack only.
-    pub guest: u32,
-    /// 0. Fields of eight bytes follow, and the structure has no padding.
-    pub reserved: u32,
     /// 1: the program sees what the interface sends: lists and connections are those of the destination.
     pub egress: u32,
     /// Bans that the maps have room for; 0: there are no bans.
@@ -106,11 +101,16 @@ pub struct Config {
     /// Index of the interface through which the way back to an IPv4 source must lead (`rp_filter = 1`), if its SYN is to be
     /// answered; 0: any.
     pub way_back: u64,
+    /// 1: packets come from a virtual machine or a process, which may forge the kernel's number of packets in a merged one.
+    /// For the network stack only.
+    pub guest: u32,
+    /// 0, because the structure has no padding.
+    pub reserved: u32,
 }
 
 plain!(Config: limits_length plain sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
-    room tc no_ethernet guest reserved egress bans chained after_deadline new_sources second_chances proofs answers proof mac
-    seed tick deadline indices limits candidates can_copy routes way_back);
+    room tc no_ethernet egress bans chained after_deadline new_sources second_chances proofs answers proof mac
+    seed tick deadline indices limits candidates can_copy routes way_back guest reserved);
 
 impl Config {
     /// The limit with this index.

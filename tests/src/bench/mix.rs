@@ -89,8 +89,8 @@ const PLAIN: [Kind; 1] = [kind(100, Udp, (CLIENT, 9), 18, true)];
 
 const WEB: [Kind; 8] = [
     // Acknowledgements of what is downloaded, and requests.
-    kind(45, Connected, (CLIENT, 443), 0, false),
-    kind(20, Connected, (CLIENT, 443), 300, false),
+    kind(45, Connected, (CLIENT, 443), 0, true),
+    kind(20, Connected, (CLIENT, 443), 300, true),
     kind(5, Syn, (40_001, 443), 0, true),
     kind(2, Syn, (40_001, 80), 0, true),
     // QUIC: acknowledgements, and handshakes and uploads.
@@ -109,7 +109,7 @@ const DNS: [Kind; 8] = [
     kind(6, Udp, (53, CLIENT), 500, false),
     kind(2, Udp, (53, CLIENT), 1_200, false),
     kind(2, Syn, (40_001, 53), 0, true),
-    kind(4, Connected, (CLIENT, 53), 40, false),
+    kind(4, Connected, (CLIENT, 53), 40, true),
     kind(1, Ping, (0, 0), 56, false),
 ];
 
