@@ -510,3 +510,25 @@ fn million_addresses_and_many_prefixes_are_banned_listed_and_removed() {
     assert!(detached < Duration::from_secs(60), "{detached:?}");
     assert!(!hosts.pins().exists());
 }
+
+/// Several interfaces are read at once, and their answers are printed one after the other, as they are.
+#[test]
+fn answers_of_several_interfaces_are_printed_unchanged() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 lo --rate 1000000");
+    let reason = "no\u{a0}break";
+    for interface in ["eth0", "lo"] {
+        let ban = ["ban", interface, "198.51.100.7", "--reason", reason];
+        hosts.limiter(&ban).expect(0);
+    }
+    let printed = hosts.run("bans all --json");
+    let answers: Vec<Value> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(answers.len(), 2, "{printed}");
+    for answer in answers {
+        assert_eq!(answer["bans"][0]["reason"], reason);
+    }
+}

@@ -107,11 +107,15 @@ pub async fn run(arguments: Attach) -> anyhow::Result<()> {
         for (interface, result) in group.into_iter().zip(results) {
             match result {
                 Ok(effect) => done.push((interface, effect)),
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => {
+                    if let Some(earlier) = failed.replace(error) {
+                        note(&earlier.to_string());
+                    }
+                }
             }
         }
         if let Some(error) = failed {
-            undo(&done).await;
+            undo(&done, &wanted).await;
             return Err(error);
         }
     }
@@ -167,7 +171,9 @@ async fn put_on(interface: &str, wanted: &Wanted, arguments: &Attach) -> anyhow:
                 let on_trial = attachment.try_until().is_some();
                 let before = Wanted::own(&attachment.record, &attachment.own_settings()?);
                 put_in_force(interface, wanted.clone(), Lasts::ForGood, advice).await?;
-                trial::end(interface, false).await?;
+                trial::end(interface, false).await.inspect_err(|_| {
+                    note(&format!("{interface}: the new settings are in force"));
+                })?;
                 return Ok(match on_trial {
                     true => Effect::Final,
                     false if before.settings == wanted.settings => Effect::Unchanged,

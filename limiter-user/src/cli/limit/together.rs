@@ -5,7 +5,7 @@ use crate::{
     kernel::{
         Attachment, Error,
         ops::{
-            detach::detach,
+            detach::detach_unchanged,
             set::{Lasts, Wanted, swap},
         },
     },
@@ -75,16 +75,23 @@ async fn rank(interface: &str, wanted: &Wanted) -> anyhow::Result<Rank> {
 }
 
 /// Undoes the effects on interfaces, because another interface failed. Notes each result.
-pub async fn undo(done: &[(&str, Effect)]) {
+pub async fn undo(done: &[(&str, Effect)], wanted: &Wanted) {
     for (interface, effect) in done.iter().rev() {
         let text = match effect {
             Effect::Unchanged => continue,
-            Effect::Attached => match detach(interface).await {
-                Ok(_) => "detached again, because another interface failed".to_owned(),
+            Effect::Attached => match detach_unchanged(interface).await {
+                Ok(true) => "detached again, because another interface failed".to_owned(),
+                Ok(false) => "still attached, because another command has changed it".to_owned(),
                 Err(error) => format!("still attached, because detaching failed: {error}"),
             },
             Effect::Reloaded(before) => {
-                match swap(interface, Lasts::ForGood, |_| Ok((**before).clone())).await {
+                let back = |current: Wanted| match current.settings == wanted.settings {
+                    true => Ok((**before).clone()),
+                    false => Err(Error::Refused(
+                        "another command has changed them meanwhile".to_owned(),
+                    )),
+                };
+                match swap(interface, Lasts::ForGood, back).await {
                     Ok(_) => {
                         "the former settings are in force again, because another interface failed"
                             .to_owned()

@@ -3,9 +3,8 @@
 use std::{
     cell::RefCell,
     collections::BTreeMap,
-    io::{self, Write},
     sync::{
-        Mutex,
+        Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -13,29 +12,36 @@ use std::{
 
 use tokio::runtime::Builder;
 
-use super::output;
+use super::{descriptors, output};
 
-/// A text that was printed, and whether it is for standard error.
-type Printed = (bool, String);
+/// A text to print.
+pub enum Text {
+    /// An answer, printed as it is. If it cannot be printed, the work on its interface has failed.
+    Answer(String),
+    /// The result of a change, which is in force.
+    Report(String),
+    /// A line for standard error.
+    Note(String),
+}
 
 thread_local! {
     /// Texts of this thread, which are printed when its work is done.
-    static KEPT: RefCell<Option<Vec<Printed>>> = const { RefCell::new(None) };
+    static KEPT: RefCell<Option<Vec<Text>>> = const { RefCell::new(None) };
 }
 
 /// Keeps a text for later, in a thread of [`at_once`]. Returns it anywhere else.
-pub fn keep(is_error: bool, text: String) -> Result<(), String> {
+pub fn keep(text: Text) -> Result<(), Text> {
     KEPT.with_borrow_mut(|kept| match kept {
         Some(kept) => {
-            kept.push((is_error, text));
+            kept.push(text);
             Ok(())
         }
         None => Err(text),
     })
 }
 
-/// Does `work` on each of `names`, on as many at once as there are processors. Returns the results, in the order of
-/// `names`. Prints what the work prints in that order too.
+/// Does `work` on each of `names`, on as many at once as there are processors and file descriptors for. Returns the results,
+/// in the order of `names`. Prints what the work prints in that order too, as soon as it is done.
 pub async fn at_once<T: Send>(
     names: &[&str],
     work: impl AsyncFn(&str) -> anyhow::Result<T> + Sync,
@@ -44,7 +50,8 @@ pub async fn at_once<T: Send>(
         return vec![work(name).await];
     }
     let cpus = thread::available_parallelism().map_or(1, usize::from);
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let threads = cpus.min(names.len()).min(descriptors::workers(names.len()));
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Done::new()));
     let run = || {
         while let index = next.fetch_add(1, Ordering::Relaxed)
             && let Some(name) = names.get(index)
@@ -56,26 +63,48 @@ pub async fn at_once<T: Send>(
                 Err(error) => Err(error.into()),
             };
             let kept = KEPT.take().unwrap_or_default();
-            if let Ok(mut done) = done.lock() {
-                done.insert(index, (kept, result));
-            }
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.add(index, kept, result);
         }
     };
     thread::scope(|scope| {
-        for _ in 0..cpus.min(names.len()) {
+        for _ in 0..threads {
             scope.spawn(run);
         }
     });
-    let done = done.into_inner().unwrap_or_default();
-    let print = |(kept, result): (Vec<Printed>, _)| {
-        for (is_error, text) in kept {
-            if is_error {
-                let _ = io::stderr().write_all(text.as_bytes());
-            } else {
-                output::report(&text);
-            }
+    done.into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+        .printed
+}
+
+/// Results, which are printed in order.
+struct Done<T> {
+    /// The results that were printed.
+    printed: Vec<anyhow::Result<T>>,
+    /// Those that wait for earlier ones, by index.
+    waiting: BTreeMap<usize, (Vec<Text>, anyhow::Result<T>)>,
+}
+
+impl<T> Done<T> {
+    fn new() -> Self {
+        Self {
+            printed: Vec::new(),
+            waiting: BTreeMap::new(),
         }
-        result
-    };
-    done.into_values().map(print).collect()
+    }
+
+    fn add(&mut self, index: usize, kept: Vec<Text>, result: anyhow::Result<T>) {
+        self.waiting.insert(index, (kept, result));
+        while let Some((kept, result)) = self.waiting.remove(&self.printed.len()) {
+            let mut result = result;
+            for text in kept {
+                if let Err(error) = output::put(text)
+                    && result.is_ok()
+                {
+                    result = Err(error.into());
+                }
+            }
+            self.printed.push(result);
+        }
+    }
 }

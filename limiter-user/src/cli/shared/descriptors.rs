@@ -32,6 +32,14 @@ pub fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Number of threads that may work on one of `interfaces` attachments each. Besides its own, each holds the pins of all
+/// others, of which a survey opens three.
+pub fn workers(interfaces: usize) -> usize {
+    let allowed = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(allowed, _)| allowed);
+    let allowed = usize::try_from(allowed).unwrap_or(usize::MAX);
+    (allowed / (NEEDED + 3 * interfaces)).max(1)
+}
+
 const RAISE: &str =
     "raise the limit of open files, as with `ulimit -n 1024`, or with LimitNOFILE= in a unit";
 

@@ -6,7 +6,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use super::{at_once, descriptors, secrets};
+use super::{
+    at_once::{self, Text},
+    descriptors, secrets,
+};
 use crate::{config::escape, kernel};
 
 /// A command line that is well-formed, but contradicts itself.
@@ -46,16 +49,36 @@ pub fn print(text: &str) -> io::Result<()> {
 /// Prints the result of a change. The change is in force already: if standard output cannot be written, the command
 /// continues, prints an error to standard error, and exits with status 1.
 pub fn report(text: &str) {
-    let Err(error) = print(text) else { return };
-    // The reader of a closed pipe had read enough.
-    if error.kind() == ErrorKind::BrokenPipe {
-        return;
+    // A report has no error.
+    if let Err(report) = at_once::keep(Text::Report(text.to_owned())) {
+        let _ = put(report);
     }
-    FAILED.store(true, Ordering::Relaxed);
-    text.lines().for_each(note);
-    note(&format!(
-        "{error}; the change is in force: `limiter status` shows it"
-    ));
+}
+
+/// Prints a text now.
+pub fn put(text: Text) -> io::Result<()> {
+    match text {
+        Text::Answer(text) => put_out(&text),
+        Text::Report(text) => {
+            let printed = put_out(&escape(&text, |c| c == '\n'));
+            // The reader of a closed pipe had read enough.
+            if let Err(error) = printed
+                && error.kind() != ErrorKind::BrokenPipe
+            {
+                FAILED.store(true, Ordering::Relaxed);
+                text.lines().for_each(note);
+                note(&format!(
+                    "{error}; the change is in force: `limiter status` shows it"
+                ));
+            }
+            Ok(())
+        }
+        Text::Note(line) => {
+            // If standard error is closed, the note is lost.
+            let _ = io::stderr().write_all(line.as_bytes());
+            Ok(())
+        }
+    }
 }
 
 /// The exit status of a command that completed.
@@ -66,9 +89,13 @@ pub fn status() -> ExitCode {
 /// Writes text to standard output unchanged, for programs or for a terminal. The error of a closed pipe stays unchanged:
 /// see [`failure`].
 pub fn write(text: &str) -> io::Result<()> {
-    let Err(text) = at_once::keep(false, text.to_owned()) else {
-        return Ok(());
-    };
+    match at_once::keep(Text::Answer(text.to_owned())) {
+        Ok(()) => Ok(()),
+        Err(answer) => put(answer),
+    }
+}
+
+fn put_out(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
@@ -94,18 +121,24 @@ pub fn answer(
 
 /// Prints a note for the user on standard error, on one line. Secrets in URLs are hidden.
 pub fn note(text: &str) {
+    if let Err(note) = at_once::keep(noted(text)) {
+        let _ = put(note);
+    }
+}
+
+/// Prints a note now, although other interfaces come first: it must be read before the change.
+pub fn warn(text: &str) {
+    let _ = put(noted(text));
+}
+
+fn noted(text: &str) -> Text {
     let mut text = escape(&secrets::hide(text), |_| false);
     if let Some(advice) = descriptors::advice(&text)
         && !text.contains(advice)
     {
         text = format!("{text}; {advice}");
     }
-    let line = format!("limiter: {text}\n");
-    let Err(line) = at_once::keep(true, line) else {
-        return;
-    };
-    // If standard error is closed, the note is lost.
-    let _ = io::stderr().write_all(line.as_bytes());
+    Text::Note(format!("limiter: {text}\n"))
 }
 
 /// Prints the error, in one line, and returns the exit status. A closed pipe is no failure: its reader had read

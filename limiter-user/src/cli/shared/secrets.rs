@@ -15,25 +15,38 @@ pub fn hide(text: &str) -> String {
     let mut rest = text;
     while let Some(scheme) = rest.find("://") {
         let (before, after) = rest.split_at(scheme + 3);
-        let is_end = |c: char| c.is_whitespace() || c == '\'' || c == '"';
-        let (url, next) = after.split_at(after.find(is_end).unwrap_or(after.len()));
+        let (url, next) = after.split_at(end_of_url(after));
         shown.push_str(before);
-        let (url, is_asked) = match url.split_once('?') {
-            Some((url, query)) if !query.starts_with("sslmode=") => (url, true),
-            _ => (url, false),
-        };
-        match url.rsplit_once('@') {
+        let host = match url.rsplit_once('@') {
             Some((user, host)) if !user.starts_with("[USER") => {
-                shown.extend([HIDDEN, "@", host]);
+                shown.extend([HIDDEN, "@"]);
+                host
             }
-            _ => shown.push_str(url),
-        }
-        if is_asked {
-            shown.extend(["?", HIDDEN]);
+            _ => url,
+        };
+        match host.split_once('?') {
+            Some((host, query)) if query != "sslmode=require" => shown.extend([host, "?", HIDDEN]),
+            _ => shown.push_str(host),
         }
         rest = next;
     }
     shown + rest
+}
+
+/// The place behind a URL without its scheme. A password may have blanks and quotes, although a URL may not.
+fn end_of_url(text: &str) -> usize {
+    let is_end = |c: char| c.is_whitespace() || c == '\'' || c == '"';
+    let end = |text: &str| text.find(is_end).unwrap_or(text.len());
+    let word = &text[..end(text)];
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let begins_password = word
+        .split_once(':')
+        .is_some_and(|(_, password)| !word.contains(['@', '/']) && !is_port(password));
+    let next_url = text.find("://").unwrap_or(text.len());
+    match text[..next_url].rfind('@') {
+        Some(host) if begins_password => host + end(&text[host..]),
+        _ => word.len(),
+    }
 }
 
 /// Hides the value of an argument that may come from the environment as a secret.
@@ -67,7 +80,13 @@ mod tests {
                 "a postgres://***@t/x b://***@d",
             ),
             ("\"http://h/?key=1\", 2", "\"http://h/?***\", 2"),
-            ("https://u@h?x@y z", "https://***@h?*** z"),
+            ("https://u@h?x@y z", "https://***@y z"),
+            ("redis://u:a?b@h: refused", "redis://***@h: refused"),
+            ("redis://u:a\"b c@h d", "redis://***@h d"),
+            (
+                "postgres://h/d?sslmode=require&password=p",
+                "postgres://h/d?***",
+            ),
             (
                 "write redis://[USER[:PASSWORD]@]HOST, or postgres://h/d?sslmode=require",
                 "write redis://[USER[:PASSWORD]@]HOST, or postgres://h/d?sslmode=require",

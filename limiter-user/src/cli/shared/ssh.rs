@@ -5,7 +5,7 @@ use std::{env, fs, net::IpAddr, os::unix::process::parent_id};
 use ipnet::IpNet;
 
 use crate::{
-    cli::shared::output::note,
+    cli::shared::output,
     config::{Prefixes, Settings, lists::show},
     kernel::Attachment,
     plan::session::{Fate, Session},
@@ -54,7 +54,7 @@ pub fn warn(
     } else {
         advice(client)
     };
-    note(&format!(
+    output::warn(&format!(
         "WARNING: if your SSH session from {client} comes in through {interface}, {danger}: {advice}"
     ));
 }
@@ -84,7 +84,7 @@ pub fn warn_of_ban(interface: &str, prefixes: &[IpNet], allow: &Prefixes) {
     let allowed = allow.iter().filter(around).map(IpNet::prefix_len).max();
     let mut bans = prefixes.iter().filter(around);
     if let Some(ban) = bans.find(|ban| allowed < Some(ban.prefix_len())) {
-        note(&format!(
+        output::warn(&format!(
             "WARNING: if your SSH session from {client} comes in through {interface}, this ban drops its packets: `limiter unban {interface} {}` ends it, and `limiter allow add {interface} {client}` prevents it",
             show(ban)
         ));

@@ -17,6 +17,16 @@ pub async fn detach(name: &str) -> Result<Option<Foreign>> {
     detach_if(name, async || true).await
 }
 
+/// Detaches from the interface called `name` if nothing was changed since `attach`. Returns whether it has.
+pub async fn detach_unchanged(name: &str) -> Result<bool> {
+    let is_unchanged = async || {
+        let opened = Attachment::open(name).await;
+        opened.is_ok_and(|attachment| attachment.current.in_force.number == 0)
+    };
+    detach_if(name, is_unchanged).await?;
+    Ok(Attachment::open(name).await.is_err())
+}
+
 /// Clears the leftovers of an attachment to the interface called `name` that limits nothing: a trial is over, the
 /// interface is gone, or another tool took the program off. Changes nothing if another command has cleared them meanwhile,
 /// or has attached anew.

@@ -46,13 +46,19 @@ impl Attachment {
         };
         let mut unanswered = routes.unanswered;
         let name = &self.interface.name;
+        // Without a file, a change to the present value loads the program with the present addresses.
+        let advice = match (&self.record.file, self.record.settings.shadow) {
+            (Some(_), _) => format!("`limiter reload {name}`"),
+            (None, true) => format!("`limiter set {name} --shadow on`"),
+            (None, false) => format!("`limiter set {name} --shadow off`"),
+        };
         if routes.addresses.is_empty() {
             unanswered.push(format!(
-                "SYNs get no answer, because the host has no address yet: `limiter reload {name}` as soon as it has"
+                "SYNs get no answer, because the host has no address yet: {advice} as soon as it has"
             ));
         } else if routes.addresses != self.record.addresses {
             unanswered.push(format!(
-                "SYNs to new addresses get no answer, because the host's addresses have changed since the last command: `limiter reload {name}`"
+                "SYNs to new addresses get no answer, because the host's addresses have changed since the last command: {advice}"
             ));
         }
         unanswered
