@@ -246,7 +246,7 @@ impl Header {
             // RFC 8926.
             self.then(UDP_HEADER + 8 + field(2, 6) * 4, ether_type)
         } else {
-            for more in [0, 4, 8] {
+            for more in [0, 4, 8, 12, 16] {
                 let begin = UDP_HEADER + more;
                 let word = headers.bytes(self.at + begin)?;
                 let rest = u64::from(headers.length().saturating_sub(self.at + begin));

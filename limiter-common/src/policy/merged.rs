@@ -114,8 +114,13 @@ impl Merged {
                 let added = if header.is_ipv6 { FRAGMENT_HEADER } else { 0 };
                 self.answer(walk, header.at, added, 0);
             }
-            PAYLOAD => return true,
-            UNKNOWN => {
+            // Other numbers of packets belong to a tunnel that is not known.
+            PAYLOAD if self.segment_count == 0 || walk.agreeing.packets != 0 => return true,
+            PAYLOAD | UNKNOWN => {
+                // Behind a UDP header, the sender may have made the unknown header up: what was found until now counts.
+                if walk.agreeing.packets == 0 {
+                    walk.agreeing = walk.all;
+                }
                 walk.agreeing.or(self.at_most(header));
                 return true;
             }
@@ -195,7 +200,8 @@ impl Merged {
 #[inline(always)]
 fn tcp_length(at: u32, headers: &impl Headers) -> u32 {
     let word = headers.bytes(at + 8).unwrap_or(0);
-    number(word, 32, 4) * 4
+    // The kernel refuses to cut a packet with a shorter one.
+    (number(word, 32, 4) * 4).max(20)
 }
 
 /// Bytes up to the end of the first transport header of a packet. None if it is unknown.

@@ -152,6 +152,38 @@ fn header_that_the_kernel_removes_from_segments_is_not_charged() {
     }
 }
 
+/// A virtual machine writes a tunnel into the payload of its UDP packets, whose headers end beyond the packet.
+#[test]
+fn made_up_tunnel_of_a_virtual_machine_hides_no_packets() {
+    const PAYLOAD: usize = 60_000;
+    const SEGMENT: u32 = 20;
+    let mut frame = [[4; 6], [2; 6]].concat();
+    frame.extend([0x08, 0x00]);
+    // IPv4 with UDP.
+    let length = (20 + 8 + PAYLOAD) as u16;
+    frame.extend([0x45, 0]);
+    frame.extend(length.to_be_bytes());
+    frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+    frame.extend([0x12, 0x34, 0x12, 0xb5]);
+    frame.extend((length - 20).to_be_bytes());
+    frame.extend([0, 0]);
+    let headers = frame.len() as u64;
+    // vxlan, Ethernet, IPv6, and destination options of 2,048 bytes each.
+    frame.extend([8, 0, 0, 0, 0, 0, 1, 0]);
+    frame.extend([2; 12]);
+    frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0xff, 0xff, 60, 64]);
+    frame.extend([0x20; 32]);
+    while frame.len() < headers as usize + PAYLOAD {
+        frame.extend([60, 255]);
+        frame.extend([0; 2_046]);
+    }
+    frame.truncate(headers as usize + PAYLOAD);
+    let packets = PAYLOAD as u64 / u64::from(SEGMENT);
+    let (charged, bytes) = charged(&frame, SEGMENT, 0);
+    assert!(charged >= packets, "{charged}");
+    assert!(bytes >= PAYLOAD as u64 + packets * headers, "{bytes}");
+}
+
 #[test]
 fn sctp_packets_are_those_that_the_kernel_has_counted() {
     let mut frame = vec![4; 12];
