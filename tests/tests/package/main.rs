@@ -274,6 +274,7 @@ impl Installed {
 
 const FILE: &str = "/etc/limiter/eth0.toml";
 const UNIT: &str = "limiter@eth0";
+const ONLINE: &str = "limiter-online@eth0";
 const EXPORT: &str = "limiter-export";
 const STRICT: &str = "[[limit]]\nname = \"default\"\nrate = \"1/h\"\nburst = 3\n";
 
@@ -294,6 +295,7 @@ fn package_keeps_limits_from_installation_to_purge() {
     container.done(&["systemctl", "is-system-running"]);
     let units = [
         "limiter@eth0",
+        "limiter-online@eth0",
         "limiter-export",
         "limiter-notify",
         "limiter-agent",
@@ -310,6 +312,7 @@ fn package_keeps_limits_from_installation_to_purge() {
     // The default configuration drops nothing.
     host.systemctl(&["enable", "--now", UNIT]);
     assert_eq!(host.state(UNIT), "active");
+    container.done(&["systemctl", "is-enabled", ONLINE]);
     let status = host.status();
     assert_eq!(status["shadow"], true, "{status}");
     assert!(host.runs());
@@ -326,6 +329,7 @@ fn package_keeps_limits_from_installation_to_purge() {
     through_a_flood(&host);
     mistakes_change_nothing(&host);
     late_address(&host);
+    late_network(&host);
     stopped(&host);
     removed(&host);
     from_rpm(&host);
@@ -395,6 +399,37 @@ fn late_address(host: &Installed) {
     eventually("the exporter gives up", || host.state(EXPORT) == "failed");
     options("");
     host.exported();
+}
+
+/// Checks that a handshake proof answers for an address that the interface gets after its limits, as at boot.
+fn late_network(host: &Installed) {
+    let container = &host.container;
+    let proof = format!("{STRICT}proof = \"syn-cookie\"\n");
+    container.write(FILE, &proof);
+    container.done(&["sysctl", "--write", "net.ipv4.tcp_syncookies=2"]);
+    // The network is up when the file exists.
+    let network = "[Unit]\nBefore=network-online.target\n[Service]\nType=oneshot\n\
+                   ExecStart=sh -c 'until [ -e /run/up ]; do sleep 0.1; done'\n";
+    container.write("/etc/systemd/system/slow.service", network);
+    let wants = "/etc/systemd/system/network-online.target.d";
+    container.done(&["mkdir", wants]);
+    container.write(&format!("{wants}/slow.conf"), "[Unit]\nWants=slow.service\n");
+    host.systemctl(&["stop", UNIT, "network-online.target"]);
+    host.systemctl(&["daemon-reload"]);
+    host.systemctl(&["start", UNIT]);
+    host.systemctl(&["start", "--no-block", ONLINE]);
+    let before = number(&host.status()["program_id"]);
+    let lacks = || {
+        let doctor = container.run(&["limiter", "doctor", "eth0"]);
+        doctor.stdout.contains("SYNs to new addresses get no answer")
+    };
+    container.done(&["ip", "address", "add", "192.0.2.78/24", "dev", "eth0"]);
+    assert!(lacks(), "the program does not know the address yet");
+    container.done(&["touch", "/run/up"]);
+    eventually("the unit reloads once the network is up", || !lacks());
+    assert_ne!(number(&host.status()["program_id"]), before);
+    container.write(FILE, STRICT);
+    host.systemctl(&["reload", UNIT]);
 }
 
 /// Checks that limits stay when the unit stops, unless the configuration says to detach.
