@@ -15,7 +15,7 @@ use limiter_tests::{
     command::ip,
     eventually,
     hosts::{CLIENT, CLIENT_IPV6, Hosts, SERVER, SERVER_IPV6, on},
-    model::merged::Kind,
+    model::merged::{Kind, Merged},
     number,
     offload::offloaded,
     random::{self, merged::merged},
@@ -107,6 +107,18 @@ pub fn minus(after: Size, before: Size) -> Size {
     (after.0 - before.0, after.1 - before.1)
 }
 
+/// The packet as the host's kernel reads it, which has sent it in so many packets. Some kernels (Debian's 6.12.117, not
+/// 6.18) raise TCP segments to 8 bytes, their TCP_MIN_GSO_SIZE. None: such a kernel drops a packet that is then too short.
+fn as_read(mut merged: Merged, packets: u64) -> Option<Merged> {
+    if merged.kind == Kind::Tcp && merged.segment < 8 && packets < cut(&merged).0 {
+        merged.segment = 8;
+        if packets == 0 && merged.payload.len() <= merged.segment {
+            return None;
+        }
+    }
+    Some(merged)
+}
+
 #[test]
 fn outgoing_packets_of_any_form_count_as_on_the_wire() {
     need_tcx!();
@@ -125,6 +137,9 @@ fn outgoing_packets_of_any_form_count_as_on_the_wire() {
         wire.send(&offloaded(&merged));
         let charged = minus(seen(&hosts, "eth0:out"), before.0);
         let real = minus(sent(&hosts.server), before.1);
+        let Some(merged) = as_read(merged, real.0) else {
+            continue;
+        };
         assert_eq!(real, cut(&merged), "{merged:?}");
         // From Linux 6.19 on, the kernel counts before limiter sees the packet.
         check(&merged, false, charged, real);
@@ -156,9 +171,12 @@ fn incoming_packets_that_the_interface_merges_count_as_on_the_wire() {
         }
         let before = (seen(&hosts, "eth0"), sent(&hosts.client));
         wire.send(&offloaded(&merged));
-        let real = cut(&merged);
         // To a peer that polls, veth does not count Ethernet headers.
         let packets = minus(sent(&hosts.client), before.1).0;
+        let Some(merged) = as_read(merged, packets) else {
+            continue;
+        };
+        let real = cut(&merged);
         assert_eq!(packets, real.0, "{merged:?}");
         let mut charged = (0, 0);
         eventually("all packets are seen", || {
@@ -207,6 +225,9 @@ fn packets_that_a_virtual_machine_leaves_to_the_host_to_cut_count_as_on_the_wire
         let before = (places.map(|place| seen(&hosts, place)), sent(&hosts.server));
         tap.arrive_merged(&merged);
         let real = minus(sent(&hosts.server), before.1);
+        let Some(merged) = as_read(merged, real.0) else {
+            continue;
+        };
         assert_eq!(real, cut(&merged), "{merged:?}");
         for (place, before) in places.into_iter().zip(before.0) {
             let charged = minus(seen(&hosts, place), before);

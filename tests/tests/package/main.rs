@@ -413,7 +413,10 @@ fn late_network(host: &Installed) {
     container.write("/etc/systemd/system/slow.service", network);
     let wants = "/etc/systemd/system/network-online.target.d";
     container.done(&["mkdir", wants]);
-    container.write(&format!("{wants}/slow.conf"), "[Unit]\nWants=slow.service\n");
+    container.write(
+        &format!("{wants}/slow.conf"),
+        "[Unit]\nWants=slow.service\n",
+    );
     host.systemctl(&["stop", UNIT, "network-online.target"]);
     host.systemctl(&["daemon-reload"]);
     host.systemctl(&["start", UNIT]);
@@ -421,7 +424,9 @@ fn late_network(host: &Installed) {
     let before = number(&host.status()["program_id"]);
     let lacks = || {
         let doctor = container.run(&["limiter", "doctor", "eth0"]);
-        doctor.stdout.contains("SYNs to new addresses get no answer")
+        doctor
+            .stdout
+            .contains("SYNs to new addresses get no answer")
     };
     container.done(&["ip", "address", "add", "192.0.2.78/24", "dev", "eth0"]);
     assert!(lacks(), "the program does not know the address yet");

@@ -130,6 +130,9 @@ longest=$usual
 target merged "merged packets: options, extension headers, tunnels, SCTP" \
     computed::program_in_the_kernel_charges_the_same \
     wire::udp_packets_of_a_local_user_count_as_on_the_wire \
+    wire::outgoing_packets_of_any_form_count_as_on_the_wire \
+    wire::incoming_packets_that_the_interface_merges_count_as_on_the_wire \
+    wire::packets_that_a_virtual_machine_leaves_to_the_host_to_cut_count_as_on_the_wire \
     tunnels::packets_in_tunnels_count_as_on_the_wire \
     tunnels::sctp_packets_count_as_on_the_wire
 [ "$release" = newest ] || last_targets
