@@ -580,10 +580,10 @@ fn later_fragments_are_charged_to_limits_on_connections_and_on_others() {
 fn connection_needs_no_token_of_the_new_source_limit() {
     need_kernel!();
     let hosts = Hosts::of_both_families();
-    let (to, from) = connected_udp(&hosts, SERVER, CLIENT);
-    let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+    // The limit on connections has a token of its own for one source, so the second connection would lack one.
+    let sockets = FAMILIES.map(|(server, client)| connected_udp(&hosts, server, client));
     hosts.attach_file(&format!(
-        "new_sources = \"1/h\"\nnew_sources_burst = 1\n{}",
+        "new_sources = \"1/h\"\nnew_sources_burst = 1\nsecond_chance = false\n{}",
         bounded("1/h", 50)
     ));
     let wire = Raw::open(&hosts.client);
@@ -594,8 +594,11 @@ fn connection_needs_no_token_of_the_new_source_limit() {
     eventually("the new-source limit is used up", || {
         number(&hosts.status()["drops"]["new_source"]["packets"]) > 30
     });
-    assert_eq!(offer(&hosts, &connection.udp(b"data"), 20), (0, 0));
-    assert_eq!(by_limit(&hosts)[1], [20, 0]);
+    for (to, from) in &sockets {
+        let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+        assert_eq!(offer(&hosts, &connection.udp(b"data"), 20), (0, 0));
+    }
+    assert_eq!(by_limit(&hosts)[1], [40, 0]);
 }
 
 /// A download is not affected by a generous limit on connections, and a flood in its five-tuple is held to it.

@@ -7,8 +7,8 @@
 
 use limiter_tests::{forms, need_kernel, random};
 
-/// Rounds: twelve configurations in native and in generic mode.
-const ROUNDS: usize = 24;
+/// Rounds: fourteen configurations in native and in generic mode.
+const ROUNDS: usize = 28;
 
 #[test]
 fn no_packet_form_is_admitted_more_often_than_the_plain_form() {

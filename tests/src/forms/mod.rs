@@ -53,7 +53,7 @@ enum Allows {
     Bytes,
 }
 
-fn rules() -> [Rule; 12] {
+fn rules() -> [Rule; 14] {
     use Allows::{Bytes, Datagrams, Nothing};
     const DENY: &str = "[lists]\ndeny = [\"198.51.100.0/24\", \"2001:db8:66::/48\"]\n\
         [[limit]]\nname = \"a\"\nmatch = { protocol = \"udp\", destination_port = 1 }\nrate = \"1/h\"\n";
@@ -62,7 +62,7 @@ fn rules() -> [Rule; 12] {
         protocol,
         allows: Nothing,
     };
-    let limit = |protocol, allows, matches| {
+    let limit = |protocol, allows, matches: &str| {
         let quota = match allows {
             Bytes => "rate = \"1kbit\"\nburst = \"66kb\"",
             _ => "rate = \"1/h\"\nburst = 5",
@@ -89,6 +89,13 @@ fn rules() -> [Rule; 12] {
         ),
         limit(TCP, Datagrams, "source_port = \"1024-65535\""),
         limit(TCP, Datagrams, SYN),
+        // The program's tables by field do not decide these: it compares each field.
+        limit(
+            UDP,
+            Datagrams,
+            "protocol = \"udp\", destination_port = 9000, ttl = \"0-255\"",
+        ),
+        limit(TCP, Datagrams, &format!("{SYN}, ttl = \"0-255\"")),
         limit(UDP, Bytes, ""),
         limit(UDP, Bytes, "protocol = \"udp\""),
         limit(UDP, Bytes, "protocol = \"udp\", destination_port = 9000"),
