@@ -160,6 +160,10 @@ fn established_connections_go_on_and_hold_nobody() {
     let address = listener.local_addr().unwrap();
     let mut client = on(&hosts.client, || TcpStream::connect(address).unwrap());
     let (mut server, _) = listener.accept().unwrap();
+    // A connection that is limited is silent.
+    server
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
     let mut talk = || {
         for _ in 0..100 {
             client.write_all(b"x").unwrap();

@@ -24,6 +24,9 @@ pub struct Tree {
     tools: Tools,
 }
 
+/// The most seconds for a test.
+const LONGEST: &str = "300";
+
 /// The source file that includes the object in the binary. In the copy it reads the object at run time, so that a new
 /// object needs no compilation in user space.
 const LOADER: &str = "limiter-user/src/kernel/program/object.rs";
@@ -104,8 +107,28 @@ impl Tree {
         programs.try_for_each(|program| compiler.compile(program, &ENDIANS[..1], &object))
     }
 
+    /// A command that builds the test's program.
     pub fn cargo_test(&self, test: &Test) -> Command {
-        let mut command = cargo();
+        self.prepared(cargo(), test)
+    }
+
+    /// A command that runs the test, and ends it if it takes longer than any sound test.
+    pub fn run(&self, test: &Test) -> Command {
+        let cargo = cargo();
+        let mut limited = Command::new("timeout");
+        limited.arg(LONGEST).arg(cargo.get_program());
+        for (name, value) in cargo.get_envs() {
+            match value {
+                Some(value) => limited.env(name, value),
+                None => limited.env_remove(name),
+            };
+        }
+        let mut command = self.prepared(limited, test);
+        command.args(["--", "--exact", &test.2]);
+        command
+    }
+
+    fn prepared(&self, mut command: Command, test: &Test) -> Command {
         command.current_dir(&self.host);
         command.args(["test", "--locked", "--package", &test.0, "--test", &test.1]);
         let target = folder().join("target");
