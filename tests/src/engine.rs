@@ -17,8 +17,7 @@ use limiter_common::{
 use limiter_user::{
     config,
     config::{
-        Algorithm, Burst, Direction, Key, Mode, Rate, Settings,
-        compile::{FIRST_SLOT, TierBits},
+        Algorithm, Burst, Direction, Key, Mode, Rate, Settings, TierBits, compile::FIRST_SLOT,
         slot::Slot,
     },
     kernel::program::{

@@ -29,7 +29,7 @@ const CIRCLE_MAX: [(&str, usize); 7] = [
     ("limiter-ebpf", 1),
     ("limiter-feed", 2),
     ("limiter-fleet", 7),
-    ("limiter-user", 19),
+    ("limiter-user", 5),
     ("tests", 8),
     ("xtask", 4),
 ];

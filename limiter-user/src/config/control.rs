@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Burst, Key, Limit, Rate};
+use super::{Burst, Rate};
 
 /// Name of the limit on each source of control traffic.
 pub const CONTROL_LIMIT: &str = "control";
@@ -30,29 +30,6 @@ impl Default for Control {
             burst: None,
             total: Some(Rate::packets_per_second(10_000)),
         }
-    }
-}
-
-impl Control {
-    /// The limits on control traffic, each source's first: a neighbour above both is reported as above its own.
-    pub fn limits(&self) -> Vec<Limit> {
-        let each = Limit {
-            burst: Some(self.burst()),
-            ..Limit::new(CONTROL_LIMIT, self.rate)
-        };
-        let total = self.total.map(|rate| Limit {
-            key: Key::INTERFACE,
-            ..Limit::new(CONTROL_TOTAL, rate)
-        });
-        [Some(each), total].into_iter().flatten().collect()
-    }
-
-    fn burst(&self) -> Burst {
-        const TWO_SECONDS: u64 = 2_000_000_000;
-        self.burst.unwrap_or_else(|| Burst {
-            tokens: self.rate.tokens_in(TWO_SECONDS).max(1),
-            unit: None,
-        })
     }
 }
 

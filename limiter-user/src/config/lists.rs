@@ -7,7 +7,6 @@ use std::{
 };
 
 use ipnet::IpNet;
-pub use limiter_fleet::status::show;
 
 use super::{Invalid, ensure, invalid};
 use crate::files;
@@ -16,6 +15,8 @@ use crate::files;
 pub const ALLOW: &str = "allow";
 /// Name of the list of sources that are dropped before any limit.
 pub const DENY: &str = "deny";
+/// Name of the bans, where a file says what a fleet shares.
+pub const BANS: &str = "bans";
 /// The most tiers: the bits of a word, without those of [`ALLOW`], [`DENY`] and the bans.
 pub const TIERS_MAX: usize = 29;
 
@@ -85,6 +86,15 @@ pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
         net.addr()
     );
     Ok(net)
+}
+
+/// Formats a prefix. A single address has no length.
+pub fn show(prefix: &IpNet) -> String {
+    if prefix.prefix_len() == prefix.max_prefix_len() {
+        prefix.addr().to_string()
+    } else {
+        prefix.to_string()
+    }
 }
 
 /// Reads an address with a length. The address has the same syntax as a bare one: 010.0.0.0/8 is refused, because

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Burst, Invalid, Limit, Rate, Unit, ensure, quota::LimitQuota};
+use super::Rate;
 
 /// The limit on new sources in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,30 +42,5 @@ impl NewSources {
         const NANOSECONDS: u64 = 6_553_600_000;
         self.burst
             .unwrap_or_else(|| self.rate.tokens_in(NANOSECONDS).max(1))
-    }
-
-    /// The quota of the limit on new sources.
-    pub fn quota(&self) -> Result<LimitQuota, Invalid> {
-        ensure!(
-            self.rate.unit == Unit::Packets,
-            "new sources are counted, and {} is in bits: write a rate as in 10k/s, or none",
-            self.rate
-        );
-        ensure!(
-            self.burst != Some(0),
-            "a burst of 0 would admit no new source: write at least 1, or leave it out"
-        );
-        self.limit().quota(1)
-    }
-
-    /// The limit as one on packets, each of which is a new source.
-    pub(super) fn limit(&self) -> Limit {
-        Limit {
-            burst: Some(Burst {
-                tokens: self.burst(),
-                unit: None,
-            }),
-            ..Limit::new("new_sources", self.rate)
-        }
     }
 }

@@ -3,12 +3,11 @@
 use std::{cmp::Ordering, collections::BTreeSet};
 
 use limiter_common::arithmetic::quota::Quota;
-use limiter_fleet::host::BANS;
 
 use super::{
     ALLOW, Algorithm, Control, DENY, Destination, Direction, Invalid, Limit, Match, Proof,
     Protocol, Rate, Scope, Settings, Unit, invalid,
-    lists::TIERS_MAX,
+    lists::{BANS, TIERS_MAX},
     matches::{Payload, check_count},
     names,
     settings::{BANS_MAX, LIMITS_MAX, SOURCES_MAX},

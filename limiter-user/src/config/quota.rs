@@ -7,7 +7,7 @@ use limiter_common::arithmetic::{
     window::{TOKENS_MAX, Window},
 };
 
-use super::{Algorithm, Burst, Invalid, Limit, Rate, Scope, Unit, ensure, invalid};
+use super::{Algorithm, Burst, Invalid, Limit, NewSources, Rate, Scope, Unit, ensure, invalid};
 
 /// The exclusive bound of a byte's cost: its product with the longest packet stays below 2^63.
 const BYTE_COST_MAX: u128 = 1 << (63 - LENGTH_MAX.trailing_zeros());
@@ -208,6 +208,52 @@ fn scaled(value: u64, numerator: u128, denominator: u128) -> (u64, u32) {
     let shift = (0..=SHIFT_MAX).rev().find(fits).unwrap_or(0);
     let value = scaled(shift).and_then(|value| u64::try_from(value).ok());
     (value.unwrap_or(u64::MAX).max(1), shift)
+}
+
+impl Limit {
+    /// The burst in force on an interface with frames of up to `frame_max` bytes.
+    pub fn burst(&self, frame_max: u64) -> Result<Burst, Invalid> {
+        let default = || match self.algorithm {
+            Algorithm::TokenBucket => Burst::default_for(&self.rate, frame_max),
+            Algorithm::FixedWindow => Burst {
+                tokens: self.rate.tokens_per_period(),
+                unit: Some(self.rate.unit),
+            },
+        };
+        self.burst.unwrap_or_else(default).for_rate(&self.rate)
+    }
+
+    /// The quota on an interface with frames of up to `frame_max` bytes.
+    pub fn quota(&self, frame_max: u64) -> Result<LimitQuota, Invalid> {
+        of_limit(self, frame_max)
+    }
+}
+
+impl NewSources {
+    /// The quota of the limit on new sources.
+    pub fn quota(&self) -> Result<LimitQuota, Invalid> {
+        ensure!(
+            self.rate.unit == Unit::Packets,
+            "new sources are counted, and {} is in bits: write a rate as in 10k/s, or none",
+            self.rate
+        );
+        ensure!(
+            self.burst != Some(0),
+            "a burst of 0 would admit no new source: write at least 1, or leave it out"
+        );
+        self.limit().quota(1)
+    }
+
+    /// The limit as one on packets, each of which is a new source.
+    pub(super) fn limit(&self) -> Limit {
+        Limit {
+            burst: Some(Burst {
+                tokens: self.burst(),
+                unit: None,
+            }),
+            ..Limit::new("new_sources", self.rate)
+        }
+    }
 }
 
 #[cfg(test)]

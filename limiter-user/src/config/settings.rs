@@ -1,13 +1,12 @@
 //! Settings: one value for everything that can be configured, by flags or by a file.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Adaptive, Burst, Control, Invalid, Key, Lists, Match, NewSources, Rate, Time,
-    quota::{self, LimitQuota},
+    Adaptive, Algorithm, Burst, Control, Direction, Exempt, Key, Lists, Malformed, Match, Mode,
+    NewSources, Proof, Rate, Scope, Time,
 };
 
 /// Name of the limit that the command line creates.
@@ -129,143 +128,4 @@ impl Limit {
             scope: Scope::Host,
         }
     }
-
-    /// The burst in force on an interface with frames of up to `frame_max` bytes.
-    pub fn burst(&self, frame_max: u64) -> Result<Burst, Invalid> {
-        let default = || match self.algorithm {
-            Algorithm::TokenBucket => Burst::default_for(&self.rate, frame_max),
-            Algorithm::FixedWindow => Burst {
-                tokens: self.rate.tokens_per_period(),
-                unit: Some(self.rate.unit),
-            },
-        };
-        self.burst.unwrap_or_else(default).for_rate(&self.rate)
-    }
-
-    /// The quota on an interface with frames of up to `frame_max` bytes.
-    pub fn quota(&self, frame_max: u64) -> Result<LimitQuota, Invalid> {
-        quota::of_limit(self, frame_max)
-    }
 }
-
-/// The hosts that charge a limit's buckets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scope {
-    /// This host.
-    #[default]
-    Host,
-    /// All hosts of the fleet.
-    Fleet,
-}
-
-/// The way in which a new source that is refused may prove its address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Proof {
-    /// In no way.
-    #[default]
-    None,
-    /// By a TCP handshake with a SYN cookie, which the program sends for a listener of the host.
-    SynCookie,
-}
-
-/// The way a bucket refills.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Algorithm {
-    /// All the time.
-    #[default]
-    TokenBucket,
-    /// At the beginning of each period; unused tokens are kept, up to the burst.
-    FixedWindow,
-}
-
-/// A kind of packets that may be exempt from the limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Exemption {
-    /// Packets of connections of the host's own sockets.
-    Established,
-    /// ARP, neighbour discovery and DHCP, which have limits of their own.
-    Control,
-}
-
-/// The packets that are exempt from the limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exempt {
-    /// True if packets of connections of the host's own sockets pass instead of being dropped.
-    pub established: bool,
-    /// True if ARP, neighbour discovery and DHCP have their own limits.
-    pub control: bool,
-}
-
-impl Exempt {
-    /// Exempts all kinds in `named`.
-    pub fn new(named: &[Exemption]) -> Self {
-        Self {
-            established: named.contains(&Exemption::Established),
-            control: named.contains(&Exemption::Control),
-        }
-    }
-
-    /// The names of the exempt kinds, as in files.
-    pub fn names(self) -> Vec<&'static str> {
-        [("established", self.established), ("control", self.control)]
-            .into_iter()
-            .filter_map(|(name, on)| on.then_some(name))
-            .collect()
-    }
-}
-
-/// Treatment of malformed IP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Malformed {
-    /// Dropped and counted.
-    #[default]
-    Drop,
-    /// Passed and counted.
-    Pass,
-}
-
-/// The packets of an interface that limits are for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// Those that arrive.
-    #[default]
-    In,
-    /// Those that the interface sends.
-    Out,
-}
-
-/// The wanted mode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Native if the driver supports it, otherwise tc (Linux 6.6) or generic. tc for packets that the interface sends, or
-    /// that have no Ethernet header.
-    #[default]
-    Auto,
-    /// In the driver, before the kernel has spent anything on the packet.
-    Native,
-    /// XDP in the network stack: works everywhere, and is several times slower.
-    Generic,
-    /// Native if the driver supports it, otherwise generic.
-    Xdp,
-    /// In the network stack, without XDP.
-    Tc,
-}
-
-/// Prints values by their names in files and on the command line.
-macro_rules! shown_by_name {
-    ($($type:ty),+) => {$(
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let value = self.to_possible_value();
-                f.write_str(value.as_ref().map_or("", |value| value.get_name()))
-            }
-        }
-    )+};
-}
-shown_by_name!(Scope, Proof, Algorithm, Malformed, Mode, Direction);

@@ -13,7 +13,7 @@ use limiter_common::{
     table::key::{BY_DESTINATION, BY_FLOW, BY_PAIR, KeyMask},
 };
 use limiter_user::{
-    config::{Settings, compile::TierBits, file, slot::Slot},
+    config::{Settings, TierBits, file, slot::Slot},
     kernel::state::record::Record,
     plan::replay::Compiled,
 };

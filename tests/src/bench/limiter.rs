@@ -4,7 +4,7 @@ use anyhow::Result;
 use limiter_common::abi::Config;
 use limiter_tests::{recipes, scenario, settings};
 use limiter_user::{
-    config::{Mode, Settings, compile::TierBits, shares::Share, slot::Slot},
+    config::{Mode, Settings, TierBits, shares::Share, slot::Slot},
     kernel::{
         program::{
             object,

@@ -8,8 +8,7 @@ use ipnet::IpNet;
 use super::{Usage, count, prefix, usage};
 use crate::config::{
     Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, NewSources, OrNone,
-    Proof, Rate, Scope, Settings,
-    settings::{DEFAULT_LIMIT, Exemption},
+    Proof, Rate, Scope, Settings, settings::DEFAULT_LIMIT, words::Exemption,
 };
 
 // The limit, and other settings of a configuration file. No doc comment: clap would make it the help of the verb.

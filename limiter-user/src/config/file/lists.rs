@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use limiter_fleet::host::BANS;
 use toml::de::DeValue;
 
 use super::{
@@ -11,7 +10,7 @@ use super::{
     section::Section,
     value::{Wrong, text},
 };
-use crate::config::Prefixes;
+use crate::config::{Prefixes, lists::BANS};
 
 const PREFIX: &str = "a prefix as in \"192.0.2.0/24\"";
 const ARRAY: &str = "an array of prefixes as in [\"192.0.2.0/24\"]";

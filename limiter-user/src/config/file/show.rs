@@ -2,14 +2,12 @@
 
 use std::fmt::Display;
 
-use limiter_fleet::host::BANS;
-
 use super::{
     super::{Burst, Control, Limit, NONE, Settings, Unit, lists},
     adaptive, packets,
     written::{array, lines, text},
 };
-use crate::config::{ALLOW, DENY, Direction, Key, Prefixes};
+use crate::config::{ALLOW, DENY, Direction, Key, Prefixes, lists::BANS};
 
 /// The most prefixes on one line.
 const ON_ONE_LINE: usize = 4;
