@@ -25,13 +25,10 @@ use limiter_tests::{
 };
 use limiter_user::{
     config::{Limit, Mode, Settings, file},
-    kernel::{
-        ops::learn::Watch,
-        sys::{interface, interface::XdpState},
-    },
+    kernel::sys::{interface, interface::XdpState},
     plan::{
         capture::Link,
-        learn::{Watched, show},
+        learn::{Watched, live, show},
     },
 };
 
@@ -377,12 +374,12 @@ fn learn_program_and_capture_agree_on_random_frames() {
     let hosts = Hosts::new();
     let wire = Raw::open(&hosts.client);
     let watch = || async {
-        let mut watch = Watch::start("eth0", Mode::Native).await.unwrap();
+        let mut watch = live::start("eth0", Mode::Native).await.unwrap();
         for frames in frames.chunks(200) {
             frames.iter().for_each(|frame| wire.send(frame));
             watch.pump().unwrap();
         }
-        watch.finish().unwrap()
+        Watched::from(watch.finish().unwrap())
     };
     let ours = hosts.server.namespace.block_on(watch).unwrap();
     let mut other = Watched::new(Seed::KNOWN);
@@ -404,12 +401,12 @@ fn learn_counts_a_flood_exactly() {
     let hosts = Hosts::new();
     let clients = Clients::new(&hosts);
     let watch = || async {
-        let mut watch = Watch::start("eth0", Mode::Native).await.unwrap();
+        let mut watch = live::start("eth0", Mode::Native).await.unwrap();
         for _ in 0..6 {
             clients.round();
             watch.pump().unwrap();
         }
-        watch.finish().unwrap()
+        Watched::from(watch.finish().unwrap())
     };
     let watched = hosts.server.namespace.block_on(watch).unwrap();
     let all = 6 * (AT_ONCE + u64::from(POLITE));

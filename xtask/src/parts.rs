@@ -29,7 +29,7 @@ const CIRCLE_MAX: [(&str, usize); 7] = [
     ("limiter-ebpf", 1),
     ("limiter-feed", 2),
     ("limiter-fleet", 7),
-    ("limiter-user", 5),
+    ("limiter-user", 3),
     ("tests", 8),
     ("xtask", 4),
 ];

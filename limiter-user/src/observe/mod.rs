@@ -8,6 +8,7 @@ pub mod bans;
 pub mod busiest;
 pub mod check;
 pub mod collect;
+mod count;
 pub mod delays;
 pub mod event;
 pub mod feeds;
@@ -19,12 +20,9 @@ pub mod source;
 
 pub use asked::Asked;
 pub use bans::{Ban, BanCounts, Bans};
+pub use count::{Count, Verdicts, of_the_only_limit, verdicts};
 pub use delays::Delays;
 pub use feeds::Feed;
-use limiter_common::{
-    abi::counters::{Count as KernelCount, Counters, LimitCounters},
-    policy::verdict::{Reason, Verdict},
-};
 pub use live::Sample;
 pub use reader::{Reader, readers};
 pub use reasons::{Drops, Passes};
@@ -32,25 +30,6 @@ pub use snapshot::Snapshot;
 pub use source::{Check, CheckedLimit, MissingOptions, OnList, Top};
 
 use serde::{Deserialize, Serialize};
-
-/// Packets and bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Count {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes of whole frames.
-    pub bytes: u64,
-}
-
-impl From<KernelCount> for Count {
-    fn from(count: KernelCount) -> Self {
-        Self {
-            packets: count.packets,
-            bytes: count.bytes,
-        }
-    }
-}
 
 /// The output of `status --json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -220,20 +199,6 @@ pub struct Listing {
     pub fleet: Option<Vec<limiter_fleet::status::Listed>>,
 }
 
-/// Packets by verdict. `seen = passed + dropped`; `would_drop` is part of `passed`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Verdicts {
-    /// All packets received.
-    pub seen: Count,
-    /// Packets that passed.
-    pub passed: Count,
-    /// Packets that were dropped.
-    pub dropped: Count,
-    /// Packets that passed only because of shadow.
-    pub would_drop: Count,
-}
-
 /// The table of sources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -259,64 +224,4 @@ pub struct Sources {
     pub came_again: u64,
     /// Sources since attach that have proven their address and were let in. A few of them find no room.
     pub proven: u64,
-}
-
-/// The sums of an interface, from one reading of its counters. Each packet is counted once, under its reason, so that
-/// the sums always agree.
-pub fn verdicts(counters: &Counters) -> Verdicts {
-    let passed = sum(counters, Reason::passes);
-    let dropped = sum(counters, |reason| !reason.passes());
-    Verdicts {
-        seen: (passed + dropped).into(),
-        passed: passed.into(),
-        dropped: dropped.into(),
-        would_drop: sum(counters, Reason::would_drop).into(),
-    }
-}
-
-/// The counters of a limit that is the only one and matches every packet.
-pub fn of_the_only_limit(counters: &Counters) -> LimitCounters {
-    let of = |reason: Reason| counters.by_reason[reason as usize];
-    LimitCounters {
-        admitted: of(Reason::Admitted),
-        dropped: sum(counters, |reason| reason.verdict() == Verdict::Refuse),
-        would_drop: of(Reason::WouldDrop),
-    }
-}
-
-fn sum(counters: &Counters, counted: fn(Reason) -> bool) -> KernelCount {
-    let reasons = Reason::ALL.into_iter().filter(|reason| counted(*reason));
-    reasons
-        .map(|reason| counters.by_reason[reason as usize])
-        .sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_reason_is_in_exactly_one_sum() {
-        let mut counters = Counters::default();
-        for reason in Reason::ALL {
-            counters.by_reason[reason as usize] = KernelCount {
-                packets: 1 << (reason as u32),
-                bytes: 3 << (2 * reason as u32),
-            };
-        }
-        let all = verdicts(&counters);
-        let dropped = Drops::new(&counters);
-        for (of, sum) in [
-            (
-                (|count| count.packets) as fn(Count) -> u64,
-                (1 << Reason::ALL.len()) - 1,
-            ),
-            (|count| count.bytes, (1 << (2 * Reason::ALL.len())) - 1),
-        ] {
-            assert_eq!(of(all.seen), sum);
-            assert_eq!(of(all.seen), of(all.passed) + of(all.dropped));
-            let by_reason: u64 = dropped.iter().map(|(_, count)| of(count)).sum();
-            assert_eq!(by_reason, of(all.dropped));
-        }
-    }
 }

@@ -9,13 +9,10 @@ use super::replay::note_damage;
 use crate::{
     cli::shared::{DAY, SECOND, about, duration, interface, interruption, note, print},
     config::Mode,
-    kernel::{
-        ops::learn::{INTERVAL, Watch},
-        program::object::new_seed,
-    },
+    kernel::{ops::learn::INTERVAL, program::object::new_seed},
     plan::{
         capture::Capture,
-        learn::{Watched, propose, show},
+        learn::{Watched, live, propose, show},
     },
     show::units::counted,
 };
@@ -81,7 +78,7 @@ fn from_capture(path: &Path) -> anyhow::Result<Watched> {
 /// Watches an interface until the time is up, or the user interrupts.
 async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Watched> {
     let stop = interruption()?;
-    let mut watch = Watch::start(name, mode).await.map_err(about(name))?;
+    let mut watch = live::start(name, mode).await.map_err(about(name))?;
     let why = (watch.fallback.as_ref()).map(|why| format!(", NOT native: {why}"));
     let why = why.unwrap_or_default();
     note(&format!(
@@ -104,5 +101,5 @@ async fn watch(name: &str, mode: Mode, duration: Duration) -> anyhow::Result<Wat
             break;
         }
     }
-    Ok(watch.finish()?)
+    Ok(watch.finish()?.into())
 }

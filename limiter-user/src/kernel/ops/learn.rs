@@ -11,7 +11,7 @@ use limiter_common::{
         counters::Count,
         learn::{Sample, Sighting, Totals},
     },
-    table::key::Address,
+    table::{Seed, key::Address},
 };
 
 use crate::{
@@ -23,7 +23,6 @@ use crate::{
         state::occupant,
         sys::{Interface, Link, XdpMode, clock, interface, requirements},
     },
-    plan::learn::{Sampler, Watched, sample::SOURCES_MAX},
 };
 
 /// Interval between reads of the ring buffer, which has room for some 100,000 sightings.
@@ -37,8 +36,33 @@ const MUTED_MAX: usize = 256;
 /// The most sightings that are taken in between two looks at the clock.
 const AT_ONCE: usize = 50_000;
 
+/// Keeps what the program sees.
+pub trait Sightings {
+    /// Adds packets of a source at `time` (nanoseconds).
+    fn see(&mut self, time: u64, source: Address, packets: u64);
+
+    /// The sources that the program reports.
+    fn sample(&self) -> Sample;
+
+    /// Makes the program report every second one of these sources.
+    fn halve(&mut self);
+}
+
+/// All that was seen.
+#[derive(Debug)]
+pub struct Observed<S> {
+    /// The reported sources.
+    pub sightings: S,
+    /// Counters of all sources.
+    pub totals: Totals,
+    /// Begin of the observation, in nanoseconds of the kernel's clock.
+    pub begun: u64,
+    /// Duration of the observation, in nanoseconds.
+    pub duration: u64,
+}
+
 /// The program on an interface. It comes off when this value is dropped, or the process ends.
-pub struct Watch {
+pub struct Watch<S> {
     /// The interface.
     pub interface: Interface,
     /// The XDP mode that the program runs in.
@@ -52,7 +76,7 @@ pub struct Watch {
     totals: PerCpuArray<MapData, Raw<Totals>>,
     sample: Array<MapData, Raw<Sample>>,
     muted: PerCpuHashMap<MapData, Raw<Address>, Raw<Count>>,
-    sampler: Sampler,
+    kept: S,
     begun: u64,
     /// Beginning of the round, and its packets.
     began: Instant,
@@ -62,9 +86,10 @@ pub struct Watch {
     lost: u64,
 }
 
-impl Watch {
-    /// Attaches the program to the interface called `name`, in `mode`.
-    pub async fn start(name: &str, mode: Mode) -> Result<Self> {
+impl<S: Sightings> Watch<S> {
+    /// Attaches the program to the interface called `name`, in `mode`. `new`: creates what keeps the sightings. Its seed
+    /// decides which sources are reported.
+    pub async fn start(name: &str, mode: Mode, new: impl FnOnce(Seed) -> S) -> Result<Self> {
         let kernel = requirements::kernel()?;
         requirements::privileges()?;
         let interface = interface::by_name(name).await?;
@@ -80,14 +105,14 @@ impl Watch {
                 occupant::in_the_way(&interface, xdp)
             )));
         }
-        let sampler = Sampler::new(object::new_seed()?, SOURCES_MAX);
+        let kept = new(object::new_seed()?);
         let mut program = object::load_learn(kernel.has_frags())?;
         let mut map = |name| program.take_map(name);
         let sightings = map("SIGHTINGS")?.try_into()?;
         let totals = map("TOTALS")?.try_into()?;
         let muted = map("MUTED")?.try_into()?;
         let mut sample: Array<_, _> = map("SAMPLE")?.try_into()?;
-        sample.set(0, Raw(sampler.sample), 0)?;
+        sample.set(0, Raw(kept.sample()), 0)?;
         let fd = program.fd()?;
         let (link, mode, fallback) = attach::in_best_mode(&interface, mode, |mode, fallback| {
             let link = Link::create(fd, interface.index, mode);
@@ -103,7 +128,7 @@ impl Watch {
             sample,
             muted,
             _program: program,
-            sampler,
+            kept,
             begun,
             began: Instant::now(),
             by_source: HashMap::new(),
@@ -132,7 +157,7 @@ impl Watch {
                 continue;
             };
             *self.by_source.entry(sighting.source).or_default() += 1;
-            self.sampler.see(sighting.nanoseconds, sighting.source, 1);
+            self.kept.see(sighting.nanoseconds, sighting.source, 1);
         }
         true
     }
@@ -144,12 +169,12 @@ impl Watch {
         self.mute_loud()?;
         let lost = self.totals()?.lost.packets;
         if lost > self.lost && self.counted.len() == before {
-            self.sampler.halve();
+            self.kept.halve();
         }
         self.lost = lost;
         let sample = Sample {
             muted: u64::from(!self.counted.is_empty()),
-            ..self.sampler.sample
+            ..self.kept.sample()
         };
         self.sample.set(0, Raw(sample), 0)?;
         self.by_source.clear();
@@ -179,7 +204,7 @@ impl Watch {
             let packets = all.packets.wrapping_sub(*counted);
             *counted = all.packets;
             if packets > 0 {
-                self.sampler.see(now, *source, packets);
+                self.kept.see(now, *source, packets);
             }
         }
         Ok(())
@@ -201,16 +226,16 @@ impl Watch {
     }
 
     /// Takes the program off, and returns everything seen.
-    pub fn finish(mut self) -> Result<Watched> {
+    pub fn finish(mut self) -> Result<Observed<S>> {
         self.link.detach()?;
         let duration = clock::now()?.saturating_sub(self.begun);
         while self.take_in() {}
         self.end_round()?;
-        Ok(Watched {
+        Ok(Observed {
             totals: self.totals()?,
             begun: self.begun,
             duration,
-            sampler: self.sampler,
+            sightings: self.kept,
         })
     }
 }

@@ -15,7 +15,7 @@ use nix::unistd::geteuid;
 use crate::kernel::{
     Error, Failed, Result,
     error::cause,
-    state::{Folder, occupant::name_of, pins},
+    state::{Folder, pins},
     sys::{Dir, Interface, Link, XdpMode, bpf, lock, netlink},
 };
 
@@ -171,6 +171,12 @@ impl Foreign {
             pin.display()
         ))
     }
+}
+
+/// The name of a program, if it has one.
+pub(in crate::kernel) fn name_of(program: &ProgramInfo) -> Option<String> {
+    let name = program.name_as_str().filter(|name| !name.is_empty());
+    name.map(str::to_owned)
 }
 
 /// The error for a folder of pins without a link: limiter is off, and the program that it ran in front of was not put

@@ -1,9 +1,10 @@
 //! The XDP program that an interface runs, and its owner.
 
-use aya::programs::{ProgramInfo, loaded_programs};
+use aya::programs::loaded_programs;
 
 use crate::kernel::{
     Attachment, Error, Result,
+    state::foreign::name_of,
     sys::{Interface, XdpMode, XdpState},
 };
 
@@ -55,12 +56,6 @@ pub(in crate::kernel) fn refusal(interface: &Interface, xdp: XdpState) -> Error 
         "{}: if it was attached through netlink (as `ip link` does), `limiter attach {name} --chain ...` runs in front of it, and `ip link set {name} {off} off` removes it; if a link holds it, {END_LINK}; `--hook tc` limits behind it, in the network stack (Linux 6.6)",
         in_the_way(interface, xdp)
     ))
-}
-
-/// The name of a program, if it has one.
-pub(in crate::kernel) fn name_of(program: &ProgramInfo) -> Option<String> {
-    let name = program.name_as_str().filter(|name| !name.is_empty());
-    name.map(str::to_owned)
 }
 
 /// The name of the program with this id. Reading it needs `CAP_SYS_ADMIN`.

@@ -1,9 +1,8 @@
 //! The interface, its driver and its queues.
 
 use super::{
-    Finding, Mode,
+    finding::{Finding, Mode, ok, problem, warning},
     mode::{ONE_BUFFER, ena_queues},
-    ok, problem, warning,
 };
 use crate::{
     config::{Direction, names::direction_of},

@@ -1,6 +1,6 @@
 //! Kernel, privileges and bpffs.
 
-use super::{Finding, error, ok, problem};
+use super::finding::{Finding, error, ok, problem};
 use crate::kernel::{probe::Machine, sys::bpffs::BPFFS};
 
 pub(super) fn kernel(machine: &Machine) -> Finding {

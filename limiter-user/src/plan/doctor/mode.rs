@@ -1,7 +1,7 @@
 //! The program that is already on the interface, the mode that `attach --mode auto` is expected to use, and what merges
 //! packets before the program in that mode.
 
-use super::{Finding, Mode, error, ok, warning};
+use super::finding::{Finding, Mode, error, ok, warning};
 use crate::{
     config::{Direction, names::direction_of},
     kernel::{

@@ -2,9 +2,11 @@
 //!
 //! [`sample`] keeps a uniform sample of the sources. [`demand`] computes the buckets that each of them needs, by the
 //! limiter's own arithmetic. [`propose`] makes a configuration that suffices for nearly all, and [`show`] writes it with
-//! the reasons. All are pure functions of the observed traffic, without the kernel, interfaces or capture formats.
+//! the reasons. These are pure functions of the observed traffic, without the kernel, interfaces or capture formats.
+//! [`live`] gets it from an interface.
 
 pub mod demand;
+pub mod live;
 pub mod propose;
 pub mod sample;
 pub mod show;

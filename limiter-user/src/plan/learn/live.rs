@@ -1,0 +1,45 @@
+//! The traffic of an interface, as the program of `learn` reports it.
+
+use limiter_common::{abi::learn::Sample, table::key::Address};
+
+use super::{
+    Watched,
+    sample::{SOURCES_MAX, Sampler},
+};
+use crate::{
+    config::Mode,
+    kernel::{
+        Result,
+        ops::learn::{Observed, Sightings, Watch},
+    },
+};
+
+/// Begins to observe the interface called `name` by a program in `mode`.
+pub async fn start(name: &str, mode: Mode) -> Result<Watch<Sampler>> {
+    Watch::start(name, mode, |seed| Sampler::new(seed, SOURCES_MAX)).await
+}
+
+impl Sightings for Sampler {
+    fn see(&mut self, time: u64, source: Address, packets: u64) {
+        self.see(time, source, packets);
+    }
+
+    fn sample(&self) -> Sample {
+        self.sample
+    }
+
+    fn halve(&mut self) {
+        self.halve();
+    }
+}
+
+impl From<Observed<Sampler>> for Watched {
+    fn from(observed: Observed<Sampler>) -> Self {
+        Self {
+            sampler: observed.sightings,
+            totals: observed.totals,
+            begun: observed.begun,
+            duration: observed.duration,
+        }
+    }
+}
