@@ -5,6 +5,7 @@
 
 pub mod adapt;
 pub mod agent;
+pub mod ask;
 pub mod cli;
 pub mod config;
 #[cfg(test)]
@@ -14,6 +15,7 @@ pub mod feed;
 mod files;
 pub mod helper;
 pub mod kernel;
+pub mod notify;
 pub mod observe;
 pub mod plan;
 mod protected;

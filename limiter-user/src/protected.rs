@@ -5,7 +5,7 @@ use std::{fs, net::IpAddr};
 use limiter_feed::Protected;
 
 use crate::{
-    agent::ask,
+    ask,
     kernel::{
         Result,
         sys::address::{gateways, own},

@@ -25,15 +25,12 @@ use crate::{
     feed,
     kernel::{
         Attachment, Error, Result,
-        ops::set,
+        ops::{bans::BY_FLEET, set},
         program::{Tables, maps::Charge},
         sys::clock,
     },
     observe::{Reader, readers as all_readers},
 };
-
-/// The origin of the bans that all hosts of a fleet have.
-pub const BY_FLEET: &str = "fleet";
 
 /// The attachments of this network namespace.
 #[derive(Debug)]
@@ -235,7 +232,13 @@ mod tests {
     use limiter_common::table::key::KeyMask;
 
     use super::*;
-    use crate::config::key::address as address_of;
+    use crate::config::{DENY, key::address as address_of, lists::BANS};
+
+    #[test]
+    fn fleet_and_files_give_these_lists_the_same_names() {
+        let of_fleet = [limiter_fleet::host::DENY, limiter_fleet::host::BANS];
+        assert_eq!(of_fleet, [DENY, BANS]);
+    }
 
     #[test]
     fn link_local_sources_are_not_shared() {

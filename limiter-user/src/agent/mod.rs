@@ -1,14 +1,13 @@
 //! `limiter agent`: the attachments of this network namespace as members of their fleets. The agent itself is in
 //! limiter-fleet.
 
-pub mod ask;
 mod host;
+mod listen;
 
 use anyhow::{Context, anyhow};
 use limiter_fleet::agent::{Agent, Options};
 use tokio::sync::mpsc;
 
-pub use self::host::BY_FLEET;
 use crate::sandbox;
 
 /// Maximum commands that ask at the same time.
@@ -18,7 +17,7 @@ const ASKING: usize = 16;
 /// Fails if the agent cannot start: the store's address is not valid, or another agent runs already.
 pub async fn run(options: Options, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
     let agent = Agent::new(options, host::Here)?;
-    let listener = ask::listen().context(
+    let listener = listen::socket().context(
         "an agent runs in this network namespace already (`ss -xlp` shows limiter-agent): end it first",
     )?;
     sandbox::confine(sandbox::TO_CHANGE)?;
@@ -26,7 +25,7 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> anyhow::Re
     let listen = async {
         loop {
             if let Ok((socket, _)) = listener.accept().await {
-                ask::listen_to(socket, questions.clone());
+                listen::answer(socket, questions.clone());
             }
         }
     };
@@ -34,4 +33,12 @@ pub async fn run(options: Options, stop: impl Future<Output = ()>) -> anyhow::Re
         ended = agent.run(asked, stop) => ended.map_err(|why| anyhow!(why)),
         () = listen => Ok(()),
     }
+}
+
+/// This host's name; `host` if it has none in UTF-8.
+pub fn own_name() -> String {
+    let name = nix::unistd::gethostname().ok();
+    name.and_then(|name| name.into_string().ok())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "host".to_owned())
 }

@@ -6,7 +6,8 @@ use std::{fmt::Write, fs, path::Path};
 use clap::{Arg, Command, CommandFactory, Parser};
 use limiter_common::policy::verdict::{Reason, Verdict};
 
-use super::{Cli, GROUPS, man::examples, observe::notify::watch::Event};
+use super::{Cli, GROUPS, man::examples};
+use crate::notify::watch::Event;
 use crate::{
     config::file::tables,
     documents::{compare, schema},

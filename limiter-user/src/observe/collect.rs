@@ -28,8 +28,7 @@ use super::{
     verdicts,
 };
 use crate::{
-    agent::ask,
-    config,
+    ask, config,
     config::{DENY, Proof, Slot, compile::FIRST_SLOT, key::octets},
     kernel::{
         Attachment, Result,

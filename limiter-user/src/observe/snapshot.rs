@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Status, Top, collect, feeds};
 use crate::{
-    agent::ask,
+    ask,
     kernel::{Attachment, Result},
 };
 

@@ -64,7 +64,7 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
             ..store::Options::new(&arguments.store.unwrap_or_default())
         },
         interval: arguments.interval,
-        host: arguments.host.unwrap_or_else(own_name),
+        host: arguments.host.unwrap_or_else(agent::own_name),
         say: note,
     };
     agent::run(options, stop).await
@@ -76,12 +76,4 @@ fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
         let path = path.unwrap_or(Path::new("")).display();
         anyhow!("{what} {path} cannot be read ({error}): name a file that this user can read")
     })
-}
-
-/// This host's name; `host` if it has none in UTF-8.
-pub fn own_name() -> String {
-    let name = nix::unistd::gethostname().ok();
-    name.and_then(|name| name.into_string().ok())
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "host".to_owned())
 }

@@ -11,10 +11,9 @@ use limiter_fleet::{host::BANS, store::Edit};
 
 use super::{by_fleet, cut_off, edit::first_of};
 use crate::{
-    agent::BY_FLEET,
     cli::shared::{OnOne, SECOND, YEAR, duration, each, note, outcome, prefix, usage, warn_of_ban},
     config::{Invalid, invalid},
-    kernel::{self, Attachment, program::bans, sys::clock},
+    kernel::{self, Attachment, ops::bans::BY_FLEET, program::bans, sys::clock},
 };
 
 /// The origin of bans that are made by this command. A fleet shares them.

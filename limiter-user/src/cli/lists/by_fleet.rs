@@ -4,7 +4,7 @@ use super::edit::{Edit, Kind, first_of};
 use limiter_fleet::{host::BANS, store};
 
 use crate::{
-    agent::ask,
+    ask,
     cli::shared::{note, outcome},
     config::{Invalid, Prefixes, Settings, invalid, lists::prefix},
     kernel::Attachment,

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
 use crate::{
-    agent::ask,
+    ask,
     cli::shared::{
         Lasting, OnOne, Usage, allow_first, answer, each, note, note_stale_file, prefix,
         report_changes, warn_of_change,

@@ -8,9 +8,9 @@ use limiter_feed::Settings;
 use crate::{
     cli::shared::{interruption, note, outcome, usage},
     config::invalid,
-    feed::{Here, NO_FEEDS},
+    feed::Here,
     files, helper,
-    kernel::sys::requirements,
+    kernel::{ops::bans::NO_FEEDS, sys::requirements},
     observe::feeds,
     sandbox,
     show::units::counted,

@@ -5,10 +5,9 @@ use limiter_fleet::{host::BANS, store::Edit};
 
 use super::{by_fleet, edit::first_of};
 use crate::{
-    agent::BY_FLEET,
     cli::shared::{OnOne, each, note, outcome, prefix},
     config::lists::show,
-    kernel::{Attachment, Result, program::bans::text, sys::clock},
+    kernel::{Attachment, Result, ops::bans::BY_FLEET, program::bans::text, sys::clock},
     observe::{Asked, readers},
 };
 

@@ -6,7 +6,7 @@ use std::{
 use clap::Args;
 
 use crate::{
-    agent::ask,
+    ask,
     cli::shared::{OnOne, address, answer, each},
     kernel::Attachment,
     observe::{self, Asked, OnList, source},

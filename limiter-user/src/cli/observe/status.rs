@@ -1,7 +1,7 @@
 use clap::Args;
 
 use crate::{
-    agent::ask,
+    ask,
     cli::shared::{answer, interface, is_all, note, unique},
     kernel::{Attachment, Error},
     observe::{self, collect, feeds},

@@ -1,6 +1,7 @@
 //! The operations of commands: attach, change, watch, detach.
 
 pub mod attach;
+pub mod bans;
 mod chain;
 mod change;
 pub mod detach;

@@ -1,5 +1,5 @@
-//! Questions of other commands to the agent, over a socket. Its name is abstract (see unix(7)) and belongs to this
-//! network namespace, so nothing is left when the agent is killed.
+//! Questions of commands to the agent, over its socket. The name is abstract (see unix(7)) and belongs to this network
+//! namespace, so nothing is left when the agent is killed.
 
 use std::{
     io,
@@ -7,7 +7,7 @@ use std::{
     os::{
         fd::AsFd,
         linux::net::SocketAddrExt,
-        unix::net::{SocketAddr, UnixListener, UnixStream},
+        unix::net::{SocketAddr, UnixStream},
     },
     time::Duration,
 };
@@ -16,10 +16,9 @@ use nix::{
     sys::socket::{getsockopt, sockopt::PeerCredentials},
     unistd::geteuid,
 };
-use tokio::sync::{mpsc, oneshot};
 
 use limiter_fleet::{
-    agent::{Answer, Question, Subject},
+    agent::{Question, Subject},
     status::{Fleet, Listed, SharedLimit},
     store::Edit,
 };
@@ -30,7 +29,8 @@ use crate::{
     kernel::{Attachment, sys::lock},
 };
 
-const NAME: &str = "limiter-agent";
+/// The abstract name of the socket.
+pub(crate) const NAME: &str = "limiter-agent";
 /// Timeout of a question.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Timeout of an edit. The agent waits for the lock of the attachment at most twice, and its error must arrive.
@@ -47,48 +47,13 @@ pub enum Error {
     Failed(String),
 }
 
-/// Takes the agent's socket in this network namespace.
-/// Fails if there is an agent already.
-pub fn listen() -> io::Result<tokio::net::UnixListener> {
-    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(NAME)?)?;
-    listener.set_nonblocking(true)?;
-    tokio::net::UnixListener::from_std(listener)
-}
-
-/// Time for a client to send its question after it has connected.
-const ATTENTION: Duration = Duration::from_secs(2);
-
-/// Reads one question from a socket, and writes the answer.
-pub fn listen_to(socket: tokio::net::UnixStream, questions: mpsc::Sender<(Question, Answer)>) {
-    tokio::spawn(async move {
-        // Every user of this network namespace can connect.
-        if !peer(&socket).is_ok_and(is_trusted) {
-            return;
-        }
-        let Ok(mut channel) = socket.into_std().and_then(Channel::new) else {
-            return;
-        };
-        let question = tokio::time::timeout(ATTENTION, channel.receive::<Question>()).await;
-        let Ok(Ok(Some(question))) = question else {
-            return;
-        };
-        let (answer, comes) = oneshot::channel();
-        // With too many questions at once, the client gets no answer.
-        if questions.try_send((question, answer)).is_ok()
-            && let Ok(answer) = comes.await
-        {
-            // If the client is gone, it needs no answer.
-            let _ = tokio::time::timeout(ATTENTION, channel.send(&answer)).await;
-        }
-    });
-}
-
 /// The user at the other end of the socket.
-fn peer(socket: &impl AsFd) -> io::Result<u32> {
+pub(crate) fn peer(socket: &impl AsFd) -> io::Result<u32> {
     Ok(getsockopt(socket, PeerCredentials)?.uid())
 }
 
-fn is_trusted(user: u32) -> bool {
+/// True if this user may ask, and answer.
+pub(crate) fn is_trusted(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 

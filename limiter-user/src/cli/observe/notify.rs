@@ -1,34 +1,21 @@
-pub mod watch;
+use std::{io, os::unix::fs::MetadataExt, path::PathBuf, time::Duration};
 
-use std::{env, io, os::unix::fs::MetadataExt, path::PathBuf, process::Stdio, time::Duration};
-
-use anyhow::{Context, anyhow, ensure};
+use anyhow::anyhow;
 use clap::{ArgGroup, Args};
-use nix::{
-    sys::signal::{Signal, killpg},
-    unistd::{AccessFlags, Pid, access, getuid},
-};
-use tokio::{
-    io::AsyncWriteExt,
-    process::Command,
-    sync::mpsc::{self, Receiver},
-    task, time,
-};
-use ureq::{Agent, http::Uri};
+use nix::unistd::{AccessFlags, access, getuid};
+use tokio::{sync::mpsc, time};
+use ureq::http::Uri;
 
 use crate::{
     cli::shared::{DAY, SECOND, count, duration, interface, interruption, is_all, note},
     export::Collection,
-    helper, sandbox,
+    helper,
+    notify::{
+        deliver::{Hook, deliver},
+        watch::{Rules, Watch},
+    },
+    sandbox,
 };
-use watch::{Event, Watch};
-
-/// Time that a program or a call may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// The variables that a program gets of limiter's own environment. Others may be secrets of root.
-const ENVIRONMENT: [&str; 5] = ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ"];
-/// Number of attempts to deliver an event.
-const ATTEMPTS: u32 = 10;
 
 /// Run a program, or call a URL, when a flood begins or ends
 ///
@@ -74,17 +61,33 @@ fn url(text: &str) -> Result<Uri, &'static str> {
     url.ok_or("not a URL: write one as in https://chat.example/hook")
 }
 
+/// The program or the URL. clap's parser requires one of them.
+fn hook(exec: Option<PathBuf>, webhook: Option<Uri>) -> anyhow::Result<Hook> {
+    let exec = exec.map(Hook::Exec);
+    let hook = exec.or_else(|| webhook.map(Hook::Webhook));
+    hook.ok_or_else(|| anyhow!("nothing to run or to call: write --exec or --webhook"))
+}
+
 pub async fn run(mut options: Notify) -> anyhow::Result<()> {
     let stop = interruption()?;
     if is_all(&options.interfaces) {
         options.interfaces.clear();
     }
+    let hook = hook(options.exec, options.webhook)?;
+    let rules = Rules {
+        interfaces: options.interfaces,
+        on: options.on,
+        drops: options.drops,
+        full: options.full,
+        window: options.window,
+        pause: options.pause,
+    };
     let (collection, _) = Collection::start(helper::start(None)?);
     // Attachments that cannot be read are reported now, not when they are missed.
     let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
     let unreadable = reading.snapshot.unreadable.iter();
     unreadable.for_each(|error| note(error));
-    if let Some(path) = &options.exec {
+    if let Hook::Exec(path) = &hook {
         let cannot = |error: io::Error| {
             let (path, user) = (path.display(), getuid());
             anyhow!("user {user} cannot run {path} ({error}): `namei -l {path}` shows the rights")
@@ -103,7 +106,7 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
             // A reading that is younger than a second would be repeated.
             time::sleep(Duration::from_secs(2)).await;
             let reading = collection.latest().await.map_err(anyhow::Error::msg)?;
-            for event in watch.step(&options, reading) {
+            for event in watch.step(&rules, reading) {
                 note(&event.text);
                 sender.send(event).await?;
             }
@@ -111,76 +114,7 @@ pub async fn run(mut options: Notify) -> anyhow::Result<()> {
     };
     tokio::select! {
         () = stop => Ok(()),
-        end = deliver(&options, events) => end,
+        end = deliver(&hook, events, note) => end,
         never = watching => never,
-    }
-}
-
-/// Delivers events in their order, one after the other.
-async fn deliver(options: &Notify, mut events: Receiver<Event>) -> anyhow::Result<()> {
-    let agent = limiter_feed::http::agent(TIMEOUT, 0, false);
-    while let Some(event) = events.recv().await {
-        let json = serde_json::to_string(&event)?;
-        for attempt in 1..=ATTEMPTS {
-            let Err(error) = call(options, &agent, json.clone()).await else {
-                break;
-            };
-            let text = &event.text;
-            note(&format!(
-                "{text}: attempt {attempt} of {ATTEMPTS} to deliver it failed: {error}"
-            ));
-            time::sleep(wait(attempt)).await;
-        }
-    }
-    Ok(())
-}
-
-/// The wait after this number of attempts: 1, 2, 4 … 64 seconds.
-fn wait(attempts: u32) -> Duration {
-    Duration::from_secs(1 << (attempts - 1).min(6))
-}
-
-async fn call(options: &Notify, agent: &Agent, json: String) -> anyhow::Result<()> {
-    if let Some(path) = &options.exec {
-        // In a process group of its own: a timeout ends its children too.
-        let mut command = Command::new(path);
-        let own = ENVIRONMENT.map(|name| Some((name, env::var_os(name)?)));
-        command.env_clear().envs(own.into_iter().flatten());
-        command.env("HOME", "/").current_dir("/");
-        let mut child = command.stdin(Stdio::piped()).process_group(0).spawn()?;
-        let group = i32::try_from(child.id().context("it has ended")?)?;
-        let work = async {
-            if let Some(mut input) = child.stdin.take() {
-                // A program need not read it.
-                let _ = input.write_all(json.as_bytes()).await;
-            }
-            child.wait().await
-        };
-        let ended = time::timeout(TIMEOUT, work).await;
-        if ended.is_err() {
-            killpg(Pid::from_raw(group), Signal::SIGKILL)?;
-        }
-        let status = ended??;
-        ensure!(status.success(), "{status}");
-    } else if let Some(url) = &options.webhook {
-        let request = agent.post(url).content_type("application/json");
-        let answer = task::spawn_blocking(move || request.send(json)).await?;
-        let status = answer?.status();
-        // A redirect would lose the body.
-        ensure!(status.is_success(), "http status: {status}");
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_grow_to_a_minute() {
-        let waits: Vec<_> = (1..ATTEMPTS)
-            .map(|attempt| wait(attempt).as_secs())
-            .collect();
-        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
     }
 }

@@ -8,8 +8,24 @@ use std::{
 
 use serde::Serialize;
 
-use super::Notify;
-use crate::{cli::fleet::agent::own_name, export::Reading, kernel::sys::clock, observe::Interface};
+use crate::{agent::own_name, export::Reading, kernel::sys::clock, observe::Interface};
+
+/// What is told.
+#[derive(Debug)]
+pub struct Rules {
+    /// The interfaces; empty: all that limiter is attached to.
+    pub interfaces: Vec<String>,
+    /// The events: some of `flood`, `table-full` and `detached`.
+    pub on: Vec<String>,
+    /// Dropped packets per second that are a flood.
+    pub drops: u64,
+    /// Percentage at which the table of sources is nearly full.
+    pub full: u64,
+    /// Time for which a condition must last, or be over, before it is told.
+    pub window: Duration,
+    /// Time after the end of an event in which the same event does not begin again.
+    pub pause: Duration,
+}
 
 /// Standard input of the program, or the body of the POST.
 #[derive(Debug, Serialize)]
@@ -73,10 +89,10 @@ pub struct Watch {
 
 impl Watch {
     /// Returns what has begun or ended.
-    pub fn step(&mut self, options: &Notify, reading: Arc<Reading>) -> Vec<Event> {
+    pub fn step(&mut self, rules: &Rules, reading: Arc<Reading>) -> Vec<Event> {
         let attached = reading.snapshot.status.interfaces.iter();
-        let attached = attached.filter(|_| options.interfaces.is_empty());
-        let names = attached.map(|one| &one.name).chain(&options.interfaces);
+        let attached = attached.filter(|_| rules.interfaces.is_empty());
+        let names = attached.map(|one| &one.name).chain(&rules.interfaces);
         self.names.extend(names.cloned());
         let before = self.last.as_ref().map_or(reading.at, |last| last.at);
         let mut events = Vec::new();
@@ -94,14 +110,14 @@ impl Watch {
                 (rate.round(), drops.into_iter().max())
             });
             let percent = now.map(|now| 100 * now.sources.entries / now.sources.capacity.max(1));
-            for what in &options.on {
+            for what in &rules.on {
                 let holds = match what.as_str() {
-                    "flood" => since.is_some_and(|(rate, _)| rate >= options.drops as f64),
-                    "table-full" => percent >= Some(options.full),
+                    "flood" => since.is_some_and(|(rate, _)| rate >= rules.drops as f64),
+                    "table-full" => percent >= Some(rules.full),
                     _ => now.is_none(),
                 };
                 let alarm = self.alarms.entry((name.clone(), what.clone())).or_default();
-                let times = [options.window, options.pause];
+                let times = [rules.window, rules.pause];
                 let Some(begins) = alarm.step(reading.at, holds, times) else {
                     continue;
                 };

@@ -1,0 +1,106 @@
+//! Delivers events: to a program, or to a URL.
+
+use std::{env, path::PathBuf, process::Stdio, time::Duration};
+
+use anyhow::{Context, ensure};
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+use tokio::{io::AsyncWriteExt, process::Command, sync::mpsc::Receiver, task, time};
+use ureq::{Agent, http::Uri};
+
+use super::watch::Event;
+
+/// Time that a program or a call may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The variables that a program gets of limiter's own environment. Others may be secrets of root.
+const ENVIRONMENT: [&str; 5] = ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ"];
+/// Number of attempts to deliver an event.
+const ATTEMPTS: u32 = 10;
+
+/// The receiver of events.
+#[derive(Debug)]
+pub enum Hook {
+    /// A program, which gets each event on its standard input.
+    Exec(PathBuf),
+    /// A URL, which gets each event as the body of a POST.
+    Webhook(Uri),
+}
+
+/// Delivers events in their order, one after the other.
+/// Calls `note` with a line about each attempt that failed.
+pub async fn deliver(
+    hook: &Hook,
+    mut events: Receiver<Event>,
+    note: impl Fn(&str),
+) -> anyhow::Result<()> {
+    let agent = limiter_feed::http::agent(TIMEOUT, 0, false);
+    while let Some(event) = events.recv().await {
+        let json = serde_json::to_string(&event)?;
+        for attempt in 1..=ATTEMPTS {
+            let Err(error) = call(hook, &agent, json.clone()).await else {
+                break;
+            };
+            let text = &event.text;
+            note(&format!(
+                "{text}: attempt {attempt} of {ATTEMPTS} to deliver it failed: {error}"
+            ));
+            time::sleep(wait(attempt)).await;
+        }
+    }
+    Ok(())
+}
+
+/// The wait after this number of attempts: 1, 2, 4 … 64 seconds.
+fn wait(attempts: u32) -> Duration {
+    Duration::from_secs(1 << (attempts - 1).min(6))
+}
+
+async fn call(hook: &Hook, agent: &Agent, json: String) -> anyhow::Result<()> {
+    match hook {
+        Hook::Exec(path) => {
+            // In a process group of its own: a timeout ends its children too.
+            let mut command = Command::new(path);
+            let own = ENVIRONMENT.map(|name| Some((name, env::var_os(name)?)));
+            command.env_clear().envs(own.into_iter().flatten());
+            command.env("HOME", "/").current_dir("/");
+            let mut child = command.stdin(Stdio::piped()).process_group(0).spawn()?;
+            let group = i32::try_from(child.id().context("it has ended")?)?;
+            let work = async {
+                if let Some(mut input) = child.stdin.take() {
+                    // A program need not read it.
+                    let _ = input.write_all(json.as_bytes()).await;
+                }
+                child.wait().await
+            };
+            let ended = time::timeout(TIMEOUT, work).await;
+            if ended.is_err() {
+                killpg(Pid::from_raw(group), Signal::SIGKILL)?;
+            }
+            let status = ended??;
+            ensure!(status.success(), "{status}");
+        }
+        Hook::Webhook(url) => {
+            let request = agent.post(url).content_type("application/json");
+            let answer = task::spawn_blocking(move || request.send(json)).await?;
+            let status = answer?.status();
+            // A redirect would lose the body.
+            ensure!(status.is_success(), "http status: {status}");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_minute() {
+        let waits: Vec<_> = (1..ATTEMPTS)
+            .map(|attempt| wait(attempt).as_secs())
+            .collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+    }
+}
