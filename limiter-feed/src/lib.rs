@@ -5,7 +5,6 @@
 
 mod coverage;
 mod feed;
-pub mod file;
 mod host;
 pub mod http;
 mod left_out;

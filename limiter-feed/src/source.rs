@@ -8,10 +8,10 @@ use std::{
 };
 
 use ipnet::IpNet;
+use limiter_config::files;
 use ureq::{Agent, Body, http::Response};
 
 use crate::{
-    file,
     http::{self, Servers},
     left_out::LeftOut,
     parse::{self, Decisions},
@@ -112,7 +112,7 @@ impl Source {
             self.tag = tag.and_then(|tag| Some(tag.to_str().ok()?.to_owned()));
             read(answer.body_mut().as_reader(), most)?
         } else {
-            file::read(Path::new(list), most).map_err(|error| match error.kind() {
+            files::read(Path::new(list), most).map_err(|error| match error.kind() {
                 ErrorKind::FileTooLarge => format!("{error}: set max-size if it should be"),
                 ErrorKind::PermissionDenied => format!(
                     "{error}: feeds run as user nobody, so everyone must be able to read the file"

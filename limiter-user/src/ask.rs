@@ -17,6 +17,7 @@ use nix::{
     unistd::geteuid,
 };
 
+use limiter_config::Scope;
 use limiter_fleet::{
     agent::{Question, Subject},
     status::{Fleet, Listed, SharedLimit},
@@ -24,7 +25,6 @@ use limiter_fleet::{
 };
 
 use crate::{
-    config::Scope,
     helper::Channel,
     kernel::{Attachment, sys::lock},
 };

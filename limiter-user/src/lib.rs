@@ -1,13 +1,12 @@
-//! The user-space side of `limiter`: command line, configuration, kernel access, snapshots and their display.
+//! The user-space side of `limiter`: command line, kernel access, snapshots and their display.
 //!
 //! Dependencies go one way: `cli` uses all other modules. `files` uses none. `show` and `export` use plain types. Only
-//! `kernel` uses aya. `config` uses none of them.
+//! `kernel` uses aya.
 
 pub mod adapt;
 pub mod agent;
 pub mod ask;
 pub mod cli;
-pub mod config;
 #[cfg(test)]
 mod documents;
 pub mod export;

@@ -6,12 +6,10 @@ use std::{
 };
 
 use limiter_common::policy::verdict::Reason;
-use limiter_user::{
-    config::{Settings, compile::FIRST_SLOT, file},
-    plan::{
-        capture::Capture,
-        replay::{self, Compiled, Outcome},
-    },
+use limiter_config::{Settings, compile::FIRST_SLOT, file};
+use limiter_user::plan::{
+    capture::Capture,
+    replay::{self, Compiled, Outcome},
 };
 
 use crate::{cpus::pin_to, engine::Kernel};

@@ -14,12 +14,11 @@ use limiter_common::{
     policy::verdict::Reason,
     table::{Seed, key::SourceKey},
 };
+use limiter_config::{
+    Algorithm, Burst, Direction, Key, Mode, Rate, Settings, TierBits, compile::FIRST_SLOT,
+    slot::Slot,
+};
 use limiter_user::{
-    config,
-    config::{
-        Algorithm, Burst, Direction, Key, Mode, Rate, Settings, TierBits, compile::FIRST_SLOT,
-        slot::Slot,
-    },
     kernel::program::{
         maps::Tables,
         object,
@@ -68,13 +67,13 @@ impl Limit {
         }
     }
 
-    fn written(&self) -> config::Limit {
-        config::Limit {
+    fn written(&self) -> limiter_config::Limit {
+        limiter_config::Limit {
             burst: Some(self.burst),
             key: self.key,
             cost: self.cost,
             algorithm: self.algorithm,
-            ..config::Limit::new("default", self.rate)
+            ..limiter_config::Limit::new("default", self.rate)
         }
     }
 

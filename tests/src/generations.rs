@@ -18,18 +18,16 @@ use limiter_common::{
     arithmetic::{bucket, quota::Quota, rescale},
     table::{entry::epoch_in, key::SourceKey},
 };
-use limiter_user::{
-    config::{Limit, Settings, slot::Slot},
-    kernel::{
-        program::{
-            maps::MAPS,
-            object,
-            object::{ListMaps, Maps, Program},
-            raw::Raw,
-        },
-        state::record::Record,
-        sys::{bpffs, folder::Dir},
+use limiter_config::{Limit, Settings, slot::Slot};
+use limiter_user::kernel::{
+    program::{
+        maps::MAPS,
+        object,
+        object::{ListMaps, Maps, Program},
+        raw::Raw,
     },
+    state::record::Record,
+    sys::{bpffs, folder::Dir},
 };
 
 use crate::engine::{Kernel, is_tc};

@@ -56,7 +56,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_user::config::{Settings, file};
+use limiter_config::{Settings, file};
 
 /// The settings of a configuration file with this text.
 pub fn settings(text: &str) -> Settings {

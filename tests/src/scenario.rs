@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use limiter_user::config::Settings;
+use limiter_config::Settings;
 use serde::Serialize;
 
 use crate::{packet::Frame, settings};

@@ -6,6 +6,7 @@ use std::{
 };
 
 use fastrand::Rng;
+use limiter_config::{Control, file};
 use limiter_tests::{
     command::{Outcome, binary, ip, limiter},
     files::Folder,
@@ -14,7 +15,6 @@ use limiter_tests::{
     random::{seed, settings},
     recipes::blocks,
 };
-use limiter_user::config::{Control, file};
 use nix::sys::{
     resource::{Usage, UsageWho, getrusage},
     time::TimeValLike,

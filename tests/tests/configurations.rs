@@ -17,6 +17,7 @@ use limiter_common::{
     policy::verdict::Reason,
     table::key::SourceKey,
 };
+use limiter_config::{Settings, adaptive::stretch_of, file, key::Packet};
 use limiter_tests::{
     cpus::pin_to,
     engine::runs_tc,
@@ -29,7 +30,6 @@ use limiter_tests::{
         settings::{self, FRAME_MAX},
     },
 };
-use limiter_user::config::{Settings, adaptive::stretch_of, file, key::Packet};
 
 /// Loading a program takes a hundred times as long as sending all of its packets.
 const CONFIGURATIONS: u64 = 60;

@@ -1,8 +1,8 @@
 //! A shared bucket waits until the packets that other hosts have admitted are refilled.
 
 use limiter_common::arithmetic::bucket::{DEBT_MAX, TICKS_PER_SECOND, ticks};
+use limiter_config::Settings;
 use limiter_tests::{engine::Kernel, need_kernel, packet::Frame, settings};
-use limiter_user::config::Settings;
 
 const START: u64 = 1_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;

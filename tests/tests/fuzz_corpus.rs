@@ -11,6 +11,7 @@ use std::{
 use fastrand::Rng;
 use ipnet::IpNet;
 use limiter_common::{abi::CLOCK_PACKET, policy::verdict::Reason};
+use limiter_config::{file, key::address};
 use limiter_tests::{
     engine::{Kernel, Limit, constants},
     fuzz::{TARGETS, Target},
@@ -18,12 +19,9 @@ use limiter_tests::{
     random::seed,
     settings,
 };
-use limiter_user::{
-    config::{file, key::address},
-    plan::{
-        capture::Capture,
-        replay::{Compiled, decide},
-    },
+use limiter_user::plan::{
+    capture::Capture,
+    replay::{Compiled, decide},
 };
 
 /// Runs all inputs of the targets with this need of the kernel.

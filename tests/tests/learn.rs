@@ -10,6 +10,7 @@ use std::{
 };
 
 use limiter_common::{policy::verdict::Reason, table::Seed};
+use limiter_config::{Limit, Mode, Settings, file};
 use limiter_tests::{
     captures::{Captured, pcap, replay},
     command::{Outcome, limiter, prepared},
@@ -24,7 +25,6 @@ use limiter_tests::{
     traffic::udp,
 };
 use limiter_user::{
-    config::{Limit, Mode, Settings, file},
     kernel::sys::{interface, interface::XdpState},
     plan::{
         capture::Link,

@@ -7,6 +7,7 @@ use limiter_common::{
     arithmetic::bucket::ticks,
     policy::verdict::Reason,
 };
+use limiter_config::Settings;
 use limiter_tests::{
     cpus::{alone, on_two},
     engine::{FRAME_MAX, Kernel},
@@ -14,7 +15,7 @@ use limiter_tests::{
     packet::udp_of_length,
     settings,
 };
-use limiter_user::{config::Settings, kernel::sys::clock};
+use limiter_user::kernel::sys::clock;
 
 /// Number of CPUs. Each may leave one packet charged after a lost race.
 const CPUS: u64 = 2;

@@ -11,6 +11,7 @@ use std::{
 
 use fastrand::Rng;
 use limiter_common::policy::verdict::Reason;
+use limiter_config::{Limit, Settings, file};
 use limiter_tests::{
     captures::{Captured, add, fixtures, header, match_all_fields, pcap, replay, replay_by_both},
     command::{Outcome, copy_binary, limiter, prepared},
@@ -22,7 +23,6 @@ use limiter_tests::{
     random::{moment, packets, seed, settings},
 };
 use limiter_user::{
-    config::{Limit, Settings, file},
     observe::Verdicts,
     plan::{
         capture::Capture,

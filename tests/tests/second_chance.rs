@@ -92,7 +92,7 @@ fn flood_of_repeated_sources_gets_two_budgets_and_no_more() {
                 let again = before * 100..(before + 1) * 100;
                 let known = |number: u32| {
                     let source = IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + 4 * number));
-                    kernel.entry(&limiter_user::config::Key::default().of(0, source, 0))
+                    kernel.entry(&limiter_config::Key::default().of(0, source, 0))
                 };
                 let unknown: Vec<_> = again.filter(|number| known(*number).is_none()).collect();
                 for number in unknown {

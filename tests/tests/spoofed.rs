@@ -6,8 +6,8 @@ use std::{
 };
 
 use limiter_common::{abi::CLOCK_PACKET, policy::verdict::Reason};
+use limiter_config::{Key, compile::FIRST_SLOT};
 use limiter_tests::{engine::Kernel, need_kernel, packet::Frame, settings};
-use limiter_user::config::{Key, compile::FIRST_SLOT};
 
 const START: u64 = 1_000_000_000_000;
 /// Nanoseconds between two packets of the flood.

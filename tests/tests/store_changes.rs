@@ -3,13 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use limiter_common::{policy::verdict::Reason, table::entry::epoch_in};
+use limiter_config::Settings;
 use limiter_tests::{
     engine::FRAME_MAX, generations::Generations, need_kernel, packet::Frame, settings,
 };
-use limiter_user::{
-    config::Settings,
-    observe::{reader::Reader, source::CheckedLimit},
-};
+use limiter_user::observe::{reader::Reader, source::CheckedLimit};
 
 const START: u64 = 1_000_000_000_000;
 const MILLISECOND: u64 = 1_000_000;

@@ -12,6 +12,7 @@ use limiter_common::{
     policy::verdict::Reason,
     table::key::SourceKey,
 };
+use limiter_config::Settings;
 use limiter_tests::{
     cpus::{alone, in_rounds},
     engine::{FRAME_MAX, Kernel},
@@ -19,7 +20,6 @@ use limiter_tests::{
     packet::Frame,
     settings,
 };
-use limiter_user::config::Settings;
 
 const START: u64 = 1_000_000_000_000;
 

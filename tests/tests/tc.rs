@@ -12,6 +12,7 @@ use std::{
 };
 
 use limiter_common::abi::CLOCK_KERNEL;
+use limiter_config::Direction;
 use limiter_tests::{
     command::{ip, prepared},
     engine::{Kernel, constants},
@@ -24,10 +25,7 @@ use limiter_tests::{
     traffic::{Traffic, udp},
     tun::Tun,
 };
-use limiter_user::{
-    config::Direction,
-    kernel::sys::{bpf, link::Link},
-};
+use limiter_user::kernel::sys::{bpf, link::Link};
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, sendmsg};
 
 const SILENCE: Duration = Duration::from_millis(200);

@@ -8,12 +8,12 @@ use limiter_common::arithmetic::{
     bucket::{self, Decision},
     quota::Quota,
 };
+use limiter_config::Algorithm;
 use limiter_tests::{
     engine::{FRAME_MAX, Kernel, Limit},
     need_kernel,
     packet::{Frame, udp_of_length},
 };
-use limiter_user::config::{self, Algorithm};
 
 const SECOND: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
@@ -193,7 +193,7 @@ fn example_8_packet_costs_its_bytes() {
         assert_eq!(both.passes(&packet, START), passes, "{length} bytes");
     }
     // The configuration refuses a burst that is shorter than a frame.
-    let mut limit = config::Limit::new("default", "800bit".parse().unwrap());
+    let mut limit = limiter_config::Limit::new("default", "800bit".parse().unwrap());
     limit.burst = Some("1521b".parse().unwrap());
     assert!(limit.quota(FRAME_MAX).is_err());
 }

@@ -10,22 +10,22 @@ use crate::{
 };
 
 /// Each folder of `limiter-user`, with the folders that its files may import.
-const RULES: [&str; 8] = [
-    "config: config files",
+const RULES: [&str; 7] = [
     // It gets readings over a socket.
     "export: export helper observe",
-    "show: config observe plan show",
-    "kernel/error: config",
-    "kernel/sys: config kernel/error kernel/sys",
-    "kernel/program: config kernel/error kernel/program kernel/sys",
-    "kernel/state: config kernel/error kernel/program kernel/state kernel/sys",
-    "kernel/probe: config kernel/error kernel/probe kernel/state kernel/sys",
+    "show: observe plan show",
+    "kernel/error: ",
+    "kernel/sys: kernel/error kernel/sys",
+    "kernel/program: kernel/error kernel/program kernel/sys",
+    "kernel/state: kernel/error kernel/program kernel/state kernel/sys",
+    "kernel/probe: kernel/error kernel/probe kernel/state kernel/sys",
 ];
 
 /// Each crate, with the most files that one import circle has. Above three, a circle is to be opened: the number only
 /// falls.
-const CIRCLE_MAX: [(&str, usize); 7] = [
+const CIRCLE_MAX: [(&str, usize); 8] = [
     ("limiter-common", 6),
+    ("limiter-config", 2),
     ("limiter-ebpf", 1),
     ("limiter-feed", 2),
     ("limiter-fleet", 7),
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn all_import_rules_hold() -> Result<()> {
         assert!(of_crate("limiter-ebpf")?.len() > 20);
-        assert!(of_crate("limiter-user")?.len() > 150);
+        assert!(of_crate("limiter-user")?.len() > 100);
         check()
     }
 

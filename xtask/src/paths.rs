@@ -53,8 +53,9 @@ pub fn scratch() -> Result<TempDir> {
 }
 
 /// The folders of the host's packages and of the BPF program.
-pub const CRATES: [&str; 7] = [
+pub const CRATES: [&str; 8] = [
     "limiter-common",
+    "limiter-config",
     "limiter-ebpf",
     "limiter-feed",
     "limiter-fleet",

@@ -1,8 +1,7 @@
 //! The scale of one limit: it falls by a factor while a signal is over its value, and rises by steps otherwise.
 
 use limiter_common::arithmetic::scale::{ONE, word};
-
-use crate::config::adaptive::{Percent, stretch_of};
+use limiter_config::adaptive::{Percent, stretch_of};
 
 /// Time between two rounds, in nanoseconds.
 pub const ROUND: u64 = 1_000_000_000;

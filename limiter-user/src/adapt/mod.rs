@@ -21,11 +21,9 @@ use anyhow::{Context as _, Result};
 use limiter_common::arithmetic::scale;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::{
-    config::{Adaptive, Limit},
-    kernel::{Attachment, sys::clock},
-};
+use crate::kernel::{Attachment, sys::clock};
 use controller::{Controller, ROUND};
+use limiter_config::{Adaptive, Limit};
 use signals::Signals;
 
 /// A limit that is being adapted.

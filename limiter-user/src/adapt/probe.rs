@@ -10,13 +10,12 @@ use std::{
 use anyhow::Context as _;
 use hyper::{Request, client::conn::http1::handshake, header::HOST};
 use hyper_util::rt::TokioIo;
+use limiter_config::adaptive::Probe;
 use tokio::{
     net::TcpStream,
     runtime::Builder,
     time::{Instant, sleep_until, timeout},
 };
-
-use crate::config::adaptive::Probe;
 
 /// Time between two questions. The next one waits for the answer.
 const EVERY: Duration = Duration::from_millis(100);

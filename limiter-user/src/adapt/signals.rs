@@ -3,10 +3,10 @@
 use std::fs;
 
 use anyhow::{Context as _, Result};
+use limiter_config::adaptive::{Percent, When};
 use tokio::time::Instant;
 
 use super::probe::Prober;
-use crate::config::adaptive::{Percent, When};
 
 /// A counter of the kernel: its file, and its value in the text of the file.
 type Counter = (&'static str, fn(&str) -> Option<u64>);

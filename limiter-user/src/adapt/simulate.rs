@@ -2,14 +2,12 @@
 
 use anyhow::Result;
 use limiter_common::{abi::rules::LIMITS_MAX, arithmetic::scale::ONE};
+use limiter_config::{Rate, Settings, compile::FIRST_SLOT};
 
 use super::controller::{Controller, ROUND};
-use crate::{
-    config::{Rate, Settings, compile::FIRST_SLOT},
-    plan::{
-        capture::Capture,
-        replay::{Compiled, decide},
-    },
+use crate::plan::{
+    capture::Capture,
+    replay::{Compiled, decide},
 };
 
 /// The longest time without packets, in seconds.

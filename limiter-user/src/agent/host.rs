@@ -10,6 +10,7 @@ use limiter_common::{
         key::{IPV6, SLOTS, SourceKey, is_link_local},
     },
 };
+use limiter_config::Scope;
 use limiter_feed::{Wanted, bannable};
 use limiter_fleet::{
     conflicts::Held,
@@ -21,7 +22,6 @@ use limiter_fleet::{
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use crate::{
-    config::Scope,
     feed,
     kernel::{
         Attachment, Error, Result,
@@ -232,7 +232,7 @@ mod tests {
     use limiter_common::table::key::KeyMask;
 
     use super::*;
-    use crate::config::{DENY, key::address as address_of, lists::BANS};
+    use limiter_config::{DENY, key::address as address_of, lists::BANS};
 
     #[test]
     fn fleet_and_files_give_these_lists_the_same_names() {

@@ -79,9 +79,9 @@ use std::{fmt::Write, process::ExitCode};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::runtime::Builder;
 
-use crate::config::lists::{ALLOW, DENY};
 use fleet::agent;
 use limit::{adapt, attach, detach, keep, reload, reset, set};
+use limiter_config::lists::{ALLOW, DENY};
 use lists::{ban, bans, edit, feed, unban};
 use observe::{check, export, notify, status, top, watch};
 use other::{completions, helper, man, preset};

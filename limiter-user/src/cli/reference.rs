@@ -5,13 +5,11 @@ use std::{fmt::Write, fs, path::Path};
 
 use clap::{Arg, Command, CommandFactory, Parser};
 use limiter_common::policy::verdict::{Reason, Verdict};
+use limiter_config::file::tables;
 
 use super::{Cli, GROUPS, man::examples};
+use crate::documents::{compare, schema};
 use crate::notify::watch::Event;
-use crate::{
-    config::file::tables,
-    documents::{compare, schema},
-};
 
 const COMMANDS: &str = "\
 # Commands

@@ -6,8 +6,7 @@ use std::{io, path::PathBuf};
 
 use anyhow::Chain;
 use aya::maps::MapError;
-
-use crate::config::Invalid;
+use limiter_config::Invalid;
 
 /// An operation on an interface failed; nothing was changed.
 #[derive(Debug, thiserror::Error)]

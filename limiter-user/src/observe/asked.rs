@@ -4,14 +4,12 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use clap::Args;
 use limiter_common::table::key::SourceKey;
-
-use crate::{
-    config::{
-        Direction, Invalid, Key, Parts, Protocol, invalid, key::Packet, lists::address,
-        names::direction_of,
-    },
-    kernel::program::Tables,
+use limiter_config::{
+    Direction, Invalid, Key, Parts, Protocol, invalid, key::Packet, lists::address,
+    names::direction_of,
 };
+
+use crate::kernel::program::Tables;
 
 // The packets whose buckets are asked for, and the options for them. No doc comment: clap would make it the help of the
 // verb.

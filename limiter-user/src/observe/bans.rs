@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 use limiter_common::abi;
+use limiter_config::lists::show;
 use serde::{Deserialize, Serialize};
 
 use super::readers;
-use crate::{
-    config::lists::show,
-    kernel::{Attachment, Result, program::bans::text, sys::clock},
-};
+use crate::kernel::{Attachment, Result, program::bans::text, sys::clock};
 
 /// One ban.
 #[derive(Clone, Debug, PartialEq, Serialize)]

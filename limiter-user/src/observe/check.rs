@@ -7,12 +7,10 @@ use limiter_common::{
     policy::{of_lists, second_chance::SOURCE, verdict::Reason},
     table::key::SourceKey,
 };
+use limiter_config::{ALLOW, DENY, Limit, key::address, lists::show};
 
 use super::{Asked, Ban, Check, CheckedLimit, MissingOptions, OnList, readers, source::Refused};
-use crate::{
-    config::{ALLOW, DENY, Limit, key::address, lists::show},
-    kernel::{Attachment, Result, program::Tables, sys::clock},
-};
+use crate::kernel::{Attachment, Result, program::Tables, sys::clock};
 
 /// Checks a source against the limits and lists of an attachment.
 pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {

@@ -14,6 +14,7 @@ use limiter_common::{
         key::{SLOTS, SourceKey},
     },
 };
+use limiter_config::{DENY, Proof, Slot, compile::FIRST_SLOT, key::octets};
 
 use super::{
     BanCounts, Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader, Sample, Sources,
@@ -28,8 +29,7 @@ use super::{
     verdicts,
 };
 use crate::{
-    ask, config,
-    config::{DENY, Proof, Slot, compile::FIRST_SLOT, key::octets},
+    ask,
     kernel::{
         Attachment, Result,
         program::Tables,
@@ -120,7 +120,7 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
 
 /// A limit with its counters. The first slot also has the counters of the fast path, which serves a single limit.
 fn limit(
-    of: &config::Limit,
+    of: &limiter_config::Limit,
     slot: &Slot,
     record: &Record,
     tables: &Tables,
@@ -140,7 +140,7 @@ fn limit(
         rate: of.rate.to_string(),
         burst: of.burst(record.frame_max)?.to_string(),
         key: of.key.to_string(),
-        r#match: (!of.matches.is_everything()).then(|| config::file::matches(&of.matches)),
+        r#match: (!of.matches.is_everything()).then(|| limiter_config::file::matches(&of.matches)),
         cost: of.cost,
         algorithm: of.algorithm.to_string(),
         hold: of.hold.map(|hold| hold.to_string()),

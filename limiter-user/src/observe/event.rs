@@ -10,12 +10,10 @@ use limiter_common::{
     policy::verdict::Reason,
     table::key::Words,
 };
+use limiter_config::{Protocol, key::ip, matches::flag_names};
 use serde::Serialize;
 
-use crate::{
-    config::{Protocol, key::ip, matches::flag_names},
-    kernel::{Result, sys::clock},
-};
+use crate::kernel::{Result, sys::clock};
 
 /// A line of `watch --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -117,7 +117,7 @@ mod tests {
     use limiter_common::abi::counters::Counters;
 
     use super::*;
-    use crate::config::Key;
+    use limiter_config::Key;
 
     fn source(passed: u64, refused: u64) -> Source {
         Source {

@@ -5,12 +5,10 @@ use limiter_common::{
     arithmetic::{bucket, bucket::Decision, rescale, rescale::Rescale, scale},
     table::entry::epoch_in,
 };
+use limiter_config::{Invalid, Limit, LimitQuota, Slot};
 
 use super::CheckedLimit;
-use crate::{
-    config::{Invalid, Limit, LimitQuota, Slot},
-    kernel::{Attachment, Result, sys::clock},
-};
+use crate::kernel::{Attachment, Result, sys::clock};
 
 /// The shortest Ethernet frame without its checksum: 60 bytes. `retry_after` waits for this frame if packets cost
 /// their length.
@@ -152,7 +150,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Scope;
+    use limiter_config::Scope;
 
     /// Includes charges of other hosts: no tokens are left, and retry-after includes the debt.
     #[test]

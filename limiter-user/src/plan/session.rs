@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use etherparse::PacketBuilder;
 use limiter_common::policy::verdict::Reason;
+use limiter_config::{Limit, Settings, Unit};
 
 use super::{
     capture::{Frame, Link},
     replay::Compiled,
 };
-use crate::config::{Limit, Settings, Unit};
 
 /// An SSH session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::file::parse;
+    use limiter_config::file::parse;
 
     #[test]
     fn ssh_connection_variable_is_parsed() {

@@ -1,9 +1,9 @@
 //! The output of `replay`: the sources that would have been dropped.
 
 use limiter_common::abi::counters::LimitCounters;
+use limiter_config::Limit;
 
 use crate::{
-    config::Limit,
     plan::replay::{FRAME_MAX, Outcome, SourceCounters},
     show::{
         table::table,

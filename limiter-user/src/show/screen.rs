@@ -10,9 +10,8 @@ use crossterm::{
     style::Print,
     terminal::{self, BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate},
 };
+use limiter_config::escape;
 use tokio::sync::mpsc;
-
-use crate::config::escape;
 
 /// The screen, taken over until it is dropped.
 #[derive(Debug)]

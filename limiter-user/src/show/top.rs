@@ -2,8 +2,9 @@
 
 use std::{cmp::Reverse, time::Duration};
 
+use limiter_config::DENY;
+
 use crate::{
-    config::DENY,
     observe::{Count, Interface, Limit, Sample, Top, check::BAN, source::TopSource},
     show::{
         table::table,

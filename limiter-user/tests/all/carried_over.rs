@@ -4,7 +4,7 @@ use limiter_common::arithmetic::{
     bucket::ticks,
     rescale::{Rescale, carry_over},
 };
-use limiter_user::config::{
+use limiter_config::{
     Algorithm, Limit,
     quota::{LimitQuota, of_limit, rescale},
 };

@@ -12,11 +12,8 @@ use limiter_common::{
     },
     table::key::{BY_DESTINATION, BY_FLOW, BY_PAIR, KeyMask},
 };
-use limiter_user::{
-    config::{Settings, TierBits, file, slot::Slot},
-    kernel::state::record::Record,
-    plan::replay::Compiled,
-};
+use limiter_config::{Settings, TierBits, file, slot::Slot};
+use limiter_user::{kernel::state::record::Record, plan::replay::Compiled};
 
 const FRAME_MAX: u64 = 1_522;
 

@@ -1,10 +1,8 @@
 //! The scale of an adaptive limit stays within its bounds, swings within them, and recovers.
 
 use limiter_common::arithmetic::scale::{ONE, stretch};
-use limiter_user::{
-    adapt::controller::{Controller, DOWN, HOLDS, UP},
-    config::adaptive::{Percent, stretch_of},
-};
+use limiter_config::adaptive::{Percent, stretch_of};
+use limiter_user::adapt::controller::{Controller, DOWN, HOLDS, UP};
 use proptest::prelude::*;
 
 fn percent(number: u32) -> Percent {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use limiter_user::config::{Settings, difference::difference, file};
+use limiter_config::{Settings, difference::difference, file};
 
 const FRAME_MAX: u64 = 1_522;
 const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"5/s\"\nburst = 10\n";

@@ -5,14 +5,12 @@ use std::{collections::BTreeMap, path::Path};
 use crate::exact::cases;
 use ipnet::IpNet;
 use limiter_common::arithmetic::quota::{BY_BYTES, SHARED};
-use limiter_user::{
-    config::{
-        Scope, Settings, file,
-        lists::{Prefixes, prefix},
-        overlay::{OnLists, Overlay},
-    },
-    kernel::state::record::Record,
+use limiter_config::{
+    Scope, Settings, file,
+    lists::{Prefixes, prefix},
+    overlay::{OnLists, Overlay},
 };
+use limiter_user::kernel::state::record::Record;
 use proptest::{collection::vec, prelude::*};
 
 const SHARED_LISTS: &str = r#"

@@ -15,11 +15,9 @@ use limiter_common::{
     arithmetic::bucket::Decision,
     table::{Seed, key::Address},
 };
-use limiter_user::{
-    config::{Burst, Limit, Rate, file},
-    plan::learn::{
-        Proposal, Sampler, Watched, demand, demand::Demand, propose, sample::ONCE_FACTOR, show,
-    },
+use limiter_config::{Burst, Limit, Rate, file};
+use limiter_user::plan::learn::{
+    Proposal, Sampler, Watched, demand, demand::Demand, propose, sample::ONCE_FACTOR, show,
 };
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use limiter_user::config::{
+use limiter_config::{
     Algorithm, Limit, file,
     names::{interface, name},
 };

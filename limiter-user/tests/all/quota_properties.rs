@@ -8,7 +8,7 @@ use limiter_common::arithmetic::{
     bucket::{TAU_MAX, TICK_SHIFT},
     quota::{LENGTH_MAX, Quota},
 };
-use limiter_user::config::{Rate, Unit};
+use limiter_config::{Rate, Unit};
 use num_bigint::BigInt;
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! The stretched cost of a packet is exact, and a scale ends at its time.
 
 use limiter_common::arithmetic::scale::{COST_MAX, ONE, STRETCH_MAX, cost, stretch, word};
-use limiter_user::config::adaptive::stretch_of;
+use limiter_config::adaptive::stretch_of;
 use num_bigint::BigInt;
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Every limit gets its share of the table, and a limit that a flood of new sources robs of it gets a warning.
 
-use limiter_user::config::{
+use limiter_config::{
     file,
     settings::SOURCES_MAX,
     shares::{Claim, divide, entries},

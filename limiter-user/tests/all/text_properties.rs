@@ -1,10 +1,11 @@
 //! Rates, bursts and keys are shown so that they read back.
 
-use crate::exact::{cases, draw::magnitude};
-use limiter_user::config::{
+use limiter_config::{
     Burst, Key, Rate, Unit,
     key::{Bits, Parts},
 };
+
+use crate::exact::{cases, draw::magnitude};
 use proptest::{prelude::*, sample::select};
 
 /// Digits, with or without a fraction.

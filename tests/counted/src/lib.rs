@@ -6,9 +6,6 @@
 mod model;
 
 use limiter_common::policy::verdict::Reason;
-// The model's path for it.
-use limiter_user::config;
-
 pub use model::Model;
 
 /// Decides about a frame. valgrind counts what is done in here.

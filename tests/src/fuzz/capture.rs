@@ -3,12 +3,10 @@
 use std::{io::Cursor, sync::LazyLock};
 
 use limiter_common::table::Seed;
-use limiter_user::{
-    config::{Settings, file},
-    plan::{
-        capture::{Capture, Frame, Link, link::FRAME_MOST},
-        learn::{Watched, propose, show},
-    },
+use limiter_config::{Settings, file};
+use limiter_user::plan::{
+    capture::{Capture, Frame, Link, link::FRAME_MOST},
+    learn::{Watched, propose, show},
 };
 use pcap_file::{
     DataLink,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use limiter_user::config::file::{parse, show};
+use limiter_config::file::{parse, show};
 
 use super::expect_one_line;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use limiter_user::config::lists::{read, show};
+use limiter_config::lists::{read, show};
 
 use super::expect_one_line;
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use limiter_user::config::{
+use limiter_config::{
     Burst, Invalid, Key, Rate, Time, lists,
     matches::{Destination, Dscp, Hex, IcmpType, Lengths, PortRange, Protocol, TcpFlags, Ttl},
     names,

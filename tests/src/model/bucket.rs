@@ -2,7 +2,7 @@
 //!
 //! Time is in ticks of 1/256 ns since the clock began.
 
-use limiter_user::config::{self, Algorithm, Rate, Unit};
+use limiter_config::{Algorithm, Rate, Unit};
 
 /// Ticks in a nanosecond.
 pub const TICKS: i128 = 256;
@@ -113,7 +113,7 @@ fn step_over_marks(tick: i128) -> i128 {
 
 impl Quota {
     /// The quota of a limit, with windows shifted by `phase`, on an interface with frames of at most `frame_max` bytes.
-    pub fn new(limit: &config::Limit, phase: u64, frame_max: u64) -> Self {
+    pub fn new(limit: &limiter_config::Limit, phase: u64, frame_max: u64) -> Self {
         let windows = limit.algorithm == Algorithm::FixedWindow;
         let burst = limit.burst.map_or_else(
             || default_burst(&limit.rate, windows, frame_max),
@@ -149,7 +149,7 @@ impl Quota {
             Unit::Packets => (even(divided_up(period * TICKS, amount)), 0),
             Unit::Bytes => byte(period * TICKS * 8, amount),
         };
-        let ticks = |time: config::Time| {
+        let ticks = |time: limiter_config::Time| {
             let time = humantime::parse_duration(&time.to_string()).unwrap();
             i128::try_from(time.as_nanos()).unwrap() * TICKS
         };

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-use limiter_user::config::Settings;
+use limiter_config::Settings;
 use num_bigint::BigInt;
 
 use super::{

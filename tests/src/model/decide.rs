@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use limiter_common::{abi::counters::LimitCounters, policy::verdict::Reason};
-use limiter_user::config::{
+use limiter_config::{
     Direction, Limit, Malformed,
     key::{Bits, Parts},
 };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr};
 
 use ipnet::IpNet;
-use limiter_user::config::Lists;
+use limiter_config::Lists;
 
 /// The result of looking up a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use limiter_user::config::{
+use limiter_config::{
     Limit, Lists, Match,
     key::Parts,
     matches::{Destination, IcmpType, IpVersion, Payload, PortRange},

@@ -19,9 +19,9 @@ use limiter_common::{
     abi::counters::{Count, LimitCounters, REASONS_MAX},
     policy::verdict::Reason,
 };
-use limiter_user::config::{Burst, Control, Limit, Settings};
 
 use bucket::{Quota, State, TICKS};
+use limiter_config::{Burst, Control, Limit, Settings};
 use new_sources::NewSourceLimit;
 
 /// Owner of a bucket: what its packets have in common.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use limiter_user::config::{Limit, NewSources};
+use limiter_config::{Limit, NewSources};
 
 use super::bucket::{Price, Quota, SKEW};
 

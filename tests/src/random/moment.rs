@@ -1,7 +1,7 @@
 //! Draws random times: often an equal time, mostly a little later, sometimes much later or earlier.
 
 use fastrand::Rng;
-use limiter_user::config::Settings;
+use limiter_config::Settings;
 
 use super::{one, percent};
 

@@ -5,7 +5,7 @@ use std::array;
 use arbitrary::Unstructured;
 use fastrand::Rng;
 use ipnet::IpNet;
-use limiter_user::config::{Settings, matches::PortRange};
+use limiter_config::{Settings, matches::PortRange};
 
 use super::{
     frames::{self, Pool},

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fastrand::Rng;
 use ipnet::IpNet;
-use limiter_user::config::{
+use limiter_config::{
     Adaptive, Algorithm, Control, Direction, Exempt, Key, Limit, Lists, Malformed, Match, Mode,
     NewSources, Rate, Settings, Unit,
     adaptive::When,

@@ -4,14 +4,12 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use aya::programs::ProgramInfo;
 use limiter_common::policy::verdict::Reason;
+use limiter_config::Lists;
 use limiter_tests::objects::Object;
-use limiter_user::{
-    config::Lists,
-    kernel::{
-        program::lists::ListTables,
-        state::{pins, record::Record},
-        sys::{bpffs::BPFFS, folder::Dir, interface},
-    },
+use limiter_user::kernel::{
+    program::lists::ListTables,
+    state::{pins, record::Record},
+    sys::{bpffs::BPFFS, folder::Dir, interface},
 };
 use serde_json::{Value, json};
 

@@ -10,7 +10,6 @@ use limiter_fleet::{agent::Options, store};
 use crate::{
     agent,
     cli::shared::{SECOND, duration, interruption, note, print},
-    files,
     kernel::sys::requirements,
 };
 
@@ -71,7 +70,7 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
 }
 
 fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
-    let read = path.map(|path| files::read(path, LONGEST));
+    let read = path.map(|path| limiter_config::files::read(path, LONGEST));
     read.transpose().map_err(|error| {
         let path = path.unwrap_or(Path::new("")).display();
         anyhow!("{what} {path} cannot be read ({error}): name a file that this user can read")

@@ -1,11 +1,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use limiter_config::Rate;
 
 use crate::{
     adapt::{self, simulate::Second},
     cli::shared::{file::read, interface, interruption, note, print},
-    config::Rate,
     kernel::sys::requirements,
     plan::capture::Capture,
     sandbox,

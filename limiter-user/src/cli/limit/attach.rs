@@ -3,6 +3,10 @@
 use std::{net::IpAddr, time::Duration};
 
 use clap::Args;
+use limiter_config::{
+    Direction, Mode,
+    names::{self, OUT, direction_of},
+};
 
 use super::{
     reload::{allow_in, put_in_force},
@@ -12,10 +16,6 @@ use crate::{
     cli::shared::{
         DAY, Limiting, SECOND, Usage, about, at_once::at_once, duration, interface, note, outcome,
         read_for, report, settings, ssh, unique, warn_of_full_tables,
-    },
-    config::{
-        Direction, Mode,
-        names::{self, OUT, direction_of},
     },
     kernel::{
         Attachment, Error,

@@ -4,10 +4,10 @@ use std::{
 };
 
 use clap::Args;
+use limiter_config::Settings;
 
 use crate::{
     cli::shared::{Lasting, On, about, each, read_for, report_changes, warn_of_change},
-    config::Settings,
     kernel::{
         Attachment,
         ops::set::{Lasts, Wanted, swap},

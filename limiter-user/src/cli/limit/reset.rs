@@ -2,10 +2,10 @@ use std::net::IpAddr;
 
 use clap::Args;
 use limiter_common::table::key::SourceKey;
+use limiter_config::Limit;
 
 use crate::{
     cli::shared::{OnOne, address, each, outcome},
-    config::Limit,
     kernel::Attachment,
     observe::Asked,
     show::units::{counted, grouped},

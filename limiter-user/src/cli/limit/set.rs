@@ -2,15 +2,15 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
+use limiter_config::{
+    Burst, Invalid, Limit, Malformed, NewSources, OrNone, Rate, Settings, control::is_control,
+    invalid,
+};
 
 use crate::{
     cli::shared::{
         Lasting, On, about, allow_first, each, note_stale_file, report_changes, usage,
         warn_of_change,
-    },
-    config::{
-        Burst, Invalid, Limit, Malformed, NewSources, OrNone, Rate, Settings, control::is_control,
-        invalid,
     },
     kernel::{Attachment, ops::set::set},
 };

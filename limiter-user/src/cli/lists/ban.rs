@@ -7,12 +7,12 @@ use clap::Args;
 use ipnet::IpNet;
 use limiter_common::abi;
 
+use limiter_config::{Invalid, invalid};
 use limiter_fleet::{host::BANS, store::Edit};
 
 use super::{by_fleet, cut_off, edit::first_of};
 use crate::{
     cli::shared::{OnOne, SECOND, YEAR, duration, each, note, outcome, prefix, usage, warn_of_ban},
-    config::{Invalid, invalid},
     kernel::{self, Attachment, ops::bans::BY_FLEET, program::bans, sys::clock},
 };
 

@@ -1,12 +1,12 @@
 //! Edits of the lists and bans that a fleet shares: the agent passes them to the store, and so to all hosts.
 
 use super::edit::{Edit, Kind, first_of};
+use limiter_config::{Invalid, Prefixes, Settings, invalid, lists::prefix};
 use limiter_fleet::{host::BANS, store};
 
 use crate::{
     ask,
     cli::shared::{note, outcome},
-    config::{Invalid, Prefixes, Settings, invalid, lists::prefix},
     kernel::Attachment,
 };
 

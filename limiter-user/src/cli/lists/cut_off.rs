@@ -3,12 +3,9 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use limiter_config::{Prefixes, lists::show};
 
-use crate::{
-    cli::shared::note,
-    config::{Prefixes, lists::show},
-    protected,
-};
+use crate::{cli::shared::note, protected};
 
 /// Warns about a ban of these prefixes, if one covers the default gateway, the resolver, the fleet's store or an address
 /// of this host, and `allow` does not. Prints nothing if these addresses cannot be read.

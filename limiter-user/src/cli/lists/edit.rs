@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
+use limiter_config::{Invalid, Prefixes, Settings, invalid, lists, lists::show};
 
 use crate::{
     ask,
@@ -12,7 +13,6 @@ use crate::{
         Lasting, OnOne, Usage, allow_first, answer, each, note, note_stale_file, prefix,
         report_changes, warn_of_change,
     },
-    config::{Invalid, Prefixes, Settings, invalid, lists, lists::show},
     kernel::{
         Attachment,
         ops::set::{Lasts, set},

@@ -3,13 +3,13 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::Args;
 use limiter_common::abi::ORIGIN_MAX;
+use limiter_config::invalid;
 use limiter_feed::Settings;
 
 use crate::{
     cli::shared::{interruption, note, outcome, usage},
-    config::invalid,
     feed::Here,
-    files, helper,
+    helper,
     kernel::{ops::bans::NO_FEEDS, sys::requirements},
     observe::feeds,
     sandbox,
@@ -51,7 +51,7 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
     }
     let read = |file: &Path, hint| {
         let shown = file.display();
-        let text = files::read_text(file);
+        let text = limiter_config::files::read_text(file);
         text.map_err(|error| anyhow!("{shown} cannot be read ({error}): {hint}"))
     };
     let text = read(&path, "`man limiter-feed` has an example")?;

@@ -1,12 +1,12 @@
 use clap::Args;
 use ipnet::IpNet;
 
+use limiter_config::lists::show;
 use limiter_fleet::{host::BANS, store::Edit};
 
 use super::{by_fleet, edit::first_of};
 use crate::{
     cli::shared::{OnOne, each, note, outcome, prefix},
-    config::lists::show,
     kernel::{Attachment, Result, ops::bans::BY_FLEET, program::bans::text, sys::clock},
     observe::{Asked, readers},
 };

@@ -15,11 +15,11 @@ use limiter_common::{
     abi::events::{EVENT_BURST, EVENT_COST, SNAP_MAX},
     policy::verdict::Reason,
 };
+use limiter_config::Direction;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{
     cli::shared::{about, answer, file_size, interface, interruption, note, prefix},
-    config::Direction,
     kernel::{
         ops::watch::{Filter, Watching},
         sys::clock,

@@ -93,7 +93,7 @@ mod tests {
     use std::path::Path;
 
     use super::{COOKBOOK, list, preset, recipes};
-    use crate::config::{file, ineffective::USUAL_FRAME};
+    use limiter_config::{file, ineffective::USUAL_FRAME};
 
     #[test]
     fn every_preset_is_a_valid_file_without_warnings() {

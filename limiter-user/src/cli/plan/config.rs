@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use limiter_config::file;
 
 use crate::{
     cli::shared::{
@@ -9,7 +10,6 @@ use crate::{
         note, print, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
         warn_of_ineffective, write,
     },
-    config::file,
     kernel::Attachment,
     show::units::counted,
 };

@@ -4,11 +4,11 @@ use std::{
 };
 
 use clap::Args;
+use limiter_config::Mode;
 
 use super::replay::note_damage;
 use crate::{
     cli::shared::{DAY, SECOND, about, duration, interface, interruption, note, print},
-    config::Mode,
     kernel::{ops::learn::INTERVAL, program::object::new_seed},
     plan::{
         capture::Capture,

@@ -1,10 +1,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use limiter_config::Mode;
 
 use crate::{
     cli::shared::{Limiting, file::read, note, print, settings, usage},
-    config::Mode,
     plan::{
         capture::Capture,
         replay::{self, Compiled},

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use limiter_config::{
+    Mode, Settings, file, file::File, ineffective::USUAL_FRAME, table_warning::ADVICE,
+};
+
 use super::output::{is_strict, note};
 use crate::{
-    config::{Mode, Settings, file, file::File, ineffective::USUAL_FRAME, table_warning::ADVICE},
     kernel::{
         ops::set::Wanted,
         sys::{XdpMode, interface},
@@ -15,7 +18,7 @@ use crate::{
 /// Reads a file. Each mistake is reported on its own line; the returned error sums them up.
 pub fn read(path: &Path) -> anyhow::Result<File> {
     let shown = path.display();
-    let text = crate::files::read_text(path).map_err(|error| {
+    let text = limiter_config::files::read_text(path).map_err(|error| {
         anyhow::anyhow!("{shown} cannot be read ({error}): check the path and its permissions")
     })?;
     let folder = path.parent().unwrap_or(Path::new("."));

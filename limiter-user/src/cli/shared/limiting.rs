@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ipnet::IpNet;
-
-use super::{Usage, count, prefix, usage};
-use crate::config::{
+use limiter_config::{
     Burst, Direction, Exempt, Invalid, Key, Limit, Lists, Malformed, Mode, NewSources, OrNone,
     Proof, Rate, Scope, Settings, settings::DEFAULT_LIMIT, words::Exemption,
 };
+
+use super::{Usage, count, prefix, usage};
 
 // The limit, and other settings of a configuration file. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]

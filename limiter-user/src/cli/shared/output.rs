@@ -6,11 +6,13 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use limiter_config::escape;
+
 use super::{
     at_once::{self, Text},
     descriptors, secrets,
 };
-use crate::{config::escape, kernel};
+use crate::kernel;
 
 /// A command line that is well-formed, but contradicts itself.
 #[derive(Debug, thiserror::Error)]
@@ -172,7 +174,7 @@ pub fn wrong_command_line(mut error: clap::Error, command: clap::Command) -> Exi
 }
 
 /// Makes a value that is invalid on every interface a wrong command line.
-pub fn usage(error: crate::config::Invalid) -> anyhow::Error {
+pub fn usage(error: limiter_config::Invalid) -> anyhow::Error {
     Usage(error.to_string()).into()
 }
 

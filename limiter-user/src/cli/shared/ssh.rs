@@ -3,10 +3,10 @@
 use std::{env, fs, net::IpAddr, os::unix::process::parent_id};
 
 use ipnet::IpNet;
+use limiter_config::{Prefixes, Settings, lists::show};
 
 use crate::{
     cli::shared::output,
-    config::{Prefixes, Settings, lists::show},
     kernel::Attachment,
     plan::session::{Fate, Session},
 };

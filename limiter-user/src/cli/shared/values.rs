@@ -2,8 +2,8 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use crate::config::{burst::BYTES, number};
-pub use crate::config::{
+use limiter_config::{burst::BYTES, number};
+pub use limiter_config::{
     lists::{address, prefix},
     names::interface,
     number::count,

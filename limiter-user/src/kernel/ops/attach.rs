@@ -4,21 +4,18 @@
 use std::{io, time::SystemTime};
 
 use limiter_common::abi::NEXT_FOREIGN;
+use limiter_config::{Direction, Mode, Settings, names::direction_of};
 
-use crate::{
-    config::{Direction, Mode, Settings, names::direction_of},
-    kernel::{
-        Error, Result,
-        ops::{chain, change::Wanted},
-        program::{ListMaps, Maps, Program, object},
-        state::{
-            Foreign, Pinned, Record, Survey, Trial, foreign, generation, occupant, pins,
-            survey::trouble, unpin,
-        },
-        sys::{
-            Dir, Interface, Link, Lock, XdpMode, bpffs, clock, interface, lock, native,
-            requirements,
-        },
+use crate::kernel::{
+    Error, Result,
+    ops::{chain, change::Wanted},
+    program::{ListMaps, Maps, Program, object},
+    state::{
+        Foreign, Pinned, Record, Survey, Trial, foreign, generation, occupant, pins,
+        survey::trouble, unpin,
+    },
+    sys::{
+        Dir, Interface, Link, Lock, XdpMode, bpffs, clock, interface, lock, native, requirements,
     },
 };
 

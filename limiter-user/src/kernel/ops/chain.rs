@@ -7,15 +7,13 @@
 use std::io;
 
 use limiter_common::abi::NEXT_FOREIGN;
+use limiter_config::Mode;
 
-use crate::{
-    config::Mode,
-    kernel::{
-        Error, Result,
-        ops::{attach, attach::record, change::Wanted},
-        state::{Foreign, generation, occupant, unpin},
-        sys::{Dir, Interface, Link, XdpMode},
-    },
+use crate::kernel::{
+    Error, Result,
+    ops::{attach, attach::record, change::Wanted},
+    state::{Foreign, generation, occupant, unpin},
+    sys::{Dir, Interface, Link, XdpMode},
 };
 
 /// Attaches in front of the program on `interface` and pins in `folder`. On failure, everything is as before.

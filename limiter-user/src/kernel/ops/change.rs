@@ -8,15 +8,13 @@ use std::{
 };
 
 use limiter_common::abi::{Config, NEXT_FALLBACK};
+use limiter_config::{Lists, Settings};
 
-use crate::{
-    config::{Lists, Settings},
-    kernel::{
-        Attachment, Error, Result,
-        program::{ListMaps, ListTables, Maps, Program, maps, object},
-        state::{Current, Generation, Record, Trial, generation, pins, record::Taken, unpin},
-        sys::{Dir, Lock, bpf::Place, clock, lock, requirements},
-    },
+use crate::kernel::{
+    Attachment, Error, Result,
+    program::{ListMaps, ListTables, Maps, Program, maps, object},
+    state::{Current, Generation, Record, Trial, generation, pins, record::Taken, unpin},
+    sys::{Dir, Lock, bpf::Place, clock, lock, requirements},
 };
 
 /// A change that is in force. With [`Lasts::DryRun`]: one that would be.

@@ -13,16 +13,14 @@ use limiter_common::{
     },
     table::{Seed, key::Address},
 };
+use limiter_config::Mode;
 
-use crate::{
-    config::Mode,
-    kernel::{
-        Error, Result,
-        ops::attach,
-        program::{Program, Raw, maps, object},
-        state::occupant,
-        sys::{Interface, Link, XdpMode, clock, interface, requirements},
-    },
+use crate::kernel::{
+    Error, Result,
+    ops::attach,
+    program::{Program, Raw, maps, object},
+    state::occupant,
+    sys::{Interface, Link, XdpMode, clock, interface, requirements},
 };
 
 /// Interval between reads of the ring buffer, which has room for some 100,000 sightings.

@@ -3,22 +3,21 @@
 
 use std::os::fd::AsFd;
 
-use crate::{
-    config::Mode,
-    kernel::{
-        Error, Failed, Result,
-        ops::{
-            attach::{check_pacing, load, lock_folder, record},
-            change::Wanted,
-            set::fixed,
-        },
-        state::{
-            Folder, Pinned, Survey, foreign, generation, pins,
-            survey::{look, trouble},
-            unpin,
-        },
-        sys::{Dir, Interface, Link, XdpMode, link, lock, requirements},
+use limiter_config::Mode;
+
+use crate::kernel::{
+    Error, Failed, Result,
+    ops::{
+        attach::{check_pacing, load, lock_folder, record},
+        change::Wanted,
+        set::fixed,
     },
+    state::{
+        Folder, Pinned, Survey, foreign, generation, pins,
+        survey::{look, trouble},
+        unpin,
+    },
+    sys::{Dir, Interface, Link, XdpMode, link, lock, requirements},
 };
 
 /// Replaces another version's attachment to the interface called `name`. Returns the layout of that version; `None`

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use limiter_config::{Invalid, Overlay, Prefixes, Settings};
+
 pub use crate::kernel::ops::change::{Lasts, Swapped, Wanted};
-use crate::{
-    config::{Invalid, Overlay, Prefixes, Settings},
-    kernel::{
-        Attachment, Result,
-        ops::{attach::check_pacing, change::Change, trial},
-        state::Record,
-    },
+use crate::kernel::{
+    Attachment, Result,
+    ops::{attach::check_pacing, change::Change, trial},
+    state::Record,
 };
 
 /// Changes the settings of the attachment of `name`.

@@ -10,15 +10,13 @@ use limiter_common::{
     policy::verdict::Reason,
     table::key::{SLOTS, Words as AddressWords},
 };
+use limiter_config::{Direction, Invalid, key::address};
 
-use crate::{
-    config::{Direction, Invalid, key::address},
-    kernel::{
-        Attachment, Error, Failed, Result,
-        program::{Raw, Tables, maps::open_map},
-        state::{Current, Record, pins},
-        sys::{Dir, Link, Lock, clock, lock, words::Words},
-    },
+use crate::kernel::{
+    Attachment, Error, Failed, Result,
+    program::{Raw, Tables, maps::open_map},
+    state::{Current, Record, pins},
+    sys::{Dir, Link, Lock, clock, lock, words::Words},
 };
 
 /// The switch goes off this long after the last renewal ([`Watching::renew`]).

@@ -9,15 +9,14 @@ use std::thread;
 pub use ethtool::Channels;
 pub use netdev::Features;
 
-use crate::{
-    config::names::direction_of,
-    kernel::{
-        Result,
-        state::occupant,
-        sys::{
-            Interface, XdpState, bpffs, interface, native, requirements,
-            requirements::{KernelVersion, Needed},
-        },
+use limiter_config::names::direction_of;
+
+use crate::kernel::{
+    Result,
+    state::occupant,
+    sys::{
+        Interface, XdpState, bpffs, interface, native, requirements,
+        requirements::{KernelVersion, Needed},
     },
 };
 

@@ -22,18 +22,16 @@ use limiter_common::{
     plain::Plain as _,
     policy::ban::{NESTED, OVER, drops, end, is_over},
 };
+use limiter_config::{Invalid, invalid};
 
-use crate::{
-    config::{Invalid, invalid},
-    kernel::{
-        Error, Failed, Result,
-        error::read_failed,
-        program::{
-            Raw,
-            maps::{self, open_map},
-        },
-        sys::{Dir, bpf, words::Words},
+use crate::kernel::{
+    Error, Failed, Result,
+    error::read_failed,
+    program::{
+        Raw,
+        maps::{self, open_map},
     },
+    sys::{Dir, bpf, words::Words},
 };
 
 /// Bits of an IPv6 address.

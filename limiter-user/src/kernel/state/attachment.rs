@@ -1,13 +1,12 @@
 //! An existing attachment: its pins, opened.
 
-use crate::{
-    config::{Lists, Settings},
-    kernel::{
-        Error, Result,
-        program::{Bans, ListTables, Tables},
-        state::{Current, Folder, Foreign, OnTrial, Pinned, Record, Survey, pins, survey::trouble},
-        sys::{Dir, Interface, Link, LinkInfo, Lock, Routes, XdpMode, interface::runs_on, lock},
-    },
+use limiter_config::{Lists, Settings};
+
+use crate::kernel::{
+    Error, Result,
+    program::{Bans, ListTables, Tables},
+    state::{Current, Folder, Foreign, OnTrial, Pinned, Record, Survey, pins, survey::trouble},
+    sys::{Dir, Interface, Link, LinkInfo, Lock, Routes, XdpMode, interface::runs_on, lock},
 };
 
 /// The attachment of one interface.

@@ -10,19 +10,17 @@ use limiter_common::{
     arithmetic::rescale::Rescale,
     table::{WAYS, key::SLOTS},
 };
+use limiter_config::{
+    Invalid, Key, Limit, Overlay, Settings, Slot, TierBits, compile::FIRST_SLOT, invalid,
+    on_one_line, quota,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    config::{
-        Invalid, Key, Limit, Overlay, Settings, Slot, TierBits, compile::FIRST_SLOT, invalid,
-        on_one_line, quota,
-    },
-    kernel::{
-        Error, Failed, Result,
-        error::cause,
-        state::sound,
-        sys::{Dir, Interface, Routes, clock},
-    },
+use crate::kernel::{
+    Error, Failed, Result,
+    error::cause,
+    state::sound,
+    sys::{Dir, Interface, Routes, clock},
 };
 
 /// The name of the record's pin.

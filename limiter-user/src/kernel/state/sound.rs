@@ -16,8 +16,9 @@ use limiter_common::{
     },
     table::key::SLOTS,
 };
+use limiter_config::Prefixes;
 
-use crate::{config::Prefixes, kernel::state::Record};
+use crate::kernel::state::Record;
 
 /// Returns the record's fault as an error. Any phase of a slot is valid: it is that of the limit's first quota, and time
 /// wraps.

@@ -3,6 +3,10 @@
 use std::{io, net::IpAddr};
 
 use futures_util::TryStreamExt;
+use limiter_config::{
+    Direction,
+    names::{OUT, direction_of},
+};
 use rtnetlink::packet_route::{
     link::{
         InfoKind, LinkAttribute, LinkFlags, LinkInfo as Info, LinkLayerType, LinkMessage, LinkXdp,
@@ -11,18 +15,12 @@ use rtnetlink::packet_route::{
     tc::{TcAttribute, TcMessage},
 };
 
-use crate::{
-    config::{
-        Direction,
-        names::{OUT, direction_of},
-    },
-    kernel::{
-        Error, Failed, Result,
-        sys::{
-            LinkInfo,
-            bpf::{self, BPF_TCX_EGRESS, BPF_XDP},
-            netlink,
-        },
+use crate::kernel::{
+    Error, Failed, Result,
+    sys::{
+        LinkInfo,
+        bpf::{self, BPF_TCX_EGRESS, BPF_XDP},
+        netlink,
     },
 };
 

@@ -5,14 +5,13 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use crate::{
-    config::Direction,
-    kernel::{
-        Error, Failed, Result,
-        sys::{
-            Dir, LinkInfo, XdpMode,
-            bpf::{self, BPF_TCX_EGRESS, BPF_TCX_INGRESS, BPF_XDP, Place},
-        },
+use limiter_config::Direction;
+
+use crate::kernel::{
+    Error, Failed, Result,
+    sys::{
+        Dir, LinkInfo, XdpMode,
+        bpf::{self, BPF_TCX_EGRESS, BPF_TCX_INGRESS, BPF_XDP, Place},
     },
 };
 

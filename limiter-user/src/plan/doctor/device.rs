@@ -1,16 +1,15 @@
 //! The interface, its driver and its queues.
 
+use limiter_config::{Direction, names::direction_of};
+
 use super::{
     finding::{Finding, Mode, ok, problem, warning},
     mode::{ONE_BUFFER, ena_queues},
 };
-use crate::{
-    config::{Direction, names::direction_of},
-    kernel::{
-        ops::attach::ELSEWHERE,
-        probe::{Device, Features, Machine},
-        sys::Interface,
-    },
+use crate::kernel::{
+    ops::attach::ELSEWHERE,
+    probe::{Device, Features, Machine},
+    sys::Interface,
 };
 
 pub(super) fn interface(device: &Device) -> Finding {

@@ -7,15 +7,13 @@ mod mode;
 
 use serde::Serialize;
 
-use crate::{
-    config::{Settings, table_warning::ADVICE},
-    kernel::{
-        Error,
-        probe::{Device, Machine},
-    },
+use crate::kernel::{
+    Error,
+    probe::{Device, Machine},
 };
 pub use finding::{Finding, Level, Mode};
 use finding::{error, ok, warning};
+use limiter_config::{Settings, table_warning::ADVICE};
 
 /// The output of `doctor --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

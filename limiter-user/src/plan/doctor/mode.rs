@@ -1,13 +1,12 @@
 //! The program that is already on the interface, the mode that `attach --mode auto` is expected to use, and what merges
 //! packets before the program in that mode.
 
+use limiter_config::{Direction, names::direction_of};
+
 use super::finding::{Finding, Mode, error, ok, warning};
-use crate::{
-    config::{Direction, names::direction_of},
-    kernel::{
-        probe::Device,
-        sys::{Interface, XdpMode, XdpState},
-    },
+use crate::kernel::{
+    probe::Device,
+    sys::{Interface, XdpMode, XdpState},
 };
 
 /// The largest MTU, in bytes, with frames that fit in one buffer of a page.

@@ -3,8 +3,7 @@
 use std::sync::LazyLock;
 
 use limiter_common::arithmetic::bucket::{self, Decision, TAU_MAX};
-
-use crate::config::{Limit, Rate, Unit};
+use limiter_config::{Limit, Rate, Unit};
 
 /// The time in which a flood is measured, in nanoseconds. In this time, a burst and the bucket's refill pass.
 const WINDOW: u64 = 10_000_000_000;

@@ -1,17 +1,15 @@
 //! The traffic of an interface, as the program of `learn` reports it.
 
 use limiter_common::{abi::learn::Sample, table::key::Address};
+use limiter_config::Mode;
 
 use super::{
     Watched,
     sample::{SOURCES_MAX, Sampler},
 };
-use crate::{
-    config::Mode,
-    kernel::{
-        Result,
-        ops::learn::{Observed, Sightings, Watch},
-    },
+use crate::kernel::{
+    Result,
+    ops::learn::{Observed, Sightings, Watch},
 };
 
 /// Begins to observe the interface called `name` by a program in `mode`.

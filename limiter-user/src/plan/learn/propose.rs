@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 
 use anyhow::bail;
 use limiter_common::table::key::Address;
+use limiter_config::{
+    Burst, Exempt, Limit, Rate, Settings,
+    settings::{DEFAULT_LIMIT, SOURCES_MAX},
+};
 
 use super::{
     Watched,
     demand::{self, Demand},
-};
-use crate::config::{
-    Burst, Exempt, Limit, Rate, Settings,
-    settings::{DEFAULT_LIMIT, SOURCES_MAX},
 };
 
 const SECOND: u64 = 1_000_000_000;

@@ -1,12 +1,10 @@
 //! Writes a proposal as a configuration file, with the reasons in comments.
 
 use limiter_common::table::key::{Address, SourceKey};
+use limiter_config::{Key, file};
 
 use super::{Proposal, Watched};
-use crate::{
-    config::{Key, file},
-    show::units::{bytes, counted, grouped, seconds},
-};
+use crate::show::units::{bytes, counted, grouped, seconds};
 
 /// Maximum number of sources far above the rest that are named.
 const NAMED_MAX: usize = 5;

@@ -4,6 +4,7 @@ use limiter_common::{
     abi::counters::{Count, Counters, LimitCounters},
     policy::{Parsed, parse, verdict::Reason},
 };
+use limiter_config::{Limit, compile::FIRST_SLOT};
 
 use super::{
     Compiled,
@@ -11,7 +12,6 @@ use super::{
     sources::{SourceCounters, Sources},
 };
 use crate::{
-    config::{Limit, compile::FIRST_SLOT},
     observe::{self, Drops, Verdicts},
     plan::capture::Packet,
 };

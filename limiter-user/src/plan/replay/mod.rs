@@ -14,12 +14,10 @@ use limiter_common::{
     policy::verdict::Reason,
 };
 
-use crate::{
-    config::{Invalid, Settings, Slot, TierBits, compile::FIRST_SLOT},
-    plan::capture::{Capture, Frame},
-};
+use crate::plan::capture::{Capture, Frame};
 use course::Course;
 pub use course::Outcome;
+use limiter_config::{Invalid, Settings, Slot, TierBits, compile::FIRST_SLOT};
 use model::Model;
 pub use sources::SourceCounters;
 

@@ -6,8 +6,7 @@ use limiter_common::{
     policy::verdict::Reason,
     table::key::{Address, KeyMask, SourceKey},
 };
-
-use crate::config::{Key, Limit, Parts, key::Bits};
+use limiter_config::{Key, Limit, Parts, key::Bits};
 
 /// Minimum number of sources kept. The maximum is twice as many.
 const KEPT: usize = 1 << 16;

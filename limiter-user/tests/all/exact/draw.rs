@@ -6,7 +6,7 @@ use limiter_common::arithmetic::{
     bucket::{TAU_MAX, TICK_SHIFT},
     quota::{LENGTH_MAX, Quota},
 };
-use limiter_user::config::Rate;
+use limiter_config::Rate;
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::Limit;

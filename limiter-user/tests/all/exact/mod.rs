@@ -10,7 +10,7 @@ use limiter_common::arithmetic::{
     quota::Quota,
     rescale::Rescale,
 };
-use limiter_user::config::{self, Burst, Invalid, Rate, Unit, quota};
+use limiter_config::{Burst, Invalid, Rate, Unit, quota};
 use num_bigint::BigInt;
 use proptest::{
     prop_assert, prop_assert_eq,
@@ -175,9 +175,9 @@ pub struct Limit {
 
 /// The quota of a token bucket with these settings.
 pub fn configured(rate: &Rate, tokens: u64, frame_max: u64) -> Result<quota::LimitQuota, Invalid> {
-    let limit = config::Limit {
+    let limit = limiter_config::Limit {
         burst: Some(Burst { tokens, unit: None }),
-        ..config::Limit::new("default", *rate)
+        ..limiter_config::Limit::new("default", *rate)
     };
     quota::of_limit(&limit, frame_max)
 }

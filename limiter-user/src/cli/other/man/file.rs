@@ -1,9 +1,9 @@
 //! The page of the configuration file, with all its keys.
 
 use clap_mangen::roff::{Inline, Roff, bold, roman};
+use limiter_config::file::tables;
 
 use super::{Page, SOURCE, literal};
-use crate::config::file::tables;
 
 pub const NAME: &str = "limiter.toml";
 /// The section of the manual for files.
@@ -49,7 +49,7 @@ mod tests {
     use std::path::Path;
 
     use super::{EXAMPLE, SOURCE, page, tables};
-    use crate::config::file::parse;
+    use limiter_config::file::parse;
 
     #[test]
     fn manual_page_has_every_key_of_the_file() {

@@ -10,12 +10,10 @@ use limiter_common::{
     abi::routes::{ANSWERED, NO_ONE, NO_WAY_BACK, OF_HOST, ROUTES_MAX, Route},
     table::key::{IPV4, IPV6},
 };
+use limiter_config::names::direction_of;
 use rtnetlink::packet_route::route::{RouteHeader, RouteType};
 
-use crate::{
-    config::names::direction_of,
-    kernel::{Error, Result, sys::Interface},
-};
+use crate::kernel::{Error, Result, sys::Interface};
 
 const TABLE_DEFAULT: u32 = 253;
 const TABLE_MAIN: u32 = RouteHeader::RT_TABLE_MAIN as u32;

@@ -26,10 +26,9 @@ use limiter_common::{
     },
 };
 
+use limiter_config::key::ip;
 use new_sources::NewSources;
 use table::{Entry, Memory};
-
-use crate::config::key::ip;
 
 /// The model of the program.
 #[derive(Debug)]

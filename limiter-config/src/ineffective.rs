@@ -58,7 +58,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::file::parse;
+    use crate::file::parse;
 
     #[test]
     fn settings_without_effect_get_a_warning() {

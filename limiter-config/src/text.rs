@@ -44,7 +44,7 @@ macro_rules! as_text {
         as_text!([] $type);
     )+};
 }
-pub(in crate::config) use as_text;
+pub(crate) use as_text;
 
 /// The word for no value.
 pub const NONE: &str = "none";
@@ -70,26 +70,25 @@ impl<T: std::str::FromStr<Err = Invalid>> std::str::FromStr for OrNone<T> {
 pub struct Invalid(pub String);
 
 /// An [`Invalid`] with a formatted message.
+#[macro_export]
 macro_rules! invalid {
     ($($message:tt)+) => {
-        $crate::config::Invalid(format!($($message)+))
+        $crate::Invalid(format!($($message)+))
     };
 }
-pub(crate) use invalid;
-
 /// Fails with [`Invalid`] unless a condition holds.
 macro_rules! ensure {
     ($holds:expr, $($message:tt)+) => {
         if !$holds {
-            return Err($crate::config::invalid!($($message)+));
+            return Err($crate::invalid!($($message)+));
         }
     };
 }
-pub(in crate::config) use ensure;
+pub(crate) use ensure;
 
 /// Escapes every character that does not print, unless `keep` accepts it. These are control characters, and Unicode's
 /// formatting characters, by which a name could reverse a message or hide a part of it.
-pub(crate) fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
+pub fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if keep(c) || prints(c) {
@@ -111,7 +110,7 @@ fn prints(c: char) -> bool {
 
 /// Makes one line of a message, of some 600 characters at most. Quoted text may be long and have any content. The
 /// middle is cut, because the mistake is at the beginning and the advice at the end.
-pub(crate) fn on_one_line(message: &str) -> String {
+pub fn on_one_line(message: &str) -> String {
     const LONGEST: usize = 600;
     let line = escape(message, |_| false);
     let count = line.chars().count();

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::Destination;
-use crate::config::{Prefixes, lists};
+use crate::{Prefixes, lists};
 
 /// The first character of the name of a set of destinations. Names of lists cannot have it.
 const SET: char = '=';
 
 /// The prefixes among destinations, as the name of a list that no user can choose. None if there is no prefix.
-pub(in crate::config) fn set_name(destinations: &[Destination]) -> Option<String> {
+pub(crate) fn set_name(destinations: &[Destination]) -> Option<String> {
     let prefixes = destinations
         .iter()
         .filter_map(|destination| match destination {
@@ -22,7 +22,7 @@ pub(in crate::config) fn set_name(destinations: &[Destination]) -> Option<String
 }
 
 /// The prefixes of a list with such a name. None for other lists.
-pub(in crate::config) fn set_of(name: &str) -> Option<Prefixes> {
+pub(crate) fn set_of(name: &str) -> Option<Prefixes> {
     let prefixes = name.strip_prefix(SET)?.split(',');
     let prefixes = prefixes.filter_map(|text| lists::prefix(text).ok());
     Some(prefixes.collect())

@@ -11,7 +11,7 @@ use limiter_common::{
 };
 
 use super::{IpVersion, Match, Numbers, Payload};
-use crate::config::{Invalid, TierBits, invalid};
+use crate::{Invalid, TierBits, invalid};
 
 impl Match {
     /// Bits of what this needs of a packet, as in [`rules::NEEDS_TRANSPORT`].
@@ -127,7 +127,7 @@ fn ranges<T: Numbers>(values: &[T]) -> Vec<rules::Range> {
 }
 
 /// Fails if a limit has no room for the ranges of a field.
-pub(in crate::config) fn check_count(ranges: &[rules::Range]) -> Result<(), Invalid> {
+pub(crate) fn check_count(ranges: &[rules::Range]) -> Result<(), Invalid> {
     let count = ranges.len();
     if count <= RANGES_MAX {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use hyper::Uri;
+use http::Uri;
 use limiter_common::arithmetic::{
     quota::{ADAPTIVE, Quota},
     scale,

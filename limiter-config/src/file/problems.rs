@@ -6,7 +6,7 @@ use super::{
     super::{Settings, problems::Problem},
     mistakes::Mistakes,
 };
-use crate::config::Part;
+use crate::Part;
 
 /// Reports all contradictions in the file `root`.
 pub fn report(settings: &Settings, root: &DeTable, mistakes: &mut Mistakes) {

@@ -7,7 +7,7 @@ use super::{
     adaptive, packets,
     written::{array, lines, text},
 };
-use crate::config::{ALLOW, DENY, Direction, Key, Prefixes, lists::BANS};
+use crate::{ALLOW, DENY, Direction, Key, Prefixes, lists::BANS};
 
 /// The most prefixes on one line.
 const ON_ONE_LINE: usize = 4;

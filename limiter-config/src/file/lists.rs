@@ -10,7 +10,7 @@ use super::{
     section::Section,
     value::{Wrong, text},
 };
-use crate::config::{Prefixes, lists::BANS};
+use crate::{Prefixes, lists::BANS};
 
 const PREFIX: &str = "a prefix as in \"192.0.2.0/24\"";
 const ARRAY: &str = "an array of prefixes as in [\"192.0.2.0/24\"]";

@@ -8,7 +8,7 @@ use super::{
     names,
     values::{Numbers, Range},
 };
-use crate::config::{Invalid, Text, as_text, invalid, lists, names::name};
+use crate::{Invalid, Text, as_text, invalid, lists, names::name};
 
 /// DSCP values: a name, a number, or a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

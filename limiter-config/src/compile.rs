@@ -273,7 +273,7 @@ mod tests {
     use std::{collections::BTreeSet, net::IpAddr, path::Path};
 
     use super::*;
-    use crate::config::{file::parse, lists::TIERS_MAX};
+    use crate::{file::parse, lists::TIERS_MAX};
 
     const LISTS: &str = r#"
 allow = ["10.1.0.0/16", "10.1.2.3", "192.0.2.0/24", "2001:db8::/32"]

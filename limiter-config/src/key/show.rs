@@ -9,8 +9,8 @@ use limiter_common::table::{
 };
 
 use super::{Bits, Key, ip};
-use crate::config::Parts;
-use crate::config::Protocol;
+use crate::Parts;
+use crate::Protocol;
 
 impl Key {
     /// A key as text: `192.0.2.7`, `2001:db8::/64`, `interface`; `-> 198.51.100.9` for a destination,

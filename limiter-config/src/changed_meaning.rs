@@ -72,7 +72,7 @@ fn shown(lists: &[String]) -> String {
 mod tests {
     use std::path::Path;
 
-    use crate::config::file::parse;
+    use crate::file::parse;
 
     #[test]
     fn outgoing_limits_on_sources_say_what_they_meant_before() {

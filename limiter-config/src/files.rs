@@ -36,8 +36,19 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The longest text file in bytes. Four million prefixes fit.
+const TEXT_MOST: u64 = 64 << 20;
+
+/// Reads a regular file of text.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let text = String::from_utf8(read(path, TEXT_MOST)?);
+    text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not text in UTF-8"))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -46,5 +57,18 @@ mod tests {
             let why = read(path.as_ref(), 9).expect_err(path).to_string();
             assert!(why.contains(what) && why.contains("regular"), "{why}");
         }
+    }
+
+    #[test]
+    fn file_longer_than_the_bound_is_refused() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(&vec![b'x'; 1 << 20]).expect("written");
+        assert_eq!(read(file.path(), 1 << 20).expect("read").len(), 1 << 20);
+        file.write_all(b"x").expect("written");
+        let why = read(file.path(), 1 << 20).expect_err("too long");
+        assert_eq!(why.to_string(), "longer than 1 MiB");
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(b"\xff").expect("written");
+        assert!(read_text(file.path()).is_err());
     }
 }

@@ -4,7 +4,7 @@ use limiter_common::abi::rules;
 use serde::{Deserialize, Serialize};
 
 use super::names;
-use crate::config::{Invalid, Text, as_text, ensure, invalid};
+use crate::{Invalid, Text, as_text, ensure, invalid};
 
 /// Number of a transport protocol, as assigned by IANA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

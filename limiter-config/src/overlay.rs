@@ -71,7 +71,7 @@ impl Overlay {
     }
 
     /// The overlay's fault, if it has one.
-    pub(crate) fn fault(&self, settings: &Settings) -> Option<&'static str> {
+    pub fn fault(&self, settings: &Settings) -> Option<&'static str> {
         let mut all = self.alone.iter().chain(&self.both);
         all.find_map(|(name, prefixes)| {
             if !settings.shares(name) {

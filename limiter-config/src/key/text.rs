@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{Bits, Key};
-use crate::config::Parts;
-use crate::config::{Invalid, Text, as_text, invalid};
+use crate::Parts;
+use crate::{Invalid, Text, as_text, invalid};
 
 /// The part of a key with a bucket for each destination port, behind a comma or a plus sign.
 const PORT: &str = "destination_port";

@@ -1,6 +1,6 @@
 //! Configuration: from text to settings, and from settings to the kernel's values.
 //!
-//! This module knows nothing of aya, maps or interfaces.
+//! This crate knows nothing of aya, maps or interfaces, and reads nothing but the files that users name.
 
 pub mod adaptive;
 pub mod burst;
@@ -9,6 +9,7 @@ pub mod compile;
 pub mod control;
 pub mod difference;
 pub mod file;
+pub mod files;
 pub mod ineffective;
 pub mod key;
 mod limits;
@@ -46,9 +47,8 @@ pub use quota::LimitQuota;
 pub use rate::{Rate, Unit};
 pub use settings::{Limit, Settings};
 pub use slot::Slot;
-pub use text::{Invalid, NONE, OrNone, Text};
-pub(in crate::config) use text::{as_text, ensure};
-pub(crate) use text::{escape, invalid, on_one_line};
+pub use text::{Invalid, NONE, OrNone, Text, escape, on_one_line};
+pub(crate) use text::{as_text, ensure};
 pub use tiers::TierBits;
 pub use time::Time;
 pub use words::{Algorithm, Direction, Exempt, Exemption, Malformed, Mode, Proof, Scope};
