@@ -2,6 +2,8 @@
 //!
 //! This crate knows nothing of aya, maps or interfaces, and reads nothing but the files that users name.
 
+#![forbid(unsafe_code)]
+
 pub mod adaptive;
 pub mod burst;
 mod changed_meaning;

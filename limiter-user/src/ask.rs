@@ -23,11 +23,9 @@ use limiter_fleet::{
     status::{Fleet, Listed, SharedLimit},
     store::Edit,
 };
+use limiter_kernel::{Attachment, sys::lock};
 
-use crate::{
-    helper::Channel,
-    kernel::{Attachment, sys::lock},
-};
+use crate::helper::Channel;
 
 /// The abstract name of the socket.
 pub(crate) const NAME: &str = "limiter-agent";

@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use limiter_config::lists::BANS;
 use limiter_feed::{Edit, Found, Host, Others, Protected, State, Wanted, bannable, difference};
+use limiter_kernel::{Attachment, Error, Result, ops, program::bans, sys::clock};
 use serde::de::DeserializeOwned;
 
 use crate::{
     helper::{Channel, Question},
-    kernel::{Attachment, Error, Result, ops, program::bans, sys::clock},
     observe::feeds,
     protected,
 };

@@ -1,7 +1,8 @@
-//! The user-space side of `limiter`: command line, kernel access, snapshots and their display.
+//! The commands of `limiter`, with what they show, plan and send.
 //!
-//! Dependencies go one way: `cli` uses all other modules. `files` uses none. `show` and `export` use plain types. Only
-//! `kernel` uses aya.
+//! Dependencies go one way: `cli` uses all other modules. `files` uses none. `show` and `export` use plain types.
+
+#![forbid(unsafe_code)]
 
 pub mod adapt;
 pub mod agent;
@@ -13,7 +14,6 @@ pub mod export;
 pub mod feed;
 mod files;
 pub mod helper;
-pub mod kernel;
 pub mod notify;
 pub mod observe;
 pub mod plan;

@@ -3,14 +3,12 @@
 use std::{fs, net::IpAddr};
 
 use limiter_feed::Protected;
-
-use crate::{
-    ask,
-    kernel::{
-        Result,
-        sys::address::{gateways, own},
-    },
+use limiter_kernel::{
+    Result,
+    sys::address::{gateways, own},
 };
+
+use crate::ask;
 
 /// Files with the addresses of resolvers. systemd-resolved writes those that it asks into the second one.
 const RESOLVERS: [&str; 2] = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];

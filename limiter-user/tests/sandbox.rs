@@ -22,7 +22,8 @@ use std::{
 };
 
 use aya::programs::loaded_programs;
-use limiter_user::{kernel::sys::bpf, sandbox};
+use limiter_kernel::sys::bpf;
+use limiter_user::sandbox;
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},

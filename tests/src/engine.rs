@@ -18,15 +18,12 @@ use limiter_config::{
     Algorithm, Burst, Direction, Key, Mode, Rate, Settings, TierBits, compile::FIRST_SLOT,
     slot::Slot,
 };
-use limiter_user::{
-    kernel::program::{
-        maps::Tables,
-        object,
-        object::{ListMaps, Maps, Program},
-    },
-    observe::reader::Reader,
-    plan::capture as captured,
+use limiter_kernel::program::{
+    maps::Tables,
+    object,
+    object::{ListMaps, Maps, Program},
 };
+use limiter_user::{observe::reader::Reader, plan::capture as captured};
 
 use crate::{
     need,

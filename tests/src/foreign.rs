@@ -12,7 +12,7 @@ use aya::{
     maps::{Array, IterableMap, MapData},
     programs::loaded_programs,
 };
-use limiter_user::kernel::sys::interface;
+use limiter_kernel::sys::interface;
 
 use crate::hosts::Hosts;
 

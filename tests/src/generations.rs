@@ -19,7 +19,7 @@ use limiter_common::{
     table::{entry::epoch_in, key::SourceKey},
 };
 use limiter_config::{Limit, Settings, slot::Slot};
-use limiter_user::kernel::{
+use limiter_kernel::{
     program::{
         maps::MAPS,
         object,

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use limiter_user::kernel::{ops::detach::detach, state::pins};
+use limiter_kernel::{ops::detach::detach, state::pins};
 
 use crate::{
     command::{Arguments, Outcome, limiter},

@@ -90,9 +90,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Instructions that the verifier has processed; Linux 5.16 and later report it.
-pub fn verified_instructions(
-    program: &limiter_user::kernel::program::object::Program,
-) -> Option<u32> {
+pub fn verified_instructions(program: &limiter_kernel::program::object::Program) -> Option<u32> {
     verified_instructions_of(program.fd().unwrap())
 }
 

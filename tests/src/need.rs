@@ -2,7 +2,7 @@
 
 use std::{fs::OpenOptions, io::Write, sync::OnceLock};
 
-use limiter_user::kernel::sys::requirements;
+use limiter_kernel::sys::requirements;
 
 use crate::testbed::Namespace;
 

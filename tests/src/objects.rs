@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, fs, os::fd::AsRawFd, path::Path, thread, time::Duration};
 
-use limiter_user::kernel::sys::bpf;
+use limiter_kernel::sys::bpf;
 use nix::unistd::Pid;
 
 /// A BPF object.

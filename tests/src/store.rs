@@ -12,7 +12,7 @@ use limiter_common::{
         key::SourceKey,
     },
 };
-use limiter_user::kernel::program::{object::Program, raw::Raw};
+use limiter_kernel::program::{object::Program, raw::Raw};
 
 /// The maps of a table.
 pub struct Store {

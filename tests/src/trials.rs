@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use limiter_user::kernel::sys::interface;
+use limiter_kernel::sys::interface;
 
 use crate::{
     command::Outcome,

@@ -14,6 +14,11 @@ use limiter_common::{
     abi::{Ban, Banned, CLOCK_KERNEL},
     policy::ban::{EXACT, STEP},
 };
+use limiter_kernel::{
+    Attachment,
+    program::{bans, raw::Raw as Plain},
+    sys::clock,
+};
 use limiter_tests::{
     cpus::{alone, pin_to},
     engine::Kernel,
@@ -24,11 +29,6 @@ use limiter_tests::{
     settings,
     test_run::test_run,
     traffic::{Traffic, udp},
-};
-use limiter_user::kernel::{
-    Attachment,
-    program::{bans, raw::Raw as Plain},
-    sys::clock,
 };
 use serde_json::{Value, json};
 

@@ -2,6 +2,7 @@
 
 use std::{fs, path::PathBuf, process::Command, sync::Mutex, time::Duration};
 
+use limiter_kernel::sys::{interface, interface::XdpMode, link::Link};
 use limiter_tests::{
     command::{ip, limiter},
     eventually,
@@ -13,7 +14,6 @@ use limiter_tests::{
     testbed::Namespace,
     trials::wait_for_the_end,
 };
-use limiter_user::kernel::sys::{interface, interface::XdpMode, link::Link};
 
 /// Returns from a test without a kernel to test on, or without `bpftool`, which attaches the other program.
 macro_rules! need_all {

@@ -6,8 +6,8 @@ use std::{
 };
 
 use limiter_config::lists::prefix;
+use limiter_kernel::ops::set;
 use limiter_tests::{files::Folder, hosts::Hosts, need_kernel, number, traffic::Traffic};
-use limiter_user::kernel::ops::set;
 
 const PREFIXES: [&str; 3] = ["203.0.113.1", "203.0.113.2", "203.0.113.3"];
 

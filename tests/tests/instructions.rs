@@ -13,11 +13,11 @@ use limiter_tests::{
     scenario::{COUNTED, POLICY, VERDICTS, Verdict, counted},
     test_run::test_run,
 };
-use limiter_user::kernel::program::object::{ListMaps, Maps, load};
 
 #[allow(dead_code, reason = "the benchmark uses the rest")]
 #[path = "../src/bench/object.rs"]
 mod object;
+use limiter_kernel::program::object::{ListMaps, Maps, load};
 use object::{Constants, Object};
 
 const PAGE: &str = include_str!("../../docs/bench/instructions.md");

@@ -89,7 +89,7 @@ fn commands_report_an_interface_moved_to_another_namespace() {
     let away = hosts
         .client
         .namespace
-        .block_on(|| limiter_user::kernel::sys::interface::by_name("away"));
+        .block_on(|| limiter_kernel::sys::interface::by_name("away"));
     assert_eq!(away.unwrap().unwrap().xdp, None, "the program is detached");
 }
 

@@ -10,6 +10,7 @@ use limiter_common::{
     },
     policy::verdict::Reason,
 };
+use limiter_kernel::{Attachment, sys::memory};
 use limiter_tests::{
     engine::Kernel,
     files::Folder,
@@ -19,7 +20,6 @@ use limiter_tests::{
     packet::Frame,
     settings,
 };
-use limiter_user::kernel::{Attachment, sys::memory};
 
 const PREFIXES: usize = 100_000;
 /// The lists, to which the prefixes are added in turn.

@@ -11,6 +11,7 @@ use std::{
 
 use limiter_common::{policy::verdict::Reason, table::Seed};
 use limiter_config::{Limit, Mode, Settings, file};
+use limiter_kernel::sys::{interface, interface::XdpState};
 use limiter_tests::{
     captures::{Captured, pcap, replay},
     command::{Outcome, limiter, prepared},
@@ -24,12 +25,9 @@ use limiter_tests::{
     raw::Raw,
     traffic::udp,
 };
-use limiter_user::{
-    kernel::sys::{interface, interface::XdpState},
-    plan::{
-        capture::Link,
-        learn::{Watched, live, show},
-    },
+use limiter_user::plan::{
+    capture::Link,
+    learn::{Watched, live, show},
 };
 
 const SECOND: u64 = 1_000_000_000;

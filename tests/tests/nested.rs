@@ -8,6 +8,7 @@ use limiter_common::{
     policy::verdict::Reason,
 };
 use limiter_config::Settings;
+use limiter_kernel::sys::clock;
 use limiter_tests::{
     cpus::{alone, on_two},
     engine::{FRAME_MAX, Kernel},
@@ -15,7 +16,6 @@ use limiter_tests::{
     packet::udp_of_length,
     settings,
 };
-use limiter_user::kernel::sys::clock;
 
 /// Number of CPUs. Each may leave one packet charged after a lost race.
 const CPUS: u64 = 2;

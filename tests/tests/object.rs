@@ -7,11 +7,11 @@ use limiter_common::{
     abi::{CLOCK_KERNEL, Config, rules::NewSourceQuota},
     arithmetic::quota::SHARED,
 };
+use limiter_kernel::sys::{requirements, requirements::KernelVersion};
 use limiter_tests::{
     engine::{Kernel, Limit},
     need_kernel, settings,
 };
-use limiter_user::kernel::sys::{requirements, requirements::KernelVersion};
 
 const OBJECTS: [&str; 3] = ["limiter", "learn", "bench"];
 

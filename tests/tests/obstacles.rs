@@ -17,10 +17,10 @@ fn foreign_program_is_named_and_left_alone() {
     let foreign =
         limiter_tests::engine::Kernel::new(&limiter_tests::engine::Limit::new("5/s", "1"));
     let link = hosts.server.namespace.run(|| {
-        limiter_user::kernel::sys::link::Link::create(
+        limiter_kernel::sys::link::Link::create(
             foreign.program.fd().unwrap(),
             hosts.server.index,
-            limiter_user::kernel::sys::interface::XdpMode::Native,
+            limiter_kernel::sys::interface::XdpMode::Native,
         )
     });
     let link = link.unwrap().unwrap();

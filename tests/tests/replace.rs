@@ -4,6 +4,7 @@
 
 use std::{fs, os::fd::AsFd, path::PathBuf, time::Duration};
 
+use limiter_kernel::sys::{bpf, interface};
 use limiter_tests::{
     command::{ip, limiter, prepared},
     eventually,
@@ -16,7 +17,6 @@ use limiter_tests::{
     traffic::{Flood, Traffic},
     trials::{attach as attach_for, has_program, passed},
 };
-use limiter_user::kernel::sys::{bpf, interface};
 
 const ATTACH: [&str; 6] = ["attach", "eth0", "--rate", "1/d", "--burst", "10"];
 const REPLACED: &str = "replaced another version of limiter (layout";

@@ -2,6 +2,7 @@
 
 use aya::maps::{Array, Map, MapData};
 use limiter_common::{abi::Share, policy::verdict::Reason};
+use limiter_kernel::program::raw;
 use limiter_tests::{
     engine::Kernel,
     eventually,
@@ -12,7 +13,6 @@ use limiter_tests::{
     raw::Raw,
     settings,
 };
-use limiter_user::kernel::program::raw;
 
 const START: u64 = 1_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;

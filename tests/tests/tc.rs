@@ -13,6 +13,7 @@ use std::{
 
 use limiter_common::abi::CLOCK_KERNEL;
 use limiter_config::Direction;
+use limiter_kernel::sys::{bpf, link::Link};
 use limiter_tests::{
     command::{ip, prepared},
     engine::{Kernel, constants},
@@ -25,7 +26,6 @@ use limiter_tests::{
     traffic::{Traffic, udp},
     tun::Tun,
 };
-use limiter_user::kernel::sys::{bpf, link::Link};
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, sendmsg};
 
 const SILENCE: Duration = Duration::from_millis(200);

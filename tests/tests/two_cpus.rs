@@ -7,6 +7,7 @@ use limiter_common::{
     policy::verdict::Reason,
     table::key::SourceKey,
 };
+use limiter_kernel::sys::clock;
 use limiter_tests::{
     cpus::{alone, in_rounds, on_two},
     engine::{Kernel, Limit, constants},
@@ -14,7 +15,6 @@ use limiter_tests::{
     packet::Frame,
     settings,
 };
-use limiter_user::kernel::sys::clock;
 
 /// The test repeats this many times, with an existing bucket that has one token left, and with a new source.
 #[test]

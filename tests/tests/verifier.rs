@@ -10,16 +10,16 @@ use limiter_common::{
     arithmetic::rescale::PAST_QUOTAS,
 };
 use limiter_config::Settings;
-use limiter_tests::{
-    engine::constants, largest, need, need_kernel, settings, verified_instructions,
-    verified_instructions_of,
-};
-use limiter_user::kernel::{
+use limiter_kernel::{
     program::{
         object,
         object::{ListMaps, Maps},
     },
     sys::requirements,
+};
+use limiter_tests::{
+    engine::constants, largest, need, need_kernel, settings, verified_instructions,
+    verified_instructions_of,
 };
 
 /// Maximum for one limit. Linux 6.1 processes 52,279, and 6.18 41,472: with a handshake proof, which compares the addresses of

@@ -7,6 +7,7 @@ use std::{
 
 use aya::maps::{Array, Map, MapData};
 use limiter_common::abi::events::{EVENT_BURST, EVENT_COST, Watch};
+use limiter_kernel::sys::clock;
 use limiter_tests::{
     command::ip,
     files::Folder,
@@ -16,7 +17,6 @@ use limiter_tests::{
     traffic::{Traffic, ends, udp},
     watcher::Watcher,
 };
-use limiter_user::kernel::sys::clock;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 

@@ -15,14 +15,14 @@ use crate::{
     paths,
 };
 
-/// Files by module path (`kernel/ops/attach`), with the module paths and the other crates that each names.
+/// Files by module path (`ops/attach`), with the module paths that each names.
 pub type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// Most names that lead from one to the next by re-exports. A longer chain is a circle of them.
 const CHAIN_MAX: u32 = 16;
 
-/// Reads the crate with its sources in `folder`. `externals`: the names of other crates to look for.
-pub fn of_crate(folder: &Path, externals: &[&str]) -> Result<Imports> {
+/// Reads the crate with its sources in `folder`.
+pub fn of_crate(folder: &Path) -> Result<Imports> {
     let mut found = Modules::new();
     // Beside a library, `main` is the root of a crate of its own, and nothing of the library names it.
     let has_library = folder.join("lib.rs").exists();
@@ -37,10 +37,6 @@ pub fn of_crate(folder: &Path, externals: &[&str]) -> Result<Imports> {
     for (own, module) in &found {
         let others = imports.entry(module.file.clone()).or_default();
         for path in &module.paths {
-            let first = path.first().map(String::as_str).unwrap_or_default();
-            if externals.contains(&first) {
-                others.insert(first.to_owned());
-            }
             others.extend(tree.files(own, path, CHAIN_MAX));
         }
         others.remove(&module.file);
@@ -188,7 +184,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        of_crate(folder.path(), &["aya"]).unwrap()
+        of_crate(folder.path()).unwrap()
     }
 
     #[track_caller]
@@ -214,7 +210,7 @@ mod tests {
         assert_imports(&found, "a/x", &["a", "d"]);
         assert_imports(&found, "b", &[]);
         assert_imports(&found, "d", &["b"]);
-        assert_imports(&found, "f", &["aya"]);
+        assert_imports(&found, "f", &[]);
     }
 
     #[test]

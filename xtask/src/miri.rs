@@ -15,7 +15,7 @@ use crate::{
 const RUNS: [&str; 3] = [
     "--package limiter-common --lib",
     "--package limiter-common --test table_properties -- different_keys entry_",
-    "--package limiter-user --lib -- kernel::program::raw",
+    "--package limiter-kernel --lib -- program::raw",
 ];
 /// Number of cases per property.
 const CASES: &str = "6";

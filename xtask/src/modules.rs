@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{Item, UseTree, Visibility, visit::Visit};
 
-/// Modules by path (`kernel/ops/attach`). The root is "".
+/// Modules by path (`ops/attach`). The root is "".
 pub type Modules = BTreeMap<String, Module>;
 
 /// The parts of a path, as in `crate::config::Rate`.

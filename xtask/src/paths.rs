@@ -53,12 +53,13 @@ pub fn scratch() -> Result<TempDir> {
 }
 
 /// The folders of the host's packages and of the BPF program.
-pub const CRATES: [&str; 8] = [
+pub const CRATES: [&str; 9] = [
     "limiter-common",
     "limiter-config",
     "limiter-ebpf",
     "limiter-feed",
     "limiter-fleet",
+    "limiter-kernel",
     "limiter-user",
     "tests",
     "xtask",

@@ -21,9 +21,9 @@ use anyhow::{Context as _, Result};
 use limiter_common::arithmetic::scale;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::kernel::{Attachment, sys::clock};
 use controller::{Controller, ROUND};
 use limiter_config::{Adaptive, Limit};
+use limiter_kernel::{Attachment, sys::clock};
 use signals::Signals;
 
 /// A limit that is being adapted.

@@ -19,16 +19,16 @@ use limiter_fleet::{
     refill::{self, Reading},
     store::Entry,
 };
+use limiter_kernel::{
+    Attachment, Error, Result,
+    ops::{bans::BY_FLEET, set},
+    program::{Tables, maps::Charge},
+    sys::clock,
+};
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use crate::{
     feed,
-    kernel::{
-        Attachment, Error, Result,
-        ops::{bans::BY_FLEET, set},
-        program::{Tables, maps::Charge},
-        sys::clock,
-    },
     observe::{Reader, readers as all_readers},
 };
 

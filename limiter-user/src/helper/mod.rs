@@ -22,9 +22,10 @@ use std::{
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use limiter_kernel::sys::bpf;
 use serde::{Deserialize, Serialize};
 
-use crate::{kernel::sys::bpf, sandbox};
+use crate::sandbox;
 
 pub use channel::Channel;
 

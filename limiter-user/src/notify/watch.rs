@@ -6,9 +6,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use limiter_kernel::sys::clock;
 use serde::Serialize;
 
-use crate::{agent::own_name, export::Reading, kernel::sys::clock, observe::Interface};
+use crate::{agent::own_name, export::Reading, observe::Interface};
 
 /// What is told.
 #[derive(Debug)]

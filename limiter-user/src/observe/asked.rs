@@ -8,8 +8,7 @@ use limiter_config::{
     Direction, Invalid, Key, Parts, Protocol, invalid, key::Packet, lists::address,
     names::direction_of,
 };
-
-use crate::kernel::program::Tables;
+use limiter_kernel::program::Tables;
 
 // The packets whose buckets are asked for, and the options for them. No doc comment: clap would make it the help of the
 // verb.

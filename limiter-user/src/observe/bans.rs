@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 use limiter_common::abi;
 use limiter_config::lists::show;
+use limiter_kernel::{Attachment, Result, program::bans::text, sys::clock};
 use serde::{Deserialize, Serialize};
 
 use super::readers;
-use crate::kernel::{Attachment, Result, program::bans::text, sys::clock};
 
 /// One ban.
 #[derive(Clone, Debug, PartialEq, Serialize)]

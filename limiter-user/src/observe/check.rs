@@ -8,9 +8,9 @@ use limiter_common::{
     table::key::SourceKey,
 };
 use limiter_config::{ALLOW, DENY, Limit, key::address, lists::show};
+use limiter_kernel::{Attachment, Result, program::Tables, sys::clock};
 
 use super::{Asked, Ban, Check, CheckedLimit, MissingOptions, OnList, readers, source::Refused};
-use crate::kernel::{Attachment, Result, program::Tables, sys::clock};
 
 /// Checks a source against the limits and lists of an attachment.
 pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {

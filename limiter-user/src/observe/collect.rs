@@ -15,6 +15,12 @@ use limiter_common::{
     },
 };
 use limiter_config::{DENY, Proof, Slot, compile::FIRST_SLOT, key::octets};
+use limiter_kernel::{
+    Attachment, Result,
+    program::Tables,
+    state::{OnTrial, Record},
+    sys::clock,
+};
 
 use super::{
     BanCounts, Delays, Drops, Interface, Limit, List, NextProgram, Passes, Reader, Sample, Sources,
@@ -28,15 +34,7 @@ use super::{
     source::TopSource,
     verdicts,
 };
-use crate::{
-    ask,
-    kernel::{
-        Attachment, Result,
-        program::Tables,
-        state::{OnTrial, Record},
-        sys::clock,
-    },
-};
+use crate::ask;
 
 /// Everything that `status` shows of an attachment. Waits at most `patience` for the fleet's agent.
 pub async fn interface(attachment: &Attachment, patience: Duration) -> Result<Interface> {

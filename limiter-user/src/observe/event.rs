@@ -11,9 +11,8 @@ use limiter_common::{
     table::key::Words,
 };
 use limiter_config::{Protocol, key::ip, matches::flag_names};
+use limiter_kernel::{Result, sys::clock};
 use serde::Serialize;
-
-use crate::kernel::{Result, sys::clock};
 
 /// A line of `watch --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Result, anyhow};
 use limiter_feed::State;
+use limiter_kernel::state::pins;
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
@@ -19,7 +20,7 @@ use nix::{
 use serde::{Deserialize, Serialize};
 use serde_json::Deserializer;
 
-use crate::{files::Folder, kernel::state::pins};
+use crate::files::Folder;
 
 /// Attempts to lock a file. `status`, and a feed that removes old files, lock it for a moment.
 const TRIES: usize = 20;

@@ -6,9 +6,9 @@ use limiter_common::{
     table::entry::epoch_in,
 };
 use limiter_config::{Invalid, Limit, LimitQuota, Slot};
+use limiter_kernel::{Attachment, Result, sys::clock};
 
 use super::CheckedLimit;
-use crate::kernel::{Attachment, Result, sys::clock};
 
 /// The shortest Ethernet frame without its checksum: 60 bytes. `retry_after` waits for this frame if packets cost
 /// their length.

@@ -2,13 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use limiter_kernel::{Attachment, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Status, Top, collect, feeds};
-use crate::{
-    ask,
-    kernel::{Attachment, Result},
-};
+use crate::ask;
 
 /// Time limit for the agent's answers about fleets, for all attachments together. A slow agent must not delay the
 /// rest.

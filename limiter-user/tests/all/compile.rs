@@ -13,7 +13,8 @@ use limiter_common::{
     table::key::{BY_DESTINATION, BY_FLOW, BY_PAIR, KeyMask},
 };
 use limiter_config::{Settings, TierBits, file, slot::Slot};
-use limiter_user::{kernel::state::record::Record, plan::replay::Compiled};
+use limiter_kernel::state::record::Record;
+use limiter_user::plan::replay::Compiled;
 
 const FRAME_MAX: u64 = 1_522;
 

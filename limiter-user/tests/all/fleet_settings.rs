@@ -10,7 +10,7 @@ use limiter_config::{
     lists::{Prefixes, prefix},
     overlay::{OnLists, Overlay},
 };
-use limiter_user::kernel::state::record::Record;
+use limiter_kernel::state::record::Record;
 use proptest::{collection::vec, prelude::*};
 
 const SHARED_LISTS: &str = r#"

@@ -3,14 +3,14 @@
 use anyhow::Result;
 use limiter_common::abi::Config;
 use limiter_config::{Mode, Settings, TierBits, shares::Share, slot::Slot};
-use limiter_tests::{recipes, scenario, settings};
-use limiter_user::kernel::{
+use limiter_kernel::{
     program::{
         object,
         object::{ListMaps, Maps, Program},
     },
     sys::requirements,
 };
+use limiter_tests::{recipes, scenario, settings};
 
 use super::case::{Case, Sources, Verdict};
 

@@ -24,10 +24,10 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use limiter_user::kernel::sys::requirements;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
 
+use limiter_kernel::sys::requirements;
 use plan::Plan;
 use series::Results;
 

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, anyhow};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned, maps::Map, programs::ProgramFd, programs::Xdp};
 use limiter_common::abi::{Config, SETS_OF_WORD};
-use limiter_user::kernel::{program::raw::Raw, sys::clock};
+use limiter_kernel::{program::raw::Raw, sys::clock};
 
 #[cfg(target_endian = "little")]
 const OBJECT: &[u8] = include_bytes_aligned!("../../../limiter-ebpf/prebuilt/bench.bpfel.o");

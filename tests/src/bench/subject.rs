@@ -7,7 +7,6 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use limiter_tests::scenario::{self, source};
-use limiter_user::kernel::sys::{interface::XdpMode, link::Link};
 
 use super::{
     case::{Case, Sources, Verdict},
@@ -50,6 +49,7 @@ enum Kind {
 
 use Kind::{Command, Field, Limiter, Nothing, Programs, Recipe, Rules};
 use limiter_config::{Direction, Mode};
+use limiter_kernel::sys::{interface::XdpMode, link::Link};
 
 /// All subjects. The first two are the bare programs.
 pub static SUBJECTS: [Subject; 34] = [

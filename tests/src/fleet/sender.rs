@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use limiter_user::kernel::sys::clock;
+use limiter_kernel::sys::clock;
 
 use super::{
     Network,

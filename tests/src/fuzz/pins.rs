@@ -12,14 +12,14 @@ use limiter_common::abi::{
     counters::{Count, Counters},
     events::Event,
 };
+use limiter_kernel::{
+    Attachment,
+    ops::{attach::attach, detach::detach, set::Wanted, watch},
+    program::raw::Raw,
+    state::pins,
+    sys::clock,
+};
 use limiter_user::{
-    kernel::{
-        Attachment,
-        ops::{attach::attach, detach::detach, set::Wanted, watch},
-        program::raw::Raw,
-        state::pins,
-        sys::clock,
-    },
     observe::{Sample, Status, asked::Asked, check, collect, event},
     show,
 };

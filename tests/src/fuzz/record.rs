@@ -1,6 +1,6 @@
 //! Fuzz target for the record that is pinned beside a program: JSON for later commands, also of another version.
 
-use limiter_user::kernel::state::record::Record;
+use limiter_kernel::state::record::Record;
 
 use super::expect_one_line;
 

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use limiter_kernel::state::pins;
 use limiter_tests::{
     eventually,
     hosts::{Hosts, on},
@@ -17,7 +18,6 @@ use limiter_tests::{
     testbed::Host,
     tun::Tun,
 };
-use limiter_user::kernel::state::pins;
 
 use crate::{
     card::{BURST, Card, LIMIT, PATIENCE, SILENCE, run, step},

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use limiter_kernel::sys::bpf;
 use limiter_tests::{
     command::ip,
     eventually,
@@ -17,7 +18,6 @@ use limiter_tests::{
     raw::Raw,
     trials::has_program,
 };
-use limiter_user::kernel::sys::bpf;
 
 /// Parts of the messages that commands may print when their interface disappears.
 const WORDS: [&str; 8] = [

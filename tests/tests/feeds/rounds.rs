@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, thread::sleep, time::Duration};
 
+use limiter_kernel::{Attachment, sys::clock};
 use limiter_tests::{
     eventually,
     exporter::{Exporter, loopback_up},
@@ -10,7 +11,6 @@ use limiter_tests::{
     need_kernel, number,
     traffic::Traffic,
 };
-use limiter_user::kernel::{Attachment, sys::clock};
 use nix::sys::signal::Signal;
 
 use super::{LIST, PREFIXES, attached};

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use limiter_kernel::state::pins;
 use limiter_tests::{
     command::binary,
     eventually,
@@ -14,7 +15,6 @@ use limiter_tests::{
     hosts::on,
     need_kernel,
 };
-use limiter_user::kernel::state::pins;
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},

@@ -2,13 +2,13 @@
 
 use std::{cell::Cell, net::Ipv4Addr, thread, time::Duration};
 
+use limiter_kernel::sys::clock;
 use limiter_tests::{
     eventually,
     fleet::{Agent, Bucket, Fleet, Load, STORE, Sent, Stream, source},
     number,
     redis::Setup,
 };
-use limiter_user::kernel::sys::clock;
 use serde_json::Value;
 
 use super::Server;

@@ -7,13 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use limiter_kernel::state::pins;
 use limiter_tests::{
     command::Outcome,
     eventually,
     fleet::{Fleet, Load, source},
     hosts::on,
 };
-use limiter_user::kernel::state::pins;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 

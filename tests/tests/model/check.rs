@@ -5,12 +5,12 @@ use std::{collections::BTreeSet, fs, path::Path};
 use aya::programs::ProgramInfo;
 use limiter_common::policy::verdict::Reason;
 use limiter_config::Lists;
-use limiter_tests::objects::Object;
-use limiter_user::kernel::{
+use limiter_kernel::{
     program::lists::ListTables,
     state::{pins, record::Record},
     sys::{bpffs::BPFFS, folder::Dir, interface},
 };
+use limiter_tests::objects::Object;
 use serde_json::{Value, json};
 
 use super::{
@@ -93,7 +93,7 @@ fn pinned(
     let [generation] = generations[..] else {
         return Err(format!("{name}: generations {generations:?}"));
     };
-    let mut wanted: Vec<_> = limiter_user::kernel::program::maps::MAPS
+    let mut wanted: Vec<_> = limiter_kernel::program::maps::MAPS
         .map(str::to_owned)
         .to_vec();
     wanted.extend(["link".to_owned(), format!("g{generation}")]);

@@ -13,6 +13,7 @@ use std::{
 
 use aya::maps::{Map, MapData, PerCpuArray};
 use limiter_common::{abi::counters::Counters as OfCpu, policy::verdict::Reason};
+use limiter_kernel::{program::raw, state::pins, sys::bpffs::BPFFS};
 use limiter_tests::{
     command::{Outcome, prepared},
     files::Folder,
@@ -20,7 +21,6 @@ use limiter_tests::{
     raw::Raw,
     testbed::Namespace,
 };
-use limiter_user::kernel::{program::raw, state::pins, sys::bpffs::BPFFS};
 use nix::{
     mount::{MntFlags, MsFlags, mount, umount2},
     sched::{CloneFlags, unshare},

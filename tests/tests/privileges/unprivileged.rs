@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use limiter_kernel::sys::{folder::Dir, lock};
 use limiter_tests::{
     command::{Arguments, Outcome, copy_binary},
     eventually,
@@ -17,7 +18,6 @@ use limiter_tests::{
     raw::Raw,
     traffic::udp,
 };
-use limiter_user::kernel::sys::{folder::Dir, lock};
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},

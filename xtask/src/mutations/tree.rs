@@ -29,9 +29,9 @@ const LONGEST: &str = "300";
 
 /// The source file that includes the object in the binary. In the copy it reads the object at run time, so that a new
 /// object needs no compilation in user space.
-const LOADER: &str = "limiter-user/src/kernel/program/object.rs";
+const LOADER: &str = "limiter-kernel/src/program/object.rs";
 const IN_BINARY: &str =
-    r#"include_bytes_aligned!(concat!("../../../../limiter-ebpf/prebuilt/", $name, $kind))"#;
+    r#"include_bytes_aligned!(concat!("../../../limiter-ebpf/prebuilt/", $name, $kind))"#;
 const FROM_FILE: &str = r#"std::fs::read(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../limiter-ebpf/prebuilt/",

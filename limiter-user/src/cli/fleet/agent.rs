@@ -6,11 +6,11 @@ use std::{
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use limiter_fleet::{agent::Options, store};
+use limiter_kernel::sys::requirements;
 
 use crate::{
     agent,
     cli::shared::{SECOND, duration, interruption, note, print},
-    kernel::sys::requirements,
 };
 
 /// The longest file in bytes: longer than any password or certificate.

@@ -2,11 +2,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use limiter_config::Rate;
+use limiter_kernel::sys::requirements;
 
 use crate::{
     adapt::{self, simulate::Second},
     cli::shared::{file::read, interface, interruption, note, print},
-    kernel::sys::requirements,
     plan::capture::Capture,
     sandbox,
     show::{table::table, units::grouped},

@@ -7,6 +7,17 @@ use limiter_config::{
     Direction, Mode,
     names::{self, OUT, direction_of},
 };
+use limiter_kernel::{
+    Attachment, Error,
+    ops::{
+        attach::attach,
+        detach::clear_ended,
+        replace::replace,
+        set::{Lasts, Wanted},
+        trial,
+    },
+    sys::{bpf::Place, requirements},
+};
 
 use super::{
     reload::{allow_in, put_in_force},
@@ -16,17 +27,6 @@ use crate::{
     cli::shared::{
         DAY, Limiting, SECOND, Usage, about, at_once::at_once, duration, interface, note, outcome,
         read_for, report, settings, ssh, unique, warn_of_full_tables,
-    },
-    kernel::{
-        Attachment, Error,
-        ops::{
-            attach::attach,
-            detach::clear_ended,
-            replace::replace,
-            set::{Lasts, Wanted},
-            trial,
-        },
-        sys::{bpf::Place, requirements},
     },
     observe::collect,
     plan::doctor::proof,

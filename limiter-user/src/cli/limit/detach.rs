@@ -1,12 +1,10 @@
 use clap::Args;
-
-use crate::{
-    cli::shared::{interface, is_all, note, outcome, report, unique},
-    kernel::{
-        Error,
-        ops::detach::{detach, detach_all},
-    },
+use limiter_kernel::{
+    Error,
+    ops::detach::{detach, detach_all},
 };
+
+use crate::cli::shared::{interface, is_all, note, outcome, report, unique};
 
 /// Stop limiting, and remove everything that limiter attached
 #[derive(Debug, Args)]

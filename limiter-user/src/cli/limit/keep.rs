@@ -1,12 +1,10 @@
 use clap::Args;
-
-use crate::{
-    cli::shared::{On, each, outcome},
-    kernel::ops::{
-        detach::detach,
-        trial::{Ended, end},
-    },
+use limiter_kernel::ops::{
+    detach::detach,
+    trial::{Ended, end},
 };
+
+use crate::cli::shared::{On, each, outcome};
 
 /// Keep a change that is on trial (`--try`), or revert it
 #[derive(Debug, Args)]

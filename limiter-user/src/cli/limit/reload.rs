@@ -5,14 +5,12 @@ use std::{
 
 use clap::Args;
 use limiter_config::Settings;
-
-use crate::{
-    cli::shared::{Lasting, On, about, each, read_for, report_changes, warn_of_change},
-    kernel::{
-        Attachment,
-        ops::set::{Lasts, Wanted, swap},
-    },
+use limiter_kernel::{
+    Attachment,
+    ops::set::{Lasts, Wanted, swap},
 };
+
+use crate::cli::shared::{Lasting, On, about, each, read_for, report_changes, warn_of_change};
 
 /// Apply a changed configuration file
 #[derive(Debug, Args)]

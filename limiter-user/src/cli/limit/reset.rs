@@ -3,10 +3,10 @@ use std::net::IpAddr;
 use clap::Args;
 use limiter_common::table::key::SourceKey;
 use limiter_config::Limit;
+use limiter_kernel::Attachment;
 
 use crate::{
     cli::shared::{OnOne, address, each, outcome},
-    kernel::Attachment,
     observe::Asked,
     show::units::{counted, grouped},
 };

@@ -6,13 +6,10 @@ use limiter_config::{
     Burst, Invalid, Limit, Malformed, NewSources, OrNone, Rate, Settings, control::is_control,
     invalid,
 };
+use limiter_kernel::{Attachment, ops::set::set};
 
-use crate::{
-    cli::shared::{
-        Lasting, On, about, allow_first, each, note_stale_file, report_changes, usage,
-        warn_of_change,
-    },
-    kernel::{Attachment, ops::set::set},
+use crate::cli::shared::{
+    Lasting, On, about, allow_first, each, note_stale_file, report_changes, usage, warn_of_change,
 };
 
 /// Change rate, burst and other settings while traffic flows

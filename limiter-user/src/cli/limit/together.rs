@@ -1,15 +1,14 @@
 //! `attach` of several interfaces: all of them get the configuration, or none does.
 
-use crate::{
-    cli::shared::{about, at_once::at_once, note},
-    kernel::{
-        Attachment, Error,
-        ops::{
-            detach::detach_unchanged,
-            set::{Lasts, Wanted, swap},
-        },
+use limiter_kernel::{
+    Attachment, Error,
+    ops::{
+        detach::detach_unchanged,
+        set::{Lasts, Wanted, swap},
     },
 };
+
+use crate::cli::shared::{about, at_once::at_once, note};
 
 /// The effect of `attach` on one interface.
 pub enum Effect {

@@ -9,11 +9,11 @@ use limiter_common::abi;
 
 use limiter_config::{Invalid, invalid};
 use limiter_fleet::{host::BANS, store::Edit};
+use limiter_kernel::{Attachment, ops::bans::BY_FLEET, program::bans, sys::clock};
 
 use super::{by_fleet, cut_off, edit::first_of};
-use crate::{
-    cli::shared::{OnOne, SECOND, YEAR, duration, each, note, outcome, prefix, usage, warn_of_ban},
-    kernel::{self, Attachment, ops::bans::BY_FLEET, program::bans, sys::clock},
+use crate::cli::shared::{
+    OnOne, SECOND, YEAR, duration, each, note, outcome, prefix, usage, warn_of_ban,
 };
 
 /// The origin of bans that are made by this command. A fleet shares them.
@@ -114,7 +114,7 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
 fn ban_here(
     attachment: &mut Attachment,
     arguments: &Ban,
-) -> kernel::Result<Option<(String, String)>> {
+) -> limiter_kernel::Result<Option<(String, String)>> {
     let origin = &arguments.origin;
     let _lock = attachment.lock()?;
     let now = clock::now()?;

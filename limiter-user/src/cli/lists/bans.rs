@@ -1,8 +1,8 @@
 use clap::Args;
+use limiter_kernel::Attachment;
 
 use crate::{
     cli::shared::{answer, each, interface},
-    kernel::Attachment,
     observe, show,
 };
 

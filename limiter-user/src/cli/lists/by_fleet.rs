@@ -3,11 +3,11 @@
 use super::edit::{Edit, Kind, first_of};
 use limiter_config::{Invalid, Prefixes, Settings, invalid, lists::prefix};
 use limiter_fleet::{host::BANS, store};
+use limiter_kernel::Attachment;
 
 use crate::{
     ask,
     cli::shared::{note, outcome},
-    kernel::Attachment,
 };
 
 impl Edit {

@@ -6,16 +6,16 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 use limiter_config::{Invalid, Prefixes, Settings, invalid, lists, lists::show};
+use limiter_kernel::{
+    Attachment,
+    ops::set::{Lasts, set},
+};
 
 use crate::{
     ask,
     cli::shared::{
         Lasting, OnOne, Usage, allow_first, answer, each, note, note_stale_file, prefix,
         report_changes, warn_of_change,
-    },
-    kernel::{
-        Attachment,
-        ops::set::{Lasts, set},
     },
     observe::Listing,
     show,

@@ -5,12 +5,12 @@ use clap::Args;
 use limiter_common::abi::ORIGIN_MAX;
 use limiter_config::invalid;
 use limiter_feed::Settings;
+use limiter_kernel::{ops::bans::NO_FEEDS, sys::requirements};
 
 use crate::{
     cli::shared::{interruption, note, outcome, usage},
     feed::Here,
     helper,
-    kernel::{ops::bans::NO_FEEDS, sys::requirements},
     observe::feeds,
     sandbox,
     show::units::counted,

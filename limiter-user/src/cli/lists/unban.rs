@@ -3,11 +3,11 @@ use ipnet::IpNet;
 
 use limiter_config::lists::show;
 use limiter_fleet::{host::BANS, store::Edit};
+use limiter_kernel::{Attachment, Result, ops::bans::BY_FLEET, program::bans::text, sys::clock};
 
 use super::{by_fleet, edit::first_of};
 use crate::{
     cli::shared::{OnOne, each, note, outcome, prefix},
-    kernel::{Attachment, Result, ops::bans::BY_FLEET, program::bans::text, sys::clock},
     observe::{Asked, readers},
 };
 

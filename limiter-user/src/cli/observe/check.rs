@@ -4,11 +4,11 @@ use std::{
 };
 
 use clap::Args;
+use limiter_kernel::Attachment;
 
 use crate::{
     ask,
     cli::shared::{OnOne, address, answer, each},
-    kernel::Attachment,
     observe::{self, Asked, OnList, source},
     show,
 };

@@ -1,9 +1,9 @@
 use clap::Args;
+use limiter_kernel::{Attachment, Error};
 
 use crate::{
     ask,
     cli::shared::{answer, interface, is_all, note, unique},
-    kernel::{Attachment, Error},
     observe::{self, collect, feeds},
     show,
 };

@@ -2,11 +2,11 @@ use std::{env, num::NonZeroUsize, time::Duration};
 
 use clap::Args;
 use crossterm::event::{Event, KeyCode, KeyModifiers};
+use limiter_kernel::{Attachment, Error};
 use tokio::time::{self, MissedTickBehavior, sleep};
 
 use crate::{
     cli::shared::{SECOND, Usage, answer, duration, interface, interruption},
-    kernel::{Attachment, Error},
     observe::{Sample, collect, live::Gauge},
     sandbox,
     show::{screen, screen::Screen, top},

@@ -16,14 +16,14 @@ use limiter_common::{
     policy::verdict::Reason,
 };
 use limiter_config::Direction;
+use limiter_kernel::{
+    ops::watch::{Filter, Watching},
+    sys::clock,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{
     cli::shared::{about, answer, file_size, interface, interruption, note, prefix},
-    kernel::{
-        ops::watch::{Filter, Watching},
-        sys::clock,
-    },
     observe,
     plan::capture::{Interface, Writer},
     show::{self, units::grouped},

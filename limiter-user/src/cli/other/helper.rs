@@ -3,10 +3,11 @@
 
 use std::ffi::OsString;
 
+use limiter_kernel::Error;
+
 use crate::{
     feed::Bans,
     helper::{Question, VERB, attend},
-    kernel::Error,
     observe::Snapshot,
 };
 

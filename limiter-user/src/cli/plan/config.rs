@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use limiter_config::file;
+use limiter_kernel::Attachment;
 
 use crate::{
     cli::shared::{
@@ -10,7 +11,6 @@ use crate::{
         note, print, refuse_warnings, warn_of_changed_meaning, warn_of_full_tables,
         warn_of_ineffective, write,
     },
-    kernel::Attachment,
     show::units::counted,
 };
 

@@ -1,8 +1,8 @@
 use clap::Args;
+use limiter_kernel::{Attachment, probe, sys::requirements};
 
 use crate::{
     cli::shared::{answer, interface},
-    kernel::{Attachment, probe, sys::requirements},
     plan::doctor::{diagnose, proof, room},
     show,
 };

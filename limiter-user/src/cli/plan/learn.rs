@@ -5,11 +5,11 @@ use std::{
 
 use clap::Args;
 use limiter_config::Mode;
+use limiter_kernel::{ops::learn::INTERVAL, program::object::new_seed};
 
 use super::replay::note_damage;
 use crate::{
     cli::shared::{DAY, SECOND, about, duration, interface, interruption, note, print},
-    kernel::{ops::learn::INTERVAL, program::object::new_seed},
     plan::{
         capture::Capture,
         learn::{Watched, live, propose, show},

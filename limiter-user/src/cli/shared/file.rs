@@ -5,15 +5,13 @@ use std::path::Path;
 use limiter_config::{
     Mode, Settings, file, file::File, ineffective::USUAL_FRAME, table_warning::ADVICE,
 };
+use limiter_kernel::{
+    ops::set::Wanted,
+    sys::{XdpMode, interface},
+};
 
 use super::output::{is_strict, note};
-use crate::{
-    kernel::{
-        ops::set::Wanted,
-        sys::{XdpMode, interface},
-    },
-    show::units::counted,
-};
+use crate::show::units::counted;
 
 /// Reads a file. Each mistake is reported on its own line; the returned error sums them up.
 pub fn read(path: &Path) -> anyhow::Result<File> {

@@ -3,9 +3,9 @@
 use std::{collections::HashSet, io};
 
 use clap::{ArgAction, Args};
+use limiter_kernel::Attachment;
 
 use super::{Usage, at_once::at_once, interface, note};
-use crate::kernel::Attachment;
 
 // Interfaces as the only operands of a verb.
 #[derive(Debug, Args)]

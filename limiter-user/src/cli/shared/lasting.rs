@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use limiter_config::difference::difference;
+use limiter_kernel::ops::set::{Lasts, Swapped};
 
 use super::{DAY, SECOND, duration, note, outcome};
-use crate::kernel::ops::set::{Lasts, Swapped};
 
 // The options of verbs that change settings in force. No doc comment: clap would make it the help of the verb.
 #[derive(Debug, Args)]

@@ -12,7 +12,6 @@ use super::{
     at_once::{self, Text},
     descriptors, secrets,
 };
-use crate::kernel;
 
 /// A command line that is well-formed, but contradicts itself.
 #[derive(Debug, thiserror::Error)]
@@ -179,9 +178,9 @@ pub fn usage(error: limiter_config::Invalid) -> anyhow::Error {
 }
 
 /// Adds the interface to an error that does not name it.
-pub fn about(interface: &str) -> impl Fn(kernel::Error) -> anyhow::Error {
+pub fn about(interface: &str) -> impl Fn(limiter_kernel::Error) -> anyhow::Error {
     move |error| match error {
-        kernel::Error::Invalid(invalid) => anyhow::anyhow!("{interface}: {invalid}"),
+        limiter_kernel::Error::Invalid(invalid) => anyhow::anyhow!("{interface}: {invalid}"),
         error => error.into(),
     }
 }

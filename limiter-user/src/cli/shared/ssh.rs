@@ -4,10 +4,10 @@ use std::{env, fs, net::IpAddr, os::unix::process::parent_id};
 
 use ipnet::IpNet;
 use limiter_config::{Prefixes, Settings, lists::show};
+use limiter_kernel::Attachment;
 
 use crate::{
     cli::shared::output,
-    kernel::Attachment,
     plan::session::{Fate, Session},
 };
 

@@ -1,15 +1,15 @@
 //! The interface, its driver and its queues.
 
 use limiter_config::{Direction, names::direction_of};
+use limiter_kernel::{
+    ops::attach::ELSEWHERE,
+    probe::{Device, Features, Machine},
+    sys::Interface,
+};
 
 use super::{
     finding::{Finding, Mode, ok, problem, warning},
     mode::{ONE_BUFFER, ena_queues},
-};
-use crate::kernel::{
-    ops::attach::ELSEWHERE,
-    probe::{Device, Features, Machine},
-    sys::Interface,
 };
 
 pub(super) fn interface(device: &Device) -> Finding {

@@ -1,9 +1,8 @@
 //! Findings of `doctor`: their shape in JSON, and how they are made.
 
 use clap::ValueEnum;
+use limiter_kernel::Error;
 use serde::Serialize;
-
-use crate::kernel::Error;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize)]

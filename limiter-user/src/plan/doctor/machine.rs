@@ -1,7 +1,8 @@
 //! Kernel, privileges and bpffs.
 
+use limiter_kernel::{probe::Machine, sys::bpffs::BPFFS};
+
 use super::finding::{Finding, error, ok, problem};
-use crate::kernel::{probe::Machine, sys::bpffs::BPFFS};
 
 pub(super) fn kernel(machine: &Machine) -> Finding {
     match &machine.kernel {

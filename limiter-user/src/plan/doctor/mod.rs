@@ -7,13 +7,13 @@ mod mode;
 
 use serde::Serialize;
 
-use crate::kernel::{
-    Error,
-    probe::{Device, Machine},
-};
 pub use finding::{Finding, Level, Mode};
 use finding::{error, ok, warning};
 use limiter_config::{Settings, table_warning::ADVICE};
+use limiter_kernel::{
+    Error,
+    probe::{Device, Machine},
+};
 
 /// The output of `doctor --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -2,12 +2,12 @@
 //! packets before the program in that mode.
 
 use limiter_config::{Direction, names::direction_of};
-
-use super::finding::{Finding, Mode, error, ok, warning};
-use crate::kernel::{
+use limiter_kernel::{
     probe::Device,
     sys::{Interface, XdpMode, XdpState},
 };
+
+use super::finding::{Finding, Mode, error, ok, warning};
 
 /// The largest MTU, in bytes, with frames that fit in one buffer of a page.
 pub(super) const ONE_BUFFER: u32 = 3498;

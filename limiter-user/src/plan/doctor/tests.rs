@@ -1,10 +1,11 @@
 //! Tests with cards and kernels that no test machine has.
 
-use super::*;
-use crate::kernel::{
+use limiter_kernel::{
     probe::{Channels, Device, Features, Machine},
     sys::{Interface, XdpMode, XdpState, requirements, requirements::KernelVersion},
 };
+
+use super::*;
 
 fn machine() -> Machine {
     Machine {

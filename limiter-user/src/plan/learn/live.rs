@@ -2,14 +2,14 @@
 
 use limiter_common::{abi::learn::Sample, table::key::Address};
 use limiter_config::Mode;
+use limiter_kernel::{
+    Result,
+    ops::learn::{Observed, Sightings, Watch},
+};
 
 use super::{
     Watched,
     sample::{SOURCES_MAX, Sampler},
-};
-use crate::kernel::{
-    Result,
-    ops::learn::{Observed, Sightings, Watch},
 };
 
 /// Begins to observe the interface called `name` by a program in `mode`.

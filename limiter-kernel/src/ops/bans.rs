@@ -1,0 +1,141 @@
+//! The bans of one origin: those of an attachment, and changes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ipnet::IpNet;
+use limiter_common::abi::Ban;
+
+use crate::{Attachment, Error, Result, program::bans, sys::clock};
+
+/// The origin of the bans that all hosts of a fleet have.
+pub const BY_FLEET: &str = "fleet";
+
+/// Origins of bans that are not those of feeds. A part of the room for bans is theirs.
+pub const NO_FEEDS: [&str; 3] = ["hand", "fail2ban", BY_FLEET];
+
+/// A ban to add or renew: its prefix, milliseconds until it ends (`u64::MAX`: it has no end), and its reason.
+pub type Wish = (IpNet, u64, String);
+
+/// The bans of `origin` on an attachment, each with the milliseconds until it ends, and the room for more.
+pub fn of(attachment: &Attachment, origin: &str) -> Result<(HashMap<IpNet, u64>, u64)> {
+    let now = clock::now()?;
+    let mut bans = attachment.bans.at(now)?;
+    let most = most_with(attachment.record.settings.max_bans, &bans);
+    let room = most.saturating_sub(bans.len() as u64);
+    bans.retain(|(_, ban)| bans::text(&ban.origin) == origin);
+    let left = |until: u64| match until {
+        0 => u64::MAX,
+        until => until.saturating_sub(now) / 1_000_000,
+    };
+    let bans = bans.iter().map(|(prefix, ban)| (*prefix, left(ban.until)));
+    Ok((bans.collect(), room))
+}
+
+/// The part of the room for bans that feeds leave to other origins: a sixteenth, at least 64; of less than 128, half.
+fn kept_for_others(max_bans: u32) -> u64 {
+    u64::from((max_bans / 16).max(64.min(max_bans.div_ceil(2))))
+}
+
+/// The most bans that there may be after a feed has added some to `bans`.
+fn most_with(max_bans: u32, bans: &[(IpNet, Ban)]) -> u64 {
+    let origins = bans.iter().map(|(_, ban)| bans::text(&ban.origin));
+    let others = origins.filter(|origin| NO_FEEDS.contains(&&**origin));
+    let others = others.count() as u64;
+    (u64::from(max_bans) + others).saturating_sub(kept_for_others(max_bans).max(others))
+}
+
+/// Changes the bans of `origin` on an interface.
+/// Fails if `refuse` has a reason against one of them. Returns the number of bans that were not made because another
+/// origin has them, and the first of them.
+pub async fn change(
+    interface: &str,
+    origin: &str,
+    (add, remove): (Vec<Wish>, Vec<IpNet>),
+    refuse: impl Fn(&IpNet) -> Option<String>,
+) -> Result<(u64, Option<IpNet>)> {
+    let (mut attachment, _lock) = Attachment::open_locked(interface).await?;
+    let now = clock::now()?;
+    let mut bans = BTreeMap::new();
+    let mut others = (0, None);
+    for (prefix, left, reason) in add {
+        if let Some(why) = refuse(&prefix) {
+            return Err(Error::Refused(why));
+        }
+        let prefix = prefix.trunc();
+        let until = match left {
+            u64::MAX => 0,
+            left => now.saturating_add(left.saturating_mul(1_000_000)),
+        };
+        let ban = bans::ban(&prefix, until, origin, &reason)?;
+        // People make the bans of a fleet: like those by hand, they take the place of others.
+        if origin == BY_FLEET || !attachment.bans.is_of_another(&prefix, &ban, now)? {
+            bans.insert(prefix, ban);
+        } else {
+            others = (others.0 + 1, others.1.or(Some(prefix)));
+        }
+    }
+    let mut own = Vec::new();
+    for prefix in remove {
+        let ban = attachment.bans.get(&prefix)?;
+        if ban.is_some_and(|ban| bans::text(&ban.origin) == origin) {
+            own.push(prefix);
+        }
+    }
+    let max_bans = attachment.record.settings.max_bans;
+    let most = match origin {
+        BY_FLEET => max_bans,
+        _ => {
+            // A feed that has more than its part may still renew and replace its bans.
+            let all = attachment.bans.at(now)?;
+            let most = most_with(max_bans, &all).max(all.len() as u64);
+            u32::try_from(most).unwrap_or(max_bans).min(max_bans)
+        }
+    };
+    attachment.bans.remove(&own, now)?;
+    attachment.bans.add(&bans, most, now)?;
+    Ok(others)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    fn made_by(origin: &str, count: u32) -> Vec<(IpNet, Ban)> {
+        let ban = |number: u32| {
+            let prefix = IpNet::from(IpAddr::from(number.to_be_bytes()));
+            let made = bans::ban(&prefix, 0, origin, "").expect("valid");
+            (prefix, made)
+        };
+        (0..count).map(ban).collect()
+    }
+
+    #[test]
+    fn feeds_leave_room_for_bans_by_hand() {
+        for (max_bans, kept) in [
+            (0, 0),
+            (1, 1),
+            (2, 1),
+            (65, 33),
+            (128, 64),
+            (1_024, 64),
+            (65_536, 4_096),
+        ] {
+            assert_eq!(kept_for_others(max_bans), kept, "{max_bans}");
+            assert_eq!(most_with(max_bans, &[]), u64::from(max_bans) - kept);
+            let feed = made_by("drop", max_bans.min(9));
+            assert_eq!(most_with(max_bans, &feed), u64::from(max_bans) - kept);
+        }
+        // Those by hand take from what is kept for them first.
+        for (by_hand, most) in [(0, 960), (10, 970), (64, 1_024), (100, 1_024)] {
+            for origin in ["hand", "fail2ban", "fleet"] {
+                assert_eq!(
+                    most_with(1_024, &made_by(origin, by_hand)),
+                    most,
+                    "{by_hand}"
+                );
+            }
+        }
+    }
+}

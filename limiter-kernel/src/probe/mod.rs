@@ -1,0 +1,91 @@
+//! Facts that decide whether and how limiter can attach to an interface. Finding them out changes nothing: nothing is
+//! mounted, loaded or attached.
+
+mod ethtool;
+mod netdev;
+
+use std::thread;
+
+pub use ethtool::Channels;
+pub use netdev::Features;
+
+use limiter_config::names::direction_of;
+
+use crate::{
+    Result,
+    state::occupant,
+    sys::{
+        Interface, XdpState, bpffs, interface, native, requirements,
+        requirements::{KernelVersion, Needed},
+    },
+};
+
+/// Facts that hold for all interfaces.
+#[derive(Debug)]
+pub struct Machine {
+    /// The kernel's release name (`uname -r`).
+    pub release: String,
+    /// The kernel's version; an error if it is too old.
+    pub kernel: Result<KernelVersion>,
+    /// Needed capabilities that this process lacks.
+    pub missing: Vec<Needed>,
+    /// Whether this process may mount a bpffs.
+    pub may_mount: bool,
+    /// Whether a bpffs is mounted; an error if pins would not stay.
+    pub bpffs: Result<bool>,
+    /// Processors that this process may run on.
+    pub cpus: u32,
+}
+
+/// Facts about an interface. `None`: the kernel gives no answer.
+#[derive(Debug)]
+pub struct Device {
+    /// The interface, as route netlink describes it.
+    pub interface: Interface,
+    /// The driver's name.
+    pub driver: Option<String>,
+    /// XDP features of the driver (Linux 6.3).
+    pub xdp: Option<Features>,
+    /// Its queues.
+    pub channels: Option<Channels>,
+    /// Whether the card merges packets.
+    pub lro: Option<bool>,
+    /// Whether the stack merges packets.
+    pub gro: Option<bool>,
+    /// True if the interface lets each packet leave at its time.
+    pub has_fq: bool,
+    /// The reason why the card cannot run a program in native mode.
+    pub obstacle: Option<&'static str>,
+    /// Limiter's own program on the interface; an error if something is in its way.
+    pub own: Result<Option<XdpState>>,
+}
+
+/// Examines the machine.
+pub fn machine() -> Result<Machine> {
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    Ok(Machine {
+        release: requirements::release()?,
+        kernel: requirements::kernel(),
+        missing: requirements::missing_capabilities()?,
+        may_mount: requirements::may_mount()?,
+        bpffs: bpffs::foresee(),
+        cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+    })
+}
+
+/// Examines the interface called `name`.
+pub async fn device(name: &str) -> Result<Device> {
+    let interface = interface::by_name(name).await?;
+    let ask = ethtool::Ethtool::new(direction_of(name).0)?;
+    Ok(Device {
+        driver: ask.driver(),
+        xdp: netdev::features(interface.index),
+        channels: ask.channels(),
+        lro: ask.lro(),
+        gro: ask.gro(),
+        has_fq: interface::has_fq(interface.index).await?,
+        obstacle: native::obstacle(&interface),
+        own: occupant::of(&interface).await,
+        interface,
+    })
+}

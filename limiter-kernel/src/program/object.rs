@@ -1,0 +1,365 @@
+//! The compiled program: chosen by byte order, given its constants, loaded over new or pinned maps.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use aya::{
+    Ebpf, EbpfError, EbpfLoader, include_bytes_aligned,
+    maps::{Map, MapError, ProgramArray},
+    programs::{Program as AyaProgram, ProgramError, ProgramFd},
+};
+use ipnet::IpNet;
+use limiter_common::{
+    abi::{CLOCK_KERNEL, Config, Listed, SETS_OF_WORD},
+    policy::second_chance::lines,
+    table::{Seed, key::SLOTS},
+};
+
+use crate::{
+    error::{self, Error, Failed, Result, cause},
+    program::{
+        lists,
+        maps::{self, Tables, missing},
+        raw::Raw,
+    },
+    sys::{
+        clock,
+        folder::{Dir, Pin},
+        requirements,
+    },
+};
+
+/// The name of a program's pin in the folder of its generation.
+pub const PIN: &str = "program";
+
+macro_rules! prebuilt {
+    ($name:literal) => {
+        if cfg!(target_endian = "little") {
+            prebuilt!($name, ".bpfel.o")
+        } else {
+            prebuilt!($name, ".bpfeb.o")
+        }
+    };
+    ($name:literal, $kind:literal) => {
+        include_bytes_aligned!(concat!("../../../limiter-ebpf/prebuilt/", $name, $kind))
+    };
+}
+
+/// The maps that a program works on.
+#[derive(Clone, Copy, Debug)]
+pub enum Maps<'a> {
+    /// New ones.
+    New,
+    /// New maps for packets with their own times. Equal packets then give equal results.
+    Replayed {
+        /// The secret that assigns keys to sets.
+        seed: Seed,
+        /// Time at which the new-source limit's bucket is full, in nanoseconds.
+        full_at: u64,
+    },
+    /// The maps that are pinned in this folder.
+    Pinned(&'a Dir),
+}
+
+/// The lists that a program looks sources up in.
+#[derive(Clone, Copy, Debug)]
+pub enum ListMaps<'a> {
+    /// New maps with these prefixes.
+    New(&'a BTreeMap<IpNet, Listed>),
+    /// The maps that are pinned in this folder of a generation.
+    Pinned(&'a Dir),
+}
+
+/// The name of the program's entry. `tc`: the one for the network stack. `frags`: the one that takes packets in several
+/// buffers (Linux 5.18).
+const fn entry_name(plain: bool, tc: bool, frags: bool) -> &'static str {
+    match (plain, tc, frags) {
+        (true, true, _) => "limiter_tc",
+        (false, true, _) => "limits_tc",
+        (true, false, false) => "limiter",
+        (true, false, true) => "limiter_frags",
+        (false, false, false) => "limits",
+        (false, false, true) => "limits_frags",
+    }
+}
+
+/// A program in the kernel, attached to nothing yet.
+#[derive(Debug)]
+pub struct Program {
+    ebpf: Ebpf,
+    entry: &'static str,
+}
+
+/// Loads the program with the constants of `config`. `frags`: the entry that takes packets in several buffers.
+pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -> Result<Program> {
+    if config.proof != 0 {
+        requirements::syn_cookies(config.tc != 0)?;
+    }
+    let (seed, new_sources_full_at) = match maps {
+        Maps::New if config.clock == CLOCK_KERNEL => (new_seed()?, Some(clock::now()?)),
+        Maps::New => (new_seed()?, Some(0)),
+        Maps::Replayed { seed, full_at } => (seed, Some(full_at)),
+        Maps::Pinned(folder) => (maps::seed_of(folder)?, None),
+    };
+    let mut constants = Box::new(Raw(*config));
+    constants.0.seed = seed;
+    constants.0.can_copy = requirements::kernel()?.has_frags().into();
+    // Times of packets need no bounds, and their decisions no leases.
+    constants.0.tick = 0;
+    if config.clock == CLOCK_KERNEL {
+        constants.0.tick = clock::tick()?;
+        let cpus = clock::possible_cpus()? as u64;
+        for limit in &mut constants.0.limits[..config.limits_length as usize] {
+            if limit.lease(cpus) {
+                // The fast path has no leases.
+                constants.0.plain = 0;
+            }
+        }
+    }
+    // Keeps the pins open: the loader opens the maps by their descriptors.
+    let mut held = Vec::new();
+    let next = maps::next_of(frags && config.tc == 0);
+    let mut loader = EbpfLoader::new();
+    // Nothing is relocated against the kernel's types, so reading them (some 50 ms) is not needed.
+    loader
+        .btf(None)
+        .override_global("CONFIG", &*constants, true);
+    if !config.looks_up_sockets() {
+        loader.map_max_entries("LOOKUPS", 1);
+    }
+    match maps {
+        Maps::New | Maps::Replayed { .. } => {
+            loader.map_max_entries("SETS", config.sets);
+            loader.map_max_entries("OVERFLOW", config.sets.div_ceil(SETS_OF_WORD));
+            loader.map_max_entries("REFUSED", lines(config.sets));
+            loader.map_max_entries("BANS", config.bans.max(1));
+            // One more: before Linux 6.13, a full trie refuses a new value for a prefix that it has.
+            loader.map_max_entries("BANNED_PREFIXES", config.bans + 1);
+        }
+        Maps::Pinned(folder) => held.extend(pin_paths(&mut loader, &maps::MAPS, next, folder)?),
+    }
+    match lists {
+        ListMaps::New(prefixes) => {
+            let [ipv4, ipv6] = lists::sizes(prefixes);
+            loader.map_max_entries("LISTED_IPV4", ipv4);
+            loader.map_max_entries("LISTED_IPV6", ipv6);
+        }
+        ListMaps::Pinned(folder) => {
+            held.extend(pin_paths(&mut loader, &maps::LIST_MAPS, next, folder)?);
+        }
+    }
+    let tc = config.tc != 0;
+    let object: &[u8] = if tc {
+        prebuilt!("limiter-tc")
+    } else {
+        prebuilt!("limiter")
+    };
+    let mut ebpf = loader.load(object).map_err(load_error)?;
+    if let ListMaps::New(prefixes) = lists {
+        lists::fill(&mut ebpf, prefixes)?;
+    }
+    if let Some(full_at) = new_sources_full_at {
+        maps::fill_table(&mut ebpf, seed, full_at)?;
+    }
+    let entry = entry_name(constants.0.plain != 0, tc, frags);
+    load_program(&mut ebpf, entry)?;
+    Ok(Program { ebpf, entry })
+}
+
+/// Loads the program of `learn`, for packets in several buffers if the kernel has them.
+pub(crate) fn load_learn(frags: bool) -> Result<Program> {
+    let mut loader = EbpfLoader::new();
+    let loaded = loader.btf(None).load(prebuilt!("learn"));
+    let mut ebpf = loaded.map_err(load_error)?;
+    let mut entry = "learn_frags";
+    if !frags || load_program(&mut ebpf, entry).is_err() {
+        entry = "learn";
+        load_program(&mut ebpf, entry)?;
+    }
+    Ok(Program { ebpf, entry })
+}
+
+/// A new secret: assigns keys to sets, or decides which sources are in a sample.
+pub fn new_seed() -> Result<Seed> {
+    let random = || {
+        getrandom::u64()
+            .map_err(|error| Error::system("reading random bits", io::Error::other(error)))
+    };
+    Ok(Seed::new([random()?, random()?, random()?, random()?]))
+}
+
+/// Makes the loader use the maps that are pinned in `folder`, where [`maps::NEXT`] stands for `next`. They stay open until
+/// the returned pins are dropped.
+fn pin_paths(
+    loader: &mut EbpfLoader<'_>,
+    maps: &[&'static str],
+    next: &'static str,
+    folder: &Dir,
+) -> Result<Vec<Pin>> {
+    let pin = |name: &&'static str| {
+        let pin = folder.pin(name);
+        let pin = pin.failed_at("opening", folder.path().join(name))?;
+        let name = if *name == maps::NEXT { next } else { name };
+        loader.map_pin_path(name, pin.path());
+        Ok(pin)
+    };
+    maps.iter().map(pin).collect()
+}
+
+impl Program {
+    /// The program's descriptor.
+    pub fn fd(&self) -> Result<BorrowedFd<'_>> {
+        Ok(self.handle()?.as_fd())
+    }
+
+    fn handle(&self) -> Result<&ProgramFd> {
+        match self.ebpf.program(self.entry) {
+            Some(AyaProgram::Xdp(program)) => program.fd(),
+            Some(AyaProgram::SchedClassifier(program)) => program.fd(),
+            _ => return Err(missing(self.entry)),
+        }
+        .map_err(program_error)
+    }
+
+    /// The tables of a program that is not pinned. They can be taken once.
+    pub fn tables(&mut self) -> Result<Tables> {
+        Tables::new(|name| self.take_map(name), 0)
+    }
+
+    /// The name of the program's entry in the object.
+    pub fn entry(&self) -> &'static str {
+        self.entry
+    }
+
+    /// Makes this the program that a trial over the same maps falls back to, by `index`.
+    pub(crate) fn stand_by(&mut self, index: u32) -> Result<()> {
+        let own = self.handle()?.try_clone();
+        own.and_then(|own| self.put_next(index, &own))
+            .map_err(|error| Error::system("preparing the end of the trial", error))
+    }
+
+    fn next(&self) -> &'static str {
+        maps::next_of(self.entry.ends_with("_frags"))
+    }
+
+    /// Makes `next` the program that packets go on to by `index`. Fails with `EINVAL` if one of the two programs takes
+    /// packets in several buffers and the other does not.
+    pub(crate) fn put_next(&mut self, index: u32, next: &ProgramFd) -> io::Result<()> {
+        let map = self.map_mut(self.next()).map_err(io::Error::other)?;
+        let set = ProgramArray::try_from(map).and_then(|mut array| array.set(index, next, 0));
+        set.map_err(|error| match error {
+            MapError::SyscallError(call) => call.io_error,
+            error => io::Error::other(error),
+        })
+    }
+
+    /// Pins the program in the `folder` of a generation.
+    pub fn pin(&self, folder: &Dir) -> Result<()> {
+        folder.put(PIN, self.fd()?)
+    }
+
+    /// Pins these maps of the program in `folder`.
+    pub fn pin_maps(&self, maps: &[&'static str], folder: &Dir) -> Result<()> {
+        for name in maps {
+            let of_next = *name == maps::NEXT;
+            let map = self.ebpf.map(if of_next { self.next() } else { name });
+            let map = map.ok_or_else(|| missing(name))?;
+            let pinned = map.pin(folder.at(name)).map_err(cause);
+            pinned.failed_at("pinning", folder.path().join(name))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the number of entries that the limit in each slot holds, for a table that no program has counted.
+    pub fn share_out(&mut self, held: &[u64; SLOTS as usize]) -> Result<()> {
+        maps::change_shares(&mut self.ebpf, |row, share| {
+            share.held = held.get(row).copied().unwrap_or(0);
+        })
+    }
+
+    /// One of the program's maps.
+    pub fn map_mut(&mut self, name: &'static str) -> Result<&mut Map> {
+        maps::named(&mut self.ebpf, name)
+    }
+
+    /// Takes one of the program's maps out.
+    pub fn take_map(&mut self, name: &'static str) -> Result<Map> {
+        self.ebpf.take_map(name).ok_or_else(|| missing(name))
+    }
+}
+
+fn load_program(ebpf: &mut Ebpf, entry: &'static str) -> Result<()> {
+    match ebpf.program_mut(entry) {
+        Some(AyaProgram::Xdp(program)) => program.load(),
+        Some(AyaProgram::SchedClassifier(program)) => program.load(),
+        _ => return Err(missing(entry)),
+    }
+    .map_err(program_error)
+}
+
+const REPORT: &str = "please report this with the kernel's version (`uname -r`)";
+
+fn program_error(error: ProgramError) -> Error {
+    let (why, advice) = match &error {
+        ProgramError::LoadError {
+            io_error,
+            verifier_log,
+        } => {
+            let advice = match io_error.raw_os_error() {
+                Some(libc::EPERM) => return Error::refused_by_kernel(),
+                Some(libc::ENOMEM) => "free memory, and try again",
+                _ => REPORT,
+            };
+            let log = verifier_log.to_string();
+            (format!("{io_error}; {}", reason_in(&log)), advice)
+        }
+        error => (error.to_string(), REPORT),
+    };
+    Error::load("program", &why, advice)
+}
+
+/// The line of a verifier's log with the reason: the last one before its statistics.
+fn reason_in(log: &str) -> &str {
+    const STATISTICS: [&str; 5] = [
+        "processed ",
+        "verification time",
+        "stack depth",
+        "mark_precise",
+        "subprog ",
+    ];
+    let says_why = |line: &&str| {
+        !line.trim().is_empty() && !STATISTICS.iter().any(|start| line.starts_with(start))
+    };
+    log.lines()
+        .rev()
+        .find(says_why)
+        .unwrap_or("no verifier log")
+}
+
+fn load_error(error: EbpfError) -> Error {
+    let (map, why) = match error {
+        EbpfError::MapError(MapError::CreateError { name, io_error }) => {
+            (format!("map {name}"), io_error)
+        }
+        EbpfError::MapError(error) => ("a map".to_owned(), cause(error)),
+        error => return Error::load("program", &error::flat(&error), REPORT),
+    };
+    if why.raw_os_error() == Some(libc::EPERM) {
+        return Error::refused_by_kernel();
+    }
+    let advice = "their size depends on --max-sources, --max-bans and the lists: lower one of them, or free memory";
+    Error::load("tables", &format!("{map}: {why}"), advice)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn reason_is_found_in_the_verifier_log() {
+        let log = "0: R1=ctx()\nR2 pointer -= pointer prohibited\nverification time 9 usec\nstack depth 0\nprocessed 4 insns (limit 1000000)\n\n";
+        assert_eq!(super::reason_in(log), "R2 pointer -= pointer prohibited");
+        assert_eq!(super::reason_in(""), "no verifier log");
+    }
+}

@@ -1,0 +1,75 @@
+//! The XDP program that an interface runs, and its owner.
+
+use aya::programs::loaded_programs;
+
+use crate::{
+    Attachment, Error, Result,
+    state::foreign::name_of,
+    sys::{Interface, XdpMode, XdpState},
+};
+
+/// Advice to remove a program that a link holds.
+pub(crate) const END_LINK: &str =
+    "end the process that attached it, or `bpftool link detach id ID` (`bpftool link` lists them)";
+
+/// Limiter's own program on `interface`; `None` if it runs no program. Fails as `attach` does if another program or pins
+/// of limiter are in the way, and if this process has no privileges to find out whose program it is.
+pub async fn of(interface: &Interface) -> Result<Option<XdpState>> {
+    let hidden = match Attachment::open(&interface.name).await {
+        Ok(Attachment {
+            mode, program_id, ..
+        }) => return Ok(Some(XdpState { mode, program_id })),
+        Err(Error::NotAttached(_) | Error::NoInterface(_)) => false,
+        // `doctor` reports these errors as other findings.
+        Err(Error::NotPermitted(_) | Error::Bpffs(_)) => true,
+        Err(error) => return Err(error),
+    };
+    match interface.xdp {
+        None => program_above(interface).map_or(Ok(None), Err),
+        Some(state) if hidden => Err(Error::Refused(format!(
+            "an XDP program is attached (id {}, {} mode), and its owner is hidden from unprivileged users: run `limiter doctor` with sudo",
+            state.program_id,
+            state.mode.name()
+        ))),
+        Some(state) => Err(refusal(interface, state)),
+    }
+}
+
+/// The error for an interface above this one that has a program: `dev_xdp_attach` in net/core/dev.c then refuses another
+/// one below it, but takes them in the other order.
+pub(crate) fn program_above(interface: &Interface) -> Option<Error> {
+    let (name, above) = (&interface.name, interface.program_above.as_ref()?);
+    Some(Error::Refused(format!(
+        "'{above}' is above '{name}' and has an XDP program, and the kernel takes none below it: detach that program, attach to '{name}', then to '{above}' again if both are wanted; or use --hook tc, in the network stack (Linux 6.6)"
+    )))
+}
+
+/// The error that names the program in the way, with advice to remove it.
+pub(crate) fn refusal(interface: &Interface, xdp: XdpState) -> Error {
+    let name = &interface.name;
+    let off = match xdp.mode {
+        XdpMode::Generic => "xdpgeneric",
+        XdpMode::Offloaded => "xdpoffload",
+        _ => "xdp",
+    };
+    Error::Refused(format!(
+        "{}: if it was attached through netlink (as `ip link` does), `limiter attach {name} --chain ...` runs in front of it, and `ip link set {name} {off} off` removes it; if a link holds it, {END_LINK}; `--hook tc` limits behind it, in the network stack (Linux 6.6)",
+        in_the_way(interface, xdp)
+    ))
+}
+
+/// The name of the program with this id. Reading it needs `CAP_SYS_ADMIN`.
+fn name(id: u32) -> Option<String> {
+    let mut programs = loaded_programs().flatten();
+    name_of(&programs.find(|program| program.id() == id)?)
+}
+
+/// The beginning of messages about a program in the way.
+pub(crate) fn in_the_way(interface: &Interface, state: XdpState) -> String {
+    let (id, mode) = (state.program_id, state.mode.name());
+    let name = name(id).map_or(String::new(), |name| format!("'{name}', "));
+    format!(
+        "another XDP program ({name}id {id}, {mode} mode) is attached to '{}', and an interface runs only one",
+        interface.name
+    )
+}

@@ -1,0 +1,131 @@
+//! One survey of the pins: each folder of this network namespace, and the interface that its link is on. Folders of other
+//! namespaces are in it if their interface has come here, with its program.
+
+use crate::{
+    Error, Result,
+    state::{Folder, foreign, pins, pins::Namespace},
+    sys::{Interface, Link, LinkInfo, bpffs, interface, requirements},
+};
+
+/// The content of a folder of pins.
+#[derive(Debug)]
+pub enum Pinned {
+    /// A link to this interface.
+    On(Link, Interface),
+    /// A link to an interface of another network namespace.
+    Elsewhere(Link, LinkInfo),
+    /// A link to an interface that is gone.
+    Gone(Link),
+    /// No link: leftovers of a killed command.
+    Leftover,
+}
+
+/// A folder of pins with its content.
+pub type Found = (Folder, Result<Pinned>);
+
+/// The interfaces and the pins of this network namespace, of the same moment.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// All interfaces.
+    pub interfaces: Vec<Interface>,
+    /// The folders of all layouts, by the interface's name at attach.
+    pub found: Vec<Found>,
+    here: Namespace,
+}
+
+/// Whether a link is certainly on an interface of this network namespace, whatever the namespace of its folder.
+pub fn is_here(pinned: &Result<Pinned>) -> bool {
+    let Ok(Pinned::On(link, on)) = pinned else {
+        return false;
+    };
+    let runs = link.info().map(|info| interface::runs_on(on, &info));
+    matches!(runs, Ok(Ok(true)))
+}
+
+/// The content of a folder, given these interfaces.
+pub fn look(folder: &Folder, interfaces: &[Interface]) -> Result<Pinned> {
+    let mut seen = None;
+    while let Some((_, link, info)) = folder.linked()? {
+        if info.interface != 0 {
+            return Ok(match interface::of_link(interfaces, &info) {
+                Some(on) => Pinned::On(link, on),
+                None => Pinned::Elsewhere(link, info),
+            });
+        }
+        // A link that was detached after it was opened looks the same. Then it is not there any more, or is another
+        // one.
+        if seen == Some(info) {
+            return Ok(Pinned::Gone(link));
+        }
+        seen = Some(info);
+    }
+    Ok(Pinned::Leftover)
+}
+
+impl Survey {
+    /// Reads all interfaces and all pins.
+    pub async fn take() -> Result<Self> {
+        // Readers take no lock. A swap takes longer than a read, so a few attempts are enough.
+        const TRIES: usize = 3;
+        requirements::may_read()?;
+        bpffs::look()?;
+        let mut survey = Self::default();
+        for _ in 0..TRIES {
+            let interfaces = interface::all().await?;
+            let here = pins::namespace()?;
+            let look = |folder: Folder| {
+                let pinned = look(&folder, &interfaces);
+                (folder.namespace == here || is_here(&pinned)).then_some((folder, pinned))
+            };
+            let found = pins::folders()?.into_iter().filter_map(look).collect();
+            survey = Self {
+                interfaces,
+                found,
+                here,
+            };
+            let outdated = |(_, pinned): &Found| matches!(pinned, Ok(Pinned::Elsewhere(_, info)) if interface::may_be_outdated(&survey.interfaces, info));
+            if !survey.found.iter().any(outdated) {
+                break;
+            }
+        }
+        Ok(survey)
+    }
+
+    /// Takes out the pins that the name of an interface stands for: those of the attachment to this interface, of
+    /// this layout or of another one, or those that were made when an interface had this name.
+    pub fn take_named(&mut self, name: &str) -> Option<Found> {
+        let is_on =
+            |(_, pinned): &Found| matches!(pinned, Ok(Pinned::On(_, on)) if on.name == name);
+        let is_ours = |(folder, _): &Found| folder.is_of_this_layout();
+        let is_of = |(folder, _): &Found| folder.interface == name && folder.namespace == self.here;
+        let mut found = self.found.iter();
+        let of_this = found.clone().position(|one| is_on(one) && is_ours(one));
+        let place = of_this
+            .or_else(|| found.clone().position(is_on))
+            .or_else(|| found.position(|one| is_ours(one) && is_of(one)));
+        place.map(|place| self.found.swap_remove(place))
+    }
+
+    /// The error for an interface without pins.
+    pub fn not_attached(&self, name: &str) -> Error {
+        let unknown = interface::named(&self.interfaces, name).err();
+        unknown.unwrap_or_else(|| Error::NotAttached(name.to_owned()))
+    }
+}
+
+/// The error for a folder with this content, for a user who names the folder's interface; `None` if all is well.
+pub fn trouble(folder: &Folder, pinned: Result<Pinned>, interfaces: &[Interface]) -> Option<Error> {
+    let name = folder.interface.clone();
+    match pinned {
+        Ok(Pinned::On(_, on)) if !folder.is_of_this_layout() => {
+            Some(Error::OtherVersion(on.name, folder.layout))
+        }
+        // Only pins of this layout can be read further.
+        _ if !folder.is_of_this_layout() => None,
+        Ok(Pinned::On(_, on)) => Some(Error::Renamed(name, on.name)),
+        Ok(Pinned::Elsewhere(..)) => Some(Error::Moved(name)),
+        Ok(Pinned::Gone(_)) => Some(Error::TakenOff(name)),
+        Ok(Pinned::Leftover) => foreign::waiting(folder, interfaces),
+        Err(error) => Some(error),
+    }
+}

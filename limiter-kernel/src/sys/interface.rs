@@ -1,0 +1,356 @@
+//! An interface as netlink describes it.
+
+use std::{io, net::IpAddr};
+
+use futures_util::TryStreamExt;
+use limiter_config::{
+    Direction,
+    names::{OUT, direction_of},
+};
+use rtnetlink::packet_route::{
+    link::{
+        InfoKind, LinkAttribute, LinkFlags, LinkInfo as Info, LinkLayerType, LinkMessage, LinkXdp,
+        XdpAttached,
+    },
+    tc::{TcAttribute, TcMessage},
+};
+
+use crate::{
+    Error, Failed, Result,
+    sys::{
+        LinkInfo,
+        bpf::{self, BPF_TCX_EGRESS, BPF_XDP},
+        netlink,
+    },
+};
+
+/// The place where a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum XdpMode {
+    /// In the driver.
+    Native,
+    /// In the network stack.
+    Generic,
+    /// In the device.
+    Offloaded,
+    /// In several modes at once.
+    Multiple,
+    /// Not XDP: in the network stack (tcx), where packets have a socket buffer.
+    Tc,
+}
+
+impl XdpMode {
+    /// The mode's name in `status` and the metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+            Self::Offloaded => "offloaded",
+            Self::Multiple => "multiple",
+            Self::Tc => "tc",
+        }
+    }
+
+    /// The flag of an attach: `XDP_FLAGS_SKB_MODE` or `XDP_FLAGS_DRV_MODE`.
+    pub(crate) fn flag(self) -> u32 {
+        1 << if self == Self::Generic { 1 } else { 2 }
+    }
+}
+
+/// The XDP program of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XdpState {
+    /// The program's mode.
+    pub mode: XdpMode,
+    /// The program's id.
+    pub program_id: u32,
+}
+
+/// Facts about an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// The interface's name.
+    pub name: String,
+    /// The interface's index in this network namespace.
+    pub index: u32,
+    /// Whether it is switched on.
+    pub up: bool,
+    /// Whether its frames begin with an Ethernet header.
+    pub ethernet: bool,
+    /// Whether its packets begin with the IP header.
+    pub bare_ip: bool,
+    /// Whether this is a loopback interface.
+    pub loopback: bool,
+    /// True for a tun or tap, whose other end (a virtual machine) may send merged packets.
+    pub tap: bool,
+    /// The hardware address; zeros if it does not have six bytes.
+    pub mac: [u8; 6],
+    /// The largest payload of a frame, in bytes.
+    pub mtu: u32,
+    /// The device's name on its bus, such as `virtio2` (Linux 5.14); `None` for an interface made by software.
+    pub parent: Option<String>,
+    /// The XDP program on the interface; for an attachment in the network stack, that one.
+    pub xdp: Option<XdpState>,
+    /// Index of the bond, bridge or team that the interface is a port of.
+    pub master: Option<u32>,
+    /// Index of the interface below this one, such as a VLAN's; for a veth, of its other end.
+    pub lower: Option<u32>,
+    /// An interface above this one that has an XDP program. Only [`by_name`] finds it.
+    pub program_above: Option<String>,
+    /// A port of this interface that has an XDP program. Only [`by_name`] finds it.
+    pub program_below: Option<String>,
+}
+
+/// Bytes of a frame beyond the MTU: an Ethernet header and two VLAN tags.
+const FRAMING: u64 = 14 + 2 * 4;
+/// The most bytes of a packet in the network stack. Receive offload may have merged packets by then, up to this size
+/// unless the interface's `gro_max_size` was raised.
+const MERGED: u64 = 65_536;
+
+impl Interface {
+    /// The longest frame, in bytes, that a program in `mode` may see.
+    pub fn frame_max(&self, mode: XdpMode) -> u64 {
+        let frame = u64::from(self.mtu) + FRAMING;
+        if self.tap || matches!(mode, XdpMode::Generic | XdpMode::Tc) {
+            frame.max(MERGED + FRAMING)
+        } else {
+            frame
+        }
+    }
+}
+
+/// All interfaces of this network namespace.
+pub async fn all() -> Result<Vec<Interface>> {
+    let links = netlink::ask(async |handle| handle.link().get().execute().try_collect().await);
+    let links: Vec<LinkMessage> = links.await.failed("opening netlink")??;
+    // Every namespace has a loopback interface. An empty answer means that the request was not sent.
+    if links.is_empty() {
+        return Err(rtnetlink::Error::RequestFailed.into());
+    }
+    Ok(links.iter().filter_map(describe).collect())
+}
+
+/// The interface that a link is on. An interface that runs another program, or none, only has the same index: the
+/// link's interface was moved to another network namespace.
+///
+/// For a link in the network stack, the state is that of the link's program, and the name says the direction.
+pub fn of_link(interfaces: &[Interface], link: &LinkInfo) -> Option<Interface> {
+    let mut found = interfaces
+        .iter()
+        .find(|one| one.index == link.interface)?
+        .clone();
+    // Readers may not ask for the programs in the network stack.
+    if !runs_on(&found, link).unwrap_or_else(|error| error.raw_os_error() == Some(libc::EPERM)) {
+        return None;
+    }
+    if link.attach_type != BPF_XDP {
+        let (mode, program_id) = (XdpMode::Tc, link.program_id);
+        found.xdp = Some(XdpState { mode, program_id });
+    }
+    if link.attach_type == BPF_TCX_EGRESS {
+        found.name.push_str(OUT);
+    }
+    Some(found)
+}
+
+/// Whether the interface with the link's index runs the link's program. Program ids are unique in all network namespaces.
+/// For a link in the network stack, asking needs `CAP_NET_ADMIN`.
+pub(crate) fn runs_on(interface: &Interface, link: &LinkInfo) -> io::Result<bool> {
+    let program_id = link.program_id;
+    if interface.index != link.interface {
+        return Ok(false);
+    }
+    if link.attach_type == BPF_XDP {
+        let state = interface.xdp;
+        return Ok(state.is_some_and(|state| state.program_id == program_id));
+    }
+    Ok(bpf::programs(link.interface, link.attach_type)?.contains(&program_id))
+}
+
+/// Whether an interface has the link's index but runs another program. Then it is another interface, or the program
+/// was swapped between the two reads.
+pub(crate) fn may_be_outdated(interfaces: &[Interface], link: &LinkInfo) -> bool {
+    let mut others = interfaces
+        .iter()
+        .filter(|other| other.index == link.interface);
+    others.any(|other| other.xdp.is_some() || link.attach_type != BPF_XDP)
+        && of_link(interfaces, link).is_none()
+}
+
+/// The interface of this name among `interfaces`.
+pub fn named<'a>(interfaces: &'a [Interface], name: &str) -> Result<&'a Interface> {
+    let (name, _) = direction_of(name);
+    let found = interfaces.iter().find(|interface| interface.name == name);
+    found.ok_or_else(|| Error::NoInterface(name.to_owned()))
+}
+
+/// The interface of this name in this network namespace. For an attachment to the packets that it sends, no XDP program
+/// matters.
+pub async fn by_name(name: &str) -> Result<Interface> {
+    let all = all().await?;
+    let mut found = named(&all, name)?.clone();
+    if direction_of(name).1 == Direction::Out {
+        name.clone_into(&mut found.name);
+        found.xdp = None;
+        return Ok(found);
+    }
+    let (index, master, lower) = (Some(found.index), found.master, found.lower);
+    for other in all.iter().filter(|other| other.xdp.is_some()) {
+        let its_index = Some(other.index);
+        if master == its_index || other.lower == index && lower != its_index {
+            found.program_above = Some(other.name.clone());
+        } else if other.master == index {
+            found.program_below = Some(other.name.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// Returns true if the interface with this index lets each packet leave at its time: its qdisc is `fq`, or `mq` with `fq`
+/// for each queue.
+pub async fn has_fq(index: u32) -> Result<bool> {
+    let all = netlink::ask(async |handle| handle.qdisc().get().execute().try_collect().await);
+    let all: Vec<TcMessage> = all.await.failed("opening netlink")??;
+    let mut has_fq = None;
+    let own = all
+        .iter()
+        .filter(|one| one.header.index.cast_unsigned() == index);
+    for attribute in own.flat_map(|one| &one.attributes) {
+        match attribute {
+            TcAttribute::Kind(kind) if ["mq", "clsact", "ingress"].contains(&&**kind) => {}
+            TcAttribute::Kind(kind) => has_fq = Some(kind == "fq" && has_fq.unwrap_or(true)),
+            _ => {}
+        }
+    }
+    Ok(has_fq.unwrap_or(false))
+}
+
+fn describe(link: &LinkMessage) -> Option<Interface> {
+    use LinkLayerType::{
+        Ether, Ip6gre, Ipgre, Loopback, None as Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6,
+    };
+    let layer = link.header.link_layer_type;
+    let mut interface = Interface {
+        index: link.header.index,
+        up: link.header.flags.contains(LinkFlags::Up),
+        // Frames of the loopback begin with an Ethernet header too (eth_type_trans in drivers/net/loopback.c).
+        ethernet: [Ether, Loopback].contains(&layer),
+        // In the network stack, on tun, WireGuard, PPP and tunnels between two addresses. On others, such as InfiniBand,
+        // packets begin with another header.
+        bare_ip: [Bare, Ppp, Rawip, Sit, Tunnel, Tunnel6].contains(&layer),
+        loopback: link.header.flags.contains(LinkFlags::Loopback),
+        ..Interface::default()
+    };
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => interface.name.clone_from(name),
+            LinkAttribute::Address(mac) => {
+                interface.mac = mac.as_slice().try_into().unwrap_or_default();
+            }
+            // Without a peer, GRE begins outgoing packets with the outer IP header (`ipgre_header`, net/ipv4/ip_gre.c).
+            LinkAttribute::Broadcast(peer) if [Ipgre, Ip6gre].contains(&layer) => {
+                interface.bare_ip = is_one_host(peer);
+            }
+            LinkAttribute::Mtu(mtu) => interface.mtu = *mtu,
+            LinkAttribute::LinkInfo(infos) => {
+                interface.tap = infos.contains(&Info::Kind(InfoKind::Tun));
+            }
+            LinkAttribute::Controller(index) => interface.master = Some(*index),
+            LinkAttribute::Link(index) => interface.lower = Some(*index),
+            // Follows the index, which is one of another network namespace then.
+            LinkAttribute::LinkNetNsId(_) => interface.lower = None,
+            LinkAttribute::ParentDevName(name) => interface.parent = Some(name.clone()),
+            LinkAttribute::Xdp(xdp) => interface.xdp = xdp_state(xdp),
+            _ => {}
+        }
+    }
+    (!interface.name.is_empty()).then_some(interface)
+}
+
+/// Whether these are the bytes of an IP address of one host.
+fn is_one_host(bytes: &[u8]) -> bool {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from));
+    address.is_ok_and(|address| !address.is_unspecified() && !address.is_multicast())
+}
+
+fn xdp_state(attributes: &[LinkXdp]) -> Option<XdpState> {
+    let mode = attributes.iter().find_map(|attribute| match attribute {
+        LinkXdp::Attached(XdpAttached::Driver) => Some(XdpMode::Native),
+        LinkXdp::Attached(XdpAttached::SocketBuffer) => Some(XdpMode::Generic),
+        LinkXdp::Attached(XdpAttached::Hardware) => Some(XdpMode::Offloaded),
+        LinkXdp::Attached(XdpAttached::Multiple) => Some(XdpMode::Multiple),
+        _ => None,
+    })?;
+    let program_id = attributes.iter().find_map(|attribute| match attribute {
+        LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) => Some(*id),
+        _ => None,
+    })?;
+    Some(XdpState { mode, program_id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_message_gives_flags_link_type_and_parent() {
+        let mut link = LinkMessage::default();
+        link.attributes
+            .push(LinkAttribute::IfName("eth0".to_owned()));
+        link.header.flags = LinkFlags::Up | LinkFlags::Loopback;
+        link.header.link_layer_type = LinkLayerType::Loopback;
+        let found = describe(&link).expect("a name");
+        assert!(found.up && found.loopback && found.ethernet && found.parent.is_none());
+        link.header.flags = LinkFlags::empty();
+        link.header.link_layer_type = LinkLayerType::None;
+        link.attributes
+            .push(LinkAttribute::ParentDevName("virtio2".to_owned()));
+        let found = describe(&link).expect("a name");
+        assert!(!found.up && !found.loopback && !found.ethernet);
+        assert_eq!(found.parent.as_deref(), Some("virtio2"));
+    }
+
+    #[test]
+    fn packets_on_gre_begin_with_the_ip_header_if_it_has_a_peer() {
+        let begins = |layer, peer: &[u8]| {
+            let mut link = LinkMessage::default();
+            link.header.link_layer_type = layer;
+            link.attributes = vec![
+                LinkAttribute::IfName("gre1".to_owned()),
+                LinkAttribute::Broadcast(peer.to_vec()),
+            ];
+            let found = describe(&link).expect("a name");
+            assert!(!found.ethernet);
+            found.bare_ip
+        };
+        let (ipv4, ipv6) = (LinkLayerType::Ipgre, LinkLayerType::Ip6gre);
+        let host = "2001:db8::1".parse::<std::net::Ipv6Addr>();
+        let host = host.expect("an address").octets();
+        assert!(begins(ipv4, &[192, 0, 2, 1]) && begins(ipv6, &host));
+        assert!(!begins(ipv4, &[0; 4]) && !begins(ipv6, &[0; 16]));
+        assert!(!begins(ipv4, &[224, 0, 0, 9]), "a group has many peers");
+        assert!(!begins(ipv4, &[]) && !begins(LinkLayerType::Infiniband, &host));
+    }
+
+    #[test]
+    fn link_message_gives_the_interfaces_around_and_whether_packets_may_be_merged() {
+        let mut link = LinkMessage::default();
+        link.attributes = vec![
+            LinkAttribute::IfName("eth0.7".to_owned()),
+            LinkAttribute::Mtu(1500),
+            LinkAttribute::Link(2),
+            LinkAttribute::Controller(3),
+        ];
+        let found = describe(&link).expect("a name");
+        assert_eq!((found.lower, found.master), (Some(2), Some(3)));
+        assert_eq!(found.frame_max(XdpMode::Native), 1522);
+        link.attributes.push(LinkAttribute::LinkNetNsId(0));
+        let tap = Info::Kind(InfoKind::Tun);
+        link.attributes.push(LinkAttribute::LinkInfo(vec![tap]));
+        let found = describe(&link).expect("a name");
+        assert_eq!(found.lower, None, "in another network namespace");
+        assert_eq!(found.frame_max(XdpMode::Native), 65_558);
+    }
+}

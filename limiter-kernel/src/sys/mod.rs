@@ -1,0 +1,23 @@
+//! Thin wrappers of the kernel's interfaces: bpf(2), netlink, bpffs, clocks, capabilities.
+
+pub mod address;
+pub mod bpf;
+pub mod bpffs;
+pub mod clock;
+pub mod folder;
+pub mod interface;
+pub mod link;
+pub mod lock;
+pub mod memory;
+pub mod native;
+pub(crate) mod netlink;
+pub mod requirements;
+pub mod routes;
+pub(crate) mod words;
+
+pub use bpf::LinkInfo;
+pub use folder::Dir;
+pub use interface::{Interface, XdpMode, XdpState};
+pub use link::Link;
+pub use lock::Lock;
+pub use routes::Routes;

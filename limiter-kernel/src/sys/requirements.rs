@@ -1,0 +1,183 @@
+//! Requirements for the kernel and for this process's capabilities.
+
+use std::{fs, io};
+
+use caps::{CapSet, Capability, CapsHashSet};
+
+use crate::{Error, Failed, Result};
+
+/// A kernel's version: major and minor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KernelVersion(pub u32, pub u32);
+
+/// The oldest supported version. The arm64 JIT has atomic instructions that return
+/// a value since 5.18 (commit 1902472b4fa9).
+const OLDEST: KernelVersion = if cfg!(target_arch = "aarch64") {
+    KernelVersion(5, 18)
+} else {
+    KernelVersion(5, 15)
+};
+
+/// The oldest version on which the tests run (docs/kernels.md).
+const TESTED: KernelVersion = KernelVersion(6, 1);
+
+/// The running kernel, if it is new enough.
+pub fn kernel() -> Result<KernelVersion> {
+    let release = release()?;
+    match parse(&release) {
+        Some(version) if version >= OLDEST => Ok(version),
+        _ => Err(Error::Refused(format!(
+            "this kernel is {release}, and limiter needs {}.{} or later (atomic compare-and-swap and links for XDP): boot a newer kernel",
+            OLDEST.0, OLDEST.1
+        ))),
+    }
+}
+
+/// Refuses a proof by SYN cookies in the network stack, and on a kernel that is older than all tested ones.
+pub fn syn_cookies(in_stack: bool) -> Result<()> {
+    if in_stack {
+        return Err(Error::Refused(
+            "mode tc and outgoing packets have no proof = \"syn-cookie\", because only XDP can answer a packet: leave proof out".to_owned(),
+        ));
+    }
+    if kernel()? >= TESTED {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "this kernel is {}, and proof = \"syn-cookie\" needs 6.1 or later: leave proof out, or boot a newer kernel",
+        release()?
+    )))
+}
+
+/// Whether `net.ipv4.tcp_syncookies` lets listeners of this network namespace send cookies at any time; `None` if this
+/// process does not see the setting, as in a unit with `ProcSubset=pid`.
+pub fn has_syn_cookies() -> Option<bool> {
+    let setting = fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies").ok()?;
+    Some(setting.trim() == "2")
+}
+
+/// The running kernel's release name (`uname -r`).
+pub fn release() -> Result<String> {
+    let name = nix::sys::utsname::uname().failed("reading the kernel's version")?;
+    Ok(name.release().to_string_lossy().into_owned())
+}
+
+impl KernelVersion {
+    /// A note about a kernel that is older than all tested ones.
+    pub fn untested(self) -> Option<String> {
+        (self < TESTED).then(|| {
+            format!(
+                "limiter is not tested on Linux {}.{}, only on {}.{} and later: try it with --shadow or --try first",
+                self.0, self.1, TESTED.0, TESTED.1
+            )
+        })
+    }
+
+    /// True if this kernel has links to the hooks of the network stack.
+    pub fn has_tcx(self) -> bool {
+        self >= Self(6, 6)
+    }
+
+    /// True if this kernel has packets in several buffers, so jumbo frames (commit c2f2cdbeffda), and helpers that copy
+    /// bytes of packets for XDP (commit 3f364222d032).
+    pub fn has_frags(self) -> bool {
+        self >= Self(5, 18)
+    }
+}
+
+fn parse(release: &str) -> Option<KernelVersion> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some(KernelVersion(
+        parts.next()?.parse().ok()?,
+        parts.next()?.parse().ok()?,
+    ))
+}
+
+/// A needed capability, and its purpose, after "to".
+pub type Needed = (Capability, &'static str);
+
+/// The needed capabilities. Without `CAP_PERFMON`, the verifier does not ignore speculative execution, and refuses the
+/// program.
+pub const NEEDED: [Needed; 3] = [
+    (
+        Capability::CAP_BPF,
+        "load programs and maps, and open pinned ones",
+    ),
+    (Capability::CAP_NET_ADMIN, "attach programs to interfaces"),
+    (Capability::CAP_PERFMON, "pass the kernel's verifier"),
+];
+
+/// Refuses early, with a clear message, operations that the kernel would refuse later with EPERM or a line of the
+/// verifier's log.
+pub fn privileges() -> Result<()> {
+    refuse(&missing_capabilities()?)
+}
+
+/// Refuses to open pins without `CAP_BPF`, the only capability that reading needs.
+pub fn may_read() -> Result<()> {
+    let mut missing = missing_capabilities()?;
+    missing.retain(|(needed, _)| *needed == Capability::CAP_BPF);
+    refuse(&missing)
+}
+
+fn refuse(missing: &[Needed]) -> Result<()> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let reasons = missing
+        .iter()
+        .map(|(needed, why)| format!("{needed} (to {why})"));
+    Err(Error::NotPermitted(format!(
+        "this process lacks {}: run it with sudo, or give it the missing capabilities (docs/security.md)",
+        reasons.collect::<Vec<_>>().join(" and ")
+    )))
+}
+
+/// The needed capabilities that this thread lacks. `CAP_SYS_ADMIN` replaces all of them.
+pub fn missing_capabilities() -> Result<Vec<Needed>> {
+    let own = own_capabilities()?;
+    let lacks =
+        |needed: Capability| !own.contains(&needed) && !own.contains(&Capability::CAP_SYS_ADMIN);
+    let missing = NEEDED.into_iter().filter(|(needed, _)| lacks(*needed));
+    Ok(missing.collect())
+}
+
+/// Whether this process may mount a bpffs.
+pub fn may_mount() -> Result<bool> {
+    Ok(own_capabilities()?.contains(&Capability::CAP_SYS_ADMIN))
+}
+
+fn own_capabilities() -> Result<CapsHashSet> {
+    let own = caps::read(None, CapSet::Effective).map_err(io::Error::other);
+    own.failed("reading the process's capabilities")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_releases_of_distributions_are_parsed() {
+        for (release, version) in [
+            ("6.18.44-fc", KernelVersion(6, 18)),
+            ("5.15.0-101-generic", KernelVersion(5, 15)),
+            ("5.10.0-28-amd64", KernelVersion(5, 10)),
+            ("6.1", KernelVersion(6, 1)),
+            ("7.0-rc1", KernelVersion(7, 0)),
+        ] {
+            assert_eq!(parse(release), Some(version), "{release}");
+        }
+        assert_eq!(parse("linux"), None);
+        assert!(KernelVersion(5, 14) < OLDEST && KernelVersion(6, 1) > OLDEST);
+        for (version, untested) in [
+            ((5, 15), true),
+            ((6, 0), true),
+            ((6, 1), false),
+            ((7, 3), false),
+        ] {
+            let note = KernelVersion(version.0, version.1).untested();
+            assert_eq!(note.is_some(), untested, "{version:?}: {note:?}");
+        }
+        assert!(!KernelVersion(5, 17).has_frags() && KernelVersion(5, 18).has_frags());
+    }
+}
