@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{agent::own_name, export::Reading, observe::Interface};
 
-/// What is told.
+/// The events that are told, and when.
 #[derive(Debug)]
 pub struct Rules {
     /// The interfaces; empty: all that limiter is attached to.
