@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use limiter_user::cli::PRESETS;
+
 use crate::testbed::Address;
 
 use crate::{
@@ -40,22 +42,12 @@ pub fn blocks_of(document: &'static str, language: &str) -> Vec<(&'static str, S
     blocks
 }
 
-/// The name of a recipe with this heading.
-///
-/// # Panics
-/// If the heading has no name.
-pub fn name(heading: &str) -> &str {
-    let name = heading.split('`').nth(1);
-    name.unwrap_or_else(|| panic!("no name in '{heading}'"))
-}
-
 /// The configuration file of this name.
 ///
 /// # Panics
 /// If there is no such file.
-pub fn recipe(named: &str) -> String {
-    let mut files = blocks("toml").into_iter();
-    let found = files.find(|(heading, _)| name(heading) == named);
+pub fn recipe(named: &str) -> &'static str {
+    let found = PRESETS.iter().find(|(name, _)| *name == named);
     found.unwrap_or_else(|| panic!("no recipe '{named}'")).1
 }
 

@@ -13,8 +13,8 @@ use limiter_tests::{
     hosts::Hosts,
     need, need_kernel,
     random::{seed, settings},
-    recipes::blocks,
 };
+use limiter_user::cli::PRESETS;
 use nix::sys::{
     resource::{Usage, UsageWho, getrusage},
     time::TimeValLike,
@@ -142,10 +142,8 @@ fn config_show_output_makes_an_equal_attachment() {
     need_kernel!();
     let folder = Folder::new();
     folder.write("partners.txt", "192.0.2.0/24\n2001:db8:7::/48\n");
-    let recipes = blocks("toml").into_iter();
-    let mut files: Vec<_> = recipes.map(|(_, text)| text).collect();
-    assert!(files.len() >= 5, "{files:#?}");
-    files.push(EVERYTHING.to_owned());
+    let mut files = PRESETS.map(|(_, text)| text).to_vec();
+    files.push(EVERYTHING);
     let (here, elsewhere) = (Hosts::new(), Hosts::new());
     for (number, text) in files.iter().enumerate() {
         let first = folder.write(&format!("{number}.toml"), text);

@@ -175,7 +175,7 @@ fn ssh_sessions_open_during_an_upload_through_the_bastion() {
     }
     let hosts = Hosts::new();
     let ssh = Ssh::start(&hosts);
-    hosts.attach_file(&recipe("ssh"));
+    hosts.attach_file(recipe("ssh"));
     let sessions = || {
         (0..4).for_each(|number| {
             let output = ssh.session(&hosts).wait_with_output().unwrap();

@@ -84,6 +84,7 @@ use limit::{adapt, attach, detach, keep, reload, reset, set};
 use limiter_config::lists::{ALLOW, DENY};
 use lists::{ban, bans, edit, feed, unban};
 use observe::{check, export, notify, status, top, watch};
+pub use other::preset::FILES as PRESETS;
 use other::{completions, helper, man, preset};
 use plan::{config, doctor, learn, replay};
 use shared::{descriptors, interfaces::OnOne, output};

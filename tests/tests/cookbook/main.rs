@@ -18,8 +18,9 @@ use limiter_tests::{
     need_kernel,
     packet::Segment,
     raw::Raw,
-    recipes::{COOKBOOK, Site, blocks, name},
+    recipes::{COOKBOOK, Site, blocks},
 };
+use limiter_user::cli::PRESETS;
 use packets::{
     Expected::{self, Bytes, Drop, Packets, Pass},
     MINECRAFT, RECIPES, SSH, SYN_FLOOD, WEB,
@@ -175,8 +176,7 @@ fn goes_on(what: &str, (from, to): &mut (TcpStream, TcpStream)) {
 
 #[test]
 fn every_recipe_has_a_test() {
-    let written = blocks("toml");
-    let written: BTreeSet<_> = written.iter().map(|block| name(block.0)).collect();
+    let written: BTreeSet<_> = PRESETS.iter().map(|preset| preset.0).collect();
     assert_eq!(written, RECIPES.map(|recipe| recipe.0).into());
     assert!(COOKBOOK.contains("\n## Rate and burst\n"));
     for (heading, text) in blocks("sh") {
@@ -219,11 +219,11 @@ fn recipes_exempt_established_connections_unless_denied() {
 #[test]
 fn recipes_bound_what_comes_in_the_name_of_a_connection() {
     need_kernel!();
-    for (heading, text) in blocks("toml") {
+    for (heading, text) in PRESETS {
         if !text.contains("\"established\"") {
             continue;
         }
-        let setup = Setup::new(name(heading));
+        let setup = Setup::new(heading);
         let address = SocketAddr::new("198.18.1.1".parse().unwrap(), 9);
         let listener = on(&setup.hosts.server, || TcpListener::bind(address)).unwrap();
         let client = on(&setup.hosts.client, || TcpStream::connect(address)).unwrap();

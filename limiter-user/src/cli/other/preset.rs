@@ -1,4 +1,5 @@
-//! `limiter preset`. The presets are the recipes of the cookbook: a heading "## `NAME`: SUMMARY", text, and a file.
+//! `limiter preset`. The presets are the recipes of the cookbook: a heading "## `NAME`: SUMMARY", text, and a link to the
+//! file in docs/recipes.
 
 use clap::{
     Args,
@@ -8,6 +9,19 @@ use clap::{
 use crate::cli::shared::{interface, print, write};
 
 const COOKBOOK: &str = include_str!("../../../../docs/cookbook.md");
+
+/// The recipes with these names, and their files.
+macro_rules! files {
+    ($($name:literal)*) => {
+        [$(($name, include_str!(concat!("../../../../docs/recipes/", $name, ".toml")))),*]
+    };
+}
+
+/// The name and the configuration file of each preset.
+pub const FILES: [(&str, &str); 12] = files! {
+    "dns-amplification" "syn-flood" "dns-resolver" "dns-server" "web" "quic" "ssh" "source-engine" "minecraft" "voip"
+    "wireguard" "ipv6"
+};
 
 /// The end of each preset's text.
 const TRIAL: &str =
@@ -48,11 +62,11 @@ fn recipe() -> impl TypedValueParser<Value = Recipe> {
 }
 
 fn recipes() -> impl Iterator<Item = Recipe> {
-    COOKBOOK.split("\n## `").skip(1).filter_map(|section| {
-        let (heading, rest) = section.split_once('\n')?;
-        let (name, summary) = heading.split_once("`: ")?;
-        let (text, rest) = rest.split_once("```toml\n")?;
-        let (file, _) = rest.split_once("```")?;
+    FILES.into_iter().filter_map(|(name, file)| {
+        let (_, section) = COOKBOOK.split_once(&format!("\n## `{name}`: "))?;
+        let (summary, rest) = section.split_once('\n')?;
+        let link = format!("\nFile: [{name}.toml](recipes/{name}.toml)\n");
+        let (text, _) = rest.split_once(&link)?;
         Some(Recipe {
             name,
             summary,
@@ -92,7 +106,7 @@ fn preset(recipe: &Recipe, interfaces: &[String]) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::{COOKBOOK, list, preset, recipes};
+    use super::{COOKBOOK, FILES, list, preset, recipes};
     use limiter_config::{file, ineffective::USUAL_FRAME};
 
     #[test]
@@ -112,8 +126,9 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_cookbook_is_a_preset_with_plain_text() {
-        assert_eq!(COOKBOOK.matches("\n```toml\n").count(), recipes().count());
+    fn every_recipe_of_the_cookbook_is_a_preset_with_plain_text() {
+        assert_eq!(recipes().count(), FILES.len());
+        assert_eq!(COOKBOOK.matches("\n## `").count(), FILES.len());
         assert_eq!(list().lines().count(), recipes().count());
         for recipe in recipes() {
             assert!(!recipe.text.is_empty(), "{}", recipe.name);
