@@ -12,7 +12,7 @@ use card::{Card, examine};
 use devices::Device;
 use limiter_tests::need_kernel;
 
-const PAGE: &str = include_str!("../../../docs/drivers.md");
+const PAGE: &str = include_str!("../../../docs/drivers-tested.md");
 const KINDS: &str = include_str!("cards.txt");
 const RECORD: &str = "LIMITER_WRITE_DOCS=1 cargo xtask test --kernels";
 
@@ -50,7 +50,7 @@ fn are_on_page(rows: &[String]) {
     let other: Vec<_> = rows.iter().filter(is_other).collect();
     assert!(
         other.is_empty() || env::var_os("LIMITER_WRITE_DOCS").is_some(),
-        "not in docs/drivers.md: {other:#?}\nIf that is right, record it: {RECORD} drivers-newest"
+        "not in docs/drivers-tested.md: {other:#?}\nIf that is right, record it: {RECORD} drivers-newest"
     );
 }
 

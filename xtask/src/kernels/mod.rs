@@ -55,7 +55,7 @@ const COUNTED: &str = "counted";
 const FIGURES: &str = "docs/bench/instructions.md";
 const HEAD: &str = "| --- | --- | --- | --- |\n";
 /// The page with a row for each network card and each interface of software, and the lines before the rows.
-const CARDS: &str = "docs/drivers.md";
+const CARDS: &str = "docs/drivers-tested.md";
 const CARDS_HEAD: &str = "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
 const DEVICES_HEAD: &str = "\n| --- | --- | --- | --- | --- |\n";
 /// Environment variable: if set, those pages are written.
