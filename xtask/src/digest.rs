@@ -22,7 +22,7 @@ fn digest(path: &Path) -> Result<String> {
     }
     if path.is_file() {
         hasher.update(read(path)?);
-        return Ok(format!("{:x}", hasher.finalize()));
+        return Ok(hexadecimal(&hasher.finalize()));
     }
     let mut files = BTreeMap::new();
     for file in paths::files_in(path)? {
@@ -33,7 +33,12 @@ fn digest(path: &Path) -> Result<String> {
         hasher.update(format!("{name}\0{}\0", content.len()));
         hasher.update(content);
     }
-    Ok(format!("{:x}", hasher.finalize()))
+    Ok(hexadecimal(&hasher.finalize()))
+}
+
+/// The bytes as hexadecimal digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

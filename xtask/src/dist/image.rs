@@ -14,6 +14,7 @@ use super::{
     tree::{Tree, read},
 };
 use crate::{
+    digest::hexadecimal,
     paths,
     process::{output, progress, run},
 };
@@ -97,5 +98,5 @@ impl Layout {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    format!("sha256:{:x}", Sha256::digest(bytes))
+    format!("sha256:{}", hexadecimal(&Sha256::digest(bytes)))
 }
