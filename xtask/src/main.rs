@@ -148,7 +148,7 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Fuzz { targets, seconds } => fuzz::run(&targets, seconds)?,
         Verb::Dist(options) => dist::run(&options)?,
         Verb::Mutations { names, out } => mutations::run(&names, out.as_deref())?,
-        Verb::Demo(Rest { args }) => return run::program("demo", &args),
+        Verb::Demo(Rest { args }) => return run::demo(&args),
         Verb::Bench(Rest { args }) => return run::program("bench", &args),
         Verb::Overload(Rest { args }) => return run::program("overload", &args),
         Verb::Soak(Rest { args }) => return run::program("soak", &args),

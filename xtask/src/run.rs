@@ -1,28 +1,50 @@
-//! `cargo xtask demo`, `bench` and `soak`: build optimized programs and run them.
+//! `cargo xtask demo`, `bench`, `overload` and `soak`: build programs and run them.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{
+    ffi::OsString,
+    process::{Command, ExitCode},
+};
 
 use anyhow::Result;
 
 use crate::{
-    debian,
-    process::{cargo, exit_code, progress},
+    debian, paths,
+    process::{cargo, exit_code, progress, run},
 };
 
 /// Debian packages that the benchmark uses: programs to compare limiter with, and tools to set up the hosts.
 pub const BENCH_PACKAGES: &str = "ethtool iproute2 iptables nftables";
 
-/// Builds `demo`, `bench` or `soak` and the command, and runs it. Without all packages, the benchmark leaves subjects
-/// out and says so.
+/// Builds the command and `demo` as the tests do, and runs it. Optimized builds would take minutes, and the
+/// demonstration sends few packets.
+pub fn demo(args: &[OsString]) -> Result<ExitCode> {
+    install("iproute2", "demo");
+    // Without `--package`, features are those of the whole workspace, so that the tests need no dependency anew.
+    run(cargo().args(["build", "--locked", "--bin", "limiter", "--bin", "demo"]))?;
+    let folder = paths::target().join("debug");
+    let mut demo = Command::new(folder.join("demo"));
+    exit_code(
+        demo.args(args)
+            .env("LIMITER_BINARY", folder.join("limiter")),
+    )
+}
+
+/// Builds `bench`, `overload` or `soak` and the command, both optimized, and runs it. Without all packages, the
+/// benchmark leaves subjects out and says so.
 pub fn program(name: &str, args: &[OsString]) -> Result<ExitCode> {
-    if let Err(error) = debian::ensure(BENCH_PACKAGES, name) {
-        progress(&format!("continuing without: {error:#}"));
-    }
+    install(BENCH_PACKAGES, name);
     let built = in_release("build", &["-p", "limiter-user"], &[])?;
     if built != ExitCode::SUCCESS {
         return Ok(built);
     }
     in_release("run", &["-p", "limiter-tests", "--bin", name, "--"], args)
+}
+
+/// Installs packages if that is possible.
+fn install(packages: &str, purpose: &str) {
+    if let Err(error) = debian::ensure(packages, purpose) {
+        progress(&format!("continuing without: {error:#}"));
+    }
 }
 
 fn in_release(verb: &str, program: &[&str], args: &[OsString]) -> Result<ExitCode> {
