@@ -14,7 +14,7 @@ use pcap_file::{
     pcapng::{Block, PcapNgReader},
 };
 
-use super::expect_one_line;
+use super::message::expect_one_line;
 use crate::captures::{match_all_fields, replay};
 
 /// A frame that another reader has read; none if its framing is not supported.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use limiter_config::file::{parse, show};
 
-use super::expect_one_line;
+use super::message::expect_one_line;
 
 /// Reads a file. Accepted settings are valid, compile, and read back as equal ones. Errors have a line.
 pub(super) fn run(bytes: &[u8]) {

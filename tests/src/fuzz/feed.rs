@@ -2,7 +2,7 @@
 
 use limiter_feed::{Settings, bannable, decisions, list};
 
-use super::expect_one_line;
+use super::message::expect_one_line;
 
 /// Reads the bytes as each of them. Everything that would be banned may be, and lists read back.
 pub(super) fn run(bytes: &[u8]) {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::IpAddr};
 
 use limiter_config::lists::{read, show};
 
-use super::expect_one_line;
+use super::message::expect_one_line;
 
 /// Reads a list. Exactly the invalid lines are reported; the prefixes are those in the text, and read back.
 pub(super) fn run(bytes: &[u8]) {

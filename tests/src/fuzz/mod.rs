@@ -7,6 +7,7 @@ mod capture;
 mod configuration;
 mod feed;
 mod list;
+mod message;
 mod pins;
 mod record;
 mod request;
@@ -69,11 +70,4 @@ impl Target {
         files.sort();
         files
     }
-}
-
-/// Panics unless the message is one line without control characters.
-fn expect_one_line(message: &str) {
-    assert!(!message.is_empty(), "the error has no message");
-    let torn = message.chars().any(char::is_control);
-    assert!(!torn, "not a line: {message:?}");
 }

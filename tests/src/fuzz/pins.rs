@@ -24,6 +24,7 @@ use limiter_user::{
     show,
 };
 
+use super::message::expect_one_line;
 use crate::{settings, testbed::Namespace};
 
 /// Few sets, so that random words often meet the same entries.
@@ -151,7 +152,7 @@ fn read_event(bytes: &[u8]) {
     if let Some(record) = read {
         let event = event::event("lo", None, &record).unwrap();
         serde_json::to_string(&event).unwrap();
-        super::expect_one_line(show::watch::line(&event).trim_end());
+        expect_one_line(show::watch::line(&event).trim_end());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use limiter_kernel::state::record::Record;
 
-use super::expect_one_line;
+use super::message::expect_one_line;
 
 /// Reads a record. A valid one makes a program or gives a reason why not, may be changed, and reads back as an equal
 /// one.

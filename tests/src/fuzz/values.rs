@@ -8,7 +8,7 @@ use limiter_config::{
     names,
 };
 
-use super::expect_one_line;
+use super::message::expect_one_line;
 
 /// Reads a value. A valid one is shown so that it reads back; an invalid one gives a reason.
 pub(super) fn run(bytes: &[u8]) {
