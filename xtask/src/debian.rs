@@ -11,9 +11,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::{
     apt::Apt,
-    architecture::Architecture,
     paths,
     process::{output, progress, run},
+    processors::Architecture,
 };
 
 /// True if packages can be installed here.

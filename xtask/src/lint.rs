@@ -9,9 +9,9 @@ use anyhow::{Result, bail};
 
 use crate::{
     deny::{self, Deny},
-    documents, flags,
+    documents, flags, import_rules, names,
     objects::{ENDIANS, target},
-    parts, paths, prebuilt,
+    paths, prebuilt,
     process::{self, joined, progress},
     toolchain::{CLIPPY, RUST_SRC, RUSTFMT, Rust},
     unsafe_code,
@@ -46,7 +46,8 @@ pub fn run(strict: bool) -> Result<()> {
         ("cargo-deny", deny),
         ("objects", objects),
         ("files with unsafe code", unsafe_code::check()),
-        ("imports between parts", parts::check()),
+        ("imports between parts", import_rules::check()),
+        ("names of variables", names::check()),
         ("documents and comments", documents::check()),
     ];
     for (name, checked) in own {

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod apt;
-mod architecture;
 mod artifacts;
 mod compile;
 mod debian;
@@ -13,6 +12,7 @@ mod dist;
 mod documents;
 mod flags;
 mod fuzz;
+mod import_rules;
 mod imports;
 mod install;
 mod kernels;
@@ -21,11 +21,12 @@ mod lint;
 mod miri;
 mod modules;
 mod mutations;
+mod names;
 mod objects;
-mod parts;
 mod paths;
 mod prebuilt;
 mod process;
+mod processors;
 mod record;
 mod run;
 mod rustc_wrapper;

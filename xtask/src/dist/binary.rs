@@ -5,9 +5,9 @@ use std::{path::PathBuf, process::Command};
 use anyhow::Result;
 
 use crate::{
-    architecture::Architecture,
     debian, flags, paths,
     process::{output, progress, run},
+    processors::Architecture,
     toolchain::Rust,
 };
 

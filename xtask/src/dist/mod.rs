@@ -16,9 +16,9 @@ use clap::Args;
 
 use self::binary::Binary;
 use crate::{
-    architecture::Architecture,
     debian, digest, paths,
     process::{output, progress, run as succeed},
+    processors::Architecture,
 };
 
 /// The version of all packages of the workspace.

@@ -11,13 +11,13 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{MODULES, Release, folder};
+use super::release::{MODULES, Release, folder};
 use crate::{
     apt::Apt,
-    architecture::Architecture,
     artifacts::{self, Program},
     debian, paths,
     process::{cargo, progress, run},
+    processors::Architecture,
 };
 
 /// The tested command.

@@ -9,7 +9,11 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::{COUNTED, Release, WRITE_DOCS, folder, image, results::Run};
+use super::{
+    image,
+    release::{COUNTED, Release, WRITE_DOCS, folder},
+    results::Run,
+};
 use crate::process::progress;
 
 /// Maximum time of a machine in seconds.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 
-use super::{COUNTED, results::Run};
+use super::{release::COUNTED, results::Run};
 use crate::process::today;
 
 /// The page, with the current date.

@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 
 use crate::debian;
 
-const ALL: &str = include_str!("architectures.txt");
+const ALL: &str = include_str!("processors.txt");
 
-/// A kind of processor: a line of architectures.txt. The processors of x86-64 have no 16-byte compare-and-swap: with
+/// A kind of processor: a line of processors.txt. The processors of x86-64 have no 16-byte compare-and-swap: with
 /// it, Linux 6.12 was seen to die in its allocator, with flags that no processor has (QEMU 7.2). They lack `erms`
 /// and `fsrm`: QEMU makes the fast copies of strings byte by byte. The processors of arm64 sign pointers by a fast function instead of the architecture's.
 #[derive(Clone, Copy)]

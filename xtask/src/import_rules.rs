@@ -50,8 +50,8 @@ const CIRCLE_MAX: [(&str, usize); 9] = [
     ("limiter-fleet", 7),
     ("limiter-kernel", 2),
     ("limiter-user", 3),
-    ("tests", 8),
-    ("xtask", 4),
+    ("tests", 6),
+    ("xtask", 3),
 ];
 
 /// Checks all rules.
