@@ -102,15 +102,17 @@ impl Browser {
     }
 
     fn listen(&mut self, event: &Value) {
-        let of = &event["params"];
+        let parameters = &event["params"];
         let is_error = match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
-            Some("Runtime.consoleAPICalled") => of["type"] == "error" || of["type"] == "assert",
-            Some("Log.entryAdded") => of["entry"]["level"] == "error",
+            Some("Runtime.consoleAPICalled") => {
+                parameters["type"] == "error" || parameters["type"] == "assert"
+            }
+            Some("Log.entryAdded") => parameters["entry"]["level"] == "error",
             _ => false,
         };
         if is_error {
-            self.complaints.push(of.to_string());
+            self.complaints.push(parameters.to_string());
         }
     }
 

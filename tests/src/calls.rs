@@ -105,11 +105,11 @@ pub fn stop_before_them() -> io::Result<()> {
     // `struct seccomp_data` begins with the number of the call.
     let mut filter = [statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0); LENGTH];
     let calls = FILES.iter().chain(&OTHERS);
-    for (number, (at, call)) in filter[1..].iter_mut().zip(calls).enumerate() {
+    for (number, (patched, call)) in filter[1..].iter_mut().zip(calls).enumerate() {
         // Jumps to the last statement, past the other comparisons and the statement that allows the call.
         let far = u8::try_from(LENGTH - 3 - number).unwrap_or_default();
         let code = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
-        *at = statement(code, far, u32::try_from(*call).unwrap_or_default());
+        *patched = statement(code, far, u32::try_from(*call).unwrap_or_default());
     }
     let verdict = libc::BPF_RET | libc::BPF_K;
     filter[LENGTH - 2] = statement(verdict, 0, libc::SECCOMP_RET_ALLOW);

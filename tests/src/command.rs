@@ -64,9 +64,16 @@ pub fn binary() -> &'static PathBuf {
 
 /// Copies the command. By another process: if this one wrote the copy, the fork of another test could have it open for
 /// writing, and the kernel would refuse to run it ("Text file busy").
-pub fn copy_binary(to: impl AsRef<Path>) {
-    let status = Command::new("cp").arg(binary()).arg(to.as_ref()).status();
-    assert!(status.unwrap().success(), "{}", to.as_ref().display());
+pub fn copy_binary(destination: impl AsRef<Path>) {
+    let status = Command::new("cp")
+        .arg(binary())
+        .arg(destination.as_ref())
+        .status();
+    assert!(
+        status.unwrap().success(),
+        "{}",
+        destination.as_ref().display()
+    );
 }
 
 /// Result of a command.

@@ -42,15 +42,16 @@ pub fn on_two<T: Send>(work: impl Fn(usize) -> T + Sync) -> [T; 2] {
 /// Returns both results of each round.
 pub fn in_rounds<T: Send>(rounds: usize, work: impl Fn(usize, usize) -> T + Sync) -> Vec<[T; 2]> {
     let barrier = Barrier::new(2);
-    let [one, two] = on_two(|cpu| {
+    let [first, two] = on_two(|cpu| {
         let meet = |round| {
             barrier.wait();
             work(cpu, round)
         };
         (0..rounds).map(meet).collect::<Vec<_>>()
     });
-    one.into_iter()
+    first
+        .into_iter()
         .zip(two)
-        .map(|(one, two)| [one, two])
+        .map(|(first, two)| [first, two])
         .collect()
 }

@@ -50,9 +50,9 @@ impl<'h> Feed<'h> {
         // At once, as other programs do.
         let path = self.folder.write("new", text);
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        let to = self.folder.path(name);
-        fs::rename(path, &to).unwrap();
-        to
+        let destination = self.folder.path(name);
+        fs::rename(path, &destination).unwrap();
+        destination
     }
 
     /// Writes the configuration. Returns its path.
@@ -90,8 +90,8 @@ impl<'h> Feed<'h> {
     pub fn left_out(&self, reason: &str) -> u64 {
         let status = self.status();
         let mut all = status["left_out"].as_array().unwrap().iter();
-        let one = all.find(|one| one["reason"] == reason);
-        one.map_or(0, |one| number(&one["entries"]))
+        let found = all.find(|found| found["reason"] == reason);
+        found.map_or(0, |found| number(&found["entries"]))
     }
 
     /// The prefixes that this feed bans, in order.
@@ -125,8 +125,8 @@ pub fn end(mut feed: Child, signal: Signal) {
 }
 
 /// The processes that a process has started.
-pub fn children(of: u32) -> Vec<u32> {
-    let text = fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
+pub fn children(parent: u32) -> Vec<u32> {
+    let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
     let text = text.unwrap_or_default();
     text.split_whitespace()
         .map(|id| id.parse().unwrap())

@@ -187,8 +187,8 @@ impl Generations {
         if behind > 0 {
             let past = &slot.past;
             let known = u32::try_from(past.len()).unwrap();
-            let of = |index: u32| past.get(index as usize);
-            source.tat = rescale::carry_over(source.tat, behind, known, of).unwrap();
+            let generation = |index: u32| past.get(index as usize);
+            source.tat = rescale::carry_over(source.tat, behind, known, generation).unwrap();
         }
         Some(source)
     }

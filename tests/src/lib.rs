@@ -77,13 +77,13 @@ impl Drop for SetOnDrop<'_> {
 
 /// Waits for `condition`: the kernel and other programs do some things at their own pace, and the machine may be busy.
 /// Tests that promise a time measure it themselves.
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+pub fn eventually(awaited: &str, mut condition: impl FnMut() -> bool) {
     const PATIENCE: Duration = Duration::from_secs(60);
     let start = Instant::now();
     while !condition() {
         assert!(
             start.elapsed() < PATIENCE,
-            "not within {PATIENCE:?}: {what}"
+            "not within {PATIENCE:?}: {awaited}"
         );
         thread::sleep(Duration::from_millis(10));
     }

@@ -76,13 +76,16 @@ pub fn tcx() -> bool {
 /// Reports that `test` needs something that this kernel lacks. In the machines of `cargo xtask test --kernels`, which have
 /// the modules that tests need, this is a failure. Elsewhere the test is skipped; with `LIMITER_STRICT`, it is left to
 /// those machines.
-pub fn of_kernel(test: &str, what: &str) {
+pub fn of_kernel(test: &str, feature: &str) {
     let in_machine = std::env::var_os("LIMITER_MACHINE").is_some();
-    assert!(!in_machine, "{test} cannot run: this kernel has no {what}");
+    assert!(
+        !in_machine,
+        "{test} cannot run: this kernel has no {feature}"
+    );
     if std::env::var_os("LIMITER_STRICT").is_some() {
-        eprintln!("{test} runs only in emulated machines: this kernel has no {what}");
+        eprintln!("{test} runs only in emulated machines: this kernel has no {feature}");
     } else {
-        missing(test, &format!("this kernel has no {what}"));
+        missing(test, &format!("this kernel has no {feature}"));
     }
 }
 

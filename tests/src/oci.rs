@@ -81,7 +81,7 @@ impl Bundle {
     }
 
     fn command(&self, name: &str, process: &Process) -> Command {
-        let bind = |from: &Path, to: &str, access: &str| json!({ "destination": to, "source": from, "type": "bind", "options": ["rbind", access] });
+        let bind = |from: &Path, destination: &str, access: &str| json!({ "destination": destination, "source": from, "type": "bind", "options": ["rbind", access] });
         let access = if process.pins { "rw" } else { "ro" };
         let mut mounts = vec![
             json!({ "destination": "/proc", "source": "proc", "type": "proc" }),
@@ -90,8 +90,8 @@ impl Bundle {
             bind(&self.folder.path().join("bpffs"), "/sys/fs/bpf", access),
         ];
         let libraries = LIBRARIES.map(|folder| (folder.to_owned(), folder.to_owned()));
-        for (from, to) in libraries.iter().chain(&process.folders) {
-            mounts.push(bind(Path::new(from), to, "ro"));
+        for (from, destination) in libraries.iter().chain(&process.folders) {
+            mounts.push(bind(Path::new(from), destination, "ro"));
         }
         let capabilities: Vec<_> = process
             .capabilities

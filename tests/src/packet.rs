@@ -35,14 +35,14 @@ impl Frame {
 
     /// The frame's bytes.
     pub fn bytes(&self) -> Vec<u8> {
-        let to: IpAddr = match self.source {
+        let destination: IpAddr = match self.source {
             IpAddr::V4(_) => [192, 0, 2, 1].into(),
             IpAddr::V6(_) => [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
         };
         let ends = Ends {
             macs: self.macs,
             from: SocketAddr::new(self.source, 40_000),
-            to: SocketAddr::new(to, 9),
+            to: SocketAddr::new(destination, 9),
         };
         let untagged = ends.udp(&vec![0x5a; self.payload]);
         let (macs, rest) = untagged.split_at(12);
@@ -76,9 +76,9 @@ pub struct Ends {
 
 impl Ends {
     /// Changes the ports: source, destination.
-    pub fn at(mut self, from: u16, to: u16) -> Self {
+    pub fn at(mut self, from: u16, destination: u16) -> Self {
         self.from.set_port(from);
-        self.to.set_port(to);
+        self.to.set_port(destination);
         self
     }
 
@@ -119,8 +119,12 @@ impl Ends {
     fn ip(&self) -> PacketBuilderStep<IpHeaders> {
         let builder = PacketBuilder::ethernet2(self.macs.0, self.macs.1);
         match (self.from.ip(), self.to.ip()) {
-            (IpAddr::V4(from), IpAddr::V4(to)) => builder.ipv4(from.octets(), to.octets(), 64),
-            (IpAddr::V6(from), IpAddr::V6(to)) => builder.ipv6(from.octets(), to.octets(), 64),
+            (IpAddr::V4(from), IpAddr::V4(destination)) => {
+                builder.ipv4(from.octets(), destination.octets(), 64)
+            }
+            (IpAddr::V6(from), IpAddr::V6(destination)) => {
+                builder.ipv6(from.octets(), destination.octets(), 64)
+            }
             mixed => panic!("of two families: {mixed:?}"),
         }
     }
@@ -128,11 +132,11 @@ impl Ends {
 
 /// A UDP frame of exactly `length` bytes from `source`.
 pub fn udp_of_length(source: IpAddr, length: usize) -> Vec<u8> {
-    let of = |payload| {
+    let with_payload = |payload| {
         let frame = Frame::from(source);
         Frame { payload, ..frame }.bytes()
     };
-    of(length - of(0).len())
+    with_payload(length - with_payload(0).len())
 }
 
 /// An ARP request.

@@ -289,9 +289,9 @@ impl<'h> Postgres<'h> {
                 own(&folder.join(name));
             }
             server.args(["-c", "ssl=on"]);
-            for (what, name) in [("cert", "host.pem"), ("key", "host.key")] {
+            for (option, name) in [("cert", "host.pem"), ("key", "host.key")] {
                 let file = folder.join(name).display().to_string();
-                server.args(["-c", &format!("ssl_{what}_file={file}")]);
+                server.args(["-c", &format!("ssl_{option}_file={file}")]);
             }
         }
         server.stdout(Stdio::null()).stderr(log);

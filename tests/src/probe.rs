@@ -71,8 +71,8 @@ impl<'h> Probe<'h> {
         /// EtherType for local experiments (IEEE 802).
         const LOCAL: [u8; 2] = [0x88, 0xb5];
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        let (from, to) = (self.hosts.client.mac, self.hosts.server.mac);
-        let mut frame = [&to[..], &from, &LOCAL, &number.to_be_bytes()].concat();
+        let (from, destination) = (self.hosts.client.mac, self.hosts.server.mac);
+        let mut frame = [&destination[..], &from, &LOCAL, &number.to_be_bytes()].concat();
         frame.resize(60, 0);
         frame
     }

@@ -41,9 +41,10 @@ impl Proxy {
                 let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
                     continue;
                 };
-                let (to, from) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+                let (server_copy, from) =
+                    (server.try_clone().unwrap(), client.try_clone().unwrap());
                 let (there, back) = (Arc::clone(&state), Arc::clone(&state));
-                thread::spawn(move || forward(from, to, &there, false));
+                thread::spawn(move || forward(from, server_copy, &there, false));
                 thread::spawn(move || forward(server, client, &back, true));
             }
         });
@@ -72,8 +73,8 @@ impl Proxy {
     }
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream, state: &State, is_answer: bool) {
-    to.set_nodelay(true).unwrap();
+fn forward(mut from: TcpStream, mut receiver: TcpStream, state: &State, is_answer: bool) {
+    receiver.set_nodelay(true).unwrap();
     let mut part = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut part) {
         if is_answer && state.loses.load(Relaxed) {
@@ -81,10 +82,10 @@ fn forward(mut from: TcpStream, mut to: TcpStream, state: &State, is_answer: boo
         }
         state.bytes.fetch_add(length as u64, Relaxed);
         thread::sleep(Duration::from_millis(state.delay_millis.load(Relaxed)));
-        if to.write_all(&part[..length]).is_err() {
+        if receiver.write_all(&part[..length]).is_err() {
             break;
         }
     }
-    let _ = to.shutdown(Shutdown::Both);
+    let _ = receiver.shutdown(Shutdown::Both);
     let _ = from.shutdown(Shutdown::Both);
 }

@@ -93,7 +93,7 @@ impl Site {
     }
 
     /// Addresses from `source` to a host behind the server. The host does not exist, so that no answers are sent.
-    pub fn ends(&self, source: &str, from: u16, to: u16) -> Ends {
+    pub fn ends(&self, source: &str, from: u16, destination: u16) -> Ends {
         let source: IpAddr = source.parse().unwrap();
         let target = if source.is_ipv4() {
             "198.18.0.1"
@@ -103,7 +103,7 @@ impl Site {
         Ends {
             macs: (self.hosts.client.mac, self.hosts.server.mac),
             from: SocketAddr::new(source, from),
-            to: SocketAddr::new(target.parse().unwrap(), to),
+            to: SocketAddr::new(target.parse().unwrap(), destination),
         }
     }
 

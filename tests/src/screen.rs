@@ -56,8 +56,8 @@ impl Screen {
     }
 
     /// The value of a tmux variable for the terminal.
-    pub fn variable(&self, what: &str) -> String {
-        let format = format!("#{{{what}}}");
+    pub fn variable(&self, name: &str) -> String {
+        let format = format!("#{{{name}}}");
         self.ask(&["display-message", "-p", &format])
             .trim_end()
             .to_owned()
@@ -84,11 +84,11 @@ impl Screen {
     }
 
     /// Waits until `is_so` holds.
-    pub fn wait(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+    pub fn wait(&self, state: &str, is_so: impl Fn(&Self) -> bool) {
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            eventually(what, || is_so(self));
+            eventually(state, || is_so(self));
         }));
-        assert!(result.is_ok(), "{what}: {:#?}", self.lines());
+        assert!(result.is_ok(), "{state}: {:#?}", self.lines());
     }
 
     /// Waits until the screen contains `text`.

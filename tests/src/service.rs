@@ -34,8 +34,8 @@ impl Service {
         command.arg("120").args(line);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let service = Self(on(host, || command.spawn()).unwrap());
-        let what = format!("{line:?} listens");
-        eventually(&what, || listens(host, protocol, port));
+        let condition = format!("{line:?} listens");
+        eventually(&condition, || listens(host, protocol, port));
         service
     }
 }

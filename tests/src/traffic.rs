@@ -118,14 +118,14 @@ impl Drop for Flood {
 
 /// Addresses and ports of a packet from the client to the server. The server has no such IPv6 address.
 pub fn ends(hosts: &Hosts, source: IpAddr, port: u16) -> Ends {
-    let to = match source {
+    let destination = match source {
         IpAddr::V4(_) => SERVER,
         IpAddr::V6(_) => [0xfd; 16].into(),
     };
     Ends {
         macs: (hosts.client.mac, hosts.server.mac),
         from: SocketAddr::new(source, 40_000),
-        to: SocketAddr::new(to, port),
+        to: SocketAddr::new(destination, port),
     }
 }
 

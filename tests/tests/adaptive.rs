@@ -49,10 +49,10 @@ fn scale_applies_exactly_until_its_end() {
     let mut kernel = Kernel::of(&settings(
         "[[limit]]\nname = \"one\"\nrate = \"10/s\"\nburst = 10\nadaptive = { floor = \"10%\", when = { cpu_pressure = \"1%\" } }\n",
     ));
-    let burst = |kernel: &Kernel, source: &str, at| {
+    let burst = |kernel: &Kernel, source: &str, moment| {
         let frame = from(source);
         (0..20)
-            .filter(|_| kernel.passes(&frame, START + at))
+            .filter(|_| kernel.passes(&frame, START + moment))
             .count()
     };
     assert_eq!(burst(&kernel, "192.0.2.1", 0), 10);
@@ -61,9 +61,9 @@ fn scale_applies_exactly_until_its_end() {
     assert_eq!(burst(&kernel, "192.0.2.2", 0), 5, "half of the burst");
     let frame = from("192.0.2.2");
     for token in 1..5 {
-        let at = START + token * 200 * MS;
-        assert!(!kernel.passes(&frame, at - 1), "token {token}");
-        assert!(kernel.passes(&frame, at), "token {token}");
+        let moment = START + token * 200 * MS;
+        assert!(!kernel.passes(&frame, moment - 1), "token {token}");
+        assert!(kernel.passes(&frame, moment), "token {token}");
     }
     // An empty bucket stays empty, and refills at half of the rate.
     let frame = from("192.0.2.1");
@@ -264,7 +264,7 @@ fn no_rate_stays_lowered_while_another_limit_cannot_be_adapted() {
     adapting.expect("web may fall");
     eventually("the rate falls", || scale() < 0.75);
     let second = "[[limit]]\nname = \"other\"\nrate = \"5/s\"\nburst = 10\nadaptive = { when = { cpu_pressure = \"20%\" } }\n";
-    let [one, two] = [FILE.to_owned(), format!("{FILE}{second}")];
+    let [single, two] = [FILE.to_owned(), format!("{FILE}{second}")];
     let reload = |text: &str| {
         let file = files.write("limiter.toml", text);
         hosts.run(&["reload", "eth0", "--config", &file]);
@@ -280,7 +280,7 @@ fn no_rate_stays_lowered_while_another_limit_cannot_be_adapted() {
         assert!(scale() > 0.99, "the configured rate, as the message says");
         thread::sleep(Duration::from_millis(200));
     }
-    reload(&one);
+    reload(&single);
     adapting.expect("web may fall");
     eventually("the rate falls", || scale() < 0.75);
     assert!(adapting.end(Signal::SIGTERM));

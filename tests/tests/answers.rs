@@ -146,15 +146,19 @@ impl Place {
         self
     }
 
-    fn frame(&self, number: usize, (from, to): (&str, &str), wrong: Wrong) -> Vec<u8> {
+    fn frame(&self, number: usize, (from, destination): (&str, &str), wrong: Wrong) -> Vec<u8> {
         let mut macs = [self.0.client.mac, self.0.server.mac];
         if wrong == Wrong::Sender {
             macs[0][0] |= 1;
         }
         let ether = PacketBuilder::ethernet2(macs[0], macs[1]);
-        let ip = match (from.parse().unwrap(), to.parse().unwrap()) {
-            (IpAddr::V4(from), IpAddr::V4(to)) => ether.ipv4(from.octets(), to.octets(), 20),
-            (IpAddr::V6(from), IpAddr::V6(to)) => ether.ipv6(from.octets(), to.octets(), 20),
+        let ip = match (from.parse().unwrap(), destination.parse().unwrap()) {
+            (IpAddr::V4(from), IpAddr::V4(destination)) => {
+                ether.ipv4(from.octets(), destination.octets(), 20)
+            }
+            (IpAddr::V6(from), IpAddr::V6(destination)) => {
+                ether.ipv6(from.octets(), destination.octets(), 20)
+            }
             _ => unreachable!("one family"),
         };
         let tcp = ip.tcp(FIRST + number as u16, PORT, 1, 1_000).syn();
@@ -283,12 +287,12 @@ fn program_answers_what_the_kernel_answers_and_no_more_with_forwarding() {
 
 /// The number of answers to two clients with this number, one of each family, from these addresses. They try again,
 /// because the machine may have other work.
-fn answers(place: &Place, number: u8, to: [&'static str; 2]) -> usize {
+fn answers(place: &Place, number: u8, destinations: [&'static str; 2]) -> usize {
     let from = [
         format!("198.51.100.{number}"),
         format!("2001:db8:7::{number}"),
     ];
-    let pairs: Vec<_> = from.iter().map(|from| &**from).zip(to).collect();
+    let pairs: Vec<_> = from.iter().map(|from| &**from).zip(destinations).collect();
     let frames: Vec<_> = (pairs.iter().map(|pair| (*pair, Wrong::Nothing))).collect();
     let tries = (0..3).map(|_| place.answered(&frames).len());
     tries.max().unwrap_or(0)

@@ -227,11 +227,11 @@ fn bans_are_kept_by_every_change_of_the_settings() {
     hosts.run(FAST);
     hosts.run("ban eth0 192.0.2.7 --for 1h");
     hosts.run("ban eth0 198.51.100.0/24");
-    let expect = |what: &str| {
+    let expect = |expected: &str| {
         for source in ["192.0.2.7", "198.51.100.7"] {
-            assert!(is_banned(&hosts, source), "{source} after {what}");
+            assert!(is_banned(&hosts, source), "{source} after {expected}");
         }
-        assert!(!is_banned(&hosts, "192.0.2.8"), "{what}");
+        assert!(!is_banned(&hosts, "192.0.2.8"), "{expected}");
     };
     let file = folder.write("limiter.toml", FULL);
     for change in [

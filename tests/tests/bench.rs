@@ -19,11 +19,14 @@ fn wire_benchmark_measures_every_subject() {
     let (results, text) = measures(&["--quick"], &subjects);
     for (recipe, held) in [("web", 97), ("dns", 79), ("game", 98)] {
         for subject in [recipe.to_owned(), format!("nft-{recipe}")] {
-            let of_subject = |one: &&Value| one["subject"] == subject;
+            let of_subject = |result: &&Value| result["subject"] == subject;
             let on_wire = results.iter().filter(of_subject);
-            let found: Vec<_> = on_wire.map(|one| number(&one["held"])).collect();
+            let found: Vec<_> = on_wire.map(|result| number(&result["held"])).collect();
             assert!(!found.is_empty(), "{subject} is measured");
-            assert!(found.iter().all(|one| *one == held), "{subject}: {found:?}");
+            assert!(
+                found.iter().all(|percent| *percent == held),
+                "{subject}: {found:?}"
+            );
         }
     }
     for bytes in row("frame, bytes") {
@@ -37,10 +40,10 @@ fn scaling_page_follows_from_its_prices() {
     const BARE: f64 = 42.0;
     const BYTES: f64 = 100e9 / 8.0;
     let line_rate = BYTES / 84.0 / 1e6;
-    for (at, price) in row("P, ns").into_iter().enumerate() {
+    for (column, price) in row("P, ns").into_iter().enumerate() {
         let handled = 32e3 / (BARE + price);
         let same = |name: &str, wanted: f64| {
-            let written = row(name)[at];
+            let written = row(name)[column];
             assert!(
                 (written - wanted).abs() <= 0.51,
                 "{name}: {written}, {wanted}"
@@ -55,14 +58,14 @@ fn scaling_page_follows_from_its_prices() {
         same("line rate from frames of, bytes", shortest.ceil().max(64.0));
     }
     let packets = row("packets at line rate, million/s");
-    for (at, bytes) in row("frame, bytes").into_iter().enumerate() {
+    for (column, bytes) in row("frame, bytes").into_iter().enumerate() {
         let wanted = BYTES / (bytes + 24.0) / 1e6;
-        assert!((packets[at] - wanted).abs() <= 0.1, "{bytes}: {wanted}");
+        assert!((packets[column] - wanted).abs() <= 0.1, "{bytes}: {wanted}");
         for limiter in ["limiter", "nft"] {
-            let price = row(&format!("P of {limiter}, ns"))[at];
-            let cores = row(&format!("cores that {limiter} takes"))[at];
+            let price = row(&format!("P of {limiter}, ns"))[column];
+            let cores = row(&format!("cores that {limiter} takes"))[column];
             assert!(
-                (cores - packets[at] * price / 1e3).abs() <= 0.5,
+                (cores - packets[column] * price / 1e3).abs() <= 0.5,
                 "{limiter}: {cores}"
             );
         }

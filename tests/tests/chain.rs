@@ -40,14 +40,14 @@ fn hosts_with(foreign: &Foreign, mode: &str) -> Hosts {
 
 /// Sends `count` packets to these ports in turn. Returns how many arrive.
 fn arrive(hosts: &Hosts, ports: &[u16], count: usize) -> usize {
-    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let (from, receiver) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     let mut frame = hosts.frame(CLIENT).bytes();
     for port in ports.iter().cycle().take(count) {
         // The destination port, after Ethernet, IPv4 without options, and the source port.
         frame[36..38].copy_from_slice(&port.to_be_bytes());
         from.send(&frame);
     }
-    to.receive(Duration::from_millis(200)).len()
+    receiver.receive(Duration::from_millis(200)).len()
 }
 
 /// The pin of the other program.
@@ -412,11 +412,11 @@ fn detach_all_finds_a_card_that_came_from_another_namespace() {
 }
 
 /// Panics unless `status` and `doctor` report the true state after a kill. Returns whether neither program runs.
-fn expect_truth(hosts: &Hosts, foreign: &Foreign, at: &str) -> bool {
+fn expect_truth(hosts: &Hosts, foreign: &Foreign, situation: &str) -> bool {
     let own = Some(("native", foreign.id));
     // The kernel releases the link of a dead process with a delay, so the pins decide.
     if hosts.pins().join("link").exists() {
-        assert_ne!(on_server(hosts), own, "{at}");
+        assert_ne!(on_server(hosts), own, "{situation}");
         hosts.run("status eth0");
         return false;
     }
@@ -451,8 +451,8 @@ fn killed_detach_does_not_lose_the_foreign_program() {
 /// Kills `command` at each step. After every second step, `attach` follows. Otherwise `detach` follows at once.
 fn kill(hosts: &Hosts, foreign: &Foreign, command: &[&str], before: impl FnMut()) {
     let mut gone = 0;
-    kill_at_each_step(hosts, command, before, |step, at| {
-        gone += u32::from(expect_truth(hosts, foreign, at));
+    kill_at_each_step(hosts, command, before, |step, situation| {
+        gone += u32::from(expect_truth(hosts, foreign, situation));
         if step % 2 == 0 {
             hosts.limiter(&CHAIN).expect(0);
         }

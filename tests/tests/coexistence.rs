@@ -41,11 +41,11 @@ fn load(hosts: &Hosts) -> Outcome {
 
 /// Sends 20 packets. Returns how many arrive.
 fn arrive(hosts: &Hosts) -> usize {
-    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let (from, receiver) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     for _ in 0..20 {
         from.send(&hosts.frame(CLIENT).bytes());
     }
-    to.receive(Duration::from_millis(300)).len()
+    receiver.receive(Duration::from_millis(300)).len()
 }
 
 /// Attaches with these arguments too.

@@ -292,8 +292,8 @@ fn long_files_are_read_in_linear_time() {
     /// A kind of file, by the number of its parts.
     type File = (&'static str, fn(u32) -> String);
     /// `count` pieces of text.
-    fn all(count: u32, one: impl Fn(u32) -> String) -> String {
-        (0..count).map(one).collect()
+    fn all(count: u32, line: impl Fn(u32) -> String) -> String {
+        (0..count).map(line).collect()
     }
     let folder = Folder::new();
     let files: [File; 4] = [
@@ -309,21 +309,21 @@ fn long_files_are_read_in_linear_time() {
         }),
         ("open brackets", |count| "k = [\n".repeat(count as usize)),
     ];
-    for (what, file) in files {
+    for (title, file) in files {
         // Measures processor time, because other tests run at the same time.
         let time = |count: u32| {
             let path = folder.write("long.toml", file(count));
             let before = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
             let status = limiter(&["config", "check", &path]).status;
-            assert!([0, 1].contains(&status), "{what}: status {status}");
+            assert!([0, 1].contains(&status), "{title}: status {status}");
             let after = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-            let of = |usage: Usage| usage.user_time().num_milliseconds();
-            of(after) - of(before)
+            let milliseconds = |usage: Usage| usage.user_time().num_milliseconds();
+            milliseconds(after) - milliseconds(before)
         };
         let (short, long) = (time(1_000), time(16_000));
         // The input is sixteen times as long: linear time grows by 16, quadratic time by 256.
         let most = 80 * short.max(10);
-        assert!(long < most, "{what}: {short} ms, then {long} ms");
+        assert!(long < most, "{title}: {short} ms, then {long} ms");
     }
 }
 
@@ -385,10 +385,10 @@ fn config_check_compares_the_burst_with_the_interface_frame_size() {
         ("1000", "eth9", "auto", 1_522),
     ] {
         set_mtu(mtu);
-        let of = format!("{mtu} {interface} {mode}");
-        assert_eq!(warnings(interface, mode, frame), [""; 0], "{of}");
+        let situation = format!("{mtu} {interface} {mode}");
+        assert_eq!(warnings(interface, mode, frame), [""; 0], "{situation}");
         let too_small = warnings(interface, mode, frame - 1);
-        assert_eq!(too_small.len(), 1, "{of}: {too_small:?}");
+        assert_eq!(too_small.len(), 1, "{situation}: {too_small:?}");
         assert!(too_small[0].contains(&format!("{frame}b")), "{too_small:?}");
     }
 }

@@ -98,10 +98,10 @@ impl Pair {
     }
 
     /// The message for a difference.
-    fn about(&self, what: &str) -> String {
+    fn about(&self, difference: &str) -> String {
         let shown = file::show(&[], &self.settings);
         format!(
-            "LIMITER_SEED={:#x}, at {} ns, after {} changes, phases {:?}\n{shown}\n{what}",
+            "LIMITER_SEED={:#x}, at {} ns, after {} changes, phases {:?}\n{shown}\n{difference}",
             self.seed,
             self.clock.now,
             self.changes,
@@ -177,7 +177,8 @@ impl Pair {
         for id in &gone {
             let bucket = self.model.buckets.remove(id).unwrap();
             let quota = self.model.quota(&id.0).unwrap();
-            let full = |at: u64| quota.left(bucket.state, i128::from(at) * 256) == quota.depth;
+            let full =
+                |moment: u64| quota.left(bucket.state, i128::from(moment) * 256) == quota.depth;
             let may_go = full(self.clock.now)
                 && (bucket.passed + bucket.refused <= 1 || full(self.clock.now - KEPT_FOR));
             let about = || self.about(&format!("{id:?} lost its place: {bucket:?}"));

@@ -181,7 +181,7 @@ fn decisions_of_crowdsec_are_bans_until_they_end() {
         let is_mine = ban["origin"] == "hand";
         assert_eq!(seconds.is_none(), is_mine, "{ban}");
         assert!(
-            seconds.is_none_or(|it| it > 3_000.0 && it <= left.as_secs_f64()),
+            seconds.is_none_or(|remaining| remaining > 3_000.0 && remaining <= left.as_secs_f64()),
             "{ban}"
         );
     }

@@ -88,21 +88,21 @@ fn small_buffers(host: &Host) {
     });
 }
 
-fn ends(hosts: &Hosts, from: SocketAddr, to: SocketAddr) -> Ends {
+fn ends(hosts: &Hosts, from: SocketAddr, destination: SocketAddr) -> Ends {
     Ends {
         macs: (hosts.client.mac, hosts.server.mac),
         from,
-        to,
+        to: destination,
     }
 }
 
 /// Frames that are similar to those of a TCP connection and do not belong to it.
 fn similar_frames(connection: Ends) -> Vec<Vec<u8>> {
-    let (from, to) = (connection.from.port(), connection.to.port());
+    let (from, destination) = (connection.from.port(), connection.to.port());
     let others = [
         connection.at(from, NEVER_SENT),
-        connection.at(NEVER_SENT, to),
-        connection.at(to, from),
+        connection.at(NEVER_SENT, destination),
+        connection.at(destination, from),
     ];
     let frames = others.map(|ends| {
         let [syn, data] = [Segment::Syn, Segment::Data].map(|segment| ends.tcp(segment));
@@ -130,13 +130,13 @@ fn download_under_flood_loses_no_packet() {
         (0..50).for_each(|_| wire.send(&unknown));
 
         let connect = || TcpStream::connect_timeout(&address, PATIENCE);
-        let to = on(&hosts.server, connect).expect("the connection opens");
+        let stream = on(&hosts.server, connect).expect("the connection opens");
         let (mut peer, from) = listener.accept().unwrap();
         peer.set_write_timeout(Some(PATIENCE)).unwrap();
         let mut frames = similar_frames(ends(&hosts, address, from));
         let mut sent = 50;
         let received = thread::scope(|scope| {
-            let download = scope.spawn(|| read_all(to));
+            let download = scope.spawn(|| read_all(stream));
             for _ in 0..DOWNLOAD / CHUNK {
                 assert!(since.elapsed() < PATIENCE, "the download takes too long");
                 (0..16).for_each(|index| wire.send(&frames[(sent + index) % frames.len()]));
@@ -168,14 +168,14 @@ fn only_the_flood_was_dropped(
     let established = number(&status["passes"]["established"]["packets"]);
     let check = hosts.json(&["check", "eth0", &client.to_string(), "--json"]);
     let admitted = number(&check["limits"][0]["passed_packets"]);
-    let what = format!("{client}: {arrived} of {sent}, at most {most}, {status}, {check}");
-    assert_eq!(dropped + arrived as u64, sent as u64, "{what}");
-    assert_eq!(status["drops"]["limit"]["packets"], dropped, "{what}");
-    assert!(arrived as u64 <= most, "{what}");
-    assert!((BURST as u64..=most).contains(&admitted), "{what}");
+    let figures = format!("{client}: {arrived} of {sent}, at most {most}, {status}, {check}");
+    assert_eq!(dropped + arrived as u64, sent as u64, "{figures}");
+    assert_eq!(status["drops"]["limit"]["packets"], dropped, "{figures}");
+    assert!(arrived as u64 <= most, "{figures}");
+    assert!((BURST as u64..=most).contains(&admitted), "{figures}");
     assert!(
         established + admitted >= DOWNLOAD as u64 / SEGMENT,
-        "{what}"
+        "{figures}"
     );
 }
 
@@ -197,10 +197,10 @@ fn read_all(mut connection: TcpStream) -> usize {
 /// A connected socket on the server, and an unconnected socket on the client.
 fn connected_udp(hosts: &Hosts, server: IpAddr, client: IpAddr) -> (UdpSocket, UdpSocket) {
     let from = on(&hosts.client, || UdpSocket::bind((client, 0))).unwrap();
-    let to = on(&hosts.server, || UdpSocket::bind((server, 0))).unwrap();
-    to.connect(from.local_addr().unwrap()).unwrap();
-    to.set_read_timeout(Some(PATIENCE)).unwrap();
-    (to, from)
+    let socket = on(&hosts.server, || UdpSocket::bind((server, 0))).unwrap();
+    socket.connect(from.local_addr().unwrap()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    (socket, from)
 }
 
 /// Sends `frame` `count` times from the client. Returns the number that passed as established, and that were dropped.
@@ -231,13 +231,13 @@ fn listening_and_unconnected_sockets_are_limited() {
         let tcp = ends(&hosts, from, listener.local_addr().unwrap());
         let to_udp = ends(&hosts, from, udp.local_addr().unwrap());
         hosts.run("attach eth0 --rate 1/h --burst 3 --exempt established");
-        for (what, frame) in [
+        for (kind, frame) in [
             ("SYN", tcp.tcp(Segment::Syn)),
             ("data", tcp.tcp(Segment::Data)),
             ("UDP", to_udp.udp(b"flood")),
         ] {
             hosts.run("reset eth0 --all");
-            assert_eq!(offer(&hosts, &frame, 20), (0, 17), "{what} to {server}");
+            assert_eq!(offer(&hosts, &frame, 20), (0, 17), "{kind} to {server}");
         }
         udp.set_read_timeout(Some(SILENCE)).unwrap();
         let received = (0..20).filter(|_| udp.recv(&mut [0; 16]).is_ok()).count();
@@ -280,13 +280,13 @@ fn closed_connection_is_limited() {
         let listener = on(&hosts.server, || TcpListener::bind((server, 0))).unwrap();
         let address = listener.local_addr().unwrap();
         let from = on(&hosts.client, || TcpStream::connect(address)).unwrap();
-        let to = listener.accept().unwrap().0;
+        let receiver = listener.accept().unwrap().0;
         let frame = ends(&hosts, from.local_addr().unwrap(), address).tcp(Segment::Data);
         hosts.run("attach eth0 --rate 1/h --burst 3 --exempt established");
         assert_eq!(offer(&hosts, &frame, 20), (20, 0), "open");
 
         // The segments that close the connection are exempt too: the bucket stays full.
-        let mut ends = [to, from];
+        let mut ends = [receiver, from];
         if !server_closes_first {
             ends.reverse();
         }
@@ -309,15 +309,20 @@ fn another_flow_in_the_place_of_a_connection_is_limited() {
     need_kernel!();
     for (server, client) in FAMILIES {
         let hosts = Hosts::of_both_families();
-        let (to, from) = connected_udp(&hosts, server, client);
-        let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+        let (receiver, from) = connected_udp(&hosts, server, client);
+        let connection = ends(
+            &hosts,
+            from.local_addr().unwrap(),
+            receiver.local_addr().unwrap(),
+        );
         let place = |port: u16| {
             let address = match client {
                 IpAddr::V4(address) => Address::ipv4(u32::from_ne_bytes(address.octets())),
                 IpAddr::V6(address) => {
                     let octets = address.octets();
-                    let word =
-                        |at: usize| u64::from_ne_bytes(octets[at..at + 8].try_into().unwrap());
+                    let word = |index: usize| {
+                        u64::from_ne_bytes(octets[index..index + 8].try_into().unwrap())
+                    };
                     Address::ipv6([word(0), word(8)])
                 }
             };
@@ -360,8 +365,8 @@ fn connection_is_exempt_right_after_its_handshake() {
         hosts.run("attach eth0 --rate 1/h --burst 2 --exempt established");
         let mut from = on(&hosts.client, || TcpStream::connect(address)).unwrap();
         from.write_all(b"data").unwrap();
-        let mut to = listener.accept().unwrap().0;
-        to.read_exact(&mut [0; 4]).unwrap();
+        let mut receiver = listener.accept().unwrap().0;
+        receiver.read_exact(&mut [0; 4]).unwrap();
         assert_eq!(hosts.status()["drops"]["limit"]["packets"], 0);
     }
 }
@@ -392,23 +397,27 @@ fn established_packets_leave_the_bucket_full() {
     need_kernel!();
     for (server, client) in FAMILIES {
         let hosts = Hosts::of_both_families();
-        let (to, from) = connected_udp(&hosts, server, client);
-        let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+        let (receiver, from) = connected_udp(&hosts, server, client);
+        let connection = ends(
+            &hosts,
+            from.local_addr().unwrap(),
+            receiver.local_addr().unwrap(),
+        );
         let mut stranger = connection;
         stranger.from.set_port(stranger.from.port() ^ 1);
         hosts.run("attach eth0 --rate 1/h --burst 10 --exempt established");
         let (exempt, charged) = (connection.udp(b"data"), stranger.udp(b"data"));
-        for (what, frame, count, wanted) in [
+        for (situation, frame, count, wanted) in [
             ("exempt, while the bucket is full", &exempt, 30, (30, 0)),
             ("charged: the bucket is full", &charged, 11, (0, 1)),
             ("exempt, while the bucket is empty", &exempt, 7, (7, 0)),
         ] {
-            assert_eq!(offer(&hosts, frame, count), wanted, "{what}");
+            assert_eq!(offer(&hosts, frame, count), wanted, "{situation}");
         }
         let status = hosts.limiter("status eth0").stdout;
         assert!(status.contains("  passes   37 established"), "{status}");
         for _ in 0..37 {
-            to.recv(&mut [0; 16]).expect("all datagrams arrive");
+            receiver.recv(&mut [0; 16]).expect("all datagrams arrive");
         }
     }
 }
@@ -463,8 +472,12 @@ fn established_packets_change_no_bucket_and_no_limit_counter() {
             .collect();
         let text = format!("max_sources = 512\nnew_sources = \"20/m\"\n{text}");
         let hosts = Hosts::of_both_families();
-        let (to, from) = connected_udp(&hosts, server, client);
-        let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+        let (receiver, from) = connected_udp(&hosts, server, client);
+        let connection = ends(
+            &hosts,
+            from.local_addr().unwrap(),
+            receiver.local_addr().unwrap(),
+        );
         on(&hosts.server, || {
             // Each CPU has its own lease of new sources.
             pin_to(0);
@@ -472,12 +485,12 @@ fn established_packets_change_no_bucket_and_no_limit_counter() {
             let seed = Seed([rng.u64(..), rng.u64(..), rng.u64(..), rng.u64(..)]);
             let without = Kernel::seeded(&settings, seed);
             settings.exempt.established = true;
-            let with = Kernel::seeded(&settings, seed);
+            let kernel = Kernel::seeded(&settings, seed);
             let mut now = 1_000_000_000_000;
             for _ in 0..PACKETS {
                 now += rng.u64(0..400_000_000);
                 let (frame, is_of_connection) = some_packet(&mut rng, connection);
-                let reason = with.offer(&frame, now);
+                let reason = kernel.offer(&frame, now);
                 if is_of_connection {
                     // A packet that no limit matches counts as unlimited instead of exempt.
                     exempt += u32::from(reason == Reason::Established);
@@ -488,7 +501,11 @@ fn established_packets_change_no_bucket_and_no_limit_counter() {
                     assert_eq!(reason, without.offer(&frame, now), "{text}");
                 }
             }
-            assert_eq!(figures(&with, limits), figures(&without, limits), "{text}");
+            assert_eq!(
+                figures(&kernel, limits),
+                figures(&without, limits),
+                "{text}"
+            );
         });
     }
     assert!(exempt > 100, "{exempt} packets were exempt");
@@ -527,20 +544,26 @@ fn flood_in_the_five_tuple_of_a_connection_is_bounded() {
     need_kernel!();
     for (server, client) in FAMILIES {
         let hosts = Hosts::of_both_families();
-        let (to, from) = connected_udp(&hosts, server, client);
-        let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+        let (receiver, from) = connected_udp(&hosts, server, client);
+        let connection = ends(
+            &hosts,
+            from.local_addr().unwrap(),
+            receiver.local_addr().unwrap(),
+        );
         let (own, other) = (
             connection.udp(b"flood"),
             connection
-                .at(NEVER_SENT, to.local_addr().unwrap().port())
+                .at(NEVER_SENT, receiver.local_addr().unwrap().port())
                 .udp(b"flood"),
         );
         hosts.attach_file(&bounded("1/h", 5));
         assert_eq!(offer(&hosts, &own, 20), (0, 15), "{client}");
         assert_eq!(offer(&hosts, &other, 20), (0, 17), "{client}");
         assert_eq!(by_limit(&hosts), [[3, 17], [5, 15]]);
-        to.set_read_timeout(Some(SILENCE)).unwrap();
-        let received = (0..20).filter(|_| to.recv(&mut [0; 16]).is_ok()).count();
+        receiver.set_read_timeout(Some(SILENCE)).unwrap();
+        let received = (0..20)
+            .filter(|_| receiver.recv(&mut [0; 16]).is_ok())
+            .count();
         assert_eq!(received, 5);
 
         // Without the exemption, both limits apply. A limit on other packets leaves connections alone.
@@ -566,8 +589,12 @@ fn flood_in_the_five_tuple_of_a_connection_is_bounded() {
 fn later_fragments_are_charged_to_limits_on_connections_and_on_others() {
     need_kernel!();
     let hosts = Hosts::of_both_families();
-    let (to, from) = connected_udp(&hosts, SERVER, CLIENT);
-    let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+    let (receiver, from) = connected_udp(&hosts, SERVER, CLIENT);
+    let connection = ends(
+        &hosts,
+        from.local_addr().unwrap(),
+        receiver.local_addr().unwrap(),
+    );
     let mut fragment = connection.udp(&[0x5a; 64]);
     fragment[20..22].copy_from_slice(&8_u16.to_be_bytes());
     hosts.attach_file(&bounded("1/h", 50));
@@ -594,8 +621,8 @@ fn connection_needs_no_token_of_the_new_source_limit() {
     eventually("the new-source limit is used up", || {
         number(&hosts.status()["drops"]["new_source"]["packets"]) > 30
     });
-    for (to, from) in &sockets {
-        let connection = ends(&hosts, from.local_addr().unwrap(), to.local_addr().unwrap());
+    for (receiver, from) in &sockets {
+        let connection = ends(&hosts, from.local_addr().unwrap(), receiver.local_addr().unwrap());
         assert_eq!(offer(&hosts, &connection.udp(b"data"), 20), (0, 0));
     }
     assert_eq!(by_limit(&hosts)[1], [40, 0]);
@@ -615,12 +642,12 @@ fn download_passes_the_limit_on_connections_and_a_flood_does_not() {
         let since = Instant::now();
         hosts.attach_file(&bounded("1k/s", 4_000));
         let connect = || TcpStream::connect_timeout(&address, PATIENCE);
-        let to = on(&hosts.server, connect).expect("the connection opens");
+        let stream = on(&hosts.server, connect).expect("the connection opens");
         let (mut peer, from) = listener.accept().unwrap();
         peer.set_write_timeout(Some(PATIENCE)).unwrap();
         let download = thread::spawn({
-            let to = to.try_clone().unwrap();
-            || read_all(to)
+            let receiver = stream.try_clone().unwrap();
+            || read_all(receiver)
         });
         (0..DOWNLOAD / CHUNK).for_each(|_| peer.write_all(&[0x5a; CHUNK]).unwrap());
         let [_, [admitted, _]] = by_limit(&hosts);
@@ -636,6 +663,6 @@ fn download_passes_the_limit_on_connections_and_a_flood_does_not() {
         // The connection goes on.
         peer.shutdown(Shutdown::Write).unwrap();
         assert_eq!(download.join().unwrap(), DOWNLOAD, "{client}");
-        drop(to);
+        drop(stream);
     }
 }

@@ -36,8 +36,8 @@ fn during_upload<T>(hosts: &Hosts, work: impl FnOnce() -> T) -> (T, u64) {
             }
             bytes
         });
-        let to = SocketAddr::new(SERVER, UPLOADS);
-        let mut sender = on(&hosts.client, || TcpStream::connect(to)).unwrap();
+        let destination = SocketAddr::new(SERVER, UPLOADS);
+        let mut sender = on(&hosts.client, || TcpStream::connect(destination)).unwrap();
         let done = &done;
         scope.spawn(move || {
             let data = vec![0; 1 << 16];
@@ -117,18 +117,18 @@ fn web_server_under_its_recipe_keeps_its_speed() {
     let recipe = recipe("web").replace("allow = [\"192.0.2.0/28\"]", "allow = []");
     let hosts = Hosts::new();
     let _web = Web::start(&hosts);
-    let (mut without, mut with) = (0.0_f64, 0.0_f64);
+    let (mut without, mut limited) = (0.0_f64, 0.0_f64);
     for _ in 0..3 {
         without = without.max(Web::requests_per_second(&hosts));
         hosts.attach_file(&recipe);
-        with = with.max(Web::requests_per_second(&hosts));
+        limited = limited.max(Web::requests_per_second(&hosts));
         let (admitted, dropped) = of_connections_and_dropped(&hosts);
         assert_eq!(dropped, 0, "{admitted} packets of connections passed");
         assert!(admitted > 0);
         hosts.run("detach eth0");
     }
-    println!("{with:.0} requests/s of {without:.0} without limiter");
-    assert!(with > without / 3.0, "{with} of {without} requests/s");
+    println!("{limited:.0} requests/s of {without:.0} without limiter");
+    assert!(limited > without / 3.0, "{limited} of {without} requests/s");
 }
 
 /// An SSH server on the server's port 22, and a client with a key.

@@ -92,8 +92,8 @@ fn prefix_is_denied_until_host_and_fleet_have_removed_it() {
             assert_eq!(traffic.passed(prefix, 3), passed, "{prefix}, {why}");
             let check = attached.hosts.json(&["check", "eth0", prefix, "--json"]);
             let is_by_fleet = of_fleet.contains(prefix) && !own.contains(prefix);
-            let by = is_by_fleet.then_some("fleet");
-            assert_eq!(check["lists"][0]["by"].as_str(), by, "{prefix}, {why}");
+            let author = is_by_fleet.then_some("fleet");
+            assert_eq!(check["lists"][0]["by"].as_str(), author, "{prefix}, {why}");
         }
         // The file shows the host's own prefixes, and reads back.
         let shown = attached.shown();

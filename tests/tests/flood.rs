@@ -28,17 +28,17 @@ fn paced(count: u32, duration: Duration, mut send: impl FnMut(u32)) -> Duration 
 }
 
 /// Panics unless `passed` is burst + rate × time, within one token at the beginning and one at the end.
-fn agrees(what: &str, passed: f64, (burst, per_second): (f64, f64), time: Duration) {
+fn agrees(situation: &str, passed: f64, (burst, per_second): (f64, f64), time: Duration) {
     let allowed = burst + per_second * time.as_secs_f64();
     let difference = passed - allowed;
     assert!(
         (-2.0..=1.0).contains(&difference),
-        "{what}: {passed} passed, and {allowed} are allowed"
+        "{situation}: {passed} passed, and {allowed} are allowed"
     );
 }
 
 /// Panics unless `status` agrees with the packets sent and received.
-fn status_agrees(what: &str, hosts: &Hosts, sent: u64, received: u64) {
+fn status_agrees(situation: &str, hosts: &Hosts, sent: u64, received: u64) {
     let status = hosts.status();
     let dropped = sent - received;
     for (path, wanted) in [
@@ -49,7 +49,7 @@ fn status_agrees(what: &str, hosts: &Hosts, sent: u64, received: u64) {
         ("/limits/0/passed/packets", received),
     ] {
         let found = status.pointer(path).map(number);
-        assert_eq!(found, Some(wanted), "{what}, {path}: {status}");
+        assert_eq!(found, Some(wanted), "{situation}, {path}: {status}");
     }
 }
 
@@ -60,7 +60,7 @@ fn flood_of_both_ip_versions_is_limited_with_and_without_vlan_tags() {
         for tags in TAGS {
             let hosts = Hosts::new();
             hosts.run("attach eth0 --rate 40/s --burst 10");
-            let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+            let (from, receiver) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
             let source: IpAddr = source.parse().unwrap();
             let frame = Frame {
                 tags,
@@ -69,10 +69,10 @@ fn flood_of_both_ip_versions_is_limited_with_and_without_vlan_tags() {
             .bytes();
 
             let time = paced(1_000, Duration::from_secs(1), |_| from.send(&frame));
-            let received = to.receive(SILENCE).len() as u64;
-            let what = format!("{source} {tags:?}");
-            agrees(&what, received as f64, (10.0, 40.0), time);
-            status_agrees(&what, &hosts, 1_000, received);
+            let received = receiver.receive(SILENCE).len() as u64;
+            let situation = format!("{source} {tags:?}");
+            agrees(&situation, received as f64, (10.0, 40.0), time);
+            status_agrees(&situation, &hosts, 1_000, received);
         }
     }
 }
@@ -83,7 +83,7 @@ fn bit_rate_counts_the_bytes_of_whole_frames() {
     let hosts = Hosts::new();
     // The rate is 100,000 bytes per second.
     hosts.run("attach eth0 --rate 800kbit --burst 20000b");
-    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let (from, receiver) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     let frames = [0, 400, 1_400].map(|payload| {
         let frame = hosts.frame(CLIENT);
         Frame { payload, ..frame }.bytes()
@@ -92,7 +92,7 @@ fn bit_rate_counts_the_bytes_of_whole_frames() {
     let time = paced(3_000, Duration::from_secs(1), |i| {
         from.send(&frames[i as usize % 3])
     });
-    let received: usize = to.receive(SILENCE).iter().map(Vec::len).sum();
+    let received: usize = receiver.receive(SILENCE).iter().map(Vec::len).sum();
     let longest = frames[2].len() as f64;
     let bounds = (20_000.0 / longest, 100_000.0 / longest);
     agrees("longest frames", received as f64 / longest, bounds, time);
@@ -110,8 +110,12 @@ fn seen_equals_passed_plus_dropped_under_flood() {
     for _ in 0..50 {
         let status = hosts.status();
         for unit in ["packets", "bytes"] {
-            let of = |verdict: &str| number(&status[verdict][unit]);
-            assert_eq!(of("seen"), of("passed") + of("dropped"), "{status}");
+            let count = |verdict: &str| number(&status[verdict][unit]);
+            assert_eq!(
+                count("seen"),
+                count("passed") + count("dropped"),
+                "{status}"
+            );
         }
         let drops = status["drops"].as_object().unwrap().values();
         let drops: u64 = drops.map(|count| number(&count["packets"])).sum();

@@ -76,21 +76,21 @@ fn damaged_fuzz_inputs_pass() {
 }
 
 fn tear(rng: &mut Rng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
-    let at = rng.usize(0..=bytes.len());
+    let position = rng.usize(0..=bytes.len());
     match rng.u8(0..5) {
-        0 => bytes.truncate(at),
-        1 => bytes.insert(at, rng.u8(..)),
+        0 => bytes.truncate(position),
+        1 => bytes.insert(position, rng.u8(..)),
         2 => {
-            let end = (at + rng.usize(0..16)).min(bytes.len());
-            bytes.drain(at..end);
+            let end = (position + rng.usize(0..16)).min(bytes.len());
+            bytes.drain(position..end);
         }
         3 => {
             let other = &others[rng.usize(0..others.len())];
-            bytes.truncate(at);
-            bytes.extend(&other[at.min(other.len())..]);
+            bytes.truncate(position);
+            bytes.extend(&other[position.min(other.len())..]);
         }
         _ => {
-            if let Some(byte) = bytes.get_mut(at) {
+            if let Some(byte) = bytes.get_mut(position) {
                 *byte = rng.u8(..);
             }
         }

@@ -30,8 +30,8 @@ fn refused_source_stays_refused_until_the_hold_ends() {
     let kernel = Kernel::of(&settings(
         "[[limit]]\nname = \"one\"\nrate = \"1/s\"\nburst = 2\nhold = \"10m\"\n",
     ));
-    let (one, other) = (from("192.0.2.1"), from("192.0.2.2"));
-    let passes = |at| kernel.passes(&one, START + at);
+    let (first, other) = (from("192.0.2.1"), from("192.0.2.2"));
+    let passes = |moment| kernel.passes(&first, START + moment);
     assert_eq!([passes(0), passes(1), passes(2)], [true, true, false]);
     // Without the hold, a packet would pass each second. Refused packets do not make the hold longer.
     for seconds in [1, 2, 60, 300, 599] {
@@ -42,7 +42,7 @@ fn refused_source_stays_refused_until_the_hold_ends() {
     assert!(!passes(end - 1) && passes(end + SECOND + 1));
     assert!(!passes(end + SECOND + 2), "its bucket has no other token");
     assert!(!passes(19 * MINUTES), "held again");
-    let passes = |at| kernel.passes(&other, START + at);
+    let passes = |moment| kernel.passes(&other, START + moment);
     assert_eq!([passes(0), passes(0), passes(0)], [true, true, false]);
     assert!(!passes(10 * MINUTES), "there is no token yet");
     assert!(passes(10 * MINUTES + 2 * SECOND), "no packet passed before");
@@ -56,7 +56,7 @@ fn source_below_the_rate_leaves_a_hold() {
         "[[limit]]\nname = \"one\"\nrate = \"1/m\"\nburst = 1\nhold = \"10m\"\n",
     ));
     let packet = from("192.0.2.1");
-    let passes = |at| kernel.passes(&packet, START + at);
+    let passes = |moment| kernel.passes(&packet, START + moment);
     assert_eq!([passes(0), passes(SECOND)], [true, false]);
     for minute in 1..100 {
         let passed = passes(minute * (MINUTES + SECOND));
@@ -77,8 +77,11 @@ fn rates_in_bits_hold_too() {
     };
     let (short, long) = (frame(58), frame(958));
     assert_eq!((short.len(), long.len()), (100, 1_000));
-    let passes = |packet: &[u8], at| kernel.passes(packet, START + at);
-    assert_eq!([0, 1, 2].map(|at| passes(&long, at)), [true, true, false]);
+    let passes = |packet: &[u8], moment| kernel.passes(packet, START + moment);
+    assert_eq!(
+        [0, 1, 2].map(|moment| passes(&long, moment)),
+        [true, true, false]
+    );
     // A byte a millisecond. The bucket is empty for 100 ms, and has the bytes of a short packet after as much again.
     for milliseconds in [1, 50, 99] {
         assert!(!passes(&short, milliseconds * 1_000_000));
@@ -102,7 +105,7 @@ fn only_limits_that_refuse_hold_a_source() {
         ..frame
     }
     .bytes();
-    let reasons = |packet: &[u8], at| kernel.offer(packet, START + at);
+    let reasons = |packet: &[u8], moment| kernel.offer(packet, START + moment);
     assert_eq!(reasons(&short, 0), Reason::Admitted);
     assert_eq!(reasons(&short, 1), Reason::WouldDrop);
     assert_eq!(reasons(&short, 2 * SECOND), Reason::Admitted, "not held");

@@ -63,10 +63,10 @@ fn policy_takes_the_recorded_instructions_and_cache_lines() {
     let mut rows = Vec::new();
     for (scenario, (name, _)) in COUNTED.iter().enumerate().take(POLICY) {
         let counted: [_; 2] = array::from_fn(|verdict| valgrind(scenario, verdict));
-        let row = |at: usize| {
+        let row = |index: usize| {
             (
-                format!("{} | {name}", figures[at]),
-                counted.map(|of| of[at]),
+                format!("{} | {name}", figures[index]),
+                counted.map(|values| values[index]),
             )
         };
         rows.extend([0, 1].map(row));
@@ -128,15 +128,15 @@ fn program_takes_the_recorded_instructions() {
     let mut rows = Vec::new();
     let mut sizes = Vec::new();
     for (name, programs) in [("only returns", returns), ("`reference`", reference)] {
-        let counted = array::from_fn(|at| {
-            let (program, quota) = programs[at];
+        let counted = array::from_fn(|index| {
+            let (program, quota) = programs[index];
             let constants = Constants {
                 quota,
                 ..Constants::none()
             };
             let object = Object::load(program, &constants).unwrap();
             let program = object.program().unwrap();
-            instructions(program, 0, VERDICTS[at])
+            instructions(program, 0, VERDICTS[index])
         });
         rows.push((format!("instructions of the program | {name}"), counted));
     }
@@ -148,8 +148,12 @@ fn program_takes_the_recorded_instructions() {
             let program = program.fd().unwrap();
             [instructions(program, scenario, verdict), size(program)]
         });
-        let row =
-            |figure: &str, at: usize| (format!("{figure} | {name}"), counted.map(|of| of[at]));
+        let row = |figure: &str, index: usize| {
+            (
+                format!("{figure} | {name}"),
+                counted.map(|values| values[index]),
+            )
+        };
         rows.push(row("instructions of the program", 0));
         sizes.push(row(&size_here, 1));
     }

@@ -18,10 +18,10 @@ fn shadow_drops_nothing() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1/h --burst 3 --shadow");
-    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let (from, receiver) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     let frame = hosts.frame(CLIENT).bytes();
     (0..10).for_each(|_| from.send(&frame));
-    assert_eq!(to.receive(SILENCE).len(), 10);
+    assert_eq!(receiver.receive(SILENCE).len(), 10);
     let status = hosts.status();
     assert_eq!(number(&status["passed"]["packets"]), 10);
     assert_eq!(number(&status["would_drop"]["packets"]), 7);
@@ -31,7 +31,7 @@ fn shadow_drops_nothing() {
     hosts.run("set eth0 --shadow off");
     (0..10).for_each(|_| from.send(&frame));
     assert_eq!(
-        to.receive(SILENCE).len(),
+        receiver.receive(SILENCE).len(),
         0,
         "the bucket was charged in shadow too"
     );
@@ -55,14 +55,14 @@ fn jumbo_frames_count_with_their_whole_length() {
     }
     hosts.run("attach eth0 --rate 8kbit --burst 20000b --mode native");
     assert_eq!(hosts.status()["frags"], true);
-    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let (from, receiver) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     let frame = Frame {
         payload: 8_000,
         ..hosts.frame(CLIENT)
     }
     .bytes();
     (0..5).for_each(|_| from.send(&frame));
-    let received = to.receive(SILENCE);
+    let received = receiver.receive(SILENCE);
     assert_eq!(
         received.iter().map(Vec::len).collect::<Vec<_>>(),
         [frame.len(); 2],

@@ -67,11 +67,12 @@ fn traffic() -> Vec<Timed> {
         let source = [198, 51, 100, client];
         let (web, dns) = (ends(source, 443), ends(source, 53));
         for second in 0..120 {
-            let at = FROM + second * SECOND + rng.u64(..SECOND);
-            frames.push((at, dns.udp(&[0; 30])));
+            let moment = FROM + second * SECOND + rng.u64(..SECOND);
+            frames.push((moment, dns.udp(&[0; 30])));
             if second % 3 == u64::from(client) % 3 {
-                frames.push((at + 1_000_000, web.tcp(Segment::Syn)));
-                let data = (0..10).map(|n| (at + 2_000_000 + n * 500_000, web.tcp(Segment::Data)));
+                frames.push((moment + 1_000_000, web.tcp(Segment::Syn)));
+                let data =
+                    (0..10).map(|n| (moment + 2_000_000 + n * 500_000, web.tcp(Segment::Data)));
                 frames.extend(data);
             }
         }
@@ -83,8 +84,8 @@ fn traffic() -> Vec<Timed> {
     frames.extend((0..6_000).map(|n| (opened + n * 5_000_000, opens.clone())));
     for _ in 0..20_000 {
         let source = Ipv4Addr::from(rng.u32(0x0100_0000..0x7f00_0000)).octets();
-        let at = FROM + rng.u64(..120 * SECOND);
-        frames.push((at, ends(source, 53).udp(&[0; 30])));
+        let moment = FROM + rng.u64(..120 * SECOND);
+        frames.push((moment, ends(source, 53).udp(&[0; 30])));
     }
     frames.sort_by_key(|(time, _)| *time);
     frames
@@ -251,13 +252,14 @@ fn learned_limits_from_live_traffic_pass_clients_and_stop_the_flood() {
     eventually("limiter has counted all packets", || {
         number(&hosts.status()["seen"]["packets"]) == seen + all
     });
-    let one = |source: &str| hosts.json(&["check", "eth0", source, "--json"])["limits"][0].clone();
+    let limit_of =
+        |source: &str| hosts.json(&["check", "eth0", source, "--json"])["limits"][0].clone();
     for client in 1..=POLITE {
-        let client = one(&format!("192.0.2.{}", 100 + client));
+        let client = limit_of(&format!("192.0.2.{}", 100 + client));
         let counters = ["passed_packets", "dropped_packets"].map(|name| number(&client[name]));
         assert_eq!(counters, [12, 0], "{client}\n{text}");
     }
-    let flooder = one("192.0.2.66");
+    let flooder = limit_of("192.0.2.66");
     let passed = number(&flooder["passed_packets"]);
     assert!(passed <= allowed(only, lasted), "{flooder}\n{text}");
     assert_eq!(passed + number(&flooder["dropped_packets"]), 12 * AT_ONCE);

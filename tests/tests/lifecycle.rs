@@ -29,7 +29,7 @@ fn detach_leaves_no_program_map_link_or_pin() {
         Object::Program(_) => "program",
         Object::Link(_) => "link",
     });
-    let count = |kind: &str| kinds.clone().filter(|one| *one == kind).count();
+    let count = |kind: &str| kinds.clone().filter(|other| *other == kind).count();
     assert_eq!(count("program"), 1);
     assert_eq!(count("link"), 1);
     assert!(count("map") >= 4, "{pinned:?}");
@@ -104,7 +104,7 @@ fn attach_of_several_interfaces_attaches_all_or_none() {
         let status = hosts.json("status --json");
         let interfaces = status["interfaces"].as_array().unwrap().iter();
         interfaces
-            .map(|one| one["name"].clone())
+            .map(|interface| interface["name"].clone())
             .collect::<Vec<_>>()
     };
     let attach = hosts.limiter("attach eth0 eth9 --rate 5");
@@ -128,7 +128,9 @@ fn attach_or_reload_of_several_interfaces_changes_all_or_none() {
         let status = hosts.json("status --json");
         let interfaces = status["interfaces"].as_array().unwrap().iter();
         interfaces
-            .map(|one| format!("{} {}", one["name"], one["limits"][0]["rate"]).replace('"', ""))
+            .map(|interface| {
+                format!("{} {}", interface["name"], interface["limits"][0]["rate"]).replace('"', "")
+            })
             .collect::<Vec<_>>()
     };
     // The second interface is attached, and cannot have this configuration.

@@ -229,8 +229,8 @@ fn countries_and_autonomous_systems_are_lists() {
     need_kernel!();
     let (hosts, folder) = (Hosts::new(), Folder::new());
     let databases = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/places");
-    let copy = |from: &str, to: &str| {
-        folder.write(to, fs::read(databases.join(from)).unwrap());
+    let copy = |from: &str, destination: &str| {
+        folder.write(destination, fs::read(databases.join(from)).unwrap());
     };
     copy("country.mmdb", "country.mmdb");
     copy("asn.mmdb", "asn.mmdb");

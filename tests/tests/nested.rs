@@ -105,17 +105,17 @@ impl Nest {
 
     /// Panics unless each of the two deep limits was charged `passed` packets.
     fn expect_all_or_nothing(&self, kernel: &Kernel, settings: &Settings, since: u64, passed: u64) {
-        let what = self.what;
+        let title = self.what;
         for name in ["source", "subnet"] {
             let charged = self.charged(kernel, settings, name, since);
             assert!(
                 (passed..=passed + CPUS).contains(&charged),
-                "{what}: {passed} passed, {charged} were charged to {name}"
+                "{title}: {passed} passed, {charged} were charged to {name}"
             );
         }
         for index in 0..settings.limits.len() as u32 {
             let counted = kernel.tables.limit(index).unwrap().admitted.packets;
-            assert_eq!(counted, passed, "{what}: counted for limit {index}");
+            assert_eq!(counted, passed, "{title}: counted for limit {index}");
         }
     }
 }
@@ -141,11 +141,11 @@ fn packet_without_table_room_is_charged_to_no_limit() {
         assert!(are_of_new_sources, "{}: {refused:?}", nest.what);
         let passed = passed.len() as u64;
         for (index, limit) in settings.limits.iter().enumerate() {
-            let what = format!("{}, {}", nest.what, limit.name);
+            let title = format!("{}, {}", nest.what, limit.name);
             let charged = nest.charged(&kernel, &settings, &limit.name, START);
-            assert_eq!(charged, passed, "{what}: charged, and passed");
+            assert_eq!(charged, passed, "{title}: charged, and passed");
             let counted = kernel.tables.limit(index as u32).unwrap().admitted.packets;
-            assert_eq!(counted, passed, "{what}: counted");
+            assert_eq!(counted, passed, "{title}: counted");
         }
     }
 }
@@ -172,14 +172,14 @@ fn flood_from_two_cpus_stays_within_nested_limits() {
         let after = clock::now().unwrap();
 
         let counters = kernel.tables.counters().unwrap();
-        let of = |reason: Reason| counters.by_reason[reason as usize].packets;
-        let (passed, dropped) = (of(Reason::Admitted), of(Reason::Limit));
+        let packets = |reason: Reason| counters.by_reason[reason as usize].packets;
+        let (passed, dropped) = (packets(Reason::Admitted), packets(Reason::Limit));
         let most = burst + per_second * (after - before) as f64 / 1e9;
-        let what = nest.what;
-        assert!(passed as f64 <= most, "{what}: {passed} > {most}");
+        let title = nest.what;
+        assert!(passed as f64 <= most, "{title}: {passed} > {most}");
         assert!(
             passed as f64 > burst && dropped > passed,
-            "{what}: they did compete: {counters:?}"
+            "{title}: they did compete: {counters:?}"
         );
         nest.expect_all_or_nothing(&kernel, &settings, before, passed);
     }

@@ -537,7 +537,7 @@ fn end_of_either_process_ends_the_other_and_keeps_the_limits() {
     let mut notify = Notify::start(&hosts, &["--exec", program.path()]);
     eventually("a helper", || {
         fs::read_to_string(format!("/proc/{0}/task/{0}/children", notify.id()))
-            .is_ok_and(|of| !of.is_empty())
+            .is_ok_and(|children| !children.is_empty())
     });
     let helper = helper_of(notify.id());
     kill(helper, Signal::SIGKILL).unwrap();
@@ -548,7 +548,7 @@ fn end_of_either_process_ends_the_other_and_keeps_the_limits() {
     let mut notify = Notify::start(&hosts, &["--exec", program.path()]);
     eventually("a helper", || {
         fs::read_to_string(format!("/proc/{0}/task/{0}/children", notify.id()))
-            .is_ok_and(|of| !of.is_empty())
+            .is_ok_and(|children| !children.is_empty())
     });
     let helper = helper_of(notify.id());
     notify.process.kill().unwrap();
@@ -558,7 +558,7 @@ fn end_of_either_process_ends_the_other_and_keeps_the_limits() {
     let mut notify = Notify::start(&hosts, &["--exec", program.path()]);
     eventually("a helper", || {
         fs::read_to_string(format!("/proc/{0}/task/{0}/children", notify.id()))
-            .is_ok_and(|of| !of.is_empty())
+            .is_ok_and(|children| !children.is_empty())
     });
     thread::sleep(Duration::from_secs(1));
     kill(notify.id(), Signal::SIGTERM).unwrap();

@@ -90,24 +90,24 @@ fn features_not_configured_are_removed_from_the_program() {
         ..NewSourceQuota::default()
     };
     let without = instructions(&Kernel::load(&limit, &plain, false));
-    let with = |change: fn(&mut Config)| {
+    let changed = |change: fn(&mut Config)| {
         let mut config = plain.clone();
         change(&mut config);
         instructions(&Kernel::load(&limit, &config, false))
     };
     let features: [(&str, u32); 3] = [
-        ("shares", with(|config| config.room = 64)),
-        ("established", with(|config| config.established = 1)),
-        ("new sources", with(|config| config.new_sources.cost = 1)),
+        ("shares", changed(|config| config.room = 64)),
+        ("established", changed(|config| config.established = 1)),
+        ("new sources", changed(|config| config.new_sources.cost = 1)),
     ];
     // Each exit of a program takes a few instructions.
     let ends = [
-        ("trial", with(|config| config.deadline = 1)),
-        ("chain", with(|config| config.chained = 1)),
+        ("trial", changed(|config| config.deadline = 1)),
+        ("chain", changed(|config| config.chained = 1)),
     ];
     println!("{without} instructions without, {features:?}, {ends:?}");
-    for (end, with) in ends {
-        assert!(without + 4 <= with, "{end}: {with}, without it {without}");
+    for (end, found) in ends {
+        assert!(without + 4 <= found, "{end}: {found}, without it {without}");
     }
     // Linux before 6.8 verifies and keeps functions that are not called.
     let functions = requirements::kernel().unwrap() >= KernelVersion(6, 8);
@@ -116,10 +116,10 @@ fn features_not_configured_are_removed_from_the_program() {
     if functions {
         assert!(without < PLAIN_MAX, "{without} instructions");
     }
-    for (feature, with) in features {
+    for (feature, found) in features {
         assert!(
-            without + least < with,
-            "{feature}: {with}, without it {without}"
+            without + least < found,
+            "{feature}: {found}, without it {without}"
         );
     }
 }
@@ -127,11 +127,11 @@ fn features_not_configured_are_removed_from_the_program() {
 #[test]
 fn conditions_and_keys_not_configured_are_removed_from_the_program() {
     need_kernel!();
-    let with = |line: &str| {
+    let counted = |line: &str| {
         let file = format!("[[limit]]\nname = \"one\"\nrate = \"5/s\"\n{line}\n");
         instructions(&Kernel::of(&settings(&file)))
     };
-    let without = with("match = { protocol = \"udp\" }");
+    let without = counted("match = { protocol = \"udp\" }");
     let udp = "match = { protocol = \"udp\" }\nkey =";
     let conditions = [
         "match = { protocol = \"udp\", ttl = 64 }",
@@ -145,11 +145,11 @@ fn conditions_and_keys_not_configured_are_removed_from_the_program() {
         "match = { protocol = \"udp\" }\nhold = \"10m\"",
     ];
     for condition in conditions {
-        let with = with(condition);
-        println!("{without} instructions, {with} with {condition}");
+        let count = counted(condition);
+        println!("{without} instructions, {count} with {condition}");
         assert!(
-            without + 10 < with,
-            "{condition}: {with}, without {without}"
+            without + 10 < count,
+            "{condition}: {count}, without {without}"
         );
     }
 }
@@ -161,13 +161,13 @@ fn fleet_scope_adds_almost_no_instructions() {
     need_kernel!();
     const MORE: u32 = 15;
     let limit = Limit::new("5/s", "10");
-    let with = |flags: u32| {
+    let flagged = |flags: u32| {
         let mut config = limit.config();
         config.clock = CLOCK_KERNEL;
         config.limits[0].quota.flags |= flags;
         instructions(&Kernel::load(&limit, &config, false))
     };
-    let (alone, shared) = (with(0), with(SHARED));
+    let (alone, shared) = (flagged(0), flagged(SHARED));
     println!("{alone} instructions alone, {shared} shared");
     assert!(shared <= alone + MORE, "{shared}, alone {alone}");
 }

@@ -38,8 +38,8 @@ fn limit(burst: u32) -> String {
 fn leave(settings: &str, sent: &[u64]) -> Vec<Option<u64>> {
     let kernel = Kernel::of(&limiter_tests::settings(settings));
     let frame = Frame::from(CLIENT).bytes();
-    let leave = |at: &u64| {
-        let now = START + at * MS;
+    let leave = |milliseconds: &u64| {
+        let now = START + milliseconds * MS;
         let passes = kernel.passes(&frame, now);
         let leaves_at = kernel.leaves_at.load(Relaxed).max(now);
         passes.then(|| (leaves_at - START) / MS)
@@ -117,8 +117,8 @@ fn departure_time_that_a_sender_asks_for_changes_nothing() {
         for (number, asked) in (0..).zip(asked) {
             let begin = START + (frames * 5 + number) * 60_000 * MS;
             kernel.asked.store(asked, Relaxed);
-            let leave = |at: u64| {
-                let passes = kernel.passes(frame, begin + at * MS);
+            let leave = |milliseconds: u64| {
+                let passes = kernel.passes(frame, begin + milliseconds * MS);
                 passes.then(|| kernel.leaves_at.load(Relaxed).wrapping_sub(begin) / MS)
             };
             // The first three have tokens, and leave at once too.
@@ -180,11 +180,11 @@ fn receiver_gets_packets_at_their_times() {
         thread::sleep(Duration::from_micros(200));
     }
     assert!(arrivals.len() >= 21, "{} arrived", arrivals.len());
-    let early = |(n, at): &(u32, &Duration)| **at < Duration::from_millis(10) * *n;
+    let early = |(n, arrival): &(u32, &Duration)| **arrival < Duration::from_millis(10) * *n;
     assert_eq!((0..).zip(&arrivals).find(early), None, "{arrivals:?}");
     let mut late: Vec<_> = (0..)
         .zip(&arrivals)
-        .map(|(n, at)| *at - Duration::from_millis(10) * n)
+        .map(|(n, arrival)| *arrival - Duration::from_millis(10) * n)
         .collect();
     late.sort();
     println!(
@@ -218,7 +218,7 @@ fn arrivals_of_kept_back(hosts: &Hosts, by_time: bool) -> Vec<Duration> {
     } else {
         pace(&sender, 1);
     }
-    let SocketAddr::V4(to) = SocketAddr::new(CLIENT, 9) else {
+    let SocketAddr::V4(destination) = SocketAddr::new(CLIENT, 9) else {
         unreachable!("IPv4");
     };
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
@@ -235,7 +235,7 @@ fn arrivals_of_kept_back(hosts: &Hosts, by_time: bool) -> Vec<Duration> {
                 &data,
                 asked,
                 flags,
-                Some(&SockaddrIn::from(to)),
+                Some(&SockaddrIn::from(destination)),
             );
             sent += 1;
         }
@@ -272,8 +272,9 @@ fn packets_that_a_sender_keeps_back_do_not_leave_together() {
         let arrivals = arrivals_of_kept_back(&hosts, by_time);
         let most = |window: f64| {
             let beginning = |from: &Duration| {
-                let within =
-                    |at: &&Duration| **at >= *from && (**at - *from).as_secs_f64() <= window;
+                let within = |arrival: &&Duration| {
+                    **arrival >= *from && (**arrival - *from).as_secs_f64() <= window
+                };
                 arrivals.iter().filter(within).count()
             };
             arrivals.iter().map(beginning).max().unwrap_or(0)

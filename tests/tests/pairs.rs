@@ -84,9 +84,9 @@ fn flows_and_pairs_have_their_own_buckets() {
         let check = hosts.json(&format!("check eth0 {options} --json"));
         buckets(&check)
     };
-    let (udp, to) = ("--protocol udp --from-port 4000", format!("--to {SERVER}"));
+    let (udp, destination) = ("--protocol udp --from-port 4000", format!("--to {SERVER}"));
     assert_eq!(
-        check(&format!("192.0.2.7 {to} --port 53 {udp}")),
+        check(&format!("192.0.2.7 {destination} --port 53 {udp}")),
         [
             format!("flows of udp 192.0.2.7:4000 -> {SERVER}:53: 2"),
             format!("pairs of 192.0.2.0/24 -> {SERVER} port 53: 0"),
@@ -95,12 +95,12 @@ fn flows_and_pairs_have_their_own_buckets() {
     );
     // Without a port, `check` shows those that the pair has sent to.
     let pair = format!("pairs of 192.0.2.0/24 -> {SERVER} port 80: 3");
-    assert!(check(&format!("192.0.2.9 {to}")).contains(&pair));
-    let to = "--to fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd";
-    let found = check(&format!("2001:db8::7 {to} --port 53 {udp}"));
+    assert!(check(&format!("192.0.2.9 {destination}")).contains(&pair));
+    let destination = "--to fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd";
+    let found = check(&format!("2001:db8::7 {destination} --port 53 {udp}"));
     assert!(found[0].starts_with("flows of flow #"), "{found:?}");
     assert!(found[0].ends_with(": 2"), "{found:?}");
-    let found = check(&format!("2001:db8:0:1::9 {to} --port 80"));
+    let found = check(&format!("2001:db8:0:1::9 {destination} --port 80"));
     assert!(found[0].starts_with("pairs of pair #"), "{found:?}");
     assert!(found[0].ends_with(" port 80: 3"), "{found:?}");
 
@@ -127,7 +127,7 @@ fn check_names_the_missing_options() {
         let lines: Vec<_> = text.lines().filter(|line| line.contains("give")).collect();
         assert_eq!(lines, expected);
     };
-    let to = format!("--to {SERVER}");
+    let destination = format!("--to {SERVER}");
     let pairs = "  pairs: not checked, because its key is source/24,/48 + destination + \
                  destination_port: give --to too";
     missing(
@@ -140,10 +140,10 @@ fn check_names_the_missing_options() {
         ],
     );
     missing(
-        &format!("192.0.2.7 {to} --port 53 --protocol udp"),
+        &format!("192.0.2.7 {destination} --port 53 --protocol udp"),
         &["  flows: not checked, because its key is flow: give --from-port too"],
     );
-    missing(&format!("192.0.2.7 {to} --protocol icmp"), &[]);
+    missing(&format!("192.0.2.7 {destination} --protocol icmp"), &[]);
     let wrong = hosts.limiter("check eth0 192.0.2.7 --to 2001:db8::1");
     wrong.expect_error(
         1,

@@ -138,10 +138,12 @@ impl Client<'_> {
     fn frame(self, port: u16, [sequence, ack]: [u32; 2], options: Options, data: &[u8]) -> Vec<u8> {
         let ether = PacketBuilder::ethernet2(self.hosts.client.mac, self.hosts.server.mac);
         let ip = match (self.ipv6, SERVER, SERVER_IPV6) {
-            (false, IpAddr::V4(to), _) => ether.ipv4([198, 51, 100, self.number], to.octets(), 20),
-            (_, _, IpAddr::V6(to)) => {
+            (false, IpAddr::V4(destination), _) => {
+                ether.ipv4([198, 51, 100, self.number], destination.octets(), 20)
+            }
+            (_, _, IpAddr::V6(destination)) => {
                 let from = Ipv6Addr::new(0x2001, 0xdb8, 7, u16::from(self.number), 0, 0, 0, 1);
-                ether.ipv6(from.octets(), to.octets(), 20)
+                ether.ipv6(from.octets(), destination.octets(), 20)
             }
             _ => unreachable!(),
         };
@@ -243,7 +245,7 @@ fn answer_has_the_size_of_its_syn_and_right_checksums_and_only_its_cookie_proves
     let mut number = 0;
     // All options meet all tags; each family meets all of both. Tokens prove both families.
     for (ipv6, turn) in [(false, 0), (true, 2), (false, 1)] {
-        for (at, tags) in TAGS.into_iter().enumerate() {
+        for (index, tags) in TAGS.into_iter().enumerate() {
             number += 1;
             let client = Client {
                 hosts: &hosts,
@@ -251,7 +253,7 @@ fn answer_has_the_size_of_its_syn_and_right_checksums_and_only_its_cookie_proves
                 ipv6,
                 tags,
             };
-            let options = options[(at + turn) % 3];
+            let options = options[(index + turn) % 3];
             let cookie = client.checked_answer(options);
             let ack = |cookie: u32| client.frame(PORT, [0, cookie], Options::None, b"hi");
             let made_up = ack(cookie ^ 0x80_0000);
@@ -308,16 +310,16 @@ fn only_a_listener_of_the_host_answers() {
         "no listener",
     );
     refused(&client.frame(PORT, [1, 0], Options::Mss, b"data"), "data");
-    let with = |at: usize, byte: u8| {
+    let changed = |position: usize, byte: u8| {
         let mut frame = syn.clone();
-        frame[at] = byte;
+        frame[position] = byte;
         correct(&mut frame);
         frame
     };
-    refused(&with(5, syn[5] ^ 1), "another hardware address");
-    refused(&with(20, 0x20), "a fragment");
-    refused(&with(47, 0x06), "SYN and RST");
-    refused(&with(47, 0x12), "SYN and ACK");
+    refused(&changed(5, syn[5] ^ 1), "another hardware address");
+    refused(&changed(20, 0x20), "a fragment");
+    refused(&changed(47, 0x06), "SYN and RST");
+    refused(&changed(47, 0x12), "SYN and ACK");
     // 198.51.100.9 is another host's. With forwarding, it is reached through this one.
     on(&hosts.server, || {
         std::fs::write("/proc/sys/net/ipv4/conf/all/forwarding", "1").unwrap();

@@ -74,8 +74,8 @@ impl Attached {
     /// Number of packets that a limit passed, and that it dropped.
     fn counted(&self, name: &str) -> (u64, u64) {
         let limit = self.limit(name);
-        let of = |verdict: &str| number(&limit[verdict]["packets"]);
-        (of("passed"), of("dropped"))
+        let packets = |verdict: &str| number(&limit[verdict]["packets"]);
+        (packets("passed"), packets("dropped"))
     }
 
     fn tracked(&self) -> u64 {

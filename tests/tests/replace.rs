@@ -49,10 +49,14 @@ fn program(hosts: &Hosts) -> Option<u32> {
     found.unwrap().unwrap().xdp.map(|xdp| xdp.program_id)
 }
 
-fn expect_nothing_left(hosts: &Hosts, at: &str) {
+fn expect_nothing_left(hosts: &Hosts, situation: &str) {
     eventually("the program is detached", || !has_program(hosts));
     for folder in [hosts.pins(), pins_in(hosts, 6), pins_in(hosts, 99)] {
-        assert!(!folder.exists(), "{at}: {} is left", folder.display());
+        assert!(
+            !folder.exists(),
+            "{situation}: {} is left",
+            folder.display()
+        );
     }
 }
 
@@ -233,21 +237,21 @@ fn killed_replacement_keeps_limiting_and_the_next_command_finishes() {
         assert_eq!(passed(&hosts), 3);
         age(&hosts, 6);
     };
-    kill_at_each_step(&hosts, &change, begin, |step, at| {
-        assert!(has_program(&hosts), "{at}");
+    kill_at_each_step(&hosts, &change, begin, |step, situation| {
+        assert!(has_program(&hosts), "{situation}");
         // The old program has no tokens left. The new one has three.
         match passed(&hosts) {
             0 => before += 1,
             3 => after += 1,
-            other => panic!("{at}: {other} of 10 passed"),
+            other => panic!("{situation}: {other} of 10 passed"),
         }
-        assert_eq!(passed(&hosts), 0, "{at}: still limiting");
+        assert_eq!(passed(&hosts), 0, "{situation}: still limiting");
         if step % 2 == 0 {
             hosts.limiter(&change).expect(0);
-            assert_eq!(hosts.status()["limits"][0]["burst"], "3", "{at}");
+            assert_eq!(hosts.status()["limits"][0]["burst"], "3", "{situation}");
         }
         hosts.run("detach eth0");
-        expect_nothing_left(&hosts, at);
+        expect_nothing_left(&hosts, situation);
     });
     assert!(before > 3 && after > 3, "{before} and {after}");
 }

@@ -147,11 +147,11 @@ fn kernel_and_model_agree_on_random_captures() {
 }
 
 /// Replays UDP packets from one source at these times, in the model and in the kernel. Returns true for each packet that passes.
-fn passing(rate: &str, burst: &str, at: impl IntoIterator<Item = u64>) -> Vec<bool> {
+fn passing(rate: &str, burst: &str, times: impl IntoIterator<Item = u64>) -> Vec<bool> {
     let frame = Frame::from(SOURCE).bytes();
-    let packets: Vec<_> = at
+    let packets: Vec<_> = times
         .into_iter()
-        .map(|at| Captured::whole(START + at, frame.clone()))
+        .map(|moment| Captured::whole(START + moment, frame.clone()))
         .collect();
     let (_, verdicts) = replay_by_both(rate, &pcap(&packets), &plain(rate, burst));
     verdicts
@@ -160,17 +160,17 @@ fn passing(rate: &str, burst: &str, at: impl IntoIterator<Item = u64>) -> Vec<bo
         .collect()
 }
 
-fn passed(of: &[bool]) -> usize {
-    of.iter().filter(|passed| **passed).count()
+fn passed(verdicts: &[bool]) -> usize {
+    verdicts.iter().filter(|passed| **passed).count()
 }
 
 #[test]
 fn replay_reproduces_the_documented_examples() {
     need_kernel!();
     for rate in ["300/1m", "5/s"] {
-        let at = [vec![0; 11], vec![200 * MS; 2], vec![400 * MS]].concat();
+        let times = [vec![0; 11], vec![200 * MS; 2], vec![400 * MS]].concat();
         let wanted = [vec![true; 10], vec![false, true, false, true]].concat();
-        assert_eq!(passing(rate, "10", at), wanted, "{rate}");
+        assert_eq!(passing(rate, "10", times), wanted, "{rate}");
     }
     assert_eq!(
         passed(&passing("5/s", "10", (0..20).map(|i| i * 50 * MS))),
@@ -246,7 +246,7 @@ fn replay_command_counts_by_limit_and_source() {
         "default 5/s 10 /32,/64 14 6 0",
         "192.0.2.7 20 14 6 0",
     ] {
-        assert!(rows.iter().any(|of| of == row), "{row}: {summary:#?}");
+        assert!(rows.iter().any(|line| line == row), "{row}: {summary:#?}");
     }
 }
 
@@ -265,8 +265,8 @@ fn piped(arguments: &[&str]) -> Child {
 #[test]
 fn replay_warns_of_exemptions_and_truncated_captures() {
     let (folder, capture) = folder_with(&twenty());
-    let with = |arguments: &[&str]| limiter(&[&["replay", "--rate", "5"], arguments].concat());
-    let established = with(&[&capture, "--exempt", "established"]);
+    let replay = |arguments: &[&str]| limiter(&[&["replay", "--rate", "5"], arguments].concat());
+    let established = replay(&[&capture, "--exempt", "established"]);
     established.expect(0);
     let warning = &established.stderr;
     assert!(
@@ -276,7 +276,7 @@ fn replay_warns_of_exemptions_and_truncated_captures() {
     // The capture ends within a packet.
     let bytes = pcap(&twenty());
     let short = folder.write("short.pcap", &bytes[..bytes.len() - 1]);
-    let cut = with(&[&short]);
+    let cut = replay(&[&short]);
     cut.expect(0);
     assert!(cut.stderr.contains("cut off after packet 19"), "{cut:#?}");
     assert!(cut.stdout.contains("19 packets"), "{cut:#?}");
@@ -286,7 +286,7 @@ fn replay_warns_of_exemptions_and_truncated_captures() {
         .map(|packet| Captured { kept: 20, ..packet });
     let bytes = pcap(&too_short.collect::<Vec<_>>());
     let snapped = folder.write("snapped.pcap", &bytes);
-    let snapped = with(&[&snapped]);
+    let snapped = replay(&[&snapped]);
     snapped.expect(0);
     let warning = "20 packets were truncated in the capture";
     assert!(snapped.stderr.contains(warning), "{snapped:#?}");

@@ -160,18 +160,22 @@ fn source_with_a_second_chance_replaces_a_quiet_one_in_a_full_table() {
         let sources = fill(&kernel, packets);
         assert!((16..=64).contains(&sources), "{sources}");
         let (soon, later) = (START + 900_000_000, START + SECOND + 10_000);
-        let what = format!("{packets} packets {beside}");
-        assert_eq!(admitted(&kernel, 1_000..1_010, soon), 0, "{what}");
+        let situation = format!("{packets} packets {beside}");
+        assert_eq!(admitted(&kernel, 1_000..1_010, soon), 0, "{situation}");
         // First-time sources find no room, however long the others are quiet.
-        assert_eq!(admitted(&kernel, 2_000..2_010, later), 0, "{what}");
+        assert_eq!(admitted(&kernel, 2_000..2_010, later), 0, "{situation}");
         let chances = counted(&kernel).1;
         let came = admitted(&kernel, 1_000..1_010, later);
-        assert!((8..=10).contains(&came), "{came}, {what}");
-        assert_eq!(counted(&kernel).1, chances + 10, "{what}");
+        assert!((8..=10).contains(&came), "{came}, {situation}");
+        assert_eq!(counted(&kernel).1, chances + 10, "{situation}");
         // The limit holds as many entries as before, and other limits none.
         let held = kernel.tables.sets.held();
-        assert_eq!((held[0], held[1]), (sources, 0), "{what}");
-        assert_eq!(kernel.store.expect_sound().len() as u64, sources, "{what}");
+        assert_eq!((held[0], held[1]), (sources, 0), "{situation}");
+        assert_eq!(
+            kernel.store.expect_sound().len() as u64,
+            sources,
+            "{situation}"
+        );
     }
 }
 
@@ -206,7 +210,7 @@ fn replaced_sources_gain_no_more_than_two_packets_for_each_second_chance() {
     assert!(chances <= 100 + 25 * (seconds + 1), "{chances}");
     let burst = 2;
     // In 160 seconds, a bucket of 5 per hour gains no whole token.
-    let gained: u64 = passed.iter().map(|one| one.saturating_sub(burst)).sum();
+    let gained: u64 = passed.iter().map(|count| count.saturating_sub(burst)).sum();
     assert!(
         (1_000..=2 * chances).contains(&gained),
         "{gained} by {chances}"

@@ -52,9 +52,9 @@ fn attach_that_limits_the_ssh_session_prints_a_warning() {
     need_kernel!();
     let hosts = Hosts::new();
     let (client, rate) = (Some(CLIENT), ["--rate", "5"]);
-    let with = |more: &[&str]| warning(&hosts, client, &[&rate[..], more].concat());
+    let warned = |more: &[&str]| warning(&hosts, client, &[&rate[..], more].concat());
 
-    let text = with(&[]);
+    let text = warned(&[]);
     assert_eq!(text.lines().count(), 1, "{text}");
     let parts = [
         "WARNING",
@@ -68,14 +68,14 @@ fn attach_that_limits_the_ssh_session_prints_a_warning() {
         assert!(text.contains(part), "{part}: {text}");
     }
     // The advised option works.
-    assert_eq!(with(&["--allow", "192.0.2.2"]), "");
-    let text = with(&["--try", "2m"]);
+    assert_eq!(warned(&["--allow", "192.0.2.2"]), "");
+    let text = warned(&["--try", "2m"]);
     assert!(
         text.contains("--allow") && !text.contains("--try"),
         "{text}"
     );
 
-    let text = with(&["--deny", "192.0.2.2"]);
+    let text = warned(&["--deny", "192.0.2.2"]);
     assert!(
         text.contains("remove 192.0.2.2 from the deny list") && !text.contains("--allow"),
         "{text}"

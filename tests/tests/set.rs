@@ -83,7 +83,7 @@ fn set_changes_the_new_source_limit() {
     need_kernel!();
     let hosts = attached();
     let traffic = Traffic::new(&hosts);
-    let of = |network: u8| {
+    let network_of = |network: u8| {
         let sources = 0..60;
         let passed = sources.map(|host| traffic.passed(&format!("10.0.{network}.{host}"), 1));
         passed.sum::<u64>()
@@ -95,8 +95,12 @@ fn set_changes_the_new_source_limit() {
     );
     assert!(shown().contains("new_sources = \"1/h\"\nnew_sources_burst = 40\n"));
     // Both limits share seven eighths of the burst, and each has a sixteenth of its own: 35 and 2 tokens.
-    assert_eq!(of(1), 37, "the burst, without the part of the other limit");
-    assert_eq!(of(2), 0);
+    assert_eq!(
+        network_of(1),
+        37,
+        "the burst, without the part of the other limit"
+    );
+    assert_eq!(network_of(2), 0);
     assert_eq!(
         number(&hosts.status()["drops"]["new_source"]["packets"]),
         83
@@ -109,7 +113,7 @@ fn set_changes_the_new_source_limit() {
         set(&hosts, "--new-sources none"),
         "eth0: limit new sources gone\n"
     );
-    assert_eq!(of(3), 60);
+    assert_eq!(network_of(3), 60);
     set(&hosts, "--new-sources 2/h");
     assert!(shown().contains("new_sources = \"2/h\"\n"));
     hosts

@@ -44,7 +44,7 @@ fn example_9_packet_is_charged_to_all_limits_or_none() {
     let passed = (0..10).filter(|_| kernel.passes(&packet, START)).count();
     assert_eq!(passed, 4);
     let sources: Vec<_> = kernel.tables.sets.sources().collect();
-    let of = |slot| {
+    let bucket_of = |slot| {
         sources
             .iter()
             .find(|(key, _)| key.slot() == slot)
@@ -52,7 +52,9 @@ fn example_9_packet_is_charged_to_all_limits_or_none() {
             .1
     };
     let spent = |slot| {
-        (of(slot).tat - limiter_common::arithmetic::bucket::ticks(START)) as f64 / 256e9 / 3600.0
+        (bucket_of(slot).tat - limiter_common::arithmetic::bucket::ticks(START)) as f64
+            / 256e9
+            / 3600.0
     };
     assert!((spent(0) - 4.0).abs() < 1e-6, "6 are left: {}", spent(0));
     assert!((spent(1) - 4.0).abs() < 1e-6);

@@ -18,11 +18,11 @@ fn all_operations_run_at_once() {
     println!("{}", report.page);
     let actions = "reload deny ban unban allow set reset scrape status watch";
     let actions = actions.split(' ');
-    for what in actions.chain([
+    for operation in actions.chain([
         "check of the bounds",
         "key in the live view",
         "list of a thousand changes",
     ]) {
-        assert!(report.done[what] >= 2, "{what}: {report:#?}");
+        assert!(report.done[operation] >= 2, "{operation}: {report:#?}");
     }
 }

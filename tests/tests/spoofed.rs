@@ -25,14 +25,14 @@ fn client(number: u8) -> IpAddr {
 /// The place of each client in the table, and the number of its passed packets.
 fn entries(kernel: &Kernel) -> Vec<(u32, u32, u64)> {
     let all = kernel.store.entries();
-    let of = |number| {
+    let entry_of = |number| {
         let key = Key::default().of(FIRST_SLOT, client(number), 0);
         let mut found = all.iter().filter(|entry| entry.key == key);
         let entry = found.next().unwrap();
         assert!(found.next().is_none(), "client {number}: two buckets");
         (entry.set, entry.way, kernel.entry(&key).unwrap().passed)
     };
-    (0..CLIENTS).map(of).collect()
+    (0..CLIENTS).map(entry_of).collect()
 }
 
 /// Checks that half of the clients, which send less than the limit of 10 per second, pass, that the others, which send

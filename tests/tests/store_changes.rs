@@ -196,36 +196,36 @@ fn expect_counts(name: &str, steps: &[(Settings, u32, [u64; 3])]) {
 fn counters_of_a_source_restart_when_shadow_changes() {
     need_kernel!();
     // Columns: interface in shadow, limit in shadow, rate.
-    let of = |all: bool, watched: bool, rate: u32| {
+    let changed = |all: bool, watched: bool, rate: u32| {
         settings(&format!(
             "shadow = {all}\n[[limit]]\nname = \"watched\"\nmatch = {{ protocol = \"udp\" }}\nrate = \"{rate}/h\"\nburst = 3\nshadow = {watched}\n\
              [[limit]]\nname = \"other\"\nmatch = {{ protocol = \"tcp\" }}\nrate = \"1/h\"\n"
         ))
     };
     let steps = [
-        (of(false, false, 1), 5, [3, 2, 0]),
-        (of(false, true, 1), 4, [7, 0, 4]),
-        (of(false, true, 2), 1, [8, 0, 5]),
-        (of(true, true, 2), 1, [9, 0, 6]),
-        (of(true, false, 2), 1, [10, 0, 7]),
-        (of(false, false, 2), 0, [10, 0, 0]),
-        (of(false, false, 2), 2, [10, 2, 0]),
-        (of(false, false, 1), 1, [10, 3, 0]),
-        (of(true, false, 1), 1, [11, 0, 1]),
+        (changed(false, false, 1), 5, [3, 2, 0]),
+        (changed(false, true, 1), 4, [7, 0, 4]),
+        (changed(false, true, 2), 1, [8, 0, 5]),
+        (changed(true, true, 2), 1, [9, 0, 6]),
+        (changed(true, false, 2), 1, [10, 0, 7]),
+        (changed(false, false, 2), 0, [10, 0, 0]),
+        (changed(false, false, 2), 2, [10, 2, 0]),
+        (changed(false, false, 1), 1, [10, 3, 0]),
+        (changed(true, false, 1), 1, [11, 0, 1]),
     ];
     expect_counts("watched", &steps);
     // The fast path has only the shadow mode of the interface.
-    let of = |shadow: bool| {
+    let changed = |shadow: bool| {
         settings(&format!(
             "shadow = {shadow}\n[[limit]]\nname = \"all\"\nrate = \"1/d\"\nburst = 3\n"
         ))
     };
     let steps = [
-        (of(false), 5, [3, 2, 0]),
-        (of(true), 4, [7, 0, 4]),
-        (of(false), 1, [7, 1, 0]),
-        (of(false), 1, [7, 2, 0]),
-        (of(true), 0, [7, 0, 0]),
+        (changed(false), 5, [3, 2, 0]),
+        (changed(true), 4, [7, 0, 4]),
+        (changed(false), 1, [7, 1, 0]),
+        (changed(false), 1, [7, 2, 0]),
+        (changed(true), 0, [7, 0, 0]),
     ];
     expect_counts("all", &steps);
 }

@@ -86,25 +86,25 @@ fn incoming_packets_are_limited_exactly_through_changes_and_trials() {
     );
     hosts.run("detach eth0");
     assert!(!hosts.pins().exists());
-    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let (from, receiver) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     (0..20).for_each(|_| from.send(&udp(&hosts, CLIENT, 9)));
-    assert_eq!(to.receive(SILENCE).len(), 20);
+    assert_eq!(receiver.receive(SILENCE).len(), 20);
 }
 
 /// Sends `count` packets from the server to `to`. Returns how many arrive at the client.
-fn sent(hosts: &Hosts, to: IpAddr, count: usize) -> usize {
+fn sent(hosts: &Hosts, destination: IpAddr, count: usize) -> usize {
     let wire = Raw::open(&hosts.client);
     on(&hosts.server, || {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         for _ in 0..count {
             // The kernel may report a drop as an error.
-            let _ = socket.send_to(b"twelve bytes", SocketAddr::new(to, 9));
+            let _ = socket.send_to(b"twelve bytes", SocketAddr::new(destination, 9));
         }
     });
     let arrived = wire.receive(SILENCE);
     arrived
         .iter()
-        .filter(|frame| frame[30..34] == octets(to))
+        .filter(|frame| frame[30..34] == octets(destination))
         .count()
 }
 
@@ -289,9 +289,12 @@ fn packets_without_ethernet_headers_are_limited_in_both_directions() {
             let _ = socket.send_to(b"hello", "203.0.113.9:9");
         }
     });
-    let to = |packet: &Vec<u8>| packet[16..20] == [203, 0, 113, 9];
+    let is_addressed = |packet: &Vec<u8>| packet[16..20] == [203, 0, 113, 9];
     assert_eq!(
-        tun.sent(SILENCE).iter().filter(|packet| to(packet)).count(),
+        tun.sent(SILENCE)
+            .iter()
+            .filter(|packet| is_addressed(packet))
+            .count(),
         3
     );
 }
@@ -299,7 +302,7 @@ fn packets_without_ethernet_headers_are_limited_in_both_directions() {
 /// Sends `packets` UDP packets of 100 bytes each as one merged one.
 fn send_merged(socket: &UdpSocket, packets: usize) {
     let payload = vec![0x5a; 100 * packets];
-    let to = SockaddrIn::new(192, 0, 2, 1, 9);
+    let destination = SockaddrIn::new(192, 0, 2, 1, 9);
     let segments = [ControlMessage::UdpGsoSegments(&100)];
     let data = [IoSlice::new(&payload)];
     sendmsg(
@@ -307,7 +310,7 @@ fn send_merged(socket: &UdpSocket, packets: usize) {
         &data,
         &segments,
         MsgFlags::empty(),
-        Some(&to),
+        Some(&destination),
     )
     .unwrap();
 }
@@ -334,7 +337,7 @@ fn merged_packets_count_as_the_packets_they_were() {
         hosts.run(&format!("attach eth0 --hook tc {line}"));
         let merged = burst / 10 + 2;
         send(merged);
-        let packets = |what: &str| number(&hosts.status()[what]["packets"]);
+        let packets = |verdict: &str| number(&hosts.status()[verdict]["packets"]);
         eventually("all packets are seen", || {
             packets("seen") == 10 * merged + 20
         });

@@ -289,20 +289,20 @@ fn killed_permanent_change_during_a_trial_holds_after_it_too_or_not_at_all() {
         set(&hosts, "--burst 8 --try 1h");
     };
     let change = ["set", "eth0", "--rate", "2/h"];
-    kill_at_each_step(&hosts, &change, begin, |step, at| {
+    kill_at_each_step(&hosts, &change, begin, |step, situation| {
         let now = rate();
         match now.as_str() {
             Some("1/h") => old += 1,
             Some("2/h") => new += 1,
-            other => panic!("{at}: {other:?}"),
+            other => panic!("{situation}: {other:?}"),
         }
         // The next command clears what the killed one has left.
         if step % 2 == 0 {
             set(&hosts, "--burst 9");
         }
         hosts.run("keep eth0 --revert");
-        assert_eq!(rate(), now, "{at}: after the trial");
-        assert_eq!(generations(&hosts), 1, "{at}");
+        assert_eq!(rate(), now, "{situation}: after the trial");
+        assert_eq!(generations(&hosts), 1, "{situation}");
     });
     assert!(old > 3 && new > 1, "{old} and {new}");
 }
@@ -319,11 +319,11 @@ fn limit_missing_in_a_trial_keeps_its_buckets() {
         "[[limit]]\nname = \"own\"\nmatch = { source = \"own\" }\nrate = \"60/h\"\nburst = 6\n";
     let others = "[[limit]]\nname = \"others\"\nrate = \"100/s\"\nburst = 9\n";
     let both = files.write("both.toml", format!("{all}{own}{others}"));
-    let one = files.write("one.toml", format!("{all}{others}"));
+    let single = files.write("one.toml", format!("{all}{others}"));
     hosts.run(&format!("attach eth0 --config {both}"));
     let source = "10.99.0.7".parse().unwrap();
     assert_eq!(probe.passed_of(source, 4), 4);
-    hosts.run(&format!("reload eth0 --config {one} --try 12s"));
+    hosts.run(&format!("reload eth0 --config {single} --try 12s"));
     assert_eq!(probe.passed_of(source, 9), 9, "by the other limit");
     for _ in 0..200 {
         let _ = probe.passed_of(probe.stranger(), 1);
@@ -331,7 +331,7 @@ fn limit_missing_in_a_trial_keeps_its_buckets() {
     wait_for_the_end(&hosts);
     assert_eq!(probe.passed_of(source, 9), 2, "4 tokens of 6 are spent");
     // The buckets are removed if the trial is kept.
-    hosts.run(&format!("reload eth0 --config {one} --try 1h"));
+    hosts.run(&format!("reload eth0 --config {single} --try 1h"));
     hosts.run("keep eth0");
     hosts.run(&format!("reload eth0 --config {both}"));
     assert_eq!(probe.passed_of(source, 9), 6);

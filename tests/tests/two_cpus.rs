@@ -129,10 +129,10 @@ fn two_cpus_admit_no_more_new_sources_than_tokens() {
         kernel.offer(&Frame::from(source).bytes(), NOW)
     });
     let reasons: Vec<_> = reasons.into_iter().flatten().collect();
-    let of = |wanted| reasons.iter().filter(|reason| **reason == wanted).count() as u64;
+    let count = |wanted| reasons.iter().filter(|reason| **reason == wanted).count() as u64;
     // A test-run can be preempted while it holds the lock of a set for a new source. Then the other CPU gives up.
-    let (admitted, contended) = (of(Reason::Admitted), of(Reason::Contended));
-    let decided = admitted + of(Reason::NewSource) + contended;
+    let (admitted, contended) = (count(Reason::Admitted), count(Reason::Contended));
+    let decided = admitted + count(Reason::NewSource) + contended;
     assert_eq!(decided, reasons.len() as u64, "{reasons:?}");
     let most = u64::from(TOKENS);
     assert!(contended <= most / 100, "{contended} contended");

@@ -83,11 +83,11 @@ fn watch_reports_drops_of_one_limit() {
     let mut watcher = Watcher::start(&hosts, &["--json"]);
     let malformed =
         |verdict: &str| format!("null null null null null null 30 null {verdict} malformed");
-    for (source, _, to, extra) in FAMILIES {
+    for (source, _, destination, extra) in FAMILIES {
         let frame = from(&hosts, source, 9);
         traffic.send(&[&frame, &frame, cut(&frame)]);
         let length = 60 + extra;
-        let over = format!("{source} 40000 {to} 9 udp null {length} default drop limit");
+        let over = format!("{source} 40000 {destination} 9 udp null {length} default drop limit");
         expect(&mut watcher, &[over, malformed("drop")]);
     }
     let before = SystemTime::now() - Duration::from_micros(1);
@@ -146,7 +146,7 @@ fn watch_reports_drops_of_several_limits_and_lists() {
     hosts.attach_file(SEVERAL);
     let traffic = Traffic::new(&hosts);
     let mut watcher = Watcher::start(&hosts, &["--json"]);
-    for (source, denied, to, extra) in FAMILIES {
+    for (source, denied, destination, extra) in FAMILIES {
         traffic.passed_to(7, denied, 1);
         // The first packet passes. The second and the third packet are over one limit in shadow.
         let web = web(&hosts, source);
@@ -157,15 +157,17 @@ fn watch_reports_drops_of_several_limits_and_lists() {
         // The port cannot be read, and may be the port of the limit, which has no tokens.
         traffic.send(&[&dns[..dns.len() - 18 - 5]]);
         let (long, syn, short) = (60 + extra, 54 + extra, 37 + extra);
-        let web = format!("{source} 40000 {to} 80 tcp [\"syn\"] {syn} web would_drop limit");
-        let dns = |limit: &str| format!("{source} 40000 {to} 53 udp null {long} {limit} limit");
+        let web =
+            format!("{source} 40000 {destination} 80 tcp [\"syn\"] {syn} web would_drop limit");
+        let dns =
+            |limit: &str| format!("{source} 40000 {destination} 53 udp null {long} {limit} limit");
         let wanted = [
-            format!("{denied} 40000 {to} 7 udp null {long} null drop deny"),
+            format!("{denied} 40000 {destination} 7 udp null {long} null drop deny"),
             web.clone(),
             web,
             dns("all would_drop"),
             dns("dns drop"),
-            format!("{source} null {to} null udp null {short} dns drop limit"),
+            format!("{source} null {destination} null udp null {short} dns drop limit"),
         ];
         expect(&mut watcher, &wanted);
     }
@@ -296,7 +298,7 @@ fn watch_continues_through_changes() {
     }
     assert_eq!(all.end().sums(), (3, 0));
 
-    let mut one = Watcher::start(&hosts, &["--json", "--limit", "dns", "-n", "1"]);
+    let mut watcher = Watcher::start(&hosts, &["--json", "--limit", "dns", "-n", "1"]);
     // The limit gets another key, and so another slot, and another limit before it.
     let changed = SEVERAL
         .replace("name = \"dns\"", "name = \"dns\"\nkey = \"/24,/48\"")
@@ -309,12 +311,12 @@ fn watch_continues_through_changes() {
     hosts.run("reload eth0");
     // The watcher checks for changes twice a second.
     let since = Instant::now();
-    while !one.has_ended() {
+    while !watcher.has_ended() {
         let waited = since.elapsed();
         assert!(waited < Duration::from_secs(30), "the watcher does not end");
         traffic.passed_to(53, SOURCE, 1);
     }
-    let event = one.event();
+    let event = watcher.event();
     let found = (&event["limit"], &event["source"]);
     assert_eq!(found, (&json!("dns"), &json!(SOURCE)));
 }

@@ -132,7 +132,7 @@ fn tcpdump_reads_what_is_written() {
     let watcher = Watcher::start(&hosts, &["--write", &path, "--snap", "70", "-n", "2"]);
     // Ends of both packets are padded to words in the file.
     let frames = [5, 501].map(|length: u32| {
-        let payload: Vec<u8> = (0..length).map(|at| at as u8).collect();
+        let payload: Vec<u8> = (0..length).map(|index| index as u8).collect();
         ends(&hosts, "192.0.2.7".parse().unwrap(), 9).udp(&payload)
     });
     frames
@@ -178,7 +178,7 @@ fn drops_are_written_with_their_first_bytes_reason_and_limit() {
     let denied = from("2001:db8:bad::7", 7).udp(&[0x5a; 300]);
     let web = from("192.0.2.7", 80).tcp(Segment::Syn);
     // Other bytes, so that each packet's bytes can be told from the one before.
-    let long: Vec<u8> = (0..1_400_u32).map(|at| at as u8).collect();
+    let long: Vec<u8> = (0..1_400_u32).map(|index| index as u8).collect();
     let dns = [
         from("192.0.2.8", 53).udp(&long),
         from("192.0.2.9", 53).udp(&long[..61]),
@@ -290,7 +290,7 @@ fn bytes_outside_of_the_first_buffer_are_written() {
     hosts.attach_file(
         "interfaces = [\"eth0:out\"]\ndirection = \"out\"\n[[limit]]\nname = \"data\"\nmatch = { protocol = \"tcp\", length = \"500-\" }\nrate = \"1/h\"\nburst = 1\n",
     );
-    let payload: Vec<u8> = (0..1_000_u32).map(|at| (at % 251) as u8).collect();
+    let payload: Vec<u8> = (0..1_000_u32).map(|index| (index % 251) as u8).collect();
     let path = folder.path("drops");
     let watcher = Watcher::start_on(
         &hosts,

@@ -64,25 +64,25 @@ impl Both {
 }
 
 /// Offers `count` packets at START + `at`. Returns the number that pass.
-fn burst(both: &Both, count: u32, at: u64) -> u32 {
+fn burst(both: &Both, count: u32, moment: u64) -> u32 {
     let packet = Frame::from(SOURCE).bytes();
     (0..count)
-        .map(|_| u32::from(both.passes(&packet, START + at)))
+        .map(|_| u32::from(both.passes(&packet, START + moment)))
         .sum()
 }
 
 /// Both engines after these bursts: time since START, number of packets, and number of packets that must pass.
 fn after(limit: &Limit, bursts: &[(u64, u32, u32)]) -> Both {
     let both = Both::new(limit);
-    for (at, count, passing) in bursts {
-        let passed = burst(&both, *count, *at);
-        assert_eq!(passed, *passing, "{limit:?}, {at} ns");
+    for (moment, count, passing) in bursts {
+        let passed = burst(&both, *count, *moment);
+        assert_eq!(passed, *passing, "{limit:?}, {moment} ns");
     }
     both
 }
 
-fn tokens(both: &Both, at: u64) -> f64 {
-    both.kernels[0].check(SOURCE, START + at).0
+fn tokens(both: &Both, moment: u64) -> f64 {
+    both.kernels[0].check(SOURCE, START + moment).0
 }
 
 fn close(found: f64, wanted: f64) -> bool {
@@ -132,14 +132,14 @@ fn example_3_tokens_left_match_after_each_packet() {
 fn example_4_one_packet_in_six_passes_at_six_times_the_rate() {
     need_kernel!();
     let both = Both::new(&Limit::new("10/s", "50"));
-    let at = |packet: u64| packet * SECOND / 60;
-    let passed: Vec<_> = (0..3_600).map(|i| burst(&both, 1, at(i))).collect();
+    let moment = |packet: u64| packet * SECOND / 60;
+    let passed: Vec<_> = (0..3_600).map(|i| burst(&both, 1, moment(i))).collect();
     assert_eq!(passed[..59].iter().sum::<u32>(), 59);
     assert_eq!(passed[59], 0, "packet 60 is the first to be dropped");
     for minute in passed[60..].chunks_exact(60) {
         assert_eq!(minute.iter().sum::<u32>(), 10, "one packet of six passes");
     }
-    let idle = at(3_600) + 5 * SECOND;
+    let idle = moment(3_600) + 5 * SECOND;
     assert!(close(tokens(&both, idle), 50.0));
     assert_eq!(burst(&both, 60, idle), 50);
 }
@@ -174,7 +174,7 @@ fn example_7_earlier_clock_refills_nothing() {
     let bursts = [(20, 7, 7), (10, 1, 0), (12, 1, 1)];
     after(
         &limit,
-        &bursts.map(|(at, count, passing)| (at * SECOND, count, passing)),
+        &bursts.map(|(seconds, count, passing)| (seconds * SECOND, count, passing)),
     );
 }
 
@@ -254,7 +254,9 @@ fn example_13_burst_of_one_is_a_leaky_bucket() {
     need_kernel!();
     let both = Both::new(&Limit::new("10/s", "1"));
     let times = (0..5_000).map(|i| i * MS);
-    let passed: Vec<u64> = times.filter(|at| burst(&both, 1, *at) == 1).collect();
+    let passed: Vec<u64> = times
+        .filter(|moment| burst(&both, 1, *moment) == 1)
+        .collect();
     assert_eq!(passed.len(), 50);
     let apart = passed.windows(2).all(|pair| pair[1] - pair[0] >= 100 * MS);
     assert!(apart, "{passed:?}");

@@ -31,12 +31,12 @@ impl Apt {
         let sources: String = suites.iter().map(|suite| line(suite.as_ref())).collect();
         fs::write(folder.join("sources.list"), sources)?;
         fs::write(folder.join("preferences"), PREFERENCES)?;
-        let of = |part: &str| folder.join(part).display().to_string();
+        let path = |part: &str| folder.join(part).display().to_string();
         let apt = Self(vec![
-            format!("Dir::State::Lists={}", of("lists")),
-            format!("Dir::Cache={}", of("cache")),
-            format!("Dir::Etc::SourceList={}", of("sources.list")),
-            format!("Dir::Etc::Preferences={}", of("preferences")),
+            format!("Dir::State::Lists={}", path("lists")),
+            format!("Dir::Cache={}", path("cache")),
+            format!("Dir::Etc::SourceList={}", path("sources.list")),
+            format!("Dir::Etc::Preferences={}", path("preferences")),
             "Dir::Etc::SourceParts=-".to_owned(),
             // Installed versions may come from other suites, and are not wanted.
             "Dir::State::Status=/dev/null".to_owned(),

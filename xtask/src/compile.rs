@@ -44,15 +44,16 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles every object into the folder `to`.
-    pub fn compile_all(&self, to: &Path) -> Result<()> {
-        fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+    pub fn compile_all(&self, destination: &Path) -> Result<()> {
+        fs::create_dir_all(destination)
+            .with_context(|| format!("cannot create {}", destination.display()))?;
         PROGRAMS
             .iter()
-            .try_for_each(|program| self.compile(program, &ENDIANS, to))
+            .try_for_each(|program| self.compile(program, &ENDIANS, destination))
     }
 
     /// Compiles the objects of a program for these byte orders into the folder `to`.
-    pub fn compile(&self, program: &str, endians: &[&str], to: &Path) -> Result<()> {
+    pub fn compile(&self, program: &str, endians: &[&str], destination: &Path) -> Result<()> {
         progress(&format!("compiling the objects of {program}"));
         let mut cargo = self.tools.rust.tool("cargo");
         let (binary, feature) = program.split_once('-').unwrap_or((program, ""));
@@ -70,7 +71,7 @@ impl<'a> Compiler<'a> {
         run(&mut cargo).with_context(|| format!("cannot make the objects of {program}"))?;
         for endian in endians {
             let linked = self.target_dir.join(target(endian)).join("release");
-            let object = to.join(objects::file(program, endian));
+            let object = destination.join(objects::file(program, endian));
             self.tools.rust.strip(&linked.join(binary), &object)?;
             flags::refuse_local_paths(&object, &self.folders)?;
         }
@@ -80,7 +81,8 @@ impl<'a> Compiler<'a> {
     fn flags(&self) -> Vec<String> {
         let linker = format!("-Clinker={}", self.tools.linker.display());
         let folders = self.folders.iter();
-        let remaps = folders.map(|(from, to)| flags::remap(&from.to_string_lossy(), to));
+        let remaps =
+            folders.map(|(from, replacement)| flags::remap(&from.to_string_lossy(), replacement));
         let fixed = FLAGS.map(String::from).into_iter();
         fixed.chain([linker]).chain(remaps).collect()
     }

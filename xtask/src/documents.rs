@@ -104,11 +104,13 @@ fn links(root: &Path, page: &str, text: &str) -> Result<Vec<String>> {
                 continue;
             }
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let to = match file {
+            let target = match file {
                 "" => root.join(page),
                 file => root.join(folder).join(file),
             };
-            if !to.exists() || !anchor.is_empty() && !anchors(&to)?.contains(&anchor.to_owned()) {
+            if !target.exists()
+                || !anchor.is_empty() && !anchors(&target)?.contains(&anchor.to_owned())
+            {
                 wrong.push(format!(
                     "{page}:{number}: a link that leads nowhere: {link}"
                 ));

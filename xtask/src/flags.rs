@@ -46,8 +46,8 @@ pub fn recorded() -> Vec<String> {
 }
 
 /// The flag that makes rustc write `to` for `from`.
-pub fn remap(from: &str, to: &str) -> String {
-    format!("--remap-path-prefix={from}={to}")
+pub fn remap(from: &str, replacement: &str) -> String {
+    format!("--remap-path-prefix={from}={replacement}")
 }
 
 /// The folders from which code is compiled, each with its replacement. If two match, rustc takes the later one: the

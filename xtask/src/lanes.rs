@@ -47,8 +47,8 @@ pub fn build() -> Result<Vec<Program>> {
     }
     // Programs that are not named keep cargo's order.
     programs.sort_by_key(|program| {
-        let at = LONG.split(' ').position(|name| is_of(program, name));
-        at.unwrap_or(usize::MAX)
+        let position = LONG.split(' ').position(|name| is_of(program, name));
+        position.unwrap_or(usize::MAX)
     });
     Ok(programs)
 }

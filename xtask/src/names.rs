@@ -23,8 +23,8 @@ const MOST: [(&str, usize); 8] = [
     ("limiter-feed", 13),
     ("limiter-fleet", 72),
     ("limiter-user", 227),
-    ("tests", 347),
-    ("xtask", 18),
+    ("tests", 0),
+    ("xtask", 0),
 ];
 
 /// Checks all crates.

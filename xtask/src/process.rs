@@ -12,8 +12,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 /// Prints a message about a slow step to standard error.
-pub fn progress(what: &str) {
-    eprintln!("xtask: {what}");
+pub fn progress(message: &str) {
+    eprintln!("xtask: {message}");
 }
 
 /// Runs `command` with its output on the terminal. Any result other than success is an error.
@@ -130,14 +130,14 @@ pub fn in_parallel<T: Send, R: Send>(
     };
     let thread = || -> Vec<_> {
         iter::from_fn(take)
-            .map(|(at, item)| (at, work(item)))
+            .map(|(index, item)| (index, work(item)))
             .collect()
     };
     let mut done: Vec<(usize, Result<R>)> = thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(thread)).collect();
         threads.into_iter().flat_map(joined).collect()
     });
-    done.sort_by_key(|(at, _)| *at);
+    done.sort_by_key(|(index, _)| *index);
     done.into_iter().map(|(_, done)| done).collect()
 }
 

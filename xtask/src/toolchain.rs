@@ -134,12 +134,12 @@ impl Rust {
 
     /// Removes DWARF, which is most of the bytes of an object and which the kernel does not use. BTF and symbols stay.
     /// The toolchain's own objcopy is pinned too, unlike a distribution's.
-    pub fn strip(&self, from: &Path, to: &Path) -> Result<()> {
+    pub fn strip(&self, from: &Path, destination: &Path) -> Result<()> {
         let rustlib = self.sysroot.join("lib/rustlib").join(&self.host);
         let mut objcopy = Command::new(rustlib.join("bin/rust-objcopy"));
         // rustc normally starts this program, and tells it the path of its LLVM.
         objcopy.env("LD_LIBRARY_PATH", self.sysroot.join("lib"));
-        run(objcopy.arg("--strip-debug").arg(from).arg(to))
+        run(objcopy.arg("--strip-debug").arg(from).arg(destination))
     }
 
     pub fn source(&self) -> PathBuf {

@@ -50,9 +50,9 @@ pub fn cpus() -> nix::Result<Vec<usize>> {
 
 /// Keeps this thread on one processor.
 pub fn stay_on(cpu: usize) -> nix::Result<()> {
-    let mut one = CpuSet::new();
-    one.set(cpu)?;
-    sched_setaffinity(Pid::from_raw(0), &one)
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    sched_setaffinity(Pid::from_raw(0), &set)
 }
 
 /// Processor time of this thread in nanoseconds. It includes the kernel's work for others, such as receiving the

@@ -188,7 +188,7 @@ fn header_sum(frame: &[u8]) -> u64 {
     let header = &frame[ETHERNET..ETHERNET + IPV4];
     let words = header.chunks_exact(2).map(word).enumerate();
     words
-        .filter(|(at, _)| !(5..8).contains(at))
+        .filter(|(index, _)| !(5..8).contains(index))
         .map(|(_, word)| word)
         .sum()
 }

@@ -99,8 +99,9 @@ impl Plan {
     /// All cases for this number of processors.
     pub fn cases(&self, cpus: usize) -> Vec<Case> {
         let mut cases = Vec::new();
-        for (cpus, family, verdict, traffic) in
-            TABLES.into_iter().filter(|(on, ..)| on.count() <= cpus)
+        for (cpus, family, verdict, traffic) in TABLES
+            .into_iter()
+            .filter(|(processors, ..)| processors.count() <= cpus)
         {
             // Packets that pass are measured for known sources only. Two processors would send the same new sources, or
             // run out of them. The quick plan leaves out what is like another case, or has a long setup.
@@ -131,7 +132,9 @@ impl Plan {
                 sources,
                 cpus,
             });
-            cases.extend(cases_of.filter(|case| SUBJECTS.iter().any(|one| self.wants(one, *case))));
+            cases.extend(
+                cases_of.filter(|case| SUBJECTS.iter().any(|subject| self.wants(subject, *case))),
+            );
         }
         cases
     }

@@ -72,18 +72,22 @@ impl Results {
             standing.extend(self.unless_left_out(case, subject, set_up));
         }
         for _ in 0..plan.rounds {
-            standing.retain_mut(|one| {
-                let turn = again(|| one.turn(case, plan));
-                let turn = self.unless_left_out(case, one.subject, turn);
-                one.turns.extend(turn);
+            standing.retain_mut(|measurement| {
+                let turn = again(|| measurement.turn(case, plan));
+                let turn = self.unless_left_out(case, measurement.subject, turn);
+                measurement.turns.extend(turn);
                 turn.is_some()
             });
         }
         let floor = Subject::floor(case.verdict).0;
-        let mut floors = standing.iter().filter(|one| one.subject.0 == floor);
-        let floor = floors.next().map(|one| one.median());
+        let mut floors = standing
+            .iter()
+            .filter(|measurement| measurement.subject.0 == floor);
+        let floor = floors.next().map(|bare| bare.median());
         let floor = floor.with_context(|| format!("no bare program: {:?}", self.left_out))?;
-        let measured = standing.iter().map(|one| one.measured(case, floor));
+        let measured = standing
+            .iter()
+            .map(|measurement| measurement.measured(case, floor));
         self.results.extend(measured);
         Ok(())
     }

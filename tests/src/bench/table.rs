@@ -36,18 +36,20 @@ pub fn tables(plan: &Plan, results: &Results) -> String {
         text +=
             "Too few packets: this run only checks that the benchmark works. Ignore the figures.\n";
     }
-    let title = |one: &Measured| one.case.title();
+    let title = |measured: &Measured| measured.case.title();
     for group in results
         .results
-        .chunk_by(|one, next| title(one) == title(next))
+        .chunk_by(|measured, next| title(measured) == title(next))
     {
         let columns = "SUBJECT|SOURCES|NS|LOWEST|Q1|Q3|HIGHEST|PRICE|RATIO|PASSED";
         let rows = table(columns, 1, group.iter().map(cells));
         let _ = write!(text, "\n{}\n{rows}\n", title(&group[0]));
     }
     let mut reasons: BTreeMap<_, u32> = BTreeMap::new();
-    for one in &results.left_out {
-        *reasons.entry((one.subject, &one.why)).or_default() += 1;
+    for left_out in &results.left_out {
+        *reasons
+            .entry((left_out.subject, &left_out.why))
+            .or_default() += 1;
     }
     for ((subject, why), cases) in reasons {
         let _ = writeln!(text, "\nleft out: {subject} (cases: {cases}): {why}");
@@ -55,22 +57,22 @@ pub fn tables(plan: &Plan, results: &Results) -> String {
     text
 }
 
-fn cells(one: &Measured) -> [String; 10] {
-    let percent = (one.delivered * 100).div_ceil(one.sent.max(1));
-    let passed = match one.case.verdict {
+fn cells(measured: &Measured) -> [String; 10] {
+    let percent = (measured.delivered * 100).div_ceil(measured.sent.max(1));
+    let passed = match measured.case.verdict {
         Verdict::Dropped => format!("{percent}%"),
         Verdict::Passed => String::new(),
     };
     [
-        one.subject.to_owned(),
-        one.case.sources.to_string(),
-        format!("{:.0}", one.median),
-        format!("{:.0}", one.min),
-        format!("{:.0}", one.quartiles[0]),
-        format!("{:.0}", one.quartiles[1]),
-        format!("{:.0}", one.max),
-        format!("{:+.0}", one.over_floor),
-        format!("{:.2}", one.times_floor),
+        measured.subject.to_owned(),
+        measured.case.sources.to_string(),
+        format!("{:.0}", measured.median),
+        format!("{:.0}", measured.min),
+        format!("{:.0}", measured.quartiles[0]),
+        format!("{:.0}", measured.quartiles[1]),
+        format!("{:.0}", measured.max),
+        format!("{:+.0}", measured.over_floor),
+        format!("{:.2}", measured.times_floor),
         passed,
     ]
 }

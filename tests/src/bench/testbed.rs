@@ -151,10 +151,10 @@ fn open_sink() -> Result<UdpSocket> {
 }
 
 /// A number of the line that begins with `name`.
-fn value(text: &str, name: &str, at: usize) -> Option<u64> {
+fn value(text: &str, name: &str, position: usize) -> Option<u64> {
     let mut lines = text.lines().map(str::trim);
     let numbers = lines.find_map(|line| line.strip_prefix(name))?;
-    numbers.split_whitespace().nth(at)?.parse().ok()
+    numbers.split_whitespace().nth(position)?.parse().ok()
 }
 
 /// Runs a command on a host. It must succeed.

@@ -70,9 +70,9 @@ fn main() -> Result<()> {
         behind_the_flood: false,
         asks: packets == Packets::Hping3,
     };
-    let measure = |what: &str, limit, flood, clients| {
+    let measure = |title: &str, limit, flood, clients| {
         for subject in &subjects {
-            measure(what, *subject, limit, flood, clients);
+            measure(title, *subject, limit, flood, clients);
         }
     };
     let without = Clients {
@@ -86,7 +86,7 @@ fn main() -> Result<()> {
         packets,
     };
     for per_second in rates {
-        for (repeats, what) in [
+        for (repeats, repetition) in [
             (Repeats::Never, "once each"),
             (Repeats::AtOnce, "twice at once"),
             (Repeats::AfterASecond, "twice, a second apart"),
@@ -95,7 +95,7 @@ fn main() -> Result<()> {
             if packets != Packets::Hping3 || repeats == Repeats::Never {
                 let flood = flood(per_second, repeats);
                 measure(
-                    &format!("{per_second}/s, {what}"),
+                    &format!("{per_second}/s, {repetition}"),
                     LIMIT,
                     Some(flood),
                     during,
@@ -116,7 +116,7 @@ fn main() -> Result<()> {
 }
 
 fn measure(
-    what: &str,
+    title: &str,
     subject: Subject,
     limit: (u32, &str, u32),
     flood: Option<Flood>,
@@ -134,7 +134,7 @@ fn measure(
     let busy = softirq() - busy;
     let shares = [500, 1_500, 3_500].map(|time| format!("{:.0} %", times.percent_within(time)));
     let (shares, median) = (shares.join(" | "), times.median());
-    println!("| {what} | {subject:?} | {shares} | {median:.1?} | {busy:.1} s |");
+    println!("| {title} | {subject:?} | {shares} | {median:.1?} | {busy:.1} s |");
     if matches!(subject, Subject::First | Subject::Second | Subject::Proof) {
         eprintln!("{}", hosts.run("status eth0"));
         hosts.run("detach eth0");

@@ -27,8 +27,8 @@ fn main() {
         Aligned((packet, Model::new(config, &prefixes, 1)))
     };
     let [mut counted, mut other] = [make(), make()];
-    let offer = |to: &mut Aligned<([u8; 128], Model)>, now| {
-        let (packet, model) = &mut to.0;
+    let offer = |packet_and_model: &mut Aligned<([u8; 128], Model)>, now| {
+        let (packet, model) = &mut packet_and_model.0;
         decide(model, &packet[..frame.len()], now)
     };
     // The first packet adds the source. The second one is like the third, which is counted.

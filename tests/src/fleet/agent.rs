@@ -56,8 +56,8 @@ impl Agent {
 
     /// Waits until standard error contains `words`.
     pub fn wait_until_it_says(&self, words: &str) {
-        let what = format!("the agent says '{words}'");
-        eventually(&what, || self.printed().contains(words));
+        let condition = format!("the agent says '{words}'");
+        eventually(&condition, || self.printed().contains(words));
     }
 
     /// Sends the agent a signal, such as SIGSTOP or SIGCONT.

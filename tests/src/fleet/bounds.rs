@@ -25,7 +25,7 @@ impl Bucket {
 
     /// Bounds on the packets that a full bucket admits, if it decides about each within `(earliest, latest)`, in order.
     pub fn admits(&self, times: &[(u64, u64)]) -> RangeInclusive<u64> {
-        let sorted = times.is_sorted_by(|one, two| one.0 <= two.0 && one.1 <= two.1);
+        let sorted = times.is_sorted_by(|earlier, two| earlier.0 <= two.0 && earlier.1 <= two.1);
         assert!(sorted, "times go back");
         let least = self.count(times.iter().copied());
         let most = self.count(times.iter().map(|(earliest, latest)| (*latest, *earliest)));

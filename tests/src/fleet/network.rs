@@ -60,7 +60,10 @@ impl Network {
             let mgmt = format!("address add 198.51.100.{number}/24 dev mgmt0\nlink set mgmt0 up\n");
             host.ip(&(eth0_lines(MACS.1, SERVER) + &mgmt)).unwrap();
         }
-        let hosts: Vec<_> = others.into_iter().map(|it| host(it, MACS.1)).collect();
+        let hosts: Vec<_> = others
+            .into_iter()
+            .map(|address| host(address, MACS.1))
+            .collect();
         Self {
             client: host(client, MACS.0),
             received: Arc::new(Received::of(&hosts)),
@@ -112,9 +115,12 @@ fn received_on_eth0(file: &File) -> u64 {
 fn quiet_namespace() -> Namespace {
     let namespace = Namespace::new().unwrap();
     let quieten = || {
-        for of in ["all", "default"] {
+        for interfaces in ["all", "default"] {
             // A kernel without IPv6 sends nothing.
-            let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{of}/disable_ipv6"), "1");
+            let _ = fs::write(
+                format!("/proc/sys/net/ipv6/conf/{interfaces}/disable_ipv6"),
+                "1",
+            );
         }
     };
     namespace.run(quieten).unwrap();

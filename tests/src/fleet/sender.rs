@@ -110,7 +110,7 @@ impl Stream {
         let sender = Sender {
             wire: Raw::to_send(&network.client),
             received: Arc::clone(&network.received),
-            frames: load.sources.iter().map(|of| frame(*of)).collect(),
+            frames: load.sources.iter().map(|source| frame(*source)).collect(),
             load: load.clone(),
             so_far: Arc::default(),
             stop: Arc::default(),

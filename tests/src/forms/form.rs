@@ -89,16 +89,16 @@ impl Form {
         let packets = self
             .parts(payload.len())
             .into_iter()
-            .map(|(at, end, more)| {
-                let part = &payload[at..end];
+            .map(|(begin, end, more)| {
+                let part = &payload[begin..end];
                 if is_ipv4 {
-                    let field = (at / 8) as u16 | u16::from(more) << 13;
+                    let field = (begin / 8) as u16 | u16::from(more) << 13;
                     return self.ipv4(ends, protocol, (number, field), part);
                 }
                 let (next, rest) = match &self.cut {
                     Some(cut) => {
-                        let claimed = if at == 0 { inner } else { cut.claims };
-                        let field = at as u16 | u16::from(more);
+                        let claimed = if begin == 0 { inner } else { cut.claims };
+                        let field = begin as u16 | u16::from(more);
                         let mut header = vec![claimed, 0];
                         header.extend(field.to_be_bytes());
                         header.extend(u32::from(number).to_be_bytes());
@@ -125,14 +125,14 @@ impl Form {
         let Some(cut) = &self.cut else {
             return vec![(0, length, false)];
         };
-        let (mut parts, mut at, mut size) = (Vec::new(), 0, cut.sizes.0);
+        let (mut parts, mut begin, mut size) = (Vec::new(), 0, cut.sizes.0);
         loop {
-            let end = (at + size).min(length);
-            parts.push((at, end, end < length));
+            let end = (begin + size).min(length);
+            parts.push((begin, end, end < length));
             if end == length {
                 return parts;
             }
-            at = end - if size > cut.overlap { cut.overlap } else { 0 };
+            begin = end - if size > cut.overlap { cut.overlap } else { 0 };
             size = cut.sizes.1 + cut.overlap;
         }
     }
@@ -185,11 +185,11 @@ pub fn short_first(ends: &Ends, transport: &[u8], number: u16, length: usize) ->
     let (first, later) = transport.split_at(8);
     let first = [first, &forged].concat();
     let (part, padding) = first.split_at(length);
-    let packets = [(part, 0, true), (later, 8, false)].map(|(part, at, more)| {
+    let packets = [(part, 0, true), (later, 8, false)].map(|(part, offset, more)| {
         plain.ipv4(
             ends,
             TCP,
-            (number, (at / 8) | (u16::from(more) << 13)),
+            (number, (offset / 8) | (u16::from(more) << 13)),
             part,
         )
     });

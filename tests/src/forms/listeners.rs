@@ -74,11 +74,11 @@ impl Listeners {
         let mut seen = std::collections::BTreeSet::new();
         let mut arrived = Arrived::new();
         for frame in self.answers.receive(SILENCE) {
-            let Some((to, port, length)) = answered(&frame) else {
+            let Some((client, port, length)) = answered(&frame) else {
                 continue;
             };
-            if seen.insert((to, port)) {
-                let (segments, bytes) = arrived.entry(to).or_default();
+            if seen.insert((client, port)) {
+                let (segments, bytes) = arrived.entry(client).or_default();
                 *segments += 1;
                 *bytes += length;
             }
@@ -90,14 +90,14 @@ impl Listeners {
 /// Destination address and port of a SYN and ACK, and its length.
 fn answered(frame: &[u8]) -> Option<(IpAddr, u16, u64)> {
     let packet = etherparse::SlicedPacket::from_ethernet(frame).ok()?;
-    let to: IpAddr = match packet.net? {
+    let client: IpAddr = match packet.net? {
         etherparse::NetSlice::Ipv4(ip) => ip.header().destination_addr().into(),
         etherparse::NetSlice::Ipv6(ip) => ip.header().destination_addr().into(),
         _ => return None,
     };
     match packet.transport? {
         etherparse::TransportSlice::Tcp(tcp) if tcp.syn() && tcp.ack() => {
-            Some((to, tcp.destination_port(), frame.len() as u64))
+            Some((client, tcp.destination_port(), frame.len() as u64))
         }
         _ => None,
     }

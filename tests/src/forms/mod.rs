@@ -231,7 +231,7 @@ impl Testbed {
     }
 
     fn ends(&self, is_ipv4: bool, index: u16) -> Ends {
-        let (from, to): (IpAddr, _) = if is_ipv4 {
+        let (from, destination): (IpAddr, _) = if is_ipv4 {
             (Ipv4Addr::new(198, 51, 100, index as u8 + 1).into(), SERVER)
         } else {
             (
@@ -242,7 +242,7 @@ impl Testbed {
         Ends {
             macs: (self.hosts.client.mac, self.hosts.server.mac),
             from: SocketAddr::new(from, 0),
-            to: SocketAddr::new(to, PORT),
+            to: SocketAddr::new(destination, PORT),
         }
     }
 

@@ -23,14 +23,15 @@ pub(super) fn run(bytes: &[u8]) {
                 .iter()
                 .map(|prefix| (prefix.addr(), prefix.prefix_len()))
                 .collect();
-            let wanted: Option<BTreeSet<_>> = entries.into_iter().map(|(_, of)| of).collect();
+            let wanted: Option<BTreeSet<_>> =
+                entries.into_iter().map(|(_, prefix)| prefix).collect();
             assert_eq!(Some(found), wanted);
             let shown: String = prefixes.iter().map(|prefix| show(prefix) + "\n").collect();
             assert_eq!(read(&shown), Ok(prefixes));
         }
         Err(errors) => {
             let lines: Vec<_> = errors.iter().map(|(line, _)| *line).collect();
-            let wrong = entries.iter().filter(|(_, of)| of.is_none());
+            let wrong = entries.iter().filter(|(_, prefix)| prefix.is_none());
             let wrong: Vec<_> = wrong.map(|(line, _)| *line).collect();
             assert_eq!(lines, wrong);
             for (_, why) in errors {

@@ -81,9 +81,9 @@ impl Opened {
                     sources_removed: u.arbitrary()?,
                     ..Counters::default()
                 };
-                for one in &mut counters.by_reason {
+                for counter in &mut counters.by_reason {
                     let (packets, bytes) = u.arbitrary()?;
-                    *one = Count { packets, bytes };
+                    *counter = Count { packets, bytes };
                 }
                 Ok(Raw(counters))
             });
@@ -99,9 +99,12 @@ impl Opened {
         let Sample { interface, top, .. } = collect::once(attachment, 10).unwrap();
         let _ = show::top::once(&top);
         assert!(interface.sources.tracked <= interface.sources.capacity);
-        let of = &interface.verdicts;
-        let sum = of.passed.packets.wrapping_add(of.dropped.packets);
-        assert_eq!(of.seen.packets, sum);
+        let verdicts = &interface.verdicts;
+        let sum = verdicts
+            .passed
+            .packets
+            .wrapping_add(verdicts.dropped.packets);
+        assert_eq!(verdicts.seen.packets, sum);
         assert!(top.sources.len() <= 10);
         serde_json::to_string(&top).unwrap();
         let interfaces = vec![interface];

@@ -70,11 +70,11 @@ impl Model {
             }
         }
         let stays = |name: &str| {
-            let of = |limits: &[super::Held]| {
+            let limit_of = |limits: &[super::Held]| {
                 let found = limits.iter().find(|held| held.limit.name == name);
                 found.map(|held| (held.limit.key, held.quota))
             };
-            let ((old_key, old), (new_key, new)) = (of(&before)?, of(&self.limits)?);
+            let ((old_key, old), (new_key, new)) = (limit_of(&before)?, limit_of(&self.limits)?);
             (old_key == new_key).then_some((old, new))
         };
         if let (Some(new_sources), Some(limit)) = (&mut self.new_sources, &settings.new_sources) {
@@ -123,14 +123,14 @@ impl Model {
 fn carry_over(old: &Quota, new: &Quota, state: State, since: i128) -> (State, State) {
     let (from, left) = standing(old, state, since);
     let spent = spent(old, new, old.depth - left);
-    let at = |spent: i128| match new.window {
+    let full_after = |spent: i128| match new.window {
         None => State::FullAt(from + spent),
         Some(window) => State::Left {
             window: window.number(from),
             tokens: new.depth - spent,
         },
     };
-    (at(*spent.start()), at(*spent.end()))
+    (full_after(*spent.start()), full_after(*spent.end()))
 }
 
 /// The earliest time, `since` or later, at which the state gives a content, and that content. It is later than `since`
@@ -150,9 +150,9 @@ fn standing(old: &Quota, state: State, since: i128) -> (i128, i128) {
 /// program may count them in millionths of the old burst, rounded up.
 fn spent(old: &Quota, new: &Quota, spent: i128) -> RangeInclusive<i128> {
     let (numerator, denominator) = if old.unit == new.unit {
-        let ((to, to_shift), (from, from_shift)) = (new.token, old.token);
+        let ((new_token, to_shift), (from, from_shift)) = (new.token, old.token);
         // Converts both to units of one power of two.
-        (to << from_shift, from << to_shift)
+        (new_token << from_shift, from << to_shift)
     } else {
         (new.depth, old.depth)
     };

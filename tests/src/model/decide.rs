@@ -291,13 +291,13 @@ impl Fields<'_> {
 
     /// The owner of the packet's bucket under the limit.
     fn owner(&self, limit: &Limit) -> Owner {
-        let by = limit.key.parts;
-        let is_flow = by == Parts::Flow;
+        let parts = limit.key.parts;
+        let is_flow = parts == Parts::Flow;
         let whole = Some(Bits {
             ipv4: 32,
             ipv6: 128,
         });
-        let (from, to) = match by {
+        let (from, destination) = match parts {
             Parts::Interface => (None, None),
             Parts::Source(bits) => (Some(bits), None),
             Parts::Destination(bits) => (None, Some(bits)),
@@ -315,7 +315,7 @@ impl Fields<'_> {
         };
         Owner {
             source: from.map(|bits| prefix_of(self.source, bits, true)),
-            destination: to
+            destination: destination
                 .zip(self.destination)
                 .map(|(bits, address)| prefix_of(address, bits, false)),
             flow: is_flow.then_some((protocol, source_port)),

@@ -19,8 +19,8 @@ pub struct Listed {
 impl Listed {
     /// The names of all lists that decide.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        let of = |on: bool, name: &'static str| on.then_some(name);
-        [of(self.allowed, "allow"), of(self.denied, "deny")]
+        let name_if = |is_listed: bool, name: &'static str| is_listed.then_some(name);
+        [name_if(self.allowed, "allow"), name_if(self.denied, "deny")]
             .into_iter()
             .flatten()
             .chain(self.tiers.iter().map(String::as_str))

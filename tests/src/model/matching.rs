@@ -58,9 +58,9 @@ impl Facts<'_> {
             Some(IpVersion::V6) => self.source.is_ipv6(),
         };
         let tiers = lists::look_up(self.lists, self.source).tiers;
-        let on = |list: &String| tiers.contains(list);
-        let lists = matches.source.is_empty() || matches.source.iter().any(on);
-        let left_out = matches.unless.iter().any(on);
+        let is_on = |list: &String| tiers.contains(list);
+        let lists = matches.source.is_empty() || matches.source.iter().any(is_on);
+        let left_out = matches.unless.iter().any(is_on);
         let transport = self.transport.unwrap_or(&Transport::UNSEEN);
         version
             && lists
@@ -72,10 +72,12 @@ impl Facts<'_> {
     fn destination_holds(&self, wanted: &[Destination]) -> bool {
         let is_one = |destination: IpAddr| {
             let tiers = lists::look_up(self.lists, destination).tiers;
-            wanted.iter().any(|one| match one {
-                Destination::Prefix(prefix) => prefix.contains(&destination),
-                Destination::List(name) => tiers.contains(name),
-            })
+            wanted
+                .iter()
+                .any(|destination_wanted| match destination_wanted {
+                    Destination::Prefix(prefix) => prefix.contains(&destination),
+                    Destination::List(name) => tiers.contains(name),
+                })
         };
         wanted.is_empty() || self.destination.is_some_and(is_one)
     }
@@ -89,8 +91,8 @@ fn transport_holds(matches: &Match, seen: &Transport, unseen: bool) -> bool {
         // Each named flag must have its value.
         seen.flags.is(unseen, |found| {
             (0..8).all(|bit| {
-                let of = |flags: u8| flags >> bit & 1 == 1;
-                !of(wanted.looked_at) || of(*found) == of(wanted.set)
+                let bit_of = |flags: u8| flags >> bit & 1 == 1;
+                !bit_of(wanted.looked_at) || bit_of(*found) == bit_of(wanted.set)
             })
         })
     });
@@ -107,24 +109,24 @@ fn transport_holds(matches: &Match, seen: &Transport, unseen: bool) -> bool {
     let lengths: Vec<_> = matches
         .length
         .iter()
-        .map(|one| (one.first.min(65_535), one.last.min(65_535)))
+        .map(|range| (range.first.min(65_535), range.last.min(65_535)))
         .collect();
     let ttls: Vec<_> = matches
         .ttl
         .iter()
-        .map(|one| (one.first, one.last))
+        .map(|range| (range.first, range.last))
         .collect();
     let codes: Vec<_> = matches
         .dscp
         .iter()
-        .map(|one| (one.0.first, one.0.last))
+        .map(|range| (range.0.first, range.0.last))
         .collect();
     // The model has no sockets, and a packet whose ports cannot be read may belong to a connection.
     let right_connection = matches
         .established
         .is_none_or(|wanted| seen.ports == Field::Unseen || !wanted);
     let sizes: Vec<_> = (matches.payload_length.iter())
-        .map(|one| (one.first.min(65_535), one.last.min(65_535)))
+        .map(|range| (range.first.min(65_535), range.last.min(65_535)))
         .collect();
     right_connection
         && (sizes.is_empty()
@@ -143,7 +145,12 @@ fn transport_holds(matches: &Match, seen: &Transport, unseen: bool) -> bool {
             .as_ref()
             .is_none_or(|wanted| payload_holds(wanted, &seen.payload, unseen))
         && port_holds(&matches.source_port, &seen.ports, unseen, |(from, _)| from)
-        && port_holds(&matches.destination_port, &seen.ports, unseen, |(_, to)| to)
+        && port_holds(
+            &matches.destination_port,
+            &seen.ports,
+            unseen,
+            |(_, destination)| destination,
+        )
 }
 
 fn icmp_holds(wanted: &[IcmpType], found: &Field<(bool, u8)>, unseen: bool) -> bool {
@@ -166,9 +173,9 @@ fn payload_holds(wanted: &Payload, found: &packet::Payload, unseen: bool) -> boo
     if found.length < begin + bytes.len() {
         return unseen && found.hidden;
     }
-    (0..bytes.len()).all(|at| {
-        let mask = wanted.mask.as_ref().map_or(0xff, |mask| mask.0[at]);
-        found.bytes[begin + at] & mask == bytes[at] & mask
+    (0..bytes.len()).all(|index| {
+        let mask = wanted.mask.as_ref().map_or(0xff, |mask| mask.0[index]);
+        found.bytes[begin + index] & mask == bytes[index] & mask
     })
 }
 

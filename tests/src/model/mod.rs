@@ -144,9 +144,9 @@ fn parts(settings: &Settings) -> usize {
     }
 }
 
-fn count(one: &mut Count, length: usize) {
-    one.packets += 1;
-    one.bytes += length as u64;
+fn count(counter: &mut Count, length: usize) {
+    counter.packets += 1;
+    counter.bytes += length as u64;
 }
 
 impl Model {

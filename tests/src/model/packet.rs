@@ -128,8 +128,8 @@ pub enum Seen {
 
 /// Reads a frame.
 pub fn read(frame: &[u8]) -> Seen {
-    let mut at = 12;
-    let mut ether_type = match short(frame, at) {
+    let mut offset = 12;
+    let mut ether_type = match short(frame, offset) {
         Some(ether_type) => ether_type,
         None => return Seen::NotIp,
     };
@@ -141,13 +141,13 @@ pub fn read(frame: &[u8]) -> Seen {
         if tags > 8 {
             return Seen::TooManyTags;
         }
-        at += 4;
-        ether_type = match short(frame, at) {
+        offset += 4;
+        ether_type = match short(frame, offset) {
             Some(ether_type) => ether_type,
             None => return Seen::Malformed,
         };
     }
-    let rest = &frame[at + 2..];
+    let rest = &frame[offset + 2..];
     match EtherType(ether_type) {
         EtherType::IPV4 => ipv4(rest).map_or(Seen::Malformed, Seen::Ip),
         EtherType::IPV6 => ipv6(rest).map_or(Seen::Malformed, Seen::Ip),
@@ -160,8 +160,8 @@ pub fn read(frame: &[u8]) -> Seen {
     }
 }
 
-fn short(bytes: &[u8], at: usize) -> Option<u16> {
-    let two = bytes.get(at..at + 2)?;
+fn short(bytes: &[u8], offset: usize) -> Option<u16> {
+    let two = bytes.get(offset..offset + 2)?;
     Some(u16::from_be_bytes([two[0], two[1]]))
 }
 
@@ -394,7 +394,7 @@ fn transport(
     };
     seen.ports = match (short(rest, 0), short(rest, 2)) {
         _ if ![6, 17, 33, 132, 136].contains(&protocol) => Field::None,
-        (Some(from), Some(to)) => Field::Is((from, to)),
+        (Some(from), Some(destination)) => Field::Is((from, destination)),
         _ => Field::Unseen,
     };
     seen.flags = match received.get(13) {

@@ -41,10 +41,10 @@ pub fn send(server: IpAddr, seconds: u64, greedy: Range<u64>) -> io::Result<Vec<
     let (times, answered) = mpsc::channel();
     runtime.block_on(async {
         let began = Instant::now();
-        let at = |seconds: f64| began + Duration::from_secs_f64(seconds);
+        let moment = |seconds: f64| began + Duration::from_secs_f64(seconds);
         for number in ORDINARY..ORDINARY + GREEDY {
             for _ in 0..OPEN {
-                let (begin, end) = (at(greedy.start as f64), at(greedy.end as f64));
+                let (begin, end) = (moment(greedy.start as f64), moment(greedy.end as f64));
                 tokio::spawn(async move {
                     sleep_until(begin).await;
                     while Instant::now() < end {
@@ -56,7 +56,7 @@ pub fn send(server: IpAddr, seconds: u64, greedy: Range<u64>) -> io::Result<Vec<
         let mut next = 0.0;
         let mut number = 0;
         while next < seconds as f64 {
-            sleep_until(at(next)).await;
+            sleep_until(moment(next)).await;
             let (times, began) = (times.clone(), next);
             tokio::spawn(async move {
                 let asked = Instant::now();
@@ -66,7 +66,7 @@ pub fn send(server: IpAddr, seconds: u64, greedy: Range<u64>) -> io::Result<Vec<
             number = (number + 1) % ORDINARY;
             next += 1.0 / (PACE * f64::from(ORDINARY));
         }
-        sleep_until(at(seconds as f64) + PATIENCE).await;
+        sleep_until(moment(seconds as f64) + PATIENCE).await;
     });
     drop((runtime, times));
     Ok(answered.iter().collect())

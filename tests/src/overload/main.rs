@@ -135,8 +135,8 @@ fn run(is_adaptive: bool) -> Result<Run> {
             let sent = scope.spawn(|| on(client, work));
             let mut scales = Vec::new();
             for second in 0..all {
-                let at = began + Duration::from_secs(second);
-                thread::sleep(at.saturating_duration_since(Instant::now()));
+                let moment = began + Duration::from_secs(second);
+                thread::sleep(moment.saturating_duration_since(Instant::now()));
                 scales.push(hosts.status()["limits"][0]["scale"].as_f64().unwrap_or(1.0));
             }
             let times = sent.join().expect("the clients end")?;
@@ -150,7 +150,7 @@ fn run(is_adaptive: bool) -> Result<Run> {
         let measured = (begins + SETTLING.min(phase - 5)) as f64..(begins + phase) as f64;
         let mut of_phase: Vec<_> = times
             .iter()
-            .filter(|(at, _)| measured.contains(at))
+            .filter(|(begin, _)| measured.contains(begin))
             .map(|(_, time)| *time)
             .collect();
         ensure!(of_phase.len() > 100, "only {} answers", of_phase.len());
@@ -160,7 +160,7 @@ fn run(is_adaptive: bool) -> Result<Run> {
     }
     let course = scales.into_iter().zip(0_u32..).map(|(scale, second)| {
         let here = f64::from(second)..f64::from(second + 1);
-        let answered = times.iter().filter(|(at, _)| here.contains(at));
+        let answered = times.iter().filter(|(begin, _)| here.contains(begin));
         let slowest = answered.map(|(_, time)| *time).fold(0.0, f64::max);
         Second { scale, slowest }
     });

@@ -28,9 +28,9 @@ fn any_of<T: for<'a> arbitrary::Arbitrary<'a> + Copy>(
 }
 
 /// True in one of `of` cases.
-fn seldom(u: &mut Unstructured<'_>, of: u8) -> Result<bool> {
+fn seldom(u: &mut Unstructured<'_>, turns: u8) -> Result<bool> {
     // After the last byte, everything is valid.
-    Ok(!u.is_empty() && u.arbitrary::<u8>()? % of == of - 1)
+    Ok(!u.is_empty() && u.arbitrary::<u8>()? % turns == turns - 1)
 }
 
 /// A frame. Few bytes give a valid frame.
@@ -165,13 +165,13 @@ fn ipv6(u: &mut Unstructured<'_>, pool: &Pool, frame: &mut Vec<u8>) -> Result<()
     pad(u, frame)
 }
 
-fn extension(u: &mut Unstructured<'_>, kind: u8, next: u8, to: &mut Vec<u8>) -> Result<()> {
+fn extension(u: &mut Unstructured<'_>, kind: u8, next: u8, bytes: &mut Vec<u8>) -> Result<()> {
     let next = mostly(u, next)?;
     if kind == 44 {
         let place: u16 = *u.choose(&[0, 1, 1, 8, 9, 0xfff8, 6])?;
-        to.extend([next, 0]);
-        to.extend(place.to_be_bytes());
-        to.extend([0, 0, 0, 1]);
+        bytes.extend([next, 0]);
+        bytes.extend(place.to_be_bytes());
+        bytes.extend([0, 0, 0, 1]);
         return Ok(());
     }
     let units = if seldom(u, 4)? {
@@ -183,9 +183,9 @@ fn extension(u: &mut Unstructured<'_>, kind: u8, next: u8, to: &mut Vec<u8>) -> 
         51 => (usize::from(units) + 2) * 4,
         _ => (usize::from(units) + 1) * 8,
     };
-    let begin = to.len();
-    to.extend([next, mostly(u, units)?]);
-    to.resize(begin + size, 0);
+    let begin = bytes.len();
+    bytes.extend([next, mostly(u, units)?]);
+    bytes.resize(begin + size, 0);
     Ok(())
 }
 
@@ -204,18 +204,18 @@ fn protocol(u: &mut Unstructured<'_>) -> Result<u8> {
 
 fn transport(u: &mut Unstructured<'_>, pool: &Pool, protocol: u8) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let (from, to) = (any_of(u, &pool.ports)?, any_of(u, &pool.ports)?);
+    let (from, destination) = (any_of(u, &pool.ports)?, any_of(u, &pool.ports)?);
     let payload = *u.choose(&pool.payloads)?;
     match protocol {
         6 => {
             let flags = *u.choose(&[2_u8, 2, 18, 16, 0x82, 0xc2, 41, 4, 0])?;
             let flags = mostly(u, flags)?;
-            bytes.extend([from.to_be_bytes(), to.to_be_bytes()].concat());
+            bytes.extend([from.to_be_bytes(), destination.to_be_bytes()].concat());
             bytes.extend([1, 2, 3, 4, 5, 6, 7, 8, mostly(u, 0x50)?, flags]);
             bytes.extend([1, 0, 0, 0, 0, 0]);
         }
         17 | 33 | 132 | 136 => {
-            bytes.extend([from.to_be_bytes(), to.to_be_bytes()].concat());
+            bytes.extend([from.to_be_bytes(), destination.to_be_bytes()].concat());
             let length = u16::try_from(8 + payload).unwrap();
             let length = *u.choose(&[length, length, length, 0, 12])?;
             bytes.extend(mostly(u, length)?.to_be_bytes());
@@ -228,9 +228,9 @@ fn transport(u: &mut Unstructured<'_>, pool: &Pool, protocol: u8) -> Result<Vec<
     let fill = *u.choose(&[0x5a, 0x5a, 0x5b, 0])?;
     bytes.resize(bytes.len() + payload, fill);
     if payload > 0 && seldom(u, 3)? {
-        let at = u.int_in_range(0..=payload.min(40) - 1)?;
+        let position = u.int_in_range(0..=payload.min(40) - 1)?;
         let length = bytes.len();
-        bytes[length - payload + at] = u.arbitrary::<u8>()? % 2;
+        bytes[length - payload + position] = u.arbitrary::<u8>()? % 2;
     }
     Ok(bytes)
 }
@@ -254,27 +254,27 @@ fn pad(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
 
 fn tear(u: &mut Unstructured<'_>, frame: &mut Vec<u8>) -> Result<()> {
     let last = frame.len().saturating_sub(1).max(12);
-    let at = u.int_in_range(12..=last.min(120))?;
+    let position = u.int_in_range(12..=last.min(120))?;
     match u.arbitrary::<u8>()? % 6 {
-        0 => frame.truncate(at),
+        0 => frame.truncate(position),
         1 | 2 => {
-            if let Some(byte) = frame.get_mut(at) {
+            if let Some(byte) = frame.get_mut(position) {
                 *byte = u.arbitrary()?;
             }
         }
         3 => {
-            if let Some(byte) = frame.get_mut(at) {
+            if let Some(byte) = frame.get_mut(position) {
                 *byte ^= 1 << (u.arbitrary::<u8>()? % 8);
             }
         }
         4 => {
             let bytes: [u8; 2] = u.arbitrary()?;
-            let at = at.min(frame.len());
-            frame.splice(at..at, bytes);
+            let position = position.min(frame.len());
+            frame.splice(position..position, bytes);
         }
         _ => {
-            let end = (at + usize::from(u.arbitrary::<u8>()? % 8)).min(frame.len());
-            frame.drain(at.min(end)..end);
+            let end = (position + usize::from(u.arbitrary::<u8>()? % 8)).min(frame.len());
+            frame.drain(position.min(end)..end);
         }
     }
     Ok(())

@@ -9,8 +9,8 @@ pub mod settings;
 use fastrand::Rng;
 
 /// A random element.
-pub fn one<'a, T>(rng: &mut Rng, of: &'a [T]) -> &'a T {
-    &of[rng.usize(0..of.len())]
+pub fn one<'a, T>(rng: &mut Rng, choices: &'a [T]) -> &'a T {
+    &choices[rng.usize(0..choices.len())]
 }
 
 /// True in `chance` of a hundred cases.

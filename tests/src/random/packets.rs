@@ -31,7 +31,11 @@ pub fn frame(rng: &mut Rng, settings: &Settings) -> Vec<u8> {
 
 /// A prefix on one of the lists, in 40 % of cases.
 fn listed(rng: &mut Rng, settings: &Settings) -> Option<IpNet> {
-    let prefixes: Vec<_> = settings.lists.all().flat_map(|(_, of)| of).collect();
+    let prefixes: Vec<_> = settings
+        .lists
+        .all()
+        .flat_map(|(_, entries)| entries)
+        .collect();
     (!prefixes.is_empty() && percent(rng, 40)).then(|| **one(rng, &prefixes))
 }
 

@@ -361,13 +361,13 @@ fn fields(rng: &mut Rng, lists: &Lists) -> Match {
 fn some_of_these<T: std::str::FromStr<Err: std::fmt::Debug>>(
     rng: &mut Rng,
     chance: u32,
-    of: &[&str],
+    texts: &[&str],
 ) -> Vec<T> {
     if !percent(rng, chance) {
         return Vec::new();
     }
     (0..rng.usize(1..4))
-        .map(|_| one(rng, of).parse().unwrap())
+        .map(|_| one(rng, texts).parse().unwrap())
         .collect()
 }
 
@@ -382,9 +382,9 @@ fn destinations(rng: &mut Rng, lists: &[String]) -> Vec<Destination> {
         "::/0",
     ];
     let lists = lists.iter().map(String::as_str);
-    let of: Vec<_> = prefixes.into_iter().chain(lists).collect();
+    let choices: Vec<_> = prefixes.into_iter().chain(lists).collect();
     (0..rng.usize(1..4))
-        .map(|_| one(rng, &of).parse().unwrap())
+        .map(|_| one(rng, &choices).parse().unwrap())
         .collect()
 }
 

@@ -79,11 +79,15 @@ impl<'s> Bounds<'s> {
 /// Panics unless the counters of `status --json` add up.
 pub fn expect_sums(status: &Value) {
     for unit in ["packets", "bytes"] {
-        let of = |name: &str| number(&status[name][unit]);
-        assert_eq!(of("seen"), of("passed") + of("dropped"), "{unit}: {status}");
+        let counted = |name: &str| number(&status[name][unit]);
+        assert_eq!(
+            counted("seen"),
+            counted("passed") + counted("dropped"),
+            "{unit}: {status}"
+        );
         let drops = status["drops"].as_object().unwrap().values();
         let drops: u64 = drops.map(|count| number(&count[unit])).sum();
-        assert_eq!(of("dropped"), drops, "{unit}: {status}");
+        assert_eq!(counted("dropped"), drops, "{unit}: {status}");
     }
     let sources = |name: &str| number(&status["sources"][name]);
     assert!(sources("entries") <= sources("capacity"), "{status}");
@@ -125,8 +129,8 @@ impl Memory {
         for (name, readings) in self.0.iter().filter(|(_, readings)| readings.len() >= 12) {
             let quarter = readings.len() / 4;
             let (early, late) = (&readings[quarter..][..quarter], &readings[3 * quarter..]);
-            for (at, most) in MOST.iter().enumerate() {
-                let least = |part: &[[u64; 2]]| part.iter().map(|reading| reading[at]).min();
+            for (index, most) in MOST.iter().enumerate() {
+                let least = |part: &[[u64; 2]]| part.iter().map(|reading| reading[index]).min();
                 let allowed = least(early).map(|least| least + most);
                 assert!(least(late) <= allowed, "{name} has grown: {readings:?}");
             }

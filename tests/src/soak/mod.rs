@@ -87,9 +87,9 @@ impl Soak<'_> {
     }
 
     /// Counts an action.
-    fn count(&self, what: &str) {
+    fn count(&self, operation: &str) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        *done.entry(what.to_owned()).or_default() += 1;
+        *done.entry(operation.to_owned()).or_default() += 1;
     }
 
     fn sleep(&self, time: Duration) {
@@ -167,8 +167,8 @@ impl Soak<'_> {
         }
         page += "\n| action | count |\n| --- | --- |\n";
         let done = self.done.lock().unwrap().clone();
-        for (what, times) in &done {
-            let _ = writeln!(page, "| {what} | {times} |");
+        for (operation, times) in &done {
+            let _ = writeln!(page, "| {operation} | {times} |");
         }
         Report { done, page }
     }

@@ -171,8 +171,8 @@ impl Wire {
         let lost = lost(hosts);
         for source in self.of(&[Role::Slow]) {
             let sent = source.sent.load(Ordering::SeqCst);
-            let what = format!("{} loses none of {sent} packets", source.address);
-            eventually(&what, || source.passed() + lost >= sent);
+            let condition = format!("{} loses none of {sent} packets", source.address);
+            eventually(&condition, || source.passed() + lost >= sent);
         }
     }
 

@@ -85,12 +85,12 @@ impl Setup {
 
     fn icmpv6(&self, source: &str, hop_limit: u8, kind: u8) -> Vec<u8> {
         let ends = self.ends(source, 0, 0);
-        let (IpAddr::V6(from), IpAddr::V6(to)) = (ends.from.ip(), ends.to.ip()) else {
+        let (IpAddr::V6(from), IpAddr::V6(destination)) = (ends.from.ip(), ends.to.ip()) else {
             panic!("IPv6: {source}")
         };
         let mut bytes = Vec::new();
         PacketBuilder::ethernet2(ends.macs.0, ends.macs.1)
-            .ipv6(from.octets(), to.octets(), hop_limit)
+            .ipv6(from.octets(), destination.octets(), hop_limit)
             .icmpv6_raw(kind, 0, [0; 4])
             .write(&mut bytes, &[0; 16])
             .unwrap();
@@ -158,19 +158,21 @@ fn payload(written: &str) -> Vec<u8> {
         None => ("", written),
         Some(hex) => hex.split_once('+').unwrap_or((hex, "0")),
     };
-    let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    let byte = |index| u8::from_str_radix(&hex[index..index + 2], 16).unwrap();
     let mut bytes: Vec<_> = (0..hex.len()).step_by(2).map(byte).collect();
     bytes.resize(bytes.len().max(length.parse().unwrap()), 0x5a);
     bytes
 }
 
 /// Panics unless all written data arrives.
-fn goes_on(what: &str, (from, to): &mut (TcpStream, TcpStream)) {
-    to.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+fn goes_on(connection: &str, (from, receiver): &mut (TcpStream, TcpStream)) {
+    receiver
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
     let (data, mut received) = (vec![0x5a; 1 << 20], vec![0; 1 << 20]);
     thread::scope(|scope| {
         scope.spawn(|| from.write_all(&data).unwrap());
-        to.read_exact(&mut received).expect(what);
+        receiver.read_exact(&mut received).expect(connection);
     });
 }
 

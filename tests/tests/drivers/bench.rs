@@ -243,14 +243,17 @@ impl<'d> Bench<'d> {
     /// Sends packets on a path. Returns the number that arrive.
     fn send(&self, path: usize) -> u64 {
         let Path {
-            label, from, to, ..
+            label,
+            from,
+            to: receiver,
+            ..
         } = &self.device.paths[path];
         if self.device.card.is_some() {
             // Drivers restart the link at many changes.
             self.connected();
         }
         step(&format!("{FRAMES} packets: {label}"));
-        let (from, to) = (self.open(*from), self.open(*to));
+        let (from, receiver) = (self.open(*from), self.open(*receiver));
         let frame = self.frame(path);
         (0..FRAMES).for_each(|_| from.send(&frame));
         let source = source(path).octets();
@@ -260,7 +263,7 @@ impl<'d> Bench<'d> {
             Some(_) => 20 * SILENCE,
             None => SILENCE,
         };
-        to.receive(silence).iter().filter(is_own).count() as u64
+        receiver.receive(silence).iter().filter(is_own).count() as u64
     }
 
     /// The frame of a path, which has addresses of its own.
@@ -274,9 +277,9 @@ impl<'d> Bench<'d> {
 
     /// Addresses of the packets of a path, the one with this number.
     pub fn ends(&self, path: &Path, number: usize) -> Ends {
-        let [from, to] = [path.from, path.to].map(|end| self.mac(end));
+        let [from, receiver] = [path.from, path.to].map(|end| self.mac(end));
         Ends {
-            macs: (from, to),
+            macs: (from, receiver),
             from: (source(number), 40_000).into(),
             // Limits of outgoing packets have a bucket for each destination.
             to: ([192, 0, 2, 100 + number as u8], 9).into(),

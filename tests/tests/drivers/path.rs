@@ -26,12 +26,12 @@ pub struct Path {
 }
 
 impl Path {
-    pub const fn of(label: &'static str, from: End, to: End) -> Self {
+    pub const fn of(label: &'static str, from: End, destination: End) -> Self {
         let tag = Tag::None;
         Self {
             label,
             from,
-            to,
+            to: destination,
             tag,
         }
     }

@@ -236,7 +236,7 @@ fn page_does_not_overflow_at_any_width() {
     for width in [320, 360, 600, 800, 900, 1000, 1265, 1920] {
         browser.look_like(width, 900, "light");
         let found: Vec<String> = serde_json::from_value(browser.evaluate(OVERFLOWING)).unwrap();
-        overflowing.extend(found.iter().map(|what| format!("{width} px: {what}")));
+        overflowing.extend(found.iter().map(|element| format!("{width} px: {element}")));
     }
     assert_eq!(overflowing, Vec::<String>::new());
     assert_eq!(browser.complaints, Vec::<String>::new());

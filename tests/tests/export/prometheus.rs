@@ -43,9 +43,9 @@ fn promtool(arguments: &[&str], input: &str) {
     command.args(arguments).stdin(Stdio::piped());
     command.current_dir(repository("packaging/prometheus"));
     let mut tool = command.spawn().unwrap();
-    let mut to = tool.stdin.take().unwrap();
-    to.write_all(input.as_bytes()).unwrap();
-    drop(to);
+    let mut pipe = tool.stdin.take().unwrap();
+    pipe.write_all(input.as_bytes()).unwrap();
+    drop(pipe);
     assert!(tool.wait().unwrap().success(), "{arguments:?}");
 }
 
@@ -208,7 +208,9 @@ fn everything_documented_can_be_asked(prometheus: &Prometheus<'_>, exporter: &Ex
         .flat_map(|panel| array(&panel["targets"]))
         .collect();
     assert!(targets.len() > 12);
-    let of_dashboard = targets.iter().map(|of| of["expr"].as_str().unwrap());
+    let of_dashboard = targets
+        .iter()
+        .map(|target| target["expr"].as_str().unwrap());
     queries.extend(of_dashboard);
     for query in queries {
         let query = query

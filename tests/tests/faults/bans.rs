@@ -26,18 +26,18 @@ fn bans(hosts: &Hosts) -> [usize; 2] {
 }
 
 /// Panics unless all bans are as before, or all as after, for packets and for commands: now, and after the next command.
-fn all_or_none(case: &Case<'_>, is_after: bool, [before, after]: [[usize; 2]; 2], at: &str) {
+fn all_or_none(case: &Case<'_>, is_after: bool, [before, after]: [[usize; 2]; 2], situation: &str) {
     let hosts = &case.place.hosts;
     let wanted = if is_after { after } else { before };
-    assert_eq!(bans(hosts), wanted, "{at}");
+    assert_eq!(bans(hosts), wanted, "{situation}");
     for address in MANY.iter().filter_map(|text| text.parse().ok()) {
         let is_banned = case.probe.passed(address) == 0;
         let at_first = RENEWED.iter().any(|text| text.parse() == Ok(address));
         let is_wanted = wanted[0] == MANY.len() || wanted[0] > 0 && at_first;
-        assert_eq!(is_banned, is_wanted, "{address}: {at}");
+        assert_eq!(is_banned, is_wanted, "{address}: {situation}");
     }
     hosts.run("ban eth0 10.96.0.1 --for 1h");
-    assert_eq!(bans(hosts), [wanted[0] + 1, wanted[1]], "{at}");
+    assert_eq!(bans(hosts), [wanted[0] + 1, wanted[1]], "{situation}");
     hosts.run("unban eth0 10.96.0.1");
     let counted = &hosts.status()["bans"]["by_origin"]["hand"];
     let counted = if counted.is_null() {
@@ -45,7 +45,7 @@ fn all_or_none(case: &Case<'_>, is_after: bool, [before, after]: [[usize; 2]; 2]
     } else {
         number(counted)
     };
-    assert_eq!(counted, wanted[0] as u64, "{at}");
+    assert_eq!(counted, wanted[0] as u64, "{situation}");
 }
 
 #[test]

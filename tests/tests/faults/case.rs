@@ -257,42 +257,42 @@ impl<'p> Case<'p> {
 
     /// Counts the packets that pass.
     pub fn look(&self) -> Look {
-        let of = |source: &str| self.probe.passed(source.parse::<IpAddr>().unwrap());
-        [self.probe.burst(), of(EDITED), of(ALLOWED)]
+        let passed = |source: &str| self.probe.passed(source.parse::<IpAddr>().unwrap());
+        [self.probe.burst(), passed(EDITED), passed(ALLOWED)]
     }
 
     /// Runs the command with `fault` at step number `step`. At every second step, all later calls of that kind fail too.
     fn fault_at(&self, step: usize, fault: Fault) -> (Stopped, Option<Call>) {
-        let (mut at, mut steps) = (None::<Call>, Steps::default());
+        let (mut found, mut steps) = (None::<Call>, Steps::default());
         let run = || {
             run_with(&mut prepared(&self.command), |call| {
                 // Before a call without a lasting effect, a kill is like one before the next call with one.
                 let is_step = call.lasts || fault != Fault::Kill;
                 let is_next = is_step && steps.with(call) > step;
-                let is_hit = match &at {
-                    Some(at) => step % 2 == 1 && at.name == call.name,
+                let is_hit = match &found {
+                    Some(found) => step % 2 == 1 && found.name == call.name,
                     None => is_next,
                 };
                 if !is_hit {
                     return Fault::None;
                 }
-                at.get_or_insert_with(|| call.clone());
+                found.get_or_insert_with(|| call.clone());
                 fault
             })
         };
         let stopped = self.place.hosts.server.namespace.run(run).unwrap().unwrap();
-        (stopped, at)
+        (stopped, found)
     }
 
     /// Panics unless program, pins, packets and `status` agree on the state. Returns the packets that pass.
-    pub fn settled(&self, at: &str) -> Look {
+    pub fn settled(&self, situation: &str) -> Look {
         // The kernel releases the link of a dead process with a delay.
         let link = self.place.hosts.pins().join("link");
         eventually("program and pins agree", || {
             has_program(&self.place.hosts) == link.exists()
         });
         let look = self.look();
-        assert_eq!(look == ABSENT, !link.exists(), "{at}: {look:?}");
+        assert_eq!(look == ABSENT, !link.exists(), "{situation}: {look:?}");
         let status = self.place.hosts.limiter("status eth0");
         if look == ABSENT {
             status.expect_error(1, &["not attached"]);
@@ -303,10 +303,10 @@ impl<'p> Case<'p> {
     }
 
     /// Panics if the fault has left something behind.
-    pub fn expect_tidy(&self, at: &str) {
+    pub fn expect_tidy(&self, situation: &str) {
         let pins = self.place.hosts.pins();
         let attached = pins.join("link").exists();
-        assert_eq!(pins.exists(), attached, "{at}: pins are left");
+        assert_eq!(pins.exists(), attached, "{situation}: pins are left");
         if attached {
             let names = |folder: &std::path::Path| {
                 let entries = fs::read_dir(folder).unwrap().flatten();
@@ -319,10 +319,14 @@ impl<'p> Case<'p> {
             // A trial has another generation.
             let is_trial = || self.place.hosts.status()["try_until"].is_string();
             let wanted = 1 + usize::from(generations.clone().count() > 1 && is_trial());
-            assert_eq!(all.len(), 19 + wanted, "{at}: link and maps: {all:?}");
+            assert_eq!(
+                all.len(),
+                19 + wanted,
+                "{situation}: link and maps: {all:?}"
+            );
             for generation in generations {
                 let own = names(&pins.join(generation));
-                assert_eq!(own.len(), 4, "{at}: program, record, lists: {own:?}");
+                assert_eq!(own.len(), 4, "{situation}: program, record, lists: {own:?}");
             }
         }
     }
@@ -347,10 +351,14 @@ impl<'p> Case<'p> {
             let (stopped, call) = tries
                 .find(|(stopped, _)| !stopped.stderr.contains(BUSY))
                 .unwrap();
-            let at = format!("{:?}, step {step}: {call:?}: {stopped:?}", self.command);
-            let look = self.settled(&at);
+            let situation = format!("{:?}, step {step}: {call:?}: {stopped:?}", self.command);
+            let look = self.settled(&situation);
             let Some(call) = call else {
-                assert_eq!((stopped.end, look), (End::Done(0), self.after), "{at}");
+                assert_eq!(
+                    (stopped.end, look),
+                    (End::Done(0), self.after),
+                    "{situation}"
+                );
                 next(step);
                 done += 1;
                 if done == TIMES {
@@ -359,13 +367,16 @@ impl<'p> Case<'p> {
                 }
                 continue;
             };
-            assert!([self.before, self.after].contains(&look), "{look:?}: {at}");
+            assert!(
+                [self.before, self.after].contains(&look),
+                "{look:?}: {situation}"
+            );
             judge(self, &stopped, &call, look);
             counts[usize::from(look == self.after)] += 1;
             held.extend(stopped.held);
             // The next fault shows whether this has restored the state.
             next(step);
-            self.expect_tidy(&at);
+            self.expect_tidy(&situation);
             (step, done) = (step + 1, 0);
         }
         panic!("more than {MOST} steps");

@@ -120,7 +120,9 @@ fn second_first_attach_does_not_hide_the_pins_of_another_one() {
         status.expect(0);
         let json: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
         let names = json["interfaces"].as_array().unwrap().iter();
-        let names: Vec<_> = names.map(|one| one["name"].as_str().unwrap()).collect();
+        let names: Vec<_> = names
+            .map(|interface| interface["name"].as_str().unwrap())
+            .collect();
         assert_eq!(names, ["lan", "wan"], "waits: {waits}");
     }
 }

@@ -19,20 +19,24 @@ const ERRORS: [i32; 5] = [
 
 /// Panics unless the command has done its work, or has changed nothing and reported that.
 fn done_or_said(case: &Case<'_>, stopped: &Stopped, call: &Call, look: Look) {
-    let at = format!("{:?}, {call:?}: {stopped:?}", case.command);
+    let situation = format!("{:?}, {call:?}: {stopped:?}", case.command);
     let message = &stopped.stderr;
     match stopped.end {
-        End::Done(0) => assert_eq!(look, case.after, "{at}"),
+        End::Done(0) => assert_eq!(look, case.after, "{situation}"),
         End::Done(1) => {
             // The last steps and the output can fail after the change.
             let done = call.name == "output" || message.contains("limiter is detached from");
-            assert_eq!(look, if done { case.after } else { case.before }, "{at}");
+            assert_eq!(
+                look,
+                if done { case.after } else { case.before },
+                "{situation}"
+            );
             // The message then contains the output too.
             let is_output = call.name == "output";
-            assert!(is_output || message.lines().count() == 1, "{at}");
-            assert!(says_why(message, call, stopped.fault), "{at}");
+            assert!(is_output || message.lines().count() == 1, "{situation}");
+            assert!(says_why(message, call, stopped.fault), "{situation}");
         }
-        _ => panic!("{at}"),
+        _ => panic!("{situation}"),
     }
 }
 

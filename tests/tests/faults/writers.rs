@@ -16,7 +16,10 @@ fn at_once(place: &Place, commands: &[Vec<String>]) -> Vec<Outcome> {
             .iter()
             .map(|command| scope.spawn(move || run(command)))
             .collect();
-        running.into_iter().map(|one| one.join().unwrap()).collect()
+        running
+            .into_iter()
+            .map(|handle| handle.join().unwrap())
+            .collect()
     })
 }
 

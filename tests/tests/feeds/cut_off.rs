@@ -27,8 +27,8 @@ fn with_source_and_gateway() -> Hosts {
     let source: IpAddr = SOURCE.parse().unwrap();
     let server = [Address(SERVER, 24), Address(SERVER_IPV6, 64)];
     let client = [CLIENT, source].map(|address| Address(address, 24));
-    let [one, other] = client;
-    let client = [one, other, Address(CLIENT_IPV6, 64)];
+    let [first, other] = client;
+    let client = [first, other, Address(CLIENT_IPV6, 64)];
     let hosts = Hosts::with(&server, &client);
     loopback_up(&hosts.server);
     for gateway in [CLIENT, CLIENT_IPV6] {

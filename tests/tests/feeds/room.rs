@@ -65,22 +65,22 @@ fn list_that_fills_the_room_leaves_a_part_for_other_bans() {
 fn entries_of_two_feeds_are_counted_once() {
     need_kernel!();
     let hosts = with_room(200);
-    let [one, other] = ["one", "two"].map(|name| Feed::new(&hosts, name));
-    for feed in [&one, &other] {
+    let [first, other] = ["one", "two"].map(|name| Feed::new(&hosts, name));
+    for feed in [&first, &other] {
         let list = feed.write("list", &addresses(1, 120));
         feed.configure(&format!("list = '{list}'\ninterval = '1s'"));
     }
-    one.once("--once").expect(0);
+    first.once("--once").expect(0);
     // There is no room for 120 more, and none is needed.
     let process = other.start(Duration::from_secs(60));
     eventually("the second feed", || other.status()["succeeded"].is_u64());
-    assert_eq!((one.bans().len(), other.bans().len()), (120, 0));
+    assert_eq!((first.bans().len(), other.bans().len()), (120, 0));
     let left_out =
         "120 entries are left out (banned by another origin already), the first: 10.0.1.0";
     let status = hosts.run("status");
     assert!(status.contains(left_out), "{status}");
     assert_eq!(other.left_out("other_origin"), 120);
-    one.once("--remove").expect(0);
+    first.once("--remove").expect(0);
     eventually("the second feed has them", || other.bans().len() == 120);
     eventually("none is left out", || other.left_out("other_origin") == 0);
     assert_eq!(number(&other.status()["wanted"]), 120);

@@ -138,7 +138,7 @@ fn unchanged_list_is_not_sent_again_and_its_bans_are_renewed() {
             .lock()
             .unwrap()
             .iter()
-            .filter(|it| has_tag(it))
+            .filter(|line| has_tag(line))
             .count()
             > 10
     });

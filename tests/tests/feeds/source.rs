@@ -25,12 +25,12 @@ use super::attached;
 /// An answer of CrowdSec with bans of these addresses, and the end of others.
 fn decisions(new: &[&str], deleted: &[&str]) -> String {
     let decisions = |all: &[&str]| {
-        let one = |value: &&str| {
+        let table = |value: &&str| {
             format!(
                 r#"{{"duration":"1h","origin":"x","scenario":"x","scope":"Ip","type":"ban","value":"{value}"}}"#
             )
         };
-        all.iter().map(one).collect::<Vec<_>>().join(",")
+        all.iter().map(table).collect::<Vec<_>>().join(",")
     };
     let (new, deleted) = (decisions(new), decisions(deleted));
     format!(r#"{{"new":[{new}],"deleted":[{deleted}]}}"#)

@@ -49,24 +49,24 @@ fn umask_opens_nothing_and_no_link_is_followed() {
         let mut shell = Command::new("sh");
         let mut run = || shell.args(["-c", &line]).spawn().unwrap();
         let name = format!("{FOLDER}/{}.{}", pins::cookie().unwrap(), feed.name);
-        let mut one = run();
+        let mut process = run();
         eventually("the state", || {
-            fs::metadata(&name).is_ok_and(|it| it.len() > 0)
+            fs::metadata(&name).is_ok_and(|file| file.len() > 0)
         });
         let first = ["/run/limiter", FOLDER, &*name].map(mode);
-        let stop = |process: &mut std::process::Child| {
-            let id = nix::unistd::Pid::from_raw(process.id().cast_signed());
+        let stop = |child: &mut std::process::Child| {
+            let id = nix::unistd::Pid::from_raw(child.id().cast_signed());
             nix::sys::signal::kill(id, Signal::SIGTERM).unwrap();
-            process.wait().unwrap();
+            child.wait().unwrap();
         };
-        stop(&mut one);
+        stop(&mut process);
         // Another user has placed a link while the folder was open.
         fs::set_permissions(FOLDER, Permissions::from_mode(0o777)).unwrap();
         let _ = fs::remove_file(&name);
         symlink(&victim, &name).unwrap();
         let mut two = Command::new("sh").args(["-c", &line]).spawn().unwrap();
         eventually("the state", || {
-            fs::symlink_metadata(&name).is_ok_and(|it| it.is_file() && it.len() > 0)
+            fs::symlink_metadata(&name).is_ok_and(|file| file.is_file() && file.len() > 0)
         });
         let second = ["/run/limiter", FOLDER, &*name].map(mode);
         stop(&mut two);
@@ -89,14 +89,14 @@ fn state_of_a_feed_that_is_gone_does_not_stay() {
     let process = feed.start(Duration::from_secs(60));
     let own = path(&feed.name);
     eventually("the state", || {
-        fs::metadata(&own).is_ok_and(|it| it.len() > 0)
+        fs::metadata(&own).is_ok_and(|file| file.len() > 0)
     });
     end(process, Signal::SIGTERM);
     eventually("the file is gone", || !fs::exists(&own).unwrap());
     // One that was killed is shown for a week. Another one that begins removes it then.
     let process = feed.start(Duration::from_secs(60));
     eventually("the state", || {
-        fs::metadata(&own).is_ok_and(|it| it.len() > 0)
+        fs::metadata(&own).is_ok_and(|file| file.len() > 0)
     });
     end(process, Signal::SIGKILL);
     let other = Feed::new(&hosts, "after");

@@ -60,8 +60,8 @@ fn bans(fleet: &Fleet, host: usize) -> Vec<String> {
 
 fn wait_for(fleet: &Fleet, hosts: &[usize], wanted: &[&str]) {
     for host in hosts {
-        let what = format!("host {host} has the bans {wanted:?}");
-        eventually(&what, || bans(fleet, *host) == wanted);
+        let condition = format!("host {host} has the bans {wanted:?}");
+        eventually(&condition, || bans(fleet, *host) == wanted);
     }
 }
 

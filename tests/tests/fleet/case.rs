@@ -128,9 +128,11 @@ impl<'f> Case<'f> {
     }
 
     /// Number of packets of a source that each host has `passed` or `dropped`.
-    pub fn figures(&self, of: Ipv4Addr, what: &str) -> Vec<u64> {
-        let of = |host| number(&self.fleet.check(host, of)["limits"][0][format!("{what}_packets")]);
-        (0..3).map(of).collect()
+    pub fn figures(&self, client: Ipv4Addr, figure: &str) -> Vec<u64> {
+        let packets = |host| {
+            number(&self.fleet.check(host, client)["limits"][0][format!("{figure}_packets")])
+        };
+        (0..3).map(packets).collect()
     }
 
     /// Reads the number of packets of the hot source that have passed.

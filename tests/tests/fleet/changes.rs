@@ -45,9 +45,9 @@ fn host_stays_a_member_while_its_rate_changes_and_until_it_is_detached() {
 fn differing_limits_are_reported_by_all_hosts() {
     let fleet = fleet!(&limits());
     let case = Case::new(&fleet);
-    let expect = |what: &str, otherwise: [&[&str]; 3], missing: [&[&str]; 3]| {
+    let expect = |situation: &str, otherwise: [&[&str]; 3], missing: [&[&str]; 3]| {
         for host in 0..3 {
-            eventually(&format!("host {host} knows: {what}"), || {
+            eventually(&format!("host {host} knows: {situation}"), || {
                 let says = case.says(host);
                 says["limits"][0]["conflicts"] == json!(otherwise[host])
                     && says["missing_limits"] == json!(missing[host])

@@ -71,8 +71,8 @@ const FAULTS: [Fault; 6] = [
             assert!(!killed.success());
             assert_eq!(case.says(2)["agent"], false);
             for host in [0, 1] {
-                let what = "the killed agent is no longer counted";
-                eventually(what, || case.says(host)["hosts"] == 2);
+                let condition = "the killed agent is no longer counted";
+                eventually(condition, || case.says(host)["hosts"] == 2);
             }
         },
         alone: &[],
@@ -122,9 +122,9 @@ fn hosts_keep_their_limits_through_faults_and_share_again_afterwards() {
 fn agent_that_starts_takes_over_a_debt() {
     let fleet = fleet!(&limits_of(Bucket { rate: 1, burst: 10 }));
     let mut case = Case::new(&fleet);
-    let one = source(9);
-    fleet.pin(one, 2);
-    let load = Load::of(one, 100, Duration::from_millis(200));
+    let first = source(9);
+    fleet.pin(first, 2);
+    let load = Load::of(first, 100, Duration::from_millis(200));
     assert!(fleet.send(&load).packets.len() > 10);
     eventually("the store has a record of the source", || {
         case.store.owes_a_minute("203.0.113.9")
@@ -134,7 +134,7 @@ fn agent_that_starts_takes_over_a_debt() {
     case.agents.push(case.agent(2));
     // The bucket is ten seconds deep. An empty bucket without debt would have a token after one second.
     eventually("the bucket waits for the debt", || {
-        let waits = &case.fleet.check(2, one)["limits"][0]["retry_after_seconds"];
+        let waits = &case.fleet.check(2, first)["limits"][0]["retry_after_seconds"];
         waits.as_f64() > Some(10.0)
     });
     // A second agent would count all packets twice.

@@ -38,8 +38,8 @@ fn case<'f>(fleet: &'f Fleet, hosts: &[usize]) -> Case<'f> {
     let mut case = Case::without_agents(fleet);
     case.agents = hosts.iter().map(|host| case.agent(*host)).collect();
     for host in hosts {
-        let what = format!("host {host} has read the lists");
-        eventually(&what, || list(fleet, *host)["fleet"].is_array());
+        let condition = format!("host {host} has read the lists");
+        eventually(&condition, || list(fleet, *host)["fleet"].is_array());
     }
     case
 }
@@ -63,20 +63,22 @@ fn list(fleet: &Fleet, host: usize) -> Value {
 fn denied(fleet: &Fleet, host: usize) -> Vec<String> {
     let list = list(fleet, host);
     let prefixes = list["prefixes"].as_array().unwrap().iter();
-    prefixes.map(|it| it.as_str().unwrap().to_owned()).collect()
+    prefixes
+        .map(|prefix| prefix.as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// A prefix that the fleet has added to the list, from a host's agent.
 fn listed(fleet: &Fleet, host: usize, prefix: &str) -> Option<Value> {
     let list = list(fleet, host)["fleet"].clone();
     let mut listed = list.as_array()?.iter();
-    listed.find(|it| it["prefix"] == prefix).cloned()
+    listed.find(|entry| entry["prefix"] == prefix).cloned()
 }
 
 fn wait_until_denied(fleet: &Fleet, hosts: &[usize], prefixes: &[&str]) {
     for host in hosts {
-        let what = format!("host {host} denies {prefixes:?}");
-        eventually(&what, || denied(fleet, *host) == prefixes);
+        let condition = format!("host {host} denies {prefixes:?}");
+        eventually(&condition, || denied(fleet, *host) == prefixes);
     }
 }
 
@@ -91,8 +93,8 @@ fn passes(fleet: &Fleet, source: Ipv4Addr) -> u64 {
 fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
     let fleet = fleet!(&settings());
     let _case = case(&fleet, &ALL);
-    let one = source(7);
-    assert_eq!(passes(&fleet, one), 6);
+    let listed_source = source(7);
+    assert_eq!(passes(&fleet, listed_source), 6);
 
     // Measures the time from the end of the command until every host reports the prefix. Takes the best of several
     // tries, because the machine may be busy.
@@ -114,20 +116,23 @@ fn prefix_denied_on_one_host_is_denied_on_all_within_a_second() {
     assert!(took < Duration::from_secs(1), "{took:?}");
 
     // Packets are dropped, and the list has author and time. Another host removes the prefix.
-    let by = listed(&fleet, 1, OTHER).unwrap()["by"].clone();
-    assert_eq!(passes(&fleet, one), 0);
+    let author = listed(&fleet, 1, OTHER).unwrap()["by"].clone();
+    assert_eq!(passes(&fleet, listed_source), 0);
     assert_eq!(passes(&fleet, source(8)), 6);
     for host in ALL {
         let entry = listed(&fleet, host, OTHER).unwrap();
         let age = entry["age_seconds"].as_f64().unwrap();
-        assert!((0.0..60.0).contains(&age) && entry["by"] == by, "{entry}");
+        assert!(
+            (0.0..60.0).contains(&age) && entry["by"] == author,
+            "{entry}"
+        );
         assert!(listed(&fleet, host, OWN).is_none());
     }
     let text = done(&fleet, 2, "remove", &[OTHER]);
     let expected = "deny: 1 removed, on all hosts of fleet 'edge'";
     assert!(text.contains(expected), "{text}");
     wait_until_denied(&fleet, &ALL, &[OWN]);
-    assert_eq!(passes(&fleet, one), 6);
+    assert_eq!(passes(&fleet, listed_source), 6);
 }
 
 #[test]

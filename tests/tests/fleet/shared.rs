@@ -10,8 +10,11 @@ use limiter_tests::{
 use super::case::{Case, HOT, LIMIT, fleet, limits, limits_of};
 
 /// Panics unless as many packets passed as a full bucket has tokens, to within a twentieth.
-fn expect_tokens(of: Bucket, nanoseconds: u64, passed: &[u64]) {
-    let (due, total) = (of.tokens(nanoseconds), passed.iter().sum::<u64>() as f64);
+fn expect_tokens(bucket: Bucket, nanoseconds: u64, passed: &[u64]) {
+    let (due, total) = (
+        bucket.tokens(nanoseconds),
+        passed.iter().sum::<u64>() as f64,
+    );
     println!("{passed:?} of {due:.0}");
     assert!(passed.iter().all(|passed| *passed > 0), "{passed:?}");
     let bounds = due * 0.95..=due * 1.05;

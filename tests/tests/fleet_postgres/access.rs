@@ -84,9 +84,9 @@ fn tls_works_only_with_the_right_certificates() {
         tls: Some(folder.path().to_owned()),
         ..Setup::default()
     });
-    let with = |url: &str, ca| Options { ca, ..options(url) };
+    let changed = |url: &str, ca| Options { ca, ..options(url) };
     let url = server.agent_url();
-    let mut store = try_connect(&with(&url, read("ca.pem"))).unwrap();
+    let mut store = try_connect(&changed(&url, read("ca.pem"))).unwrap();
     assert_eq!(store.totals(1, &[(1, 1)]), [1]);
     let encrypted = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND usename = 'edge'";
     assert_eq!(server.sql(encrypted), "1");
@@ -96,13 +96,16 @@ fn tls_works_only_with_the_right_certificates() {
         (&named, read("ca.pem")),
         (&url, None),
     ] {
-        let error = expect_fault!(Fault::Unreachable(_), refused(&with(url, ca)));
+        let error = expect_fault!(Fault::Unreachable(_), refused(&changed(url, ca)));
         assert!(error.to_string().contains("certificate"), "{error}");
     }
     let plain = Server::start();
     Asked::of(&plain);
     let asks = format!("{}?sslmode=verify-full", plain.agent_url());
-    let error = expect_fault!(Fault::Unreachable(_), refused(&with(&asks, read("ca.pem"))));
+    let error = expect_fault!(
+        Fault::Unreachable(_),
+        refused(&changed(&asks, read("ca.pem")))
+    );
     assert!(
         error.to_string().contains("does not support TLS"),
         "{error}"

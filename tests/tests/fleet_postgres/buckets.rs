@@ -6,8 +6,8 @@ const NOW: u64 = 1_700_000_000_000_000;
 
 /// Charges one packet of a limit of one per second at a time, in seconds after [`NOW`]. `most`: the tokens below zero
 /// that hosts may owe. Returns the tokens left of ten.
-fn charge(server: &Server<'_>, number: u64, at: f64, most: u64) -> f64 {
-    let now = NOW + (at * 1e6) as u64;
+fn charge(server: &Server<'_>, number: u64, seconds: f64, most: u64) -> f64 {
+    let now = NOW + (seconds * 1e6) as u64;
     let cap = (10 + most) * 1_000_000_000;
     let level = server.sql(&format!(
         "SELECT level FROM limiter.exchange_at({now}, 'edge', 1, 0, {number},

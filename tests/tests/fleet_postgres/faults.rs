@@ -107,8 +107,8 @@ fn rows_of_others_are_bounded_and_not_shown() {
         assert!(count(table).parse::<usize>().unwrap() <= most, "{table}");
     }
     // Lists.
-    let one = add(&["192.0.2.0/24"], None);
-    store.try_edit(&one).unwrap();
+    let edit = add(&["192.0.2.0/24"], None);
+    store.try_edit(&edit).unwrap();
     server.sql(
         "INSERT INTO limiter.entries SELECT 'edge', 'deny', p, 'x', 1, NULL
              FROM unnest('{junk,10.0.0.1/8,10.0.0.0/33}'::text[]) p;
@@ -121,7 +121,7 @@ fn rows_of_others_are_bounded_and_not_shown() {
     ));
     let is_full = |error: &Error| matches!(error, Error::ListFull(list, _) if list == "deny");
     // Just full: an existing prefix needs no room.
-    assert_eq!(store.try_edit(&one).unwrap(), 1);
+    assert_eq!(store.try_edit(&edit).unwrap(), 1);
     assert!(is_full(
         &store.try_edit(&add(&["203.0.113.0/24"], None)).unwrap_err()
     ));

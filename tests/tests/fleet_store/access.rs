@@ -171,9 +171,9 @@ fn tls_works_only_with_the_right_certificates() {
         tls: Some(folder.path().to_owned()),
         ..Setup::default()
     });
-    let with = |url: &str, ca| Options { ca, ..options(url) };
+    let changed = |url: &str, ca| Options { ca, ..options(url) };
     let url = redis.url();
-    let mut store = try_connect(&with(&url, read("ca.pem"))).unwrap();
+    let mut store = try_connect(&changed(&url, read("ca.pem"))).unwrap();
     assert_eq!(store.totals(1, &[(1, 1)]), [1]);
     // The certificate is for the address only. The system's authorities do not include the test's.
     let named = url.replace("127.0.0.1", "localhost");
@@ -182,11 +182,13 @@ fn tls_works_only_with_the_right_certificates() {
         (&named, read("ca.pem")),
         (&url, None),
     ] {
-        let error = expect_fault!(Fault::Unreachable(_), refused(&with(url, ca)));
+        let error = expect_fault!(Fault::Unreachable(_), refused(&changed(url, ca)));
         assert!(error.to_string().contains("certificate"), "{error}");
     }
     // A file without a certificate is refused before any attempt.
-    let error = Target::read(&with(&url, read("extension"))).err().unwrap();
+    let error = Target::read(&changed(&url, read("extension")))
+        .err()
+        .unwrap();
     assert!(matches!(error, Error::Certificates(_)), "{error}");
     // If only one side speaks TLS, both may wait for data, until the timeout.
     let plain = Redis::start();
@@ -196,7 +198,7 @@ fn tls_works_only_with_the_right_certificates() {
     ] {
         let error = refused(&Options {
             timeout: Duration::from_millis(250),
-            ..with(&url, ca)
+            ..changed(&url, ca)
         });
         assert!(error.is_of_the_connection(), "{error}");
         let text = error.to_string();

@@ -40,15 +40,15 @@ fn figures_of_a_round() {
             }
         }
         let cpu: u64 = server.processes().map(cpu_of).sum();
-        let of = times.len() as f64 * f64::from(sources);
-        let each = (link.bytes() - before.0) as f64 / of;
-        let micros = (cpu - before.1) as f64 / of;
+        let charges = times.len() as f64 * f64::from(sources);
+        let each = (link.bytes() - before.0) as f64 / charges;
+        let micros = (cpu - before.1) as f64 / charges;
         times.sort();
-        let at = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1e3;
+        let percentile = |share: usize| times[times.len() * share / 100].as_secs_f64() * 1e3;
         println!(
             "{sources:>7} {each:>13.0} {micros:>16.1} {:>10.2} {:>8.2}",
-            at(50),
-            at(99)
+            percentile(50),
+            percentile(99)
         );
     }
     let before = server.size();

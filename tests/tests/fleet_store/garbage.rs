@@ -23,13 +23,13 @@ fn garbled_record_counts_as_none() {
         redis.cli(&["EVAL", &script, "1", key]);
     };
     let mut number = 0;
-    let mut starts_anew = |store: &mut Asked, what: &str| {
-        assert_eq!(store.totals(number + 1, &[(1, 0)]), [0], "{what}");
+    let mut starts_anew = |store: &mut Asked, situation: &str| {
+        assert_eq!(store.totals(number + 1, &[(1, 0)]), [0], "{situation}");
         number += 2;
         let before = redis.micros();
         let record = store.exchange(1, &round(number, &[(1, 3)]))[0];
-        assert_eq!(record.total, 3, "{what}");
-        assert!(record.born >= before, "{what}");
+        assert_eq!(record.total, 3, "{situation}");
+        assert!(record.born >= before, "{situation}");
     };
     let malformed = "0,1,1,1 -5,1,1,1 5.5,1,1,1 1e300,1,1,1 1/0,1,1,1 0/0,1,1,1 5,-1,1,1 5,1.5,1,1 \
         5,1e300,1,1 5,0/0,1,1 5,1,0/0,1 5,1,1/0,1 5,1,-1/0,1 5,1,0.5,1";
@@ -121,8 +121,8 @@ fn garbage_under_the_keys_is_bounded_and_not_shown() {
 #[test]
 fn malformed_list_entries_are_skipped_and_length_is_bounded() {
     let (redis, mut store) = store!();
-    let one = add(&["192.0.2.0/24"], None);
-    store.try_edit(&one).unwrap();
+    let edit = add(&["192.0.2.0/24"], None);
+    store.try_edit(&edit).unwrap();
     let bad = ["junk", "junk", "10.0.0.1/8", "{}", "10.0.0.0/8", "[]"];
     redis.cli(&[&["HSET", LIST], &bad[..]].concat());
     let large = "redis.call('HSET',KEYS[1],'10.0.0.0/9',string.rep('x',5000000))";
@@ -140,16 +140,16 @@ fn malformed_list_entries_are_skipped_and_length_is_bounded() {
     let mut read = store.lists(&["deny", "other"]).lists;
     assert!(is_full(read[0].as_ref().unwrap_err()));
     assert!(read.remove(1).is_ok());
-    assert!(is_full(&store.try_edit(&one).unwrap_err()));
+    assert!(is_full(&store.try_edit(&edit).unwrap_err()));
     // There is room for one prefix. An existing prefix needs no room.
     redis.cli(&["HDEL", LIST, "5"]);
     let other = add(&["203.0.113.0/24"], None);
     assert!(is_full(&store.try_edit(&other).unwrap_err()));
-    assert_eq!(store.try_edit(&one).unwrap(), 1);
+    assert_eq!(store.try_edit(&edit).unwrap(), 1);
     assert_eq!(length(), PREFIXES.to_string());
     redis.cli(&["DEL", LIST]);
     redis.cli(&["SET", LIST, "junk"]);
-    let error = store.try_edit(&one).unwrap_err();
+    let error = store.try_edit(&edit).unwrap_err();
     assert!(matches!(error, Error::NotAList(..)), "{error}");
     assert!(error.to_string().contains(LIST), "{error}");
     let read = store.lists(&["deny"]).lists;

@@ -56,10 +56,10 @@ fn list_edits_of_one_host_are_read_by_others() {
     let (server, mut here) = store!();
     let mut there = Asked::of(&server);
     assert_eq!(there.revision(), 0);
-    let (one, two) = (["198.51.100.1/32"], ["192.0.2.7/24", "2001:db8::/32"]);
+    let (single, two) = (["198.51.100.1/32"], ["192.0.2.7/24", "2001:db8::/32"]);
     assert_eq!(here.try_edit(&add(&two, None)).unwrap(), 2);
     let first = there.revision();
-    assert_eq!(here.try_edit(&add(&one, Some(HOUR))).unwrap(), 1);
+    assert_eq!(here.try_edit(&add(&single, Some(HOUR))).unwrap(), 1);
     let second = there.revision();
     assert!(second > first && first > 0, "{first} {second}");
     let read = there.lists(&["none", "deny"]);
@@ -82,7 +82,7 @@ fn list_edits_of_one_host_are_read_by_others() {
     // A store that has lost its data has another revision, even after the next write.
     server.forget();
     assert_eq!(there.revision(), 0);
-    here.try_edit(&add(&one, None)).unwrap();
+    here.try_edit(&add(&single, None)).unwrap();
     assert!(there.revision() > third);
 }
 

@@ -10,12 +10,12 @@ use super::{Asked, expect_fault, options, refused, round, store, totals, try_con
 #[test]
 fn store_that_forgets_scripts_or_data_is_set_up_again() {
     let (mut server, mut store) = store!();
-    let one = |number| round(number, &[(1, 1)]);
-    let first = store.exchange(1, &one(1))[0];
+    let numbered = |number| round(number, &[(1, 1)]);
+    let first = store.exchange(1, &numbered(1))[0];
     server.forget_scripts();
     assert_eq!(store.totals(2, &[(1, 1)]), [2]);
     server.forget();
-    let second = store.exchange(1, &one(3))[0];
+    let second = store.exchange(1, &numbered(3))[0];
     assert!(second.born > first.born && second.total == 1, "{second:?}");
     // The store restarts with its saved data.
     server.save();
@@ -25,7 +25,7 @@ fn store_that_forgets_scripts_or_data_is_set_up_again() {
     assert!(error.is_of_the_connection());
     let mut store = Asked::of(&server);
     for _ in 0..2 {
-        let third = store.exchange(1, &one(4))[0];
+        let third = store.exchange(1, &numbered(4))[0];
         assert_eq!((third.born, third.total), (second.born, 2));
     }
 }
@@ -89,7 +89,7 @@ fn slow_link_delays_a_round_by_one_round_trip() {
     let both = [took, begin.elapsed() - took];
     assert!(
         both.iter()
-            .all(|it| (2 * one_way..4 * one_way).contains(it)),
+            .all(|time| (2 * one_way..4 * one_way).contains(time)),
         "{both:?}"
     );
 }

@@ -49,10 +49,10 @@ fn each_source_is_charged_by_its_own_limit() {
     let charges = [(1, 7, quick), (2, 3, slow), (3, 200, quick)];
     let mut all = round(1, &charges.map(|(source, packets, _)| (source, packets)));
     for (item, (_, _, (name, tau, cost))) in all.items.iter_mut().zip(charges) {
-        let mut of = Limit::clone(&item.limit);
-        name.clone_into(&mut of.held.name);
-        (of.quota.tau, of.quota.cost) = (tau, cost);
-        item.limit = Arc::new(of);
+        let mut limit = Limit::clone(&item.limit);
+        name.clone_into(&mut limit.held.name);
+        (limit.quota.tau, limit.quota.cost) = (tau, cost);
+        item.limit = Arc::new(limit);
     }
     for (record, (_, packets, (name, tau, cost))) in store.exchange(1, &all).iter().zip(charges) {
         assert_eq!(record.total, packets, "{name}");
@@ -79,8 +79,8 @@ fn members_add_up_and_parts_have_independent_rounds() {
         assert_eq!(totals(&store.exchange(member, &round)), [total]);
     }
     // Other fleets and other limits have other records.
-    for (fleet, of) in [("edge2", SLOW), (FLEET, ("other", SECOND))] {
-        let answer = store.try_exchange(fleet, 1, &round_of(of, 9, &[(1, 1)]));
+    for (fleet, limit) in [("edge2", SLOW), (FLEET, ("other", SECOND))] {
+        let answer = store.try_exchange(fleet, 1, &round_of(limit, 9, &[(1, 1)]));
         assert_eq!(totals(&answer.unwrap()), [1], "{fleet}");
     }
 }
@@ -90,18 +90,18 @@ fn members_add_up_and_parts_have_independent_rounds() {
 fn records_expire_after_their_bucket_is_full() {
     let (server, mut store) = store!();
     let short = (SLOW.0, 10 * SECOND);
-    let mut ask = |number, of| store.exchange(1, &round_of(of, number, &[(1, 1)]))[0];
+    let mut ask = |number, limit| store.exchange(1, &round_of(limit, number, &[(1, 1)]))[0];
     let source = "10.0.0.1";
     // A quota with a longer or shorter expiry takes effect at the next charge. A write without an expiry does not
     // change the expiry.
     let mut last = Record::default();
-    for (number, of, seconds) in [
+    for (number, limit, seconds) in [
         (1, short, 130..=140),
         (2, SLOW, 2_000..=2_120),
         (3, short, 130..=140),
         (4, short, 130..=140),
     ] {
-        let record = ask(number, of);
+        let record = ask(number, limit);
         assert!(number == 1 || record.born == last.born, "{record:?}");
         let left = server.record_left(source).unwrap();
         assert!(seconds.contains(&left.div_ceil(1_000)), "{number}: {left}");

@@ -210,8 +210,8 @@ fn program_in_the_kernel_charges_the_same() {
         let mut frame = merged.frame();
         if rng.u32(0..4) == 0 {
             // Whatever a sender may write.
-            let at = rng.usize(14..merged.headers.len());
-            frame[at] = rng.u8(..);
+            let index = rng.usize(14..merged.headers.len());
+            frame[index] = rng.u8(..);
         }
         let count = *random::one(&mut rng, &[0, merged.cut().len() as u32, 1, 65_535]);
         let segment = *random::one(&mut rng, &[merged.segment as u32, 0xffff, 1]);

@@ -74,7 +74,7 @@ fn remove(host: &Host) {
 }
 
 /// Sends TCP and UDP through the tunnel to this address, and compares.
-fn compare(hosts: &Hosts, place: &str, hosts_of: [&Host; 2], to: IpAddr, case: &str) {
+fn compare(hosts: &Hosts, place: &str, hosts_of: [&Host; 2], destination: IpAddr, case: &str) {
     let [sender, receiver] = hosts_of;
     // To a peer that polls, veth does not count Ethernet headers.
     let header = if place == "eth0" { 14 } else { 0 };
@@ -87,16 +87,20 @@ fn compare(hosts: &Hosts, place: &str, hosts_of: [&Host; 2], to: IpAddr, case: &
     };
     wait_for_silence(sender);
     let before = counts();
-    send_tcp(sender, receiver, to, &(0, Vec::new()));
+    send_tcp(sender, receiver, destination, &(0, Vec::new()));
     let real = agree(hosts, place, sender, before, header);
     assert!(real.0 > 1_000, "{case}: {real:?}");
     let socket = on(sender, || {
-        let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let any = if destination.is_ipv4() {
+            "0.0.0.0:0"
+        } else {
+            "[::]:0"
+        };
         UdpSocket::bind(any).unwrap()
     });
     for (segment, payload) in [(8, 400), (48, 48 * 20), (200, 9_999), (1_000, 30_000)] {
         let before = counts();
-        send_udp(&socket, (to, 9).into(), segment, payload).unwrap();
+        send_udp(&socket, (destination, 9).into(), segment, payload).unwrap();
         let (mut charged, mut real) = ((0, 0), (1, 1));
         for _ in 0..50 {
             charged = minus(seen(hosts, place), before.0);
@@ -108,7 +112,7 @@ fn compare(hosts: &Hosts, place: &str, hosts_of: [&Host; 2], to: IpAddr, case: &
         }
         let case = format!("{case}, UDP of {segment}: charged {charged:?}, is {real:?}");
         assert_eq!(charged.0, real.0, "{case}");
-        let most = real.1 + if to.is_ipv6() { 8 } else { 0 };
+        let most = real.1 + if destination.is_ipv6() { 8 } else { 0 };
         assert!((real.1..=most).contains(&charged.1), "{case}");
     }
 }
@@ -173,11 +177,11 @@ fn sctp_packets_count_as_on_the_wire() {
     cut_before_the_wire(&hosts.server);
     hosts.run(&format!("attach eth0:out {LIMIT}"));
     let before = (seen(&hosts, "eth0:out"), sent(&hosts.server));
-    let IpAddr::V4(to) = CLIENT else {
+    let IpAddr::V4(destination) = CLIENT else {
         unreachable!("{CLIENT}")
     };
-    let to: Ipv4Addr = to;
-    send_sctp(&hosts.server, &hosts.client, to);
+    let destination: Ipv4Addr = destination;
+    send_sctp(&hosts.server, &hosts.client, destination);
     let real = agree(&hosts, "eth0:out", &hosts.server, before, 0);
     assert!(real.0 > 1_000, "{real:?}");
 }

@@ -266,14 +266,19 @@ fn header_options(hop: IpAddr) -> Vec<(libc::c_int, Vec<u8>)> {
 }
 
 /// Sends UDP packets of so many bytes of payload as one merged packet. None: the kernel does not.
-pub fn send_udp(socket: &UdpSocket, to: SocketAddr, segment: usize, payload: usize) -> Option<()> {
+pub fn send_udp(
+    socket: &UdpSocket,
+    destination: SocketAddr,
+    segment: usize,
+    payload: usize,
+) -> Option<()> {
     let payload = vec![0x5a; payload];
     let size = segment as u16;
     let segments = [ControlMessage::UdpGsoSegments(&size)];
     let data = [IoSlice::new(&payload)];
-    let to = SockaddrStorage::from(to);
+    let destination = SockaddrStorage::from(destination);
     let fd = socket.as_raw_fd();
-    sendmsg(fd, &data, &segments, MsgFlags::empty(), Some(&to)).ok()?;
+    sendmsg(fd, &data, &segments, MsgFlags::empty(), Some(&destination)).ok()?;
     Some(())
 }
 
@@ -292,7 +297,7 @@ fn udp_packets_of_a_local_user_count_as_on_the_wire() {
         .map(|option| (SERVER_IPV6, CLIENT_IPV6, option))
         .collect();
     all.push((SERVER, CLIENT, (0, Vec::new())));
-    for (from, to, (option, value)) in all {
+    for (from, destination, (option, value)) in all {
         let socket = on(&hosts.server, || UdpSocket::bind((from, 0)).unwrap());
         if option != 0 {
             set_option(&socket, libc::IPPROTO_IPV6, option, &value).unwrap();
@@ -304,15 +309,15 @@ fn udp_packets_of_a_local_user_count_as_on_the_wire() {
             let packets = rng.usize(2..60);
             let payload = segment * (packets - 1) + rng.usize(1..=segment);
             let before = (seen(&hosts, "eth0:out"), sent(&hosts.server));
-            if send_udp(&socket, (to, 9).into(), segment, payload).is_none() {
+            if send_udp(&socket, (destination, 9).into(), segment, payload).is_none() {
                 continue;
             }
             let charged = minus(seen(&hosts, "eth0:out"), before.0);
             let real = minus(sent(&hosts.server), before.1);
-            let case = format!("{to}, option {option}, {packets} of {segment}");
+            let case = format!("{destination}, option {option}, {packets} of {segment}");
             assert_eq!(real.0, packets as u64, "{case}");
             assert_eq!(charged.0, real.0, "{case}");
-            let more = if to.is_ipv6() { 8 } else { 0 };
+            let more = if destination.is_ipv6() { 8 } else { 0 };
             assert!(
                 (real.1..=real.1 + more).contains(&charged.1),
                 "{case}: {charged:?} {real:?}"
@@ -321,9 +326,9 @@ fn udp_packets_of_a_local_user_count_as_on_the_wire() {
         }
         assert!(
             merges > 0 || option != 0,
-            "{to}: the kernel merges no UDP packets"
+            "{destination}: the kernel merges no UDP packets"
         );
-        println!("{to}, option {option}: {merges} merged packets");
+        println!("{destination}, option {option}: {merges} merged packets");
     }
 }
 
@@ -350,10 +355,15 @@ fn stream(listener: TcpListener, sending: TcpStream) {
 }
 
 /// Sends two megabytes over TCP to this address of the receiver. The sender's socket has these options.
-pub fn send_tcp(sender: &Host, receiver: &Host, to: IpAddr, option: &(libc::c_int, Vec<u8>)) {
-    let listener = on(receiver, || TcpListener::bind((to, 0)).unwrap());
+pub fn send_tcp(
+    sender: &Host,
+    receiver: &Host,
+    destination: IpAddr,
+    option: &(libc::c_int, Vec<u8>),
+) {
+    let listener = on(receiver, || TcpListener::bind((destination, 0)).unwrap());
     let port = listener.local_addr().unwrap().port();
-    let sending = on(sender, || TcpStream::connect((to, port)).unwrap());
+    let sending = on(sender, || TcpStream::connect((destination, port)).unwrap());
     if option.0 != 0 {
         set_option(&sending, libc::IPPROTO_IPV6, option.0, &option.1).unwrap();
     }
@@ -361,8 +371,8 @@ pub fn send_tcp(sender: &Host, receiver: &Host, to: IpAddr, option: &(libc::c_in
 }
 
 /// Sends two megabytes over SCTP.
-pub fn send_sctp(sender: &Host, receiver: &Host, to: Ipv4Addr) {
-    let [a, b, c, d] = to.octets();
+pub fn send_sctp(sender: &Host, receiver: &Host, destination: Ipv4Addr) {
+    let [a, b, c, d] = destination.octets();
     let address = SockaddrIn::new(a, b, c, d, 7_000);
     let listener = on(receiver, || {
         let socket = raw::sctp().unwrap();
@@ -408,11 +418,11 @@ fn tcp_segments_of_a_local_user_count_as_on_the_wire() {
         .filter(|(option, _)| *option != IPV6_RTHDR);
     let mut all: Vec<_> = options.map(|option| (CLIENT_IPV6, option)).collect();
     all.push((CLIENT, (0, Vec::new())));
-    for (to, option) in all {
+    for (destination, option) in all {
         let before = (seen(&hosts, "eth0:out"), sent(&hosts.server));
-        send_tcp(&hosts.server, &hosts.client, to, &option);
+        send_tcp(&hosts.server, &hosts.client, destination, &option);
         let real = agree(&hosts, "eth0:out", &hosts.server, before, 0);
-        println!("{to}, option {}: {real:?}", option.0);
+        println!("{destination}, option {}: {real:?}", option.0);
         assert!(real.0 > 1_000, "{real:?}");
     }
 }

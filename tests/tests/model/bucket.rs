@@ -30,8 +30,8 @@ const OF_BURST: f64 = 1e-5;
 /// Number of changes that the program remembers.
 const REMEMBERED: u32 = 8;
 
-fn seconds(from: u64, to: u64) -> f64 {
-    to.saturating_sub(from) as f64 / 1e9
+fn seconds(from: u64, end: u64) -> f64 {
+    end.saturating_sub(from) as f64 / 1e9
 }
 
 impl Bucket {
@@ -59,34 +59,36 @@ impl Bucket {
     }
 
     /// Bounds on the number of `sent` packets that pass: least and most.
-    pub fn bounds(&self, limit: &Limit, at: &Moments, sent: u64) -> (u64, u64) {
-        let least = self.least(limit, at.tick).max(0.0) as u64;
-        let most =
-            self.most(limit, at.before) + limit.per_second() * seconds(at.before, at.after) + 1e-6;
+    pub fn bounds(&self, limit: &Limit, moments: &Moments, sent: u64) -> (u64, u64) {
+        let least = self.least(limit, moments.tick).max(0.0) as u64;
+        let most = self.most(limit, moments.before)
+            + limit.per_second() * seconds(moments.before, moments.after)
+            + 1e-6;
         (least.min(sent), (most as u64).min(sent))
     }
 
     /// Charges `passed` packets.
-    pub fn took(&mut self, limit: &Limit, at: &Moments, passed: u64) {
+    pub fn took(&mut self, limit: &Limit, moments: &Moments, passed: u64) {
         let passed = passed as f64;
-        let gained = limit.per_second() * seconds(at.before, at.after);
-        let most = self.most(limit, at.before) + gained - passed;
+        let gained = limit.per_second() * seconds(moments.before, moments.after);
+        let most = self.most(limit, moments.before) + gained - passed;
         *self = Self {
             most: most.clamp(0.0, limit.burst() as f64),
-            least: self.least(limit, at.tick) - passed,
-            since: at.after,
+            least: self.least(limit, moments.tick) - passed,
+            since: moments.after,
             missed: 0,
         };
         self.least = self.least.max(0.0);
     }
 
     /// Changes the limit's quota: spent tokens stay spent.
-    pub fn changed(&mut self, old: &Limit, new: &Limit, at: &Moments) {
+    pub fn changed(&mut self, old: &Limit, new: &Limit, moments: &Moments) {
         let (burst, deeper) = (old.burst() as f64, new.burst() as f64);
         let carried = |tokens: f64| (deeper - (burst - tokens)).max(0.0);
         let faster = old.per_second().max(new.per_second());
-        let most = carried(self.most(old, at.before)) + faster * seconds(at.before, at.after);
-        let least = self.least(old, at.tick);
+        let most = carried(self.most(old, moments.before))
+            + faster * seconds(moments.before, moments.after);
+        let least = self.least(old, moments.tick);
         let rounding = if least < burst {
             OF_BURST * burst.max(deeper)
         } else {
@@ -95,7 +97,7 @@ impl Bucket {
         *self = Self {
             most: most.min(deeper),
             least: (carried(least) - rounding).clamp(0.0, deeper),
-            since: at.after,
+            since: moments.after,
             missed: self.missed + 1,
         };
     }

@@ -20,14 +20,14 @@ use super::{
 };
 
 pub fn same<T: PartialEq + std::fmt::Debug>(
-    what: &str,
+    name: &str,
     found: &T,
     wanted: &T,
 ) -> Result<(), String> {
     if found == wanted {
         return Ok(());
     }
-    Err(format!("{what}: found {found:?}, wanted {wanted:?}"))
+    Err(format!("{name}: found {found:?}, wanted {wanted:?}"))
 }
 
 fn entries(folder: &Path) -> Vec<String> {
@@ -64,9 +64,9 @@ pub fn state(world: &World, model: &Model) -> Result<BTreeSet<Object>, String> {
             return Err(format!("no interface {name}"));
         };
         let runs = interface.xdp.map(|xdp| xdp.program_id);
-        let wanted = programs.iter().find(|(on, _)| *on == Some(*far));
-        let what = format!("program on {name}");
-        same(&what, &runs, &wanted.map(|(_, program)| *program))?;
+        let wanted = programs.iter().find(|(device, _)| *device == Some(*far));
+        let title = format!("program on {name}");
+        same(&title, &runs, &wanted.map(|(_, program)| *program))?;
     }
     Ok(loaded)
 }
@@ -125,9 +125,9 @@ fn pinned(
 
 fn settings(name: &str, record: &Record, lists: &Lists, config: &Config) -> Result<(), String> {
     let settings = &record.settings;
-    let what = |what: &str| format!("{name}: {what}");
-    same(&what("shadow"), &settings.shadow, &config.shadow)?;
-    same(&what("size"), &settings.max_sources, &config.max_sources)?;
+    let title = |title: &str| format!("{name}: {title}");
+    same(&title("shadow"), &settings.shadow, &config.shadow)?;
+    same(&title("size"), &settings.max_sources, &config.max_sources)?;
     let limits = settings.limits.iter();
     let limits = limits.map(|limit| {
         (
@@ -140,14 +140,14 @@ fn settings(name: &str, record: &Record, lists: &Lists, config: &Config) -> Resu
     let wanted = config.limits.iter();
     let wanted = wanted.map(|limit| (&limit.name, limit.rate.clone(), limit.burst, limit.shadow));
     same(
-        &what("limits"),
+        &title("limits"),
         &limits.collect::<Vec<_>>(),
         &wanted.collect(),
     )?;
     let found = lists
         .all()
         .map(|(name, prefixes)| (name.to_owned(), prefixes.clone()));
-    same(&what("lists"), &found.collect(), &config.lists)
+    same(&title("lists"), &found.collect(), &config.lists)
 }
 
 /// Checks `status --json` of one interface.
@@ -167,35 +167,35 @@ pub fn status(
         same(&format!("{key} of status"), &shown[key], &wanted)?;
     }
     let sum = |which: &dyn Fn(Reason) -> bool| attached.sum(which);
-    let of = |reason: Reason| attached.counts[reason as usize];
+    let counted = |reason: Reason| attached.counts[reason as usize];
     for (place, wanted) in [
         ("/seen", attached.seen()),
         ("/passed", sum(&|reason| reason.passes())),
         ("/dropped", sum(&|reason| !reason.passes())),
         ("/would_drop", sum(&|reason| reason.would_drop())),
-        ("/drops/limit", of(Reason::Limit)),
-        ("/drops/deny", of(Reason::Deny)),
+        ("/drops/limit", counted(Reason::Limit)),
+        ("/drops/deny", counted(Reason::Deny)),
         ("/drops/new_source", 0),
         ("/drops/malformed", 0),
-        ("/drops/contended", of(Reason::Contended)),
+        ("/drops/contended", counted(Reason::Contended)),
         ("/passes/not_ip", 0),
-        ("/passes/allowed", of(Reason::Allowed)),
-        ("/passes/unlimited", of(Reason::Unlimited)),
+        ("/passes/allowed", counted(Reason::Allowed)),
+        ("/passes/unlimited", counted(Reason::Unlimited)),
     ] {
         let found = shown.pointer(place).map(|count| &count["packets"]);
         same(place, &found, &Some(&json!(wanted)))?;
     }
     let limits = config.limits.iter().map(|limit| {
-        let of = attached
+        let listed = attached
             .limits
             .get(&limit.name)
             .copied()
             .unwrap_or_default();
-        json!([limit.name, of.passed, of.dropped, of.would_drop])
+        json!([limit.name, listed.passed, listed.dropped, listed.would_drop])
     });
     let found = shown["limits"].as_array().unwrap().iter().map(|limit| {
         let [passed, dropped, would_drop] =
-            ["passed", "dropped", "would_drop"].map(|of| &limit[of]["packets"]);
+            ["passed", "dropped", "would_drop"].map(|verdict| &limit[verdict]["packets"]);
         json!([limit["name"], passed, dropped, would_drop])
     });
     same(

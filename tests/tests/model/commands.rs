@@ -30,8 +30,8 @@ fn wrong<T>(words: &[&str]) -> Result<T> {
 }
 
 fn value<'a>(words: &[&'a str], flag: &str) -> Option<&'a str> {
-    let at = words.iter().position(|word| *word == flag)?;
-    words.get(at + 1).copied()
+    let position = words.iter().position(|word| *word == flag)?;
+    words.get(position + 1).copied()
 }
 
 /// All values of a flag that may be repeated.
@@ -102,9 +102,9 @@ fn set(mut config: Config, words: &[&str]) -> Result<Config> {
 
 impl Model {
     /// Runs `limiter` with these words at `at`. A refused command may have some effects.
-    pub fn run(&mut self, words: &[&str], at: &Moments) -> Result {
+    pub fn run(&mut self, words: &[&str], moments: &Moments) -> Result {
         match words[0] {
-            "attach" => self.attach(words, at),
+            "attach" => self.attach(words, moments),
             "set" => {
                 let burst = value(words, "--burst");
                 if value(words, "--rate").is_some() && burst.is_some_and(is_bytes) {
@@ -112,12 +112,12 @@ impl Model {
                 }
                 let attached = self.attachment(words[1])?;
                 let config = set(attached.config.clone(), words)?;
-                attached.changed(config, at);
+                attached.changed(config, moments);
                 Ok(())
             }
-            "reload" => self.reload(words, at),
-            "allow" | "deny" => self.edit(words[0], words[1], words[2], &words[3..], at),
-            "tier" => self.edit(words[3], words[1], words[2], &words[4..], at),
+            "reload" => self.reload(words, moments),
+            "allow" | "deny" => self.edit(words[0], words[1], words[2], &words[3..], moments),
+            "tier" => self.edit(words[3], words[1], words[2], &words[4..], moments),
             "reset" => {
                 let attached = self.attachment(words[1])?;
                 attached.forget(words[2].parse().ok());
@@ -166,14 +166,14 @@ impl Model {
     }
 
     /// Attaches to all interfaces or to none.
-    fn attach(&mut self, words: &[&str], at: &Moments) -> Result {
+    fn attach(&mut self, words: &[&str], moments: &Moments) -> Result {
         let (config, file) = wanted(words)?;
         let or_reload = words.contains(&"--or-reload");
         let mut next = self.clone();
         for name in words[1..].iter().take_while(|word| !word.starts_with('-')) {
             let found = next.of_name(name).map(str::to_owned);
             if or_reload && found.is_some() {
-                return self.attachment(name)?.swap(config, file, at);
+                return self.attachment(name)?.swap(config, file, moments);
             }
             if found.is_some_and(|found| next.attached[&found].config == config) {
                 continue;
@@ -202,19 +202,26 @@ impl Model {
         self.stray(name)
     }
 
-    fn reload(&mut self, words: &[&str], at: &Moments) -> Result {
+    fn reload(&mut self, words: &[&str], moments: &Moments) -> Result {
         if value(words, "--config").is_some() {
             let (config, file) = wanted(words)?;
-            return self.attachment(words[1])?.swap(config, file, at);
+            return self.attachment(words[1])?.swap(config, file, moments);
         }
         let attached = self.attachment(words[1])?;
         let Some(name) = attached.file.clone() else {
             return refused(&["not attached from a file", "limiter reload"]);
         };
-        attached.swap(file(&name).unwrap(), Some(name), at)
+        attached.swap(file(&name).unwrap(), Some(name), moments)
     }
 
-    fn edit(&mut self, list: &str, edit: &str, name: &str, given: &[&str], at: &Moments) -> Result {
+    fn edit(
+        &mut self,
+        list: &str,
+        edit: &str,
+        name: &str,
+        given: &[&str],
+        moments: &Moments,
+    ) -> Result {
         if let Some(bad) = given.iter().find(|text| **text == "10.0.0.1/24") {
             return wrong(&[bad]);
         }
@@ -229,7 +236,7 @@ impl Model {
             "replace" => *prefixes = given,
             _ => prefixes.retain(|prefix| !given.contains(prefix)),
         }
-        attached.changed(config, at);
+        attached.changed(config, moments);
         Ok(())
     }
 
@@ -257,11 +264,11 @@ impl Model {
 
 impl Attached {
     /// Sets another configuration and file.
-    fn swap(&mut self, new: Config, file: Option<String>, at: &Moments) -> Result {
+    fn swap(&mut self, new: Config, file: Option<String>, moments: &Moments) -> Result {
         if self.config.max_sources != new.max_sources {
             return refused(&["max_sources is fixed at attach", "limiter detach"]);
         }
-        self.changed(new, at);
+        self.changed(new, moments);
         self.file = file;
         Ok(())
     }

@@ -181,7 +181,7 @@ pub struct File {
 
 /// All files, except one that does not exist.
 pub fn files() -> Vec<File> {
-    let one = |rate, burst| Config::new(vec![Limit::new("default", rate, burst, Holds::All)]);
+    let single = |rate, burst| Config::new(vec![Limit::new("default", rate, burst, Holds::All)]);
     let two = |rates: [&str; 2]| {
         Config::new(vec![
             Limit::new("default", rates[0], Some(3), Holds::Others),
@@ -192,10 +192,10 @@ pub fn files() -> Vec<File> {
     shadowed.limits.reverse();
     shadowed.limits[0].shadow = true;
     let configs = [
-        ("one.toml", one("5/h", Some(4))),
+        ("one.toml", single("5/h", Some(4))),
         (
             "lists.toml",
-            one("1k/s", Some(6))
+            single("1k/s", Some(6))
                 .with("allow", &["10.0.0.1/32"])
                 .with("deny", &["10.0.0.0/30"]),
         ),
@@ -212,7 +212,7 @@ pub fn files() -> Vec<File> {
             "large.toml",
             Config {
                 max_sources: 512,
-                ..one("5/h", Some(4))
+                ..single("5/h", Some(4))
             },
         ),
     ];

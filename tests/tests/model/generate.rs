@@ -110,7 +110,7 @@ pub fn next(rng: &mut Rng, model: &Model) -> String {
     let name = String::new();
     let mut draw = Draw { rng, model, name };
     let words = step.split(' ').map(|word| match word.strip_prefix('$') {
-        Some(what) => draw.value(what),
+        Some(kind) => draw.value(kind),
         None => word.to_owned(),
     });
     let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
@@ -126,8 +126,8 @@ struct Draw<'a> {
 }
 
 impl Draw<'_> {
-    fn value(&mut self, what: &str) -> String {
-        let words: &[&str] = match what {
+    fn value(&mut self, kind: &str) -> String {
+        let words: &[&str] = match kind {
             "FAR" => return self.far().to_string(),
             "DEVICE" => return self.rng.u8(0..DEVICES).to_string(),
             "INDEX" => return self.rng.u32(10..14).to_string(),
@@ -159,7 +159,9 @@ impl Draw<'_> {
     /// Mostly an interface with an attachment.
     fn far(&mut self) -> u8 {
         let attached = self.model.attached.values();
-        let attached: Vec<u8> = attached.filter_map(|one| one.device).collect();
+        let attached: Vec<u8> = attached
+            .filter_map(|attachment| attachment.device)
+            .collect();
         if attached.is_empty() || percent(self.rng, 5) {
             return self.rng.u8(0..DEVICES);
         }

@@ -83,7 +83,7 @@ impl Attached {
     }
 
     /// Sets another configuration. Limits keep their buckets.
-    pub fn changed(&mut self, config: Config, at: &Moments) {
+    pub fn changed(&mut self, config: Config, moments: &Moments) {
         let old = std::mem::replace(&mut self.config, config);
         self.limits
             .retain(|name, _| self.config.limit(name).is_some());
@@ -94,7 +94,7 @@ impl Attached {
                 continue;
             };
             if (&before.rate, before.burst()) != (&after.rate, after.burst()) {
-                bucket.changed(before, after, at);
+                bucket.changed(before, after, moments);
             }
         }
     }
@@ -106,7 +106,7 @@ impl Attached {
         source: IpAddr,
         sent: u64,
         counted: [u64; Reason::ALL.len()],
-        at: &Moments,
+        moments: &Moments,
     ) -> Result<(), String> {
         let grown =
             |reason: Reason| counted[reason as usize].wrapping_sub(self.counts[reason as usize]);
@@ -138,13 +138,13 @@ impl Attached {
         }
         if let Some(limit) = limit {
             let admitted = grown(Reason::Admitted);
-            self.charge(&limit, source, sent, admitted, at)?;
-            let of = self.limits.entry(limit.name).or_default();
-            of.passed += if shadow { sent } else { admitted };
+            self.charge(&limit, source, sent, admitted, moments)?;
+            let counts = self.limits.entry(limit.name).or_default();
+            counts.passed += if shadow { sent } else { admitted };
             *(if shadow {
-                &mut of.would_drop
+                &mut counts.would_drop
             } else {
-                &mut of.dropped
+                &mut counts.dropped
             }) += sent - admitted;
         }
         self.counts = counted;
@@ -157,16 +157,16 @@ impl Attached {
         source: IpAddr,
         sent: u64,
         admitted: u64,
-        at: &Moments,
+        moments: &Moments,
     ) -> Result<(), String> {
-        let mut bucket = self.bucket(limit, source, at.before);
-        let (least, most) = bucket.bounds(limit, at, sent);
+        let mut bucket = self.bucket(limit, source, moments.before);
+        let (least, most) = bucket.bounds(limit, moments, sent);
         if !(least..=most).contains(&admitted) {
             return Err(format!(
-                "of {sent} packets from {source}, {admitted} were admitted by {limit:?}: {least} to {most} may be; bucket {bucket:?}, {at:?}"
+                "of {sent} packets from {source}, {admitted} were admitted by {limit:?}: {least} to {most} may be; bucket {bucket:?}, {moments:?}"
             ));
         }
-        bucket.took(limit, at, admitted);
+        bucket.took(limit, moments, admitted);
         self.buckets
             .insert((limit.name.clone(), key_of(source)), bucket);
         Ok(())

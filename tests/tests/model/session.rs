@@ -93,16 +93,16 @@ impl Session {
         let device = &self.model.devices[&far];
         let attached = self.model.attached.get_mut(&name).unwrap();
         let seen = attached.seen() + count;
-        let (counts, at) = self
+        let (counts, moments) = self
             .world
             .send(device, far, (source, count), (&name, seen))?;
-        attached.take(source, count, counts, &at)?;
+        attached.take(source, count, counts, &moments)?;
         Ok(true)
     }
 
     fn command(&mut self, words: &[&str]) -> Result<bool, String> {
-        let (outcome, at) = self.world.limiter(words);
-        let predicted = self.model.run(words, &at);
+        let (outcome, moments) = self.world.limiter(words);
+        let predicted = self.model.run(words, &moments);
         match &predicted {
             Err(refusal) => refused(&outcome, refusal)?,
             Ok(()) if outcome.status != 0 => {

@@ -117,8 +117,8 @@ impl World {
     pub fn limiter(&self, words: &[&str]) -> (Outcome, Moments) {
         let mut command = prepared(words);
         command.current_dir(self.folder.path("."));
-        let (output, at) = timed(|| self.here.run(|| command.output()).unwrap().unwrap());
-        (Outcome::of(words.join(" "), output), at)
+        let (output, moments) = timed(|| self.here.run(|| command.output()).unwrap().unwrap());
+        (Outcome::of(words.join(" "), output), moments)
     }
 
     /// Runs `ip` in a namespace. Returns false if it fails.
@@ -191,7 +191,7 @@ impl World {
         drop(host.arrived());
         let counters = Counters::open(&self.pins(name));
         let before = passed(counters.read());
-        let (counted, at) = timed(|| {
+        let (counted, moments) = timed(|| {
             for _ in 0..count {
                 wire.try_send(&frame)
                     .map_err(|error| format!("sending: {error}"))?;
@@ -211,7 +211,7 @@ impl World {
             arrived
         };
         match wait(arriving, |arrived| *arrived >= through) {
-            Ok(arrived) if arrived == through => Ok((counted, at)),
+            Ok(arrived) if arrived == through => Ok((counted, moments)),
             Ok(arrived) | Err(arrived) => Err(format!(
                 "{through} were counted as passed, and {arrived} arrived"
             )),

@@ -139,11 +139,11 @@ fn process(arguments: &str, capabilities: &str) -> Process {
 
 /// Sends ten packets from `source`. Returns how many arrive.
 pub fn arrive(hosts: &Hosts, source: IpAddr) -> usize {
-    let (from, to) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
+    let (from, receiver) = (Raw::open(&hosts.client), Raw::open(&hosts.server));
     for _ in 0..10 {
         from.send(&hosts.frame(source).bytes());
     }
-    to.receive(Duration::from_millis(200)).len()
+    receiver.receive(Duration::from_millis(200)).len()
 }
 
 /// The metrics that the exporter at this address has; empty if there is none.

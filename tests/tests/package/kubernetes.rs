@@ -128,9 +128,9 @@ fn containers_of_the_daemon_set_limit_change_and_export() {
     let configuration = tempfile::tempdir().unwrap();
     let file = configuration.path().join("limiter.toml");
     fs::copy(folder().join("limiter.toml"), &file).unwrap();
-    let of = |container: &Value| process(container, configuration.path().to_str().unwrap());
+    let process_of = |container: &Value| process(container, configuration.path().to_str().unwrap());
 
-    let attach = of(&pod["initContainers"][0]);
+    let attach = process_of(&pod["initContainers"][0]);
     bundle.run(&hosts.server, "attach", &attach).expect(0);
     assert_eq!(arrive(&hosts, CLIENT), 10, "shadow");
     // The next pod has another ConfigMap. Its init container finds limiter attached.
@@ -139,7 +139,7 @@ fn containers_of_the_daemon_set_limit_change_and_export() {
     assert_eq!(arrive(&hosts, "192.0.2.3".parse().unwrap()), 3);
     bundle.run(&hosts.server, "attach", &attach).expect(0);
 
-    let exporter = bundle.start(&hosts.server, "export", &of(&pod["containers"][0]));
+    let exporter = bundle.start(&hosts.server, "export", &process_of(&pod["containers"][0]));
     let wanted = "limiter_interface_packets_total{interface=\"eth0\",verdict=\"drop\"} 7";
     eventually("the exporter counts the dropped packets", || {
         metrics(&hosts.server, SERVER).contains(wanted)

@@ -285,9 +285,9 @@ fn missing_rights_are_reported_in_one_line() {
         ] {
             let without = limiter.with("-all", command);
             without.expect_error(1, &["not permitted", "CAP_BPF", "sudo"]);
-            let with = limiter.with(CAPABILITIES, command);
-            with.expect_error(1, &["not permitted"]);
-            with.expect_error(1, &of_root);
+            let attempt = limiter.with(CAPABILITIES, command);
+            attempt.expect_error(1, &["not permitted"]);
+            attempt.expect_error(1, &of_root);
         }
         assert_eq!(hosts.status(), before);
         let doctor = limiter.with(CAPABILITIES, "doctor eth0");

@@ -41,8 +41,8 @@ fn ipsec([own, peer]: [&str; 2], numbers: [u8; 2], state: &str, policy: &str) ->
     let aead = format!("aead rfc4106(gcm(aes)) 0x{key} 128");
     let [sent, taken] = numbers;
     let mut lines = Vec::new();
-    for (dir, from, to, number) in [("out", own, peer, sent), ("in", peer, own, taken)] {
-        let esp = format!("src {from} dst {to} proto esp");
+    for (dir, from, destination, number) in [("out", own, peer, sent), ("in", peer, own, taken)] {
+        let esp = format!("src {from} dst {destination} proto esp");
         lines.push(format!(
             "ip xfrm state add {esp} spi {number} reqid 7 mode tunnel flag af-unspec {aead} {state}"
         ));

@@ -58,10 +58,10 @@ impl Link {
         };
         for (host, own, peer, numbers) in ends {
             let lines = (kind.made_by)(&Ends { own, peer, numbers });
-            for (at, line) in lines.iter().enumerate() {
+            for (index, line) in lines.iter().enumerate() {
                 if let Err(why) = run(host, line) {
                     // The kernel has the kind if the first command succeeds.
-                    assert!(at == 0 && own == server, "{line}: {why}");
+                    assert!(index == 0 && own == server, "{line}: {why}");
                     return None;
                 }
             }
@@ -77,7 +77,7 @@ impl Link {
     /// Returns the numbers of those that arrive.
     pub fn send(&self, version: u8, to_server: bool, count: u8, wait: impl FnOnce()) -> Vec<u8> {
         let Hosts { server, client } = &self.hosts;
-        let (from, to) = if to_server {
+        let (from, target) = if to_server {
             (client, server)
         } else {
             (server, client)
@@ -86,7 +86,7 @@ impl Link {
             let address = SocketAddr::new(inside(version, is_server), port);
             on(host, || UdpSocket::bind(address)).unwrap()
         };
-        let receiver = bind(to, to_server, PORT);
+        let receiver = bind(target, to_server, PORT);
         let sender = bind(from, !to_server, FROM);
         let place = SocketAddr::new(inside(version, to_server), PORT);
         for number in 0..count {

@@ -85,7 +85,7 @@ fn limited(test: &str, kind: &Kind) {
         assert_eq!(doctor["mode"], "tc", "{doctor:#}");
         let mut findings = doctor["findings"].as_array().unwrap().iter();
         assert!(
-            findings.any(|one| one["found"] == "no Ethernet header: mode tc"),
+            findings.any(|finding| finding["found"] == "no Ethernet header: mode tc"),
             "{doctor:#}"
         );
         for (limit, file) in PATHS {

@@ -25,12 +25,12 @@ impl Process {
         let open = |host| Tun::new(host, TUNNEL).ok().map(Arc::new);
         let ends = [open(&hosts.server)?, open(&hosts.client)?];
         let is_over = Arc::new(AtomicBool::new(false));
-        let pass = |from: &Arc<Tun>, to: &Arc<Tun>| {
-            let (from, to, is_over) = (from.clone(), to.clone(), is_over.clone());
+        let pass = |from: &Arc<Tun>, receiver: &Arc<Tun>| {
+            let (from, receiver, is_over) = (from.clone(), receiver.clone(), is_over.clone());
             thread::spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
                     let packets = from.sent(Duration::from_millis(5));
-                    packets.iter().for_each(|packet| to.arrive(packet));
+                    packets.iter().for_each(|packet| receiver.arrive(packet));
                 }
             })
         };

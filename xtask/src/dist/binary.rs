@@ -38,7 +38,7 @@ pub fn build(architecture: Architecture) -> Result<PathBuf> {
     let folders = flags::folders(&rust, &target_dir)?;
     let remaps = folders
         .iter()
-        .map(|(from, to)| flags::remap(&from.to_string_lossy(), to));
+        .map(|(from, replacement)| flags::remap(&from.to_string_lossy(), replacement));
     progress("building the static binary (some minutes)");
     let mut cargo = rust.tool("cargo");
     cargo.args(["build", "--release", "--locked", "-p", "limiter-user"]);

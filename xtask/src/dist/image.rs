@@ -78,8 +78,8 @@ fn files(binary: &Binary, scratch: &Path) -> Result<Tree> {
     };
     tree.write("usr/bin/limiter", &read(&binary.file)?, 0o755)?;
     for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        let to = Path::new("usr/share/doc/limiter").join(name);
-        tree.write(to, &read(&paths::root().join(name))?, 0o644)?;
+        let destination = Path::new("usr/share/doc/limiter").join(name);
+        tree.write(destination, &read(&paths::root().join(name))?, 0o644)?;
     }
     Ok(tree)
 }

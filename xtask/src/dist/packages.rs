@@ -129,7 +129,8 @@ fn template(name: &str) -> Result<String> {
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-fn put(from: &Path, to: &Path) -> Result<()> {
-    fs::copy(from, to).with_context(|| format!("cannot write {}", to.display()))?;
+fn put(from: &Path, destination: &Path) -> Result<()> {
+    fs::copy(from, destination)
+        .with_context(|| format!("cannot write {}", destination.display()))?;
     Ok(())
 }

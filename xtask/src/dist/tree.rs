@@ -39,8 +39,8 @@ impl Tree {
                 false => vec![from.clone()],
             };
             for file in files {
-                let to = Path::new(folder).join(file.strip_prefix(above)?);
-                tree.write(to, &read(&file)?, 0o644)?;
+                let destination = Path::new(folder).join(file.strip_prefix(above)?);
+                tree.write(destination, &read(&file)?, 0o644)?;
             }
         }
         tree.completions(binary, zsh)?;
@@ -49,13 +49,13 @@ impl Tree {
     }
 
     fn completions(&self, binary: &Binary, zsh: &str) -> Result<()> {
-        for (shell, to) in [
+        for (shell, destination) in [
             ("bash", "usr/share/bash-completion/completions/limiter"),
             ("zsh", &format!("usr/share/zsh/{zsh}/_limiter")),
             ("fish", "usr/share/fish/vendor_completions.d/limiter.fish"),
         ] {
             let text = output(binary.command().args(["completions", shell]))?;
-            self.write(to, text.as_bytes(), 0o644)?;
+            self.write(destination, text.as_bytes(), 0o644)?;
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ const NETWORK: &str = include_str!("network.sh");
 pub fn boot(release: Release, turn: &str) -> Result<Run> {
     let name = release.name;
     let [console, results] =
-        ["console", "results"].map(|what| folder().join(format!("{name}{turn}.{what}.log")));
+        ["console", "results"].map(|kind| folder().join(format!("{name}{turn}.{kind}.log")));
     let log = results.display();
     progress(&format!("booting Linux {name}: follow {log}"));
     let began = Instant::now();

@@ -79,7 +79,7 @@ impl Tree {
     pub fn broken<T>(
         &self,
         mutation: &Mutation,
-        what: impl FnOnce(&Self) -> Result<T>,
+        work: impl FnOnce(&Self) -> Result<T>,
     ) -> Result<T> {
         // Cargo compiles the code in user space when the test runs.
         let (root, compile): (_, fn(&Self) -> Result<()>) = match mutation.side {
@@ -89,7 +89,7 @@ impl Tree {
         let path = root.join(&mutation.file);
         let sound = fs::read(&path)?;
         fs::write(&path, mutation.applied()?)?;
-        let done = compile(self).and_then(|()| what(self));
+        let done = compile(self).and_then(|()| work(self));
         fs::write(&path, sound)?;
         compile(self)?;
         done
