@@ -10,6 +10,7 @@ pub mod command;
 pub mod container;
 pub mod cpus;
 pub mod database;
+pub mod effort;
 pub mod engine;
 pub mod exporter;
 pub mod feeds;

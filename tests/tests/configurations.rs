@@ -20,6 +20,7 @@ use limiter_common::{
 use limiter_config::{Settings, adaptive::stretch_of, file, key::Packet};
 use limiter_tests::{
     cpus::pin_to,
+    effort::repetitions,
     engine::runs_tc,
     generations::Generations,
     model::{Id, Model, bucket::State},
@@ -31,8 +32,9 @@ use limiter_tests::{
     },
 };
 
-/// Loading a program takes a hundred times as long as sending all of its packets.
-const CONFIGURATIONS: u64 = 60;
+/// Number of configurations, usually and with `--thorough`. Loading a program takes a hundred times as long as sending
+/// all of its packets.
+const CONFIGURATIONS: [u64; 2] = [40, 60];
 const PACKETS: u32 = 600;
 /// Probability that the settings change before a packet, in thousandths.
 const CHANGES: u32 = 2;
@@ -346,9 +348,11 @@ fn kernel_and_model_agree_on_random_configurations() {
     // Each CPU has its own lease of new-source tokens.
     pin_to(0);
     let first = seed(0x0c0f_1600);
+    let [usual, thorough] = CONFIGURATIONS;
+    let configurations = repetitions(usual, thorough);
     let (mut seen, mut changes) = ([0_u64; Reason::ALL.len()], 0);
     let (mut removed, mut left_out, mut scales) = (0, 0, 0);
-    for number in 0..CONFIGURATIONS {
+    for number in 0..configurations {
         let mut pair = Pair::new(first + number);
         let whole = (0..PACKETS).all(|_| {
             if pair.rng.u32(0..1_000) < CHANGES {
@@ -387,5 +391,5 @@ fn kernel_and_model_agree_on_random_configurations() {
     }
     assert!(changes > 50, "{changes} changes");
     assert!(scales > 150, "{scales} scales");
-    assert!(left_out <= CONFIGURATIONS / 10, "{left_out} left out");
+    assert!(left_out <= configurations / 10, "{left_out} left out");
 }

@@ -16,6 +16,7 @@ use limiter_tests::{
     captures::{Captured, add, fixtures, header, match_all_fields, pcap, replay, replay_by_both},
     command::{Outcome, copy_binary, limiter, prepared},
     cpus::pin_to,
+    effort::repetitions,
     engine::Kernel,
     files::Folder,
     need_kernel,
@@ -103,11 +104,10 @@ fn kernel_and_model_agree_on_foreign_captures() {
 #[test]
 fn kernel_and_model_agree_on_random_captures() {
     need_kernel!();
-    const CONFIGURATIONS: u64 = 40;
     const PACKETS: usize = 1_200;
     let first = seed(0x5eed_0e91);
     let mut seen = BTreeMap::<&str, u64>::new();
-    for seed in first..first + CONFIGURATIONS {
+    for seed in first..first + repetitions(25, 40) {
         let mut rng = Rng::with_seed(seed);
         let sources = [4, 8, 64, 20_000][rng.usize(0..4)];
         let settings = settings::settings(&mut rng, sources);

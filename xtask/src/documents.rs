@@ -51,10 +51,10 @@ fn pages() -> Result<Vec<String>> {
     Ok(files.lines().map(str::to_owned).collect())
 }
 
-/// First lines of comments that break a rule.
+/// First lines of comments that break a rule, and examples that nothing would compile.
 fn comments(file: &Path, text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut is_in_comment = false;
+    let (mut is_in_comment, mut is_in_block) = (false, false);
     for (number, line) in text.lines().enumerate() {
         let comment = line.trim_start().strip_prefix("//");
         let words = comment.map(|comment| comment.trim_start_matches(['/', '!']).trim());
@@ -62,6 +62,13 @@ fn comments(file: &Path, text: &str) -> Vec<String> {
             && (OPENINGS.iter().any(|opening| words.starts_with(opening)) || EMPTY.contains(&words))
         {
             wrong.push(format!("{}:{}: {words}", file.display(), number + 1));
+        }
+        // Blocks with a language end with the bare marks.
+        if let Some(words) = words.filter(|words| words.starts_with("```")) {
+            if !is_in_block && words != "```text" {
+                wrong.push(format!("{}:{}: {words}", file.display(), number + 1));
+            }
+            is_in_block = !is_in_block;
         }
         is_in_comment = words.is_some_and(|words| !words.is_empty());
     }
@@ -143,6 +150,12 @@ mod tests {
         let text = "/// Where it is.\n/// How it got there.\nfn a() {}\n// The same.\nfn b() {}\n/// The place of it.\nfn c() {}\n";
         let wrong = comments(Path::new("a.rs"), text);
         assert_eq!(wrong, ["a.rs:1: Where it is.", "a.rs:4: The same."]);
+    }
+
+    #[test]
+    fn example_in_a_comment_is_refused_because_it_would_not_run() {
+        let text = "//! ```text\n//! map\n//! ```\n\n/// Adds.\n///\n/// ```\n/// add(1);\n/// ```\nfn add() {}\n";
+        assert_eq!(comments(Path::new("a.rs"), text), ["a.rs:7: ```"]);
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! Runs the test programs, several at once. Mostly they wait: for clocks, for a rate limit, for the kernel.
+//!
+//! No documentation has examples that run (`doctest = false`): rustdoc would build each crate once more.
 
 use std::{fs, path::Path, process::Command, time::Instant};
 
@@ -12,23 +14,24 @@ use crate::{
     summary::{Report, Summary},
 };
 
-/// Number of programs that run at once. Each has as many threads as there are processors, apart from [`LAST`]. Most of
-/// them wait, for example `trial` and `runbook`. `faults` and `model` keep a processor busy each.
-const LANES: usize = 4;
+/// Number of programs that run at once. Each has as many threads as there are processors, apart from [`THREADS`]. All of
+/// them wait for more than half of their time, and most of them for nearly all of it.
+const LANES: usize = 6;
 
-/// The slow programs. They start first, so that nothing waits for them at the end. `--quick` skips them.
-const LONG: &str = "faults package trial bench notify chain model fleet_postgres export demo soak configurations replay \
-    top_live set lists watch fuzz_corpus";
+/// The slow programs, longest first, so that nothing waits for them at the end. `--quick` skips them.
+const LONG: &str = "fleet fleet_hosts_postgres bench faults notify trial package model chain fleet_postgres bans \
+    configurations cookbook replace replay live_change runbook crowdsec forms established merged export lists set \
+    all fleet_store fleet_valkey fleet_lists config_file feeds drivers tc instructions adaptive soak table_model demo";
 
-/// The programs that run after all others, how many of them at once, and the number of threads of each.
-///
-/// The first ones test promises about seconds, with agents that answer in time. With three threads each, both together
-/// keep two processors busy most of the time. In the others, two threads on two processors meet at a barrier thousands
-/// of times. Beside other programs, each would wait for its processor there.
-const LAST: [(&str, usize, &str); 2] = [
-    ("fleet fleet_hosts_postgres", 2, "3"),
-    ("nested store_races two_cpus", 1, "2"),
+/// Programs with more threads than there are processors: their tests mostly wait.
+const THREADS: [(&str, &str); 2] = [
+    ("fleet fleet_hosts_postgres", "3"),
+    ("notify trial bans forms established tc runbook", "4"),
 ];
+
+/// The programs that run after all others, one by one. Two threads on two processors meet at a barrier thousands of
+/// times. Beside other programs, each would wait for its processor there.
+const LAST: &str = "nested store_races two_cpus";
 
 /// Completes each command before it runs.
 pub type Prepare<'a> = &'a (dyn Fn(&mut Command) + Sync);
@@ -39,10 +42,11 @@ pub fn build() -> Result<Vec<Program>> {
     build.args(["test", "--workspace", "--locked", "--no-run"]);
     let mut programs = artifacts::build(&mut build)?;
     programs.retain(|program| program.profile.test);
-    let last = LAST.iter().flat_map(|(names, ..)| names.split(' '));
-    for name in last.chain(LONG.split(' ')) {
+    let named = [LAST, LONG].into_iter();
+    let named = named.chain(THREADS.map(|(names, _)| names));
+    for name in named.flat_map(|names| names.split(' ')) {
         if !programs.iter().any(|program| is_of(program, name)) {
-            bail!("there is no tests/tests/{name}: correct its name in xtask/src/lanes.rs");
+            bail!("there is no test program {name}: correct its name in xtask/src/lanes.rs");
         }
     }
     // Programs that are not named keep cargo's order.
@@ -60,18 +64,14 @@ pub fn run(programs: &[Program], quick: bool, prepare: Prepare) -> Result<Summar
         own_pins: output(&mut with_own_pins(Path::new("true"))).is_ok(),
         prepare,
     };
-    let mut first: Vec<_> = programs.iter().map(Some).collect();
-    first.retain(|part| {
-        part.is_some_and(|program| {
-            let is_last = LAST.iter().any(|(names, ..)| is_one_of(program, names));
-            !(is_last || quick && is_one_of(program, LONG))
-        })
-    });
-    first.push(DOCUMENTATION);
+    let is_last = |program: &&Program| is_one_of(program, LAST);
+    let (last, mut first): (Vec<_>, Vec<_>) = programs.iter().partition(is_last);
+    if quick {
+        first.retain(|program| !is_one_of(program, LONG));
+    }
     let mut results = runner.run_all(first, LANES)?;
-    for (names, lanes, _) in LAST.into_iter().filter(|_| !quick) {
-        let parts = programs.iter().filter(|program| is_one_of(program, names));
-        results.extend(runner.run_all(parts.map(Some).collect(), lanes)?);
+    if !quick {
+        results.extend(runner.run_all(last, 1)?);
     }
     runner.summarize(&results)
 }
@@ -87,49 +87,47 @@ fn with_own_pins(program: &Path) -> Command {
 /// The shell script that mounts a new bpffs, then executes the program `$0`.
 const OWN_PINS: &str = "mount -t bpf -o mode=0700 bpf /sys/fs/bpf && exec \"$0\" \"$@\"";
 
-/// True if the program is `tests/tests/NAME.rs` or the folder of that name.
+/// True if the program is `tests/NAME.rs` of a package, or the folder of that name.
 fn is_of(program: &Program, name: &str) -> bool {
-    let folder = paths::root().join("tests/tests");
-    program.name() == name && program.source().starts_with(folder)
+    let files = [format!("tests/{name}.rs"), format!("tests/{name}/main.rs")];
+    files.iter().any(|file| program.source().ends_with(file))
 }
 
 fn is_one_of(program: &Program, names: &str) -> bool {
     names.split(' ').any(|name| is_of(program, name))
 }
 
-/// A part of the tests: a program, or the examples in the documentation.
-type Part<'a> = Option<&'a Program>;
-
-const DOCUMENTATION: Part = None;
-
-/// The path of the part's source in the repository.
-fn name(part: Part) -> String {
-    let Some(program) = part else {
-        return "documentation".to_owned();
-    };
+/// The path of the program's source in the repository.
+fn name(program: &Program) -> String {
     let path = program.source().strip_prefix(paths::root());
     path.unwrap_or(program.source()).display().to_string()
 }
 
-/// A runner of parts.
+/// A runner of programs.
 struct Runner<'a> {
     own_pins: bool,
     prepare: Prepare<'a>,
 }
 
 impl Runner<'_> {
-    fn run_all<'p>(&self, parts: Vec<Part<'p>>, lanes: usize) -> Result<Vec<(Part<'p>, Report)>> {
-        in_parallel(lanes, parts, |part| Ok((part, self.run(part, None)?)))
+    fn run_all<'p>(
+        &self,
+        programs: Vec<&'p Program>,
+        lanes: usize,
+    ) -> Result<Vec<(&'p Program, Report)>> {
+        in_parallel(lanes, programs, |program| {
+            Ok((program, self.run(program, None)?))
+        })
     }
 
-    /// Runs a part, or one of its tests. Prints the output after it has ended.
-    fn run(&self, part: Part, test: Option<&str>) -> Result<Report> {
-        let name = name(part);
+    /// Runs a program, or one of its tests. Prints the output after it has ended.
+    fn run(&self, program: &Program, test: Option<&str>) -> Result<Report> {
+        let name = name(program);
         progress(&format!("testing {name} {}", test.unwrap_or_default()));
         let began = Instant::now();
         // A file instead of a pipe: a leftover process of a test would hold a pipe open.
         let file = NamedTempFile::new().context("no temporary file: set TMPDIR")?;
-        let mut command = self.command(part, test);
+        let mut command = self.command(program, test);
         let printed = file.reopen()?;
         command.stdout(printed.try_clone()?).stderr(printed);
         let status = command.status();
@@ -142,37 +140,32 @@ impl Runner<'_> {
         Ok(Report::of(status, &printed))
     }
 
-    /// The command of a part. If the machine allows it, each program has its own bpffs: some tests clear the pins of
+    /// The command of a program. If the machine allows it, each program has its own bpffs: some tests clear the pins of
     /// removed interfaces, and others look for such pins.
-    fn command(&self, part: Part, test: Option<&str>) -> Command {
-        let mut command = match part {
-            Some(program) if self.own_pins => with_own_pins(&program.file),
-            Some(program) => Command::new(&program.file),
-            None => {
-                let mut cargo = cargo();
-                cargo.args(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]);
-                cargo
-            }
+    fn command(&self, program: &Program, test: Option<&str>) -> Command {
+        let mut command = if self.own_pins {
+            with_own_pins(&program.file)
+        } else {
+            Command::new(&program.file)
         };
-        if let Some(program) = part {
-            program.set_folder(&mut command);
-            command.args(test.into_iter().flat_map(|test| ["--exact", test]));
-            let group = LAST.iter().find(|(names, ..)| is_one_of(program, names));
-            command.envs(group.map(|(.., threads)| ("RUST_TEST_THREADS", threads)));
-        }
+        program.set_folder(&mut command);
+        command.args(test.into_iter().flat_map(|test| ["--exact", test]));
+        let mut groups = THREADS.iter();
+        let group = groups.find(|(names, _)| is_one_of(program, names));
+        command.envs(group.map(|(_, threads)| ("RUST_TEST_THREADS", threads)));
         (self.prepare)(&mut command);
         command
     }
 
     /// Adds up the results, and runs failed tests again. A test that passes then is flaky.
-    fn summarize(&self, results: &[(Part, Report)]) -> Result<Summary> {
+    fn summarize(&self, results: &[(&Program, Report)]) -> Result<Summary> {
         let mut summary = Summary::default();
-        for (part, report) in results {
+        for (program, report) in results {
             summary.passed += report.passed;
             for test in &report.failures {
                 let test = test.as_deref();
-                let name = format!("{}: {}", name(*part), test.unwrap_or("the whole program"));
-                if self.run(*part, test)?.is_success() {
+                let name = format!("{}: {}", name(program), test.unwrap_or("the whole program"));
+                if self.run(program, test)?.is_success() {
                     summary.flaky.push(name);
                 } else {
                     summary.failed.push(name);

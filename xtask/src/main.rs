@@ -66,9 +66,12 @@ enum Verb {
         /// Fail if a test cannot run on this machine (default on build servers, where CI=true)
         #[arg(long)]
         strict: bool,
-        /// Leave out slow tests and those that run last; takes less than three minutes
+        /// Leave out slow tests and those that run last; takes a minute
         #[arg(long, conflicts_with_all = ["kernels", "args"])]
         quick: bool,
+        /// Repeat what chance decides as often as before a release
+        #[arg(long, conflicts_with = "quick")]
+        thorough: bool,
         /// Run the kernel tests on these Debian kernels instead, in emulated machines; without names, on all
         #[arg(long, num_args = 0.., value_name = "RELEASE", value_parser = kernels::names(), conflicts_with = "args")]
         kernels: Option<Vec<String>>,
@@ -137,12 +140,13 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Test {
             strict,
             quick,
+            thorough,
             kernels,
             out,
             args,
         } => match kernels {
             Some(names) => kernels::run(&names, out.as_deref())?,
-            None => return test::run(strict, quick, &args),
+            None => return test::run(strict, quick, thorough, &args),
         },
         Verb::Lint { strict } => lint::run(strict)?,
         Verb::Miri => miri::run_all()?,

@@ -34,9 +34,12 @@ const UNPACKED: [(&str, &str); 6] = [
     ("crowdsec", "usr/bin"),
 ];
 
+/// The environment variable with which tests repeat more.
+pub const THOROUGH: &str = "LIMITER_THOROUGH";
+
 /// Runs all tests, the quick ones, or `cargo test` with `args`. With `strict`, or on a build server, a skipped test is
 /// a failure.
-pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
+pub fn run(strict: bool, quick: bool, thorough: bool, args: &[OsString]) -> Result<ExitCode> {
     let began = Instant::now();
     let nothing_skipped = nothing_skipped(strict);
     if !quick {
@@ -55,6 +58,9 @@ pub fn run(strict: bool, quick: bool, args: &[OsString]) -> Result<ExitCode> {
             .env("PATH", &path);
         if nothing_skipped {
             command.env("LIMITER_STRICT", "1");
+        }
+        if thorough {
+            command.env(THOROUGH, "1");
         }
     };
     let (summary, code) = if let Some(programs) = programs {

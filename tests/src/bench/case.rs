@@ -95,6 +95,11 @@ pub struct Case {
 }
 
 impl Case {
+    /// True for known sources on one processor.
+    pub fn is_usual(&self) -> bool {
+        matches!(self.sources, Sources::Number(_)) && matches!(self.cpus, Cpus::One)
+    }
+
     /// Title of a table: the properties that its cases share.
     pub fn title(&self) -> String {
         let family = match self.family {

@@ -27,6 +27,9 @@ const TABLES: [(Cpus, Family, Verdict, Traffic); 10] = {
     ]
 };
 
+/// The subjects that the quick plan measures in every case. It measures the others with known sources on one processor.
+const SAMPLE: [&str; 2] = ["limiter", "reference"];
+
 #[derive(Debug, Args, Serialize)]
 pub struct Plan {
     /// Turns of each subject
@@ -93,7 +96,8 @@ impl Plan {
             [] => self.fields == subject.is_field(),
             names => names.iter().any(|name| name == subject.0),
         };
-        wanted && subject.has_turns(case)
+        let is_sampled = !self.quick || case.is_usual() || SAMPLE.contains(&subject.0);
+        wanted && is_sampled && subject.has_turns(case)
     }
 
     /// All cases for this number of processors.

@@ -9,6 +9,7 @@ use std::{
 
 use limiter_tests::{
     command::prepared,
+    effort::repetitions,
     hosts::{Hosts, on},
     need_kernel, number,
     probe::{Probe, SENT},
@@ -92,7 +93,7 @@ fn refused_ban_of_many_changes_none() {
 fn ban_and_unban_of_two_thousand_are_killed_at_any_moment() {
     need_kernel!();
     const BANS: usize = 2_000;
-    const KILLS: u32 = 60;
+    let kills: u32 = repetitions(20, 60);
     let hosts = Hosts::new();
     hosts.run("attach eth0 --rate 1M --burst 1M");
     let probe = Probe::new(&hosts);
@@ -108,13 +109,13 @@ fn ban_and_unban_of_two_thousand_are_killed_at_any_moment() {
     hosts.limiter(&words("unban")).expect(0);
     let longest = start.elapsed() / 2;
     let mut seen = BTreeSet::new();
-    for kill in 0..KILLS {
+    for kill in 0..kills {
         let verb = if bans(&hosts)[0] == 0 { "ban" } else { "unban" };
         let mut command = prepared(&words(verb));
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = on(&hosts.server, || command.spawn()).unwrap();
         // In an order without a pattern, over the whole of the command.
-        thread::sleep(longest * (kill * 37 % KILLS) / KILLS);
+        thread::sleep(longest * (kill * 37 % kills) / kills);
         process.kill().unwrap();
         process.wait().unwrap();
         let left = bans(&hosts)[0];

@@ -5,7 +5,7 @@
 //!
 //! A failure prints the steps of its sequence, and its seed. Environment variables:
 //!
-//! - `LIMITER_MODEL_STEPS`: number of steps (default 2,500).
+//! - `LIMITER_MODEL_STEPS`: number of steps (default 1,500; 2,500 with `--thorough`).
 //! - `LIMITER_SEED`: seed of the sequences.
 
 mod bucket;
@@ -20,7 +20,7 @@ mod world;
 use std::{thread, time::Instant};
 
 use fastrand::Rng;
-use limiter_tests::{need_kernel, random::seed};
+use limiter_tests::{effort::repetitions, need_kernel, random::seed};
 use session::{Done, Session};
 use world::with_own_mounts;
 
@@ -28,7 +28,8 @@ use world::with_own_mounts;
 const LENGTH: u32 = 250;
 /// Number of sequences that run at the same time.
 const WORKERS: usize = 2;
-const STEPS: u32 = 2_500;
+/// Number of all steps, usually and with `--thorough`.
+const STEPS: [u32; 2] = [1_500, 2_500];
 
 /// Runs a sequence. Returns its steps by kind. Panics with the steps if one fails.
 fn sequence(seed: u64) -> Done {
@@ -53,7 +54,10 @@ fn sequence(seed: u64) -> Done {
 #[test]
 fn random_command_sequences_agree_with_the_model() {
     need_kernel!();
-    let steps = std::env::var("LIMITER_MODEL_STEPS").map_or(STEPS, |text| text.parse().unwrap());
+    let steps = std::env::var("LIMITER_MODEL_STEPS");
+    let [usual, thorough] = STEPS;
+    let default = || repetitions(usual, thorough);
+    let steps = steps.map_or_else(|_| default(), |text| text.parse().unwrap());
     let (sequences, start) = (u64::from(steps.div_ceil(LENGTH)), Instant::now());
     let run = |worker: usize| {
         let numbers = (worker as u64..sequences).step_by(WORKERS);

@@ -14,6 +14,7 @@ use crate::{
     objects::{ENDIANS, PROGRAMS},
     paths,
     process::{cargo, output, progress},
+    test::THOROUGH,
     tools::Tools,
 };
 
@@ -140,6 +141,7 @@ impl Tree {
         }
         command.env("CARGO_TARGET_DIR", target);
         command.env("LIMITER_STRICT", "1");
+        command.env(THOROUGH, "1");
         command
     }
 }
