@@ -10,7 +10,11 @@ use limiter_common::{
     },
     policy::verdict::Reason,
 };
-use limiter_kernel::{Attachment, sys::memory};
+use limiter_kernel::{
+    Attachment,
+    program::maps::{LIST_MAPS, MAPS},
+    sys::memory,
+};
 use limiter_tests::{
     engine::Kernel,
     files::Folder,
@@ -132,7 +136,7 @@ fn largest_configuration_attaches_and_reports_the_kernels_memory() {
         .iter()
         .map(|path| aya::maps::MapData::from_pin(path).unwrap())
         .collect();
-    assert_eq!(maps.len(), 20, "{pinned:?}");
+    assert_eq!(maps.len(), MAPS.len() + LIST_MAPS.len(), "{pinned:?}");
     let sum = memory::of_maps(&maps);
     let shown = number(&hosts.status()["sources"]["memory_bytes"]);
     println!("{shown} bytes in {} maps", maps.len());

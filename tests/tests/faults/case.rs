@@ -13,6 +13,7 @@ use limiter_tests::{
     steps::{End, Fault, Steps, Stopped, run_with},
     trials::has_program,
 };
+use limiter_kernel::program::maps::{LIST_MAPS, MAPS};
 
 /// A source on the list that a case edits. It is also within the allowed prefix.
 pub const EDITED: &str = "10.99.0.1";
@@ -321,12 +322,16 @@ impl<'p> Case<'p> {
             let wanted = 1 + usize::from(generations.clone().count() > 1 && is_trial());
             assert_eq!(
                 all.len(),
-                19 + wanted,
+                1 + MAPS.len() + wanted,
                 "{situation}: link and maps: {all:?}"
             );
             for generation in generations {
                 let own = names(&pins.join(generation));
-                assert_eq!(own.len(), 4, "{situation}: program, record, lists: {own:?}");
+                assert_eq!(
+                    own.len(),
+                    2 + LIST_MAPS.len(),
+                    "{situation}: program, record, lists: {own:?}"
+                );
             }
         }
     }
