@@ -41,7 +41,6 @@ pub mod scenario;
 pub mod schema;
 pub mod screen;
 pub mod service;
-pub mod soak;
 pub mod steps;
 pub mod store;
 pub mod test_run;

@@ -42,7 +42,7 @@ const RULES: [(&str, &str); 7] = [
 
 /// Each crate, with the most files that one import circle has. Above three, a circle is to be opened: the number only
 /// falls.
-const CIRCLE_MAX: [(&str, usize); 9] = [
+const CIRCLE_MAX: [(&str, usize); 10] = [
     ("limiter-common", 6),
     ("limiter-config", 2),
     ("limiter-ebpf", 1),
@@ -50,7 +50,8 @@ const CIRCLE_MAX: [(&str, usize); 9] = [
     ("limiter-fleet", 7),
     ("limiter-kernel", 2),
     ("limiter-user", 3),
-    ("tests", 6),
+    ("tests", 2),
+    ("tests/load", 2),
     ("xtask", 3),
 ];
 

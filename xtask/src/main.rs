@@ -154,9 +154,9 @@ fn dispatch(verb: Verb) -> Result<ExitCode> {
         Verb::Dist(options) => dist::run(&options)?,
         Verb::Mutations { names, out } => mutations::run(&names, out.as_deref())?,
         Verb::Demo(Rest { args }) => return run::demo(&args),
-        Verb::Bench(Rest { args }) => return run::program("bench", &args),
-        Verb::Overload(Rest { args }) => return run::program("overload", &args),
-        Verb::Soak(Rest { args }) => return run::program("soak", &args),
+        Verb::Bench(Rest { args }) => return run::bench(&args),
+        Verb::Overload(Rest { args }) => return run::load("overload", &args),
+        Verb::Soak(Rest { args }) => return run::load("soak", &args),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -29,15 +29,25 @@ pub fn demo(args: &[OsString]) -> Result<ExitCode> {
     )
 }
 
-/// Builds `bench`, `overload` or `soak` and the command, both optimized, and runs it. Without all packages, the
-/// benchmark leaves subjects out and says so.
-pub fn program(name: &str, args: &[OsString]) -> Result<ExitCode> {
+/// Runs the benchmark. Without all packages, it leaves subjects out and says so.
+pub fn bench(args: &[OsString]) -> Result<ExitCode> {
+    let program = ["-p", "limiter-tests", "--bin", "bench", "--"];
+    optimized("bench", &program, args)
+}
+
+/// Runs `overload` or `soak`.
+pub fn load(name: &str, args: &[OsString]) -> Result<ExitCode> {
+    optimized(name, &["-p", "limiter-load", "--", name], args)
+}
+
+/// Builds a program and the command, both optimized, and runs it.
+fn optimized(name: &str, program: &[&str], args: &[OsString]) -> Result<ExitCode> {
     install(BENCH_PACKAGES, name);
     let built = in_release("build", &["-p", "limiter-user"], &[])?;
     if built != ExitCode::SUCCESS {
         return Ok(built);
     }
-    in_release("run", &["-p", "limiter-tests", "--bin", name, "--"], args)
+    in_release("run", program, args)
 }
 
 /// Installs packages if that is possible.

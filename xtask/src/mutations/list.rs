@@ -93,8 +93,12 @@ impl Test {
     fn look_up(&self) -> Result<()> {
         let Self(package, target, name) = self;
         // A test is a file, or a folder of files and folders.
-        let package = package.replace("limiter-tests", "tests");
-        let target = paths::root().join(package).join("tests").join(target);
+        let folder = match package.as_str() {
+            "limiter-tests" => "tests",
+            "limiter-load" => "tests/load",
+            package => package,
+        };
+        let target = paths::root().join(folder).join("tests").join(target);
         let sources = match fs::read_to_string(target.with_extension("rs")) {
             Ok(text) => text,
             Err(_) => paths::sources_in(&target)?

@@ -133,7 +133,7 @@ impl Tree {
         command.current_dir(&self.host);
         command.args(["test", "--locked", "--package", &test.0, "--test", &test.1]);
         let target = folder().join("target");
-        if test.0 == "limiter-tests" {
+        if ["limiter-tests", "limiter-load"].contains(&&*test.0) {
             // The tests run the command, which is built along with the tests of its own package. If the tests built it
             // themselves, it would be compiled twice, with different features.
             command.args(["--package", "limiter-user", "--test", "all"]);

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, io::Write, time::Duration};
 
 use serde_json::Value;
 
-use super::{Soak, checks, wire::Role};
-use crate::{need, number, screen::Screen, watcher::Watcher};
+use super::{checks, state::Soak, wire::Role};
+use limiter_tests::{need, number, screen::Screen, watcher::Watcher};
 
 /// Runs queries.
 pub fn query(soak: &Soak<'_>) {

@@ -3,7 +3,7 @@
 use std::{fs, process::Command, time::Duration};
 
 use anyhow::{Result, ensure};
-use clap::{Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 use limiter_tests::{
     hosts::{Hosts, on},
     newcomers::{
@@ -13,9 +13,8 @@ use limiter_tests::{
 };
 
 /// Measure how many new TCP clients connect during floods of made-up sources.
-#[derive(Debug, Parser)]
-#[command(name = "clients")]
-struct Args {
+#[derive(Debug, Args)]
+pub struct Options {
     /// Packets a second of the floods
     #[arg(long, value_delimiter = ',', default_values_t = [20_000, 200_000])]
     rates: Vec<u64>,
@@ -50,13 +49,14 @@ enum Subject {
 const LIMIT: (u32, &str, u32) = (5, "second", 10);
 const SLOW: (u32, &str, u32) = (5, "hour", 5);
 
-fn main() -> Result<()> {
-    let Args {
+/// Measures, and prints the table.
+pub fn main(options: Options) -> Result<()> {
+    let Options {
         rates,
         subjects,
         packets,
         clients,
-    } = Args::parse();
+    } = options;
     ensure!(
         clients > 0 && rates.iter().all(|rate| *rate > 0),
         "write numbers above 0"

@@ -7,8 +7,8 @@ use std::{
 
 use nix::{sys::signal::Signal, unistd::Pid};
 
-use super::{Soak, wire::Role};
-use crate::{
+use super::{state::Soak, wire::Role};
+use limiter_tests::{
     eventually,
     feeds::{Feed, children, end},
 };

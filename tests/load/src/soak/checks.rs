@@ -1,19 +1,15 @@
-//! Checks: the bounds of sources, the sums of counters, the memory of processes.
+//! Checks: the bounds of sources, the sums of counters.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Instant};
+use std::{net::IpAddr, time::Instant};
 
-use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::{
-    Soak,
     changes::{BURST, RATE},
+    state::Soak,
     wire::{Role, Source, lost},
 };
-use crate::{
-    eventually, number,
-    processes::{descriptors_of, status_of},
-};
+use limiter_tests::{eventually, number};
 
 /// The bounds of sources: at most burst + rate × t passes between any two readings.
 #[derive(Debug)]
@@ -104,36 +100,4 @@ pub fn expect_all_seen(soak: &Soak<'_>) {
     let packets = |name: &str| number(&status[name]["packets"]);
     assert!(packets("seen") <= sent, "{sent} were sent: {status}");
     assert_eq!(soak.wire.received(), (packets("passed"), 0), "{status}");
-}
-
-/// Readings of each process, about one per second: kilobytes of memory, and open descriptors.
-#[derive(Debug, Default)]
-pub struct Memory(BTreeMap<&'static str, Vec<[u64; 2]>>);
-
-/// Maximum growth of a process in kilobytes and descriptors: less than a leak over many rounds, more than an
-/// allocator's variation.
-const MOST: [u64; 2] = [1_024, 2];
-
-impl Memory {
-    /// Takes a reading of a process.
-    pub fn note(&mut self, name: &'static str, process: Pid) {
-        let memory = status_of(process, "VmRSS");
-        let memory = memory.trim_end_matches(" kB").parse().unwrap();
-        let readings = self.0.entry(name).or_default();
-        readings.push([memory, descriptors_of(process) as u64]);
-    }
-
-    /// Panics if a process has grown. Compares the minima of the last quarter and of the quarter before the middle:
-    /// commands that run during a reading add memory and descriptors for a short time; a leak raises the minimum too.
-    pub fn expect_flat(&self) {
-        for (name, readings) in self.0.iter().filter(|(_, readings)| readings.len() >= 12) {
-            let quarter = readings.len() / 4;
-            let (early, late) = (&readings[quarter..][..quarter], &readings[3 * quarter..]);
-            for (index, most) in MOST.iter().enumerate() {
-                let least = |part: &[[u64; 2]]| part.iter().map(|reading| reading[index]).min();
-                let allowed = least(early).map(|least| least + most);
-                assert!(least(late) <= allowed, "{name} has grown: {readings:?}");
-            }
-        }
-    }
 }

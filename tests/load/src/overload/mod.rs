@@ -15,7 +15,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use clap::Parser;
+use clap::Args;
 use limiter_tests::{
     command::{ip, prepared},
     hosts::{Hosts, SERVER, on},
@@ -29,9 +29,8 @@ use nix::{
 };
 
 /// Measure how an overloaded web server fares behind a fixed limit and an adaptive one
-#[derive(Debug, Parser)]
-#[command(name = "overload")]
-struct Args {
+#[derive(Debug, Args)]
+pub struct Options {
     /// Runs of each kind, alternating
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
@@ -61,8 +60,8 @@ struct Run {
     course: Vec<Second>,
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+/// Measures, and prints the table.
+pub fn main(options: &Options) -> Result<()> {
     // Pins go with this process.
     unshare(CloneFlags::CLONE_NEWNS).context("this needs root")?;
     let none = None::<&str>;
@@ -75,9 +74,9 @@ fn main() -> Result<()> {
         none,
     )?;
     let mut runs = Vec::new();
-    for number in 0..2 * args.runs {
+    for number in 0..2 * options.runs {
         let is_adaptive = number % 2 == 1;
-        eprintln!("overload: run {} of {}", number + 1, 2 * args.runs);
+        eprintln!("overload: run {} of {}", number + 1, 2 * options.runs);
         runs.push(run(is_adaptive)?);
     }
     let rows = runs.iter().map(|run| {
@@ -88,7 +87,7 @@ fn main() -> Result<()> {
         "99th percentile of ordinary clients' times; {SETTLING} s of each phase are not measured"
     );
     println!("{}", table("LIMIT|BEFORE|OVERLOAD|AFTER", 1, rows));
-    if let Some(path) = args.svg {
+    if let Some(path) = &options.svg {
         fs::write(path, picture::svg(&runs[0].course, &runs[1].course))?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Changes the attachment again and again: reloads, lists, limits, resets.
 
-use super::{Soak, wire::Role};
-use crate::number;
+use super::{state::Soak, wire::Role};
+use limiter_tests::number;
 
 /// Tokens per second of the limit that never changes.
 pub const RATE: u32 = 50;
