@@ -4,6 +4,8 @@ use std::fs;
 
 use nix::unistd::Pid;
 
+use crate::eventually;
+
 /// The value of a field in `/proc/PID/status`.
 pub fn status_of(process: Pid, name: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -40,9 +42,10 @@ pub fn children_of(process: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// The helper process of `limiter export`.
+/// The helper process of `limiter export`, `feed` or `notify`.
 pub fn helper_of(process: Pid) -> Pid {
-    let children = children_of(process);
-    assert_eq!(children.len(), 1, "of {process}: {children:?}");
-    children[0]
+    // A program that `notify` has run may not have been reaped yet.
+    let is_alone = || children_of(process).len() == 1;
+    eventually("the helper is the only child", is_alone);
+    children_of(process)[0]
 }

@@ -237,7 +237,8 @@ fn new_clients_connect_by_their_first_retransmission_during_a_flood() {
         behind_the_flood: false,
         asks: false,
     };
-    let connected = connect_during(&hosts, Some(flood), clients).percent_within(1_700);
+    // The first retransmission is a second after the first packet, the next one three.
+    let connected = connect_during(&hosts, Some(flood), clients).percent_within(2_700);
     // Without second chances, a third does not connect.
     assert!(connected >= 90.0, "{connected} %");
     let chances = number(&hosts.status()["sources"]["second_chances"]);

@@ -1,8 +1,8 @@
 //! Runs the test programs, several at once. Mostly they wait: for clocks, for a rate limit, for the kernel.
 //!
-//! No documentation has examples that run (`doctest = false`): rustdoc would build each crate once more.
+//! No documentation has examples that run: for them, rustdoc would build each crate once more.
 
-use std::{fs, path::Path, process::Command, time::Instant};
+use std::{fs, process::Command, time::Instant};
 
 use anyhow::{Context, Result, bail};
 use tempfile::NamedTempFile;
@@ -14,7 +14,7 @@ use crate::{
     summary::{Report, Summary},
 };
 
-/// Number of programs that run at once. Each has as many threads as there are processors, apart from [`THREADS`]. All of
+/// Number of programs that run at once. Each has as many threads as there are processors, apart from [`PROMPT`] ones. All of
 /// them wait for more than half of their time, and most of them for nearly all of it.
 const LANES: usize = 6;
 
@@ -23,11 +23,12 @@ const LONG: &str = "fleet fleet_hosts_postgres bench faults notify trial package
     configurations cookbook replace replay live_change runbook crowdsec forms established merged export lists set \
     all fleet_store fleet_valkey fleet_lists config_file feeds drivers tc instructions adaptive soak table_model demo";
 
-/// Programs with more threads than there are processors: their tests mostly wait.
-const THREADS: [(&str, &str); 2] = [
-    ("fleet fleet_hosts_postgres", "3"),
-    ("notify trial bans forms established tc runbook", "4"),
-];
+/// Programs whose tests promise seconds, or milliseconds. They mostly wait, so each has this many threads; and the
+/// scheduler lets them run before the others, which keep the processors busy.
+const PROMPT: &str = "adaptive chain fleet fleet_hosts_postgres fleet_lists fleet_postgres fleet_store fleet_valkey \
+    notify pacing runbook second_chance trial";
+const PROMPT_THREADS: &str = "3";
+const PROMPT_NICENESS: &str = "-10";
 
 /// The programs that run after all others, one by one. Two threads on two processors meet at a barrier thousands of
 /// times. Beside other programs, each would wait for its processor there.
@@ -42,9 +43,10 @@ pub fn build() -> Result<Vec<Program>> {
     build.args(["test", "--workspace", "--locked", "--no-run"]);
     let mut programs = artifacts::build(&mut build)?;
     programs.retain(|program| program.profile.test);
-    let named = [LAST, LONG].into_iter();
-    let named = named.chain(THREADS.map(|(names, _)| names));
-    for name in named.flat_map(|names| names.split(' ')) {
+    for name in [LAST, LONG, PROMPT]
+        .into_iter()
+        .flat_map(|names| names.split(' '))
+    {
         if !programs.iter().any(|program| is_of(program, name)) {
             bail!("there is no test program {name}: correct its name in xtask/src/lanes.rs");
         }
@@ -61,7 +63,7 @@ pub fn build() -> Result<Vec<Program>> {
 /// others.
 pub fn run(programs: &[Program], quick: bool, prepare: Prepare) -> Result<Summary> {
     let runner = Runner {
-        own_pins: output(&mut with_own_pins(Path::new("true"))).is_ok(),
+        own_pins: output(Command::new(OWN_PINS[0]).args(&OWN_PINS[1..]).arg("true")).is_ok(),
         prepare,
     };
     let is_last = |program: &&Program| is_one_of(program, LAST);
@@ -76,16 +78,14 @@ pub fn run(programs: &[Program], quick: bool, prepare: Prepare) -> Result<Summar
     runner.summarize(&results)
 }
 
-/// The command that runs a program with its own bpffs.
-fn with_own_pins(program: &Path) -> Command {
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--mount", "sh", "-c", OWN_PINS]);
-    unshare.arg(program);
-    unshare
-}
-
-/// The shell script that mounts a new bpffs, then executes the program `$0`.
-const OWN_PINS: &str = "mount -t bpf -o mode=0700 bpf /sys/fs/bpf && exec \"$0\" \"$@\"";
+/// The start of a command that runs a program, the next argument, with a new bpffs.
+const OWN_PINS: [&str; 5] = [
+    "unshare",
+    "--mount",
+    "sh",
+    "-c",
+    "mount -t bpf -o mode=0700 bpf /sys/fs/bpf && exec \"$0\" \"$@\"",
+];
 
 /// True if the program is `tests/NAME.rs` of a package, or the folder of that name.
 fn is_of(program: &Program, name: &str) -> bool {
@@ -143,16 +143,20 @@ impl Runner<'_> {
     /// The command of a program. If the machine allows it, each program has its own bpffs: some tests clear the pins of
     /// removed interfaces, and others look for such pins.
     fn command(&self, program: &Program, test: Option<&str>) -> Command {
-        let mut command = if self.own_pins {
-            with_own_pins(&program.file)
-        } else {
-            Command::new(&program.file)
-        };
+        let is_prompt = is_one_of(program, PROMPT);
+        // Without the right to do so, `nice` changes nothing and says so.
+        let niceness = if is_prompt { PROMPT_NICENESS } else { "0" };
+        let mut command = Command::new("nice");
+        command.args(["-n", niceness]);
+        if self.own_pins {
+            command.args(OWN_PINS);
+        }
+        command.arg(&program.file);
         program.set_folder(&mut command);
         command.args(test.into_iter().flat_map(|test| ["--exact", test]));
-        let mut groups = THREADS.iter();
-        let group = groups.find(|(names, _)| is_one_of(program, names));
-        command.envs(group.map(|(_, threads)| ("RUST_TEST_THREADS", threads)));
+        if is_prompt {
+            command.env("RUST_TEST_THREADS", PROMPT_THREADS);
+        }
         (self.prepare)(&mut command);
         command
     }
