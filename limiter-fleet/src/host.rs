@@ -8,7 +8,7 @@ use std::{
 use ipnet::IpNet;
 use limiter_common::table::key::{SLOTS, SourceKey};
 
-use crate::{conflicts::Held, quota::Quota, refill::Reading, store::Entry};
+use crate::{conflicts::Held, quota::Quota, refill::Reading, store::StoredPrefix};
 
 /// The list of denied sources, which may cut a host off from its store.
 pub const DENY: &str = "deny";
@@ -102,6 +102,6 @@ pub trait Host {
     fn edit_lists(
         interface: String,
         lists: OnLists,
-        bans: Option<Vec<Entry>>,
+        bans: Option<Vec<StoredPrefix>>,
     ) -> impl Future<Output = Edited> + 'static;
 }

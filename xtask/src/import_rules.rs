@@ -47,7 +47,7 @@ const CIRCLE_MAX: [(&str, usize); 10] = [
     ("limiter-config", 2),
     ("limiter-ebpf", 1),
     ("limiter-feed", 2),
-    ("limiter-fleet", 7),
+    ("limiter-fleet", 3),
     ("limiter-kernel", 2),
     ("limiter-user", 3),
     ("tests", 2),

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::{
     host::{BANS, DENY, OnLists},
     status::{Listed, show},
-    store::{Changed, Entry, Lists},
+    store::{Changed, Lists, StoredPrefix},
 };
 
 /// Time until a retry after an error.
@@ -42,7 +42,7 @@ pub struct Waiting {
 
 #[derive(Default)]
 pub struct SharedLists {
-    lists: BTreeMap<String, BTreeMap<IpNet, Entry>>,
+    lists: BTreeMap<String, BTreeMap<IpNet, StoredPrefix>>,
     /// The last revision that was read; 0 before the first reading.
     pub revision: u64,
     /// False if the lists must be read, whatever their revision.
@@ -120,7 +120,10 @@ impl SharedLists {
 
     /// The fleet's entries and bans to put in force, and one of those left out because they contain the store's
     /// addresses. Lists that have not been read are not among them: what is in force stays.
-    pub fn wanted(&self, store_at: &[IpAddr]) -> (OnLists, Option<Vec<Entry>>, Option<String>) {
+    pub fn wanted(
+        &self,
+        store_at: &[IpAddr],
+    ) -> (OnLists, Option<Vec<StoredPrefix>>, Option<String>) {
         let (mut lists, mut bans, mut left_out) = (OnLists::new(), None, None);
         for (name, entries) in &self.lists {
             let cuts_off = |prefix: &IpNet| cuts_off(name, prefix, store_at);
@@ -187,10 +190,10 @@ impl SharedLists {
     /// The entries as `list` shows them; none if nothing has been read.
     pub fn listed(&self, name: &str, now: Instant) -> Option<Vec<Listed>> {
         let listed = self.lists.get(name)?.values().map(|entry| {
-            let since = now.saturating_duration_since(entry.at);
+            let since = now.saturating_duration_since(entry.read_at);
             Listed {
                 prefix: show(&entry.prefix),
-                by: entry.by.clone(),
+                by: entry.author.clone(),
                 age_seconds: (entry.age + since).as_secs_f64(),
             }
         });
@@ -207,18 +210,18 @@ pub fn cuts_off(list: &str, prefix: &IpNet, store_at: &[IpAddr]) -> bool {
 mod tests {
     use super::*;
 
-    fn entry(prefix: &str) -> Entry {
-        Entry {
-            at: Instant::now(),
+    fn entry(prefix: &str) -> StoredPrefix {
+        StoredPrefix {
+            read_at: Instant::now(),
             prefix: prefix.parse().expect("a prefix"),
-            by: "a".to_owned(),
+            author: "a".to_owned(),
             age: Duration::from_secs(5),
             left: None,
         }
     }
 
     /// Lets the lists read these entries of `deny`, which are banned too. Returns the lines to report.
-    fn read(lists: &mut SharedLists, revision: u64, entries: &[Entry]) -> Vec<String> {
+    fn read(lists: &mut SharedLists, revision: u64, entries: &[StoredPrefix]) -> Vec<String> {
         let read = Lists {
             revision,
             lists: vec![Ok(entries.to_vec()), Ok(entries.to_vec())],

@@ -2,6 +2,22 @@
 
 use super::error::Error;
 
+/// The largest integer that a double can tell from its neighbours.
+pub(super) const MOST: u64 = (1 << 53) - 1;
+/// Maximum members kept and counted: the ones with the latest heartbeats.
+pub const MEMBERS: usize = 10_000;
+/// Maximum limits kept per fleet: the ones reported last.
+pub const LIMITS: usize = 256;
+/// Maximum prefixes on a list.
+pub const PREFIXES: usize = 100_000;
+/// Prefixes per message of a reading.
+pub(super) const READ_AT_ONCE: usize = 500;
+
+/// The error of a list that has too many prefixes.
+pub(super) fn list_full(list: &str) -> Error {
+    Error::ListFull(list.to_owned(), PREFIXES)
+}
+
 /// A connection to a store of one kind. Requests can be under way at the same time. Times are microseconds of the
 /// store's clock. Names are valid. Answers are not trusted: the caller checks them.
 #[async_trait::async_trait]

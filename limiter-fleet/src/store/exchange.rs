@@ -4,14 +4,12 @@ use limiter_common::arithmetic::bucket::TICK_SHIFT;
 
 use super::{
     Store,
-    engine::{Charge, Charges, Terms},
+    engine::{Charge, Charges, MOST, Terms},
     error::Error,
     names,
 };
 use crate::{host::Limit, ledger::Record, member::Round, quota::Fleet};
 
-/// The largest integer that a double can tell from its neighbours.
-pub const MOST: u64 = (1 << 53) - 1;
 /// Base lifetime of a record, in milliseconds. Twice the time that the bucket takes to fill is added. A record is kept
 /// for at least half of the sum.
 const LIFE: u64 = 120_000;

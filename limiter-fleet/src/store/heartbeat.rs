@@ -4,22 +4,16 @@ use std::time::Duration;
 
 use super::{
     Store,
-    engine::Heartbeat,
+    engine::{Heartbeat, LIMITS, MOST},
     error::Error,
-    exchange::MOST,
     names::{is_label, name, printable},
 };
 use crate::conflicts::Held;
 
-/// Maximum members kept and counted: the ones with the latest heartbeats.
-pub const MEMBERS: usize = 10_000;
-/// Maximum limits kept per fleet: the ones reported last.
-pub const LIMITS: usize = 256;
-
 /// The answer to a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// Number of live members, including this one; at least 1, at most [`MEMBERS`].
+    /// Number of live members, including this one; at least 1, at most [`MEMBERS`](super::MEMBERS).
     pub hosts: u32,
     /// Age of the oldest heartbeat among the live members.
     pub oldest: Duration,

@@ -1,22 +1,18 @@
 //! The lists that all hosts of a fleet share.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Store,
-    engine::ListEdit,
+    engine::{ListEdit, MOST, PREFIXES},
     error::Error,
-    exchange::MOST,
-    names::{self, is_label, printable},
+    names::{self, printable},
+    stored_prefix::StoredPrefix,
 };
 
-/// Maximum prefixes on a list.
-pub const PREFIXES: usize = 100_000;
-/// Prefixes per message of a reading.
-pub(super) const READ_AT_ONCE: usize = 500;
 /// Maximum messages of a reading. A list that was longer before has empty parts.
 const PARTS: usize = 1_000;
 
@@ -45,37 +41,13 @@ pub struct Changed {
     pub revision: u64,
 }
 
-/// A prefix on a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The prefix.
-    pub prefix: IpNet,
-    /// Name of the host that added the prefix; then `: ` and the reason, if there is one.
-    pub by: String,
-    /// Time at which the entry was read.
-    pub at: Instant,
-    /// Time since the prefix was added, when it was read.
-    pub age: Duration,
-    /// Time until the prefix expires, when it was read; without it, the prefix stays until it is removed.
-    pub left: Option<Duration>,
-}
-
 /// The lists as read from the store.
 #[derive(Debug)]
 pub struct Lists {
     /// The revision; see [`super::Beat`].
     pub revision: u64,
     /// The requested lists, in the requested order. Invalid and expired entries are left out.
-    pub lists: Vec<Result<Vec<Entry>, Error>>,
-}
-
-/// The stored form of an entry.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Kept {
-    by: String,
-    at: u64,
-    until: Option<u64>,
+    pub lists: Vec<Result<Vec<StoredPrefix>, Error>>,
 }
 
 impl Store {
@@ -133,7 +105,12 @@ impl Store {
     }
 
     /// Reads a list in parts. `lowest` becomes the lowest revision: changes between the parts are read again.
-    async fn list(&self, fleet: &str, list: &str, lowest: &mut u64) -> Result<Vec<Entry>, Error> {
+    async fn list(
+        &self,
+        fleet: &str,
+        list: &str,
+        lowest: &mut u64,
+    ) -> Result<Vec<StoredPrefix>, Error> {
         let (mut all, mut place) = (Vec::new(), None);
         for _ in 0..PARTS {
             let part = self.engine.part(fleet, list, place.as_deref()).await?;
@@ -142,7 +119,9 @@ impl Store {
             }
             *lowest = part.revision.min(*lowest);
             let entries = part.entries.iter();
-            all.extend(entries.filter_map(|(prefix, value)| entry(prefix, value, part.now)));
+            all.extend(
+                entries.filter_map(|(prefix, value)| StoredPrefix::read(prefix, value, part.now)),
+            );
             place = part.next;
             if place.is_none() {
                 return Ok(all);
@@ -153,68 +132,5 @@ impl Store {
             }
         }
         Err(self.target.invalid("a list without an end"))
-    }
-}
-
-pub(super) fn full(list: &str) -> Error {
-    Error::ListFull(list.to_owned(), PREFIXES)
-}
-
-fn entry(prefix: &[u8], value: &[u8], now: u64) -> Option<Entry> {
-    let text = std::str::from_utf8(prefix).ok()?;
-    let prefix: IpNet = text.parse().ok()?;
-    // Accepts only the spelling that limiter writes. Otherwise one prefix could be on the list twice.
-    if prefix.trunc().to_string() != text {
-        return None;
-    }
-    let Kept { by, at, until } = serde_json::from_slice(value).ok()?;
-    if !is_label(&by) || until.is_some_and(|until| until <= now) {
-        return None;
-    }
-    Some(Entry {
-        prefix,
-        by,
-        at: Instant::now(),
-        age: Duration::from_micros(now.saturating_sub(at)),
-        left: until.map(|until| Duration::from_micros(until - now)),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(prefix: &str, value: &str) -> Option<Entry> {
-        entry(prefix.as_bytes(), value.as_bytes(), 1_000)
-    }
-
-    #[test]
-    fn only_well_formed_list_entries_are_read() {
-        let good = read("192.0.2.0/24", r#"{"by":"me","at":400,"until":1500}"#).unwrap();
-        assert_eq!(good.age, Duration::from_micros(600));
-        assert_eq!(good.left, Some(Duration::from_micros(500)));
-        let value = r#"{"by":"me","at":400,"until":null}"#;
-        assert!(read("2001:db8::/32", value).is_some());
-        for prefix in [
-            "192.0.2.1/24",
-            "192.0.2.0",
-            "192.0.2.0/33",
-            "2001:DB8::/32",
-            "x",
-        ] {
-            assert_eq!(read(prefix, value), None, "{prefix}");
-        }
-        for value in [
-            "",
-            "{}",
-            r#"{"by":"me","at":400,"until":1000}"#,
-            r#"{"by":"me","at":-1,"until":null}"#,
-            r#"{"by":"","at":1,"until":null}"#,
-            "{\"by\":\"\\u001b\",\"at\":1,\"until\":null}",
-            r#"{"by":"me","at":1,"until":null,"more":1}"#,
-            r#"{"by":"me","at":1.5,"until":null}"#,
-        ] {
-            assert_eq!(read("192.0.2.0/24", value), None, "{value}");
-        }
     }
 }

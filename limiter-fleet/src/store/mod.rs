@@ -14,15 +14,18 @@ mod options;
 mod postgres;
 mod redis;
 mod socket;
+mod stored_prefix;
 
 use std::sync::Arc;
 
 use self::{address::Address, engine::Engine, postgres::Postgres, redis::Redis};
+pub use engine::{LIMITS, MEMBERS, PREFIXES};
 pub use error::{Error, Fault};
-pub use heartbeat::{Beat, LIMITS, MEMBERS};
-pub use lists::{Changed, Edit, Entry, Lists, PREFIXES};
+pub use heartbeat::Beat;
+pub use lists::{Changed, Edit, Lists};
 pub use options::{Options, Target};
 pub use postgres::SCHEMA;
+pub use stored_prefix::StoredPrefix;
 
 /// A connection to the store. Clones share the connection and can be used at the same time.
 #[derive(Clone)]

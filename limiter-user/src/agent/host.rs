@@ -17,7 +17,7 @@ use limiter_fleet::{
     host::{About, Edited, Found, Host, Limit, OnLists, Sighting, Table},
     quota::Quota,
     refill::{self, Reading},
-    store::Entry,
+    store::StoredPrefix,
 };
 use limiter_kernel::{
     Attachment, Error, Result,
@@ -58,7 +58,11 @@ impl Host for Here {
         Ok((tables, errors.collect()))
     }
 
-    async fn edit_lists(interface: String, lists: OnLists, bans: Option<Vec<Entry>>) -> Edited {
+    async fn edit_lists(
+        interface: String,
+        lists: OnLists,
+        bans: Option<Vec<StoredPrefix>>,
+    ) -> Edited {
         // Bounds the memory and the threads of a host with many interfaces.
         static EDITS: Semaphore = Semaphore::const_new(4);
         let _permit = EDITS.acquire().await;
@@ -80,13 +84,13 @@ impl Host for Here {
 }
 
 /// The fleet's bans as those of a feed, without those that have ended or that no host can make.
-fn wanted(bans: Vec<Entry>) -> Wanted {
+fn wanted(bans: Vec<StoredPrefix>) -> Wanted {
     let now = Instant::now();
-    let bans = bans.into_iter().filter_map(|entry| {
-        let ends = entry.left.map(|left| entry.at + left);
-        let reason = entry.by.chars().take(REASON_MAX).collect();
-        let is_good = ends.is_none_or(|ends| ends > now) && bannable(&entry.prefix).is_ok();
-        is_good.then_some((entry.prefix, (ends, reason)))
+    let bans = bans.into_iter().filter_map(|ban| {
+        let ends = ban.left.map(|left| ban.read_at + left);
+        let reason = ban.author.chars().take(REASON_MAX).collect();
+        let is_good = ends.is_none_or(|ends| ends > now) && bannable(&ban.prefix).is_ok();
+        is_good.then_some((ban.prefix, (ends, reason)))
     });
     bans.collect()
 }

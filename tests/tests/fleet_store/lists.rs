@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ipnet::IpNet;
-use limiter_fleet::store::{Changed, Edit, Entry, Error, Lists, PREFIXES};
+use limiter_fleet::store::{Changed, Edit, Error, Lists, PREFIXES, StoredPrefix};
 use limiter_tests::eventually;
 
 use super::{Asked, FLEET, store};
@@ -26,7 +26,7 @@ impl Asked {
         self.runtime.block_on(lists).unwrap()
     }
 
-    pub fn deny(&mut self) -> Vec<Entry> {
+    pub fn deny(&mut self) -> Vec<StoredPrefix> {
         let mut lists = self.lists(&["deny"]).lists;
         lists.remove(0).unwrap()
     }
@@ -69,7 +69,7 @@ fn list_edits_of_one_host_are_read_by_others() {
     read.sort_by_key(|entry| entry.prefix);
     let texts: Vec<_> = read.iter().map(|entry| entry.prefix.to_string()).collect();
     assert_eq!(texts, ["192.0.2.0/24", "198.51.100.1/32", "2001:db8::/32"]);
-    assert!(read.iter().all(|entry| entry.by == BY));
+    assert!(read.iter().all(|entry| entry.author == BY));
     assert_eq!(read[1].left.map(|left| left + read[1].age), Some(HOUR));
     assert_eq!(read[0].left, None);
     let remove = Edit::Remove(prefixes(&two));

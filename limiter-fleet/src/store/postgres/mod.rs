@@ -11,10 +11,11 @@ use tokio_postgres::types::Type;
 
 use self::connection::Parameter;
 use super::{
-    engine::{Alive, Charges, Engine, Heartbeat, ListEdit, Part, Terms},
+    engine::{
+        Alive, Charges, Engine, Heartbeat, LIMITS, ListEdit, MEMBERS, PREFIXES, Part, READ_AT_ONCE,
+        Terms, list_full,
+    },
     error::{Error, Fault},
-    heartbeat::{LIMITS, MEMBERS},
-    lists::{PREFIXES, READ_AT_ONCE, full},
 };
 
 pub(super) use self::connection::Postgres;
@@ -126,7 +127,7 @@ impl Engine for Postgres {
 /// The error of a request about a list.
 fn too_long(error: Error, list: &str) -> Error {
     match error {
-        Error::At(_, Fault::Refused(why)) if why.starts_with(TOO_MANY) => full(list),
+        Error::At(_, Fault::Refused(why)) if why.starts_with(TOO_MANY) => list_full(list),
         error => error,
     }
 }

@@ -12,10 +12,11 @@ use limiter_common::arithmetic::bucket::TICK_SHIFT;
 
 use self::link::Link;
 use super::{
-    engine::{Alive, Charges, Engine, Heartbeat, ListEdit, Part, Terms},
+    engine::{
+        Alive, Charges, Engine, Heartbeat, LIMITS, ListEdit, MEMBERS, PREFIXES, Part, READ_AT_ONCE,
+        Terms, list_full,
+    },
     error::{Error, Fault},
-    heartbeat::{LIMITS, MEMBERS},
-    lists::{PREFIXES, READ_AT_ONCE, full},
     options::Target,
 };
 
@@ -105,7 +106,7 @@ impl Engine for Redis {
         let (status, prefixes, revision) = self.call(EDIT, &keys, arguments).await?;
         match status {
             0 => Ok((prefixes, revision)),
-            1 => Err(full(edit.list)),
+            1 => Err(list_full(edit.list)),
             2 => Err(no_list(edit.list, &keys[0])),
             _ => Err(self.target.invalid("an edit without a status")),
         }
@@ -119,7 +120,7 @@ impl Engine for Redis {
             self.call(PART, &keys, arguments).await?;
         match usize::try_from(length) {
             Err(_) => return Err(no_list(list, &keys[1])),
-            Ok(length) if length > PREFIXES => return Err(full(list)),
+            Ok(length) if length > PREFIXES => return Err(list_full(list)),
             Ok(_) => {}
         }
         Ok(Part {
