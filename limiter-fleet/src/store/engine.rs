@@ -23,21 +23,48 @@ pub(super) fn list_full(list: &str) -> Error {
 #[async_trait::async_trait]
 pub(super) trait Engine: Send + Sync {
     /// Adds a member's charges to the records, unless this or a later round of the part was counted before. Answers
-    /// with born, total and level (nanoseconds) of each record; with zeros where there is none.
-    async fn exchange(&self, charges: &Charges<'_>) -> Result<Vec<(u64, u64, u64)>, Error>;
+    /// with each record.
+    async fn exchange(&self, charges: &Charges<'_>) -> Result<Vec<StoredRecord>, Error>;
 
-    /// Stores a member's heartbeat. Answers with the number of live members, the age of the oldest heartbeat, the
-    /// revision of the lists, and the members' limits.
+    /// Stores a member's heartbeat.
     async fn heartbeat(&self, heartbeat: &Heartbeat<'_>) -> Result<Alive, Error>;
 
-    /// Changes a list. Answers with the number of changed prefixes, and the revision.
-    async fn edit(&self, edit: &ListEdit<'_>) -> Result<(u64, u64), Error>;
+    /// Changes a list.
+    async fn edit(&self, edit: &ListEdit<'_>) -> Result<Changed, Error>;
 
     /// Reads the part of a list that begins at a place; without one, the first part.
-    async fn part(&self, fleet: &str, list: &str, at: Option<&str>) -> Result<Part, Error>;
+    async fn part(&self, fleet: &str, list: &str, place: Option<&str>) -> Result<Part, Error>;
 }
 
-pub(super) type Alive = (u64, u64, u64, Vec<Vec<u8>>);
+/// A record as the store keeps it; zeros if there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StoredRecord {
+    pub born: u64,
+    pub total: u64,
+    /// Nanoseconds spent in the fleet's own bucket.
+    pub level: u64,
+}
+
+/// The members with a heartbeat.
+pub(super) struct Alive {
+    /// Number of members.
+    pub hosts: u64,
+    /// Age of the oldest heartbeat.
+    pub oldest: u64,
+    /// Revision of the lists.
+    pub revision: u64,
+    /// The members' limits, as JSON.
+    pub held: Vec<Vec<u8>>,
+}
+
+/// The result of a change of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Number of prefixes that were added, renewed or removed.
+    pub prefixes: u64,
+    /// The revision after the change.
+    pub revision: u64,
+}
 
 pub(super) struct Charges<'a> {
     pub fleet: &'a str,
@@ -81,8 +108,17 @@ pub(super) struct ListEdit<'a> {
     pub fleet: &'a str,
     pub list: &'a str,
     pub prefixes: Vec<String>,
-    /// The host that adds the prefixes, and their lifetime; none to remove them.
-    pub add: Option<(&'a str, Option<u64>)>,
+    /// None to remove the prefixes.
+    pub add: Option<Addition<'a>>,
+}
+
+/// What the store keeps with prefixes that are added.
+#[derive(Clone, Copy)]
+pub(super) struct Addition<'a> {
+    /// The host that adds them.
+    pub author: &'a str,
+    /// Lifetime; none: they stay until they are removed.
+    pub lasts: Option<u64>,
 }
 
 pub(super) struct Part {
@@ -90,6 +126,12 @@ pub(super) struct Part {
     pub revision: u64,
     /// The place of the next part.
     pub next: Option<String>,
-    /// Prefixes with their values.
-    pub entries: Vec<(Vec<u8>, Vec<u8>)>,
+    pub prefixes: Vec<Written>,
+}
+
+/// A prefix as the store keeps it. It is not trusted.
+pub(super) struct Written {
+    pub prefix: Vec<u8>,
+    /// The author and the times, as JSON.
+    pub value: Vec<u8>,
 }

@@ -4,7 +4,7 @@ use limiter_common::arithmetic::bucket::TICK_SHIFT;
 
 use super::{
     Store,
-    engine::{Charge, Charges, MOST, Terms},
+    engine::{Charge, Charges, MOST, StoredRecord, Terms},
     error::Error,
     names,
 };
@@ -72,9 +72,10 @@ fn nanoseconds(ticks: u64) -> u64 {
     ticks >> TICK_SHIFT
 }
 
-/// Checks the answer (born, total, level), and converts it to records.
-fn records(answer: &[(u64, u64, u64)], charges: &Charges<'_>) -> Option<Vec<Record>> {
-    let record = |(&(born, total, level), charge): (&(u64, u64, u64), &Charge)| {
+/// Checks the answer, and converts it to records.
+fn records(answer: &[StoredRecord], charges: &Charges<'_>) -> Option<Vec<Record>> {
+    let record = |(stored, charge): (&StoredRecord, &Charge)| {
+        let StoredRecord { born, total, level } = *stored;
         let cap = charges.terms[charge.terms].cap;
         let is_valid =
             born.max(total).max(level) <= MOST && level <= cap && (born > 0 || total + level == 0);
@@ -126,7 +127,9 @@ mod tests {
 
     #[test]
     fn malformed_reply_to_a_round_is_refused() {
-        let good = records(&[(5, 7, 9), (0, 0, 0)], &charges(2, 9)).unwrap();
+        let stored = |(born, total, level)| StoredRecord { born, total, level };
+        let good = [(5, 7, 9), (0, 0, 0)].map(stored);
+        let good = records(&good, &charges(2, 9)).unwrap();
         let first = Record {
             born: 5,
             total: 7,
@@ -141,7 +144,8 @@ mod tests {
             &[(0, 1, 0)],
             &[(0, 0, 1)],
         ] {
-            assert_eq!(records(bad, &charges(1, 9)), None, "{bad:?}");
+            let bad: Vec<_> = bad.iter().copied().map(stored).collect();
+            assert_eq!(records(&bad, &charges(1, 9)), None, "{bad:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Store,
-    engine::{Heartbeat, LIMITS, MOST},
+    engine::{Alive, Heartbeat, LIMITS, MOST},
     error::Error,
     names::{is_label, name, printable},
 };
@@ -43,7 +43,13 @@ impl Store {
             held: held.collect(),
             alive: u64::try_from(alive.as_micros()).unwrap_or(MOST).min(MOST),
         };
-        let (hosts, oldest, revision, held) = self.engine.heartbeat(&heartbeat).await?;
+        let alive = self.engine.heartbeat(&heartbeat).await?;
+        let Alive {
+            hosts,
+            oldest,
+            revision,
+            held,
+        } = alive;
         if hosts.max(oldest).max(revision) > MOST {
             return Err(self.target.invalid("a number that is too large"));
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Store,
-    engine::{ListEdit, MOST, PREFIXES},
+    engine::{Addition, Changed, ListEdit, MOST, PREFIXES},
     error::Error,
     names::{self, printable},
     stored_prefix::StoredPrefix,
@@ -32,15 +32,6 @@ pub enum Edit {
     Remove(Vec<IpNet>),
 }
 
-/// The result of a change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Changed {
-    /// Number of prefixes that were added, renewed or removed.
-    pub prefixes: u64,
-    /// The revision after the change.
-    pub revision: u64,
-}
-
 /// The lists as read from the store.
 #[derive(Debug)]
 pub struct Lists {
@@ -58,11 +49,11 @@ impl Store {
         &mut self,
         fleet: &str,
         list: &str,
-        by: &str,
+        host: &str,
         edit: &Edit,
     ) -> Result<Changed, Error> {
         let micros = |time: Duration| {
-            u64::try_from(time.as_micros()).map_or(MOST / 2, |it| it.min(MOST / 2))
+            u64::try_from(time.as_micros()).map_or(MOST / 2, |micros| micros.min(MOST / 2))
         };
         let author;
         let (add, prefixes) = match edit {
@@ -71,8 +62,12 @@ impl Store {
                 lasts,
                 reason,
             } => {
-                author = printable(format!("{by}: {reason}").trim_end_matches(": "));
-                (Some((&*author, lasts.map(micros))), prefixes)
+                author = printable(format!("{host}: {reason}").trim_end_matches(": "));
+                let add = Addition {
+                    author: &author,
+                    lasts: lasts.map(micros),
+                };
+                (Some(add), prefixes)
             }
             Edit::Remove(prefixes) => (None, prefixes),
         };
@@ -83,8 +78,7 @@ impl Store {
             prefixes: prefixes.collect(),
             add,
         };
-        let (prefixes, revision) = self.engine.edit(&edit).await?;
-        Ok(Changed { prefixes, revision })
+        self.engine.edit(&edit).await
     }
 
     /// Reads lists. The error of a single list is returned in its place.
@@ -118,10 +112,8 @@ impl Store {
                 return Err(self.target.invalid("a number that is too large"));
             }
             *lowest = part.revision.min(*lowest);
-            let entries = part.entries.iter();
-            all.extend(
-                entries.filter_map(|(prefix, value)| StoredPrefix::read(prefix, value, part.now)),
-            );
+            let prefixes = part.prefixes.iter();
+            all.extend(prefixes.filter_map(|written| StoredPrefix::read(written, part.now)));
             place = part.next;
             if place.is_none() {
                 return Ok(all);

@@ -19,10 +19,10 @@ mod stored_prefix;
 use std::sync::Arc;
 
 use self::{address::Address, engine::Engine, postgres::Postgres, redis::Redis};
-pub use engine::{LIMITS, MEMBERS, PREFIXES};
+pub use engine::{Changed, LIMITS, MEMBERS, PREFIXES};
 pub use error::{Error, Fault};
 pub use heartbeat::Beat;
-pub use lists::{Changed, Edit, Lists};
+pub use lists::{Edit, Lists};
 pub use options::{Options, Target};
 pub use postgres::SCHEMA;
 pub use stored_prefix::StoredPrefix;

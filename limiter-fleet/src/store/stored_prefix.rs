@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::names::is_label;
+use super::{engine::Written, names::is_label};
 
 /// A prefix on a list of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ struct Value {
 
 impl StoredPrefix {
     /// Reads a prefix and its value at the store's time `now`. None if they are malformed, or expired.
-    pub(super) fn read(prefix: &[u8], value: &[u8], now: u64) -> Option<Self> {
-        let text = std::str::from_utf8(prefix).ok()?;
+    pub(super) fn read(written: &Written, now: u64) -> Option<Self> {
+        let text = std::str::from_utf8(&written.prefix).ok()?;
         let prefix: IpNet = text.parse().ok()?;
         // Accepts only the spelling that limiter writes. Otherwise one prefix could be on the list twice.
         if prefix.trunc().to_string() != text {
@@ -46,7 +46,7 @@ impl StoredPrefix {
             author,
             added,
             until,
-        } = serde_json::from_slice(value).ok()?;
+        } = serde_json::from_slice(&written.value).ok()?;
         if !is_label(&author) || until.is_some_and(|until| until <= now) {
             return None;
         }
@@ -65,7 +65,8 @@ mod tests {
     use super::*;
 
     fn read(prefix: &str, value: &str) -> Option<StoredPrefix> {
-        StoredPrefix::read(prefix.as_bytes(), value.as_bytes(), 1_000)
+        let [prefix, value] = [prefix, value].map(|text| text.as_bytes().to_vec());
+        StoredPrefix::read(&Written { prefix, value }, 1_000)
     }
 
     #[test]

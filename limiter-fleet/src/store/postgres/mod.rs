@@ -12,8 +12,8 @@ use tokio_postgres::types::Type;
 use self::connection::Parameter;
 use super::{
     engine::{
-        Alive, Charges, Engine, Heartbeat, LIMITS, ListEdit, MEMBERS, PREFIXES, Part, READ_AT_ONCE,
-        Terms, list_full,
+        Alive, Changed, Charges, Engine, Heartbeat, LIMITS, ListEdit, MEMBERS, PREFIXES, Part,
+        READ_AT_ONCE, StoredRecord, Terms, Written, list_full,
     },
     error::{Error, Fault},
 };
@@ -34,7 +34,7 @@ const TOO_MANY: &str = "LF001";
 
 #[async_trait::async_trait]
 impl Engine for Postgres {
-    async fn exchange(&self, charges: &Charges<'_>) -> Result<Vec<(u64, u64, u64)>, Error> {
+    async fn exchange(&self, charges: &Charges<'_>) -> Result<Vec<StoredRecord>, Error> {
         let Charges { terms, items, .. } = charges;
         let limits: Vec<_> = terms.iter().map(|terms| terms.limit).collect();
         let cost = |terms: &Terms| terms.cost as f64 / f64::from(1 << TICK_SHIFT);
@@ -45,7 +45,7 @@ impl Engine for Postgres {
         let packets: Vec<_> = items.iter().map(|item| signed(item.packets)).collect();
         let numbers = items.iter().map(|item| signed(item.terms as u64 + 1));
         let numbers: Vec<_> = numbers.collect();
-        let with: [Parameter<'_>; 11] = [
+        let parameters: [Parameter<'_>; 11] = [
             (&charges.fleet, Type::TEXT),
             (&charges.member.cast_signed(), Type::INT8),
             (&signed(charges.part.into()), Type::INT8),
@@ -58,15 +58,21 @@ impl Engine for Postgres {
             (&packets, Type::INT8_ARRAY),
             (&numbers, Type::INT8_ARRAY),
         ];
-        let rows = self.ask(EXCHANGE, &with).await?;
+        let rows = self.ask(EXCHANGE, &parameters).await?;
         let number = |row, column| self.number(row, column);
         rows.iter()
-            .map(|row| Ok((number(row, 0)?, number(row, 1)?, number(row, 2)?)))
+            .map(|row| {
+                Ok(StoredRecord {
+                    born: number(row, 0)?,
+                    total: number(row, 1)?,
+                    level: number(row, 2)?,
+                })
+            })
             .collect()
     }
 
     async fn heartbeat(&self, heartbeat: &Heartbeat<'_>) -> Result<Alive, Error> {
-        let with: [Parameter<'_>; 7] = [
+        let parameters: [Parameter<'_>; 7] = [
             (&heartbeat.fleet, Type::TEXT),
             (&heartbeat.member.cast_signed(), Type::INT8),
             (&heartbeat.label, Type::TEXT),
@@ -75,38 +81,46 @@ impl Engine for Postgres {
             (&signed(MEMBERS as u64), Type::INT8),
             (&signed(LIMITS as u64), Type::INT8),
         ];
-        let row = self.ask_one(HEARTBEAT, &with).await?;
+        let row = self.ask_one(HEARTBEAT, &parameters).await?;
         let held: Vec<&str> = self.read(&row, 3)?;
         let held = held.into_iter().map(Into::into).collect();
         let number = |column| self.number(&row, column);
-        Ok((number(0)?, number(1)?, number(2)?, held))
+        Ok(Alive {
+            hosts: number(0)?,
+            oldest: number(1)?,
+            revision: number(2)?,
+            held,
+        })
     }
 
-    async fn edit(&self, edit: &ListEdit<'_>) -> Result<(u64, u64), Error> {
-        let by = edit.add.map(|(by, _)| by);
-        let lasts = edit.add.and_then(|(_, lasts)| lasts).map(signed);
-        let with: [Parameter<'_>; 6] = [
+    async fn edit(&self, edit: &ListEdit<'_>) -> Result<Changed, Error> {
+        let author = edit.add.map(|add| add.author);
+        let lasts = edit.add.and_then(|add| add.lasts).map(signed);
+        let parameters: [Parameter<'_>; 6] = [
             (&edit.fleet, Type::TEXT),
             (&edit.list, Type::TEXT),
             (&edit.prefixes, Type::TEXT_ARRAY),
-            (&by, Type::TEXT),
+            (&author, Type::TEXT),
             (&lasts, Type::INT8),
             (&signed(PREFIXES as u64), Type::INT8),
         ];
-        let row = self.ask_one(EDIT, &with).await;
+        let row = self.ask_one(EDIT, &parameters).await;
         let row = row.map_err(|error| too_long(error, edit.list))?;
-        Ok((self.number(&row, 0)?, self.number(&row, 1)?))
+        Ok(Changed {
+            prefixes: self.number(&row, 0)?,
+            revision: self.number(&row, 1)?,
+        })
     }
 
-    async fn part(&self, fleet: &str, list: &str, at: Option<&str>) -> Result<Part, Error> {
-        let with: [Parameter<'_>; 5] = [
+    async fn part(&self, fleet: &str, list: &str, place: Option<&str>) -> Result<Part, Error> {
+        let parameters: [Parameter<'_>; 5] = [
             (&fleet, Type::TEXT),
             (&list, Type::TEXT),
-            (&at.unwrap_or_default(), Type::TEXT),
+            (&place.unwrap_or_default(), Type::TEXT),
             (&signed(READ_AT_ONCE as u64), Type::INT8),
             (&signed(PREFIXES as u64), Type::INT8),
         ];
-        let row = self.ask_one(PART, &with).await;
+        let row = self.ask_one(PART, &parameters).await;
         let row = row.map_err(|error| too_long(error, list))?;
         let prefixes: Vec<&str> = self.read(&row, 2)?;
         let values: Vec<&str> = self.read(&row, 3)?;
@@ -115,10 +129,13 @@ impl Engine for Postgres {
             now: self.number(&row, 0)?,
             revision: self.number(&row, 1)?,
             next: last.map(|last| (*last).to_owned()),
-            entries: prefixes
+            prefixes: prefixes
                 .iter()
                 .zip(values)
-                .map(|(prefix, value)| ((*prefix).into(), value.into()))
+                .map(|(prefix, value)| Written {
+                    prefix: (*prefix).into(),
+                    value: value.into(),
+                })
                 .collect(),
         })
     }

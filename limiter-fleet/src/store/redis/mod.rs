@@ -13,8 +13,8 @@ use limiter_common::arithmetic::bucket::TICK_SHIFT;
 use self::link::Link;
 use super::{
     engine::{
-        Alive, Charges, Engine, Heartbeat, LIMITS, ListEdit, MEMBERS, PREFIXES, Part, READ_AT_ONCE,
-        Terms, list_full,
+        Alive, Changed, Charges, Engine, Heartbeat, LIMITS, ListEdit, MEMBERS, PREFIXES, Part,
+        READ_AT_ONCE, StoredRecord, Terms, Written, list_full,
     },
     error::{Error, Fault},
     options::Target,
@@ -73,7 +73,7 @@ impl Redis {
 
 #[async_trait::async_trait]
 impl Engine for Redis {
-    async fn exchange(&self, charges: &Charges<'_>) -> Result<Vec<(u64, u64, u64)>, Error> {
+    async fn exchange(&self, charges: &Charges<'_>) -> Result<Vec<StoredRecord>, Error> {
         let Charges { fleet, part, .. } = charges;
         let last_round = format!("m:{:016x}:{part}", charges.member);
         let mut keys = vec![key(fleet, &last_round)];
@@ -85,38 +85,46 @@ impl Engine for Redis {
         }
         let terms: Vec<_> = charges.terms.iter().flat_map(written).collect();
         let arguments = (charges.number, charges.terms.len(), terms, items);
-        self.call(EXCHANGE, &keys, arguments).await
+        let answer: Vec<_> = self.call(EXCHANGE, &keys, arguments).await?;
+        let record = |(born, total, level)| StoredRecord { born, total, level };
+        Ok(answer.into_iter().map(record).collect())
     }
 
     async fn heartbeat(&self, heartbeat: &Heartbeat<'_>) -> Result<Alive, Error> {
         let keys = ["members", "limits", "revision"].map(|name| key(heartbeat.fleet, name));
         let member = format!("{:016x} {}", heartbeat.member, heartbeat.label);
         let arguments = (heartbeat.alive, MEMBERS, LIMITS, member, &heartbeat.held);
-        self.call(HEARTBEAT, &keys, arguments).await
+        let (hosts, oldest, revision, held) = self.call(HEARTBEAT, &keys, arguments).await?;
+        Ok(Alive {
+            hosts,
+            oldest,
+            revision,
+            held,
+        })
     }
 
-    async fn edit(&self, edit: &ListEdit<'_>) -> Result<(u64, u64), Error> {
+    async fn edit(&self, edit: &ListEdit<'_>) -> Result<Changed, Error> {
         let keys = [list_key(edit.fleet, edit.list), key(edit.fleet, "revision")];
-        let (by, lasts) = match edit.add {
-            Some((by, lasts)) => (serde_json::json!(by).to_string(), lasts),
+        let (author, lasts) = match edit.add {
+            Some(add) => (serde_json::json!(add.author).to_string(), add.lasts),
             None => (String::new(), None),
         };
         let lasts = lasts.map_or_else(String::new, |lasts| lasts.to_string());
-        let arguments = (PREFIXES, by, lasts, &edit.prefixes);
+        let arguments = (PREFIXES, author, lasts, &edit.prefixes);
         let (status, prefixes, revision) = self.call(EDIT, &keys, arguments).await?;
         match status {
-            0 => Ok((prefixes, revision)),
+            0 => Ok(Changed { prefixes, revision }),
             1 => Err(list_full(edit.list)),
             2 => Err(no_list(edit.list, &keys[0])),
             _ => Err(self.target.invalid("an edit without a status")),
         }
     }
 
-    async fn part(&self, fleet: &str, list: &str, at: Option<&str>) -> Result<Part, Error> {
+    async fn part(&self, fleet: &str, list: &str, place: Option<&str>) -> Result<Part, Error> {
         let keys = [key(fleet, "revision"), list_key(fleet, list)];
         type Answer = (u64, u64, i64, String, Vec<(Vec<u8>, Vec<u8>)>);
-        let arguments = (PREFIXES, at.unwrap_or("0"), READ_AT_ONCE);
-        let (now, revision, length, next, entries): Answer =
+        let arguments = (PREFIXES, place.unwrap_or("0"), READ_AT_ONCE);
+        let (now, revision, length, next, prefixes): Answer =
             self.call(PART, &keys, arguments).await?;
         match usize::try_from(length) {
             Err(_) => return Err(no_list(list, &keys[1])),
@@ -127,7 +135,10 @@ impl Engine for Redis {
             now,
             revision,
             next: Some(next).filter(|next| next != "0"),
-            entries,
+            prefixes: prefixes
+                .into_iter()
+                .map(|(prefix, value)| Written { prefix, value })
+                .collect(),
         })
     }
 }
@@ -180,7 +191,10 @@ fn check(target: &Target, info: &str) -> Result<(), Fault> {
     let Some(version) = field("redis_version") else {
         return not("not a Redis".to_owned());
     };
-    let major = version.split('.').next().and_then(|it| it.parse().ok());
+    let major = version
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok());
     if major.is_none_or(|major: u32| major < OLDEST) {
         return not(format!("Redis {}", target.quoted(version)));
     }
