@@ -1,22 +1,20 @@
-//! The rounds of a feed.
+//! The rounds of a feed: when it reads its source, and when it brings the bans to the wanted ones.
 
 use std::{
-    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use ipnet::IpNet;
 use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
-    Settings, coverage,
-    host::{Edit, Host, Others, Own, OwnBy, State},
+    Settings, change,
+    host::{Host, Others, State},
     http::Servers,
     left_out::{LeftOut, Reason},
     protected::{Protected, show},
-    source::{All, Fetched, Source, Wanted},
-    unconfirmed::Unconfirmed,
+    source::{Fetched, Source, Wanted},
+    wishes::Wishes,
 };
 
 /// Bounds of the time from a failed round to the next.
@@ -29,32 +27,6 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The longest error, in characters.
 const LINE: usize = 400;
 
-/// Bans per change, so that other commands need not wait long for the attachment's lock.
-const AT_ONCE: usize = 5_000;
-
-/// Bans that a list may change in a round, whatever `max-change` is.
-const FEW: usize = 100;
-
-/// The change from a feed's `own` bans to the `wanted` ones. A ban is renewed if its end is wrong by `tolerance` of the
-/// time that is left, in milliseconds, or more.
-pub fn difference(own: &Own, wanted: &Wanted, tolerance: impl Fn(u64) -> u64) -> Edit {
-    let now = Instant::now();
-    let left = |ends: Option<Instant>| {
-        let left = ends.map(|ends| ends.saturating_duration_since(now).as_millis());
-        left.and_then(|left| left.try_into().ok())
-            .unwrap_or(u64::MAX)
-    };
-    let wishes = wanted.iter();
-    let wishes = wishes.map(|(prefix, (ends, reason))| (*prefix, left(*ends), reason));
-    let add = wishes.filter(|(prefix, left, _)| {
-        let own = own.get(prefix);
-        own.is_none_or(|own| own.abs_diff(*left) >= tolerance(*left))
-    });
-    let add = add.map(|(prefix, left, reason)| (prefix, left, reason.clone()));
-    let remove = own.keys().filter(|prefix| !wanted.contains_key(prefix));
-    (add.collect(), remove.copied().collect())
-}
-
 /// A feed.
 #[derive(Debug)]
 pub struct Feed<H> {
@@ -64,14 +36,9 @@ pub struct Feed<H> {
     servers: Servers,
     /// The host.
     pub host: H,
-    wanted: Wanted,
-    unconfirmed: Unconfirmed,
-    /// Entries that the source has, and that no interface could ban.
-    unusable: Vec<LeftOut>,
+    wishes: Wishes,
     /// Time from which the source is read again.
     due: Instant,
-    /// True if the source has been read since the start: what it wants is known.
-    is_known: bool,
     /// True if nothing that the source has told was lost, so that changes are enough.
     is_whole: bool,
     /// True if all interfaces have what they should.
@@ -94,11 +61,8 @@ impl<H: Host> Feed<H> {
             servers,
             settings,
             host,
-            wanted: Wanted::new(),
-            unconfirmed: Unconfirmed::default(),
-            unusable: Vec::new(),
+            wishes: Wishes::default(),
             due: Instant::now(),
-            is_known: false,
             is_whole: false,
             is_brought: false,
             state,
@@ -135,13 +99,13 @@ impl<H: Host> Feed<H> {
 
     /// Lines about what is left out or held back, and was not in the state `before`.
     pub fn notes(&self, before: &State) -> Vec<String> {
-        let is_new = |it: &&LeftOut| {
+        let is_new = |now: &&LeftOut| {
             let mut before = before.left_out.iter();
-            !before.any(|one| (one.reason, &one.first) == (it.reason, &it.first))
+            !before.any(|then| (then.reason, &then.first) == (now.reason, &now.first))
         };
         let left_out = self.state.left_out.iter().filter(is_new);
         let mut notes: Vec<_> = left_out.map(LeftOut::text).collect();
-        if let (count, Some(first)) = self.unconfirmed.count()
+        if let (count, Some(first)) = self.wishes.unconfirmed.count()
             && count != before.held_back
         {
             notes.push(format!(
@@ -198,8 +162,8 @@ impl<H: Host> Feed<H> {
             let since = SystemTime::now().duration_since(UNIX_EPOCH);
             self.state.succeeded = since.ok().map(|since| since.as_secs());
         }
-        self.state.wanted = self.wanted.len() as u64;
-        self.state.held_back = self.unconfirmed.count().0;
+        self.state.wanted = self.wishes.wanted.len() as u64;
+        self.state.held_back = self.wishes.unconfirmed.count().0;
         self.state.error = error.clone();
         self.host.report(&self.state);
         error.map_or(Ok(()), Err)
@@ -234,7 +198,7 @@ impl<H: Host> Feed<H> {
         for (interface, own) in self.host.own(&self.settings.interfaces).await?.own {
             let own: Vec<_> = own?.0.into_keys().collect();
             removed += own.len();
-            self.change(&interface, (Vec::new(), own)).await?;
+            change::change(&mut self.host, &interface, (Vec::new(), own)).await?;
         }
         Ok(removed)
     }
@@ -246,7 +210,7 @@ impl<H: Host> Feed<H> {
         let found = self.host.own(&self.settings.interfaces).await;
         let taken = match (&found, news) {
             (_, None) => Ok(()),
-            (Ok(found), Some(news)) => self.take(news, &found.own, asked),
+            (Ok(found), Some(news)) => self.wishes.take(news, &found.own, asked, &self.settings),
             // The news are lost.
             (Err(error), Some(_)) => Err(error.clone()),
         };
@@ -255,13 +219,10 @@ impl<H: Host> Feed<H> {
             self.due = Instant::now() + self.again();
         }
         let mut found = found?;
-        if !self.is_known {
+        if !self.wishes.is_known {
             return taken;
         }
-        let now = Instant::now();
-        self.wanted
-            .retain(|_, (ends, _)| ends.is_none_or(|ends| ends > now));
-        self.unconfirmed.retain(&self.wanted);
+        self.wishes.drop_ended(Instant::now());
         let servers = self.servers.addresses();
         found.protected.add(servers, "the feed's own source");
         let allowed = self.allowed(&found.protected);
@@ -269,7 +230,10 @@ impl<H: Host> Feed<H> {
         let mut others = Others::default();
         for (interface, own) in found.own {
             let brought = match own {
-                Ok((own, room)) => self.bring_on(&interface, &own, room, &allowed).await,
+                Ok((own, room)) => {
+                    let source = &self.state.source;
+                    change::bring(&mut self.host, &interface, &own, room, &allowed, source).await
+                }
                 Err(error) => Err(error),
             };
             match brought {
@@ -286,143 +250,16 @@ impl<H: Host> Feed<H> {
         taken.and(result)
     }
 
-    /// Takes the news of the source, unless they are most likely a mistake.
-    fn take(&mut self, news: Fetched, own: &OwnBy, asked: Instant) -> Result<(), String> {
-        match news {
-            Fetched::All(all) => self.take_all(all, own, asked)?,
-            Fetched::Same(ends) => {
-                let all = self.wanted.values_mut();
-                all.for_each(|(end, _)| *end = Some(ends));
-            }
-            Fetched::Changes(changes) => {
-                let mut new = self.wanted.clone();
-                for (prefix, ..) in &changes.new {
-                    self.unconfirmed.confirm(prefix);
-                }
-                for one in &changes.left_out {
-                    let first = || one.first.clone();
-                    LeftOut::add_many(&mut self.unusable, one.reason, one.entries, first);
-                }
-                changes.apply(&mut new);
-                self.check_coverage(&new)?;
-                self.wanted = new;
-            }
-        }
-        self.is_known = true;
-        Ok(())
-    }
-
-    fn take_all(&mut self, all: All, own: &OwnBy, asked: Instant) -> Result<(), String> {
-        let All {
-            wanted: mut new,
-            left_out,
-            ended,
-        } = all;
-        self.check_coverage(&new)?;
-        let read = own
-            .iter()
-            .filter_map(|(name, own)| Some((name, own.as_ref().ok()?)));
-        if self.settings.list.is_some() {
-            for (interface, (own, _)) in read {
-                self.check_change(interface, own, &new)?;
-            }
-        } else {
-            // Bans of an earlier process are known too.
-            let now = Instant::now();
-            let mut known = self.wanted.clone();
-            for (prefix, left) in read.flat_map(|(_, (own, _))| own) {
-                let ends = now.checked_add(Duration::from_millis(*left));
-                known.entry(*prefix).or_insert((ends, String::new()));
-            }
-            self.unconfirmed.keep(&mut new, known, &ended, asked);
-        }
-        (self.wanted, self.unusable) = (new, left_out);
-        Ok(())
-    }
-
     /// The wanted bans without those that cover protected addresses. Notes those that are left out.
     fn allowed(&mut self, protected: &Protected) -> Wanted {
-        let covering = protected.covering(self.wanted.keys());
-        self.state.left_out.clone_from(&self.unusable);
+        let covering = protected.covering(self.wishes.wanted.keys());
+        self.state.left_out.clone_from(&self.wishes.unusable);
         if let Some(first) = covering.first() {
             let (count, words) = (covering.len() as u64, protected.words(first));
             let first = || words.unwrap_or_default();
             LeftOut::add_many(&mut self.state.left_out, Reason::Protected, count, first);
         }
-        let mut allowed = self.wanted.clone();
-        allowed.retain(|prefix, _| !covering.contains(prefix));
-        allowed
-    }
-
-    async fn bring_on(
-        &mut self,
-        interface: &str,
-        own: &Own,
-        room: u64,
-        wanted: &Wanted,
-    ) -> Result<Others, String> {
-        // Half of a long time is not worth a change.
-        let edit = difference(own, wanted, |left| (left / 2).max(2_000));
-        let new = edit.0.iter().filter(|ban| !own.contains_key(&ban.0));
-        let mut new: BTreeSet<IpNet> = new.map(|ban| ban.0).collect();
-        let fits = |new: &BTreeSet<_>| new.len() as u64 <= edit.1.len() as u64 + room;
-        if !fits(&new) {
-            // Bans of other origins stay, and take no more room.
-            let others = self.host.others(interface).await?;
-            let others: BTreeSet<_> = others.into_iter().collect();
-            new.retain(|prefix| !others.contains(prefix));
-        }
-        if !fits(&new) {
-            return Err(format!(
-                "{interface} has room for {room} bans more of feeds, and {} has {}: attach again with a larger --max-bans (a sixteenth, at least 64, is kept for `ban`, fail2ban and a fleet), or use a shorter list",
-                self.state.source,
-                self.wanted.len()
-            ));
-        }
-        self.change(interface, edit).await
-    }
-
-    /// Fails if the wanted bans cover more than `max-coverage` allows.
-    fn check_coverage(&self, new: &Wanted) -> Result<(), String> {
-        let checked = coverage::check(new.keys(), self.settings.max_coverage);
-        checked.map_err(|why| format!("{}: {why}", self.state.source))
-    }
-
-    /// Fails if a list has changed so much that it is most likely broken: it lacks bans in force, or has many more
-    /// entries than the last one that this process has read.
-    fn check_change(&self, interface: &str, own: &Own, new: &Wanted) -> Result<(), String> {
-        let most = |all: usize| FEW.max(all.saturating_mul(self.settings.max_change) / 100);
-        let is_gone = |prefix: &&IpNet| !new.contains_key(prefix);
-        let removed = own.keys().filter(is_gone).count();
-        let last = self.wanted.len();
-        let is_right = removed <= most(own.len())
-            && (last == 0 || new.len().saturating_sub(last) <= most(last));
-        if is_right {
-            return Ok(());
-        }
-        Err(format!(
-            "{}: it has {} entries, and would remove {removed} of {} bans on {interface}, more than max-change = {} allows: read the list, and set max-change if it is right",
-            self.state.source,
-            new.len(),
-            own.len(),
-            self.settings.max_change
-        ))
-    }
-
-    async fn change(
-        &mut self,
-        interface: &str,
-        (mut add, mut remove): Edit,
-    ) -> Result<Others, String> {
-        let mut all = Others::default();
-        while !add.is_empty() || !remove.is_empty() {
-            let add = add.split_off(add.len().saturating_sub(AT_ONCE));
-            let remove = remove.split_off(remove.len().saturating_sub(AT_ONCE));
-            let (count, first) = self.host.change(interface, (add, remove)).await?;
-            // The first prefixes come last.
-            all = (all.0 + count, first.or(all.1));
-        }
-        Ok(all)
+        self.wishes.without(&covering)
     }
 }
 
@@ -430,8 +267,10 @@ impl<H: Host> Feed<H> {
 mod tests {
     use std::{collections::HashMap, fs};
 
+    use ipnet::IpNet;
+
     use super::*;
-    use crate::host::Found;
+    use crate::host::{Edit, Found, Own};
 
     /// A host whose second interface may be off.
     #[derive(Default)]

@@ -3,6 +3,7 @@
 //! Each round of a [`Feed`] fetches its `source`, and brings the bans of its own origin to the wanted ones, through a
 //! [`Host`]. A source that fails leaves its bans in force until they end.
 
+mod change;
 mod coverage;
 mod feed;
 mod host;
@@ -13,8 +14,10 @@ mod protected;
 mod settings;
 mod source;
 mod unconfirmed;
+mod wishes;
 
-pub use feed::{Feed, difference};
+pub use change::difference;
+pub use feed::Feed;
 pub use host::{Edit, Found, Host, Others, Own, OwnBy, State};
 pub use left_out::{LeftOut, Reason};
 pub use parse::{Entries, bannable, decisions, list};

@@ -1,0 +1,81 @@
+//! The change of the bans on an interface that brings them to the wanted ones.
+
+use std::{collections::BTreeSet, time::Instant};
+
+use ipnet::IpNet;
+
+use crate::{
+    host::{Edit, Host, Others, Own},
+    source::Wanted,
+};
+
+/// Bans per change, so that other commands need not wait long for the attachment's lock.
+const AT_ONCE: usize = 5_000;
+
+/// The change from a feed's `own` bans to the `wanted` ones. A ban is renewed if its end is wrong by `tolerance` of the
+/// time that is left, in milliseconds, or more.
+pub fn difference(own: &Own, wanted: &Wanted, tolerance: impl Fn(u64) -> u64) -> Edit {
+    let now = Instant::now();
+    let left = |ends: Option<Instant>| {
+        let left = ends.map(|ends| ends.saturating_duration_since(now).as_millis());
+        left.and_then(|left| left.try_into().ok())
+            .unwrap_or(u64::MAX)
+    };
+    let wishes = wanted.iter();
+    let wishes = wishes.map(|(prefix, (ends, reason))| (*prefix, left(*ends), reason));
+    let add = wishes.filter(|(prefix, left, _)| {
+        let own = own.get(prefix);
+        own.is_none_or(|own| own.abs_diff(*left) >= tolerance(*left))
+    });
+    let add = add.map(|(prefix, left, reason)| (prefix, left, reason.clone()));
+    let remove = own.keys().filter(|prefix| !wanted.contains_key(prefix));
+    (add.collect(), remove.copied().collect())
+}
+
+/// Brings a feed's `own` bans on an interface, which has room for `room` more, to the `wanted` ones. `source`: its name.
+/// Fails if the room is too small.
+pub async fn bring(
+    host: &mut impl Host,
+    interface: &str,
+    own: &Own,
+    room: u64,
+    wanted: &Wanted,
+    source: &str,
+) -> Result<Others, String> {
+    // Half of a long time is not worth a change.
+    let edit = difference(own, wanted, |left| (left / 2).max(2_000));
+    let new = edit.0.iter().filter(|ban| !own.contains_key(&ban.0));
+    let mut new: BTreeSet<IpNet> = new.map(|ban| ban.0).collect();
+    let fits = |new: &BTreeSet<_>| new.len() as u64 <= edit.1.len() as u64 + room;
+    if !fits(&new) {
+        // Bans of other origins stay, and take no more room.
+        let others = host.others(interface).await?;
+        let others: BTreeSet<_> = others.into_iter().collect();
+        new.retain(|prefix| !others.contains(prefix));
+    }
+    if !fits(&new) {
+        return Err(format!(
+            "{interface} has room for {room} bans more of feeds, and {} has {}: attach again with a larger --max-bans (a sixteenth, at least 64, is kept for `ban`, fail2ban and a fleet), or use a shorter list",
+            source,
+            wanted.len()
+        ));
+    }
+    change(host, interface, edit).await
+}
+
+/// Changes the bans on an interface, a part at a time.
+pub async fn change(
+    host: &mut impl Host,
+    interface: &str,
+    (mut add, mut remove): Edit,
+) -> Result<Others, String> {
+    let mut all = Others::default();
+    while !add.is_empty() || !remove.is_empty() {
+        let add = add.split_off(add.len().saturating_sub(AT_ONCE));
+        let remove = remove.split_off(remove.len().saturating_sub(AT_ONCE));
+        let (count, first) = host.change(interface, (add, remove)).await?;
+        // The first prefixes come last.
+        all = (all.0 + count, first.or(all.1));
+    }
+    Ok(all)
+}
