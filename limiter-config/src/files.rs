@@ -53,9 +53,9 @@ mod tests {
 
     #[test]
     fn only_regular_files_are_read() {
-        for (path, what) in [("/dev/zero", "a device"), ("/dev", "a folder")] {
+        for (path, kind) in [("/dev/zero", "a device"), ("/dev", "a folder")] {
             let why = read(path.as_ref(), 9).expect_err(path).to_string();
-            assert!(why.contains(what) && why.contains("regular"), "{why}");
+            assert!(why.contains(kind) && why.contains("regular"), "{why}");
         }
     }
 

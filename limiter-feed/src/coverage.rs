@@ -39,13 +39,13 @@ pub fn coverage<'p>(prefixes: impl Iterator<Item = &'p IpNet>) -> [f64; 2] {
 
 /// Fails if the prefixes cover more than `most` per cent of IPv4 or of IPv6.
 pub fn check<'p>(prefixes: impl Iterator<Item = &'p IpNet>, most: f64) -> Result<(), String> {
-    for (covered, what) in coverage(prefixes)
+    for (covered, addresses) in coverage(prefixes)
         .iter()
         .zip(["all IPv4 addresses", "the IPv6 networks (/48) of 2000::/3"])
     {
         if *covered > most {
             return Err(format!(
-                "it covers {covered:.1} % of {what}, more than max-coverage = {most} allows: read it, and write max-coverage = {} in the feed's file if it is right",
+                "it covers {covered:.1} % of {addresses}, more than max-coverage = {most} allows: read it, and write max-coverage = {} in the feed's file if it is right",
                 covered.ceil()
             ));
         }

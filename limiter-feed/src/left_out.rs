@@ -75,12 +75,15 @@ impl LeftOut {
         entries: u64,
         first: impl FnOnce() -> String,
     ) {
-        match all.iter_mut().find(|one| one.reason == reason) {
+        match all.iter_mut().find(|known| known.reason == reason) {
             _ if entries == 0 => {}
-            Some(one) => one.entries += entries,
+            Some(known) => known.entries += entries,
             None => {
                 let first = first();
-                let first = first.chars().filter(|it| !it.is_control()).take(LONGEST);
+                let first = first
+                    .chars()
+                    .filter(|character| !character.is_control())
+                    .take(LONGEST);
                 all.push(Self {
                     reason,
                     entries,

@@ -145,7 +145,9 @@ pub fn decisions(answer: &[u8]) -> Result<Decisions, String> {
     }
     let deleted = answer.deleted.unwrap_or_default().into_iter();
     let deleted = deleted.filter(is_ban);
-    read.deleted = deleted.filter_map(|it| prefix(&it.value)).collect();
+    read.deleted = deleted
+        .filter_map(|decision| prefix(&decision.value))
+        .collect();
     Ok(read)
 }
 
@@ -286,7 +288,7 @@ mod tests {
             ("-1h2m", Some(0)),
             ("soon", None),
         ] {
-            assert_eq!(time(text).map(|it| it.as_secs()), seconds, "{text}");
+            assert_eq!(time(text).map(|time| time.as_secs()), seconds, "{text}");
         }
         assert_eq!(time("999.5ms"), Some(Duration::from_millis(999)));
     }

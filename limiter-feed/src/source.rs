@@ -176,7 +176,7 @@ impl Decisions {
         let now = Instant::now();
         for (prefix, time, mut reason) in self.new {
             reason.retain(|character| !character.is_control());
-            let cut = (0..=REASON.min(reason.len())).rfind(|at| reason.is_char_boundary(*at));
+            let cut = (0..=REASON.min(reason.len())).rfind(|index| reason.is_char_boundary(*index));
             reason.truncate(cut.unwrap_or(0));
             let ends = Some(now + time);
             let (end, _) = wanted.entry(prefix).or_insert((ends, reason));

@@ -77,7 +77,7 @@ mod tests {
         };
         let mut unconfirmed = Unconfirmed::default();
         let mut known: Wanted = [1, 2, 3, 9].map(ban).into();
-        for (at, has, ended, wanted, waiting) in [
+        for (time, has, ended, wanted, waiting) in [
             (0, &[1, 2, 3, 9][..], &[][..], &[1, 2, 3, 9][..], 0),
             // Cut off, with one end that is reported.
             (10, &[1], &[2], &[1, 3, 9], 2),
@@ -97,10 +97,10 @@ mod tests {
         ] {
             let mut new: Wanted = has.iter().copied().map(ban).collect();
             let ended = ended.iter().copied().map(net).collect();
-            unconfirmed.keep(&mut new, known, &ended, second(at));
+            unconfirmed.keep(&mut new, known, &ended, second(time));
             let left: Vec<_> = wanted.iter().copied().map(net).collect();
-            assert!(new.keys().eq(&left), "at {at} s: {new:?}");
-            assert_eq!(unconfirmed.count().0, waiting, "at {at} s");
+            assert!(new.keys().eq(&left), "at {time} s: {new:?}");
+            assert_eq!(unconfirmed.count().0, waiting, "at {time} s");
             known = new;
         }
     }
