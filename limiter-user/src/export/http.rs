@@ -11,7 +11,7 @@ use axum::{
     routing::get,
 };
 
-use super::{Collection, Reading, metrics};
+use super::{Collection, Reading, exposition};
 
 const HEADERS: [(HeaderName, &str); 5] = [
     (
@@ -126,7 +126,7 @@ async fn latest(collection: &Collection) -> Result<Arc<Reading>, Unavailable> {
 async fn metrics(State(collection): State<Collection>) -> Result<impl IntoResponse, Unavailable> {
     let reading = latest(&collection).await?;
     let kind = "text/plain; version=0.0.4; charset=utf-8";
-    Ok(([(header::CONTENT_TYPE, kind)], metrics::text(&reading)))
+    Ok(([(header::CONTENT_TYPE, kind)], exposition::text(&reading)))
 }
 
 /// Answers 200 if the counters can be read.

@@ -1,85 +1,243 @@
 //! The metrics. No label depends on received packets: sources are counted and ranked, but never named.
 
-use std::{fmt::Write, time::UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use limiter_feed::Reason;
 use limiter_fleet::status::Fleet;
 
-use super::collection::Reading;
-use crate::observe::{Count, Feed, Interface, List, reasons::ByReason, source::Top};
-
-/// The metrics, one line each: kind, name, description. A histogram has samples with three endings. A counter only grows, and starts at 0 with a new attachment.
-const METRICS: &str = include_str!("metrics.txt");
+use super::{
+    collection::Reading,
+    samples::{Sample, labelled, optional, sample, single},
+};
+use crate::observe::{Count, Feed, Interface, Limit, List, reasons::ByReason, source::Top};
 
 /// Number of ranks of `limiter_top_dropped_packets`.
 const RANKS: usize = 10;
 
-/// The labels of a sample, and its value.
-type Sample = (Vec<(&'static str, String)>, String);
-
-/// Writes all metrics that have samples, in the text format 0.0.4 of Prometheus.
-pub fn text(reading: &Reading) -> String {
-    let snapshot = &reading.snapshot;
-    let mut text = String::new();
-    for metric in METRICS.lines() {
-        let (kind, described) = metric.split_once(' ').unwrap_or_default();
-        let name = described.split(' ').next().unwrap_or_default();
-        let parts: &[&str] = match kind {
-            "histogram" => &["_bucket", "_sum", "_count"],
-            _ => &[""],
-        };
-        let mut lines = String::new();
-        for part in parts {
-            let name = format!("{name}{part}");
-            let mut samples = of_host(&name, reading);
-            for (interface, top) in snapshot.status.interfaces.iter().zip(&snapshot.tops) {
-                for (mut labels, value) in of_interface(&name, interface, top) {
-                    labels.insert(0, ("interface", interface.name.clone()));
-                    samples.push((labels, value));
-                }
-            }
-            for (labels, value) in samples {
-                let _ = writeln!(lines, "{name}{} {value}", in_braces(&labels));
-            }
-        }
-        if !lines.is_empty() {
-            let _ = write!(text, "# HELP {described}\n# TYPE {name} {kind}\n{lines}");
-        }
-    }
-    text
+/// A metric. Without samples, it is left out.
+pub struct Metric {
+    /// The name.
+    pub name: &'static str,
+    /// The kind.
+    pub kind: Kind,
+    /// The description, behind a space.
+    pub help: &'static str,
+    /// The samples.
+    pub value: Value,
 }
 
-/// Formats labels with their braces; without labels, there are none.
-fn in_braces(labels: &[(&str, String)]) -> String {
-    if labels.is_empty() {
-        return String::new();
+/// The kind of a metric.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    /// It only grows, and starts at 0 with a new attachment.
+    Counter,
+    /// It grows and falls.
+    Gauge,
+    /// Counts below bounds, a sum and a number.
+    Histogram,
+}
+
+impl Kind {
+    /// The name in the text format.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
     }
-    let labels = labels.iter().map(|(name, value)| {
-        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-        format!("{name}=\"{}\"", value.replace('\n', "\\n"))
+
+    /// The endings of the samples' names.
+    pub fn endings(self) -> &'static [&'static str] {
+        match self {
+            Self::Counter | Self::Gauge => &[""],
+            Self::Histogram => &["_bucket", "_sum", "_count"],
+        }
+    }
+}
+
+/// The samples of a metric: of the host, or of each interface, whose name becomes their first label.
+pub enum Value {
+    /// Of the host.
+    Host(fn(&Reading) -> Vec<Sample>),
+    /// Of an interface.
+    Interface(fn(&Interface) -> Vec<Sample>),
+    /// Of an interface's sources.
+    Top(fn(&Top) -> Vec<Sample>),
+    /// Of an interface's fleet.
+    Fleet(fn(&Fleet) -> Vec<Sample>),
+}
+
+/// The table of metrics. A line has description, kind, name and samples.
+macro_rules! metrics {
+    ($($(#[doc = $help:literal])+ $kind:ident $name:ident = $subject:ident($value:expr);)+) => {
+        /// All metrics.
+        pub const METRICS: &[Metric] = &[$(Metric {
+            name: stringify!($name),
+            kind: Kind::$kind,
+            help: concat!($($help),+),
+            value: Value::$subject($value),
+        },)+];
+    };
+}
+
+metrics! {
+    /// Version of the exporter, as a label.
+    Gauge limiter_build_info = Host(|_| vec![sample(&[("version", env!("CARGO_PKG_VERSION"))], 1)]);
+    /// Number of attachments that cannot be read. limiter status prints the reasons.
+    Gauge limiter_unreadable_attachments =
+        Host(|reading| single(reading.snapshot.unreadable.len()));
+    /// Seconds that reading the kernel took. A reading is used for one second.
+    Gauge limiter_collection_duration_seconds = Host(|reading| single(reading.took.as_secs_f64()));
+    /// Packets dropped of each of the 10 most dropped sources (rank 1 to 10) since the source entered the table. The
+    /// web page and limiter top show the addresses.
+    Gauge limiter_top_dropped_packets = Top(ranks);
+    /// The attachment of an interface: its program and XDP mode (native or generic), as labels.
+    Gauge limiter_attached_info = Interface(attached);
+    /// Time of the attachment, in seconds since 1970. The counters were 0 then.
+    Gauge limiter_attached_timestamp_seconds =
+        Interface(|interface| optional(attached_at(interface)));
+    /// 1 if the program runs in generic mode because native mode failed, otherwise 0.
+    Gauge limiter_fallback = Interface(|interface| single(u8::from(interface.fallback.is_some())));
+    /// 1 if the whole interface is in shadow, so that nothing is dropped; otherwise 0.
+    Gauge limiter_shadow = Interface(|interface| single(u8::from(interface.shadow)));
+    /// Kernel memory of all maps of an attachment, in bytes.
+    Gauge limiter_memory_bytes = Interface(|interface| single(interface.sources.memory_bytes));
+    /// Drops that limiter watch could not report, because there were too many at once.
+    Counter limiter_events_lost_total = Interface(|interface| single(interface.events_lost));
+    /// A configured limit, with its settings as labels.
+    Gauge limiter_limit_info = Interface(limits);
+    /// Part of the configured rate and burst of an adaptive limit that is in force, up to 1. Absent while limiter adapt
+    /// does not run.
+    Gauge limiter_rate_ratio =
+        Interface(|interface| by_limit(interface, |limit| limit.adapted?.then_some(limit.scale)));
+    /// Number of sources that a limit with hold refuses until their hold ends.
+    Gauge limiter_held_sources =
+        Interface(|interface| by_limit(interface, |limit| limit.held_sources));
+    /// Packets by the verdict of a limit: pass, drop, or would_drop (passed only because of shadow). A packet counts
+    /// for each limit that matches it.
+    Counter limiter_packets_total =
+        Interface(|interface| limit_verdicts(interface, |count| count.packets));
+    /// Bytes of the packets in limiter_packets_total, as whole frames.
+    Counter limiter_bytes_total =
+        Interface(|interface| limit_verdicts(interface, |count| count.bytes));
+    /// All incoming packets by verdict, each once: pass, drop, or would_drop (passed only because of shadow).
+    Counter limiter_interface_packets_total =
+        Interface(|interface| all_verdicts(interface, |count| count.packets));
+    /// Bytes of the packets in limiter_interface_packets_total, as whole frames.
+    Counter limiter_interface_bytes_total =
+        Interface(|interface| all_verdicts(interface, |count| count.bytes));
+    /// Dropped packets by reason: limit (over the limit), deny (on the deny list), ban (banned), new_source (new
+    /// sources came too fast, or the table had no room), malformed, contended (all updates of the bucket failed).
+    Counter limiter_drops_total = Interface(|interface| by_reason(&interface.drops));
+    /// Packets that passed uncharged, by reason: not_ip, malformed_passed (malformed = pass), allowed (on the allow
+    /// list), unlimited (matched by no limit), established (of a connection of a local socket).
+    Counter limiter_passes_total = Interface(|interface| by_reason(&interface.passes));
+    /// Number of prefixes on a list.
+    Gauge limiter_list_prefixes = Interface(|interface| by_list(interface, |list| list.prefixes));
+    /// Packets from sources on a list, if the list decided about them.
+    Counter limiter_list_packets_total =
+        Interface(|interface| by_list(interface, |list| list.hits.packets));
+    /// Bytes of the packets in limiter_list_packets_total, as whole frames.
+    Counter limiter_list_bytes_total =
+        Interface(|interface| by_list(interface, |list| list.hits.bytes));
+    /// 1 if the feed runs and its last round had no error.
+    Gauge limiter_feed_up = Host(|reading| by_feed(reading, |feed| Some(is_up(feed))));
+    /// Time of the feed's last round without an error, since 1970.
+    Gauge limiter_feed_last_success_timestamp_seconds =
+        Host(|reading| by_feed(reading, |feed| feed.state.succeeded));
+    /// Entries of the feed's source that are not in force, by reason.
+    Gauge limiter_feed_left_out =
+        Host(|reading| reading.snapshot.status.feeds.iter().flat_map(left_out).collect());
+    /// Bans that the last full answer of CrowdSec lacked, and that stay until another one lacks them too.
+    Gauge limiter_feed_held_back =
+        Host(|reading| by_feed(reading, |feed| Some(feed.state.held_back)));
+    /// Number of bans by origin: hand for those of limiter ban.
+    Gauge limiter_bans = Interface(|interface| labelled("origin", &interface.bans.by_origin, Some));
+    /// Number of hosts that share the limits, including this host, at the store's last answer.
+    Gauge limiter_fleet_hosts = Fleet(|fleet| single(fleet.hosts));
+    /// 1 if an agent runs and the store answers it, otherwise 0. At 0, each host limits on its own.
+    Gauge limiter_fleet_store_up = Fleet(|fleet| single(u8::from(fleet.is_shared())));
+    /// Maximum age of what this host knows of the other hosts, in seconds. Absent before the first answer.
+    Gauge limiter_fleet_staleness_seconds = Fleet(|fleet| optional(fleet.staleness_seconds));
+    /// Number of limits that differ between hosts of the fleet, or are missing here. limiter status names them.
+    Gauge limiter_fleet_conflicts = Fleet(|fleet| single(fleet.conflicts()));
+    /// Maximum packets of one source that all hosts together pass beyond the limit, at the present staleness.
+    Gauge limiter_fleet_overshoot_packets = Fleet(overshoot);
+    /// Number of sources in the table.
+    Gauge limiter_sources = Interface(|interface| single(interface.sources.tracked));
+    /// Used entries of the table. A source takes two if its key has more than 64 bits of an IPv6 address, and so does a
+    /// pair or flow.
+    Gauge limiter_sources_entries = Interface(|interface| single(interface.sources.entries));
+    /// Entries of the table, used and free.
+    Gauge limiter_sources_capacity = Interface(|interface| single(interface.sources.capacity));
+    /// Sources that entered the table.
+    Counter limiter_new_sources_total = Interface(|interface| single(interface.sources.added));
+    /// Sources that left the table, because another source took the entry: their bucket was full, or the other source
+    /// took a second chance.
+    Counter limiter_forgotten_sources_total =
+        Interface(|interface| single(interface.sources.removed));
+    /// Second chances that new sources took: they were refused, and came again. A few of them find no room.
+    Counter limiter_second_chances_total =
+        Interface(|interface| single(interface.sources.second_chances));
+    /// New sources that were let in because they have proven their address by a SYN cookie. A few of them find no room.
+    Counter limiter_proven_sources_total = Interface(|interface| single(interface.sources.proven));
+    /// Packets of new sources that were refused and came again, including those that took a second chance.
+    Counter limiter_came_again_packets_total =
+        Interface(|interface| single(interface.sources.came_again));
+    /// Delays of packets by limits with max_delay, in seconds.
+    Histogram limiter_delay_seconds = Interface(delays);
+}
+
+fn attached(interface: &Interface) -> Vec<Sample> {
+    let program = interface.program_id.to_string();
+    let labels = [("mode", &*interface.mode), ("program_id", &*program)];
+    vec![sample(&labels, 1)]
+}
+
+/// Time of the attachment, in seconds since 1970.
+fn attached_at(interface: &Interface) -> Option<u64> {
+    let time = humantime::parse_rfc3339_weak(&interface.attached_at).ok()?;
+    Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs())
+}
+
+fn limits(interface: &Interface) -> Vec<Sample> {
+    let limits = interface.limits.iter().map(|limit| {
+        let labels: &[(&'static str, &str)] = &[
+            ("limit", &limit.name),
+            ("rate", &limit.rate),
+            ("burst", &limit.burst),
+            ("key", &limit.key),
+            ("algorithm", &limit.algorithm),
+            ("shadow", if limit.shadow { "true" } else { "false" }),
+        ];
+        sample(labels, 1)
     });
-    format!("{{{}}}", labels.collect::<Vec<_>>().join(","))
+    limits.collect()
 }
 
-fn of_host(name: &str, reading: &Reading) -> Vec<Sample> {
-    let feeds = reading.snapshot.status.feeds.iter();
-    match name {
-        "limiter_build_info" => vec![sample(&[("version", env!("CARGO_PKG_VERSION"))], 1)],
-        "limiter_unreadable_attachments" => one(reading.snapshot.unreadable.len()),
-        "limiter_feed_up" => named("feed", feeds, |feed| {
-            let is_up = feed.running && feed.state.error.is_none();
-            Some((&feed.name, u8::from(is_up)))
-        }),
-        "limiter_feed_last_success_timestamp_seconds" => named("feed", feeds, |feed| {
-            Some((&feed.name, feed.state.succeeded?))
-        }),
-        "limiter_feed_left_out" => feeds.flat_map(left_out).collect(),
-        "limiter_feed_held_back" => named("feed", feeds, |feed| {
-            Some((&feed.name, feed.state.held_back))
-        }),
-        "limiter_collection_duration_seconds" => one(reading.took.as_secs_f64()),
-        _ => Vec::new(),
-    }
+/// A sample for each limit that has a value.
+fn by_limit<V: ToString>(interface: &Interface, value: fn(&Limit) -> Option<V>) -> Vec<Sample> {
+    labelled("limit", &interface.limits, |limit| {
+        Some((&limit.name, value(limit)?))
+    })
+}
+
+fn by_list(interface: &Interface, value: fn(&List) -> u64) -> Vec<Sample> {
+    labelled("list", &interface.lists, |list| {
+        Some((&list.name, value(list)))
+    })
+}
+
+/// A sample for each feed that has a value.
+fn by_feed(reading: &Reading, value: fn(&Feed) -> Option<u64>) -> Vec<Sample> {
+    labelled("feed", &reading.snapshot.status.feeds, |feed| {
+        Some((&feed.name, value(feed)?))
+    })
+}
+
+fn is_up(feed: &Feed) -> u64 {
+    u64::from(feed.running && feed.state.error.is_none())
 }
 
 /// The entries of a feed's source that are left out, for each reason.
@@ -87,107 +245,11 @@ fn left_out(feed: &Feed) -> impl Iterator<Item = Sample> {
     Reason::ALL.into_iter().map(|reason| {
         let left_out = feed.state.left_out.iter();
         let entries = left_out
-            .filter(|it| it.reason == reason)
-            .map(|it| it.entries);
+            .filter(|left_out| left_out.reason == reason)
+            .map(|left_out| left_out.entries);
         let labels = [("feed", &*feed.name), ("reason", reason.name())];
         sample(&labels, entries.sum::<u64>())
     })
-}
-
-/// The samples of an interface, without its name.
-fn of_interface(name: &str, it: &Interface, top: &Top) -> Vec<Sample> {
-    let by_list = |value: fn(&List) -> u64| {
-        named("list", it.lists.iter(), |list| {
-            Some((&list.name, value(list)))
-        })
-    };
-    match name {
-        "limiter_top_dropped_packets" => ranks(top),
-        "limiter_attached_info" => {
-            let program = it.program_id.to_string();
-            vec![sample(&[("mode", &it.mode), ("program_id", &program)], 1)]
-        }
-        "limiter_attached_timestamp_seconds" => {
-            let time = humantime::parse_rfc3339_weak(&it.attached_at).ok();
-            let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-            since.map_or_else(Vec::new, |since| one(since.as_secs()))
-        }
-        "limiter_fallback" => one(u8::from(it.fallback.is_some())),
-        "limiter_shadow" => one(u8::from(it.shadow)),
-        "limiter_memory_bytes" => one(it.sources.memory_bytes),
-        "limiter_events_lost_total" => one(it.events_lost),
-        "limiter_limit_info" => limits(it),
-        "limiter_rate_ratio" => named("limit", it.limits.iter(), |limit| {
-            (limit.adapted == Some(true)).then_some((&limit.name, limit.scale))
-        }),
-        "limiter_held_sources" => named("limit", it.limits.iter(), |limit| {
-            Some((&limit.name, limit.held_sources?))
-        }),
-        "limiter_packets_total" => by_limit(it, |count| count.packets),
-        "limiter_bytes_total" => by_limit(it, |count| count.bytes),
-        "limiter_interface_packets_total" => of_all(it, |count| count.packets),
-        "limiter_interface_bytes_total" => of_all(it, |count| count.bytes),
-        "limiter_drops_total" => by_reason(&it.drops),
-        "limiter_passes_total" => by_reason(&it.passes),
-        "limiter_list_prefixes" => by_list(|list| list.prefixes),
-        "limiter_list_packets_total" => by_list(|list| list.hits.packets),
-        "limiter_list_bytes_total" => by_list(|list| list.hits.bytes),
-        "limiter_bans" => named("origin", it.bans.by_origin.iter(), Some),
-        "limiter_sources" => one(it.sources.tracked),
-        "limiter_sources_entries" => one(it.sources.entries),
-        "limiter_sources_capacity" => one(it.sources.capacity),
-        "limiter_new_sources_total" => one(it.sources.added),
-        "limiter_second_chances_total" => one(it.sources.second_chances),
-        "limiter_proven_sources_total" => one(it.sources.proven),
-        "limiter_came_again_packets_total" => one(it.sources.came_again),
-        "limiter_delay_seconds_bucket" => (it.delays.below.iter())
-            .map(|below| sample(&[("le", &below.seconds.to_string())], below.packets))
-            .chain([sample(&[("le", "+Inf")], it.delays.packets)])
-            .collect(),
-        "limiter_delay_seconds_sum" => one(it.delays.seconds),
-        "limiter_delay_seconds_count" => one(it.delays.packets),
-        "limiter_forgotten_sources_total" => one(it.sources.removed),
-        name => {
-            let fleet = it.fleet.as_ref();
-            fleet.map_or_else(Vec::new, |fleet| of_fleet(name, fleet))
-        }
-    }
-}
-
-fn of_fleet(name: &str, fleet: &Fleet) -> Vec<Sample> {
-    match name {
-        "limiter_fleet_hosts" => one(fleet.hosts),
-        "limiter_fleet_store_up" => one(u8::from(fleet.is_shared())),
-        "limiter_fleet_staleness_seconds" => fleet.staleness_seconds.map_or_else(Vec::new, one),
-        "limiter_fleet_conflicts" => one(fleet.conflicts()),
-        "limiter_fleet_overshoot_packets" => named("limit", fleet.limits.iter(), |limit| {
-            Some((&limit.name, limit.overshoot_packets?))
-        }),
-        _ => Vec::new(),
-    }
-}
-
-fn sample(labels: &[(&'static str, &str)], value: impl ToString) -> Sample {
-    let labels = labels.iter();
-    let labels = labels.map(|(label, value)| (*label, (*value).to_owned()));
-    (labels.collect(), value.to_string())
-}
-
-/// A sample for each of `all` that has one, with a label.
-fn named<T, N: AsRef<str>, V: ToString>(
-    label: &'static str,
-    all: impl Iterator<Item = T>,
-    of: impl Fn(T) -> Option<(N, V)>,
-) -> Vec<Sample> {
-    let samples = all.filter_map(of);
-    samples
-        .map(|(name, value)| sample(&[(label, name.as_ref())], value))
-        .collect()
-}
-
-/// A single sample without labels.
-fn one(value: impl ToString) -> Vec<Sample> {
-    vec![sample(&[], value)]
 }
 
 /// Packets or bytes by verdict. Each packet has exactly one verdict.
@@ -203,36 +265,22 @@ fn verdicts(
     verdicts.map(|(verdict, value)| sample(&[labels, &[("verdict", verdict)]].concat(), value))
 }
 
-fn of_all(it: &Interface, unit: fn(Count) -> u64) -> Vec<Sample> {
-    let of = it.verdicts;
-    verdicts(&[], [of.passed, of.dropped, of.would_drop].map(unit)).into()
+fn all_verdicts(interface: &Interface, unit: fn(Count) -> u64) -> Vec<Sample> {
+    let counts = interface.verdicts;
+    let counts = [counts.passed, counts.dropped, counts.would_drop].map(unit);
+    verdicts(&[], counts).into()
 }
 
-fn by_limit(it: &Interface, unit: fn(Count) -> u64) -> Vec<Sample> {
-    let limits = it.limits.iter().flat_map(|of| {
-        let counts = [of.passed, of.dropped, of.would_drop].map(unit);
-        verdicts(&[("limit", &of.name)], counts)
-    });
-    limits.collect()
-}
-
-fn limits(it: &Interface) -> Vec<Sample> {
-    let limits = it.limits.iter().map(|limit| {
-        let labels: &[(&'static str, &str)] = &[
-            ("limit", &limit.name),
-            ("rate", &limit.rate),
-            ("burst", &limit.burst),
-            ("key", &limit.key),
-            ("algorithm", &limit.algorithm),
-            ("shadow", if limit.shadow { "true" } else { "false" }),
-        ];
-        sample(labels, 1)
+fn limit_verdicts(interface: &Interface, unit: fn(Count) -> u64) -> Vec<Sample> {
+    let limits = interface.limits.iter().flat_map(|limit| {
+        let counts = [limit.passed, limit.dropped, limit.would_drop].map(unit);
+        verdicts(&[("limit", &limit.name)], counts)
     });
     limits.collect()
 }
 
 fn by_reason<const DROPS: bool>(reasons: &ByReason<DROPS>) -> Vec<Sample> {
-    named("reason", reasons.iter(), |(reason, count)| {
+    labelled("reason", reasons.iter(), |(reason, count)| {
         Some((reason.name(), count.packets))
     })
 }
@@ -240,18 +288,27 @@ fn by_reason<const DROPS: bool>(reasons: &ByReason<DROPS>) -> Vec<Sample> {
 fn ranks(top: &Top) -> Vec<Sample> {
     let dropped = top.sources.iter().map(|source| source.dropped_packets);
     let ranked = (1..=RANKS).zip(dropped.filter(|packets| *packets > 0));
-    named("rank", ranked, |(rank, packets)| {
+    labelled("rank", ranked, |(rank, packets)| {
         Some((rank.to_string(), packets))
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::in_braces;
+fn overshoot(fleet: &Fleet) -> Vec<Sample> {
+    labelled("limit", &fleet.limits, |limit| {
+        Some((&limit.name, limit.overshoot_packets?))
+    })
+}
 
-    #[test]
-    fn label_values_are_escaped() {
-        let labels = [("x", "a\\b\"\n".to_owned()), ("y", "1".to_owned())];
-        assert_eq!(in_braces(&labels), "{x=\"a\\\\b\\\"\\n\",y=\"1\"}");
-    }
+fn delays(interface: &Interface) -> Vec<Sample> {
+    let delays = &interface.delays;
+    let below = delays.below.iter();
+    below
+        .map(|below| sample(&[("le", &below.seconds.to_string())], below.packets))
+        .chain([sample(&[("le", "+Inf")], delays.packets)])
+        .map(|bucket| bucket.with_ending("_bucket"))
+        .chain([
+            sample(&[], delays.seconds).with_ending("_sum"),
+            sample(&[], delays.packets).with_ending("_count"),
+        ])
+        .collect()
 }

@@ -1,11 +1,13 @@
 //! `limiter export`: the counters over HTTP, for Prometheus and for people. Read-only.
 //!
 //! `server` accepts and limits connections. `http` answers from a reading of `collection` that is at most one second
-//! old. `metrics` writes the counters for Prometheus.
+//! old. `exposition` writes the `metrics` for Prometheus, by their `samples`.
 
 mod collection;
+mod exposition;
 mod http;
 mod metrics;
+mod samples;
 mod server;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
