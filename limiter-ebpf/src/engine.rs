@@ -3,11 +3,17 @@
 //! The verifier checks each exported function once, for any number of limits (global functions, Linux 5.6; pointers to
 //! memory, 5.12). Each has a stack frame of its own.
 
-use core::mem::offset_of;
+use core::{arch::asm, mem::offset_of};
 
 use limiter_common::{
     abi::Config,
-    policy::{Engine, Evaluation, TimeBounds, bucket, fast, step::Step, verdict::Reason},
+    policy::{
+        Environment, Evaluation, Steps, TimeBounds,
+        attempt::{Attempt, Code},
+        bucket, fast,
+        step::Step,
+        verdict::Reason,
+    },
     table::{
         Added,
         key::{Address, SourceKey},
@@ -54,16 +60,28 @@ impl Kernel {
     }
 }
 
-/// Implements [`Engine`] by functions of other files, and exports the steps of the full path.
-macro_rules! engine {
-    (
-        calls { $($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $call:path;)+ }
-        steps { $($step:ident = $exported:ident;)+ }
-    ) => {
-        impl Engine for Kernel {
+/// One more than `attempts`.
+#[inline(always)]
+fn one_more(mut attempts: u64) -> u64 {
+    // SAFETY: arithmetic on a register.
+    unsafe {
+        asm!("{attempts} += 1", attempts = inout(reg) attempts, options(pure, nomem, nostack));
+    }
+    attempts
+}
+
+/// Implements [`Environment`] by functions of other files.
+macro_rules! environment {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $call:path;)+) => {
+        impl Environment for Kernel {
             const IN_STACK: bool = context::IN_STACK;
             type Entry = Entry;
             type Found = Entry;
+
+            #[inline(always)]
+            fn one_more(attempts: u64) -> u64 {
+                one_more(attempts)
+            }
 
             #[inline(always)]
             fn config(&self) -> &Config {
@@ -91,19 +109,52 @@ macro_rules! engine {
             fn $name(&self $(, $argument: $type)*) -> $result {
                 $call($($argument),*)
             })+
+        }
+    };
+}
+
+/// Implements [`Steps`] by global functions, and exports these: functions of the policy about a key, and steps of the
+/// full path. Each returns a [`Code`].
+macro_rules! steps {
+    (
+        keys { $(
+            $(#[$doc:meta])*
+            $name:ident($($argument:ident: $type:ty),*) -> $result:ty = $call:path as $function:ident, $none:expr;
+        )+ }
+        steps { $(
+            $step:ident($($extra:ident: $extra_type:ty)?) -> $step_result:ty as $exported:ident;
+        )+ }
+    ) => {
+        impl Steps for Kernel {
+            $(#[inline(always)]
+            fn $name(&self, key: &SourceKey $(, $argument: $type)*) -> $result {
+                Code::from_code($function(key $(, $argument)*))
+            })+
 
             $(#[inline(always)]
-            fn $step(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
+            fn $step(&self, evaluation: &mut Evaluation, index: u32 $(, $extra: $extra_type)?) -> $step_result {
                 // Not `self.0`: the compiler must see that the step changes this evaluation.
                 let state = (&raw mut *evaluation).wrapping_byte_sub(offset_of!(State, evaluation));
-                $exported(state.cast(), index)
+                Code::from_code($exported(state.cast(), index $(, $extra)?))
             })+
         }
 
-        $(#[doc = concat!("[`Step::", stringify!($step), "`], with its codes.")]
+        $(#[doc = concat!("[`", stringify!($call), "`]. Without the CPU's state, it returns the last expression.")]
+        $(#[$doc])*
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $exported(state: *mut State, index: u32) -> u32 {
+        extern "C" fn $function(key: *const SourceKey $(, $argument: $type)*) -> u32 {
+            // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
+            match (unsafe { key.as_ref() }, Kernel::new()) {
+                (Some(key), Some(kernel)) => $call(&kernel, key $(, $argument)*).to_code(),
+                _ => $none.to_code(),
+            }
+        })+
+
+        $(#[doc = concat!("[`Step::", stringify!($step), "`].")]
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $exported(state: *mut State, index: u32 $(, $extra: $extra_type)?) -> u32 {
             // The verifier requires this check.
             if state.is_null() {
                 return 0;
@@ -111,76 +162,53 @@ macro_rules! engine {
             let kernel = Kernel(state);
             // SAFETY: the caller lends the evaluation to this function.
             match Step::new(&kernel, unsafe { kernel.evaluation() }, index) {
-                Some(step) => step.$step(),
-                None => bucket::DONE,
+                Some(step) => step.$step($($extra)?).to_code(),
+                None => 0,
             }
         })+
     };
 }
 
-engine! {
-    calls {
-        lists(evaluation: &Evaluation) -> u32 = lists::find;
-        lists_of(address: &Address) -> u32 = lists::of_address;
-        entry_number(key: &SourceKey) -> u32 = table::entry_number;
-        entry(number: u32) -> Option<Entry> = table::entry;
-        find(key: &SourceKey) -> Option<Entry> = table::find_inline;
-        number_of(entry: Entry) -> u32 = Entry::number;
-        is_exhausted(slot: u32) -> bool = new_sources::is_exhausted;
-        admits(key: &SourceKey, now: u64, budget: u32, take: bool) -> bool = table::admits;
-        was_refused(key: &SourceKey) -> bool = second_chance::was_refused;
-        insert(key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> Added = table::add;
-        on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> = quota::on_present;
-        scale(slot: u32) -> u64 = quota::scale;
-        count_limit(slot: u32, reason: Reason, length: u64) -> () = counters::count_limit;
-        uncount_limit(slot: u32, length: u64) -> () = counters::uncount_limit;
-        refresh_bucket(key: &SourceKey, index: u32) -> u32 = bucket_refresh;
-        charge_again(key: &SourceKey, length: u64) -> u32 = source_charge;
-        add_source(key: &SourceKey, length: u64, budget: u32) -> u32 = source_add;
-        replace_source(key: &SourceKey, length: u64, budget: u32) -> u32 = source_replace;
+environment! {
+    lists(evaluation: &Evaluation) -> u32 = lists::find;
+    lists_of(address: &Address) -> u32 = lists::of_address;
+    entry_number(key: &SourceKey) -> u32 = table::entry_number;
+    entry(number: u32) -> Option<Entry> = table::entry;
+    find(key: &SourceKey) -> Option<Entry> = table::find_inline;
+    number_of(entry: Entry) -> u32 = Entry::number;
+    is_exhausted(slot: u32) -> bool = new_sources::is_exhausted;
+    admits(key: &SourceKey, now: u64, budget: u32, take: bool) -> bool = table::admits;
+    was_refused(key: &SourceKey) -> bool = second_chance::was_refused;
+    insert(key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> Added = table::add;
+    on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> = quota::on_present;
+    scale(slot: u32) -> u64 = quota::scale;
+    count_limit(slot: u32, reason: Reason, length: u64) -> () = counters::count_limit;
+    uncount_limit(slot: u32, length: u64) -> () = counters::uncount_limit;
+}
+
+steps! {
+    keys {
+        /// A separate function: the callers' stacks have no room for it.
+        refresh_bucket(index: u32) -> () = bucket::refresh as bucket_refresh, ();
+        charge_again(length: u64) -> Attempt = fast::charge_again as source_charge, Attempt::Lost;
+        /// A separate function: the caller's stack has no room for it beside the frame of `is_established` (Linux 6.1).
+        add_source(length: u64, budget: u32) -> Attempt = fast::add as source_add, Attempt::Lost;
+        replace_source(length: u64, budget: u32) -> Attempt = fast::replace as source_replace, Attempt::Lost;
     }
     steps {
-        confirm = limit_matches;
-        pair = limit_pair;
-        stretch = limit_stretch;
-        check = limit_check;
-        reserve = limit_reserve;
-        charge = limit_charge;
-        refresh = limit_refresh;
-        add = limit_add;
-        replace = limit_replace;
-        contended = limit_contended;
-        refund = limit_refund;
-        uncount = limit_uncount;
-        hold = limit_hold;
-        count_over = limit_count;
+        confirm() -> () as limit_matches;
+        pair() -> () as limit_pair;
+        stretch() -> () as limit_stretch;
+        check() -> Attempt as limit_check;
+        lacks_bucket() -> bool as limit_reserve;
+        charge() -> Attempt as limit_charge;
+        refresh() -> () as limit_refresh;
+        add() -> Attempt as limit_add;
+        replace(budget: u32) -> Attempt as limit_replace;
+        contended() -> Attempt as limit_contended;
+        refund() -> bool as limit_refund;
+        uncount() -> () as limit_uncount;
+        hold() -> bool as limit_hold;
+        count_over() -> () as limit_count;
     }
-}
-
-/// Exports functions of the policy about a key. Without the key or the CPU's state, they return the last expression.
-macro_rules! exports {
-    ($($(#[$doc:meta])+ $name:ident($($argument:ident: $type:ty),*) = $call:path, $none:expr;)+) => {$(
-        $(#[$doc])+
-        #[unsafe(no_mangle)]
-        #[inline(never)]
-        extern "C" fn $name(key: *const SourceKey, $($argument: $type),*) -> u32 {
-            // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-            match (unsafe { key.as_ref() }, Kernel::new()) {
-                (Some(key), Some(kernel)) => $call(&kernel, key, $($argument),*),
-                _ => $none,
-            }
-        }
-    )+};
-}
-
-exports! {
-    /// [`bucket::refresh`]. Returns 0. A separate function: the callers' stacks have no room for it.
-    bucket_refresh(index: u32) = bucket::refresh, 0;
-    /// [`fast::add`]. Returns the number of a [`Reason`], or [`u32::MAX`] if another CPU has made the bucket. A separate
-    /// function: the caller's stack has no room for it beside the frame of `is_established` (Linux 6.1).
-    source_add(length: u64, budget: u32) = fast::add, Reason::Contended as u32;
-    /// [`fast::replace`]. Returns what [`source_add`] does.
-    source_replace(length: u64, budget: u32) = fast::replace, Reason::Contended as u32;
-    /// [`fast::charge_again`]. Returns a code of [`bucket`].
-    source_charge(length: u64) = fast::charge_again, bucket::LOST;
 }

@@ -19,7 +19,7 @@ pub struct Plan {
     pub tat: u64,
     /// The TAT after the charge; 0: nothing is planned.
     pub charged: u64,
-    /// The [`super::Engine::entry_number`] of the bucket. The entry may have changed hands since.
+    /// The [`super::Environment::entry_number`] of the bucket. The entry may have changed hands since.
     pub number: u32,
     /// 0, for the alignment.
     pub reserved: u32,
@@ -74,8 +74,8 @@ pub struct Evaluation {
     pub paid: u32,
     /// The budget of the packet's source, if it is new to a limit that can refuse it.
     pub budget: u32,
-    /// The budget of the last new bucket. Not the packet's: its limit may be in shadow, and others have own tokens.
-    pub tried: u32,
+    /// [`super::payload::length`], if limits use it.
+    pub payload_length: u32,
     /// 1: limits are checked before they are charged, and `plans` are valid for this packet.
     pub checked: u32,
     /// 1: the packet passes although a limit refused it.
@@ -86,15 +86,10 @@ pub struct Evaluation {
     pub costs: [u64; LIMITS_MAX as usize],
     /// For each checked limit, its plan.
     pub plans: [Plan; LIMITS_MAX as usize],
-    /// [`super::payload::length`], if limits use it.
-    pub payload_length: u32,
-    /// 0, for the alignment.
-    pub reserved: u32,
 }
 
 plain!(Evaluation: now latest length matching charged leased unleased would_drop new delay info payload lists
-    destination_lists refused_by refused counted paid budget tried checked passed pairs costs plans payload_length
-    reserved);
+    destination_lists refused_by refused counted paid budget payload_length checked passed pairs costs plans);
 
 impl Evaluation {
     /// No packet.

@@ -4,11 +4,13 @@
 use core::hint::black_box;
 
 use super::{
-    Bytes, Engine, Evaluation, Parsed, apply_shadow,
-    bucket::{self, ATTEMPTS, DONE, FULL, LOST, NEW, NOT_READ, REFUSED, STALE},
+    Bytes, Environment, Evaluation, Parsed, Steps, apply_shadow,
+    attempt::{ATTEMPTS, Attempt, Attempts, settle},
+    bucket::{NOT_READ, may_replace},
     matches::payload_holds,
     of_lists, parse, payload,
     step::Step,
+    unreadable,
 };
 use crate::{
     abi::rules::{
@@ -19,16 +21,16 @@ use crate::{
     policy::{candidates::lowest, verdict::Reason},
 };
 
-/// Calls a step for each limit with its bit set, until one does not return 0. A macro, because the compiler would make
-/// a function with a stack frame of its own.
+/// Calls a step for each limit with its bit set, until one returns true. A macro, because the compiler would make a
+/// function with a stack frame of its own.
 macro_rules! any {
-    ($engine:expr, $evaluation:expr, $bits:ident, $step:expr) => {{
+    ($environment:expr, $evaluation:expr, $bits:ident, $step:expr) => {{
         let mut answered = false;
         for index in 0..LIMITS_MAX {
-            if index >= $engine.config().limits_length {
+            if index >= $environment.config().limits_length {
                 break;
             }
-            if $evaluation.$bits >> index & 1 != 0 && $step($engine, $evaluation, index) != 0 {
+            if $evaluation.$bits >> index & 1 != 0 && $step($environment, $evaluation, index) {
                 answered = true;
                 break;
             }
@@ -37,11 +39,25 @@ macro_rules! any {
     }};
 }
 
+/// Calls a step for each limit with its bit set.
+macro_rules! each {
+    ($environment:expr, $evaluation:expr, $bits:ident, $step:expr) => {
+        for index in 0..LIMITS_MAX {
+            if index >= $environment.config().limits_length {
+                break;
+            }
+            if $evaluation.$bits >> index & 1 != 0 {
+                $step($environment, $evaluation, index);
+            }
+        }
+    };
+}
+
 /// Reads a packet from its Ethernet header on, or returns the reason why no limit applies to it. Calls `begin` for
 /// packets that limits may match.
 #[inline(always)]
-pub fn read<E: Engine, B: Bytes + Copy>(
-    engine: &E,
+pub fn read<E: Environment, B: Bytes + Copy>(
+    environment: &E,
     packet: &mut B,
     evaluation: &mut Evaluation,
     begin: impl FnOnce(),
@@ -49,12 +65,12 @@ pub fn read<E: Engine, B: Bytes + Copy>(
     let parsed = parse(packet);
     match parsed {
         Parsed::Ipv4(_) | Parsed::Ipv6(_) => {}
-        Parsed::Arp(_) if engine.config().control != 0 => {}
+        Parsed::Arp(_) if environment.config().control != 0 => {}
         Parsed::NotIp | Parsed::Arp(_) => return Err(Reason::NotIp),
-        Parsed::Malformed | Parsed::TooManyTags => return Err(unreadable(engine, parsed)),
+        Parsed::Malformed | Parsed::TooManyTags => return Err(unreadable(environment, parsed)),
     }
     begin();
-    let needs = engine.config().needs;
+    let needs = environment.config().needs;
     let from = packet.remaining();
     parsed.read(packet, needs, &mut evaluation.info);
     if needs & (NEEDS_PAYLOAD | NEEDS_PAYLOAD_LENGTH) != 0 {
@@ -67,86 +83,77 @@ pub fn read<E: Engine, B: Bytes + Copy>(
             evaluation.payload.read(packet, &evaluation.info, header);
         }
     }
-    if engine.config().control == 0 {
+    if environment.config().control == 0 {
         evaluation.info.control = 0;
     }
     Ok(())
 }
 
-/// The reason for a packet with an unreadable source. A packet with too many VLAN tags never passes, because the host
-/// might deliver it without any limit.
-#[inline(always)]
-pub fn unreadable<E: Engine>(engine: &E, parsed: Parsed) -> Reason {
-    match parsed {
-        Parsed::Malformed if engine.config().malformed_passes != 0 => Reason::MalformedPassed,
-        _ => Reason::Malformed,
-    }
-}
-
 /// Decides about a packet after [`read`]. `is_connected` looks it up among the host's sockets. `prove`: see
 /// [`super::fast::charge`].
 #[inline(always)]
-pub fn evaluate<E: Engine>(
-    engine: &E,
+pub fn evaluate<S: Steps>(
+    environment: &S,
     evaluation: &mut Evaluation,
     is_connected: impl FnOnce(&Evaluation) -> bool,
     prove: impl Fn(&Evaluation) -> u32,
 ) -> Reason {
     if evaluation.info.control == 0 {
-        evaluation.lists = engine.lists(evaluation);
+        evaluation.lists = environment.lists(evaluation);
         if let Some(reason) = of_lists(evaluation.lists) {
-            return apply_shadow(engine, reason);
+            return apply_shadow(environment, reason);
         }
         // Allow, deny and bans are about the peer, and matches about the source.
-        if engine.config().needs & NEEDS_SOURCE_LISTS != 0 {
-            evaluation.lists = engine.lists_of(&evaluation.info.source) & !(ON_ALLOW | ON_DENY);
+        if environment.config().needs & NEEDS_SOURCE_LISTS != 0 {
+            evaluation.lists =
+                environment.lists_of(&evaluation.info.source) & !(ON_ALLOW | ON_DENY);
         }
     }
-    if engine.config().needs & NEEDS_DESTINATION_LISTS != 0 {
-        evaluation.destination_lists = engine.lists_of(&evaluation.info.destination);
+    if environment.config().needs & NEEDS_DESTINATION_LISTS != 0 {
+        evaluation.destination_lists = environment.lists_of(&evaluation.info.destination);
     }
-    find_matching(engine, evaluation);
-    let decided = decide(engine, evaluation, is_connected, &prove);
-    let reason = apply_shadow(engine, decided);
+    find_matching(environment, evaluation);
+    let decided = decide(environment, evaluation, is_connected, &prove);
+    let reason = apply_shadow(environment, decided);
     if !decided.passes() && evaluation.counted == 0 {
         evaluation.passed = reason.passes().into();
-        engine.count_over(evaluation, evaluation.refused_by);
+        S::count_over(environment, evaluation, evaluation.refused_by);
     }
-    if engine.config().needs & NEEDS_HOLD != 0 && matches!(reason, Reason::Limit) {
-        hold(engine, evaluation);
+    if environment.config().needs & NEEDS_HOLD != 0 && matches!(reason, Reason::Limit) {
+        hold(environment, evaluation);
     }
     reason
 }
 
 /// Holds the bucket of the limit that has refused the packet.
 #[inline(always)]
-fn hold<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
+fn hold<S: Steps>(environment: &S, evaluation: &mut Evaluation) {
     for _ in 0..ATTEMPTS {
-        if engine.hold(evaluation, evaluation.refused_by) != LOST {
+        if S::hold(environment, evaluation, evaluation.refused_by) {
             break;
         }
     }
 }
 
 #[inline(always)]
-fn find_matching<E: Engine>(engine: &E, evaluation: &mut Evaluation) {
-    let config = engine.config();
+fn find_matching<S: Steps>(environment: &S, evaluation: &mut Evaluation) {
+    let config = environment.config();
     let candidates = &config.candidates;
     evaluation.matching =
         candidates.of_packet(&evaluation.info, evaluation.lists, config.needs != 0);
     if evaluation.matching & candidates.uncertain(evaluation.lists) != 0 {
-        any!(engine, evaluation, matching, confirm_if_uncertain);
+        each!(environment, evaluation, matching, confirm_if_uncertain);
     }
     if config.needs & NEEDS_PAIR != 0 {
-        any!(engine, evaluation, matching, E::pair);
+        each!(environment, evaluation, matching, S::pair);
     }
 }
 
 #[inline(always)]
-fn confirm_if_uncertain<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let config = engine.config();
+fn confirm_if_uncertain<S: Steps>(environment: &S, evaluation: &mut Evaluation, index: u32) {
+    let config = environment.config();
     if config.candidates.uncertain(evaluation.lists) >> index & 1 == 0 {
-        return 0;
+        return;
     }
     // Most limits with a payload end here, which costs less than a call.
     if config.needs & NEEDS_PAYLOAD != 0
@@ -154,20 +161,20 @@ fn confirm_if_uncertain<E: Engine>(engine: &E, evaluation: &mut Evaluation, inde
         && !payload_holds(limit, evaluation)
     {
         evaluation.matching &= !(1 << index);
-        return 0;
+        return;
     }
-    engine.confirm(evaluation, index)
+    S::confirm(environment, evaluation, index);
 }
 
 /// Leaves the matching limits that apply to a packet of an established connection, or to another packet. Returns whether
 /// the packet is exempt from the limits that are left out. Ports that cannot be seen leave all limits.
 #[inline(always)]
-fn is_exempt<E: Engine>(
-    engine: &E,
+fn is_exempt<S: Steps>(
+    environment: &S,
     evaluation: &mut Evaluation,
     is_connected: impl FnOnce(&Evaluation) -> bool,
 ) -> bool {
-    let config = engine.config();
+    let config = environment.config();
     let candidates = &config.candidates;
     if config.established == 0 && evaluation.matching & candidates.by_connection() == 0 {
         return false;
@@ -190,8 +197,8 @@ fn is_exempt<E: Engine>(
 
 /// Decides by the limits that match. A packet of an exempt connection is charged only to limits on connections.
 #[inline(always)]
-fn decide<E: Engine>(
-    engine: &E,
+fn decide<S: Steps>(
+    environment: &S,
     evaluation: &mut Evaluation,
     is_connected: impl FnOnce(&Evaluation) -> bool,
     prove: &impl Fn(&Evaluation) -> u32,
@@ -199,8 +206,8 @@ fn decide<E: Engine>(
     if evaluation.matching == 0 {
         return Reason::Unlimited;
     }
-    if engine.config().needs & NEEDS_CONNECTION != 0 {
-        let is_exempt = is_exempt(engine, evaluation, is_connected);
+    if environment.config().needs & NEEDS_CONNECTION != 0 {
+        let is_exempt = is_exempt(environment, evaluation, is_connected);
         if evaluation.matching == 0 {
             return if is_exempt {
                 Reason::Established
@@ -212,11 +219,11 @@ fn decide<E: Engine>(
     let refused = if evaluation.matching & (evaluation.matching - 1) != 0 {
         evaluation.checked = 1;
         // The checks may decide by these bounds.
-        let bounds = engine.time_bounds();
+        let bounds = environment.time_bounds();
         evaluation.latest = bounds.map_or(u64::MAX, |bounds| bounds.latest);
-        any!(engine, evaluation, matching, check_fresh)
-            || lacks_buckets(engine, evaluation, prove)
-            || any!(engine, evaluation, matching, charge_or_add)
+        any!(environment, evaluation, matching, check_fresh)
+            || lacks_buckets(environment, evaluation, prove)
+            || any!(environment, evaluation, matching, charge_or_add)
     } else {
         // Hidden from the compiler, which would otherwise leave out bounds checks that the verifier requires. Once more behind
         // a check: if the compiler keeps the index on the stack, Linux 6.1 learns no later bounds.
@@ -226,15 +233,21 @@ fn decide<E: Engine>(
         }
         let index = black_box(index);
         // The first attempt is inlined: it is the only one for most packets.
-        let tried = match Step::new(engine, evaluation, index) {
+        let tried = match Step::new(environment, evaluation, index) {
             Some(step) => step.charge(),
-            None => DONE,
+            None => Attempt::Admitted,
         };
-        finish(engine, evaluation, index, tried, prove) != 0
+        let mut charge = Charge {
+            environment,
+            evaluation,
+            index,
+            prove,
+        };
+        refuses(&mut charge, tried)
     };
     if !refused {
         if evaluation.would_drop == 0 {
-            return if E::IN_STACK && evaluation.delay > 1 {
+            return if S::IN_STACK && evaluation.delay > 1 {
                 Reason::Paced
             } else {
                 Reason::Admitted
@@ -242,35 +255,51 @@ fn decide<E: Engine>(
         }
         // No limit refuses the packet: the limits in shadow count it as passed.
         evaluation.passed = 1;
-        any!(engine, evaluation, would_drop, E::count_over);
+        each!(environment, evaluation, would_drop, S::count_over);
         return Reason::WouldDrop;
     }
     if evaluation.charged != 0 {
-        any!(engine, evaluation, charged, refund);
+        each!(environment, evaluation, charged, refund);
     }
     // Only the limit that refuses the packet is reported.
     evaluation.would_drop = 0;
-    bucket::reason(evaluation.refused)
+    limit_reason(evaluation.refused)
 }
 
-/// Whether one of the packet's new buckets cannot be made, for want of a token or of room. Then no bucket is made:
+/// The reason with this number, of those that a limit decides.
+#[inline(always)]
+const fn limit_reason(number: u32) -> Reason {
+    const ADMITTED: u32 = Reason::Admitted as u32;
+    const LIMIT: u32 = Reason::Limit as u32;
+    const NEW_SOURCE: u32 = Reason::NewSource as u32;
+    const ANSWERED: u32 = Reason::Answered as u32;
+    match number {
+        ADMITTED => Reason::Admitted,
+        LIMIT => Reason::Limit,
+        NEW_SOURCE => Reason::NewSource,
+        ANSWERED => Reason::Answered,
+        _ => Reason::Contended,
+    }
+}
+
+/// True if one of the packet's new buckets cannot be made, for want of a token or of room. Then no bucket is made:
 /// otherwise first buckets would take the new-source tokens, and few packets would get their last bucket. If it returns
 /// false, the clock has been read.
 #[inline(always)]
-fn lacks_buckets<E: Engine>(
-    engine: &E,
+fn lacks_buckets<S: Steps>(
+    environment: &S,
     evaluation: &mut Evaluation,
     prove: &impl Fn(&Evaluation) -> u32,
 ) -> bool {
     if evaluation.refused == Reason::NewSource as u32
-        && any!(engine, evaluation, new, E::reserve)
-        && !proves(engine, evaluation, prove)
+        && any!(environment, evaluation, new, S::lacks_bucket)
+        && !proves(environment, evaluation, prove)
     {
         return true;
     }
     // Read before the first charge: if a refund assumed too late a time of the charge, it would give too much.
     if evaluation.now == NOT_READ {
-        evaluation.now = engine.now();
+        evaluation.now = environment.now();
     }
     // A late tick has made the upper bound too low: the plans are not valid.
     if evaluation.now > evaluation.latest {
@@ -279,21 +308,79 @@ fn lacks_buckets<E: Engine>(
     false
 }
 
-/// Charges the packet to one limit. Makes the bucket if there is none.
+/// Charges the packet to one limit. Makes the bucket if there is none. Returns true if the limit refuses the packet.
 #[inline(always)]
-fn charge_or_add<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
-    let tried = engine.charge(evaluation, index);
-    finish(engine, evaluation, index, tried, &|_| FIRST)
+fn charge_or_add<S: Steps>(environment: &S, evaluation: &mut Evaluation, index: u32) -> bool {
+    let tried = S::charge(environment, evaluation, index);
+    let mut charge = Charge {
+        environment,
+        evaluation,
+        index,
+        prove: &|_: &Evaluation| FIRST,
+    };
+    refuses(&mut charge, tried)
+}
+
+/// The charge of a packet to one limit.
+struct Charge<'a, S, P> {
+    environment: &'a S,
+    evaluation: &'a mut Evaluation,
+    index: u32,
+    prove: &'a P,
+}
+
+impl<S: Steps, P: Fn(&Evaluation) -> u32> Attempts for Charge<'_, S, P> {
+    #[inline(always)]
+    fn charge(&mut self) -> Attempt {
+        S::charge(self.environment, self.evaluation, self.index)
+    }
+
+    #[inline(always)]
+    fn refresh(&mut self) {
+        S::refresh(self.environment, self.evaluation, self.index);
+    }
+
+    #[inline(always)]
+    fn add(&mut self) -> Attempt {
+        S::add(self.environment, self.evaluation, self.index)
+    }
+
+    #[inline(always)]
+    fn replace(&mut self, budget: u32) -> Attempt {
+        // Once more, so that programs without the call do not have the function.
+        if !may_replace(self.environment) {
+            return Attempt::RefusedNew;
+        }
+        S::replace(self.environment, self.evaluation, self.index, budget)
+    }
+
+    #[inline(always)]
+    fn proves(&mut self) -> bool {
+        proves(self.environment, self.evaluation, self.prove)
+    }
+}
+
+/// Finishes a charge after its first attempt. Returns true if the limit refuses the packet.
+#[inline(always)]
+fn refuses<S: Steps, P: Fn(&Evaluation) -> u32>(
+    charge: &mut Charge<'_, S, P>,
+    first: Attempt,
+) -> bool {
+    let decided = match settle::<S>(charge, first) {
+        Attempt::Lost => S::contended(charge.environment, charge.evaluation, charge.index),
+        decided => decided,
+    };
+    !matches!(decided, Attempt::Admitted)
 }
 
 /// Lets a new source that a limit refuses prove its address. Returns true if it has: then the caller tries again.
 #[inline(always)]
-fn proves<E: Engine>(
-    engine: &E,
+fn proves<S: Steps>(
+    environment: &S,
     evaluation: &mut Evaluation,
     prove: &impl Fn(&Evaluation) -> u32,
 ) -> bool {
-    if engine.config().proof >> evaluation.refused_by & 1 == 0
+    if environment.config().proof >> evaluation.refused_by & 1 == 0
         || evaluation.refused != Reason::NewSource as u32
         || evaluation.budget == PROVEN
     {
@@ -307,69 +394,27 @@ fn proves<E: Engine>(
     evaluation.budget == PROVEN
 }
 
-/// Finishes a charge after its first attempt, which has returned this code.
+/// Checks one limit, after a refresh if need be. Returns true if the limit refuses the packet.
 #[inline(always)]
-fn finish<E: Engine>(
-    engine: &E,
-    evaluation: &mut Evaluation,
-    index: u32,
-    first: u32,
-    prove: &impl Fn(&Evaluation) -> u32,
-) -> u32 {
-    let mut tried = first;
-    for attempt in 0..ATTEMPTS {
-        if attempt > 0 {
-            tried = engine.charge(evaluation, index);
-        }
-        match tried {
-            NEW => {
-                let mut added = engine.add(evaluation, index);
-                if added == FULL {
-                    added = engine.replace(evaluation, index);
-                }
-                // Not by the next attempt: the verifier would follow all of them once more.
-                if added == REFUSED && proves(engine, evaluation, prove) {
-                    added = engine.add(evaluation, index);
-                    if added == FULL {
-                        added = engine.replace(evaluation, index);
-                    }
-                }
-                if added != LOST {
-                    return added;
-                }
-            }
-            STALE => {
-                engine.refresh(evaluation, index);
-            }
-            LOST => {}
-            charged => return charged,
-        }
-    }
-    engine.contended(evaluation, index)
-}
-
-/// Checks one limit, after a refresh if need be.
-#[inline(always)]
-fn check_fresh<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+fn check_fresh<S: Steps>(environment: &S, evaluation: &mut Evaluation, index: u32) -> bool {
     // Three times: a CPU may have no lease, and the bucket be on a past quota and also too far ahead.
     for _ in 0..3 {
-        let checked = engine.check(evaluation, index);
-        if checked != STALE {
-            return checked;
+        match S::check(environment, evaluation, index) {
+            Attempt::Stale => S::refresh(environment, evaluation, index),
+            checked => return !matches!(checked, Attempt::Admitted),
         }
-        engine.refresh(evaluation, index);
     }
     // If the bucket is stale again, the charge decides.
-    (engine.check(evaluation, index) == REFUSED).into()
+    matches!(S::check(environment, evaluation, index), Attempt::Refused)
 }
 
 /// Refunds the charge of one limit.
 #[inline(always)]
-fn refund<E: Engine>(engine: &E, evaluation: &mut Evaluation, index: u32) -> u32 {
+fn refund<S: Steps>(environment: &S, evaluation: &mut Evaluation, index: u32) {
     for _ in 0..ATTEMPTS {
-        if engine.refund(evaluation, index) != LOST {
+        if S::refund(environment, evaluation, index) {
             break;
         }
     }
-    engine.uncount(evaluation, index)
+    S::uncount(environment, evaluation, index);
 }

@@ -1,16 +1,19 @@
 //! The policy: parser and limits. The kernel program and `limiter replay` share this code. It is generic over the bytes
-//! of a packet ([`Bytes`]) and over constants, buckets, clock and counters ([`Engine`]).
+//! of a packet ([`Bytes`]), over constants, buckets, clock and counters ([`Environment`]), and over the functions of its
+//! own that the kernel program exports ([`Steps`]).
 //!
 //! [`mod@parse`] and [`transport`] fill a [`PacketInfo`]. [`fast`] or [`full`], with an [`Evaluation`], decide by
 //! [`fn@matches`] and [`bucket`].
 
+pub mod attempt;
 pub mod ban;
 pub mod bits;
 pub mod bucket;
 mod bytes;
 pub mod candidates;
 pub mod connection;
-mod engine;
+mod direct;
+mod environment;
 mod evaluation;
 pub mod fast;
 pub mod full;
@@ -25,16 +28,19 @@ pub mod payload;
 mod room;
 pub mod second_chance;
 pub mod step;
+mod steps;
 pub mod transport;
 pub mod verdict;
 
 pub use bytes::Bytes;
-pub use engine::{Engine, Found, TimeBounds};
+pub use direct::Direct;
+pub use environment::{Environment, Found, TimeBounds};
 pub use evaluation::Evaluation;
 pub use info::PacketInfo;
 pub use matches::matches;
 pub use parse::{Parsed, parse, read};
 pub use room::{has_room, kept};
+pub use steps::Steps;
 pub use transport::size_of_header;
 
 use crate::{
@@ -58,11 +64,21 @@ pub const fn of_lists(lists: u32) -> Option<Reason> {
 
 /// The reason under which a packet is counted: with shadow, no packet is dropped.
 #[inline(always)]
-pub fn apply_shadow<E: Engine>(engine: &E, reason: Reason) -> Reason {
-    let shadow = engine.config().shadow != 0;
+pub fn apply_shadow<E: Environment>(environment: &E, reason: Reason) -> Reason {
+    let shadow = environment.config().shadow != 0;
     match reason {
         Reason::Malformed if shadow => Reason::MalformedWouldDrop,
         reason if shadow && !reason.passes() => Reason::WouldDrop,
         reason => reason,
+    }
+}
+
+/// The reason for a packet with an unreadable source. A packet with too many VLAN tags never passes, because the host
+/// might deliver it without any limit.
+#[inline(always)]
+pub fn unreadable<E: Environment>(environment: &E, parsed: Parsed) -> Reason {
+    match parsed {
+        Parsed::Malformed if environment.config().malformed_passes != 0 => Reason::MalformedPassed,
+        _ => Reason::Malformed,
     }
 }

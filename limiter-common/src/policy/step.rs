@@ -2,9 +2,10 @@
 //! checks it once, for any number of limits.
 
 use super::{
-    Engine, Evaluation, Found, apply_shadow,
-    bucket::{Charged, DONE, Demand, FULL, LOST, NEW, REFUSED, STALE, may_replace},
-    fast, matches, second_chance,
+    Evaluation, Found, Steps, apply_shadow,
+    attempt::Attempt,
+    bucket::{Demand, cost},
+    matches, second_chance,
 };
 use crate::{
     abi::{
@@ -22,21 +23,21 @@ use crate::{
 
 const NEW_SOURCE: u32 = Reason::NewSource as u32;
 
-/// One packet and one limit. Public functions return codes of [`super::bucket`].
-pub struct Step<'a, E: Engine> {
-    engine: &'a E,
+/// One packet and one limit.
+pub struct Step<'a, S: Steps> {
+    environment: &'a S,
     evaluation: &'a mut Evaluation,
     index: u32,
     limit: &'a Limit,
 }
 
-impl<'a, E: Engine> Step<'a, E> {
-    /// Creates a step. None if there is no such limit: then the caller returns [`DONE`].
+impl<'a, S: Steps> Step<'a, S> {
+    /// Creates a step. None if there is no such limit.
     #[inline(always)]
-    pub fn new(engine: &'a E, evaluation: &'a mut Evaluation, index: u32) -> Option<Self> {
-        let limit = engine.config().limit(index)?;
+    pub fn new(environment: &'a S, evaluation: &'a mut Evaluation, index: u32) -> Option<Self> {
+        let limit = environment.config().limit(index)?;
         Some(Self {
-            engine,
+            environment,
             evaluation,
             index,
             limit,
@@ -55,7 +56,7 @@ impl<'a, E: Engine> Step<'a, E> {
     fn new_key(&self) -> SourceKey {
         let Evaluation { info, pairs, .. } = &*self.evaluation;
         let (mask, slot) = (&self.limit.mask, self.limit.slot);
-        let needs = self.engine.config().needs;
+        let needs = self.environment.config().needs;
         if needs & NEEDS_PAIR != 0
             && mask.by >= BY_PAIR
             && let Some(words) = pairs.get(self.index as usize)
@@ -76,12 +77,12 @@ impl<'a, E: Engine> Step<'a, E> {
         &self,
         key: &'t SourceKey,
         number: u32,
-    ) -> Demand<'t, E, INLINE>
+    ) -> Demand<'t, S, INLINE>
     where
         'a: 't,
     {
         let Evaluation { now, budget, .. } = *self.evaluation;
-        let mut demand = Demand::new(self.engine, self.limit, key, now, self.cost(), number);
+        let mut demand = Demand::new(self.environment, self.limit, key, now, self.cost(), number);
         demand.budget = budget;
         demand
     }
@@ -95,18 +96,18 @@ impl<'a, E: Engine> Step<'a, E> {
 
     /// Charges the bucket as the check has planned. None if nothing is planned, or another CPU has changed the bucket.
     #[inline(always)]
-    fn charge_as_planned(&self) -> Option<E::Entry> {
+    fn charge_as_planned(&self) -> Option<S::Entry> {
         let plan = self.evaluation.plan(self.index)?;
         if plan.charged == 0 {
             return None;
         }
-        let entry = self.engine.entry(plan.number)?;
+        let entry = self.environment.entry(plan.number)?;
         entry
             .charge(&plan.key, plan.tat, plan.charged)
             .then_some(entry)
     }
 
-    /// Whether this CPU's lease pays for the packet.
+    /// True if this CPU's lease pays for the packet.
     #[inline(always)]
     fn has_lease(&self) -> bool {
         let plan = self.evaluation.plans.get(self.index as usize);
@@ -131,7 +132,7 @@ impl<'a, E: Engine> Step<'a, E> {
         let mut demand = self.demand::<false>(&key, 0);
         let held = self.evaluation.plans.get(self.index as usize);
         demand.cost = self.limit.lease - held.map_or(0, |plan| plan.lease);
-        let taken = demand.charge() == DONE;
+        let taken = matches!(demand.charge(), Attempt::Admitted);
         self.evaluation.now = demand.now;
         let (entry, number) = (demand.found.entry(), demand.number);
         let plan = self.evaluation.plans.get_mut(self.index as usize);
@@ -149,7 +150,7 @@ impl<'a, E: Engine> Step<'a, E> {
 
     /// Pays for the packet from this CPU's lease.
     #[inline(always)]
-    fn pay(self) -> u32 {
+    fn pay(self) -> Attempt {
         let (bit, cost) = (1 << self.index, self.cost());
         let packets = size::packets(self.size());
         if let Some(plan) = self.evaluation.plans.get_mut(self.index as usize) {
@@ -158,7 +159,8 @@ impl<'a, E: Engine> Step<'a, E> {
         }
         self.evaluation.leased |= bit;
         self.evaluation.charged |= bit;
-        self.count(Reason::Admitted)
+        self.count(Reason::Admitted);
+        Attempt::Admitted
     }
 
     #[inline(always)]
@@ -171,24 +173,24 @@ impl<'a, E: Engine> Step<'a, E> {
     #[inline(always)]
     const fn size(&self) -> u64 {
         let size = self.evaluation.length;
-        if E::IN_STACK { size } else { size::bytes(size) }
+        if S::IN_STACK { size } else { size::bytes(size) }
     }
 
     /// Stores the packet's cost, which stays the same up to the refund.
     #[inline(always)]
     fn price(&mut self) {
-        let cost = fast::cost::<E>(self.limit, self.size());
+        let cost = cost::<S>(self.limit, self.size());
         if let Some(place) = self.evaluation.costs.get_mut(self.index as usize) {
             *place = cost;
         }
         if self.is_adaptive() {
-            self.engine.stretch(self.evaluation, self.index);
+            S::stretch(self.environment, self.evaluation, self.index);
         }
     }
 
     #[inline(always)]
     fn is_adaptive(&self) -> bool {
-        self.engine.config().needs & NEEDS_SCALE != 0 && self.limit.quota.flags & ADAPTIVE != 0
+        self.environment.config().needs & NEEDS_SCALE != 0 && self.limit.quota.flags & ADAPTIVE != 0
     }
 
     /// Decides when the packet leaves, whose charge has brought the bucket to `tat`. The clock was read for the charge. A
@@ -197,8 +199,8 @@ impl<'a, E: Engine> Step<'a, E> {
     #[inline(always)]
     fn delay(&mut self, tat: u64) {
         let quota = &self.limit.quota;
-        let Config { needs, shadow, .. } = *self.engine.config();
-        if E::IN_STACK
+        let Config { needs, shadow, .. } = *self.environment.config();
+        if S::IN_STACK
             && needs & NEEDS_PACE != 0
             && quota.pace != 0
             && self.limit.shadow == 0
@@ -214,108 +216,112 @@ impl<'a, E: Engine> Step<'a, E> {
         self.limit.lease != 0 && self.evaluation.leased >> self.index & 1 != 0
     }
 
-    /// Takes the decision about a new source, whose bucket has `tat`; none if another CPU has made the bucket.
+    /// Takes the result for a new source, whose bucket has `tat`.
     #[inline(always)]
-    fn enter(mut self, added: Option<Reason>, tat: u64) -> u32 {
-        let Some(reason) = added else {
-            return LOST;
+    fn enter(mut self, added: Attempt, tat: u64) -> Attempt {
+        let reason = match added {
+            Attempt::Admitted => {
+                self.evaluation.paid = 1;
+                self.delay(tat);
+                Reason::Admitted
+            }
+            Attempt::Refused => Reason::Limit,
+            Attempt::RefusedNew => Reason::NewSource,
+            undecided => return undecided,
         };
-        if matches!(reason, Reason::Admitted) {
-            self.evaluation.paid = 1;
-            self.delay(tat);
-        }
-        self.take((reason, E::Found::NONE))
+        self.take(reason, S::Found::NONE)
     }
 
-    /// Stores the limit's decision, and counts an admitted packet.
+    /// Stores the limit's decision, and counts an admitted packet. `entry` counts the packet; none if the source has none,
+    /// or the packet is already counted.
     #[inline(always)]
-    fn take(self, (reason, entry): Charged<E::Found>) -> u32 {
+    fn take(self, reason: Reason, entry: S::Found) -> Attempt {
         let bit = 1 << self.index;
         if !matches!(reason, Reason::Admitted) {
             if self.limit.shadow == 0 {
-                return self.refuse((reason, entry));
+                return self.refuse(reason, entry);
             }
             if self.evaluation.would_drop == 0 {
                 self.evaluation.note(self.index, reason);
             }
             self.evaluation.would_drop |= bit;
-            return DONE;
+            return Attempt::Admitted;
         }
         self.evaluation.charged |= bit;
         if let Some(entry) = entry.entry() {
             entry.count(Reason::Admitted, self.size());
         }
-        self.count(Reason::Admitted)
+        self.count(Reason::Admitted);
+        Attempt::Admitted
     }
 
     /// Stores that the limit refuses the packet, and counts it if the bucket was found.
     #[inline(always)]
-    fn refuse(self, (reason, entry): Charged<E::Found>) -> u32 {
+    fn refuse(self, reason: Reason, entry: S::Found) -> Attempt {
         self.evaluation.note(self.index, reason);
         if let Some(entry) = entry.entry() {
-            let reason = apply_shadow(self.engine, Reason::Limit);
+            let reason = apply_shadow(self.environment, Reason::Limit);
             entry.count(reason, self.size());
             self.evaluation.counted = 1;
             self.count(reason);
         }
-        REFUSED
+        match reason {
+            Reason::NewSource => Attempt::RefusedNew,
+            _ => Attempt::Refused,
+        }
     }
 
     /// Counts the packet for the limit.
     #[inline(always)]
-    fn count(self, reason: Reason) -> u32 {
+    fn count(&self, reason: Reason) {
         let slot = self.limit.slot;
-        self.engine.count_limit(slot, reason, self.size());
-        DONE
+        self.environment.count_limit(slot, reason, self.size());
     }
 
-    /// Removes the limit from the matching ones if it does not match the packet. Returns [`DONE`].
+    /// Removes the limit from the matching ones if it does not match the packet.
     #[inline(always)]
-    pub fn confirm(self) -> u32 {
-        if !matches(self.limit, self.engine.config().needs, self.evaluation) {
+    pub fn confirm(self) {
+        if !matches(self.limit, self.environment.config().needs, self.evaluation) {
             self.evaluation.matching &= !(1 << self.index);
         }
-        DONE
     }
 
-    /// Stores the words of the packet's key, of two addresses. Returns [`DONE`].
+    /// Stores the words of the packet's key, of two addresses.
     #[inline(always)]
-    pub fn pair(self) -> u32 {
+    pub fn pair(self) {
         let mask = &self.limit.mask;
         if mask.by < BY_PAIR {
-            return DONE;
+            return;
         }
         let info = &self.evaluation.info;
         let flow = if mask.by == BY_FLOW { info.flow() } else { 0 };
-        let seed = &self.engine.config().seed;
+        let seed = &self.environment.config().seed;
         let words = pair::words(mask, &info.source, &info.destination, flow, seed);
         if let Some(place) = self.evaluation.pairs.get_mut(self.index as usize) {
             *place = words;
         }
-        DONE
     }
 
-    /// Stretches the packet's cost under an adaptive limit. Returns [`DONE`].
+    /// Stretches the packet's cost under an adaptive limit.
     #[inline(always)]
-    pub fn stretch(self) -> u32 {
+    pub fn stretch(self) {
         if let Some(place) = self.evaluation.costs.get_mut(self.index as usize) {
-            let word = self.engine.scale(self.limit.slot);
-            *place = scale::cost(*place, scale::stretch(word, || self.engine.now()));
+            let word = self.environment.scale(self.limit.slot);
+            *place = scale::cost(*place, scale::stretch(word, || self.environment.now()));
         }
-        DONE
     }
 
-    /// Checks whether the limit would refuse the packet. Returns [`REFUSED`], [`STALE`] or [`DONE`]. Stores a plan of
-    /// the charge.
+    /// Checks whether the limit would refuse the packet. Returns [`Attempt::Refused`], [`Attempt::Stale`] or
+    /// [`Attempt::Admitted`]. Stores a plan of the charge.
     #[inline(always)]
-    pub fn check(mut self) -> u32 {
+    pub fn check(mut self) -> Attempt {
         self.price();
         if self.limit.lease != 0 {
             if self.has_lease() {
-                return DONE;
+                return Attempt::Admitted;
             }
             if self.wants_lease() {
-                return STALE;
+                return Attempt::Stale;
             }
         }
         let key = self.new_key();
@@ -331,50 +337,49 @@ impl<'a, E: Engine> Step<'a, E> {
             plan.key = key;
             plan.number = demand.number;
             plan.charged = 0;
-            if checked == DONE {
-                (plan.tat, plan.charged) = demand.planned;
+            if matches!(checked, Attempt::Admitted) {
+                (plan.tat, plan.charged) = (demand.read, demand.charged);
             }
         }
         match checked {
-            STALE => STALE,
-            REFUSED if self.limit.shadow == 0 => self.refuse((Reason::Limit, demand.found)),
-            NEW => {
+            Attempt::Refused if self.limit.shadow == 0 => self.refuse(Reason::Limit, demand.found),
+            Attempt::New => {
                 self.evaluation.new |= 1 << self.index;
                 // If a bucket cannot be made, the first limit that needs a new one refuses the packet.
                 if self.limit.shadow == 0 && self.evaluation.refused != NEW_SOURCE {
                     self.evaluation.note(self.index, Reason::NewSource);
                 }
-                DONE
+                Attempt::Admitted
             }
-            _ => DONE,
+            Attempt::Stale => Attempt::Stale,
+            _ => Attempt::Admitted,
         }
     }
 
-    /// Checks that the limit has a new-source token and room for a new bucket, or is in shadow. Returns [`REFUSED`] or
-    /// [`DONE`]. The token stays in the lease until the packet is charged.
+    /// True if the limit has no new-source token or no room for a new bucket, and is not in shadow. The token stays in the
+    /// lease until the packet is charged.
     #[inline(always)]
-    pub fn reserve(self) -> u32 {
+    pub fn lacks_bucket(self) -> bool {
         if self.limit.shadow != 0 {
-            return DONE;
+            return false;
         }
         // Refusals are remembered by the peer, whatever the keys of the limits are: others of its network are not it.
-        let peer = self.evaluation.info.peer(self.engine.config().egress);
+        let peer = self.evaluation.info.peer(self.environment.config().egress);
         let known_as = second_chance::SOURCE.key(0, peer, 0);
         let key = self.key();
         let mut demand = self.demand::<false>(&key, 0);
         let can_be_made = demand.can_be_made(&known_as);
         self.evaluation.now = demand.now;
         self.evaluation.budget = demand.budget;
-        if can_be_made {
-            return DONE;
+        if !can_be_made {
+            self.evaluation.refused_by = self.index;
         }
-        self.evaluation.refused_by = self.index;
-        REFUSED
+        !can_be_made
     }
 
-    /// Tries once to charge the packet to the limit. Returns any code of [`super::bucket`].
+    /// Tries once to charge the packet to the limit.
     #[inline(always)]
-    pub fn charge(mut self) -> u32 {
+    pub fn charge(mut self) -> Attempt {
         if self.evaluation.checked == 0 {
             self.price();
         }
@@ -383,128 +388,115 @@ impl<'a, E: Engine> Step<'a, E> {
                 return self.pay();
             }
             if self.wants_lease() {
-                return STALE;
+                return Attempt::Stale;
             }
         }
         if let Some(entry) = self.charge_as_planned() {
             let planned = self.evaluation.plan(self.index).map(|plan| plan.charged);
             self.delay(planned.unwrap_or(0));
-            return self.take((Reason::Admitted, entry.into()));
+            return self.take(Reason::Admitted, entry.into());
         }
         let key = self.key();
         let mut demand = self.demand::<true>(&key, self.entry_number());
         let charged = demand.charge();
         self.evaluation.now = demand.now;
         let reason = match charged {
-            DONE => {
+            Attempt::Admitted => {
                 self.delay(demand.charged);
                 Reason::Admitted
             }
-            REFUSED => Reason::Limit,
-            code => return code,
+            Attempt::Refused => Reason::Limit,
+            undecided => return undecided,
         };
-        self.take((reason, demand.found))
+        self.take(reason, demand.found)
     }
 
-    /// [`super::bucket::refresh`] for the limit's bucket, or a new lease if the packet needs one. Returns [`DONE`].
+    /// [`super::bucket::refresh`] for the limit's bucket, or a new lease if the packet needs one.
     #[inline(always)]
-    pub fn refresh(self) -> u32 {
+    pub fn refresh(self) {
         if self.wants_lease() {
             self.take_lease();
         } else {
-            self.engine.refresh_bucket(&self.key(), self.index);
+            S::refresh_bucket(self.environment, &self.key(), self.index);
         }
-        DONE
     }
 
-    /// Makes the bucket and charges it. Returns [`DONE`], [`REFUSED`], or [`LOST`] if another CPU has made it. The
-    /// packet's first new bucket takes the new-source token.
+    /// Makes the bucket and charges it. The packet's first new bucket takes the new-source token.
     #[inline(always)]
-    pub fn add(self) -> u32 {
+    pub fn add(self) -> Attempt {
         let key = self.key();
         let mut demand = self.demand::<false>(&key, 0);
         let added = demand.charge_new(self.evaluation.paid == 0);
         self.evaluation.now = demand.now;
-        self.evaluation.tried = demand.budget;
-        if demand.found_no_room && may_replace(self.engine) {
-            return FULL;
-        }
         let charged = demand.charged;
         self.enter(added, charged)
     }
 
-    /// Makes the bucket in the place of a quiet source, after [`Self::add`]. Returns its codes.
+    /// Makes the bucket in the place of a quiet source by this budget, after [`Self::add`].
     #[inline(always)]
-    pub fn replace(self) -> u32 {
+    pub fn replace(self, budget: u32) -> Attempt {
         let key = self.key();
         let mut demand = self.demand::<false>(&key, 0);
-        demand.budget = self.evaluation.tried;
+        demand.budget = budget;
         let added = demand.replace();
         let charged = demand.charged;
         self.enter(added, charged)
     }
 
-    /// Refuses the packet after all attempts were lost. Returns [`REFUSED`], or [`DONE`] in shadow mode.
+    /// Refuses the packet after all attempts were lost, or notes it in shadow mode.
     #[inline(always)]
-    pub fn contended(self) -> u32 {
-        self.take((Reason::Contended, E::Found::NONE))
+    pub fn contended(self) -> Attempt {
+        self.take(Reason::Contended, S::Found::NONE)
     }
 
-    /// Tries once to refund the charge of [`Self::charge`] or [`Self::add`]. Returns [`LOST`] if another CPU was
-    /// faster, or [`DONE`].
+    /// Tries once to refund the charge of [`Self::charge`] or [`Self::add`]. Returns false if another CPU was faster.
     #[inline(always)]
-    pub fn refund(self) -> u32 {
+    pub fn refund(self) -> bool {
         if self.is_leased() {
             let (cost, packets) = (self.cost(), size::packets(self.size()));
             if let Some(plan) = self.evaluation.plans.get_mut(self.index as usize) {
                 plan.lease += cost;
                 plan.pending -= packets;
             }
-            return DONE;
+            return true;
         }
         let key = self.key();
         let mut demand = self.demand::<false>(&key, self.entry_number());
-        if demand.refund() { DONE } else { LOST }
+        demand.refund()
     }
 
-    /// Uncounts the packet that the limit had admitted, after [`Self::refund`]. Returns [`DONE`].
+    /// Uncounts the packet that the limit had admitted, after [`Self::refund`].
     #[inline(always)]
-    pub fn uncount(self) -> u32 {
+    pub fn uncount(self) {
         if !self.is_leased()
             && let Some(entry) = self.find()
         {
             // A new entry has counted one.
             let is_known = self.evaluation.new >> self.index & 1 == 0;
             let packets = size::packets(self.size());
-            entry.uncount(if E::IN_STACK && is_known { packets } else { 1 });
+            entry.uncount(if S::IN_STACK && is_known { packets } else { 1 });
         }
-        self.engine.uncount_limit(self.limit.slot, self.size());
-        DONE
+        self.environment.uncount_limit(self.limit.slot, self.size());
     }
 
     /// The entry of the bucket.
     #[inline(always)]
-    fn find(&self) -> Option<E::Entry> {
+    fn find(&self) -> Option<S::Entry> {
         self.demand::<false>(&self.key(), self.entry_number())
             .find()
     }
 
-    /// Tries once to hold the bucket of the limit that has refused the packet. Returns [`LOST`] if another CPU was
-    /// faster, or [`DONE`].
+    /// Tries once to hold the bucket of the limit that has refused the packet. Returns false if another CPU was faster.
     #[inline(always)]
-    pub fn hold(self) -> u32 {
+    pub fn hold(self) -> bool {
         let key = self.key();
         let mut demand = self.demand::<false>(&key, self.entry_number());
-        if self.limit.quota.hold == 0 || demand.hold() {
-            DONE
-        } else {
-            LOST
-        }
+        self.limit.quota.hold == 0 || demand.hold()
     }
 
-    /// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow. Returns [`DONE`].
+    /// Counts the packet for a limit that it is over: as dropped, or as passed because of shadow.
     #[inline(always)]
-    pub fn count_over(self) -> u32 {
+    pub fn count_over(self) {
         let reason = if self.evaluation.passed != 0 {
             Reason::WouldDrop
         } else {
@@ -513,6 +505,6 @@ impl<'a, E: Engine> Step<'a, E> {
         if let Some(entry) = self.find() {
             entry.count(reason, self.size());
         }
-        self.count(reason)
+        self.count(reason);
     }
 }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use limiter_common::{
     abi::{Config, rules::Limit},
     arithmetic::bucket,
-    policy::{Engine, Evaluation, TimeBounds, verdict::Reason},
+    policy::{Direct, Environment, Evaluation, TimeBounds, verdict::Reason},
     table::{
         Added,
         entry::{ADDRESS, OVER, PASSED, Shared, TAT, with_epoch},
@@ -54,7 +54,9 @@ impl<'a> Shared for Entry<'a> {
     }
 }
 
-impl<'a> Engine for &'a Row<'_> {
+impl Direct for &Row<'_> {}
+
+impl<'a> Environment for &'a Row<'_> {
     type Entry = Entry<'a>;
     type Found = Option<Entry<'a>>;
 

@@ -16,7 +16,7 @@ use limiter_common::{
         counters::{Count, LimitCounters},
         rules::{FIRST, row},
     },
-    policy::{Engine, Evaluation, apply_shadow, fast, full, parse, verdict::Reason},
+    policy::{Direct, Environment, Evaluation, apply_shadow, fast, full, parse, verdict::Reason},
     table::{
         Added, New, SharedTable as _, WAYS, add,
         entry::Shared as _,
@@ -148,7 +148,9 @@ impl Model {
     }
 }
 
-impl<'a> Engine for &'a Model {
+impl Direct for &Model {}
+
+impl<'a> Environment for &'a Model {
     type Entry = Entry<'a>;
     type Found = Option<Entry<'a>>;
 

@@ -1,6 +1,6 @@
-//! The policy's environment: constants, the table of buckets, a clock and counters.
+//! The policy's environment: constants, lists, the table of buckets, a clock and counters.
 
-use super::{Evaluation, bucket, fast, step::Step};
+use super::Evaluation;
 use crate::{
     abi::Config,
     policy::verdict::Reason,
@@ -37,32 +37,22 @@ pub struct TimeBounds {
     pub latest: u64,
 }
 
-/// The steps of the full path for one limit.
-macro_rules! steps {
-    ($($step:ident),+) => {$(
-        #[doc = concat!("[`Step::", stringify!($step), "`].")]
-        #[inline(always)]
-        fn $step(&self, evaluation: &mut Evaluation, index: u32) -> u32 {
-            match Step::new(self, evaluation, index) {
-                Some(step) => step.$step(),
-                None => bucket::DONE,
-            }
-        }
-    )+};
-}
-
-/// The policy's environment. It handles one packet at a time on each CPU.
-///
-/// The kernel program overrides functions with a body, such as the steps of the full path, with global functions, which
-/// the verifier checks once.
-pub trait Engine: Sized {
-    /// Whether the program is in the network stack, where packets may be merged, and can be delayed.
+/// The policy's environment. It handles one packet at a time on each CPU. Its functions know nothing of the policy's
+/// own: those are [`super::Steps`].
+pub trait Environment: Sized {
+    /// True if the program is in the network stack, where packets may be merged, and can be delayed.
     const IN_STACK: bool = false;
 
     /// The type of the table's entries.
     type Entry: Shared;
     /// The result of a search for an entry.
     type Found: Found<Self::Entry>;
+
+    /// One more than a number of attempts. In the kernel, the compiler does not know it.
+    #[inline(always)]
+    fn one_more(attempts: u64) -> u64 {
+        attempts + 1
+    }
 
     /// The constants.
     fn config(&self) -> &Config;
@@ -75,7 +65,7 @@ pub trait Engine: Sized {
         None
     }
 
-    /// Whether a ban drops a packet of this source that no list is asked about. Counts the packet for the ban.
+    /// True if a ban drops a packet of this source that no list is asked about. Counts the packet for the ban.
     #[inline(always)]
     fn is_banned(&self, _source: &Address, _length: u64) -> bool {
         false
@@ -100,15 +90,15 @@ pub trait Engine: Sized {
     fn number_of(&self, _: Self::Entry) -> u32 {
         0
     }
-    /// Whether the limit in `slot` has just refused a new source, and refuses further ones too.
+    /// True if the limit in `slot` has just refused a new source, and refuses further ones too.
     #[inline(always)]
     fn is_exhausted(&self, _slot: u32) -> bool {
         false
     }
-    /// Whether the limit of a new source has a token of the budget at `now`, and room in the table, which only first-time
+    /// True if the limit of a new source has a token of the budget at `now`, and room in the table, which only first-time
     /// sources need. `take`: takes the token.
     fn admits(&self, key: &SourceKey, now: u64, budget: u32, take: bool) -> bool;
-    /// Whether the source was refused before, long enough ago for a second chance. Remembers that it is refused now.
+    /// True if the source was refused before, long enough ago for a second chance. Remembers that it is refused now.
     fn was_refused(&self, key: &SourceKey) -> bool;
     /// Adds a source with this TAT and counts its packet. `replaces`: only in the place of a quiet source of its limit.
     fn insert(&self, key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> Added;
@@ -128,27 +118,4 @@ pub trait Engine: Sized {
     fn count_limit(&self, slot: u32, reason: Reason, length: u64);
     /// Uncounts a packet that the limit in `slot` had admitted.
     fn uncount_limit(&self, slot: u32, length: u64);
-
-    /// [`bucket::refresh`]. Returns 0.
-    #[inline(always)]
-    fn refresh_bucket(&self, key: &SourceKey, index: u32) -> u32 {
-        bucket::refresh(self, key, index)
-    }
-    /// [`fast::charge_again`].
-    #[inline(always)]
-    fn charge_again(&self, key: &SourceKey, length: u64) -> u32 {
-        fast::charge_again(self, key, length)
-    }
-    /// [`fast::add`].
-    #[inline(always)]
-    fn add_source(&self, key: &SourceKey, length: u64, budget: u32) -> u32 {
-        fast::add(self, key, length, budget)
-    }
-    /// [`fast::replace`].
-    #[inline(always)]
-    fn replace_source(&self, key: &SourceKey, length: u64, budget: u32) -> u32 {
-        fast::replace(self, key, length, budget)
-    }
-
-    steps! { confirm, pair, stretch, check, reserve, charge, refresh, add, replace, contended, refund, uncount, hold, count_over }
 }
