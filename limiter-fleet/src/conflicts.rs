@@ -109,9 +109,9 @@ mod tests {
         assert!(lines[0].contains("share a limit 'al'"), "{lines:?}");
         assert!(lines[1].contains("other settings for the limit 'all'"));
         assert_eq!(update(&mut conflicts, &all, 11), [""; 0], "again");
-        let of = |name| conflicts.of(name).collect::<Vec<_>>();
-        assert_eq!(of("all"), ["2/s"]);
-        assert_eq!(of("dns"), ["60/s per /24", "60/s burst 9"]);
+        let found = |name| conflicts.of(name).collect::<Vec<_>>();
+        assert_eq!(found("all"), ["2/s"]);
+        assert_eq!(found("dns"), ["60/s per /24", "60/s burst 9"]);
         assert_eq!(conflicts.missing(), ["al"]);
         // The conflict ends at once, and is reported again when it returns.
         update(&mut conflicts, &own, 12);

@@ -8,7 +8,7 @@ use std::{
 use ipnet::IpNet;
 use limiter_common::table::key::{SLOTS, SourceKey};
 
-use crate::{conflicts::Held, quota::Quota, refill::Reading, store::StoredPrefix};
+use crate::{conflicts::Held, refill::Reading, shared_quota::Quota, store::StoredPrefix};
 
 /// The list of denied sources, which may cut a host off from its store.
 pub const DENY: &str = "deny";
@@ -78,11 +78,23 @@ pub trait Table {
     fn charge(&self, number: usize, key: &SourceKey, now: u64, ticks: u64, most: u64) -> u64;
 }
 
-/// The attachments in a fleet, and the errors of attachments that cannot be read.
-pub type Found<T> = (Vec<T>, Vec<String>);
+/// The attachments of a host.
+#[derive(Debug)]
+pub struct Attachments<T> {
+    /// The tables of those in a fleet.
+    pub tables: Vec<T>,
+    /// The errors of those that cannot be read.
+    pub errors: Vec<String>,
+}
 
-/// Whether the lists have changed, and a line about bans that the host has left out; or their errors.
-pub type Edited = (Result<bool, String>, Result<Option<String>, String>);
+/// The result of a change of a host's lists and bans.
+#[derive(Debug)]
+pub struct Edited {
+    /// True if the lists have changed; or why they could not.
+    pub lists: Result<bool, String>,
+    /// A line about bans that the host has left out; or why the bans could not be changed.
+    pub bans: Result<Option<String>, String>,
+}
 
 /// This host.
 pub trait Host {
@@ -95,7 +107,7 @@ pub trait Host {
 
     /// Finds the attachments in a fleet.
     /// Fails if they cannot be listed at present.
-    fn attachments(&mut self) -> impl Future<Output = Result<Found<Self::Table>, String>>;
+    fn attachments(&mut self) -> impl Future<Output = Result<Attachments<Self::Table>, String>>;
 
     /// Replaces the fleet's entries on the lists of an interface, and its bans, if they are known. The agent's other work
     /// goes on meanwhile.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    quota::{Fleet, Quota, ticks},
     refill::{Reading, RefillTracker},
+    shared_quota::{Fleet, Quota, ticks},
 };
 
 /// Readings for which a silent source with a full bucket is kept.

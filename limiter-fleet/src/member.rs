@@ -10,9 +10,9 @@ use limiter_common::table::key::{SLOTS, SourceKey};
 use crate::{
     host::{Limit, Limits, Sighting, Table},
     ledger::{LAG, Ledger, Record},
-    quota::{Fleet, Quota},
     refill::Reading,
     seen::Seen,
+    shared_quota::{Fleet, Quota},
 };
 
 /// Maximum sources per round. The store does nothing else meanwhile.

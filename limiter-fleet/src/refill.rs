@@ -6,7 +6,7 @@
 
 use limiter_common::arithmetic::bucket;
 
-use super::quota::{Fleet, ticks};
+use super::shared_quota::{Fleet, ticks};
 
 /// A reading of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! The quota of one limit of a fleet, and the possible difference between hosts.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use limiter_common::arithmetic::bucket::{DEBT_MAX, TICK_SHIFT};
 
-/// The minimum and the maximum staleness for which debt is kept. After a longer absence of the store, not all packets
+/// The staleness for which debt is kept, within bounds. After a longer absence of the store, not all packets
 /// that other hosts admitted are charged, so that a source over its rate is locked out for a limited time only.
-pub const STALENESS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+pub const STALENESS: RangeInclusive<Duration> =
+    Duration::from_millis(200)..=Duration::from_secs(10);
 
 /// At most 1/20 of a limit's rate may stay unknown to other hosts, whatever the number of hosts.
 const UNSEEN: u64 = 20;
@@ -46,7 +47,7 @@ impl Fleet {
     /// The maximum debt of a bucket, in ticks: the packets that all other hosts can admit before they hear of one
     /// another.
     pub fn debt(self, quota: &Quota) -> u64 {
-        let staleness = self.staleness.clamp(STALENESS.0, STALENESS.1);
+        let staleness = self.staleness.clamp(*STALENESS.start(), *STALENESS.end());
         let each = quota.tau.saturating_add(ticks(staleness));
         let others = u64::from(self.hosts.saturating_sub(1));
         // Half of the maximum that the program accepts as a TAT. The other half is for the source's packets in the

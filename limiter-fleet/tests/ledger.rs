@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use limiter_fleet::{
     ledger::{Ledger, Record, UNBORN},
-    quota::{Fleet, Quota},
     refill::Reading,
+    shared_quota::{Fleet, Quota},
 };
 
 /// One millisecond, in ticks.

@@ -9,8 +9,8 @@ use limiter_fleet::{
     host::Limit,
     ledger::Record,
     member::{Item, Member},
-    quota::{Fleet, Quota, STALENESS, ticks},
     refill::charged,
+    shared_quota::{Fleet, Quota, STALENESS, ticks},
 };
 
 use fake::{Bucket, Fake, MS, key, limit};
@@ -291,8 +291,8 @@ fn debt_covers_unreported_admissions_of_other_hosts() {
         (1, second, MS, 0),
         (2, second, MS, SECOND + MS),
         (4, second, MS, 3 * (SECOND + MS)),
-        (2, Duration::ZERO, MS, ticks(STALENESS.0) + MS),
-        (2, 60 * second, MS, ticks(STALENESS.1) + MS),
+        (2, Duration::ZERO, MS, ticks(*STALENESS.start()) + MS),
+        (2, 60 * second, MS, ticks(*STALENESS.end()) + MS),
         (2, second, DEBT_MAX, DEBT_MAX / 2),
         (u32::MAX, second, u64::MAX, DEBT_MAX / 2),
     ] {

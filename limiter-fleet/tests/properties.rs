@@ -15,8 +15,8 @@ use limiter_common::arithmetic::bucket::{Decision, decide};
 use limiter_fleet::{
     ledger::Record,
     member::{Member, Round},
-    quota::{Fleet, Quota},
     refill::Reading,
+    shared_quota::{Fleet, Quota},
 };
 use proptest::{collection::vec, prelude::*};
 

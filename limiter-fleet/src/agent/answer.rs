@@ -41,26 +41,26 @@ impl<H: Host + 'static> Agent<H> {
             return reply(answer, Ok(&self.store_at));
         }
         let is_of = |membership: &Membership<_>| membership.about().interface == interface;
-        let Some(at) = self.memberships.iter().position(is_of) else {
+        let Some(index) = self.memberships.iter().position(is_of) else {
             let unknown = format!(
                 "the agent has not found {interface} in a fleet yet: try again in a second"
             );
             return reply::<()>(answer, Err(self.connection.why_or(&unknown)));
         };
         match about {
-            Subject::Fleet => reply(answer, Ok(self.fleet(at))),
+            Subject::Fleet => reply(answer, Ok(self.fleet(index))),
             Subject::Listed(list) => {
-                let listed = self.memberships[at].lists.listed(&list, Instant::now());
+                let listed = self.memberships[index].lists.listed(&list, Instant::now());
                 let unread = "the agent has not read the fleet's lists yet";
                 reply(answer, listed.ok_or_else(|| self.connection.why_or(unread)));
             }
-            Subject::Edit(list, edit) => self.edit(at, list, edit, answer),
+            Subject::Edit(list, edit) => self.edit(index, list, edit, answer),
             Subject::Store => {}
         }
     }
 
-    fn fleet(&mut self, at: usize) -> Fleet {
-        let (membership, now) = (&mut self.memberships[at], Instant::now());
+    fn fleet(&mut self, index: usize) -> Fleet {
+        let (membership, now) = (&mut self.memberships[index], Instant::now());
         let staleness = membership.freshness.staleness(now);
         let late = membership.freshness.lateness(now);
         Fleet {

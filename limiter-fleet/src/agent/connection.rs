@@ -63,7 +63,7 @@ impl Connection {
     }
 
     pub fn connect(&mut self, now: Instant) -> Option<impl Future<Output = Connected> + use<>> {
-        if self.store.is_some() || self.next_try.is_none_or(|at| now < at) {
+        if self.store.is_some() || self.next_try.is_none_or(|next| now < next) {
             return None;
         }
         self.next_try = None;

@@ -16,8 +16,8 @@ use crate::{
 
 impl<H: Host + 'static> Agent<H> {
     /// Sends a member's next round. One is under way at a time, so that a slow store gets fewer.
-    pub(super) fn send(&mut self, at: usize, now: Instant) {
-        let membership = &mut self.memberships[at];
+    pub(super) fn send(&mut self, index: usize, now: Instant) {
+        let membership = &mut self.memberships[index];
         let may_send = membership.is_counted && !membership.is_sending;
         let store = self.connection.store.clone().filter(|_| may_send);
         let (Some(mut store), Some(round)) = (store, membership.next_round()) else {
@@ -36,24 +36,24 @@ impl<H: Host + 'static> Agent<H> {
     }
 
     fn exchanged(&mut self, member: u64, round: &Arc<Round>, records: Result<Vec<Record>, Error>) {
-        let at = self.at(member);
-        if let Some(at) = at {
-            self.memberships[at].is_sending = false;
+        let index = self.index_of(member);
+        if let Some(index) = index {
+            self.memberships[index].is_sending = false;
         }
         let records = match records {
             Ok(records) => records,
             Err(error) => return self.connection.failed(&error),
         };
         // If the clock cannot be read, the next scan ends the agent.
-        if let (Some(at), Ok(ticks)) = (at, self.host.now()) {
-            self.memberships[at].answer(round, &records, ticks);
-            self.send(at, Instant::now());
+        if let (Some(index), Ok(ticks)) = (index, self.host.now()) {
+            self.memberships[index].answer(round, &records, ticks);
+            self.send(index, Instant::now());
         }
         self.connection.works();
     }
 
-    pub(super) fn beat(&mut self, at: usize, now: Instant) {
-        let membership = &mut self.memberships[at];
+    pub(super) fn beat(&mut self, index: usize, now: Instant) {
+        let membership = &mut self.memberships[index];
         let Some(mut store) = self.connection.store.clone() else {
             return;
         };
@@ -74,19 +74,19 @@ impl<H: Host + 'static> Agent<H> {
 
     /// Takes the result of a member's heartbeat. `held`: the limits that it announced. `sent`: the time it was sent.
     fn beaten(&mut self, member: u64, sent: Instant, held: &[Held], beat: Result<Beat, Error>) {
-        let at = self.at(member);
-        if let Some(at) = at {
-            self.memberships[at].is_beating = false;
+        let index = self.index_of(member);
+        if let Some(index) = index {
+            self.memberships[index].is_beating = false;
         }
         let beat = match beat {
             Ok(beat) => beat,
             Err(error) => return self.connection.failed(&error),
         };
         self.connection.works();
-        let (Some(at), say, now) = (at, self.options.say, Instant::now()) else {
+        let (Some(index), say, now) = (index, self.options.say, Instant::now()) else {
             return;
         };
-        let membership = &mut self.memberships[at];
+        let membership = &mut self.memberships[index];
         let fleet = membership.fleet();
         membership.freshness.beaten(sent, beat.oldest);
         for text in membership.conflicts.update(held, &beat.held, &fleet, now) {
@@ -101,7 +101,7 @@ impl<H: Host + 'static> Agent<H> {
         }
         let shares_lists = !membership.about().lists.is_empty();
         if shares_lists && membership.lists.is_due(beat.revision, now) {
-            self.read_lists(at);
+            self.read_lists(index);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::quota;
+use crate::shared_quota;
 
 /// Interval of a member's heartbeats, which also ask whether lists have changed.
 pub const BEAT: Duration = Duration::from_millis(250);
@@ -88,7 +88,7 @@ impl Freshness {
     /// The maximum delay with which packets of other hosts may arrive. For a while after a fault, it is more than the
     /// staleness, because returning hosts report all packets of that time.
     pub fn lateness(&mut self, now: Instant) -> Duration {
-        let most = quota::STALENESS.1;
+        let most = *shared_quota::STALENESS.end();
         let Some(staleness) = self.staleness(now) else {
             return most;
         };
@@ -108,11 +108,12 @@ mod tests {
         let now = Instant::now();
         let later = |millis| now + Duration::from_millis(millis);
         let mut freshness = Freshness::new(Duration::from_millis(100), now);
-        let stale = |freshness: &Freshness, at| freshness.staleness(later(at));
+        let stale = |freshness: &Freshness, millis| freshness.staleness(later(millis));
         assert_eq!(stale(&freshness, 100), None);
         freshness.scanned(later(100), true);
         freshness.heard = Some(later(100));
-        let millis = |freshness: &Freshness, at| stale(freshness, at).map(|it| it.as_millis());
+        let millis =
+            |freshness: &Freshness, millis| stale(freshness, millis).map(|stale| stale.as_millis());
         assert_eq!(millis(&freshness, 100), Some(200));
         // A heartbeat is answered, and the exchange is not. The table was not scanned again.
         freshness.heard = Some(later(1_100));

@@ -25,8 +25,8 @@ const SHORT: Duration = Duration::from_millis(500);
 pub type Answer = oneshot::Sender<serde_json::Value>;
 
 /// Sends an answer to the asking command, if it is still connected.
-pub(super) fn reply<T: Serialize>(answer: Answer, with: Result<T, String>) {
-    if let Ok(value) = serde_json::to_value(with) {
+pub(super) fn reply<T: Serialize>(answer: Answer, result: Result<T, String>) {
+    if let Ok(value) = serde_json::to_value(result) {
         // Without a receiver, the answer is not needed.
         let _ = answer.send(value);
     }
@@ -38,6 +38,15 @@ pub struct Waiting {
     /// True if the change is one of bans.
     pub is_ban: bool,
     pub answer: Answer,
+}
+
+/// What is to be in force on a host.
+pub struct Wanted {
+    pub lists: OnLists,
+    /// None if the bans have not been read.
+    pub bans: Option<Vec<StoredPrefix>>,
+    /// A line about one of the entries that are left out.
+    pub left_out: Option<String>,
 }
 
 #[derive(Default)]
@@ -71,7 +80,8 @@ impl SharedLists {
     /// Returns true if a command waits for a revision that has not been read yet.
     pub fn awaits_reading(&self) -> bool {
         let mut waiting = self.waiting.iter();
-        waiting.any(|it| it.changed.revision > self.revision && !it.answer.is_closed())
+        waiting
+            .any(|waiting| waiting.changed.revision > self.revision && !waiting.answer.is_closed())
     }
 
     /// Stores the lists called `names` that were read. They are read again if the host shares others by now. Returns lines
@@ -109,7 +119,7 @@ impl SharedLists {
     /// at once.
     pub fn begin(&mut self, now: Instant) -> bool {
         let mut waiting = self.waiting.iter();
-        let is_awaited = waiting.any(|it| it.changed.revision <= self.revision);
+        let is_awaited = waiting.any(|waiting| waiting.changed.revision <= self.revision);
         let may_begin = self.begun.is_none() && (is_awaited || Some(now) >= self.rested);
         let begins = self.is_pending && may_begin;
         if begins {
@@ -118,12 +128,8 @@ impl SharedLists {
         begins
     }
 
-    /// The fleet's entries and bans to put in force, and one of those left out because they contain the store's
-    /// addresses. Lists that have not been read are not among them: what is in force stays.
-    pub fn wanted(
-        &self,
-        store_at: &[IpAddr],
-    ) -> (OnLists, Option<Vec<StoredPrefix>>, Option<String>) {
+    /// The fleet's entries and bans to put in force, without those that contain the store's addresses. Lists that have not been read are not among them: what is in force stays.
+    pub fn wanted(&self, store_at: &[IpAddr]) -> Wanted {
         let (mut lists, mut bans, mut left_out) = (OnLists::new(), None, None);
         for (name, entries) in &self.lists {
             let cuts_off = |prefix: &IpNet| cuts_off(name, prefix, store_at);
@@ -140,7 +146,11 @@ impl SharedLists {
                 lists.insert(name.clone(), rest.map(|entry| entry.prefix).collect());
             }
         }
-        (lists, bans, left_out)
+        Wanted {
+            lists,
+            bans,
+            left_out,
+        }
     }
 
     /// Notes that the lists, and the bans, of this revision are in force, or why not. `left_out`: lines about entries that
@@ -157,12 +167,12 @@ impl SharedLists {
         // Long lists that change all the time take at most half of the time.
         let begun = self.begun.take().unwrap_or(now);
         let mut rest = now.duration_since(begun).saturating_sub(SHORT);
-        for (what, result) in ["lists", "bans"].iter().zip(results) {
+        for (subject, result) in ["lists", "bans"].iter().zip(results) {
             if let Err(error) = result {
                 // The cause may be temporary.
                 self.is_pending = true;
                 rest = rest.max(AGAIN);
-                lines.push(format!("the fleet's {what} are not in force: {error}"));
+                lines.push(format!("the fleet's {subject} are not in force: {error}"));
             }
         }
         self.rested = Some(now + rest);
@@ -263,29 +273,32 @@ mod tests {
         let all = all.map(|prefix| prefix.parse().unwrap());
         let store = ["192.0.2.7".parse().unwrap()];
         assert_eq!(
-            all.map(|it| cuts_off("deny", &it, &store)),
+            all.map(|prefix| cuts_off("deny", &prefix, &store)),
             [true, true, false, false]
         );
-        assert_eq!(all.map(|it| cuts_off("gold", &it, &store)), [false; 4]);
         assert_eq!(
-            all.map(|it| cuts_off("bans", &it, &store))[1..3],
+            all.map(|prefix| cuts_off("gold", &prefix, &store)),
+            [false; 4]
+        );
+        assert_eq!(
+            all.map(|prefix| cuts_off("bans", &prefix, &store))[1..3],
             [true, false]
         );
         let mut lists = SharedLists::default();
         let entries = ["192.0.2.0/24", "192.0.2.8/32"].map(entry);
         read(&mut lists, 1, &entries);
-        let (wanted, bans, left_out) = lists.wanted(&store);
+        let wanted = lists.wanted(&store);
         assert_eq!(
-            wanted,
+            wanted.lists,
             [("deny".to_owned(), [entries[1].prefix].into())].into()
         );
-        assert_eq!(bans.unwrap(), entries[1..]);
+        assert_eq!(wanted.bans.unwrap(), entries[1..]);
         assert_eq!(
-            SharedLists::default().wanted(&store).1,
+            SharedLists::default().wanted(&store).bans,
             None,
             "not read yet"
         );
-        let left_out = left_out.unwrap();
+        let left_out = wanted.left_out.unwrap();
         let begin = "192.0.2.0/24 on the fleet's deny is not in force here: ";
         assert!(left_out.starts_with(begin), "{left_out}");
     }

@@ -24,7 +24,7 @@ impl<H: Host + 'static> Agent<H> {
         }
         self.next_search = now + EVERY;
         let (tables, mut notes) = match self.host.attachments().await {
-            Ok((tables, errors)) => (Some(tables), errors),
+            Ok(found) => (Some(found.tables), found.errors),
             Err(error) => (None, vec![error]),
         };
         if tables.as_ref().is_some_and(Vec::is_empty) {
@@ -43,11 +43,13 @@ impl<H: Host + 'static> Agent<H> {
         for table in tables {
             let about = table.about();
             let own = |membership: &Membership<_>| {
-                let it = membership.about();
-                it.index == about.index && it.table == about.table && it.fleet == about.fleet
+                let known = membership.about();
+                known.index == about.index
+                    && known.table == about.table
+                    && known.fleet == about.fleet
             };
-            if let Some(at) = before.iter().position(own) {
-                let mut membership = before.swap_remove(at);
+            if let Some(index) = before.iter().position(own) {
+                let mut membership = before.swap_remove(index);
                 membership.refresh(table);
                 self.memberships.push(membership);
                 continue;
@@ -61,7 +63,7 @@ impl<H: Host + 'static> Agent<H> {
         for gone in before {
             let about = gone.about();
             let mut here = self.memberships.iter().map(Membership::about);
-            let is_here = here.any(|it| it.index == about.index && it.fleet == about.fleet);
+            let is_here = here.any(|here| here.index == about.index && here.fleet == about.fleet);
             if !is_here {
                 let line = format!("no longer in fleet '{}'", about.fleet);
                 (self.options.say)(&gone.line(&line));

@@ -17,7 +17,7 @@ use crate::{
     host::{About, Limit, Table},
     ledger::Record,
     member::{Member, Round},
-    quota::{self, Fleet, Quota},
+    shared_quota::{self, Fleet, Quota},
     status::SharedLimit,
 };
 
@@ -168,8 +168,8 @@ fn id() -> u64 {
 /// credit of a bucket that was full is added once.
 fn overshoot(quota: &Quota, hosts: u32, staleness: Duration, credit: Duration) -> u64 {
     let others = u64::from(hosts.saturating_sub(1));
-    let each = quota.tau.saturating_add(quota::ticks(staleness)) / quota.cost + 1;
-    let once = quota::ticks(credit) / quota.cost;
+    let each = quota.tau.saturating_add(shared_quota::ticks(staleness)) / quota.cost + 1;
+    let once = shared_quota::ticks(credit) / quota.cost;
     each.saturating_mul(others)
         .saturating_add(once.saturating_mul(others.min(1)))
 }
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn overshoot_grows_with_burst_and_staleness_of_other_hosts() {
-        let second = quota::ticks(Duration::from_secs(1));
+        let second = shared_quota::ticks(Duration::from_secs(1));
         // 100 packets per second, burst 10.
         let quota = Quota {
             tau: second / 2,

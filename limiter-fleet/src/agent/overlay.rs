@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{
-    lists::{Answer, Waiting, cuts_off, reply},
+    lists::{Answer, Waiting, Wanted, cuts_off, reply},
     membership::Membership,
     run::Agent,
 };
@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl<H: Host + 'static> Agent<H> {
-    pub(super) fn edit(&mut self, at: usize, list: String, edit: Edit, answer: Answer) {
-        let membership = &self.memberships[at];
+    pub(super) fn edit(&mut self, index: usize, list: String, edit: Edit, answer: Answer) {
+        let membership = &self.memberships[index];
         if let Err(why) = self.may_edit(membership, &list, &edit) {
             return reply::<()>(answer, Err(why));
         }
@@ -28,9 +28,9 @@ impl<H: Host + 'static> Agent<H> {
             return reply::<()>(answer, Err(format!("{why}; nothing was changed{here}")));
         };
         let (member, fleet) = (membership.id, membership.fleet());
-        let by = self.options.host.clone();
+        let host = self.options.host.clone();
         let is_ban = list == BANS;
-        let edited = async move { store.edit(&fleet, &list, &by, &edit).await };
+        let edited = async move { store.edit(&fleet, &list, &host, &edit).await };
         self.edits
             .push(edited, move |agent, changed| match changed {
                 Err(error) => reply::<()>(answer, Err(error.to_string())),
@@ -73,20 +73,20 @@ impl<H: Host + 'static> Agent<H> {
 
     /// Notes that the store has taken a change of lists. The asking command waits until the change is in force.
     fn edited(&mut self, member: u64, waiting: Waiting) {
-        let Some(at) = self.at(member) else {
+        let Some(index) = self.index_of(member) else {
             return;
         };
-        let lists = &mut self.memberships[at].lists;
+        let lists = &mut self.memberships[index].lists;
         lists.waiting.push(waiting);
         if lists.awaits_reading() {
-            self.read_lists(at);
+            self.read_lists(index);
         } else {
             lists.is_pending = true;
         }
     }
 
-    pub(super) fn read_lists(&mut self, at: usize) {
-        let membership = &mut self.memberships[at];
+    pub(super) fn read_lists(&mut self, index: usize) {
+        let membership = &mut self.memberships[index];
         let Some(mut store) = self.connection.store.clone() else {
             return;
         };
@@ -100,14 +100,14 @@ impl<H: Host + 'static> Agent<H> {
             (names, lists)
         };
         self.asked.push(read, move |agent, (names, lists)| {
-            if let Some(at) = agent.at(member) {
-                agent.take_lists(at, &names, lists);
+            if let Some(index) = agent.index_of(member) {
+                agent.take_lists(index, &names, lists);
             }
         });
     }
 
-    fn take_lists(&mut self, at: usize, names: &[String], read: Result<Lists, Error>) {
-        let membership = &mut self.memberships[at];
+    fn take_lists(&mut self, index: usize, names: &[String], read: Result<Lists, Error>) {
+        let membership = &mut self.memberships[index];
         let shared = membership.about().lists.clone();
         let lists = &mut membership.lists;
         lists.is_reading = false;
@@ -133,11 +133,15 @@ impl<H: Host + 'static> Agent<H> {
                 continue;
             }
             let (member, revision) = (membership.id, membership.lists.revision);
-            let (lists, bans, left_out) = membership.lists.wanted(&self.store_at);
+            let Wanted {
+                lists,
+                bans,
+                left_out,
+            } = membership.lists.wanted(&self.store_at);
             let edited = H::edit_lists(membership.about().interface.clone(), lists, bans);
             self.edits.push(edited, move |agent, result| {
-                if let Some(at) = agent.at(member) {
-                    agent.put_in_force(at, revision, result, left_out);
+                if let Some(index) = agent.index_of(member) {
+                    agent.put_in_force(index, revision, result, left_out);
                 }
             });
         }
@@ -145,16 +149,19 @@ impl<H: Host + 'static> Agent<H> {
 
     fn put_in_force(
         &mut self,
-        at: usize,
+        index: usize,
         revision: u64,
-        (swapped, banned): Edited,
+        edited: Edited,
         left_out: Option<String>,
     ) {
-        let membership = &mut self.memberships[at];
+        let membership = &mut self.memberships[index];
         // The interface has another program now.
-        membership.is_outdated |= swapped == Ok(true);
-        let not_here = banned.clone().ok().flatten();
-        let (results, now) = ([swapped.map(drop), banned.map(drop)], Instant::now());
+        membership.is_outdated |= edited.lists == Ok(true);
+        let not_here = edited.bans.clone().ok().flatten();
+        let (results, now) = (
+            [edited.lists.map(drop), edited.bans.map(drop)],
+            Instant::now(),
+        );
         let left_out = [left_out, not_here].into_iter().flatten().collect();
         let lines = membership.lists.done(&results, revision, left_out, now);
         for text in lines {

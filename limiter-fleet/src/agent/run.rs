@@ -123,11 +123,11 @@ impl<H: Host + 'static> Agent<H> {
         if let Some(connecting) = self.connection.connect(now) {
             self.asked.push(connecting, Self::connected);
         }
-        for at in 0..self.memberships.len() {
-            self.memberships[at].scan(self.host.now()?, now);
+        for index in 0..self.memberships.len() {
+            self.memberships[index].scan(self.host.now()?, now);
             if self.connection.store.is_some() {
-                self.send(at, now);
-                self.beat(at, now);
+                self.send(index, now);
+                self.beat(index, now);
             }
         }
         Ok(now.elapsed())
@@ -155,7 +155,7 @@ impl<H: Host + 'static> Agent<H> {
     }
 
     /// The index of the membership with this member, if it still exists.
-    pub(super) fn at(&self, member: u64) -> Option<usize> {
+    pub(super) fn index_of(&self, member: u64) -> Option<usize> {
         let mut memberships = self.memberships.iter();
         memberships.position(|membership| membership.id == member)
     }

@@ -74,9 +74,9 @@ impl Address {
 pub(super) fn servers(config: &Config) -> impl Iterator<Item = (&Host, u16)> {
     const PORT: u16 = 5432;
     let ports = config.get_ports();
-    let port = move |at: usize| *ports.get(at).or(ports.first()).unwrap_or(&PORT);
+    let port = move |index: usize| *ports.get(index).or(ports.first()).unwrap_or(&PORT);
     let hosts = config.get_hosts().iter().enumerate();
-    hosts.map(move |(at, host)| (host, port(at)))
+    hosts.map(move |(index, host)| (host, port(index)))
 }
 
 fn redis(url: &str, password: Option<&str>) -> Result<Address, Error> {

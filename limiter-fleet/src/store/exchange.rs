@@ -8,7 +8,7 @@ use super::{
     error::Error,
     names,
 };
-use crate::{host::Limit, ledger::Record, member::Round, quota::Fleet};
+use crate::{host::Limit, ledger::Record, member::Round, shared_quota::Fleet};
 
 /// Base lifetime of a record, in milliseconds. Twice the time that the bucket takes to fill is added. A record is kept
 /// for at least half of the sum.
@@ -89,7 +89,7 @@ fn records(answer: &[StoredRecord], charges: &Charges<'_>) -> Option<Vec<Record>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{conflicts::Held, quota::Quota};
+    use crate::{conflicts::Held, shared_quota::Quota};
 
     /// Charges of sources that have this cap.
     fn charges(sources: usize, cap: u64) -> Charges<'static> {

@@ -64,7 +64,8 @@ mod tests {
         let mut address = [0; 16];
         address[..4].copy_from_slice(&[0x20, 1, 0xd, 0xb8]);
         address[15] = 9;
-        let words = [0, 8].map(|at| u64::from_ne_bytes(address[at..at + 8].try_into().unwrap()));
+        let words = [0, 8]
+            .map(|offset| u64::from_ne_bytes(address[offset..offset + 8].try_into().unwrap()));
         let v6 = SourceKey::new(IPV6, words, 0, 0);
         assert_eq!(source(&v6), "2001:db8::9");
         let all = SourceKey::new(INTERFACE, [0; 2], 0, 0);

@@ -94,8 +94,8 @@ impl Target {
     }
 
     /// The error of an answer that is not valid.
-    pub(super) fn invalid(&self, what: &str) -> Error {
-        self.error(Fault::Invalid(what.to_owned()))
+    pub(super) fn invalid(&self, problem: &str) -> Error {
+        self.error(Fault::Invalid(problem.to_owned()))
     }
 
     pub(super) async fn within_timeout<T>(
@@ -118,7 +118,7 @@ impl Target {
         for host in self.address.places().0 {
             let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host(host)).await;
             let found = found.into_iter().flatten().flatten();
-            addresses.extend(found.map(|at| at.ip().to_canonical()));
+            addresses.extend(found.map(|socket| socket.ip().to_canonical()));
         }
         addresses.sort_unstable();
         addresses.dedup();

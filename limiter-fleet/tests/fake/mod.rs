@@ -9,8 +9,8 @@ use limiter_common::table::key::{Address, KeyMask, SLOTS, SourceKey};
 use limiter_fleet::{
     conflicts::Held,
     host::{About, Limit, Sighting, Table},
-    quota::Quota,
     refill::{Reading, charged},
+    shared_quota::Quota,
 };
 
 /// One millisecond, in ticks.

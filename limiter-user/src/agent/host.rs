@@ -14,9 +14,9 @@ use limiter_config::Scope;
 use limiter_feed::{Wanted, bannable};
 use limiter_fleet::{
     conflicts::Held,
-    host::{About, Edited, Found, Host, Limit, OnLists, Sighting, Table},
-    quota::Quota,
+    host::{About, Attachments, Edited, Host, Limit, OnLists, Sighting, Table},
     refill::{self, Reading},
+    shared_quota::Quota,
     store::StoredPrefix,
 };
 use limiter_kernel::{
@@ -44,7 +44,7 @@ impl Host for Here {
         Ok(ticks(now))
     }
 
-    async fn attachments(&mut self) -> Result<Found<Attached>, String> {
+    async fn attachments(&mut self) -> Result<Attachments<Attached>, String> {
         let found = Attachment::all().await;
         let (attachments, mut errors) = found.map_err(|error| error.to_string())?;
         let mut tables = Vec::new();
@@ -54,8 +54,8 @@ impl Host for Here {
                 Err(error) => errors.push(error),
             }
         }
-        let errors = errors.iter().map(ToString::to_string);
-        Ok((tables, errors.collect()))
+        let errors = errors.iter().map(ToString::to_string).collect();
+        Ok(Attachments { tables, errors })
     }
 
     async fn edit_lists(
@@ -76,10 +76,16 @@ impl Host for Here {
                 None => Ok(None),
             };
             let swapped = swapped.map(|swapped| swapped.is_some());
-            (swapped.map_err(text), banned.map_err(text))
+            Edited {
+                lists: swapped.map_err(text),
+                bans: banned.map_err(text),
+            }
         };
         let edited = tokio::task::spawn_blocking(move || runtime.block_on(edit)).await;
-        edited.unwrap_or_else(|error| (Err(error.to_string()), Err(error.to_string())))
+        edited.unwrap_or_else(|error| Edited {
+            lists: Err(error.to_string()),
+            bans: Err(error.to_string()),
+        })
     }
 }
 

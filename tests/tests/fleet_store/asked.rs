@@ -11,7 +11,7 @@ use limiter_fleet::{
     host::Limit,
     ledger::Record,
     member::{Item, Round},
-    quota::{Fleet, Quota},
+    shared_quota::{Fleet, Quota},
     store::{Error, Options, Store, Target},
 };
 use limiter_tests::redis::PATIENCE;

@@ -102,8 +102,8 @@ impl Postgres {
         }
         let version: i32 = self.read(row, 1)?;
         if version != VERSION {
-            let what = format!("a database with version {version} of limiter's schema");
-            return Err(self.target.error(Fault::NotAStore(what)));
+            let program = format!("a database with version {version} of limiter's schema");
+            return Err(self.target.error(Fault::NotAStore(program)));
         }
         Ok(())
     }
@@ -112,13 +112,13 @@ impl Postgres {
     pub(super) async fn ask(
         &self,
         statement: &str,
-        with: &[Parameter<'_>],
+        parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>, Error> {
         let answer = async {
             let mut most = 1_000;
             loop {
                 let _asked = self.traffic.ask();
-                let error = match self.client.query_typed(statement, with).await {
+                let error = match self.client.query_typed(statement, parameters).await {
                     Ok(rows) => return Ok(rows),
                     Err(error) => error,
                 };
@@ -138,9 +138,9 @@ impl Postgres {
     pub(super) async fn ask_one(
         &self,
         statement: &str,
-        with: &[Parameter<'_>],
+        parameters: &[Parameter<'_>],
     ) -> Result<Row, Error> {
-        let rows = self.ask(statement, with).await?;
+        let rows = self.ask(statement, parameters).await?;
         rows.into_iter()
             .next()
             .ok_or_else(|| self.target.invalid("no row"))

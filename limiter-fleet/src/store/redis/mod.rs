@@ -187,7 +187,7 @@ fn check(target: &Target, info: &str) -> Result<(), Fault> {
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
             .map(str::trim)
     };
-    let not = |what: String| Err(Fault::NotAStore(what));
+    let not = |program: String| Err(Fault::NotAStore(program));
     let Some(version) = field("redis_version") else {
         return not("not a Redis".to_owned());
     };
