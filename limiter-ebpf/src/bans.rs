@@ -13,21 +13,21 @@ use limiter_common::{
 use crate::{
     atomic::Word,
     clock, constants, counters,
-    maps::{BANNED, BANNED_PREFIXES, BANS},
+    maps::{BAN_COUNTS, BANNED_PREFIXES, BANS},
+    prefix_key::PrefixKey,
     read,
-    whole::Whole,
 };
 
-/// Whether there may be bans. Without bans, a packet costs only this.
+/// True if there may be bans. Without bans, a packet costs only this.
 #[inline(always)]
 pub fn are_there() -> bool {
     constants().bans != 0
-        && BANNED
+        && BAN_COUNTS
             .get_ptr(0)
             .is_some_and(|banned| read!(banned, counts[0]) | read!(banned, counts[1]) != 0)
 }
 
-/// Whether a ban drops a packet of this peer. Counts the packet for the ban. `allowed`: see
+/// True if a ban drops a packet of this peer. Counts the packet for the ban. `allowed`: see
 /// [`limiter_common::abi::Listed::allowed`].
 #[inline(always)]
 pub fn drops(peer: &Address, length: u64, allowed: u32) -> bool {
@@ -39,16 +39,16 @@ pub fn drops(peer: &Address, length: u64, allowed: u32) -> bool {
 #[inline(never)]
 extern "C" fn ban_find(peer: *const Address, length: u64, allowed: u32) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    let (Some(peer), Some(banned)) = (unsafe { peer.as_ref() }, BANNED.get_ptr(0)) else {
+    let (Some(peer), Some(banned)) = (unsafe { peer.as_ref() }, BAN_COUNTS.get_ptr(0)) else {
         return 0;
     };
     let now = clock::recent();
     // Read once: one packet sees all bans of a change, or none.
     let change = read!(banned, change);
     let mut key = if peer.family == IPV4 {
-        Whole::mapped(peer)
+        PrefixKey::mapped(peer)
     } else {
-        Whole::<4>::new(peer)
+        PrefixKey::<4>::new(peer)
     };
     if read!(banned, counts[0]) != 0 {
         // SAFETY: user space replaces whole values, and the program only adds to `dropped`.

@@ -59,7 +59,7 @@ pub unsafe fn begin(context: &Context, cpu: *mut Cpu) {
     }
 }
 
-/// Whether this program's trial is over, by the precise clock.
+/// True if this program's trial is over, by the precise clock.
 #[inline(always)]
 pub fn is_past_deadline() -> bool {
     let deadline = constants().deadline;

@@ -13,14 +13,14 @@ use crate::{
     sockets,
 };
 
-/// Whether one of the host's sockets is connected to the packet's sender. For the fast path, which reads no ports.
+/// True if one of the host's sockets is connected to the packet's sender. For the fast path, which reads no ports.
 /// False for a packet that opens a connection.
 #[inline(always)]
 pub fn is_established(context: &Context) -> bool {
     unread_is_connected(context.as_ptr().cast()) != 0
 }
 
-/// Whether one of the host's sockets is connected to the sender of a packet with these fields.
+/// True if one of the host's sockets is connected to the sender of a packet with these fields.
 #[inline(always)]
 pub fn is_connected(context: &Context, evaluation: &Evaluation) -> bool {
     read_is_connected(context.as_ptr().cast(), &raw const *evaluation) != 0

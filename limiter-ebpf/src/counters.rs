@@ -4,7 +4,7 @@ use core::mem::offset_of;
 
 use limiter_common::{
     abi::{
-        counters::{Count, Counters, DELAYS, FAST, LimitCounters, delay_bound},
+        counters::{Count, Counters, DELAYS, FAST_PATH, LimitCounters, delay_bound},
         rules::{PROVEN, SECOND},
     },
     arithmetic::size,
@@ -16,7 +16,7 @@ use crate::maps::{COUNTED, LIMITS, LIST_HITS};
 /// The counters of this CPU that have the numbers of sources, for both paths.
 #[inline(always)]
 fn of_this_cpu() -> Option<*mut Counters> {
-    COUNTED.get_ptr_mut(FAST)
+    COUNTED.get_ptr_mut(FAST_PATH)
 }
 
 /// # Safety
@@ -93,12 +93,12 @@ pub fn count(row: u32, reason: Reason, length: u64) {
     }
 }
 
-/// Counts one more in the field that `of` returns.
+/// Counts one more in the field that `field` returns.
 #[inline(always)]
-pub fn one_more(of: impl FnOnce(&mut Counters) -> &mut u64) {
+pub fn one_more(field: impl FnOnce(&mut Counters) -> &mut u64) {
     if let Some(counters) = of_this_cpu() {
         // SAFETY: this CPU's own map value, which nothing else writes.
-        unsafe { *of(&mut *counters) += 1 };
+        unsafe { *field(&mut *counters) += 1 };
     }
 }
 

@@ -25,10 +25,10 @@ use crate::{
     config::constants,
     context::{self, Context},
     counters,
-    entry::Entry,
+    entry_place::EntryPlace,
     lists,
     maps::State,
-    new_sources, quota, second_chance, table,
+    new_sources, past_quota, second_chance, table,
 };
 
 /// The policy's environment in the kernel, for one packet: this CPU's own map value.
@@ -75,8 +75,8 @@ macro_rules! environment {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $call:path;)+) => {
         impl Environment for Kernel {
             const IN_STACK: bool = context::IN_STACK;
-            type Entry = Entry;
-            type Found = Entry;
+            type Entry = EntryPlace;
+            type Found = EntryPlace;
 
             #[inline(always)]
             fn one_more(attempts: u64) -> u64 {
@@ -173,15 +173,15 @@ environment! {
     lists(evaluation: &Evaluation) -> u32 = lists::find;
     lists_of(address: &Address) -> u32 = lists::of_address;
     entry_number(key: &SourceKey) -> u32 = table::entry_number;
-    entry(number: u32) -> Option<Entry> = table::entry;
-    find(key: &SourceKey) -> Option<Entry> = table::find_inline;
-    number_of(entry: Entry) -> u32 = Entry::number;
+    entry(number: u32) -> Option<EntryPlace> = table::entry;
+    find(key: &SourceKey) -> Option<EntryPlace> = table::find_inline;
+    number_of(entry: EntryPlace) -> u32 = EntryPlace::number;
     is_exhausted(slot: u32) -> bool = new_sources::is_exhausted;
     admits(key: &SourceKey, now: u64, budget: u32, take: bool) -> bool = table::admits;
     was_refused(key: &SourceKey) -> bool = second_chance::was_refused;
     insert(key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> Added = table::add;
-    on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> = quota::on_present;
-    scale(slot: u32) -> u64 = quota::scale;
+    on_present(index: u32, epoch: u32, tat: u64) -> Option<u64> = past_quota::on_present;
+    scale(slot: u32) -> u64 = past_quota::scale;
     count_limit(slot: u32, reason: Reason, length: u64) -> () = counters::count_limit;
     uncount_limit(slot: u32, length: u64) -> () = counters::uncount_limit;
 }

@@ -12,9 +12,9 @@ use limiter_common::{
 
 use crate::{atomic::Word, maps::SETS};
 
-/// An entry in a value of the map [`SETS`].
+/// The place of an entry in a value of the map [`SETS`].
 #[derive(Clone, Copy)]
-pub struct Entry {
+pub struct EntryPlace {
     /// The set; null for [`policy::Found::NONE`].
     set: *mut abi::Set,
     /// The entry's number in the set.
@@ -23,7 +23,7 @@ pub struct Entry {
     number: u32,
 }
 
-impl Entry {
+impl EntryPlace {
     /// The first entry of the set with this number.
     #[inline(always)]
     pub fn first_of(set: u32) -> Option<Self> {
@@ -81,7 +81,7 @@ impl Entry {
 }
 
 /// The result of a search for an entry.
-impl policy::Found<Entry> for Entry {
+impl policy::Found<EntryPlace> for EntryPlace {
     const NONE: Self = Self {
         set: core::ptr::null_mut(),
         way: 0,
@@ -94,7 +94,7 @@ impl policy::Found<Entry> for Entry {
     }
 }
 
-impl Shared for Entry {
+impl Shared for EntryPlace {
     type Word = Word;
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! The fast path: one limit that matches every IP packet, and no lists.
 
 use limiter_common::{
-    abi::counters::FAST,
+    abi::counters::FAST_PATH,
     policy::{self, parse, verdict::Reason},
 };
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The row of this path's counters.
-pub const ROW: u32 = FAST;
+pub const ROW: u32 = FAST_PATH;
 
 /// Decides about the packet.
 #[inline(always)]

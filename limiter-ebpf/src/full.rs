@@ -1,7 +1,7 @@
 //! The full path: lists, then all limits that match.
 
 use limiter_common::{
-    abi::counters::FULL,
+    abi::counters::FULL_PATH,
     arithmetic::bucket::TICK_SHIFT,
     policy::{Evaluation, full, of_lists, verdict::Reason},
 };
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The row of this path's counters.
-pub const ROW: u32 = FULL;
+pub const ROW: u32 = FULL_PATH;
 
 /// Decides about the packet.
 #[inline(always)]

@@ -123,7 +123,7 @@ const NOT_FORWARDED: i64 = 4;
 const NO_FORWARDING: i64 = 5;
 const NO_NEIGHBOUR: i64 = 7;
 
-/// Whether the host itself gets the packet, and would answer its sender. A listener on any address would be found for
+/// True if the host itself gets the packet, and would answer its sender. A listener on any address would be found for
 /// other packets too.
 #[inline(always)]
 fn is_for_host(context: &XdpContext, segment: &Segment) -> bool {
@@ -141,7 +141,7 @@ fn is_for_host(context: &XdpContext, segment: &Segment) -> bool {
         && has_way_back(context, segment, &sender, &receiver)
 }
 
-/// Whether the host's stack accepts the sender, and has a route to it. The kernel is asked if it forwards.
+/// True if the host's stack accepts the sender, and has a route to it. The kernel is asked if it forwards.
 #[inline(always)]
 fn has_way_back(
     context: &XdpContext,
@@ -177,7 +177,7 @@ extern "C" fn handshake_kind(first: u64, second: u64, family: u32) -> u32 {
 /// route leads through if it was found. The kernel looks up nothing for an interface that does not forward: then it is
 /// asked for the loopback, which an administrator may let forward without effect on other packets.
 #[inline(always)]
-fn route(context: &XdpContext, to: &Address, from: &Address) -> (i64, u32) {
+fn route(context: &XdpContext, receiver: &Address, sender: &Address) -> (i64, u32) {
     /// `LOOPBACK_IFINDEX` (include/net/flow.h).
     const LOOPBACK: u32 = 1;
     // SAFETY: the context is the program's.
@@ -187,12 +187,12 @@ fn route(context: &XdpContext, to: &Address, from: &Address) -> (i64, u32) {
         // `struct bpf_fib_lookup`: family and protocol, interface in the third word, addresses in the fifth word and the
         // ninth.
         let mut route = [0_u64; 8];
-        let family = if to.family == IPV6 { 10 } else { 2 };
+        let family = if receiver.family == IPV6 { 10 } else { 2 };
         route[0] = u64::from_ne_bytes([family, 6, 0, 0, 0, 0, 0, 0]);
         let [a, b, c, d] = interface.to_ne_bytes();
         route[1] = u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]);
-        [route[2], route[3]] = from.words;
-        [route[4], route[5]] = to.words;
+        [route[2], route[3]] = sender.words;
+        [route[4], route[5]] = receiver.words;
         let (place, size) = (route.as_mut_ptr(), size_of_val(&route) as i32);
         // SAFETY: the context is the program's, and the structure has 64 bytes.
         result = unsafe {

@@ -3,10 +3,10 @@
 //! - [`packet`]: bytes of a packet; [`context`]: its size and its time, at the driver (XDP) or, with the feature `tc`, in
 //!   the network stack
 //! - [`fast`]: one limit that matches every packet; [`full`]: any other configuration
-//! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`second_chance`], [`room`] and [`entry`]) and [`counters`]
+//! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`second_chance`], [`room`] and [`entry_place`]) and [`counters`]
 //! - [`connection`]: looks a packet up among the host's [`sockets`]; [`handshake`]: answers SYNs, and checks the cookies
 //! - [`watch`]: events of drops
-//! - [`quota`], [`clock`], [`config`], [`maps`], [`atomic`]: used by all
+//! - [`past_quota`], [`clock`], [`config`], [`maps`], [`atomic`]: used by all
 //!
 //! A file calls only later files of this list, except that `connection` and `watch` parse a packet again.
 #![no_std]
@@ -28,12 +28,12 @@ pub mod engine;
 pub mod bans;
 pub mod lists;
 pub mod new_sources;
+pub mod prefix_key;
 pub mod room;
 pub mod second_chance;
 pub mod table;
-pub mod whole;
 
-pub mod entry;
+pub mod entry_place;
 
 pub mod connection;
 #[cfg(not(feature = "tc"))]
@@ -48,7 +48,7 @@ pub mod atomic;
 pub mod clock;
 pub mod config;
 pub mod maps;
-pub mod quota;
+pub mod past_quota;
 
 pub(crate) use config::{constants, lent, read};
 

@@ -12,7 +12,7 @@ use limiter_common::{
 use crate::{
     bans, constants, counters, lent,
     maps::{LISTED_IPV4, LISTED_IPV6},
-    whole::Whole,
+    prefix_key::PrefixKey,
 };
 
 /// Bits of the lists that decide about the packet's source, and of a ban that drops it. Counts the packet for each of
@@ -37,7 +37,7 @@ pub fn of_address(address: &Address) -> u32 {
 #[inline(never)]
 extern "C" fn list_address(address: *const Address) -> u32 {
     // SAFETY: a valid pointer to the caller's memory, or null: the verifier requires this check.
-    let listed = unsafe { address.as_ref() }.and_then(of);
+    let listed = unsafe { address.as_ref() }.and_then(look_up);
     listed.map_or(0, |listed| listed.lists)
 }
 
@@ -49,7 +49,7 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
     lent!(evaluation);
     let peer = evaluation.info.peer(constants().egress);
     let (mut lists, mut allowed) = (0, 0);
-    if let Some(listed) = of(peer) {
+    if let Some(listed) = look_up(peer) {
         (lists, allowed) = (listed.lists, listed.allowed);
     }
     let is_banned = bans::are_there() && bans::drops(peer, evaluation.length, allowed);
@@ -69,16 +69,16 @@ extern "C" fn list_find(evaluation: *const Evaluation) -> u32 {
 }
 
 #[inline(always)]
-fn of(source: &Address) -> Option<&'static Listed> {
+fn look_up(source: &Address) -> Option<&'static Listed> {
     if source.family == IPV4 {
         if constants().lists_ipv4 == 0 {
             return None;
         }
-        LISTED_IPV4.get(Whole::<1>::new(source).key())
+        LISTED_IPV4.get(PrefixKey::<1>::new(source).key())
     } else {
         if constants().lists_ipv6 == 0 {
             return None;
         }
-        LISTED_IPV6.get(Whole::<4>::new(source).key())
+        LISTED_IPV6.get(PrefixKey::<4>::new(source).key())
     }
 }

@@ -120,8 +120,9 @@ pub static BANS: HashMap<Key<[u32; 4]>, Ban, 1, { BPF_F_NO_PREALLOC as usize }> 
 pub static BANNED_PREFIXES: LpmTrie<[u32; 4], Ban, 1> = LpmTrie::new();
 
 /// Number of bans, and the last change of them.
-#[btf_map]
-pub static BANNED: Array<Banned, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
+/// Its name is part of the layout.
+#[btf_map(name = "BANNED")]
+pub static BAN_COUNTS: Array<Banned, 1, { BPF_F_MMAPABLE as usize }> = Array::new();
 
 /// Programs for tail calls: the chained program, and the fallback of a trial at one of two indices.
 #[btf_map]

@@ -27,7 +27,7 @@ fn lease(row: u32) -> Option<*mut Lease> {
     LEASES.get_ptr_mut(row)
 }
 
-/// Whether the row has just refused a new source, and refuses this one too.
+/// True if the row has just refused a new source, and refuses this one too.
 #[inline(always)]
 pub fn is_exhausted(row: u32) -> bool {
     if constants().new_sources.cost == 0 && !room::is_shared() {
@@ -58,7 +58,7 @@ fn exhaust(lease: *mut Lease) {
     }
 }
 
-/// Whether the row has a token at `now` (nanoseconds), in its lease or in a new one.
+/// True if the row has a token at `now` (nanoseconds), in its lease or in a new one.
 #[inline(always)]
 pub fn reserve(row: u32, now: u64) -> bool {
     if constants().new_sources.cost == 0 {

@@ -18,7 +18,7 @@ use crate::context::{self, Context, Raw};
 /// A reader of the packet's headers, from front to back.
 #[derive(Clone, Copy)]
 pub struct Cursor {
-    at: usize,
+    position: usize,
     end: usize,
     context: *mut Raw,
 }
@@ -28,7 +28,7 @@ impl Cursor {
     #[inline(always)]
     pub fn new(context: &Context) -> Self {
         Self {
-            at: context::begin(context),
+            position: context::begin(context),
             end: context.data_end(),
             context: context.as_ptr().cast(),
         }
@@ -37,14 +37,14 @@ impl Cursor {
     /// The header at the cursor. None if the packet ends within it. `T` is plain bytes.
     #[inline(always)]
     pub fn header<T>(&self) -> Option<*mut T> {
-        self.has(size_of::<T>()).then_some(self.at as *mut T)
+        self.has(size_of::<T>()).then_some(self.position as *mut T)
     }
 
     /// [`Self::header`]; moves the cursor past the header.
     #[inline(always)]
     pub fn take<T>(&mut self) -> Option<*mut T> {
         let header = self.header()?;
-        self.at += size_of::<T>();
+        self.position += size_of::<T>();
         Some(header)
     }
 }
@@ -62,7 +62,7 @@ impl Cursor {
         let length = less + 1;
         // SAFETY: the context is the program's, and `into` is that long.
         let error = unsafe {
-            let offset = distance((*self.context).data as usize, self.at);
+            let offset = distance((*self.context).data as usize, self.position);
             context::load(self.context, offset, into.as_mut_ptr(), length)
         };
         if error == 0 { length } else { 0 }
@@ -78,11 +78,11 @@ pub fn copy<const WORDS: usize>(context: &Context, into: &mut [u64; WORDS], most
 /// Bytes between two places of the packet. In assembly, because LLVM would subtract only the lower halves of pointers,
 /// which the verifier refuses.
 #[inline(always)]
-pub fn distance(from: usize, to: usize) -> u32 {
-    let mut bytes = to;
+pub fn distance(begin: usize, end: usize) -> u32 {
+    let mut bytes = end;
     // SAFETY: arithmetic on a register.
     unsafe {
-        asm!("{bytes} -= {from}", bytes = inout(reg) bytes, from = in(reg) from, options(pure, nomem, nostack));
+        asm!("{bytes} -= {begin}", bytes = inout(reg) bytes, begin = in(reg) begin, options(pure, nomem, nostack));
     }
     bytes as u32
 }
@@ -103,17 +103,17 @@ impl Bytes for Cursor {
 
     #[inline(always)]
     fn skip(&mut self, bytes: usize) {
-        self.at += bytes;
+        self.position += bytes;
     }
 
     #[inline(always)]
     fn has(&self, bytes: usize) -> bool {
-        self.at + bytes <= self.end
+        self.position + bytes <= self.end
     }
 
     #[inline(always)]
     fn remaining(&self) -> usize {
-        self.end.wrapping_sub(self.at)
+        self.end.wrapping_sub(self.position)
     }
 
     /// By a helper, which also reads from a frame's other buffers. If the frame is shorter, the rest of its first buffer.

@@ -3,14 +3,14 @@
 use aya_ebpf::btf_maps::lpm_trie::Key;
 use limiter_common::table::key::Address;
 
-/// A whole address as the key of a lookup.
+/// An address, or the beginning of one, as the key of a lookup.
 #[repr(C)]
-pub struct Whole<const WORDS: usize> {
+pub struct PrefixKey<const WORDS: usize> {
     bits: u32,
     address: [u32; WORDS],
 }
 
-impl<const WORDS: usize> Whole<WORDS> {
+impl<const WORDS: usize> PrefixKey<WORDS> {
     /// Copies word by word: LLVM would copy eight bytes at a time, and the verifier requires these to be aligned on the
     /// stack.
     #[inline(always)]
@@ -22,12 +22,12 @@ impl<const WORDS: usize> Whole<WORDS> {
         // SAFETY: fields of a local value, and as many words as either address has.
         unsafe {
             (&raw mut key.bits).write_volatile(WORDS as u32 * u32::BITS);
-            let (from, to) = (
+            let (words, place) = (
                 (&raw const source.words).cast::<u32>(),
                 (&raw mut key.address).cast::<u32>(),
             );
             for index in 0..WORDS {
-                to.add(index).write_volatile(from.add(index).read());
+                place.add(index).write_volatile(words.add(index).read());
             }
         }
         key
@@ -41,7 +41,7 @@ impl<const WORDS: usize> Whole<WORDS> {
     }
 }
 
-impl Whole<4> {
+impl PrefixKey<4> {
     /// The IPv6 form of an IPv4 address.
     #[inline(always)]
     pub fn mapped(source: &Address) -> Self {
@@ -53,9 +53,9 @@ impl Whole<4> {
         unsafe {
             (&raw mut key.bits).write_volatile(128);
             let address = (&raw mut key.address).cast::<u32>();
-            let from = (&raw const source.words).cast::<u32>().read();
-            for (index, word) in [0, 0, 0xffff_u32.to_be(), from].into_iter().enumerate() {
-                address.add(index).write_volatile(word);
+            let word = (&raw const source.words).cast::<u32>().read();
+            for (index, part) in [0, 0, 0xffff_u32.to_be(), word].into_iter().enumerate() {
+                address.add(index).write_volatile(part);
             }
         }
         key

@@ -16,7 +16,7 @@ use crate::{atomic::Word, constants, lent, maps::SHARES};
 /// Attempts to reserve entries. If other CPUs win all of them, the source is refused.
 const ATTEMPTS: u32 = 8;
 
-/// Whether limits share the table.
+/// True if limits share the table.
 #[inline(always)]
 pub fn is_shared() -> bool {
     constants().room != 0
@@ -94,7 +94,7 @@ pub fn held(slot: u32) -> u64 {
     word(slot).map_or(0, |word| share::held(word.load()))
 }
 
-/// Whether the limit of the source has room for its entries.
+/// True if the limit of the source has room for its entries.
 #[inline(always)]
 pub fn is_left(key: &SourceKey) -> bool {
     let slot = key.slot();

@@ -7,7 +7,7 @@ use limiter_common::{
 
 use crate::{clock, constants, counters, lent, maps::REFUSED};
 
-/// Whether the source was refused before, long enough ago for a second chance. Remembers that it is refused now.
+/// True if the source was refused before, long enough ago for a second chance. Remembers that it is refused now.
 #[inline(always)]
 pub fn was_refused(key: &SourceKey) -> bool {
     constants().second_chances.cost != 0 && source_refused(key) != 0

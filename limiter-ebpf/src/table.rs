@@ -15,18 +15,18 @@ use limiter_common::{
 use crate::{
     atomic::Word,
     constants, counters,
-    entry::Entry,
+    entry_place::EntryPlace,
     lent,
     maps::{LOCKED, OVERFLOW, TABLE},
-    new_sources, quota, room,
+    new_sources, past_quota, room,
 };
 
 /// Finds the entry of a source. The search of the home set is inlined.
 #[inline(always)]
-pub fn find_inline(key: &SourceKey) -> Option<Entry> {
+pub fn find_inline(key: &SourceKey) -> Option<EntryPlace> {
     if !key.is_wide() {
         let home = Maps.home(key);
-        match Entry::first_of(home.set)?.with(key.first) {
+        match EntryPlace::first_of(home.set)?.with(key.first) {
             Some(entry) if entry.begins_with(key) && is_taken(entry.load(TAT)) => {
                 return Some(entry);
             }
@@ -41,9 +41,9 @@ pub fn find_inline(key: &SourceKey) -> Option<Entry> {
 
 /// The entry with this number; none for 0.
 #[inline(always)]
-pub fn entry(number: u32) -> Option<Entry> {
+pub fn entry(number: u32) -> Option<EntryPlace> {
     let index = number.checked_sub(1)?;
-    Some(Entry::first_of(index / WAYS)?.at(index % WAYS))
+    Some(EntryPlace::first_of(index / WAYS)?.at(index % WAYS))
 }
 
 /// Number of a source's entry, counted from 1; 0 if the source has no entry.
@@ -74,9 +74,9 @@ const REPLACES: u32 = 1 << 31;
 /// [`table::may_be_taken`] for the entry with this number: 1 or 0.
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn table_may_take(number: u32, tat: u64, now: u64, of: u32) -> u32 {
+extern "C" fn table_may_take(number: u32, tat: u64, now: u64, slot: u32) -> u32 {
     entry(number)
-        .is_some_and(|entry| table::may_be_taken(&Maps, entry, tat, now, of))
+        .is_some_and(|entry| table::may_be_taken(&Maps, entry, tat, now, slot))
         .into()
 }
 
@@ -124,7 +124,7 @@ pub fn add(key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> A
     added
 }
 
-/// Whether the limit of a new source has a new-source token at `now` (nanoseconds), and room, if need be after a sweep.
+/// True if the limit of a new source has a new-source token at `now` (nanoseconds), and room, if need be after a sweep.
 /// The token is one of `budget`. `take`: takes the token.
 #[inline(always)]
 pub fn admits(key: &SourceKey, now: u64, budget: u32, take: bool) -> bool {
@@ -167,11 +167,11 @@ extern "C" fn table_clear(number: u32, now: u64) -> u32 {
 struct Maps;
 
 impl SharedTable for Maps {
-    type Entry = Entry;
+    type Entry = EntryPlace;
 
     #[inline(always)]
-    fn set(&self, number: u32) -> Option<Entry> {
-        Entry::first_of(number)
+    fn set(&self, number: u32) -> Option<EntryPlace> {
+        EntryPlace::first_of(number)
     }
 
     #[inline(always)]
@@ -198,12 +198,12 @@ impl SharedTable for Maps {
 
     #[inline(always)]
     fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64> {
-        quota::full_for(over, tat, now)
+        past_quota::full_for(over, tat, now)
     }
 
     #[inline(always)]
     fn is_quiet(&self, over: u64, tat: u64, packets: u64, now: u64) -> bool {
-        quota::is_quiet(over, tat, packets, now) != 0
+        past_quota::is_quiet(over, tat, packets, now) != 0
     }
 
     #[inline(always)]
@@ -262,8 +262,8 @@ impl SharedTable for Maps {
     }
 
     #[inline(always)]
-    fn may_be_taken(&self, entry: Entry, tat: u64, now: u64, of: u32) -> bool {
-        table_may_take(entry.number(), tat, now, of) != 0
+    fn may_be_taken(&self, entry: EntryPlace, tat: u64, now: u64, slot: u32) -> bool {
+        table_may_take(entry.number(), tat, now, slot) != 0
     }
 
     #[inline(always)]

@@ -54,7 +54,7 @@ pub fn emit(
     watch_drop(context.as_ptr().cast(), length, why | shadow, limit, limits);
 }
 
-/// Whether a limit gave the reason with this number.
+/// True if a limit gave the reason with this number.
 #[inline(always)]
 fn is_of_limit(why: u32) -> bool {
     const LIMIT: u32 = Reason::Limit as u32;
@@ -115,7 +115,7 @@ extern "C" fn watch_drop(
     watch_write(context, length, code, slot)
 }
 
-/// Whether the watch is still on. Reads the clock once per tick: ends a watch past its deadline, or refills the budget.
+/// True if the watch is still on. Reads the clock once per tick: ends a watch past its deadline, or refills the budget.
 ///
 /// # Safety
 /// `cpu` is this CPU's own map value, and `watch` the value of [`WATCH`].

@@ -138,7 +138,7 @@ impl Config {
         }
     }
 
-    /// Whether packets are looked up among the host's sockets.
+    /// True if packets are looked up among the host's sockets.
     pub const fn looks_up_sockets(&self) -> bool {
         (self.established | self.needs & NEEDS_CONNECTION) != 0
     }

@@ -47,9 +47,9 @@ pub struct LimitCounters {
 plain!(LimitCounters: admitted dropped would_drop);
 
 /// Row of [`Counters`] of the fast path. The counters of its only limit follow from them.
-pub const FAST: u32 = 0;
+pub const FAST_PATH: u32 = 0;
 /// Row of [`Counters`] of the full path. Each limit also has [`LimitCounters`].
-pub const FULL: u32 = 1;
+pub const FULL_PATH: u32 = 1;
 
 /// Reasons that [`Counters`] has room for, so that a new reason needs no new layout.
 pub const REASONS_MAX: usize = 24;

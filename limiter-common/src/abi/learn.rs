@@ -73,7 +73,7 @@ impl Sample {
         }
     }
 
-    /// Whether `source` is in the sample.
+    /// True if `source` is in the sample.
     #[inline(always)]
     pub const fn has(&self, source: &Address) -> bool {
         let key = SourceKey::new(source.family, source.words, 0, 0);

@@ -57,7 +57,7 @@ impl Route {
         self.mask[0].count_ones() + self.mask[1].count_ones()
     }
 
-    /// Whether an address is in the prefix.
+    /// True if an address is in the prefix.
     #[inline(always)]
     pub const fn has(&self, words: &Words, family: u32) -> bool {
         let ([first, second], [a, b]) = (self.words, self.mask);
@@ -82,7 +82,7 @@ pub fn kind_of(routes: &[Route; ROUTES_MAX as usize], words: &Words, family: u32
     0
 }
 
-/// Whether the address is one that a host has on each link.
+/// True if the address is one that a host has on each link.
 #[inline(always)]
 pub const fn is_link_local(address: &Address) -> bool {
     address.family == IPV6 && address.words[0].to_be() >> 54 == 0xfe80 >> 6

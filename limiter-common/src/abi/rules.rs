@@ -68,7 +68,7 @@ pub const NEEDS_DESTINATION_LISTS: u32 = 1 << 5;
 pub const NEEDS_SOURCE_LISTS: u32 = 1 << 10;
 /// The length of the payload.
 pub const NEEDS_PAYLOAD_LENGTH: u32 = 1 << 11;
-/// Whether the packet belongs to an established connection; with [`NEEDS_TRANSPORT`] and [`NEEDS_DESTINATION`].
+/// The answer whether the packet belongs to an established connection; with [`NEEDS_TRANSPORT`] and [`NEEDS_DESTINATION`].
 pub const NEEDS_CONNECTION: u32 = 1 << 12;
 
 /// Value of [`Match::protocol`] for any protocol. Value of a packet's protocol, port or flags that cannot be seen: the
@@ -128,7 +128,7 @@ impl Range {
         self.0 & 0xffff
     }
 
-    /// Whether `value` is in the range.
+    /// True if `value` is in the range.
     #[inline(always)]
     pub const fn contains(self, value: u32) -> bool {
         self.first() <= value && value <= self.last()

@@ -35,7 +35,7 @@ pub const fn ticks(nanoseconds: u64) -> u64 {
     nanoseconds << TICK_SHIFT
 }
 
-/// Whether `word` is a time and not a mark.
+/// True if `word` is a time and not a mark.
 #[inline(always)]
 pub const fn is_time(word: u64) -> bool {
     word > REST

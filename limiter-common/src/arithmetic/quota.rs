@@ -236,8 +236,8 @@ impl Quota {
     /// Ticks for which a packet is delayed that was charged at `now` and has brought the bucket to `tat`.
     #[inline(always)]
     pub const fn delay(&self, tat: u64, now: u64) -> u64 {
-        let at = tat.wrapping_sub(self.tau - self.pace);
-        bucket::ahead(at, bucket::ticks(now))
+        let leaves = tat.wrapping_sub(self.tau - self.pace);
+        bucket::ahead(leaves, bucket::ticks(now))
     }
 
     /// The unspent part of `tau` at `now`, without [`Self::pace`].
@@ -272,7 +272,7 @@ const QUIET_AFTER: u64 = 1_000_000_000;
 const SHORTEST: u64 = 14;
 
 impl Quota {
-    /// Whether the bucket of a source with this many packets has been full for a second, or the first of them was charged
+    /// True if the bucket of a source with this many packets has been full for a second, or the first of them was charged
     /// to a full bucket a second ago. Of a long packet, that is known later.
     #[inline(always)]
     pub const fn is_quiet(&self, word: u64, packets: u64, now: u64) -> bool {

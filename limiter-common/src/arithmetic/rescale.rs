@@ -83,7 +83,7 @@ impl Rescale {
         }
     }
 
-    /// Whether this is [`Self::skip`].
+    /// True if this is [`Self::skip`].
     #[inline(always)]
     pub const fn is_skip(&self) -> bool {
         self.chunk_from == 0

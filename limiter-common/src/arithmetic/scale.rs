@@ -24,7 +24,7 @@ pub const fn word(stretch: u32, until: u64) -> u64 {
     ((until >> TIME_SHIFT) + 1) << STRETCH_BITS | stretch as u64
 }
 
-/// Whether the word has not ended at `now` nanoseconds: a process keeps it up.
+/// True if the word has not ended at `now` nanoseconds: a process keeps it up.
 #[inline(always)]
 pub const fn is_kept(word: u64, now: u64) -> bool {
     now >> TIME_SHIFT < word >> STRETCH_BITS

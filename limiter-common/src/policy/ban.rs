@@ -34,14 +34,14 @@ pub const fn end(ban: &Ban, change: u64) -> u64 {
     }
 }
 
-/// Whether a ban drops packets of its sources at `now`, if `change` is the last change in force. `allowed`: see
+/// True if a ban drops packets of its sources at `now`, if `change` is the last change in force. `allowed`: see
 /// [`crate::abi::Listed::allowed`]. An entry of the allow list with the same or a longer prefix takes precedence.
 #[inline(always)]
 pub const fn drops(ban: &Ban, change: u64, allowed: u32, now: u64) -> bool {
     allowed <= ban.bits && !is_over(end(ban, change), now)
 }
 
-/// Whether a ban with this end has ended at `now`.
+/// True if a ban with this end has ended at `now`.
 #[inline(always)]
 pub const fn is_over(end: u64, now: u64) -> bool {
     end != 0 && end <= now

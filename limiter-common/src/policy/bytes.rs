@@ -1,7 +1,10 @@
 //! The bytes of a packet.
 
-use super::{parse::ethernet, payload::WORDS, transport::size_of_header};
+use super::{parse::ethernet, transport::size_of_header};
 use crate::abi::rules::{PATTERN_MAX, PAYLOAD_MAX};
+
+/// Words of a payload's first bytes, and one more, so that a pattern may begin at each byte.
+pub const WORDS: usize = PAYLOAD_MAX / PATTERN_MAX + 1;
 
 /// A reader of a packet's headers, from front to back.
 pub trait Bytes {
@@ -21,7 +24,7 @@ pub trait Bytes {
     /// Skips `bytes` bytes. The packet may have fewer: the next read checks.
     fn skip(&mut self, bytes: usize);
 
-    /// Whether the packet has at least `bytes` more bytes.
+    /// True if the packet has at least `bytes` more bytes.
     fn has(&self, bytes: usize) -> bool;
 
     /// Bytes from here to the end of the packet.

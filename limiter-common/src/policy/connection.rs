@@ -61,7 +61,7 @@ impl Lookup {
         (self.udp << PLACES_BITS | mixed >> (u64::BITS - PLACES_BITS)) as u32
     }
 
-    /// Whether `known` is a lookup of the same flow, and so recent that no new one is needed. `tick`: nanoseconds of a
+    /// True if `known` is a lookup of the same flow, and so recent that no new one is needed. `tick`: nanoseconds of a
     /// jiffy.
     #[inline(always)]
     pub const fn is_known(&self, known: &Self, tick: u64) -> bool {
@@ -71,13 +71,13 @@ impl Lookup {
         differs == 0 && self.jiffy.wrapping_sub(known.jiffy).wrapping_mul(tick) < KNOWN_FOR
     }
 
-    /// Whether a socket is connected to the sender.
+    /// True if a socket is connected to the sender.
     #[inline(always)]
     pub const fn is_connected(&self) -> bool {
         self.found == CONNECTED
     }
 
-    /// Whether the lookup may be remembered: a connection, or a flow to a socket of UDP for any sender. Not without such a
+    /// True if the lookup may be remembered: a connection, or a flow to a socket of UDP for any sender. Not without such a
     /// socket: otherwise an attacker could send in another's name to a port that the host is about to ask from. Nor for
     /// TCP: the next segment may complete the handshake.
     #[inline(always)]

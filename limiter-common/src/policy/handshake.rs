@@ -49,7 +49,7 @@ impl Segment {
         u32::from_be(self.words[index])
     }
 
-    /// Whether the segment is a SYN without data, or may return a cookie. None if it is neither, or a fragment, or behind IP
+    /// True if the segment is a SYN without data, or may return a cookie. None if it is neither, or a fragment, or behind IP
     /// options or extension headers. A TCP header without options is enough.
     #[inline(always)]
     pub const fn is_syn(&self) -> Option<bool> {
@@ -85,7 +85,7 @@ impl Segment {
         Address::ipv6([double(a, b), double(c, d)])
     }
 
-    /// Whether the checksums of the headers are right, which have no data behind them. Words behind the TCP header are 0.
+    /// True if the checksums of the headers are right, which have no data behind them. Words behind the TCP header are 0.
     ///
     /// A sender on this machine may leave the rest of the TCP checksum to the interface, so that there is only the sum of
     /// the pseudo-header. The program cannot see whether that is so.

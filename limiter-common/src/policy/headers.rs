@@ -51,14 +51,14 @@ pub(super) const fn number(word: u64, begin: u32, bits: u32) -> u32 {
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
     /// Offset in the packet, in bytes.
-    pub at: u32,
+    pub offset: u32,
     /// EtherType, or protocol of IP.
     pub kind: u32,
-    /// Whether the last IP header in front of it is IPv6.
+    /// True if the last IP header in front of it is IPv6.
     pub is_ipv6: bool,
-    /// Whether headers in front of it have eight bytes that segments do not have.
+    /// True if headers in front of it have eight bytes that segments do not have.
     pub is_jumbo: bool,
-    /// Whether it is behind an encryption header (ESP).
+    /// True if it is behind an encryption header (ESP).
     pub is_encrypted: bool,
 }
 
@@ -94,7 +94,7 @@ impl Header {
     #[inline(always)]
     pub const fn first(kind: u32) -> Self {
         Self {
-            at: 0,
+            offset: 0,
             kind,
             is_ipv6: false,
             is_jumbo: false,
@@ -105,7 +105,7 @@ impl Header {
     /// The header as one word.
     #[inline(always)]
     pub const fn to_word(self) -> u64 {
-        (self.at as u64) << 32
+        (self.offset as u64) << 32
             | (self.is_encrypted as u64) << 18
             | (self.is_ipv6 as u64) << 17
             | (self.is_jumbo as u64) << 16
@@ -116,7 +116,7 @@ impl Header {
     #[inline(always)]
     pub const fn from_word(word: u64) -> Self {
         Self {
-            at: number(word, 0, 32),
+            offset: number(word, 0, 32),
             kind: number(word, 48, 16),
             is_ipv6: word >> 17 & 1 != 0,
             is_jumbo: word >> 16 & 1 != 0,
@@ -152,7 +152,7 @@ impl Header {
     #[inline(always)]
     const fn then(self, bytes: u32, kind: u32) -> Option<Self> {
         Some(Self {
-            at: self.at + bytes,
+            offset: self.offset + bytes,
             kind,
             ..self
         })
@@ -168,14 +168,17 @@ impl Header {
 
     #[inline(always)]
     fn behind(mut self, headers: &impl Headers) -> Option<Self> {
-        let word = headers.bytes(self.at)?;
+        let word = headers.bytes(self.offset)?;
         let field = |begin, bits| number(word, begin, bits);
         match self.kind {
-            ETHERNET => self.then_ether_type(14, number(headers.bytes(self.at + 6)?, 48, 16)),
+            ETHERNET => self.then_ether_type(14, number(headers.bytes(self.offset + 6)?, 48, 16)),
             VLAN | SERVICE_VLAN => self.then_ether_type(4, field(16, 16)),
             IPV4 => {
                 self.is_ipv6 = false;
-                self.then(field(4, 4) * 4, number(headers.bytes(self.at + 8)?, 8, 8))
+                self.then(
+                    field(4, 4) * 4,
+                    number(headers.bytes(self.offset + 8)?, 8, 8),
+                )
             }
             IPV6 => {
                 self.is_ipv6 = true;
@@ -218,8 +221,8 @@ impl Header {
         /// Destination port of MPLS (RFC 7510).
         const MPLS_PORT: u32 = 6_635;
         let (ports, word) = (
-            headers.bytes(self.at)?,
-            headers.bytes(self.at + UDP_HEADER)?,
+            headers.bytes(self.offset)?,
+            headers.bytes(self.offset + UDP_HEADER)?,
         );
         let field = |begin, bits| number(word, begin, bits);
         if number(ports, 16, 16) == MPLS_PORT {
@@ -248,8 +251,8 @@ impl Header {
         } else {
             for more in [0, 4, 8, 12, 16] {
                 let begin = UDP_HEADER + more;
-                let word = headers.bytes(self.at + begin)?;
-                let rest = u64::from(headers.length().saturating_sub(self.at + begin));
+                let word = headers.bytes(self.offset + begin)?;
+                let rest = u64::from(headers.length().saturating_sub(self.offset + begin));
                 if word >> 60 == 4 && word >> 32 & 0xffff == rest {
                     return self.then(begin, IPV4);
                 }

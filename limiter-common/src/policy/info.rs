@@ -68,7 +68,7 @@ impl PacketInfo {
         }
     }
 
-    /// Whether the packet opens a TCP connection: SYN without ACK. [`NONE`] and [`ANY`] have both bits.
+    /// True if the packet opens a TCP connection: SYN without ACK. [`NONE`] and [`ANY`] have both bits.
     #[inline(always)]
     pub const fn opens_connection(&self) -> bool {
         const SYN: u32 = 0x02;
@@ -76,7 +76,7 @@ impl PacketInfo {
         self.flags & (SYN | ACK) == SYN
     }
 
-    /// Whether the packet has ports that can be seen.
+    /// True if the packet has ports that can be seen.
     #[inline(always)]
     pub const fn has_ports(&self) -> bool {
         self.source_port < NONE
@@ -95,11 +95,11 @@ impl PacketInfo {
     /// Protocol and ports for the key of a flow.
     #[inline(always)]
     pub const fn flow(&self) -> u64 {
-        let (from, to) = (
+        let (source, destination) = (
             port_or_zero(self.source_port),
             port_or_zero(self.destination_port),
         );
-        pair::flow(self.protocol, from, to)
+        pair::flow(self.protocol, source, destination)
     }
 }
 

@@ -8,14 +8,14 @@ use crate::abi::rules::{
     NEEDS_PAYLOAD_LENGTH, NONE, PAYLOAD_LENGTH, Pattern, RANGES_MAX, SOURCE_PORT, TTL,
 };
 
-/// Whether a limit matches the packet. `needs`: bits of what limits use of a packet.
+/// True if a limit matches the packet. `needs`: bits of what limits use of a packet.
 #[inline(always)]
 pub fn matches(limit: &Limit, needs: u32, packet: &Evaluation) -> bool {
     holds::<true>(&limit.matches, needs, packet)
         && (needs & NEEDS_EXCEPT == 0 || !holds::<false>(&limit.except, needs, packet))
 }
 
-/// Whether all fields hold, except [`Match::established`]. `UNSEEN`: the result for a field that cannot be seen. So a limit
+/// True if all fields hold, except [`Match::established`]. `UNSEEN`: the result for a field that cannot be seen. So a limit
 /// applies in doubt.
 #[inline(always)]
 fn holds<const UNSEEN: bool>(wanted: &Match, needs: u32, packet: &Evaluation) -> bool {
@@ -39,7 +39,7 @@ fn protocol_holds<const UNSEEN: bool>(wanted: u32, found: u32) -> bool {
     wanted == ANY || wanted == found || UNSEEN && found == ANY
 }
 
-/// Whether the packet's place in its datagram is one of the wanted ones. Unseen, it may be any.
+/// True if the packet's place in its datagram is one of the wanted ones. Unseen, it may be any.
 #[inline(always)]
 fn place_holds<const UNSEEN: bool>(wanted: u32, found: u32) -> bool {
     if UNSEEN {
@@ -49,7 +49,7 @@ fn place_holds<const UNSEEN: bool>(wanted: u32, found: u32) -> bool {
     }
 }
 
-/// Whether exactly the flags `set` of those in `mask` are set.
+/// True if exactly the flags `set` of those in `mask` are set.
 #[inline(always)]
 fn flags_hold<const UNSEEN: bool>(mask: u32, set: u32, found: u32) -> bool {
     match found {
@@ -70,7 +70,7 @@ fn ranges_hold<const UNSEEN: bool>(wanted: &Match, info: &PacketInfo) -> bool {
         && range_holds::<ICMP_TYPE, UNSEEN>(wanted, info.icmp_type)
 }
 
-/// Whether one of the field's ranges has the value, or the field has no range. [`NONE`] is in no range.
+/// True if one of the field's ranges has the value, or the field has no range. [`NONE`] is in no range.
 #[inline(always)]
 fn range_holds<const FIELD: usize, const UNSEEN: bool>(wanted: &Match, value: u32) -> bool {
     let count = wanted.count(FIELD) as usize;
@@ -94,7 +94,7 @@ fn range_holds<const FIELD: usize, const UNSEEN: bool>(wanted: &Match, value: u3
     false
 }
 
-/// Whether the limit's pattern is in the payload, or may be.
+/// True if the limit's pattern is in the payload, or may be.
 #[inline(always)]
 pub(super) fn payload_holds(limit: &Limit, packet: &Evaluation) -> bool {
     let pattern = &limit.matches.payload;

@@ -98,21 +98,21 @@ impl Merged {
         let header = Header::from_word(walk.header);
         match header.kind {
             TCP => {
-                let end = header.at + tcp_length(header.at, headers);
+                let end = header.offset + tcp_length(header.offset, headers);
                 let removed = if header.is_jumbo { JUMBO_HEADER } else { 0 };
                 self.answer(walk, end, 0, removed);
                 return true;
             }
             SCTP if self.is_by_fragments() && self.segment_count != 0 => {
                 walk.agreeing
-                    .or(self.with(self.segment_count, header.at + SCTP_HEADER, 0, 0));
+                    .or(self.with(self.segment_count, header.offset + SCTP_HEADER, 0, 0));
                 return true;
             }
             UDP => {
                 // Segments with UDP headers of their own, or fragments of one datagram, which have one together.
-                self.answer(walk, header.at + UDP_HEADER, 0, 0);
+                self.answer(walk, header.offset + UDP_HEADER, 0, 0);
                 let added = if header.is_ipv6 { FRAGMENT_HEADER } else { 0 };
-                self.answer(walk, header.at, added, 0);
+                self.answer(walk, header.offset, added, 0);
             }
             // Other numbers of packets belong to a tunnel that is not known.
             PAYLOAD if self.segment_count == 0 || walk.agreeing.packets != 0 => return true,
@@ -169,7 +169,7 @@ impl Merged {
             true => NonZeroU64::MIN,
             false => NonZeroU64::from(self.segment_size),
         };
-        let known = u64::from(header.at.min(self.length));
+        let known = u64::from(header.offset.min(self.length));
         let most = ((length - known + segment.get() - 1) / segment).max(2);
         // With n packets, at least (n - 1) × segment bytes and one more are payload, so all others may be headers.
         let headers = |more: u64| length.saturating_sub(more * segment.get() + 1).max(known);
@@ -198,8 +198,8 @@ impl Merged {
 
 /// Bytes of the TCP header at this offset.
 #[inline(always)]
-fn tcp_length(at: u32, headers: &impl Headers) -> u32 {
-    let word = headers.bytes(at + 8).unwrap_or(0);
+fn tcp_length(offset: u32, headers: &impl Headers) -> u32 {
+    let word = headers.bytes(offset + 8).unwrap_or(0);
     // The kernel refuses to cut a packet with a shorter one.
     (number(word, 32, 4) * 4).max(20)
 }
@@ -211,9 +211,9 @@ pub fn end_of_transport(first: Header, headers: &impl Headers) -> Option<u32> {
     for _ in 0..HEADERS_MAX {
         let header = Header::from_word(word);
         match header.kind {
-            TCP => return Some(header.at + tcp_length(header.at, headers)),
-            UDP => return Some(header.at + UDP_HEADER),
-            SCTP => return Some(header.at + SCTP_HEADER),
+            TCP => return Some(header.offset + tcp_length(header.offset, headers)),
+            UDP => return Some(header.offset + UDP_HEADER),
+            SCTP => return Some(header.offset + SCTP_HEADER),
             UNKNOWN => return None,
             _ => word = headers.next(word),
         }

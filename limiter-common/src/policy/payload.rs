@@ -9,8 +9,7 @@ use crate::{
     plain::plain,
 };
 
-/// Words of a payload's first bytes, and one more, so that a pattern may begin at each byte.
-pub const WORDS: usize = PAYLOAD_MAX / PATTERN_MAX + 1;
+pub use super::bytes::WORDS;
 
 #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
 const PAYLOAD_BYTES: u32 = PAYLOAD_MAX as u32;

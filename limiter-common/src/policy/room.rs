@@ -5,7 +5,7 @@ use crate::{
     table::share,
 };
 
-/// Whether the limit in `slot` may hold `wanted` entries. `kept` returns the entries that another limit keeps from it;
+/// True if the limit in `slot` may hold `wanted` entries. `kept` returns the entries that another limit keeps from it;
 /// see [`kept`].
 #[inline(always)]
 pub fn has_room(config: &Config, kept: impl Fn(u32, u32) -> u64, slot: u32, wanted: u64) -> bool {

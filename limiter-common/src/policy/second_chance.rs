@@ -119,7 +119,7 @@ impl Place {
         Some((u64::from(age) << TIME_SHIFT, u64::from(left) << TIME_SHIFT))
     }
 
-    /// Whether the source was refused [`GAP`] to [`OLDEST`] units before `now` (nanoseconds). Remembers a source that
+    /// True if the source was refused [`GAP`] to [`OLDEST`] units before `now` (nanoseconds). Remembers a source that
     /// was not refused, or longer ago.
     #[inline(always)]
     pub fn was_refused<L: Line>(self, line: L, now: u64) -> bool {

@@ -191,7 +191,7 @@ pub const fn size_of_header(kind: u32, length: u32) -> u32 {
     }
 }
 
-/// Whether the ICMPv6 type is a solicitation or advertisement of routers or neighbours, or a redirect.
+/// True if the ICMPv6 type is a solicitation or advertisement of routers or neighbours, or a redirect.
 #[inline(always)]
 fn is_neighbour_discovery<B: Bytes>(packet: &B) -> bool {
     matches!(packet.peek::<1>(), Some([133..=137]))

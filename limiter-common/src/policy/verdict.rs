@@ -113,13 +113,13 @@ const _: () = {
 };
 
 impl Reason {
-    /// Whether the packet passes.
+    /// True if the packet passes.
     #[inline(always)]
     pub const fn passes(self) -> bool {
         DROPS >> self as u32 & 1 == 0
     }
 
-    /// Whether the packet passes only because of shadow mode.
+    /// True if the packet passes only because of shadow mode.
     #[inline(always)]
     pub const fn would_drop(self) -> bool {
         matches!(self, Self::WouldDrop | Self::MalformedWouldDrop)

@@ -76,7 +76,7 @@ pub const fn slot_in(over: u64) -> u32 {
     crate::table::key::slot_in(over & SCOPE_MASK)
 }
 
-/// Whether the key takes two entries, from its part in [`OVER`].
+/// True if the key takes two entries, from its part in [`OVER`].
 #[inline(always)]
 pub const fn is_wide(over: u64) -> bool {
     crate::table::key::is_wide(over & SCOPE_MASK)
@@ -133,13 +133,13 @@ pub trait Shared: Copy {
         self.word(word).add(amount);
     }
 
-    /// Whether the entry has this key. If its TAT is not a time, the key is not valid, or is about to change.
+    /// True if the entry has this key. If its TAT is not a time, the key is not valid, or is about to change.
     #[inline(always)]
     fn is_of(self, key: &SourceKey) -> bool {
         self.begins_with(key) && (key.rest == 0 || self.next().load(ADDRESS) == key.rest)
     }
 
-    /// Whether the entry has this key, not comparing the second half of an address.
+    /// True if the entry has this key, not comparing the second half of an address.
     #[inline(always)]
     fn begins_with(self, key: &SourceKey) -> bool {
         if self.load(ADDRESS) != key.first {
@@ -241,13 +241,13 @@ pub fn next_used(words: &[AtomicU64], first: usize) -> Option<usize> {
     firsts.find(|first| words[first + TAT].load(Ordering::Acquire) != FREE)
 }
 
-/// Whether an entry with this TAT belongs to a source.
+/// True if an entry with this TAT belongs to a source.
 #[inline(always)]
 pub const fn is_taken(tat: u64) -> bool {
     bucket::is_time(tat) || tat == BUSY
 }
 
-/// Whether a CPU is writing the entry, or the entry is the second half of the one before it.
+/// True if a CPU is writing the entry, or the entry is the second half of the one before it.
 #[inline(always)]
 pub(crate) const fn is_out_of_reach(tat: u64) -> bool {
     tat == BUSY || tat == REST

@@ -132,7 +132,7 @@ impl SourceKey {
         self.scope >> KIND_SHIFT
     }
 
-    /// Whether the key takes two entries.
+    /// True if the key takes two entries.
     #[inline(always)]
     pub const fn is_wide(&self) -> bool {
         self.rest != 0 || self.kind() == KIND_WIDE
@@ -223,7 +223,7 @@ plain!(KeyMask: ipv4 ipv6 interface port link_local by destination_ipv4 destinat
 /// Bits of the prefix of link-local addresses, fe80::/10 (RFC 4291, section 2.4).
 pub const LINK_LOCAL_BITS: u32 = 10;
 
-/// Whether an IPv6 address is link-local. All neighbours share that /64, routers too: with a shorter key than the whole
+/// True if an IPv6 address is link-local. All neighbours share that /64, routers too: with a shorter key than the whole
 /// address, one neighbour could shut out the others. A neighbour can forge MAC addresses as easily as addresses, so a
 /// MAC key would not help. The new-source limit bounds both.
 #[inline(always)]

@@ -38,7 +38,7 @@ impl Overflow {
         (self.0 >> OVERFLOW_BITS & OVERFLOW_MASK) as u32
     }
 
-    /// Whether a source may be in the set at `distance`.
+    /// True if a source may be in the set at `distance`.
     #[inline(always)]
     pub const fn reaches(self, distance: u32) -> bool {
         distance == 0 || (self.count() > 0 && distance / SETS_OF_PAIR <= self.furthest())

@@ -29,12 +29,15 @@ pub fn words(
     flow: u64,
     seed: &Seed,
 ) -> Words {
-    let (family, from) = mask.masked(source);
-    let to = mask.masked_destination(destination);
+    let (family, source) = mask.masked(source);
+    let destination = mask.masked_destination(destination);
     if family == IPV4 {
-        return [ipv4(from) << 32 | ipv4(to), flow | PLAIN];
+        return [ipv4(source) << 32 | ipv4(destination), flow | PLAIN];
     }
-    let [first, second] = hash(seed, [from[0], from[1], to[0], to[1], flow]);
+    let [first, second] = hash(
+        seed,
+        [source[0], source[1], destination[0], destination[1], flow],
+    );
     [first, second & !PLAIN | HASHED]
 }
 

@@ -47,7 +47,7 @@ pub trait SharedTable {
     /// Nanoseconds since the bucket of an entry with these words became full, at `now`. None if it is not full;
     /// `u64::MAX` if its limit is gone.
     fn full_for(&self, over: u64, tat: u64, now: u64) -> Option<u64>;
-    /// Whether the bucket of an entry with these words, of a source with this many packets, is quiet: see
+    /// True if the bucket of an entry with these words, of a source with this many packets, is quiet: see
     /// [`crate::arithmetic::quota::Quota::is_quiet`].
     fn is_quiet(&self, over: u64, tat: u64, packets: u64, now: u64) -> bool;
     /// Number of sets.
@@ -61,7 +61,7 @@ pub trait SharedTable {
     fn release_source(&self, key: &SourceKey) {
         self.release(key.slot(), key.entries());
     }
-    /// Whether the limit of the source has room for its entries.
+    /// True if the limit of the source has room for its entries.
     fn has_room(&self, key: &SourceKey) -> bool;
     /// The set at which the next sweep begins, below [`Self::sets`]. Each call advances it by [`SWEPT`].
     fn hand(&self) -> u32;
@@ -124,7 +124,7 @@ pub trait SharedTable {
     fn clear(&self, number: u32, now: u64) {
         clear(self, number, now);
     }
-    /// Whether the source has an entry.
+    /// True if the source has an entry.
     #[inline(always)]
     fn has(&self, key: &SourceKey, home: &Home) -> bool {
         find(self, key, home).is_some()
@@ -136,8 +136,8 @@ pub trait SharedTable {
     }
     /// [`may_be_taken`]. The kernel program overrides it with a separate function.
     #[inline(always)]
-    fn may_be_taken(&self, entry: Self::Entry, tat: u64, now: u64, of: u32) -> bool {
-        may_be_taken(self, entry, tat, now, of)
+    fn may_be_taken(&self, entry: Self::Entry, tat: u64, now: u64, slot: u32) -> bool {
+        may_be_taken(self, entry, tat, now, slot)
     }
     /// [`settle`]. The kernel program overrides it with a separate function.
     #[inline(always)]
@@ -261,7 +261,7 @@ fn add_reserved<T: SharedTable + ?Sized>(table: &T, new: &New<'_>) -> Added {
     added
 }
 
-/// Whether the limit of a new source has room for it, if need be after a sweep.
+/// True if the limit of a new source has room for it, if need be after a sweep.
 #[inline(always)]
 pub fn make_room<T: SharedTable + ?Sized>(table: &T, key: &SourceKey, now: u64) -> bool {
     if table.has_room(key) {
@@ -369,8 +369,8 @@ pub fn settle<T: SharedTable + ?Sized>(
     if new.replaces && wide {
         return None;
     }
-    let of = if new.replaces { new.key.slot() } else { ANY };
-    let tat = take(table, entry, BUSY, new.now, of)?;
+    let slot = if new.replaces { new.key.slot() } else { ANY };
+    let tat = take(table, entry, BUSY, new.now, slot)?;
     // Counted before the key is written: the count is never too low.
     let home = table.home(new.key).set;
     if number != home && !table.count_overflow(home, distance) {
@@ -447,31 +447,31 @@ fn leave<T: SharedTable + ?Sized>(table: &T, home: u32, number: u32) {
 /// No slot. Not an [`Option`]: see [`crate::policy::Found`].
 const ANY: u32 = u32::MAX;
 
-/// Takes an entry that may be taken: replaces its TAT with `mark`. Returns the former TAT. `of`: see [`may_be_taken`].
+/// Takes an entry that may be taken: replaces its TAT with `mark`. Returns the former TAT. `slot`: see [`may_be_taken`].
 #[inline(always)]
 fn take<T: SharedTable + ?Sized>(
     table: &T,
     entry: T::Entry,
     mark: u64,
     now: u64,
-    of: u32,
+    slot: u32,
 ) -> Option<u64> {
     let tat = entry.load(TAT);
-    if is_out_of_reach(tat) || !table.may_be_taken(entry, tat, now, of) {
+    if is_out_of_reach(tat) || !table.may_be_taken(entry, tat, now, slot) {
         return None;
     }
     if !entry.swap(TAT, tat, mark) {
         return None;
     }
     // The entry may have changed hands before the swap. From now on it cannot.
-    if !table.may_be_taken(entry, tat, now, of) {
+    if !table.may_be_taken(entry, tat, now, slot) {
         entry.swap(TAT, mark, tat);
         return None;
     }
     Some(tat)
 }
 
-/// An entry may be taken if it has no source, or if its bucket is full and not kept for its source. With a slot in `of`
+/// An entry may be taken if it has no source, or if its bucket is full and not kept for its source. With a `slot`
 /// instead of [`ANY`]: if it is of a quiet source of that limit, and its key takes no second entry.
 #[inline(always)]
 pub fn may_be_taken<T: SharedTable + ?Sized>(
@@ -479,14 +479,14 @@ pub fn may_be_taken<T: SharedTable + ?Sized>(
     entry: T::Entry,
     tat: u64,
     now: u64,
-    of: u32,
+    slot: u32,
 ) -> bool {
     let (passed, over) = (counter(entry.load(PASSED)), entry.load(OVER));
     let packets = passed + counter(over);
-    if of != ANY {
+    if slot != ANY {
         return bucket::is_time(tat)
             && packets <= FEW
-            && slot_in(over) == of
+            && slot_in(over) == slot
             && !is_wide(over)
             && table.is_quiet(over, tat, passed, now);
     }

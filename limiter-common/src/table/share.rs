@@ -28,7 +28,7 @@ pub const fn kept(held: u64, share: u64) -> u64 {
     if held > share { held } else { share }
 }
 
-/// Whether `wanted` entries are within a limit's share. A limit with one bucket has a share of one, and is always
+/// True if `wanted` entries are within a limit's share. A limit with one bucket has a share of one, and is always
 /// within it: further entries are left from a former limit in its slot, and must not keep that bucket out.
 #[inline(always)]
 pub const fn is_within(share: u64, wanted: u64) -> bool {

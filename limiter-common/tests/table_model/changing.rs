@@ -9,7 +9,7 @@ use crate::{
     },
     memory::Machine,
     scene::Scene,
-    world::{CHANGE, COST, FULL, ONE_SET, START, TWO_SETS},
+    world::{CHANGE, COST, FULL_BUCKET, ONE_SET, START, TWO_SETS},
 };
 
 /// The TAT of a bucket that was charged with one packet at the start.
@@ -42,7 +42,7 @@ fn quota_change_loses_no_charge() {
 fn bucket_under_conversion_is_not_taken_by_another_source() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
     for epochs in [[1, 0], [1, 1], [0, 1]] {
-        let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL)]);
+        let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL_BUCKET)]);
         scene.sends_in(epochs[0], [a, a]);
         scene.sends_in(epochs[1], [b]);
         scene.all_are_charged(a, &[0], 0, CHANGE);
@@ -119,7 +119,7 @@ fn concurrent_refund_gives_no_tokens_away() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
     for other in [a, b] {
         let mut scene = Scene::of(ONE_SET);
-        scene.put(0, 0, a, FULL, 0);
+        scene.put(0, 0, a, FULL_BUCKET, 0);
         scene.fill();
         scene.cpu(move |table| {
             let packet = Packet { tag: a, now: START };
@@ -144,7 +144,7 @@ fn concurrent_refund_gives_no_tokens_away() {
 #[test]
 fn epoch_mark_applies_only_to_the_former_source() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
-    let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL)]);
+    let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL_BUCKET)]);
     scene.sends_in(2, [b]);
     scene.cpu_in(2, |table| {
         mark(table, 0, 0, 1);

@@ -8,7 +8,7 @@ use crate::{
         Packet, clear,
     },
     scene::Scene,
-    world::{COST, FULL, GONE, ONE_SET, START, TWO_SETS},
+    world::{COST, FULL_BUCKET, GONE, ONE_SET, START, TWO_SETS},
 };
 
 /// The TAT of a bucket that is not full.
@@ -21,7 +21,7 @@ fn cleared_source_gets_a_new_entry() {
     for (world, set) in [(ONE_SET, 0), (TWO_SETS, 0), (TWO_SETS, 1)] {
         let world = world.counted();
         let a = world.narrow(0, 0);
-        let mut scene = Scene::with(world, [(set, 1, a, FULL)]);
+        let mut scene = Scene::with(world, [(set, 1, a, FULL_BUCKET)]);
         scene.sends([a]);
         scene.cpu(move |table| vec![clear(table, set, START)]);
         scene.all_are_charged(a, &[0], 0, 0);
@@ -40,7 +40,7 @@ fn cleared_entry_is_taken_by_one_source() {
         let c = world.wide(0, 0);
         let former = if is_wide { c } else { a };
         let mut scene = Scene::of(world);
-        scene.put(0, 0, former, FULL, 1);
+        scene.put(0, 0, former, FULL_BUCKET, 1);
         scene.sends([b]);
         scene.cpu(|table| vec![clear(table, 0, START)]);
         scene.all_are_charged(b, &[0], 0, 0);
@@ -56,7 +56,7 @@ fn wide_source_needs_both_entries_of_a_cleared_pair() {
     let [a, b] = [world.wide(0, 0), world.wide(0, 1)];
     let c = world.narrow(0, 0);
     let mut scene = Scene::of(world);
-    scene.put(0, 0, a, FULL, 1);
+    scene.put(0, 0, a, FULL_BUCKET, 1);
     scene.cpu(move |table| {
         let cleared = clear(table, 0, START);
         let pass = |tag| Packet { tag, now: START }.pass(table);

@@ -10,7 +10,7 @@ use crate::{
     cpu::Outcome::{Charged, Contended, NoRoom, Replaced},
     memory::Machine,
     scene::Scene,
-    world::{COST, FULL, ONE_SET, START, TWO_SETS},
+    world::{COST, FULL_BUCKET, ONE_SET, START, TWO_SETS},
 };
 
 /// A new source takes the entry while its former source sends a packet.
@@ -23,7 +23,7 @@ fn source_that_loses_its_entry_gets_a_new_one_or_is_refused() {
         (TWO_SETS, [0, 1]),
     ] {
         let [a, b] = [world.narrow(homes[0], 0), world.narrow(homes[1], 1)];
-        let mut scene = Scene::with(world, [(0, 1, a, FULL)]);
+        let mut scene = Scene::with(world, [(0, 1, a, FULL_BUCKET)]);
         scene.race([a, b]);
         let ends = scene.explore();
         ends.contain(&[&[Charged], &[NoRoom]]);
@@ -36,7 +36,7 @@ fn source_that_loses_its_entry_gets_a_new_one_or_is_refused() {
 fn source_that_loses_its_overflow_entry_moves_to_its_home_set() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
     let c = TWO_SETS.narrow(0, 2);
-    let mut scene = Scene::with(TWO_SETS, [(1, 1, a, FULL), (0, 1, c, FULL)]);
+    let mut scene = Scene::with(TWO_SETS, [(1, 1, a, FULL_BUCKET), (0, 1, c, FULL_BUCKET)]);
     scene.race([a, b]);
     let ends = scene.explore();
     ends.contain(&[&[Charged], &[Replaced]]);
@@ -47,7 +47,7 @@ fn source_that_loses_its_overflow_entry_moves_to_its_home_set() {
 #[test]
 fn charges_of_former_and_new_source_are_kept_on_three_cpus() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
-    let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL)]);
+    let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL_BUCKET)]);
     scene.sends([a]);
     scene.brings_in([b]);
     scene.sends([b]);
@@ -65,7 +65,7 @@ fn charges_of_former_and_new_source_are_kept_on_three_cpus() {
 #[test]
 fn packet_is_charged_to_its_source_when_the_entry_leaves_and_returns() {
     let [a, b] = [ONE_SET.narrow(0, 0), ONE_SET.narrow(0, 1)];
-    let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL)]);
+    let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL_BUCKET)]);
     scene.sends([a]);
     scene.sends_at([(b, START), (a, START + 2 * COST)]);
     let ends = scene.on(Machine::X86);

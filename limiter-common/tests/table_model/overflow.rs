@@ -5,7 +5,7 @@ use limiter_common::arithmetic::bucket::{FORGOTTEN, ticks};
 use crate::{
     cpu::Outcome::{Charged, New, NoRoom, Refused, Replaced},
     scene::Scene,
-    world::{COST, COUNT_MAX, FOUR_SETS, FULL, START, TWO_SETS},
+    world::{COST, COUNT_MAX, FOUR_SETS, FULL_BUCKET, START, TWO_SETS},
 };
 
 /// The new source returns the entry that it has taken, while the entry's former source sends a packet.
@@ -13,7 +13,7 @@ use crate::{
 fn set_with_a_full_overflow_count_refuses_another_source() {
     let [b, a] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
     for new in [b, TWO_SETS.wide(0, 0)] {
-        for word in [FULL, FORGOTTEN] {
+        for word in [FULL_BUCKET, FORGOTTEN] {
             let mut scene = Scene::of(TWO_SETS);
             scene.put(0, 0, TWO_SETS.wide(0, 1), ticks(2 * START), 2);
             scene.put(1, 0, a, word, 1);
@@ -22,7 +22,7 @@ fn set_with_a_full_overflow_count_refuses_another_source() {
             }
             scene.hide(0, COUNT_MAX);
             scene.sends([new]);
-            if word == FULL {
+            if word == FULL_BUCKET {
                 scene.sends([a]);
                 scene.all_are_charged(a, &[1], 0, 0);
             } else {
@@ -30,7 +30,7 @@ fn set_with_a_full_overflow_count_refuses_another_source() {
             }
             let ends = scene.explore();
             assert!(ends.iter().all(|end| end[0] == [NoRoom]));
-            if word == FULL {
+            if word == FULL_BUCKET {
                 assert!(ends.iter().any(|end| end[1] == [Charged]));
             }
         }
@@ -42,7 +42,7 @@ fn one_of_two_sources_takes_the_last_overflow_count() {
     let [a, b, c] = [0, 1, 2].map(|number| TWO_SETS.narrow(0, number));
     let mut scene = Scene::of(TWO_SETS);
     scene.put(0, 0, TWO_SETS.wide(0, 1), ticks(2 * START), 2);
-    scene.put(1, 0, TWO_SETS.narrow(1, 3), FULL, 1);
+    scene.put(1, 0, TWO_SETS.narrow(1, 3), FULL_BUCKET, 1);
     scene.put(1, 1, TWO_SETS.narrow(1, 4), FORGOTTEN, 1);
     scene.hide(0, COUNT_MAX - 1);
     scene.race([a, b]);
@@ -60,7 +60,7 @@ fn one_of_two_sources_takes_the_last_overflow_count() {
 fn wide_source_that_gets_one_entry_reverts_its_overflow_count() {
     let [a, b] = [TWO_SETS.narrow(1, 0), TWO_SETS.narrow(0, 1)];
     let wide = TWO_SETS.wide(0, 0);
-    let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL)]);
+    let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL_BUCKET)]);
     scene.hide(0, COUNT_MAX - 1);
     scene.sends([wide, b]);
     scene.sends([a]);
@@ -111,7 +111,7 @@ fn stored_reach_is_never_less_than_the_furthest_source() {
     let mut scene = Scene::with(
         FOUR_SETS,
         [
-            (2, 0, gone, FULL),
+            (2, 0, gone, FULL_BUCKET),
             (1, 1, FOUR_SETS.narrow(1, 4), FORGOTTEN),
             (3, 0, FOUR_SETS.narrow(3, 5), FORGOTTEN),
         ],
@@ -128,8 +128,8 @@ fn sets_that_share_a_counter_word_lose_no_change() {
     let mut scene = Scene::with(
         FOUR_SETS,
         [
-            (1, 0, FOUR_SETS.narrow(0, 1), FULL),
-            (3, 0, FOUR_SETS.narrow(2, 1), FULL),
+            (1, 0, FOUR_SETS.narrow(0, 1), FULL_BUCKET),
+            (3, 0, FOUR_SETS.narrow(2, 1), FULL_BUCKET),
         ],
     );
     scene.race([a, b]);

@@ -6,7 +6,7 @@ use crate::{
     cpu::Outcome::{self, Charged, Forgotten, New, NoRoom, Nothing, Replaced, ReplacedTwo},
     memory::Machine,
     scene::Scene,
-    world::{COST, FULL, ONE_SET, START, TWO_SETS},
+    world::{COST, FULL_BUCKET, ONE_SET, START, TWO_SETS},
 };
 
 /// One of the two narrow sources sends a packet meanwhile.
@@ -18,7 +18,7 @@ fn wide_source_replaces_two_narrow_sources() {
         ONE_SET.wide(0, 0),
     ];
     for former in [a, b] {
-        let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL), (0, 1, b, FULL)]);
+        let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL_BUCKET), (0, 1, b, FULL_BUCKET)]);
         scene.race([wide, former]);
         let ends = scene.explore();
         ends.contain(&[&[ReplacedTwo], &[NoRoom]]);
@@ -30,7 +30,7 @@ fn wide_source_replaces_two_narrow_sources() {
 fn home_sets_stop_counting_two_replaced_overflow_sources() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(0, 1)];
     let wide = TWO_SETS.wide(1, 0);
-    let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL), (1, 1, b, FULL)]);
+    let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL_BUCKET), (1, 1, b, FULL_BUCKET)]);
     scene.sends([wide]);
     scene.all_are_charged(wide, &[0], 0, 0);
     scene.explore().are(&[&[ReplacedTwo]]);
@@ -43,7 +43,7 @@ fn two_cpus_create_one_bucket_for_a_wide_source() {
         TWO_SETS.narrow(1, 1),
         TWO_SETS.wide(0, 0),
     ];
-    let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL), (1, 1, b, FULL)]);
+    let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL_BUCKET), (1, 1, b, FULL_BUCKET)]);
     scene.sends([wide]);
     scene.sends([wide]);
     scene.all_are_charged(wide, &[0, 1], 0, 0);
@@ -59,7 +59,7 @@ fn narrow_sources_replace_a_wide_source() {
         ONE_SET.wide(0, 0),
     ];
     for other in [b, wide] {
-        for word in [FULL, FORGOTTEN] {
+        for word in [FULL_BUCKET, FORGOTTEN] {
             let mut scene = Scene::with(ONE_SET, [(0, 0, wide, word)]);
             scene.race([a, other]);
             let ends = scene.explore();
@@ -75,7 +75,7 @@ fn narrow_sources_replace_a_wide_source() {
 #[test]
 fn home_set_stops_counting_a_replaced_overflow_wide_source() {
     let [a, b] = [TWO_SETS.narrow(0, 0), TWO_SETS.narrow(1, 1)];
-    let mut scene = Scene::with(TWO_SETS, [(0, 0, TWO_SETS.wide(1, 0), FULL)]);
+    let mut scene = Scene::with(TWO_SETS, [(0, 0, TWO_SETS.wide(1, 0), FULL_BUCKET)]);
     for tag in [a, b] {
         scene.brings_in([tag]);
     }
@@ -88,7 +88,7 @@ fn home_set_stops_counting_a_replaced_overflow_wide_source() {
 #[test]
 fn wide_source_replaces_another_wide_source() {
     let [a, b] = [ONE_SET.wide(0, 0), ONE_SET.wide(0, 1)];
-    let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL)]);
+    let mut scene = Scene::with(ONE_SET, [(0, 0, a, FULL_BUCKET)]);
     scene.race([a, b]);
     let ends = scene.explore();
     ends.contain(&[&[Charged], &[NoRoom]]);
@@ -98,7 +98,7 @@ fn wide_source_replaces_another_wide_source() {
 #[test]
 fn wide_source_that_gets_one_entry_returns_it() {
     let [a, wide] = [TWO_SETS.narrow(0, 0), TWO_SETS.wide(0, 0)];
-    let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL)]);
+    let mut scene = Scene::with(TWO_SETS, [(1, 0, a, FULL_BUCKET)]);
     scene.sends([wide]);
     scene.sends([a]);
     scene.all_are_charged(a, &[1], 0, 0);
@@ -147,7 +147,7 @@ fn reset_wide_entry_goes_to_a_narrow_source_and_back_to_a_wide_one() {
 fn wide_source_is_reset_while_its_entry_is_taken() {
     let [a, wide] = [ONE_SET.narrow(0, 0), ONE_SET.wide(0, 0)];
     let mut scene = Scene::of(ONE_SET);
-    scene.put(0, 0, wide, FULL, 1);
+    scene.put(0, 0, wide, FULL_BUCKET, 1);
     scene.forgets(wide);
     scene.sends([a]);
     scene.sends_at([(wide, START - 1)]);

@@ -35,7 +35,7 @@ pub const BURST: u64 = 2;
 pub const CHANGE: u64 = 3;
 
 /// The TAT of a bucket that became full one packet's cost before the start.
-pub const FULL: u64 = ticks(START - COST);
+pub const FULL_BUCKET: u64 = ticks(START - COST);
 
 /// The quota of all slots except the last, whose limit was removed.
 pub const QUOTA: Quota = Quota {

@@ -49,20 +49,20 @@ macro_rules! field {
     };
 }
 
-/// Whether packets may be merged, and can be delayed.
+/// True if packets may be merged, and can be delayed.
 pub const IN_STACK: bool = true;
 
-/// Lets the packet leave at `at` nanoseconds, whatever its sender asks for (`SO_TXTIME`). The qdisc `fq` does that. With a
+/// Lets the packet leave at `time`, in nanoseconds, whatever its sender asks for (`SO_TXTIME`). The qdisc `fq` does that. With a
 /// time, it also ignores the sender's `SO_MAX_PACING_RATE`.
 #[inline(always)]
-pub fn leave_at(context: &Context, at: u64) {
+pub fn leave_at(context: &Context, time: u64) {
     const MONOTONIC: u32 = 1;
     let raw = context.skb.skb;
     // SAFETY: the context is valid while the program runs.
     unsafe {
         // The helper does not know packets with VLAN tags in the frame.
-        if bpf_skb_set_tstamp(raw, at, MONOTONIC) != 0 {
-            (&raw mut (*raw).tstamp).write_volatile(at);
+        if bpf_skb_set_tstamp(raw, time, MONOTONIC) != 0 {
+            (&raw mut (*raw).tstamp).write_volatile(time);
         }
     }
 }
@@ -114,7 +114,7 @@ fn start(context: &Context) -> u32 {
     black_box(network_header(context.skb.skb)) & FOREIGN_MAX
 }
 
-/// Whether the kernel may show other bytes in front of a packet.
+/// True if the kernel may show other bytes in front of a packet.
 #[inline(always)]
 fn may_begin_later() -> bool {
     constants().no_ethernet != 0 && constants().egress == 0

@@ -22,7 +22,7 @@ pub const PASS: Action = xdp_action::XDP_PASS;
 /// The packet is dropped.
 pub const DROP: Action = xdp_action::XDP_DROP;
 
-/// Whether packets may be merged, and can be delayed.
+/// True if packets may be merged, and can be delayed.
 pub const IN_STACK: bool = false;
 
 /// Lets the packet leave at `at` nanoseconds. Never called.
@@ -107,11 +107,11 @@ pub fn report(context: &Context, reason: u32) {
 
 #[inline(always)]
 fn stamp_place(context: &Context) -> Option<*mut Stamp> {
-    let at = context.metadata();
+    let metadata = context.metadata();
     if constants().clock == limiter_common::abi::CLOCK_KERNEL
-        || at + size_of::<Stamp>() > context.data()
+        || metadata + size_of::<Stamp>() > context.data()
     {
         return None;
     }
-    Some(at as *mut Stamp)
+    Some(metadata as *mut Stamp)
 }

@@ -6,7 +6,7 @@ use aya::maps::{Array, Map, MapData, MapError, PerCpuArray, PerCpuValues, Progra
 use limiter_common::{
     abi::{
         Share, Table,
-        counters::{Count, Counters, FAST, FULL, LimitCounters},
+        counters::{Count, Counters, FAST_PATH, FULL_PATH, LimitCounters},
         events::Watched,
         rules::{BUDGETS, ROWS},
     },
@@ -108,12 +108,12 @@ impl Tables {
 
     /// Counters of the fast path, of all CPUs.
     pub fn plain(&self) -> Result<Counters> {
-        self.row(FAST)
+        self.row(FAST_PATH)
     }
 
     /// Counters of both paths, of all CPUs.
     pub fn counters(&self) -> Result<Counters> {
-        Ok(sum(&[self.row(FAST)?, self.row(FULL)?]))
+        Ok(sum(&[self.row(FAST_PATH)?, self.row(FULL_PATH)?]))
     }
 
     fn row(&self, row: u32) -> Result<Counters> {
