@@ -217,13 +217,14 @@ fn replaced_sources_gain_no_more_than_two_packets_for_each_second_chance() {
     );
 }
 
-/// Sockets of the kernel, against a flood that takes each token of the new-source limit within a millisecond.
+/// Sockets of the kernel, against a flood that takes each token of the new-source limit within a millisecond. Tokens are
+/// few: on a busy machine, the flood stands still for moments, in which clients would need no second chance.
 #[test]
 fn new_clients_connect_by_their_first_retransmission_during_a_flood() {
     need_kernel!();
     let hosts = Hosts::new();
     hosts.attach_file(&format!(
-        "interfaces = \"eth0\"\nnew_sources = \"100/s\"\nnew_sources_burst = 400\n{ONE}"
+        "interfaces = \"eth0\"\nnew_sources = \"10/s\"\nnew_sources_burst = 400\n{ONE}"
     ));
     let flood = Flood {
         per_second: 20_000,
