@@ -128,7 +128,8 @@ mod tests {
     fn plan_for_other_kernels_names_tests() -> Result<()> {
         let plan = include_str!("../kernels/init.sh").replace("\\\n", " ");
         let mut count = 0;
-        for line in plan.lines().filter(|line| line.starts_with("target ")) {
+        let lines = plan.lines().map(str::trim_start);
+        for line in lines.filter(|line| line.starts_with("target ")) {
             let (program, tests) = (line.split(' ').nth(1), line.rsplit('"').next());
             let program = program.context("a line without a program")?;
             for test in tests.into_iter().flat_map(str::split_whitespace) {
