@@ -2,6 +2,7 @@
 
 use limiter_tests::{
     command::prepared,
+    effort::repetitions,
     need_kernel,
     steps::{End, Stopped, run_meanwhile},
 };
@@ -9,9 +10,9 @@ use limiter_tests::{
 use crate::case::Place;
 
 /// Number of reads in which a reader looks for the attachment. All of these are tried. Of the many equal reads of maps,
-/// one in [`EACH`] is tried.
+/// one in so many is tried, usually and with `--thorough`.
 const FIRST: usize = 8;
-const EACH: usize = 3;
+const EACH: [usize; 2] = [6, 3];
 
 /// Runs `command` repeatedly, and calls `meanwhile` before another one of its reads each time. Returns the number of
 /// reads.
@@ -22,7 +23,9 @@ fn at_each_look(
 ) -> usize {
     const MOST: usize = 200;
     let place = Place::attached();
-    for look in (0..FIRST).chain((FIRST..MOST).step_by(EACH)) {
+    let [usual, thorough] = EACH;
+    let each = repetitions(usual, thorough);
+    for look in (0..FIRST).chain((FIRST..MOST).step_by(each)) {
         let run = || run_meanwhile(&mut prepared(command), look, || meanwhile(&place));
         let stopped = place.hosts.server.namespace.run(run).unwrap();
         let (stopped, was_there) = stopped.unwrap();
