@@ -622,7 +622,11 @@ fn connection_needs_no_token_of_the_new_source_limit() {
         number(&hosts.status()["drops"]["new_source"]["packets"]) > 30
     });
     for (receiver, from) in &sockets {
-        let connection = ends(&hosts, from.local_addr().unwrap(), receiver.local_addr().unwrap());
+        let connection = ends(
+            &hosts,
+            from.local_addr().unwrap(),
+            receiver.local_addr().unwrap(),
+        );
         assert_eq!(offer(&hosts, &connection.udp(b"data"), 20), (0, 0));
     }
     assert_eq!(by_limit(&hosts)[1], [40, 0]);

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, fs, net::IpAddr};
 
+use limiter_kernel::program::maps::{LIST_MAPS, MAPS};
 use limiter_tests::{
     calls::Call,
     command::{Arguments, Outcome, prepared},
@@ -14,7 +15,6 @@ use limiter_tests::{
     steps::{End, Fault, Steps, Stopped, run_with},
     trials::has_program,
 };
-use limiter_kernel::program::maps::{LIST_MAPS, MAPS};
 
 /// A source on the list that a case edits. It is also within the allowed prefix.
 pub const EDITED: &str = "10.99.0.1";

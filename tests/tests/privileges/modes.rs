@@ -6,12 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use limiter_kernel::program::maps::{LIST_MAPS, MAPS};
 use limiter_tests::{
     hosts::{Hosts, on},
     need_kernel,
     watcher::Watcher,
 };
-use limiter_kernel::program::maps::{LIST_MAPS, MAPS};
 use nix::sys::stat::{Mode, umask};
 
 use crate::unprivileged::setpriv;
