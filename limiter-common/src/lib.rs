@@ -1,5 +1,5 @@
 //! Code that the kernel program and user space share: policy, table of buckets, arithmetic, and the types that cross
-//! the kernel boundary. It has no dependencies, so that it compiles for BPF and for the host.
+//! the kernel boundary. Its only dependency is network-types, so that it compiles for BPF and for the host.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), no_std)]

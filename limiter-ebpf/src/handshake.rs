@@ -24,6 +24,7 @@ use limiter_common::{
     },
     table::key::{Address, IPV6},
 };
+use network_types::eth::EthHdr;
 
 use crate::{clock, constants, new_sources, packet::Cursor, sockets::CURRENT_NAMESPACE};
 
@@ -149,7 +150,7 @@ fn has_way_back(
     sender: &Address,
     receiver: &Address,
 ) -> bool {
-    const ETHERNET: u32 = 14;
+    const ETHERNET: u32 = EthHdr::LEN as u32;
     let way_back = constants().way_back as u32;
     let is_filtered = way_back != 0 && segment.ipv6 == 0;
     let kind = handshake_kind(sender.words[0], sender.words[1], sender.family);

@@ -9,6 +9,7 @@ use limiter_common::{
     policy::{
         PacketInfo,
         connection::{CONNECTED, NONE, UNCONNECTED},
+        protocols::{TCP, UDP},
     },
     table::key::{IPV4, Words},
 };
@@ -36,9 +37,6 @@ const FIN_WAIT2: u32 = 5;
 const CLOSE_WAIT: u32 = 8;
 const LAST_ACK: u32 = 9;
 const CLOSING: u32 = 11;
-
-const TCP: u32 = 6;
-const UDP: u32 = 17;
 
 /// `struct bpf_sock_tuple` of either family, in network byte order.
 #[repr(C)]

@@ -2,7 +2,11 @@
 
 use core::mem::offset_of;
 
-use crate::{plain::plain, table::key::Words};
+use crate::{
+    plain::plain,
+    policy::protocols::{self, EtherType},
+    table::key::Words,
+};
 
 /// The watching process, its deadline and its filter. User space maps the record and writes word by word; the program
 /// reads it when it drops a packet. Fields other than [`Self::until`] and [`Self::slot`] are written only while `until`
@@ -139,7 +143,7 @@ impl Event {
 }
 
 /// [`Event::protocol`] of ARP: its EtherType, which no transport protocol has as its number.
-pub const ARP: u32 = 0x0806;
+pub const ARP: u32 = protocols::number(EtherType::Arp);
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! The memory of a CPU for its lookups among the host's sockets. A lookup costs more than all other work on a packet, and
 //! most packets belong to a flow that has just had one.
 
-use super::PacketInfo;
+use super::{PacketInfo, protocols::UDP};
 use crate::table::key::Words;
 
 /// Lookups that a CPU remembers.
@@ -17,8 +17,6 @@ pub const NONE: u64 = 0;
 pub const UNCONNECTED: u64 = 1;
 /// Value of [`Lookup::found`]: the socket is connected to the sender.
 pub const CONNECTED: u64 = 2;
-
-const UDP: u32 = 17;
 
 /// A lookup among the host's sockets, in 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

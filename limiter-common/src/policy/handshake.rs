@@ -1,6 +1,9 @@
 //! Handshake proof: the answer to a SYN of a new source carries a SYN cookie. A source that returns the cookie has proven
 //! its address.
 
+use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
+
+use super::protocols::{self, length};
 use crate::table::key::Address;
 
 /// Index of the TCP header in [`Segment::words`].
@@ -8,7 +11,7 @@ pub const TCP: usize = 10;
 /// Words of an IPv6 header and the longest TCP header.
 pub const WORDS: usize = TCP + 15;
 
-const PROTOCOL: u32 = 6;
+const PROTOCOL: u32 = protocols::TCP;
 const SYN_ACK: u32 = 0x12;
 const HOPS: u32 = 64;
 /// The window of Linux without window scaling.
@@ -34,7 +37,11 @@ impl Segment {
     /// Bytes of the IP header.
     #[inline(always)]
     pub const fn ip_length(&self) -> u32 {
-        if self.ipv6 != 0 { 40 } else { 20 }
+        length(if self.ipv6 != 0 {
+            Ipv6Hdr::LEN
+        } else {
+            Ipv4Hdr::LEN
+        })
     }
 
     /// Bytes of the TCP header, from its length field.

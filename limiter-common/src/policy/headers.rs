@@ -1,35 +1,34 @@
 //! The headers of a merged packet, one behind the other: tags, IP, extension headers, tunnels.
 
-use super::merged::{Merged, Walk};
+use network_types::{
+    eth::{EthHdr, EtherType},
+    ip::Ipv6Hdr,
+    udp::UdpHdr,
+    vlan::VlanHdr,
+};
+
+use super::{
+    merged::{Merged, Walk},
+    protocols::{
+        AUTHENTICATION, DESTINATION, ESP, FRAGMENT, GRE, HOP_BY_HOP, IPV4_IN_IP, IPV6_IN_IP,
+        ROUTING, UDP, length, number as number_of,
+    },
+};
 
 // EtherTypes.
 /// An Ethernet header, as tunnels name it (transparent Ethernet bridging).
 pub const ETHERNET: u32 = 0x6558;
-const VLAN: u32 = 0x8100;
-const SERVICE_VLAN: u32 = 0x88a8;
-const IPV4: u32 = 0x0800;
-const IPV6: u32 = 0x86dd;
+const VLAN: u32 = number_of(EtherType::Ieee8021q);
+const SERVICE_VLAN: u32 = number_of(EtherType::Ieee8021ad);
+const IPV4: u32 = number_of(EtherType::Ipv4);
+const IPV6: u32 = number_of(EtherType::Ipv6);
 const MPLS: u32 = 0x8847;
 const PPPOE: u32 = 0x8864;
 /// Smaller numbers are lengths, not EtherTypes.
 const ETHER_TYPES: u32 = 0x600;
 
-// Protocols of IP.
-const HOP_BY_HOP: u32 = 0;
-const IPV4_IN_IP: u32 = 4;
-pub(super) const TCP: u32 = 6;
-pub(super) const UDP: u32 = 17;
-const IPV6_IN_IP: u32 = 41;
-const ROUTING: u32 = 43;
-const FRAGMENT: u32 = 44;
-const GRE: u32 = 47;
-const ESP: u32 = 50;
-const AUTHENTICATION: u32 = 51;
-const DESTINATION: u32 = 60;
-pub(super) const SCTP: u32 = 132;
-
 /// Bytes of a UDP header.
-pub(super) const UDP_HEADER: u32 = 8;
+pub(super) const UDP_HEADER: u32 = length(UdpHdr::LEN);
 /// Packets up to this many bytes have no jumbo header.
 const JUMBO: u32 = 65_536;
 /// Beginning of the hop-by-hop header that the kernel puts into longer ones: TCP follows, one option (RFC 2675).
@@ -171,8 +170,11 @@ impl Header {
         let word = headers.bytes(self.offset)?;
         let field = |begin, bits| number(word, begin, bits);
         match self.kind {
-            ETHERNET => self.then_ether_type(14, number(headers.bytes(self.offset + 6)?, 48, 16)),
-            VLAN | SERVICE_VLAN => self.then_ether_type(4, field(16, 16)),
+            ETHERNET => self.then_ether_type(
+                length(EthHdr::LEN),
+                number(headers.bytes(self.offset + 6)?, 48, 16),
+            ),
+            VLAN | SERVICE_VLAN => self.then_ether_type(length(VlanHdr::LEN), field(16, 16)),
             IPV4 => {
                 self.is_ipv6 = false;
                 self.then(
@@ -182,7 +184,7 @@ impl Header {
             }
             IPV6 => {
                 self.is_ipv6 = true;
-                self.then(40, field(48, 8))
+                self.then(length(Ipv6Hdr::LEN), field(48, 8))
             }
             MPLS => match (field(23, 1), field(32, 4)) {
                 (0, _) => self.then(4, MPLS),

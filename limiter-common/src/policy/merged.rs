@@ -6,7 +6,12 @@
 
 use core::num::{NonZeroU32, NonZeroU64};
 
-use super::headers::{Header, Headers, PAYLOAD, SCTP, TCP, UDP, UDP_HEADER, UNKNOWN, number};
+use network_types::sctp::SctpHdr;
+
+use super::{
+    headers::{Header, Headers, PAYLOAD, UDP_HEADER, UNKNOWN, number},
+    protocols::{SCTP, TCP, UDP, length},
+};
 use crate::arithmetic::size;
 
 /// The most headers that are walked. The kernel can segment longer chains, which count as the most that they can become.
@@ -14,7 +19,7 @@ const HEADERS_MAX: u32 = 32;
 /// [`Merged::segment_size`] of SCTP: each packet has a size of its own (`GSO_BY_FRAGS`, include/linux/skbuff.h).
 const BY_FRAGMENTS: u32 = 0xffff;
 /// Bytes of an SCTP header.
-const SCTP_HEADER: u32 = 12;
+const SCTP_HEADER: u32 = length(SctpHdr::LEN);
 /// Bytes that the kernel adds to each fragment of an IPv6 packet.
 const FRAGMENT_HEADER: u32 = 8;
 /// Bytes of the header that the kernel removes from segments of packets longer than 64 KiB.

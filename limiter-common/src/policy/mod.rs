@@ -25,6 +25,7 @@ pub mod merged;
 pub mod new_sources;
 pub mod parse;
 pub mod payload;
+pub mod protocols;
 mod room;
 pub mod second_chance;
 pub mod step;

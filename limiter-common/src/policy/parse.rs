@@ -3,8 +3,18 @@
 //! The source address has a fixed offset in both IP headers, so that options, extension headers and fragments do not
 //! matter.
 
+use core::mem::offset_of;
+
+use network_types::{
+    arp::ArpHdr,
+    eth::{EthHdr, EtherType},
+    ip::{Ipv4Hdr, Ipv6Hdr},
+    vlan::VlanHdr,
+};
+
 use super::{
     Bytes, PacketInfo,
+    protocols::{field, in_frame},
     transport::{self, TAGS},
 };
 use crate::{
@@ -30,36 +40,28 @@ pub enum Parsed {
 }
 
 // EtherTypes, in network byte order.
-const VLAN: u16 = 0x8100_u16.to_be();
-const SERVICE_VLAN: u16 = 0x88a8_u16.to_be();
-const IPV4: u16 = 0x0800_u16.to_be();
-const IPV6: u16 = 0x86dd_u16.to_be();
-const ARP: u16 = 0x0806_u16.to_be();
+const VLAN: u16 = in_frame(EtherType::Ieee8021q);
+const SERVICE_VLAN: u16 = in_frame(EtherType::Ieee8021ad);
+const IPV4: u16 = in_frame(EtherType::Ipv4);
+const IPV6: u16 = in_frame(EtherType::Ipv6);
+const ARP: u16 = in_frame(EtherType::Arp);
 
-/// Bytes of the Ethernet header.
-const ETHERNET: usize = 14;
-/// Bytes of a VLAN tag.
-const TAG: usize = 4;
-/// Bytes of the IPv4 header without options.
-pub(super) const IPV4_HEADER: usize = 20;
-/// Bytes of the fixed IPv6 header.
-pub(super) const IPV6_HEADER: usize = 40;
 /// Bytes of an ARP packet for IPv4 over Ethernet (RFC 826), up to the end of the sender's IP address.
-const ARP_HEADER: usize = 18;
+const ARP_HEADER: usize = offset_of!(ArpHdr, tha);
 
 /// The most VLAN tags that the parser reads. The kernel removes any number of tags with id 0 and delivers the packet
 /// (`__netif_receive_skb_core`, net/core/dev.c).
 const TAGS_MAX: u32 = 8;
 
 /// Mask for the verifier: bounds the bytes of [`TAGS_MAX`] tags.
-const TAG_BYTES_MASK: usize = 2 * TAGS_MAX as usize * TAG - 1;
+const TAG_BYTES_MASK: usize = 2 * TAGS_MAX as usize * VlanHdr::LEN - 1;
 
 /// Reads the Ethernet header. Returns its EtherType, in network byte order.
 #[inline(always)]
 pub fn ethernet<B: Bytes>(packet: &mut B) -> Option<u16> {
-    let header = packet.peek::<ETHERNET>()?;
-    let ether_type = u16::from_ne_bytes([header[12], header[13]]);
-    packet.skip(ETHERNET);
+    let header = packet.peek::<{ EthHdr::LEN }>()?;
+    let ether_type = u16::from_ne_bytes(field!(header, EthHdr, ether_type, 2));
+    packet.skip(EthHdr::LEN);
     Some(ether_type)
 }
 
@@ -71,11 +73,11 @@ pub fn parse<B: Bytes + Copy>(packet: &mut B) -> Parsed {
     };
     let (mut tags, mut behind) = (0, *packet);
     while is_tag(ether_type) && tags < TAGS_MAX {
-        let Some(tag) = behind.peek::<TAG>() else {
+        let Some(tag) = behind.peek::<{ VlanHdr::LEN }>() else {
             return Parsed::Malformed;
         };
-        ether_type = u16::from_ne_bytes([tag[2], tag[3]]);
-        behind.skip(TAG);
+        ether_type = u16::from_ne_bytes(field!(tag, VlanHdr, ether_type, 2));
+        behind.skip(VlanHdr::LEN);
         tags += 1;
     }
     if tags > 0 {
@@ -97,34 +99,37 @@ const fn is_tag(ether_type: u16) -> bool {
 
 #[inline(always)]
 fn parse_ipv4<B: Bytes>(packet: &B) -> Parsed {
-    let Some(header) = packet.peek::<IPV4_HEADER>() else {
+    let Some(header) = packet.peek::<{ Ipv4Hdr::LEN }>() else {
         return Parsed::Malformed;
     };
     let length = ipv4_length(header);
-    if header[0] >> 4 != 4 || length < IPV4_HEADER || !packet.has(length) {
+    if header[0] >> 4 != 4 || length < Ipv4Hdr::LEN || !packet.has(length) {
         return Parsed::Malformed;
     }
-    let [.., a, b, c, d, _, _, _, _] = *header;
-    Parsed::Ipv4(Address::ipv4(u32::from_ne_bytes([a, b, c, d])))
+    Parsed::Ipv4(Address::ipv4(u32::from_ne_bytes(field!(
+        header, Ipv4Hdr, src_addr, 4
+    ))))
 }
 
 /// Bytes of the IPv4 header, from its length field.
 #[inline(always)]
-pub(super) fn ipv4_length(header: &[u8; IPV4_HEADER]) -> usize {
+pub(super) fn ipv4_length(header: &[u8; Ipv4Hdr::LEN]) -> usize {
     ((header[0] & 0xf) as usize) << 2
 }
 
 #[inline(always)]
 fn parse_ipv6<B: Bytes>(packet: &B) -> Parsed {
-    match packet.peek::<IPV6_HEADER>() {
-        Some(header) if header[0] >> 4 == 6 => Parsed::Ipv6(Address::ipv6(words::<8>(header))),
+    match packet.peek::<{ Ipv6Hdr::LEN }>() {
+        Some(header) if header[0] >> 4 == 6 => Parsed::Ipv6(Address::ipv6(words::<
+            { offset_of!(Ipv6Hdr, src_addr) },
+        >(header))),
         _ => Parsed::Malformed,
     }
 }
 
 /// The address at offset `AT` of an IPv6 header.
 #[inline(always)]
-pub(super) fn words<const AT: usize>(header: &[u8; IPV6_HEADER]) -> Words {
+pub(super) fn words<const AT: usize>(header: &[u8; Ipv6Hdr::LEN]) -> Words {
     let word = |at: usize| {
         u64::from_ne_bytes([
             header[at],
@@ -143,7 +148,9 @@ pub(super) fn words<const AT: usize>(header: &[u8; IPV6_HEADER]) -> Words {
 #[inline(always)]
 fn parse_arp<B: Bytes>(packet: &B) -> Parsed {
     match packet.peek::<ARP_HEADER>() {
-        Some(&[.., a, b, c, d]) => Parsed::Arp(Address::ipv4(u32::from_ne_bytes([a, b, c, d]))),
+        Some(header) => Parsed::Arp(Address::ipv4(u32::from_ne_bytes(field!(
+            header, ArpHdr, spa, 4
+        )))),
         None => Parsed::NotIp,
     }
 }

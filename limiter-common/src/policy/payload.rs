@@ -1,8 +1,11 @@
 //! The first bytes of a packet's payload.
 
+use network_types::{tcp::TcpHdr, udp::UdpHdr};
+
 use super::{
     Bytes, PacketInfo,
-    transport::{ICMP, ICMPV6, TCP, UDP, bytes_behind},
+    protocols::{ICMP, ICMPV6, TCP, UDP, length as bytes},
+    transport::bytes_behind,
 };
 use crate::{
     abi::rules::{ANY, NONE, PATTERN_MAX, PAYLOAD_MAX, WHOLE},
@@ -15,7 +18,7 @@ pub use super::bytes::WORDS;
 const PAYLOAD_BYTES: u32 = PAYLOAD_MAX as u32;
 
 /// Bytes of a header of UDP, ICMP or ICMPv6.
-const HEADER: u32 = 8;
+const HEADER: u32 = bytes(UdpHdr::LEN);
 
 /// The first bytes of a packet's payload, behind the TCP or UDP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +105,7 @@ pub fn length<B: Bytes>(packet: &B, info: &PacketInfo, header: u32) -> u32 {
 /// at least 20 bytes (RFC 9293).
 #[inline(always)]
 fn tcp_header<B: Bytes>(packet: &B) -> Option<u32> {
-    const LEAST: u32 = 20;
+    const LEAST: u32 = bytes(TcpHdr::LEN);
     // The upper four bits of this byte count words of four bytes.
     let size = u32::from(packet.peek::<13>()?[12] >> 4) << 2;
     Some(if size < LEAST { LEAST } else { size })

@@ -3,11 +3,21 @@
 //!
 //! [`ANY`]: crate::abi::rules::ANY
 
-use core::hint::black_box;
+use core::{hint::black_box, mem::offset_of};
+
+use network_types::{
+    ip::{Ipv4Hdr, Ipv6Hdr},
+    tcp::TcpHdr,
+    udp::UdpHdr,
+};
 
 use super::{
     Bytes, PacketInfo,
-    parse::{IPV4_HEADER, IPV6_HEADER, ipv4_length, words},
+    parse::{ipv4_length, words},
+    protocols::{
+        AUTHENTICATION, DCCP, DESTINATION, FRAGMENT, HOP_BY_HOP, ICMP, ICMPV6, ROUTING, SCTP, TCP,
+        UDP, UDP_LITE, field, length,
+    },
 };
 use crate::{
     abi::rules::{
@@ -17,23 +27,12 @@ use crate::{
     table::key::Address,
 };
 
-pub(super) const ICMP: u32 = 1;
-pub(super) const TCP: u32 = 6;
-pub(super) const UDP: u32 = 17;
-const DCCP: u32 = 33;
-pub(super) const ICMPV6: u32 = 58;
-const SCTP: u32 = 132;
-const UDP_LITE: u32 = 136;
+const IPV6_BYTES: u32 = length(Ipv6Hdr::LEN);
 
-// Extension headers (RFC 8200, section 4; AH: RFC 4302).
-const HOP_BY_HOP: u32 = 0;
-const ROUTING: u32 = 43;
-const FRAGMENT: u32 = 44;
-const AUTHENTICATION: u32 = 51;
-const DESTINATION: u32 = 60;
-
-#[expect(clippy::cast_possible_truncation, reason = "a small constant")]
-const IPV6_BYTES: u32 = IPV6_HEADER as u32;
+/// Bytes of the ports, which TCP, UDP, DCCP and SCTP have first, in the same places.
+const PORTS: usize = offset_of!(UdpHdr, len);
+/// Bytes of a TCP header up to its flags, which are the last byte in front of the window.
+const FLAGS_END: usize = offset_of!(TcpHdr, window);
 
 /// The most extension headers that the parser reads. RFC 8200 recommends at most six.
 const EXTENSIONS_MAX: u32 = 8;
@@ -50,29 +49,28 @@ const EXTENSION_LENGTH_MAX: u32 = 2_048;
 pub fn read_ipv4<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
     const MORE_FRAGMENTS: u16 = 0x2000;
     const OFFSET: u16 = 0x1fff;
-    let Some(header) = packet.peek::<IPV4_HEADER>() else {
+    let Some(header) = packet.peek::<{ Ipv4Hdr::LEN }>() else {
         return;
     };
-    let fragment = u16::from_be_bytes([header[6], header[7]]);
+    let fragment = u16::from_be_bytes(field!(header, Ipv4Hdr, frags, 2));
     if needs & NEEDS_DESTINATION != 0 {
-        let [.., a, b, c, d] = *header;
-        info.destination = Address::ipv4(u32::from_ne_bytes([a, b, c, d]));
+        let address = field!(header, Ipv4Hdr, dst_addr, 4);
+        info.destination = Address::ipv4(u32::from_ne_bytes(address));
     }
     if needs & NEEDS_HEADER != 0 {
-        info.ttl = header[8].into();
-        info.dscp = u32::from(header[1]) >> 2;
+        info.ttl = header[offset_of!(Ipv4Hdr, ttl)].into();
+        info.dscp = u32::from(header[offset_of!(Ipv4Hdr, tos)]) >> 2;
     }
-    info.protocol = header[9].into();
+    info.protocol = header[offset_of!(Ipv4Hdr, proto)].into();
     // Receive offload writes 0 if the packet is too long for the field.
-    info.length = match u16::from_be_bytes([header[2], header[3]]) {
+    info.length = match u16::from_be_bytes(field!(header, Ipv4Hdr, tot_len, 2)) {
         0 => ANY,
         length => length.into(),
     };
     info.fragment = place(fragment & OFFSET != 0, fragment & MORE_FRAGMENTS != 0);
-    let length = ipv4_length(header);
-    packet.skip(length);
-    #[expect(clippy::cast_possible_truncation, reason = "at most 60")]
-    read_transport(packet, needs, info, length as u32);
+    let bytes = ipv4_length(header);
+    packet.skip(bytes);
+    read_transport(packet, needs, info, length(bytes));
     // DHCP (RFC 2131): to the server's or the client's port.
     if info.protocol == UDP && (info.destination_port == 67 || info.destination_port == 68) {
         info.control = 1;
@@ -94,29 +92,30 @@ fn place(later: bool, more: bool) -> u32 {
 /// used: the receiver uses the first fragment's (RFC 8200, section 4.5).
 #[inline(always)]
 pub fn read_ipv6<B: Bytes>(packet: &mut B, needs: u32, info: &mut PacketInfo) {
-    let Some(header) = packet.peek::<IPV6_HEADER>() else {
+    let Some(header) = packet.peek::<{ Ipv6Hdr::LEN }>() else {
         return;
     };
-    let (mut next, hop_limit) = (u32::from(header[6]), header[7]);
+    let mut next = u32::from(header[offset_of!(Ipv6Hdr, next_hdr)]);
+    let hop_limit = header[offset_of!(Ipv6Hdr, hop_limit)];
     if needs & NEEDS_DESTINATION != 0 {
-        info.destination = Address::ipv6(words::<24>(header));
+        info.destination = Address::ipv6(words::<{ offset_of!(Ipv6Hdr, dst_addr) }>(header));
     }
     if needs & NEEDS_HEADER != 0 {
         info.ttl = hop_limit.into();
         let traffic_class = u16::from_be_bytes([header[0], header[1]]) >> 4 & 0xff;
         info.dscp = u32::from(traffic_class) >> 2;
     }
-    let length = IPV6_BYTES + u32::from(u16::from_be_bytes([header[4], header[5]]));
+    let bytes = IPV6_BYTES + u32::from(u16::from_be_bytes(field!(header, Ipv6Hdr, payload_len, 2)));
     // A jumbogram (RFC 2675) has its length in a hop-by-hop option, and 0 here. Senders can write the same for a short
     // packet, so the length cannot be seen.
-    info.length = if length == IPV6_BYTES && next == HOP_BY_HOP {
+    info.length = if bytes == IPV6_BYTES && next == HOP_BY_HOP {
         ANY
-    } else if length > LENGTH_MAX {
+    } else if bytes > LENGTH_MAX {
         LENGTH_MAX
     } else {
-        length
+        bytes
     };
-    packet.skip(IPV6_HEADER);
+    packet.skip(Ipv6Hdr::LEN);
     let mut header = IPV6_BYTES;
     info.fragment = ANYWHERE;
     for _ in 0..EXTENSIONS_MAX {
@@ -230,16 +229,16 @@ fn read_transport<B: Bytes>(packet: &B, needs: u32, info: &mut PacketInfo, heade
     if info.fragment == LATER_FRAGMENT {
         return;
     }
-    let Some(ports) = packet.peek::<4>() else {
+    let Some(ports) = packet.peek::<PORTS>() else {
         return;
     };
-    info.source_port = u16::from_be_bytes([ports[0], ports[1]]).into();
-    info.destination_port = u16::from_be_bytes([ports[2], ports[3]]).into();
+    info.source_port = u16::from_be_bytes(field!(ports, UdpHdr, src, 2)).into();
+    info.destination_port = u16::from_be_bytes(field!(ports, UdpHdr, dst, 2)).into();
     if protocol == TCP
-        && (info.fragment != FIRST_FRAGMENT || bytes_behind(info, header) >= 14)
-        && let Some(header) = packet.peek::<14>()
+        && (info.fragment != FIRST_FRAGMENT || bytes_behind(info, header) >= length(FLAGS_END))
+        && let Some(header) = packet.peek::<FLAGS_END>()
     {
-        info.flags = header[13].into();
+        info.flags = header[FLAGS_END - 1].into();
     }
 }
 

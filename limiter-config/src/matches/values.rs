@@ -1,6 +1,6 @@
 //! The values of a match: protocols, ports, TCP flags, versions of IP.
 
-use limiter_common::abi::rules;
+use limiter_common::{abi::rules, policy::protocols::IpProto};
 use serde::{Deserialize, Serialize};
 
 use super::names;
@@ -13,17 +13,19 @@ pub struct Protocol(pub u8);
 
 impl Protocol {
     /// ICMP.
-    pub const ICMP: Self = Self(1);
+    pub const ICMP: Self = Self(IpProto::Icmp as u8);
     /// TCP.
-    pub const TCP: Self = Self(6);
+    pub const TCP: Self = Self(IpProto::Tcp as u8);
     /// UDP.
-    pub const UDP: Self = Self(17);
+    pub const UDP: Self = Self(IpProto::Udp as u8);
     /// ICMPv6.
-    pub const ICMPV6: Self = Self(58);
+    pub const ICMPV6: Self = Self(IpProto::Ipv6Icmp as u8);
 
     /// Returns true if the protocol's header begins with two ports.
     pub fn has_ports(self) -> bool {
-        matches!(self.0, 6 | 17 | 33 | 132 | 136)
+        use IpProto::{Dccp, Sctp, Tcp, Udp, UdpLite};
+        let with_ports = [Tcp, Udp, Dccp, Sctp, UdpLite];
+        with_ports.iter().any(|protocol| *protocol as u8 == self.0)
     }
 }
 

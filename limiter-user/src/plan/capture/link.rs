@@ -1,5 +1,9 @@
 //! The framing of captured packets, and the Ethernet frame that a driver would have shown.
 
+use std::mem::offset_of;
+
+use network_types::eth::{EthHdr, EtherType};
+
 /// Framing of captured packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
@@ -17,11 +21,11 @@ pub enum Link {
 /// maximum of the kernel's test-run.
 pub const FRAME_MOST: usize = 3_072;
 
-const ETHERNET: usize = 14;
-const TYPE_AT: usize = ETHERNET - 2;
+const ETHERNET: usize = EthHdr::LEN;
+const TYPE_AT: usize = offset_of!(EthHdr, ether_type);
 
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
+const IPV4: u16 = u16::from_be(EtherType::Ipv4 as u16);
+const IPV6: u16 = u16::from_be(EtherType::Ipv6 as u16);
 /// The Ethernet type of no protocol: a frame with it is not IP.
 const NOTHING: u16 = 0;
 
