@@ -16,6 +16,8 @@ use crate::{
 /// The row of this path's counters.
 pub const ROW: u32 = FAST_PATH;
 
+pub use crate::log::none as log;
+
 /// Decides about the packet.
 #[inline(always)]
 pub fn decide(context: &Context, length: u64) -> Reason {

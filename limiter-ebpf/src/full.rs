@@ -18,6 +18,8 @@ use crate::{
 /// The row of this path's counters.
 pub const ROW: u32 = FULL_PATH;
 
+pub use crate::log;
+
 /// Decides about the packet.
 #[inline(always)]
 pub fn decide(context: &Context, length: u64) -> Reason {

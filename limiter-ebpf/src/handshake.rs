@@ -15,6 +15,7 @@ use aya_ebpf::{
 };
 use limiter_common::{
     abi::{
+        log::Logged,
         routes::{ANSWERED, NO_ONE, OF_HOST, is_link_local, kind_of},
         rules::{ANSWERS, FIRST, PROVEN, row},
     },
@@ -26,7 +27,7 @@ use limiter_common::{
 };
 use network_types::eth::EthHdr;
 
-use crate::{clock, constants, new_sources, packet::Cursor, sockets::CURRENT_NAMESPACE};
+use crate::{clock, constants, log, new_sources, packet::Cursor, sockets::CURRENT_NAMESPACE};
 
 /// State of a listening socket (include/net/tcp_states.h).
 const LISTEN: u32 = 10;
@@ -86,6 +87,7 @@ fn ask(context: &XdpContext, segment: &mut Segment, slot: u32) -> Option<u32> {
         return None;
     }
     if !is_syn {
+        log::note(Logged::Proven);
         return Some(PROVEN);
     }
     segment.cookie = cookie as u64;

@@ -5,10 +5,10 @@
 //! - [`fast`]: one limit that matches every packet; [`full`]: any other configuration
 //! - [`engine`]: gives the policy [`lists`], [`table`] (with [`new_sources`], [`second_chance`], [`room`] and [`entry_place`]) and [`counters`]
 //! - [`connection`]: looks a packet up among the host's [`sockets`]; [`handshake`]: answers SYNs, and checks the cookies
-//! - [`watch`]: events of drops
+//! - [`watch`]: events of drops; [`log`]: messages
 //! - [`past_quota`], [`clock`], [`config`], [`maps`], [`atomic`]: used by all
 //!
-//! A file calls only later files of this list, except that `connection` and `watch` parse a packet again.
+//! A file calls only later files of this list, except that `connection`, `watch` and `log` parse a packet again.
 #![no_std]
 #![feature(asm_experimental_arch)]
 
@@ -40,7 +40,13 @@ pub mod connection;
 pub mod handshake;
 pub mod sockets;
 
+pub mod log;
 pub mod watch;
+
+// The macros of aya-log write to this crate: the map of aya-log-ebpf has the older form, which libbpf refuses.
+extern crate self as aya_log_ebpf;
+#[doc(hidden)]
+pub use log::macro_support;
 
 pub mod counters;
 

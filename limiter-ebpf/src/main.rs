@@ -27,6 +27,7 @@ macro_rules! entries {
         pub fn $name(context: Context) -> Action {
             if clock::is_past_deadline() {
                 let after = constants().after_deadline;
+                $way::log::ended();
                 // SAFETY: nothing here needs dropping.
                 unsafe { $next.tail_call(&context, after) };
                 // The tail call failed. A missing fallback was just replaced: the trial's program decides.
@@ -39,18 +40,19 @@ macro_rules! entries {
             let reason = $way::decide(&context, size);
             counters::count($way::ROW, reason, size);
             context::report(&context, reason as u32);
-            if constants().chained != 0 && reason.passes() {
-                // SAFETY: nothing here needs dropping.
-                unsafe { $next.tail_call(&context, NEXT_FOREIGN) };
-                // The other program is gone: the packet passes.
+            let passes = reason.passes();
+            if constants().follow_up != 0 {
+                $way::log::verdict(reason);
+                if constants().chained != 0 && passes {
+                    // SAFETY: nothing here needs dropping.
+                    unsafe { $next.tail_call(&context, NEXT_FOREIGN) };
+                    // The other program is gone: the packet passes.
+                }
+                if constants().proof != 0 && matches!(reason, Reason::Answered) {
+                    return context::answer(&context);
+                }
             }
-            if reason.passes() {
-                PASS
-            } else if constants().proof != 0 && matches!(reason, Reason::Answered) {
-                context::answer(&context)
-            } else {
-                DROP
-            }
+            if passes { PASS } else { DROP }
         }
     )+};
 }

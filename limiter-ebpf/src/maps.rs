@@ -10,6 +10,7 @@ use limiter_common::{
         Ban, Banned, Cpu, LOCKS, Lease, Listed, Set, Share, Table,
         counters::{Count, Counters, LimitCounters},
         events::{EVENTS_BYTES, Event, SNAP_MAX, Watch, Watched},
+        log::Logging,
         rules::{LISTS_MAX, ROWS},
     },
     policy::{
@@ -102,6 +103,14 @@ pub static WATCHED: PerCpuArray<Watched, 1> = PerCpuArray::new();
 /// Events of drops, for the watching process.
 #[btf_map]
 pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
+
+/// Each CPU's state of the log. Pinned while a log runs.
+#[btf_map]
+pub static LOGGED: PerCpuArray<Logging, 1> = PerCpuArray::new();
+
+/// Messages of the log, under the name that aya-log looks for. Pinned while a log runs: the loader then makes it larger.
+#[btf_map]
+pub static AYA_LOGS: RingBuf<(), 4096> = RingBuf::new();
 
 /// IPv4 prefixes on lists. Each change of the lists creates new list maps.
 #[btf_map]

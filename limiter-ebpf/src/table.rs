@@ -3,6 +3,7 @@
 use limiter_common::{
     abi::{
         LOCKS, SETS_OF_WORD,
+        log::Logged,
         rules::{FIRST, row},
     },
     table::{
@@ -16,7 +17,7 @@ use crate::{
     atomic::Word,
     constants, counters,
     entry_place::EntryPlace,
-    lent,
+    lent, log,
     maps::{LOCKED, OVERFLOW, TABLE},
     new_sources, past_quota, room,
 };
@@ -118,8 +119,10 @@ pub fn add(key: &SourceKey, tat: u64, epoch: u32, now: u64, replaces: bool) -> A
         replaces,
     };
     let added = table::add(&Maps, &new);
-    if matches!(added, Added::Done) {
-        counters::one_more(|counters| &mut counters.sources_added);
+    match added {
+        Added::Done => counters::one_more(|counters| &mut counters.sources_added),
+        Added::NoRoom => log::note(Logged::TableFull),
+        Added::Raced => {}
     }
     added
 }
@@ -145,6 +148,7 @@ extern "C" fn table_admits(key: *const SourceKey, now: u64, row: u32, take: u32)
         return 0;
     }
     if budget == FIRST && !table::make_room(&Maps, key, now) {
+        log::note(Logged::TableFull);
         new_sources::waste(row);
         return 0;
     }

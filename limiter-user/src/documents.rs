@@ -5,7 +5,7 @@ use std::{env, fs, path::Path};
 use schemars::{JsonSchema, generate::SchemaSettings};
 
 use crate::{
-    observe::{Bans, Listing, Status, event, source},
+    observe::{Bans, Listing, Status, event, log, source},
     plan::doctor,
 };
 
@@ -41,6 +41,7 @@ fn json_schemas_match_the_types() {
         ("check", schema::<source::Check>()),
         ("doctor", schema::<doctor::Diagnosis>()),
         ("list", schema::<Listing>()),
+        ("log", schema::<log::LogLine>()),
         ("status", schema::<Status>()),
         ("top", schema::<source::Top>()),
         ("watch", schema::<event::Event>()),

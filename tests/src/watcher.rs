@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{command::prepared, hosts::Hosts};
 
-/// A running `limiter watch` on the server.
+/// A running `limiter watch` or `limiter log` on the server.
 #[derive(Debug)]
 pub struct Watcher {
     child: Child,
@@ -54,7 +54,15 @@ impl Watcher {
 
     /// Starts `watch` for another attachment.
     pub fn start_on(hosts: &Hosts, attachment: &str, arguments: &[&str]) -> Self {
-        let begun = Self::begun(Self::spawn_on(hosts, attachment, arguments));
+        let arguments = [&["watch", attachment], arguments].concat();
+        let begun = Self::begun(Self::spawn_verb(hosts, &arguments));
+        begun.unwrap_or_else(|text| panic!("{text}"))
+    }
+
+    /// Starts `log` with these arguments, and waits until it logs.
+    pub fn log(hosts: &Hosts, arguments: &[&str]) -> Self {
+        let arguments = [&["log", "eth0", "--json"], arguments].concat();
+        let begun = Self::begun(Self::spawn_verb(hosts, &arguments));
         begun.unwrap_or_else(|text| panic!("{text}"))
     }
 
@@ -75,13 +83,12 @@ impl Watcher {
 
     /// Starts `watch` with these arguments.
     pub fn spawn(hosts: &Hosts, arguments: &[&str]) -> Self {
-        Self::spawn_on(hosts, "eth0", arguments)
+        Self::spawn_verb(hosts, &[&["watch", "eth0"], arguments].concat())
     }
 
-    fn spawn_on(hosts: &Hosts, attachment: &str, arguments: &[&str]) -> Self {
-        let arguments = [&["watch", attachment], arguments].concat();
+    fn spawn_verb(hosts: &Hosts, arguments: &[&str]) -> Self {
         let spawned = hosts.server.namespace.run(|| {
-            prepared(&arguments)
+            prepared(arguments)
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn()

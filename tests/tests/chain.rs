@@ -13,6 +13,7 @@ use limiter_tests::{
     steps::kill_at_each_step,
     testbed::Namespace,
     trials::wait_for_the_end,
+    watcher::Watcher,
 };
 
 /// Returns from a test without a kernel to test on, or without `bpftool`, which attaches the other program.
@@ -102,6 +103,17 @@ fn packets_that_pass_reach_the_chained_program() {
             {"program_id": foreign.id, "name": "other_xdp", "mode": mode});
         assert_eq!(status["next_program"], next);
         assert!(hosts.limiter("status eth0").stdout.contains(&text));
+
+        // The program that logs hands packets on, too, and so does the one after it.
+        hosts.run("set eth0 --burst 10");
+        let mut log = Watcher::log(&hosts, &["--level", "trace"]);
+        assert_eq!(arrive(&hosts, &[9, DROPPED_PORT], 2), 1, "{kind:?} {mode}");
+        arrive(&hosts, &[9, DROPPED_PORT], 20);
+        assert_eq!(log.event()["event"], "limit");
+        log.end();
+        hosts.run("set eth0 --burst 12");
+        arrive(&hosts, &[9], 20);
+        assert_eq!(foreign.seen(), 12, "packets that it sees");
 
         let detach = hosts.limiter("detach eth0");
         detach.expect(0);

@@ -21,7 +21,9 @@ use limiter_tests::{
     packet::correct,
     raw::Raw,
     testbed::Host,
+    watcher::Watcher,
 };
+use serde_json::json;
 
 /// No new source per hour to speak of: 4 at once, and 400 answers.
 const FEW: &str =
@@ -115,6 +117,21 @@ fn client_connects_at_its_first_syn_while_new_sources_are_refused() {
             assert_eq!(proven(&hosts), 1);
         }
     }
+}
+
+#[test]
+fn log_reports_answers_and_proofs() {
+    need_kernel!();
+    let hosts = hosts(&format!("{FEW}{ONE}{TWO}"));
+    let mut log = Watcher::log(&hosts, &["--level", "debug"]);
+    assert!(connect(&hosts.client, SERVER).is_some());
+    for event in ["answered", "proven"] {
+        let line = log.event();
+        assert_eq!(line["event"], event, "{line}");
+        let told = [&line["source"], &line["level"], &line["limit"]];
+        assert_eq!(told, [&json!("192.0.2.2"), &json!("debug"), &json!("one")]);
+    }
+    assert_eq!(log.end().sums(), (2, 0));
 }
 
 /// A made-up client.

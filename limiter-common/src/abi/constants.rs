@@ -66,8 +66,8 @@ pub struct Config {
     pub egress: u32,
     /// Bans that the maps have room for; 0: there are no bans.
     pub bans: u32,
-    /// 1: packets that pass go to the program at [`NEXT_FOREIGN`].
-    pub chained: u32,
+    /// 1: some packets need more than their verdict: they go on to another program, get an answer, or are reported.
+    pub follow_up: u32,
     /// Index of the program that packets go to after the deadline. Without a program at [`NEXT_FOREIGN`], they pass.
     pub after_deadline: u32,
     /// The limit on new sources.
@@ -95,7 +95,9 @@ pub struct Config {
     /// Selects the limits that may match a packet.
     pub candidates: Candidates,
     /// 1: the kernel has helpers that copy a packet's bytes (Linux 5.18).
-    pub can_copy: u64,
+    pub can_copy: u32,
+    /// 1: packets that pass go to the program at [`NEXT_FOREIGN`].
+    pub chained: u32,
     /// The host's addresses and routes, for answers to SYNs. The first prefix that has an address decides.
     pub routes: [Route; ROUTES_MAX as usize],
     /// Index of the interface through which the way back to an IPv4 source must lead (`rp_filter = 1`), if its SYN is to be
@@ -104,13 +106,13 @@ pub struct Config {
     /// 1: packets come from a virtual machine or a process, which may forge the kernel's number of packets in a merged one.
     /// For the network stack only.
     pub guest: u32,
-    /// 0, because the structure has no padding.
-    pub reserved: u32,
+    /// The level up to which the program reports ([`super::log`]); 0: it reports nothing.
+    pub log: u32,
 }
 
 plain!(Config: limits_length plain sets shadow malformed_passes clock lists_ipv4 lists_ipv6 needs control established
-    room tc no_ethernet egress bans chained after_deadline new_sources second_chances proofs answers proof mac
-    seed tick deadline indices limits candidates can_copy routes way_back guest reserved);
+    room tc no_ethernet egress bans follow_up after_deadline new_sources second_chances proofs answers proof mac
+    seed tick deadline indices limits candidates can_copy chained routes way_back guest log);
 
 impl Config {
     /// The limit with this index.
@@ -141,6 +143,11 @@ impl Config {
     /// True if packets are looked up among the host's sockets.
     pub const fn looks_up_sockets(&self) -> bool {
         (self.established | self.needs & NEEDS_CONNECTION) != 0
+    }
+
+    /// Whether some packets need more than their verdict; see [`Self::follow_up`].
+    pub const fn has_follow_up(&self) -> bool {
+        self.chained != 0 || self.proof != 0 || self.log != 0
     }
 
     /// No limit.

@@ -6,6 +6,7 @@
 pub mod counters;
 pub mod events;
 pub mod learn;
+pub mod log;
 pub mod routes;
 pub mod rules;
 
@@ -29,4 +30,5 @@ const _: () = {
     assert!(size_of::<Ban>() == 112 && size_of::<Banned>() == 32);
     assert!(size_of::<Counters>() == 560 && size_of::<LimitCounters>() == 48);
     assert!(size_of::<Watch>() == 80 && size_of::<Watched>() == 40);
+    assert!(size_of::<log::Logging>() == 40);
 };

@@ -12,7 +12,7 @@ use limiter_config::{Lists, Settings};
 
 use crate::{
     Attachment, Error, Result,
-    program::{ListMaps, ListTables, Maps, Program, maps, object},
+    program::{ListMaps, ListTables, Maps, Program, log, maps, object},
     state::{Current, Generation, Record, Trial, generation, pins, record::Taken, unpin},
     sys::{Dir, Lock, bpf::Place, clock, lock, requirements},
 };
@@ -26,6 +26,8 @@ pub struct Swapped {
     pub new: Settings,
     /// The record of the generation now.
     pub record: Record,
+    /// Its program.
+    pub(crate) program: Program,
 }
 
 /// The duration of a change.
@@ -120,8 +122,13 @@ pub struct Change {
 impl From<Change> for Swapped {
     fn from(change: Change) -> Self {
         let [old, new] = change.own;
-        let record = change.next.record;
-        Self { old, new, record }
+        let Loaded { record, program } = change.next;
+        Self {
+            old,
+            new,
+            record,
+            program,
+        }
     }
 }
 
@@ -134,11 +141,8 @@ impl Change {
         wanted: &impl Fn(&Record, &Settings) -> Result<(Record, Wanted)>,
     ) -> Result<Self> {
         requirements::privileges()?;
-        if let (Lasts::Trial(_), Some(until)) = (lasts, attachment.try_until()) {
-            let name = &attachment.interface.name;
-            return Err(Error::Refused(format!(
-                "a trial on '{name}' runs until {until}, and there is one at a time: `limiter keep {name}` keeps what it tries, `limiter keep {name} --revert` ends it"
-            )));
+        if let Lasts::Trial(_) = lasts {
+            nothing_on_trial(&attachment)?;
         }
         let at = clock::now()?;
         let (now, after) = View::both(&attachment)?;
@@ -157,7 +161,7 @@ impl Change {
                 let old = own(&after.record);
                 let (before, change) = wanted(&after.record, &old)?;
                 let changed = next(&before, None, &change, at)?.0;
-                let differs = changed.settings != record.settings;
+                let differs = changed.settings != record.settings || changed.log != record.log;
                 let trial = trial.filter(|_| differs);
                 record.trial = trial.map(Trial::with_other_fallback);
                 differs.then_some(changed)
@@ -191,6 +195,22 @@ impl Change {
         Self::load(attachment, (now, after), own, (record, None), taken)
     }
 
+    /// Loads the generation in force with messages up to `level`, on trial: after `duration` it is as it was.
+    pub fn log(attachment: Attachment, level: u32, duration: Duration) -> Result<Self> {
+        requirements::privileges()?;
+        nothing_on_trial(&attachment)?;
+        let (now, _) = View::both(&attachment)?;
+        let (own, before) = (own(&now.record), now.record.clone());
+        let record = Record {
+            log: level,
+            trial: Some(Trial::lasting(duration, NEXT_FALLBACK[0])?),
+            ..before.clone()
+        };
+        let own = [own.clone(), own];
+        let records = (record, Some(before));
+        Self::load(attachment, (now, None), own, records, Taken::default())
+    }
+
     /// Takes the lock of the attachment, and waits for it; `None` if limiter was detached meanwhile.
     pub fn lock(&self) -> Result<Option<Lock>> {
         lock::lock(&self.attachment.dir)
@@ -221,11 +241,15 @@ impl Change {
             self.next.program.share_out(&held)?;
         }
         let first = stay.iter().max().map_or(0, |number| number + 1);
-        let swapped = swap(attachment, &self.next, self.fallback.as_mut(), first);
+        let logs = self.next.record.log != 0;
+        let swapped = log::pin(&self.next.program, &attachment.dir, logs)
+            .and_then(|()| swap(attachment, &self.next, self.fallback.as_mut(), first));
         if let Err(error) = swapped {
             clear_others(attachment, &stay, trial);
+            log::clear(&attachment.dir, attachment.record.log != 0);
             return Err(error);
         }
+        log::clear(&attachment.dir, logs);
         // Leftovers do no harm. The next change clears them.
         clear_others(attachment, &[first, first + 1], self.next.record.trial);
         let (_, turned) = attachment.record.left_and_turned(&self.next.record);
@@ -273,6 +297,22 @@ impl Change {
             attachment,
         })
     }
+}
+
+/// An error if a trial or a log runs.
+fn nothing_on_trial(attachment: &Attachment) -> Result<()> {
+    let name = &attachment.interface.name;
+    if let Some(until) = attachment.try_until() {
+        return Err(Error::Refused(format!(
+            "a trial on '{name}' runs until {until}, and there is one at a time: `limiter keep {name}` keeps what it tries, `limiter keep {name} --revert` ends it"
+        )));
+    }
+    if let Some(until) = attachment.log_until() {
+        return Err(Error::Refused(format!(
+            "a log on '{name}' runs until {until}, and there is one at a time, also beside a trial: `limiter keep {name} --revert` ends it"
+        )));
+    }
+    Ok(())
 }
 
 /// The record changed as wanted, from the moment `at` (nanoseconds) on. Limits that only `fallback` has keep their

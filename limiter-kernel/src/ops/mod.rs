@@ -6,6 +6,7 @@ mod chain;
 mod change;
 pub mod detach;
 pub mod learn;
+pub mod log;
 pub mod replace;
 pub mod set;
 pub mod trial;

@@ -65,7 +65,7 @@ pub async fn swap(
 
 /// Puts a change of the attachment of `name` in force. It is prepared again if another command has changed something
 /// meanwhile.
-async fn put_in_force(
+pub(super) async fn put_in_force(
     name: &str,
     attachment: Attachment,
     prepare: impl Fn(Attachment) -> Result<Change>,

@@ -8,7 +8,11 @@ use std::os::fd::AsFd;
 
 use crate::{
     Attachment, Error, Result,
-    ops::change::{Change, clear_others},
+    ops::{
+        change::{Change, clear_others},
+        log,
+    },
+    program::log as messages,
     state::{Current, OnTrial, Record},
 };
 
@@ -21,6 +25,8 @@ pub enum Ended {
     Reverted,
     /// There was no trial.
     NoTrial,
+    /// There was a log, and it has ended.
+    LogEnded,
     /// Nothing changed. Nothing was attached before the trial, so only `detach` goes back.
     NothingBefore,
 }
@@ -31,6 +37,11 @@ pub async fn end(name: &str, revert: bool) -> Result<Ended> {
     let Some(OnTrial::Until(end) | OnTrial::Ended(end)) = attachment.trial.clone() else {
         return Ok(Ended::NoTrial);
     };
+    match log::is_on(&attachment)? {
+        true if revert => return log::end(attachment).map(|_| Ended::LogEnded),
+        true => return Ok(Ended::NoTrial),
+        false => {}
+    }
     let too_late = || {
         Error::Refused(format!(
             "the trial on '{name}' ended at {end}, and the settings before it are in force again: make the change again to keep it"
@@ -76,6 +87,7 @@ pub(crate) fn settled(mut attachment: Attachment) -> Result<Attachment> {
     let (from, to) = (linked.program()?, in_force.program()?);
     attachment.link.replace(Some(from.as_fd()), to.as_fd())?;
     clear_others(&attachment, &[in_force.number], None);
+    messages::clear(&attachment.dir, false);
     let (left, turned) = tried.left_and_turned(&attachment.record);
     attachment.tables.clean_up(&left, &turned);
     attachment.current = Current::only(attachment.current.in_force.clone());

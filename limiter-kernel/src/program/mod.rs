@@ -2,6 +2,7 @@
 
 pub mod bans;
 pub mod lists;
+pub mod log;
 pub mod maps;
 pub mod object;
 pub mod raw;

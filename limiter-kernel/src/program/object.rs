@@ -13,7 +13,7 @@ use aya::{
 };
 use ipnet::IpNet;
 use limiter_common::{
-    abi::{CLOCK_KERNEL, Config, Listed, SETS_OF_WORD},
+    abi::{CLOCK_KERNEL, Config, Listed, SETS_OF_WORD, log::LOGS_BYTES},
     policy::second_chance::lines,
     table::{Seed, key::SLOTS},
 };
@@ -21,7 +21,7 @@ use limiter_common::{
 use crate::{
     error::{self, Error, Failed, Result, cause},
     program::{
-        lists,
+        lists, log,
         maps::{self, Tables, missing},
         raw::Raw,
     },
@@ -107,6 +107,11 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     let mut constants = Box::new(Raw(*config));
     constants.0.seed = seed;
     constants.0.can_copy = requirements::kernel()?.has_frags().into();
+    if config.log != 0 {
+        // The fast path keeps no state that the log could report.
+        constants.0.plain = 0;
+    }
+    constants.0.follow_up = config.has_follow_up().into();
     // Times of packets need no bounds, and their decisions no leases.
     constants.0.tick = 0;
     if config.clock == CLOCK_KERNEL {
@@ -150,6 +155,13 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
         ListMaps::Pinned(folder) => {
             held.extend(pin_paths(&mut loader, &maps::LIST_MAPS, next, folder)?);
         }
+    }
+    match maps {
+        _ if config.log == 0 => {}
+        Maps::Pinned(folder) if log::is_pinned(folder)? => {
+            held.extend(pin_paths(&mut loader, &log::MAPS, next, folder)?);
+        }
+        _ => _ = loader.map_max_entries(log::MESSAGES, LOGS_BYTES),
     }
     let tc = config.tc != 0;
     let object: &[u8] = if tc {
@@ -283,6 +295,11 @@ impl Program {
     /// One of the program's maps.
     pub fn map_mut(&mut self, name: &'static str) -> Result<&mut Map> {
         maps::named(&mut self.ebpf, name)
+    }
+
+    /// The program and its maps, as aya-log needs them.
+    pub(super) fn ebpf_mut(&mut self) -> &mut Ebpf {
+        &mut self.ebpf
     }
 
     /// Takes one of the program's maps out.

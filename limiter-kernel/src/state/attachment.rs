@@ -155,6 +155,15 @@ impl Attachment {
 
     /// The end of the running trial; `None` if no trial runs.
     pub fn try_until(&self) -> Option<&str> {
+        self.until().filter(|_| self.record.log == 0)
+    }
+
+    /// The end of the running log, which is a trial of the same settings; `None` if no log runs.
+    pub fn log_until(&self) -> Option<&str> {
+        self.until().filter(|_| self.record.log != 0)
+    }
+
+    fn until(&self) -> Option<&str> {
         match &self.trial {
             Some(OnTrial::Until(end)) => Some(end),
             _ => None,

@@ -81,6 +81,9 @@ pub struct Record {
     /// Whether the program counts each limit's entries in the table although it has only one limit. This is needed if
     /// the other generation of a trial has several limits.
     pub counts_shares: bool,
+    /// The level up to which the program logs ([`limiter_common::abi::log`]); 0: it does not.
+    #[serde(default)]
+    pub log: u32,
 }
 
 /// The end of a generation on trial.
@@ -174,6 +177,7 @@ impl Record {
             .settings
             .compile(&self.limits, &self.tiers, self.frame_max)?;
         config.chained = self.chained.into();
+        config.log = self.log;
         config.tc = self.tc.into();
         config.no_ethernet = self.no_ethernet.into();
         config.guest = (self.guest && config.egress == 0).into();

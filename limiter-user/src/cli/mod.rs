@@ -31,6 +31,7 @@ mod lists {
 mod observe {
     pub mod check;
     pub mod export;
+    pub mod log;
     pub mod notify;
     pub mod status;
     pub mod top;
@@ -83,7 +84,7 @@ use fleet::agent;
 use limit::{adapt, attach, detach, keep, reload, reset, set};
 use limiter_config::lists::{ALLOW, DENY};
 use lists::{ban, bans, edit, feed, unban};
-use observe::{check, export, notify, status, top, watch};
+use observe::{check, export, log, notify, status, top, watch};
 pub use other::preset::FILES as PRESETS;
 use other::{completions, helper, man, preset};
 use plan::{config, doctor, learn, replay};
@@ -108,7 +109,7 @@ struct Cli {
 /// The groups of `limiter help`, with their verbs.
 pub const GROUPS: [(&str, &str); 6] = [
     ("Limit", "attach set reload keep reset adapt detach"),
-    ("Observe", "status top watch check export notify"),
+    ("Observe", "status top watch log check export notify"),
     ("Lists", "allow deny tier ban unban bans feed"),
     ("Plan", "doctor learn replay config"),
     ("Fleet", "agent"),
@@ -127,6 +128,7 @@ enum Verb {
     Status(status::Status),
     Top(top::Top),
     Watch(watch::Watch),
+    Log(log::Log),
     Check(check::Check),
     Export(export::Export),
     Notify(notify::Notify),
@@ -221,6 +223,7 @@ async fn run(verb: Verb) -> anyhow::Result<()> {
         Verb::Status(arguments) => status::run(arguments).await,
         Verb::Top(arguments) => top::run(arguments).await,
         Verb::Watch(arguments) => watch::run(arguments).await,
+        Verb::Log(arguments) => log::run(arguments).await,
         Verb::Check(arguments) => check::run(arguments).await,
         Verb::Export(arguments) => export::run(arguments).await,
         Verb::Notify(arguments) => notify::run(arguments).await,

@@ -71,6 +71,7 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
         version: record.version.clone(),
         attached_at: record.attached_at.clone(),
         try_until: attachment.try_until().map(str::to_owned),
+        log: super::Log::new(attachment),
         trial_ended: match &attachment.trial {
             Some(OnTrial::Ended(end)) => Some(end.clone()),
             _ => None,

@@ -13,6 +13,7 @@ pub mod delays;
 pub mod event;
 pub mod feeds;
 pub mod live;
+pub mod log;
 pub mod reader;
 pub mod reasons;
 pub mod snapshot;
@@ -24,6 +25,7 @@ pub use count::{Count, Verdicts, of_the_only_limit, verdicts};
 pub use delays::Delays;
 pub use feeds::Feed;
 pub use live::Sample;
+pub use log::Log;
 pub use reader::{Reader, readers};
 pub use reasons::{Drops, Passes};
 pub use snapshot::Snapshot;
@@ -65,6 +67,8 @@ pub struct Interface {
     pub attached_at: String,
     /// When the trial ends and is undone unless it is kept, RFC 3339; only on trial.
     pub try_until: Option<String>,
+    /// The log that runs.
+    pub log: Option<Log>,
     /// When a trial ended without being kept, RFC 3339. The settings from before the trial apply again. Cleared by the
     /// next command that changes something.
     pub trial_ended: Option<String>,

@@ -4,6 +4,7 @@ pub mod bans;
 pub mod check;
 pub mod doctor;
 pub mod lists;
+pub mod log;
 pub mod replay;
 pub mod screen;
 pub mod status;

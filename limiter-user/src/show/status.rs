@@ -228,6 +228,12 @@ fn notes(interface: &Interface) -> String {
             format!("A trial ended at {ended}: the settings before it are in force again.")
         }),
     };
+    let log = interface.log.as_ref().map(|log| {
+        format!(
+            "LOGGING at level {} until {}, which costs time for each packet; `limiter keep {name} --revert` ends it now.",
+            log.level, log.until
+        )
+    });
     let fallback = (interface.fallback.as_ref())
         .map(|why| format!("NOT native: {why}; generic mode is several times slower."));
     let merged = match interface.mode.as_str() {
@@ -245,7 +251,7 @@ fn notes(interface: &Interface) -> String {
         format!("No jumbo frames (MTU above about 3500): {why}")
     });
     let chain = chained.then(|| chain_note(interface));
-    let notes = [trial, chain, fallback, merged, jumbo].into_iter();
+    let notes = [trial, log, chain, fallback, merged, jumbo].into_iter();
     let notes = notes.flatten();
     notes.map(|note| format!("  {note}\n")).collect()
 }

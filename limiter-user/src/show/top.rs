@@ -39,6 +39,9 @@ pub fn live(sample: &Sample, interval: Duration) -> String {
     if let Some(until) = &of.try_until {
         text += &format!(" ON TRIAL until {until}");
     }
+    if let Some(log) = &of.log {
+        text += &format!(" LOGGING until {}", log.until);
+    }
     let all = |of: &Interface| {
         let of = of.verdicts;
         sums([of.passed, of.dropped, of.would_drop])

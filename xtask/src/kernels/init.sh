@@ -118,6 +118,7 @@ case $release in
     target two_cpus "two CPUs with new sources" two_cpus_admit_no_more_new_sources_than_tokens
     ;;
 esac
+target log "messages" largest_program_is_verified_with_messages log_reports_decisions_of_several_limits_and_lists
 target watch "events" watch_reports_drops_of_several_limits_and_lists
 target watch_write "bytes of packets" drops_are_written_with_their_first_bytes_reason_and_limit
 target tc "network stack: outgoing packets, merged packets, tun, WireGuard" \

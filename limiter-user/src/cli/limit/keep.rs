@@ -30,6 +30,7 @@ async fn one(interface: &str, revert: bool) -> anyhow::Result<()> {
         }
         Ended::Kept => format!("kept; `limiter detach {interface}` stops limiting"),
         Ended::Reverted => "trial reverted; the settings before it are in force again".to_owned(),
+        Ended::LogEnded => "log ended".to_owned(),
         Ended::NoTrial => "unchanged: not on trial".to_owned(),
     };
     outcome(ended == Ended::NoTrial, &format!("{interface}: {text}\n"));

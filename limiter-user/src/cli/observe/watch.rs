@@ -209,7 +209,7 @@ impl Showing {
 }
 
 /// Returns true if standard output takes a line without waiting. Fails if its reader is gone.
-fn takes_more() -> io::Result<bool> {
+pub fn takes_more() -> io::Result<bool> {
     let stdout = io::stdout();
     let mut polled = [PollFd::new(stdout.as_fd(), PollFlags::POLLOUT)];
     match poll(&mut polled, PollTimeout::ZERO) {
