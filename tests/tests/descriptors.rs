@@ -10,7 +10,10 @@ use std::process::Command;
 /// Runs `limiter` on the server with a soft and a hard limit of open files.
 fn limited(hosts: &Hosts, limits: [u32; 2], line: &str) -> Outcome {
     let [soft, hard] = limits;
-    let script = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$@\"");
+    // Programs that ran the tests may have left descriptors open, as `time -o` does.
+    let closed = (3..10).map(|descriptor| format!(" {descriptor}>&-"));
+    let closed: String = closed.collect();
+    let script = format!("exec{closed}; ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &script, "sh"]).arg(binary());
     command.args(line.split(' '));
