@@ -48,7 +48,7 @@ const CIRCLE_MAX: [(&str, usize); 10] = [
     ("limiter-ebpf", 1),
     ("limiter-feed", 2),
     ("limiter-fleet", 3),
-    ("limiter-kernel", 2),
+    ("limiter-kernel", 3),
     ("limiter-user", 3),
     ("tests", 2),
     ("tests/load", 2),
