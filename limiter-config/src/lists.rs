@@ -88,6 +88,11 @@ pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
     Ok(net)
 }
 
+/// Reads a prefix, or an address with the length of its network, as in 2001:db8::7/64 for 2001:db8::/64.
+pub fn prefix_around(text: &str) -> Result<IpNet, Invalid> {
+    network(text).map_or_else(|| prefix(text), |net| Ok(net.trunc()))
+}
+
 /// Formats a prefix. A single address has no length.
 pub fn show(prefix: &IpNet) -> String {
     if prefix.prefix_len() == prefix.max_prefix_len() {

@@ -13,6 +13,14 @@ pub const BY_FLEET: &str = "fleet";
 /// Origins of bans that are not those of feeds. A part of the room for bans is theirs.
 pub const NO_FEEDS: [&str; 3] = ["hand", "fail2ban", BY_FLEET];
 
+/// Begins the origin of each jail's bans, so that one jail neither shortens nor ends the ban of another.
+pub const BY_JAIL: &str = "fail2ban:";
+
+/// True if bans of this origin are not those of a feed.
+pub fn is_no_feed(origin: &str) -> bool {
+    NO_FEEDS.contains(&origin) || origin.starts_with(BY_JAIL)
+}
+
 /// A ban to add or renew: its prefix, milliseconds until it ends (`u64::MAX`: it has no end), and its reason.
 pub type Wish = (IpNet, u64, String);
 
@@ -39,7 +47,7 @@ fn kept_for_others(max_bans: u32) -> u64 {
 /// The most bans that there may be after a feed has added some to `bans`.
 fn most_with(max_bans: u32, bans: &[(IpNet, Ban)]) -> u64 {
     let origins = bans.iter().map(|(_, ban)| bans::text(&ban.origin));
-    let others = origins.filter(|origin| NO_FEEDS.contains(&&**origin));
+    let others = origins.filter(|origin| is_no_feed(origin));
     let others = others.count() as u64;
     (u64::from(max_bans) + others).saturating_sub(kept_for_others(max_bans).max(others))
 }
@@ -129,7 +137,7 @@ mod tests {
         }
         // Those by hand take from what is kept for them first.
         for (by_hand, most) in [(0, 960), (10, 970), (64, 1_024), (100, 1_024)] {
-            for origin in ["hand", "fail2ban", "fleet"] {
+            for origin in ["hand", "fail2ban", "fail2ban:sshd", "fleet"] {
                 assert_eq!(
                     most_with(1_024, &made_by(origin, by_hand)),
                     most,

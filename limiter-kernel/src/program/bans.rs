@@ -86,6 +86,33 @@ pub fn ban(prefix: &IpNet, until: u64, origin: &str, reason: &str) -> Result<Ban
     Ok(ban)
 }
 
+/// The origin that a ban has for a name: names that are too long are cut, with a checksum that keeps them different.
+pub fn origin(name: &str) -> String {
+    let most = Ban::ZEROS.origin.len();
+    if name.len() <= most {
+        return name.to_owned();
+    }
+    // FNV-1a.
+    let sum = name.bytes().fold(0x811c_9dc5_u32, |sum, byte| {
+        (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    format!("{}~{sum:08x}", cut(name, most - 9))
+}
+
+/// The reason that a ban has for a text, which is cut if it is too long.
+pub fn reason(text: &str) -> String {
+    let most = Ban::ZEROS.reason.len();
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    format!("{}…", cut(text, most - '…'.len_utf8()))
+}
+
+/// The first characters of a text, of at most so many bytes.
+fn cut(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
+}
+
 /// A text of a ban.
 pub fn text(bytes: &[u8]) -> String {
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();

@@ -93,6 +93,12 @@ impl Bans {
             held,
         })
     }
+
+    /// Keeps the bans of one origin.
+    pub fn keep_origin(&mut self, origin: &str) {
+        self.bans.retain(|ban| ban.origin == origin);
+        self.held.clear();
+    }
 }
 
 /// The number of bans.

@@ -17,9 +17,10 @@ use crate::{
 /// The folder in which all distributions but Debian look for zsh's completions.
 const ZSH: &str = "site-functions";
 /// Files that an upgrade must not replace if they were edited.
-const CONFIGURATION: [&str; 3] = [
+const CONFIGURATION: [&str; 4] = [
     "etc/default/limiter",
     "etc/fail2ban/action.d/limiter.conf",
+    "etc/fail2ban/action.d/limiter-network.conf",
     "etc/limiter/limiter.toml",
 ];
 

@@ -7,14 +7,12 @@ use clap::Args;
 use ipnet::IpNet;
 use limiter_common::abi;
 
-use limiter_config::{Invalid, invalid};
+use limiter_config::{Invalid, invalid, lists::prefix_around};
 use limiter_fleet::{host::BANS, store::Edit};
 use limiter_kernel::{Attachment, ops::bans::BY_FLEET, program::bans, sys::clock};
 
 use super::{by_fleet, cut_off, edit::first_of};
-use crate::cli::shared::{
-    OnOne, SECOND, YEAR, duration, each, note, outcome, prefix, usage, warn_of_ban,
-};
+use crate::cli::shared::{OnOne, SECOND, YEAR, duration, each, note, outcome, usage, warn_of_ban};
 
 /// The origin of bans that are made by this command. A fleet shares them.
 pub const BY_HAND: &str = "hand";
@@ -24,13 +22,13 @@ pub const BY_HAND: &str = "hand";
 pub struct Ban {
     #[command(flatten)]
     on: OnOne,
-    /// Addresses or prefixes, as in 203.0.113.7 or 2001:db8::/48
+    /// Addresses or prefixes, as in 203.0.113.7 or 2001:db8::/48; 2001:db8::7/64 is the network of that address
     #[arg(value_name = "CIDR", value_parser = bannable, required = true)]
     prefixes: Vec<IpNet>,
     /// End the bans after this time, as in 90s, 10m or 2h. Default: they have no end
     #[arg(long = "for", value_name = "DURATION", value_parser = duration(SECOND..=10 * YEAR, "10m"))]
     lasts: Option<Duration>,
-    /// The reason, which `bans` and `check` show; at most 40 bytes
+    /// The reason, which `bans` and `check` show. It is cut after 40 bytes
     #[arg(
         long,
         value_name = "TEXT",
@@ -39,19 +37,21 @@ pub struct Ban {
     )]
     reason: String,
     /// Name of the program that bans, instead of `hand`. Its bans are of this host alone, and bans of another origin
-    /// stay if they last as long or longer
+    /// stay if they last as long or longer. Names of more than 32 bytes are cut, and end with a checksum
     #[arg(long, value_name = "NAME", default_value = BY_HAND, hide_default_value = true)]
     origin: String,
 }
 
 /// Reads a prefix. Fails if its ban is most likely a mistake.
 fn bannable(text: &str) -> Result<IpNet, Invalid> {
-    let net = prefix(text)?;
+    let net = prefix_around(text)?;
     limiter_feed::bannable(&net).map_err(|why| invalid!("{why}"))?;
     Ok(net)
 }
 
-pub async fn run(arguments: Ban) -> anyhow::Result<()> {
+pub async fn run(mut arguments: Ban) -> anyhow::Result<()> {
+    arguments.origin = bans::origin(&arguments.origin);
+    arguments.reason = bans::reason(&arguments.reason);
     let (origin, reason) = (&arguments.origin, &arguments.reason);
     if origin == BY_FLEET {
         return Err(usage(invalid!(

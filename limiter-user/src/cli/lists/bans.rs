@@ -1,5 +1,5 @@
 use clap::Args;
-use limiter_kernel::Attachment;
+use limiter_kernel::{Attachment, program::bans::origin};
 
 use crate::{
     cli::shared::{answer, each, interface},
@@ -12,6 +12,9 @@ pub struct Bans {
     /// The interfaces, separated by spaces or commas. Default: all that limiter is attached to
     #[arg(value_name = "IFACE", default_value = "all", hide_default_value = true, value_delimiter = ',', value_parser = interface)]
     interfaces: Vec<String>,
+    /// Only bans of this origin, and no sources that limits hold
+    #[arg(long, value_name = "NAME")]
+    origin: Option<String>,
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
@@ -19,7 +22,10 @@ pub struct Bans {
 
 pub async fn run(arguments: Bans) -> anyhow::Result<()> {
     let list = async |interface: &str| {
-        let bans = observe::Bans::new(&Attachment::open(interface).await?)?;
+        let mut bans = observe::Bans::new(&Attachment::open(interface).await?)?;
+        if let Some(name) = &arguments.origin {
+            bans.keep_origin(&origin(name));
+        }
         answer(arguments.json, &bans, || show::bans::bans(&bans))
     };
     each(&arguments.interfaces, list).await

@@ -1,13 +1,18 @@
 use clap::Args;
 use ipnet::IpNet;
 
-use limiter_config::lists::show;
+use limiter_config::lists::{prefix_around, show};
 use limiter_fleet::{host::BANS, store::Edit};
-use limiter_kernel::{Attachment, Result, ops::bans::BY_FLEET, program::bans::text, sys::clock};
+use limiter_kernel::{
+    Attachment, Result,
+    ops::bans::BY_FLEET,
+    program::bans::{origin, text},
+    sys::clock,
+};
 
 use super::{by_fleet, edit::first_of};
 use crate::{
-    cli::shared::{OnOne, each, note, outcome, prefix},
+    cli::shared::{OnOne, each, note, outcome},
     observe::{Asked, readers},
 };
 
@@ -17,21 +22,38 @@ pub struct Unban {
     #[command(flatten)]
     on: OnOne,
     /// Addresses or prefixes as they were banned, or addresses that a limit holds. `reset` ends holds of other keys
-    #[arg(value_name = "CIDR", value_parser = prefix, required = true)]
+    #[arg(value_name = "CIDR", value_parser = prefix_around, required_unless_present = "all")]
     prefixes: Vec<IpNet>,
+    /// End all bans; with --origin, all bans of that origin
+    #[arg(long, conflicts_with = "prefixes")]
+    all: bool,
     /// Only end bans of this origin, and no holds
     #[arg(long, value_name = "NAME")]
     origin: Option<String>,
 }
 
-pub async fn run(arguments: Unban) -> anyhow::Result<()> {
+pub async fn run(mut arguments: Unban) -> anyhow::Result<()> {
+    arguments.origin = arguments.origin.map(|name| origin(&name));
     let unban = async |interface: &str| unban(interface, &arguments).await;
     each(&arguments.on.interfaces, unban).await
 }
 
 async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
-    let (prefixes, origin) = (&arguments.prefixes, &arguments.origin);
+    let origin = &arguments.origin;
     let mut attachment = Attachment::open(interface).await?;
+    let prefixes = &match arguments.all {
+        true => all(&attachment, origin.as_deref())?,
+        false => arguments.prefixes.clone(),
+    };
+    if prefixes.is_empty() {
+        let of_origin = origin.iter().map(|origin| format!(" of {origin}"));
+        let of_origin: String = of_origin.collect();
+        outcome(
+            true,
+            &format!("{interface}: unchanged: no bans{of_origin}\n"),
+        );
+        return Ok(());
+    }
     let mut of_fleet = Vec::new();
     if attachment.record.settings.shares(BANS) && origin.is_none() {
         for (prefix, ban) in attachment.bans.at(clock::now()?)? {
@@ -82,6 +104,13 @@ async fn unban(interface: &str, arguments: &Unban) -> anyhow::Result<()> {
     outcome(missing.is_some(), &text);
     missing.iter().for_each(|why| note(why));
     Ok(())
+}
+
+/// The prefixes of all bans, or of those of one origin.
+fn all(attachment: &Attachment, origin: Option<&str>) -> Result<Vec<IpNet>> {
+    let bans = attachment.bans.at(clock::now()?)?.into_iter();
+    let wanted = bans.filter(|(_, ban)| origin.is_none_or(|origin| text(&ban.origin) == origin));
+    Ok(wanted.map(|(prefix, _)| prefix).collect())
 }
 
 /// Ends the holds of limits on an address. Returns false if there were none.
