@@ -13,11 +13,12 @@ use crate::{
 const OF_KERNEL: [&str; 2] = ["aya", "rtnetlink"];
 
 /// Each crate, with those of this workspace and of [`OF_KERNEL`] that it may depend on.
-const CRATES: [(&str, &str); 6] = [
+const CRATES: [(&str, &str); 7] = [
     ("limiter-common", ""),
-    ("limiter-config", "limiter-common"),
-    ("limiter-feed", "limiter-config"),
+    ("limiter-config", "limiter-common limiter-lists"),
+    ("limiter-feed", "limiter-config limiter-lists"),
     ("limiter-fleet", "limiter-common"),
+    ("limiter-lists", ""),
     (
         "limiter-kernel",
         "aya rtnetlink limiter-common limiter-config",
@@ -42,13 +43,14 @@ const RULES: [(&str, &str); 7] = [
 
 /// Each crate, with the most files that one import circle has. Above three, a circle is to be opened: the number only
 /// falls.
-const CIRCLE_MAX: [(&str, usize); 10] = [
+const CIRCLE_MAX: [(&str, usize); 11] = [
     ("limiter-common", 3),
     ("limiter-config", 2),
     ("limiter-ebpf", 1),
     ("limiter-feed", 2),
     ("limiter-fleet", 3),
     ("limiter-kernel", 3),
+    ("limiter-lists", 2),
     ("limiter-user", 3),
     ("tests", 2),
     ("tests/load", 2),

@@ -53,13 +53,14 @@ pub fn scratch() -> Result<TempDir> {
 }
 
 /// The folders of the host's packages and of the BPF program.
-pub const CRATES: [&str; 9] = [
+pub const CRATES: [&str; 10] = [
     "limiter-common",
     "limiter-config",
     "limiter-ebpf",
     "limiter-feed",
     "limiter-fleet",
     "limiter-kernel",
+    "limiter-lists",
     "limiter-user",
     "tests",
     "xtask",
