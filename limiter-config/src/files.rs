@@ -5,6 +5,7 @@ use std::{
     io::{self, Read},
     os::unix::fs::OpenOptionsExt,
     path::Path,
+    time::Duration,
 };
 
 /// Reads a regular file of at most `most` bytes, also through symbolic links. A pipe or a device is refused, because
@@ -43,6 +44,15 @@ const TEXT_MOST: u64 = 64 << 20;
 pub fn read_text(path: &Path) -> io::Result<String> {
     let text = String::from_utf8(read(path, TEXT_MOST)?);
     text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not text in UTF-8"))
+}
+
+/// The time since a file was last written; zero if it is not known.
+pub fn age(path: &Path) -> Duration {
+    let written = path.metadata().and_then(|metadata| metadata.modified());
+    written
+        .ok()
+        .and_then(|written| written.elapsed().ok())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

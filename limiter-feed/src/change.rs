@@ -32,20 +32,47 @@ pub fn difference(own: &Own, wanted: &Wanted, tolerance: impl Fn(u64) -> u64) ->
     (add.collect(), remove.copied().collect())
 }
 
-/// Brings a feed's `own` bans on an interface, which has room for `room` more, to the `wanted` ones. `source`: its name.
+/// The size of a change on an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Name of the interface.
+    pub interface: String,
+    /// Bans that are added.
+    pub added: usize,
+    /// Bans that get another end.
+    pub renewed: usize,
+    /// Bans that are removed.
+    pub removed: usize,
+}
+
+impl Size {
+    /// Returns true if bans begin or end.
+    pub fn is_worth_a_line(&self) -> bool {
+        self.added + self.removed > 0
+    }
+}
+
+/// The change that brings a feed's `own` bans on an interface, which has room for `room` more, to the `wanted` ones,
+/// and its size. `source`: its name.
 /// Fails if the room is too small.
-pub async fn bring(
+pub async fn plan(
     host: &mut impl Host,
     interface: &str,
     own: &Own,
     room: u64,
     wanted: &Wanted,
     source: &str,
-) -> Result<Others, String> {
+) -> Result<(Edit, Size), String> {
     // Half of a long time is not worth a change.
     let edit = difference(own, wanted, |left| (left / 2).max(2_000));
     let new = edit.0.iter().filter(|ban| !own.contains_key(&ban.0));
     let mut new: BTreeSet<IpNet> = new.map(|ban| ban.0).collect();
+    let size = Size {
+        interface: interface.to_owned(),
+        added: new.len(),
+        renewed: edit.0.len() - new.len(),
+        removed: edit.1.len(),
+    };
     let fits = |new: &BTreeSet<_>| new.len() as u64 <= edit.1.len() as u64 + room;
     if !fits(&new) {
         // Bans of other origins stay, and take no more room.
@@ -60,7 +87,20 @@ pub async fn bring(
             wanted.len()
         ));
     }
-    change(host, interface, edit).await
+    Ok((edit, size))
+}
+
+/// The bans of other origins that keep a change from being made.
+pub async fn kept_by_others(
+    host: &mut impl Host,
+    interface: &str,
+    edit: &Edit,
+) -> Result<Others, String> {
+    let others: BTreeSet<_> = host.others(interface).await?.into_iter().collect();
+    let prefixes = edit.0.iter().map(|ban| ban.0);
+    let mut kept = prefixes.filter(|prefix| others.contains(prefix));
+    let first = kept.next();
+    Ok((kept.count() as u64 + u64::from(first.is_some()), first))
 }
 
 /// Changes the bans on an interface, a part at a time.

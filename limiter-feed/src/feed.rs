@@ -9,7 +9,7 @@ use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
     Settings, change,
-    host::{Host, Others, State},
+    host::{Host, Others, Own, ReadAs, State},
     http::Servers,
     left_out::{LeftOut, Reason},
     protected::{Protected, show},
@@ -43,6 +43,10 @@ pub struct Feed<H> {
     is_whole: bool,
     /// True if all interfaces have what they should.
     is_brought: bool,
+    /// True if nothing is changed: rounds find out what they would change.
+    is_dry: bool,
+    /// The changes of the last round.
+    changes: Vec<change::Size>,
     state: State,
 }
 
@@ -65,8 +69,27 @@ impl<H: Host> Feed<H> {
             due: Instant::now(),
             is_whole: false,
             is_brought: false,
+            is_dry: false,
+            changes: Vec::new(),
             state,
         }
+    }
+
+    /// Makes rounds change nothing, and find out what they would change.
+    pub fn dry_run(&mut self) {
+        self.is_dry = true;
+    }
+
+    /// Lines about what the last round has changed, or would change.
+    pub fn changes(&self) -> Vec<String> {
+        let would = if self.is_dry { "that would be " } else { "" };
+        let line = |size: &change::Size| {
+            format!(
+                "{}: bans {would}added: {}, renewed: {}, removed: {}",
+                size.interface, size.added, size.renewed, size.removed
+            )
+        };
+        self.changes.iter().map(line).collect()
     }
 
     /// The state after the last round.
@@ -93,18 +116,31 @@ impl<H: Host> Feed<H> {
                 }
             }
             self.notes(&before).iter().for_each(|note| say(note));
+            // CrowdSec's decisions change all the time.
+            if self.settings.list.is_some()
+                && self.changes.iter().any(change::Size::is_worth_a_line)
+            {
+                self.changes().iter().for_each(|line| say(line));
+            }
             tokio::time::sleep(self.pause()).await;
         }
     }
 
-    /// Lines about what is left out or held back, and was not in the state `before`.
+    /// Lines about how the list was read, if there is no error, and what is left out or held back, if they were not in the
+    /// state `before`.
     pub fn notes(&self, before: &State) -> Vec<String> {
+        let form = |read: &ReadAs| (read.format.clone(), read.why.clone(), read.networks);
+        let is_said = before.error.is_none() && before.succeeded.is_some();
+        let said = before.read_as.as_ref().filter(|_| is_said).map(form);
+        let read_as = self.state.read_as.as_ref();
+        let read_as = read_as.filter(|now| self.state.error.is_none() && said != Some(form(now)));
         let is_new = |now: &&LeftOut| {
             let mut before = before.left_out.iter();
             !before.any(|then| (then.reason, &then.first) == (now.reason, &now.first))
         };
         let left_out = self.state.left_out.iter().filter(is_new);
-        let mut notes: Vec<_> = left_out.map(LeftOut::text).collect();
+        let mut notes = read_as.map(ReadAs::notes).unwrap_or_default();
+        notes.extend(left_out.map(LeftOut::text));
         if let (count, Some(first)) = self.wishes.unconfirmed.count()
             && count != before.held_back
         {
@@ -164,6 +200,7 @@ impl<H: Host> Feed<H> {
         }
         self.state.wanted = self.wishes.wanted.len() as u64;
         self.state.held_back = self.wishes.unconfirmed.count().0;
+        self.state.read_as.clone_from(&self.wishes.read_as);
         self.state.error = error.clone();
         self.host.report(&self.state);
         error.map_or(Ok(()), Err)
@@ -207,6 +244,7 @@ impl<H: Host> Feed<H> {
     /// the others from their bans.
     async fn bring(&mut self, news: Option<Fetched>, asked: Instant) -> Result<(), String> {
         self.is_brought = false;
+        self.changes.clear();
         let found = self.host.own(&self.settings.interfaces).await;
         let taken = match (&found, news) {
             (_, None) => Ok(()),
@@ -230,10 +268,7 @@ impl<H: Host> Feed<H> {
         let mut others = Others::default();
         for (interface, own) in found.own {
             let brought = match own {
-                Ok((own, room)) => {
-                    let source = &self.state.source;
-                    change::bring(&mut self.host, &interface, &own, room, &allowed, source).await
-                }
+                Ok((own, room)) => self.bring_one(&interface, &own, room, &allowed).await,
                 Err(error) => Err(error),
             };
             match brought {
@@ -250,92 +285,54 @@ impl<H: Host> Feed<H> {
         taken.and(result)
     }
 
-    /// The wanted bans without those that cover protected addresses. Notes those that are left out.
+    /// Brings the `own` bans on an interface to the wanted ones, or finds out what that would change.
+    async fn bring_one(
+        &mut self,
+        interface: &str,
+        own: &Own,
+        room: u64,
+        wanted: &Wanted,
+    ) -> Result<Others, String> {
+        let source = &self.state.source;
+        let planned = change::plan(&mut self.host, interface, own, room, wanted, source).await;
+        let (edit, mut size) = planned?;
+        let others = match self.is_dry {
+            true => change::kept_by_others(&mut self.host, interface, &edit).await?,
+            false => change::change(&mut self.host, interface, edit).await?,
+        };
+        size.added = size
+            .added
+            .saturating_sub(usize::try_from(others.0).unwrap_or(usize::MAX));
+        self.changes.push(size);
+        Ok(others)
+    }
+
+    /// The wanted bans without the protected addresses. Notes those that are left out, whole or in part. Decisions of
+    /// CrowdSec are left out whole: its answers are compared with the bans in force.
     fn allowed(&mut self, protected: &Protected) -> Wanted {
         let covering = protected.covering(self.wishes.wanted.keys());
         self.state.left_out.clone_from(&self.wishes.unusable);
-        if let Some(first) = covering.first() {
-            let (count, words) = (covering.len() as u64, protected.words(first));
-            let first = || words.unwrap_or_default();
-            LeftOut::add_many(&mut self.state.left_out, Reason::Protected, count, first);
+        let mut allowed = self.wishes.without(&covering);
+        for prefix in &covering {
+            let rest = match self.settings.list {
+                Some(_) => protected.rest(prefix),
+                None => Vec::new(),
+            };
+            let reason = match rest.is_empty() {
+                true => Reason::Protected,
+                false => Reason::InPart,
+            };
+            let first = || protected.words(prefix).unwrap_or_default();
+            LeftOut::add(&mut self.state.left_out, reason, first);
+            if let Some(wish) = self.wishes.wanted.get(prefix) {
+                for net in rest {
+                    allowed.entry(net).or_insert_with(|| wish.clone());
+                }
+            }
         }
-        self.wishes.without(&covering)
+        allowed
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{collections::HashMap, fs};
-
-    use ipnet::IpNet;
-
-    use super::*;
-    use crate::host::{Edit, Found, Own};
-
-    /// A host whose second interface may be off.
-    #[derive(Default)]
-    struct Fake {
-        bans: [Own; 2],
-        is_off: bool,
-    }
-
-    impl Host for Fake {
-        async fn own(&mut self, _: &[String]) -> Result<Found, String> {
-            let one = ("one".to_owned(), Ok((self.bans[0].clone(), 10)));
-            let two = match self.is_off {
-                true => Err("two is off".to_owned()),
-                false => Ok((self.bans[1].clone(), 10)),
-            };
-            Ok(Found {
-                own: vec![one, ("two".to_owned(), two)],
-                protected: Protected::default(),
-            })
-        }
-
-        async fn others(&mut self, _: &str) -> Result<Vec<IpNet>, String> {
-            Ok(Vec::new())
-        }
-
-        async fn change(&mut self, interface: &str, edit: Edit) -> Result<Others, String> {
-            let bans = &mut self.bans[usize::from(interface == "two")];
-            bans.extend(edit.0.into_iter().map(|(prefix, left, _)| (prefix, left)));
-            bans.retain(|prefix, _| !edit.1.contains(prefix));
-            Ok(Others::default())
-        }
-
-        fn is_gone(&self) -> bool {
-            false
-        }
-
-        fn report(&mut self, _: &State) {}
-    }
-
-    #[tokio::test]
-    async fn interface_that_is_off_is_tried_again_without_reading_the_source() {
-        let path = std::env::temp_dir().join(format!("limiter-feed-{}", std::process::id()));
-        fs::write(&path, "192.0.2.7\n").expect("written");
-        let text = format!("list = '{}'", path.display());
-        let settings = Settings::parse(&text).expect("valid");
-        let host = Fake {
-            is_off: true,
-            ..Fake::default()
-        };
-        let mut feed = Feed::new(settings, String::new(), host);
-        assert_eq!(feed.round().await, Err("two is off".to_owned()));
-        let lengths = |feed: &Feed<Fake>| feed.host.bans.each_ref().map(HashMap::len);
-        assert_eq!((lengths(&feed), feed.pause()), ([1, 0], LATER));
-        // The list is due in an hour.
-        fs::write(&path, "192.0.2.7\n192.0.2.8\n").expect("written");
-        assert_eq!(feed.round().await, Err("two is off".to_owned()));
-        feed.host.is_off = false;
-        assert_eq!(feed.round().await, Ok(()));
-        assert_eq!(lengths(&feed), [1, 1]);
-        assert!(feed.pause() > Duration::from_secs(3_500));
-        // A source that fails is tried again soon.
-        fs::remove_file(&path).expect("removed");
-        feed.due = Instant::now();
-        assert!(feed.round().await.is_err());
-        assert!(feed.pause() > SOON && feed.pause() <= LATER);
-        assert_eq!(lengths(&feed), [1, 1]);
-    }
-}
+mod tests;

@@ -66,6 +66,9 @@ pub struct State {
     /// Entries of the source that are not in force, by reason.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
+    /// How the list was read last.
+    #[serde(default)]
+    pub read_as: Option<ReadAs>,
     /// Bans that CrowdSec's last full answer lacks. They stay until another one, half a minute later, lacks them too.
     #[serde(default)]
     pub held_back: u64,
@@ -73,4 +76,41 @@ pub struct State {
     pub succeeded: Option<u64>,
     /// The error of the last round.
     pub error: Option<String>,
+}
+
+/// How a list was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReadAs {
+    /// The format.
+    pub format: String,
+    /// What shows that the list has this format.
+    pub why: String,
+    /// Entries that were read.
+    pub entries: u64,
+    /// Entries of these with bits set behind the length of their prefix: their networks are banned.
+    pub networks: u64,
+    /// The place of the first of them in the list.
+    pub first_network: Option<String>,
+}
+
+impl ReadAs {
+    /// Lines about how the list was read.
+    pub fn notes(&self) -> Vec<String> {
+        let Self {
+            format,
+            why,
+            entries,
+            networks,
+            ..
+        } = self;
+        let plural = if *entries == 1 { "entry" } else { "entries" };
+        let mut notes = vec![format!("read {entries} {plural} as {format} ({why})")];
+        if let Some(first) = &self.first_network {
+            notes.push(format!(
+                "entries with bits set behind the length of their prefix, whose networks are banned: {networks}, the first in {first}"
+            ));
+        }
+        notes
+    }
 }

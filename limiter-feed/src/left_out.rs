@@ -1,5 +1,6 @@
 //! Entries of a source that are not in force, by reason.
 
+use limiter_lists::Reason as InList;
 use serde::{Deserialize, Serialize};
 
 /// The reason why entries of a source are not in force.
@@ -7,23 +8,56 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Not an address or prefix, or one that must not be banned.
+    /// Not an address or prefix, or one of CrowdSec's that must not be banned.
     Invalid,
-    /// A decision other than a ban.
+    /// Not a ban.
     NotBan,
     /// It covers an address that the host needs.
     Protected,
     /// A ban of another origin stays instead.
     OtherOrigin,
+    /// So much of the Internet that it must not be banned.
+    TooLarge,
+    /// Text behind the address is no comment.
+    Text,
+    /// It may be a range, a length or a count.
+    Ambiguous,
+    /// A range whose ends or length do not fit together.
+    Range,
+    /// A length or netmask that does not exist.
+    Length,
+    /// Numbers that may be octal.
+    LeadingZeros,
+    /// An address with a port.
+    Port,
+    /// An address with a zone.
+    Zone,
+    /// A row or line without the field.
+    NoField,
+    /// A rule, or an element that is more than an address.
+    OtherKind,
+    /// It covers an address that the host needs, and is banned without that address.
+    InPart,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 15] = [
         Self::Invalid,
         Self::NotBan,
         Self::Protected,
         Self::OtherOrigin,
+        Self::TooLarge,
+        Self::Text,
+        Self::Ambiguous,
+        Self::Range,
+        Self::Length,
+        Self::LeadingZeros,
+        Self::Port,
+        Self::Zone,
+        Self::NoField,
+        Self::OtherKind,
+        Self::InPart,
     ];
 
     /// Its name in metrics and JSON.
@@ -33,16 +67,57 @@ impl Reason {
             Self::NotBan => "not_ban",
             Self::Protected => "protected",
             Self::OtherOrigin => "other_origin",
+            Self::TooLarge => "too_large",
+            Self::Text => "text",
+            Self::Ambiguous => "ambiguous",
+            Self::Range => "range",
+            Self::Length => "length",
+            Self::LeadingZeros => "leading_zeros",
+            Self::Port => "port",
+            Self::Zone => "zone",
+            Self::NoField => "no_field",
+            Self::OtherKind => "other_kind",
+            Self::InPart => "in_part",
         }
     }
 
     /// Words for people.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Invalid => "not addresses or prefixes to ban",
-            Self::NotBan => "not bans",
-            Self::Protected => "would cut this host off",
-            Self::OtherOrigin => "banned by another origin already",
+    pub fn text(self) -> String {
+        let in_list = match self {
+            Self::Invalid => return "not addresses or prefixes to ban".to_owned(),
+            Self::NotBan => return "not bans".to_owned(),
+            Self::Protected => return "would cut this host off".to_owned(),
+            Self::OtherOrigin => return "banned by another origin already".to_owned(),
+            Self::TooLarge => return "too much of the Internet to ban".to_owned(),
+            Self::InPart => return "in part, or they would cut this host off".to_owned(),
+            Self::Text => InList::Text,
+            Self::Ambiguous => InList::Ambiguous,
+            Self::Range => InList::WrongRange,
+            Self::Length => InList::WrongLength,
+            Self::LeadingZeros => InList::LeadingZeros,
+            Self::Port => InList::Port,
+            Self::Zone => InList::Zone,
+            Self::NoField => InList::NoField,
+            Self::OtherKind => InList::OtherKind,
+        };
+        in_list.to_string()
+    }
+}
+
+impl From<InList> for Reason {
+    fn from(reason: InList) -> Self {
+        match reason {
+            InList::NotAddress => Self::Invalid,
+            InList::Text => Self::Text,
+            InList::Ambiguous => Self::Ambiguous,
+            InList::WrongRange => Self::Range,
+            InList::WrongLength => Self::Length,
+            InList::LeadingZeros => Self::LeadingZeros,
+            InList::Port => Self::Port,
+            InList::Zone => Self::Zone,
+            InList::NoField => Self::NoField,
+            InList::NotBan => Self::NotBan,
+            InList::OtherKind => Self::OtherKind,
         }
     }
 }

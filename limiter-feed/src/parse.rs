@@ -1,6 +1,6 @@
-//! The formats of lists, and of CrowdSec's decisions.
+//! CrowdSec's decisions, and the prefixes that may be banned.
 
-use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+use std::{net::IpAddr, time::Duration};
 
 use ipnet::{IpNet, Ipv6Net};
 use serde::Deserialize;
@@ -33,62 +33,6 @@ fn prefix(text: &str) -> Option<IpNet> {
     let net = net.or_else(|| text.parse().ok().map(|address: IpAddr| address.into()));
     let net = net.map(|net: IpNet| net.trunc());
     net.filter(|net| bannable(net).is_ok())
-}
-
-/// A line of a list in JSON, as Spamhaus writes it.
-#[derive(Deserialize)]
-struct Line {
-    #[serde(alias = "ip", alias = "range", alias = "prefix")]
-    cidr: Option<String>,
-}
-
-/// The entries of a list.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Entries {
-    /// Prefixes that may be banned.
-    pub prefixes: BTreeSet<IpNet>,
-    /// The other entries.
-    pub left_out: Vec<LeftOut>,
-}
-
-/// Reads a list. Each line has one address or prefix, alone, before a space, comma, `;` or `#`, or in JSON under `cidr`,
-/// `ip`, `range` or `prefix`.
-/// Fails if more than a tenth of the entries cannot be read or must not be banned, or if there is no entry.
-pub fn list(text: &str) -> Result<Entries, String> {
-    let mut all = Entries::default();
-    let (mut entries, mut last_invalid) = (0_u64, 0);
-    for (number, line) in (1_usize..).zip(text.lines()) {
-        let line = line.trim_start_matches('\u{feff}').trim();
-        let read = if line.starts_with('{') {
-            match serde_json::from_str(line) {
-                // A line about the list itself.
-                Ok(Line { cidr: None }) => continue,
-                Ok(Line { cidr: Some(cidr) }) => prefix(&cidr),
-                Err(_) => None,
-            }
-        } else if line.is_empty() || line.starts_with(['#', ';', '/']) {
-            continue;
-        } else {
-            let end = |character: char| character.is_whitespace() || ",;#".contains(character);
-            prefix(line.split(end).next().unwrap_or_default())
-        };
-        entries += 1;
-        match read {
-            Some(net) => drop(all.prefixes.insert(net)),
-            None => {
-                last_invalid = number;
-                let first = || format!("line {number}, '{line}'");
-                LeftOut::add(&mut all.left_out, Reason::Invalid, first);
-            }
-        }
-    }
-    match all.left_out.first().map_or(0, |invalid| invalid.entries) {
-        invalid if invalid * 10 > entries => Err(format!(
-            "{invalid} of {entries} entries are not addresses or prefixes to ban, the last in line {last_invalid}"
-        )),
-        _ if all.prefixes.is_empty() => Err("it has no addresses".to_owned()),
-        _ => Ok(all),
-    }
 }
 
 /// An answer of CrowdSec's stream.
@@ -170,10 +114,6 @@ fn time(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn nets(all: &[&str]) -> BTreeSet<IpNet> {
-        all.iter().map(|net| net.parse().unwrap()).collect()
-    }
-
     #[test]
     fn prefixes_that_nobody_means_to_ban_are_refused() {
         for (prefix, is_fine) in [
@@ -190,51 +130,6 @@ mod tests {
             let net = prefix.parse().unwrap();
             assert_eq!(bannable(&net).is_ok(), is_fine, "{prefix}");
         }
-    }
-
-    #[test]
-    fn usual_formats_are_read() {
-        let wanted = nets(&["192.0.2.0/24", "198.51.100.7/32", "2001:db8::/32"]);
-        for text in [
-            "192.0.2.0/24\n198.51.100.7\r\n2001:db8::/32",
-            "\u{feff}# a list\n\n192.0.2.9/24 # x\n198.51.100.7,ssh\n2001:db8::/32\tx\n",
-            "; Spamhaus DROP List\n192.0.2.0/24 ; SBL1\n198.51.100.7/32 ; SBL2\n2001:db8::/32 ; SBL3\n",
-            "{\"cidr\":\"192.0.2.0/24\",\"sblid\":\"SBL1\"}\n{\"ip\":\"198.51.100.7\"}\n{\"prefix\":\"2001:db8::/32\"}\n{\"type\":\"metadata\",\"records\":3}\n",
-        ] {
-            let read = list(text).unwrap();
-            assert_eq!(
-                (read.prefixes, read.left_out),
-                (wanted.clone(), vec![]),
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn pages_and_empty_lists_are_refused() {
-        for text in [
-            "",
-            "# nothing\n",
-            "<html><body>Blocked</body></html>",
-            "0.0.0.0/0\n",
-            "192.0.2.1\n{\"cidr\":\"192.0\n",
-            "{\"cidr\": 7}",
-        ] {
-            assert!(list(text).is_err(), "{text}");
-        }
-        // A wrong line among many is left out.
-        let many: String = (0..10).map(|last| format!("192.0.2.{last}\n")).collect();
-        let read = list(&(many.clone() + "0.0.0.0/0")).unwrap();
-        assert_eq!(read.prefixes.len(), 10);
-        let first = "line 11, '0.0.0.0/0'".to_owned();
-        let invalid = LeftOut {
-            reason: Reason::Invalid,
-            entries: 1,
-            first,
-        };
-        assert_eq!(read.left_out, [invalid]);
-        let why = list(&(many + "x\ny")).unwrap_err();
-        assert!(why.contains("2 of 12") && why.contains("line 12"), "{why}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::{
 };
 
 use ipnet::IpNet;
+use limiter_lists::Range;
 use serde::{Deserialize, Serialize};
 
 /// Addresses that the host needs, with their use, such as `the default gateway`.
@@ -33,6 +34,28 @@ impl Protected {
         covering.copied().collect()
     }
 
+    /// The rest of a prefix without the addresses that it covers, as the fewest prefixes. A prefix that covers one of a
+    /// private network has no rest: other hosts of that network, which may be this host's, must not be banned.
+    pub fn rest(&self, prefix: &IpNet) -> Vec<IpNet> {
+        let covered = self.0.range(prefix.network()..=prefix.broadcast());
+        let covered: Vec<_> = covered.map(|(address, _)| *address).collect();
+        if covered.iter().any(is_private) {
+            return Vec::new();
+        }
+        let mut rest = vec![Range::of_prefix(prefix)];
+        for address in covered.into_iter().map(Range::of_address) {
+            let part = rest.iter().position(|range| range.is_around(&address));
+            match part {
+                Some(index) => {
+                    let range = rest.swap_remove(index);
+                    rest.extend(range.without(&address));
+                }
+                None => rest.retain(|range| *range != address),
+            }
+        }
+        rest.iter().flat_map(Range::prefixes).collect()
+    }
+
     /// A text about a prefix that covers an address.
     pub fn words(&self, prefix: &IpNet) -> Option<String> {
         let (address, used) = self.covered(prefix)?;
@@ -41,6 +64,17 @@ impl Protected {
             true => format!("{prefix} is {used}"),
             false => format!("{prefix} covers {address}, {used}"),
         })
+    }
+}
+
+/// Returns true for an address that only a local network has.
+fn is_private(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            let is_of_provider = v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64;
+            v4.is_private() || v4.is_loopback() || v4.is_link_local() || is_of_provider
+        }
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
     }
 }
 
@@ -76,6 +110,47 @@ mod tests {
         ] {
             let prefix: IpNet = prefix.parse().unwrap();
             assert_eq!(needed.words(&prefix).as_deref(), words, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn rest_of_a_prefix_has_all_addresses_but_the_needed_ones() {
+        let mut needed = Protected::default();
+        for address in [
+            "192.0.2.1",
+            "192.0.2.4",
+            "2001:db8::1",
+            "10.0.0.1",
+            "100.64.0.1",
+            "fe80::1",
+            "fd00::1",
+        ] {
+            needed.add([address.parse().unwrap()], "an address of this host");
+        }
+        for (prefix, rest) in [
+            ("192.0.2.0/30", &["192.0.2.0/32", "192.0.2.2/31"][..]),
+            (
+                "192.0.2.0/29",
+                &[
+                    "192.0.2.0/32",
+                    "192.0.2.5/32",
+                    "192.0.2.6/31",
+                    "192.0.2.2/31",
+                ],
+            ),
+            ("192.0.2.1/32", &[]),
+            ("2001:db8::/127", &["2001:db8::/128"]),
+            ("10.0.0.0/24", &[]),
+            ("100.64.0.0/10", &[]),
+            ("fe80::/64", &[]),
+            ("fd00::/64", &[]),
+            ("198.51.100.0/24", &["198.51.100.0/24"]),
+        ] {
+            let mut found = needed.rest(&prefix.parse().unwrap());
+            let mut wanted: Vec<IpNet> = rest.iter().map(|net| net.parse().unwrap()).collect();
+            found.sort();
+            wanted.sort();
+            assert_eq!(found, wanted, "{prefix}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use limiter_lists::Format;
 use serde::{Deserialize, Deserializer, de::Error};
 use ureq::http::Uri;
 
@@ -33,6 +34,12 @@ pub struct Settings {
     /// Maximum part of IPv4, or of the IPv6 networks (/48) of 2000::/3, that the bans may cover, in per cent.
     #[serde(default = "little", deserialize_with = "per_cent")]
     pub max_coverage: f64,
+    /// Format of the list. None: it is found by the list itself.
+    #[serde(default, deserialize_with = "format")]
+    pub format: Option<Format>,
+    /// Columns, JSON paths or sets of the list that have the addresses. Empty: they are found by the list itself.
+    #[serde(default, deserialize_with = "one_or_several")]
+    pub field: Vec<String>,
     /// Longest time in which a round reads its source.
     #[serde(default = "minute", deserialize_with = "lifetime")]
     pub timeout: Duration,
@@ -71,6 +78,29 @@ fn per_cent<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     }
 }
 
+fn format<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Format>, D::Error> {
+    match String::deserialize(from)?.as_str() {
+        "auto" => Ok(None),
+        name => name.parse().map(Some).map_err(D::Error::custom),
+    }
+}
+
+fn one_or_several<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "field is a name, or an array of names: write one as in \"ip\""
+    )]
+    enum Names {
+        One(String),
+        Several(Vec<String>),
+    }
+    Ok(match Names::deserialize(from)? {
+        Names::One(name) => vec![name],
+        Names::Several(names) => names,
+    })
+}
+
 fn lifetime<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     let time = humantime::parse_duration(&text).ok();
@@ -107,6 +137,9 @@ impl Settings {
             }
             (None, Some(_), None) => {
                 "crowdsec without key-file: write the output of `cscli bouncers add limiter -o raw` to a file, and name it"
+            }
+            (None, Some(_), Some(_)) if settings.format.is_some() || !settings.field.is_empty() => {
+                "format and field are for lists, and this is crowdsec: remove them"
             }
             (Some(_), None, Some(_)) => "key-file is for crowdsec, and this is a list: remove it",
             (Some(_), None, None) | (None, Some(_), Some(_)) => return Ok(settings),
@@ -155,6 +188,14 @@ mod tests {
         assert_eq!((list.max_coverage, list.timeout.as_secs()), (1.0, 60));
         let wide = Settings::parse("list = '/etc/bad'\nmax-coverage = 14").unwrap();
         assert_eq!(wide.max_coverage, 14.0);
+        let format = |text: &str| Settings::parse(&format!("list = '/a'\n{text}")).unwrap();
+        assert_eq!(format("format = 'auto'").format, None);
+        let table = format("format = 'table'\nfield = 'ip'");
+        assert_eq!(
+            (table.format, table.field),
+            (Some(Format::Table), vec!["ip".to_owned()])
+        );
+        assert_eq!(format("field = ['a', 'b']").field, ["a", "b"]);
         let crowdsec = "crowdsec = 'http://127.0.0.1:8080'\nkey-file = '/k'";
         let crowdsec = Settings::parse(crowdsec).unwrap();
         assert_eq!(crowdsec.interval(), Duration::from_secs(5));
@@ -190,6 +231,12 @@ mod tests {
             ("list = '/a'\nmax-coverage = 101", "from 0 to 100"),
             ("list = '/a'\nmax-coverage = nan", "from 0 to 100"),
             ("list = '/a'\nintervall = '1h'", "unknown field"),
+            ("list = '/a'\nformat = 'xml'", "one of auto, plain, ranges"),
+            ("list = '/a'\nfield = 7", "array of names"),
+            (
+                "crowdsec = 'http://a'\nkey-file = '/k'\nfield = 'ip'",
+                "remove them",
+            ),
         ] {
             let why = Settings::parse(text).unwrap_err();
             assert!(why.contains(says), "{text}: {why}");

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
     io::{ErrorKind, Read},
     path::Path,
     time::{Duration, Instant},
@@ -9,11 +10,14 @@ use std::{
 
 use ipnet::IpNet;
 use limiter_config::files;
+use limiter_lists::Options;
 use ureq::{Agent, Body, http::Response};
 
 use crate::{
+    host::ReadAs,
     http::{self, Servers},
     left_out::LeftOut,
+    list::list,
     parse::{self, Decisions},
     settings::{Settings, is_url},
     unconfirmed::CONFIRMED,
@@ -50,6 +54,10 @@ pub struct All {
     pub left_out: Vec<LeftOut>,
     /// Bans whose end the source has reported.
     pub ended: BTreeSet<IpNet>,
+    /// Ends that the list itself has: no round makes them later.
+    pub own_ends: BTreeMap<IpNet, Instant>,
+    /// How the list was read.
+    pub read_as: Option<ReadAs>,
 }
 
 /// A source.
@@ -60,6 +68,8 @@ pub struct Source {
     key: String,
     /// The tag of the list that was read last.
     tag: Option<String>,
+    /// The list that a server sent last, as a hash, and when it sent it first.
+    sent: Option<(u64, Instant)>,
     /// Time from which all of CrowdSec's decisions are read again.
     all_due: Instant,
 }
@@ -75,6 +85,7 @@ impl Source {
             settings,
             key,
             tag: None,
+            sent: None,
             all_due: Instant::now(),
         }
     }
@@ -90,11 +101,12 @@ impl Source {
         read.map_err(|error| format!("{}: {error}", self.settings.shown()))
     }
 
-    fn list(&mut self, list: &str, is_all: bool) -> Result<Fetched, String> {
+    fn list(&mut self, path: &str, is_all: bool) -> Result<Fetched, String> {
         let most = self.settings.max_size;
-        let ends = Instant::now() + self.settings.keep;
-        let bytes = if is_url(list) {
-            let mut request = self.client.get(list);
+        let now = Instant::now();
+        let ends = now + self.settings.keep;
+        let (bytes, age) = if is_url(path) {
+            let mut request = self.client.get(path);
             let tag = self.tag.take().filter(|_| !is_all);
             if let Some(tag) = &tag {
                 request = request.header("If-None-Match", tag);
@@ -110,24 +122,50 @@ impl Source {
             is_ok(&answer)?;
             let tag = answer.headers().get("ETag");
             self.tag = tag.and_then(|tag| Some(tag.to_str().ok()?.to_owned()));
-            read(answer.body_mut().as_reader(), most)?
+            let bytes = read(answer.body_mut().as_reader(), most)?;
+            let age = self.age(&bytes, now);
+            (bytes, age)
         } else {
-            files::read(Path::new(list), most).map_err(|error| match error.kind() {
+            let bytes = files::read(Path::new(path), most).map_err(|error| match error.kind() {
                 ErrorKind::FileTooLarge => format!("{error}: set max-size if it should be"),
                 ErrorKind::PermissionDenied => format!(
                     "{error}: feeds run as user nobody, so everyone must be able to read the file"
                 ),
                 _ => format!("{error}: name a regular file that everyone can read"),
-            })?
+            })?;
+            (bytes, files::age(Path::new(path)))
         };
-        let read = parse::list(&String::from_utf8_lossy(&bytes))?;
-        let prefixes = read.prefixes.into_iter();
-        let wanted = prefixes.map(|prefix| (prefix, (Some(ends), String::new())));
-        Ok(Fetched::All(All {
-            wanted: wanted.collect(),
+        let options = Options {
+            format: self.settings.format,
+            fields: self.settings.field.clone(),
+            max_size: most,
+        };
+        let read = list(&bytes, &options, age)?;
+        let mut all = All {
             left_out: read.left_out,
-            ended: BTreeSet::new(),
-        }))
+            read_as: Some(read.read_as),
+            ..All::default()
+        };
+        for (prefix, ends_in) in read.prefixes {
+            let own = ends_in.and_then(|time| now.checked_add(time));
+            all.own_ends.extend(own.map(|own| (prefix, own)));
+            let ends = own.map_or(ends, |own| own.min(ends));
+            all.wanted.insert(prefix, (Some(ends), String::new()));
+        }
+        Ok(Fetched::All(all))
+    }
+
+    /// The time since the server first sent these bytes. The ends of a list's entries count from then.
+    fn age(&mut self, bytes: &[u8], now: Instant) -> Duration {
+        let mut hasher = DefaultHasher::new();
+        bytes.hash(&mut hasher);
+        let hash = hasher.finish();
+        let first = match self.sent {
+            Some((known, first)) if known == hash => first,
+            _ => now,
+        };
+        self.sent = Some((hash, first));
+        now - first
     }
 
     fn crowdsec(&mut self, url: &str, is_all: bool) -> Result<Fetched, String> {

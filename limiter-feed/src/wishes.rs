@@ -1,7 +1,8 @@
 //! The bans that a feed wants, by the news of its source: which news it believes.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
+    iter::successors,
     time::{Duration, Instant},
 };
 
@@ -9,7 +10,7 @@ use ipnet::IpNet;
 
 use crate::{
     Settings, coverage,
-    host::{Own, OwnBy},
+    host::{Own, OwnBy, ReadAs},
     left_out::LeftOut,
     source::{All, Fetched, Wanted},
     unconfirmed::Unconfirmed,
@@ -27,6 +28,10 @@ pub struct Wishes {
     pub unconfirmed: Unconfirmed,
     /// Entries that the source has, and that no interface could ban.
     pub unusable: Vec<LeftOut>,
+    /// Ends that the list itself has.
+    own_ends: BTreeMap<IpNet, Instant>,
+    /// How the list was read.
+    pub read_as: Option<ReadAs>,
     /// True if the source has been read since the start: what it wants is known.
     pub is_known: bool,
 }
@@ -44,8 +49,10 @@ impl Wishes {
         match news {
             Fetched::All(all) => self.take_all(all, own, asked, settings)?,
             Fetched::Same(ends) => {
-                let all = self.wanted.values_mut();
-                all.for_each(|(end, _)| *end = Some(ends));
+                for (prefix, (end, _)) in &mut self.wanted {
+                    let own = self.own_ends.get(prefix);
+                    *end = Some(own.map_or(ends, |own| ends.min(*own)));
+                }
             }
             Fetched::Changes(changes) => {
                 let mut new = self.wanted.clone();
@@ -76,6 +83,8 @@ impl Wishes {
             wanted: mut new,
             left_out,
             ended,
+            own_ends,
+            read_as,
         } = all;
         check_coverage(&new, settings)?;
         let read = own
@@ -96,6 +105,7 @@ impl Wishes {
             self.unconfirmed.keep(&mut new, known, &ended, asked);
         }
         (self.wanted, self.unusable) = (new, left_out);
+        (self.own_ends, self.read_as) = (own_ends, read_as);
         Ok(())
     }
 
@@ -109,7 +119,7 @@ impl Wishes {
         settings: &Settings,
     ) -> Result<(), String> {
         let most = |all: usize| FEW.max(all.saturating_mul(settings.max_change) / 100);
-        let is_gone = |prefix: &&IpNet| !new.contains_key(prefix);
+        let is_gone = |prefix: &&IpNet| !is_within(prefix, new);
         let removed = own.keys().filter(is_gone).count();
         let last = self.wanted.len();
         let is_right = removed <= most(own.len())
@@ -141,8 +151,40 @@ impl Wishes {
     }
 }
 
+/// Returns true if a prefix, or one around it, is wanted. Only a part of a prefix that the host needs is in force.
+fn is_within(prefix: &IpNet, wanted: &Wanted) -> bool {
+    successors(Some(*prefix), IpNet::supernet).any(|around| wanted.contains_key(&around))
+}
+
 /// Fails if the wanted bans cover more than `max-coverage` allows.
 fn check_coverage(new: &Wanted, settings: &Settings) -> Result<(), String> {
     let checked = coverage::check(new.keys(), settings.max_coverage);
     checked.map_err(|why| format!("{}: {why}", settings.shown()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_that_has_not_changed_lengthens_no_end_of_its_own() {
+        let settings = Settings::parse("list = '/a'").expect("valid");
+        let now = Instant::now();
+        let [soon, later] = [100, 200].map(|seconds| now + Duration::from_secs(seconds));
+        let [timed, kept]: [IpNet; 2] =
+            ["192.0.2.1/32", "192.0.2.2/32"].map(|net| net.parse().expect("a prefix"));
+        let wish = |net, ends| (net, (Some(ends), String::new()));
+        let all = All {
+            wanted: [wish(timed, soon), wish(kept, soon)].into(),
+            own_ends: [(timed, soon)].into(),
+            ..All::default()
+        };
+        let mut wishes = Wishes::default();
+        for news in [Fetched::All(all), Fetched::Same(later)] {
+            let taken = wishes.take(news, &Vec::new(), now, &settings);
+            assert_eq!(taken, Ok(()));
+        }
+        let ends = |net| wishes.wanted[net].0;
+        assert_eq!((ends(&timed), ends(&kept)), (Some(soon), Some(later)));
+    }
 }

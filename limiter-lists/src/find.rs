@@ -86,16 +86,16 @@ fn signature(text: &str) -> Result<Option<(Format, &'static str)>, Error> {
 }
 
 fn columns_or_lines(text: &str, fields: &[String]) -> Result<List, Error> {
-    let with = |layout: table::Layout| {
+    let as_table = |layout: table::Layout| {
         let mut list = List::new(Format::Table, layout.why.clone());
         table::read(text, &layout, &mut list);
         list
     };
     if !fields.is_empty() {
-        return table::by_fields(text, fields).map(with);
+        return table::by_fields(text, fields).map(as_table);
     }
     if let Some(layout) = table::by_header(text)? {
-        return Ok(with(layout));
+        return Ok(as_table(layout));
     }
     let header = table::single_header(text);
     let mut list = List::new(
@@ -109,10 +109,13 @@ fn columns_or_lines(text: &str, fields: &[String]) -> Result<List, Error> {
     let is_unclear = [Reason::Text, Reason::Ambiguous, Reason::NotAddress]
         .into_iter()
         .any(|reason| list.left_out.count(reason) > 0);
-    match table::by_rows(text).filter(|_| is_unclear && header.is_none()) {
-        Some(layout) => Ok(with(layout)),
-        None => Ok(list),
+    if is_unclear
+        && header.is_none()
+        && let Some(layout) = table::by_rows(text)
+    {
+        return Ok(as_table(layout));
     }
+    Ok(list)
 }
 
 fn as_format(text: &str, format: Format, why: &str, fields: &[String]) -> Result<List, Error> {

@@ -20,7 +20,7 @@ pub fn is_line(line: &str) -> bool {
     match words[..] {
         ["create", _, kind, ..] => ["hash:", "bitmap:", "list:"]
             .iter()
-            .any(|of| kind.starts_with(of)),
+            .any(|group| kind.starts_with(group)),
         ["add", _, element, ..] => address::read(element).is_ok(),
         _ => false,
     }
@@ -68,7 +68,7 @@ pub fn read(text: &str, fields: &[String], list: &mut List) -> Result<(), Error>
             ["create", ..] => {}
             ["add", name, ..] if !chosen.iter().any(|chosen| chosen == name) => {}
             ["add", name, element, options @ ..] => {
-                let (read, timeout, is_excluded) = one(sets.get(*name), element, options);
+                let (read, timeout, is_excluded) = element_of(sets.get(*name), element, options);
                 match read {
                     Ok(addresses) if is_excluded => {
                         excluded.push(addresses.range);
@@ -84,9 +84,9 @@ pub fn read(text: &str, fields: &[String], list: &mut List) -> Result<(), Error>
     Ok(())
 }
 
-type One = (Result<Addresses, Reason>, Option<Duration>, bool);
+type Element = (Result<Addresses, Reason>, Option<Duration>, bool);
 
-fn one(set: Option<&Set>, element: &str, options: &[&str]) -> One {
+fn element_of(set: Option<&Set>, element: &str, options: &[&str]) -> Element {
     let mut timeout = set.and_then(|set| set.timeout);
     let mut is_excluded = false;
     let mut read = match set {

@@ -64,37 +64,37 @@ impl Tree {
         document.end()
     }
 
-    fn element(&mut self, of: usize) -> usize {
-        match self.0[of].elements {
+    fn element(&mut self, parent: usize) -> usize {
+        match self.0[parent].elements {
             Some(place) => place,
             None => {
-                let path = format!("{}[]", self.0[of].path);
-                let place = self.add(of, path);
-                self.0[of].elements = Some(place);
+                let path = format!("{}[]", self.0[parent].path);
+                let place = self.add(parent, path);
+                self.0[parent].elements = Some(place);
                 place
             }
         }
     }
 
-    fn key(&mut self, of: usize, key: &str) -> usize {
-        match self.0[of].keys.get(key) {
+    fn key(&mut self, parent: usize, key: &str) -> usize {
+        match self.0[parent].keys.get(key) {
             Some(place) => *place,
             None => {
-                let path = match self.0[of].path.as_str() {
+                let path = match self.0[parent].path.as_str() {
                     "" => key.to_owned(),
                     path => format!("{path}.{key}"),
                 };
-                let place = self.add(of, path);
+                let place = self.add(parent, path);
                 if place != BEYOND {
-                    self.0[of].keys.insert(key.to_owned(), place);
+                    self.0[parent].keys.insert(key.to_owned(), place);
                 }
                 place
             }
         }
     }
 
-    fn add(&mut self, of: usize, path: String) -> usize {
-        if of == BEYOND || self.0.len() >= MOST || path.len() > LONGEST {
+    fn add(&mut self, parent: usize, path: String) -> usize {
+        if parent == BEYOND || self.0.len() >= MOST || path.len() > LONGEST {
             return BEYOND;
         }
         self.0.push(Node {

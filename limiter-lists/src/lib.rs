@@ -6,15 +6,18 @@
 
 mod address;
 mod blocklists;
+mod cells;
 mod documents;
 mod error;
 mod find;
 mod format;
+mod header;
 mod ipset;
 mod json;
 mod lines;
 mod list;
 mod nft;
+mod nft_words;
 mod plain;
 mod range;
 mod reason;

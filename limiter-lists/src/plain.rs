@@ -28,7 +28,7 @@ fn add(list: &mut List, place: Place, line: &str) {
         Err(Reason::Text) => match several(entry) {
             Ok(all) => all
                 .into_iter()
-                .for_each(|one| list.add(place, Ok(one), line)),
+                .for_each(|entry| list.add(place, Ok(entry), line)),
             Err(reason) => list.add(place, Err(reason), line),
         },
         read => list.add(place, read, line),

@@ -51,9 +51,9 @@ impl Range {
 
     /// The fewest prefixes that have exactly these addresses, in order.
     pub fn prefixes(&self) -> impl Iterator<Item = IpNet> + use<> {
-        let one = (self.first == self.last).then(|| IpNet::from(self.first));
+        let single = (self.first == self.last).then(|| IpNet::from(self.first));
         let several = match (self.first, self.last) {
-            _ if one.is_some() => None,
+            _ if single.is_some() => None,
             (IpAddr::V4(first), IpAddr::V4(last)) => {
                 Some(IpSubnets::V4(Ipv4Subnets::new(first, last, 0)))
             }
@@ -62,7 +62,7 @@ impl Range {
             }
             _ => None,
         };
-        one.into_iter().chain(several.into_iter().flatten())
+        single.into_iter().chain(several.into_iter().flatten())
     }
 
     /// Returns true if it has all addresses of `other`, and more.

@@ -1,110 +1,20 @@
 //! Lists with columns: the header, the columns that are read, and the rows.
 
-use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
-
 use crate::{
-    address::{self, Addresses, between, is_netmask, is_number, with_length},
+    address::{self, is_netmask, is_number},
+    cells::{Cutter, DELIMITERS, cut},
     error::Error,
+    header::{Columns, Header, header, is_address, name_of, row},
     lines::{numbered, significant},
     list::{List, Place, shortened},
     plain::unquoted,
     reason::Reason,
 };
 
-/// The characters between columns. `None`: spaces and tabs.
-const DELIMITERS: [Option<u8>; 5] = [Some(b','), Some(b';'), Some(b'\t'), Some(b'|'), None];
-
-/// Names of columns with an address or a prefix, in small letters, with `_` between words.
-const ADDRESS: [&str; 29] = [
-    "ip",
-    "ips",
-    "ip_address",
-    "ipaddress",
-    "ip_addr",
-    "address",
-    "addr",
-    "ipv4",
-    "ipv6",
-    "ipv4_address",
-    "src_ip",
-    "source_ip",
-    "srcip",
-    "dst_ip",
-    "attacker_ip",
-    "attacker",
-    "cidr",
-    "ip_cidr",
-    "ip/cidr",
-    "network",
-    "net",
-    "prefix",
-    "ip_prefix",
-    "subnet",
-    "range",
-    "ip_range",
-    "iprange",
-    "netblock",
-    "ip/netmask",
-];
-const FIRST: [&str; 12] = [
-    "start",
-    "first",
-    "begin",
-    "start_ip",
-    "startip",
-    "ip_start",
-    "first_ip",
-    "range_start",
-    "from_ip",
-    "ip_from",
-    "start_address",
-    "first_address",
-];
-const LAST: [&str; 12] = [
-    "end",
-    "last",
-    "stop",
-    "end_ip",
-    "endip",
-    "ip_end",
-    "last_ip",
-    "range_end",
-    "to_ip",
-    "ip_to",
-    "end_address",
-    "last_address",
-];
-const LENGTH: [&str; 9] = [
-    "netmask",
-    "mask",
-    "prefixlen",
-    "prefix_len",
-    "prefix_length",
-    "length",
-    "masklen",
-    "subnet_mask",
-    "bits",
-];
-
 /// Data rows whose columns show that a line is the header.
 const SHOWN: usize = 5;
 /// Rows that make it certain which column has the addresses of a list without a header.
 const CERTAIN: usize = 3;
-
-/// The columns with the addresses, from 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Columns {
-    Addresses(Vec<usize>),
-    Range {
-        first: usize,
-        last: usize,
-        length: Option<usize>,
-    },
-    Network {
-        address: usize,
-        length: usize,
-    },
-}
 
 /// The layout of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,102 +48,6 @@ impl Layout {
             width: usize::MAX,
             why: why.to_owned(),
         }
-    }
-}
-
-/// Cuts lines into cells.
-struct Cutter {
-    delimiter: Option<u8>,
-    reader: Reader,
-    cells: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Cutter {
-    fn new(delimiter: Option<u8>) -> Self {
-        Self {
-            delimiter,
-            reader: ReaderBuilder::new()
-                .delimiter(delimiter.unwrap_or(b' '))
-                .build(),
-            cells: Vec::new(),
-            ends: Vec::new(),
-        }
-    }
-
-    /// The cells of a line, without quotes. None if a quote does not end.
-    fn cut<'c>(&'c mut self, line: &'c str) -> Option<Vec<&'c str>> {
-        if self.delimiter.is_none() {
-            return Some(line.split_whitespace().map(unquoted).collect());
-        }
-        self.cells.resize(line.len() + 2, 0);
-        self.ends.resize(line.len() + 2, 0);
-        self.reader.reset();
-        let (_, read, length, count) =
-            self.reader
-                .read_record(line.as_bytes(), &mut self.cells, &mut self.ends);
-        // A quote that is open takes the end of the line for a part of its text.
-        let (result, _, more, ends) =
-            self.reader
-                .read_record(b"\n", &mut self.cells[length..], &mut self.ends[count..]);
-        if result != ReadRecordResult::Record || read < line.len() {
-            return None;
-        }
-        let text = str::from_utf8(&self.cells[..length + more]).ok()?;
-        let mut begin = 0;
-        let cells = self.ends[..count + ends].iter().map(|end| {
-            let cell = text.get(begin..*end);
-            begin = *end;
-            cell.map(unquoted)
-        });
-        cells.collect()
-    }
-}
-
-fn cut(delimiter: Option<u8>, line: &str) -> Vec<String> {
-    let mut cutter = Cutter::new(delimiter);
-    let cells = cutter.cut(line).unwrap_or_default();
-    cells.into_iter().map(str::to_owned).collect()
-}
-
-fn name_of(cell: &str) -> String {
-    cell.trim().to_lowercase().replace([' ', '-'], "_")
-}
-
-/// What a line tells as a header.
-enum Header {
-    None,
-    Columns(Columns),
-    /// Several columns may have the addresses: all names.
-    Unclear(Vec<String>),
-}
-
-fn header(cells: &[String]) -> Header {
-    let names: Vec<_> = cells.iter().map(|cell| name_of(cell)).collect();
-    let places = |known: &[&str]| -> Vec<usize> {
-        let mut places = names.iter().enumerate();
-        let places = places
-            .by_ref()
-            .filter(|(_, name)| known.contains(&name.as_str()));
-        places.map(|(place, _)| place).collect()
-    };
-    let (first, last) = (places(&FIRST), places(&LAST));
-    let (addresses, lengths) = (places(&ADDRESS), places(&LENGTH));
-    match (&first[..], &last[..], &addresses[..], &lengths[..]) {
-        (&[first], &[last], _, lengths) if lengths.len() < 2 => {
-            let length = lengths.first().copied();
-            Header::Columns(Columns::Range {
-                first,
-                last,
-                length,
-            })
-        }
-        (_, _, &[address], &[length]) => Header::Columns(Columns::Network { address, length }),
-        (_, _, &[address], _) => Header::Columns(Columns::Addresses(vec![address])),
-        (_, _, [_, _, ..], _) => {
-            Header::Unclear(cells.iter().map(|cell| shortened(cell)).collect())
-        }
-        _ => Header::None,
     }
 }
 
@@ -307,8 +121,7 @@ fn fits(text: &str, layout: &Layout, is_comment: bool) -> bool {
 /// The line of a header that names a single column.
 pub fn single_header(text: &str) -> Option<u32> {
     let (number, line) = significant(text).next()?;
-    let name = name_of(unquoted(line));
-    ADDRESS.contains(&name.as_str()).then_some(number)
+    is_address(unquoted(line)).then_some(number)
 }
 
 /// Finds the columns that `fields` names: by the header, or by numbers from 1.
@@ -437,76 +250,5 @@ pub fn read(text: &str, layout: &Layout, list: &mut List) {
                 all.for_each(|read| list.add(place, read, line));
             }
         }
-    }
-}
-
-/// The addresses of a row.
-fn row(columns: &Columns, cells: &[&str]) -> Vec<Result<Addresses, Reason>> {
-    let cell = |place: usize| match cells.get(place) {
-        None | Some(&"") => Err(Reason::NoField),
-        Some(cell) => Ok(*cell),
-    };
-    match columns {
-        Columns::Addresses(places) => {
-            let read = |place: &usize| address::read(cell(*place)?);
-            places.iter().map(read).collect()
-        }
-        Columns::Range {
-            first,
-            last,
-            length,
-        } => {
-            let ends = || {
-                let range = between(
-                    address::address(cell(*first)?)?,
-                    address::address(cell(*last)?)?,
-                )?;
-                let Some(length) = length else {
-                    return Ok(range);
-                };
-                let network = with_length(range.range.first(), cell(*length)?)?;
-                match network == range {
-                    true => Ok(range),
-                    false => Err(Reason::WrongRange),
-                }
-            };
-            vec![ends()]
-        }
-        Columns::Network { address, length } => {
-            let network = || {
-                let text = cell(*address)?;
-                match text.parse() {
-                    Ok(address) => with_length(address, cell(*length)?),
-                    // The length is there already.
-                    Err(_) => address::read(text),
-                }
-            };
-            vec![network()]
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_cut_as_they_are_quoted() {
-        let mut comma = Cutter::new(Some(b','));
-        for (line, cells) in [
-            ("a,b", Some(&["a", "b"][..])),
-            ("\"a, b\",\"c\"\"d\"", Some(&["a, b", "c\"d"])),
-            (
-                "\"2026-01-01 00:00:00\", \"192.0.2.7\"",
-                Some(&["2026-01-01 00:00:00", "192.0.2.7"]),
-            ),
-            ("a,,", Some(&["a", "", ""])),
-            ("ä,b", Some(&["ä", "b"])),
-            ("a,\"b", None),
-            ("\"192.0.2.7", None),
-        ] {
-            assert_eq!(comma.cut(line).as_deref(), cells, "{line}");
-        }
-        assert_eq!(Cutter::new(None).cut("a \t b").unwrap(), ["a", "b"]);
     }
 }

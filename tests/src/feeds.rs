@@ -65,9 +65,12 @@ impl<'h> Feed<'h> {
         self.folder.path(&format!("{}.toml", self.name))
     }
 
-    /// Runs `limiter feed` once, with an option.
-    pub fn once(&self, option: &str) -> Outcome {
-        self.hosts.limiter(&["feed", &self.file(), option])
+    /// Runs `limiter feed` once, with options between spaces.
+    pub fn once(&self, options: &str) -> Outcome {
+        let file = self.file();
+        let mut arguments = vec!["feed", &file];
+        arguments.extend(options.split(' '));
+        self.hosts.limiter(&arguments)
     }
 
     /// Starts the feed, which ends after this time at the latest.

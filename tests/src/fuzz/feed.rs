@@ -1,24 +1,34 @@
 //! Fuzz target for what feeds read: lists, CrowdSec's answers and configurations.
 
-use limiter_feed::{Settings, bannable, decisions, list};
+use std::time::Duration;
+
+use limiter_feed::{Options, Settings, bannable, decisions, list};
 
 use super::message::expect_one_line;
 
 /// Reads the bytes as each of them. Everything that would be banned may be, and lists read back.
 pub(super) fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    match list(&text) {
+    let options = Options {
+        format: None,
+        fields: Vec::new(),
+        max_size: 1 << 20,
+    };
+    match list(bytes, &options, Duration::ZERO) {
         Ok(read) => {
-            let prefixes = read.prefixes;
-            assert!(!prefixes.is_empty());
+            let prefixes: Vec<_> = read.prefixes.into_keys().collect();
             assert!(
                 prefixes
                     .iter()
                     .all(|net| bannable(net).is_ok() && net.trunc() == *net)
             );
-            let lines: Vec<_> = prefixes.iter().map(ToString::to_string).collect();
-            let again = list(&lines.join("\n")).map(|read| (read.prefixes, read.left_out));
-            assert_eq!(again, Ok((prefixes, Vec::new())));
+            let lines: String = prefixes.iter().map(|net| format!("{net}\n")).collect();
+            if let Ok(again) = list(lines.as_bytes(), &options, Duration::ZERO) {
+                assert_eq!(again.left_out, []);
+                assert!(again.prefixes.into_keys().eq(prefixes));
+            } else {
+                assert!(prefixes.is_empty());
+            }
         }
         Err(why) => expect_one_line(&why),
     }

@@ -51,7 +51,10 @@ fn feed_whose_list_has_its_own_source_goes_on() {
     let process = feed.start(Duration::from_secs(60));
     eventually("the ban", || feed.bans() == ["203.0.113.7"]);
     server.body("", "203.0.113.8\n192.0.2.8/31\n");
-    eventually("the next list", || feed.bans() == ["203.0.113.8"]);
+    // The rest of a network is banned.
+    eventually("the next list", || {
+        feed.bans() == ["192.0.2.8", "203.0.113.8"]
+    });
     eventually("it says so", || {
         feed.said()
             .contains("192.0.2.8/31 covers 192.0.2.9, the feed's own source")
@@ -87,9 +90,28 @@ fn gateway_resolver_and_own_addresses_are_left_out_and_counted() {
         })
     };
     let said = String::from_utf8(once().stderr).unwrap();
-    assert_eq!(feed.bans(), ["198.51.101.0/24", "203.0.113.7"], "{said}");
-    let words = "5 entries are left out (would cut this host off), the first: 127.0.0.0/8 covers 127.0.0.1, an address of this host";
-    assert!(said.contains(words), "{said}");
+    let rest = [
+        "0/27", "128/25", "32/28", "48/30", "52", "54/31", "56/29", "64/26",
+    ];
+    let rest = rest.map(|part| format!("198.51.100.{part}"));
+    let mut wanted: Vec<_> = rest.to_vec();
+    wanted.extend(["192.0.2.0", "198.51.101.0/24", "203.0.113.7"].map(str::to_owned));
+    let mut bans = feed.bans();
+    bans.sort();
+    wanted.sort();
+    assert_eq!(bans, wanted, "{said}");
+    for words in [
+        "3 entries are left out (would cut this host off), the first: 127.0.0.0/8 covers 127.0.0.1, an address of this host",
+        "2 entries are left out (in part, or they would cut this host off), the first: 192.0.2.0/31 covers 192.0.2.1, an address of this host",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    // A second round changes nothing.
+    let said = String::from_utf8(once().stderr).unwrap();
+    assert!(
+        said.contains("eth0: bans added: 0, renewed: 0, removed: 0"),
+        "{said}"
+    );
 
     // Each round looks anew: another gateway, and the addresses of before are free.
     ip(

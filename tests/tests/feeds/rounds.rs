@@ -72,7 +72,7 @@ fn broken_lists_change_nothing() {
         (
             "a page",
             whole("\r\n<html>\n<body>no</body>\n</html>\n"),
-            "3 of 3 entries",
+            "web page",
         ),
         (
             "cut off",

@@ -29,6 +29,9 @@ pub struct Feed {
     /// Read the source once, and end
     #[arg(long)]
     once: bool,
+    /// Change nothing: say what would be read, left out and changed
+    #[arg(long, requires = "once")]
+    dry_run: bool,
     /// Remove all bans of this feed, and end
     #[arg(long, conflicts_with = "once")]
     remove: bool,
@@ -81,13 +84,21 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
         }
         if arguments.once {
             let begun = feed.state().clone();
+            if arguments.dry_run {
+                feed.dry_run();
+            }
             let done = feed.round().await;
-            let notes = feed.notes(&begun);
+            let mut notes = feed.notes(&begun);
+            notes.extend(feed.changes());
             notes
                 .iter()
                 .for_each(|text| note(&format!("{name}: {text}")));
             done?;
-            outcome(false, &format!("{name}: in step with its source\n"));
+            let end = match arguments.dry_run {
+                true => "nothing was changed (--dry-run)",
+                false => "in step with its source",
+            };
+            outcome(false, &format!("{name}: {end}\n"));
             return Ok(());
         }
         Err(feed.run(|text| note(&format!("{name}: {text}"))).await)

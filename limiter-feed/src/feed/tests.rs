@@ -1,0 +1,106 @@
+//! Rounds with a host that is made up.
+
+use std::{collections::HashMap, fs};
+
+use ipnet::IpNet;
+
+use super::*;
+use crate::host::{Edit, Found, Own};
+
+/// A host whose second interface may be off.
+#[derive(Default)]
+struct Fake {
+    bans: [Own; 2],
+    is_off: bool,
+}
+
+impl Host for Fake {
+    async fn own(&mut self, _: &[String]) -> Result<Found, String> {
+        let one = ("one".to_owned(), Ok((self.bans[0].clone(), 10)));
+        let two = match self.is_off {
+            true => Err("two is off".to_owned()),
+            false => Ok((self.bans[1].clone(), 10)),
+        };
+        Ok(Found {
+            own: vec![one, ("two".to_owned(), two)],
+            protected: Protected::default(),
+        })
+    }
+
+    async fn others(&mut self, _: &str) -> Result<Vec<IpNet>, String> {
+        Ok(Vec::new())
+    }
+
+    async fn change(&mut self, interface: &str, edit: Edit) -> Result<Others, String> {
+        let bans = &mut self.bans[usize::from(interface == "two")];
+        bans.extend(edit.0.into_iter().map(|(prefix, left, _)| (prefix, left)));
+        bans.retain(|prefix, _| !edit.1.contains(prefix));
+        Ok(Others::default())
+    }
+
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    fn report(&mut self, _: &State) {}
+}
+
+#[tokio::test]
+async fn interface_that_is_off_is_tried_again_without_reading_the_source() {
+    let path = std::env::temp_dir().join(format!("limiter-feed-{}", std::process::id()));
+    fs::write(&path, "192.0.2.7\n").expect("written");
+    let text = format!("list = '{}'", path.display());
+    let settings = Settings::parse(&text).expect("valid");
+    let host = Fake {
+        is_off: true,
+        ..Fake::default()
+    };
+    let mut feed = Feed::new(settings, String::new(), host);
+    assert_eq!(feed.round().await, Err("two is off".to_owned()));
+    let lengths = |feed: &Feed<Fake>| feed.host.bans.each_ref().map(HashMap::len);
+    assert_eq!((lengths(&feed), feed.pause()), ([1, 0], LATER));
+    // The list is due in an hour.
+    fs::write(&path, "192.0.2.7\n192.0.2.8\n").expect("written");
+    assert_eq!(feed.round().await, Err("two is off".to_owned()));
+    feed.host.is_off = false;
+    assert_eq!(feed.round().await, Ok(()));
+    assert_eq!(lengths(&feed), [1, 1]);
+    assert!(feed.pause() > Duration::from_secs(3_500));
+    // A source that fails is tried again soon.
+    fs::remove_file(&path).expect("removed");
+    feed.due = Instant::now();
+    assert!(feed.round().await.is_err());
+    assert!(feed.pause() > SOON && feed.pause() <= LATER);
+    assert_eq!(lengths(&feed), [1, 1]);
+}
+
+#[tokio::test]
+async fn dry_run_says_what_it_would_change_and_changes_nothing() {
+    let path = std::env::temp_dir().join(format!("limiter-feed-dry-{}", std::process::id()));
+    fs::write(&path, "192.0.2.0-192.0.2.2\n192.0.2.7/31\n").expect("written");
+    let text = format!("list = '{}'", path.display());
+    let settings = Settings::parse(&text).expect("valid");
+    let mut feed = Feed::new(settings, String::new(), Fake::default());
+    feed.host.bans[1].insert("198.51.100.7/32".parse().expect("a prefix"), 5_000);
+    feed.dry_run();
+    let before = feed.state().clone();
+    assert_eq!(feed.round().await, Ok(()));
+    let lengths = feed.host.bans.each_ref().map(HashMap::len);
+    assert_eq!(lengths, [0, 1]);
+    assert_eq!(
+        feed.changes(),
+        [
+            "one: bans that would be added: 3, renewed: 0, removed: 0",
+            "two: bans that would be added: 3, renewed: 0, removed: 1"
+        ]
+    );
+    assert_eq!(
+        feed.notes(&before),
+        [
+            "read 2 entries as plain (no header or form shows another format)",
+            "entries with bits set behind the length of their prefix, whose networks are banned: 1, the first in line 2"
+        ]
+    );
+    assert_eq!(feed.notes(&feed.state().clone()), [""; 0]);
+    fs::remove_file(&path).expect("removed");
+}
