@@ -38,7 +38,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The longest text file in bytes. Four million prefixes fit.
-const TEXT_MOST: u64 = 64 << 20;
+pub const TEXT_MOST: u64 = 64 << 20;
 
 /// Reads a regular file of text.
 pub fn read_text(path: &Path) -> io::Result<String> {

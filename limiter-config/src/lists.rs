@@ -7,6 +7,7 @@ use std::{
 };
 
 use ipnet::IpNet;
+use limiter_lists::{Options, Range};
 
 use super::{Invalid, ensure, invalid};
 use crate::files;
@@ -61,17 +62,18 @@ impl Lists {
     }
 }
 
-/// Reads an address.
+/// Reads an address. An IPv4 address in IPv6 form is the IPv4 address.
 pub fn address(text: &str) -> Result<IpAddr, Invalid> {
     let wrong = |_| invalid!("not an address: write one as in 192.0.2.7 or 2001:db8::7");
-    text.parse().map_err(wrong)
+    let address: IpAddr = text.parse().map_err(wrong)?;
+    Ok(address.to_canonical())
 }
 
 /// Reads a prefix. A bare address is a prefix of that address alone. Bits behind the prefix are refused, because
-/// either the address or the network may be meant.
+/// either the address or the network may be meant. IPv4 addresses in IPv6 form are the IPv4 addresses.
 pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
     let net = match text.parse::<IpAddr>() {
-        Ok(address) => return Ok(address.into()),
+        Ok(address) => return Ok(address.to_canonical().into()),
         Err(_) => network(text).ok_or_else(|| {
             invalid!(
                 "'{}' is not a prefix: write one as in 192.0.2.0/24, 2001:db8::/32 or 192.0.2.7",
@@ -85,12 +87,12 @@ pub fn prefix(text: &str) -> Result<IpNet, Invalid> {
         net.trunc(),
         net.addr()
     );
-    Ok(net)
+    Ok(Range::of_prefix(&net).prefixes().next().unwrap_or(net))
 }
 
 /// Reads a prefix, or an address with the length of its network, as in 2001:db8::7/64 for 2001:db8::/64.
 pub fn prefix_around(text: &str) -> Result<IpNet, Invalid> {
-    network(text).map_or_else(|| prefix(text), |net| Ok(net.trunc()))
+    network(text).map_or_else(|| prefix(text), |net| prefix(&net.trunc().to_string()))
 }
 
 /// Formats a prefix. A single address has no length.
@@ -114,45 +116,68 @@ fn network(text: &str) -> Option<IpNet> {
 
 /// Reads a file of prefixes. Returns a message about each mistake, but of at most some lines.
 pub fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {
-    const BAD_LINES: usize = 5;
     let shown = path.display();
-    let text = files::read_text(path).map_err(|error| {
+    let bytes = files::read(path, files::TEXT_MOST).map_err(|error| {
         vec![format!(
             "{shown} cannot be read ({error}): check the path and its permissions"
         )]
     })?;
-    read(&text).map_err(|errors| {
-        let messages = errors.iter().take(BAD_LINES);
-        let mut messages: Vec<_> = messages
-            .map(|(line, why)| format!("{shown} line {line}: {why}"))
-            .collect();
-        if errors.len() > BAD_LINES {
-            let more = errors.len() - BAD_LINES;
-            messages.push(format!("{shown}: and {more} more: correct them too"));
-        }
-        messages
-    })
+    let named = |mistakes: Vec<String>| {
+        let mistakes = mistakes.into_iter();
+        mistakes.map(|why| format!("{shown} {why}")).collect()
+    };
+    read(&bytes).map_err(named)
 }
 
-/// Reads prefixes, one per line. `#` begins a comment, and empty lines are ignored. All mistakes are returned, with
-/// their lines.
-pub fn read(text: &str) -> Result<Prefixes, Vec<(usize, Invalid)>> {
-    // Some editors begin a file with a byte order mark.
-    let lines = text.trim_start_matches('\u{feff}').lines();
-    let (mut prefixes, mut errors) = (Prefixes::new(), Vec::new());
-    for (line, number) in lines.zip(1..) {
-        match line.split('#').next().map(str::trim) {
-            None | Some("") => {}
-            Some(entry) => match prefix(entry) {
-                Ok(prefix) => prefixes.extend([prefix]),
-                Err(invalid) => errors.push((number, invalid)),
-            },
-        }
+/// Reads a list in one of the forms in which feeds read them (`limiter_lists`). Each part that is not understood, and
+/// each entry that would be in force as something else, is a mistake.
+pub fn read(bytes: &[u8]) -> Result<Prefixes, Vec<String>> {
+    const BAD_LINES: usize = 5;
+    let options = Options {
+        format: None,
+        fields: Vec::new(),
+        max_size: files::TEXT_MOST,
+    };
+    let list = limiter_lists::read(bytes, &options).map_err(|error| vec![error.to_string()])?;
+    let examples = list.left_out.examples.iter();
+    let examples = examples.filter(|example| example.reason.is_mistake());
+    let mut mistakes: Vec<_> = examples
+        .map(|example| {
+            let (text, reason) = (&example.text, example.reason);
+            (example.place, format!("'{text}' is left out: {reason}"))
+        })
+        .collect();
+    let wrong = list.entries.iter().filter_map(|entry| {
+        let network = entry.range.prefixes().next()?;
+        let why = match entry.ends_in {
+            Some(_) => "the entry has an end, which lists do not have: use a feed".to_owned(),
+            None if entry.has_host_bits => format!(
+                "bits are set after the prefix: write {network} for the network, or the one address"
+            ),
+            None => return None,
+        };
+        Some((entry.place, why))
+    });
+    let examples = mistakes.len() as u64;
+    mistakes.extend(wrong);
+    let count = list.left_out.mistakes() + mistakes.len() as u64 - examples;
+    if count == 0 {
+        let prefixes = list.entries.iter().flat_map(|entry| entry.range.prefixes());
+        return Ok(prefixes.collect());
     }
-    match errors.is_empty() {
-        true => Ok(prefixes),
-        false => Err(errors),
+    mistakes.sort();
+    let lines = mistakes.iter().take(BAD_LINES);
+    let mut messages: Vec<_> = lines
+        .map(|(place, why)| format!("{place}: {why}"))
+        .collect();
+    if count > messages.len() as u64 {
+        let more = count - messages.len() as u64;
+        messages.push(format!(
+            "read as {} ({}): and {more} more: correct them too",
+            list.format, list.why
+        ));
     }
+    Err(messages)
 }
 
 #[cfg(test)]
@@ -160,16 +185,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn list_file_has_one_prefix_per_line() {
-        let read_back =
-            read("# partners\n192.0.2.0/24  # lab\n\n  2001:db8::/32\n192.0.2.0/24\r\n").unwrap();
-        assert_eq!(
-            read_back.len(),
-            2,
-            "a prefix that is there twice is there once"
+    fn list_files_are_read_as_those_of_feeds_are_and_nothing_is_left_out() {
+        let shown = |text: &str| -> Vec<String> {
+            read(text.as_bytes()).unwrap().iter().map(show).collect()
+        };
+        let plain = "# partners\n192.0.2.0/24  # lab\n\n  2001:db8::/32\n192.0.2.0/24\r\n";
+        assert_eq!(shown(plain), ["192.0.2.0/24", "2001:db8::/32"]);
+        assert_eq!(shown("# none\n"), [""; 0]);
+        assert_eq!(shown("192.0.2.0-192.0.2.2"), ["192.0.2.0/31", "192.0.2.2"]);
+        assert_eq!(shown("[\"::ffff:192.0.2.7\"]"), ["192.0.2.7"]);
+        for (text, says) in [
+            (
+                "192.0.2.0/24\n192.0.2.7/24",
+                "line 2: bits are set after the prefix: write 192.0.2.0/24",
+            ),
+            ("192.0.2.1\nx", "line 2: 'x' is left out: not an address"),
+            (
+                "192.0.2.1 192.0.2.9",
+                "line 1: '192.0.2.1 192.0.2.9' is left out: two addresses",
+            ),
+            ("add a 192.0.2.1 timeout 9", "line 1: the entry has an end"),
+            ("0.0.0.0 ads.example", "hosts file"),
+        ] {
+            let mistakes = read(text.as_bytes()).unwrap_err();
+            assert!(mistakes[0].contains(says), "{mistakes:?}");
+        }
+        let many = read("x\n".repeat(500).as_bytes()).unwrap_err();
+        assert!(
+            many.len() == 6 && many[5].contains("and 495 more"),
+            "{many:?}"
         );
-        let errors = read("192.0.2.0/24\n192.0.2.7/24\nx\n").unwrap_err();
-        let lines: Vec<_> = errors.iter().map(|(line, _)| *line).collect();
-        assert_eq!(lines, [2, 3]);
+    }
+
+    #[test]
+    fn ipv4_addresses_in_ipv6_form_are_ipv4_addresses() {
+        for (text, meant) in [
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+            ("::ffff:198.51.100.0/120", "198.51.100.0/24"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+            ("::/0", "::/0"),
+        ] {
+            assert_eq!(prefix(text).map(|net| show(&net)).as_deref(), Ok(meant));
+        }
+        assert_eq!(address("::ffff:192.0.2.7"), Ok([192, 0, 2, 7].into()));
+        assert!(prefix("::ffff:192.0.2.7/120").is_err());
     }
 }

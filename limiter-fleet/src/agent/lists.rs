@@ -40,7 +40,7 @@ pub struct Waiting {
     pub answer: Answer,
 }
 
-/// What is to be in force on a host.
+/// The lists that are to be in force on a host.
 pub struct Wanted {
     pub lists: OnLists,
     /// None if the bans have not been read.

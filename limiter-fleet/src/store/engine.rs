@@ -112,7 +112,7 @@ pub(super) struct ListEdit<'a> {
     pub add: Option<Addition<'a>>,
 }
 
-/// What the store keeps with prefixes that are added.
+/// Fields that the store keeps with added prefixes.
 #[derive(Clone, Copy)]
 pub(super) struct Addition<'a> {
     /// The host that adds them.

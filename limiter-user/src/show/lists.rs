@@ -67,7 +67,7 @@ mod tests {
     fn printed_list_reads_back() {
         let in_force = ["192.0.2.2", "2001:db8::/32"].map(str::to_owned);
         let fleet = [listed("192.0.2.2", 1.0), listed("::/0", 1.0)];
-        let read = limiter_config::lists::read(&lines(&in_force, &fleet)).unwrap();
+        let read = limiter_config::lists::read(lines(&in_force, &fleet).as_bytes()).unwrap();
         let shown: Vec<_> = read.iter().map(limiter_config::lists::show).collect();
         assert_eq!(shown, in_force);
     }

@@ -58,7 +58,7 @@ pub struct Given<On: Args> {
     /// Prefixes or addresses, as in 192.0.2.0/24 or 2001:db8::7
     #[arg(value_name = "CIDR", value_parser = prefix, required_unless_present = "file")]
     prefixes: Vec<IpNet>,
-    /// Text file with one prefix per line; # begins a comment
+    /// File with a list: one prefix per line, with # before comments, or another format that feeds read
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
