@@ -69,10 +69,10 @@ pub async fn run(arguments: Agent) -> anyhow::Result<()> {
     agent::run(options, stop).await
 }
 
-fn read(what: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
+fn read(subject: &str, path: Option<&Path>) -> anyhow::Result<Option<Vec<u8>>> {
     let read = path.map(|path| limiter_config::files::read(path, LONGEST));
     read.transpose().map_err(|error| {
         let path = path.unwrap_or(Path::new("")).display();
-        anyhow!("{what} {path} cannot be read ({error}): name a file that this user can read")
+        anyhow!("{subject} {path} cannot be read ({error}): name a file that this user can read")
     })
 }

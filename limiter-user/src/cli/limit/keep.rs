@@ -17,11 +17,11 @@ pub struct Keep {
 }
 
 pub async fn run(arguments: Keep) -> anyhow::Result<()> {
-    let one = async |interface: &str| one(interface, arguments.revert).await;
-    each(&arguments.on.interfaces, one).await
+    let keep = async |interface: &str| keep_on(interface, arguments.revert).await;
+    each(&arguments.on.interfaces, keep).await
 }
 
-async fn one(interface: &str, revert: bool) -> anyhow::Result<()> {
+async fn keep_on(interface: &str, revert: bool) -> anyhow::Result<()> {
     let ended = end(interface, revert).await?;
     let text = match ended {
         Ended::NothingBefore => {

@@ -29,14 +29,14 @@ pub struct Reset {
 pub async fn run(arguments: Reset) -> anyhow::Result<()> {
     let asked = arguments.address.map(|source| arguments.of.from(source));
     let asked = asked.transpose()?;
-    let one = async |interface: &str| {
+    let reset = async |interface: &str| {
         let asked = asked.map(|asked| asked.under(interface));
-        one(interface, asked.as_ref()).await
+        reset_on(interface, asked.as_ref()).await
     };
-    each(&arguments.on.interfaces, one).await
+    each(&arguments.on.interfaces, reset).await
 }
 
-async fn one(interface: &str, asked: Option<&Asked>) -> anyhow::Result<()> {
+async fn reset_on(interface: &str, asked: Option<&Asked>) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let _lock = attachment.lock()?;
     let (count, text) = match asked {
@@ -96,7 +96,7 @@ fn forget_under(
         return Ok(count as u64);
     }
     if key.has_both() && source.is_ipv4() && !asked.names_more() {
-        let is_its = |of: &SourceKey| of.slot() == slot && key.is_from(of, source);
+        let is_its = |entry: &SourceKey| entry.slot() == slot && key.is_from(entry, source);
         return Ok(tables.sets.forget_where(is_its));
     }
     Err(format!(

@@ -50,11 +50,11 @@ pub async fn run(arguments: Set) -> anyhow::Result<()> {
     if let (Some(rate), Some(burst)) = (&arguments.rate, arguments.burst) {
         burst.for_rate(rate).map_err(usage)?;
     }
-    let one = async |interface: &str| one(interface, &arguments).await;
-    each(&arguments.on.interfaces, one).await
+    let change = async |interface: &str| change_on(interface, &arguments).await;
+    each(&arguments.on.interfaces, change).await
 }
 
-async fn one(interface: &str, arguments: &Set) -> anyhow::Result<()> {
+async fn change_on(interface: &str, arguments: &Set) -> anyhow::Result<()> {
     let merged = |settings: &Settings| merged(settings, arguments);
     let after = |attachment: &Attachment, _: &Settings| {
         let new = merged(&attachment.own_settings().ok()?).ok()?;

@@ -87,14 +87,14 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
             first_of(each.into_iter()).map(|first| (first, all))
         }
     };
-    let Some((what, how)) = banned else {
+    let Some((shown, how)) = banned else {
         return Ok(());
     };
     let time = lasts.map_or_else(
         || "without end".to_owned(),
         |lasts| format!("for {}", humantime::format_duration(lasts)),
     );
-    outcome(false, &format!("{interface}: {what} banned {time}{how}\n"));
+    outcome(false, &format!("{interface}: {shown} banned {time}{how}\n"));
     if is_in_shadow {
         note(&format!("{interface} is in shadow: bans drop nothing"));
     }
@@ -156,5 +156,5 @@ fn ban_here(
     if before.values().any(was_longer) {
         note("a ban ends earlier now than it would have");
     }
-    Ok(first_of(bans.keys()).map(|what| (what, renewed)))
+    Ok(first_of(bans.keys()).map(|shown| (shown, renewed)))
 }

@@ -38,7 +38,7 @@ impl Edit {
         drop(attachment);
         let given = prefixes.iter().copied().collect();
         let mut not_there = None;
-        let (change, what) = match kind {
+        let (change, done) = match kind {
             Kind::Replace => anyhow::bail!(invalid!(
                 "{name} is shared by fleet '{fleet}', and replacing it could remove prefixes that other hosts add; nothing was changed: use `remove` and `add`"
             )),
@@ -52,7 +52,7 @@ impl Edit {
             }
             Kind::Remove => {
                 let listed = ask::listed(&interface, name).await.map_err(unchanged)?;
-                let of_fleet = listed.iter().filter_map(|it| prefix(&it.prefix).ok());
+                let of_fleet = listed.iter().filter_map(|entry| prefix(&entry.prefix).ok());
                 let of_fleet = of_fleet.collect();
                 self.may_remove(&own, &of_fleet)?;
                 not_there = self.missing(&of_fleet);
@@ -66,7 +66,7 @@ impl Edit {
                 let why = not_there.as_deref().unwrap_or("already in force");
                 format!("unchanged: {why}, on all hosts of fleet '{fleet}'")
             }
-            _ => format!("{name}: {changed} {what}, on all hosts of fleet '{fleet}'"),
+            _ => format!("{name}: {changed} {done}, on all hosts of fleet '{fleet}'"),
         };
         let in_force = Attachment::open(&interface).await?.settings()?;
         let stays = || {

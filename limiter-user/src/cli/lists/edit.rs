@@ -81,16 +81,16 @@ pub struct Edit {
 
 /// Runs a verb on one of the two lists that every configuration has.
 pub async fn run(name: &str, verb: Verb<OnOne>) -> anyhow::Result<()> {
-    execute(verb, |on| Ok((on, name.to_owned()))).await
+    execute(verb, |targets| Ok((targets, name.to_owned()))).await
 }
 
 /// Runs a verb on a tier, a list with a user-defined name.
 pub async fn run_tier(verb: Verb<Tier>) -> anyhow::Result<()> {
-    execute(verb, |Tier { on, name }| match name.as_str() {
+    execute(verb, |Tier { on: targets, name }| match name.as_str() {
         lists::ALLOW | lists::DENY => Err(Usage(format!(
             "'{name}' is not a tier: use `limiter {name}`"
         ))),
-        _ => Ok((on, name)),
+        _ => Ok((targets, name)),
     })
     .await
 }
@@ -103,13 +103,13 @@ async fn execute<On: Args>(
         Verb::Add(given) => (Kind::Add, given),
         Verb::Remove(given) => (Kind::Remove, given),
         Verb::Replace(given) => (Kind::Replace, given),
-        Verb::List { on, json } => {
-            let (on, name) = which(on)?;
+        Verb::List { on: targets, json } => {
+            let (targets, name) = which(targets)?;
             let list = async |interface: &str| list(interface, &name, json).await;
-            return each(&on.interfaces, list).await;
+            return each(&targets.interfaces, list).await;
         }
     };
-    let (on, name) = which(given.on)?;
+    let (targets, name) = which(given.on)?;
     let lasts = given.lasting.lasts();
     let mut prefixes: Prefixes = given.prefixes.into_iter().collect();
     if let Some(path) = &given.file {
@@ -125,7 +125,7 @@ async fn execute<On: Args>(
         edit.warn(interface).await;
         edit.put_in_force(interface, lasts).await
     };
-    each(&on.interfaces, put_in_force).await
+    each(&targets.interfaces, put_in_force).await
 }
 
 async fn list(interface: &str, name: &str, json: bool) -> anyhow::Result<()> {

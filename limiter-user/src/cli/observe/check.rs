@@ -30,11 +30,12 @@ pub struct Check {
 
 pub async fn run(arguments: Check) -> anyhow::Result<()> {
     let asked = arguments.of.from(arguments.address)?;
-    let one = async |interface: &str| one(interface, &asked.under(interface), arguments.json).await;
-    each(&arguments.on.interfaces, one).await
+    let check =
+        async |interface: &str| check_on(interface, &asked.under(interface), arguments.json).await;
+    each(&arguments.on.interfaces, check).await
 }
 
-async fn one(interface: &str, asked: &Asked, json: bool) -> anyhow::Result<()> {
+async fn check_on(interface: &str, asked: &Asked, json: bool) -> anyhow::Result<()> {
     let attachment = Attachment::open(interface).await?;
     let mut check = observe::check::check(&attachment, asked)?;
     add_hosts(&mut check).await;

@@ -33,7 +33,7 @@ pub async fn run(origin: String) -> anyhow::Result<()> {
             }
             // A process without an origin is told nothing, and ends.
             _ if origin.is_empty() => break,
-            Question::Bans(on) => channel.send(&bans.own(on).await).await?,
+            Question::Bans(interfaces) => channel.send(&bans.own(interfaces).await).await?,
             Question::Others(interface) => {
                 let others = bans.others(&interface).await;
                 channel.send(&others.map_err(text)).await?;

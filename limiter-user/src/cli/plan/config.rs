@@ -33,7 +33,7 @@ pub enum Verb {
 pub async fn run(verb: Verb) -> anyhow::Result<()> {
     match verb {
         Verb::Check { file } => check(&file).await,
-        Verb::Show { on } => each(&on.interfaces, show).await,
+        Verb::Show { on: targets } => each(&targets.interfaces, show).await,
     }
 }
 

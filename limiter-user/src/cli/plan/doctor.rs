@@ -43,10 +43,10 @@ pub async fn run(arguments: Doctor) -> anyhow::Result<()> {
     // A single problem with its text, several by their names.
     let error = match diagnosis.problems().as_slice() {
         [] => return Ok(()),
-        [one] => format!(
+        [problem] => format!(
             "a problem for attach: {}: {}",
-            one.found,
-            one.advice.as_deref().unwrap_or_default()
+            problem.found,
+            problem.advice.as_deref().unwrap_or_default()
         ),
         several => {
             let (count, names) = (several.len(), several.iter().map(|finding| finding.check));

@@ -31,11 +31,11 @@ pub fn read(path: &Path) -> anyhow::Result<File> {
     })
 }
 
-/// Reads a file for the interfaces `on`, or those that it names if `on` is empty. Warns of settings without effect.
-pub async fn read_for(on: &[String], path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
+/// Reads a file for `interfaces`, or those that it names if `interfaces` is empty. Warns of settings without effect.
+pub async fn read_for(interfaces: &[String], path: &Path) -> anyhow::Result<(Vec<String>, Wanted)> {
     let file = read(path)?;
     warn_of_changed_meaning(path, &file);
-    let warnings = warn_of_ineffective(path, &file, frame_max(on, &file).await);
+    let warnings = warn_of_ineffective(path, &file, frame_max(interfaces, &file).await);
     refuse_warnings(path, warnings)?;
     let absolute = std::path::absolute(path).map_err(|error| {
         let shown = path.display();
@@ -88,10 +88,14 @@ pub fn warn_of_full_tables(subject: &str, settings: &Settings, frame_max: u64) -
     warnings.len()
 }
 
-/// The longest frame, in bytes, on those of the interfaces `on` (if empty: of the file's) that exist, in the mode that
+/// The longest frame, in bytes, on those of `interfaces` (if empty: of the file's) that exist, in the mode that
 /// `attach` would use. The usual frame if none exists.
-pub async fn frame_max(on: &[String], file: &File) -> u64 {
-    let names = if on.is_empty() { &file.interfaces } else { on };
+pub async fn frame_max(interfaces: &[String], file: &File) -> u64 {
+    let names = if interfaces.is_empty() {
+        &file.interfaces
+    } else {
+        interfaces
+    };
     let mode = match file.settings.mode {
         Mode::Generic => XdpMode::Generic,
         Mode::Tc => XdpMode::Tc,

@@ -23,7 +23,9 @@ fn session() -> Option<Session> {
 fn of_parent() -> Option<String> {
     let variables = fs::read(format!("/proc/{}/environ", parent_id())).ok()?;
     let variables = String::from_utf8_lossy(&variables);
-    let mut variables = variables.split('\0').filter_map(|one| one.split_once('='));
+    let mut variables = variables
+        .split('\0')
+        .filter_map(|variable| variable.split_once('='));
     let (_, value) = variables.find(|(name, _)| *name == VARIABLE)?;
     Some(value.to_owned())
 }
