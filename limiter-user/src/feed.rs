@@ -50,13 +50,20 @@ impl Bans {
         let mut all = Vec::new();
         if interfaces.is_empty() {
             let (attachments, errors) = Attachment::all().await.map_err(text)?;
-            let own = |it: &Attachment| (it.interface.name.clone(), read(it).map_err(text));
+            let own = |attachment: &Attachment| {
+                (
+                    attachment.interface.name.clone(),
+                    read(attachment).map_err(text),
+                )
+            };
             all.extend(attachments.iter().map(own));
             let failed = |error| (String::new(), Err(text(error)));
             all.extend(errors.into_iter().map(failed));
         }
         for name in interfaces {
-            let own = Attachment::open(&name).await.and_then(|it| read(&it));
+            let own = Attachment::open(&name)
+                .await
+                .and_then(|attachment| read(&attachment));
             all.push((name, own.map_err(text)));
         }
         Ok(Found {

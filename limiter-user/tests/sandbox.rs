@@ -61,15 +61,15 @@ fn second_thread_prevents_entry() {
 fn open_sockets_and_memory_can_be_used(
     listener: &TcpListener,
     mut client: TcpStream,
-    (mut one, mut other): (UnixStream, UnixStream),
+    (mut sender, mut receiver): (UnixStream, UnixStream),
 ) {
     let (mut server, _) = listener.accept().unwrap();
     client.write_all(b"a").unwrap();
-    one.write_all(b"b").unwrap();
+    sender.write_all(b"b").unwrap();
     let mut byte = [0];
     server.read_exact(&mut byte).unwrap();
     assert_eq!(&byte, b"a");
-    other.read_exact(&mut byte).unwrap();
+    receiver.read_exact(&mut byte).unwrap();
     assert_eq!(&byte, b"b");
     assert!(vec![1_u8; 64 << 20].iter().all(|byte| *byte == 1));
 }

@@ -99,10 +99,10 @@ async fn round(
         };
         let now = clock::now()?;
         let known = adapted.remove(&limit.name);
-        let one = match known.filter(|one| one.settings == *settings) {
-            Some(mut one) => {
-                one.step(&limit, say)?;
-                one
+        let state = match known.filter(|known| known.settings == *settings) {
+            Some(mut known) => {
+                known.step(&limit, say)?;
+                known
             }
             None => {
                 let name = &limit.name;
@@ -116,8 +116,8 @@ async fn round(
                 }
             }
         };
-        words.push((slot.number, one.controller.word(now)));
-        now_adapted.insert(limit.name, one);
+        words.push((slot.number, state.controller.word(now)));
+        now_adapted.insert(limit.name, state);
     }
     anyhow::ensure!(
         !now_adapted.is_empty(),

@@ -145,9 +145,11 @@ impl Attached {
                 words: format!("{}, burst {burst}, per {}", limit.rate, limit.key),
             };
             let slot = reader.slot as usize;
-            if let (Some(of), Some(place)) = (about.limits.get_mut(slot), readers.get_mut(slot)) {
-                *of = Some(Arc::new(Limit { quota, held }));
-                *place = Some(reader);
+            if let (Some(limit_place), Some(reader_place)) =
+                (about.limits.get_mut(slot), readers.get_mut(slot))
+            {
+                *limit_place = Some(Arc::new(Limit { quota, held }));
+                *reader_place = Some(reader);
             }
         }
         Ok(Some(Self {

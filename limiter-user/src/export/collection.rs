@@ -35,8 +35,8 @@ pub struct Reading {
     pub took: Duration,
 }
 
-fn milliseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_u128(time.as_millis())
+fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u128(time.as_millis())
 }
 
 /// A reading, or the reason why there is none.

@@ -104,7 +104,7 @@ impl Folder {
     pub(crate) fn file(&self, name: &str) -> io::Result<File> {
         let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let private = Mode::S_IRUSR | Mode::S_IWUSR;
-        let at = |error| named(&self.path.join(name), error);
+        let file_error = |error| named(&self.path.join(name), error);
         for _ in 0..TRIES {
             match openat(&self.fd, name, flags, Mode::empty()) {
                 Ok(fd) => {
@@ -112,7 +112,7 @@ impl Folder {
                     let metadata = file.metadata()?;
                     let is_own = metadata.uid() == geteuid().as_raw() && metadata.nlink() == 1;
                     if is_own && metadata.is_file() {
-                        fchmod(&file, private).map_err(at)?;
+                        fchmod(&file, private).map_err(file_error)?;
                         return Ok(file);
                     }
                 }
@@ -125,18 +125,18 @@ impl Folder {
                     ) {
                         Err(Errno::EEXIST) => continue,
                         fd => {
-                            let file = File::from(fd.map_err(at)?);
-                            fchmod(&file, private).map_err(at)?;
+                            let file = File::from(fd.map_err(file_error)?);
+                            fchmod(&file, private).map_err(file_error)?;
                             return Ok(file);
                         }
                     }
                 }
                 Err(Errno::ELOOP | Errno::ENXIO | Errno::EACCES) => {}
-                Err(error) => return Err(at(error)),
+                Err(error) => return Err(file_error(error)),
             }
             self.remove(name)?;
         }
-        Err(at(Errno::EBUSY))
+        Err(file_error(Errno::EBUSY))
     }
 
     /// Opens the regular file `name` for reading.
@@ -191,8 +191,8 @@ mod tests {
         path.symlink_metadata().expect("there").mode() & 0o7777
     }
 
-    fn opened(path: &Path, to: u32) {
-        fs::set_permissions(path, fs::Permissions::from_mode(to)).expect("allowed");
+    fn opened(path: &Path, permissions: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(permissions)).expect("allowed");
     }
 
     #[test]
@@ -211,9 +211,9 @@ mod tests {
             opened(&base.path().join(part), 0o777);
         }
         make().expect("made").file("file").expect("made");
-        let one = mode(&base.path().join("one"));
+        let outer_mode = mode(&base.path().join("one"));
         assert_eq!(
-            [one, mode(&path), mode(&path.join("file"))],
+            [outer_mode, mode(&path), mode(&path.join("file"))],
             [0o755, 0o700, 0o600]
         );
     }

@@ -67,8 +67,8 @@ mod tests {
     use super::*;
 
     fn pair() -> (Channel, Socket) {
-        let (one, other) = Socket::pair().expect("a pair of sockets");
-        (Channel::new(one).expect("a channel"), other)
+        let (here, there) = Socket::pair().expect("a pair of sockets");
+        (Channel::new(here).expect("a channel"), there)
     }
 
     #[tokio::test]

@@ -93,7 +93,9 @@ impl Watch {
     pub fn step(&mut self, rules: &Rules, reading: Arc<Reading>) -> Vec<Event> {
         let attached = reading.snapshot.status.interfaces.iter();
         let attached = attached.filter(|_| rules.interfaces.is_empty());
-        let names = attached.map(|one| &one.name).chain(&rules.interfaces);
+        let names = attached
+            .map(|interface| &interface.name)
+            .chain(&rules.interfaces);
         self.names.extend(names.cloned());
         let before = self.last.as_ref().map_or(reading.at, |last| last.at);
         let mut events = Vec::new();
@@ -106,26 +108,29 @@ impl Watch {
                     (count.packets.saturating_sub(last), reason.name())
                 });
                 let drops: Vec<_> = drops.collect();
-                let dropped: u64 = drops.iter().map(|of| of.0).sum();
+                let dropped: u64 = drops.iter().map(|(packets, _)| packets).sum();
                 let rate = dropped as f64 / (reading.at - before).as_secs_f64();
                 (rate.round(), drops.into_iter().max())
             });
             let percent = now.map(|now| 100 * now.sources.entries / now.sources.capacity.max(1));
-            for what in &rules.on {
-                let holds = match what.as_str() {
+            for condition in &rules.on {
+                let holds = match condition.as_str() {
                     "flood" => since.is_some_and(|(rate, _)| rate >= rules.drops as f64),
                     "table-full" => percent >= Some(rules.full),
                     _ => now.is_none(),
                 };
-                let alarm = self.alarms.entry((name.clone(), what.clone())).or_default();
+                let alarm = self
+                    .alarms
+                    .entry((name.clone(), condition.clone()))
+                    .or_default();
                 let times = [rules.window, rules.pause];
                 let Some(begins) = alarm.step(reading.at, holds, times) else {
                     continue;
                 };
                 let (host, state) = (own_name(), if begins { "begin" } else { "end" });
                 events.push(Event {
-                    text: format!("{host}: {name}: {what} {state}s"),
-                    event: what.clone(),
+                    text: format!("{host}: {name}: {condition} {state}s"),
+                    event: condition.clone(),
                     state,
                     host,
                     interface: name.clone(),
@@ -144,7 +149,7 @@ impl Watch {
 
 fn find<'r>(reading: &'r Reading, name: &str) -> Option<&'r Interface> {
     let mut attached = reading.snapshot.status.interfaces.iter();
-    attached.find(|one| one.name == name)
+    attached.find(|interface| interface.name == name)
 }
 
 #[cfg(test)]
@@ -156,13 +161,13 @@ mod tests {
     /// The changes that are told, with their seconds, if the condition holds in these seconds.
     fn told(holds: impl Fn(u64) -> bool, seconds: u64) -> Vec<(u64, bool)> {
         let mut alarm = Alarm::default();
-        let at = |second| {
+        let change_at = |second| {
             Some((
                 second,
                 alarm.step(Duration::from_secs(second), holds(second), TIMES)?,
             ))
         };
-        (0..seconds).filter_map(at).collect()
+        (0..seconds).filter_map(change_at).collect()
     }
 
     #[test]

@@ -46,9 +46,10 @@ impl Asked {
 
     /// The packets from `source` with these options.
     pub fn from(self, source: IpAddr) -> Result<Self, Invalid> {
-        if let Some(to) = self.to.filter(|to| to.is_ipv4() != source.is_ipv4()) {
+        let is_other_version = |destination: &IpAddr| destination.is_ipv4() != source.is_ipv4();
+        if let Some(destination) = self.to.filter(is_other_version) {
             return Err(invalid!(
-                "no packet goes from {source} to {to}: write an IPv{} address after --to",
+                "no packet goes from {source} to {destination}: write an IPv{} address after --to",
                 if source.is_ipv4() { 4 } else { 6 }
             ));
         }
@@ -109,7 +110,7 @@ impl Asked {
     fn packet(&self) -> Packet {
         let protocol = self.protocol.unwrap_or(Protocol(0));
         let port = |port: Option<u16>| port.unwrap_or(0);
-        let (from, to) = match self.protocol {
+        let (source_port, destination_port) = match self.protocol {
             // Keys of such packets have port 0.
             Some(protocol) if !protocol.has_ports() => (0, 0),
             _ => (port(self.from_port), port(self.port)),
@@ -118,8 +119,8 @@ impl Asked {
             source: self.source,
             destination: self.to.unwrap_or(self.source),
             protocol: protocol.0,
-            source_port: from,
-            destination_port: to,
+            source_port,
+            destination_port,
         }
     }
 }
@@ -132,18 +133,18 @@ mod tests {
     fn options_that_a_key_needs_are_named() {
         let source = IpAddr::from([192, 0, 2, 7]);
         let nothing = Asked::about(source);
-        let to = Asked {
+        let with_destination = Asked {
             to: Some(source),
             ..nothing
         };
         let icmp = Asked {
             protocol: Some(Protocol(1)),
-            ..to
+            ..with_destination
         };
         let udp = Asked {
             protocol: Some(Protocol(17)),
             port: Some(53),
-            ..to
+            ..with_destination
         };
         let whole = Asked {
             from_port: Some(4_000),
@@ -154,7 +155,7 @@ mod tests {
             ("interface", nothing, ""),
             ("destination", nothing, "--to"),
             ("source + destination + destination_port", nothing, "--to"),
-            ("source + destination", to, ""),
+            ("source + destination", with_destination, ""),
             ("flow", nothing, "--to --port --from-port --protocol"),
             ("flow", icmp, ""),
             ("flow", udp, "--from-port"),

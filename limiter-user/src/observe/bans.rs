@@ -85,7 +85,7 @@ impl Bans {
                 }));
             });
         }
-        held.sort_by(|one, other| one.source.cmp(&other.source));
+        held.sort_by(|first, second| first.source.cmp(&second.source));
         let bans = bans.iter().map(|(prefix, ban)| Ban::new(prefix, ban, now));
         Ok(Self {
             interface: attachment.interface.name.clone(),

@@ -18,14 +18,14 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
     let source = asked.source;
     let listed = attachment.lists.of(source)?.lists;
     let (decides, ban) = decided_by(attachment, source)?;
-    let on = |name: &String| {
+    let lists_source = |name: &String| {
         let bit = record.tiers.of(name);
         bit.is_some_and(|bit| listed >> bit & 1 != 0)
     };
     let holds = |limit: &Limit| {
         let matches = &limit.matches;
-        let on_list = matches.source.is_empty() || matches.source.iter().any(on);
-        matches.holds_version_of(source) && on_list && !matches.unless.iter().any(on)
+        let on_list = matches.source.is_empty() || matches.source.iter().any(lists_source);
+        matches.holds_version_of(source) && on_list && !matches.unless.iter().any(lists_source)
     };
     let new_sources = record.settings.new_sources;
     let second_chance = new_sources.is_some_and(|limit| limit.second_chance);
@@ -46,12 +46,12 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
             });
             continue;
         }
-        for of in asked.keys(&key, reader.slot, tables) {
-            let bucket = tables.sets.source(&of);
+        for bucket_key in asked.keys(&key, reader.slot, tables) {
+            let bucket = tables.sets.source(&bucket_key);
             // The clock is read after the bucket. Otherwise a packet in between would seem to come from the future.
             reader.now = clock::now()?;
             let refused = match bucket {
-                None if second_chance => match refused(tables, &of)? {
+                None if second_chance => match refused(tables, &bucket_key)? {
                     None => refused(tables, &SOURCE.key(0, &address(source), 0))?,
                     of_key => of_key,
                 },
@@ -59,8 +59,8 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
             };
             let shown = match bucket {
                 // The port of such a key is not that of a packet.
-                None if asked.port.is_none() => key.show_source(&of),
-                _ => key.show(&of),
+                None if asked.port.is_none() => key.show_source(&bucket_key),
+                _ => key.show(&bucket_key),
             };
             limits.push(CheckedLimit {
                 refused,
@@ -72,7 +72,7 @@ pub fn check(attachment: &Attachment, asked: &Asked) -> Result<Check> {
         let wait = (list == ALLOW).then_some(0.0);
         (limits.iter_mut()).for_each(|limit| limit.retry_after_seconds = wait);
     }
-    let tiers = record.tiers.tiers().filter(|name| on(name));
+    let tiers = record.tiers.tiers().filter(|name| lists_source(name));
     Ok(Check {
         interface: attachment.interface.name.clone(),
         // With a single limit, the source is shown as its bucket's key.

@@ -59,7 +59,7 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
     let limits = record.with_slots();
     let limits = limits
         .iter()
-        .map(|(of, slot)| limit(of, slot, record, tables, &held));
+        .map(|(configured, slot)| limit(configured, slot, record, tables, &held));
     Ok(Interface {
         name: interface.name.clone(),
         ifindex: interface.index,
@@ -119,7 +119,7 @@ fn described(attachment: &Attachment, (sources, held): Counted) -> Result<Interf
 
 /// A limit with its counters. The first slot also has the counters of the fast path, which serves a single limit.
 fn limit(
-    of: &limiter_config::Limit,
+    configured: &limiter_config::Limit,
     slot: &Slot,
     record: &Record,
     tables: &Tables,
@@ -135,23 +135,27 @@ fn limit(
     let now = clock::now()?;
     let word = tables.scale(slot.number)?;
     Ok(Limit {
-        name: of.name.clone(),
-        rate: of.rate.to_string(),
-        burst: of.burst(record.frame_max)?.to_string(),
-        key: of.key.to_string(),
-        r#match: (!of.matches.is_everything()).then(|| limiter_config::file::matches(&of.matches)),
-        cost: of.cost,
-        algorithm: of.algorithm.to_string(),
-        hold: of.hold.map(|hold| hold.to_string()),
-        max_delay: of.max_delay.map(|time| time.to_string()),
-        proof: (of.proof != Proof::None).then(|| of.proof.to_string()),
-        held_sources: of
+        name: configured.name.clone(),
+        rate: configured.rate.to_string(),
+        burst: configured.burst(record.frame_max)?.to_string(),
+        key: configured.key.to_string(),
+        r#match: (!configured.matches.is_everything())
+            .then(|| limiter_config::file::matches(&configured.matches)),
+        cost: configured.cost,
+        algorithm: configured.algorithm.to_string(),
+        hold: configured.hold.map(|hold| hold.to_string()),
+        max_delay: configured.max_delay.map(|time| time.to_string()),
+        proof: (configured.proof != Proof::None).then(|| configured.proof.to_string()),
+        held_sources: configured
             .hold
             .map(|_| held.get(&slot.number).copied().unwrap_or(0)),
-        adaptive: of.adaptive.as_ref().map(ToString::to_string),
-        adapted: of.adaptive.as_ref().map(|_| scale::is_kept(word, now)),
-        scale: part(stretch(of, word, now)),
-        shadow: of.shadow,
+        adaptive: configured.adaptive.as_ref().map(ToString::to_string),
+        adapted: configured
+            .adaptive
+            .as_ref()
+            .map(|_| scale::is_kept(word, now)),
+        scale: part(stretch(configured, word, now)),
+        shadow: configured.shadow,
         passed: (counters.admitted + counters.would_drop).into(),
         dropped: counters.dropped.into(),
         would_drop: counters.would_drop.into(),
@@ -175,15 +179,18 @@ fn lists(record: &Record, tables: &Tables) -> Result<Vec<List>> {
 /// Scans the table once. `gauge` remembers the previous scan, if there was one.
 pub fn sample(attachment: &Attachment, gauge: &mut Gauge) -> Result<Sample> {
     let interface = &attachment.interface;
-    let of = (interface.index, attachment.record.attached_at.clone());
-    let elapsed = gauge.begin(of, attachment.tables.sets.capacity(), Instant::now());
+    let attached = (interface.index, attachment.record.attached_at.clone());
+    let elapsed = gauge.begin(attached, attachment.tables.sets.capacity(), Instant::now());
     let rate = |count: u64| elapsed.map(|elapsed| count as f64 / elapsed.as_secs_f64());
     let (counted, busiest) = scan(attachment, gauge)?;
     let sources = sources(attachment, busiest, rate)?;
     // The interface is read after the sources, so that it includes all their packets.
     let interface = described(attachment, counted)?;
     let before = gauge.last.replace(interface.clone());
-    let delays = interface.limits.iter().any(|of| of.max_delay.is_some());
+    let delays = interface
+        .limits
+        .iter()
+        .any(|limit| limit.max_delay.is_some());
     let last = before.as_ref().filter(|_| delays && elapsed.is_some());
     let delays = last.map(|last| interface.delays.clone().since(&last.delays));
     let drops = before.as_ref().map(|last| last.drops.clone());

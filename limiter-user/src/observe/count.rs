@@ -54,11 +54,11 @@ pub fn verdicts(counters: &Counters) -> Verdicts {
 
 /// The counters of a limit that is the only one and matches every packet.
 pub fn of_the_only_limit(counters: &Counters) -> LimitCounters {
-    let of = |reason: Reason| counters.by_reason[reason as usize];
+    let count = |reason: Reason| counters.by_reason[reason as usize];
     LimitCounters {
-        admitted: of(Reason::Admitted),
+        admitted: count(Reason::Admitted),
         dropped: sum(counters, |reason| reason.verdict() == Verdict::Refuse),
-        would_drop: of(Reason::WouldDrop),
+        would_drop: count(Reason::WouldDrop),
     }
 }
 
@@ -85,17 +85,20 @@ mod tests {
         }
         let all = verdicts(&counters);
         let dropped = Drops::new(&counters);
-        for (of, sum) in [
+        for (measure, sum) in [
             (
                 (|count| count.packets) as fn(Count) -> u64,
                 (1 << Reason::ALL.len()) - 1,
             ),
             (|count| count.bytes, (1 << (2 * Reason::ALL.len())) - 1),
         ] {
-            assert_eq!(of(all.seen), sum);
-            assert_eq!(of(all.seen), of(all.passed) + of(all.dropped));
-            let by_reason: u64 = dropped.iter().map(|(_, count)| of(count)).sum();
-            assert_eq!(by_reason, of(all.dropped));
+            assert_eq!(measure(all.seen), sum);
+            assert_eq!(
+                measure(all.seen),
+                measure(all.passed) + measure(all.dropped)
+            );
+            let by_reason: u64 = dropped.iter().map(|(_, count)| measure(count)).sum();
+            assert_eq!(by_reason, measure(all.dropped));
         }
     }
 }

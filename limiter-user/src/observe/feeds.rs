@@ -152,7 +152,7 @@ pub fn all() -> Vec<Feed> {
         .iter()
         .filter_map(|name| read(namespace, &folder, name));
     let mut all: Vec<_> = found.collect();
-    all.sort_by(|one, other| one.name.cmp(&other.name));
+    all.sort_by(|first, second| first.name.cmp(&second.name));
     all
 }
 

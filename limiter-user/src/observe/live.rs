@@ -34,8 +34,8 @@ pub fn rest(
 ) -> Vec<TopDrops> {
     let others = drops.iter().filter_map(|(reason, count)| {
         let shown = sources.iter().filter(|_| reason == Reason::Limit);
-        let (dropped, dropped_since) = shown.fold((0, 0), |(all, since), of| {
-            (all + of.dropped_packets, since + of.dropped_since)
+        let (dropped, dropped_since) = shown.fold((0, 0), |(all, since), source| {
+            (all + source.dropped_packets, since + source.dropped_since)
         });
         let since = count.packets.saturating_sub(before.of(reason).packets);
         let dropped_packets = count.packets.saturating_sub(dropped);
@@ -59,8 +59,8 @@ pub struct Gauge {
     /// Maximum number of sources.
     pub most: usize,
     /// Index of the interface, and when limiter was attached to it.
-    of: (u32, String),
-    at: Option<Instant>,
+    attached: (u32, String),
+    scanned_at: Option<Instant>,
     /// By entry: the fingerprint of the source in it, 0 for none, and its counters.
     known: Vec<(u64, Since)>,
     /// The interface at the last scan.
@@ -79,19 +79,26 @@ impl Gauge {
         }
     }
 
-    /// Begins a scan of a table with `entries` entries, of the attachment `of`. Returns the time since the last scan
-    /// if that scan was of the same table.
-    pub fn begin(&mut self, of: (u32, String), entries: u64, now: Instant) -> Option<Duration> {
+    /// Begins a scan of a table with `entries` entries, of the attachment that is `attached`: the interface's index, and
+    /// when. Returns the time since the last scan if that scan was of the same table.
+    pub fn begin(
+        &mut self,
+        attached: (u32, String),
+        entries: u64,
+        now: Instant,
+    ) -> Option<Duration> {
         let entries = if self.once { 0 } else { entries };
         let entries = usize::try_from(entries).unwrap_or(usize::MAX);
-        let elapsed = self.at.map(|at| now.saturating_duration_since(at));
-        let same = self.of == of && self.known.len() == entries;
+        let elapsed = self
+            .scanned_at
+            .map(|last| now.saturating_duration_since(last));
+        let same = self.attached == attached && self.known.len() == entries;
         if !same {
-            self.of = of;
+            self.attached = attached;
             self.known.clear();
             self.known.resize(entries, Default::default());
         }
-        self.at = Some(now);
+        self.scanned_at = Some(now);
         elapsed.filter(|elapsed| same && !elapsed.is_zero())
     }
 
@@ -102,8 +109,8 @@ impl Gauge {
             return Since::default();
         };
         let (fingerprint, now) = (Seed::KNOWN.mixed(key) | 1, (source.passed, source.refused));
-        let (of, last) = std::mem::replace(known, (fingerprint, now));
-        if of != fingerprint {
+        let (last_fingerprint, last) = std::mem::replace(known, (fingerprint, now));
+        if last_fingerprint != fingerprint {
             return now;
         }
         // A counter that was reset has grown by its whole value.
@@ -134,28 +141,35 @@ mod tests {
     #[test]
     fn gauge_counts_each_sources_packets_since_the_last_scan() {
         let mut gauge = Gauge::default();
-        let of = || (3, "then".to_owned());
+        let attached = || (3, "then".to_owned());
         let start = Instant::now();
         let later = |seconds| start + Duration::from_secs(seconds);
-        let (one, other) = (key("192.0.2.1"), key("192.0.2.2"));
-        assert_eq!(gauge.begin(of(), 4, start), None, "nothing to compare with");
-        gauge.since(1, &one, &source(10, 20));
-        assert_eq!(gauge.begin(of(), 4, later(2)), Some(Duration::from_secs(2)));
-        assert_eq!(gauge.since(1, &one, &source(15, 27)), (5, 7));
-        gauge.begin(of(), 4, later(3));
+        let (first, second) = (key("192.0.2.1"), key("192.0.2.2"));
         assert_eq!(
-            gauge.since(1, &other, &source(100, 300)),
+            gauge.begin(attached(), 4, start),
+            None,
+            "nothing to compare with"
+        );
+        gauge.since(1, &first, &source(10, 20));
+        assert_eq!(
+            gauge.begin(attached(), 4, later(2)),
+            Some(Duration::from_secs(2))
+        );
+        assert_eq!(gauge.since(1, &first, &source(15, 27)), (5, 7));
+        gauge.begin(attached(), 4, later(3));
+        assert_eq!(
+            gauge.since(1, &second, &source(100, 300)),
             (100, 300),
             "the entry is another one's"
         );
-        gauge.begin(of(), 4, later(4));
+        gauge.begin(attached(), 4, later(4));
         assert_eq!(
-            gauge.since(1, &other, &source(101, 4)),
+            gauge.since(1, &second, &source(101, 4)),
             (1, 4),
             "a counter that began anew"
         );
         // No entry of this table has this number.
-        assert_eq!(gauge.since(4, &one, &source(1, 1)), (0, 0));
+        assert_eq!(gauge.since(4, &first, &source(1, 1)), (0, 0));
     }
 
     #[test]
@@ -173,15 +187,19 @@ mod tests {
     fn gauge_does_not_compare_with_another_table() {
         let start = Instant::now();
         let soon = start + Duration::from_secs(1);
-        let of = |index| (index, "then".to_owned());
+        let attached = |index| (index, "then".to_owned());
         let mut gauge = Gauge::default();
-        gauge.begin(of(1), 4, start);
-        assert_eq!(gauge.begin(of(2), 4, soon), None, "another interface");
-        assert_eq!(gauge.begin(of(2), 8, soon), None, "another size");
-        assert_eq!(gauge.begin(of(2), 8, soon), None, "no time has passed");
+        gauge.begin(attached(1), 4, start);
+        assert_eq!(gauge.begin(attached(2), 4, soon), None, "another interface");
+        assert_eq!(gauge.begin(attached(2), 8, soon), None, "another size");
+        assert_eq!(
+            gauge.begin(attached(2), 8, soon),
+            None,
+            "no time has passed"
+        );
         assert!(
             gauge
-                .begin(of(2), 8, soon + Duration::from_secs(9))
+                .begin(attached(2), 8, soon + Duration::from_secs(9))
                 .is_some()
         );
     }

@@ -9,11 +9,11 @@ use crate::{
 };
 
 /// The bans of an interface, then the sources that its limits hold.
-pub fn bans(of: &Bans) -> String {
-    let count = counted(of.bans.len() as u64, "ban");
-    let mut text = format!("{}: {count}\n", of.interface);
-    if !of.bans.is_empty() {
-        let rows = of.bans.iter().map(|ban| {
+pub fn bans(bans: &Bans) -> String {
+    let count = counted(bans.bans.len() as u64, "ban");
+    let mut text = format!("{}: {count}\n", bans.interface);
+    if !bans.bans.is_empty() {
+        let rows = bans.bans.iter().map(|ban| {
             [
                 ban.prefix.clone(),
                 ban.left_seconds.map_or_else(|| "no end".to_owned(), whole),
@@ -24,10 +24,10 @@ pub fn bans(of: &Bans) -> String {
         });
         text += &(table("prefix|left|origin|reason|dropped", 4, rows) + "\n");
     }
-    if !of.held.is_empty() {
-        let rows = of.held.iter().map(|one| {
-            let left = whole(one.left_seconds);
-            [one.source.clone(), left, one.limit.clone()]
+    if !bans.held.is_empty() {
+        let rows = bans.held.iter().map(|held_source| {
+            let left = whole(held_source.left_seconds);
+            [held_source.source.clone(), left, held_source.limit.clone()]
         });
         let held = table("source|left|limit", 3, rows);
         text += &format!("held by a limit:\n{held}\n");
@@ -63,12 +63,12 @@ mod tests {
             "for 8m more by hand: ssh brute force"
         );
         assert_eq!(since(&ban(None, "")), "by hand");
-        let of = Bans {
+        let listing = Bans {
             interface: "eth0".to_owned(),
             bans: vec![ban(Some(479.5), "ssh")],
             held: Vec::new(),
         };
         let lines = "eth0: 1 ban\n prefix     left  origin  reason  dropped\n 192.0.2.7  8m    hand    ssh       1,234\n";
-        assert_eq!(bans(&of), lines);
+        assert_eq!(bans(&listing), lines);
     }
 }

@@ -73,13 +73,13 @@ fn list_line(on_list: &OnList, check: &Check) -> String {
         "allow" => ": passes before any limit",
         _ => "",
     };
-    let by = match (&on_list.host, &on_list.since) {
+    let added = match (&on_list.host, &on_list.since) {
         (Some(host), Some(since)) => format!(" (added by {host} of the fleet, {since})"),
         (Some(host), None) => format!(" (added by {host} of the fleet)"),
         (None, _) if on_list.by.is_some() => " (added by the fleet)".to_owned(),
         (None, _) => String::new(),
     };
-    format!("{prefix} on the {list} list{meaning}{by}")
+    format!("{prefix} on the {list} list{meaning}{added}")
 }
 
 /// The source of the bucket, if it differs from the source in the first line.

@@ -6,15 +6,18 @@ use crate::plan::doctor::{Diagnosis, Finding, Mode};
 
 /// One line per finding, and the mode to expect from `attach`.
 pub fn diagnosis(diagnosis: &Diagnosis) -> String {
-    let widest = |of: fn(&Finding) -> usize| diagnosis.findings.iter().map(of).max().unwrap_or(0);
-    let level = widest(|finding| name(&finding.level).len());
-    let check = widest(|finding| finding.check.len());
+    let widest = |width: fn(&Finding) -> usize| {
+        let widths = diagnosis.findings.iter().map(width);
+        widths.max().unwrap_or(0)
+    };
+    let level_width = widest(|finding| name(&finding.level).len());
+    let check_width = widest(|finding| finding.check.len());
     let mut text = String::new();
     for finding in &diagnosis.findings {
         let advice = finding.advice.as_ref().map(|advice| format!(": {advice}"));
-        let (level_name, found) = (name(&finding.level), &finding.found);
-        let (of, advice) = (finding.check, advice.unwrap_or_default());
-        text += &format!("{level_name:level$}  {of:check$}  {found}{advice}\n");
+        let (level, found) = (name(&finding.level), &finding.found);
+        let (check, advice) = (finding.check, advice.unwrap_or_default());
+        text += &format!("{level:level_width$}  {check:check_width$}  {found}{advice}\n");
     }
     // Without an interface there is no mode to expect.
     let mut checks = diagnosis.findings.iter().map(|finding| finding.check);

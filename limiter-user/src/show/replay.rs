@@ -15,25 +15,26 @@ const SHOWN: usize = 10;
 
 /// The packets by limit and by source.
 pub fn text(replay: &Outcome) -> String {
-    let (of, time) = (&replay.verdicts, seconds(replay.seconds));
-    let [passed, dropped] = [of.passed, of.dropped].map(|count| grouped(count.packets));
-    let seen = counted(of.seen.packets, "packet");
+    let (verdicts, time) = (&replay.verdicts, seconds(replay.seconds));
+    let [passed, dropped] = [verdicts.passed, verdicts.dropped].map(|count| grouped(count.packets));
+    let seen = counted(verdicts.seen.packets, "packet");
     let mut text = format!("{seen} in {time}: {passed} passed, {dropped} dropped\n");
     let drops = replay.drops.iter();
     let lines = drops.map(|(reason, count)| (reason.text(), count.packets));
     let (outgoing, others) = (replay.outgoing, replay.of_others);
-    for (what, packets) in lines.chain([
-        ("passed only because of shadow", of.would_drop.packets),
+    for (label, packets) in lines.chain([
+        ("passed only because of shadow", verdicts.would_drop.packets),
         ("not IP: passed", replay.not_ip),
         ("sent by the host itself: passed, not limited", outgoing),
         ("of sources beyond those that fit into memory", others),
     ]) {
         if packets > 0 {
-            text.push_str(&format!("  {} {what}\n", grouped(packets)));
+            text.push_str(&format!("  {} {label}\n", grouped(packets)));
         }
     }
     text.push_str(&format!("\n{}\n", limits(&replay.limits)));
-    let is_hit = |(_, one): &&(String, SourceCounters)| one.dropped + one.would_drop > 0;
+    let is_hit =
+        |(_, counters): &&(String, SourceCounters)| counters.dropped + counters.would_drop > 0;
     let hit: Vec<_> = replay.sources.iter().filter(is_hit).collect();
     if hit.is_empty() {
         return text + "\nNo source would have lost a packet.\n";

@@ -32,9 +32,9 @@ impl Screen {
     /// Takes the terminal over. A panic gives the terminal back before its message is printed.
     pub fn enter() -> io::Result<Self> {
         let say = panic::take_hook();
-        panic::set_hook(Box::new(move |what| {
+        panic::set_hook(Box::new(move |panic_info| {
             give_back();
-            say(what);
+            say(panic_info);
         }));
         let screen = Self(());
         terminal::enable_raw_mode()?;
@@ -76,12 +76,12 @@ fn give_back() {
 
 /// Reads the terminal, in a thread that ends with the process or with the first error.
 pub fn input() -> mpsc::UnboundedReceiver<io::Result<event::Event>> {
-    let (to, inputs) = mpsc::unbounded_channel();
+    let (sender, inputs) = mpsc::unbounded_channel();
     thread::spawn(move || {
         loop {
             let input = event::read();
             let failed = input.is_err();
-            if to.send(input).is_err() || failed {
+            if sender.send(input).is_err() || failed {
                 return;
             }
         }

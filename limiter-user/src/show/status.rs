@@ -107,11 +107,11 @@ pub fn interface(interface: &Interface) -> String {
     let bans = &interface.bans;
     if !bans.by_origin.is_empty() {
         let by_origin = bans.by_origin.iter();
-        let by: Vec<_> = by_origin
+        let origins: Vec<_> = by_origin
             .map(|(origin, count)| format!("{} by {origin}", grouped(*count)))
             .collect();
         let room = grouped(bans.capacity);
-        text += &line("bans", &format!("{} (room for {room})", by.join(", ")));
+        text += &line("bans", &format!("{} (room for {room})", origins.join(", ")));
     }
     let fleet = interface.fleet.as_ref().map(fleet_lines);
     text += &fleet.unwrap_or_default();

@@ -31,38 +31,38 @@ pub fn once(top: &Top) -> String {
 
 /// The live view: sums, limits, sources.
 pub fn live(sample: &Sample, interval: Duration) -> String {
-    let (of, top) = (&sample.interface, &sample.top);
-    let mut text = format!("{} {}", of.name, of.mode);
-    if of.shadow {
+    let (interface, top) = (&sample.interface, &sample.top);
+    let mut text = format!("{} {}", interface.name, interface.mode);
+    if interface.shadow {
         text += " SHADOW";
     }
-    if let Some(until) = &of.try_until {
+    if let Some(until) = &interface.try_until {
         text += &format!(" ON TRIAL until {until}");
     }
-    if let Some(log) = &of.log {
+    if let Some(log) = &interface.log {
         text += &format!(" LOGGING until {}", log.until);
     }
-    let all = |of: &Interface| {
-        let of = of.verdicts;
-        sums([of.passed, of.dropped, of.would_drop])
+    let all = |sampled: &Interface| {
+        let verdicts = sampled.verdicts;
+        sums([verdicts.passed, verdicts.dropped, verdicts.would_drop])
     };
-    let (passed, over) = all(of);
+    let (passed, over) = all(interface);
     let before = sample.before.as_ref();
     let (passed_before, over_before) = before.map_or((passed, over), all);
     let rate = |now: u64, then| rate(per_second(top, now.saturating_sub(then)));
     text += &format!(
         "  {} of {}  every {}\npassed  {}/s, {} in all\n{:<7} {}/s, {} in all\n",
-        grouped(of.sources.tracked),
-        counted(of.sources.capacity, "source"),
+        grouped(interface.sources.tracked),
+        counted(interface.sources.capacity, "source"),
         humantime::format_duration(interval),
         rate(passed, passed_before),
         grouped(passed),
-        if of.shadow { "over" } else { "dropped" },
+        if interface.shadow { "over" } else { "dropped" },
         rate(over, over_before),
         grouped(over),
     );
     text += &delays(top);
-    if !of.limits.is_empty() {
+    if !interface.limits.is_empty() {
         text += &(limits(sample) + "\n");
     }
     text + &sources(top)
@@ -83,10 +83,13 @@ fn sums([passed, dropped, would_drop]: [Count; 3]) -> (u64, u64) {
 
 /// Packets of a limit that passed, and packets that were over it, since the last sample.
 fn since(limit: &Limit, before: &Option<Interface>) -> (u64, u64) {
-    let all = |of: &Limit| sums([of.passed, of.dropped, of.would_drop]);
-    let before = before
-        .as_ref()
-        .and_then(|before| before.limits.iter().find(|of| of.name == limit.name));
+    let all = |sampled: &Limit| sums([sampled.passed, sampled.dropped, sampled.would_drop]);
+    let before = before.as_ref().and_then(|before| {
+        before
+            .limits
+            .iter()
+            .find(|earlier| earlier.name == limit.name)
+    });
     let ((passed, over), then) = (all(limit), before.map_or(all(limit), all));
     // Counters restart if a limit takes another limit's slot.
     (passed.saturating_sub(then.0), over.saturating_sub(then.1))
@@ -118,23 +121,23 @@ fn limits(sample: &Sample) -> String {
 /// The sources, and drops of others.
 fn sources(top: &Top) -> String {
     let columns = "SOURCE|LIMIT|PASS/s|DROP/s|PASSED|DROPPED|WOULD DROP|TOKENS";
-    let sources = top.sources.iter().map(|of| {
+    let sources = top.sources.iter().map(|source| {
         [
-            of.source.clone(),
-            of.limit.clone(),
-            rate(of.passed_packets_per_second),
-            drop_rate(of),
-            grouped(of.passed_packets),
-            grouped(of.dropped_packets),
-            grouped(of.would_drop_packets),
-            match of.held_seconds {
+            source.source.clone(),
+            source.limit.clone(),
+            rate(source.passed_packets_per_second),
+            drop_rate(source),
+            grouped(source.passed_packets),
+            grouped(source.dropped_packets),
+            grouped(source.would_drop_packets),
+            match source.held_seconds {
                 Some(time) => format!("held {}", seconds(time)),
-                None => format!("{:.1}", of.tokens),
+                None => format!("{:.1}", source.tokens),
             },
         ]
     });
-    let others = top.other_drops.iter().map(|of| {
-        let (source, limit) = match of.reason.as_str() {
+    let others = top.other_drops.iter().map(|drops| {
+        let (source, limit) = match drops.reason.as_str() {
             "limit" => ("other sources", "any"),
             DENY => ("denied sources", "deny list"),
             BAN => ("banned sources", "ban"),
@@ -142,8 +145,8 @@ fn sources(top: &Top) -> String {
             "answered" => ("answered SYNs", "new source"),
             reason => (reason, reason),
         };
-        let since = rate(of.dropped_packets_per_second);
-        let dropped = grouped(of.dropped_packets);
+        let since = rate(drops.dropped_packets_per_second);
+        let dropped = grouped(drops.dropped_packets);
         // They have no bucket.
         [source, limit, "-", &since, "-", &dropped, "-", "-"].map(str::to_owned)
     });
@@ -151,13 +154,13 @@ fn sources(top: &Top) -> String {
 }
 
 /// Packets over the limit per second; in parentheses if shadow let them pass.
-fn drop_rate(of: &TopSource) -> String {
-    match of.listed.as_deref() {
+fn drop_rate(source: &TopSource) -> String {
+    match source.listed.as_deref() {
         // The drops are counted for the prefix.
         Some(DENY) => "denied".to_owned(),
         Some(BAN) => "banned".to_owned(),
-        _ if !of.shadow => rate(of.dropped_packets_per_second),
-        _ => format!("({})", rate(of.would_drop_packets_per_second)),
+        _ if !source.shadow => rate(source.dropped_packets_per_second),
+        _ => format!("({})", rate(source.would_drop_packets_per_second)),
     }
 }
 
@@ -206,7 +209,7 @@ mod tests {
             },
         });
         let source = |source: &str, over_since, drops, listed: Option<&str>| {
-            let of = |drops| if drops { 40_000 } else { 0 };
+            let packets = |drops| if drops { 40_000 } else { 0 };
             let rate = |drops| {
                 Some(if drops {
                     f64::from(over_since) / 2.0
@@ -220,8 +223,8 @@ mod tests {
                 listed: listed.map(str::to_owned),
                 tokens: 0.5,
                 passed_packets: 100,
-                dropped_packets: of(drops),
-                would_drop_packets: of(!drops),
+                dropped_packets: packets(drops),
+                would_drop_packets: packets(!drops),
                 passed_packets_per_second: Some(5.0),
                 dropped_packets_per_second: rate(drops),
                 would_drop_packets_per_second: rate(!drops),

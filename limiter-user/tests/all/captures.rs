@@ -158,11 +158,11 @@ fn pcapng_with_several_interfaces_and_sections_is_read() {
         file.extend(order.packet(0, base * 1_000_000 + 7, 21, &bytes, 0));
         file.extend(order.packet(1, base * 1_024 + 512, 60, &bytes, 2));
         file.extend(order.packet(2, (base + 10) * 1_000_000_000 + 1, 21, &bytes, 1));
-        let (at, raw_at) = (base * SECOND, (base + 3) * SECOND + SECOND / 2);
-        let last = at + 5 * SECOND + 1;
+        let (start, raw_time) = (base * SECOND, (base + 3) * SECOND + SECOND / 2);
+        let last = start + 5 * SECOND + 1;
         wanted.extend([
-            (at + 7_000, Link::Ethernet.frame(&bytes, 21), false),
-            (raw_at, Link::Raw.frame(&bytes, 60), true),
+            (start + 7_000, Link::Ethernet.frame(&bytes, 21), false),
+            (raw_time, Link::Raw.frame(&bytes, 60), true),
             (last, Link::Cooked.frame(&bytes, 21), false),
         ]);
     }

@@ -36,11 +36,11 @@ fn left(quota: &LimitQuota, word: u64, now: u64) -> f64 {
 }
 
 /// Panics if there are more tokens than expected, or fewer beyond rounding.
-fn expect_left(quota: &LimitQuota, word: Option<u64>, now: u64, expected: f64, what: &str) {
+fn expect_left(quota: &LimitQuota, word: Option<u64>, now: u64, expected: f64, case: &str) {
     let left = left(quota, word.expect("all changes are known"), now);
     assert!(
         (expected - 1e-3..=expected).contains(&left),
-        "{what}: {left} left, not {expected}"
+        "{case}: {left} left, not {expected}"
     );
 }
 
@@ -56,13 +56,13 @@ fn window_written_during_a_change_counts_from_its_start() {
         for windows in 0..4 {
             let moment = (began + windows * of_old.period).max(SINCE);
             for tokens in [0, 10, 149, 150] {
-                let what = format!("{tokens} tokens, {windows} windows later");
+                let case = format!("{tokens} tokens, {windows} windows later");
                 let word = of_old.word(moment + 5, tokens);
                 let carried = change.apply(word);
                 let at_once = rescale(&old, &new, moment).apply(of_old.word(moment, tokens));
-                assert_eq!(carried, at_once, "{what}");
+                assert_eq!(carried, at_once, "{case}");
                 let expected = (400 - 150 + tokens) as f64;
-                expect_left(&new, Some(carried), moment, expected, &what);
+                expect_left(&new, Some(carried), moment, expected, &case);
             }
         }
         let before = change.apply(of_old.word(SINCE - of_old.period, 10));

@@ -50,14 +50,15 @@ impl History {
 #[derive(Clone, Debug)]
 enum Event {
     Packet { packet: Packet, behind: u64 },
-    Change { gap: Gap, to: usize },
+    Change { gap: Gap, limit: usize },
 }
 
 /// Limits, the time of the first event, and the events. With frequent changes, a bucket misses more of them than are
 /// remembered.
 fn lives() -> impl Strategy<Value = (Vec<Limit>, u64, Vec<Event>)> {
     (alike(2..6), 1..20_u32).prop_flat_map(|(limits, frequent)| {
-        let change = (gaps(), 0..limits.len()).prop_map(|(gap, to)| Event::Change { gap, to });
+        let change =
+            (gaps(), 0..limits.len()).prop_map(|(gap, limit)| Event::Change { gap, limit });
         let behind = prop_oneof![3 => Just(0), 1 => magnitude((1 << 20) - 1)];
         let packet = (packet(&limits[0]), behind)
             .prop_map(|(packet, behind)| Event::Packet { packet, behind });
@@ -80,10 +81,10 @@ proptest! {
             // All gaps together are less than the year after which a TAT is stale.
             let most = IDLE_MAX >> 8;
             match event {
-                Event::Change { gap, to } => {
+                Event::Change { gap, limit } => {
                     pair.wait(gap, 60, most);
-                    pair.exact.change(&paces[to], limits[to].tokens);
-                    history.change(limits[to], pair.now);
+                    pair.exact.change(&paces[limit], limits[limit].tokens);
+                    history.change(limits[limit], pair.now);
                 }
                 Event::Packet { packet: Packet { gap, length }, behind } => {
                     pair.limit = history.limit;
@@ -139,8 +140,8 @@ proptest! {
         share: u32,
     ) {
         let paces: Vec<_> = limits.iter().map(|limit| Pace::of_quota(&limit.quota)).collect();
-        let on = |index: usize| Exact::full_among(&paces[index], limits[index].tokens, &paces);
-        let (mut history, mut exact) = (History::new(limits[0]), on(0));
+        let exact_at = |index: usize| Exact::full_among(&paces[index], limits[index].tokens, &paces);
+        let (mut history, mut exact) = (History::new(limits[0]), exact_at(0));
         let mut loss_most = BigInt::ZERO;
         let before = part(limits[0].quota.tau, share);
         exact.spent = &exact.tick * before;
@@ -151,7 +152,7 @@ proptest! {
             exact.change(&paces[index], limits[index].tokens);
             history.change(limits[index], now);
             // Two ticks step over the marks, if the TAT would be one of them.
-            loss_most += loss(&on(index - 1), &on(index)) + 2 * &on(index).tick;
+            loss_most += loss(&exact_at(index - 1), &exact_at(index)) + 2 * &exact_at(index).tick;
         }
         let word = history.carry(ticks(start).wrapping_add(before), 0);
         let after = &exact.tick * spent(word, ticks(now), history.limit.quota.tau);

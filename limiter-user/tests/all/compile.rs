@@ -73,13 +73,13 @@ const ONE: &str = "[[limit]]\nname = \"one\"\nrate = \"5/s\"\nburst = 10\n";
 
 #[test]
 fn each_switch_sets_only_its_own_flags() {
-    let with = |line: &str| compiled(&format!("{line}\n{ONE}"));
-    assert_eq!(with("shadow = true").shadow, 1);
-    assert_eq!(with("malformed = \"pass\"").malformed_passes, 1);
-    let established = with("exempt = [\"established\"]");
+    let config_with = |line: &str| compiled(&format!("{line}\n{ONE}"));
+    assert_eq!(config_with("shadow = true").shadow, 1);
+    assert_eq!(config_with("malformed = \"pass\"").malformed_passes, 1);
+    let established = config_with("exempt = [\"established\"]");
     assert_eq!((established.established, established.control), (1, 0));
     assert_eq!(established.plain, 1);
-    let control = with("exempt = [\"control\"]");
+    let control = config_with("exempt = [\"control\"]");
     assert_eq!((control.established, control.control), (0, 1));
     assert_eq!((control.needs, control.plain), (NEEDS_TRANSPORT, 0));
     for (lists, expected) in [
@@ -136,7 +136,6 @@ fn fast_path_is_only_for_one_unconditional_limit() {
 
 #[test]
 fn key_with_a_destination_compiles_to_its_masks_and_needs() {
-    let (to, pair, ports) = (NEEDS_DESTINATION, NEEDS_PAIR, NEEDS_TRANSPORT);
     let whole = KeyMask::prefixes(32, 128);
     let pair_of = |source: KeyMask, destination: KeyMask| KeyMask {
         by: BY_PAIR,
@@ -150,23 +149,24 @@ fn key_with_a_destination_compiles_to_its_masks_and_needs() {
         ..mask
     };
     let hosts = pair_of(KeyMask::prefixes(32, 64), whole);
+    let (destination, pair, ports) = (NEEDS_DESTINATION, NEEDS_PAIR, NEEDS_TRANSPORT);
     for (key, mask, needs) in [
-        ("destination", by_destination(whole), to),
+        ("destination", by_destination(whole), destination),
         (
             "destination/24,/48",
             by_destination(KeyMask::prefixes(24, 48)),
-            to,
+            destination,
         ),
-        ("source + destination", hosts, to | pair),
+        ("source + destination", hosts, destination | pair),
         (
             "source/24,/48 + destination/16,/32",
             pair_of(KeyMask::prefixes(24, 48), KeyMask::prefixes(16, 32)),
-            to | pair,
+            destination | pair,
         ),
         (
             "source + destination + destination_port",
             KeyMask { port: 1, ..hosts },
-            to | pair | ports,
+            destination | pair | ports,
         ),
         (
             "flow",
@@ -174,7 +174,7 @@ fn key_with_a_destination_compiles_to_its_masks_and_needs() {
                 by: BY_FLOW,
                 ..pair_of(whole, whole)
             },
-            to | pair | ports,
+            destination | pair | ports,
         ),
     ] {
         let config = compiled(&format!("{ONE}key = \"{key}\"\n"));
@@ -188,7 +188,7 @@ fn key_with_a_destination_compiles_to_its_masks_and_needs() {
 
 #[test]
 fn transport_header_is_read_only_if_a_match_needs_it() {
-    let with = |matches: &str| compiled(&format!("{ONE}match = {{ {matches} }}\n"));
+    let config_with = |matches: &str| compiled(&format!("{ONE}match = {{ {matches} }}\n"));
     for matches in [
         "protocol = \"udp\"",
         "destination_port = 22",
@@ -198,15 +198,18 @@ fn transport_header_is_read_only_if_a_match_needs_it() {
         "fragments = false",
         "length = 60",
     ] {
-        assert_eq!(with(matches).needs, NEEDS_TRANSPORT, "{matches}");
+        assert_eq!(config_with(matches).needs, NEEDS_TRANSPORT, "{matches}");
     }
-    assert_eq!(with("ip_version = 4").needs, 0);
-    let (header, to) = (NEEDS_TRANSPORT | NEEDS_HEADER, NEEDS_DESTINATION);
+    assert_eq!(config_with("ip_version = 4").needs, 0);
+    let (header, destination) = (NEEDS_TRANSPORT | NEEDS_HEADER, NEEDS_DESTINATION);
     for (matches, needs) in [
         ("ttl = 64", header),
         ("dscp = \"ef\"", header),
         ("icmp_type = 8", header),
-        ("destination = \"192.0.2.1\"", to | NEEDS_DESTINATION_LISTS),
+        (
+            "destination = \"192.0.2.1\"",
+            destination | NEEDS_DESTINATION_LISTS,
+        ),
         (
             "payload = { bytes = \"00\" }",
             NEEDS_TRANSPORT | NEEDS_PAYLOAD,
@@ -214,7 +217,7 @@ fn transport_header_is_read_only_if_a_match_needs_it() {
         ("not = { ttl = 1 }", header | NEEDS_EXCEPT),
         ("not = { ip_version = 4 }", NEEDS_EXCEPT),
     ] {
-        assert_eq!(with(matches).needs, needs, "{matches}");
+        assert_eq!(config_with(matches).needs, needs, "{matches}");
     }
 }
 
@@ -228,18 +231,18 @@ fn table_has_room_for_max_sources() {
 
 #[test]
 fn new_source_lease_size_depends_on_the_burst() {
-    let of = |lines: &str| compiled(&format!("{lines}\n{ONE}")).new_sources;
-    let by_default = of("");
+    let new_sources = |lines: &str| compiled(&format!("{lines}\n{ONE}")).new_sources;
+    let by_default = new_sources("");
     assert_eq!(by_default.lease, 64);
     assert_eq!(by_default.cost, (1_000_000_000 << 8) / 10_000);
     assert_eq!(by_default.tau, by_default.cost * 65_536);
-    let few = of("new_sources = \"100/s\"\nnew_sources_burst = 4096");
+    let few = new_sources("new_sources = \"100/s\"\nnew_sources_burst = 4096");
     assert_eq!((few.lease, few.tau), (4, few.cost * 4_096));
     assert_eq!(
-        of("new_sources = \"100/s\"\nnew_sources_burst = 5").lease,
+        new_sources("new_sources = \"100/s\"\nnew_sources_burst = 5").lease,
         1
     );
-    let none = of("new_sources = \"none\"");
+    let none = new_sources("new_sources = \"none\"");
     assert_eq!((none.cost, none.lease), (0, 1));
 }
 
@@ -249,30 +252,30 @@ fn limit_with_one_bucket_takes_no_share_of_new_sources() {
         format!("[[limit]]\nname = \"{name}\"\nkey = \"{key}\"\nrate = \"5/s\"\n")
     };
     let (control, no_total) = ("exempt = [\"control\"]\n", "[control]\ntotal = \"none\"\n");
-    let [one, two, all] =
+    let [hosts, networks, all] =
         [("a", "/32,/64"), ("b", "/24,/48"), ("c", "interface")].map(|(n, k)| limit(n, k));
     let ports = limit("d", "interface,destination_port");
     for (text, parts) in [
-        (format!("{one}{two}"), 2),
-        (format!("{one}{two}{all}"), 2),
-        (format!("{one}{two}{ports}"), 3),
-        (format!("{one}{all}"), 2),
-        (format!("{control}{one}"), 2),
-        (format!("{control}{one}{no_total}"), 2),
-        (format!("{control}{one}{two}"), 3),
+        (format!("{hosts}{networks}"), 2),
+        (format!("{hosts}{networks}{all}"), 2),
+        (format!("{hosts}{networks}{ports}"), 3),
+        (format!("{hosts}{all}"), 2),
+        (format!("{control}{hosts}"), 2),
+        (format!("{control}{hosts}{no_total}"), 2),
+        (format!("{control}{hosts}{networks}"), 3),
     ] {
         let new_sources = compiled(&text).new_sources;
         assert_eq!(new_sources.own_cost, parts * new_sources.cost, "{text}");
     }
-    assert_eq!(compiled(&one).new_sources.own_cost, 0);
+    assert_eq!(compiled(&hosts).new_sources.own_cost, 0);
 }
 
 /// A tier's bit is not reused at once, because packets of the last moment still carry it.
 #[test]
 fn added_tier_does_not_reuse_the_bit_of_a_removed_tier() {
-    let with = |tier: &str| settings(&format!("{ONE}[lists]\n{tier} = []\n"));
-    let before = TierBits::default().for_settings(&with("a")).0;
-    let after = before.for_settings(&with("b")).0;
+    let settings_with = |tier: &str| settings(&format!("{ONE}[lists]\n{tier} = []\n"));
+    let before = TierBits::default().for_settings(&settings_with("a")).0;
+    let after = before.for_settings(&settings_with("b")).0;
     assert_eq!((before.of("a"), after.of("a")), (Some(3), None));
     assert_eq!(after.of("b"), Some(4));
 }

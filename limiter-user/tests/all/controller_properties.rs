@@ -65,8 +65,8 @@ fn word_ends_after_the_stated_time() {
     assert_eq!(HOLDS, 5_000_000_000, "as documented");
     let (now, unit) = (123_456_789_012, 1 << 20);
     let word = controller.word(now);
-    let at = |time| stretch(word, || time);
-    assert_eq!(at(now), stretch_of(controller.scale()));
-    assert_eq!(at(now + HOLDS - 1), stretch_of(controller.scale()));
-    assert_eq!(at(now + HOLDS + 2 * unit), ONE);
+    let stretch_at = |time| stretch(word, || time);
+    assert_eq!(stretch_at(now), stretch_of(controller.scale()));
+    assert_eq!(stretch_at(now + HOLDS - 1), stretch_of(controller.scale()));
+    assert_eq!(stretch_at(now + HOLDS + 2 * unit), ONE);
 }

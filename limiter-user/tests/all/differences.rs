@@ -54,7 +54,7 @@ malformed = "pass" => malformed drop -> pass => malformed pass -> drop
 
 #[test]
 fn changed_control_traffic_limits_are_reported() {
-    let with = |control: &str| format!("exempt = [\"control\"]\n[control]\n{control}\n{ONE}");
+    let text_with = |control: &str| format!("exempt = [\"control\"]\n[control]\n{control}\n{ONE}");
     for (line, reports) in cases(
         r#"
 rate = "50/s"\nburst = 200 => control: rate 100/s -> 50/s => control: rate 50/s -> 100/s
@@ -63,7 +63,7 @@ total = "20k/s" => control-total: rate 10k/s -> 20k/s | control-total: burst 10k
 total = "none" => limit control-total gone => limit control-total new: 10k/s
 "#,
     ) {
-        expect(&with(""), &with(&line), reports);
+        expect(&text_with(""), &text_with(&line), reports);
     }
 }
 
@@ -103,8 +103,8 @@ fn changed_rate_is_reported_with_its_effect_on_the_burst() {
 "#,
     ) {
         let (old, new) = change.split_once(" -> ").expect("two rates");
-        let with = |rate: &str| format!("[[limit]]\nname = \"one\"\nrate = {rate}\n");
-        expect(&with(old), &with(new), reports);
+        let text_with = |rate: &str| format!("[[limit]]\nname = \"one\"\nrate = {rate}\n");
+        expect(&text_with(old), &text_with(new), reports);
     }
 }
 
@@ -124,7 +124,7 @@ fn added_removed_and_reordered_limits_are_reported() {
 #[test]
 fn changed_lists_are_reported_by_count() {
     const DENY: &str = r#"deny = ["192.0.2.1", "192.0.2.2", "192.0.2.3"]"#;
-    let with = |lists: &str| format!("{ONE}[lists]\n{lists}\n");
+    let text_with = |lists: &str| format!("{ONE}[lists]\n{lists}\n");
     for (lists, reports) in cases(
         r#"
 deny = ["192.0.2.1", "192.0.2.2", "192.0.2.4"] => deny: 1 added, 1 removed => deny: 1 added, 1 removed
@@ -132,7 +132,7 @@ deny = ["192.0.2.1", "192.0.2.4"] => deny: 1 added, 2 removed => deny: 2 added, 
 deny = ["192.0.2.1", "192.0.2.2", "192.0.2.3"]\nallow = ["192.0.2.9"]\ntier = ["192.0.2.8", "2001:db8::/32"] => allow: 1 added, 0 removed | tier: 2 added, 0 removed => allow: 0 added, 1 removed | tier: 0 added, 2 removed
 "#,
     ) {
-        expect(&with(DENY), &with(&lists), reports);
+        expect(&text_with(DENY), &text_with(&lists), reports);
     }
 }
 

@@ -62,8 +62,9 @@ fn fleet_list_that_does_not_exist_is_refused() {
 
 #[test]
 fn bans_of_a_fleet_are_read_and_shown_and_have_no_prefixes() {
-    let with = |bans: &str| SHARED_LISTS.replace("[lists]", &format!("[lists]\nbans = {bans}"));
-    let shared = settings(&with("{ scope = \"fleet\" }"));
+    let text_with =
+        |bans: &str| SHARED_LISTS.replace("[lists]", &format!("[lists]\nbans = {bans}"));
+    let shared = settings(&text_with("{ scope = \"fleet\" }"));
     assert!(shared.shares("bans") && !settings(SHARED_LISTS).shares("bans"));
     let shown = file::show(&[], &shared);
     assert!(shown.contains("bans = { scope = \"fleet\" }"), "{shown}");
@@ -73,7 +74,7 @@ fn bans_of_a_fleet_are_read_and_shown_and_have_no_prefixes() {
         "{ scope = \"host\" }",
         "{ scope = \"fleet\", prefixes = [\"192.0.2.7\"] }",
     ] {
-        let mistakes = file::parse(&with(wrong), Path::new(".")).expect_err(wrong);
+        let mistakes = file::parse(&text_with(wrong), Path::new(".")).expect_err(wrong);
         assert!(
             format!("{mistakes:?}").contains("no file has bans"),
             "{mistakes:?}"
@@ -122,7 +123,7 @@ fn record_keeps_fleet_settings_and_overlay() {
     assert_eq!(read.settings.fleet, whole.settings.fleet);
     assert_eq!(read.settings.fleet_lists, whole.settings.fleet_lists);
     assert_eq!(read.settings.limits, whole.settings.limits);
-    for (from, to) in [
+    for (sound, broken) in [
         ("192.0.2.7/32", "192.0.2.7/24"),
         ("\"alone\":{\"deny\"", "\"alone\":{\"allow\""),
         ("\"alone\":{\"deny\"", "\"alone\":{\"none\""),
@@ -130,9 +131,9 @@ fn record_keeps_fleet_settings_and_overlay() {
         ("\"fleet\":\"edge\"", "\"fleet\":\"ed ge\""),
         ("\"fleet_lists\":[\"deny\"", "\"fleet_lists\":[\"lead\""),
     ] {
-        assert!(json.contains(from), "{from}: {json}");
-        let torn = json.replace(from, to);
-        assert!(Record::read(torn.as_bytes()).is_err(), "{to}");
+        assert!(json.contains(sound), "{sound}: {json}");
+        let torn = json.replace(sound, broken);
+        assert!(Record::read(torn.as_bytes()).is_err(), "{broken}");
     }
 }
 
@@ -160,20 +161,27 @@ fn overlay_is_removed_from_lists_no_longer_shared() {
     before.overlay = Overlay::new(&before.settings, &of_fleet);
     let shared: Vec<_> = before.overlay.alone.keys().cloned().collect();
     assert_eq!(shared, ["deny", "gold"]);
-    let on = |text: &str| {
+    let lists_with_prefix = |text: &str| {
         let (in_force, overlay) = before.with_fleet(settings(text));
-        let on = |(name, list): (&str, &Prefixes)| {
+        let name_if_with_prefix = |(name, list): (&str, &Prefixes)| {
             list.contains(&prefix("192.0.2.7").unwrap())
                 .then(|| name.to_owned())
         };
-        let on: Vec<_> = in_force.lists.all().filter_map(on).collect();
-        assert_eq!(on, overlay.alone.keys().cloned().collect::<Vec<_>>());
-        on
+        let names: Vec<_> = in_force
+            .lists
+            .all()
+            .filter_map(name_if_with_prefix)
+            .collect();
+        assert_eq!(names, overlay.alone.keys().cloned().collect::<Vec<_>>());
+        names
     };
-    assert_eq!(on(SHARED_LISTS), ["deny", "gold"]);
-    assert_eq!(on(&SHARED_LISTS.replace("\"edge\"", "\"core\"")), [""; 0]);
+    assert_eq!(lists_with_prefix(SHARED_LISTS), ["deny", "gold"]);
+    assert_eq!(
+        lists_with_prefix(&SHARED_LISTS.replace("\"edge\"", "\"core\"")),
+        [""; 0]
+    );
     let host = SHARED_LISTS.replace("gold = { scope = \"fleet\"", "gold = { scope = \"host\"");
-    assert_eq!(on(&host), ["deny"]);
+    assert_eq!(lists_with_prefix(&host), ["deny"]);
 }
 
 /// An edit of a list.
@@ -188,8 +196,8 @@ enum Step {
 fn steps() -> impl Strategy<Value = Step> {
     let names = prop::sample::select(&["deny", "gold"][..]);
     let few = vec(0..6_u8, 0..5).prop_map(|bytes| {
-        let one = |byte| IpNet::from(std::net::IpAddr::from([192, 0, 2, byte]));
-        bytes.into_iter().map(one).collect::<Prefixes>()
+        let prefix_of = |byte| IpNet::from(std::net::IpAddr::from([192, 0, 2, byte]));
+        bytes.into_iter().map(prefix_of).collect::<Prefixes>()
     });
     (any::<bool>(), names, few).prop_map(|(own, name, prefixes)| {
         if own {

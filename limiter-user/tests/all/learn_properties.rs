@@ -146,7 +146,7 @@ fn sampling_is_uniform() {
             for halvings in [1, 4, 6] {
                 let sample = Sample::one_in(halvings, seed);
                 let sources = (0..SOURCES).map(|n| source(number(n)));
-                let chosen = sources.filter(|one| sample.has(one)).count() as f64;
+                let chosen = sources.filter(|source| sample.has(source)).count() as f64;
                 let expected = (SOURCES >> halvings) as f64;
                 // Twelve standard deviations: consecutive numbers may be less random than random ones.
                 let most = 12.0 * (expected * (1.0 - expected / SOURCES as f64)).sqrt();

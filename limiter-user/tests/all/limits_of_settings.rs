@@ -36,7 +36,7 @@ fn numbers_of_limits_tiers_and_sources_are_bounded() {
         format!("{ONE}[lists]\n{lists}")
     };
     let sources = |sources: u32| format!("max_sources = {sources}\n{ONE}");
-    for (what, text, accepted) in [
+    for (case, text, accepted) in [
         ("32 limits", limits(32), true),
         ("33 limits", limits(33), false),
         ("29 tiers", tiers(29), true),
@@ -46,7 +46,7 @@ fn numbers_of_limits_tiers_and_sources_are_bounded() {
         ("65,536 sources", sources(65_536), true),
         ("all sources", sources(u32::MAX), false),
     ] {
-        assert_eq!(is_accepted(&text), accepted, "{what}");
+        assert_eq!(is_accepted(&text), accepted, "{case}");
     }
 }
 

@@ -42,8 +42,8 @@ fn carried_by(change: &Rescale, before: u64) -> u64 {
 /// Two exact buckets with equal grains, on the program's old and new quota.
 fn scales(old: &Limit, new: &Limit) -> (Exact, Exact) {
     let paces = [Pace::of_quota(&old.quota), Pace::of_quota(&new.quota)];
-    let on = |pace: &Pace, limit: &Limit| Exact::full_among(pace, limit.tokens, &paces);
-    (on(&paces[0], old), on(&paces[1], new))
+    let exact = |pace: &Pace, limit: &Limit| Exact::full_among(pace, limit.tokens, &paces);
+    (exact(&paces[0], old), exact(&paces[1], new))
 }
 
 proptest! {
@@ -51,17 +51,17 @@ proptest! {
 
     #[test]
     fn change_gives_no_tokens_away((old, new, since, before) in changes()) {
-        let (from, to) = scales(&old, &new);
-        let stays = (&from.tick * before).min(&to.tick * new.quota.tau);
-        prop_assert!(&to.tick * carried(&old, &new, since, before) >= stays);
+        let (old_exact, new_exact) = scales(&old, &new);
+        let stays = (&old_exact.tick * before).min(&new_exact.tick * new.quota.tau);
+        prop_assert!(&new_exact.tick * carried(&old, &new, since, before) >= stays);
     }
 
     #[test]
     fn change_costs_at_most_a_millionth_of_the_burst((old, new, since, before) in changes()) {
-        let (from, to) = scales(&old, &new);
-        let stays = &from.tick * before;
-        let after = &to.tick * carried(&old, &new, since, before);
-        prop_assert!(after <= stays + loss(&from, &to));
+        let (old_exact, new_exact) = scales(&old, &new);
+        let stays = &old_exact.tick * before;
+        let after = &new_exact.tick * carried(&old, &new, since, before);
+        prop_assert!(after <= stays + loss(&old_exact, &new_exact));
     }
 
     /// Between packets and bytes, the spent share of the burst stays, except for a small loss.
@@ -75,10 +75,10 @@ proptest! {
     ) {
         let (old, new) = if to_bytes { (packets, bytes) } else { (bytes, packets) };
         let before = part(old.quota.tau, share);
-        let (from, to) = (BigInt::from(old.quota.tau), BigInt::from(new.quota.tau));
-        let after = carried(&old, &new, since, before) * &from;
-        prop_assert!(after >= before * &to);
-        prop_assert!(after <= before * &to + (a_millionth(&to) + 2) * &from);
+        let (old_tau, new_tau) = (BigInt::from(old.quota.tau), BigInt::from(new.quota.tau));
+        let after = carried(&old, &new, since, before) * &old_tau;
+        prop_assert!(after >= before * &new_tau);
+        prop_assert!(after <= before * &new_tau + (a_millionth(&new_tau) + 2) * &old_tau);
     }
 
     /// This holds even if its TAT is more than a year old.

@@ -33,18 +33,18 @@ proptest! {
 #[test]
 fn only_a_slow_limit_gets_a_table_warning() {
     let text = "[[limit]]\nname = \"ssh\"\nrate = \"5/h\"\nburst = 5\n[[limit]]\nname = \"web\"\nrate = \"1000/s\"\n";
-    let of = |lines: &str| {
+    let warnings_with = |lines: &str| {
         let parsed = file::parse(&format!("{lines}{text}"), std::path::Path::new("."));
         parsed.unwrap().settings.table_warnings(1_522).unwrap()
     };
     assert_eq!(
-        of(""),
+        warnings_with(""),
         [
             "a flood of new sources fills the table for limit 'ssh' (14336 entries), because each entry is kept for 12m; new sources at the permitted rate need 7200000 entries"
         ]
     );
-    assert_eq!(of("new_sources = \"19/s\"\n"), [""; 0]);
-    assert_eq!(of("new_sources = \"20/s\"\n").len(), 1);
+    assert_eq!(warnings_with("new_sources = \"19/s\"\n"), [""; 0]);
+    assert_eq!(warnings_with("new_sources = \"20/s\"\n").len(), 1);
     // A held bucket keeps its entry for the hold and the time to fill it.
     let held = text.replace("1000/s\"", "1000/s\"\nhold = \"10m\"");
     let parsed = file::parse(&held, std::path::Path::new("."));
@@ -74,8 +74,8 @@ fn only_a_slow_limit_gets_a_table_warning() {
 #[test]
 fn limit_with_a_long_hold_is_not_quick() {
     let borrows = |hold: &str| {
-        let one = "[[limit]]\nname = \"one\"\nrate = \"1000/s\"\n";
-        let text = format!("{one}hold = \"{hold}\"\n{}", one.replace("one", "two"));
+        let limit = "[[limit]]\nname = \"one\"\nrate = \"1000/s\"\n";
+        let text = format!("{limit}hold = \"{hold}\"\n{}", limit.replace("one", "two"));
         let settings = file::parse(&text, std::path::Path::new("."))
             .unwrap()
             .settings;

@@ -52,14 +52,14 @@ impl Link {
 
     /// The length of the framing, and the Ethernet type of what these bytes carry behind it.
     fn carries(self, bytes: &[u8]) -> (usize, u16) {
-        let at = |at: usize| {
-            let bytes = bytes.get(at..at + 2);
+        let type_at = |offset: usize| {
+            let bytes = bytes.get(offset..offset + 2);
             bytes.map_or(NOTHING, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
         };
         match self {
-            Self::Ethernet => (ETHERNET, at(TYPE_AT)),
-            Self::Cooked => (16, at(14)),
-            Self::Cooked2 => (20, at(0)),
+            Self::Ethernet => (ETHERNET, type_at(TYPE_AT)),
+            Self::Cooked => (16, type_at(14)),
+            Self::Cooked2 => (20, type_at(0)),
             // A packet that is neither counts as IPv4, and is malformed.
             Self::Raw => match bytes.first() {
                 Some(first) if first >> 4 == 6 => (0, IPV6),
@@ -104,10 +104,10 @@ impl Link {
 mod tests {
     use super::{FRAME_MOST, Frame, Link};
 
-    /// A header of zeros, with the bytes `at` an offset.
-    fn header(length: usize, at: usize, bytes: &[u8]) -> Vec<u8> {
+    /// A header of zeros, with the bytes at `offset`.
+    fn header(length: usize, offset: usize, bytes: &[u8]) -> Vec<u8> {
         let mut header = vec![0; length];
-        header[at..at + bytes.len()].copy_from_slice(bytes);
+        header[offset..offset + bytes.len()].copy_from_slice(bytes);
         header
     }
 

@@ -51,7 +51,10 @@ pub fn proof(
             "SYNs are answered only while a listener's queue is full",
             "`sysctl net.ipv4.tcp_syncookies=2`",
         )
-    } else if let Some((found, advice)) = unanswered.first().and_then(|one| one.rsplit_once(": ")) {
+    } else if let Some((found, advice)) = unanswered
+        .first()
+        .and_then(|problem| problem.rsplit_once(": "))
+    {
         warning(found, advice)
     } else if driver == Some("veth") {
         warning(

@@ -124,14 +124,14 @@ fn devices_that_refuse_native_mode_use_generic_mode() {
 #[test]
 fn mode_with_jumbo_frames_depends_on_kernel_and_driver() {
     const MTU: &str = "ip link set eth0 mtu 3498";
-    let [one, several, none] = [(true, false), (true, true), (false, false)]
+    let [single, several, none] = [(true, false), (true, true), (false, false)]
         .map(|(native, frags)| Some(Features { native, frags }));
     let old = KernelVersion(5, 15);
     let new = KernelVersion(6, 18);
     for (kernel, xdp, mtu, level, mode) in [
         (new, several, 9000, Level::Ok, Mode::Native),
-        (new, one, 3498, Level::Ok, Mode::Native),
-        (new, one, 3499, Level::Warning, Mode::Unknown),
+        (new, single, 3498, Level::Ok, Mode::Native),
+        (new, single, 3499, Level::Warning, Mode::Unknown),
         (new, none, 9000, Level::Ok, Mode::Generic),
         (new, None, 9000, Level::Warning, Mode::Unknown),
         (old, None, 9000, Level::Warning, Mode::Unknown),
@@ -152,7 +152,7 @@ fn mode_with_jumbo_frames_depends_on_kernel_and_driver() {
 
 #[test]
 fn lro_and_gro_findings_depend_on_the_mode() {
-    let with = |lro, xdp| {
+    let diagnose = |lro, xdp| {
         let device = Device {
             lro: Some(lro),
             xdp,
@@ -161,14 +161,14 @@ fn lro_and_gro_findings_depend_on_the_mode() {
         judge(machine(), device)
     };
     let generic = Some(Features::default());
-    let diagnosis = with(true, card().xdp);
+    let diagnosis = diagnose(true, card().xdp);
     expect(&diagnosis, "lro", Level::Warning, "ethtool -K eth0 lro off");
     assert_eq!(diagnosis.mode, Mode::Unknown);
-    let diagnosis = with(true, generic);
+    let diagnosis = diagnose(true, generic);
     expect(&diagnosis, "lro", Level::Ok, "");
     assert_eq!(diagnosis.mode, Mode::Generic);
     expect(&diagnosis, "gro", Level::Warning, "ethtool -K eth0 gro off");
-    expect(&with(false, None), "gro", Level::Warning, "if `attach`");
+    expect(&diagnose(false, None), "gro", Level::Warning, "if `attach`");
 }
 
 #[test]

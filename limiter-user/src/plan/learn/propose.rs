@@ -81,7 +81,11 @@ pub fn propose(watched: &Watched) -> anyhow::Result<Proposal> {
     };
     let higher = (index + 1).min(demand::RATES.len() - 1);
     let burst = needed.saturating_add(needed / 2).max(BURST_MIN);
-    let is_hit = |demand: &&Demand| demand.burst(higher, duration).is_none_or(|one| one > burst);
+    let is_hit = |demand: &&Demand| {
+        demand
+            .burst(higher, duration)
+            .is_none_or(|least| least > burst)
+    };
     let returning = (sources.len() as u64) << watched.sampler.halvings;
     let room = (2 * returning).clamp(TABLE_MIN, SOURCES_MAX.into());
     Ok(Proposal {
@@ -127,7 +131,7 @@ fn far_above(mut falling: Vec<u64>) -> Option<u64> {
 fn choose(sources: &[&Demand], duration: u64) -> Option<(usize, u64)> {
     let last = kept(sources.len()).checked_sub(1)?;
     let enough = (0..demand::RATES.len()).filter_map(|index| {
-        let bursts = sources.iter().map(|one| one.burst(index, duration));
+        let bursts = sources.iter().map(|demand| demand.burst(index, duration));
         let mut bursts: Vec<u64> = bursts.map(|burst| burst.unwrap_or(u64::MAX)).collect();
         let (_, burst, _) = bursts.select_nth_unstable(last);
         (*burst != u64::MAX).then(|| (demand::through(index, *burst), index, *burst))

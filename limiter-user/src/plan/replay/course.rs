@@ -67,16 +67,16 @@ impl<'a> Course<'a> {
     pub fn count(&mut self, packet: &Packet, reason: Option<Reason>) {
         let Packet { frame, time, .. } = packet;
         self.last = *time;
-        let one = Count {
+        let packet_count = Count {
             packets: 1,
             bytes: frame.length,
         };
         let Some(reason) = reason else {
-            self.outgoing = self.outgoing + one;
+            self.outgoing = self.outgoing + packet_count;
             return;
         };
         let counted = &mut self.counters.by_reason[reason as usize];
-        *counted = *counted + one;
+        *counted = *counted + packet_count;
         self.truncated += u64::from(packet.is_cut);
         let source = match parse(&mut &frame.bytes[..]) {
             Parsed::Arp(_) if !self.compiled.settings.exempt.control => None,

@@ -73,7 +73,9 @@ impl Sources {
         let mut all: Vec<_> = self.counters.drain().collect();
         all.select_nth_unstable_by_key(KEPT, |(_, counters)| Reverse(*counters));
         let others = all.drain(KEPT..);
-        self.others += others.map(|(_, one)| one.passed + one.dropped).sum::<u64>();
+        self.others += others
+            .map(|(_, counters)| counters.passed + counters.dropped)
+            .sum::<u64>();
         self.counters.extend(all);
     }
 

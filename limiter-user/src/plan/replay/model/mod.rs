@@ -131,7 +131,7 @@ impl Model {
         0
     }
 
-    fn count(&self, slot: u32, reason: Reason, one: Count) {
+    fn count(&self, slot: u32, reason: Reason, change: Count) {
         let Some(cell) = self.counters.get(slot as usize) else {
             return;
         };
@@ -143,7 +143,7 @@ impl Model {
         } else {
             &mut counters.dropped
         };
-        *count = *count + one;
+        *count = *count + change;
         cell.set(counters);
     }
 }
@@ -214,18 +214,18 @@ impl<'a> Environment for &'a Model {
     }
 
     fn count_limit(&self, slot: u32, reason: Reason, length: u64) {
-        let one = Count {
+        let packet_count = Count {
             packets: 1,
             bytes: length,
         };
-        self.count(slot, reason, one);
+        self.count(slot, reason, packet_count);
     }
 
     fn uncount_limit(&self, slot: u32, length: u64) {
-        let one = Count {
+        let negated_count = Count {
             packets: u64::MAX,
             bytes: length.wrapping_neg(),
         };
-        self.count(slot, Reason::Admitted, one);
+        self.count(slot, Reason::Admitted, negated_count);
     }
 }
