@@ -43,7 +43,7 @@ impl Controller {
         self.scale
     }
 
-    /// Whether the rate cannot fall further.
+    /// Returns true if the rate cannot fall further.
     pub fn is_at_floor(self) -> bool {
         self.scale == self.floor
     }

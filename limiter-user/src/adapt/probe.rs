@@ -31,7 +31,7 @@ struct Answers {
     late: u32,
     /// The last late answer, for people.
     why: String,
-    /// Whether the last round with answers was over.
+    /// True if the last round with answers was over.
     was_over: bool,
 }
 

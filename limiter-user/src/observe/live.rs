@@ -65,7 +65,7 @@ pub struct Gauge {
     known: Vec<(u64, Since)>,
     /// The interface at the last scan.
     pub(super) last: Option<Interface>,
-    /// Whether there is no second scan. Then entries are not remembered.
+    /// True if there is no second scan. Then entries are not remembered.
     once: bool,
 }
 

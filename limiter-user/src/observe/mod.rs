@@ -53,7 +53,7 @@ pub struct Interface {
     pub ifindex: u32,
     /// `native`, `generic` or `tc`.
     pub mode: String,
-    /// Whether the interface is a loopback interface.
+    /// True if the interface is a loopback interface.
     pub loopback: bool,
     /// True if the interface is a tap of a virtual machine, which may send merged packets.
     pub tap: bool,
@@ -72,13 +72,13 @@ pub struct Interface {
     /// When a trial ended without being kept, RFC 3339. The settings from before the trial apply again. Cleared by the
     /// next command that changes something.
     pub trial_ended: Option<String>,
-    /// Whether the interface drops nothing.
+    /// True if the interface drops nothing.
     pub shadow: bool,
     /// Treatment of malformed IP packets: `drop` or `pass`.
     pub malformed: String,
-    /// Whether frames in several buffers (jumbo frames) are supported.
+    /// True if frames in several buffers (jumbo frames) are supported.
     pub frags: bool,
-    /// Whether packets that pass continue to another XDP program.
+    /// True if packets that pass continue to another XDP program.
     pub chained: bool,
     /// The next XDP program; none if its pin was removed, so that detach does not restore it.
     pub next_program: Option<NextProgram>,
@@ -151,11 +151,11 @@ pub struct Limit {
     pub held_sources: Option<u64>,
     /// The signals that lower the rate while `limiter adapt` runs; null: none.
     pub adaptive: Option<String>,
-    /// Whether `limiter adapt` runs for this limit, or has ended less than six seconds ago; null if it is not adaptive.
+    /// True if `limiter adapt` runs for this limit, or has ended less than six seconds ago; null if it is not adaptive.
     pub adapted: Option<bool>,
     /// The part of the rate and the burst that is in force, up to 1.
     pub scale: f64,
-    /// Whether this limit drops nothing.
+    /// True if this limit drops nothing.
     pub shadow: bool,
     /// Packets that passed, including `would_drop`.
     pub passed: Count,

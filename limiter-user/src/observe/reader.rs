@@ -21,7 +21,7 @@ pub struct Reader {
     pub limit: Limit,
     /// The limit's position in the maps.
     pub slot: u32,
-    /// Whether packets over the limit pass.
+    /// True if packets over the limit pass.
     pub shadow: bool,
     /// The limit's quota.
     pub quota: LimitQuota,

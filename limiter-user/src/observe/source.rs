@@ -12,7 +12,7 @@ pub struct Check {
     pub interface: String,
     /// The source.
     pub source: String,
-    /// Whether the interface drops nothing.
+    /// True if the interface drops nothing.
     pub shadow: bool,
     /// The list that decides about the source before any limit, or `ban`.
     pub listed: Option<&'static str>,
@@ -66,7 +66,7 @@ pub struct CheckedLimit {
     /// destination; `192.0.2.7 -> 192.0.2.10`: a pair; `tcp 192.0.2.7:4000 -> 192.0.2.10:443`: a flow;
     /// `pair #0123456789abcdef`, `flow #0123456789abcdef`: of IPv6, which are hashed.
     pub bucket: String,
-    /// Whether the source has a bucket. A source without a bucket counts as one with a full bucket.
+    /// True if the source has a bucket. A source without a bucket counts as one with a full bucket.
     pub tracked: bool,
     /// Tokens left, in packets or bytes.
     pub tokens: f64,

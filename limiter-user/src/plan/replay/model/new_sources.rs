@@ -66,7 +66,7 @@ impl NewSources {
         tries.find(|tokens| *tokens != LOST).unwrap_or(0)
     }
 
-    /// Whether the source was refused before, long enough ago for a second chance.
+    /// Returns true if the source was refused before, long enough ago for a second chance.
     pub fn was_refused(&self, config: &Config, key: &SourceKey, now: u64) -> bool {
         let place = Place::of(&config.seed, key, config.sets);
         let line = self.refused.get(place.line as usize);
