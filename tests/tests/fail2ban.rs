@@ -19,7 +19,8 @@ use limiter_tests::{
     traffic::udp,
 };
 
-const JAIL: &str = "[gate]\nenabled = true\nfilter = gate\nbackend = polling\nmaxretry = 2\nfindtime = 60\nbantime = 3600\n";
+const JAIL: &str =
+    "[gate]\nenabled = true\nfilter = gate\nbackend = polling\nmaxretry = 2\nfindtime = 60\n";
 const FILTER: &str = "[Definition]\nfailregex = ^refused <HOST>$\ndatepattern = {NONE}\n";
 
 /// fail2ban with one jail on a log file, and the action of the packages.
@@ -29,20 +30,27 @@ struct Fail2ban {
 }
 
 impl Fail2ban {
-    fn start(hosts: &Hosts) -> Self {
+    /// Starts fail2ban with an action of the packages and these settings of the jail.
+    fn start(hosts: &Hosts, action: &str, settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let shown = |name: &str| path(name).display().to_string();
-        let action =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/fail2ban/limiter.conf");
+        let packaged = |name: &str| {
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/fail2ban");
+            fs::read_to_string(file.join(name)).unwrap()
+        };
         for (name, text) in [
-            ("action.d/limiter.conf", fs::read_to_string(action).unwrap()),
+            ("action.d/limiter.conf", packaged("limiter.conf")),
+            (
+                "action.d/limiter-network.conf",
+                packaged("limiter-network.conf"),
+            ),
             ("filter.d/gate.conf", FILTER.to_owned()),
             ("log", String::new()),
             (
                 "jail.conf",
                 format!(
-                    "{JAIL}logpath = {}\naction = limiter[command={}]\n",
+                    "{JAIL}{settings}\nlogpath = {}\naction = {action}[command={}]\n",
                     shown("log"),
                     binary().display()
                 ),
@@ -51,10 +59,11 @@ impl Fail2ban {
                 "fail2ban.conf",
                 format!(
                     "[Definition]\nloglevel = INFO\nlogtarget = {}\nsyslogsocket = auto\nsocket = {}\npidfile = {}\n\
-                     dbfile = None\ndbpurgeage = 1d\ndbmaxmatches = 10\n[Thread]\nstacksize = 0\n",
+                     dbfile = {}\ndbpurgeage = 1d\ndbmaxmatches = 10\n[Thread]\nstacksize = 0\n",
                     shown("out"),
                     shown("socket"),
-                    shown("pid")
+                    shown("pid"),
+                    shown("database")
                 ),
             ),
         ] {
@@ -125,7 +134,7 @@ fn addresses_that_fail2ban_bans_are_dropped_until_it_unbans_them() {
     hosts.run("ban eth0 203.0.113.8 --reason mine");
     // Nor one that lasts as long.
     hosts.run("ban eth0 203.0.113.8 --origin fail2ban");
-    let fail2ban = Fail2ban::start(&hosts);
+    let fail2ban = Fail2ban::start(&hosts, "limiter", "bantime = 3600");
     let is_banned = |source: &str| {
         let packets = || {
             let status = hosts.status();
@@ -155,13 +164,17 @@ fn addresses_that_fail2ban_bans_are_dropped_until_it_unbans_them() {
     });
     let bans = hosts.json("bans eth0 --json");
     let shown: Vec<_> = bans["bans"].as_array().unwrap().iter().collect();
-    assert_eq!(shown.len(), 3, "{bans}");
+    assert_eq!(shown.len(), 4, "{bans}");
     for ban in shown {
+        if ban["reason"] == "mark of the jail gate" {
+            assert_eq!(ban["origin"], "fail2ban:gate", "{ban}");
+            continue;
+        }
         let mine = ban["prefix"] == "203.0.113.8";
         let wanted = if mine {
             ["hand", "mine"]
         } else {
-            ["fail2ban", "gate"]
+            ["fail2ban:gate", "gate"]
         };
         assert_eq!([&ban["origin"], &ban["reason"]], wanted, "{ban}");
         assert_eq!(ban["left_seconds"].is_null(), mine, "{ban}");
@@ -171,4 +184,79 @@ fn addresses_that_fail2ban_bans_are_dropped_until_it_unbans_them() {
         !is_banned("203.0.113.7") && !is_banned("2001:db8::7")
     });
     assert!(is_banned("203.0.113.8"));
+}
+
+/// The ban of a prefix by a jail, with the seconds that are left.
+fn left(hosts: &Hosts, prefix: &str) -> Option<f64> {
+    let bans = hosts.json("bans eth0 --origin fail2ban:gate --json");
+    let mut bans = bans["bans"].as_array().unwrap().iter();
+    bans.find(|ban| ban["prefix"] == prefix)?["left_seconds"].as_f64()
+}
+
+#[test]
+fn source_that_comes_again_is_banned_for_longer() {
+    const TEST: &str = "source_that_comes_again_is_banned_for_longer";
+    need_kernel!();
+    if !need::program(TEST, "fail2ban-server") {
+        return;
+    }
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 1000000 --burst 1000000");
+    let settings = "bantime = 2\nbantime.increment = true\nbantime.multipliers = 1 100";
+    let fail2ban = Fail2ban::start(&hosts, "limiter", settings);
+    fail2ban.refused("203.0.113.7");
+    eventually("the ban", || left(&hosts, "203.0.113.7").is_some());
+    eventually("its end", || left(&hosts, "203.0.113.7").is_none());
+    let log = || fs::read_to_string(fail2ban.folder.path().join("out")).unwrap();
+    eventually("fail2ban knows", || log().contains("Unban 203.0.113.7"));
+    fail2ban.refused("203.0.113.7");
+    eventually("the longer ban", || {
+        left(&hosts, "203.0.113.7").is_some_and(|seconds| seconds > 60.0)
+    });
+}
+
+/// fail2ban looks for its mark no sooner than three seconds after a ban.
+#[test]
+fn ban_returns_after_limiter_was_detached_and_attached() {
+    const TEST: &str = "ban_returns_after_limiter_was_detached_and_attached";
+    need_kernel!();
+    if !need::program(TEST, "fail2ban-server") {
+        return;
+    }
+    let hosts = Hosts::of_both_families();
+    hosts.run("attach eth0 --rate 1000000 --burst 1000000");
+    let fail2ban = Fail2ban::start(&hosts, "limiter-network", "bantime = 3600");
+    fail2ban.refused("2001:db8:7::7");
+    eventually("the ban", || left(&hosts, "2001:db8:7::/64").is_some());
+    hosts.run("detach eth0");
+    hosts.run("attach eth0 --rate 1000000 --burst 1000000");
+    eventually("the ban returns", || {
+        fail2ban.refused("2001:db8:7::7");
+        std::thread::sleep(std::time::Duration::from_millis(900));
+        left(&hosts, "2001:db8:7::/64").is_some()
+    });
+}
+
+#[test]
+fn jails_neither_shorten_nor_end_the_bans_of_each_other() {
+    need_kernel!();
+    let hosts = Hosts::new();
+    hosts.run("attach eth0 --rate 1000000 --burst 1000000");
+    let long = "a-jail-whose-name-is-longer-than-an-origin-may-be";
+    let (first, second) = (format!("fail2ban:{long}-1"), format!("fail2ban:{long}-2"));
+    hosts.run(&format!("ban eth0 192.0.2.7 --for 1d --origin {first}"));
+    hosts.run(&format!("ban eth0 192.0.2.7 --for 1m --origin {second}"));
+    hosts.run(&format!("unban eth0 192.0.2.7 --origin {second}"));
+    hosts.run(&format!("ban eth0 192.0.2.8 --origin {second}"));
+    hosts.run(&format!("unban eth0 --all --origin {second}"));
+    let bans = hosts.json(&format!("bans eth0 --origin {first} --json"));
+    let bans = bans["bans"].as_array().unwrap();
+    assert_eq!(bans.len(), 1, "{bans:?}");
+    let left = bans[0]["left_seconds"].as_f64().unwrap();
+    assert!(left > 86_000.0, "{bans:?}");
+    let all = hosts.json("bans eth0 --json");
+    assert_eq!(all["bans"].as_array().unwrap().len(), 1, "{all}");
+    hosts.run("unban eth0 --all");
+    let all = hosts.json("bans eth0 --json");
+    assert_eq!(all["bans"], serde_json::json!([]), "{all}");
 }
