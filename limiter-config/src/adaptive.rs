@@ -121,14 +121,15 @@ impl When {
     /// The keys of the signals that are used, with their values.
     pub fn texts(&self) -> Vec<(&'static str, String)> {
         let pressures = [
-            ("cpu_pressure", self.cpu_pressure.map(|at| at.to_string())),
-            ("irq_pressure", self.irq_pressure.map(|at| at.to_string())),
+            ("cpu_pressure", self.cpu_pressure),
+            ("irq_pressure", self.irq_pressure),
         ];
+        let pressures = pressures.map(|(key, part)| (key, part.map(|part| part.to_string())));
         let rates = self.rates();
         let rates = rates.map(|(key, rate)| (key, rate.map(|rate| rate.to_string())));
         let probe = ("probe", self.probe.as_ref().map(ToString::to_string));
         let all = pressures.into_iter().chain(rates).chain([probe]);
-        all.filter_map(|(key, one)| Some((key, one?))).collect()
+        all.filter_map(|(key, value)| Some((key, value?))).collect()
     }
 }
 

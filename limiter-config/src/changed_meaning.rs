@@ -63,7 +63,7 @@ impl Limit {
 /// Lists as the file has them.
 fn shown(lists: &[String]) -> String {
     match lists {
-        [one] => format!("{one:?}"),
+        [list] => format!("{list:?}"),
         several => format!("{several:?}"),
     }
 }

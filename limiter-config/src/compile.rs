@@ -69,10 +69,10 @@ impl Settings {
             limits.len() == slots.len() && limits.len() <= config.limits.len(),
             "too many limits: write fewer"
         );
-        let Shares { room, of } = self.table_shares(frame_max)?;
+        let Shares { room, of: shares } = self.table_shares(frame_max)?;
         config.room = room;
         for (index, (limit, slot)) in (0_u32..).zip(limits.iter().zip(slots)) {
-            let share = of[index as usize];
+            let share = shares[index as usize];
             config.limits[index as usize] = rules::Limit {
                 share: share.entries,
                 borrows: share.borrows.into(),
@@ -234,15 +234,15 @@ impl Lists {
             while (around.pop_if(|(outer, ..)| !outer.contains(prefix))).is_some() {}
             let (inherited, allowed) =
                 (around.last()).map_or((0, 0), |(_, lists, allowed)| (*lists, *allowed));
-            let of = |mask: u32| match listed.own & mask {
+            let deciding = |mask: u32| match listed.own & mask {
                 0 => inherited & mask,
                 own => own,
             };
-            let action = match of(ACTIONS) {
+            let action = match deciding(ACTIONS) {
                 ACTIONS => ON_DENY,
                 action => action,
             };
-            listed.lists = action | of(!(ACTIONS | sets)) | (inherited | listed.own) & sets;
+            listed.lists = action | deciding(!(ACTIONS | sets)) | (inherited | listed.own) & sets;
             listed.allowed = match listed.own & ON_ALLOW {
                 0 => allowed,
                 _ => 1 + u32::from(prefix.prefix_len() + (128 - prefix.max_prefix_len())),
@@ -254,15 +254,17 @@ impl Lists {
 
     /// Recovers the lists from the content of the maps.
     pub fn from_compiled(bits: &TierBits, entries: &[(IpNet, Listed)]) -> Self {
-        let on = |bit: u32| -> Prefixes {
+        let prefixes_on = |bit: u32| -> Prefixes {
             let is_on = |(_, listed): &&(IpNet, Listed)| listed.own >> bit & 1 != 0;
             let entries = entries.iter().filter(is_on);
             entries.map(|(prefix, _)| *prefix).collect()
         };
-        let tiers = bits.tiers().map(|name| (name.clone(), on(bits.0[name])));
+        let tiers = bits
+            .tiers()
+            .map(|name| (name.clone(), prefixes_on(bits.0[name])));
         Self {
-            allow: on(ON_ALLOW.trailing_zeros()),
-            deny: on(ON_DENY.trailing_zeros()),
+            allow: prefixes_on(ON_ALLOW.trailing_zeros()),
+            deny: prefixes_on(ON_DENY.trailing_zeros()),
             tiers: tiers.collect(),
         }
     }
@@ -320,8 +322,8 @@ all = ["0.0.0.0/0", "10.1.2.3"]
         let settings = settings(text);
         let bits = bits(&settings);
         assert_eq!(bits.tiers().collect::<Vec<_>>(), ["example.net"]);
-        let of = |name| 1 << bits.of(name).unwrap();
-        let [list, set] = ["example.net", "=10.0.0.1"].map(of);
+        let bit = |name| 1 << bits.of(name).unwrap();
+        let [list, set] = ["example.net", "=10.0.0.1"].map(bit);
         let matches = settings.limits[0].matches.compile(&bits).unwrap();
         assert_eq!((matches.lists, matches.destination), (list, list | set));
         let compiled: Vec<_> = settings.lists.compile(&bits).into_iter().collect();
@@ -336,17 +338,17 @@ all = ["0.0.0.0/0", "10.1.2.3"]
         let (lists, bits) = (&settings.lists, bits(&settings));
         let compiled = lists.compile(&bits);
         let names = ["all", "gold", destination];
-        let [all, gold, to] = names.map(|name| 1 << bits.of(name).unwrap());
+        let [all, gold, set] = names.map(|name| 1 << bits.of(name).unwrap());
         for (address, expected) in [
             ("10.9.9.9", ON_DENY | all),
             ("10.1.9.9", ON_ALLOW | all),
             ("10.1.2.9", ON_DENY | all),
             ("10.1.2.3", ON_ALLOW | all | gold),
-            ("192.0.2.1", ON_DENY | all | to),
+            ("192.0.2.1", ON_DENY | all | set),
             ("192.0.2.2", ON_DENY | all),
             ("198.51.100.1", all),
             ("2001:db8:0:1::1", ON_ALLOW | gold),
-            ("2001:db8:1::1", ON_ALLOW | to),
+            ("2001:db8:1::1", ON_ALLOW | set),
             ("2001:db8:2::1", ON_ALLOW),
             ("2001:db9::1", 0),
         ] {

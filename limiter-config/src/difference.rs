@@ -28,10 +28,10 @@ pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String>
     }
     lists(&mut changes, &old.lists, &new.lists);
     for name in old.fleet_lists.union(&new.fleet_lists) {
-        let what = format!("{name}: scope");
+        let key = format!("{name}: scope");
         let scope = |settings: &Settings| match settings.fleet_lists.contains(name) {
-            true => [(what.as_str(), Scope::Fleet.to_string())],
-            false => [(what.as_str(), Scope::Host.to_string())],
+            true => [(key.as_str(), Scope::Fleet.to_string())],
+            false => [(key.as_str(), Scope::Host.to_string())],
         };
         changes.extend(noted(scope(old), scope(new)));
     }
@@ -45,7 +45,7 @@ fn noted<'a, const N: usize>(
 ) -> impl Iterator<Item = String> {
     let both = old.into_iter().zip(new);
     both.filter(|(old, new)| old != new)
-        .map(|((what, from), (_, to))| format!("{what} {from} -> {to}"))
+        .map(|((key, before), (_, after))| format!("{key} {before} -> {after}"))
 }
 
 fn on(switch: bool) -> String {
@@ -59,7 +59,7 @@ fn or(value: Option<impl ToString>, none: &str) -> String {
 /// The settings beside limits and lists.
 fn whole(settings: &Settings) -> [Setting<'static>; 5] {
     let exempt = Some(settings.exempt.names().join(",")).filter(|names| !names.is_empty());
-    let second_chance = settings.new_sources.is_none_or(|of| of.second_chance);
+    let second_chance = settings.new_sources.is_none_or(|limit| limit.second_chance);
     [
         ("second chance", on(second_chance)),
         ("exempt", or(exempt, "nothing")),

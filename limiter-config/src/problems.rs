@@ -30,7 +30,7 @@ pub enum Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The part that the problem concerns.
-    pub of: Part,
+    pub part: Part,
     /// The key that the problem concerns, as the configuration file names it.
     pub key: String,
     /// The problem, and what to write.
@@ -39,7 +39,7 @@ pub struct Problem {
 
 /// The problems found so far, and the part that is being checked.
 struct Problems {
-    of: Part,
+    part: Part,
     found: Vec<Problem>,
 }
 
@@ -54,7 +54,7 @@ impl Problems {
     fn add<T>(&mut self, key: &str, checked: Result<T, Invalid>) {
         let Some(why) = checked.err() else { return };
         self.found.push(Problem {
-            of: self.of,
+            part: self.part,
             key: key.to_owned(),
             why,
         });
@@ -65,13 +65,13 @@ impl Settings {
     /// All problems that do not depend on the interface.
     pub fn problems(&self) -> Vec<Problem> {
         let mut problems = Problems {
-            of: Part::Whole,
+            part: Part::Whole,
             found: Vec::new(),
         };
         if let Some(fleet) = &self.fleet {
             problems.add("fleet", names::fleet(fleet));
         }
-        problems.of = Part::Lists;
+        problems.part = Part::Lists;
         for tier in self.lists.tiers.keys() {
             problems.add(tier, names::name(tier));
         }
@@ -84,13 +84,13 @@ impl Settings {
                 no_fleet(&format!("list '{list}'"))
             });
         }
-        problems.of = Part::Whole;
+        problems.part = Part::Whole;
         self.check_whole(&mut problems);
-        problems.of = Part::Control;
+        problems.part = Part::Control;
         self.control.check(&mut problems);
         let mut names = BTreeSet::new();
         for (index, limit) in self.limits.iter().enumerate() {
-            problems.of = Part::Limit(index);
+            problems.part = Part::Limit(index);
             let name = &limit.name;
             problems.add("name", names::name(name));
             problems.check(!names.insert(name), "name", || {
@@ -148,7 +148,8 @@ impl Settings {
     /// Checks the lists and the fleet that a limit names.
     fn check_references(&self, limit: &Limit, problems: &mut Problems) {
         for matches in limit.matches.all() {
-            let destinations = matches.destination.iter().filter_map(|one| match one {
+            let destinations = matches.destination.iter();
+            let destinations = destinations.filter_map(|destination| match destination {
                 Destination::List(name) => Some(("destination", name)),
                 Destination::Prefix(_) => None,
             });
@@ -178,9 +179,9 @@ impl Settings {
     }
 }
 
-fn no_fleet(what: &str) -> String {
+fn no_fleet(shared: &str) -> String {
     format!(
-        "{what} is shared by a fleet, but no fleet is named: write fleet = \"NAME\" at the top of the file, or scope = \"host\""
+        "{shared} is shared by a fleet, but no fleet is named: write fleet = \"NAME\" at the top of the file, or scope = \"host\""
     )
 }
 
@@ -285,7 +286,7 @@ impl Limit {
         let is_other = self
             .matches
             .protocol
-            .is_some_and(|one| one != Protocol::TCP);
+            .is_some_and(|protocol| protocol != Protocol::TCP);
         problems.check(has_proof && is_other, "proof", || {
             "only TCP has SYN cookies: match protocol = \"tcp\", or leave proof out".to_owned()
         });
@@ -356,7 +357,7 @@ impl Match {
         ];
         let mut wrong = of_protocols
             .iter()
-            .filter(|(used, _, of, _)| *used && !of.contains(&protocol));
+            .filter(|(used, _, protocols, _)| *used && !protocols.contains(&protocol));
         if let Some((_, key, _, instead)) = wrong.next() {
             problems.check(true, "protocol", || {
                 format!("{key} with protocol {protocol} never match: write protocol = {instead}, or leave it out")

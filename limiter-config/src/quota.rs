@@ -158,22 +158,22 @@ fn by_bytes(period: u128, bits: u64) -> quota::Quota {
 /// bucket is never deeper than the new burst. Packets and bytes do not compare: between them, the spent share of the
 /// burst stays spent.
 pub fn rescale(old: &LimitQuota, new: &LimitQuota, since: u64) -> Rescale {
-    let (from, to) = (&old.in_kernel, &new.in_kernel);
-    let chunk_from = (from.tau / CHUNKS).max(1);
+    let (old_quota, new_quota) = (&old.in_kernel, &new.in_kernel);
+    let chunk_from = (old_quota.tau / CHUNKS).max(1);
     let (numerator, denominator) = if old.unit == new.unit {
         (
-            u128::from(new.token) << (SHIFT_MAX - to.cost_shift),
-            u128::from(old.token) << (SHIFT_MAX - from.cost_shift),
+            u128::from(new.token) << (SHIFT_MAX - new_quota.cost_shift),
+            u128::from(old.token) << (SHIFT_MAX - old_quota.cost_shift),
         )
     } else {
-        (u128::from(to.tau), u128::from(from.tau))
+        (u128::from(new_quota.tau), u128::from(old_quota.tau))
     };
     let (chunk_to, chunk_shift) = scaled(chunk_from, numerator, denominator);
-    let chunks_most = (u128::from(to.tau) << chunk_shift) / u128::from(chunk_to);
+    let chunks_most = (u128::from(new_quota.tau) << chunk_shift) / u128::from(chunk_to);
     Rescale {
         since,
-        from: from.into(),
-        to: to.into(),
+        from: old_quota.into(),
+        to: new_quota.into(),
         chunk_from,
         chunk_to,
         chunk_shift: chunk_shift.into(),

@@ -51,7 +51,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether new sources may prove their address.
+    /// Returns true if new sources may prove their address.
     pub fn has_proof(&self) -> bool {
         self.limits.iter().any(|limit| limit.proof != Proof::None)
     }

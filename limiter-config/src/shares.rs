@@ -70,7 +70,7 @@ pub fn divide(entries: u32, claims: &[Claim]) -> Shares {
             of: vec![all; claims.len()],
         };
     }
-    let of = |claim: &Claim| {
+    let share_of = |claim: &Claim| {
         let borrows = claim.quick && !claim.single;
         let entries = if claim.single { 1 } else { share };
         Share {
@@ -81,7 +81,7 @@ pub fn divide(entries: u32, claims: &[Claim]) -> Shares {
     };
     Shares {
         room: entries - entries / SPARE,
-        of: claims.iter().map(of).collect(),
+        of: claims.iter().map(share_of).collect(),
     }
 }
 

@@ -60,23 +60,23 @@ fn read_past<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Rescale>,
 }
 
 fn words(change: &Rescale) -> Vec<u64> {
-    let shape = |of: &Shape| {
-        let window = of.window;
-        [of.tau, window.period, window.phase, window.grant]
+    let shape_words = |shape: &Shape| {
+        let window = shape.window;
+        [shape.tau, window.period, window.phase, window.grant]
     };
-    let [a, b] = [&change.from, &change.to].map(shape);
+    let [a, b] = [&change.from, &change.to].map(shape_words);
     let chunks = [change.chunk_from, change.chunk_to];
     let most = [change.chunk_shift, change.chunks_most];
     [&[change.since][..], &a, &b, &chunks, &most].concat()
 }
 
 fn from_words(words: Words) -> Rescale {
-    let shape = |at: usize| Shape {
-        tau: words[at],
+    let shape = |start: usize| Shape {
+        tau: words[start],
         window: Window {
-            period: words[at + 1],
-            phase: words[at + 2],
-            grant: words[at + 3],
+            period: words[start + 1],
+            phase: words[start + 2],
+            grant: words[start + 3],
         },
     };
     Rescale {

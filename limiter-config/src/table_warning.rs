@@ -41,7 +41,7 @@ fn finding(limit: &Limit, room: u32, held: u64, needed: Option<u64>) -> String {
 /// The cost when the rate is lowest.
 fn at_floor(limit: &Limit, cost: u64) -> u64 {
     let adaptive = limit.adaptive.as_ref();
-    adaptive.map_or(cost, |of| scale::cost(cost, of.floor.stretch()))
+    adaptive.map_or(cost, |adaptive| scale::cost(cost, adaptive.floor.stretch()))
 }
 
 impl Settings {

@@ -160,9 +160,9 @@ fn shown_of(key: &str, source: &str, destination: &str, protocol: u8) -> (String
         source_port: 4_000,
         destination_port: 53,
     };
-    let of = key.of_packet(3, &packet, &Seed::new([1, 2, 3, 4]));
-    let network = key.network(&of).map(|network| show(&network));
-    (key.show(&of), network)
+    let packet_key = key.of_packet(3, &packet, &Seed::new([1, 2, 3, 4]));
+    let network = key.network(&packet_key).map(|network| show(&network));
+    (key.show(&packet_key), network)
 }
 
 #[test]
@@ -197,28 +197,28 @@ fn keys_with_a_destination_are_shown() {
     let gre = shown_of("flow", "192.0.2.7", "198.51.100.9", 47).0;
     assert_eq!(gre, "gre 192.0.2.7 -> 198.51.100.9");
     // Only sources are neighbours.
-    let to = shown_of("destination/32,/64", "fe80::1", "fe80::2", 17);
-    assert_eq!(to, ("-> fe80::/64".to_owned(), None));
+    let shown = shown_of("destination/32,/64", "fe80::1", "fe80::2", 17);
+    assert_eq!(shown, ("-> fe80::/64".to_owned(), None));
 }
 
 #[test]
 fn ipv6_pairs_are_hashed_under_their_masks() {
     let key = "source/32,/48 + destination";
-    let of = |key: &str, source: &str, destination: &str, protocol: u8| {
+    let text_of = |key: &str, source: &str, destination: &str, protocol: u8| {
         let (shown, network) = shown_of(key, source, destination, protocol);
         assert_eq!(network, None);
         shown
     };
-    let first = of(key, "2001:db8::1", "2001:db8:1::1", 17);
+    let first = text_of(key, "2001:db8::1", "2001:db8:1::1", 17);
     let digits = first.strip_prefix("pair #").unwrap();
     assert!(digits.len() == 16 && u64::from_str_radix(digits, 16).is_ok());
-    assert_eq!(of(key, "2001:db8:0:1::2", "2001:db8:1::1", 6), first);
-    assert_ne!(of(key, "2001:db8:1::1", "2001:db8:1::1", 17), first);
-    assert_ne!(of(key, "2001:db8::1", "2001:db8:1::2", 17), first);
+    assert_eq!(text_of(key, "2001:db8:0:1::2", "2001:db8:1::1", 6), first);
+    assert_ne!(text_of(key, "2001:db8:1::1", "2001:db8:1::1", 17), first);
+    assert_ne!(text_of(key, "2001:db8::1", "2001:db8:1::2", 17), first);
     // Each neighbour has its own bucket.
-    let neighbours = ["fe80::1", "fe80::2"].map(|source| of(key, source, "2001:db8:1::1", 17));
+    let neighbours = ["fe80::1", "fe80::2"].map(|source| text_of(key, source, "2001:db8:1::1", 17));
     assert_ne!(neighbours[0], neighbours[1]);
-    let flows = [6, 17].map(|protocol| of("flow", "2001:db8::1", "2001:db8:1::1", protocol));
+    let flows = [6, 17].map(|protocol| text_of("flow", "2001:db8::1", "2001:db8:1::1", protocol));
     assert!(flows[0].starts_with("flow #") && flows[0] != flows[1]);
 }
 
@@ -243,13 +243,13 @@ fn key_of_an_ipv4_pair_says_its_source() {
         ("/32,/64", "192.0.2.7", false),
     ] {
         let key: Key = key.parse().unwrap();
-        let of = key.of_packet(3, &packet("192.0.2.7", "198.51.100.9"), &seed);
+        let packet_key = key.of_packet(3, &packet("192.0.2.7", "198.51.100.9"), &seed);
         let source = source.parse().unwrap();
-        assert_eq!(key.is_from(&of, source), is_from, "{key}, {source}");
+        assert_eq!(key.is_from(&packet_key, source), is_from, "{key}, {source}");
     }
     let key: Key = "flow".parse().unwrap();
-    let of = key.of_packet(3, &packet("2001:db8::1", "2001:db8::2"), &seed);
-    assert!(!key.is_from(&of, "2001:db8::1".parse().unwrap()));
+    let packet_key = key.of_packet(3, &packet("2001:db8::1", "2001:db8::2"), &seed);
+    assert!(!key.is_from(&packet_key, "2001:db8::1".parse().unwrap()));
 }
 
 #[test]

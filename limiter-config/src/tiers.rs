@@ -71,10 +71,12 @@ impl TierBits {
     }
 
     pub(super) fn destination_mask(&self, destinations: &[Destination]) -> Result<u32, Invalid> {
-        let lists = destinations.iter().filter_map(|one| match one {
-            Destination::List(name) => Some(name.clone()),
-            Destination::Prefix(_) => None,
-        });
+        let lists = destinations
+            .iter()
+            .filter_map(|destination| match destination {
+                Destination::List(name) => Some(name.clone()),
+                Destination::Prefix(_) => None,
+            });
         let names: Vec<_> = lists.chain(set_name(destinations)).collect();
         self.mask(&names)
     }

@@ -69,7 +69,7 @@ impl Exempt {
     pub fn names(self) -> Vec<&'static str> {
         [("established", self.established), ("control", self.control)]
             .into_iter()
-            .filter_map(|(name, on)| on.then_some(name))
+            .filter_map(|(name, is_exempt)| is_exempt.then_some(name))
             .collect()
     }
 }

@@ -19,7 +19,7 @@ const REFUSED: [&str; 9] = ["of", "it", "by", "at", "one", "with", "to", "on", "
 const MOST: [(&str, usize); 10] = [
     ("fuzz", 0),
     ("limiter-common", 25),
-    ("limiter-config", 47),
+    ("limiter-config", 0),
     ("limiter-ebpf", 2),
     ("limiter-feed", 1),
     ("limiter-fleet", 13),

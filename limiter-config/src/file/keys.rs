@@ -38,15 +38,15 @@ impl Keys {
 
     /// The message for a key that this table does not have.
     pub fn unknown(self, key: &str) -> String {
-        let what = format!("'{}' is not a key of {}", key.escape_debug(), self.table);
+        let problem = format!("'{}' is not a key of {}", key.escape_debug(), self.table);
         if let Some(place) = place_of(key) {
-            return format!("{what}: write it {place}");
+            return format!("{problem}: write it {place}");
         }
         match nearest(key, self.names()) {
-            Some(known) => format!("{what}: did you mean '{known}'?"),
+            Some(known) => format!("{problem}: did you mean '{known}'?"),
             None => {
                 let names: Vec<_> = self.names().collect();
-                format!("{what}: write one of {}", names.join(", "))
+                format!("{problem}: write one of {}", names.join(", "))
             }
         }
     }

@@ -14,8 +14,8 @@ pub fn report(settings: &Settings, root: &DeTable, mistakes: &mut Mistakes) {
         let line = line_of(root, Part::Whole, "control", mistakes);
         mistakes.add(line, "control: these limits apply only to exempt control traffic: write exempt = [\"control\"] at the top of the file, or remove [control]".to_owned());
     }
-    for Problem { of, key, why } in settings.problems() {
-        let line = line_of(root, of, &key, mistakes);
+    for Problem { part, key, why } in settings.problems() {
+        let line = line_of(root, part, &key, mistakes);
         mistakes.add(line, format!("{key}: {why}"));
     }
     let lists_do_nothing = settings.lists.are_empty() && settings.fleet_lists.is_empty();
@@ -27,9 +27,9 @@ pub fn report(settings: &Settings, root: &DeTable, mistakes: &mut Mistakes) {
 }
 
 /// The line of a key, or of a related one.
-fn line_of(root: &DeTable, of: Part, key: &str, mistakes: &Mistakes) -> usize {
+fn line_of(root: &DeTable, part: Part, key: &str, mistakes: &Mistakes) -> usize {
     let limits = || root.get("limit")?.get_ref().as_array();
-    let header = match of {
+    let header = match part {
         Part::Whole => None,
         Part::Control => root.get("control"),
         Part::Lists => root.get("lists"),

@@ -23,9 +23,14 @@ pub struct Section<'s, 't> {
 }
 
 impl<'s, 't> Section<'s, 't> {
-    /// A table with the keys of `of`. Reports other keys, and required ones that are missing.
-    pub fn new(table: &'s DeTable<'t>, of: &str, line: usize, mistakes: &'s mut Mistakes) -> Self {
-        let keys = Keys::of(of);
+    /// A table with the keys of `kind`. Reports other keys, and required ones that are missing.
+    pub fn new(
+        table: &'s DeTable<'t>,
+        kind: &str,
+        line: usize,
+        mistakes: &'s mut Mistakes,
+    ) -> Self {
+        let keys = Keys::of(kind);
         let mut section = Self {
             table,
             keys,
@@ -45,13 +50,13 @@ impl<'s, 't> Section<'s, 't> {
         section
     }
 
-    /// The table at `key`, with the keys of `of`.
-    pub fn inner(&mut self, key: &str, of: &str) -> Option<Section<'_, 't>> {
+    /// The table at `key`, with the keys of `kind`.
+    pub fn inner(&mut self, key: &str, kind: &str) -> Option<Section<'_, 't>> {
         let DeValue::Table(table) = self.table.get(key)?.get_ref() else {
             return self.read(key, |_| Err(Wrong::Type));
         };
         let line = self.line_of(key);
-        Some(Section::new(table, of, line, self.mistakes))
+        Some(Section::new(table, kind, line, self.mistakes))
     }
 
     /// Returns true if `key` exists, possibly misspelled.

@@ -39,7 +39,7 @@ pub fn show(interfaces: &[String], settings: &Settings) -> String {
     let limits = settings
         .limits
         .iter()
-        .map(|one| limit(one, settings.direction));
+        .map(|limit| self::limit(limit, settings.direction));
     let limits: String = limits.collect();
     top + &control(settings) + &lists(settings) + &limits
 }

@@ -19,9 +19,9 @@ fn read(text: &str) -> File {
 
 #[test]
 fn limits_on_control_traffic_are_read_and_shown() {
-    let with = |control: &str| read(&format!("exempt = [\"control\"]\n{control}{LIMIT}"));
-    let default = with("");
-    assert_eq!(default, with("[control]\n"));
+    let with_control = |control: &str| read(&format!("exempt = [\"control\"]\n{control}{LIMIT}"));
+    let default = with_control("");
+    assert_eq!(default, with_control("[control]\n"));
     assert!(!show(&[], &default.settings).contains("[control]"));
     for (lines, expected) in [
         ("", "100/s 200, 10k/s 10000"),
@@ -32,10 +32,11 @@ fn limits_on_control_traffic_are_read_and_shown() {
         ("rate = \"1/d\"\ntotal = \"none\"\n", "1/d 1"),
         ("rate = \"5/s\"\ntotal = \"none\"\n", "5/s 10"),
     ] {
-        let file = with(&format!("[control]\n{lines}"));
-        let one = |limit: &Limit| format!("{} {}", limit.rate, limit.burst(1_522).unwrap().tokens);
+        let file = with_control(&format!("[control]\n{lines}"));
+        let rate_and_burst =
+            |limit: &Limit| format!("{} {}", limit.rate, limit.burst(1_522).unwrap().tokens);
         let limits = file.settings.control.limits();
-        let limits: Vec<_> = limits.iter().map(one).collect();
+        let limits: Vec<_> = limits.iter().map(rate_and_burst).collect();
         assert_eq!(limits.join(", "), expected);
         let shown = show(&[], &file.settings);
         assert!(
@@ -72,7 +73,7 @@ fn fleet_scope_of_limits_and_lists_is_read_and_shown() {
 #[test]
 fn alternative_spellings_give_the_same_settings() {
     let limit = "[[limit]]\nname = \"b\"\nrate = 5";
-    for (one, other) in [
+    for (spelling, other) in [
         (
             "",
             "mode = \"auto\"\nmax_sources = \"65536\"\nnew_sources = \"10k/s\"",
@@ -89,8 +90,8 @@ fn alternative_spellings_give_the_same_settings() {
             &format!("{limit}\nmatch = {{ protocol = \"tcp\" }}"),
         ),
     ] {
-        let [read, other] = [one, other].map(|text| read(&format!("{text}\n{LIMIT}")));
-        assert_eq!(read, other, "{one}");
+        let [read, other] = [spelling, other].map(|text| read(&format!("{text}\n{LIMIT}")));
+        assert_eq!(read, other, "{spelling}");
     }
 }
 

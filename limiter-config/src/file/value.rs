@@ -32,7 +32,7 @@ impl Wrong {
                 _ => format!("the number {number}"),
             },
             DeValue::Float(number) => format!("the float {number}"),
-            DeValue::Boolean(on) => on.to_string(),
+            DeValue::Boolean(boolean) => boolean.to_string(),
             DeValue::Datetime(_) => "a date or time".to_owned(),
             DeValue::Array(items) if items.is_empty() => "an empty array".to_owned(),
             DeValue::Array(_) => "an array".to_owned(),
@@ -61,7 +61,7 @@ pub fn number<T, E: Display>(value: &DeValue, read: impl Fn(&str) -> Result<T, E
 
 pub fn boolean(value: &DeValue) -> Read<bool> {
     match value {
-        DeValue::Boolean(on) => Ok(*on),
+        DeValue::Boolean(boolean) => Ok(*boolean),
         _ => Err(Wrong::type_of(value, "true or false")),
     }
 }
@@ -101,8 +101,8 @@ pub fn nearest<'k>(written: &str, known: impl Iterator<Item = &'k str>) -> Optio
         return None;
     }
     let near = known.map(|known| (strsim::jaro_winkler(&written, known), known));
-    let nearest = near.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    let nearest = near.max_by(|(likeness, _), (other, _)| likeness.total_cmp(other));
     nearest
-        .filter(|(near, _)| *near > NEAR)
+        .filter(|(likeness, _)| *likeness > NEAR)
         .map(|(_, known)| known)
 }

@@ -131,11 +131,11 @@ impl Key {
     /// The masks that the program applies.
     pub fn mask(&self) -> KeyMask {
         let pair = |source: Bits, destination: Bits| {
-            let to = destination.mask();
+            let destination_mask = destination.mask();
             KeyMask {
                 by: BY_PAIR,
-                destination_ipv4: to.ipv4,
-                destination_ipv6: to.ipv6,
+                destination_ipv4: destination_mask.ipv4,
+                destination_ipv6: destination_mask.ipv6,
                 ..source.mask()
             }
         };
@@ -168,11 +168,11 @@ impl Key {
     /// The key of a packet under the limit in `slot`. `seed` is that of the table.
     pub fn of_packet(&self, slot: u32, packet: &Packet, seed: &Seed) -> SourceKey {
         let mask = self.mask();
-        let (from, to) = (address(packet.source), address(packet.destination));
+        let (source, destination) = (address(packet.source), address(packet.destination));
         let port = packet.destination_port;
         let flow = match self.parts {
-            Parts::Interface | Parts::Source(_) => return mask.key(slot, &from, port),
-            Parts::Destination(_) => return mask.key(slot, &to, port),
+            Parts::Interface | Parts::Source(_) => return mask.key(slot, &source, port),
+            Parts::Destination(_) => return mask.key(slot, &destination, port),
             Parts::Pair { .. } => 0,
             Parts::Flow => pair::flow(
                 packet.protocol.into(),
@@ -180,7 +180,7 @@ impl Key {
                 port.into(),
             ),
         };
-        let words = pair::words(&mask, &from, &to, flow, seed);
+        let words = pair::words(&mask, &source, &destination, flow, seed);
         SourceKey::of_pair(words, slot, mask.port_of(port))
     }
 
@@ -199,7 +199,7 @@ pub fn address(address: IpAddr) -> Address {
         IpAddr::V6(v6) => {
             let octets = v6.octets();
             Address::ipv6(
-                [0, 8].map(|at| u64::from_ne_bytes(std::array::from_fn(|i| octets[at + i]))),
+                [0, 8].map(|start| u64::from_ne_bytes(std::array::from_fn(|i| octets[start + i]))),
             )
         }
     }

@@ -77,9 +77,11 @@ impl Text for IcmpType {
 impl Numbers for IcmpType {
     fn ranges(&self) -> Vec<rules::Range> {
         let above = |number: u8| u16::from(number) + u16::try_from(OF_ICMPV6).unwrap_or(u16::MAX);
-        let of = [self.icmp.map(u16::from), self.icmpv6.map(above)];
-        let of = of.into_iter().flatten();
-        of.map(|number| rules::Range::new(number, number)).collect()
+        let numbers = [self.icmp.map(u16::from), self.icmpv6.map(above)];
+        let numbers = numbers.into_iter().flatten();
+        numbers
+            .map(|number| rules::Range::new(number, number))
+            .collect()
     }
 }
 

@@ -26,8 +26,8 @@ pub fn number(kind: &str, text: &str) -> Option<u8> {
 
 /// The name of a number.
 pub fn name(kind: &str, number: u32) -> Option<&'static str> {
-    let is_it = |(_, [of, _]): &(_, [Option<u8>; 2])| of.map(u32::from) == Some(number);
-    all(kind).find(is_it).map(|(name, _)| name)
+    let has_number = |(_, [first, _]): &(_, [Option<u8>; 2])| first.map(u32::from) == Some(number);
+    all(kind).find(has_number).map(|(name, _)| name)
 }
 
 /// All names of a kind, for messages.
