@@ -72,10 +72,10 @@ pub enum Error {
     #[error("{0}")]
     Invalid(#[from] Invalid),
     /// A file operation under bpffs failed.
-    #[error("{what} {path} failed ({source}): {advice}", advice = advice_on_files(.source))]
+    #[error("{operation} {path} failed ({source}): {advice}", advice = advice_on_files(.source))]
     Path {
         /// The operation that failed.
-        what: &'static str,
+        operation: &'static str,
         /// Path of the file or folder.
         path: PathBuf,
         /// The cause.
@@ -139,20 +139,28 @@ impl Error {
     }
 
     /// Error for a program or maps that could not be loaded.
-    pub(crate) fn load(what: &str, why: &str, advice: &str) -> Self {
-        Self::Refused(format!("the kernel refused the {what} ({why}): {advice}"))
+    pub(crate) fn load(object: &str, why: &str, advice: &str) -> Self {
+        Self::Refused(format!("the kernel refused the {object} ({why}): {advice}"))
     }
 
-    pub(crate) fn path(what: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+    pub(crate) fn path(
+        operation: &'static str,
+        path: impl Into<PathBuf>,
+        source: io::Error,
+    ) -> Self {
         let path = path.into();
         if source.kind() == io::ErrorKind::PermissionDenied {
             return Self::NotPermitted(format!(
-                "{what} {} failed, because user {} has no right to it: run it with sudo, or give that user /sys/fs/bpf/limiter (docs/security.md)",
+                "{operation} {} failed, because user {} has no right to it: run it with sudo, or give that user /sys/fs/bpf/limiter (docs/security.md)",
                 path.display(),
                 nix::unistd::geteuid()
             ));
         }
-        Self::Path { what, path, source }
+        Self::Path {
+            operation,
+            path,
+            source,
+        }
     }
 
     /// Error if the kernel refuses although the process has the capabilities.
@@ -160,27 +168,27 @@ impl Error {
         Self::NotPermitted("the kernel refused an operation that CAP_BPF and CAP_NET_ADMIN normally allow: run it with sudo, and check whether a security module or a container forbids it".to_owned())
     }
 
-    pub(crate) fn system(what: &'static str, source: io::Error) -> Self {
+    pub(crate) fn system(operation: &'static str, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::PermissionDenied {
             return Self::refused_by_kernel();
         }
-        Self::Refused(format!("{what} failed ({source})"))
+        Self::Refused(format!("{operation} failed ({source})"))
     }
 }
 
 /// Adds the operation that failed to an error of the system.
 pub(crate) trait Failed<T> {
-    fn failed(self, what: &'static str) -> Result<T>;
-    fn failed_at(self, what: &'static str, path: impl Into<PathBuf>) -> Result<T>;
+    fn failed(self, operation: &'static str) -> Result<T>;
+    fn failed_at(self, operation: &'static str, path: impl Into<PathBuf>) -> Result<T>;
 }
 
 impl<T, E: Into<io::Error>> Failed<T> for Result<T, E> {
-    fn failed(self, what: &'static str) -> Result<T> {
-        self.map_err(|error| Error::system(what, error.into()))
+    fn failed(self, operation: &'static str) -> Result<T> {
+        self.map_err(|error| Error::system(operation, error.into()))
     }
 
-    fn failed_at(self, what: &'static str, path: impl Into<PathBuf>) -> Result<T> {
-        self.map_err(|error| Error::path(what, path, error.into()))
+    fn failed_at(self, operation: &'static str, path: impl Into<PathBuf>) -> Result<T> {
+        self.map_err(|error| Error::path(operation, path, error.into()))
     }
 }
 

@@ -78,7 +78,9 @@ fn check_free(survey: &mut Survey, name: &str) -> Result<()> {
     match survey.take_named(name) {
         // `clear_leftover` removes the leftovers of a killed command.
         None | Some((_, Ok(Pinned::Leftover))) => Ok(()),
-        Some((folder, Ok(Pinned::On(_, on)))) if on.name == name && folder.is_of_this_layout() => {
+        Some((folder, Ok(Pinned::On(_, interface))))
+            if interface.name == name && folder.is_of_this_layout() =>
+        {
             Err(Error::AlreadyAttached(name.to_owned()))
         }
         Some((folder, pinned)) => trouble(&folder, pinned, &survey.interfaces).map_or(Ok(()), Err),

@@ -144,12 +144,12 @@ impl Change {
         if let Lasts::Trial(_) = lasts {
             nothing_on_trial(&attachment)?;
         }
-        let at = clock::now()?;
+        let since = clock::now()?;
         let (now, after) = View::both(&attachment)?;
         let others = after.as_ref().map(|after| &after.record);
         let (old, trial) = (own(&now.record), now.record.trial);
         let (record, change) = wanted(&now.record, &old)?;
-        let (mut record, taken) = next(&record.kept(others)?, others, &change, at)?;
+        let (mut record, taken) = next(&record.kept(others)?, others, &change, since)?;
         let fallback = match (lasts, &after) {
             (Lasts::Trial(duration), _) if change.settings != old => {
                 record.trial = Some(Trial::lasting(duration, NEXT_FALLBACK[0])?);
@@ -160,7 +160,7 @@ impl Change {
             (_, Some(after)) => {
                 let old = own(&after.record);
                 let (before, change) = wanted(&after.record, &old)?;
-                let changed = next(&before, None, &change, at)?.0;
+                let changed = next(&before, None, &change, since)?.0;
                 let differs = changed.settings != record.settings || changed.log != record.log;
                 let trial = trial.filter(|_| differs);
                 record.trial = trial.map(Trial::with_other_fallback);
@@ -183,8 +183,8 @@ impl Change {
         let mut new = old.clone();
         if let Some(others) = others.filter(|_| revert) {
             new = own(others);
-            let at = clock::now()?;
-            let (back, _) = record.changed(new.clone(), Some(others), at)?;
+            let since = clock::now()?;
+            let (back, _) = record.changed(new.clone(), Some(others), since)?;
             record = Record {
                 limits: back.limits,
                 counts_shares: false,
@@ -216,7 +216,7 @@ impl Change {
         lock::lock(&self.attachment.dir)
     }
 
-    /// Whether the generation that this change was prepared from is still in force.
+    /// Returns true if the generation that this change was prepared from is still in force.
     pub fn is_up_to_date(&self) -> Result<bool> {
         let Attachment { current, link, .. } = &self.attachment;
         current.holds(&link.info()?)
@@ -315,15 +315,15 @@ fn nothing_on_trial(attachment: &Attachment) -> Result<()> {
     Ok(())
 }
 
-/// The record changed as wanted, from the moment `at` (nanoseconds) on. Limits that only `fallback` has keep their
+/// The record changed as wanted, from the moment `since` (nanoseconds) on. Limits that only `fallback` has keep their
 /// buckets.
 fn next(
     record: &Record,
     fallback: Option<&Record>,
     wanted: &Wanted,
-    at: u64,
+    since: u64,
 ) -> Result<(Record, Taken)> {
-    let (mut next, taken) = record.changed(wanted.settings.clone(), fallback, at)?;
+    let (mut next, taken) = record.changed(wanted.settings.clone(), fallback, since)?;
     next.file.clone_from(&wanted.file);
     Ok((next, taken))
 }

@@ -74,8 +74,8 @@ fn lock_folder(folder: &Folder) -> Result<Option<(Dir, Lock)>> {
 /// The pins of the attachment to the interface called `name`, or of one made when an interface had this name.
 fn pins_of(survey: &mut Survey, name: &str) -> Result<Found> {
     match survey.take_named(name) {
-        Some((folder, Ok(Pinned::On(_, on)))) if on.name != name => {
-            Err(Error::Renamed(folder.interface, on.name))
+        Some((folder, Ok(Pinned::On(_, interface)))) if interface.name != name => {
+            Err(Error::Renamed(folder.interface, interface.name))
         }
         found => found.ok_or_else(|| survey.not_attached(name)),
     }
@@ -103,7 +103,7 @@ pub async fn detach_all(everywhere: bool) -> Result<Vec<(String, Result<Option<F
     Ok(done)
 }
 
-/// Whether the pins limit nothing any more.
+/// Returns true if the pins limit nothing any more.
 fn is_gone(pinned: &Result<Pinned>) -> bool {
     matches!(pinned, Ok(Pinned::Gone(_) | Pinned::Leftover))
 }
@@ -153,7 +153,7 @@ async fn remove(
     // Opened before limiter is off: until the other program is back, neither of the two runs.
     let foreign = Foreign::open(dir)?;
     let is_there = match (&pinned, &foreign) {
-        (Ok(Pinned::On(_, on)), Some(foreign)) => on.index == foreign.interface,
+        (Ok(Pinned::On(_, interface)), Some(foreign)) => interface.index == foreign.interface,
         (Ok(Pinned::Elsewhere(..)), _) => false,
         _ => true,
     };

@@ -198,7 +198,7 @@ impl<S: Sightings> Watch<S> {
         let now = clock::now()?;
         for (source, counted) in &mut self.counted {
             let of_cpus = self.muted.get(&Raw(*source), 0)?;
-            let all: Count = of_cpus.iter().map(|Raw(one)| *one).sum();
+            let all: Count = of_cpus.iter().map(|Raw(count)| *count).sum();
             let packets = all.packets.wrapping_sub(*counted);
             *counted = all.packets;
             if packets > 0 {
@@ -210,15 +210,15 @@ impl<S: Sightings> Watch<S> {
 
     fn totals(&self) -> Result<Totals> {
         let of_cpus = maps::of_cpus(&self.totals, 0)?;
-        let sum = |of: fn(&Totals) -> Count| of_cpus.iter().map(of).sum();
+        let sum = |count: fn(&Totals) -> Count| of_cpus.iter().map(count).sum();
         Ok(Totals {
-            seen: sum(|one| one.seen),
-            lost: sum(|one| one.lost),
-            malformed: sum(|one| one.malformed),
+            seen: sum(|totals| totals.seen),
+            lost: sum(|totals| totals.lost),
+            malformed: sum(|totals| totals.malformed),
         })
     }
 
-    /// Whether the interface is gone, or the program was taken off it.
+    /// Returns true if the interface is gone, or the program was taken off it.
     pub fn is_off(&self) -> Result<bool> {
         Ok(self.link.info()?.interface == 0)
     }

@@ -115,7 +115,7 @@ impl Logging {
         Ok(State::Running)
     }
 
-    /// Whether this log made the generation. A change of the settings keeps the deadline.
+    /// Returns true if this log made the generation. A change of the settings keeps the deadline.
     fn is_own(&self, record: &Record) -> bool {
         let deadline = record.trial.map(|trial| trial.deadline);
         record.log != 0 && deadline == Some(self.deadline)
@@ -146,7 +146,7 @@ fn linked(attachment: &Attachment) -> Result<Record> {
     Record::open(&attachment.current.linked.dir, &attachment.interface.name)
 }
 
-/// Whether a log runs, or has ended and is not cleared yet.
+/// Returns true if a log runs, or has ended and is not cleared yet.
 pub fn is_on(attachment: &Attachment) -> Result<bool> {
     Ok(linked(attachment)?.log != 0)
 }

@@ -64,8 +64,10 @@ pub async fn replace(name: &str, wanted: &Wanted) -> Result<Option<u32>> {
 /// Another version's attachment to the interface called `name`.
 fn other_version(survey: &mut Survey, name: &str) -> Option<(Folder, Link, Interface)> {
     match survey.take_named(name)? {
-        (folder, Ok(Pinned::On(link, on))) if on.name == name && !folder.is_of_this_layout() => {
-            Some((folder, link, on))
+        (folder, Ok(Pinned::On(link, interface)))
+            if interface.name == name && !folder.is_of_this_layout() =>
+        {
+            Some((folder, link, interface))
         }
         _ => None,
     }
@@ -134,7 +136,7 @@ async fn swap(
     link.replace(None, program.fd()?.as_fd())
 }
 
-/// Whether a link in `mode`, in which it stays, fits the settings.
+/// Returns true if a link in `mode`, in which it stays, fits the settings.
 fn is_of_mode(mode: XdpMode, wanted: Mode) -> bool {
     match wanted {
         Mode::Auto => true,

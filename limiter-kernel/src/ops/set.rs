@@ -108,25 +108,25 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
 }
 
 fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
-    let all = |of: &Settings| {
+    let all = |settings: &Settings| {
         [
-            ("max_sources", of.max_sources.to_string()),
-            ("max_bans", of.max_bans.to_string()),
-            ("mode", of.mode.to_string()),
-            ("direction", of.direction.to_string()),
+            ("max_sources", settings.max_sources.to_string()),
+            ("max_bans", settings.max_bans.to_string()),
+            ("mode", settings.mode.to_string()),
+            ("direction", settings.direction.to_string()),
         ]
     };
-    for ((what, old), (_, new)) in all(old).into_iter().zip(all(new)) {
+    for ((key, old), (_, new)) in all(old).into_iter().zip(all(new)) {
         if old != new {
-            return Err(fixed(name, what, &old, &new));
+            return Err(fixed(name, key, &old, &new));
         }
     }
     Ok(())
 }
 
 /// Error for a setting that cannot be changed.
-pub(crate) fn fixed(name: &str, what: &str, old: &str, new: &str) -> Invalid {
+pub(crate) fn fixed(name: &str, key: &str, old: &str, new: &str) -> Invalid {
     Invalid(format!(
-        "{what} is fixed at attach ({old}, {new} wanted): to change it, `limiter detach {name}` and attach again, with all buckets full"
+        "{key} is fixed at attach ({old}, {new} wanted): to change it, `limiter detach {name}` and attach again, with all buckets full"
     ))
 }

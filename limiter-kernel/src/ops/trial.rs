@@ -84,8 +84,10 @@ pub(crate) fn settled(mut attachment: Attachment) -> Result<Attachment> {
     attachment.dir.check_own()?;
     let (linked, in_force) = (&attachment.current.linked, &attachment.current.in_force);
     let tried = Record::open(&linked.dir, &attachment.interface.name)?;
-    let (from, to) = (linked.program()?, in_force.program()?);
-    attachment.link.replace(Some(from.as_fd()), to.as_fd())?;
+    let (tried_program, program) = (linked.program()?, in_force.program()?);
+    attachment
+        .link
+        .replace(Some(tried_program.as_fd()), program.as_fd())?;
     clear_others(&attachment, &[in_force.number], None);
     messages::clear(&attachment.dir, false);
     let (left, turned) = tried.left_and_turned(&attachment.record);

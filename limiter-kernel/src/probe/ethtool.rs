@@ -79,12 +79,12 @@ impl Ethtool {
         })
     }
 
-    /// Whether the card merges packets.
+    /// Returns true if the card merges packets.
     pub fn lro(&self) -> Option<bool> {
         Some(self.value(ETHTOOL_GFLAGS)? & ETH_FLAG_LRO != 0)
     }
 
-    /// Whether the stack merges packets.
+    /// Returns true if the stack merges packets.
     pub fn gro(&self) -> Option<bool> {
         Some(self.value(ETHTOOL_GGRO)? != 0)
     }

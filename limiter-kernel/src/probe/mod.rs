@@ -29,9 +29,9 @@ pub struct Machine {
     pub kernel: Result<KernelVersion>,
     /// Needed capabilities that this process lacks.
     pub missing: Vec<Needed>,
-    /// Whether this process may mount a bpffs.
+    /// True if this process may mount a bpffs.
     pub may_mount: bool,
-    /// Whether a bpffs is mounted; an error if pins would not stay.
+    /// True if a bpffs is mounted; an error if pins would not stay.
     pub bpffs: Result<bool>,
     /// Processors that this process may run on.
     pub cpus: u32,
@@ -48,9 +48,9 @@ pub struct Device {
     pub xdp: Option<Features>,
     /// Its queues.
     pub channels: Option<Channels>,
-    /// Whether the card merges packets.
+    /// True if the card merges packets.
     pub lro: Option<bool>,
-    /// Whether the stack merges packets.
+    /// True if the stack merges packets.
     pub gro: Option<bool>,
     /// True if the interface lets each packet leave at its time.
     pub has_fq: bool,

@@ -85,10 +85,14 @@ mod tests {
 
     #[test]
     fn driver_feature_bits_are_decoded() {
-        let of = |native, frags| Features { native, frags };
-        assert_eq!(Features::from(0), of(false, false));
-        assert_eq!(Features::from(0b000_0011), of(true, false), "tap, ena");
-        assert_eq!(Features::from(0b010_0011), of(true, true), "veth");
+        let features = |native, frags| Features { native, frags };
+        assert_eq!(Features::from(0), features(false, false));
+        assert_eq!(
+            Features::from(0b000_0011),
+            features(true, false),
+            "tap, ena"
+        );
+        assert_eq!(Features::from(0b010_0011), features(true, true), "veth");
     }
 
     #[test]

@@ -71,14 +71,14 @@ pub fn ban(prefix: &IpNet, until: u64, origin: &str, reason: &str) -> Result<Ban
         bits: key_of(prefix).prefix_len(),
         ..Ban::ZEROS
     };
-    for (what, field, text) in [
+    for (name, field, text) in [
         ("origin", &mut ban.origin[..], origin),
         ("reason", &mut ban.reason, reason),
     ] {
         let (most, length) = (field.len(), text.len());
         if length > most || text.contains(char::is_control) {
             return Err(invalid!(
-                "the {what} of a ban has at most {most} bytes, without control characters, and this one has {length}: shorten it"
+                "the {name} of a ban has at most {most} bytes, without control characters, and this one has {length}: shorten it"
             ));
         }
         field[..length].copy_from_slice(text.as_bytes());

@@ -123,11 +123,11 @@ impl Tables {
     /// Counters of the limit in `slot` on the full path, of all CPUs. [`Self::plain`] has those of the fast path.
     pub fn limit(&self, slot: u32) -> Result<LimitCounters> {
         let of_cpus = of_cpus(&self.limits, slot)?;
-        let total = |of: fn(&LimitCounters) -> Count| of_cpus.iter().map(of).sum();
+        let total = |count: fn(&LimitCounters) -> Count| of_cpus.iter().map(count).sum();
         Ok(LimitCounters {
-            admitted: total(|one| one.admitted),
-            dropped: total(|one| one.dropped),
-            would_drop: total(|one| one.would_drop),
+            admitted: total(|counters| counters.admitted),
+            dropped: total(|counters| counters.dropped),
+            would_drop: total(|counters| counters.would_drop),
         })
     }
 
@@ -155,7 +155,9 @@ impl Tables {
 
     /// Wanted drops that were not reported to a watcher.
     pub fn events_lost(&self) -> Result<u64> {
-        let lost = of_cpus(&self.watched, 0)?.into_iter().map(|one| one.lost);
+        let lost = of_cpus(&self.watched, 0)?
+            .into_iter()
+            .map(|watched| watched.lost);
         // Wraps, as all counters do.
         Ok(lost.fold(0, u64::wrapping_add))
     }
@@ -204,7 +206,7 @@ pub(crate) fn of_cpus<T: Plain + Copy + 'static>(
     index: u32,
 ) -> Result<Vec<T>> {
     let of_cpus = map.get(&index, 0).map_err(read_failed)?;
-    Ok(of_cpus.iter().map(|Raw(one)| *one).collect())
+    Ok(of_cpus.iter().map(|Raw(value)| *value).collect())
 }
 
 /// A zero for each CPU.
@@ -216,15 +218,15 @@ pub(crate) fn zeros<T: Plain + Copy + 'static>() -> Result<PerCpuValues<Raw<T>>>
 fn sum(counters: &[Counters]) -> Counters {
     counters
         .iter()
-        .fold(Counters::default(), |sum, one| Counters {
-            by_reason: std::array::from_fn(|i| sum.by_reason[i] + one.by_reason[i]),
-            sources_added: sum.sources_added.wrapping_add(one.sources_added),
-            sources_removed: sum.sources_removed.wrapping_add(one.sources_removed),
-            came_again: sum.came_again.wrapping_add(one.came_again),
-            second_chances: sum.second_chances.wrapping_add(one.second_chances),
-            delayed: sum.delayed.wrapping_add(one.delayed),
-            delays: std::array::from_fn(|i| sum.delays[i] + one.delays[i]),
-            proven: sum.proven.wrapping_add(one.proven),
+        .fold(Counters::default(), |sum, part| Counters {
+            by_reason: std::array::from_fn(|i| sum.by_reason[i] + part.by_reason[i]),
+            sources_added: sum.sources_added.wrapping_add(part.sources_added),
+            sources_removed: sum.sources_removed.wrapping_add(part.sources_removed),
+            came_again: sum.came_again.wrapping_add(part.came_again),
+            second_chances: sum.second_chances.wrapping_add(part.second_chances),
+            delayed: sum.delayed.wrapping_add(part.delayed),
+            delays: std::array::from_fn(|i| sum.delays[i] + part.delays[i]),
+            proven: sum.proven.wrapping_add(part.proven),
         })
 }
 

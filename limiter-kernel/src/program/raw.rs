@@ -42,8 +42,8 @@ mod tests {
         let size = size_of::<Count>();
         for start in 0..8 {
             let bytes = bytes(start + size);
-            let word = |at: usize| {
-                let bytes = bytes[start + at..].first_chunk().expect("eight bytes");
+            let word = |offset: usize| {
+                let bytes = bytes[start + offset..].first_chunk().expect("eight bytes");
                 u64::from_ne_bytes(*bytes)
             };
             let read = Raw::<Count>::read(&bytes[start..]).expect("bytes enough");

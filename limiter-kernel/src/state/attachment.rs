@@ -67,10 +67,10 @@ impl Attachment {
     pub async fn open(name: &str) -> Result<Self> {
         let mut survey = Survey::take().await?;
         let wrong = match survey.take_named(name) {
-            Some((folder, Ok(Pinned::On(_, on))))
-                if on.name == name && folder.is_of_this_layout() =>
+            Some((folder, Ok(Pinned::On(_, interface))))
+                if interface.name == name && folder.is_of_this_layout() =>
             {
-                let read = Self::read(&folder, &on)?;
+                let read = Self::read(&folder, &interface)?;
                 return read.ok_or_else(|| Error::NotAttached(name.to_owned()));
             }
             Some((folder, pinned)) => trouble(&folder, pinned, &survey.interfaces),
@@ -82,7 +82,7 @@ impl Attachment {
     /// All attachments of this network namespace, and the errors of those that cannot be read.
     pub async fn all() -> Result<(Vec<Self>, Vec<Error>)> {
         let mut attachments = Vec::new();
-        let errors = Self::visit_all(async |one| attachments.push(one)).await?;
+        let errors = Self::visit_all(async |attachment| attachments.push(attachment)).await?;
         Ok((attachments, errors))
     }
 
@@ -95,8 +95,8 @@ impl Attachment {
         let mut errors = Vec::new();
         for (folder, pinned) in found {
             match pinned {
-                Ok(Pinned::On(_, on)) if folder.is_of_this_layout() => {
-                    match Self::read(&folder, &on) {
+                Ok(Pinned::On(_, interface)) if folder.is_of_this_layout() => {
+                    match Self::read(&folder, &interface) {
                         Ok(Some(attachment)) => visit(attachment).await,
                         Ok(None) => {}
                         Err(error) => errors.push(error),

@@ -40,7 +40,7 @@ impl Current {
         }
     }
 
-    /// Whether the same generation is still in force, given this state of the link.
+    /// Returns true if the same generation is still in force, given this state of the link.
     pub fn holds(&self, link: &LinkInfo) -> Result<bool> {
         let in_time = match self.trial {
             Some(trial) => clock::now()? < trial.deadline,

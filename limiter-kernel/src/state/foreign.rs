@@ -186,18 +186,20 @@ pub(crate) fn waiting(folder: &Folder, interfaces: &[Interface]) -> Option<Error
     let _lock = lock::try_lock(&dir).ok().flatten()?;
     let foreign = Foreign::open(&dir).ok().flatten()?;
     let mut own = interfaces.iter();
-    let on = own.find(|interface| interface.index == foreign.interface)?;
-    let runs = on.xdp.is_some_and(|xdp| xdp.program_id == foreign.id);
+    let interface = own.find(|interface| interface.index == foreign.interface)?;
+    let runs = interface
+        .xdp
+        .is_some_and(|xdp| xdp.program_id == foreign.id);
     if runs || Link::open(&dir).is_ok_and(|link| link.is_some()) {
         return None;
     }
-    let interface = &folder.interface;
+    let name = &folder.interface;
     Some(Error::Refused(format!(
-        "limiter was killed on '{interface}' before it could put back {foreign}, the program that it ran in front of: `limiter detach {interface}` puts it back"
+        "limiter was killed on '{name}' before it could put back {foreign}, the program that it ran in front of: `limiter detach {name}` puts it back"
     )))
 }
 
-/// Whether a folder of pins has a foreign program that must be put back.
+/// Returns true if a folder of pins has a foreign program that must be put back.
 pub(crate) fn is_pinned(folder: &Dir) -> bool {
     find_pin(folder).is_some()
 }

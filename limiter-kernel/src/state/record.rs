@@ -53,9 +53,9 @@ pub struct Record {
     /// Its addresses and routes for the program. Not written.
     #[serde(skip)]
     pub routes: Routes,
-    /// Whether frames in several buffers are taken.
+    /// True if frames in several buffers are taken.
     pub frags: bool,
-    /// Whether the program runs in the network stack, not at the driver.
+    /// True if the program runs in the network stack, not at the driver.
     #[serde(default)]
     pub tc: bool,
     /// True if packets begin with the IP header.
@@ -66,7 +66,7 @@ pub struct Record {
     pub guest: bool,
     /// The reason why the mode is not native, if mode was `auto`.
     pub fallback: Option<String>,
-    /// Whether packets that pass go on to another program.
+    /// True if packets that pass go on to another program.
     pub chained: bool,
     /// The slot of each limit of [`Settings::all_limits`], in their order.
     pub limits: Vec<Slot>,
@@ -78,7 +78,7 @@ pub struct Record {
     pub overlay: Overlay,
     /// The end of the trial, if this generation is one.
     pub trial: Option<Trial>,
-    /// Whether the program counts each limit's entries in the table although it has only one limit. This is needed if
+    /// True if the program counts each limit's entries in the table although it has only one limit. This is needed if
     /// the other generation of a trial has several limits.
     pub counts_shares: bool,
     /// The level up to which the program logs ([`limiter_common::abi::log`]); 0: it does not.
@@ -106,7 +106,7 @@ impl Trial {
         })
     }
 
-    /// Whether another generation is in force after the trial.
+    /// Returns true if another generation is in force after the trial.
     pub fn falls_back(&self) -> bool {
         self.next != NEXT_FOREIGN
     }

@@ -74,7 +74,7 @@ fn settings(record: &Record) -> Result<()> {
     }
 }
 
-/// Whether the fields have the ranges that [`Rescale`] documents.
+/// Returns true if the fields have the ranges that [`Rescale`] documents.
 fn could_be(change: &Rescale) -> bool {
     let chunks = change.chunks_most.checked_mul(change.chunk_to);
     shape(&change.from)

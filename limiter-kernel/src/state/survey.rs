@@ -33,12 +33,12 @@ pub struct Survey {
     here: Namespace,
 }
 
-/// Whether a link is certainly on an interface of this network namespace, whatever the namespace of its folder.
+/// Returns true if a link is certainly on an interface of this network namespace, whatever the namespace of its folder.
 pub fn is_here(pinned: &Result<Pinned>) -> bool {
-    let Ok(Pinned::On(link, on)) = pinned else {
+    let Ok(Pinned::On(link, interface)) = pinned else {
         return false;
     };
-    let runs = link.info().map(|info| interface::runs_on(on, &info));
+    let runs = link.info().map(|info| interface::runs_on(interface, &info));
     matches!(runs, Ok(Ok(true)))
 }
 
@@ -48,7 +48,7 @@ pub fn look(folder: &Folder, interfaces: &[Interface]) -> Result<Pinned> {
     while let Some((_, link, info)) = folder.linked()? {
         if info.interface != 0 {
             return Ok(match interface::of_link(interfaces, &info) {
-                Some(on) => Pinned::On(link, on),
+                Some(interface) => Pinned::On(link, interface),
                 None => Pinned::Elsewhere(link, info),
             });
         }
@@ -94,15 +94,17 @@ impl Survey {
     /// Takes out the pins that the name of an interface stands for: those of the attachment to this interface, of
     /// this layout or of another one, or those that were made when an interface had this name.
     pub fn take_named(&mut self, name: &str) -> Option<Found> {
-        let is_on =
-            |(_, pinned): &Found| matches!(pinned, Ok(Pinned::On(_, on)) if on.name == name);
+        let is_on = |(_, pinned): &Found| match pinned {
+            Ok(Pinned::On(_, interface)) => interface.name == name,
+            _ => false,
+        };
         let is_ours = |(folder, _): &Found| folder.is_of_this_layout();
         let is_of = |(folder, _): &Found| folder.interface == name && folder.namespace == self.here;
         let mut found = self.found.iter();
-        let of_this = found.clone().position(|one| is_on(one) && is_ours(one));
+        let of_this = found.clone().position(|pins| is_on(pins) && is_ours(pins));
         let place = of_this
             .or_else(|| found.clone().position(is_on))
-            .or_else(|| found.position(|one| is_ours(one) && is_of(one)));
+            .or_else(|| found.position(|pins| is_ours(pins) && is_of(pins)));
         place.map(|place| self.found.swap_remove(place))
     }
 
@@ -117,12 +119,12 @@ impl Survey {
 pub fn trouble(folder: &Folder, pinned: Result<Pinned>, interfaces: &[Interface]) -> Option<Error> {
     let name = folder.interface.clone();
     match pinned {
-        Ok(Pinned::On(_, on)) if !folder.is_of_this_layout() => {
-            Some(Error::OtherVersion(on.name, folder.layout))
+        Ok(Pinned::On(_, interface)) if !folder.is_of_this_layout() => {
+            Some(Error::OtherVersion(interface.name, folder.layout))
         }
         // Only pins of this layout can be read further.
         _ if !folder.is_of_this_layout() => None,
-        Ok(Pinned::On(_, on)) => Some(Error::Renamed(name, on.name)),
+        Ok(Pinned::On(_, interface)) => Some(Error::Renamed(name, interface.name)),
         Ok(Pinned::Elsewhere(..)) => Some(Error::Moved(name)),
         Ok(Pinned::Gone(_)) => Some(Error::TakenOff(name)),
         Ok(Pinned::Leftover) => foreign::waiting(folder, interfaces),

@@ -17,7 +17,7 @@ use crate::{Failed, Result, sys::netlink};
 pub async fn own() -> Result<Vec<IpAddr>> {
     let all = netlink::ask(async |handle| handle.address().get().execute().try_collect().await);
     let all: Vec<AddressMessage> = all.await.failed("opening netlink")??;
-    let attributes = all.iter().flat_map(|one| &one.attributes);
+    let attributes = all.iter().flat_map(|message| &message.attributes);
     // Of a link between two addresses, `Local` is the own one, and `Address` that of the other end, which is needed too.
     let addresses = attributes.filter_map(|attribute| match attribute {
         AddressAttribute::Local(address) | AddressAttribute::Address(address) => Some(*address),
@@ -39,8 +39,8 @@ pub async fn gateways() -> Result<Vec<IpAddr>> {
         let all: Vec<RouteMessage> = all.await.failed("opening netlink")??;
         let defaults = all
             .iter()
-            .filter(|one| one.header.destination_prefix_length == 0);
-        found.extend(defaults.flat_map(|one| hops(&one.attributes)));
+            .filter(|route| route.header.destination_prefix_length == 0);
+        found.extend(defaults.flat_map(|route| hops(&route.attributes)));
     }
     Ok(found)
 }

@@ -235,8 +235,8 @@ pub fn close_others_on_exec() -> io::Result<()> {
 pub fn read_all<K: aya::Pod, V: aya::Pod>(map: BorrowedFd<'_>) -> io::Result<Vec<(K, V)>> {
     #[repr(C)]
     struct Attributes {
-        from: u64,
-        to: u64,
+        in_batch: u64,
+        out_batch: u64,
         keys: u64,
         values: u64,
         count: u32,
@@ -252,10 +252,10 @@ pub fn read_all<K: aya::Pod, V: aya::Pod>(map: BorrowedFd<'_>) -> io::Result<Vec
     let mut place = [0_u64; 8];
     let mut all = Vec::new();
     loop {
-        let to = address(place.as_mut_ptr());
+        let place_address = address(place.as_mut_ptr());
         let mut attributes = Attributes {
-            from: if all.is_empty() { 0 } else { to },
-            to,
+            in_batch: if all.is_empty() { 0 } else { place_address },
+            out_batch: place_address,
             keys: address(keys.as_mut_ptr()),
             values: address(values.as_mut_ptr()),
             count: AT_ONCE,

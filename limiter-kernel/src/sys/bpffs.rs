@@ -40,8 +40,8 @@ pub fn look() -> Result<bool> {
     )))
 }
 
-/// Whether there is a bpffs already. Fails if one mounted now might not outlive this process, or pins may not be
-/// changed.
+/// Returns true if there is a bpffs already. Fails if one mounted now might not outlive this process, or pins may not
+/// be changed.
 pub fn foresee() -> Result<bool> {
     if !look()? {
         return Ok(false);

@@ -84,7 +84,7 @@ fn stranger(path: &Path, why: &str) -> Error {
     Error::Stranger(path.to_owned(), why.to_owned())
 }
 
-/// Whether a user is root or this process's user.
+/// Returns true if a user is root or this process's user.
 fn is_ours(user: u32) -> bool {
     [0, geteuid().as_raw()].contains(&user)
 }
@@ -184,7 +184,7 @@ impl Dir {
         parent.map_or(Ok(()), Self::check_own)
     }
 
-    /// Whether this user owns the folder.
+    /// Returns true if this user owns the folder.
     pub fn is_own(&self) -> bool {
         self.0.owner == geteuid().as_raw()
     }
@@ -199,7 +199,7 @@ impl Dir {
         self.0.parent.as_ref()
     }
 
-    /// Whether the folder's path still leads to it.
+    /// Returns true if the folder's path still leads to it.
     pub fn is_current(&self) -> Result<bool> {
         let now = Self::walk(&self.0.path)?;
         Ok(now.is_some_and(|now| now.0.identity == self.0.identity))

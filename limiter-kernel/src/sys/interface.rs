@@ -74,13 +74,13 @@ pub struct Interface {
     pub name: String,
     /// The interface's index in this network namespace.
     pub index: u32,
-    /// Whether it is switched on.
+    /// True if it is switched on.
     pub up: bool,
-    /// Whether its frames begin with an Ethernet header.
+    /// True if its frames begin with an Ethernet header.
     pub ethernet: bool,
-    /// Whether its packets begin with the IP header.
+    /// True if its packets begin with the IP header.
     pub bare_ip: bool,
-    /// Whether this is a loopback interface.
+    /// True if this is a loopback interface.
     pub loopback: bool,
     /// True for a tun or tap, whose other end (a virtual machine) may send merged packets.
     pub tap: bool,
@@ -138,7 +138,7 @@ pub async fn all() -> Result<Vec<Interface>> {
 pub fn of_link(interfaces: &[Interface], link: &LinkInfo) -> Option<Interface> {
     let mut found = interfaces
         .iter()
-        .find(|one| one.index == link.interface)?
+        .find(|interface| interface.index == link.interface)?
         .clone();
     // Readers may not ask for the programs in the network stack.
     if !runs_on(&found, link).unwrap_or_else(|error| error.raw_os_error() == Some(libc::EPERM)) {
@@ -154,8 +154,8 @@ pub fn of_link(interfaces: &[Interface], link: &LinkInfo) -> Option<Interface> {
     Some(found)
 }
 
-/// Whether the interface with the link's index runs the link's program. Program ids are unique in all network namespaces.
-/// For a link in the network stack, asking needs `CAP_NET_ADMIN`.
+/// Returns true if the interface with the link's index runs the link's program. Program ids are unique in all network
+/// namespaces. For a link in the network stack, asking needs `CAP_NET_ADMIN`.
 pub(crate) fn runs_on(interface: &Interface, link: &LinkInfo) -> io::Result<bool> {
     let program_id = link.program_id;
     if interface.index != link.interface {
@@ -168,8 +168,8 @@ pub(crate) fn runs_on(interface: &Interface, link: &LinkInfo) -> io::Result<bool
     Ok(bpf::programs(link.interface, link.attach_type)?.contains(&program_id))
 }
 
-/// Whether an interface has the link's index but runs another program. Then it is another interface, or the program
-/// was swapped between the two reads.
+/// Returns true if an interface has the link's index but runs another program. Then it is another interface, or the
+/// program was swapped between the two reads.
 pub(crate) fn may_be_outdated(interfaces: &[Interface], link: &LinkInfo) -> bool {
     let mut others = interfaces
         .iter()
@@ -215,8 +215,8 @@ pub async fn has_fq(index: u32) -> Result<bool> {
     let mut has_fq = None;
     let own = all
         .iter()
-        .filter(|one| one.header.index.cast_unsigned() == index);
-    for attribute in own.flat_map(|one| &one.attributes) {
+        .filter(|qdisc| qdisc.header.index.cast_unsigned() == index);
+    for attribute in own.flat_map(|qdisc| &qdisc.attributes) {
         match attribute {
             TcAttribute::Kind(kind) if ["mq", "clsact", "ingress"].contains(&&**kind) => {}
             TcAttribute::Kind(kind) => has_fq = Some(kind == "fq" && has_fq.unwrap_or(true)),
@@ -268,7 +268,7 @@ fn describe(link: &LinkMessage) -> Option<Interface> {
     (!interface.name.is_empty()).then_some(interface)
 }
 
-/// Whether these are the bytes of an IP address of one host.
+/// Returns true if these are the bytes of an IP address of one host.
 fn is_one_host(bytes: &[u8]) -> bool {
     let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
     let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from));

@@ -34,7 +34,7 @@ pub async fn put_on(place: Place, program: BorrowedFd<'_>) -> io::Result<()> {
     request(place, XDP_FLAGS_UPDATE_IF_NOEXIST, [fd]).await
 }
 
-/// Whether `program` is attached there: tries to exchange it for itself, which changes nothing.
+/// Returns true if `program` is attached there: tries to exchange it for itself, which changes nothing.
 pub async fn is_on(place: Place, program: BorrowedFd<'_>) -> bool {
     let fd = program.as_raw_fd();
     let both = [LinkXdp::Fd(fd), LinkXdp::ExpectedFd(fd.cast_unsigned())];

@@ -49,8 +49,8 @@ pub fn syn_cookies(in_stack: bool) -> Result<()> {
     )))
 }
 
-/// Whether `net.ipv4.tcp_syncookies` lets listeners of this network namespace send cookies at any time; `None` if this
-/// process does not see the setting, as in a unit with `ProcSubset=pid`.
+/// Returns true if `net.ipv4.tcp_syncookies` lets listeners of this network namespace send cookies at any time; `None`
+/// if this process does not see the setting, as in a unit with `ProcSubset=pid`.
 pub fn has_syn_cookies() -> Option<bool> {
     let setting = fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies").ok()?;
     Some(setting.trim() == "2")
@@ -142,7 +142,7 @@ pub fn missing_capabilities() -> Result<Vec<Needed>> {
     Ok(missing.collect())
 }
 
-/// Whether this process may mount a bpffs.
+/// Returns true if this process may mount a bpffs.
 pub fn may_mount() -> Result<bool> {
     Ok(own_capabilities()?.contains(&Capability::CAP_SYS_ADMIN))
 }

@@ -121,7 +121,8 @@ impl Routes {
     }
 }
 
-/// Whether an entry is in force for packets that arrive at these places: each link has its own link-local addresses.
+/// Returns true if an entry is in force for packets that arrive at these places: each link has its own link-local
+/// addresses.
 fn is_of(found: &Found, places: &[u32]) -> bool {
     match found.prefix.addr() {
         IpAddr::V6(address) if address.is_unicast_link_local() => {
@@ -141,7 +142,7 @@ fn ways_back(found: &[Found], family: u32, receiver: u32, is_strict: bool) -> Ve
     // The table main comes first, then the lowest metric.
     all.sort_by_key(|found| (found.prefix, Reverse(found.table), found.metric));
     let mut ways: Vec<(IpNet, u32)> = Vec::new();
-    for group in all.chunk_by(|one, other| one.prefix == other.prefix) {
+    for group in all.chunk_by(|route, other| route.prefix == other.prefix) {
         let best = group
             .iter()
             .take_while(|found| (found.table, found.metric) == (group[0].table, group[0].metric));
@@ -177,8 +178,8 @@ fn entry(prefix: IpNet, kind: u32) -> Route {
     Route::new(bytes, family_of(prefix), prefix.prefix_len().into(), kind)
 }
 
-/// Whether the kernel wants the way back to an IPv4 source to lead through the interface that its packet came from. True
-/// if this process may not see that, as in the units of systemd.
+/// Returns true if the kernel wants the way back to an IPv4 source to lead through the interface that its packet came
+/// from, or if this process may not see that, as in the units of systemd.
 fn is_strict(interface: &str) -> bool {
     let value = |name: &str| -> u32 {
         let path = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");
