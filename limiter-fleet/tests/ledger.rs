@@ -56,20 +56,20 @@ fn record(total: u64, spent: u64) -> Record {
 
 #[test]
 fn single_packet_is_not_published() {
-    let mut one = Ledger::new(reading(0, 10 * MS), 1, &QUOTA, ALONE);
-    assert_eq!(one.publish(), None);
+    let mut single = Ledger::new(reading(0, 10 * MS), 1, &QUOTA, ALONE);
+    assert_eq!(single.publish(), None);
     // The second packet is shared, unless the share has paid for the first: 1/20 of 100/s, in 200 ms.
-    let mut two = one.clone();
-    see(&mut two, MS, 19 * MS, 1);
-    assert_eq!(two.publish(), Some(2));
-    assert!(!one.is_over());
-    see(&mut one, 199 * MS, 0, 0);
-    assert!(!one.is_over());
-    see(&mut one, 200 * MS, 0, 0);
-    assert!(one.is_over());
+    let mut second = single.clone();
+    see(&mut second, MS, 19 * MS, 1);
+    assert_eq!(second.publish(), Some(2));
+    assert!(!single.is_over());
+    see(&mut single, 199 * MS, 0, 0);
+    assert!(!single.is_over());
+    see(&mut single, 200 * MS, 0, 0);
+    assert!(single.is_over());
     // Packets paid for by the share are not published later.
-    see(&mut one, 201 * MS, 20 * MS, 2);
-    assert_eq!(one.publish(), Some(2));
+    see(&mut single, 201 * MS, 20 * MS, 2);
+    assert_eq!(single.publish(), Some(2));
 }
 
 #[test]
@@ -78,13 +78,13 @@ fn deeper_bucket_has_a_larger_unpublished_share() {
         tau: SECOND,
         ..QUOTA
     };
-    let of = |packets, hosts| {
+    let published = |packets, hosts| {
         let fleet = Fleet { hosts, ..ALONE };
         let reading = reading(0, packets * deep.cost);
         Ledger::new(reading, packets, &deep, fleet).publish()
     };
-    assert_eq!((of(5, 1), of(6, 1)), (None, Some(6)));
-    assert_eq!((of(2, 2), of(3, 2)), (None, Some(3)));
+    assert_eq!((published(5, 1), published(6, 1)), (None, Some(6)));
+    assert_eq!((published(2, 2), published(3, 2)), (None, Some(3)));
 }
 
 #[test]

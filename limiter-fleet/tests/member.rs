@@ -171,8 +171,8 @@ fn next_exchange_waits_for_all_answers() {
         assert_eq!(case.scan(&crowd(3)).len(), sources as usize);
         let rounds: Vec<_> = case.member.unanswered().cloned().collect();
         assert_eq!(rounds.len(), parts);
-        for (at, round) in (0..).zip(&rounds) {
-            assert_eq!((round.part, round.number), (at, u64::from(at) + 1));
+        for (part, round) in (0..).zip(&rounds) {
+            assert_eq!((round.part, round.number), (part, u64::from(part) + 1));
             case.set(&crowd(4));
             case.look();
             assert_eq!(case.member.unanswered().next(), Some(round));

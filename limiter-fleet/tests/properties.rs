@@ -140,9 +140,9 @@ impl World {
         self.truth = self.truth.saturating_sub(time);
     }
 
-    fn packet(&mut self, at: usize) {
+    fn packet(&mut self, host_index: usize) {
         let Quota { cost, tau, .. } = self.quota;
-        let host = &mut self.hosts[at];
+        let host = &mut self.hosts[host_index];
         let now = self.now.wrapping_add(host.offset);
         let bucket = &mut host.table.buckets.get_mut()[0];
         let before = bucket.map_or(now, |bucket| bucket.tat);
@@ -165,8 +165,8 @@ impl World {
     }
 
     /// Scans a host's table, and sends the rounds that are due.
-    fn scan(&mut self, at: usize) {
-        let (fleet, host) = (self.fleet(), &mut self.hosts[at]);
+    fn scan(&mut self, host_index: usize) {
+        let (fleet, host) = (self.fleet(), &mut self.hosts[host_index]);
         let now = self.now.wrapping_add(host.offset);
         let count = host.admitted.len();
         let is_idle = host.member.unanswered().next().is_none();
@@ -181,14 +181,14 @@ impl World {
             host.sent
                 .insert((life, round.number), count - packets..count);
             self.wires
-                .push(Message::Round((at, life), Arc::clone(round)));
+                .push(Message::Round((host_index, life), Arc::clone(round)));
         }
     }
 
-    fn send_again(&mut self, at: usize) {
-        let host = &self.hosts[at];
+    fn send_again(&mut self, host_index: usize) {
+        let host = &self.hosts[host_index];
         let again = host.member.unanswered();
-        let again = again.map(|round| Message::Round((at, host.lives), round.clone()));
+        let again = again.map(|round| Message::Round((host_index, host.lives), round.clone()));
         self.wires.extend(again);
     }
 
@@ -200,21 +200,22 @@ impl World {
     }
 
     /// Restarts an agent with another id. The old agent's messages have arrived by then, or are lost.
-    fn restart(&mut self, at: usize) {
-        self.wires
-            .retain(|message| !matches!(message, Message::Round((from, _), _) if *from == at));
-        let host = &mut self.hosts[at];
+    fn restart(&mut self, host_index: usize) {
+        self.wires.retain(
+            |message| !matches!(message, Message::Round((from, _), _) if *from == host_index),
+        );
+        let host = &mut self.hosts[host_index];
         host.member = Member::new(1);
         host.lives += 1;
         host.born = 0;
-        self.scan(at);
+        self.scan(host_index);
     }
 
     fn deliver(&mut self, message: Message) {
         match message {
             Message::Round(from, round) => self.serve(from, &round),
-            Message::Answer(to, round, record, packets) => {
-                self.take(to, &round, record, &packets);
+            Message::Answer(receiver, round, record, packets) => {
+                self.take(receiver, &round, record, &packets);
             }
         }
     }
@@ -252,11 +253,17 @@ impl World {
         ));
     }
 
-    fn take(&mut self, (to, life): (usize, u32), round: &Round, record: Record, of: &Packets) {
+    fn take(
+        &mut self,
+        (receiver, life): (usize, u32),
+        round: &Round,
+        record: Record,
+        counted: &Packets,
+    ) {
         let (now, cost) = (self.now, self.quota.cost);
         let times = self.hosts.iter().map(|host| host.admitted.clone());
         let times: Vec<Vec<u64>> = times.collect();
-        let host = &mut self.hosts[to];
+        let host = &mut self.hosts[receiver];
         if life != host.lives {
             return;
         }
@@ -271,15 +278,19 @@ impl World {
         let is_first = host.born != record.born;
         host.born = record.born;
         if is_first {
-            host.unpublished = (host.admitted.len() - of[to].len()) as u64;
+            host.unpublished = (host.admitted.len() - counted[receiver].len()) as u64;
             // The adopted level has all packets as if they arrived when the store got them.
-            for (times, packets) in times.iter().zip(of) {
+            for (times, packets) in times.iter().zip(counted) {
                 let late = packets.iter().map(|number| now - times[*number]).max();
                 host.delay = host.delay.max(late.unwrap_or(0));
             }
         }
         let mut new = 0;
-        for (from, packets) in of.iter().enumerate().filter(|(from, _)| *from != to) {
+        for (from, packets) in counted
+            .iter()
+            .enumerate()
+            .filter(|(from, _)| *from != receiver)
+        {
             for number in packets {
                 if !is_first && host.reported[from].contains(number) {
                     continue;
@@ -308,20 +319,20 @@ impl World {
             // At a first reading the level decides, and the charged packets are not exactly known.
             host.taken_off += credit;
         }
-        for (heard, reported) in host.heard.iter_mut().zip(of) {
+        for (heard, reported) in host.heard.iter_mut().zip(counted) {
             heard.extend(reported);
         }
-        host.reported.clone_from(of);
+        host.reported.clone_from(counted);
         host.answered = now;
     }
 
     /// Checks that no host is above the truth by more than its late packets.
     fn check_above(&self) {
-        for (at, host) in self.hosts.iter().enumerate() {
+        for (host_index, host) in self.hosts.iter().enumerate() {
             let spent = host.read(self.now).map_or(0, |reading| reading.spent());
             assert!(
                 spent <= self.truth + host.delay + host.again * self.quota.cost,
-                "host {at} has {} ms and {} ticks more than the truth, {} ms, and the latest charge was {} ms late",
+                "host {host_index} has {} ms and {} ticks more than the truth, {} ms, and the latest charge was {} ms late",
                 (spent - self.truth) / MS,
                 (spent - self.truth) % MS,
                 self.truth / MS,
@@ -332,11 +343,16 @@ impl World {
 
     /// Checks that no host is below the truth by more than the packets it cannot know of.
     fn check_below(&self) {
-        for (at, host) in self.hosts.iter().enumerate() {
+        for (host_index, host) in self.hosts.iter().enumerate() {
             assert!(host.taken_off <= host.ran_over, "too much credit");
             let spent = host.read(self.now).map_or(0, |reading| reading.spent());
             let mut unheard = 0;
-            for (from, other) in self.hosts.iter().enumerate().filter(|it| it.0 != at) {
+            for (from, other) in self
+                .hosts
+                .iter()
+                .enumerate()
+                .filter(|(from, _)| *from != host_index)
+            {
                 let times = other.admitted.iter().enumerate();
                 let recent = times.filter(|(_, time)| **time >= self.full);
                 let unheard_of = recent.filter(|(number, _)| !host.heard[from].contains(number));
@@ -346,7 +362,7 @@ impl World {
             let credit = host.credit;
             assert!(
                 self.truth <= spent + unknown + credit,
-                "host {at} has {} ms less than the truth, {} ms, of which {} ms are unheard of, {} ms credit",
+                "host {host_index} has {} ms less than the truth, {} ms, of which {} ms are unheard of, {} ms credit",
                 (self.truth - spent) / MS,
                 self.truth / MS,
                 unknown / MS,
