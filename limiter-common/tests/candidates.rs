@@ -21,7 +21,7 @@ type Packet = (PacketInfo, u32);
 
 /// Evaluates a match as `rules::Match` documents it.
 fn holds(matches: &Match, (packet, lists): Packet) -> bool {
-    let on = |field: usize, value: u32| {
+    let in_ranges = |field: usize, value: u32| {
         let ranges = matches.ranges(field);
         let is_in = |range: &Range| range.first() <= value && value <= range.last();
         ranges.is_empty() || value == ANY || ranges.iter().any(is_in)
@@ -35,9 +35,9 @@ fn holds(matches: &Match, (packet, lists): Packet) -> bool {
             || packet.flags != NONE && packet.flags & matches.flags_mask == matches.flags)
         && (matches.lists == 0 || matches.lists & lists != 0)
         && matches.unless & lists == 0
-        && on(DESTINATION_PORT, packet.destination_port)
-        && on(SOURCE_PORT, packet.source_port)
-        && on(LENGTH, packet.length)
+        && in_ranges(DESTINATION_PORT, packet.destination_port)
+        && in_ranges(SOURCE_PORT, packet.source_port)
+        && in_ranges(LENGTH, packet.length)
 }
 
 /// A few ports at byte boundaries, so that random packets often match random limits.
@@ -86,7 +86,7 @@ fn limits() -> impl Strategy<Value = Limit> {
     (first, second).prop_map(
         |(
             (control, family, protocol, fragments, flags_mask),
-            (lists, unless, length, to, from),
+            (lists, unless, length, destination_ports, source_ports),
         )| Limit {
             matches: Match {
                 control,
@@ -99,8 +99,8 @@ fn limits() -> impl Strategy<Value = Limit> {
                 unless,
                 ..Match::EVERYTHING
             }
-            .with(DESTINATION_PORT, &to)
-            .with(SOURCE_PORT, &from)
+            .with(DESTINATION_PORT, &destination_ports)
+            .with(SOURCE_PORT, &source_ports)
             .with(LENGTH, &length),
             ..Limit::NONE
         },
@@ -126,7 +126,17 @@ fn packets() -> impl Strategy<Value = Packet> {
         prop_oneof![Just(60), Just(1_500_u32)],
     )
         .prop_map(
-            |(control, family, protocol, fragment, flags, lists, to, from, length)| {
+            |(
+                control,
+                family,
+                protocol,
+                fragment,
+                flags,
+                lists,
+                destination_port,
+                source_port,
+                length,
+            )| {
                 let source = Address {
                     family,
                     ..Address::default()
@@ -136,8 +146,8 @@ fn packets() -> impl Strategy<Value = Packet> {
                     protocol,
                     fragment,
                     flags,
-                    destination_port: to,
-                    source_port: from,
+                    destination_port,
+                    source_port,
                     length,
                     ..PacketInfo::of(source)
                 };

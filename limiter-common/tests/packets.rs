@@ -617,17 +617,17 @@ fn payload_of_fragments_is_hidden_and_other_protocols_have_none() {
     let mut transport = vec![0; 20];
     transport[12] = 0x50;
     transport.extend([7; 8]);
-    let of = |field, protocol| {
+    let length_and_hidden = |field, protocol| {
         let seen = payload(0, field, protocol, &transport, 48);
         (seen.length, seen.hidden)
     };
-    assert_eq!(of(0, TCP), (8, 0));
+    assert_eq!(length_and_hidden(0, TCP), (8, 0));
     // Of 28 bytes, a receiver takes 24 from this fragment.
-    assert_eq!(of(0x2000, TCP), (4, 1));
-    assert_eq!(of(2, TCP), (0, 1));
+    assert_eq!(length_and_hidden(0x2000, TCP), (4, 1));
+    assert_eq!(length_and_hidden(2, TCP), (0, 1));
     for field in [0, 0x2000, 2] {
-        assert_eq!(of(field, ICMP), (0, 0));
-        assert_eq!(of(field, 132), (0, 0));
+        assert_eq!(length_and_hidden(field, ICMP), (0, 0));
+        assert_eq!(length_and_hidden(field, 132), (0, 0));
     }
     // The headers do not fit into the frame's first buffer, or into the packet.
     for length in [0, 3, 4, 12] {
@@ -718,11 +718,11 @@ fn payload_length_counts_no_header_and_cannot_be_seen_in_fragments() {
             let mut transport = vec![0; 60];
             transport[12] = word;
             for bytes in [0, 1, 100, 1_400] {
-                let of = |field| {
+                let length_of = |field| {
                     payload_length(options, field, protocol, &transport, header + size + bytes)
                 };
-                assert_eq!(of(0), bytes.into(), "{protocol}");
-                assert_eq!([of(0x2000), of(1)], [ANY; 2], "{protocol}");
+                assert_eq!(length_of(0), bytes.into(), "{protocol}");
+                assert_eq!([length_of(0x2000), length_of(1)], [ANY; 2], "{protocol}");
             }
             // The packet ends within the header, by its length or in the frame.
             assert_eq!(

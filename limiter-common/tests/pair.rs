@@ -39,11 +39,11 @@ fn hash_is_siphash_1_3_of_128_bits() {
 }
 
 fn mask() -> KeyMask {
-    let to = KeyMask::prefixes(31, 127);
+    let destination = KeyMask::prefixes(31, 127);
     KeyMask {
         by: BY_PAIR,
-        destination_ipv4: to.ipv4,
-        destination_ipv6: to.ipv6,
+        destination_ipv4: destination.ipv4,
+        destination_ipv6: destination.ipv6,
         ..KeyMask::prefixes(24, 64)
     }
 }
@@ -55,13 +55,13 @@ fn words_of(source: &Address, destination: &Address, flow: u64) -> Words {
 #[test]
 fn ipv4_addresses_and_flow_read_back_under_the_masks() {
     let address = |octets: [u8; 4]| u32::from_ne_bytes(octets);
-    let (from, to) = (address([192, 0, 2, 7]), address([198, 51, 100, 9]));
+    let (source, destination) = (address([192, 0, 2, 7]), address([198, 51, 100, 9]));
     for flow in [
         0,
         pair::flow(255, 65_535, 65_535),
         pair::flow(17, 4_000, 53),
     ] {
-        let words = words_of(&Address::ipv4(from), &Address::ipv4(to), flow);
+        let words = words_of(&Address::ipv4(source), &Address::ipv4(destination), flow);
         let masked = (address([192, 0, 2, 0]), address([198, 51, 100, 8]), flow);
         assert_eq!(pair::addresses(words), Some(masked));
     }
@@ -70,20 +70,21 @@ fn ipv4_addresses_and_flow_read_back_under_the_masks() {
 #[test]
 fn ipv6_addresses_are_hashed_under_the_masks() {
     let address = |first: u64, second: u64| Address::ipv6([first.to_be(), second.to_be()]);
-    let (from, to) = (0x2001_0db8_0000_0000, 0x2001_0db8_0001_0000);
-    let key = |from: Address, to: Address, flow| {
-        let words = words_of(&from, &to, flow);
+    let key = |source: Address, destination: Address, flow| {
+        let words = words_of(&source, &destination, flow);
         assert_eq!(pair::addresses(words), None);
         words
     };
-    let first = key(address(from, 1), address(to, 2), 0);
-    assert_eq!(key(address(from, 9), address(to, 3), 0), first);
+    let source = |host| address(0x2001_0db8_0000_0000, host);
+    let destination = |host| address(0x2001_0db8_0001_0000, host);
+    let first = key(source(1), destination(2), 0);
+    assert_eq!(key(source(9), destination(3), 0), first);
     for other in [
-        key(address(from + 1, 1), address(to, 2), 0),
-        key(address(from, 1), address(to, 4), 0),
-        key(address(from, 1), address(to, 2), pair::flow(6, 0, 0)),
-        key(address(from, 1), address(to, 2), pair::flow(0, 1, 0)),
-        key(address(from, 1), address(to, 2), pair::flow(0, 0, 1)),
+        key(address(0x2001_0db8_0000_0001, 1), destination(2), 0),
+        key(source(1), destination(4), 0),
+        key(source(1), destination(2), pair::flow(6, 0, 0)),
+        key(source(1), destination(2), pair::flow(0, 1, 0)),
+        key(source(1), destination(2), pair::flow(0, 0, 1)),
     ] {
         assert_ne!(other, first);
     }
@@ -93,7 +94,11 @@ fn ipv6_addresses_are_hashed_under_the_masks() {
         by: BY_PAIR,
         ..KeyMask::prefixes(32, 128)
     };
-    let (one, other) = (address(from, 1), address(to, 2));
-    let key = |from, to| pair::words(&whole, from, to, 0, &Seed::KNOWN);
-    assert_ne!(key(&one, &other), key(&other, &one));
+    let whole_key = |source: Address, destination: Address| {
+        pair::words(&whole, &source, &destination, 0, &Seed::KNOWN)
+    };
+    assert_ne!(
+        whole_key(source(1), destination(2)),
+        whole_key(destination(2), source(1))
+    );
 }

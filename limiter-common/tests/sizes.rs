@@ -41,8 +41,11 @@ proptest! {
 
 #[test]
 fn packets_beyond_16_bits_are_counted() {
-    let of = size::of(65_537, 100_000);
-    assert_eq!((size::packets(of), size::bytes(of)), (65_537, 100_000));
+    let merged = size::of(65_537, 100_000);
+    assert_eq!(
+        (size::packets(merged), size::bytes(merged)),
+        (65_537, 100_000)
+    );
     assert_eq!(
         size::bytes(size::of(u64::MAX, u64::MAX)),
         u64::from(u32::MAX)

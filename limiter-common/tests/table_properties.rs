@@ -337,7 +337,8 @@ fn host((in_network, network): (usize, u8), (in_host, host): (usize, u8)) -> Sou
 fn consecutive_hosts_of_consecutive_networks_spread_like_random() {
     const SETS: u32 = 1 << 13;
     let places = (4..8).flat_map(|network| (8..16).map(move |host| (network, host)));
-    for ((in_network, in_host), words) in places.flat_map(|at| SEEDS.map(|words| (at, words))) {
+    for ((in_network, in_host), words) in places.flat_map(|place| SEEDS.map(|words| (place, words)))
+    {
         let seed = Seed::new(words);
         let mut fill = vec![0_u32; SETS as usize];
         for (network, number) in

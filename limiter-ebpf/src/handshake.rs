@@ -266,8 +266,8 @@ fn write(context: &XdpContext, segment: &mut Segment) -> Option<u32> {
     // SAFETY: `header` has checked that the bytes lie within the packet, which begins at an even address. The context is
     // the program's, and the headers have `length` bytes.
     let error = unsafe {
-        let [to, from] = addresses.read();
-        addresses.write([from, to]);
+        let [destination, source] = addresses.read();
+        addresses.write([source, destination]);
         bpf_xdp_store_bytes(context.ctx, segment.offset, ip(segment).cast(), length)
     };
     (error == 0).then_some(xdp_action::XDP_TX)

@@ -48,7 +48,7 @@ pub mod macro_support {
         }
     }
 
-    /// Whether messages of this level are wanted.
+    /// Returns true if messages of this level are wanted.
     #[inline(always)]
     pub fn level_enabled(level: Level) -> bool {
         level as u32 <= super::constants().log
@@ -141,8 +141,8 @@ extern "C" fn log_verdict(reason: u32, flags: u32) -> u32 {
         let noted = (*cpu).noted;
         (*cpu).noted = 0;
         let evaluation = &(*state).evaluation;
-        let (refused, by) = (evaluation.refused, evaluation.refused_by);
-        (noted, evaluation.lists, refused, by)
+        let (refused, refused_by) = (evaluation.refused, evaluation.refused_by);
+        (noted, evaluation.lists, refused, refused_by)
     };
     let why = match reason {
         WOULD_DROP => policy::of_lists(lists).map_or(refused, |reason| reason as u32),

@@ -145,7 +145,7 @@ impl Config {
         (self.established | self.needs & NEEDS_CONNECTION) != 0
     }
 
-    /// Whether some packets need more than their verdict; see [`Self::follow_up`].
+    /// Returns true if some packets need more than their verdict; see [`Self::follow_up`].
     pub const fn has_follow_up(&self) -> bool {
         self.chained != 0 || self.proof != 0 || self.log != 0
     }

@@ -111,7 +111,7 @@ impl Logged {
         None
     }
 
-    /// Whether a limit gave it.
+    /// Returns true if a limit gave it.
     #[inline(always)]
     pub const fn is_of_limit(self) -> bool {
         matches!(

@@ -130,16 +130,16 @@ fn parse_ipv6<B: Bytes>(packet: &B) -> Parsed {
 /// The address at offset `AT` of an IPv6 header.
 #[inline(always)]
 pub(super) fn words<const AT: usize>(header: &[u8; Ipv6Hdr::LEN]) -> Words {
-    let word = |at: usize| {
+    let word = |offset: usize| {
         u64::from_ne_bytes([
-            header[at],
-            header[at + 1],
-            header[at + 2],
-            header[at + 3],
-            header[at + 4],
-            header[at + 5],
-            header[at + 6],
-            header[at + 7],
+            header[offset],
+            header[offset + 1],
+            header[offset + 2],
+            header[offset + 3],
+            header[offset + 4],
+            header[offset + 5],
+            header[offset + 6],
+            header[offset + 7],
         ])
     };
     [word(AT), word(AT + 8)]

@@ -27,7 +27,10 @@ fn quota_change_loses_no_charge() {
         }
         scene.all_are_charged(tag, &[0, 1], 1, 2 * CHANGE);
         scene.rule("converted by its epoch", move |words, ends| {
-            let admitted = ends.iter().flatten().filter(|one| one.is_admitted());
+            let admitted = ends
+                .iter()
+                .flatten()
+                .filter(|outcome| outcome.is_admitted());
             let due = ONE_SPENT + ticks(COST * admitted.count() as u64);
             let epoch = ONE_SET.epoch(words, &tag).map_or(0, u64::from);
             ONE_SET.buckets(words, &tag) == [due + CHANGE * epoch]
@@ -124,8 +127,8 @@ fn concurrent_refund_gives_no_tokens_away() {
         scene.cpu(move |table| {
             let packet = Packet { tag: a, now: START };
             match packet.pass(table) {
-                one if one.is_admitted() => vec![one, packet.refund(table)],
-                one => vec![one],
+                outcome if outcome.is_admitted() => vec![outcome, packet.refund(table)],
+                outcome => vec![outcome],
             }
         });
         scene.sends([other]);

@@ -43,7 +43,8 @@ impl Ends {
 
     /// Panics if all packets are admitted in one of the ends.
     pub fn never_admit_all(&self) {
-        let all = |end: &Vec<Vec<Outcome>>| end.iter().flatten().all(|one| one.is_admitted());
+        let all =
+            |end: &Vec<Vec<Outcome>>| end.iter().flatten().all(|outcome| outcome.is_admitted());
         assert!(!self.iter().any(all), "{self:?}");
     }
 }
@@ -173,15 +174,18 @@ impl Scene {
             move |words, ends| {
                 let outcomes = |wanted: fn(Outcome) -> bool| {
                     let of_cpu =
-                        |&cpu: &usize| ends[cpu].iter().filter(|&&one| wanted(one)).count();
+                        |&cpu: &usize| ends[cpu].iter().filter(|&&outcome| wanted(outcome)).count();
                     cpus.iter().map(of_cpu).sum::<usize>() as u64
                 };
-                let refunded = outcomes(|one| one == Refunded);
+                let refunded = outcomes(|outcome| outcome == Refunded);
                 let packets = before + outcomes(Outcome::is_admitted) - refunded;
                 let due = ticks(START + COST * packets);
                 let is_right = match world.buckets(words, &tag)[..] {
                     // The bucket may have been taken once it was full again.
-                    [] => packets == 0 || outcomes(|one| matches!(one, Refunded | Nothing)) > 0,
+                    [] => {
+                        packets == 0
+                            || outcomes(|outcome| matches!(outcome, Refunded | Nothing)) > 0
+                    }
                     [word] if packets == 0 => is_time(word) && word <= due + beyond,
                     [word] => is_time(word) && (due..=due + beyond).contains(&word),
                     _ => false,
@@ -209,10 +213,14 @@ impl Scene {
         let sources = world.sources(&self.words) as i64;
         let at_rest = |words: &[u64], ends: &[Vec<Outcome>]| {
             world.at_rest(words)?;
-            if ends.iter().flatten().any(|&one| one == ChargedToAnother) {
+            if ends
+                .iter()
+                .flatten()
+                .any(|&outcome| outcome == ChargedToAnother)
+            {
                 return Err("admitted without a charge to its own bucket".into());
             }
-            let came: i64 = ends.iter().flatten().map(|one| one.came()).sum();
+            let came: i64 = ends.iter().flatten().map(|outcome| outcome.came()).sum();
             if world.sources(words) as i64 != sources + came {
                 return Err(format!(
                     "{sources} sources and {came} more are not what is there"

@@ -110,7 +110,7 @@ impl World {
     fn distance_of(self, tag: &SourceKey, set: u32) -> u32 {
         (0..SETS_OF_SOURCE)
             .zip(SEED.home(tag, WHOLE).sets())
-            .find_map(|(distance, at)| (at == set).then_some(distance))
+            .find_map(|(distance, probed)| (probed == set).then_some(distance))
             .expect("the set is in the probe sequence")
     }
 
@@ -349,12 +349,12 @@ impl World {
     }
 
     /// The number of the key in the entry that contains the word.
-    pub fn owner(self, words: &[u64], at: usize) -> u64 {
-        if at < self.counts() {
+    pub fn owner(self, words: &[u64], index: usize) -> u64 {
+        if index < self.counts() {
             Self::number_of(
                 &Seen {
                     words,
-                    first: at / WORDS * WORDS,
+                    first: index / WORDS * WORDS,
                 }
                 .key(),
             )
