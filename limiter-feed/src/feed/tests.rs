@@ -16,13 +16,13 @@ struct Fake {
 
 impl Host for Fake {
     async fn own(&mut self, _: &[String]) -> Result<Found, String> {
-        let one = ("one".to_owned(), Ok((self.bans[0].clone(), 10)));
+        let first = ("one".to_owned(), Ok((self.bans[0].clone(), 10)));
         let two = match self.is_off {
             true => Err("two is off".to_owned()),
             false => Ok((self.bans[1].clone(), 10)),
         };
         Ok(Found {
-            own: vec![one, ("two".to_owned(), two)],
+            own: vec![first, ("two".to_owned(), two)],
             protected: Protected::default(),
         })
     }
