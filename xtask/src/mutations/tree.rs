@@ -1,6 +1,7 @@
 //! A copy of the sources, in which the mutations are made.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -59,6 +60,10 @@ impl Tree {
                 .args(["ls-files", "-z"])
                 .current_dir(paths::root()),
         )?;
+        for copy in [&tree.kernel, &tree.host] {
+            let of_sources: BTreeSet<_> = listed.split('\0').map(|file| copy.join(file)).collect();
+            remove_others(copy, &of_sources)?;
+        }
         for file in listed.split('\0').filter(|file| !file.is_empty()) {
             let from = paths::root().join(file);
             // The file is deleted, but the deletion is not committed yet.
@@ -151,6 +156,19 @@ fn folder() -> PathBuf {
     paths::target().join("mutations")
 }
 
+/// Removes the files in a folder that are not among `kept`: sources that were moved since the last run.
+fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, kept)?;
+        } else if !kept.contains(&path) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes a file only if it differs, because Cargo compares times.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     if fs::read(path).is_ok_and(|present| present == bytes) {
@@ -176,6 +194,18 @@ fn with_loader(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sources_that_were_removed_leave_the_copy() -> Result<()> {
+        let folder = paths::scratch()?;
+        let [kept, removed] = ["a/kept.rs", "a/removed.rs"].map(|name| folder.path().join(name));
+        for file in [&kept, &removed] {
+            write(file, b"")?;
+        }
+        remove_others(folder.path(), &BTreeSet::from([kept.clone()]))?;
+        assert!(kept.exists() && !removed.exists());
+        Ok(())
+    }
 
     #[test]
     fn copied_loader_reads_the_object_at_run_time() -> Result<()> {
