@@ -66,7 +66,7 @@ pub struct State {
     /// Entries of the source that are not in force, by reason.
     #[serde(default)]
     pub left_out: Vec<LeftOut>,
-    /// How the list was read last.
+    /// The format in which the list was last read.
     #[serde(default)]
     pub read_as: Option<ReadAs>,
     /// Bans that CrowdSec's last full answer lacks. They stay until another one, half a minute later, lacks them too.
@@ -78,13 +78,13 @@ pub struct State {
     pub error: Option<String>,
 }
 
-/// How a list was read.
+/// The format of a list that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReadAs {
     /// The format.
     pub format: String,
-    /// What shows that the list has this format.
+    /// The reason why the list has this format.
     pub why: String,
     /// Entries that were read.
     pub entries: u64,

@@ -18,7 +18,7 @@ pub struct Entries {
     pub prefixes: BTreeMap<IpNet, Option<Duration>>,
     /// The other entries.
     pub left_out: Vec<LeftOut>,
-    /// How the list was read.
+    /// The format in which the list was read.
     pub read_as: ReadAs,
 }
 

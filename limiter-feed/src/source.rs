@@ -56,7 +56,7 @@ pub struct All {
     pub ended: BTreeSet<IpNet>,
     /// Ends that the list itself has: no round makes them later.
     pub own_ends: BTreeMap<IpNet, Instant>,
-    /// How the list was read.
+    /// The format in which the list was read.
     pub read_as: Option<ReadAs>,
 }
 

@@ -30,7 +30,7 @@ pub struct Wishes {
     pub unusable: Vec<LeftOut>,
     /// Ends that the list itself has.
     own_ends: BTreeMap<IpNet, Instant>,
-    /// How the list was read.
+    /// The format in which the list was read.
     pub read_as: Option<ReadAs>,
     /// True if the source has been read since the start: what it wants is known.
     pub is_known: bool,

@@ -107,7 +107,7 @@ pub fn is_address(cell: &str) -> bool {
     ADDRESS.contains(&name_of(cell).as_str())
 }
 
-/// What a line tells as a header.
+/// The meaning of a line as a header.
 pub enum Header {
     /// It is no header.
     None,
@@ -117,7 +117,7 @@ pub enum Header {
     Unclear(Vec<String>),
 }
 
-/// What the cells of a line tell as a header.
+/// The meaning of a line's cells as a header.
 pub fn header(cells: &[String]) -> Header {
     let names: Vec<_> = cells.iter().map(|cell| name_of(cell)).collect();
     let places = |known: &[&str]| -> Vec<usize> {

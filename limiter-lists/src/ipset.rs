@@ -26,7 +26,7 @@ pub fn is_line(line: &str) -> bool {
     }
 }
 
-/// What a line that creates a set says of it.
+/// The properties of a set, from the line that creates it.
 #[derive(Clone, Copy)]
 struct Set {
     has_addresses: bool,

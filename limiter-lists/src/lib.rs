@@ -34,7 +34,7 @@ pub use range::Range;
 pub use reason::Reason;
 pub use unpack::Packed;
 
-/// How a list is read.
+/// Options for reading a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The format. None: it is found by the list itself.

@@ -1,4 +1,4 @@
-//! What a list has: its entries, and what was left out.
+//! The content of a list: its entries, and what was left out.
 
 use std::{fmt, time::Duration};
 
@@ -125,7 +125,7 @@ pub struct List {
     pub left_out: LeftOut,
     /// The format.
     pub format: Format,
-    /// What shows that it has this format, in words.
+    /// The reason why it has this format, in words.
     pub why: String,
 }
 

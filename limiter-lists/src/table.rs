@@ -25,7 +25,7 @@ pub struct Layout {
     header: u32,
     /// The number of the header's columns. Rows have no more.
     width: usize,
-    /// What shows the layout, in words.
+    /// The reason for the layout, in words.
     pub why: String,
 }
 

@@ -110,7 +110,8 @@ pub fn reason(text: &str) -> String {
 
 /// The first characters of a text, of at most so many bytes.
 fn cut(text: &str, most: usize) -> &str {
-    &text[..text.floor_char_boundary(most)]
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or_default()]
 }
 
 /// A text of a ban.
