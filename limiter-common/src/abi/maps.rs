@@ -98,15 +98,16 @@ pub struct Ban {
     pub dropped: u64,
     /// Length of the prefix, in bits of an IPv6 address.
     pub bits: u32,
-    /// 0, for the alignment.
-    pub reserved: u32,
+    /// 1 if every allowed prefix around a source takes precedence over this ban, which a program made. 0: only the same or
+    /// a longer prefix.
+    pub yields: u32,
     /// The person or program that made the ban, in UTF-8, padded with zeros.
     pub origin: [u8; ORIGIN_MAX],
     /// The reason in words, in UTF-8, padded with zeros.
     pub reason: [u8; REASON_MAX],
 }
 
-plain!(Ban: until before change dropped bits reserved origin reason);
+plain!(Ban: until before change dropped bits yields origin reason);
 
 /// Bytes of [`Ban::origin`].
 pub const ORIGIN_MAX: usize = 32;

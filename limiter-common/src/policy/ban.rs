@@ -35,10 +35,12 @@ pub const fn end(ban: &Ban, change: u64) -> u64 {
 }
 
 /// True if a ban drops packets of its sources at `now`, if `change` is the last change in force. `allowed`: see
-/// [`crate::abi::Listed::allowed`]. An entry of the allow list with the same or a longer prefix takes precedence.
+/// [`crate::abi::Listed::allowed`]. An entry of the allow list with the same or a longer prefix takes precedence, and over
+/// the ban of a program every entry.
 #[inline(always)]
 pub const fn drops(ban: &Ban, change: u64, allowed: u32, now: u64) -> bool {
-    allowed <= ban.bits && !is_over(end(ban, change), now)
+    let is_allowed = ban.yields != 0 && allowed != 0;
+    allowed <= ban.bits && !is_allowed && !is_over(end(ban, change), now)
 }
 
 /// True if a ban with this end has ended at `now`.
@@ -78,6 +80,9 @@ mod tests {
                         let longest = u32::checked_sub(allowed, 1);
                         let is_allowed = longest.is_some_and(|longest| longest >= bits);
                         let lasts = until == 0 || now < until;
+                        let of_program = Ban { yields: 1, ..ban };
+                        let wanted = allowed == 0 && lasts;
+                        assert_eq!(drops(&of_program, 0, allowed, now), wanted, "{allowed}");
                         let case = (bits, until, allowed, now);
                         assert_eq!(
                             drops(&ban, 0, allowed, now),

@@ -64,11 +64,16 @@ fn prefix_of(bits: u32, address: [u8; 16]) -> Result<IpNet> {
     IpNet::new(address, u8::try_from(bits).unwrap_or(u8::MAX)).map_err(read_failed)
 }
 
+/// The origin of bans that people make with `limiter ban` on one host. Only these may drop a source whose network is
+/// allowed.
+pub const BY_HAND: &str = "hand";
+
 /// A ban of `prefix` until `until`, in nanoseconds of the kernel's clock; 0: without end.
 pub fn ban(prefix: &IpNet, until: u64, origin: &str, reason: &str) -> Result<Ban, Invalid> {
     let mut ban = Ban {
         until,
         bits: key_of(prefix).prefix_len(),
+        yields: u32::from(origin != BY_HAND),
         ..Ban::ZEROS
     };
     for (name, field, text) in [

@@ -7,15 +7,17 @@ use clap::Args;
 use ipnet::IpNet;
 use limiter_common::abi;
 
-use limiter_config::{Invalid, invalid, lists::prefix_around};
+use limiter_config::{Invalid, Prefixes, invalid, lists::prefix_around};
 use limiter_fleet::{host::BANS, store::Edit};
-use limiter_kernel::{Attachment, ops::bans::BY_FLEET, program::bans, sys::clock};
+use limiter_kernel::{
+    Attachment,
+    ops::bans::BY_FLEET,
+    program::bans::{self, BY_HAND},
+    sys::clock,
+};
 
 use super::{by_fleet, cut_off, edit::first_of};
 use crate::cli::shared::{OnOne, SECOND, YEAR, duration, each, note, outcome, usage, warn_of_ban};
-
-/// The origin of bans that are made by this command. A fleet shares them.
-pub const BY_HAND: &str = "hand";
 
 /// Drop all packets of sources, for a time or until `unban`
 #[derive(Debug, Args)]
@@ -101,13 +103,34 @@ async fn ban(interface: &str, arguments: &Ban) -> anyhow::Result<()> {
     if arguments.origin == BY_HAND && !is_in_shadow {
         cut_off::warn(interface, prefixes, &allow, is_shared).await;
     }
-    let within = |allowed: &&IpNet| prefixes.iter().any(|ban| ban.contains(*allowed));
-    if let Some(passing) = first_of(allow.iter().filter(within)) {
+    note_allowed(interface, arguments, &allow);
+    Ok(())
+}
+
+/// Says which of the two takes precedence where a ban and an allowed prefix overlap.
+fn note_allowed(interface: &str, arguments: &Ban, allow: &Prefixes) {
+    let bans = || arguments.prefixes.iter();
+    let is_in_ban = |allowed: &&IpNet| bans().any(|ban| ban.contains(*allowed));
+    let is_around =
+        |allowed: &&IpNet| !is_in_ban(allowed) && bans().any(|ban| allowed.contains(ban));
+    let by_hand = arguments.origin == BY_HAND;
+    if let Some(passing) = first_of(allow.iter().filter(is_in_ban)) {
         note(&format!(
             "{passing} still passes {interface}: on allow, the same or a longer prefix takes precedence over a ban"
         ));
     }
-    Ok(())
+    let Some(around) = first_of(allow.iter().filter(is_around)) else {
+        return;
+    };
+    note(&if by_hand {
+        format!(
+            "{around} on allow does not pass this ban of {interface}, because it is made by hand"
+        )
+    } else {
+        format!(
+            "{around} still passes {interface}: allow takes precedence over the bans of programs"
+        )
+    });
 }
 
 /// Bans on this host alone. Returns the banned prefixes as text, and how many were renewed.
