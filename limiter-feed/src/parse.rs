@@ -3,6 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use ipnet::{IpNet, Ipv6Net};
+use limiter_lists::Range;
 use serde::Deserialize;
 
 use crate::{
@@ -32,6 +33,8 @@ fn prefix(text: &str) -> Option<IpNet> {
     let net = text.parse().ok();
     let net = net.or_else(|| text.parse().ok().map(|address: IpAddr| address.into()));
     let net = net.map(|net: IpNet| net.trunc());
+    // A server for both families logs the IPv4 client 192.0.2.7 as ::ffff:192.0.2.7.
+    let net = net.and_then(|net| Range::of_prefix(&net).prefixes().next());
     net.filter(|net| bannable(net).is_ok())
 }
 
@@ -139,6 +142,7 @@ mod tests {
             {"duration":"1m0s","scenario":"x","scope":"Range","type":"Ban","value":"2001:db8::/32"},
             {"duration":"1h","scenario":"x","scope":"Ip","type":"captcha","value":"192.0.2.8"},
             {"duration":"-5m1.5s","scenario":"x","scope":"Ip","type":"ban","value":"192.0.2.9"},
+            {"duration":"2h","scenario":"x","scope":"Ip","type":"ban","value":"::ffff:198.51.100.7"},
             {"duration":"1h","scenario":"x","scope":"Country","type":"ban","value":"FR"},
             {"duration":"1h","scenario":"x","scope":"Range","type":"ban","value":"0.0.0.0/0"}
         ],"deleted":null}"#;
@@ -155,6 +159,11 @@ mod tests {
                 (
                     net("2001:db8::/32"),
                     Duration::from_secs(60),
+                    "x".to_owned()
+                ),
+                (
+                    net("198.51.100.7/32"),
+                    Duration::from_secs(7_200),
                     "x".to_owned()
                 ),
             ]
