@@ -52,6 +52,23 @@ impl Size {
     }
 }
 
+/// The bans of a source that there is room for: first those `before` others, then those in force. Then the other bans, of
+/// which there are some.
+pub fn fitting(
+    wanted: &Wanted,
+    own: &Own,
+    most: usize,
+    before: &BTreeSet<IpNet>,
+) -> (Wanted, Vec<IpNet>) {
+    let mut order: Vec<_> = wanted.keys().copied().collect();
+    order.sort_by_key(|prefix| (!before.contains(prefix), !own.contains_key(prefix)));
+    let left_out = order.split_off(most.min(order.len()));
+    let fit = order
+        .into_iter()
+        .filter_map(|prefix| Some((prefix, wanted.get(&prefix)?.clone())));
+    (fit.collect(), left_out)
+}
+
 /// The change that brings a feed's `own` bans on an interface, which has room for `room` more, to the `wanted` ones,
 /// and its size. `source`: its name.
 /// Fails if the room is too small.
@@ -118,4 +135,39 @@ pub async fn change(
         all = (all.0 + count, first.or(all.1));
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_room_is_for_local_decisions_then_for_bans_in_force() {
+        let net = |number: u8| IpNet::from(std::net::IpAddr::from([192, 0, 2, number]));
+        let wanted: Wanted = (1..=9)
+            .map(|number| (net(number), (None, String::new())))
+            .collect();
+        // 8 and 9 are in force, 5 is decided here.
+        let own: Own = [8, 9].map(|number| (net(number), 1)).into();
+        let local = BTreeSet::from([net(5)]);
+        for (most, expected) in [
+            (0, &[][..]),
+            (1, &[5]),
+            (3, &[5, 8, 9]),
+            (4, &[1, 5, 8, 9]),
+            (9, &[1, 2, 3, 4, 5, 6, 7, 8, 9]),
+            (99, &[1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        ] {
+            let (fit, left_out) = fitting(&wanted, &own, most, &local);
+            let fit: Vec<_> = fit.into_keys().collect();
+            assert_eq!(
+                fit,
+                expected
+                    .iter()
+                    .map(|number| net(*number))
+                    .collect::<Vec<_>>()
+            );
+            assert_eq!(fit.len() + left_out.len(), 9);
+        }
+    }
 }

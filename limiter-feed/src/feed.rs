@@ -1,6 +1,7 @@
 //! The rounds of a feed: when it reads its source, and when it brings the bans to the wanted ones.
 
 use std::{
+    collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -281,7 +282,9 @@ impl<H: Host> Feed<H> {
             let left_out = &mut self.state.left_out;
             LeftOut::add_many(left_out, Reason::OtherOrigin, count, || show(&first));
         }
-        self.is_brought = result.is_ok();
+        // Other bans may end, and leave room.
+        let is_short = |left_out: &LeftOut| left_out.reason == Reason::NoRoom;
+        self.is_brought = result.is_ok() && !self.state.left_out.iter().any(is_short);
         taken.and(result)
     }
 
@@ -293,6 +296,15 @@ impl<H: Host> Feed<H> {
         room: u64,
         wanted: &Wanted,
     ) -> Result<Others, String> {
+        let most = own
+            .len()
+            .saturating_add(usize::try_from(room).unwrap_or(usize::MAX));
+        let fitting = match self.settings.crowdsec {
+            // Its decisions are many, and each one counts by itself.
+            Some(_) if wanted.len() > most => self.fitting(interface, own, most, wanted).await?,
+            _ => None,
+        };
+        let wanted = fitting.as_ref().unwrap_or(wanted);
         let source = &self.state.source;
         let planned = change::plan(&mut self.host, interface, own, room, wanted, source).await;
         let (edit, mut size) = planned?;
@@ -305,6 +317,29 @@ impl<H: Host> Feed<H> {
             .saturating_sub(usize::try_from(others.0).unwrap_or(usize::MAX));
         self.changes.push(size);
         Ok(others)
+    }
+
+    /// The wanted bans that an interface has room for, and those that other origins have there. Notes the others.
+    async fn fitting(
+        &mut self,
+        interface: &str,
+        own: &Own,
+        most: usize,
+        wanted: &Wanted,
+    ) -> Result<Option<Wanted>, String> {
+        let others: BTreeSet<_> = self.host.others(interface).await?.into_iter().collect();
+        let (elsewhere, wanted): (Wanted, Wanted) = wanted
+            .iter()
+            .map(|(prefix, wish)| (*prefix, wish.clone()))
+            .partition(|(prefix, _)| others.contains(prefix) && !own.contains_key(prefix));
+        let (mut fit, left_out) = change::fitting(&wanted, own, most, &self.wishes.local);
+        if let Some(first) = left_out.first() {
+            let first = || format!("{} on {interface}", show(first));
+            let count = left_out.len() as u64;
+            LeftOut::add_many(&mut self.state.left_out, Reason::NoRoom, count, first);
+        }
+        fit.extend(elsewhere);
+        Ok(Some(fit))
     }
 
     /// The wanted bans without the protected addresses. Notes those that are left out, whole or in part. Decisions of

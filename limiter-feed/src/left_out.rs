@@ -38,11 +38,13 @@ pub enum Reason {
     OtherKind,
     /// It covers an address that the host needs, and is banned without that address.
     InPart,
+    /// There is no room for the ban.
+    NoRoom,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Invalid,
         Self::NotBan,
         Self::Protected,
@@ -58,6 +60,7 @@ impl Reason {
         Self::NoField,
         Self::OtherKind,
         Self::InPart,
+        Self::NoRoom,
     ];
 
     /// Its name in metrics and JSON.
@@ -78,6 +81,7 @@ impl Reason {
             Self::NoField => "no_field",
             Self::OtherKind => "other_kind",
             Self::InPart => "in_part",
+            Self::NoRoom => "no_room",
         }
     }
 
@@ -90,6 +94,7 @@ impl Reason {
             Self::OtherOrigin => return "banned by another origin already".to_owned(),
             Self::TooLarge => return "too much of the Internet to ban".to_owned(),
             Self::InPart => return "in part, or they would cut this host off".to_owned(),
+            Self::NoRoom => return "no room: attach again with a larger --max-bans".to_owned(),
             Self::Text => InList::Text,
             Self::Ambiguous => InList::Ambiguous,
             Self::Range => InList::WrongRange,

@@ -1,6 +1,6 @@
 //! CrowdSec's decisions, and the prefixes that may be banned.
 
-use std::{net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use ipnet::{IpNet, Ipv6Net};
 use limiter_lists::Range;
@@ -50,6 +50,8 @@ struct Decision {
     value: String,
     #[serde(default)]
     scenario: String,
+    #[serde(default)]
+    origin: String,
     #[serde(rename = "type")]
     kind: String,
     duration: String,
@@ -62,6 +64,8 @@ pub struct Decisions {
     pub new: Vec<(IpNet, Duration, String)>,
     /// Bans that have ended.
     pub deleted: Vec<IpNet>,
+    /// Those of the new bans that the local engine or a person has decided, not a list of others.
+    pub local: BTreeSet<IpNet>,
     /// Decisions that become no bans.
     pub left_out: Vec<LeftOut>,
 }
@@ -81,6 +85,9 @@ pub fn decisions(answer: &[u8]) -> Result<Decisions, String> {
         }
         match (prefix(value), time(&decision.duration)) {
             (Some(net), Some(time)) if !time.is_zero() => {
+                if !is_of_others(&decision.origin) {
+                    read.local.insert(net);
+                }
                 read.new.push((net, time, decision.scenario));
             }
             (_, Some(time)) if time.is_zero() => {}
@@ -96,6 +103,11 @@ pub fn decisions(answer: &[u8]) -> Result<Decisions, String> {
         .filter_map(|decision| prefix(&decision.value))
         .collect();
     Ok(read)
+}
+
+/// True for the origin of decisions that CrowdSec gets from its community or from lists: `CAPI`, `lists`, `lists:NAME`.
+fn is_of_others(origin: &str) -> bool {
+    origin.eq_ignore_ascii_case("capi") || origin.split(':').next() == Some("lists")
 }
 
 /// Reads a time as Go writes it: 3h59m58.1s. Parts of its smallest unit are left out. A time that is over is 0.
@@ -139,7 +151,7 @@ mod tests {
     fn decisions_are_read_as_crowdsec_writes_them() {
         let answer = r#"{"new":[
             {"duration":"3h59m58.123456s","id":1,"origin":"cscli","scenario":"manual 'ban'","scope":"Ip","type":"ban","value":"192.0.2.7"},
-            {"duration":"1m0s","scenario":"x","scope":"Range","type":"Ban","value":"2001:db8::/32"},
+            {"duration":"1m0s","origin":"CAPI","scenario":"x","scope":"Range","type":"Ban","value":"2001:db8::/32"},
             {"duration":"1h","scenario":"x","scope":"Ip","type":"captcha","value":"192.0.2.8"},
             {"duration":"-5m1.5s","scenario":"x","scope":"Ip","type":"ban","value":"192.0.2.9"},
             {"duration":"2h","scenario":"x","scope":"Ip","type":"ban","value":"::ffff:198.51.100.7"},
@@ -169,6 +181,8 @@ mod tests {
             ]
         );
         assert!(read.deleted.is_empty());
+        let local: Vec<_> = read.local.iter().copied().collect();
+        assert_eq!(local, [net("192.0.2.7/32"), net("198.51.100.7/32")]);
         let left_out: Vec<_> = read.left_out.iter().map(LeftOut::text).collect();
         assert_eq!(
             left_out,

@@ -50,6 +50,8 @@ pub enum Fetched {
 pub struct All {
     /// The wanted bans.
     pub wanted: Wanted,
+    /// Those of CrowdSec's that are not of a list of others.
+    pub local: BTreeSet<IpNet>,
     /// Other entries of the source.
     pub left_out: Vec<LeftOut>,
     /// Bans whose end the source has reported.
@@ -191,6 +193,7 @@ impl Source {
         let now = Instant::now();
         self.all_due = now + ALL.max((now - begun) * PART);
         let mut all = All {
+            local: changes.local.clone(),
             left_out: changes.left_out.clone(),
             ended: changes.deleted.iter().copied().collect(),
             ..All::default()

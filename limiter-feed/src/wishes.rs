@@ -24,6 +24,8 @@ const FEW: usize = 100;
 pub struct Wishes {
     /// The wanted bans.
     pub wanted: Wanted,
+    /// Those of them that CrowdSec's local engine or a person has decided. If room is short, they come first.
+    pub local: BTreeSet<IpNet>,
     /// Those of them that the last answer lacks.
     pub unconfirmed: Unconfirmed,
     /// Entries that the source has, and that no interface could ban.
@@ -63,6 +65,7 @@ impl Wishes {
                     let first = || more.first.clone();
                     LeftOut::add_many(&mut self.unusable, more.reason, more.entries, first);
                 }
+                self.local.extend(&changes.local);
                 changes.apply(&mut new);
                 check_coverage(&new, settings)?;
                 self.wanted = new;
@@ -81,6 +84,7 @@ impl Wishes {
     ) -> Result<(), String> {
         let All {
             wanted: mut new,
+            local,
             left_out,
             ended,
             own_ends,
@@ -104,6 +108,7 @@ impl Wishes {
             }
             self.unconfirmed.keep(&mut new, known, &ended, asked);
         }
+        self.local.extend(&local);
         (self.wanted, self.unusable) = (new, left_out);
         (self.own_ends, self.read_as) = (own_ends, read_as);
         Ok(())
@@ -141,6 +146,7 @@ impl Wishes {
         self.wanted
             .retain(|_, (ends, _)| ends.is_none_or(|ends| ends > now));
         self.unconfirmed.retain(&self.wanted);
+        self.local.retain(|prefix| self.wanted.contains_key(prefix));
     }
 
     /// The wanted bans without those of these prefixes.

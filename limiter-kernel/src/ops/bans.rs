@@ -39,9 +39,12 @@ pub fn of(attachment: &Attachment, origin: &str) -> Result<(HashMap<IpNet, u64>,
     Ok((bans.collect(), room))
 }
 
-/// The part of the room for bans that feeds leave to other origins: a sixteenth, at least 64; of less than 128, half.
+/// The part of the room for bans that feeds leave to other origins: a sixteenth, at least 64; of less than 128, a tenth.
 fn kept_for_others(max_bans: u32) -> u64 {
-    u64::from((max_bans / 16).max(64.min(max_bans.div_ceil(2))))
+    u64::from(match max_bans {
+        0..128 => max_bans.div_ceil(10),
+        _ => (max_bans / 16).max(64),
+    })
 }
 
 /// The most bans that there may be after a feed has added some to `bans`.
@@ -125,7 +128,8 @@ mod tests {
             (0, 0),
             (1, 1),
             (2, 1),
-            (65, 33),
+            (65, 7),
+            (100, 10),
             (128, 64),
             (1_024, 64),
             (65_536, 4_096),
