@@ -32,6 +32,7 @@ impl Service {
         // `timeout` ends the server if the test itself is killed.
         let mut command = Command::new("timeout");
         command.arg("120").args(line);
+        command.stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let service = Self(on(host, || command.spawn()).unwrap());
         let condition = format!("{line:?} listens");

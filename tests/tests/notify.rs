@@ -22,6 +22,7 @@ use limiter_tests::{
     processes::{helper_of, status_of},
     raw::Raw,
     schema,
+    service::{Protocol, Service},
     traffic::{Flood, udp},
 };
 use nix::{
@@ -500,18 +501,13 @@ fn webhook_with_tls_needs_a_certificate_that_the_host_trusts() {
     make.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
     assert!(make.output().unwrap().status.success());
     // It answers each request with a page, whatever the method.
-    let mut serve = Command::new("timeout");
-    serve.args([
-        "60",
-        "openssl",
-        "s_server",
-        "-accept",
-        "127.0.0.1:8443",
-        "-www",
-        "-quiet",
-    ]);
-    serve.arg("-key").arg(&key).arg("-cert").arg(&certificate);
-    let mut server = on(&hosts.server, || serve.stdin(Stdio::null()).spawn()).unwrap();
+    let line = format!(
+        "openssl s_server -accept 127.0.0.1:8443 -www -quiet -key {} -cert {}",
+        key.display(),
+        certificate.display()
+    );
+    let line: Vec<_> = line.split(' ').collect();
+    let _server = Service::start(&hosts.server, &line, Protocol::Tcp, 8443);
     let url = "https://127.0.0.1:8443/";
     let stranger = Notify::start(&hosts, &["eth0", "--webhook", url]);
     eventually("the refusal", || stranger.notes().contains("UnknownIssuer"));
@@ -523,8 +519,6 @@ fn webhook_with_tls_needs_a_certificate_that_the_host_trusts() {
     eventually("the event", || trusting.notes().contains("detached begins"));
     thread::sleep(Duration::from_secs(2));
     assert!(!trusting.notes().contains("failed"), "{}", trusting.notes());
-    server.kill().unwrap();
-    server.wait().unwrap();
 }
 
 #[test]
