@@ -52,8 +52,8 @@ impl Size {
     }
 }
 
-/// The bans of a source that there is room for: first those `before` others, then those in force. Then the other bans, of
-/// which there are some.
+/// Divides the `wanted` bans into those that there is room for, `most`, and the prefixes of the others. Bans in `before`
+/// get room first, then those in force (`own`), then the lowest prefixes.
 pub fn fitting(
     wanted: &Wanted,
     own: &Own,
@@ -99,7 +99,7 @@ pub async fn plan(
     }
     if !fits(&new) {
         return Err(format!(
-            "{interface} has room for {room} bans more of feeds, and {} has {}: attach again with a larger --max-bans (a sixteenth, at least 64, is kept for `ban`, fail2ban and a fleet), or use a shorter list",
+            "{interface} has room for {room} bans more of feeds, and {} has {}: attach again with a larger --max-bans (a part is kept for `ban`, fail2ban and a fleet), or use a shorter list",
             source,
             wanted.len()
         ));

@@ -301,7 +301,9 @@ impl<H: Host> Feed<H> {
             .saturating_add(usize::try_from(room).unwrap_or(usize::MAX));
         let fitting = match self.settings.crowdsec {
             // Its decisions are many, and each one counts by itself.
-            Some(_) if wanted.len() > most => self.fitting(interface, own, most, wanted).await?,
+            Some(_) if wanted.len() > most => {
+                Some(self.fitting(interface, own, most, wanted).await?)
+            }
             _ => None,
         };
         let wanted = fitting.as_ref().unwrap_or(wanted);
@@ -326,7 +328,7 @@ impl<H: Host> Feed<H> {
         own: &Own,
         most: usize,
         wanted: &Wanted,
-    ) -> Result<Option<Wanted>, String> {
+    ) -> Result<Wanted, String> {
         let others: BTreeSet<_> = self.host.others(interface).await?.into_iter().collect();
         let (elsewhere, wanted): (Wanted, Wanted) = wanted
             .iter()
@@ -339,7 +341,7 @@ impl<H: Host> Feed<H> {
             LeftOut::add_many(&mut self.state.left_out, Reason::NoRoom, count, first);
         }
         fit.extend(elsewhere);
-        Ok(Some(fit))
+        Ok(fit)
     }
 
     /// The wanted bans without the protected addresses. Notes those that are left out, whole or in part. Decisions of
