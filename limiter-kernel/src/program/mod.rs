@@ -2,6 +2,7 @@
 
 pub mod bans;
 pub mod lists;
+mod loader;
 pub mod log;
 pub mod maps;
 pub mod object;

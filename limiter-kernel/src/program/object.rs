@@ -21,7 +21,7 @@ use limiter_common::{
 use crate::{
     error::{self, Error, Failed, Result, cause},
     program::{
-        lists, log,
+        lists, loader, log,
         maps::{self, Tables, missing},
         raw::Raw,
     },
@@ -127,11 +127,8 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
     // Keeps the pins open: the loader opens the maps by their descriptors.
     let mut held = Vec::new();
     let next = maps::next_of(frags && config.tc == 0);
-    let mut loader = EbpfLoader::new();
-    // Nothing is relocated against the kernel's types, so reading them (some 50 ms) is not needed.
-    loader
-        .btf(None)
-        .override_global("CONFIG", &*constants, true);
+    let mut loader = loader::without_kernel_types();
+    loader.override_global("CONFIG", &*constants, true);
     if !config.looks_up_sockets() {
         loader.map_max_entries("LOOKUPS", 1);
     }
@@ -183,8 +180,7 @@ pub fn load(config: &Config, maps: Maps<'_>, lists: ListMaps<'_>, frags: bool) -
 
 /// Loads the program of `learn`, for packets in several buffers if the kernel has them.
 pub(crate) fn load_learn(frags: bool) -> Result<Program> {
-    let mut loader = EbpfLoader::new();
-    let loaded = loader.btf(None).load(prebuilt!("learn"));
+    let loaded = loader::without_kernel_types().load(prebuilt!("learn"));
     let mut ebpf = loaded.map_err(load_error)?;
     let mut entry = "learn_frags";
     if !frags || load_program(&mut ebpf, entry).is_err() {
