@@ -10,31 +10,39 @@ use limiter_common::arithmetic::{
 use serde::{Deserialize, Serialize};
 
 use super::{Invalid, Rate, Text, as_text, invalid};
+use crate::reader::Table;
 
-/// The settings of an adaptive limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Adaptive {
-    /// The smallest part of the rate that is left.
-    pub floor: Percent,
-    /// The signals that lower the rate.
-    pub when: When,
+crate::keys! {
+    /// The settings of an adaptive limit.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Adaptive("adaptive", "in adaptive = { ... } under [[limit]]") {
+        /// Smallest part of `rate` and `burst` that is left: `"10%"` (default). At the floor, a full bucket must have
+        /// room for one packet.
+        floor: Percent = Percent(10), shown, r#"a percentage as in "20%""#;
+        /// Signals with the values above which the rate falls, as in `{ cpu_pressure = "20%" }`.
+        when: When, required, r#"a table as in { cpu_pressure = "20%" }"#;
+    }
 }
 
-/// Signals, with the values above which the rate falls. None: the signal is not used.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct When {
-    /// Time that tasks waited for a CPU.
-    pub cpu_pressure: Option<Percent>,
-    /// Time that tasks waited for interrupts.
-    pub irq_pressure: Option<Percent>,
-    /// Packets that CPUs dropped because their backlog was full.
-    pub softnet_drops: Option<Rate>,
-    /// Polls that ended with packets left.
-    pub softnet_squeezes: Option<Rate>,
-    /// Connections that listening sockets had no room for.
-    pub listen_overflows: Option<Rate>,
-    /// The time until a server answers.
-    pub probe: Option<Probe>,
+crate::keys! {
+    /// Signals, with the values above which the rate falls. None: the signal is not used.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct When("when", "in when = { ... } in adaptive") {
+        /// Part of the time in which tasks waited for a CPU, as in `"20%"` (`/proc/pressure/cpu`).
+        cpu_pressure: Option<Percent>, r#"a percentage as in "20%""#;
+        /// Part of the time in which tasks waited for interrupts, as in `"10%"` (`/proc/pressure/irq`, Linux 6.1).
+        irq_pressure: Option<Percent>, r#"a percentage as in "20%""#;
+        /// Packets that CPUs dropped because their backlog was full, as in `"100/s"` (`/proc/net/softnet_stat`).
+        softnet_drops: Option<Rate>, r#"a rate as in "100/s""#;
+        /// Polls of network devices that ended with packets left, as in `"100/s"`.
+        softnet_squeezes: Option<Rate>, r#"a rate as in "100/s""#;
+        /// Connections that listening sockets had no room for, as in `"10/s"`, in the network namespace of `limiter
+        /// adapt`.
+        listen_overflows: Option<Rate>, r#"a rate as in "100/s""#;
+        /// Address of a server, and the time within which nine of ten answers must come: `"http://127.0.0.1/health >
+        /// 200ms"`, or `"tcp://127.0.0.1:25 > 50ms"` for a connection.
+        probe: Option<Probe>, r#"an address and a time as in "http://127.0.0.1/health > 200ms""#;
+    }
 }
 
 /// Whole percents, from 1 to 99.
@@ -52,8 +60,6 @@ pub struct Probe {
     pub within: Duration,
 }
 
-/// The floor if none is written.
-const FLOOR: Percent = Percent(10);
 /// The longest time of a probe.
 const MOST: Duration = Duration::from_secs(10);
 
@@ -61,7 +67,7 @@ impl Adaptive {
     /// Adaptive to `when`, down to `floor` or a tenth.
     pub fn new(floor: Option<Percent>, when: When) -> Self {
         Self {
-            floor: floor.unwrap_or(FLOOR),
+            floor: floor.unwrap_or(Self::default().floor),
             when,
         }
     }
@@ -90,7 +96,7 @@ impl Adaptive {
 
 impl fmt::Display for Adaptive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let signals = self.when.texts().into_iter();
+        let signals = self.when.texts();
         // A probe has its sign already.
         let signals: Vec<_> = signals
             .map(|(key, value)| match key {
@@ -119,17 +125,10 @@ impl When {
     }
 
     /// The keys of the signals that are used, with their values.
-    pub fn texts(&self) -> Vec<(&'static str, String)> {
-        let pressures = [
-            ("cpu_pressure", self.cpu_pressure),
-            ("irq_pressure", self.irq_pressure),
-        ];
-        let pressures = pressures.map(|(key, part)| (key, part.map(|part| part.to_string())));
-        let rates = self.rates();
-        let rates = rates.map(|(key, rate)| (key, rate.map(|rate| rate.to_string())));
-        let probe = ("probe", self.probe.as_ref().map(ToString::to_string));
-        let all = pressures.into_iter().chain(rates).chain([probe]);
-        all.filter_map(|(key, value)| Some((key, value?))).collect()
+    pub fn texts(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let all = self.values(&Self::default()).into_iter();
+        let used = all.filter(|signal| signal.written.is_some());
+        used.map(|signal| (signal.known.key, signal.words))
     }
 }
 

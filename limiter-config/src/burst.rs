@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Invalid, Rate, Text, Unit, as_text, ensure, invalid, number};
+use crate::reader::quoted;
 
 /// A number of packets, or of bytes for a bit rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +19,8 @@ pub struct Burst {
 pub const BYTES: &[(&str, u64)] = &[("b", 1), ("kb", 1 << 10), ("mb", 1 << 20), ("gb", 1 << 30)];
 
 impl Text for Burst {
+    const IS_NUMBER: bool = true;
+
     fn read(text: &str) -> Result<Self, Invalid> {
         let (suffixes, unit) = if text.ends_with('b') {
             (BYTES, Some(Unit::Bytes))
@@ -39,6 +42,17 @@ impl Text for Burst {
             Some(Unit::Bytes) => number::format(self.tokens, BYTES),
             Some(Unit::Packets) => number::format(self.tokens, number::COUNTS),
             None => self.tokens.to_string(),
+        }
+    }
+
+    /// A number without a unit fits either unit, so packets need theirs.
+    fn written_text(&self) -> String {
+        const THOUSAND: u64 = 1_000;
+        let (thousands, rest) = (self.tokens / THOUSAND, self.tokens % THOUSAND);
+        match self.unit {
+            None => self.tokens.to_string(),
+            Some(Unit::Packets) if rest > 0 => quoted(format!("{thousands}.{rest:03}k")),
+            Some(_) => quoted(self),
         }
     }
 }

@@ -2,16 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Limit, Lists, NONE, NewSources, Prefixes, Scope, Settings};
+use super::{
+    Limit, Lists, NONE, NewSources, Prefixes, Scope, Settings,
+    reader::{Table, Value},
+};
 
-/// A setting, and its value in words.
-type Setting<'a> = (&'a str, String);
+/// A key, and its value in words.
+type Worded = (&'static str, String);
 
 /// One line for each difference, on an interface with frames of up to `frame_max` bytes. Empty if there is none.
 pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String> {
     let [before, after] = [old, new].map(|settings| new_sources(settings.new_sources));
     let mut changes = limits_of(&before, &after, frame_max, true);
-    changes.extend(noted(whole(old), whole(new)));
+    let second_chance = [old, new].map(|settings| {
+        let is_on = settings.new_sources.is_none_or(|limit| limit.second_chance);
+        vec![("second_chance", is_on.words())]
+    });
+    changes.extend(noted(second_chance));
+    changes.extend(noted([old, new].map(words)));
     // A single limit needs no name.
     let with_names = new.limits.len() != 1;
     changes.extend(limits_of(&old.limits, &new.limits, frame_max, with_names));
@@ -28,61 +36,51 @@ pub fn difference(old: &Settings, new: &Settings, frame_max: u64) -> Vec<String>
     }
     lists(&mut changes, &old.lists, &new.lists);
     for name in old.fleet_lists.union(&new.fleet_lists) {
-        let key = format!("{name}: scope");
-        let scope = |settings: &Settings| match settings.fleet_lists.contains(name) {
-            true => [(key.as_str(), Scope::Fleet.to_string())],
-            false => [(key.as_str(), Scope::Host.to_string())],
-        };
-        changes.extend(noted(scope(old), scope(new)));
+        let scope = [old, new].map(|settings| {
+            let is_shared = settings.fleet_lists.contains(name);
+            let scope = if is_shared { Scope::Fleet } else { Scope::Host };
+            vec![("scope", scope.to_string())]
+        });
+        changes.extend(noted(scope).map(|change| format!("{name}: {change}")));
     }
     changes
 }
 
-/// Notes the settings that differ.
-fn noted<'a, const N: usize>(
-    old: [Setting<'a>; N],
-    new: [Setting<'a>; N],
-) -> impl Iterator<Item = String> {
+/// Notes the values that differ.
+fn noted([old, new]: [Vec<Worded>; 2]) -> impl Iterator<Item = String> {
     let both = old.into_iter().zip(new);
     both.filter(|(old, new)| old != new)
-        .map(|((key, before), (_, after))| format!("{key} {before} -> {after}"))
+        .map(|((key, before), (_, after))| match key {
+            // Long, and the file has it.
+            "match" => key.to_owned(),
+            "key" => format!("{key} {before} -> {after}, with new buckets"),
+            _ => format!("{key} {before} -> {after}"),
+        })
 }
 
-fn on(switch: bool) -> String {
-    if switch { "on" } else { "off" }.to_owned()
+/// All keys of a table, with their values in words.
+fn words<T: Table>(table: &T) -> Vec<Worded> {
+    let values = table.values(&T::default()).into_iter();
+    values.map(|shown| (shown.known.key, shown.words)).collect()
 }
 
-fn or(value: Option<impl ToString>, none: &str) -> String {
-    value.map_or(none.to_owned(), |value| value.to_string())
-}
-
-/// The settings beside limits and lists.
-fn whole(settings: &Settings) -> [Setting<'static>; 5] {
-    let exempt = Some(settings.exempt.names().join(",")).filter(|names| !names.is_empty());
-    let second_chance = settings.new_sources.is_none_or(|limit| limit.second_chance);
-    [
-        ("second chance", on(second_chance)),
-        ("exempt", or(exempt, "nothing")),
-        ("shadow", on(settings.shadow)),
-        ("malformed", settings.malformed.to_string()),
-        ("fleet", or(settings.fleet.as_ref(), NONE)),
-    ]
-}
-
-/// The settings of a limit.
-fn of_limit(limit: &Limit, frame_max: u64) -> [Setting<'static>; 10] {
-    [
-        ("rate", limit.rate.to_string()),
-        ("burst", burst(limit, frame_max)),
-        ("cost", or(limit.cost, "by unit")),
-        ("shadow", on(limit.shadow)),
-        ("algorithm", limit.algorithm.to_string()),
-        ("hold", or(limit.hold, NONE)),
-        ("max_delay", or(limit.max_delay, NONE)),
-        ("adaptive", or(limit.adaptive.as_ref(), NONE)),
-        ("proof", limit.proof.to_string()),
-        ("scope", limit.scope.to_string()),
-    ]
+/// The keys of a limit, with what follows from the rate.
+fn words_of(limit: &Limit, frame_max: u64) -> Vec<Worded> {
+    let mut words = words(limit);
+    for (key, words) in &mut words {
+        match (*key, limit.cost) {
+            ("burst", _) => *words = burst(limit, frame_max),
+            ("cost", None) => "by unit".clone_into(words),
+            ("adaptive", _) => {
+                *words = limit
+                    .adaptive
+                    .as_ref()
+                    .map_or(NONE.to_owned(), ToString::to_string)
+            }
+            _ => {}
+        }
+    }
+    words
 }
 
 /// The limit on new sources as one of the limits.
@@ -107,23 +105,11 @@ fn limits_of(old: &[Limit], new: &[Limit], frame_max: u64, with_names: bool) -> 
             changes.push(format!("limit {name} new: {rate}"));
             continue;
         };
-        let of_limit = one_limit(before, limit, frame_max).into_iter();
-        changes.extend(of_limit.map(|change| match with_names {
+        let both = [before, limit].map(|limit| words_of(limit, frame_max));
+        changes.extend(noted(both).map(|change| match with_names {
             true => format!("{name}: {change}"),
             false => change,
         }));
-    }
-    changes
-}
-
-fn one_limit(old: &Limit, new: &Limit, frame_max: u64) -> Vec<String> {
-    let [before, after] = [old, new].map(|limit| of_limit(limit, frame_max));
-    let mut changes: Vec<_> = noted(before, after).collect();
-    if old.key != new.key {
-        changes.push(format!("key {} -> {}, with new buckets", old.key, new.key));
-    }
-    if old.matches != new.matches {
-        changes.push("match".to_owned());
     }
     changes
 }

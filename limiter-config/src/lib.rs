@@ -25,6 +25,7 @@ pub mod places;
 pub mod problems;
 pub mod quota;
 pub mod rate;
+pub mod reader;
 pub mod settings;
 pub mod shares;
 pub mod slot;

@@ -4,6 +4,7 @@ use super::{
     Direction, Invalid, NONE,
     control::{CONTROL_LIMIT, CONTROL_TOTAL, is_control},
     ensure, invalid,
+    reader::{Section, Value, array, quoted, text},
 };
 
 /// The most characters of a name.
@@ -33,6 +34,53 @@ pub fn fleet(text: &str) -> Result<String, Invalid> {
         invalid!("'{}' is not the name of a fleet: write 1 to {NAME_LONGEST} letters, digits, '-', '_' or '.', and not '{CONTROL_LIMIT}' or '{CONTROL_TOTAL}'", text.escape_debug())
     })
 }
+
+/// The name of a fleet, if a file has one.
+#[derive(Clone, Debug)]
+pub struct Fleet(Option<String>);
+
+impl Value for Fleet {
+    fn read(section: &mut Section, key: &str) -> Option<Self> {
+        let name = section.read(key, |value| text(value, fleet))?;
+        Some(Self(Some(name)))
+    }
+
+    fn written(&self) -> Option<String> {
+        self.0.written()
+    }
+
+    fn words(&self) -> String {
+        self.0.words()
+    }
+}
+
+/// Names of interfaces, each once.
+#[derive(Clone, Debug)]
+pub struct Interfaces(Vec<String>);
+
+impl Value for Interfaces {
+    fn read(section: &mut Section, key: &str) -> Option<Self> {
+        let names = section.each(key, |value| text(value, interface))?;
+        for (index, name) in names.iter().enumerate() {
+            if names[..index].contains(name) {
+                let why = format!("'{name}' is listed twice: remove one");
+                section.refuse(key, &why);
+            }
+        }
+        Some(Self(names))
+    }
+
+    fn written(&self) -> Option<String> {
+        let names = self.0.iter();
+        (!self.0.is_empty()).then(|| array(names.map(quoted)))
+    }
+
+    fn words(&self) -> String {
+        self.0.words()
+    }
+}
+
+crate::read_as!(Fleet: Option<String>, Interfaces: Vec<String>);
 
 /// Behind the name of an interface, it stands for the attachment to the packets that the interface sends. The kernel
 /// gives no interface a colon.

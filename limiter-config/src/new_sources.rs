@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Rate;
+use super::{OrNone, Rate};
 
 /// The limit on new sources in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,5 +42,41 @@ impl NewSources {
         const NANOSECONDS: u64 = 6_553_600_000;
         self.burst
             .unwrap_or_else(|| self.rate.tokens_in(NANOSECONDS).max(1))
+    }
+}
+
+crate::keys! {
+    /// The keys of the limit on new sources.
+    #[derive(Clone, Debug)]
+    pub struct NewSourcesKeys("", "") {
+        /// Rate at which new sources may enter the table: `"10k/s"` (default), or `"none"` for no limit.
+        rate ("new_sources"): Option<Rate> as OrNone<Rate> = Some(NewSources::default().rate), shown,
+            r#"a rate as in "10k/s", or "none""#;
+        /// Number of new sources that may enter the table at once. Default: 6.5536 seconds of `new_sources`.
+        burst ("new_sources_burst"): Option<u64>, r#"a number as in 65536 or "64k""#;
+        /// `true` (default): a new source that was refused and comes again 0.3 to 8 seconds later has a budget of its
+        /// own, a quarter of `new_sources`.
+        second_chance: Option<bool>;
+    }
+}
+
+impl From<Option<NewSources>> for NewSourcesKeys {
+    fn from(limit: Option<NewSources>) -> Self {
+        let has_none = |limit: NewSources| (!limit.second_chance).then_some(false);
+        Self {
+            rate: limit.map(|limit| limit.rate),
+            burst: limit.and_then(|limit| limit.burst),
+            second_chance: limit.and_then(has_none),
+        }
+    }
+}
+
+impl From<NewSourcesKeys> for Option<NewSources> {
+    fn from(keys: NewSourcesKeys) -> Self {
+        keys.rate.map(|rate| NewSources {
+            rate,
+            burst: keys.burst,
+            second_chance: keys.second_chance.unwrap_or(true),
+        })
     }
 }

@@ -1,11 +1,11 @@
 //! The prefixes of countries and autonomous systems, from a database in MaxMind's format.
 
-use std::{collections::HashMap, net::IpAddr, path::Path, str::FromStr};
+use std::{collections::HashMap, net::IpAddr, path::Path};
 
 use ipnet::IpNet;
 use maxminddb::{MaxMindDbError, Reader, WithinOptions, path};
 
-use super::{Invalid, Prefixes, ensure};
+use super::{Invalid, Prefixes, Text, ensure};
 use crate::files;
 
 /// The longest database in bytes.
@@ -19,10 +19,8 @@ const NETWORKS_PER_NODE: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Country(String);
 
-impl FromStr for Country {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
+impl Text for Country {
+    fn read(text: &str) -> Result<Self, Invalid> {
         let is_code = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_uppercase());
         ensure!(
             is_code,
@@ -31,11 +29,15 @@ impl FromStr for Country {
         );
         Ok(Self(text.to_owned()))
     }
+
+    fn shown(&self) -> String {
+        self.0.clone()
+    }
 }
 
 /// Reads the prefixes of countries and autonomous systems.
 /// Fails if the database cannot be read, or has no prefixes of one of them.
-pub fn prefixes(path: &Path, countries: &[Country], systems: &[u32]) -> Result<Prefixes, String> {
+pub fn prefixes(path: &Path, countries: &[Country], systems: &[u64]) -> Result<Prefixes, String> {
     let shown = path.display();
     let bytes = files::read(path, LONGEST).map_err(|error| {
         format!("{shown} cannot be read ({error}): check the path and its permissions")

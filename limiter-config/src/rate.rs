@@ -50,6 +50,8 @@ const BITS_PER_SECOND_MAX: u64 = 1_000_000_000_000;
 const PERIOD_MAX: u64 = 1 << 54;
 
 impl Text for Rate {
+    const IS_NUMBER: bool = true;
+
     fn read(text: &str) -> Result<Self, Invalid> {
         let rate = if text.ends_with("bit") {
             Self {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Adaptive, Algorithm, Burst, Control, Direction, Exempt, Key, Lists, Malformed, Match, Mode,
-    NewSources, Proof, Rate, Scope, Time,
+    NewSources, Proof, Rate, Scope, Time, names::Fleet,
 };
 
 /// Name of the limit that the command line creates.
@@ -18,36 +18,50 @@ pub const SOURCES_MAX: u32 = 1 << 24;
 /// The most bans.
 pub const BANS_MAX: u32 = 1 << 24;
 
-/// Settings of an interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settings {
-    /// The wanted mode.
-    pub mode: Mode,
-    /// The packets that the limits are for.
-    pub direction: Direction,
-    /// The number of sources that the table has room for.
-    pub max_sources: u32,
-    /// The number of bans that there is room for.
-    pub max_bans: u32,
-    /// The limit on new sources; `None`: no limit.
-    pub new_sources: Option<NewSources>,
-    /// Packets that are exempt from the limits.
-    pub exempt: Exempt,
-    /// The limits on control traffic, if that is exempt.
-    pub control: Control,
-    /// Treatment of malformed IP.
-    pub malformed: Malformed,
-    /// Charge and count, but drop nothing.
-    pub shadow: bool,
-    /// The fleet that shares the limits and lists of its scope; `None`: this host belongs to no fleet.
-    pub fleet: Option<String>,
-    /// Names of the lists that the fleet adds prefixes to.
-    pub fleet_lists: BTreeSet<String>,
-    /// Lists of sources, which may be long. The record does not have them: they are read back from the maps.
-    #[serde(skip)]
-    pub lists: Lists,
-    /// The limits, in the order in which they are checked.
-    pub limits: Vec<Limit>,
+crate::keys! {
+    /// Settings of an interface.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Settings("the file", "at the top of the file, above [lists] and [[limit]]") {
+        /// Hook and mode of the program: `"auto"` (default), `"native"` (XDP in the driver), `"generic"` (XDP in the
+        /// network stack), `"xdp"` (native, or generic if native mode fails) or `"tc"` (in the network stack, after
+        /// receive offload; Linux 6.6). `"auto"` is `"xdp"`, and `"tc"` for packets that the interface sends or that
+        /// have no Ethernet header. Fixed at `attach`.
+        mode: Mode, shown, fixed;
+        /// `"in"` (default): limits for packets that arrive. `"out"`: limits for packets that the interface sends;
+        /// `allow` and `deny` name destinations, and the key of a limit is by default the destination. Fixed at
+        /// `attach`.
+        direction: Direction, fixed;
+        /// Number of sources that the table holds: `65536` (default), `"64k"`. Fixed at `attach`.
+        max_sources: u32 = 65_536, shown, fixed, r#"a number as in 65536 or "64k""#;
+        /// Number of bans that there is room for: `65536` (default), `"64k"`; `0`: none, and no code for them in the
+        /// program. Fixed at `attach`.
+        max_bans: u32 = 65_536, fixed, r#"a number as in 65536 or "64k""#;
+        /// Packets that are exempt from the limits: `"established"` (packets of connections of the host's own sockets),
+        /// `"control"` (ARP, neighbour discovery and DHCP, which have limits of their own), or an array of both.
+        /// Default: none.
+        exempt: Exempt;
+        /// `true`: count packets that would be dropped, but drop nothing on the whole interface. Default: `false`.
+        shadow: bool;
+        /// Verdict for malformed IP packets (truncated header, wrong version, bad header length): `"drop"` (default) or
+        /// `"pass"`.
+        malformed: Malformed;
+        /// Name of the fleet. Hosts with the same name share the limits and lists of scope `"fleet"`, through `limiter
+        /// agent`.
+        fleet: Option<String> as Fleet, r#"a name as in "edge""#;
+    }
+    fields {
+        /// The limit on new sources; `None`: no limit.
+        new_sources: Option<NewSources> = Some(NewSources::default());
+        /// The limits on control traffic, if that is exempt.
+        control: Control;
+        /// Names of the lists that the fleet adds prefixes to.
+        fleet_lists: BTreeSet<String>;
+        /// Lists of sources, which may be long. The record does not have them: they are read back from the maps.
+        #[serde(skip)]
+        lists: Lists;
+        /// The limits, in the order in which they are checked.
+        limits: Vec<Limit>;
+    }
 }
 
 impl Settings {
@@ -57,56 +71,54 @@ impl Settings {
     }
 }
 
-impl Default for Settings {
-    /// No limits yet, and the defaults of everything else.
-    fn default() -> Self {
-        Self {
-            mode: Mode::Auto,
-            direction: Direction::In,
-            max_sources: 65_536,
-            max_bans: 65_536,
-            new_sources: Some(NewSources::default()),
-            exempt: Exempt::default(),
-            control: Control::default(),
-            malformed: Malformed::Drop,
-            shadow: false,
-            fleet: None,
-            fleet_lists: BTreeSet::new(),
-            lists: Lists::default(),
-            limits: Vec::new(),
-        }
+crate::keys! {
+    /// A limit: matching packets are charged to one bucket for each key.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Limit("a limit", "under [[limit]]") {
+        /// Name of the limit, different for each limit.
+        name: String, required, r#"a text as in "ssh""#;
+        /// Packets that the limit applies to, as in `{ protocol = "udp", destination_port = 53 }`. Default: all IP
+        /// packets.
+        matches ("match"): Match, r#"a table as in { protocol = "udp", destination_port = 53 }"#;
+        /// Parts of a packet that select its bucket. `"/32,/64"` (default): that many bits of the source address, for
+        /// IPv4 and IPv6. `"interface"`: one bucket for all packets. `"destination"`, `"source + destination"`, with
+        /// prefix lengths as in `"source/24,/48 + destination/32,/64"` (default: `/32,/64` for sources, whole addresses
+        /// for destinations). `"flow"`: addresses, protocol and ports. With `,destination_port` at the end of any but
+        /// `"flow"`, each destination port has its own bucket.
+        key: Key, r#"a key as in "/32,/64", "interface" or "source + destination""#;
+        /// Rate at which a bucket refills: `"5/s"`, `"300/m"`, `"1k/s"` in packets; `"64kbit"`, `"10mbit"` in bits per
+        /// second.
+        rate: Rate = Rate::packets_per_second(1), required,
+            r#"a rate as in "5/s", "300/m" or "10mbit""#;
+        /// Size of a bucket: packets (`10`, `"2k"`), or bytes (`"64kb"`) for a rate in bits. Default: one second of
+        /// `rate`, and at least one packet or one frame.
+        burst: Option<Burst>, r#"packets as in 10 or "2k", or bytes as in "64kb""#;
+        /// Tokens that a packet takes, as in `2`, with a `rate` in packets. Default: one, or the length of the packet
+        /// in bytes with a `rate` in bits.
+        cost: Option<u64>, "a number of tokens as in 2";
+        /// `"token-bucket"` (default): a bucket refills continuously. `"fixed-window"`: it refills at the start of each
+        /// period.
+        algorithm: Algorithm;
+        /// Time as in `"10m"`: the first packet that the limit refuses puts the bucket in debt for that time, so that
+        /// the limit refuses all its packets until then. Default: none. It needs a key with the source, and has no
+        /// effect in shadow. For addresses that many people share, it punishes all of them.
+        hold: Option<Time>, r#"a time as in "10m""#;
+        /// Time as in `"50ms"`, at most 5 s, for `direction = "out"` and an interface with the qdisc `fq`: a packet
+        /// over the limit leaves when its tokens are there, and is dropped only if that takes longer. Default: packets
+        /// over the limit are dropped. For token buckets of scope `"host"` without `hold`.
+        max_delay: Option<Time>, r#"a time as in "50ms""#;
+        /// Signals of the host's load that lower `rate` and `burst` while `limiter adapt` runs, as in `{ floor = "10%",
+        /// when = { cpu_pressure = "20%" } }`. Default: none. For token buckets of scope `"host"` without `hold`.
+        adaptive: Option<Adaptive>, r#"a table as in { when = { cpu_pressure = "20%" } }"#;
+        /// `"syn-cookie"`: a SYN of a new source that would be refused as such, to a listener of the host, is answered
+        /// by a SYN cookie, and a source that returns the cookie enters the table from a budget of its own. Default:
+        /// `"none"`. It needs a key of sources, `new_sources`, Linux 6.1, and `net.ipv4.tcp_syncookies=2`.
+        proof: Proof;
+        /// `true`: the limit counts packets that it would drop, but drops nothing. Default: `false`.
+        shadow: bool;
+        /// `"host"` (default), or `"fleet"`: one limit per source for all hosts of the fleet together.
+        scope: Scope;
     }
-}
-
-/// A limit: matching packets are charged to one bucket for each key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limit {
-    /// The limit's name in `status` and the metrics.
-    pub name: String,
-    /// The packets that the limit applies to.
-    pub matches: Match,
-    /// The parts of a packet that select its bucket.
-    pub key: Key,
-    /// Refill rate of a bucket.
-    pub rate: Rate,
-    /// The most tokens of a bucket; `None`: it follows the rate.
-    pub burst: Option<Burst>,
-    /// Tokens that a packet costs; `None`: one for a packet rate, its length in bytes for a bit rate.
-    pub cost: Option<u64>,
-    /// The way a bucket refills.
-    pub algorithm: Algorithm,
-    /// The time for which a source stays refused after its first refused packet; `None`: until it has a token.
-    pub hold: Option<Time>,
-    /// The longest time for which packets over the limit are delayed; `None`: they are dropped.
-    pub max_delay: Option<Time>,
-    /// The signals that lower the rate; `None`: the rate is constant.
-    pub adaptive: Option<Adaptive>,
-    /// The way in which a new source that is refused may prove its address.
-    pub proof: Proof,
-    /// Charge and count, but drop nothing.
-    pub shadow: bool,
-    /// The hosts that charge the buckets.
-    pub scope: Scope,
 }
 
 impl Limit {
@@ -114,18 +126,8 @@ impl Limit {
     pub fn new(name: &str, rate: Rate) -> Self {
         Self {
             name: name.to_owned(),
-            matches: Match::default(),
-            key: Key::default(),
             rate,
-            burst: None,
-            cost: None,
-            algorithm: Algorithm::TokenBucket,
-            hold: None,
-            max_delay: None,
-            adaptive: None,
-            proof: Proof::None,
-            shadow: false,
-            scope: Scope::Host,
+            ..Self::default()
         }
     }
 }

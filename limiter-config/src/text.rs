@@ -1,12 +1,27 @@
 //! Values as text: how they are read and shown, and what is said about one that cannot be used.
 
+use crate::reader::quoted;
+
 /// A value that users write as text: in files, on the command line, in JSON.
 pub trait Text: Sized {
+    /// True if files may have a bare number too.
+    const IS_NUMBER: bool = false;
+
     /// Reads a value.
     fn read(text: &str) -> Result<Self, Invalid>;
 
     /// The text that is read as this value.
     fn shown(&self) -> String;
+
+    /// The value as in a file.
+    fn written_text(&self) -> String {
+        let shown = self.shown();
+        let number = shown.parse::<u64>().map(|number| number.to_string());
+        match Self::IS_NUMBER && number.as_ref() == Ok(&shown) {
+            true => shown,
+            false => quoted(shown),
+        }
+    }
 }
 
 /// Reads and writes types everywhere by their [`Text`].
@@ -53,16 +68,34 @@ pub const NONE: &str = "none";
 #[derive(Clone, Copy, Debug)]
 pub struct OrNone<T>(pub Option<T>);
 
-impl<T: std::str::FromStr<Err = Invalid>> std::str::FromStr for OrNone<T> {
-    type Err = Invalid;
+impl<T: Text> Text for OrNone<T> {
+    const IS_NUMBER: bool = T::IS_NUMBER;
 
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        if text == NONE {
-            return Ok(Self(None));
+    fn read(text: &str) -> Result<Self, Invalid> {
+        match text {
+            NONE => Ok(Self(None)),
+            text => T::read(text).map(|value| Self(Some(value))),
         }
-        text.parse().map(|value| Self(Some(value)))
+    }
+
+    fn shown(&self) -> String {
+        self.0.as_ref().map_or(NONE.to_owned(), T::shown)
     }
 }
+
+impl<T> From<Option<T>> for OrNone<T> {
+    fn from(value: Option<T>) -> Self {
+        Self(value)
+    }
+}
+
+impl<T> From<OrNone<T>> for Option<T> {
+    fn from(value: OrNone<T>) -> Self {
+        value.0
+    }
+}
+
+as_text!([T: Text] OrNone<T>);
 
 /// A value that cannot be used. The message has the reason, and ends with what to write instead.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

@@ -5,6 +5,8 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::reader::{DeValue, Read, Scalar, Section, Value, array, quoted, variant};
+
 /// The hosts that charge a limit's buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -74,6 +76,24 @@ impl Exempt {
     }
 }
 
+impl Value for Exempt {
+    fn read(section: &mut Section, key: &str) -> Option<Self> {
+        let named = section.each(key, variant)?;
+        Some(Self::new(&named))
+    }
+
+    fn written(&self) -> Option<String> {
+        Some(array(self.names().into_iter().map(quoted)))
+    }
+
+    fn words(&self) -> String {
+        match self.names().join(",") {
+            names if names.is_empty() => "nothing".to_owned(),
+            names => names,
+        }
+    }
+}
+
 /// Treatment of malformed IP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -114,13 +134,27 @@ pub enum Mode {
     Tc,
 }
 
-/// Prints values by their names in files and on the command line.
+/// Reads and prints values by their names in files and on the command line.
 macro_rules! shown_by_name {
     ($($type:ty),+) => {$(
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let value = self.to_possible_value();
                 f.write_str(value.as_ref().map_or("", |value| value.get_name()))
+            }
+        }
+
+        impl Scalar for $type {
+            fn read_scalar(value: &DeValue) -> Read<Self> {
+                variant(value)
+            }
+
+            fn scalar(&self) -> String {
+                quoted(self)
+            }
+
+            fn scalar_words(&self) -> String {
+                self.to_string()
             }
         }
     )+};

@@ -2,15 +2,33 @@
 
 use std::path::{Path, PathBuf};
 
-use toml::de::DeValue;
-
-use super::{
-    super::{Scope, Settings, lists, places},
-    keys::place_of,
-    section::Section,
-    value::{Wrong, text},
+use crate::{
+    Prefixes, Scope, Settings,
+    lists::{self, BANS},
+    places::{self, Country},
+    reader::{DeValue, Section, Table, Value, Wrong, array, place_of, quoted, text},
 };
-use crate::{Prefixes, lists::BANS};
+
+crate::keys! {
+    /// A list of the file that is written as a table.
+    #[derive(Clone, Debug)]
+    pub struct ListTable("a list", "in a list under [lists], as in { file = \"path\" }") {
+        /// Path of a file with a list, relative to the folder of the configuration file: one prefix per line, with `#`
+        /// before comments, or another of the formats that feeds read.
+        file: Option<PathBuf>, r#"a path as in "partners.txt""#;
+        /// Countries whose prefixes are on the list, as in `["CN", "KP"]`, by `database`. They are read at `attach` and
+        /// `reload`.
+        geoip: Vec<Country>, r#"a country as in "CN", or an array of them"#;
+        /// Autonomous systems whose prefixes are on the list, as in `[64500]`, by `database`.
+        asn: Vec<u64>, "a number of an autonomous system as in 64500, or an array of them";
+        /// Path of a database in MaxMind's format: of countries or cities for `geoip`, of autonomous systems for `asn`.
+        database: Option<PathBuf>, r#"a path as in "GeoLite2-Country.mmdb""#;
+        /// The prefixes, as an array.
+        prefixes: Prefixes as PrefixArray;
+        /// `"host"` (default), or `"fleet"`: all hosts of the fleet share the list.
+        scope: Scope;
+    }
+}
 
 const PREFIX: &str = "a prefix as in \"192.0.2.0/24\"";
 const ARRAY: &str = "an array of prefixes as in [\"192.0.2.0/24\"]";
@@ -45,55 +63,75 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
     };
     if !value.get_ref().is_table() {
         // Keys for the top of the file end up here if they are below the header.
-        let place = place_of(name).filter(|_| !value.get_ref().is_array());
+        let place = place_of(name, section.mistakes.tables).filter(|_| !value.get_ref().is_array());
         if let Some(place) = place {
             let why = format!("this is under [lists], where it would be a list: write it {place}");
             section.refuse(name, &why);
             return Default::default();
         }
-        return (array(section, name, LIST), Scope::Host);
+        let prefixes = read_array(section, name, LIST);
+        return (prefixes.unwrap_or_default(), Scope::Host);
     }
-    let Some(mut inner) = section.inner(name, "a list") else {
+    let Some(mut inner) = section.inner(name, ListTable::KEYS) else {
         return Default::default();
     };
-    let scope = inner.variant("scope");
-    let mut prefixes = array(&mut inner, "prefixes", ARRAY);
-    let database = inner.text::<PathBuf>("database");
-    let (countries, systems) = (inner.several("geoip"), inner.several("asn"));
-    if let Some(database) = &database {
-        if inner.has("geoip") || inner.has("asn") {
-            match places::prefixes(&folder.join(database), &countries, &systems) {
+    let mut list = ListTable::default();
+    list.read_keys(&mut inner);
+    let mut prefixes = list.prefixes;
+    let has_places = inner.has("geoip") || inner.has("asn");
+    match &list.database {
+        Some(database) if has_places => {
+            match places::prefixes(&folder.join(database), &list.geoip, &list.asn) {
                 Ok(found) => prefixes.extend(found),
                 Err(why) => inner.refuse("database", &why),
             }
-        } else {
-            inner.require("geoip");
         }
-    } else if inner.has("geoip") || inner.has("asn") {
-        inner.require("database");
-    } else if !inner.has("prefixes") && !inner.has("scope") {
-        inner.require("file");
+        Some(_) => inner.require("geoip"),
+        None if has_places => inner.require("database"),
+        None if inner.has("prefixes") || inner.has("scope") => {}
+        None => inner.require("file"),
     }
-    let path = inner.text::<PathBuf>("file");
-    match path.map(|path| lists::from_file(&folder.join(path))) {
+    let in_file = list.file.map(|path| lists::from_file(&folder.join(path)));
+    match in_file {
         Some(Ok(in_file)) => prefixes.extend(in_file),
         Some(Err(mistakes)) => mistakes.iter().for_each(|why| section.refuse(name, why)),
         None => {}
     }
-    (prefixes, scope)
+    (prefixes, list.scope)
 }
 
-/// Reads an array of prefixes, or reports what is wrong in it.
-fn array(section: &mut Section, key: &str, write: &str) -> Prefixes {
+/// Prefixes as an array.
+#[derive(Clone, Debug)]
+pub struct PrefixArray(Prefixes);
+
+crate::read_as!(PrefixArray: Prefixes);
+
+impl Value for PrefixArray {
+    fn read(section: &mut Section, key: &str) -> Option<Self> {
+        read_array(section, key, ARRAY).map(Self)
+    }
+
+    fn written(&self) -> Option<String> {
+        Some(array(
+            self.0.iter().map(|prefix| quoted(lists::show(prefix))),
+        ))
+    }
+
+    fn words(&self) -> String {
+        format!("{} prefixes", self.0.len())
+    }
+}
+
+/// Reads an array of prefixes, or reports the mistakes in it.
+fn read_array(section: &mut Section, key: &str, write: &str) -> Option<Prefixes> {
     let is_array = |value: &DeValue| match value.is_array() {
         true => Ok(()),
         false => Err(Wrong::type_of(value, write)),
     };
-    let prefixes = section.read(key, is_array).and_then(|()| {
-        section.each(key, |value| match text(value, lists::prefix) {
-            Err(Wrong::Type) => Err(Wrong::type_of(value, PREFIX)),
-            read => read,
-        })
+    section.read(key, is_array)?;
+    let prefixes = section.each(key, |value| match text(value, lists::prefix) {
+        Err(Wrong::Type) => Err(Wrong::type_of(value, PREFIX)),
+        read => read,
     });
-    prefixes.into_iter().flatten().collect()
+    Some(prefixes?.into_iter().collect())
 }

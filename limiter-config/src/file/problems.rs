@@ -1,12 +1,10 @@
 //! Contradictions between settings, reported at the keys that they concern.
 
-use toml::de::DeTable;
-
-use super::{
-    super::{Settings, problems::Problem},
-    mistakes::Mistakes,
+use crate::{
+    Part, Settings,
+    problems::Problem,
+    reader::{DeTable, Mistakes},
 };
-use crate::Part;
 
 /// Reports all contradictions in the file `root`.
 pub fn report(settings: &Settings, root: &DeTable, mistakes: &mut Mistakes) {

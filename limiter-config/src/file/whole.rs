@@ -1,96 +1,103 @@
 //! The file as a whole.
 
-use std::{collections::HashSet, path::Path};
+use std::path::Path;
 
-use toml::de::{DeTable, DeValue};
-
-use super::{
-    super::{Control, Direction, Exempt, Limit, NewSources, OrNone, Rate, Settings, names},
-    File, limit, lists,
-    mistakes::Mistakes,
-    section::Section,
-    value::{Wrong, boolean, text, variant},
+use super::lists::{self, ListTable};
+use crate::{
+    Adaptive, Control, Direction, Key, Limit, Match, NewSources, Settings,
+    adaptive::When,
+    matches::Payload,
+    names::Interfaces,
+    new_sources::NewSourcesKeys,
+    reader::{DeTable, DeValue, Keys, Known, Mistakes, Section, Table, Wrong},
 };
+
+crate::keys! {
+    /// The content of a configuration file.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct File("", "") {
+        /// Interfaces to attach to: `"eth0"`, or an array. Interfaces on the command line of `attach` replace them.
+        interfaces: Vec<String> as Interfaces,
+            r#"the name of an interface as in "eth0", or an array of them"#;
+    }
+    fields {
+        /// The settings for these interfaces.
+        settings: Settings;
+    }
+}
+
+/// Keys at the top of the file with tables of their own.
+const HEADERS: &[Known] = &[
+    Known::header(
+        "control",
+        "[control]",
+        "The header `[control]`: settings of the limits on control traffic. It needs `\"control\"` in `exempt`.",
+        "[control], and its keys below",
+    ),
+    Known::header(
+        "lists",
+        "[lists]",
+        "The header `[lists]`. Each line below it is a list: its name and an array of prefixes. `allow` and `deny` are decided before any limit. Other names are tiers, for `source` and `unless` in `match`.",
+        "[lists], and each list below it",
+    ),
+    Known::header(
+        "limit",
+        "[[limit]]",
+        "The header `[[limit]]` begins a limit; at most 32. A packet passes only if every limit that matches it admits it.",
+        "[[limit]] above each limit, and its keys below",
+    ),
+];
+
+const TOP: &Keys = &Keys {
+    groups: &[File::KNOWN, Settings::KNOWN, NewSourcesKeys::KNOWN, HEADERS],
+    ..*Settings::KEYS
+};
+
+/// The lists, which have any name.
+const LISTS: &Keys = &Keys {
+    table: "[lists]",
+    place: "under [lists]",
+    groups: &[],
+};
+
+/// All tables, in the order of the manual page.
+pub const TABLES: &[&Keys] = &[
+    TOP,
+    Limit::KEYS,
+    Match::KEYS,
+    Payload::KEYS,
+    Adaptive::KEYS,
+    When::KEYS,
+    Control::KEYS,
+    ListTable::KEYS,
+];
 
 /// Reads everything, and reports mistakes.
 pub fn read(root: &DeTable, folder: &Path, mistakes: &mut Mistakes) -> File {
-    let mut top = Section::new(root, "the file", 1, mistakes);
-    let interfaces = interfaces(&mut top);
-    let mut settings = Settings {
-        mode: top.variant("mode"),
-        direction: top.variant("direction"),
-        new_sources: new_sources(&mut top),
-        exempt: exempt(&mut top),
-        malformed: top.variant("malformed"),
-        shadow: top.read("shadow", boolean).unwrap_or_default(),
-        fleet: top.read("fleet", |value| text(value, names::fleet)),
-        ..Settings::default()
-    };
-    if let Some(sources) = top.count("max_sources") {
-        // A number beyond `u32` is beyond the table too, which is reported with the other problems.
-        settings.max_sources = u32::try_from(sources).unwrap_or(u32::MAX);
-    }
-    if let Some(bans) = top.count("max_bans") {
-        settings.max_bans = u32::try_from(bans).unwrap_or(u32::MAX);
-    }
-    settings.control = control(&mut top);
-    if let Some(section) = top.inner("lists", "[lists]") {
-        lists::read(section, folder, &mut settings);
+    let mut top = Section::new(root, TOP, 1, mistakes);
+    let mut file = File::default();
+    file.read_keys(&mut top);
+    let settings = &mut file.settings;
+    settings.read_keys(&mut top);
+    settings.new_sources = new_sources(&mut top);
+    settings.control = top.value("control").unwrap_or_default();
+    if let Some(section) = top.inner("lists", LISTS) {
+        lists::read(section, folder, settings);
     }
     settings.limits = limits(&mut top, settings.direction);
-    File {
-        interfaces,
-        settings,
-    }
-}
-
-fn interfaces(top: &mut Section) -> Vec<String> {
-    let interfaces = top.each("interfaces", |value| text(value, names::interface));
-    let interfaces = interfaces.unwrap_or_default();
-    let mut before = HashSet::new();
-    for interface in &interfaces {
-        if !before.insert(interface) {
-            let why = format!("'{interface}' is listed twice: remove one");
-            top.refuse("interfaces", &why);
-        }
-    }
-    interfaces
-}
-
-fn exempt(top: &mut Section) -> Exempt {
-    let named = top.each("exempt", variant);
-    Exempt::new(&named.unwrap_or_default())
-}
-
-fn control(top: &mut Section) -> Control {
-    let default = Control::default();
-    let Some(mut section) = top.inner("control", "[control]") else {
-        return default;
-    };
-    let total: Option<OrNone<Rate>> = section.number("total");
-    Control {
-        rate: section.number("rate").unwrap_or(default.rate),
-        burst: section.number("burst"),
-        total: total.map_or(default.total, |total| total.0),
-    }
+    file
 }
 
 fn new_sources(top: &mut Section) -> Option<NewSources> {
-    let rate: Option<OrNone<Rate>> = top.number("new_sources");
-    let burst = top.count("new_sources_burst");
-    let rate = rate.map_or(Some(NewSources::default().rate), |rate| rate.0);
-    if rate.is_none() && burst.is_some() {
+    let mut keys = NewSourcesKeys::default();
+    keys.read_keys(top);
+    if keys.rate.is_none() && keys.burst.is_some() {
         top.refuse("new_sources_burst", "a burst needs a rate of new sources: write one as in new_sources = \"10k/s\", or leave the burst out");
     }
-    let second_chance = top.read("second_chance", boolean);
-    if rate.is_none() && second_chance == Some(true) {
+    if keys.rate.is_none() && keys.second_chance == Some(true) {
         top.refuse("second_chance", "a second chance needs a rate of new sources: write one as in new_sources = \"10k/s\", or remove this line");
     }
-    rate.map(|rate| NewSources {
-        rate,
-        burst,
-        second_chance: second_chance.unwrap_or(true),
-    })
+    keys.into()
 }
 
 fn limits(top: &mut Section, direction: Direction) -> Vec<Limit> {
@@ -118,8 +125,39 @@ fn limits(top: &mut Section, direction: Direction) -> Vec<Limit> {
             );
             break;
         };
-        let section = Section::new(table, "a limit", line, top.mistakes);
-        limits.push(limit::read(section, direction));
+        let mut limit = unwritten(direction);
+        limit.read_keys(&mut Section::new(table, Limit::KEYS, line, top.mistakes));
+        limits.push(limit);
     }
     limits
+}
+
+/// A limit without keys, for packets in a direction.
+pub fn unwritten(direction: Direction) -> Limit {
+    Limit {
+        key: Key::of_peers(direction),
+        ..Limit::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words, switches and prefixes have advice of their own.
+    #[test]
+    fn all_other_keys_have_advice() {
+        let all = || TABLES.iter().flat_map(|keys| keys.all());
+        let without = all().filter(|known| known.advice.is_empty());
+        let mut names: Vec<_> = without.map(|known| known.key).collect();
+        names.sort_unstable();
+        let expected = "algorithm direction established exempt fragments malformed mode prefixes proof scope scope second_chance shadow shadow";
+        assert_eq!(names.join(" "), expected);
+        let required = all().filter(|known| known.required);
+        let required: Vec<_> = required.map(|known| known.key).collect();
+        assert_eq!(required, ["name", "rate", "bytes", "when"]);
+        let fixed = all().filter(|known| known.fixed);
+        let fixed: Vec<_> = fixed.map(|known| known.key).collect();
+        assert_eq!(fixed, ["mode", "direction", "max_sources", "max_bans"]);
+    }
 }

@@ -16,6 +16,8 @@ use crate::{Invalid, Text, as_text, invalid, lists, names::name};
 pub struct Dscp(pub Range<63, false>);
 
 impl Text for Dscp {
+    const IS_NUMBER: bool = true;
+
     fn read(text: &str) -> Result<Self, Invalid> {
         if let Some(code) = names::number("dscp", text) {
             let (first, last) = (code.into(), code.into());
@@ -52,6 +54,8 @@ pub struct IcmpType {
 }
 
 impl Text for IcmpType {
+    const IS_NUMBER: bool = true;
+
     /// Reads a name, or a number, which is a type in both ICMP and ICMPv6.
     fn read(text: &str) -> Result<Self, Invalid> {
         let number = || text.parse::<u8>().ok().filter(|_| !text.starts_with('+'));
@@ -96,6 +100,8 @@ pub enum Destination {
 }
 
 impl Text for Destination {
+    const IS_NUMBER: bool = true;
+
     /// Reads a prefix if the text is one, and the name of a list otherwise. Names of lists may have dots, but no slash
     /// and no colon.
     fn read(text: &str) -> Result<Self, Invalid> {
@@ -152,15 +158,17 @@ impl Text for Hex {
     }
 }
 
-/// Bytes behind the UDP or TCP header.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Payload {
-    /// Offset of the first byte.
-    pub offset: u8,
-    /// The bytes.
-    pub bytes: Hex,
-    /// The bits of them that are compared; `None`: all.
-    pub mask: Option<Hex>,
+crate::keys! {
+    /// Bytes behind the UDP or TCP header.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Payload("payload", "in payload = { ... } in match") {
+        /// Offset of the first byte behind the UDP or TCP header, from 0 (default) to 56.
+        offset: u8, shown, "a number as in 0";
+        /// Up to 8 bytes in hexadecimal, as in `"ff ff ff ff 54"`.
+        bytes: Hex = Hex(vec![0]), required, r#"bytes as in "ff ff 54""#;
+        /// Bits of them that are compared, in hexadecimal. Default: all.
+        mask: Option<Hex>, r#"bytes as in "ff ff 54""#;
+    }
 }
 
 impl Payload {

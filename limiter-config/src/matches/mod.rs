@@ -15,45 +15,97 @@ pub use fields::{Destination, Dscp, Hex, IcmpType, Payload};
 pub(super) use sets::{set_name, set_of};
 pub use values::{IpVersion, Lengths, Numbers, PortRange, Protocol, TcpFlags, Ttl, flag_names};
 
-/// Conditions on packets: each given field narrows the match. An empty match accepts every IP packet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Match {
-    /// The transport protocol.
-    pub protocol: Option<Protocol>,
-    /// Destination ports; empty for all. Later fragments may go to any.
-    pub destination_port: Vec<PortRange>,
-    /// Source ports; empty for all.
-    pub source_port: Vec<PortRange>,
-    /// Flags of a TCP segment.
-    pub tcp_flags: Option<TcpFlags>,
-    /// Lists: the source must be on one of them; empty for all.
-    pub source: Vec<String>,
-    /// Lists: the source must be on none of them.
-    pub unless: Vec<String>,
-    /// Prefixes and lists, one of which must have the destination; empty for all.
-    pub destination: Vec<Destination>,
-    /// The version of IP.
-    pub ip_version: Option<IpVersion>,
-    /// True: only fragments; false: only whole packets.
-    pub fragments: Option<bool>,
-    /// Lengths of the IP packet, in bytes; empty for all.
-    pub length: Vec<Lengths>,
-    /// TTL or hop limit; empty for all.
-    pub ttl: Vec<Ttl>,
-    /// DSCP; empty for all.
-    pub dscp: Vec<Dscp>,
-    /// Types of ICMP and ICMPv6; empty for all packets.
-    pub icmp_type: Vec<IcmpType>,
-    /// Bytes of the payload.
-    pub payload: Option<Payload>,
-    /// Lengths of the payload, in bytes; empty for all.
-    #[serde(default)]
-    pub payload_length: Vec<Lengths>,
-    /// True: only packets of the host's established connections; false: only others. Not in `not`.
-    #[serde(default)]
-    pub established: Option<bool>,
-    /// Packets of these that the limit does not apply to.
-    pub not: Option<Box<Match>>,
+use crate::reader::{Section, Table, Value};
+
+crate::keys! {
+    /// Conditions on packets: each given field narrows the match. An empty match accepts every IP packet.
+    #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Match("match", "in match = { ... } under [[limit]]") {
+        /// Transport protocol: `"tcp"`, `"udp"`, `"icmp"`, `"icmpv6"` and others, or its number.
+        protocol: Option<Protocol>, r#"a protocol as in "tcp", or its number"#;
+        /// Destination port as in `53`, a range as in `"5300-5353"`, or an array of them.
+        destination_port: Vec<PortRange>,
+            r#"a port as in 53, a range as in "5300-5353", or an array of them"#;
+        /// Source port, a range, or an array of them.
+        source_port: Vec<PortRange>,
+            r#"a port as in 53, a range as in "5300-5353", or an array of them"#;
+        /// TCP flags that must be set, as in `"syn"` or `"syn,ack"`. Without a slash, FIN, SYN, RST and ACK are
+        /// compared: `"syn"` means SYN without ACK. A slash names the flags to compare, as in `"syn/syn,ack"`.
+        tcp_flags: Option<TcpFlags>, r#"flags as in "syn" or "syn/syn,ack""#;
+        /// Name of a list, or an array of names: the limit applies only to packets from sources on one of them, in both
+        /// directions.
+        source: Vec<String>, "the name of a list, or an array of names";
+        /// Name of a list, or an array of names: the limit applies only to packets from sources on none of them, in
+        /// both directions.
+        unless: Vec<String>, "the name of a list, or an array of names";
+        /// Protected address: a prefix as in `"192.0.2.10"`, the name of a list, or an array of them. Text that can be
+        /// read as a prefix is a prefix.
+        destination: Vec<Destination>, "a prefix, the name of a list, or an array of them";
+        /// Version of IP: `4` or `6`.
+        ip_version: Option<IpVersion>, "4 or 6";
+        /// Length of the IP packet in bytes (of a fragment: its own length): a number as in `60`, a range as in
+        /// `"0-100"` or `"1200-"`, or an array of them. Senders can make a packet longer by IP options and extension
+        /// headers: `payload_length` does not count these.
+        length: Vec<Lengths>,
+            r#"bytes as in 60, a range as in "0-100" or "1200-", or an array of them"#;
+        /// Bytes behind the header of TCP, UDP, ICMP or ICMPv6, by the lengths in the headers: a number, a range as in
+        /// `"0-100"`, or an array of them. Fragments match, because they do not show the length of the datagram. Other
+        /// protocols do not match.
+        #[serde(default)]
+        payload_length: Vec<Lengths>,
+            r#"bytes as in 60, a range as in "0-100" or "1200-", or an array of them"#;
+        /// `true`: only packets of connections of the host's own sockets, also if `exempt` has `"established"`.
+        /// `false`: only other packets. Later fragments match both, because they show no ports. Not in `not`.
+        #[serde(default)]
+        established: Option<bool>;
+        /// TTL (IPv6: hop limit): a number, a range as in `"0-5"`, or an array of them.
+        ttl: Vec<Ttl>, r#"a number as in 255, a range as in "0-5", or an array of them"#;
+        /// DSCP: a name as in `"ef"`, a number from 0 to 63, a range, or an array of them.
+        dscp: Vec<Dscp>, r#"a DSCP as in "ef" or 46, or an array of them"#;
+        /// Type of an ICMP or ICMPv6 message: a name as in `"echo-request"`, which means the type of both, a number, or
+        /// an array of them.
+        icmp_type: Vec<IcmpType>, r#"a type as in "echo-request" or 13, or an array of them"#;
+        /// Bytes behind the UDP or TCP header, as in `{ offset = 0, bytes = "ff ff ff ff 54" }`: up to 8 bytes in
+        /// hexadecimal, at an offset up to 56. With `mask = "ff 0f"`, only these bits are compared.
+        payload: Option<Payload>, r#"a table as in { offset = 0, bytes = "ff ff 54" }"#;
+        /// Packets that the limit does not apply to, as in `{ source_port = 53 }`: those that match all fields of this
+        /// table. It takes all other fields of `match`.
+        not: Option<Box<Match>>, "a table as in { source_port = 53 }";
+        /// `true`: only fragments. `false`: only packets that are not fragments.
+        fragments: Option<bool>;
+    }
+}
+
+/// Reads and prints `not`, which has the other fields of `match`.
+impl Value for Box<Match> {
+    fn read(section: &mut Section, key: &str) -> Option<Self> {
+        let mut section = section.inner(key, Match::KEYS)?;
+        for (key, why) in [
+            (
+                "not",
+                "a negation within a negation is not possible: write these fields in match",
+            ),
+            (
+                "established",
+                "not cannot ask for connections: write established = false in match for packets of no connection, or established = true",
+            ),
+        ] {
+            if section.has(key) {
+                section.refuse(key, why);
+            }
+        }
+        let mut matches = Match::default();
+        matches.read_keys(&mut section);
+        Some(Self::new(matches))
+    }
+
+    fn written(&self) -> Option<String> {
+        (**self).written()
+    }
+
+    fn words(&self) -> String {
+        (**self).words()
+    }
 }
 
 impl Match {

@@ -30,6 +30,8 @@ impl Protocol {
 }
 
 impl Text for Protocol {
+    const IS_NUMBER: bool = true;
+
     fn read(text: &str) -> Result<Self, Invalid> {
         let number = names::number("protocol", text).or_else(|| text.parse().ok());
         number.map(Self).ok_or_else(|| {
@@ -87,6 +89,8 @@ impl PortRange {
 }
 
 impl<const MOST: u32, const OPEN: bool> Text for Range<MOST, OPEN> {
+    const IS_NUMBER: bool = true;
+
     fn read(text: &str) -> Result<Self, Invalid> {
         let number = |digits: &str| {
             let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -188,6 +192,8 @@ pub enum IpVersion {
 }
 
 impl Text for IpVersion {
+    const IS_NUMBER: bool = true;
+
     fn read(text: &str) -> Result<Self, Invalid> {
         match text {
             "4" => Ok(Self::V4),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use limiter_config::{Invalid, Overlay, Prefixes, Settings};
+use limiter_config::{Invalid, Overlay, Prefixes, Settings, reader::Table};
 
 pub use crate::ops::change::{Lasts, Swapped, Wanted};
 use crate::{
@@ -108,20 +108,12 @@ pub async fn overlay(name: &str, of_fleet: BTreeMap<String, Prefixes>) -> Result
 }
 
 fn fixed_at_attach(name: &str, old: &Settings, new: &Settings) -> Result<(), Invalid> {
-    let all = |settings: &Settings| {
-        [
-            ("max_sources", settings.max_sources.to_string()),
-            ("max_bans", settings.max_bans.to_string()),
-            ("mode", settings.mode.to_string()),
-            ("direction", settings.direction.to_string()),
-        ]
-    };
-    for ((key, old), (_, new)) in all(old).into_iter().zip(all(new)) {
-        if old != new {
-            return Err(fixed(name, key, &old, &new));
-        }
+    let [before, after] = [old, new].map(|settings| settings.values(&Settings::default()));
+    let mut both = before.into_iter().zip(after);
+    match both.find(|(old, new)| old.known.fixed && old.words != new.words) {
+        Some((old, new)) => Err(fixed(name, old.known.key, &old.words, &new.words)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Error for a setting that cannot be changed.

@@ -5,7 +5,7 @@ use std::{fmt::Write, fs, path::Path};
 
 use clap::{Arg, Command, CommandFactory, Parser};
 use limiter_common::policy::verdict::{Reason, Verdict};
-use limiter_config::file::tables;
+use limiter_config::file::TABLES;
 
 use super::{Cli, GROUPS, man::examples};
 use crate::documents::{compare, schema};
@@ -88,15 +88,15 @@ fn command_reference_matches_the_program() {
 #[test]
 fn key_reference_matches_the_file_keys() {
     let mut page = FILE.to_owned();
-    for table in tables() {
+    for table in TABLES {
         let title = table.table.trim_start_matches('[').trim_end_matches(']');
         let _ = write!(
             page,
             "\n## Keys of {title}\n\nWritten {}.\n\n| key | meaning |\n|---|---|\n",
             table.place
         );
-        for (key, meaning) in table.meanings() {
-            let _ = writeln!(page, "| `{key}` | {} |", cell(meaning));
+        for known in table.all() {
+            let _ = writeln!(page, "| `{}` | {} |", known.key, cell(&known.meaning()));
         }
     }
     compare("reference/file.md", &page);

@@ -1,7 +1,7 @@
 //! The page of the configuration file, with all its keys.
 
 use clap_mangen::roff::{Inline, Roff, bold, roman};
-use limiter_config::file::tables;
+use limiter_config::file::TABLES;
 
 use super::{Page, SOURCE, literal};
 
@@ -15,12 +15,12 @@ const EXAMPLE: &str = include_str!("limiter.toml");
 
 pub fn page() -> Page {
     let mut keys = Roff::new();
-    for table in tables() {
+    for table in TABLES {
         let heading = format!("Keys of {} ({})", table.table, table.place);
         keys.control("SS", [heading.as_str()]);
-        for (key, is) in table.meanings() {
-            let text = keys.control("TP", []).text([bold(key)]);
-            text.text(with_code(is));
+        for known in table.all() {
+            let text = keys.control("TP", []).text([bold(known.key)]);
+            text.text(with_code(&known.meaning()));
         }
     }
     let mut example = Roff::new();
@@ -48,7 +48,7 @@ fn with_code(text: &str) -> Vec<Inline> {
 mod tests {
     use std::path::Path;
 
-    use super::{EXAMPLE, SOURCE, page, tables};
+    use super::{EXAMPLE, SOURCE, TABLES, page};
     use limiter_config::file::parse;
 
     #[test]
@@ -57,7 +57,8 @@ mod tests {
         let title = format!(".TH limiter.toml 5 \"\" \"{SOURCE}\" limiter\n");
         assert!(page.starts_with(&title), "{page}");
         assert!(page.contains("\n[[limit]]\n"), "the example");
-        for (key, is) in tables().flat_map(|table| table.meanings()) {
+        for known in TABLES.iter().flat_map(|table| table.all()) {
+            let (key, is) = (known.key, known.meaning());
             assert!(page.contains(&format!(".TP\n\\fB{key}\\fR\n")), "{key}");
             assert!(is.ends_with('.'), "{is}");
             assert!(is.matches('`').count() % 2 == 0, "{is}");

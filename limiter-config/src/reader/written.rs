@@ -3,24 +3,25 @@
 use std::fmt::Display;
 
 /// A key, and its value if it is written.
-pub(super) type Field = (&'static str, Option<String>);
+pub type Field = (&'static str, Option<String>);
 
 /// Prints text with quotes, and escapes if needed.
-pub(super) fn text(value: impl Display) -> String {
+pub fn text(value: impl Display) -> String {
     toml::Value::String(value.to_string()).to_string()
 }
 
-pub(super) fn array(values: impl IntoIterator<Item = String>) -> String {
+/// Prints an array.
+pub fn array(values: impl IntoIterator<Item = String>) -> String {
     format!("[{}]", joined(values))
 }
 
 /// Prints a table within a line.
-pub(super) fn table(fields: impl IntoIterator<Item = Field>) -> String {
+pub fn table(fields: impl IntoIterator<Item = Field>) -> String {
     format!("{{ {} }}", joined(written(fields)))
 }
 
 /// Prints each key on a line of its own.
-pub(super) fn lines(fields: impl IntoIterator<Item = Field>) -> String {
+pub fn lines(fields: impl IntoIterator<Item = Field>) -> String {
     written(fields).map(|field| field + "\n").collect()
 }
 

@@ -3,13 +3,7 @@
 use std::fmt::Display;
 
 use clap::ValueEnum;
-use toml::{
-    Spanned,
-    de::{DeInteger, DeValue},
-};
-
-/// A value with its position in the file.
-pub type Value<'t> = Spanned<DeValue<'t>>;
+use toml::de::{DeInteger, DeValue};
 
 /// The reason why a value is refused.
 pub enum Wrong {
@@ -42,6 +36,7 @@ impl Wrong {
     }
 }
 
+/// Reads a string by `read`.
 pub fn text<T, E: Display>(value: &DeValue, read: impl Fn(&str) -> Result<T, E>) -> Read<T> {
     match value {
         DeValue::String(text) => read(text).map_err(|why| Wrong::Value(why.to_string())),
@@ -59,6 +54,7 @@ pub fn number<T, E: Display>(value: &DeValue, read: impl Fn(&str) -> Result<T, E
     read(&digits).map_err(|why| Wrong::Value(why.to_string()))
 }
 
+/// Reads `true` or `false`.
 pub fn boolean(value: &DeValue) -> Read<bool> {
     match value {
         DeValue::Boolean(boolean) => Ok(*boolean),

@@ -1,36 +1,40 @@
 //! A table of the file. Its keys are read one by one, and mistakes are reported with key and line.
 
-use std::{fmt::Display, slice, str::FromStr};
+use std::slice;
 
-use clap::ValueEnum;
-use toml::de::{DeTable, DeValue};
-
-use super::{
-    super::number::count,
-    keys::Keys,
-    mistakes::Mistakes,
-    value::{Read, Value, Wrong, nearest, number, text, variant},
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
 };
 
+use super::{
+    keys::Keys,
+    mistakes::Mistakes,
+    value::{Read, Wrong, nearest},
+    values::Value,
+};
+
+/// A table of a file.
 pub struct Section<'s, 't> {
+    /// The table as it was parsed.
     pub table: &'s DeTable<'t>,
-    keys: Keys,
+    keys: &'static Keys,
     /// Keys that are there under a misspelled name.
     meant: Vec<&'static str>,
     /// The line of the table's header.
     line: usize,
+    /// The mistakes found so far.
     pub mistakes: &'s mut Mistakes,
 }
 
 impl<'s, 't> Section<'s, 't> {
-    /// A table with the keys of `kind`. Reports other keys, and required ones that are missing.
+    /// A table with some of `keys`. Reports other keys, and required ones that are missing.
     pub fn new(
         table: &'s DeTable<'t>,
-        kind: &str,
+        keys: &'static Keys,
         line: usize,
         mistakes: &'s mut Mistakes,
     ) -> Self {
-        let keys = Keys::of(kind);
         let mut section = Self {
             table,
             keys,
@@ -42,21 +46,23 @@ impl<'s, 't> Section<'s, 't> {
             let name = key.get_ref().as_ref();
             if !keys.take(name) {
                 let line = section.mistakes.line(key.span().start);
-                section.mistakes.add(line, keys.unknown(name));
+                let message = keys.unknown(name, section.mistakes.tables);
+                section.mistakes.add(line, message);
                 section.meant.extend(nearest(name, keys.names()));
             }
         }
-        keys.required().for_each(|key| section.require(key));
+        let required = keys.all().filter(|known| known.required);
+        required.for_each(|known| section.require(known.key));
         section
     }
 
-    /// The table at `key`, with the keys of `kind`.
-    pub fn inner(&mut self, key: &str, kind: &str) -> Option<Section<'_, 't>> {
+    /// The table at `key`, with some of `keys`.
+    pub fn inner(&mut self, key: &str, keys: &'static Keys) -> Option<Section<'_, 't>> {
         let DeValue::Table(table) = self.table.get(key)?.get_ref() else {
             return self.read(key, |_| Err(Wrong::Type));
         };
         let line = self.line_of(key);
-        Some(Section::new(table, kind, line, self.mistakes))
+        Some(Section::new(table, keys, line, self.mistakes))
     }
 
     /// Returns true if `key` exists, possibly misspelled.
@@ -79,7 +85,7 @@ impl<'s, 't> Section<'s, 't> {
     fn take<T>(
         &mut self,
         key: &str,
-        value: &Value,
+        value: &Spanned<DeValue>,
         read: &impl Fn(&DeValue) -> Read<T>,
     ) -> Option<T> {
         let wrong = match read(value.get_ref()) {
@@ -106,34 +112,9 @@ impl<'s, 't> Section<'s, 't> {
         read.collect::<Vec<_>>().into_iter().collect()
     }
 
-    /// Reads strings or numbers: one, or an array of at least one. An empty array would match everything.
-    pub fn several<T: FromStr<Err: Display>>(&mut self, key: &str) -> Vec<T> {
-        let read = self.each(key, |value| number(value, str::parse));
-        if read.as_ref().is_some_and(Vec::is_empty) {
-            let advice = self.keys.advice(key);
-            let why =
-                format!("an empty array is not allowed: write {advice}, or leave the key out");
-            self.refuse(key, &why);
-        }
-        read.unwrap_or_default()
-    }
-
-    pub fn number<T: FromStr<Err: Display>>(&mut self, key: &str) -> Option<T> {
-        self.read(key, |value| number(value, str::parse))
-    }
-
-    /// Reads a number that may have a suffix.
-    pub fn count(&mut self, key: &str) -> Option<u64> {
-        self.read(key, |value| number(value, count))
-    }
-
-    pub fn text<T: FromStr<Err: Display>>(&mut self, key: &str) -> Option<T> {
-        self.read(key, |value| text(value, str::parse))
-    }
-
-    /// Reads one of the variants of `T`, or the default.
-    pub fn variant<T: ValueEnum + Default>(&mut self, key: &str) -> T {
-        self.read(key, variant).unwrap_or_default()
+    /// The value of `key`. `None` if there is none, or it has a mistake, which is reported.
+    pub fn value<T: Value>(&mut self, key: &str) -> Option<T> {
+        T::read(self, key)
     }
 
     /// Reports `key` as missing, unless it exists, possibly misspelled.
@@ -153,5 +134,12 @@ impl<'s, 't> Section<'s, 't> {
     pub fn refuse(&mut self, key: &str, why: &str) {
         let line = self.line_of(key);
         self.mistakes.add(line, format!("{key}: {why}"));
+    }
+
+    /// Reports that `key` has an empty array.
+    pub fn refuse_empty(&mut self, key: &str) {
+        let advice = self.keys.advice(key);
+        let why = format!("an empty array is not allowed: write {advice}, or leave the key out");
+        self.refuse(key, &why);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::{fmt, mem};
 
-use super::super::on_one_line;
+use super::keys::Keys;
+use crate::on_one_line;
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,16 +20,21 @@ impl fmt::Display for Mistake {
     }
 }
 
+/// The mistakes of a file.
 pub struct Mistakes {
+    /// All tables of the file.
+    pub tables: &'static [&'static Keys],
     /// Offset of each line's first byte.
     starts: Vec<usize>,
     found: Vec<Mistake>,
 }
 
 impl Mistakes {
-    pub fn new(text: &str) -> Self {
+    /// No mistakes yet in a text with these tables.
+    pub fn new(text: &str, tables: &'static [&'static Keys]) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         Self {
+            tables,
             starts: std::iter::once(0)
                 .chain(ends.map(|(end, _)| end + 1))
                 .collect(),
@@ -41,6 +47,7 @@ impl Mistakes {
         self.starts.partition_point(|start| *start <= offset)
     }
 
+    /// Adds a mistake.
     pub fn add(&mut self, line: usize, message: String) {
         let message = on_one_line(&message);
         self.found.push(Mistake { line, message });
