@@ -7,9 +7,9 @@ use std::{
 };
 
 use ipnet::IpNet;
-use limiter_lists::{Options, Range};
+use limiter_lists::{Format, Options, Range, Unknown};
 
-use super::{Invalid, ensure, invalid};
+use super::{Invalid, Text, ensure, invalid};
 use crate::files;
 
 /// Name of the list of sources that pass before any limit.
@@ -18,6 +18,8 @@ pub const ALLOW: &str = "allow";
 pub const DENY: &str = "deny";
 /// Name of the bans, where a file says what a fleet shares.
 pub const BANS: &str = "bans";
+/// The name of no certain format.
+const AUTO: &str = "auto";
 /// The most tiers: the bits of a word, without those of [`ALLOW`], [`DENY`] and the bans.
 pub const TIERS_MAX: usize = 29;
 
@@ -114,8 +116,39 @@ fn network(text: &str) -> Option<IpNet> {
     IpNet::new(address.parse().ok()?, length.parse().ok()?).ok()
 }
 
+/// The format of a list; `None`: it is found by the list itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListFormat(Option<Format>);
+
+impl Text for ListFormat {
+    fn read(text: &str) -> Result<Self, Invalid> {
+        match text {
+            AUTO => Ok(Self(None)),
+            name => name
+                .parse()
+                .map(|format| Self(Some(format)))
+                .map_err(|why: Unknown| invalid!("{why}")),
+        }
+    }
+
+    fn shown(&self) -> String {
+        self.0.map_or(AUTO.to_owned(), |format| format.to_string())
+    }
+}
+
+crate::read_as!(ListFormat: Option<Format>);
+
 /// Reads a file of prefixes. Returns a message about each mistake, but of at most some lines.
 pub fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {
+    from_file_as(path, None, Vec::new())
+}
+
+/// Reads a file of prefixes in a format. The addresses are in `fields`, or are found by the file itself.
+pub fn from_file_as(
+    path: &Path,
+    format: Option<Format>,
+    fields: Vec<String>,
+) -> Result<Prefixes, Vec<String>> {
     let shown = path.display();
     let bytes = files::read(path, files::TEXT_MOST).map_err(|error| {
         vec![format!(
@@ -126,16 +159,24 @@ pub fn from_file(path: &Path) -> Result<Prefixes, Vec<String>> {
         let mistakes = mistakes.into_iter();
         mistakes.map(|why| format!("{shown} {why}")).collect()
     };
-    read(&bytes).map_err(named)
+    read_as(&bytes, format, fields).map_err(named)
 }
 
 /// Reads a list in one of the forms in which feeds read them (`limiter_lists`). Each part that is not understood, and
 /// each entry that would be in force as something else, is a mistake.
 pub fn read(bytes: &[u8]) -> Result<Prefixes, Vec<String>> {
+    read_as(bytes, None, Vec::new())
+}
+
+fn read_as(
+    bytes: &[u8],
+    format: Option<Format>,
+    fields: Vec<String>,
+) -> Result<Prefixes, Vec<String>> {
     const BAD_LINES: usize = 5;
     let options = Options {
-        format: None,
-        fields: Vec::new(),
+        format,
+        fields,
         max_size: files::TEXT_MOST,
     };
     let list = limiter_lists::read(bytes, &options).map_err(|error| vec![error.to_string()])?;

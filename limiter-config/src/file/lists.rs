@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     Prefixes, Scope, Settings,
-    lists::{self, BANS},
+    lists::{self, BANS, ListFormat},
     places::{self, Country},
     reader::{DeValue, Section, Table, Value, Wrong, array, place_of, quoted, text},
 };
@@ -16,6 +16,12 @@ crate::keys! {
         /// Path of a file with a list, relative to the folder of the configuration file: one prefix per line, with `#`
         /// before comments, or another of the formats that feeds read.
         file: Option<PathBuf>, r#"a path as in "partners.txt""#;
+        /// Format of the file: `"auto"` (default: it is found by the file itself), `"plain"`, `"json"` and others, as feeds have
+        /// it.
+        format: Option<ListFormat>, r#"a format as in "json""#;
+        /// Columns, JSON paths or sets of the file that have the addresses, as in `"ip"`, or an array of them. Default:
+        /// they are found by the file itself.
+        field: Vec<String>, r#"a name as in "ip", or an array of names"#;
         /// Countries whose prefixes are on the list, as in `["CN", "KP"]`, by `database`. They are read at `attach` and
         /// `reload`.
         geoip: Vec<Country>, r#"a country as in "CN", or an array of them"#;
@@ -91,7 +97,22 @@ fn list(name: &str, section: &mut Section, folder: &Path) -> (Prefixes, Scope) {
         None if inner.has("prefixes") || inner.has("scope") => {}
         None => inner.require("file"),
     }
-    let in_file = list.file.map(|path| lists::from_file(&folder.join(path)));
+    let (mut is_mistaken, has_file) = (false, inner.has("file"));
+    for (key, is_read) in [
+        ("format", list.format.is_some()),
+        ("field", !list.field.is_empty()),
+    ] {
+        is_mistaken |= inner.has(key) && !is_read;
+        if is_read && !has_file {
+            inner.refuse(key, "this is for the list of a file, and there is none: write file = \"path\", or remove this key");
+        }
+    }
+    // In another format, the file would have mistakes that follow from this one.
+    let path = list.file.filter(|_| !is_mistaken);
+    let in_file = path.map(|path| {
+        let format = list.format.and_then(Into::into);
+        lists::from_file_as(&folder.join(path), format, list.field)
+    });
     match in_file {
         Some(Ok(in_file)) => prefixes.extend(in_file),
         Some(Err(mistakes)) => mistakes.iter().for_each(|why| section.refuse(name, why)),

@@ -183,6 +183,10 @@ const IN_FLEET: &str = r#"
 scope = "all" => line 5: scope: 'all' is not a valid value: write "host" or "fleet"
 [lists]\ndeny = { scope = 1 } => line 6: scope: the number 1 is not allowed here: write "host"
 [lists]\ndeny = {} => line 6: a list needs 'file', which is missing
+[lists]\ndeny = { file = "few", format = "xml" } => line 6: format: 'xml' is not a format: write one of auto, plain,
+[lists]\ndeny = { prefixes = [], format = "json" } => line 6: format: this is for the list of a file, and there is none: write file =
+[lists]\ndeny = { prefixes = [], field = "ip" } => line 6: field: this is for the list of a file
+[lists]\ndeny = { file = "few", field = [] } => line 6: field: an empty array is not allowed
 [lists]\ndeny = { prefix = [] } => line 6: 'prefix' is not a key of a list: did you mean 'prefixes'?
 [lists]\ndeny = { prefixes = "192.0.2.7" } => line 6: prefixes: the text '192.0.2.7' is not allowed here: write an array
 [lists]\ndeny = { prefixes = ["x"] } => line 6: prefixes: 'x' is not a prefix
