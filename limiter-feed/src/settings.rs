@@ -2,152 +2,156 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use limiter_config::{
+    Invalid, Text, invalid,
+    lists::ListFormat,
+    names::Interfaces,
+    reader::{self, DeValue, Keys, Mistake, Read, Scalar, Section, Table, Wrong},
+};
 use limiter_lists::Format;
-use serde::{Deserialize, Deserializer, de::Error};
 use ureq::http::Uri;
 
-/// The configuration of a feed. Either `list` or `crowdsec` is set.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Settings {
-    /// Names of the interfaces; empty: all that limiter is attached to.
-    #[serde(default)]
-    pub interfaces: Vec<String>,
-    /// Path or URL of a list.
-    pub list: Option<String>,
-    /// URL of a local API of CrowdSec.
-    pub crowdsec: Option<String>,
-    /// File with CrowdSec's key for this bouncer.
-    pub key_file: Option<PathBuf>,
-    /// Time between two rounds. Default: an hour for a list, five seconds for CrowdSec.
-    #[serde(default, deserialize_with = "duration")]
-    pub interval: Option<Duration>,
-    /// Lifetime of the bans of a list that is not renewed.
-    #[serde(default = "day", deserialize_with = "lifetime")]
-    pub keep: Duration,
-    /// Maximum size of a list or an answer, in bytes.
-    #[serde(default = "size")]
-    pub max_size: u64,
-    /// Maximum part of a list's bans, in per cent, by which a round may shorten or lengthen it.
-    #[serde(default = "half")]
-    pub max_change: usize,
-    /// Maximum part of IPv4, or of the IPv6 networks (/48) of 2000::/3, that the bans may cover, in per cent.
-    #[serde(default = "little", deserialize_with = "per_cent")]
-    pub max_coverage: f64,
-    /// Format of the list. None: it is found by the list itself.
-    #[serde(default, deserialize_with = "format")]
-    pub format: Option<Format>,
-    /// Columns, JSON paths or sets of the list that have the addresses. Empty: they are found by the list itself.
-    #[serde(default, deserialize_with = "one_or_several")]
-    pub field: Vec<String>,
-    /// Longest time in which a round reads its source.
-    #[serde(default = "minute", deserialize_with = "lifetime")]
-    pub timeout: Duration,
+limiter_config::keys! {
+    /// The configuration of a feed. Either `list` or `crowdsec` is set.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Settings("a feed", "in the file of a feed") {
+        /// URL or full path of a list. A feed has either `list` or `crowdsec`.
+        list: Option<String>, r#"a URL or a full path as in "https://example.com/list.txt""#;
+        /// URL of a local API of CrowdSec, as in `"http://127.0.0.1:8080"`.
+        crowdsec: Option<String>, r#"a URL as in "http://127.0.0.1:8080""#;
+        /// Path of a file with CrowdSec's key for this bouncer. Required with `crowdsec`.
+        key_file ("key-file"): Option<PathBuf>, r#"a path as in "/etc/limiter/crowdsec.key""#;
+        /// Format of the list: `"auto"` (default: it is found by the list itself), `"plain"`, `"json"` and others.
+        format: Option<Format> as ListFormat, r#"a format as in "json""#;
+        /// Columns, JSON paths or sets of the list that have the addresses: a name as in `"ip"`, or an array of names.
+        /// Default: they are found by the list itself.
+        field: Vec<String>, r#"a name as in "ip", or an array of names"#;
+        /// Names of interfaces: `"eth0"`, or an array. Default: all that limiter is attached to.
+        interfaces: Vec<String> as Interfaces,
+            r#"the name of an interface as in "eth0", or an array of them"#;
+        /// Time between two rounds. Default: `"1h"` for a list, `"5s"` for CrowdSec.
+        interval: Option<Lifetime>, r#"a time as in "10m""#;
+        /// Lifetime of a list's bans that no round renews: `"1day"` (default), at least twice the `interval`.
+        keep: Duration as Lifetime = Duration::from_secs(24 * 3600), r#"a time as in "1day""#;
+        /// Most bytes of a list, also unpacked, or of an answer. Default: 32 MiB.
+        max_size ("max-size"): u64 = 32 << 20, "a number of bytes as in 33554432";
+        /// Maximum part of a list's bans, in per cent, by which a round may shorten or lengthen it. Default: 50.
+        max_change ("max-change"): usize = 50, "a number as in 50";
+        /// Maximum part of IPv4, and of the IPv6 networks (/48) of 2000::/3, that the bans may cover, in per cent. Default: 1.
+        max_coverage ("max-coverage"): f64 as PerCent = 1.0, "a number as in 1 or 0.5";
+        /// Longest time in which a round reads its source. Default: `"1min"`.
+        timeout: Duration as Lifetime = Duration::from_secs(60), r#"a time as in "30s""#;
+    }
 }
+
+/// All tables of a feed's file.
+const TABLES: &[&Keys] = &[Settings::KEYS];
 
 /// The longest time, in seconds: ten years.
 pub(crate) const LONGEST: u64 = 10 * 366 * 24 * 3600;
 
-fn day() -> Duration {
-    Duration::from_secs(24 * 3600)
-}
+/// A time from a second to ten years.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lifetime(Duration);
 
-fn size() -> u64 {
-    32 << 20
-}
+impl Text for Lifetime {
+    fn read(text: &str) -> Result<Self, Invalid> {
+        let time = humantime::parse_duration(text).ok();
+        let time = time.filter(|time| (1..=LONGEST).contains(&time.as_secs()));
+        time.map(Self).ok_or_else(|| {
+            invalid!("'{text}' is not a time from a second to ten years: write one as in \"30s\", \"10m\" or \"1day\"")
+        })
+    }
 
-fn half() -> usize {
-    50
-}
-
-fn little() -> f64 {
-    1.0
-}
-
-fn minute() -> Duration {
-    Duration::from_secs(60)
-}
-
-fn per_cent<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    let part = f64::deserialize(from)?;
-    match (0.0..=100.0).contains(&part) {
-        true => Ok(part),
-        false => Err(D::Error::custom(
-            "max-coverage is a part in per cent: write a number from 0 to 100",
-        )),
+    fn shown(&self) -> String {
+        humantime::format_duration(self.0).to_string()
     }
 }
 
-fn format<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Format>, D::Error> {
-    match String::deserialize(from)?.as_str() {
-        "auto" => Ok(None),
-        name => name.parse().map(Some).map_err(D::Error::custom),
-    }
-}
+/// A part in per cent.
+#[derive(Clone, Copy, Debug)]
+pub struct PerCent(f64);
 
-fn one_or_several<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(
-        untagged,
-        expecting = "field is a name, or an array of names: write one as in \"ip\""
-    )]
-    enum Names {
-        One(String),
-        Several(Vec<String>),
-    }
-    Ok(match Names::deserialize(from)? {
-        Names::One(name) => vec![name],
-        Names::Several(names) => names,
-    })
-}
-
-fn lifetime<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(from)?;
-    let time = humantime::parse_duration(&text).ok();
-    time.filter(|time| (1..=LONGEST).contains(&time.as_secs()))
-        .ok_or_else(|| {
-            D::Error::custom(format!(
-                "'{text}' is not a time from a second to ten years: write one as in \"30s\", \"10m\" or \"1day\""
+impl Scalar for PerCent {
+    fn read_scalar(value: &DeValue) -> Read<Self> {
+        let number = match value {
+            DeValue::Integer(number) => number.as_str(),
+            DeValue::Float(number) => number.as_str(),
+            _ => return Err(Wrong::Type),
+        };
+        let part = number.parse().ok();
+        let part = part.filter(|part| (0.0..=100.0).contains(part));
+        part.map(Self).ok_or_else(|| {
+            Wrong::Value(format!(
+                "{number} is no part in per cent: write a number from 0 to 100"
             ))
         })
+    }
+
+    fn scalar(&self) -> String {
+        self.0.to_string()
+    }
 }
 
-fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    lifetime(from).map(Some)
-}
+limiter_config::read_as!(Lifetime: Duration, PerCent: f64);
 
 impl Settings {
     /// Reads a configuration.
-    /// Fails with the mistake, and what to write instead.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let settings: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        let mistake = match (&settings.list, &settings.crowdsec, &settings.key_file) {
-            (Some(list), None, None) if !is_url(list) && !list.starts_with('/') => {
-                return Err(format!(
-                    "list = \"{list}\" is neither a URL nor a full path: write one as in https://… or /etc/…"
-                ));
-            }
-            (Some(_), None, None) if settings.interval() * 2 > settings.keep => {
-                "keep must be at least twice the interval, or bans end before they are renewed: make it longer"
-            }
-            (None, Some(url), Some(_)) if !is_url(url) => {
-                return Err(format!(
-                    "crowdsec = \"{url}\" is not a URL: write one as in http://127.0.0.1:8080"
-                ));
-            }
-            (None, Some(_), None) => {
-                "crowdsec without key-file: write the output of `cscli bouncers add limiter -o raw` to a file, and name it"
-            }
-            (None, Some(_), Some(_)) if settings.format.is_some() || !settings.field.is_empty() => {
-                "format and field are for lists, and this is crowdsec: remove them"
-            }
-            (Some(_), None, Some(_)) => "key-file is for crowdsec, and this is a list: remove it",
-            (Some(_), None, None) | (None, Some(_), Some(_)) => return Ok(settings),
-            _ => {
-                "a feed has one source: write either list = \"https://…\" or crowdsec = \"http://127.0.0.1:8080\""
+    /// Fails with all mistakes of a kind, in the order of their lines.
+    pub fn parse(text: &str) -> Result<Self, Vec<Mistake>> {
+        reader::parse(
+            text,
+            TABLES,
+            |root, mistakes| {
+                let mut settings = Self::default();
+                settings.read_keys(&mut Section::new(root, Self::KEYS, 1, mistakes));
+                settings
+            },
+            |settings, root, mistakes| {
+                settings.check(&mut Section::new(root, Self::KEYS, 1, mistakes));
+            },
+        )
+    }
+
+    /// Reports contradictions.
+    fn check(&self, section: &mut Section) {
+        let mut refuse = |is_wrong: bool, key: &str, why: &str| {
+            if is_wrong {
+                section.refuse(key, why);
             }
         };
-        Err(mistake.to_owned())
+        match (&self.list, &self.crowdsec) {
+            (Some(list), None) => {
+                let why = format!(
+                    "'{list}' is neither a URL nor a full path: write one as in https://… or /etc/…"
+                );
+                refuse(!is_url(list) && !list.starts_with('/'), "list", &why);
+                refuse(
+                    self.interval() * 2 > self.keep,
+                    "keep",
+                    "it must be at least twice the interval, or bans end before they are renewed: make it longer",
+                );
+                let for_crowdsec = "this is for crowdsec, and the source is a list: remove it";
+                refuse(self.key_file.is_some(), "key-file", for_crowdsec);
+            }
+            (None, Some(url)) => {
+                let why = format!("'{url}' is not a URL: write one as in http://127.0.0.1:8080");
+                refuse(!is_url(url), "crowdsec", &why);
+                refuse(
+                    self.key_file.is_none(),
+                    "crowdsec",
+                    "key-file is missing: write the output of `cscli bouncers add limiter -o raw` to a file, and name it",
+                );
+                let for_lists = "this is for lists, and the source is crowdsec: remove it";
+                refuse(self.format.is_some(), "format", for_lists);
+                refuse(!self.field.is_empty(), "field", for_lists);
+            }
+            _ => refuse(
+                true,
+                "crowdsec",
+                "a feed has one source: write either list = \"https://…\" or crowdsec = \"http://127.0.0.1:8080\"",
+            ),
+        }
     }
 
     /// The path or URL of the source.
@@ -168,7 +172,8 @@ impl Settings {
     /// Time between two rounds.
     pub fn interval(&self) -> Duration {
         let default = if self.list.is_some() { 3600 } else { 5 };
-        self.interval.unwrap_or(Duration::from_secs(default))
+        self.interval
+            .map_or(Duration::from_secs(default), Duration::from)
     }
 }
 
@@ -230,16 +235,51 @@ mod tests {
             ("list = '/a'\ninterval = 'soon'", "as in"),
             ("list = '/a'\nmax-coverage = 101", "from 0 to 100"),
             ("list = '/a'\nmax-coverage = nan", "from 0 to 100"),
-            ("list = '/a'\nintervall = '1h'", "unknown field"),
+            (
+                "list = '/a'\nintervall = '1h'",
+                "line 2: 'intervall' is not a key of a feed: did you mean 'interval'?",
+            ),
             ("list = '/a'\nformat = 'xml'", "one of auto, plain, ranges"),
-            ("list = '/a'\nfield = 7", "array of names"),
+            ("list = '/a'\nfield = true", "array of names"),
+            ("list = '/a'\nfield = []", "empty array"),
             (
                 "crowdsec = 'http://a'\nkey-file = '/k'\nfield = 'ip'",
-                "remove them",
+                "line 3: field: this is for lists",
             ),
         ] {
-            let why = Settings::parse(text).unwrap_err();
+            let mistakes = Settings::parse(text).unwrap_err();
+            assert_eq!(mistakes.len(), 1, "{text}: {mistakes:?}");
+            let why = mistakes[0].to_string();
             assert!(why.contains(says), "{text}: {why}");
         }
+    }
+
+    #[test]
+    fn all_mistakes_of_a_kind_are_reported_at_once() {
+        let mistakes = |text: &str| {
+            let mistakes = Settings::parse(text).unwrap_err().into_iter();
+            let lines = mistakes.map(|mistake| mistake.to_string());
+            lines.collect::<Vec<_>>()
+        };
+        let values =
+            "lst = '/a'\ninterval = 5\nmax-size = -1\nformat = 'xml'\ninterfaces = ['a/b']\n";
+        let expected = [
+            "line 1: 'lst' is not a key of a feed: did you mean 'list'?",
+            "line 2: interval: the number 5 is not allowed here: write a time as in \"10m\"",
+            "line 3: max-size: the negative number -1 is not allowed here",
+            "line 4: format: 'xml' is not a format: write one of auto, plain",
+            "line 5: interfaces: 'a/b' is not the name of an interface",
+        ];
+        let found = mistakes(values);
+        assert_eq!(found.len(), expected.len(), "{found:#?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.starts_with(expected), "{found}");
+        }
+        let sources = "list = 'a'\nkeep = '1min'\nkey-file = '/k'\n";
+        let found = mistakes(sources);
+        let lines = found.iter().map(|mistake| &mistake[..6]);
+        assert!(lines.eq(["line 1", "line 2", "line 3"]), "{found:#?}");
+        let found = mistakes("crowdsec = 'http://a'\nformat = 'json'\nfield = 'ip'\n");
+        assert_eq!(found.len(), 3, "{found:#?}");
     }
 }

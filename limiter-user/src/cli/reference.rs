@@ -5,7 +5,8 @@ use std::{fmt::Write, fs, path::Path};
 
 use clap::{Arg, Command, CommandFactory, Parser};
 use limiter_common::policy::verdict::{Reason, Verdict};
-use limiter_config::file::TABLES;
+use limiter_config::{file::TABLES, reader::Table};
+use limiter_feed::Settings as Feed;
 
 use super::{Cli, GROUPS, man::examples};
 use crate::documents::{compare, schema};
@@ -22,7 +23,8 @@ const FILE: &str = "\
 # Configuration file
 
 Made from the definitions that read the file; `man limiter.toml` prints the same. A key that is not named here is a
-mistake, and a file with a mistake changes nothing. The [cookbook](../cookbook.md) has whole files.
+mistake, and a file with a mistake changes nothing. The [cookbook](../cookbook.md) has whole files. The last table has
+the keys of a [feed](../feeds.md), whose file is read in the same way.
 ";
 
 const REASONS: &str = "\
@@ -88,7 +90,7 @@ fn command_reference_matches_the_program() {
 #[test]
 fn key_reference_matches_the_file_keys() {
     let mut page = FILE.to_owned();
-    for table in TABLES {
+    for table in TABLES.iter().chain([&Feed::KEYS]) {
         let title = table.table.trim_start_matches('[').trim_end_matches(']');
         let _ = write!(
             page,

@@ -268,10 +268,16 @@ fn mistakes_are_named() {
     feed.configure(&format!("list = '{list}'\ninterfaces = ['eth0']"));
     feed.once("--once")
         .expect_error(1, &["not attached", "eth0"]);
-    feed.configure("lists = 'x'");
+    feed.configure("lists = 'x'\ninterval = 5");
     let outcome = feed.once("--once");
     outcome.expect(1);
-    assert!(outcome.stderr.contains("unknown field"), "{outcome:#?}");
+    for mistake in [
+        "line 1: 'lists' is not a key of a feed: did you mean 'list'?",
+        "line 2: interval: the number 5 is not allowed here",
+        "has 2 mistakes, and nothing was changed",
+    ] {
+        assert!(outcome.stderr.contains(mistake), "{outcome:#?}");
+    }
     hosts
         .limiter("feed hand")
         .expect_error(2, &["'hand' cannot be the name"]);

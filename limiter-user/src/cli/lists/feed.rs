@@ -8,7 +8,7 @@ use limiter_feed::Settings;
 use limiter_kernel::{ops::bans::NO_FEEDS, sys::requirements};
 
 use crate::{
-    cli::shared::{interruption, note, outcome, usage},
+    cli::shared::{file::refused, interruption, note, outcome, usage},
     feed::Here,
     helper,
     observe::feeds,
@@ -43,7 +43,6 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
         1 => Path::new(FOLDER).join(format!("{}.toml", arguments.feed.display())),
         _ => arguments.feed.clone(),
     };
-    let shown = path.display();
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     if name.len() > ORIGIN_MAX || NO_FEEDS.contains(&&*name) || !name.bytes().all(is_plain) {
@@ -58,7 +57,7 @@ pub async fn run(arguments: Feed) -> anyhow::Result<()> {
         text.map_err(|error| anyhow!("{shown} cannot be read ({error}): {hint}"))
     };
     let text = read(&path, "`man limiter-feed` has an example")?;
-    let settings = Settings::parse(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
+    let settings = Settings::parse(&text).map_err(|mistakes| refused(&path, &mistakes))?;
     let key = settings.key_file.as_deref();
     let key = key.map(|file| read(file, "name the file of the key"));
     let key = key.transpose()?.unwrap_or_default();

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use limiter_config::{
-    Mode, Settings, file, file::File, ineffective::USUAL_FRAME, table_warning::ADVICE,
+    Mode, Settings, file, file::File, ineffective::USUAL_FRAME, reader::Mistake,
+    table_warning::ADVICE,
 };
 use limiter_kernel::{
     ops::set::Wanted,
@@ -20,15 +21,19 @@ pub fn read(path: &Path) -> anyhow::Result<File> {
         anyhow::anyhow!("{shown} cannot be read ({error}): check the path and its permissions")
     })?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    file::parse(&text, folder).map_err(|mistakes| {
-        for mistake in &mistakes {
-            note(&format!("{shown}, {mistake}"));
-        }
-        let mistakes = counted(mistakes.len() as u64, "mistake");
-        anyhow::anyhow!(
-            "{shown} has {mistakes}, and nothing was changed: correct the lines named above"
-        )
-    })
+    file::parse(&text, folder).map_err(|mistakes| refused(path, &mistakes))
+}
+
+/// Reports each mistake of a file on its own line. The returned error sums them up.
+pub fn refused(path: &Path, mistakes: &[Mistake]) -> anyhow::Error {
+    let shown = path.display();
+    for mistake in mistakes {
+        note(&format!("{shown}, {mistake}"));
+    }
+    let mistakes = counted(mistakes.len() as u64, "mistake");
+    anyhow::anyhow!(
+        "{shown} has {mistakes}, and nothing was changed: correct the lines named above"
+    )
 }
 
 /// Reads a file for `interfaces`, or those that it names if `interfaces` is empty. Warns of settings without effect.
